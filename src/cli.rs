@@ -1,0 +1,149 @@
+//! Owns the command line: arguments, exit codes, and which part of the program answers.
+//! Exit codes: 0 found or done, 1 nothing found or not done, 2 wrong usage or unreadable input.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+/// What ran out of GPU memory, who holds it now, and the steps that get the job running again.
+#[derive(Debug, Parser)]
+#[command(name = "oomdoctor", version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    /// Options every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do; without one the terminal program starts.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// A log to open; `-` or a pipe reads standard input.
+    pub log: Option<PathBuf>,
+    /// Show everything on a recorded machine, with no driver; kills are simulated and marked so.
+    #[arg(long)]
+    pub demo: bool,
+}
+
+/// Options that every command takes and that are passed on to the sampling child.
+#[derive(Clone, Debug, Args)]
+pub struct Global {
+    /// The driver's library, instead of libnvidia-ml.so.1 from the system.
+    #[arg(long, global = true, env = "OOMDOCTOR_NVML_LIBRARY", value_name = "PATH")]
+    pub nvml_library: Option<PathBuf>,
+    /// A folder of entries and fixes to use instead of the built-in knowledge.
+    #[arg(long, global = true, value_name = "DIR")]
+    pub knowledge: Option<PathBuf>,
+    /// Seconds between readings.
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub interval: Duration,
+    /// Never signal or change anything.
+    #[arg(long, global = true)]
+    pub read_only: bool,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Read a log and say what ran out of memory, why, and what to do about it.
+    Diagnose {
+        /// The log; `-` or nothing reads standard input.
+        file: Option<PathBuf>,
+        /// Print JSON (contract schema 1).
+        #[arg(long)]
+        json: bool,
+        /// Look at the log alone, not at this machine.
+        #[arg(long)]
+        no_live: bool,
+    },
+    /// Print readings of this machine's GPUs, one JSON line each.
+    Sample {
+        /// How many readings; without it, until the output closes.
+        #[arg(long)]
+        count: Option<u64>,
+    },
+    /// List the processes that hold GPU memory.
+    Ps {
+        /// Print the reading as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// End processes that hold GPU memory, by PID or PID@START_TICKS, and show what came back.
+    Kill {
+        /// Which: PID or PID@START_TICKS, as `ps` prints them.
+        #[arg(required = true, value_name = "PID[@START_TICKS]")]
+        targets: Vec<String>,
+        /// Which signal.
+        #[arg(long, value_name = "TERM|INT|KILL", default_value = "TERM", ignore_case = true)]
+        signal: SignalName,
+        /// How long to wait for each to end.
+        #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+        grace: Duration,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        /// Allow a PID that no GPU lists.
+        #[arg(long)]
+        any: bool,
+    },
+    /// List, show and check the knowledge base's entries.
+    Kb {
+        /// Which of them.
+        #[command(subcommand)]
+        command: KbCommand,
+    },
+}
+
+/// `oomdoctor kb …`
+#[derive(Debug, Subcommand)]
+pub enum KbCommand {
+    /// List the entries.
+    List,
+    /// Show one entry.
+    Show {
+        /// Its id, such as pytorch/cuda-out-of-memory.
+        id: String,
+    },
+    /// Judge every entry by its own examples and by every other entry's.
+    Check {
+        /// A folder of entries; without one, the built-in ones.
+        dir: Option<PathBuf>,
+    },
+}
+
+/// A signal that `kill` may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SignalName {
+    /// Ask it to close.
+    Term,
+    /// As Ctrl-C does.
+    Int,
+    /// Force it.
+    Kill,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let value: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
+    if !(0.05..=86_400.0).contains(&value) {
+        return Err("give between 0.05 and 86400 seconds".into());
+    }
+    Ok(Duration::from_secs_f64(value))
+}
+
+/// Runs the program; never panics on what the user gave.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.command {
+        None => not_yet("the terminal program"),
+        Some(Command::Diagnose { .. }) => not_yet("diagnose"),
+        Some(Command::Sample { .. }) => not_yet("sample"),
+        Some(Command::Ps { .. }) => not_yet("ps"),
+        Some(Command::Kill { .. }) => not_yet("kill"),
+        Some(Command::Kb { .. }) => not_yet("kb"),
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "the command line's own voice")]
+fn not_yet(what: &str) -> ExitCode {
+    eprintln!("oomdoctor: {what} is not built yet");
+    ExitCode::from(2)
+}

@@ -1,0 +1,310 @@
+//! Owns what is known of a machine's GPUs at one moment: `Snapshot`, `Device`, `GpuProcess`, and `Reading`, which
+//! keeps "unknown" apart from 0. The shapes are those of the sample stream (JSON, one snapshot a line).
+//! Knows nothing of the driver library, of /proc or of the screen.
+
+pub mod accounts;
+pub mod history;
+mod wire;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, WallTime};
+use wire::readings;
+
+/// The version of the stream and of the JSON reports. Readers refuse a higher one by name.
+pub const SCHEMA: u32 = 1;
+
+/// A figure that the driver or the kernel may not give. Unknown is never 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading<T> {
+    /// The figure.
+    Known(T),
+    /// This driver, card or kernel does not have such a figure.
+    Unsupported,
+    /// It exists but we may not see it.
+    Denied,
+    /// It exists but has no value now (the driver's own "not available").
+    NotAvailable,
+    /// Reading it failed; the text says how.
+    Failed(String),
+}
+
+impl<T> Reading<T> {
+    /// The figure, if known.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Reading::Known(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Why it is not known: `unsupported`, `denied`, `not-available` or `failed: TEXT`; `None` where it is known.
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            Reading::Known(_) => None,
+            Reading::Unsupported => Some("unsupported".into()),
+            Reading::Denied => Some("denied".into()),
+            Reading::NotAvailable => Some("not-available".into()),
+            Reading::Failed(text) => Some(format!("failed: {text}")),
+        }
+    }
+
+    /// The same reading of another quantity.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Reading::Known(value) => Reading::Known(f(value)),
+            Reading::Unsupported => Reading::Unsupported,
+            Reading::Denied => Reading::Denied,
+            Reading::NotAvailable => Reading::NotAvailable,
+            Reading::Failed(text) => Reading::Failed(text),
+        }
+    }
+
+    /// From the two fields of the wire; a missing value without a reason is "not available".
+    pub fn from_parts(value: Option<T>, reason: Option<&str>) -> Reading<T> {
+        match (value, reason) {
+            (Some(value), _) => Reading::Known(value),
+            (None, Some("unsupported")) => Reading::Unsupported,
+            (None, Some("denied")) => Reading::Denied,
+            (None, Some(text)) if text.starts_with("failed: ") => {
+                Reading::Failed(text.trim_start_matches("failed: ").to_owned())
+            }
+            (None, _) => Reading::NotAvailable,
+        }
+    }
+}
+
+impl<T: Copy> Reading<T> {
+    /// The figure by value, if known.
+    pub fn value(&self) -> Option<T> {
+        self.known().copied()
+    }
+}
+
+/// Names a process for good (on one boot): a PID alone is reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ProcessKey {
+    /// The process id as this machine's /proc has it.
+    pub pid: u32,
+    /// Field 22 of /proc/PID/stat: clock ticks after boot at which it started.
+    pub start_ticks: u64,
+}
+
+impl fmt::Display for ProcessKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.pid, self.start_ticks)
+    }
+}
+
+/// The first line of a sample stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// See [`SCHEMA`].
+    pub schema: u32,
+    /// Who wrote it: `oomdoctor 0.1.0`.
+    pub program: String,
+    /// /proc/sys/kernel/random/boot_id: two streams of one boot speak of the same PIDs.
+    pub boot_id: Option<String>,
+}
+
+/// A machine's GPUs and their processes at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// When the reading was complete.
+    pub taken_at: WallTime,
+    /// The machine's own memory.
+    pub host: Host,
+    /// The driver, or why there is none.
+    pub driver: Driver,
+    /// In the driver's (PCI) order.
+    pub devices: Vec<Device>,
+    /// Processes that hold the driver's device files open but are not listed by the driver, as far as can be seen.
+    #[serde(default)]
+    pub holders: Vec<Holder>,
+}
+
+readings! {
+    /// The machine and its system memory.
+    pub struct Host {
+        plain {
+            /// Host name.
+            name: String,
+        }
+        readings {
+            /// RAM in all.
+            memory_total_bytes: Bytes,
+            /// MemAvailable: what a program could get without swapping.
+            memory_available_bytes: Bytes,
+            /// Swap in all.
+            swap_total_bytes: Bytes,
+            /// Swap not in use.
+            swap_free_bytes: Bytes,
+        }
+    }
+}
+
+/// The driver as the library reports it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Driver {
+    /// Why there is no driver to ask, and what would help, in one sentence a person can act on.
+    Unavailable {
+        /// The sentence.
+        unavailable: String,
+    },
+    /// A driver that answers.
+    Available {
+        /// Such as 570.124.06; empty where the driver does not say.
+        version: String,
+        /// The CUDA version it supports, such as 12.8.
+        cuda_version: Option<String>,
+    },
+}
+
+readings! {
+    /// A device's memory. `used + free + reserved = total` where the driver keeps them apart (NVML v2).
+    pub struct DeviceMemory {
+        plain {}
+        readings {
+            /// Capacity.
+            total_bytes: Bytes,
+            /// Held back by the driver and firmware. Unknown with v1, whose `used` includes it.
+            reserved_bytes: Bytes,
+            /// In use by processes, without `reserved_bytes` where that is known.
+            used_bytes: Bytes,
+            /// Not in use.
+            free_bytes: Bytes,
+        }
+    }
+}
+
+readings! {
+    /// One GPU.
+    pub struct Device {
+        plain {
+            /// The driver's index (not CUDA's).
+            index: u32,
+            /// Why this device could not be read (such as "GPU is lost: …"); the other devices go on.
+            error: Option<String>,
+            /// See [`DeviceMemory`].
+            memory: DeviceMemory,
+            /// Whether some rows have no figure, so that `unaccounted_bytes` may be theirs.
+            unaccounted_includes_unknown_rows: bool,
+            /// Processes with memory on this device, each PID once.
+            processes: Vec<GpuProcess>,
+        }
+        readings {
+            /// `GPU-…`, the name CUDA_VISIBLE_DEVICES takes.
+            uuid: String,
+            /// PCI address, such as 00000000:01:00.0.
+            bus_id: String,
+            /// Product name.
+            name: String,
+            /// max(0, used − the sum of the known rows).
+            unaccounted_bytes: Bytes,
+            /// Share of the last sample period in which a kernel ran.
+            utilization_percent: u32,
+            /// Core temperature.
+            temperature_celsius: u32,
+            /// Power draw, whole watts.
+            power_watts: u32,
+        }
+    }
+}
+
+/// In which of the driver's lists a process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProcessKind {
+    /// The compute list alone.
+    Compute,
+    /// The graphics list alone.
+    Graphics,
+    /// Both lists; its memory is the same in each and counted once.
+    Both,
+    /// A client of the multi-process service.
+    Mps,
+}
+
+readings! {
+    /// A process that has memory on a device.
+    pub struct GpuProcess {
+        plain {
+            /// As the driver gave it. This machine's own only where `proved`.
+            pid: u32,
+            /// In which list.
+            kind: ProcessKind,
+            /// Container id or name from its cgroup, if any.
+            container: Option<String>,
+            /// What it is, as people know it: "Jupyter kernel sweep.ipynb", "Ollama runner", "Xorg".
+            recognised_as: Option<String>,
+            /// Whether the PID is that process here; an unproved one is never signalled.
+            proved: bool,
+        }
+        readings {
+            /// See [`ProcessKey`].
+            start_ticks: u64,
+            /// Start on the wall clock.
+            started_at: WallTime,
+            /// Device memory it holds.
+            used_bytes: Bytes,
+            /// Its share of the device's compute time in the last sample period.
+            sm_percent: u32,
+            /// Real user id.
+            uid: u32,
+            /// User name, or the number where it has none.
+            user: String,
+            /// Command line, arguments joined by spaces.
+            command: String,
+            /// Parent's PID.
+            parent_pid: u32,
+            /// The one-letter state of /proc/PID/stat.
+            state: char,
+            /// utime + stime in clock ticks: two readings give the CPU share between them.
+            cpu_ticks: u64,
+        }
+    }
+}
+
+impl GpuProcess {
+    /// Names the process for good; `None` where its start is not known.
+    pub fn key(&self) -> Option<ProcessKey> {
+        self.start_ticks.value().map(|start_ticks| ProcessKey { pid: self.pid, start_ticks })
+    }
+}
+
+/// A process with the driver's device files open that the driver does not list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Process id here.
+    pub pid: u32,
+    /// See [`ProcessKey`].
+    pub start_ticks: u64,
+    /// User name.
+    pub user: Option<String>,
+    /// Command line.
+    pub command: Option<String>,
+    /// Such as /dev/nvidia0.
+    pub devices: Vec<String>,
+}
+
+impl Snapshot {
+    /// The process with this identity and the device it is listed on first.
+    pub fn find(&self, key: ProcessKey) -> Option<(&Device, &GpuProcess)> {
+        self.devices.iter().find_map(|device| {
+            device.processes.iter().find(|process| process.key() == Some(key)).map(|process| (device, process))
+        })
+    }
+
+    /// What this process holds over all devices; unknown where any of its rows is.
+    pub fn held_by(&self, key: ProcessKey) -> Option<Bytes> {
+        let rows = self.devices.iter().flat_map(|device| &device.processes).filter(|row| row.key() == Some(key));
+        let mut sum = None;
+        for row in rows {
+            sum = Some(sum.unwrap_or(Bytes::ZERO).plus(row.used_bytes.value()?));
+        }
+        sum
+    }
+}

@@ -1,0 +1,115 @@
+//! Owns what reading a log yields: whether memory ran out, which, whose code said so, where, and the figures.
+//! Nothing here has looked at the living machine.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::facts::Facts;
+use crate::units::WallTime;
+
+/// Whether memory ran out and that ended something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Oom {
+    /// Memory ran out and that ended something.
+    Yes,
+    /// A known disguise, a failure recovered from, or a size no machine has.
+    Maybe,
+    /// Anything else.
+    No,
+}
+
+/// Which memory ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryKind {
+    /// Device VRAM.
+    Gpu,
+    /// An engine's own pool or cache is too small for the request or the model length.
+    KvCache,
+    /// System RAM, paging file, a cgroup limit, the kernel's kill.
+    Host,
+    /// /dev/shm.
+    Shm,
+    /// Memory that CPU and GPU share: Apple's MPS, Metal, MLX.
+    Unified,
+}
+
+/// Where in its life the job was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// The model's weights were being placed.
+    Load,
+    /// A server or engine was warming up: profiling, KV pool, graph capture.
+    Startup,
+    /// A model was answering or generating.
+    Inference,
+    /// Forward, backward, optimizer step or validation of a training run.
+    Training,
+    /// The log doesn't tell.
+    #[default]
+    Unknown,
+}
+
+/// How sure a match is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Certainty {
+    /// The wording fits but others fit too.
+    Possible,
+    /// Very probably this.
+    Likely,
+    /// The message says so itself.
+    Certain,
+}
+
+/// A figure found in the log, and where: for the screen's underlining.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// The fact's key, such as `requested_bytes`.
+    pub key: &'static str,
+    /// The line as the user sees it, counted from 1.
+    pub line: usize,
+    /// Byte range within that clean line's text.
+    pub span: Range<usize>,
+}
+
+/// An entry that matched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// The entry's id, such as `pytorch/cuda-out-of-memory`.
+    pub entry: String,
+    /// How sure.
+    pub certainty: Certainty,
+    /// The decisive line, counted from 1 as the user sees the log.
+    pub line: usize,
+    /// That line, harmless to print.
+    pub text: String,
+}
+
+/// What a log says, read alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// Whether memory ran out.
+    pub oom: Oom,
+    /// Which memory; `None` where that can't be told or none did.
+    pub memory: Option<MemoryKind>,
+    /// Whose code printed the decisive message.
+    pub raised_by: Option<String>,
+    /// What the person was running, as far as the log shows; else as `raised_by`.
+    pub program: Option<String>,
+    /// Where in its life the job was.
+    pub phase: Phase,
+    /// The figures of the leading match.
+    pub facts: Facts,
+    /// Where those figures stand.
+    pub figures: Vec<Figure>,
+    /// The leading match first: the cause before its consequences.
+    pub matches: Vec<Match>,
+    /// Why a failure that looks like one is "maybe" or "no", in a sentence; from the entry.
+    pub remark: Option<String>,
+    /// When the job died by the log's own stamp nearest the decisive line (zone unknown: taken as local).
+    pub crashed_at: Option<WallTime>,
+}

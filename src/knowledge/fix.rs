@@ -1,0 +1,125 @@
+//! Owns what a fix is: when it applies, what it frees, what it costs, and per program the exact command.
+//! The data lives in knowledge/fixes/*.ron; `advice` decides which of them become steps and fills in the figures.
+
+use serde::{Deserialize, Serialize};
+
+use super::diagnosis::{MemoryKind, Phase};
+
+/// What taking a fix costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Safety {
+    /// Nothing is lost.
+    Safe,
+    /// The job becomes slower.
+    CostsSpeed,
+    /// Answers or images may become worse, or shorter.
+    CostsQuality,
+    /// Somebody's unsaved work is lost.
+    LosesWork,
+}
+
+impl Safety {
+    /// The word of the JSON contract.
+    pub fn word(self) -> &'static str {
+        match self {
+            Safety::Safe => "safe",
+            Safety::CostsSpeed => "costs-speed",
+            Safety::CostsQuality => "costs-quality",
+            Safety::LosesWork => "loses-work",
+        }
+    }
+}
+
+/// What must hold for a fix to be proposed; all of a fix's conditions must.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Condition {
+    /// A living process here holds memory on the device concerned and may be ended.
+    HolderAlive,
+    /// Another device here has room for what the run needed.
+    OtherDeviceHasRoom,
+    /// The allocator's reserved-but-unallocated memory is at least the request.
+    Fragmented,
+    /// The log or the phase shows training.
+    Training,
+    /// The log or the phase shows that it was not training.
+    NotTraining,
+    /// The log shows a context length, or the KV cache is what ran out.
+    ContextInvolved,
+}
+
+/// How many bytes a fix gives back, by a named estimator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Frees {
+    /// What the holder holds now: a fact.
+    HolderMemory,
+    /// The allocator's reserved-but-unallocated memory: at most that.
+    ReservedUnallocated,
+    /// Can't be told from a log.
+    Unknown,
+}
+
+/// A command or setting for one program, with the versions it is right for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FixCommand {
+    /// As the diagnosis names programs (`llama.cpp`, `ollama`, …); `*` where it fits any.
+    pub program: String,
+    /// What to do, in a sentence that begins with a verb.
+    #[serde(rename = "do")]
+    pub action: String,
+    /// The exact command or line to change; `{name}` placeholders are filled by `advice`, see `PLACEHOLDERS`.
+    #[serde(default)]
+    pub command: Option<String>,
+    /// The versions it is right for and where that was checked.
+    #[serde(default)]
+    pub versions: Option<String>,
+}
+
+/// What a command's `{placeholders}` may be; a test holds every fix against this list.
+pub const PLACEHOLDERS: &[&str] = &["pid", "holder", "gpu_uuid", "model", "context", "half_context", "utilization"];
+
+/// One fix, shared by many entries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fix {
+    /// The file's name without `.ron`; filled by the loader.
+    #[serde(skip)]
+    pub id: String,
+    /// What to do, for a heading: "Use a shorter context".
+    pub title: String,
+    /// See [`Safety`].
+    pub safety: Safety,
+    /// Memory kinds it can help with; empty: any.
+    #[serde(default)]
+    pub memory: Vec<MemoryKind>,
+    /// Phases it can help in; empty: any.
+    #[serde(default)]
+    pub phases: Vec<Phase>,
+    /// All must hold.
+    #[serde(default)]
+    pub when: Vec<Condition>,
+    /// See [`Frees`].
+    pub frees: Frees,
+    /// Why it works, one or two sentences.
+    pub why: String,
+    /// What to expect when it worked.
+    pub expect: String,
+    /// What to do when it did not.
+    pub if_not: String,
+    /// What it costs, in a few words for the step's line: "slower", "loses unsaved work".
+    pub costs: String,
+    /// Per program; the first whose program fits is shown, `*` last. None fits: the fix is not proposed.
+    pub commands: Vec<FixCommand>,
+    /// Address and date checked.
+    pub references: Vec<Reference>,
+}
+
+/// Where a claim comes from, and when that was last checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// Address, or repository@commit:path.
+    pub source: String,
+    /// YYYY-MM-DD.
+    pub checked: String,
+}

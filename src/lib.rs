@@ -1,0 +1,12 @@
+//! oomdoctor: what ran out of memory, who holds it now, and which steps get the job running again.
+//!
+//! The domain (`units`, `log`, `gpu`, `knowledge`, `memory`, `advice`, `report`) is pure; `app` decides what a
+//! message means and `ui` draws; only the edge (`runtime`, `probe`, `procfs`, `cli`) touches the outside world.
+//! ARCHITECTURE.md has the picture.
+
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: arguments, files, output")]
+pub mod cli;
+pub mod gpu;
+pub mod knowledge;
+pub mod log;
+pub mod units;

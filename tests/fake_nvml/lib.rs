@@ -1,0 +1,1 @@
+//! A fake NVIDIA driver library for the tests.

@@ -1,0 +1,1 @@
+//! The whole program from outside: driver, command line, screens, sessions.

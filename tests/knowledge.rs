@@ -1,0 +1,1 @@
+//! Every entry judged by the shipped engine.
