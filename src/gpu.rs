@@ -3,7 +3,11 @@
 //! Knows nothing of the driver library, of /proc or of the screen.
 
 pub mod accounts;
+pub mod guard;
 pub mod history;
+pub mod recognise;
+#[cfg(test)]
+pub mod testing;
 mod wire;
 
 use std::fmt;

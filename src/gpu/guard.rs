@@ -1,0 +1,175 @@
+//! Owns the question "may this process be signalled at all, and if not, why": one list of refusals, asked when a
+//! person points at a process, again when they confirm, and again at the signal with what the kernel says then.
+
+use std::fmt;
+
+use super::{GpuProcess, ProcessKey};
+
+/// Who is looking: nobody may end themselves, what they run in, or what is not theirs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Viewer {
+    /// Our real user id.
+    pub uid: u32,
+    /// Our own process id and those of every ancestor up to PID 1.
+    pub lineage: Vec<u32>,
+}
+
+/// What is known of a process that somebody wants to end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspect<'a> {
+    /// Which one.
+    pub pid: u32,
+    /// Its user, if it may be seen.
+    pub uid: Option<u32>,
+    /// Its user's name, for the sentence.
+    pub user: Option<&'a str>,
+    /// Why it should be left alone by default (display server, …).
+    pub protected: Option<&'a str>,
+    /// Flagged PF_KTHREAD by the kernel.
+    pub kernel_thread: bool,
+    /// Whether the driver's PID is that process here.
+    pub proved: bool,
+}
+
+/// Why nothing is signalled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// PID 0, 1, or one that no process can have.
+    ReservedPid(u32),
+    /// This program itself or one it runs in.
+    Lineage(u32),
+    /// A thread of the kernel.
+    KernelThread(u32),
+    /// The display, the session, a driver daemon…; the text says which.
+    Protected(u32, String),
+    /// Not ours, and we are not root.
+    OtherUser(u32, String),
+    /// The driver's PID may be another process's here.
+    Unproved(u32),
+    /// It ended in the meantime.
+    Gone(u32),
+    /// The PID belongs to another process now.
+    Reused(u32),
+    /// The reading is a recording or another machine's.
+    NotHere,
+    /// Started with `--read-only`.
+    ReadOnly,
+    /// The kernel or /proc said no; the text is its own word.
+    Failed(u32, String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::ReservedPid(pid) => write!(f, "PID {pid} is never ended: it is not an ordinary process"),
+            Refusal::Lineage(pid) => write!(f, "{pid} is this program or one it runs in, so it is left alone"),
+            Refusal::KernelThread(pid) => write!(f, "{pid} is part of the kernel and can't be ended"),
+            Refusal::Protected(pid, why) => write!(f, "{pid} is left alone: {why}"),
+            Refusal::OtherUser(pid, user) => {
+                write!(f, "{pid} belongs to {user}: ask them, or whoever runs this machine")
+            }
+            Refusal::Unproved(pid) => write!(
+                f,
+                "the driver's PID {pid} can't be proved to be that process here (another container's, perhaps), so nothing is signalled"
+            ),
+            Refusal::Gone(pid) => write!(f, "{pid} has already ended"),
+            Refusal::Reused(pid) => write!(f, "PID {pid} belongs to another process by now, so nothing was signalled"),
+            Refusal::NotHere => {
+                write!(f, "this is a recording or another machine's reading: nothing here is ended because of it")
+            }
+            Refusal::ReadOnly => write!(f, "started with --read-only: nothing is ended"),
+            Refusal::Failed(pid, text) => write!(f, "{pid} could not be signalled: {text}"),
+        }
+    }
+}
+
+impl Viewer {
+    /// Why this process must not be signalled; `None` where it may.
+    pub fn refuses(&self, suspect: &Suspect<'_>) -> Option<Refusal> {
+        let pid = suspect.pid;
+        if pid <= 1 || i32::try_from(pid).is_err() {
+            return Some(Refusal::ReservedPid(pid));
+        }
+        if self.lineage.contains(&pid) {
+            return Some(Refusal::Lineage(pid));
+        }
+        if suspect.kernel_thread {
+            return Some(Refusal::KernelThread(pid));
+        }
+        if !suspect.proved {
+            return Some(Refusal::Unproved(pid));
+        }
+        if self.uid != 0 && suspect.uid != Some(self.uid) {
+            return Some(Refusal::OtherUser(pid, suspect.user.unwrap_or("another user").to_owned()));
+        }
+        suspect.protected.map(|why| Refusal::Protected(pid, why.to_owned()))
+    }
+
+    /// The same for a row of the list; its identity if it may be signalled.
+    pub fn may_end(&self, row: &GpuProcess) -> Result<ProcessKey, Refusal> {
+        let command = row.command.known().map_or("", String::as_str);
+        let suspect = Suspect {
+            pid: row.pid,
+            uid: row.uid.value(),
+            user: row.user.known().map(String::as_str),
+            protected: super::recognise::protected_command(command),
+            kernel_thread: false,
+            proved: row.proved,
+        };
+        match (self.refuses(&suspect), row.key()) {
+            (Some(refusal), _) => Err(refusal),
+            (None, None) => Err(Refusal::Unproved(row.pid)),
+            (None, Some(key)) => Ok(key),
+        }
+    }
+
+    /// Whether the row is the viewer's own.
+    pub fn owns(&self, row: &GpuProcess) -> bool {
+        row.uid.value() == Some(self.uid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn viewer(uid: u32) -> Viewer {
+        Viewer { uid, lineage: vec![900, 800, 1] }
+    }
+
+    fn suspect(pid: u32) -> Suspect<'static> {
+        Suspect { pid, uid: Some(1000), user: Some("ada"), protected: None, kernel_thread: false, proved: true }
+    }
+
+    #[test]
+    fn every_refusal_has_its_reason() {
+        let me = viewer(1000);
+        assert_eq!(me.refuses(&suspect(4242)), None);
+        for pid in [0, 1, u32::MAX, 1 << 31] {
+            assert_eq!(me.refuses(&suspect(pid)), Some(Refusal::ReservedPid(pid)));
+        }
+        assert_eq!(me.refuses(&suspect(800)), Some(Refusal::Lineage(800)));
+        assert_eq!(me.refuses(&Suspect { kernel_thread: true, ..suspect(7) }), Some(Refusal::KernelThread(7)));
+        assert_eq!(me.refuses(&Suspect { proved: false, ..suspect(7) }), Some(Refusal::Unproved(7)));
+        assert_eq!(
+            me.refuses(&Suspect { uid: Some(1001), user: Some("bob"), ..suspect(7) }),
+            Some(Refusal::OtherUser(7, "bob".into()))
+        );
+        assert_eq!(
+            me.refuses(&Suspect { uid: None, user: None, ..suspect(7) }),
+            Some(Refusal::OtherUser(7, "another user".into()))
+        );
+        assert_eq!(
+            me.refuses(&Suspect { protected: Some("it draws the desktop"), ..suspect(7) }),
+            Some(Refusal::Protected(7, "it draws the desktop".into()))
+        );
+    }
+
+    #[test]
+    fn root_may_end_other_users_but_nothing_protected_or_unproved() {
+        let root = viewer(0);
+        assert_eq!(root.refuses(&suspect(7)), None);
+        assert!(root.refuses(&Suspect { proved: false, ..suspect(7) }).is_some());
+        assert!(root.refuses(&Suspect { protected: Some("x"), ..suspect(7) }).is_some());
+    }
+}
