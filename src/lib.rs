@@ -4,6 +4,7 @@
 //! message means and `ui` draws; only the edge (`runtime`, `probe`, `procfs`, `cli`) touches the outside world.
 //! ARCHITECTURE.md has the picture.
 
+pub mod advice;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: arguments, files, output")]
 pub mod cli;
 pub mod gpu;

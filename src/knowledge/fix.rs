@@ -76,7 +76,8 @@ pub struct FixCommand {
 }
 
 /// What a command's `{placeholders}` may be; a test holds every fix against this list.
-pub const PLACEHOLDERS: &[&str] = &["pid", "holder", "gpu_uuid", "model", "context", "half_context", "utilization"];
+pub const PLACEHOLDERS: &[&str] =
+    &["pid", "holder", "gpu_uuid", "model", "context", "half_context", "max_tokens", "utilization"];
 
 /// One fix, shared by many entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,157 @@
+//! Owns the join of what a log says with what the machine shows now: a verdict with its evidence, a ledger in bytes,
+//! and a plan of steps. Pure: the same log, snapshot and history give the same advice.
+//! Knows nothing of keys, screens or signals.
+
+pub mod ledger;
+pub mod machine;
+pub mod plan;
+pub mod verdict;
+
+use serde::Serialize;
+
+use crate::gpu::guard::Viewer;
+use crate::gpu::history::History;
+use crate::gpu::{Device, GpuProcess, Snapshot};
+use crate::knowledge::diagnosis::Diagnosis;
+use crate::knowledge::fix::Fix;
+use crate::units::{Bytes, WallTime};
+
+pub use ledger::Ledger;
+pub use machine::{Fate, Place};
+pub use plan::{PlannedFix, Step};
+pub use verdict::{Cause, CauseKind, Verdict};
+
+/// Everything an advice is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// What the log says.
+    pub diagnosis: &'a Diagnosis,
+    /// The fixes of the leading entry, in its order.
+    pub fixes: &'a [Fix],
+    /// The machine now; `None` to read the log alone.
+    pub snapshot: Option<&'a Snapshot>,
+    /// What was watched so far.
+    pub history: Option<&'a History>,
+    /// Who is looking.
+    pub viewer: Option<&'a Viewer>,
+    /// The latest moment at which the job can have died: the file's time or the paste's. The log's own stamp is better.
+    pub crashed_by: Option<WallTime>,
+}
+
+/// What to tell the person.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// What ran out and why.
+    pub verdict: Verdict,
+    /// The bytes; `None` where neither log nor machine gives a capacity.
+    pub ledger: Option<Ledger>,
+    /// What to do, best first.
+    pub plan: Vec<PlannedFix>,
+}
+
+/// Joins log and machine.
+pub fn advise(situation: &Situation<'_>) -> Advice {
+    let place = machine::locate(situation);
+    let ledger = ledger::draw(situation, &place);
+    let verdict = verdict::weigh(situation, &place, ledger.as_ref());
+    let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict);
+    Advice { verdict, ledger, plan }
+}
+
+impl Situation<'_> {
+    /// The moment of the crash: the log's own stamp, else the upper bound that its file or paste gives.
+    pub fn crashed_at(&self) -> Option<WallTime> {
+        self.diagnosis.crashed_at.or(self.crashed_by)
+    }
+
+    /// Whether the process was there before the crash; `None` where either time is unknown.
+    pub fn was_there_before(&self, process: &GpuProcess) -> Option<bool> {
+        Some(process.started_at.value()? <= self.crashed_at()?)
+    }
+}
+
+/// A process in the fewest words that name it: "notebook sweep.ipynb (4242)".
+pub fn name_of(process: &GpuProcess) -> String {
+    let what = process.recognised_as.clone().or_else(|| process.command.known().map(|command| telling_part(command)));
+    match what.filter(|what| !what.is_empty()) {
+        Some(what) => format!("{what} ({})", process.pid),
+        None => format!("process {}", process.pid),
+    }
+}
+
+/// A device in a word: "GPU 0 (RTX 4090)".
+pub fn name_of_device(device: &Device) -> String {
+    match device.name.known() {
+        Some(name) => format!("GPU {} ({})", device.index, short_card(name)),
+        None => format!("GPU {}", device.index),
+    }
+}
+
+/// A card's name without the maker's words: "RTX 4090".
+pub fn short_card(name: &str) -> &str {
+    let name = name.trim().trim_start_matches("NVIDIA ");
+    name.trim_start_matches("GeForce ")
+}
+
+/// The part of a command line that tells one program from another: `python train.py` out of
+/// `/home/ada/env/bin/python3 -u train.py --batch 8`, at most 40 characters.
+fn telling_part(command: &str) -> String {
+    let mut words = command.split_whitespace();
+    let Some(program) = words.next() else { return String::new() };
+    let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let mut told = base(program);
+    if told.starts_with("python") {
+        let script = words.find(|word| !word.starts_with('-') || *word == "-m" || *word == "-c");
+        match script {
+            Some("-m") => told = format!("python -m {}", words.next().unwrap_or_default()),
+            Some("-c") => told = "python -c …".into(),
+            Some(path) => told = format!("python {}", base(path)),
+            None => {}
+        }
+    }
+    told.chars().take(40).collect()
+}
+
+/// A figure and its unit where it is known, "an unknown amount" where not.
+pub fn amount(bytes: Option<Bytes>) -> String {
+    bytes.map_or_else(|| "an unknown amount".to_owned(), |bytes| bytes.to_string())
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Diagnoses for the tests of this folder.
+    use crate::knowledge::diagnosis::*;
+    use crate::knowledge::facts::{Facts, NamedProcess};
+    use crate::units::Bytes;
+
+    /// PyTorch asked for 9 GiB on a 24 GiB card of which 6.1 were free, with 0.3 of its own.
+    pub fn torch_oom(others: &[(u32, Bytes)]) -> Diagnosis {
+        Diagnosis {
+            oom: Oom::Yes,
+            memory: Some(MemoryKind::Gpu),
+            raised_by: Some("pytorch".into()),
+            program: Some("pytorch".into()),
+            phase: Phase::Training,
+            facts: Facts {
+                device: Some(0),
+                requested_bytes: Some(Bytes::gib(9)),
+                total_bytes: Some(Bytes::gib(24)),
+                free_bytes: Some(Bytes::mib(6246)),
+                process_bytes: Some(Bytes::mib(307)),
+                allocated_bytes: Some(Bytes::mib(200)),
+                reserved_unallocated_bytes: Some(Bytes::mib(20)),
+                other_processes: others.iter().map(|(pid, bytes)| NamedProcess { pid: *pid, bytes: *bytes }).collect(),
+                ..Facts::default()
+            },
+            figures: vec![],
+            matches: vec![Match {
+                entry: "pytorch/cuda-out-of-memory".into(),
+                certainty: Certainty::Certain,
+                line: 209,
+                text: "torch.OutOfMemoryError: CUDA out of memory.".into(),
+            }],
+            remark: None,
+            crashed_at: None,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Owns the arithmetic of one memory: a capacity, parts that sum to it, what the run needed at least, and what must
+//! be found. From the living device where the log is from here, else from the log's own figures.
+
+use serde::Serialize;
+
+use super::{Place, Situation, machine::Fate};
+use crate::gpu::{Device, Host};
+use crate::knowledge::diagnosis::MemoryKind;
+use crate::knowledge::facts::Facts;
+use crate::units::Bytes;
+
+/// Whose part of the memory it is; the screen colours by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Share {
+    /// Held back by the driver.
+    Driver,
+    /// A process.
+    Process,
+    /// The failed run itself, as its log says.
+    Run,
+    /// Used, but no listed process accounts for it.
+    Other,
+}
+
+/// One part of the capacity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Held {
+    /// In words: "driver", "notebook sweep.ipynb (4242)", "desktop and other".
+    pub what: String,
+    /// The process, where it is one.
+    pub pid: Option<u32>,
+    /// How much.
+    pub bytes: Bytes,
+    /// Whose.
+    #[serde(skip)]
+    pub share: Share,
+}
+
+/// The sums. `capacity = Σ held_by + available` wherever all of it is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Ledger {
+    /// The driver's index of the device; `None` for system memory or a device that is not here.
+    pub device: Option<u32>,
+    /// Its UUID.
+    pub device_uuid: Option<String>,
+    /// All there is.
+    pub capacity_bytes: Option<Bytes>,
+    /// What the run had plus what it asked for: a lower bound.
+    pub needed_bytes: Option<Bytes>,
+    /// Always true: the next allocation is not in the log.
+    pub needed_is_at_least: bool,
+    /// Free: now, where the machine is here; else as the log printed it.
+    pub available_bytes: Option<Bytes>,
+    /// What must be found.
+    pub missing_bytes: Option<Bytes>,
+    /// The parts in use, largest share first within driver, processes, other.
+    pub held_by: Vec<Held>,
+    /// Whether the figures are the machine's now (else the log's own).
+    pub is_now: bool,
+    /// What the run already had, the part of `needed_bytes` that is not the request.
+    #[serde(skip)]
+    pub had_bytes: Option<Bytes>,
+    /// What it asked for when it failed.
+    #[serde(skip)]
+    pub asked_bytes: Option<Bytes>,
+}
+
+/// Draws up the sums for the memory that ran out.
+pub fn draw(situation: &Situation<'_>, place: &Place<'_>) -> Option<Ledger> {
+    let facts = &situation.diagnosis.facts;
+    match (situation.diagnosis.memory?, place.device, situation.snapshot) {
+        (MemoryKind::Gpu | MemoryKind::KvCache, Some(device), _) => Some(of_device(device, facts)),
+        (MemoryKind::Host | MemoryKind::Shm, _, Some(snapshot)) if facts.limit_bytes.is_none() => {
+            of_host(&snapshot.host, facts).or_else(|| of_log(facts, place))
+        }
+        _ => of_log(facts, place),
+    }
+}
+
+/// What the run already had when it failed, as its allocator told; the most complete figure first.
+pub fn run_had(facts: &Facts) -> Option<Bytes> {
+    let pooled = facts.allocated_bytes.map(|live| live.plus(facts.reserved_unallocated_bytes.unwrap_or(Bytes::ZERO)));
+    facts.process_bytes.or(facts.reserved_bytes).or(pooled)
+}
+
+fn needed(facts: &Facts) -> Option<Bytes> {
+    facts.requested_bytes.map(|asked| asked.plus(run_had(facts).unwrap_or(Bytes::ZERO)))
+}
+
+fn sums(facts: &Facts, capacity: Option<Bytes>, available: Option<Bytes>, held_by: Vec<Held>) -> Ledger {
+    let needed = needed(facts);
+    Ledger {
+        device: None,
+        device_uuid: None,
+        capacity_bytes: capacity,
+        needed_bytes: needed,
+        needed_is_at_least: true,
+        available_bytes: available,
+        missing_bytes: needed.zip(available).map(|(needed, available)| needed.less(available)),
+        held_by,
+        is_now: false,
+        had_bytes: facts.requested_bytes.and(run_had(facts)),
+        asked_bytes: facts.requested_bytes,
+    }
+}
+
+fn of_device(device: &Device, facts: &Facts) -> Ledger {
+    let mut held = Vec::new();
+    if let Some(bytes) = device.memory.reserved_bytes.value() {
+        held.push(Held { what: "driver".into(), pid: None, bytes, share: Share::Driver });
+    }
+    let mut rows: Vec<Held> = device
+        .processes
+        .iter()
+        .filter_map(|row| {
+            let bytes = row.used_bytes.value()?;
+            Some(Held { what: super::name_of(row), pid: Some(row.pid), bytes, share: Share::Process })
+        })
+        .collect();
+    rows.sort_by_key(|held| std::cmp::Reverse(held.bytes));
+    held.append(&mut rows);
+    if let Some(bytes) = device.unaccounted_bytes.value().filter(|bytes| *bytes > Bytes::ZERO) {
+        let what = if device.unaccounted_includes_unknown_rows {
+            "processes without a figure, and other"
+        } else {
+            "desktop and other"
+        };
+        held.push(Held { what: what.into(), pid: None, bytes, share: Share::Other });
+    }
+    Ledger {
+        device: Some(device.index),
+        device_uuid: device.uuid.known().cloned(),
+        is_now: true,
+        ..sums(facts, device.memory.total_bytes.value(), device.memory.free_bytes.value(), held)
+    }
+}
+
+fn of_host(host: &Host, facts: &Facts) -> Option<Ledger> {
+    let (total, available) = (host.memory_total_bytes.value()?, host.memory_available_bytes.value()?);
+    let used = Held { what: "in use".into(), pid: None, bytes: total.less(available), share: Share::Other };
+    Some(Ledger { is_now: true, ..sums(facts, Some(total), Some(available), vec![used]) })
+}
+
+/// The log's own figures. Nothing where it prints neither a capacity nor a limit.
+fn of_log(facts: &Facts, place: &Place<'_>) -> Option<Ledger> {
+    let capacity = facts.total_bytes.or(facts.limit_bytes)?;
+    let mut held = Vec::new();
+    if let Some(bytes) = run_had(facts) {
+        held.push(Held { what: "your run".into(), pid: None, bytes, share: Share::Run });
+    }
+    for named in &place.named {
+        let what = match named.fate {
+            Fate::Alive(row, _) => super::name_of(row),
+            _ => format!("process {}", named.pid),
+        };
+        held.push(Held { what, pid: Some(named.pid), bytes: named.bytes, share: Share::Process });
+    }
+    let accounted = held.iter().fold(facts.free_bytes.unwrap_or(Bytes::ZERO), |sum, held| sum.plus(held.bytes));
+    let rest = capacity.less(accounted);
+    if facts.free_bytes.is_some() && rest > Bytes::ZERO {
+        held.push(Held { what: "other".into(), pid: None, bytes: rest, share: Share::Other });
+    }
+    Some(sums(facts, Some(capacity), facts.free_bytes, held))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advice::testing::torch_oom;
+    use crate::advice::{Advice, advise};
+    use crate::gpu::testing::{device, noon_plus, process, snapshot};
+    use crate::gpu::{Reading, Snapshot};
+
+    fn advice(snapshot: Option<&Snapshot>) -> Advice {
+        let diagnosis = torch_oom(&[(4242, Bytes::mib(11_500))]);
+        advise(&Situation {
+            diagnosis: &diagnosis,
+            fixes: &[],
+            snapshot,
+            history: None,
+            viewer: None,
+            crashed_by: Some(noon_plus(0)),
+        })
+    }
+
+    #[test]
+    fn a_living_devices_parts_add_up_to_its_capacity() {
+        let rows = vec![process(5177, Bytes::gib(6)), process(4242, Bytes::mib(11_500))];
+        let here = Snapshot { devices: vec![device(0, rows)], ..snapshot(0) };
+        let ledger = advice(Some(&here)).ledger.unwrap();
+        let held = ledger.held_by.iter().fold(Bytes::ZERO, |sum, held| sum.plus(held.bytes));
+        assert_eq!(held.plus(ledger.available_bytes.unwrap()), ledger.capacity_bytes.unwrap());
+        assert_eq!(
+            ledger.held_by.iter().map(|held| held.pid).collect::<Vec<_>>(),
+            [None, Some(4242), Some(5177), None]
+        );
+        assert_eq!(ledger.needed_bytes, Some(Bytes::mib(9 * 1024 + 307)), "asked plus what it had");
+        let free = Bytes::mib(24 * 1024 - 410 - 200 - 6144 - 11_500);
+        assert_eq!((ledger.available_bytes, ledger.is_now), (Some(free), true));
+        assert_eq!(ledger.missing_bytes, Some(Bytes::mib(9 * 1024 + 307).less(free)));
+    }
+
+    #[test]
+    fn an_unknown_free_figure_leaves_the_missing_bytes_unknown() {
+        let mut here = Snapshot { devices: vec![device(0, vec![])], ..snapshot(0) };
+        here.devices[0].memory.free_bytes = Reading::Unsupported;
+        let ledger = advice(Some(&here)).ledger.unwrap();
+        assert_eq!((ledger.available_bytes, ledger.missing_bytes), (None, None));
+    }
+
+    #[test]
+    fn a_log_read_alone_gives_its_own_sums() {
+        let ledger = advice(None).ledger.unwrap();
+        let held = ledger.held_by.iter().fold(Bytes::ZERO, |sum, held| sum.plus(held.bytes));
+        assert_eq!(held.plus(ledger.available_bytes.unwrap()), ledger.capacity_bytes.unwrap());
+        assert!(!ledger.is_now);
+        assert_eq!(ledger.device, None);
+    }
+}

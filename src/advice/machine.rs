@@ -1,0 +1,223 @@
+//! Owns the question whether a log was written on this machine, on which of its devices, and what has become of the
+//! processes it names. When in doubt the log is from elsewhere, and nothing here is offered for killing because of it.
+
+use super::Situation;
+use crate::gpu::{Device, GpuProcess, ProcessKey, Snapshot};
+use crate::knowledge::diagnosis::MemoryKind;
+use crate::units::Bytes;
+
+/// A log's figures are rounded and CUDA's capacity is a little under the driver's.
+const CAPACITY_PERCENT: u64 = 3;
+/// A living process may have grown a little since the crash.
+const HOLDING_PERCENT: u64 = 20;
+
+/// Where the log belongs.
+#[derive(Clone, Debug, Default)]
+pub struct Place<'a> {
+    /// `Some(true)`: this machine; `Some(false)`: another one; `None`: the log doesn't tell.
+    pub same_machine: Option<bool>,
+    /// The device it died on, as far as can be told.
+    pub device: Option<&'a Device>,
+    /// Why it is taken to be from elsewhere, or why the device is not sure; for the evidence.
+    pub because: Option<String>,
+    /// The processes that the log names, in its order.
+    pub named: Vec<Named<'a>>,
+}
+
+/// A process the log names.
+#[derive(Clone, Debug)]
+pub struct Named<'a> {
+    /// As printed.
+    pub pid: u32,
+    /// What it held then, as printed.
+    pub bytes: Bytes,
+    /// What has become of it.
+    pub fate: Fate<'a>,
+}
+
+/// What has become of a process that the log names.
+#[derive(Clone, Debug)]
+pub enum Fate<'a> {
+    /// It lives and still holds about that much.
+    Alive(&'a GpuProcess, ProcessKey),
+    /// No GPU lists it any more.
+    Gone,
+    /// The log is from elsewhere, or was read alone: nothing can be said.
+    Unknown,
+}
+
+/// Finds the machine, the device and the processes that the log speaks of.
+pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
+    let named = || {
+        let facts = &situation.diagnosis.facts.other_processes;
+        facts.iter().map(|named| Named { pid: named.pid, bytes: named.bytes, fate: Fate::Unknown }).collect()
+    };
+    let nothing = Place { named: named(), ..Place::default() };
+    let Some(snapshot) = situation.snapshot.filter(|snapshot| !snapshot.devices.is_empty()) else { return nothing };
+    if !matches!(situation.diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache)) {
+        return nothing;
+    }
+    match situation.diagnosis.facts.total_bytes {
+        Some(total) => by_capacity(situation, snapshot, total, nothing),
+        None => Place { device: only_device(situation, snapshot), ..nothing },
+    }
+}
+
+/// Without a capacity the log fits any machine: its device is a guess, said as such, and only for showing figures.
+fn only_device<'a>(situation: &Situation<'_>, snapshot: &'a Snapshot) -> Option<&'a Device> {
+    match situation.diagnosis.facts.device {
+        Some(index) => snapshot.devices.iter().find(|device| device.index == index),
+        None if snapshot.devices.len() == 1 => snapshot.devices.first(),
+        None => None,
+    }
+}
+
+fn by_capacity<'a>(situation: &Situation<'a>, snapshot: &'a Snapshot, total: Bytes, nothing: Place<'a>) -> Place<'a> {
+    let fits = |device: &&Device| {
+        device.memory.total_bytes.value().is_some_and(|here| here.within_percent(total, CAPACITY_PERCENT))
+    };
+    let fitting: Vec<&Device> = snapshot.devices.iter().filter(fits).collect();
+    if fitting.is_empty() {
+        return Place { same_machine: Some(false), because: Some(other_card(snapshot, total)), ..nothing };
+    }
+    let mut named = Vec::new();
+    for mention in &nothing.named {
+        match fate(situation, &fitting, mention) {
+            Ok(fate) => named.push(Named { fate, ..mention.clone() }),
+            Err(because) => return Place { same_machine: Some(false), because: Some(because), ..nothing },
+        }
+    }
+    let device = choose(situation, &fitting, &named);
+    let proved = named.iter().any(|named| matches!(named.fate, Fate::Alive(..)));
+    Place { same_machine: Some(true).filter(|_| proved || device.is_some()), device, because: None, named }
+}
+
+/// What became of a named process, or why the log can't be this machine's.
+fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], mention: &Named<'_>) -> Result<Fate<'a>, String> {
+    let row = fitting.iter().find_map(|device| device.processes.iter().find(|row| row.pid == mention.pid));
+    let Some(row) = row else { return Ok(Fate::Gone) };
+    let (Some(key), true) = (row.key(), row.proved) else { return Ok(Fate::Unknown) };
+    let here = row.used_bytes.value();
+    if here.is_some_and(|here| !here.within_percent(mention.bytes, HOLDING_PERCENT)) {
+        return Err(format!(
+            "the log's process {} held {}, the one here holds {}",
+            mention.pid,
+            mention.bytes,
+            super::amount(here)
+        ));
+    }
+    match (here, situation.was_there_before(row)) {
+        (Some(_), Some(true)) => Ok(Fate::Alive(row, key)),
+        (_, Some(false)) => Err(format!("process {} here was started after the crash", mention.pid)),
+        _ => Ok(Fate::Unknown),
+    }
+}
+
+/// Of several cards of that size: the one with the named process, else the printed index, else none (masks renumber).
+fn choose<'a>(situation: &Situation<'_>, fitting: &[&'a Device], named: &[Named<'a>]) -> Option<&'a Device> {
+    let holds_named = |device: &&&Device| {
+        named.iter().any(|named| matches!(named.fate, Fate::Alive(row, _) if device.processes.iter().any(|p| p == row)))
+    };
+    fitting
+        .iter()
+        .find(holds_named)
+        .or_else(|| fitting.iter().find(|device| Some(device.index) == situation.diagnosis.facts.device))
+        .or_else(|| fitting.first().filter(|_| fitting.len() == 1))
+        .copied()
+}
+
+fn other_card(snapshot: &Snapshot, total: Bytes) -> String {
+    let mut sizes: Vec<String> = Vec::new();
+    for device in &snapshot.devices {
+        let size = super::amount(device.memory.total_bytes.value());
+        if !sizes.contains(&size) {
+            sizes.push(size);
+        }
+    }
+    format!("its card has {total}, here there is {}", sizes.join(" and "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advice::testing::torch_oom;
+    use crate::gpu::Reading;
+    use crate::gpu::testing::{device, noon_plus, process, snapshot};
+    use crate::knowledge::diagnosis::Diagnosis;
+
+    fn held() -> Bytes {
+        Bytes::mib(11_500)
+    }
+
+    fn placed(diagnosis: &Diagnosis, snapshot: &Snapshot, check: impl Fn(&Place<'_>)) {
+        let situation = Situation {
+            diagnosis,
+            fixes: &[],
+            snapshot: Some(snapshot),
+            history: None,
+            viewer: None,
+            crashed_by: Some(noon_plus(0)),
+        };
+        check(&locate(&situation));
+    }
+
+    fn with(rows: Vec<GpuProcess>) -> Snapshot {
+        Snapshot { devices: vec![device(0, rows)], ..snapshot(0) }
+    }
+
+    #[test]
+    fn a_named_process_that_lives_and_fits_is_found() {
+        placed(&torch_oom(&[(4242, held())]), &with(vec![process(4242, held())]), |place| {
+            assert_eq!(place.same_machine, Some(true));
+            assert!(matches!(place.named[0].fate, Fate::Alive(row, _) if row.pid == 4242));
+        });
+    }
+
+    #[test]
+    fn one_that_no_longer_lives_is_gone() {
+        placed(&torch_oom(&[(4242, held())]), &with(vec![]), |place| {
+            assert_eq!(place.same_machine, Some(true));
+            assert!(matches!(place.named[0].fate, Fate::Gone));
+        });
+    }
+
+    #[test]
+    fn another_card_another_figure_or_a_later_start_mean_another_machine() {
+        let mut big = torch_oom(&[(4242, held())]);
+        big.facts.total_bytes = Some(Bytes::mib(81_000));
+        let mut late = process(4242, held());
+        late.started_at = Reading::Known(noon_plus(5));
+        let cases = [
+            (big, process(4242, held())),
+            (torch_oom(&[(4242, held())]), process(4242, Bytes::gib(2))),
+            (torch_oom(&[(4242, held())]), late),
+        ];
+        for (diagnosis, row) in cases {
+            placed(&diagnosis, &with(vec![row]), |place| {
+                assert_eq!(place.same_machine, Some(false));
+                assert!(place.because.is_some() && place.device.is_none());
+                assert!(place.named.iter().all(|named| matches!(named.fate, Fate::Unknown)));
+            });
+        }
+    }
+
+    #[test]
+    fn an_unproved_pid_or_an_unknown_start_is_never_taken_for_the_named_one() {
+        let mut foreign = process(4242, held());
+        foreign.proved = false;
+        let mut undated = process(4242, held());
+        undated.started_at = Reading::Denied;
+        for row in [foreign, undated] {
+            placed(&torch_oom(&[(4242, held())]), &with(vec![row]), |place| {
+                assert!(matches!(place.named[0].fate, Fate::Unknown));
+            });
+        }
+    }
+
+    #[test]
+    fn a_log_without_a_capacity_says_nothing_about_the_machine() {
+        let mut poor = torch_oom(&[]);
+        poor.facts.total_bytes = None;
+        placed(&poor, &with(vec![]), |place| assert_eq!(place.same_machine, None));
+    }
+}

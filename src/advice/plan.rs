@@ -1,0 +1,418 @@
+//! Owns the walk's steps: which fixes apply here, in which order, filled with this machine's own names and numbers.
+//! A step that would end a process carries its identity; the plan itself signals nothing.
+
+use serde::{Serialize, Serializer};
+
+use super::{Fate, Ledger, Place, Situation, Verdict, name_of, verdict};
+use crate::gpu::{Device, GpuProcess, ProcessKey};
+use crate::knowledge::diagnosis::{MemoryKind, Oom, Phase};
+use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees, Safety};
+use crate::units::Bytes;
+
+/// More holders than that are not proposed one by one.
+const HOLDERS: usize = 5;
+/// Less than that gives nothing back worth a process.
+const WORTH_ENDING: Bytes = Bytes::mib(256);
+
+/// How sure an estimate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FreesIs {
+    /// The driver's figure.
+    Fact,
+    /// An estimate.
+    About,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// In a sentence that begins with a verb.
+    #[serde(rename = "do")]
+    pub action: String,
+    /// The exact command or line to change.
+    pub command: Option<String>,
+    /// Why it works.
+    pub why: String,
+    /// What to expect when it worked.
+    pub expect: String,
+    /// What to do when it did not.
+    pub if_not: String,
+}
+
+/// A fix with this machine's figures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlannedFix {
+    /// The fix's id, such as `end-holder`.
+    pub fix: String,
+    /// For the step's line.
+    pub title: String,
+    /// What taking it costs.
+    #[serde(serialize_with = "safety_word")]
+    pub safety: Safety,
+    /// How much it gives back; `None` where that can't be told from this log.
+    pub frees_bytes: Option<Bytes>,
+    /// How sure that is.
+    pub frees_is: Option<FreesIs>,
+    /// Whether it gives back at least what is known to be missing: a lower bound, so never more than "may".
+    pub may_be_enough: bool,
+    /// What it costs in a few words.
+    pub costs: String,
+    /// What to do, one after the other.
+    pub steps: Vec<Step>,
+    /// The process it would end, named for good.
+    pub target: Option<ProcessKey>,
+}
+
+fn safety_word<S: Serializer>(safety: &Safety, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(safety.word())
+}
+
+/// Lays out the steps: what gives back most for the least first, as the entry orders them.
+pub fn lay_out(
+    situation: &Situation<'_>,
+    place: &Place<'_>,
+    ledger: Option<&Ledger>,
+    verdict: &Verdict,
+) -> Vec<PlannedFix> {
+    if situation.diagnosis.oom == Oom::No {
+        return Vec::new();
+    }
+    let missing = ledger.and_then(|ledger| ledger.missing_bytes);
+    let mut plan: Vec<PlannedFix> = run_again(place, ledger).into_iter().collect();
+    for fix in situation.fixes {
+        if !applies(fix, situation, place, ledger, verdict) {
+            continue;
+        }
+        if fix.when.contains(&Condition::HolderAlive) {
+            plan.extend(end_holders(fix, situation, place));
+        } else {
+            plan.extend(filled(fix, situation, place, ledger));
+        }
+    }
+    for planned in &mut plan {
+        planned.may_be_enough |=
+            missing.zip(planned.frees_bytes).is_some_and(|(missing, frees)| missing > Bytes::ZERO && frees >= missing);
+    }
+    plan
+}
+
+/// Where what held the memory has gone and there is room now, the first step is the simplest one.
+fn run_again(place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
+    let gone = place.named.iter().find(|named| matches!(named.fate, Fate::Gone))?;
+    let ledger = ledger.filter(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO))?;
+    Some(PlannedFix {
+        fix: "run-again".into(),
+        title: "Run the same command again".into(),
+        safety: Safety::Safe,
+        frees_bytes: None,
+        frees_is: None,
+        may_be_enough: true,
+        costs: "nothing".into(),
+        steps: vec![Step {
+            action: "Start your job again as it was".into(),
+            command: None,
+            why: format!("process {} held {} when it failed; it no longer does", gone.pid, gone.bytes),
+            expect: format!("{} is free now", super::amount(ledger.available_bytes)),
+            if_not: "paste the new error here".into(),
+        }],
+        target: None,
+    })
+}
+
+fn applies(
+    fix: &Fix,
+    situation: &Situation<'_>,
+    place: &Place<'_>,
+    ledger: Option<&Ledger>,
+    verdict: &Verdict,
+) -> bool {
+    let diagnosis = situation.diagnosis;
+    let memory = fix.memory.is_empty() || diagnosis.memory.is_none_or(|memory| fix.memory.contains(&memory));
+    let phase = fix.phases.is_empty() || diagnosis.phase == Phase::Unknown || fix.phases.contains(&diagnosis.phase);
+    let holds = |condition: &Condition| match condition {
+        Condition::HolderAlive => !verdict::holders(situation, place).is_empty(),
+        Condition::OtherDeviceHasRoom => roomy_device(situation, place, ledger).is_some(),
+        Condition::Fragmented => verdict.causes.iter().any(|cause| cause.cause == verdict::CauseKind::Fragmentation),
+        Condition::Training => diagnosis.phase == Phase::Training,
+        Condition::NotTraining => diagnosis.phase != Phase::Training,
+        Condition::ContextInvolved => {
+            diagnosis.memory == Some(MemoryKind::KvCache) || diagnosis.facts.context_tokens.is_some()
+        }
+    };
+    memory && phase && fix.when.iter().all(holds)
+}
+
+/// Another device here with room for what the run needed, the roomiest first. Only where the log is from here.
+fn roomy_device<'a>(situation: &Situation<'a>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<&'a Device> {
+    let needed = ledger?.needed_bytes?;
+    let here = place.device.filter(|_| place.same_machine == Some(true))?;
+    let free = |device: &Device| device.memory.free_bytes.value().unwrap_or(Bytes::ZERO);
+    let others = situation.snapshot?.devices.iter().filter(|device| device.index != here.index);
+    others.filter(|device| device.error.is_none() && free(device) >= needed).max_by_key(|device| free(device))
+}
+
+fn end_holders(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>) -> Vec<PlannedFix> {
+    let named = |pid: u32| place.named.iter().any(|named| named.pid == pid);
+    verdict::holders(situation, place)
+        .into_iter()
+        .filter(|(row, _)| named(row.pid) || row.used_bytes.value().is_some_and(|bytes| bytes >= WORTH_ENDING))
+        .take(HOLDERS)
+        .filter_map(|(row, key)| end_holder(fix, situation, place, row, key))
+        .collect()
+}
+
+fn end_holder(
+    fix: &Fix,
+    situation: &Situation<'_>,
+    place: &Place<'_>,
+    row: &GpuProcess,
+    key: ProcessKey,
+) -> Option<PlannedFix> {
+    let what = format!(
+        "{} {}",
+        row.recognised_as.as_deref().unwrap_or_default(),
+        row.command.known().map_or("", String::as_str)
+    )
+    .to_lowercase();
+    let command = fix
+        .commands
+        .iter()
+        .find(|command| command.program != "*" && what.contains(&command.program))
+        .or_else(|| fix.commands.iter().find(|command| command.program == "*"))?;
+    let fill = |name: &str| match name {
+        "pid" => Some(key.to_string()),
+        "holder" => Some(name_of(row)),
+        "model" => model_of(row),
+        _ => None,
+    };
+    let free = place.device.and_then(|device| device.memory.free_bytes.value());
+    let after = free.zip(row.used_bytes.value()).map(|(free, held)| free.plus(held));
+    let mut step = step_of(fix, command, &fill)?;
+    if let Some(after) = after {
+        step.expect = format!("Expect {after} free afterwards.");
+    }
+    let snapshot = situation.snapshot?;
+    Some(PlannedFix {
+        title: substitute(&fix.title, &fill)?,
+        frees_bytes: snapshot.held_by(key),
+        frees_is: snapshot.held_by(key).map(|_| FreesIs::Fact),
+        target: Some(key),
+        steps: vec![step],
+        ..empty(fix)
+    })
+}
+
+/// The model an Ollama runner or server row speaks of, where its name is known.
+fn model_of(row: &GpuProcess) -> Option<String> {
+    let label = row.recognised_as.as_deref()?;
+    label.split_whitespace().find(|word| word.contains(':')).map(str::to_owned)
+}
+
+fn filled(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
+    let diagnosis = situation.diagnosis;
+    let runs = |command: &&FixCommand| {
+        [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().any(|program| *program == command.program)
+    };
+    let command =
+        fix.commands.iter().find(runs).or_else(|| fix.commands.iter().find(|command| command.program == "*"))?;
+    let fill = |name: &str| match name {
+        "gpu_uuid" => roomy_device(situation, place, ledger)?.uuid.known().cloned(),
+        "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
+        "half_context" => diagnosis.facts.context_tokens.map(|tokens| (tokens / 2).to_string()),
+        "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
+        "utilization" => utilization(ledger?),
+        _ => None,
+    };
+    let frees_bytes = match fix.frees {
+        Frees::ReservedUnallocated => diagnosis.facts.reserved_unallocated_bytes,
+        Frees::HolderMemory | Frees::Unknown => None,
+    };
+    Some(PlannedFix {
+        title: substitute(&fix.title, &fill)?,
+        frees_bytes,
+        frees_is: frees_bytes.map(|_| FreesIs::About),
+        steps: vec![step_of(fix, command, &fill)?],
+        ..empty(fix)
+    })
+}
+
+/// The share of the card that is free now, rounded down to hundredths: what vLLM may ask for.
+fn utilization(ledger: &Ledger) -> Option<String> {
+    let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes.filter(|_| ledger.is_now)?);
+    let hundredths = u128::from(free.0) * 100 / u128::from(capacity.0.max(1));
+    Some(format!("0.{hundredths:02}")).filter(|_| hundredths < 100)
+}
+
+fn empty(fix: &Fix) -> PlannedFix {
+    PlannedFix {
+        fix: fix.id.clone(),
+        title: fix.title.clone(),
+        safety: fix.safety,
+        frees_bytes: None,
+        frees_is: None,
+        may_be_enough: false,
+        costs: fix.costs.clone(),
+        steps: Vec::new(),
+        target: None,
+    }
+}
+
+/// A step in words. A command whose figures are not known is left out rather than shown with holes.
+fn step_of(fix: &Fix, command: &FixCommand, fill: &impl Fn(&str) -> Option<String>) -> Option<Step> {
+    Some(Step {
+        action: substitute(&command.action, fill)?,
+        command: command.command.as_deref().and_then(|text| substitute(text, fill)),
+        why: fix.why.clone(),
+        expect: fix.expect.clone(),
+        if_not: fix.if_not.clone(),
+    })
+}
+
+/// Puts values into `{names}`; `None` where one is not known. Braces around anything else stand as they are.
+fn substitute(text: &str, fill: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    let mut said = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        said.push_str(before);
+        match after.split_once('}') {
+            Some((name, tail)) if is_placeholder(name) => {
+                said.push_str(&fill(name)?);
+                rest = tail;
+            }
+            _ => {
+                said.push('{');
+                rest = after;
+            }
+        }
+    }
+    said.push_str(rest);
+    Some(said)
+}
+
+fn is_placeholder(name: &str) -> bool {
+    crate::knowledge::fix::PLACEHOLDERS.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advice::testing::torch_oom;
+    use crate::advice::{Advice, advise};
+    use crate::gpu::guard::Viewer;
+    use crate::gpu::testing::{device, noon_plus, process, snapshot};
+    use crate::gpu::{Reading, Snapshot};
+    use crate::knowledge::diagnosis::Diagnosis;
+
+    fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
+        Fix {
+            id: id.into(),
+            title: format!("{id} it"),
+            safety: Safety::LosesWork,
+            memory: vec![],
+            phases: vec![],
+            when,
+            frees: Frees::Unknown,
+            why: "w".into(),
+            expect: "e".into(),
+            if_not: "n".into(),
+            costs: "c".into(),
+            commands: commands
+                .iter()
+                .map(|(program, command)| FixCommand {
+                    program: (*program).into(),
+                    action: "Do it".into(),
+                    command: Some((*command).into()),
+                    versions: None,
+                })
+                .collect(),
+            references: vec![],
+        }
+    }
+
+    fn plan(diagnosis: &Diagnosis, fixes: &[Fix], devices: Vec<Device>) -> Advice {
+        let here = Snapshot { devices, ..snapshot(0) };
+        let viewer = Viewer { uid: 1000, lineage: vec![900, 1] };
+        advise(&Situation {
+            diagnosis,
+            fixes,
+            snapshot: Some(&here),
+            history: None,
+            viewer: Some(&viewer),
+            crashed_by: Some(noon_plus(0)),
+        })
+    }
+
+    fn end() -> Fix {
+        fix(
+            "end-holder",
+            vec![Condition::HolderAlive],
+            &[("ollama", "ollama stop {model}"), ("*", "oomdoctor kill {pid}")],
+        )
+    }
+
+    #[test]
+    fn the_named_holder_is_the_first_step_with_its_pid_and_its_bytes() {
+        let rows = vec![process(5177, Bytes::gib(8)), process(4242, Bytes::mib(11_500))];
+        let batch = fix("smaller-batch", vec![Condition::Training], &[("pytorch", "batch")]);
+        let advice = plan(&torch_oom(&[(4242, Bytes::mib(11_500))]), &[end(), batch], vec![device(0, rows)]);
+        let first = &advice.plan[0];
+        assert_eq!((first.fix.as_str(), first.frees_bytes), ("end-holder", Some(Bytes::mib(11_500))));
+        assert_eq!(first.steps[0].command.as_deref(), Some("oomdoctor kill 4242@4242000"));
+        assert_eq!(first.target, Some(ProcessKey { pid: 4242, start_ticks: 4_242_000 }));
+        assert!(first.may_be_enough);
+        let order: Vec<&str> = advice.plan.iter().map(|planned| planned.fix.as_str()).collect();
+        assert_eq!(order, ["end-holder", "end-holder", "smaller-batch"]);
+    }
+
+    #[test]
+    fn an_ollama_runner_is_stopped_by_its_own_command() {
+        let mut runner = process(5177, Bytes::gib(8));
+        runner.recognised_as = Some("Ollama runner llama3.1:8b".into());
+        let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![runner])]);
+        assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("ollama stop llama3.1:8b"));
+    }
+
+    #[test]
+    fn nobody_is_offered_who_may_not_be_ended() {
+        let mut other = process(7, Bytes::gib(20));
+        other.uid = Reading::Known(1001);
+        let mut foreign = process(8, Bytes::gib(1));
+        foreign.proved = false;
+        let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![other, foreign])]);
+        assert_eq!(advice.plan, []);
+        let mut elsewhere = torch_oom(&[(4242, Bytes::mib(11_500))]);
+        elsewhere.facts.total_bytes = Some(Bytes::gib(80));
+        let advice = plan(&elsewhere, &[end()], vec![device(0, vec![process(4242, Bytes::mib(11_500))])]);
+        assert_eq!(advice.plan, []);
+    }
+
+    #[test]
+    fn another_card_is_proposed_only_if_it_has_room() {
+        let move_over =
+            fix("use-other-gpu", vec![Condition::OtherDeviceHasRoom], &[("*", "CUDA_VISIBLE_DEVICES={gpu_uuid}")]);
+        for (used, expected) in [(Bytes::gib(2), 1), (Bytes::gib(20), 0)] {
+            let devices = vec![device(0, vec![]), device(1, vec![process(9, used)])];
+            let advice = plan(&torch_oom(&[]), std::slice::from_ref(&move_over), devices);
+            assert_eq!(advice.plan.len(), expected);
+            if let Some(planned) = advice.plan.first() {
+                let command = planned.steps[0].command.as_deref().unwrap();
+                assert_eq!(command, "CUDA_VISIBLE_DEVICES=GPU-00000001-aaaa-bbbb-cccc-dddddddddddd");
+            }
+        }
+    }
+
+    #[test]
+    fn a_gone_holder_leads_to_running_again() {
+        let advice = plan(&torch_oom(&[(4242, Bytes::mib(11_500))]), &[end()], vec![device(0, vec![])]);
+        assert_eq!(advice.plan[0].fix, "run-again");
+    }
+
+    #[test]
+    fn a_command_with_an_unknown_figure_is_left_out_not_shown_with_a_hole() {
+        let shorter = fix("shorter-context", vec![], &[("*", "-c {half_context}")]);
+        let advice = plan(&torch_oom(&[]), std::slice::from_ref(&shorter), vec![device(0, vec![])]);
+        assert_eq!(advice.plan[0].steps[0].command, None);
+        assert_eq!(substitute("json {\"a\":1} {pid}", &|_| Some("7".into())).as_deref(), Some("json {\"a\":1} 7"));
+    }
+}
