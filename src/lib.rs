@@ -10,4 +10,6 @@ pub mod cli;
 pub mod gpu;
 pub mod knowledge;
 pub mod log;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: terminal, processes, files, clock")]
+pub mod runtime;
 pub mod units;

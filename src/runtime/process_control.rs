@@ -1,0 +1,222 @@
+//! Owns signalling, the one dangerous thing here. A process is ended only through `end`, which takes a handle first,
+//! then checks who that handle is, then signals through it: a PID that is reused in between can't be hit.
+
+use std::io;
+use std::time::Duration;
+
+use crate::gpu::ProcessKey;
+use crate::gpu::guard::{Refusal, Suspect, Viewer};
+
+/// A signal a person can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Asks it to close.
+    Term,
+    /// As Ctrl-C does.
+    Int,
+    /// Forces it.
+    Kill,
+}
+
+/// What the kernel says of a process now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// Field 22 of /proc/PID/stat.
+    pub start_ticks: u64,
+    /// Its real user id, where it may be seen.
+    pub uid: Option<u32>,
+    /// Its user's name.
+    pub user: Option<String>,
+    /// Why it should be left alone by default.
+    pub protected: Option<&'static str>,
+    /// PF_KTHREAD.
+    pub kernel_thread: bool,
+    /// Whether a driver's PID is that process here; see DESIGN's "Killing".
+    pub proved: bool,
+    /// The one-letter state.
+    pub state: char,
+}
+
+/// The kernel's side of signalling; a double stands in for it in tests.
+pub trait ProcessControl: Send + Sync {
+    /// Refers to one process for good, whatever happens to its PID.
+    type Handle: Send;
+
+    /// Takes a handle on whatever has this PID now.
+    fn open(&self, pid: u32) -> io::Result<Self::Handle>;
+    /// Reads /proc for the PID now; `None` where it has ended.
+    fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>>;
+    /// Signals the handle's process.
+    fn signal(&self, handle: &Self::Handle, signal: Signal) -> io::Result<()>;
+    /// Lets a stopped process run on, so that it can act on a pending signal.
+    fn wake(&self, handle: &Self::Handle) -> io::Result<()>;
+    /// Waits until it has ended, at most so long; whether it has.
+    fn wait(&self, handle: &Self::Handle, longest: Duration) -> io::Result<bool>;
+}
+
+/// Signals exactly the process that `key` names, or refuses and says why. The order matters: handle, identity, signal.
+pub fn end<C: ProcessControl>(
+    control: &C,
+    viewer: &Viewer,
+    key: ProcessKey,
+    signal: Signal,
+) -> Result<C::Handle, Refusal> {
+    let pid = key.pid;
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => Refusal::Gone(pid),
+        _ => Refusal::Failed(pid, error.to_string()),
+    };
+    if pid <= 1 || i32::try_from(pid).is_err() {
+        return Err(Refusal::ReservedPid(pid));
+    }
+    let handle = control.open(pid).map_err(failed)?;
+    let Some(now) = control.inspect(pid).map_err(failed)? else { return Err(Refusal::Gone(pid)) };
+    if now.start_ticks != key.start_ticks {
+        return Err(Refusal::Reused(pid));
+    }
+    let suspect = Suspect {
+        pid,
+        uid: now.uid,
+        user: now.user.as_deref(),
+        protected: now.protected,
+        kernel_thread: now.kernel_thread,
+        proved: now.proved,
+    };
+    if let Some(refusal) = viewer.refuses(&suspect) {
+        return Err(refusal);
+    }
+    control.signal(&handle, signal).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => Refusal::OtherUser(pid, now.user.unwrap_or_else(|| "another user".into())),
+        _ => failed(error),
+    })?;
+    if now.state == 'T' && signal != Signal::Kill {
+        // A stopped process keeps TERM pending until it runs on. That it may have ended by now is no failure.
+        let _ = control.wake(&handle);
+    }
+    Ok(handle)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A kernel whose PID 42 can change hands between any two calls.
+    #[derive(Default)]
+    struct Kernel {
+        living: Mutex<BTreeMap<u32, Inspection>>,
+        /// What PID 42 becomes right after a handle was taken on it.
+        reused_after_open: Option<Inspection>,
+        sent: Mutex<Vec<(ProcessKey, Signal)>>,
+        woken: Mutex<u32>,
+    }
+
+    fn ordinary(start_ticks: u64) -> Inspection {
+        Inspection {
+            start_ticks,
+            uid: Some(1000),
+            user: Some("ada".into()),
+            protected: None,
+            kernel_thread: false,
+            proved: true,
+            state: 'S',
+        }
+    }
+
+    impl ProcessControl for Kernel {
+        /// The process the handle was taken on, as pidfd does.
+        type Handle = ProcessKey;
+
+        fn open(&self, pid: u32) -> io::Result<ProcessKey> {
+            let mut living = self.living.lock().unwrap();
+            let start_ticks = living.get(&pid).ok_or(io::ErrorKind::NotFound)?.start_ticks;
+            if let Some(other) = &self.reused_after_open {
+                living.insert(pid, other.clone());
+            }
+            Ok(ProcessKey { pid, start_ticks })
+        }
+        fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>> {
+            Ok(self.living.lock().unwrap().get(&pid).cloned())
+        }
+        fn signal(&self, handle: &ProcessKey, signal: Signal) -> io::Result<()> {
+            self.sent.lock().unwrap().push((*handle, signal));
+            Ok(())
+        }
+        fn wake(&self, _: &ProcessKey) -> io::Result<()> {
+            *self.woken.lock().unwrap() += 1;
+            Ok(())
+        }
+        fn wait(&self, _: &ProcessKey, _: Duration) -> io::Result<bool> {
+            Ok(true)
+        }
+    }
+
+    fn kernel(process: Inspection) -> Kernel {
+        Kernel { living: Mutex::new(BTreeMap::from([(42, process)])), ..Kernel::default() }
+    }
+
+    fn try_end(kernel: &Kernel, start_ticks: u64) -> Result<ProcessKey, Refusal> {
+        let viewer = Viewer { uid: 1000, lineage: vec![7] };
+        end(kernel, &viewer, ProcessKey { pid: 42, start_ticks }, Signal::Term)
+    }
+
+    #[test]
+    fn the_process_that_was_meant_is_signalled_once() {
+        let kernel = kernel(ordinary(5));
+        assert!(try_end(&kernel, 5).is_ok());
+        assert_eq!(*kernel.sent.lock().unwrap(), [(ProcessKey { pid: 42, start_ticks: 5 }, Signal::Term)]);
+        assert_eq!(*kernel.woken.lock().unwrap(), 0);
+    }
+
+    #[test]
+    fn another_start_is_another_process() {
+        let kernel = kernel(ordinary(6));
+        assert_eq!(try_end(&kernel, 5), Err(Refusal::Reused(42)));
+        assert!(kernel.sent.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_pid_reused_between_handle_and_check_gets_nothing() {
+        let mut kernel = kernel(ordinary(5));
+        kernel.reused_after_open = Some(ordinary(6));
+        assert_eq!(try_end(&kernel, 5), Err(Refusal::Reused(42)));
+        assert!(kernel.sent.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_the_kernel_says_now_counts_not_what_the_list_said() {
+        let cases = [
+            (
+                Inspection { uid: Some(0), user: Some("root".into()), ..ordinary(5) },
+                Refusal::OtherUser(42, "root".into()),
+            ),
+            (Inspection { proved: false, ..ordinary(5) }, Refusal::Unproved(42)),
+            (Inspection { kernel_thread: true, ..ordinary(5) }, Refusal::KernelThread(42)),
+            (Inspection { protected: Some("x"), ..ordinary(5) }, Refusal::Protected(42, "x".into())),
+        ];
+        for (now, refusal) in cases {
+            let kernel = kernel(now);
+            assert_eq!(try_end(&kernel, 5), Err(refusal));
+            assert!(kernel.sent.lock().unwrap().is_empty());
+        }
+    }
+
+    #[test]
+    fn one_that_ended_is_gone_and_reserved_pids_are_not_even_opened() {
+        let kernel = Kernel::default();
+        assert_eq!(try_end(&kernel, 5), Err(Refusal::Gone(42)));
+        for pid in [0, 1, u32::MAX] {
+            let refused = end(&kernel, &Viewer::default(), ProcessKey { pid, start_ticks: 0 }, Signal::Kill);
+            assert_eq!(refused, Err(Refusal::ReservedPid(pid)));
+        }
+    }
+
+    #[test]
+    fn a_stopped_process_is_woken_to_act_on_it() {
+        let kernel = kernel(Inspection { state: 'T', ..ordinary(5) });
+        assert!(try_end(&kernel, 5).is_ok());
+        assert_eq!(*kernel.woken.lock().unwrap(), 1);
+    }
+}
