@@ -6,6 +6,7 @@ pub mod ledger;
 pub mod machine;
 pub mod plan;
 pub mod verdict;
+pub mod words;
 
 use serde::Serialize;
 

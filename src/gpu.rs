@@ -14,6 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 use wire::readings;
 
@@ -85,6 +86,14 @@ impl<T: Copy> Reading<T> {
     pub fn value(&self) -> Option<T> {
         self.known().copied()
     }
+}
+
+fn clean(text: String) -> String {
+    harmless(&text).into_owned()
+}
+
+fn take(reading: &mut Reading<String>) -> Reading<String> {
+    std::mem::replace(reading, Reading::NotAvailable)
 }
 
 /// Names a process for good (on one boot): a PID alone is reused.
@@ -295,6 +304,27 @@ pub struct Holder {
 }
 
 impl Snapshot {
+    /// The same with every foreign name harmless to print. Done once, where a snapshot enters the program.
+    #[must_use]
+    pub fn harmless(mut self) -> Snapshot {
+        self.host.name = clean(self.host.name);
+        for device in &mut self.devices {
+            device.name = take(&mut device.name).map(clean);
+            device.error = device.error.take().map(clean);
+            for row in &mut device.processes {
+                row.user = take(&mut row.user).map(clean);
+                row.command = take(&mut row.command).map(clean);
+                row.container = row.container.take().map(clean);
+                row.recognised_as = row.recognised_as.take().map(clean);
+            }
+        }
+        for holder in &mut self.holders {
+            holder.user = holder.user.take().map(clean);
+            holder.command = holder.command.take().map(clean);
+        }
+        self
+    }
+
     /// The process with this identity and the device it is listed on first.
     pub fn find(&self, key: ProcessKey) -> Option<(&Device, &GpuProcess)> {
         self.devices.iter().find_map(|device| {

@@ -5,11 +5,15 @@
 //! ARCHITECTURE.md has the picture.
 
 pub mod advice;
+pub mod app;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: arguments, files, output")]
 pub mod cli;
 pub mod gpu;
 pub mod knowledge;
 pub mod log;
+
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: terminal, processes, files, clock")]
 pub mod runtime;
+pub mod text;
+pub mod ui;
 pub mod units;

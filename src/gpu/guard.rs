@@ -5,6 +5,17 @@ use std::fmt;
 
 use super::{GpuProcess, ProcessKey};
 
+/// A signal a person can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Asks it to close.
+    Term,
+    /// As Ctrl-C does.
+    Int,
+    /// Forces it.
+    Kill,
+}
+
 /// Who is looking: nobody may end themselves, what they run in, or what is not theirs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Viewer {

@@ -5,18 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::gpu::ProcessKey;
-use crate::gpu::guard::{Refusal, Suspect, Viewer};
-
-/// A signal a person can ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// Asks it to close.
-    Term,
-    /// As Ctrl-C does.
-    Int,
-    /// Forces it.
-    Kill,
-}
+use crate::gpu::guard::{Refusal, Signal, Suspect, Viewer};
 
 /// What the kernel says of a process now.
 #[derive(Clone, Debug, PartialEq, Eq)]

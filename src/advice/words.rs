@@ -1,0 +1,83 @@
+//! Owns the advice in sentences: the same words for the screen and for the plain report.
+
+use super::Advice;
+use crate::units::Bytes;
+
+/// The verdict in lines: the sentence, what the run needed, the evidence for the likeliest cause, other causes.
+pub fn verdict(advice: &Advice) -> Vec<String> {
+    let mut lines = vec![advice.verdict.sentence.clone()];
+    lines.extend(needs(advice));
+    lines.extend(evidence(advice));
+    lines
+}
+
+/// What the run needed at least, against what there is.
+pub fn needs(advice: &Advice) -> Option<String> {
+    let ledger = advice.ledger.as_ref()?;
+    let needed = ledger.needed_bytes?;
+    let asked = ledger.asked_bytes?;
+    let parts = match ledger.had_bytes {
+        Some(had) => format!(" ({asked} asked + {had} it already had)"),
+        None => String::new(),
+    };
+    let free = ledger.available_bytes?;
+    let when = if ledger.is_now { "is free now" } else { "was free" };
+    Some(match ledger.missing_bytes {
+        Some(Bytes::ZERO) => format!("Your run needed at least {needed}{parts}; {free} {when}."),
+        Some(missing) => {
+            format!("Your run needed at least {needed}{parts}; {free} {when}. At least {missing} must be found.")
+        }
+        None => format!("Your run needed at least {needed}{parts}."),
+    })
+}
+
+/// The evidence for the likeliest cause, and which other causes speak up.
+fn evidence(advice: &Advice) -> Vec<String> {
+    let mut lines = Vec::new();
+    let Some(first) = advice.verdict.causes.first() else { return lines };
+    if !first.evidence.is_empty() {
+        let lead = if first.weight >= 0.9 { "Because" } else { "Most likely, because" };
+        lines.push(format!("{lead} {}.", first.evidence.join("; ")));
+    }
+    let others: Vec<String> = advice
+        .verdict
+        .causes
+        .iter()
+        .skip(1)
+        .filter(|cause| cause.weight >= 0.3)
+        .filter_map(|cause| cause.evidence.first().cloned())
+        .collect();
+    if !others.is_empty() {
+        lines.push(format!("It may also matter that {}.", others.join("; ")));
+    }
+    lines
+}
+
+/// The sums as one line of text: `24.0 GiB = driver 0.4 + notebook (4242) 11.2 + … + free 6.1`. All in GiB.
+pub fn sums(advice: &Advice) -> Option<String> {
+    let ledger = advice.ledger.as_ref()?;
+    let capacity = ledger.capacity_bytes?;
+    let mut parts: Vec<String> =
+        ledger.held_by.iter().map(|held| format!("{} {}", held.what, gib(held.bytes))).collect();
+    if let Some(free) = ledger.available_bytes {
+        parts.push(format!("free {}", gib(free)));
+    }
+    (!parts.is_empty()).then(|| format!("{capacity} = {}", parts.join(" + ")))
+}
+
+/// A figure in GiB without its unit, for sums whose first term carries it.
+pub fn gib(bytes: Bytes) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+    let value = bytes.0 as f64 / f64::from(1 << 30);
+    format!("{value:.1}")
+}
+
+/// What a step gives back, in words.
+pub fn gives_back(planned: &super::PlannedFix) -> String {
+    match (planned.frees_bytes, planned.frees_is) {
+        (Some(bytes), Some(super::plan::FreesIs::Fact)) => format!("gives back {bytes}"),
+        (Some(bytes), _) => format!("gives back about {bytes}"),
+        (None, _) if planned.fix == "run-again" => String::new(),
+        (None, _) => "how much: can't tell from this log".to_owned(),
+    }
+}

@@ -1,0 +1,18 @@
+//! Owns what the terminal program is at any moment (`Model`), all that can happen to it (`Msg`), what it then becomes
+//! (`update`) and what it asks of the outside world (`Effect`). No clock, no files, no drawing.
+
+pub mod action;
+pub mod effect;
+pub mod gate;
+pub mod keymap;
+pub mod layout;
+pub mod model;
+pub mod msg;
+pub mod question;
+pub mod update;
+pub mod walk;
+
+pub use effect::Effect;
+pub use model::Model;
+pub use msg::{Cx, Msg};
+pub use update::update;

@@ -1,0 +1,56 @@
+//! Owns what a person can mean, apart from which key says it.
+
+/// Something a person can mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Focus the next region, or the previous one.
+    NextRegion,
+    /// See `NextRegion`.
+    PreviousRegion,
+    /// Move the selection or the text by so many lines.
+    Move(i32),
+    /// Move by so many screenfuls.
+    Page(i32),
+    /// Go to the first line.
+    First,
+    /// Go to the last line.
+    Last,
+    /// Do what the focused region does: take the step, type into the input, ask to end the process.
+    Enter,
+    /// Close what is open, or clear the filter.
+    Escape,
+    /// Mark the selected process.
+    Mark,
+    /// Ask to end the selected or marked processes.
+    End,
+    /// Skip the step.
+    Skip,
+    /// Go back one step.
+    Back,
+    /// Copy the step's command, the evidence, the command line: what is selected.
+    Copy,
+    /// Say more about this error.
+    About,
+    /// Bring back the previous log.
+    Previous,
+    /// It works now.
+    Works,
+    /// It failed again.
+    FailedAgain,
+    /// Search the input, filter the processes.
+    Search,
+    /// The next hit.
+    NextHit,
+    /// The previous hit.
+    PreviousHit,
+    /// Give the focused region the whole screen.
+    Zoom,
+    /// Stop taking new readings, or go on.
+    Pause,
+    /// Show the keys.
+    Help,
+    /// Stop until the shell brings the program back.
+    Suspend,
+    /// Leave.
+    Quit,
+}

@@ -1,0 +1,36 @@
+//! Owns what the program may ask of the outside world. Values only: doing them is `runtime`'s.
+
+use std::time::Duration;
+
+use crate::gpu::ProcessKey;
+use crate::gpu::guard::Signal;
+
+/// Something to be done outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Read this log with the knowledge base and answer with `Msg::LogRead` of the same generation.
+    ReadLog {
+        /// Counts the requests.
+        generation: u64,
+        /// The log as pasted.
+        text: String,
+    },
+    /// Signal exactly this process, if it still is that process, and report what becomes of it.
+    Signal {
+        /// Whom.
+        key: ProcessKey,
+        /// Which.
+        signal: Signal,
+        /// How long to wait for its end before saying that it is still there.
+        grace: Duration,
+    },
+    /// Put this text on the clipboard.
+    Copy(String),
+    /// Give the terminal back and stop until the shell brings the program to the foreground again.
+    Suspend,
+    /// Leave.
+    Quit {
+        /// Standard input is still open: keep reading it, so that the writer does not die of a broken pipe.
+        drain_stdin: bool,
+    },
+}

@@ -1,0 +1,177 @@
+//! Owns the difference between a person's keys and a paste that arrives as keys: terminals without bracketed paste
+//! send it as a burst. A burst never acts as commands.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// A command key waits so long for a second one.
+pub const ALONE: Duration = Duration::from_millis(25);
+/// A burst ends after so much silence.
+pub const SILENCE: Duration = Duration::from_millis(150);
+
+/// What a key turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Passed {
+    /// A key that a person pressed.
+    Key(KeyEvent),
+    /// A paste that came as keys.
+    Paste(String),
+}
+
+/// Holds back what may yet turn out to be a paste.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    /// The last printable key and when it came; `acted` where it did not have to wait.
+    last: Option<Waiting>,
+    /// A paste in progress: its text and when its last key came.
+    burst: Option<(String, Duration)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    key: KeyEvent,
+    character: char,
+    at: Duration,
+    acted: bool,
+}
+
+impl Gate {
+    /// Takes a key; gives what is certain by now.
+    pub fn key(&mut self, key: KeyEvent, now: Duration) -> Vec<Passed> {
+        let mut passed = self.tick(now);
+        let Some(character) = text_of(key) else {
+            // A key that no paste can hold: what waited was a person's.
+            passed.extend(self.release());
+            passed.push(Passed::Key(key));
+            return passed;
+        };
+        if let Some((text, last)) = &mut self.burst {
+            text.push(character);
+            *last = now;
+            return passed;
+        }
+        match self.last.take() {
+            // A held key repeats itself; only another key makes it a paste.
+            Some(before) if before.acted && before.character == character => {}
+            Some(before) => {
+                self.burst = Some((String::from_iter([before.character, character]), now));
+                return passed;
+            }
+            None => {}
+        }
+        let acted = moves(key);
+        self.last = Some(Waiting { key, character, at: now, acted });
+        if acted {
+            passed.push(Passed::Key(key));
+        }
+        passed
+    }
+
+    /// Time has passed; gives what is certain by now.
+    pub fn tick(&mut self, now: Duration) -> Vec<Passed> {
+        let mut passed = Vec::new();
+        if self.last.is_some_and(|last| now.saturating_sub(last.at) >= ALONE) {
+            passed.extend(self.release());
+        }
+        if self.burst.as_ref().is_some_and(|(_, last)| now.saturating_sub(*last) >= SILENCE) {
+            passed.extend(self.burst.take().map(|(text, _)| Passed::Paste(text)));
+        }
+        passed
+    }
+
+    /// When `tick` will have something to say.
+    pub fn wakes_at(&self) -> Option<Duration> {
+        match (&self.last, &self.burst) {
+            (_, Some((_, last))) => Some(*last + SILENCE),
+            (Some(last), None) => Some(last.at + ALONE),
+            (None, None) => None,
+        }
+    }
+
+    fn release(&mut self) -> Option<Passed> {
+        self.last.take().filter(|last| !last.acted).map(|last| Passed::Key(last.key))
+    }
+}
+
+/// The character that a paste would have had there. Terminals send CR for a line end in a paste, which is Enter.
+fn text_of(key: KeyEvent) -> Option<char> {
+    if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER) {
+        // A line feed in a paste arrives as Ctrl-J.
+        return (key.modifiers == KeyModifiers::CONTROL && key.code == KeyCode::Char('j')).then_some('\n');
+    }
+    match key.code {
+        KeyCode::Char(character) => Some(character),
+        KeyCode::Enter => Some('\n'),
+        KeyCode::Tab => Some('\t'),
+        _ => None,
+    }
+}
+
+/// Movement acts at once: it can do no harm even at the head of a paste.
+fn moves(key: KeyEvent) -> bool {
+    matches!(key.code, KeyCode::Char('h' | 'j' | 'k' | 'l') | KeyCode::Tab)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(code: KeyCode) -> KeyEvent {
+        KeyEvent::new(code, KeyModifiers::NONE)
+    }
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    /// Feeds characters at these milliseconds, then waits long enough.
+    fn fed(keys: &[(u64, char)]) -> Vec<Passed> {
+        let mut gate = Gate::default();
+        let mut passed = Vec::new();
+        for (at, character) in keys {
+            let code = if *character == '\n' { KeyCode::Enter } else { KeyCode::Char(*character) };
+            passed.extend(gate.key(key(code), ms(*at)));
+        }
+        let end = keys.last().map_or(0, |(at, _)| *at);
+        passed.extend(gate.tick(ms(end + 1000)));
+        assert_eq!(gate.wakes_at(), None);
+        passed
+    }
+
+    fn char_key(character: char) -> Passed {
+        Passed::Key(key(KeyCode::Char(character)))
+    }
+
+    #[test]
+    fn keys_with_time_between_them_are_a_persons() {
+        assert_eq!(fed(&[(0, 'x'), (30, 'y')]), [char_key('x'), char_key('y')]);
+    }
+
+    #[test]
+    fn two_keys_within_25_ms_are_a_paste_and_no_command() {
+        assert_eq!(fed(&[(0, 'x'), (10, 'y')]), [Passed::Paste("xy".into())]);
+        assert_eq!(fed(&[(0, 'x'), (0, '\n'), (100, 'y'), (240, 'q')]), [Passed::Paste("x\nyq".into())]);
+    }
+
+    #[test]
+    fn silence_ends_a_paste() {
+        assert_eq!(fed(&[(0, 'a'), (1, 'b'), (200, 'q')]), [Passed::Paste("ab".into()), char_key('q')]);
+    }
+
+    #[test]
+    fn movement_acts_at_once_and_may_repeat() {
+        let mut gate = Gate::default();
+        assert_eq!(gate.key(key(KeyCode::Char('j')), ms(0)), [char_key('j')]);
+        assert_eq!(gate.key(key(KeyCode::Char('j')), ms(5)), [char_key('j')]);
+        assert_eq!(gate.key(key(KeyCode::Down), ms(6)), [Passed::Key(key(KeyCode::Down))]);
+        assert_eq!(fed(&[(0, 'l'), (3, 'o'), (4, 'g')]), [char_key('l'), Passed::Paste("log".into())]);
+    }
+
+    #[test]
+    fn a_command_before_an_arrow_is_not_lost() {
+        let mut gate = Gate::default();
+        assert_eq!(gate.key(key(KeyCode::Char('s')), ms(0)), []);
+        assert_eq!(gate.key(key(KeyCode::Down), ms(5)), [char_key('s'), Passed::Key(key(KeyCode::Down))]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Owns the geometry: a pure function of the terminal's size and what is open, used by `update` (mouse, pages) and by
+//! the drawing alike.
+
+use ratatui::layout::{Constraint, Layout as Split, Rect};
+
+use super::model::{Region, Tab};
+
+/// Below this nothing useful fits.
+pub const SMALLEST: (u16, u16) = (60, 15);
+
+/// Where everything is. A region that is not on the screen has an empty area.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// One line: machine, driver, system memory, clock.
+    pub header: Rect,
+    /// The tabs' line, on small screens.
+    pub tabs: Rect,
+    /// Devices and processes.
+    pub processes: Rect,
+    /// The log.
+    pub input: Rect,
+    /// The verdict.
+    pub why: Rect,
+    /// The walk.
+    pub steps: Rect,
+    /// One line: the keys that work now.
+    pub footer: Rect,
+    /// Two tabs instead of four regions.
+    pub small: bool,
+    /// Too small to draw anything but a word about it.
+    pub tiny: bool,
+}
+
+/// What the geometry depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Columns and rows.
+    pub size: (u16, u16),
+    /// Which tab, on small screens.
+    pub tab: Tab,
+    /// The region that has the screen to itself.
+    pub zoomed: Option<Region>,
+    /// How many lines the devices and processes would like, borders included.
+    pub processes_want: u16,
+    /// How many lines the verdict would like, borders included.
+    pub why_wants: u16,
+}
+
+/// Lays the screen out.
+pub fn layout(shape: Shape) -> Layout {
+    let (columns, rows) = shape.size;
+    let whole = Rect::new(0, 0, columns, rows);
+    if columns < SMALLEST.0 || rows < SMALLEST.1 {
+        return Layout { tiny: true, ..Layout::default() };
+    }
+    let small = columns < 100 || rows < 30;
+    let [header, tabs, body, footer] = Split::vertical([
+        Constraint::Length(1),
+        Constraint::Length(u16::from(small)),
+        Constraint::Min(1),
+        Constraint::Length(1),
+    ])
+    .areas(whole);
+    let frame = Layout { header, tabs, footer, small, ..Layout::default() };
+    if let Some(region) = shape.zoomed {
+        return zoomed(frame, region, body);
+    }
+    if small { two_tabs(frame, shape, body) } else { four_regions(frame, shape, body) }
+}
+
+/// As `clamp`, which panics where the least is more than the most; here the least wins.
+fn between(wanted: u16, least: u16, most: u16) -> u16 {
+    wanted.min(most).max(least)
+}
+
+fn zoomed(frame: Layout, region: Region, body: Rect) -> Layout {
+    match region {
+        Region::Processes => Layout { processes: body, ..frame },
+        Region::Input => Layout { input: body, ..frame },
+        Region::Steps => {
+            let [why, steps] = Split::vertical([Constraint::Percentage(40), Constraint::Percentage(60)]).areas(body);
+            Layout { why, steps, ..frame }
+        }
+    }
+}
+
+fn two_tabs(frame: Layout, shape: Shape, body: Rect) -> Layout {
+    if shape.tab == Tab::Input {
+        return Layout { input: body, ..frame };
+    }
+    // The verdict and the current step are never cut: the process list gives way first.
+    let processes = between(shape.processes_want, 4, body.height * 2 / 5);
+    let why = between(shape.why_wants, 4, body.height.saturating_sub(processes + 6));
+    let [processes, why, steps] =
+        Split::vertical([Constraint::Length(processes), Constraint::Length(why), Constraint::Min(5)]).areas(body);
+    Layout { processes, why, steps, ..frame }
+}
+
+fn four_regions(frame: Layout, shape: Shape, body: Rect) -> Layout {
+    let top = between(shape.processes_want, 9, body.height * 2 / 5);
+    let why = between(shape.why_wants, 5, body.height / 3);
+    let [top, why, steps] =
+        Split::vertical([Constraint::Length(top), Constraint::Length(why), Constraint::Min(5)]).areas(body);
+    let [processes, input] = Split::horizontal([Constraint::Percentage(54), Constraint::Percentage(46)]).areas(top);
+    Layout { processes, input, why, steps, ..frame }
+}
+
+impl Layout {
+    /// The region under a point of the screen.
+    pub fn region_at(&self, column: u16, row: u16) -> Option<Region> {
+        let at = ratatui::layout::Position::new(column, row);
+        if self.processes.contains(at) {
+            Some(Region::Processes)
+        } else if self.input.contains(at) {
+            Some(Region::Input)
+        } else if self.steps.contains(at) || self.why.contains(at) {
+            Some(Region::Steps)
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(size: (u16, u16)) -> Shape {
+        Shape { size, tab: Tab::Overview, zoomed: None, processes_want: 12, why_wants: 7 }
+    }
+
+    #[test]
+    fn a_large_screen_has_four_regions_and_a_small_one_two_tabs() {
+        let large = layout(shape((120, 40)));
+        assert!(!large.small && [large.processes, large.input, large.why, large.steps].iter().all(|a| a.height >= 5));
+        let small = layout(shape((80, 24)));
+        assert!(small.small && small.input.is_empty() && small.steps.height >= 5);
+        let tab = layout(Shape { tab: Tab::Input, ..shape((80, 24)) });
+        assert!(tab.input.height > 15 && tab.steps.is_empty());
+        assert!(layout(shape((59, 24))).tiny);
+    }
+
+    #[test]
+    fn no_size_breaks_the_geometry() {
+        for columns in (0..300).step_by(23) {
+            for rows in (0..90).step_by(3) {
+                for zoomed in [None, Some(Region::Steps)] {
+                    let all = layout(Shape { zoomed, ..shape((columns, rows)) });
+                    for area in [all.processes, all.input, all.why, all.steps, all.footer] {
+                        assert!(area.right() <= columns && area.bottom() <= rows);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Owns everything the program knows at a moment. The screen is a function of this and of nothing else.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ratatui_textarea::TextArea;
+
+use super::gate::Gate;
+use super::layout::{self, Layout, Shape};
+use super::msg::About;
+use super::question::Question;
+use super::walk::{Ending, Walk};
+use crate::advice::{Advice, words};
+use crate::gpu::guard::{Refusal, Viewer};
+use crate::gpu::history::History;
+use crate::gpu::{Device, GpuProcess, Header, ProcessKey, Snapshot};
+use crate::knowledge::diagnosis::Diagnosis;
+use crate::knowledge::fix::Fix;
+use crate::log::PastedLog;
+use crate::units::{Bytes, WallTime};
+
+/// A part of the screen that can have the focus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// Devices and processes.
+    Processes,
+    /// The log.
+    Input,
+    /// Verdict and steps.
+    Steps,
+}
+
+/// On small screens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tab {
+    /// GPUs, why, steps.
+    Overview,
+    /// The log.
+    Input,
+}
+
+/// What is laid over the screen, apart from a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Overlay {
+    /// The keys.
+    Help,
+    /// This error, explained.
+    About,
+    /// A text that could not be copied, shown alone so that it can be selected.
+    Text(String),
+}
+
+/// Where readings come from, and so whether anything may be signalled because of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// This program's own child on this machine.
+    Live,
+    /// The recorded demo: signals reach its simulated processes only.
+    Demo,
+    /// A recording or another machine's stream.
+    Recorded,
+}
+
+/// What does not change while the program runs.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Who is looking.
+    pub viewer: Viewer,
+    /// Where readings come from.
+    pub source: Source,
+    /// This boot, to hold against the stream's.
+    pub boot_id: Option<String>,
+    /// Seconds between readings.
+    pub interval: Duration,
+    /// `--read-only`.
+    pub read_only: bool,
+    /// How long a signalled process may take before KILL is offered.
+    pub grace: Duration,
+    /// Whether the terminal can show more than ASCII.
+    pub unicode: bool,
+    /// Whether colours are wanted (`NO_COLOR` is not set).
+    pub colour: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            viewer: Viewer::default(),
+            source: Source::Live,
+            boot_id: None,
+            interval: Duration::from_secs(1),
+            read_only: false,
+            grace: Duration::from_secs(5),
+            unicode: true,
+            colour: true,
+        }
+    }
+}
+
+/// The stream of readings.
+#[derive(Clone, Debug, Default)]
+pub struct Feed {
+    /// The stream's first line.
+    pub header: Option<Header>,
+    /// The newest reading.
+    pub latest: Option<Arc<Snapshot>>,
+    /// When its line came.
+    pub received: Option<Duration>,
+    /// What was watched so far.
+    pub history: History,
+    /// Why the sampler is down, where it is.
+    pub down: Option<String>,
+    /// New readings are not taken in.
+    pub paused: bool,
+}
+
+/// Names a row over re-sorted lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RowId {
+    /// The device's index.
+    pub device: u32,
+    /// As the driver gave it.
+    pub pid: u32,
+    /// Where known.
+    pub start_ticks: Option<u64>,
+}
+
+/// The process list's own state.
+#[derive(Clone, Debug, Default)]
+pub struct Processes {
+    /// The selected row.
+    pub selected: Option<RowId>,
+    /// Marked for ending together.
+    pub marked: BTreeSet<ProcessKey>,
+    /// Only rows that hold this text are shown.
+    pub filter: String,
+}
+
+/// Standard input, where it is a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Pipe {
+    /// It is the terminal, or nothing.
+    #[default]
+    None,
+    /// The writer is still there.
+    Open,
+    /// It has ended.
+    Closed,
+}
+
+/// The log and what it says.
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// The log as read; its raw text is what was pasted.
+    pub log: Option<Arc<PastedLog>>,
+    /// What it says.
+    pub diagnosis: Option<Diagnosis>,
+    /// The leading entry's fixes.
+    pub fixes: Vec<Fix>,
+    /// The leading entry in words.
+    pub about: Option<About>,
+    /// Where it came from and when: "pasted 14:02:11", "crash.log".
+    pub origin: String,
+    /// The latest moment at which the job can have died.
+    pub crashed_by: Option<WallTime>,
+    /// A log is being read: the generation that is awaited.
+    pub awaited: Option<u64>,
+    /// Counts the requests.
+    pub generation: u64,
+    /// The one before this, raw, with its origin.
+    pub previous: Option<(String, String)>,
+    /// The editor, while typing.
+    pub typing: Option<Box<TextArea<'static>>>,
+    /// The first line shown, counted from 0; `None`: around the decisive line.
+    pub top: Option<usize>,
+    /// What was searched for.
+    pub search: String,
+    /// Standard input.
+    pub pipe: Pipe,
+}
+
+/// A line being typed at the foot of the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// Whether it filters the processes (else it searches the log).
+    pub filters: bool,
+    /// What was typed so far.
+    pub text: String,
+}
+
+/// All of it.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// What does not change.
+    pub config: Config,
+    /// The moment of the last message.
+    pub now: Duration,
+    /// The same on the wall.
+    pub wall: WallTime,
+    /// Columns and rows.
+    pub size: (u16, u16),
+    /// Which region has the focus.
+    pub focus: Region,
+    /// The focused region has the screen to itself.
+    pub zoomed: bool,
+    /// The stream of readings.
+    pub feed: Feed,
+    /// The process list.
+    pub processes: Processes,
+    /// The log.
+    pub input: Input,
+    /// Log and machine joined; made anew with each of them.
+    pub advice: Option<Advice>,
+    /// The walk through its plan.
+    pub walk: Walk,
+    /// What was ended, in order.
+    pub endings: Vec<Ending>,
+    /// What is asked.
+    pub question: Option<Question>,
+    /// What is laid over the screen.
+    pub overlay: Option<Overlay>,
+    /// A line being typed.
+    pub prompt: Option<Prompt>,
+    /// A word to the person, and when it was said.
+    pub notice: Option<(String, Duration)>,
+    /// Keys that may yet turn out to be a paste.
+    pub gate: Gate,
+    /// The loop ends after this message.
+    pub leaving: bool,
+}
+
+impl Model {
+    /// A program that has just started and knows nothing.
+    pub fn new(config: Config, size: (u16, u16), wall: WallTime) -> Model {
+        Model {
+            config,
+            now: Duration::ZERO,
+            wall,
+            size,
+            focus: Region::Processes,
+            zoomed: false,
+            feed: Feed::default(),
+            processes: Processes::default(),
+            input: Input::default(),
+            advice: None,
+            walk: Walk::default(),
+            endings: Vec::new(),
+            question: None,
+            overlay: None,
+            prompt: None,
+            notice: None,
+            gate: Gate::default(),
+            leaving: false,
+        }
+    }
+
+    /// The newest reading.
+    pub fn snapshot(&self) -> Option<&Snapshot> {
+        self.feed.latest.as_deref()
+    }
+
+    /// Why nothing at all may be signalled; `None` where it may (in the demo: simulated).
+    pub fn refuses_all(&self) -> Option<Refusal> {
+        let other_boot = || {
+            let theirs = self.feed.header.as_ref().and_then(|header| header.boot_id.as_ref());
+            theirs.is_none() || theirs != self.config.boot_id.as_ref()
+        };
+        match self.config.source {
+            _ if self.config.read_only => Some(Refusal::ReadOnly),
+            Source::Demo => None,
+            Source::Live if !other_boot() => None,
+            Source::Live | Source::Recorded => Some(Refusal::NotHere),
+        }
+    }
+
+    /// How long the sampler has been silent beyond what is normal; `None` where it speaks.
+    pub fn silent_for(&self) -> Option<Duration> {
+        let since = self.feed.received.unwrap_or(Duration::ZERO);
+        let age = self.now.saturating_sub(since);
+        (age >= self.silence_allowed() && !self.feed.paused).then_some(age)
+    }
+
+    /// Three intervals; at the start the driver may need a moment more.
+    fn silence_allowed(&self) -> Duration {
+        let three = self.config.interval * 3;
+        if self.feed.received.is_some() { three } else { three.max(Duration::from_secs(3)) }
+    }
+
+    /// When something changes on the screen though nothing happens.
+    pub fn wakes_at(&self) -> Option<Duration> {
+        let silence = match self.silent_for() {
+            // The age of the last reading counts on while the driver is silent.
+            Some(_) => Some(self.now + Duration::from_secs(1)),
+            None => Some(self.feed.received.unwrap_or(Duration::ZERO) + self.silence_allowed()),
+        };
+        let notice = self.notice.as_ref().map(|(_, said)| *said + super::update::NOTICE);
+        let question = self.question.as_ref().and_then(Question::wakes_at);
+        [silence.filter(|_| !self.feed.paused), notice, question, self.gate.wakes_at()].into_iter().flatten().min()
+    }
+
+    /// The rows of the process list in the order of the screen: by device, the largest first.
+    pub fn rows(&self) -> Vec<(RowId, &Device, &GpuProcess)> {
+        let Some(snapshot) = self.snapshot() else { return Vec::new() };
+        let mut rows = Vec::new();
+        for device in &snapshot.devices {
+            let mut processes: Vec<&GpuProcess> = device.processes.iter().filter(|row| self.shows(row)).collect();
+            processes.sort_by_key(|row| (std::cmp::Reverse(row.used_bytes.value()), row.pid));
+            rows.extend(processes.into_iter().map(|row| (RowId::of(device, row), device, row)));
+        }
+        rows
+    }
+
+    fn shows(&self, row: &GpuProcess) -> bool {
+        let filter = self.processes.filter.to_lowercase();
+        let text = format!(
+            "{} {} {} {}",
+            row.pid,
+            row.user.known().map_or("", String::as_str),
+            row.recognised_as.as_deref().unwrap_or_default(),
+            row.command.known().map_or("", String::as_str)
+        );
+        text.to_lowercase().contains(&filter)
+    }
+
+    /// The selected row as it stands in the newest reading.
+    pub fn selected(&self) -> Option<(RowId, &Device, &GpuProcess)> {
+        let selected = self.processes.selected?;
+        self.rows().into_iter().find(|(id, ..)| *id == selected)
+    }
+
+    /// What the marked processes hold together.
+    pub fn marked_bytes(&self) -> Bytes {
+        let Some(snapshot) = self.snapshot() else { return Bytes::ZERO };
+        self.processes.marked.iter().filter_map(|key| snapshot.held_by(*key)).fold(Bytes::ZERO, Bytes::plus)
+    }
+
+    /// Which tab a small screen shows.
+    pub fn tab(&self) -> Tab {
+        if self.focus == Region::Input { Tab::Input } else { Tab::Overview }
+    }
+
+    /// The geometry for what is on the screen now.
+    pub fn layout(&self) -> Layout {
+        let devices = self.snapshot().map_or(0, |snapshot| snapshot.devices.len());
+        let rows = self.rows().len();
+        let small = self.size.0 < 100 || self.size.1 < 30;
+        // A device's bar, its free line, a heading, a row for what nobody lists; on small screens a line and three rows.
+        let want = if small { 2 + devices + rows.min(3 * devices.max(1)) } else { 3 + 3 * devices + rows * 2 };
+        let width = usize::from(self.size.0.saturating_sub(4)).max(20);
+        let why: usize = self.why().iter().map(|line| textwrap::wrap(line, width).len()).sum();
+        layout::layout(Shape {
+            size: self.size,
+            tab: self.tab(),
+            zoomed: self.zoomed.then_some(self.focus),
+            processes_want: u16::try_from(want).unwrap_or(u16::MAX),
+            // The picture of the sums has two lines of its own.
+            why_wants: u16::try_from(why + 4).unwrap_or(u16::MAX),
+        })
+    }
+
+    /// The verdict in lines, the sentence first.
+    pub fn why(&self) -> Vec<String> {
+        match &self.advice {
+            Some(advice) => words::verdict(advice),
+            None => vec![],
+        }
+    }
+}
+
+impl RowId {
+    /// The row's name.
+    pub fn of(device: &Device, row: &GpuProcess) -> RowId {
+        RowId { device: device.index, pid: row.pid, start_ticks: row.start_ticks.value() }
+    }
+}

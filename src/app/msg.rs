@@ -1,0 +1,99 @@
+//! Owns all that can happen to the program. Everything a person or the machine does arrives as one of these.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossterm::event::{KeyEvent, MouseEvent};
+
+use crate::gpu::guard::Refusal;
+use crate::gpu::{Header, ProcessKey, Snapshot};
+use crate::knowledge::diagnosis::Diagnosis;
+use crate::knowledge::fix::Fix;
+use crate::log::PastedLog;
+use crate::units::WallTime;
+
+/// The moment of a wake-up: read once at the edge, handed in.
+#[derive(Clone, Copy, Debug)]
+pub struct Cx {
+    /// Since the program started; never goes back.
+    pub now: Duration,
+    /// The wall clock.
+    pub wall: WallTime,
+}
+
+/// Something happened.
+#[derive(Clone, Debug)]
+pub enum Msg {
+    /// A key was pressed.
+    Key(KeyEvent),
+    /// The mouse did something.
+    Mouse(MouseEvent),
+    /// The terminal says that this text was pasted.
+    Paste(String),
+    /// The terminal has this many columns and rows now.
+    Resize(u16, u16),
+    /// A deadline of the model has come; see `Model::wakes_at`.
+    Tick,
+    /// The sampler's first line.
+    Header(Header),
+    /// A reading.
+    Sample(Box<Snapshot>),
+    /// The sampler ended or can't be started; the text says why. It is started again.
+    FeedDown(String),
+    /// A log was read.
+    LogRead(Box<LogRead>),
+    /// A file or standard input could not be read, or the knowledge could not be loaded.
+    Trouble(String),
+    /// More of standard input, and whether that was all.
+    Stdin {
+        /// All that was read so far, shortened as `runtime::files` describes.
+        text: String,
+        /// No more will come.
+        closed: bool,
+    },
+    /// What became of a signal.
+    Signal(ProcessKey, SignalReport),
+    /// What became of a copy.
+    Copied(Result<&'static str, String>),
+    /// The process is asked to end (SIGTERM, SIGHUP).
+    Terminate,
+}
+
+/// A log with what the knowledge base says of it.
+#[derive(Clone, Debug)]
+pub struct LogRead {
+    /// Which request this answers; an older one's answer is dropped.
+    pub generation: u64,
+    /// The log.
+    pub log: Arc<PastedLog>,
+    /// What it says.
+    pub diagnosis: Diagnosis,
+    /// The leading entry's fixes in its order.
+    pub fixes: Vec<Fix>,
+    /// The leading entry in words, for `i about this error`.
+    pub about: Option<About>,
+}
+
+/// An entry as a person reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its title.
+    pub title: String,
+    /// Why this happens, in a paragraph.
+    pub why: String,
+    /// Where that comes from, with the date it was checked.
+    pub references: Vec<String>,
+}
+
+/// What became of a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignalReport {
+    /// It was sent to exactly that process.
+    Sent,
+    /// Nothing was sent.
+    Refused(Refusal),
+    /// The process has ended, so long after the signal.
+    Ended(Duration),
+    /// The grace time is over and it is still there, in this state.
+    StillThere(Option<char>),
+}

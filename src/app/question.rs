@@ -1,0 +1,174 @@
+//! Owns the question before something that can't be undone. It names its victims, and it can't be answered by a
+//! burst of keys: early keys are ignored, and `y` counts only alone.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent};
+
+use super::gate::ALONE;
+use crate::gpu::ProcessKey;
+use crate::gpu::guard::Signal;
+use crate::units::{Bytes, WallTime};
+
+/// Keys of a question's first moments were meant for something else.
+pub const DEAF: Duration = Duration::from_millis(400);
+
+/// A process as the question names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// Its identity.
+    pub key: ProcessKey,
+    /// What it is, as people know it.
+    pub what: Option<String>,
+    /// Its command line.
+    pub command: String,
+    /// Its user.
+    pub user: String,
+    /// Whether that is the viewer.
+    pub yours: bool,
+    /// When it was started.
+    pub started_at: Option<WallTime>,
+    /// What it holds, over all devices; `None` where the driver does not say.
+    pub held: Option<Bytes>,
+    /// On which devices.
+    pub devices: Vec<u32>,
+    /// What speaks for ending it.
+    pub evidence: Vec<String>,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// End these?
+    End(Vec<Victim>, Signal),
+    /// A second paste: replace the first or append to it?
+    Paste(String),
+    /// Leave although something is still open; the text says what.
+    Quit(String),
+}
+
+/// A question that is on the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// What is asked.
+    pub asked: Asked,
+    /// Since when it stands there.
+    opened: Duration,
+    last_key: Option<Duration>,
+    waiting: Option<(char, Duration)>,
+}
+
+/// What was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Do it; for a paste: replace.
+    Yes,
+    /// Append the paste.
+    Append,
+    /// Leave it.
+    No,
+}
+
+impl Question {
+    /// Puts a question on the screen.
+    pub fn new(asked: Asked, now: Duration) -> Question {
+        Question { asked, opened: now, last_key: None, waiting: None }
+    }
+
+    /// Takes a key; `No` counts at once, anything else only after it stood alone.
+    pub fn key(&mut self, key: KeyEvent, now: Duration) -> Option<Answer> {
+        let before = self.last_key.replace(now);
+        let crowded = before.is_some_and(|before| now.saturating_sub(before) < ALONE);
+        let waited = self.waiting.take();
+        if now.saturating_sub(self.opened) < DEAF {
+            return None;
+        }
+        // A key that has stood alone long enough is answered even if its tick comes late.
+        if let Some(answer) = waited.filter(|_| !crowded).and_then(|(character, _)| self.meaning(character)) {
+            return Some(answer);
+        }
+        match key.code {
+            KeyCode::Esc => Some(Answer::No),
+            KeyCode::Char('n') if !matches!(self.asked, Asked::Paste(_)) => Some(Answer::No),
+            KeyCode::Char(character) if !crowded && self.meaning(character).is_some() => {
+                self.waiting = Some((character, now));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Time has passed: a key that stood alone is an answer.
+    pub fn tick(&mut self, now: Duration) -> Option<Answer> {
+        let (character, _) = self.waiting.take_if(|(_, at)| now.saturating_sub(*at) >= ALONE)?;
+        self.meaning(character)
+    }
+
+    /// When `tick` will have something to say.
+    pub fn wakes_at(&self) -> Option<Duration> {
+        self.waiting.map(|(_, at)| at + ALONE)
+    }
+
+    fn meaning(&self, character: char) -> Option<Answer> {
+        match (&self.asked, character) {
+            (Asked::End(..) | Asked::Quit(_), 'y') | (Asked::Paste(_), 'r') => Some(Answer::Yes),
+            (Asked::Paste(_), 'a') => Some(Answer::Append),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossterm::event::KeyModifiers;
+
+    fn ms(n: u64) -> Duration {
+        Duration::from_millis(n)
+    }
+
+    /// Opens a question at 0, types these, waits; gives the first answer.
+    fn answer(asked: Asked, keys: &[(u64, char)]) -> Option<Answer> {
+        let mut question = Question::new(asked, ms(0));
+        let mut given = None;
+        let mut end = 0;
+        for (at, character) in keys {
+            given = given.or(question.tick(ms(*at)));
+            given = given.or(question.key(KeyEvent::new(KeyCode::Char(*character), KeyModifiers::NONE), ms(*at)));
+            end = *at;
+        }
+        given.or(question.tick(ms(end + 500)))
+    }
+
+    fn end() -> Asked {
+        Asked::End(vec![], Signal::Term)
+    }
+
+    #[test]
+    fn a_lone_y_after_the_first_moments_is_yes() {
+        assert_eq!(answer(end(), &[(500, 'y')]), Some(Answer::Yes));
+        assert_eq!(answer(end(), &[(500, 'n')]), Some(Answer::No));
+    }
+
+    #[test]
+    fn an_early_y_is_not_heard() {
+        assert_eq!(answer(end(), &[(0, 'y')]), None);
+        assert_eq!(answer(end(), &[(399, 'y')]), None);
+    }
+
+    #[test]
+    fn a_y_within_a_burst_is_no_answer() {
+        assert_eq!(answer(end(), &[(500, 'x'), (510, 'y')]), None);
+        assert_eq!(answer(end(), &[(500, 'y'), (510, 'e'), (520, 's')]), None);
+        assert_eq!(answer(end(), &[(395, 'a'), (410, 'y')]), None);
+        assert_eq!(answer(end(), &[(500, 'y'), (501, 'y')]), None);
+    }
+
+    #[test]
+    fn a_paste_question_knows_replace_and_append_only() {
+        assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'r')]), Some(Answer::Yes));
+        assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'a')]), Some(Answer::Append));
+        assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'y')]), None);
+        assert_eq!(answer(end(), &[(500, 'r')]), None);
+    }
+}

@@ -1,0 +1,119 @@
+//! Owns what happens next: a message changes the model and may ask for effects. No clock and no I/O: both the time
+//! and the outcome of effects come in as arguments. Key handling, the feed, the log and endings have a file each.
+
+mod endings;
+mod feed;
+mod input;
+mod keys;
+
+use std::time::Duration;
+
+pub use keys::decisive_top;
+
+use super::effect::Effect;
+use super::gate::Passed;
+use super::model::{Model, Pipe, Source};
+use super::msg::{Cx, Msg};
+use super::question::{Asked, Question};
+use crate::advice::{Situation, advise};
+
+/// How long a word to the person stands.
+pub const NOTICE: Duration = Duration::from_secs(8);
+/// A burst shorter than this is two fingers on the keyboard, not a log.
+const SHORTEST_PASTE: usize = 4;
+
+/// Takes one message.
+pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
+    model.now = cx.now;
+    model.wall = cx.wall;
+    let mut effects = pass_time(model);
+    match msg {
+        Msg::Key(key) => effects.extend(keys::pressed(model, key)),
+        Msg::Mouse(event) => keys::mouse(model, event),
+        Msg::Paste(text) => effects.extend(input::pasted(model, text)),
+        Msg::Resize(columns, rows) => model.size = (columns, rows),
+        Msg::Tick => {}
+        Msg::Header(header) => feed::header(model, header),
+        Msg::Sample(snapshot) => feed::sample(model, *snapshot),
+        Msg::FeedDown(why) => model.feed.down = Some(why),
+        Msg::LogRead(read) => input::read(model, *read),
+        Msg::Trouble(text) => say(model, text),
+        Msg::Stdin { text, closed } => effects.extend(input::piped(model, text, closed)),
+        Msg::Signal(key, report) => endings::reported(model, key, report),
+        Msg::Copied(Ok(how)) => say(model, format!("copied ({how})")),
+        Msg::Copied(Err(text)) => model.overlay = Some(super::model::Overlay::Text(text)),
+        Msg::Terminate => effects.push(leave(model)),
+    }
+    effects
+}
+
+/// What the time alone brings: keys that stood alone, pastes that ended, words that have stood long enough.
+fn pass_time(model: &mut Model) -> Vec<Effect> {
+    let now = model.now;
+    if model.notice.as_ref().is_some_and(|(_, said)| now.saturating_sub(*said) >= NOTICE) {
+        model.notice = None;
+    }
+    let mut effects = Vec::new();
+    if let Some(answer) = model.question.as_mut().and_then(|question| question.tick(now)) {
+        effects.extend(keys::answered(model, answer));
+    }
+    let passed = model.gate.tick(now);
+    effects.extend(let_through(model, passed));
+    effects
+}
+
+/// Keys that are certain by now act; a paste that came as keys goes where pastes go.
+fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for item in passed {
+        match item {
+            // A question that an earlier key of this batch opened must not be answered by a later one.
+            Passed::Key(_) if model.question.is_some() => {}
+            Passed::Key(key) => effects.extend(keys::certain(model, key)),
+            Passed::Paste(text) if text.trim().chars().count() < SHORTEST_PASTE => say(
+                model,
+                format!("\"{}\" came too fast to be keys and is too short to be a log: ignored", text.trim()),
+            ),
+            Passed::Paste(text) => effects.extend(input::pasted(model, text)),
+        }
+    }
+    effects
+}
+
+/// A word to the person at the foot of the screen.
+fn say(model: &mut Model, text: String) {
+    model.notice = Some((text, model.now));
+}
+
+/// Puts a question on the screen; one that stands there already is kept.
+fn ask(model: &mut Model, asked: Asked) {
+    if model.question.is_none() {
+        model.overlay = None;
+        model.question = Some(Question::new(asked, model.now));
+    }
+}
+
+fn leave(model: &mut Model) -> Effect {
+    model.leaving = true;
+    Effect::Quit { drain_stdin: model.input.pipe == Pipe::Open }
+}
+
+/// Joins log and machine anew.
+fn advise_anew(model: &mut Model) {
+    let live = model.config.source != Source::Recorded;
+    model.advice = model.input.diagnosis.as_ref().map(|diagnosis| {
+        advise(&Situation {
+            diagnosis,
+            fixes: &model.input.fixes,
+            snapshot: model.feed.latest.as_deref(),
+            history: Some(&model.feed.history),
+            viewer: Some(&model.config.viewer).filter(|_| live),
+            crashed_by: model.input.crashed_by,
+        })
+    });
+}
+
+/// What speaks for ending this row's process, for the list.
+pub fn evidence_of(model: &Model, row: &crate::gpu::GpuProcess) -> Vec<String> {
+    row.key().map(|key| endings::evidence(model, row, key)).unwrap_or_default()
+}

@@ -1,0 +1,124 @@
+//! Owns the way from "end it" to the proof: who may be asked about, what a yes does, what the outside reported.
+//! A signal leaves here only for a process that was named in a question, confirmed, and still is in the newest reading.
+
+use crate::app::effect::Effect;
+use crate::app::model::Model;
+use crate::app::msg::SignalReport;
+use crate::app::question::{Asked, Victim};
+use crate::app::walk::{Ending, EndingState, free_of};
+use crate::gpu::guard::{Refusal, Signal};
+use crate::gpu::{GpuProcess, ProcessKey};
+
+/// Asks whether to end these; says why where one may not be.
+pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey], signal: Signal) {
+    if let Some(refusal) = model.refuses_all() {
+        return super::say(model, sentence(&refusal));
+    }
+    let mut victims = Vec::new();
+    for key in keys {
+        match victim(model, *key) {
+            Ok(victim) => victims.push(victim),
+            Err(refusal) => return super::say(model, sentence(&refusal)),
+        }
+    }
+    if !victims.is_empty() {
+        super::ask(model, Asked::End(victims, signal));
+    }
+}
+
+/// A refusal as a sentence of its own.
+pub fn sentence(refusal: &Refusal) -> String {
+    let text = refusal.to_string();
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", characters.as_str())
+}
+
+/// The process as the question names it, or why it is not to be ended.
+fn victim(model: &Model, key: ProcessKey) -> Result<Victim, Refusal> {
+    let snapshot = model.snapshot().ok_or(Refusal::Gone(key.pid))?;
+    let (_, row) = snapshot.find(key).ok_or(Refusal::Gone(key.pid))?;
+    model.config.viewer.may_end(row)?;
+    let devices = snapshot.devices.iter().filter(|device| device.processes.iter().any(|row| row.key() == Some(key)));
+    Ok(Victim {
+        key,
+        what: row.recognised_as.clone(),
+        command: row.command.known().cloned().unwrap_or_default(),
+        user: row.user.known().cloned().unwrap_or_default(),
+        yours: model.config.viewer.owns(row),
+        started_at: row.started_at.value(),
+        held: snapshot.held_by(key),
+        devices: devices.map(|device| device.index).collect(),
+        evidence: evidence(model, row, key),
+    })
+}
+
+/// What speaks for ending it, with the time it was watched.
+pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String> {
+    let mut said = Vec::new();
+    let diagnosis = model.input.diagnosis.as_ref();
+    let placed = model.advice.as_ref().is_some_and(|advice| advice.verdict.same_machine == Some(true));
+    if placed && diagnosis.is_some_and(|d| d.facts.other_processes.iter().any(|named| named.pid == key.pid)) {
+        said.push("named in your log".to_owned());
+    }
+    if let Some(idle) = model.feed.history.idle_for(key).filter(|idle| idle.as_secs() >= 5) {
+        said.push(format!("no GPU or CPU use in the {} s I have watched", idle.as_secs()));
+    }
+    if row.parent_pid.value() == Some(1) {
+        said.push("its parent is gone".to_owned());
+    }
+    if row.state.value() == Some('T') {
+        said.push("stopped (Ctrl-Z)".to_owned());
+    }
+    said
+}
+
+/// The person said yes. Each one is held against the newest reading once more.
+pub fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec<Effect> {
+    if let Some(refusal) = model.refuses_all() {
+        super::say(model, sentence(&refusal));
+        return Vec::new();
+    }
+    let mut effects = Vec::new();
+    for named in victims {
+        match victim(model, named.key) {
+            Ok(_) => effects.push(start(model, named, signal)),
+            Err(refusal) => super::say(model, sentence(&refusal)),
+        }
+    }
+    model.processes.marked.clear();
+    effects
+}
+
+fn start(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
+    let key = victim.key;
+    let free_before = model.snapshot().map(|snapshot| free_of(snapshot, &victim.devices)).unwrap_or_default();
+    let fresh = Ending { victim, signal, asked_at: model.now, free_before, state: EndingState::Sending };
+    match model.endings.iter_mut().find(|ending| ending.victim.key == key) {
+        // A KILL after a TERM: the proof is still held against what was free before the first of them.
+        Some(ending) => *ending = Ending { free_before: ending.free_before.clone(), ..fresh },
+        None => model.endings.push(fresh),
+    }
+    Effect::Signal { key, signal, grace: model.config.grace }
+}
+
+/// What the outside says became of a signal.
+pub fn reported(model: &mut Model, key: ProcessKey, report: SignalReport) {
+    let now = model.now;
+    let Some(ending) = model.endings.iter_mut().find(|ending| ending.victim.key == key) else { return };
+    let victim = ending.victim.clone();
+    ending.state = match report {
+        SignalReport::Sent => EndingState::Waiting,
+        SignalReport::Ended(after) => EndingState::Ended { after, since: now },
+        // It ended by itself between the question and the signal: that, too, may give its memory back.
+        SignalReport::Refused(Refusal::Gone(_)) => {
+            EndingState::Ended { after: now.saturating_sub(ending.asked_at), since: now }
+        }
+        SignalReport::Refused(refusal) => EndingState::Refused(refusal),
+        SignalReport::StillThere(state) => EndingState::Survived(state),
+    };
+    let offer_force = matches!(ending.state, EndingState::Survived(_)) && ending.signal != Signal::Kill;
+    if offer_force && model.question.is_none() {
+        ask_to_end(model, &[victim.key], Signal::Kill);
+    }
+}

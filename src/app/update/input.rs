@@ -1,0 +1,150 @@
+//! Owns what happens to the log: pasted, typed, piped, read, brought back. Nothing that was pasted is lost.
+
+use crate::app::effect::Effect;
+use crate::app::model::{Model, Pipe, Region};
+use crate::app::msg::LogRead;
+use crate::app::question::{Answer, Asked};
+use crate::app::walk::Walk;
+use crate::units::WallTime;
+
+/// A paste. While typing it goes into the editor; where a log is there already, the person decides.
+pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
+    let text = with_line_feeds(&text);
+    if text.trim().is_empty() {
+        super::say(model, "The paste was empty: copy the error text first, then paste it here.".into());
+        return None;
+    }
+    if let Some(editor) = &mut model.input.typing {
+        editor.insert_str(&text);
+        return None;
+    }
+    // A paste is no answer: whatever was asked is not done.
+    model.question = None;
+    model.prompt = None;
+    model.overlay = None;
+    if model.input.log.is_some() || model.input.awaited.is_some() {
+        super::ask(model, Asked::Paste(text));
+        return None;
+    }
+    let origin = format!("pasted {}", clock(model));
+    Some(open(model, text, origin))
+}
+
+/// The answer to "replace or append?".
+pub fn second_paste(model: &mut Model, text: String, answer: Answer) -> Option<Effect> {
+    match answer {
+        Answer::No => None,
+        Answer::Yes => {
+            let origin = format!("pasted {}", clock(model));
+            Some(open(model, text, origin))
+        }
+        Answer::Append => {
+            let mut whole = model.input.log.as_ref().map_or(String::new(), |log| log.raw().to_owned());
+            if !whole.is_empty() && !whole.ends_with('\n') {
+                whole.push('\n');
+            }
+            whole.push_str(&text);
+            let origin = format!("{}, more at {}", model.input.origin, clock(model));
+            Some(open(model, whole, origin))
+        }
+    }
+}
+
+/// Terminals send CR for a line end in a paste.
+fn with_line_feeds(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n")
+}
+
+/// The wall clock as a person reads it; UTC is said by the log's own stamps, here local time is the runtime's.
+fn clock(model: &Model) -> String {
+    let local = model.wall.0.to_zoned(jiff::tz::TimeZone::system());
+    local.strftime("%H:%M:%S").to_string()
+}
+
+/// Asks for a log to be read. The one before can be brought back.
+pub fn open(model: &mut Model, text: String, origin: String) -> Effect {
+    if let Some(log) = &model.input.log {
+        model.input.previous = Some((log.raw().to_owned(), model.input.origin.clone()));
+    }
+    let crashed_by: WallTime = model.wall;
+    model.input.crashed_by = Some(crashed_by);
+    model.input.origin = origin;
+    ask_for(model, text)
+}
+
+fn ask_for(model: &mut Model, text: String) -> Effect {
+    model.input.generation += 1;
+    model.input.awaited = Some(model.input.generation);
+    Effect::ReadLog { generation: model.input.generation, text }
+}
+
+/// A log was read.
+pub fn read(model: &mut Model, read: LogRead) {
+    if read.generation != model.input.generation {
+        return;
+    }
+    let first = model.input.log.is_none();
+    let grew = model.input.pipe == Pipe::Open;
+    model.input.awaited = None;
+    model.input.log = Some(read.log);
+    model.input.diagnosis = Some(read.diagnosis);
+    model.input.fixes = read.fixes;
+    model.input.about = read.about;
+    if !grew {
+        model.input.top = None;
+        model.walk = Walk::default();
+    }
+    super::advise_anew(model);
+    let found = model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty());
+    if found && (first || !grew) {
+        model.focus = Region::Steps;
+    }
+}
+
+/// More of standard input.
+pub fn piped(model: &mut Model, text: String, closed: bool) -> Option<Effect> {
+    model.input.pipe = if closed { Pipe::Closed } else { Pipe::Open };
+    model.input.origin = if closed { "from the pipe, ended".into() } else { "from the pipe, still open".into() };
+    if text.is_empty() {
+        if closed && model.input.log.is_none() {
+            super::say(model, "Nothing came through the pipe.".into());
+        }
+        return None;
+    }
+    model.input.crashed_by = Some(model.wall);
+    Some(ask_for(model, text))
+}
+
+/// The log before this one comes back.
+pub fn previous(model: &mut Model) -> Option<Effect> {
+    match model.input.previous.take() {
+        Some((text, origin)) => Some(open(model, text, origin)),
+        None => {
+            super::say(model, "There is no earlier log to bring back.".into());
+            None
+        }
+    }
+}
+
+/// The lines that hold what was searched for, counted from 0.
+fn hits(model: &Model) -> Vec<usize> {
+    let wanted = model.input.search.to_lowercase();
+    let Some(log) = model.input.log.as_ref().filter(|_| !wanted.is_empty()) else { return Vec::new() };
+    log.lines().filter(|(_, line)| line.to_lowercase().contains(&wanted)).map(|(number, _)| number - 1).collect()
+}
+
+/// Goes to the next or the previous hit, around the end.
+pub fn hit(model: &mut Model, forward: bool) {
+    let hits = hits(model);
+    let here = model.input.top;
+    let next = if forward {
+        hits.iter().find(|line| here.is_none_or(|here| **line > here)).or(hits.first())
+    } else {
+        hits.iter().rev().find(|line| here.is_none_or(|here| **line < here)).or(hits.last())
+    };
+    match next {
+        Some(line) => model.input.top = Some(*line),
+        None if model.input.search.is_empty() => {}
+        None => super::say(model, format!("\"{}\" is not in this log", model.input.search)),
+    }
+}

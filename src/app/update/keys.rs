@@ -1,0 +1,366 @@
+//! Owns what keys and mouse do: first whoever is asked (question, prompt, editor), then the gate that keeps pastes
+//! from acting as commands, then the keymap's actions.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui_textarea::TextArea;
+
+use super::{ask, endings, feed, input, leave, let_through, say};
+use crate::app::action::Action;
+use crate::app::effect::Effect;
+use crate::app::keymap;
+use crate::app::model::{Model, Overlay, Pipe, Prompt, Region};
+use crate::app::question::{Answer, Asked};
+use crate::app::walk::{EndingState, Mark};
+use crate::gpu::ProcessKey;
+use crate::gpu::guard::Signal;
+
+/// A log longer than this is not put into the editor.
+const EDITABLE: usize = 256 * 1024;
+
+/// A key as it comes from the terminal.
+pub fn pressed(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
+    if key.kind == KeyEventKind::Release {
+        return Vec::new();
+    }
+    let now = model.now;
+    let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL;
+    if let Some(question) = &mut model.question {
+        if ctrl_c {
+            model.question = None;
+            return Vec::new();
+        }
+        let answer = question.key(key, now);
+        return answer.map(|answer| answered(model, answer)).unwrap_or_default();
+    }
+    if model.input.typing.is_some() {
+        return typed(model, key).into_iter().collect();
+    }
+    if model.prompt.is_some() {
+        prompted(model, key);
+        return Vec::new();
+    }
+    let passed = model.gate.key(key, now);
+    let_through(model, passed)
+}
+
+/// A key that is certainly a person's.
+pub fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
+    match keymap::action(key, model.focus) {
+        Some(action) => act(model, action),
+        None => Vec::new(),
+    }
+}
+
+/// A question was answered.
+pub fn answered(model: &mut Model, answer: Answer) -> Vec<Effect> {
+    let Some(question) = model.question.take() else { return Vec::new() };
+    match (question.asked, answer) {
+        (Asked::Paste(text), answer) => input::second_paste(model, text, answer).into_iter().collect(),
+        (_, Answer::No | Answer::Append) => Vec::new(),
+        (Asked::End(victims, signal), Answer::Yes) => endings::confirmed(model, victims, signal),
+        (Asked::Quit(_), Answer::Yes) => vec![leave(model)],
+    }
+}
+
+fn typed(model: &mut Model, key: KeyEvent) -> Option<Effect> {
+    let editor = model.input.typing.as_mut()?;
+    if key.code != KeyCode::Esc {
+        editor.input(key);
+        return None;
+    }
+    let text = model.input.typing.take()?.lines().join("\n");
+    let unchanged = model.input.log.as_ref().is_some_and(|log| log.raw().trim_end() == text.trim_end());
+    if text.trim().is_empty() || unchanged {
+        return None;
+    }
+    Some(input::open(model, text, "typed".into()))
+}
+
+fn prompted(model: &mut Model, key: KeyEvent) {
+    let Some(prompt) = &mut model.prompt else { return };
+    match key.code {
+        KeyCode::Char(character) if !key.modifiers.contains(KeyModifiers::CONTROL) => prompt.text.push(character),
+        KeyCode::Backspace => {
+            prompt.text.pop();
+        }
+        KeyCode::Esc => {
+            if prompt.filters {
+                model.processes.filter.clear();
+            }
+            model.prompt = None;
+            return feed::keep_selection(model);
+        }
+        KeyCode::Enter => {
+            if let Some(prompt) = model.prompt.take().filter(|prompt| !prompt.filters) {
+                model.input.search = prompt.text;
+                input::hit(model, true);
+            }
+            return;
+        }
+        _ => return,
+    }
+    if prompt.filters {
+        model.processes.filter = prompt.text.clone();
+        feed::keep_selection(model);
+    }
+}
+
+/// Does what the person means.
+pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+    match action {
+        Action::NextRegion => focus(model, 1),
+        Action::PreviousRegion => focus(model, -1),
+        Action::Move(by) => moved(model, by),
+        Action::Page(by) => moved(model, by.saturating_mul(page(model))),
+        Action::First => moved(model, i32::MIN / 2),
+        Action::Last => moved(model, i32::MAX / 2),
+        Action::Enter => return enter(model),
+        Action::Escape => escape(model),
+        Action::Mark => mark(model),
+        Action::End => end(model),
+        Action::Skip => leave_step(model, Mark::Skipped),
+        Action::Back => back(model),
+        Action::Copy => return copy(model).into_iter().collect(),
+        Action::About => about(model),
+        Action::Previous => return input::previous(model).into_iter().collect(),
+        Action::Works => works(model),
+        Action::FailedAgain => say(model, "Paste the new error here: I compare it with the last one.".into()),
+        Action::Search => search(model),
+        Action::NextHit => input::hit(model, true),
+        Action::PreviousHit => input::hit(model, false),
+        Action::Zoom => model.zoomed = !model.zoomed,
+        Action::Pause => pause(model),
+        Action::Help => toggle(model, Overlay::Help),
+        Action::Suspend => return vec![Effect::Suspend],
+        Action::Quit => return quit(model).into_iter().collect(),
+    }
+    Vec::new()
+}
+
+const ORDER: [Region; 3] = [Region::Processes, Region::Input, Region::Steps];
+
+fn focus(model: &mut Model, by: isize) {
+    let here = ORDER.iter().position(|region| *region == model.focus).unwrap_or(0);
+    let next = here.saturating_add_signed(by + 3) % ORDER.len();
+    model.focus = ORDER.get(next).copied().unwrap_or(Region::Processes);
+}
+
+fn page(model: &Model) -> i32 {
+    let layout = model.layout();
+    let area = match model.focus {
+        Region::Processes => layout.processes,
+        Region::Input => layout.input,
+        Region::Steps => layout.steps,
+    };
+    i32::from(area.height.saturating_sub(3).max(1))
+}
+
+fn moved(model: &mut Model, by: i32) {
+    match model.focus {
+        Region::Processes => {
+            let rows = model.rows();
+            let here = rows.iter().position(|(id, ..)| Some(*id) == model.processes.selected).unwrap_or(0);
+            let next = rows.get(shifted(here, by, rows.len())).map(|(id, ..)| *id);
+            model.processes.selected = next;
+        }
+        Region::Input => {
+            let lines = model.input.log.as_ref().map_or(0, |log| log.line_count());
+            let here = model.input.top.unwrap_or_else(|| decisive_top(model));
+            model.input.top = Some(shifted(here, by, lines));
+        }
+        Region::Steps => {
+            let ahead = model.advice.as_ref().map_or(0, |advice| model.walk.ahead(&advice.plan).len());
+            model.walk.cursor = shifted(model.walk.cursor, by, ahead);
+        }
+    }
+}
+
+/// The first line to show so that the decisive one stands a third down.
+pub fn decisive_top(model: &Model) -> usize {
+    let line = model.input.diagnosis.as_ref().and_then(|d| d.matches.first()).map_or(1, |found| found.line);
+    line.saturating_sub(1 + usize::from(model.layout().input.height / 3))
+}
+
+fn shifted(here: usize, by: i32, len: usize) -> usize {
+    here.saturating_add_signed(by as isize).min(len.saturating_sub(1))
+}
+
+fn enter(model: &mut Model) -> Vec<Effect> {
+    match model.focus {
+        Region::Processes => {
+            end(model);
+            Vec::new()
+        }
+        Region::Input => {
+            type_into(model);
+            Vec::new()
+        }
+        Region::Steps => take_step(model),
+    }
+}
+
+fn type_into(model: &mut Model) {
+    let text = model.input.log.as_ref().map_or("", |log| log.raw());
+    if text.len() > EDITABLE {
+        return say(model, "This log is too long to edit here; paste more and choose append instead.".into());
+    }
+    model.input.typing = Some(Box::new(TextArea::new(text.lines().map(str::to_owned).collect())));
+}
+
+fn take_step(model: &mut Model) -> Vec<Effect> {
+    let Some(advice) = &model.advice else { return Vec::new() };
+    let Some(step) = model.walk.current(&advice.plan).cloned() else { return Vec::new() };
+    if let Some(target) = step.target {
+        endings::ask_to_end(model, &[target], Signal::Term);
+        return Vec::new();
+    }
+    model.walk.leave(&step, Mark::Taken);
+    let commands: Vec<String> = step.steps.iter().filter_map(|step| step.command.clone()).collect();
+    say(model, "Run your job again. [w] it works now · [e] it failed again · [Backspace] back".into());
+    if commands.is_empty() { Vec::new() } else { vec![Effect::Copy(commands.join("\n"))] }
+}
+
+fn leave_step(model: &mut Model, mark: Mark) {
+    let Some(advice) = &model.advice else { return };
+    if let Some(step) = model.walk.current(&advice.plan).cloned() {
+        model.walk.leave(&step, mark);
+    }
+}
+
+fn back(model: &mut Model) {
+    if model.walk.behind.pop().is_none() {
+        say(model, "This is the first step.".into());
+    }
+    model.walk.cursor = 0;
+}
+
+fn works(model: &mut Model) {
+    model.walk.works = true;
+    say(model, "Good. It was worth doing in the order shown; [q] leaves.".into());
+}
+
+fn escape(model: &mut Model) {
+    if model.overlay.take().is_some() || model.notice.take().is_some() {
+        return;
+    }
+    if !model.processes.filter.is_empty() {
+        model.processes.filter.clear();
+        return feed::keep_selection(model);
+    }
+    model.zoomed = false;
+}
+
+fn mark(model: &mut Model) {
+    let Some((_, _, row)) = model.selected() else { return };
+    match model.config.viewer.may_end(row) {
+        Ok(key) => {
+            if !model.processes.marked.remove(&key) {
+                model.processes.marked.insert(key);
+            }
+            moved(model, 1);
+        }
+        Err(refusal) => say(model, endings::sentence(&refusal)),
+    }
+}
+
+/// `x`: the marked processes, else the selected row, else the current step's process.
+fn end(model: &mut Model) {
+    if model.focus == Region::Steps {
+        let target = model.advice.as_ref().and_then(|advice| model.walk.current(&advice.plan)?.target);
+        let survivor = model.endings.iter().find(|ending| matches!(ending.state, EndingState::Survived(_)));
+        return match (survivor.map(|ending| ending.victim.key), target) {
+            (Some(key), _) => endings::ask_to_end(model, &[key], Signal::Kill),
+            (None, Some(key)) => endings::ask_to_end(model, &[key], Signal::Term),
+            (None, None) => say(model, "This step ends no process. Tab goes to the process list.".into()),
+        };
+    }
+    let marked: Vec<ProcessKey> = model.processes.marked.iter().copied().collect();
+    if !marked.is_empty() {
+        return endings::ask_to_end(model, &marked, Signal::Term);
+    }
+    let Some((_, _, row)) = model.selected() else {
+        return say(model, "No process is selected.".into());
+    };
+    match (model.refuses_all(), model.config.viewer.may_end(row)) {
+        (Some(refusal), _) | (None, Err(refusal)) => say(model, endings::sentence(&refusal)),
+        (None, Ok(key)) => endings::ask_to_end(model, &[key], Signal::Term),
+    }
+}
+
+fn copy(model: &mut Model) -> Option<Effect> {
+    let text = match model.focus {
+        Region::Processes => model.selected().and_then(|(_, _, row)| row.command.known().cloned()),
+        Region::Input => model.input.diagnosis.as_ref().and_then(|d| d.matches.first()).map(|found| found.text.clone()),
+        Region::Steps => {
+            let step = model.advice.as_ref().and_then(|advice| model.walk.current(&advice.plan));
+            step.and_then(|step| step.steps.iter().find_map(|step| step.command.clone()))
+        }
+    };
+    if text.is_none() {
+        say(model, "There is nothing to copy here.".into());
+    }
+    text.map(Effect::Copy)
+}
+
+fn about(model: &mut Model) {
+    if model.input.about.is_none() {
+        return say(model, "There is no error to speak of yet: paste it first.".into());
+    }
+    toggle(model, Overlay::About);
+}
+
+fn toggle(model: &mut Model, overlay: Overlay) {
+    model.overlay = if model.overlay.as_ref() == Some(&overlay) { None } else { Some(overlay) };
+}
+
+fn search(model: &mut Model) {
+    let filters = match model.focus {
+        Region::Processes => true,
+        Region::Input => false,
+        Region::Steps => return,
+    };
+    model.prompt = Some(Prompt { filters, text: String::new() });
+}
+
+fn pause(model: &mut Model) {
+    model.feed.paused = !model.feed.paused;
+    if !model.feed.paused {
+        model.feed.received = Some(model.now);
+    }
+}
+
+fn quit(model: &mut Model) -> Option<Effect> {
+    let walking = model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty())
+        && !model.walk.works
+        && !model.walk.behind.is_empty();
+    let ending = model.endings.iter().any(|e| matches!(e.state, EndingState::Sending | EndingState::Waiting));
+    if model.input.pipe == Pipe::Open {
+        ask(model, Asked::Quit("The job that pipes into me still runs. I leave, but keep reading it so that it does not die of a broken pipe.".into()));
+    } else if ending {
+        ask(model, Asked::Quit("A process that you ended has not ended yet.".into()));
+    } else if walking {
+        ask(model, Asked::Quit("You are in the middle of the steps.".into()));
+    } else {
+        return Some(leave(model));
+    }
+    None
+}
+
+/// The mouse: a click focuses and selects, the wheel scrolls what it is over.
+pub fn mouse(model: &mut Model, event: MouseEvent) {
+    if model.question.is_some() || model.input.typing.is_some() {
+        return;
+    }
+    let layout = model.layout();
+    let Some(region) = layout.region_at(event.column, event.row) else { return };
+    match event.kind {
+        MouseEventKind::Down(MouseButton::Left) => model.focus = region,
+        MouseEventKind::ScrollDown | MouseEventKind::ScrollUp => {
+            let before = model.focus;
+            model.focus = region;
+            moved(model, if event.kind == MouseEventKind::ScrollDown { 3 } else { -3 });
+            model.focus = before;
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,164 @@
+//! Owns the walk through the steps: which were taken or skipped, where the person stands, and what became of the
+//! processes they ended, down to the bytes that came back.
+
+use std::time::Duration;
+
+use super::question::Victim;
+use crate::advice::PlannedFix;
+use crate::gpu::guard::{Refusal, Signal};
+use crate::gpu::{ProcessKey, Snapshot};
+use crate::units::Bytes;
+
+/// A driver's teardown may take a moment; after this the memory is said not to have come back.
+pub const TEARDOWN: Duration = Duration::from_secs(10);
+
+/// Names a step over changing plans.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepId {
+    /// The fix's id.
+    pub fix: String,
+    /// The process it is about.
+    pub target: Option<ProcessKey>,
+}
+
+impl StepId {
+    /// The step's name.
+    pub fn of(planned: &PlannedFix) -> StepId {
+        StepId { fix: planned.fix.clone(), target: planned.target }
+    }
+}
+
+/// How a step was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The person took it.
+    Taken,
+    /// The person skipped it.
+    Skipped,
+}
+
+/// A step behind the person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// Which.
+    pub id: StepId,
+    /// Its title as it stood then.
+    pub title: String,
+    /// How it was left.
+    pub mark: Mark,
+}
+
+/// Where the person stands.
+#[derive(Clone, Debug, Default)]
+pub struct Walk {
+    /// The steps behind them, in order.
+    pub behind: Vec<Behind>,
+    /// The selected one of those ahead.
+    pub cursor: usize,
+    /// They said that it works now.
+    pub works: bool,
+}
+
+impl Walk {
+    /// The steps still ahead, in the plan's order.
+    pub fn ahead<'a>(&self, plan: &'a [PlannedFix]) -> Vec<&'a PlannedFix> {
+        plan.iter().filter(|planned| self.behind.iter().all(|behind| behind.id != StepId::of(planned))).collect()
+    }
+
+    /// The step the person stands at.
+    pub fn current<'a>(&self, plan: &'a [PlannedFix]) -> Option<&'a PlannedFix> {
+        let ahead = self.ahead(plan);
+        ahead.get(self.cursor.min(ahead.len().saturating_sub(1))).copied()
+    }
+
+    /// Leaves a step behind.
+    pub fn leave(&mut self, planned: &PlannedFix, mark: Mark) {
+        self.behind.push(Behind { id: StepId::of(planned), title: planned.title.clone(), mark });
+        self.cursor = 0;
+    }
+}
+
+/// A process the person ended, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// Whom.
+    pub victim: Victim,
+    /// By which signal, the last one sent.
+    pub signal: Signal,
+    /// When it was confirmed.
+    pub asked_at: Duration,
+    /// Free memory of its devices just before.
+    pub free_before: Vec<(u32, Bytes)>,
+    /// Where it stands.
+    pub state: EndingState,
+}
+
+/// Where an ending stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndingState {
+    /// The signal is on its way.
+    Sending,
+    /// It was signalled and has not ended yet.
+    Waiting,
+    /// It has ended; its memory is watched.
+    Ended {
+        /// So long after the signal.
+        after: Duration,
+        /// Since when.
+        since: Duration,
+    },
+    /// Its memory came back.
+    Returned {
+        /// How much the devices have more than before.
+        bytes: Bytes,
+        /// So long after the confirmation.
+        after: Duration,
+        /// What is free on its devices now.
+        free_now: Vec<(u32, Bytes)>,
+    },
+    /// It ended, and its memory did not come back in time.
+    NotReturned {
+        /// What did.
+        bytes: Bytes,
+    },
+    /// It ended, and the driver gives no figures to prove anything by.
+    Unproved,
+    /// The grace time is over and it is still there, in this state of /proc/PID/stat.
+    Survived(Option<char>),
+    /// Nothing was signalled.
+    Refused(Refusal),
+}
+
+/// Free memory of these devices, where it is known.
+pub fn free_of(snapshot: &Snapshot, devices: &[u32]) -> Vec<(u32, Bytes)> {
+    snapshot
+        .devices
+        .iter()
+        .filter(|device| devices.contains(&device.index))
+        .filter_map(|device| Some((device.index, device.memory.free_bytes.value()?)))
+        .collect()
+}
+
+impl Ending {
+    /// Holds a new reading against the one before the signal.
+    pub fn watch(&mut self, snapshot: &Snapshot, now: Duration) {
+        let EndingState::Ended { since, .. } = self.state else { return };
+        if snapshot.find(self.victim.key).is_some() && now.saturating_sub(since) < TEARDOWN {
+            return;
+        }
+        let free_now = free_of(snapshot, &self.victim.devices);
+        if free_now.len() != self.victim.devices.len() || self.free_before.len() != free_now.len() {
+            self.state = EndingState::Unproved;
+            return;
+        }
+        let sum = |parts: &[(u32, Bytes)]| parts.iter().fold(Bytes::ZERO, |sum, (_, free)| sum.plus(*free));
+        let bytes = sum(&free_now).less(sum(&self.free_before));
+        let held = self.victim.held.unwrap_or(bytes);
+        // Others may take a little at the same time: nine tenths are proof.
+        if bytes > Bytes::ZERO && u128::from(bytes.0) * 10 >= u128::from(held.0) * 9 {
+            self.state = EndingState::Returned { bytes, after: now.saturating_sub(self.asked_at), free_now };
+        } else if now.saturating_sub(since) >= TEARDOWN {
+            self.state = EndingState::NotReturned { bytes };
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Owns the drawing: the screen is a function of the model. One pane a file; nothing here changes anything.
+
+mod footer;
+pub mod format;
+mod header;
+mod input;
+mod overlay;
+mod processes;
+mod steps;
+pub mod theme;
+mod why;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use ratatui::widgets::{Block, BorderType, Paragraph, Widget, Wrap};
+
+use crate::app::Model;
+use crate::app::layout::SMALLEST;
+use theme::Theme;
+
+/// Draws the whole screen.
+pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let theme = Theme::of(&model.config);
+    let layout = model.layout();
+    if layout.tiny {
+        return too_small(area, buffer);
+    }
+    header::render(model, &theme, layout.header, buffer);
+    header::tabs(model, &theme, layout.tabs, buffer);
+    processes::render(model, &theme, layout.processes, buffer);
+    input::render(model, &theme, layout.input, buffer);
+    why::render(model, &theme, layout.why, buffer);
+    steps::render(model, &theme, layout.steps, buffer);
+    footer::render(model, &theme, layout.footer, buffer);
+    overlay::render(model, &theme, area, buffer);
+}
+
+fn too_small(area: Rect, buffer: &mut Buffer) {
+    let text = format!(
+        "oomdoctor needs {}×{} characters, this is {}×{}. Make the terminal larger, or use: oomdoctor diagnose FILE",
+        SMALLEST.0, SMALLEST.1, area.width, area.height
+    );
+    Paragraph::new(text).wrap(Wrap { trim: true }).render(area, buffer);
+}
+
+/// A region's frame: its title says what it is, the focused one stands out by more than colour.
+fn frame<'a>(theme: &Theme, title: impl Into<Line<'a>>, focused: bool) -> Block<'a> {
+    let block = Block::bordered().title(title).border_style(if focused { theme.focus } else { theme.border });
+    match (theme.unicode, focused) {
+        (true, true) => block.border_type(BorderType::Thick),
+        (true, false) => block.border_type(BorderType::Plain),
+        (false, _) => block.border_set(if focused { theme::ASCII_FOCUS } else { theme::ASCII }),
+    }
+}

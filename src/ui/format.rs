@@ -1,0 +1,149 @@
+//! Owns how things are put into characters: ages, bars, sparklines, and lines cut or wrapped to a width.
+
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::theme::Theme;
+use crate::units::{Bytes, WallTime};
+
+/// How long ago, as people say it: "12 s", "4 min", "3 h", "9 d".
+pub fn age(then: WallTime, now: WallTime) -> String {
+    let seconds = now.0.duration_since(then.0).as_secs().max(0);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// The text cut to so many columns, with a mark where something is missing.
+pub fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut kept = String::new();
+    let mut columns = 0;
+    for character in text.chars() {
+        columns += character.width().unwrap_or(0);
+        if columns >= width {
+            break;
+        }
+        kept.push(character);
+    }
+    kept.push('…');
+    kept
+}
+
+/// The text filled up or cut to exactly so many columns.
+pub fn exactly(text: &str, width: usize) -> String {
+    let cut = cut(text, width);
+    let missing = width.saturating_sub(cut.width());
+    cut + &" ".repeat(missing)
+}
+
+/// A stacked bar: parts of a whole in their styles and signs, the rest free.
+pub fn bar<'a>(theme: &Theme, whole: Bytes, parts: &[(Bytes, Style, &'static str)], width: usize) -> Vec<Span<'a>> {
+    let mut spans = Vec::new();
+    let (mut drawn, mut sum) = (0, Bytes::ZERO);
+    for (bytes, style, sign) in parts {
+        sum = sum.plus(*bytes);
+        // Edges are rounded on the running sum, so that the parts never add up to more than the whole.
+        let edge = columns(sum, whole, width);
+        // What is there at all is seen.
+        let edge = if *bytes > Bytes::ZERO && edge == drawn { (drawn + 1).min(width) } else { edge };
+        spans.push(Span::styled(sign.repeat(edge.saturating_sub(drawn)), *style));
+        drawn = edge.max(drawn);
+    }
+    spans.push(Span::styled(theme.sign("░", ".").repeat(width.saturating_sub(drawn)), theme.free));
+    spans
+}
+
+fn columns(part: Bytes, whole: Bytes, width: usize) -> usize {
+    let share = (u128::from(part.0) * width as u128 + u128::from(whole.0 / 2)) / u128::from(whole.0.max(1));
+    usize::try_from(share).unwrap_or(width).min(width)
+}
+
+const LEVELS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+const ASCII_LEVELS: [&str; 8] = ["_", "_", ".", "-", "-", "=", "=", "#"];
+
+/// The last readings as one row of marks; an unknown one is a gap.
+pub fn sparkline(theme: &Theme, values: &[Option<Bytes>], whole: Bytes, width: usize) -> String {
+    let levels = if theme.unicode { LEVELS } else { ASCII_LEVELS };
+    let skipped = values.len().saturating_sub(width);
+    let marks = values.iter().skip(skipped).map(|value| match value {
+        None => " ",
+        Some(value) => levels.get(columns(*value, whole, 7)).copied().unwrap_or("█"),
+    });
+    format!("{}{}", " ".repeat(width.saturating_sub(values.len())), marks.collect::<String>())
+}
+
+/// Words wrapped to a width, as lines in one style.
+pub fn paragraph(text: &str, width: usize, style: Style) -> Vec<Line<'static>> {
+    textwrap::wrap(text, width.max(1)).into_iter().map(|line| Line::styled(line.into_owned(), style)).collect()
+}
+
+/// A styled line broken at exactly this width, as terminals break logs.
+pub fn broken(spans: &[(String, Style)], width: usize) -> Vec<Line<'static>> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    let mut line: Vec<Span<'static>> = Vec::new();
+    let mut columns = 0;
+    for (text, style) in spans {
+        let mut run = String::new();
+        for character in text.chars() {
+            let wide = character.width().unwrap_or(0);
+            if columns + wide > width {
+                line.push(Span::styled(std::mem::take(&mut run), *style));
+                lines.push(Line::from(std::mem::take(&mut line)));
+                columns = 0;
+            }
+            run.push(character);
+            columns += wide;
+        }
+        line.push(Span::styled(run, *style));
+    }
+    lines.push(Line::from(line));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::model::Config;
+
+    #[test]
+    fn cut_text_never_exceeds_its_width() {
+        for width in 1..12 {
+            for text in ["llama-server --model x", "模型模型模型", "ab"] {
+                assert!(cut(text, width).width() <= width, "{text} {width}");
+                assert_eq!(exactly(text, width).width(), width, "{text} {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bar_fills_its_width_and_shows_the_smallest_part() {
+        let theme = Theme::of(&Config::default());
+        let parts = [(Bytes(1), theme.used, "█"), (Bytes::gib(12), theme.held, "▒")];
+        let spans = bar(&theme, Bytes::gib(24), &parts, 20);
+        let text: String = spans.iter().map(|span| span.content.clone()).collect();
+        assert_eq!(text, "█▒▒▒▒▒▒▒▒▒░░░░░░░░░░");
+    }
+
+    #[test]
+    fn a_long_line_is_broken_without_losing_a_character() {
+        let spans = [("abcdefg".to_owned(), Style::new()), ("模型x".to_owned(), Style::new())];
+        let text: String = broken(&spans, 4).iter().map(|line| format!("{line}|")).collect();
+        assert_eq!(text, "abcd|efg|模型|x|");
+    }
+
+    #[test]
+    fn ages_are_said_as_people_say_them() {
+        let at = |second: i64| WallTime(jiff::Timestamp::from_second(second).unwrap());
+        for (seconds, said) in [(12, "12 s"), (240, "4 min"), (11_000, "3 h"), (800_000, "9 d"), (-5, "0 s")] {
+            assert_eq!(age(at(0), at(seconds)), said);
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Owns the first line: which machine, its driver and system memory, and whether the readings are fresh.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Widget;
+
+use super::format;
+use super::theme::Theme;
+use crate::app::Model;
+use crate::app::model::{Source, Tab};
+use crate::gpu::Driver;
+use unicode_width::UnicodeWidthStr;
+
+/// Draws the line.
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let (right, style) = freshness(model, theme);
+    let room = usize::from(area.width).saturating_sub(right.width() + 2);
+    let text = Line::from(vec![
+        Span::styled(" oomdoctor", theme.title),
+        Span::raw(format::cut(&machine(model), room.saturating_sub(10))),
+    ]);
+    text.render(area, buffer);
+    Line::styled(format!("{right} "), style).right_aligned().render(area, buffer);
+}
+
+fn machine(model: &Model) -> String {
+    let Some(snapshot) = model.snapshot() else { return String::new() };
+    let host = &snapshot.host;
+    let mut text = format!("  {}", host.name);
+    match &snapshot.driver {
+        Driver::Available { version, .. } if !version.is_empty() => text.push_str(&format!(" · driver {version}")),
+        Driver::Available { .. } => {}
+        Driver::Unavailable { .. } => text.push_str(" · no GPU readings"),
+    }
+    if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
+        let used = crate::advice::words::gib(total.less(available));
+        text.push_str(&format!(" · system memory {used} of {total}"));
+    }
+    text
+}
+
+fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
+    let every = format!("every {} s", model.config.interval.as_secs_f32());
+    if model.config.source == Source::Demo {
+        return ("DEMO: a recorded machine, kills are simulated".into(), theme.alarm);
+    }
+    if let Some(silent) = model.silent_for() {
+        let age = match model.feed.received {
+            Some(_) => format!("driver does not answer · last reading {} s ago", silent.as_secs()),
+            None => format!("driver does not answer · waiting {} s", silent.as_secs()),
+        };
+        return (age, theme.alarm);
+    }
+    if let Some(why) = &model.feed.down {
+        return (format!("no readings: {why}"), theme.alarm);
+    }
+    if model.feed.paused {
+        return ("paused, [p] goes on".into(), theme.alarm);
+    }
+    let time = model.wall.0.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string();
+    match model.snapshot() {
+        Some(_) => (format!("{every} · {time}"), theme.quiet),
+        None => ("asking the driver…".into(), theme.quiet),
+    }
+}
+
+/// Draws the tabs of small screens.
+pub fn tabs(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if area.is_empty() {
+        return;
+    }
+    let style = |on: bool| if on { theme.selected } else { theme.quiet };
+    Line::from(vec![
+        Span::raw(" "),
+        Span::styled(" GPUs · Why · Steps ", style(model.tab() == Tab::Overview)),
+        Span::raw(" "),
+        Span::styled(" Input ", style(model.tab() == Tab::Input)),
+        Span::styled("   Tab changes", theme.quiet),
+    ])
+    .render(area, buffer);
+}

@@ -1,0 +1,161 @@
+//! Owns the log's pane: the log with its line numbers, the decisive line marked, the figures found in it underlined.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Widget};
+
+use super::format::{broken, cut, paragraph};
+use super::theme::Theme;
+use crate::app::Model;
+use crate::app::model::{Pipe, Region};
+use crate::app::update::decisive_top;
+use crate::knowledge::diagnosis::Diagnosis;
+use crate::knowledge::facts::Facts;
+use crate::log::PastedLog;
+
+/// Line number and marker.
+const GUTTER: usize = 7;
+
+/// Draws the pane.
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if area.is_empty() {
+        return;
+    }
+    let block = super::frame(theme, title(model, usize::from(area.width)), model.focus == Region::Input);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    if let Some(editor) = &model.input.typing {
+        return editor.as_ref().render(inner, buffer);
+    }
+    let Some(log) = &model.input.log else { return empty(model, theme, inner, buffer) };
+    let found = model.input.diagnosis.as_ref().and_then(figures_line);
+    let foot = u16::from(found.is_some() && inner.height > 4);
+    let body = Rect { height: inner.height - foot, ..inner };
+    Paragraph::new(lines(model, theme, log, body)).render(body, buffer);
+    if let Some(found) = found.filter(|_| foot > 0) {
+        let at = Rect { y: inner.bottom() - 1, height: 1, ..inner };
+        Line::styled(cut(&found, usize::from(inner.width)), theme.quiet).render(at, buffer);
+    }
+}
+
+fn title(model: &Model, width: usize) -> String {
+    let title = match &model.input.log {
+        _ if model.input.typing.is_some() => " Input: type the error, Esc when done ".to_owned(),
+        Some(log) => format!(" Input: paste the error here · {} lines, {} ", log.line_count(), model.input.origin),
+        None => " Input: paste the error here ".to_owned(),
+    };
+    cut(&title, width.saturating_sub(2))
+}
+
+fn empty(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let width = usize::from(area.width);
+    let mut lines = match (model.input.awaited, model.input.pipe) {
+        (Some(_), _) => paragraph("Reading the log…", width, theme.quiet),
+        (None, Pipe::Open) => paragraph("Waiting for the piped job to say something…", width, theme.quiet),
+        _ => Vec::new(),
+    };
+    if lines.is_empty() {
+        for text in [
+            "Paste the error here, anywhere on this screen (Ctrl-Shift-V in most terminals).",
+            "",
+            "Or start me with it:",
+            "  oomdoctor crash.log",
+            "  python -u train.py 2>&1 | oomdoctor",
+            "",
+            "No log at hand? Enter types what you saw. oomdoctor --demo shows how it looks.",
+        ] {
+            lines.extend(paragraph(text, width, theme.quiet));
+            if text.is_empty() {
+                lines.push(Line::raw(""));
+            }
+        }
+    }
+    Paragraph::new(lines).render(area, buffer);
+}
+
+fn lines(model: &Model, theme: &Theme, log: &PastedLog, area: Rect) -> Vec<Line<'static>> {
+    let top = model.input.top.unwrap_or_else(|| decisive_top(model));
+    let width = usize::from(area.width).saturating_sub(GUTTER);
+    let height = usize::from(area.height);
+    let mut lines = Vec::new();
+    for number in top + 1.. {
+        let Some(text) = log.line(number).filter(|_| lines.len() < height) else { break };
+        lines.extend(log_line(model, theme, number, text, width));
+    }
+    lines.truncate(height);
+    lines
+}
+
+fn log_line(model: &Model, theme: &Theme, number: usize, text: &str, width: usize) -> Vec<Line<'static>> {
+    let diagnosis = model.input.diagnosis.as_ref();
+    let decisive = diagnosis.and_then(|d| d.matches.first()).is_some_and(|found| found.line == number);
+    let base = if decisive { theme.decisive } else { Style::new() };
+    let searched = !model.input.search.is_empty() && text.to_lowercase().contains(&model.input.search.to_lowercase());
+    let base = if searched { base.patch(theme.selected) } else { base };
+    let marker = if decisive { theme.sign("▶", ">") } else { " " };
+    let gutter = if decisive { base } else { theme.quiet };
+    let mut shown = Vec::new();
+    for (row, line) in broken(&styled(diagnosis, theme, number, text, base), width).into_iter().enumerate() {
+        let label = if row == 0 { format!("{marker}{number:>5} ") } else { " ".repeat(GUTTER) };
+        let mut spans = vec![Span::styled(label, gutter)];
+        spans.extend(line.spans);
+        shown.push(Line::from(spans));
+    }
+    shown
+}
+
+/// The line in pieces: the figures found in it are underlined.
+fn styled(
+    diagnosis: Option<&Diagnosis>,
+    theme: &Theme,
+    number: usize,
+    text: &str,
+    base: Style,
+) -> Vec<(String, Style)> {
+    let mut spans: Vec<_> = diagnosis
+        .into_iter()
+        .flat_map(|d| &d.figures)
+        .filter(|figure| figure.line == number)
+        .map(|figure| figure.span.clone())
+        .collect();
+    spans.sort_by_key(|span| span.start);
+    let mut pieces = Vec::new();
+    let mut done = 0;
+    for span in spans {
+        if span.start < done {
+            continue;
+        }
+        let (Some(before), Some(figure)) = (text.get(done..span.start), text.get(span.clone())) else { continue };
+        pieces.push((before.replace('\t', "    "), base));
+        pieces.push((figure.to_owned(), base.patch(theme.figure)));
+        done = span.end;
+    }
+    pieces.push((text.get(done..).unwrap_or_default().replace('\t', "    "), base));
+    pieces
+}
+
+/// The figures in words, under the log.
+fn figures_line(diagnosis: &Diagnosis) -> Option<String> {
+    let line = diagnosis.matches.first()?.line;
+    let Facts { requested_bytes, total_bytes, free_bytes, allocated_bytes, limit_bytes, .. } = &diagnosis.facts;
+    let mut said: Vec<String> = [
+        ("asked", requested_bytes),
+        ("total", total_bytes),
+        ("free", free_bytes),
+        ("allocated", allocated_bytes),
+        ("limit", limit_bytes),
+    ]
+    .into_iter()
+    .filter_map(|(word, bytes)| bytes.map(|bytes| format!("{word} {bytes}")))
+    .collect();
+    if let (Some(asked), room) = (diagnosis.facts.context_tokens, diagnosis.facts.max_tokens) {
+        said.push(match room {
+            Some(room) => format!("context {asked} tokens, room for {room}"),
+            None => format!("context {asked} tokens"),
+        });
+    }
+    said.push(format!("line {line}"));
+    Some(said.join(" · "))
+}

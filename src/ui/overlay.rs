@@ -1,0 +1,157 @@
+//! Owns what is laid over the screen: the question before something that can't be undone, help, an error explained.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Clear, Paragraph, Widget};
+
+use super::format::{age, paragraph};
+use super::theme::Theme;
+use crate::app::Model;
+use crate::app::keymap::BINDINGS;
+use crate::app::model::{Overlay, Source};
+use crate::app::question::{Asked, Victim};
+use crate::gpu::guard::Signal;
+
+/// Draws whatever is open.
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let width = usize::from(area.width.saturating_sub(8).min(86));
+    let (title, lines) = match (&model.question, &model.overlay) {
+        (Some(question), _) => asked(model, theme, &question.asked, width),
+        (None, Some(Overlay::Help)) => (" Keys ", help(theme)),
+        (None, Some(Overlay::About)) => (" About this error ", about(model, theme, width)),
+        (None, Some(Overlay::Text(text))) => (" Could not be copied: select it here ", shown(text, width)),
+        (None, None) => return,
+    };
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2).min(area.height);
+    let width = u16::try_from(width).unwrap_or(u16::MAX).saturating_add(4).min(area.width);
+    let over = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
+    Clear.render(over, buffer);
+    let block = super::frame(theme, Span::styled(title, theme.title), true);
+    let inner = block.inner(over);
+    block.render(over, buffer);
+    let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
+    Paragraph::new(lines).render(inner, buffer);
+}
+
+fn asked(model: &Model, theme: &Theme, asked: &Asked, width: usize) -> (&'static str, Vec<Line<'static>>) {
+    match asked {
+        Asked::End(victims, signal) => end(model, theme, victims, *signal, width),
+        Asked::Paste(text) => {
+            let lines = text.lines().count();
+            let mut said =
+                paragraph(&format!("There is a log here already; you pasted {lines} more lines."), width, Style::new());
+            said.push(Line::raw(""));
+            said.push(answers(theme, &[("r", "replace the log"), ("a", "append to it"), ("Esc", "leave it as it is")]));
+            (" A second paste ", said)
+        }
+        Asked::Quit(why) => {
+            let mut said = paragraph(why, width, Style::new());
+            said.push(Line::raw(""));
+            said.push(answers(theme, &[("y", "leave"), ("n", "stay")]));
+            (" Leave? ", said)
+        }
+    }
+}
+
+fn end(
+    model: &Model,
+    theme: &Theme,
+    victims: &[Victim],
+    signal: Signal,
+    width: usize,
+) -> (&'static str, Vec<Line<'static>>) {
+    let mut lines = Vec::new();
+    for victim in victims.iter().take(8) {
+        lines.extend(named(model, theme, victim, width));
+    }
+    if victims.len() > 8 {
+        // Nobody is ended who was not named: the rest is listed without detail.
+        let rest: Vec<String> = victims.iter().skip(8).map(|victim| victim.key.pid.to_string()).collect();
+        lines.extend(paragraph(&format!("and {}", rest.join(", ")), width, Style::new()));
+    }
+    lines.push(Line::raw(""));
+    let grace = model.config.grace.as_secs();
+    let how = match signal {
+        Signal::Kill => "It did not close when asked. Forced, it gets no chance to save anything.".to_owned(),
+        Signal::Term | Signal::Int => format!(
+            "It is asked to close. If it is still there after {grace} s, I ask you before forcing it. What it has not saved is lost."
+        ),
+    };
+    lines.extend(paragraph(&how, width, Style::new()));
+    if model.config.source == Source::Demo {
+        lines.extend(paragraph("Demo: nothing real is ended.", width, theme.alarm));
+    }
+    lines.push(Line::raw(""));
+    let yes = if signal == Signal::Kill { "force it" } else { "end it" };
+    lines.push(answers(theme, &[("y", yes), ("n", "leave it")]));
+    let title = match (signal, victims.len()) {
+        (Signal::Kill, _) => " Force this process to end? ",
+        (_, 1) => " End this process? ",
+        _ => " End these processes? ",
+    };
+    (title, lines)
+}
+
+fn named(model: &Model, theme: &Theme, victim: &Victim, width: usize) -> Vec<Line<'static>> {
+    let what = victim.what.as_ref().map(|what| format!("  ({what})")).unwrap_or_default();
+    let mut lines = paragraph(&format!("{}  {}{what}", victim.key.pid, victim.command), width, theme.sentence);
+    let whose = if victim.yours { "yours".to_owned() } else { format!("{}'s", victim.user) };
+    let now = model.snapshot().map(|snapshot| snapshot.taken_at);
+    let since = match victim.started_at.zip(now) {
+        Some((then, now)) => format!("started {} ago", age(then, now)),
+        None => "start unknown".to_owned(),
+    };
+    let devices: Vec<String> = victim.devices.iter().map(u32::to_string).collect();
+    let held = crate::advice::amount(victim.held);
+    lines.extend(paragraph(&format!("{whose} · {since} · {held} on GPU {}", devices.join(", ")), width, Style::new()));
+    if !victim.evidence.is_empty() {
+        lines.extend(paragraph(&victim.evidence.join(" · "), width, theme.quiet));
+    }
+    lines
+}
+
+fn answers(theme: &Theme, keys: &[(&str, &str)]) -> Line<'static> {
+    let mut spans = Vec::new();
+    for (key, words) in keys {
+        spans.push(Span::styled(format!("[{key}]"), theme.key));
+        spans.push(Span::raw(format!(" {words}      ")));
+    }
+    Line::from(spans)
+}
+
+fn help(theme: &Theme) -> Vec<Line<'static>> {
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for binding in BINDINGS.iter().filter(|binding| !binding.words.is_empty()) {
+        let place = binding.region.map_or(String::new(), |region| format!("  ({region:?})").to_lowercase());
+        lines.push(Line::from(vec![
+            Span::styled(format!("{:>10}", binding.shown), theme.key),
+            Span::raw(format!("  {}{place}", binding.words)),
+        ]));
+    }
+    let signs = if theme.unicode {
+        "█ processes  ▓ used by nobody listed  ▒ held back by the driver  ░ free"
+    } else {
+        "# processes  = used by nobody listed  ~ held back by the driver  . free"
+    };
+    lines.push(Line::raw(""));
+    lines.push(Line::raw(signs));
+    lines
+}
+
+fn about(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
+    let Some(about) = &model.input.about else { return Vec::new() };
+    let mut lines = paragraph(&about.title, width, theme.sentence);
+    lines.push(Line::raw(""));
+    lines.extend(paragraph(&about.why, width, Style::new()));
+    lines.push(Line::raw(""));
+    for reference in &about.references {
+        lines.extend(paragraph(reference, width, theme.quiet));
+    }
+    lines
+}
+
+fn shown(text: &str, width: usize) -> Vec<Line<'static>> {
+    text.lines().flat_map(|line| super::format::broken(&[(line.to_owned(), Style::new())], width)).collect()
+}

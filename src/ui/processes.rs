@@ -1,0 +1,202 @@
+//! Owns the pane of devices and processes: a bar a device that adds up, its processes by memory, and a row for the
+//! memory that no listed process accounts for.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Widget};
+
+use super::format::{age, bar, cut, exactly, paragraph, sparkline};
+use super::theme::Theme;
+use crate::advice::{short_card, words::gib};
+use crate::app::Model;
+use crate::app::model::{Region, RowId};
+use crate::app::update::evidence_of;
+use crate::gpu::{Device, Driver, GpuProcess, Reading, Snapshot};
+use crate::units::Bytes;
+
+/// Columns of PID, VRAM, user, age.
+const NUMBERS: usize = 38;
+
+/// Draws the pane.
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if area.is_empty() {
+        return;
+    }
+    let block = super::frame(theme, title(model), model.focus == Region::Processes);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let (lines, selected) = lines(model, theme, inner);
+    let height = usize::from(inner.height);
+    // The selected row stays in sight; else the top does.
+    let top = selected.map_or(0, |line| (line + 2).saturating_sub(height)).min(lines.len().saturating_sub(height));
+    Paragraph::new(lines).scroll((u16::try_from(top).unwrap_or(u16::MAX), 0)).render(inner, buffer);
+}
+
+fn title(model: &Model) -> String {
+    let mut title = " GPUs and who holds them ".to_owned();
+    if !model.processes.filter.is_empty() {
+        title.push_str(&format!("· filter \"{}\" ", model.processes.filter));
+    }
+    if !model.processes.marked.is_empty() {
+        title.push_str(&format!("· {} marked: frees {} ", model.processes.marked.len(), model.marked_bytes()));
+    }
+    title
+}
+
+fn lines(model: &Model, theme: &Theme, area: Rect) -> (Vec<Line<'static>>, Option<usize>) {
+    let Some(snapshot) = model.snapshot() else {
+        return (paragraph("Asking the driver who holds GPU memory…", usize::from(area.width), theme.quiet), None);
+    };
+    if let Driver::Unavailable { unavailable } = &snapshot.driver {
+        return (no_driver(snapshot, unavailable, theme, usize::from(area.width)), None);
+    }
+    let mut lines = Vec::new();
+    let mut selected = None;
+    let compact = area.height < 10;
+    let width = usize::from(area.width);
+    for device in &snapshot.devices {
+        lines.extend(device_lines(model, theme, device, width, compact));
+        let rows: Vec<_> = model.rows().into_iter().filter(|(id, ..)| id.device == device.index).collect();
+        if !rows.is_empty() && !compact {
+            lines.push(Line::styled(heading(), theme.quiet));
+        }
+        for (id, _, row) in rows {
+            if model.processes.selected == Some(id) {
+                selected = Some(lines.len());
+            }
+            lines.extend(row_lines(model, theme, snapshot, id, row, width, compact));
+        }
+        lines.extend(unaccounted(device, theme));
+    }
+    if snapshot.devices.is_empty() {
+        lines = paragraph("The driver answers, but lists no GPU that may be seen from here.", width, theme.quiet);
+    }
+    (lines, selected)
+}
+
+fn no_driver(snapshot: &Snapshot, why: &str, theme: &Theme, width: usize) -> Vec<Line<'static>> {
+    let mut lines = paragraph(why, width, theme.sentence);
+    let host = &snapshot.host;
+    if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
+        lines.push(Line::raw(""));
+        let used = total.less(available);
+        let mut spans = vec![Span::raw("system memory ▕".replace('▕', theme.sign("▕", "[")))];
+        spans.extend(bar(theme, total, &[(used, theme.used, theme.sign("█", "#"))], 20));
+        spans.push(Span::raw(format!("{} {} of {total}", theme.sign("▏", "]"), gib(used))));
+        lines.push(Line::from(spans));
+    }
+    lines.push(Line::raw(""));
+    lines.extend(paragraph("Pasted logs are read all the same: paste the error here.", width, theme.quiet));
+    lines
+}
+
+fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, compact: bool) -> Vec<Line<'static>> {
+    let name = device.name.known().map_or("GPU", |name| short_card(name)).to_owned();
+    let label = format!("{} {}", device.index, exactly(&name, 14));
+    if let Some(error) = &device.error {
+        return vec![Line::from(vec![
+            Span::styled(label, theme.title),
+            Span::styled(cut(error, width.saturating_sub(17)), theme.alarm),
+        ])];
+    }
+    let memory = &device.memory;
+    let (Some(total), Some(used)) = (memory.total_bytes.value(), memory.used_bytes.value()) else {
+        let why = memory.used_bytes.reason().or(memory.total_bytes.reason()).unwrap_or_default();
+        return vec![Line::from(vec![Span::styled(label, theme.title), Span::raw(format!("memory: {why}"))])];
+    };
+    let reserved = memory.reserved_bytes.value().unwrap_or(Bytes::ZERO);
+    let other = device.unaccounted_bytes.value().unwrap_or(Bytes::ZERO);
+    let parts = [
+        (used.less(other), theme.used, theme.sign("█", "#")),
+        (other, theme.held, theme.sign("▓", "=")),
+        (reserved, theme.held, theme.sign("▒", "~")),
+    ];
+    let free = memory.free_bytes.value().map(|free| format!(" · {} free", gib(free))).unwrap_or_default();
+    let figures = format!("{} {} of {total}{free}", theme.sign("▏", "]"), gib(used.plus(reserved)));
+    let room = width.saturating_sub(label.chars().count() + figures.chars().count() + 2).min(30);
+    let mut spans = vec![Span::styled(label, theme.title), Span::raw(theme.sign("▕", "["))];
+    spans.extend(bar(theme, total, &parts, room));
+    spans.push(Span::raw(figures));
+    let mut lines = vec![Line::from(spans)];
+    if !compact {
+        let seen: Vec<_> = model.feed.history.used(device.index).collect();
+        let state = [
+            device.utilization_percent.value().map(|percent| format!("{percent} % busy")),
+            device.temperature_celsius.value().map(|celsius| format!("{celsius} °C")),
+            device.power_watts.value().map(|watts| format!("{watts} W")),
+        ];
+        let state: Vec<String> = state.into_iter().flatten().collect();
+        lines.push(Line::from(vec![
+            Span::raw(" ".repeat(17)),
+            Span::styled(sparkline(theme, &seen, total, room), theme.used),
+            Span::styled(format!("  {}", state.join(" · ")), theme.quiet),
+        ]));
+    }
+    lines
+}
+
+fn heading() -> String {
+    format!("  {:>8} {:>9}  {:<9}{:>6}  what", "PID", "VRAM", "user", "age")
+}
+
+fn row_lines(
+    model: &Model,
+    theme: &Theme,
+    snapshot: &Snapshot,
+    id: RowId,
+    row: &GpuProcess,
+    width: usize,
+    compact: bool,
+) -> Vec<Line<'static>> {
+    let selected = model.processes.selected == Some(id);
+    let marked = row.key().is_some_and(|key| model.processes.marked.contains(&key));
+    let pointer = match (selected, marked) {
+        (_, true) => theme.sign("●", "*"),
+        (true, false) => theme.sign("▸", ">"),
+        _ => " ",
+    };
+    let user = if model.config.viewer.owns(row) { "you" } else { row.user.known().map_or("?", String::as_str) };
+    let started = row.started_at.value().map_or("?".to_owned(), |then| age(then, snapshot.taken_at));
+    let numbers =
+        format!("{pointer} {:>8} {:>9}  {}{:>6}  ", row.pid, held(&row.used_bytes), exactly(user, 9), started);
+    let style = if selected && model.focus == Region::Processes { theme.selected } else { Default::default() };
+    let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what(row), width.saturating_sub(NUMBERS))), style)];
+    let evidence = evidence_of(model, row).join(" · ");
+    if !evidence.is_empty() && (!compact || selected) {
+        lines
+            .push(Line::styled(format!("{}{}", " ".repeat(11), cut(&evidence, width.saturating_sub(11))), theme.quiet));
+    }
+    lines
+}
+
+fn held(reading: &Reading<Bytes>) -> String {
+    match reading {
+        Reading::Known(bytes) => bytes.to_string(),
+        Reading::Denied => "denied".into(),
+        Reading::Failed(_) => "failed".into(),
+        Reading::Unsupported | Reading::NotAvailable => "unknown".into(),
+    }
+}
+
+fn what(row: &GpuProcess) -> String {
+    let command = row.command.known().map_or("", String::as_str);
+    let mut text = row.recognised_as.clone().unwrap_or_else(|| command.to_owned());
+    if let Some(container) = &row.container {
+        text.push_str(&format!("  in {container}"));
+    }
+    if !row.proved {
+        text.push_str("  (not seen from here)");
+    }
+    if text.trim().is_empty() { "a process that can't be seen from here".into() } else { text }
+}
+
+fn unaccounted(device: &Device, theme: &Theme) -> Option<Line<'static>> {
+    let bytes = device.unaccounted_bytes.value().filter(|bytes| *bytes >= Bytes::mib(1))?;
+    let why = if device.unaccounted_includes_unknown_rows {
+        "used: by rows without a figure, or by nobody the driver lists"
+    } else {
+        "used, but the driver doesn't say by whom"
+    };
+    Some(Line::styled(format!("  {:>8} {:>9}  {why}", "?", bytes.to_string()), theme.quiet))
+}

@@ -1,0 +1,207 @@
+//! Owns the walk's pane: what is behind with what it really gave back, the current step in full, what is ahead.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Widget};
+
+use super::format::{cut, exactly, paragraph};
+use super::theme::Theme;
+use crate::advice::{PlannedFix, words};
+use crate::app::Model;
+use crate::app::model::{Region, Source};
+use crate::app::walk::{Ending, EndingState, Mark};
+use crate::gpu::guard::Signal;
+use crate::units::Bytes;
+
+/// Draws the pane.
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if area.is_empty() {
+        return;
+    }
+    let ahead = model.advice.as_ref().map(|advice| model.walk.ahead(&advice.plan)).unwrap_or_default();
+    let block = super::frame(theme, title(model, &ahead), model.focus == Region::Steps);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let width = usize::from(inner.width);
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    for ending in &model.endings {
+        lines.extend(ending_lines(model, theme, ending, width));
+    }
+    for behind in &model.walk.behind {
+        let (mark, word) = match behind.mark {
+            Mark::Taken => (theme.sign("✓", "+"), "taken"),
+            Mark::Skipped => (theme.sign("–", "-"), "skipped"),
+        };
+        lines.push(Line::styled(cut(&format!(" {mark} {} ({word})", behind.title), width), theme.quiet));
+    }
+    let mut current_at = lines.len();
+    let cursor = model.walk.cursor.min(ahead.len().saturating_sub(1));
+    for (at, planned) in ahead.iter().enumerate() {
+        let number = at + 1;
+        if at == cursor {
+            current_at = lines.len();
+            lines.extend(current(model, theme, planned, number, width));
+        } else {
+            lines.push(Line::styled(format!("   {}", one_line(planned, number, width.saturating_sub(3))), theme.quiet));
+        }
+    }
+    if ahead.is_empty() && lines.is_empty() {
+        lines.extend(paragraph(&no_steps(model), width, theme.quiet));
+    }
+    // What was just ended and the current step are never cut: what is further up gives way.
+    let height = usize::from(inner.height);
+    let needed = current_at.saturating_sub(model.endings.last().map_or(0, |_| 3));
+    let top = needed.min(lines.len().saturating_sub(height));
+    Paragraph::new(lines).scroll((u16::try_from(top).unwrap_or(u16::MAX), 0)).render(inner, buffer);
+}
+
+fn title(model: &Model, ahead: &[&PlannedFix]) -> String {
+    let Some(first) = ahead.first() else { return " What to do ".into() };
+    let enough = if first.may_be_enough { " · step 1 may be enough" } else { "" };
+    let at = model.walk.cursor.min(ahead.len().saturating_sub(1)) + 1;
+    format!(" What to do · step {at} of {}{enough} ", ahead.len())
+}
+
+fn no_steps(model: &Model) -> String {
+    match &model.advice {
+        None => "The steps come with the error.".into(),
+        Some(_) if model.walk.behind.is_empty() => "There is nothing to do about this that I know of.".into(),
+        Some(_) => "No further steps. Run your job again, and paste the new error if it fails.".into(),
+    }
+}
+
+fn one_line(planned: &PlannedFix, number: usize, width: usize) -> String {
+    let gives = words::gives_back(planned);
+    let title_width = (width * 45 / 100).max(20);
+    let rest = format!("{}  {}", exactly(&gives, 34.min(width / 3)), planned.costs);
+    cut(&format!("{number} {}  {rest}", exactly(&planned.title, title_width)), width)
+}
+
+fn current(model: &Model, theme: &Theme, planned: &PlannedFix, number: usize, width: usize) -> Vec<Line<'static>> {
+    let style = if model.focus == Region::Steps { theme.selected } else { theme.title };
+    let pointer = theme.sign("▸", ">");
+    let mut lines =
+        vec![Line::styled(format!(" {pointer} {}", one_line(planned, number, width.saturating_sub(3))), style)];
+    let indent = "     ";
+    let room = width.saturating_sub(indent.len() + 1);
+    let mut say = |text: &str, style: Style| {
+        for line in textwrap::wrap(text, room.max(10)) {
+            lines.push(Line::styled(format!("{indent}{line}"), style));
+        }
+    };
+    for step in &planned.steps {
+        say(&sentence(&step.action), Style::new());
+        if let Some(command) = &step.command {
+            for line in command.lines() {
+                say(&format!("  {line}"), theme.decisive);
+            }
+        }
+        say(&format!("{} {}", sentence(&step.expect), sentence(&step.if_not)), theme.quiet);
+        say(&format!("Why: {}", sentence(&step.why)), theme.quiet);
+    }
+    lines.push(keys(theme, planned));
+    lines
+}
+
+/// The text with a capital at its head and a full stop at its end.
+fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    let head = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let stop = if text.ends_with(['.', '!', '?', ':']) || text.is_empty() { "" } else { "." };
+    format!("{head}{}{stop}", characters.as_str())
+}
+
+fn keys(theme: &Theme, planned: &PlannedFix) -> Line<'static> {
+    let copies = planned.steps.iter().any(|step| step.command.is_some());
+    let offers: &[(&str, &str)] = match (planned.target.is_some(), copies) {
+        (true, true) => &[("Enter", "end it…"), ("c", "copy the command"), ("s", "skip")],
+        (true, false) => &[("Enter", "end it…"), ("s", "skip")],
+        (false, true) => &[("Enter", "copy, done"), ("s", "skip"), ("i", "about this error")],
+        (false, false) => &[("Enter", "done"), ("s", "skip"), ("i", "about this error")],
+    };
+    let mut spans = vec![Span::raw("     ")];
+    for (key, words) in offers {
+        spans.push(Span::styled(format!("[{key}]"), theme.key));
+        spans.push(Span::raw(format!(" {words}   ")));
+    }
+    Line::from(spans)
+}
+
+/// What became of a process that was ended: the proof, or an honest word.
+fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> Vec<Line<'static>> {
+    let name = match &ending.victim.what {
+        Some(what) => format!("{what} ({})", ending.victim.key.pid),
+        None => format!("process {}", ending.victim.key.pid),
+    };
+    let simulated = if model.config.source == Source::Demo { " (simulated)" } else { "" };
+    let asked = match ending.signal {
+        Signal::Kill => "is being forced to end",
+        Signal::Term | Signal::Int => "was asked to close",
+    };
+    let (mark, text, style) = match &ending.state {
+        EndingState::Sending | EndingState::Waiting => {
+            ("…", format!("{name} {asked}{simulated}; waiting for it"), theme.quiet)
+        }
+        EndingState::Ended { .. } => ("…", format!("{name} has ended{simulated}; waiting for its memory"), theme.quiet),
+        EndingState::Returned { bytes, after, free_now } => (
+            theme.sign("✓", "+"),
+            format!(
+                "{name} has ended{simulated}: gave back {bytes} in {:.1} s. {}",
+                after.as_secs_f32(),
+                free(free_now)
+            ),
+            theme.good,
+        ),
+        EndingState::NotReturned { bytes } => (
+            theme.sign("✗", "x"),
+            format!(
+                "{name} has ended, but only {bytes} of the {} it held came back. Another process may map the same memory or have taken it: look at the list.",
+                amount(ending.victim.held)
+            ),
+            theme.alarm,
+        ),
+        EndingState::Unproved => (
+            theme.sign("✓", "+"),
+            format!("{name} has ended; the driver gives no figure to show what came back"),
+            theme.good,
+        ),
+        EndingState::Survived(state) => {
+            (theme.sign("✗", "x"), format!("{name} {}", survived(ending.signal, *state)), theme.alarm)
+        }
+        EndingState::Refused(refusal) => {
+            (theme.sign("✗", "x"), format!("Nothing was signalled: {refusal}"), theme.alarm)
+        }
+    };
+    textwrap::wrap(&text, width.saturating_sub(4).max(10))
+        .into_iter()
+        .enumerate()
+        .map(|(row, line)| Line::styled(format!(" {} {line}", if row == 0 { mark } else { " " }), style))
+        .collect()
+}
+
+fn survived(signal: Signal, state: Option<char>) -> &'static str {
+    match (signal, state) {
+        (Signal::Kill, Some('D')) => {
+            "did not end: it is stuck inside the kernel, probably in the GPU driver (state D), and no program can end it now. It ends when that call returns; if it doesn't, only a reboot helps."
+        }
+        (Signal::Kill, Some('Z')) => {
+            "has ended, but a thread of it or its parent still keeps it listed (zombie): end or restart its parent."
+        }
+        (Signal::Kill, _) => {
+            "is still there although it was forced to end: try again in a moment, or ask whoever runs this machine."
+        }
+        (_, Some('T')) => "did not close: it is stopped (Ctrl-Z). [x] forces it.",
+        (_, _) => "did not close when it was asked to. [x] forces it; what it has not saved is lost.",
+    }
+}
+
+fn free(free_now: &[(u32, Bytes)]) -> String {
+    let parts: Vec<String> = free_now.iter().map(|(device, bytes)| format!("GPU {device}: {bytes} free now")).collect();
+    parts.join(" · ")
+}
+
+fn amount(bytes: Option<Bytes>) -> String {
+    crate::advice::amount(bytes)
+}

@@ -1,0 +1,91 @@
+//! Owns the verdict's pane: the sentence, the sums as a picture that adds up, what was needed, the evidence.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Widget};
+
+use super::format::{bar, paragraph};
+use super::theme::Theme;
+use crate::advice::ledger::Share;
+use crate::advice::{Advice, words};
+use crate::app::Model;
+use crate::app::model::Region;
+use crate::units::Bytes;
+
+/// Draws the pane.
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    if area.is_empty() {
+        return;
+    }
+    let block = super::frame(theme, " Why ", model.focus == Region::Steps);
+    let inner = block.inner(area);
+    block.render(area, buffer);
+    let width = usize::from(inner.width).saturating_sub(2);
+    let lines = match &model.advice {
+        Some(advice) => verdict(advice, theme, width, usize::from(inner.height)),
+        None => nothing_yet(model, theme, width),
+    };
+    let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
+    Paragraph::new(lines).render(inner, buffer);
+}
+
+fn verdict(advice: &Advice, theme: &Theme, width: usize, height: usize) -> Vec<Line<'static>> {
+    let mut lines = paragraph(&advice.verdict.sentence, width, theme.sentence);
+    let picture = picture(advice, theme, width);
+    let rest: Vec<Line<'static>> = words::verdict(advice)
+        .iter()
+        .skip(1)
+        .flat_map(|text| paragraph(text, width, ratatui::style::Style::new()))
+        .collect();
+    // Where there is little room, the sentence and the words come before the picture.
+    if lines.len() + picture.len() + rest.len() <= height {
+        lines.extend(picture);
+    }
+    lines.extend(rest);
+    lines
+}
+
+/// The sums: a bar over the whole width, and the same in words.
+fn picture(advice: &Advice, theme: &Theme, width: usize) -> Vec<Line<'static>> {
+    let Some(ledger) = &advice.ledger else { return Vec::new() };
+    let (Some(capacity), Some(sums)) = (ledger.capacity_bytes, words::sums(advice)) else { return Vec::new() };
+    let mut parts: Vec<(Bytes, ratatui::style::Style, &'static str)> = Vec::new();
+    for (at, held) in ledger.held_by.iter().enumerate() {
+        parts.push(match held.share {
+            Share::Driver => (held.bytes, theme.held, theme.sign("▒", "~")),
+            Share::Other => (held.bytes, theme.held, theme.sign("▓", "=")),
+            Share::Process | Share::Run if at % 2 == 0 => (held.bytes, theme.used, theme.sign("█", "#")),
+            Share::Process | Share::Run => (held.bytes, theme.used, theme.sign("▆", "%")),
+        });
+    }
+    let mut spans = vec![Span::raw(theme.sign("▕", "["))];
+    spans.extend(bar(theme, capacity, &parts, width.saturating_sub(2).min(100)));
+    spans.push(Span::raw(theme.sign("▏", "]")));
+    let mut lines = vec![Line::from(spans)];
+    lines.extend(paragraph(&sums, width, theme.quiet));
+    lines
+}
+
+/// No log yet: how to give one, and what is worth a look meanwhile.
+fn nothing_yet(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
+    if model.input.awaited.is_some() {
+        return paragraph("Reading the log…", width, theme.quiet);
+    }
+    let mut lines = paragraph(
+        "Paste the error of the job that died: I say what ran out, who holds it, and what to do.",
+        width,
+        theme.sentence,
+    );
+    let largest = model.rows().into_iter().max_by_key(|(_, _, row)| row.used_bytes.value());
+    if let Some((_, device, row)) = largest
+        && let Some(bytes) = row.used_bytes.value()
+    {
+        let evidence = crate::app::update::evidence_of(model, row);
+        let evidence = if evidence.is_empty() { String::new() } else { format!(": {}", evidence.join(", ")) };
+        let text =
+            format!("Worth a look: {} holds {bytes} of GPU {}{evidence}.", crate::advice::name_of(row), device.index);
+        lines.extend(paragraph(&text, width, theme.quiet));
+    }
+    lines
+}
