@@ -9,4 +9,6 @@ pub mod cli;
 pub mod gpu;
 pub mod knowledge;
 pub mod log;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: /proc is read here and only here")]
+pub mod procfs;
 pub mod units;
