@@ -4,6 +4,7 @@
 
 pub mod accounts;
 pub mod history;
+pub mod recognise;
 mod wire;
 
 use std::fmt;
