@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     /// A driver that writes rows of this size, without the last `short` bytes of the last one.
-    fn driver(rows: &[(u32, u64)], size: usize, short: usize) -> impl Fn(&mut u32, *mut u64) -> u32 {
+    fn driver(rows: &[(u32, u64)], size: usize, short: usize) -> impl Fn(&mut u32, *mut u64) -> u32 + use<> {
         let mut image = Vec::new();
         for (pid, used) in rows {
             let mut row = vec![0xFF_u8; size];
