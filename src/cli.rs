@@ -1,6 +1,10 @@
 //! Owns the command line: arguments, exit codes, and which part of the program answers.
 //! Exit codes: 0 found or done, 1 nothing found or not done, 2 wrong usage or unreadable input.
 
+pub mod live;
+mod ps;
+mod sample;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -135,8 +139,8 @@ pub fn run() -> ExitCode {
     match cli.command {
         None => not_yet("the terminal program"),
         Some(Command::Diagnose { .. }) => not_yet("diagnose"),
-        Some(Command::Sample { .. }) => not_yet("sample"),
-        Some(Command::Ps { .. }) => not_yet("ps"),
+        Some(Command::Sample { count }) => sample::run(&cli.global, count),
+        Some(Command::Ps { json }) => ps::run(&cli.global, json),
         Some(Command::Kill { .. }) => not_yet("kill"),
         Some(Command::Kb { .. }) => not_yet("kb"),
     }

@@ -11,7 +11,10 @@ pub mod cli;
 pub mod gpu;
 pub mod knowledge;
 pub mod log;
-
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: the driver and the clock")]
+pub mod probe;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: /proc is read here and only here")]
+pub mod procfs;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: terminal, processes, files, clock")]
 pub mod runtime;
 pub mod text;

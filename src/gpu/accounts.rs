@@ -1,7 +1,76 @@
-//! Owns the bookkeeping of one device: the rows merged so that no PID counts twice, and what no row accounts for.
+//! Owns the bookkeeping of one device: the driver's lists merged so that no PID counts twice, figures that cannot be
+//! true set aside, and what no row accounts for.
 
-use super::{GpuProcess, Reading};
+use std::collections::BTreeMap;
+
+use super::{GpuProcess, ProcessKind, Reading};
 use crate::units::Bytes;
+
+/// One row of one of the driver's lists.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedRow {
+    /// As the driver gave it; may be another namespace's, or nonsense.
+    pub pid: u32,
+    /// Device memory.
+    pub used_bytes: Reading<Bytes>,
+}
+
+/// A PID on one device, out of all the lists it stands in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergedRow {
+    /// See [`ListedRow`].
+    pub pid: u32,
+    /// In which lists.
+    pub kind: ProcessKind,
+    /// Device memory, once.
+    pub used_bytes: Reading<Bytes>,
+}
+
+/// The driver's figure for a row. All ones is the driver's "not available" (Windows, WSL2, some vGPU); more than the
+/// card has is a driver's mistake (seen with R570), and no figure at all.
+pub fn row_figure(raw: u64, total: Option<Bytes>) -> Reading<Bytes> {
+    match total {
+        _ if raw == u64::MAX => Reading::NotAvailable,
+        Some(total) if raw > total.0 => Reading::Failed(format!("the driver gave {raw} bytes, more than the card has")),
+        _ => Reading::Known(Bytes(raw)),
+    }
+}
+
+/// Merges the three lists, by PID. A process in both the compute and the graphics list has the same memory in each,
+/// so the larger figure is taken, not the sum; a client of the multi-process service is that above all.
+pub fn merge(compute: &[ListedRow], graphics: &[ListedRow], mps: &[ListedRow]) -> Vec<MergedRow> {
+    let mut merged: BTreeMap<u32, MergedRow> = BTreeMap::new();
+    let lists = [(compute, ProcessKind::Compute), (graphics, ProcessKind::Graphics), (mps, ProcessKind::Mps)];
+    for (list, kind) in lists {
+        for row in list {
+            merged
+                .entry(row.pid)
+                .and_modify(|seen| {
+                    seen.kind = both(seen.kind, kind);
+                    seen.used_bytes = larger(seen.used_bytes.clone(), &row.used_bytes);
+                })
+                .or_insert_with(|| MergedRow { pid: row.pid, kind, used_bytes: row.used_bytes.clone() });
+        }
+    }
+    merged.into_values().collect()
+}
+
+fn both(one: ProcessKind, other: ProcessKind) -> ProcessKind {
+    match (one, other) {
+        (ProcessKind::Mps, _) | (_, ProcessKind::Mps) => ProcessKind::Mps,
+        (one, other) if one == other => one,
+        _ => ProcessKind::Both,
+    }
+}
+
+/// The larger of two figures of the same memory; one that is known wins over one that is not.
+fn larger(one: Reading<Bytes>, other: &Reading<Bytes>) -> Reading<Bytes> {
+    match (one.value(), other.value()) {
+        (Some(one), Some(other)) => Reading::Known(one.max(other)),
+        (None, Some(other)) => Reading::Known(other),
+        _ => one,
+    }
+}
 
 /// What a device's `used` figure leaves unexplained by its rows: max(0, used − the sum of the known rows), and
 /// whether rows without a figure may be that memory.
@@ -9,4 +78,54 @@ pub fn unaccounted(used: &Reading<Bytes>, rows: &[GpuProcess]) -> (Reading<Bytes
     let known = rows.iter().filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
     let unknown_rows = rows.iter().any(|row| row.used_bytes.known().is_none());
     (used.clone().map(|used| used.less(known)), unknown_rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pid: u32, used_bytes: Reading<Bytes>) -> ListedRow {
+        ListedRow { pid, used_bytes }
+    }
+
+    #[test]
+    fn a_pid_in_both_lists_counts_once_with_its_larger_figure() {
+        let compute = [row(7, Reading::Known(Bytes::gib(2))), row(8, Reading::Known(Bytes::gib(1)))];
+        let graphics = [row(7, Reading::Known(Bytes::gib(3))), row(9, Reading::NotAvailable)];
+        let merged = merge(&compute, &graphics, &[]);
+        let shown: Vec<_> = merged.iter().map(|row| (row.pid, row.kind, row.used_bytes.value())).collect();
+        assert_eq!(
+            shown,
+            [
+                (7, ProcessKind::Both, Some(Bytes::gib(3))),
+                (8, ProcessKind::Compute, Some(Bytes::gib(1))),
+                (9, ProcessKind::Graphics, None)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_known_figure_wins_over_an_unknown_one_in_either_order() {
+        for (one, other) in
+            [(Reading::NotAvailable, Reading::Known(Bytes(5))), (Reading::Known(Bytes(5)), Reading::Denied)]
+        {
+            assert_eq!(merge(&[row(1, one)], &[row(1, other)], &[])[0].used_bytes, Reading::Known(Bytes(5)));
+        }
+    }
+
+    #[test]
+    fn a_client_of_the_multi_process_service_stays_one() {
+        let listed = [row(4, Reading::Known(Bytes(1)))];
+        let merged = merge(&listed, &[], &listed);
+        assert_eq!((merged.len(), merged[0].kind), (1, ProcessKind::Mps));
+    }
+
+    #[test]
+    fn figures_that_cannot_be_true_are_unknown() {
+        let card = Some(Bytes::gib(24));
+        assert_eq!(row_figure(u64::MAX, card), Reading::NotAvailable);
+        assert!(matches!(row_figure(Bytes::gib(25).0, card), Reading::Failed(_)));
+        assert_eq!(row_figure(Bytes::gib(24).0, card), Reading::Known(Bytes::gib(24)));
+        assert_eq!(row_figure(0, None), Reading::Known(Bytes::ZERO));
+    }
 }

@@ -1,0 +1,148 @@
+//! Owns reading this machine once, safely: the sampler runs as a child process with a deadline, since a driver call
+//! may hang for ever and could then not even be interrupted. Used by `ps`, `diagnose` and `kill`.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::Global;
+use crate::gpu::{Header, SCHEMA, Snapshot};
+use crate::probe::pace::timespec;
+
+/// How long the driver may take for one reading. Waking a card that sleeps takes about a second.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// More than any machine's snapshot; ends the reading of a stream that is not ours.
+const MOST_BYTES: usize = 64 << 20;
+/// How much of what the child said about its failure is kept.
+const COMPLAINT_BYTES: u64 = 4096;
+
+/// Why there is no reading.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The deadline passed: a driver call hangs. The child was killed.
+    #[error("driver does not answer: no reading within {} s, so a GPU or the driver is stuck; `sudo dmesg | grep -i nvrm` may say why, and a reboot ends it", DEADLINE.as_secs())]
+    DriverDoesNotAnswer,
+    /// The child could not be started or read.
+    #[error("the sampler could not be run: {0}")]
+    NotRun(#[from] io::Error),
+    /// The child ended before it had written a reading; the text is the end of its standard error.
+    #[error("the sampler ended without a reading ({status}){}", complaint(.said))]
+    Ended {
+        /// Exit status in words.
+        status: String,
+        /// The end of its standard error, maybe empty.
+        said: String,
+    },
+    /// What it wrote is no reading that we know.
+    #[error("the sampler's reading could not be understood: {0}")]
+    NotUnderstood(String),
+}
+
+fn complaint(said: &str) -> String {
+    if said.is_empty() { String::new() } else { format!(": {said}") }
+}
+
+/// One reading of this machine within 2 s. Blocks for that long at most, whatever the driver does.
+pub fn read_one_snapshot(global: &Global) -> Result<(Header, Snapshot), LiveError> {
+    let mut child = sampler(global, Some(1)).stderr(Stdio::piped()).spawn()?;
+    let read = read_lines(&mut child, Instant::now() + DEADLINE);
+    let result = match read.map(|lines| parse(&lines)) {
+        Ok(Some(parsed)) => parsed,
+        Ok(None) => return Err(ended(&mut child)),
+        Err(error) => Err(error),
+    };
+    // Not waited for: in a driver call (closing it is one) the child may outlive any signal for a while.
+    child.kill().ok();
+    child.try_wait().ok();
+    result
+}
+
+/// The sampling child, not started yet: this very program, in a process group of its own so that Ctrl-C is ours
+/// alone, its output piped, its input closed. It ends when its output is closed, and is killed when the thread that
+/// starts it ends: start it from one that lives as long as it is needed.
+#[allow(unsafe_code, reason = "the child must ask for its own end before it runs the program")]
+pub fn sampler(global: &Global, count: Option<u64>) -> Command {
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("oomdoctor").arg("sample");
+    command.arg("--interval").arg(global.interval.as_secs_f64().to_string());
+    if let Some(path) = &global.nvml_library {
+        command.arg("--nvml-library").arg(path);
+    }
+    if let Some(count) = count {
+        command.arg("--count").arg(count.to_string());
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    let parent = rustix::process::getpid();
+    let end_with_parent = move || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        // The parent may have gone before that.
+        if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
+    };
+    // SAFETY: between fork and exec only two system calls are made; nothing is allocated and no lock is taken.
+    unsafe { command.pre_exec(end_with_parent) };
+    command
+}
+
+/// Two lines, or all that came before the end of the stream.
+fn read_lines(child: &mut Child, deadline: Instant) -> Result<Vec<u8>, LiveError> {
+    let Some(mut output) = child.stdout.take() else { return Err(io::Error::other("no pipe").into()) };
+    let mut bytes = Vec::new();
+    let mut block = vec![0; 64 << 10];
+    while bytes.iter().filter(|byte| **byte == b'\n').count() < 2 && bytes.len() < MOST_BYTES {
+        wait_for_input(&output, deadline)?;
+        match output.read(&mut block) {
+            Ok(0) => break,
+            Ok(count) => bytes.extend(block.iter().take(count)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(bytes)
+}
+
+fn wait_for_input(input: &impl AsFd, deadline: Instant) -> Result<(), LiveError> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(LiveError::DriverDoesNotAnswer);
+        }
+        match poll(&mut [PollFd::new(input, PollFlags::IN)], Some(&timespec(left))) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(error) => return Err(LiveError::NotRun(error.into())),
+        }
+    }
+}
+
+/// `None` where there are no two whole lines.
+fn parse(bytes: &[u8]) -> Option<Result<(Header, Snapshot), LiveError>> {
+    let mut lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
+    let (header, snapshot) = (lines.next()?, lines.next()?);
+    Some(parse_lines(header, snapshot).map_err(LiveError::NotUnderstood))
+}
+
+fn parse_lines(header: &[u8], snapshot: &[u8]) -> Result<(Header, Snapshot), String> {
+    let header: Header = serde_json::from_slice(header).map_err(|error| error.to_string())?;
+    if header.schema > SCHEMA {
+        return Err(format!("it is of schema {}, this program reads up to {SCHEMA}", header.schema));
+    }
+    let snapshot = serde_json::from_slice(snapshot).map_err(|error| error.to_string())?;
+    Ok((header, snapshot))
+}
+
+/// Why a child that closed its output gave no reading.
+fn ended(child: &mut Child) -> LiveError {
+    let mut said = Vec::new();
+    if let Some(errors) = child.stderr.take() {
+        errors.take(COMPLAINT_BYTES).read_to_end(&mut said).ok();
+    }
+    let status = match child.wait() {
+        Ok(status) => status.to_string(),
+        Err(error) => error.to_string(),
+    };
+    LiveError::Ended { status, said: String::from_utf8_lossy(&said).trim().to_owned() }
+}

@@ -1,0 +1,101 @@
+//! Owns finding who has the driver's device files open without standing in the driver's lists: a process of another
+//! container, one that died in the driver, a monitor. Looks at all of /proc, so at most every 5 s.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use super::people::People;
+use crate::gpu::{Holder, Reading};
+use crate::procfs::Procfs;
+
+const SCAN_AGAIN: Duration = Duration::from_secs(5);
+
+/// The last scan, shown until the next with those taken out that have ended.
+#[derive(Debug, Default)]
+pub struct Holders {
+    found: Vec<Holder>,
+    scanned_at: Option<Instant>,
+}
+
+impl Holders {
+    /// Processes that hold NVIDIA's device files (or WSL's) and are none of `listed`, as far as may be seen. The
+    /// sampler itself is left out.
+    pub fn refresh(&mut self, procfs: &Procfs, people: &People, listed: &BTreeSet<u32>, now: Instant) -> Vec<Holder> {
+        if self.scanned_at.is_none_or(|at| now.duration_since(at) >= SCAN_AGAIN) {
+            self.scanned_at = Some(now);
+            let mut pids = procfs.pids();
+            pids.sort_unstable();
+            self.found = pids.into_iter().filter_map(|pid| holder(procfs, people, pid)).collect();
+        }
+        let lives = |holder: &Holder| procfs.stat(holder.pid).is_ok_and(|stat| stat.start_ticks == holder.start_ticks);
+        self.found.retain(lives);
+        self.found.iter().filter(|holder| !listed.contains(&holder.pid)).cloned().collect()
+    }
+}
+
+fn holder(procfs: &Procfs, people: &People, pid: u32) -> Option<Holder> {
+    if pid == std::process::id() {
+        return None;
+    }
+    let mut devices = procfs.open_driver_files(pid).ok()?;
+    // /dev/dri is any vendor's: a desktop's programs on another card hold nothing of this driver.
+    devices.retain(|path| !path.starts_with("/dev/dri/"));
+    if devices.iter().all(|path| path == "/dev/nvidia-modeset") {
+        return None;
+    }
+    let stat = procfs.stat(pid).ok()?;
+    let (_, user, command) = people.user_and_command(&stat);
+    let known = |reading: Reading<String>| reading.known().cloned();
+    Some(Holder { pid, start_ticks: stat.start_ticks, user: known(user), command: known(command), devices })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+
+    use super::Holders;
+    use crate::probe::people::People;
+    use crate::procfs::Procfs;
+
+    fn process(root: &Path, pid: u32, start: u32, files: &[&str]) {
+        let folder = root.join(pid.to_string());
+        fs::create_dir_all(folder.join("fd")).unwrap();
+        fs::write(folder.join("stat"), format!("{pid} (job) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start} 0"))
+            .unwrap();
+        fs::write(folder.join("status"), format!("Tgid: {pid}\nUid: 0 0 0 0\n")).unwrap();
+        fs::write(folder.join("cmdline"), "python\0job.py\0").unwrap();
+        for (number, file) in files.iter().enumerate() {
+            symlink(file, folder.join("fd").join(number.to_string())).unwrap();
+        }
+    }
+
+    #[test]
+    fn unlisted_holders_are_found_and_leave_when_they_end_or_are_listed() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 40, 7, &["/dev/nvidia0", "/dev/nvidiactl"]);
+        process(root.path(), 41, 7, &["/dev/nvidia0"]);
+        process(root.path(), 42, 7, &["/dev/dri/renderD128", "/dev/nvidia-modeset"]);
+        process(root.path(), 43, 7, &["/dev/null"]);
+        let procfs = Procfs::new(root.path());
+        let people = People::new(procfs.clone());
+        let mut holders = Holders::default();
+        let now = Instant::now();
+        let listed = BTreeSet::from([41]);
+        let found = holders.refresh(&procfs, &people, &listed, now);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].pid, found[0].command.as_deref()), (40, Some("python job.py")));
+        assert_eq!(found[0].devices, ["/dev/nvidia0", "/dev/nvidiactl"]);
+
+        process(root.path(), 44, 7, &["/dev/nvidia0"]);
+        fs::remove_dir_all(root.path().join("40")).unwrap();
+        process(root.path(), 40, 8, &["/dev/nvidia0"]);
+        let soon = holders.refresh(&procfs, &people, &listed, now + Duration::from_secs(1));
+        assert_eq!(soon, [], "the PID is another's now, and no new scan is due");
+        let later = holders.refresh(&procfs, &people, &listed, now + Duration::from_secs(5));
+        assert_eq!(later.iter().map(|holder| holder.pid).collect::<Vec<_>>(), [40, 44]);
+    }
+}

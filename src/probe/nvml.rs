@@ -1,0 +1,244 @@
+//! Owns talking to NVIDIA's driver: opening the library and opening it again, which call is made how often, and what
+//! the answers mean as readings. The only file that names nvml_wrapper; `raw` has the calls it lacks.
+//! Knows nothing of /proc: a PID here is a number the driver gave.
+//!
+//! Calls a GPU: memory, two process lists and utilisation at each refresh; temperature, power, process utilisation
+//! and the MPS list every 5 s; names once. A refresh takes 5 calls a GPU on average at one refresh a second.
+
+mod card;
+mod raw;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device as NvmlDevice, cuda_driver_version_major, cuda_driver_version_minor};
+use nvml_wrapper_sys::bindings as sys;
+
+use super::trouble::{DeviceTrouble, Trouble};
+use crate::gpu::{Driver, Reading};
+use card::Card;
+pub use card::DeviceReading;
+
+/// Where the library is looked for: the driver's own name first, the developer's link (which may be a stub) after it.
+const LIBRARY_NAMES: [&str; 3] = ["libnvidia-ml.so.1", "libnvidia-ml.so", "/usr/lib/wsl/lib/libnvidia-ml.so.1"];
+/// Between two tries to open the driver, and between readings of what changes slowly.
+const SLOW: Duration = Duration::from_secs(5);
+/// Between two countings of the GPUs.
+const COUNT_AGAIN: Duration = Duration::from_secs(30);
+/// Before the driver is opened again because no GPU can be read; opening wakes cards and takes long on ill ones.
+const REOPEN_ILL: Duration = Duration::from_secs(30);
+
+/// The moment of a refresh.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// For intervals.
+    pub now: Instant,
+    /// Microseconds of the epoch: the driver stamps its samples with it.
+    pub epoch_micros: u64,
+}
+
+/// What one refresh gave.
+#[derive(Debug)]
+pub struct DriverReading {
+    /// The driver or why there is none.
+    pub driver: Driver,
+    /// Each GPU; none where there is no driver.
+    pub devices: Vec<DeviceReading>,
+}
+
+/// The driver, opened when it can be and again when it must be.
+pub struct NvmlDriver {
+    named: Option<PathBuf>,
+    state: State,
+}
+
+enum State {
+    Closed { trouble: Option<Trouble>, retry_at: Option<Instant> },
+    Open(Box<Open>),
+}
+
+struct Open {
+    cards: Vec<Card>,
+    driver: Driver,
+    opened_at: Instant,
+    counted_at: Instant,
+    slow_at: Option<Instant>,
+    refreshes_since_slow: u32,
+    reopen_at: Option<Instant>,
+    nvml: Library,
+}
+
+/// The library; closed with it. nvml-wrapper's own drop panics where nvmlShutdown is missing, so it is then left open.
+struct Library(Option<Nvml>);
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        match self.0.take() {
+            Some(nvml) if nvml.lib().nvmlShutdown.is_err() => std::mem::forget(nvml),
+            nvml => drop(nvml),
+        }
+    }
+}
+
+impl NvmlDriver {
+    /// `named`: a library to load in place of the system's. Nothing is loaded before the first refresh.
+    pub fn new(named: Option<PathBuf>) -> NvmlDriver {
+        NvmlDriver { named, state: State::Closed { trouble: None, retry_at: None } }
+    }
+
+    /// Reads everything that is due. `module` gives the loaded kernel module's version, for a sentence about it.
+    pub fn refresh(&mut self, moment: Moment, module: impl FnOnce() -> Option<String>) -> DriverReading {
+        self.open_if_due(moment.now, module);
+        match &mut self.state {
+            State::Open(open) => DriverReading { devices: open.refresh(moment), driver: open.driver.clone() },
+            State::Closed { trouble, .. } => {
+                let unavailable = trouble.as_ref().map(Trouble::sentence).unwrap_or_default();
+                DriverReading { driver: Driver::Unavailable { unavailable }, devices: Vec::new() }
+            }
+        }
+    }
+
+    fn open_if_due(&mut self, now: Instant, module: impl FnOnce() -> Option<String>) {
+        let due = match &self.state {
+            State::Closed { retry_at, .. } => retry_at.is_none_or(|at| now >= at),
+            State::Open(open) => open.reopen_at.is_some_and(|at| now >= at),
+        };
+        if !due {
+            return;
+        }
+        // The old library is shut down before the new one is opened: it may be the same file.
+        self.state = State::Closed { trouble: None, retry_at: None };
+        self.state = match open_library(self.named.as_deref()).and_then(|nvml| Open::new(nvml, now)) {
+            Ok(open) => State::Open(Box::new(open)),
+            Err(Trouble::VersionMismatch(_)) => {
+                State::Closed { trouble: Some(Trouble::VersionMismatch(module())), retry_at: Some(now + SLOW) }
+            }
+            Err(trouble) => State::Closed { trouble: Some(trouble), retry_at: Some(now + SLOW) },
+        };
+    }
+}
+
+impl Open {
+    fn new(nvml: Library, now: Instant) -> Result<Open, Trouble> {
+        let lib = nvml.0.as_ref().ok_or(Trouble::NoLibrary)?;
+        let count = lib.device_count().map_err(trouble)?;
+        let cuda = lib.sys_cuda_driver_version().ok();
+        let driver = Driver::Available {
+            version: lib.sys_driver_version().unwrap_or_default(),
+            cuda_version: cuda.map(|v| format!("{}.{}", cuda_driver_version_major(v), cuda_driver_version_minor(v))),
+        };
+        Ok(Open {
+            cards: (0..count).map(|index| Card::discover(lib, index)).collect(),
+            driver,
+            opened_at: now,
+            counted_at: now,
+            slow_at: None,
+            refreshes_since_slow: 0,
+            reopen_at: None,
+            nvml,
+        })
+    }
+
+    fn refresh(&mut self, moment: Moment) -> Vec<DeviceReading> {
+        self.count_again(moment.now);
+        let slow = self.slow_due(moment.now);
+        let Some(nvml) = &self.nvml.0 else { return Vec::new() };
+        let readings = self.cards.iter_mut().map(|card| card.read(nvml, moment, slow));
+        let (troubles, devices): (Vec<_>, Vec<_>) = readings.unzip();
+        self.reopen_at = reopen_after(&troubles).map(|wait| self.opened_at + wait);
+        devices
+    }
+
+    /// Every 5 s, but not at every refresh where those are further apart: the calls a refresh stay bounded.
+    fn slow_due(&mut self, now: Instant) -> bool {
+        self.refreshes_since_slow = self.refreshes_since_slow.saturating_add(1);
+        let due = self.slow_at.is_none_or(|at| now.duration_since(at) >= SLOW && self.refreshes_since_slow >= 2);
+        if due {
+            self.slow_at = Some(now);
+            self.refreshes_since_slow = 0;
+        }
+        due
+    }
+
+    fn count_again(&mut self, now: Instant) {
+        let Some(nvml) = &self.nvml.0 else { return };
+        if now.duration_since(self.counted_at) < COUNT_AGAIN {
+            return;
+        }
+        self.counted_at = now;
+        let known = u32::try_from(self.cards.len()).unwrap_or(u32::MAX);
+        match nvml.device_count() {
+            Ok(count) if count != known => self.cards = (0..count).map(|index| Card::discover(nvml, index)).collect(),
+            _ => self.cards.iter_mut().filter(|card| !card.has_handle()).for_each(|card| card.discover_again(nvml)),
+        }
+    }
+}
+
+/// How long after opening to open again, where no GPU at all can be read.
+fn reopen_after(troubles: &[Option<DeviceTrouble>]) -> Option<Duration> {
+    if troubles.is_empty() || troubles.iter().any(Option::is_none) {
+        return None;
+    }
+    let reloaded = troubles.iter().any(|trouble| matches!(trouble, Some(DeviceTrouble::Reloaded(_))));
+    Some(if reloaded { SLOW } else { REOPEN_ILL })
+}
+
+fn open_library(named: Option<&Path>) -> Result<Library, Trouble> {
+    let names: Vec<&Path> = named.map_or_else(|| LIBRARY_NAMES.iter().map(Path::new).collect(), |path| vec![path]);
+    let mut refused = String::new();
+    for name in names {
+        match Nvml::builder().lib_path(name.as_os_str()).init() {
+            Ok(nvml) => return Ok(Library(Some(nvml))),
+            Err(NvmlError::LibloadingError(error)) => refused = error.to_string(),
+            Err(NvmlError::FailedToLoadSymbol(_)) => return Err(Trouble::NotTheDriver(name.to_owned())),
+            Err(error) => return Err(trouble(error)),
+        }
+    }
+    Err(Trouble::cannot_load(named, &refused))
+}
+
+fn trouble(error: NvmlError) -> Trouble {
+    match error {
+        NvmlError::DriverNotLoaded | NvmlError::Uninitialized => Trouble::NotLoaded,
+        NvmlError::LibRmVersionMismatch => Trouble::VersionMismatch(None),
+        NvmlError::NoPermission => Trouble::NoPermission,
+        NvmlError::OperatingSystem => Trouble::Blocked,
+        NvmlError::LibraryNotFound => Trouble::NoLibrary,
+        error => Trouble::Other(error.to_string()),
+    }
+}
+
+/// What an error means for the whole device; `None` where it concerns one figure only.
+fn device_trouble(error: &NvmlError) -> Option<DeviceTrouble> {
+    match error {
+        NvmlError::GpuLost => Some(DeviceTrouble::Lost),
+        NvmlError::ResetRequired => Some(DeviceTrouble::ResetRequired),
+        NvmlError::Uninitialized | NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch => {
+            Some(DeviceTrouble::Reloaded(error.to_string()))
+        }
+        _ => None,
+    }
+}
+
+/// What an error means for one figure.
+fn missing<T>(error: &NvmlError) -> Reading<T> {
+    match error {
+        NvmlError::NotSupported | NvmlError::FunctionNotFound | NvmlError::FailedToLoadSymbol(_) => {
+            Reading::Unsupported
+        }
+        NvmlError::NoPermission => Reading::Denied,
+        NvmlError::NoData | NvmlError::NotFound => Reading::NotAvailable,
+        error => Reading::Failed(error.to_string()),
+    }
+}
+
+/// A figure, or why there is none; an error that concerns the whole device ends the reading of it.
+fn figure<T>(result: Result<T, NvmlError>) -> Result<Reading<T>, DeviceTrouble> {
+    match result {
+        Ok(value) => Ok(Reading::Known(value)),
+        Err(error) => device_trouble(&error).map_or_else(|| Ok(missing(&error)), Err),
+    }
+}

@@ -1,0 +1,258 @@
+//! Owns one GPU as the driver tells it: what never changes, what is read at each refresh, and the last reading of
+//! what changes slowly.
+
+use std::collections::HashMap;
+
+use super::raw::{self, List, ListVersion, Samples};
+use super::sys::nvmlDevice_t;
+use super::{DeviceTrouble, Moment, Nvml, NvmlDevice, NvmlError, TemperatureSensor, device_trouble, figure, missing};
+use crate::gpu::accounts::{ListedRow, MergedRow, merge, row_figure};
+use crate::gpu::{DeviceMemory, Reading};
+use crate::probe::rows::RowBuffer;
+use crate::units::Bytes;
+
+/// Samples older than this say nothing about now, in µs.
+const SAMPLES_SINCE: u64 = 5_000_000;
+
+/// One GPU at one moment; everything but the processes' own story.
+#[derive(Clone, Debug)]
+pub struct DeviceReading {
+    pub index: u32,
+    pub error: Option<String>,
+    pub uuid: Reading<String>,
+    pub bus_id: Reading<String>,
+    pub name: Reading<String>,
+    pub memory: DeviceMemory,
+    pub utilization_percent: Reading<u32>,
+    pub temperature_celsius: Reading<u32>,
+    pub power_watts: Reading<u32>,
+    /// Each PID once.
+    pub rows: Vec<MergedRow>,
+    /// Whether the compute list, which has nearly all of the memory, could be read.
+    pub listed: Reading<()>,
+    /// By PID; one that is not in it has used nothing.
+    pub sm_percent: Reading<HashMap<u32, u32>>,
+}
+
+pub struct Card {
+    index: u32,
+    handle: Result<nvmlDevice_t, DeviceTrouble>,
+    uuid: Reading<String>,
+    bus_id: Reading<String>,
+    name: Reading<String>,
+    memory_is_v1: bool,
+    versions: [ListVersion; 3],
+    rows: RowBuffer,
+    samples: Samples,
+    slow: Slow,
+}
+
+/// What is read every 5 s and shown until then.
+#[derive(Clone, Debug)]
+struct Slow {
+    temperature_celsius: Reading<u32>,
+    power_watts: Reading<u32>,
+    sm_percent: Reading<HashMap<u32, u32>>,
+    mps: Vec<ListedRow>,
+}
+
+impl Slow {
+    fn unread() -> Slow {
+        Slow {
+            temperature_celsius: Reading::NotAvailable,
+            power_watts: Reading::NotAvailable,
+            sm_percent: Reading::NotAvailable,
+            mps: Vec::new(),
+        }
+    }
+}
+
+impl Card {
+    /// Reads what never changes. Where there is no handle the rest is left for later.
+    pub fn discover(nvml: &Nvml, index: u32) -> Card {
+        let device = nvml.device_by_index(index).map_err(|error| whole_device(&error));
+        let text = |read: fn(&NvmlDevice) -> Result<String, NvmlError>| match &device {
+            Ok(device) => read(device).map_or_else(|error| missing(&error), Reading::Known),
+            Err(_) => Reading::NotAvailable,
+        };
+        Card {
+            index,
+            uuid: text(|device| device.uuid()),
+            bus_id: text(|device| device.pci_info().map(|pci| pci.bus_id)),
+            name: text(|device| device.name()),
+            handle: device.map(|device| raw::handle(&device)),
+            memory_is_v1: false,
+            versions: [ListVersion::default(); 3],
+            rows: RowBuffer::default(),
+            samples: Samples::default(),
+            slow: Slow::unread(),
+        }
+    }
+
+    pub fn has_handle(&self) -> bool {
+        self.handle.is_ok()
+    }
+
+    pub fn discover_again(&mut self, nvml: &Nvml) {
+        *self = Card::discover(nvml, self.index);
+    }
+
+    /// What is due now. The trouble is that of the whole device, and its sentence is in the reading as well.
+    pub fn read(&mut self, nvml: &Nvml, moment: Moment, slow: bool) -> (Option<DeviceTrouble>, DeviceReading) {
+        let result = match self.handle.clone() {
+            Ok(handle) => self.try_read(nvml, handle, moment, slow),
+            Err(trouble) => Err(trouble),
+        };
+        match result {
+            Ok(reading) => (None, reading),
+            Err(trouble) => {
+                self.slow = Slow::unread();
+                let reading = self.unread(&trouble);
+                (Some(trouble), reading)
+            }
+        }
+    }
+
+    fn try_read(
+        &mut self,
+        nvml: &Nvml,
+        handle: nvmlDevice_t,
+        moment: Moment,
+        slow: bool,
+    ) -> Result<DeviceReading, DeviceTrouble> {
+        let device = raw::device(nvml, handle);
+        let memory = self.memory(nvml, handle, &device)?;
+        let total = memory.total_bytes.value();
+        let compute = self.list(nvml, handle, List::Compute, total)?;
+        let graphics = self.list(nvml, handle, List::Graphics, total)?;
+        let utilization = figure(device.utilization_rates().map(|rates| rates.gpu))?;
+        if slow {
+            self.read_slow(nvml, handle, &device, total, moment)?;
+        }
+        let none = Vec::new();
+        Ok(DeviceReading {
+            index: self.index,
+            error: None,
+            uuid: self.uuid.clone(),
+            bus_id: self.bus_id.clone(),
+            name: self.name.clone(),
+            rows: merge(compute.known().unwrap_or(&none), graphics.known().unwrap_or(&none), &self.slow.mps),
+            listed: compute.map(|_| ()),
+            memory,
+            utilization_percent: percent(utilization),
+            temperature_celsius: self.slow.temperature_celsius.clone(),
+            power_watts: self.slow.power_watts.clone(),
+            sm_percent: self.slow.sm_percent.clone(),
+        })
+    }
+
+    fn read_slow(
+        &mut self,
+        nvml: &Nvml,
+        handle: nvmlDevice_t,
+        device: &NvmlDevice,
+        total: Option<Bytes>,
+        moment: Moment,
+    ) -> Result<(), DeviceTrouble> {
+        let earliest = moment.epoch_micros.saturating_sub(SAMPLES_SINCE);
+        self.slow.temperature_celsius = figure(device.temperature(TemperatureSensor::Gpu))?;
+        // The driver gives milliwatts.
+        self.slow.power_watts = figure(device.power_usage())?.map(|milliwatts| milliwatts.saturating_add(500) / 1000);
+        self.slow.sm_percent = figure(self.samples.read(nvml, handle, earliest))?;
+        self.slow.mps = self.list(nvml, handle, List::Mps, total)?.known().cloned().unwrap_or_default();
+        Ok(())
+    }
+
+    /// Version 2 keeps the driver's reserve apart; drivers before R510 and some boards (GB10) have only version 1.
+    fn memory(
+        &mut self,
+        nvml: &Nvml,
+        handle: nvmlDevice_t,
+        device: &NvmlDevice,
+    ) -> Result<DeviceMemory, DeviceTrouble> {
+        if !self.memory_is_v1 {
+            match device.memory_info() {
+                Ok(info) => {
+                    return Ok(with_capacity(DeviceMemory {
+                        total_bytes: Reading::Known(Bytes(info.total)),
+                        reserved_bytes: Reading::Known(Bytes(info.reserved)),
+                        used_bytes: Reading::Known(Bytes(info.used)),
+                        free_bytes: Reading::Known(Bytes(info.free)),
+                    }));
+                }
+                Err(error) if raw::is_too_new(&error) => self.memory_is_v1 = true,
+                Err(error) => return Err(whole_device(&error)),
+            }
+        }
+        match raw::memory_v1(nvml, handle) {
+            Ok(memory) => Ok(with_capacity(memory)),
+            Err(error) if raw::is_too_new(&error) => Ok(no_memory(&Reading::Unsupported)),
+            Err(error) => Err(whole_device(&error)),
+        }
+    }
+
+    fn list(
+        &mut self,
+        nvml: &Nvml,
+        handle: nvmlDevice_t,
+        list: List,
+        total: Option<Bytes>,
+    ) -> Result<Reading<Vec<ListedRow>>, DeviceTrouble> {
+        let [compute, graphics, mps] = &mut self.versions;
+        let version = match list {
+            List::Compute => compute,
+            List::Graphics => graphics,
+            List::Mps => mps,
+        };
+        let rows = figure(raw::list(nvml, handle, list, version, &mut self.rows))?;
+        let listed = |row: raw::RawRow| ListedRow { pid: row.pid, used_bytes: row_figure(row.used, total) };
+        Ok(rows.map(|rows| rows.into_iter().map(listed).collect()))
+    }
+
+    fn unread(&self, trouble: &DeviceTrouble) -> DeviceReading {
+        DeviceReading {
+            index: self.index,
+            error: Some(trouble.sentence()),
+            uuid: self.uuid.clone(),
+            bus_id: self.bus_id.clone(),
+            name: self.name.clone(),
+            memory: no_memory(&Reading::NotAvailable),
+            utilization_percent: Reading::NotAvailable,
+            temperature_celsius: Reading::NotAvailable,
+            power_watts: Reading::NotAvailable,
+            rows: Vec::new(),
+            listed: Reading::NotAvailable,
+            sm_percent: Reading::NotAvailable,
+        }
+    }
+}
+
+/// A device whose memory or handle can't be had can't be read at all.
+fn whole_device(error: &NvmlError) -> DeviceTrouble {
+    match (device_trouble(error), error) {
+        (Some(trouble), _) => trouble,
+        (None, NvmlError::NoPermission) => DeviceTrouble::NoPermission,
+        (None, error) => DeviceTrouble::Other(error.to_string()),
+    }
+}
+
+/// Boards that share the machine's memory may give 0 for everything, which is no capacity and no figure.
+fn with_capacity(memory: DeviceMemory) -> DeviceMemory {
+    if memory.total_bytes == Reading::Known(Bytes::ZERO) { no_memory(&Reading::NotAvailable) } else { memory }
+}
+
+fn no_memory(reason: &Reading<Bytes>) -> DeviceMemory {
+    DeviceMemory {
+        total_bytes: reason.clone(),
+        reserved_bytes: reason.clone(),
+        used_bytes: reason.clone(),
+        free_bytes: reason.clone(),
+    }
+}
+
+fn percent(reading: Reading<u32>) -> Reading<u32> {
+    match reading {
+        Reading::Known(value) if value > 100 => Reading::Failed(format!("the driver gave {value} %")),
+        reading => reading,
+    }
+}

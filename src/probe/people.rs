@@ -1,0 +1,196 @@
+//! Owns joining a PID the driver gave with /proc: whether it is that process here at all, and if so who it is.
+//! A PID that is not proved to be the driver's process is described as nothing: /proc would tell of someone else.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::gpu::accounts::MergedRow;
+use crate::gpu::recognise::{Traits, recognise};
+use crate::gpu::{GpuProcess, Reading};
+use crate::procfs::machine::{BootClock, Users};
+use crate::procfs::place::Place;
+use crate::procfs::{ProcError, Procfs, Stat};
+use crate::units::WallTime;
+
+/// How far above a process that wiped its own arguments one is looked for that has them still.
+const ANCESTORS_ASKED: usize = 4;
+
+/// What /proc says of one PID of the driver.
+#[derive(Clone, Debug)]
+pub struct Person {
+    start_ticks: Reading<u64>,
+    started_at: Reading<WallTime>,
+    uid: Reading<u32>,
+    user: Reading<String>,
+    command: Reading<String>,
+    parent_pid: Reading<u32>,
+    state: Reading<char>,
+    cpu_ticks: Reading<u64>,
+    container: Option<String>,
+    recognised_as: Option<String>,
+    proved: bool,
+}
+
+impl Person {
+    fn unknown(reason: ProcError) -> Person {
+        Person {
+            start_ticks: reason.clone().into(),
+            started_at: reason.clone().into(),
+            uid: reason.clone().into(),
+            user: reason.clone().into(),
+            command: reason.clone().into(),
+            parent_pid: reason.clone().into(),
+            state: reason.clone().into(),
+            cpu_ticks: reason.into(),
+            container: None,
+            recognised_as: None,
+            proved: false,
+        }
+    }
+
+    /// Whether we looked for it where it would have to be and it is not there.
+    pub fn is_gone(&self) -> bool {
+        self.start_ticks == Reading::NotAvailable
+    }
+
+    /// Its row on one device.
+    pub fn on_device(&self, row: &MergedRow, sm_percent: Reading<u32>) -> GpuProcess {
+        let Person { start_ticks, started_at, uid, user, command, parent_pid, state, cpu_ticks, .. } = self.clone();
+        GpuProcess {
+            pid: row.pid,
+            kind: row.kind,
+            container: self.container.clone(),
+            recognised_as: self.recognised_as.clone(),
+            proved: self.proved,
+            start_ticks,
+            started_at,
+            used_bytes: row.used_bytes.clone(),
+            sm_percent,
+            uid,
+            user,
+            command,
+            parent_pid,
+            state,
+            cpu_ticks,
+        }
+    }
+}
+
+/// Looks PIDs up, and remembers between refreshes which process each one was.
+#[derive(Debug)]
+pub struct People {
+    procfs: Procfs,
+    users: Users,
+    clock: Option<BootClock>,
+    initial_namespace: bool,
+    /// Start ticks of the PIDs that were listed last time.
+    listed_before: HashMap<u32, u64>,
+    /// This refresh's look-ups: a PID may stand on several devices.
+    current: HashMap<u32, Person>,
+}
+
+impl People {
+    /// Reads what does not change: the namespace, the boot and the users.
+    pub fn new(procfs: Procfs) -> People {
+        People {
+            users: Users::read(Path::new("/etc/passwd")),
+            clock: procfs.boot_clock(),
+            initial_namespace: procfs.in_initial_pid_namespace(),
+            listed_before: HashMap::new(),
+            current: HashMap::new(),
+            procfs,
+        }
+    }
+
+    /// Who this PID is, looked up once a refresh.
+    pub fn look(&mut self, pid: u32) -> &Person {
+        if !self.current.contains_key(&pid) {
+            let person = self.person(pid).unwrap_or_else(Person::unknown);
+            self.current.insert(pid, person);
+        }
+        self.current.entry(pid).or_insert_with(|| Person::unknown(ProcError::Gone))
+    }
+
+    /// Ends a refresh: what was looked up is what was listed.
+    pub fn end_refresh(&mut self) {
+        let started = self.current.drain().filter_map(|(pid, person)| Some((pid, person.start_ticks.value()?)));
+        self.listed_before = started.collect();
+    }
+
+    /// Whether the PIDs we see are the driver's.
+    pub fn in_initial_namespace(&self) -> bool {
+        self.initial_namespace
+    }
+
+    /// The processes' user, command line and start as they are shown.
+    pub fn user_and_command(&self, stat: &Stat) -> (Reading<u32>, Reading<String>, Reading<String>) {
+        let uid = self.procfs.uid(stat.pid).map_or_else(Reading::from, Reading::Known);
+        let user = uid.clone().map(|uid| self.users.name(uid));
+        let command = match self.procfs.arguments(stat.pid) {
+            Ok(arguments) => Reading::Known(command_line(&arguments, &stat.comm)),
+            Err(error) => error.into(),
+        };
+        (uid, user, command)
+    }
+
+    fn person(&self, pid: u32) -> Result<Person, ProcError> {
+        let stat = self.identify(pid)?;
+        let arguments = self.procfs.arguments(pid).unwrap_or_default();
+        let (uid, user, command) = self.user_and_command(&stat);
+        Ok(Person {
+            start_ticks: Reading::Known(stat.start_ticks),
+            started_at: self
+                .clock
+                .and_then(|clock| clock.at(stat.start_ticks))
+                .map_or(Reading::NotAvailable, Reading::Known),
+            uid,
+            user,
+            command,
+            parent_pid: Reading::Known(stat.parent_pid),
+            state: Reading::Known(stat.state),
+            cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
+            container: self.procfs.cgroup(pid).ok().and_then(|text| Place::parse(&text)).and_then(|p| p.container()),
+            recognised_as: self.recognise(&stat, &arguments),
+            proved: true,
+        })
+    }
+
+    /// The stat of this PID if it is the driver's process: a number a PID can have, not a thread's and not a kernel
+    /// thread's; the same as at the last refresh, or holding a device file; and in a PID namespace of our own, where
+    /// the driver's PIDs mean other processes, holding a device file in any case.
+    fn identify(&self, pid: u32) -> Result<Stat, ProcError> {
+        if pid <= 1 || i32::try_from(pid).is_err() {
+            return Err(ProcError::Gone);
+        }
+        let stat = self.procfs.stat(pid)?;
+        if stat.is_kernel_thread() || self.procfs.status(pid)?.thread_group != pid {
+            return Err(ProcError::Gone);
+        }
+        let reused = self.listed_before.get(&pid).is_some_and(|start| *start != stat.start_ticks);
+        if (!self.initial_namespace || reused) && self.procfs.holds_driver_files(pid)?.is_empty() {
+            return Err(ProcError::Gone);
+        }
+        Ok(stat)
+    }
+
+    fn recognise(&self, stat: &Stat, arguments: &[String]) -> Option<String> {
+        let folder = self.procfs.working_directory(stat.pid).ok();
+        let is_notebook = arguments.iter().any(|argument| argument.contains("ipykernel"));
+        let notebook = is_notebook.then(|| self.procfs.environment_variable(stat.pid, "JPY_SESSION_NAME"));
+        let above = self.procfs.ancestors(stat.pid);
+        let with_arguments = above.into_iter().take(ANCESTORS_ASKED).filter_map(|pid| self.procfs.arguments(pid).ok());
+        let ancestors: Vec<Vec<String>> = with_arguments.collect();
+        recognise(&Traits {
+            comm: &stat.comm,
+            arguments,
+            working_directory: folder.as_deref().and_then(Path::to_str),
+            ancestors: &ancestors,
+            notebook: notebook.and_then(Result::ok).flatten().as_deref(),
+        })
+    }
+}
+
+/// As `ps` has it: the arguments joined, or the kernel's name in brackets where there are none.
+fn command_line(arguments: &[String], comm: &str) -> String {
+    if arguments.is_empty() { format!("[{comm}]") } else { arguments.join(" ") }
+}

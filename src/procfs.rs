@@ -1,0 +1,290 @@
+//! Owns reading /proc, in one place: who a PID is, what it holds open, which namespace we are in. Used by the sampler
+//! and by the check before a signal. The root is a parameter, so that a folder of files and links tests it.
+//! Knows nothing of the driver, of the screen or of why anyone asks. Everything here is a reading at one moment:
+//! a PID can be reused between two calls, so compare `Stat::start_ticks`.
+
+pub mod machine;
+pub mod place;
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::gpu::{ProcessKey, Reading};
+
+/// Command lines are cut here: enough to tell a program, little enough for a line of the stream.
+const COMMAND_BYTES: u64 = 4096;
+/// Environments and memory maps are cut here; a CUDA process has some thousand maps.
+const LARGE_FILE_BYTES: u64 = 4 << 20;
+/// More ancestors than any real process has; ends a walk through a garbled tree.
+const MOST_ANCESTORS: usize = 256;
+/// Set in `Stat::flags` for kernel threads (PF_KTHREAD).
+const KERNEL_THREAD: u32 = 0x0020_0000;
+/// What /proc/self/ns/pid is in the namespace the kernel booted with (PROC_PID_INIT_INO).
+const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Why something about a process could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProcError {
+    /// No process has this PID (any more).
+    #[error("no such process")]
+    Gone,
+    /// It is another user's, or /proc is mounted with hidepid.
+    #[error("not permitted")]
+    Denied,
+    /// The file does not look as proc(5) says.
+    #[error("{0} is malformed")]
+    Malformed(&'static str),
+    /// Any other error.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl<T> From<ProcError> for Reading<T> {
+    fn from(error: ProcError) -> Self {
+        match error {
+            ProcError::Gone => Reading::NotAvailable,
+            ProcError::Denied => Reading::Denied,
+            other => Reading::Failed(other.to_string()),
+        }
+    }
+}
+
+/// The fields of /proc/PID/stat that matter here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The process id that was asked for.
+    pub pid: u32,
+    /// The kernel's name of it, at most 15 bytes; lossy where it is not UTF-8.
+    pub comm: String,
+    /// R, S, D, T, Z and so on.
+    pub state: char,
+    /// Parent's PID; 0 for the first process, and where the parent is in another PID namespace.
+    pub parent_pid: u32,
+    /// Process group.
+    pub process_group: u32,
+    /// Session.
+    pub session: u32,
+    /// The kernel's PF_ flags; see [`Stat::is_kernel_thread`].
+    pub flags: u32,
+    /// Time in user mode, in clock ticks.
+    pub user_ticks: u64,
+    /// Time in the kernel, in clock ticks.
+    pub system_ticks: u64,
+    /// Start, in clock ticks after boot (field 22).
+    pub start_ticks: u64,
+}
+
+impl Stat {
+    /// Kernel threads take signals without an error and never end.
+    pub fn is_kernel_thread(&self) -> bool {
+        self.flags & KERNEL_THREAD != 0
+    }
+
+    /// Names the process for good.
+    pub fn key(&self) -> ProcessKey {
+        ProcessKey { pid: self.pid, start_ticks: self.start_ticks }
+    }
+
+    fn parse(pid: u32, text: &[u8]) -> Result<Stat, ProcError> {
+        let malformed = || ProcError::Malformed("stat");
+        // The name may hold anything, `)` and newlines too: it ends at the last `)`.
+        let open = text.iter().position(|byte| *byte == b'(').ok_or_else(malformed)?;
+        let close = text.iter().rposition(|byte| *byte == b')').ok_or_else(malformed)?;
+        let comm = text.get(open + 1..close).ok_or_else(malformed)?;
+        let rest = text.get(close + 1..).map(String::from_utf8_lossy).ok_or_else(malformed)?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // `fields` begins with field 3 of proc(5).
+        let number = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<u64>().ok());
+        let small = |field: usize| number(field).and_then(|value| u32::try_from(value).ok());
+        Ok(Stat {
+            pid,
+            comm: String::from_utf8_lossy(comm).into_owned(),
+            state: fields.first().and_then(|text| text.chars().next()).ok_or_else(malformed)?,
+            parent_pid: small(4).ok_or_else(malformed)?,
+            process_group: small(5).ok_or_else(malformed)?,
+            session: small(6).ok_or_else(malformed)?,
+            flags: small(9).ok_or_else(malformed)?,
+            user_ticks: number(14).ok_or_else(malformed)?,
+            system_ticks: number(15).ok_or_else(malformed)?,
+            start_ticks: number(22).ok_or_else(malformed)?,
+        })
+    }
+}
+
+/// The lines of /proc/PID/status that matter here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The PID of the whole process; differs from the PID asked for where that is a thread.
+    pub thread_group: u32,
+    /// Real user id.
+    pub uid: u32,
+    /// Its PID in each PID namespace from this /proc's inwards; more than one means a namespace of its own.
+    pub namespace_pids: Vec<u32>,
+}
+
+/// A /proc to read from.
+#[derive(Clone, Debug)]
+pub struct Procfs {
+    root: PathBuf,
+}
+
+impl Default for Procfs {
+    fn default() -> Self {
+        Procfs::new("/proc")
+    }
+}
+
+impl Procfs {
+    /// Reads below `root`: /proc, or a folder that looks like one.
+    pub fn new(root: impl Into<PathBuf>) -> Procfs {
+        Procfs { root: root.into() }
+    }
+
+    /// /proc/PID/stat. Errors tell a process that is gone from one that may not be seen.
+    pub fn stat(&self, pid: u32) -> Result<Stat, ProcError> {
+        Stat::parse(pid, &self.read(pid, "stat", COMMAND_BYTES)?)
+    }
+
+    /// /proc/PID/status.
+    pub fn status(&self, pid: u32) -> Result<Status, ProcError> {
+        let text = self.read(pid, "status", LARGE_FILE_BYTES)?;
+        let text = String::from_utf8_lossy(&text);
+        let numbers = |name: &str| -> Vec<u32> {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            line.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+        };
+        let first = |name: &str| numbers(name).first().copied().ok_or(ProcError::Malformed("status"));
+        Ok(Status { thread_group: first("Tgid:")?, uid: first("Uid:")?, namespace_pids: numbers("NSpid:") })
+    }
+
+    /// Real user id.
+    pub fn uid(&self, pid: u32) -> Result<u32, ProcError> {
+        self.status(pid).map(|status| status.uid)
+    }
+
+    /// The arguments, cut after 4 KiB; empty for kernel threads and zombies. A program that sets its own title
+    /// (setproctitle) has a single one. Control characters are left in.
+    pub fn arguments(&self, pid: u32) -> Result<Vec<String>, ProcError> {
+        let bytes = self.read(pid, "cmdline", COMMAND_BYTES)?;
+        let mut arguments: Vec<String> =
+            bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        while arguments.last().is_some_and(String::is_empty) {
+            arguments.pop();
+        }
+        Ok(arguments)
+    }
+
+    /// The value of a variable in the environment the program was started with. `None` where it is not set; programs
+    /// that set their own title (vLLM, SGLang) have wiped it.
+    pub fn environment_variable(&self, pid: u32, name: &str) -> Result<Option<String>, ProcError> {
+        let bytes = self.read(pid, "environ", LARGE_FILE_BYTES)?;
+        let value = bytes.split(|byte| *byte == 0).find_map(|entry| {
+            entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")).map(String::from_utf8_lossy)
+        });
+        Ok(value.map(std::borrow::Cow::into_owned))
+    }
+
+    /// Working directory.
+    pub fn working_directory(&self, pid: u32) -> Result<PathBuf, ProcError> {
+        self.link(pid, &self.path(pid, "cwd"))
+    }
+
+    /// /proc/PID/cgroup as text; see [`place::Place::parse`].
+    pub fn cgroup(&self, pid: u32) -> Result<String, ProcError> {
+        self.read(pid, "cgroup", LARGE_FILE_BYTES).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The GPU device files that a process has open (`/dev/nvidia*`, `/dev/dxg`, `/dev/dri/*`), each once, sorted;
+    /// empty where it has none. `/dev/nvidia-modeset` alone does not count: clients of a display server have it.
+    /// Needs the process's own user or root: else `Denied`.
+    pub fn open_driver_files(&self, pid: u32) -> Result<Vec<String>, ProcError> {
+        let folder = self.path(pid, "fd");
+        let entries = fs::read_dir(&folder).map_err(|error| self.failure(pid, &error))?;
+        let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+        Ok(driver_files(links.filter_map(|target| target.to_str().map(str::to_owned))))
+    }
+
+    /// As [`Procfs::open_driver_files`], and also those that are only mapped. Slower: reads all of the process's maps.
+    pub fn holds_driver_files(&self, pid: u32) -> Result<Vec<String>, ProcError> {
+        let open = self.open_driver_files(pid)?;
+        if !open.is_empty() {
+            return Ok(open);
+        }
+        let maps = self.read(pid, "maps", LARGE_FILE_BYTES)?;
+        let maps = String::from_utf8_lossy(&maps);
+        Ok(driver_files(maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5)).map(str::to_owned)))
+    }
+
+    /// The PIDs above this one, nearest first, up to 1. Ends early where a parent can't be read.
+    pub fn ancestors(&self, pid: u32) -> Vec<u32> {
+        let mut above = Vec::new();
+        let mut current = pid;
+        while let Ok(stat) = self.stat(current) {
+            if stat.parent_pid == 0 || above.contains(&stat.parent_pid) || above.len() >= MOST_ANCESTORS {
+                break;
+            }
+            current = stat.parent_pid;
+            above.push(current);
+        }
+        above
+    }
+
+    /// Whether the PIDs we see are the machine's own. Not known counts as no.
+    pub fn in_initial_pid_namespace(&self) -> bool {
+        fs::read_link(self.root.join("self/ns/pid")).is_ok_and(|target| target == Path::new(INITIAL_PID_NAMESPACE))
+    }
+
+    /// All processes we may see, in no order; empty where /proc can't be listed.
+    pub fn pids(&self) -> Vec<u32> {
+        let Ok(entries) = fs::read_dir(&self.root) else { return Vec::new() };
+        entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+    }
+
+    fn path(&self, pid: u32, file: &str) -> PathBuf {
+        self.root.join(pid.to_string()).join(file)
+    }
+
+    fn link(&self, pid: u32, path: &Path) -> Result<PathBuf, ProcError> {
+        fs::read_link(path).map_err(|error| self.failure(pid, &error))
+    }
+
+    fn read(&self, pid: u32, file: &str, most: u64) -> Result<Vec<u8>, ProcError> {
+        let mut bytes = Vec::new();
+        let read = File::open(self.path(pid, file)).and_then(|file| file.take(most).read_to_end(&mut bytes));
+        read.map_err(|error| self.failure(pid, &error))?;
+        Ok(bytes)
+    }
+
+    fn failure(&self, pid: u32, error: &io::Error) -> ProcError {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => ProcError::Denied,
+            io::ErrorKind::NotFound if self.is_hidden(pid) => ProcError::Denied,
+            io::ErrorKind::NotFound => ProcError::Gone,
+            // A file that was opened while the process lived and read after it had ended.
+            _ if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => ProcError::Gone,
+            _ => ProcError::Failed(error.to_string()),
+        }
+    }
+
+    /// Under hidepid=2 another user's process looks as if it did not exist; asking whether it could be signalled
+    /// (nothing is sent) tells.
+    fn is_hidden(&self, pid: u32) -> bool {
+        let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0).and_then(rustix::process::Pid::from_raw);
+        self.root == Path::new("/proc")
+            && pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM))
+    }
+}
+
+/// The GPU device files among these paths, each once, sorted; none where there is nothing but `-modeset`.
+fn driver_files(paths: impl Iterator<Item = String>) -> Vec<String> {
+    let is_driver =
+        |path: &String| path.starts_with("/dev/nvidia") || path.starts_with("/dev/dri/") || path == "/dev/dxg";
+    let mut files: Vec<String> = paths.filter(is_driver).collect();
+    files.sort();
+    files.dedup();
+    if files.iter().all(|path| path == "/dev/nvidia-modeset") { Vec::new() } else { files }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Owns what /proc says of the machine as a whole: memory, name, boot, clock, and /etc/passwd's user names.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+
+use super::Procfs;
+use crate::gpu::{Host, Reading};
+use crate::units::{Bytes, WallTime};
+
+/// How clock ticks become a moment of the wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BootClock {
+    /// Boot, in seconds of the epoch, as the kernel works it out now (it moves when the clock is set).
+    pub boot_seconds: i64,
+    /// Clock ticks in a second (USER_HZ; nearly always 100).
+    pub ticks_per_second: u64,
+}
+
+impl BootClock {
+    /// When something that many ticks after boot happened; `None` where it is beyond what a calendar has.
+    pub fn at(&self, ticks: u64) -> Option<WallTime> {
+        let milliseconds = i64::try_from(u128::from(ticks) * 1000 / u128::from(self.ticks_per_second.max(1))).ok()?;
+        let epoch = self.boot_seconds.checked_mul(1000)?.checked_add(milliseconds)?;
+        jiff::Timestamp::from_millisecond(epoch).ok().map(WallTime)
+    }
+}
+
+impl Procfs {
+    /// Names this boot: PIDs of two readings can be compared only within one.
+    pub fn boot_id(&self) -> Option<String> {
+        self.machine_file("sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned())
+    }
+
+    /// `None` where /proc/stat has no boot time.
+    pub fn boot_clock(&self) -> Option<BootClock> {
+        let text = self.machine_file("stat").ok()?;
+        let boot = text.lines().find_map(|line| line.strip_prefix("btime "))?;
+        let ticks_per_second = rustix::param::clock_ticks_per_second();
+        Some(BootClock { boot_seconds: boot.trim().parse().ok()?, ticks_per_second })
+    }
+
+    /// The version of the NVIDIA kernel module that is loaded, if one is.
+    pub fn nvidia_module_version(&self) -> Option<String> {
+        let text = self.machine_file("driver/nvidia/version").ok()?;
+        let line = text.lines().find(|line| line.starts_with("NVRM"))?;
+        let numbered = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+        line.split_ascii_whitespace().find(numbered).map(str::to_owned)
+    }
+
+    /// The machine's name and memory.
+    pub fn host(&self) -> Host {
+        let memory = self.machine_file("meminfo");
+        let figure = |name: &str| match &memory {
+            Err(reason) => Reading::Failed(reason.clone()),
+            Ok(text) => meminfo(text, name).map_or(Reading::NotAvailable, Reading::Known),
+        };
+        Host {
+            name: self.machine_file("sys/kernel/hostname").map(|name| name.trim().to_owned()).unwrap_or_default(),
+            memory_total_bytes: figure("MemTotal:"),
+            memory_available_bytes: figure("MemAvailable:"),
+            swap_total_bytes: figure("SwapTotal:"),
+            swap_free_bytes: figure("SwapFree:"),
+        }
+    }
+
+    fn machine_file(&self, path: &str) -> Result<String, String> {
+        fs::read(self.root.join(path))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .map_err(|error| format!("/proc/{path}: {error}"))
+    }
+}
+
+/// A line of /proc/meminfo. Its kB are KiB.
+fn meminfo(text: &str, name: &str) -> Option<Bytes> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok().map(Bytes::kib)
+}
+
+/// The names of /etc/passwd's users. Users of a directory service (LDAP) are not in it: they show as numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Users {
+    names: HashMap<u32, String>,
+}
+
+impl Users {
+    /// Reads a file of passwd(5)'s form; one that can't be read has no users.
+    pub fn read(path: &Path) -> Users {
+        let bytes = fs::read(path).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let entry = |line: &str| {
+            let mut fields = line.split(':');
+            let name = fields.next()?.to_owned();
+            Some((fields.nth(1)?.parse().ok()?, name))
+        };
+        // The first entry of an id wins, as in getpwuid(3).
+        let mut names = HashMap::new();
+        for (uid, name) in text.lines().filter_map(entry) {
+            names.entry(uid).or_insert(name);
+        }
+        Users { names }
+    }
+
+    /// The user's name, or the number where it has none.
+    pub fn name(&self, uid: u32) -> String {
+        self.names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
+    }
+}

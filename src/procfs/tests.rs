@@ -1,0 +1,152 @@
+//! /proc as a folder of files and links.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use super::machine::Users;
+use super::{ProcError, Procfs};
+use crate::gpu::Reading;
+use crate::units::Bytes;
+
+fn put(root: &Path, path: &str, text: impl AsRef<[u8]>) {
+    let path = root.join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn stat_line(pid: u32, comm: &str, parent: u32, flags: u32, start: u64) -> String {
+    format!(
+        "{pid} ({comm}) S {parent} {pid} {pid} 0 -1 {flags} 1 2 3 4 50 60 0 0 20 0 1 0 {start} 1000 20 18446744073709551615\n"
+    )
+}
+
+#[test]
+fn a_name_with_brackets_spaces_and_newlines_does_not_shift_the_fields() {
+    let root = tempfile::tempdir().unwrap();
+    put(root.path(), "77/stat", stat_line(77, "a) R 1 (b\nc", 5, 4_194_304, 98_765));
+    let stat = Procfs::new(root.path()).stat(77).unwrap();
+    assert_eq!((stat.comm.as_str(), stat.state, stat.parent_pid), ("a) R 1 (b\nc", 'S', 5));
+    assert_eq!((stat.user_ticks, stat.system_ticks, stat.start_ticks), (50, 60, 98_765));
+    assert!(!stat.is_kernel_thread());
+}
+
+#[test]
+fn kernel_threads_are_known_by_their_flag() {
+    let root = tempfile::tempdir().unwrap();
+    put(root.path(), "2/stat", stat_line(2, "kthreadd", 0, 2_129_984, 0));
+    assert!(Procfs::new(root.path()).stat(2).unwrap().is_kernel_thread());
+}
+
+#[test]
+fn gone_denied_and_malformed_are_three_things() {
+    let root = tempfile::tempdir().unwrap();
+    put(root.path(), "3/stat", "3 (cut off");
+    put(root.path(), "4/stat", "4 (short) S 1 4");
+    let proc = Procfs::new(root.path());
+    assert_eq!(proc.stat(9), Err(ProcError::Gone));
+    assert_eq!(proc.stat(3), Err(ProcError::Malformed("stat")));
+    assert_eq!(proc.stat(4), Err(ProcError::Malformed("stat")));
+    assert_eq!(Reading::<u32>::from(ProcError::Denied), Reading::Denied);
+}
+
+#[test]
+fn arguments_end_where_a_set_title_was_padded() {
+    let root = tempfile::tempdir().unwrap();
+    put(root.path(), "5/cmdline", b"VLLM::EngineCore\0\0\0\0\0");
+    put(root.path(), "6/cmdline", b"python\0\0train.py\0--name\0\xff\0");
+    let proc = Procfs::new(root.path());
+    assert_eq!(proc.arguments(5).unwrap(), ["VLLM::EngineCore"]);
+    assert_eq!(proc.arguments(6).unwrap(), ["python", "", "train.py", "--name", "\u{fffd}"]);
+}
+
+#[test]
+fn user_thread_group_and_namespace_are_read_from_status() {
+    let root = tempfile::tempdir().unwrap();
+    put(root.path(), "7/status", "Name:\tx\nTgid:\t7\nUid:\t1000\t0\t0\t0\nNSpid:\t7\t1\n");
+    let status = Procfs::new(root.path()).status(7).unwrap();
+    assert_eq!((status.uid, status.thread_group, status.namespace_pids), (1000, 7, vec![7, 1]));
+}
+
+fn with_links(root: &Path, pid: u32, targets: &[&str]) {
+    fs::create_dir_all(root.join(format!("{pid}/fd"))).unwrap();
+    put(root, &format!("{pid}/maps"), "");
+    for (number, target) in targets.iter().enumerate() {
+        symlink(target, root.join(format!("{pid}/fd/{number}"))).unwrap();
+    }
+}
+
+#[test]
+fn device_files_count_but_not_modeset_alone() {
+    let root = tempfile::tempdir().unwrap();
+    with_links(root.path(), 1, &["/dev/null", "/dev/nvidia-modeset", "/dev/nvidia-modeset"]);
+    with_links(root.path(), 2, &["/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidia0", "socket:[1]"]);
+    with_links(root.path(), 3, &["/dev/dxg"]);
+    with_links(root.path(), 4, &["/home/a/dev/nvidia0"]);
+    let proc = Procfs::new(root.path());
+    assert_eq!(proc.holds_driver_files(1).unwrap(), Vec::<String>::new());
+    assert_eq!(proc.holds_driver_files(2).unwrap(), ["/dev/nvidia-uvm", "/dev/nvidia0"]);
+    assert_eq!(proc.holds_driver_files(3).unwrap(), ["/dev/dxg"]);
+    assert_eq!(proc.holds_driver_files(4).unwrap(), Vec::<String>::new());
+    put(root.path(), "4/maps", "7f00-7f10 rw-s 00000000 00:05 12  /dev/nvidia0\n");
+    assert_eq!(proc.holds_driver_files(4).unwrap(), ["/dev/nvidia0"]);
+}
+
+#[test]
+fn ancestors_are_walked_to_the_first_process_and_loops_end() {
+    let root = tempfile::tempdir().unwrap();
+    for (pid, parent) in [(30, 20), (20, 1), (1, 0), (50, 51), (51, 50)] {
+        put(root.path(), &format!("{pid}/stat"), stat_line(pid, "x", parent, 0, 1));
+    }
+    let proc = Procfs::new(root.path());
+    assert_eq!(proc.ancestors(30), [20, 1]);
+    assert_eq!(proc.ancestors(50), [51, 50]);
+}
+
+#[test]
+fn the_namespace_is_told_by_its_number() {
+    let root = tempfile::tempdir().unwrap();
+    let proc = Procfs::new(root.path());
+    assert!(!proc.in_initial_pid_namespace());
+    fs::create_dir_all(root.path().join("self/ns")).unwrap();
+    symlink("pid:[4026532567]", root.path().join("self/ns/pid")).unwrap();
+    assert!(!proc.in_initial_pid_namespace());
+    fs::remove_file(root.path().join("self/ns/pid")).unwrap();
+    symlink("pid:[4026531836]", root.path().join("self/ns/pid")).unwrap();
+    assert!(proc.in_initial_pid_namespace());
+}
+
+#[test]
+fn the_machine_is_described_and_what_is_missing_is_not_zero() {
+    let root = tempfile::tempdir().unwrap();
+    put(root.path(), "meminfo", "MemTotal:       1024 kB\nMemAvailable:    512 kB\n");
+    put(root.path(), "stat", "cpu 1 2\nbtime 1700000000\n");
+    put(root.path(), "driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue\nGCC\n");
+    let proc = Procfs::new(root.path());
+    let host = proc.host();
+    assert_eq!(host.memory_total_bytes, Reading::Known(Bytes::mib(1)));
+    assert_eq!(host.swap_free_bytes, Reading::NotAvailable);
+    let clock = proc.boot_clock().unwrap();
+    assert_eq!(clock.at(clock.ticks_per_second * 3 / 2).unwrap().to_string(), "2023-11-14T22:13:21.500Z");
+    assert_eq!(clock.at(u64::MAX), None);
+    assert_eq!(proc.nvidia_module_version().as_deref(), Some("535.54.03"));
+    assert!(matches!(Procfs::new("/nowhere").host().memory_total_bytes, Reading::Failed(_)));
+}
+
+#[test]
+fn users_without_a_name_show_as_numbers() {
+    let root = tempfile::tempdir().unwrap();
+    put(root.path(), "passwd", "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/:/bin/sh\nbroken\n");
+    let users = Users::read(&root.path().join("passwd"));
+    assert_eq!((users.name(0), users.name(4711)), ("root".into(), "4711".into()));
+}
+
+#[test]
+fn this_very_process_can_be_read() {
+    let proc = Procfs::default();
+    let stat = proc.stat(std::process::id()).unwrap();
+    assert!(stat.start_ticks > 0 && stat.parent_pid > 0);
+    assert!(proc.ancestors(stat.pid).contains(&stat.parent_pid));
+    assert!(proc.pids().contains(&stat.pid));
+    assert_eq!(proc.status(stat.pid).unwrap().thread_group, stat.pid);
+}
