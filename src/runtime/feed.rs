@@ -1,0 +1,122 @@
+//! Owns the stream of readings: the sampling child, its lines, its end and its restart. The thread that starts the
+//! child lives as long as the program, since the child dies with the thread that started it.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use super::Wake;
+use crate::app::Msg;
+use crate::gpu::Header;
+
+/// More than any machine's snapshot: a longer line is not ours.
+const LONGEST_LINE: u64 = 64 << 20;
+/// How much of the child's last words is kept.
+const LAST_WORDS: usize = 4096;
+/// The longest pause before the sampler is started again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Starts the sampler and goes on starting it. `command` makes a child that prints the sample stream.
+pub fn live(command: impl Fn() -> Command + Send + 'static, wakes: Sender<Wake>) -> io::Result<()> {
+    thread::Builder::new().name("feed".into()).spawn(move || keep_reading(command, &wakes))?;
+    Ok(())
+}
+
+fn keep_reading(command: impl Fn() -> Command, wakes: &Sender<Wake>) {
+    // Nobody sends: waiting on it is a pause that needs no sleep.
+    let (_kept, pause) = std::sync::mpsc::channel::<()>();
+    let mut wait = Duration::from_secs(1);
+    loop {
+        let (lines, why) = one_child(&command, wakes);
+        wait = if lines > 1 { Duration::from_secs(1) } else { (wait * 2).min(LONGEST_PAUSE) };
+        let text = format!("{why}; trying again in {} s", wait.as_secs());
+        if wakes.send(Wake::Msg(Msg::FeedDown(text))).is_err() {
+            return;
+        }
+        let _ = pause.recv_timeout(wait);
+    }
+}
+
+/// One child from start to end: how many lines it gave and why it ended.
+fn one_child(command: &impl Fn() -> Command, wakes: &Sender<Wake>) -> (u64, String) {
+    let mut child = match command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => return (0, format!("the sampler could not be started: {error}")),
+    };
+    let words = child.stderr.take().map(keep_last_words);
+    let (lines, trouble) = child.stdout.take().map_or((0, None), |output| read_lines(BufReader::new(output), wakes));
+    let why = trouble.unwrap_or_else(|| ended(&mut child, words));
+    // It may hang in the driver, where no signal reaches it: not waited for.
+    let _ = child.kill();
+    let _ = child.try_wait();
+    (lines, why)
+}
+
+/// Passes lines on until the stream ends; `Some` where a line was not ours.
+fn read_lines(mut output: impl BufRead, wakes: &Sender<Wake>) -> (u64, Option<String>) {
+    let mut count = 0;
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match output.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return (count, None),
+            Ok(_) => {}
+        }
+        match parse(&line, count == 0) {
+            Ok(msg) => {
+                count += 1;
+                if wakes.send(Wake::Msg(msg)).is_err() {
+                    return (count, None);
+                }
+            }
+            Err(error) => return (count, Some(format!("the sampler's output could not be understood ({error})"))),
+        }
+    }
+}
+
+/// A line of the stream as a message; the first one is the header.
+pub fn parse(line: &[u8], first: bool) -> Result<Msg, serde_json::Error> {
+    if first {
+        return serde_json::from_slice::<Header>(line).map(Msg::Header);
+    }
+    serde_json::from_slice(line).map(|snapshot| Msg::Sample(Box::new(snapshot)))
+}
+
+type Words = (Arc<Mutex<Vec<u8>>>, Option<thread::JoinHandle<()>>);
+
+/// Reads the child's standard error and keeps its end.
+fn keep_last_words(mut errors: ChildStderr) -> Words {
+    let kept = Arc::new(Mutex::new(Vec::new()));
+    let shared = Arc::clone(&kept);
+    let reader = thread::Builder::new().name("feed-errors".into()).spawn(move || {
+        let mut block = [0; 1024];
+        while let Ok(count @ 1..) = errors.read(&mut block) {
+            let Ok(mut kept) = shared.lock() else { return };
+            kept.extend(block.iter().take(count));
+            let surplus = kept.len().saturating_sub(LAST_WORDS);
+            kept.drain(..surplus);
+        }
+    });
+    (kept, reader.ok())
+}
+
+fn ended(child: &mut Child, words: Option<Words>) -> String {
+    let status = match child.wait() {
+        Ok(status) => status.to_string(),
+        Err(error) => error.to_string(),
+    };
+    let said = words.map(|(kept, reader)| {
+        if let Some(reader) = reader {
+            let _ = reader.join();
+        }
+        let kept = kept.lock().map(|kept| kept.clone()).unwrap_or_default();
+        crate::text::harmless(String::from_utf8_lossy(&kept).trim()).into_owned()
+    });
+    match said.filter(|said| !said.is_empty()) {
+        Some(said) => format!("the sampler ended ({status}): {said}"),
+        None => format!("the sampler ended ({status})"),
+    }
+}

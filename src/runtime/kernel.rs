@@ -1,0 +1,159 @@
+//! Owns the real side of `ProcessControl`: pidfd calls and what /proc says at the moment of the signal.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
+
+use super::process_control::{Inspection, ProcessControl};
+use crate::gpu::guard::{Signal, Viewer};
+use crate::gpu::recognise;
+use crate::probe::pace::timespec;
+use crate::procfs::machine::Users;
+use crate::procfs::{ProcError, Procfs};
+
+/// The kernel of this machine.
+#[derive(Clone, Debug, Default)]
+pub struct Kernel {
+    procfs: Procfs,
+}
+
+impl Kernel {
+    /// Who we are, for the list of refusals.
+    pub fn viewer(&self) -> Viewer {
+        let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+        let mut lineage = self.procfs.ancestors(own);
+        lineage.push(own);
+        Viewer { uid: rustix::process::getuid().as_raw(), lineage }
+    }
+}
+
+impl ProcessControl for Kernel {
+    type Handle = OwnedFd;
+
+    fn open(&self, pid: u32) -> io::Result<OwnedFd> {
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+        pidfd_open(pid, PidfdFlags::empty()).map_err(|error| match error {
+            // A thread's id: ENOENT, or EINVAL on older kernels.
+            rustix::io::Errno::SRCH | rustix::io::Errno::NOENT | rustix::io::Errno::INVAL => {
+                io::ErrorKind::NotFound.into()
+            }
+            rustix::io::Errno::NOSYS => io::Error::other(
+                "this kernel is older than 5.3 and can't tell a process from one that reuses its PID; use kill yourself",
+            ),
+            other => other.into(),
+        })
+    }
+
+    fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>> {
+        let stat = match self.procfs.stat(pid) {
+            Ok(stat) => stat,
+            Err(ProcError::Gone) => return Ok(None),
+            Err(error) => return Err(io::Error::other(error.to_string())),
+        };
+        let uid = self.procfs.uid(pid).ok();
+        let command = self.procfs.arguments(pid).unwrap_or_default().join(" ");
+        let holds = || self.procfs.holds_driver_files(pid).is_ok_and(|files| !files.is_empty());
+        Ok(Some(Inspection {
+            start_ticks: stat.start_ticks,
+            uid,
+            user: uid.map(|uid| Users::read("/etc/passwd".as_ref()).name(uid)),
+            protected: recognise::protected(&stat.comm, &command),
+            kernel_thread: stat.is_kernel_thread(),
+            proved: self.procfs.in_initial_pid_namespace() || holds(),
+            state: stat.state,
+        }))
+    }
+
+    fn signal(&self, handle: &OwnedFd, signal: Signal) -> io::Result<()> {
+        let signal = match signal {
+            Signal::Term => rustix::process::Signal::TERM,
+            Signal::Int => rustix::process::Signal::INT,
+            Signal::Kill => rustix::process::Signal::KILL,
+        };
+        pidfd_send_signal(handle, signal).map_err(|error| match error {
+            rustix::io::Errno::SRCH => io::ErrorKind::NotFound.into(),
+            other => other.into(),
+        })
+    }
+
+    fn wake(&self, handle: &OwnedFd) -> io::Result<()> {
+        Ok(pidfd_send_signal(handle, rustix::process::Signal::CONT)?)
+    }
+
+    fn wait(&self, handle: &OwnedFd, longest: Duration) -> io::Result<bool> {
+        let due = Instant::now() + longest;
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            match poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&timespec(left))) {
+                Ok(0) => return Ok(false),
+                Ok(_) => return Ok(true),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::ProcessKey;
+    use crate::gpu::guard::Refusal;
+    use crate::runtime::process_control::end;
+    use std::process::{Child, Command};
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("1000").spawn().unwrap()
+    }
+
+    fn key_of(child: &Child) -> ProcessKey {
+        Procfs::default().stat(child.id()).unwrap().key()
+    }
+
+    /// This test's own process started the child: it must not count as an ancestor to be spared, nor does it.
+    fn viewer() -> Viewer {
+        Kernel::default().viewer()
+    }
+
+    #[test]
+    fn a_real_child_ends_by_term_and_is_seen_to() {
+        let mut child = sleeper();
+        let kernel = Kernel::default();
+        let Ok(handle) = end(&kernel, &viewer(), key_of(&child), Signal::Term) else {
+            // In a container's PID namespace a child that holds no driver file is not proved: refused, rightly.
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(!Procfs::default().in_initial_pid_namespace());
+            return;
+        };
+        assert!(kernel.wait(&handle, Duration::from_secs(10)).unwrap());
+        assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn another_start_time_spares_a_real_child() {
+        let mut child = sleeper();
+        let wrong = ProcessKey { start_ticks: key_of(&child).start_ticks + 1, ..key_of(&child) };
+        let refused = end(&Kernel::default(), &viewer(), wrong, Signal::Kill).unwrap_err();
+        assert_eq!(refused, Refusal::Reused(child.id()));
+        assert_eq!(child.try_wait().unwrap(), None, "it still runs");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn we_and_what_we_run_in_are_spared() {
+        let own = std::process::id();
+        let key = Procfs::default().stat(own).unwrap().key();
+        let refused = end(&Kernel::default(), &viewer(), key, Signal::Term).unwrap_err();
+        assert_eq!(refused, Refusal::Lineage(own));
+        let parent = Procfs::default().stat(own).unwrap().parent_pid;
+        if parent > 1 {
+            let key = Procfs::default().stat(parent).unwrap().key();
+            assert_eq!(end(&Kernel::default(), &viewer(), key, Signal::Term).unwrap_err(), Refusal::Lineage(parent));
+        }
+    }
+}

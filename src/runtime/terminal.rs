@@ -1,0 +1,70 @@
+//! Owns the terminal's state: raw mode, alternate screen, bracketed paste and mouse, on and off together, so that it
+//! is given back as it was on every way out, a panic among them.
+
+use std::io::{self, Stdout, stdout};
+
+use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
+use crossterm::execute;
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+
+use crate::app::Model;
+
+/// The terminal while it is ours. Dropping it gives it back.
+pub struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal over.
+    pub fn take() -> io::Result<Screen> {
+        enter()?;
+        let terminal = Terminal::new(CrosstermBackend::new(stdout())).inspect_err(|_| give_back())?;
+        Ok(Screen { terminal })
+    }
+
+    /// Columns and rows.
+    pub fn size(&self) -> io::Result<(u16, u16)> {
+        let size = self.terminal.size()?;
+        Ok((size.width, size.height))
+    }
+
+    /// Draws the model.
+    pub fn draw(&mut self, model: &Model) -> io::Result<()> {
+        self.terminal.draw(|frame| crate::ui::view(model, frame.area(), frame.buffer_mut()))?;
+        Ok(())
+    }
+
+    /// Takes the terminal again after somebody else had it, and forgets what was on it.
+    pub fn retake(&mut self) -> io::Result<()> {
+        enter()?;
+        self.terminal.clear()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+fn enter() -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste, EnableMouseCapture).inspect_err(|_| give_back())
+}
+
+/// Gives the terminal back as it was. Safe to call twice; what fails here can't be helped.
+pub fn give_back() {
+    let _ = execute!(stdout(), DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, crossterm::cursor::Show);
+    let _ = disable_raw_mode();
+}
+
+/// A panic gives the terminal back before it says what happened.
+pub fn give_back_on_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        give_back();
+        before(panic);
+    }));
+}
