@@ -9,4 +9,5 @@ pub mod cli;
 pub mod gpu;
 pub mod knowledge;
 pub mod log;
+pub mod report;
 pub mod units;

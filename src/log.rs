@@ -1,2 +1,166 @@
 //! Owns a log as a person pasted it: the raw text, clean lines that are harmless to print and easy to match, and
-//! the way back from a clean line to the raw one. Knows nothing of entries or the screen.
+//! views that undo wrapping with the way back to the line a person sees. Knows nothing of entries or the screen.
+
+mod clean;
+mod view;
+
+pub use view::View;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// A log, cleaned once; line numbers count from 1 as every pane shows them.
+#[derive(Clone, Debug, Default)]
+pub struct PastedLog {
+    /// `None` where the clean text is the raw text.
+    raw: Option<String>,
+    text: String,
+    /// Where each clean line begins in `text`.
+    starts: Vec<usize>,
+    binary: bool,
+}
+
+impl PastedLog {
+    /// A log out of text.
+    pub fn new(text: impl Into<String>) -> PastedLog {
+        let raw = text.into();
+        let cleaned = match clean::clean(&raw) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(clean) => Some(clean),
+        };
+        let (raw, text) = match cleaned {
+            Some(clean) => (Some(raw), clean),
+            None => (None, raw),
+        };
+        let starts = line_starts(&text);
+        PastedLog { raw, text, starts, binary: false }
+    }
+
+    /// A log out of whatever a file or a pipe held: UTF-8 with or without faults, UTF-16, or no text at all.
+    pub fn from_bytes(bytes: Vec<u8>) -> PastedLog {
+        match clean::decode(bytes) {
+            Some(text) => PastedLog::new(text),
+            None => PastedLog { binary: true, ..PastedLog::default() },
+        }
+    }
+
+    /// Whether this was no text ("this looks like a binary file"); such a log has no lines.
+    pub fn is_binary(&self) -> bool {
+        self.binary
+    }
+
+    /// Whether nothing but blanks was given.
+    pub fn is_empty(&self) -> bool {
+        !self.binary && self.text.trim().is_empty()
+    }
+
+    /// The text as it came, faults in its encoding replaced.
+    pub fn raw(&self) -> &str {
+        self.raw.as_deref().unwrap_or(&self.text)
+    }
+
+    /// The clean text; its line ends are as they came (LF, CRLF or CR).
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How many lines there are.
+    pub fn line_count(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Line `number`, counted from 1, without its line end.
+    pub fn line(&self, number: usize) -> Option<&str> {
+        self.text.get(self.line_range(number)?)
+    }
+
+    /// All lines with their numbers.
+    pub fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        (1..=self.starts.len()).filter_map(|number| Some((number, self.line(number)?)))
+    }
+
+    /// Where line `number` lies in [`PastedLog::text`], without its line end.
+    pub fn line_range(&self, number: usize) -> Option<Range<usize>> {
+        let start = *self.starts.get(number.checked_sub(1)?)?;
+        let end = self.starts.get(number).copied().unwrap_or(self.text.len());
+        let line = self.text.get(start..end)?;
+        Some(start..start + line.trim_end_matches(['\n', '\r']).len())
+    }
+
+    /// The number of the line that holds byte `offset` of [`PastedLog::text`].
+    pub fn line_at(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start <= offset).max(1)
+    }
+
+    /// Lines `from..=to` as one text with wraps undone; see [`View`].
+    pub fn joined(&self, from: usize, to: usize) -> View {
+        View::joined((from..=to.min(self.line_count())).filter_map(|number| Some((number, self.line(number)?))))
+    }
+
+    /// Line `number` alone, with a printed `\n` taken for a line end.
+    pub fn single(&self, number: usize) -> View {
+        View::single(number, self.line(number).unwrap_or_default())
+    }
+}
+
+/// LF, CRLF and a lone CR (a progress bar's) each end a line.
+fn line_starts(text: &str) -> Vec<usize> {
+    let mut starts = Vec::new();
+    if text.is_empty() {
+        return starts;
+    }
+    starts.push(0);
+    let bytes = text.as_bytes();
+    for end in memchr::memchr2_iter(b'\n', b'\r', bytes) {
+        let followed_by_lf = bytes.get(end) == Some(&b'\r') && bytes.get(end + 1) == Some(&b'\n');
+        if !followed_by_lf && end + 1 < bytes.len() {
+            starts.push(end + 1);
+        }
+    }
+    starts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Vec<String> {
+        PastedLog::new(text).lines().map(|(_, line)| line.to_string()).collect()
+    }
+
+    #[test]
+    fn every_kind_of_line_end_ends_a_line() {
+        assert_eq!(lines("a\nb\r\nc\rd\n"), ["a", "b", "c", "d"]);
+        assert_eq!(lines("\n\nx"), ["", "", "x"]);
+        assert_eq!(lines(""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_line_is_found_by_offset_and_number() {
+        let log = PastedLog::new("one\r\ntwo\nthree");
+        assert_eq!(log.line(3), Some("three"));
+        assert_eq!(log.line(4), None);
+        assert_eq!(log.line(0), None);
+        assert_eq!(log.line_at(0), 1);
+        assert_eq!(log.line_at(5), 2);
+        assert_eq!(log.text().get(log.line_range(2).unwrap()), Some("two"));
+    }
+
+    #[test]
+    fn escapes_and_hidden_characters_are_gone_but_the_raw_text_is_kept() {
+        let raw = "\u{1b}[31mCUDA\u{1b}[0m out\u{200b} of\u{0} memory\u{202e}";
+        let log = PastedLog::new(raw);
+        assert_eq!(log.line(1), Some("CUDA out of memory"));
+        assert_eq!(log.raw(), raw);
+    }
+
+    #[test]
+    fn binary_files_and_utf16_are_recognised() {
+        assert!(PastedLog::from_bytes(b"\x7fELF\x02\x01\x01\0\0\0\0".to_vec()).is_binary());
+        let wide: Vec<u8> = "\u{feff}Killed\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(PastedLog::from_bytes(wide).line(1), Some("Killed"));
+        let half = PastedLog::from_bytes(b"out of memory \xe2\x96".to_vec());
+        assert!(half.line(1).unwrap().starts_with("out of memory"));
+        assert!(PastedLog::from_bytes(Vec::new()).is_empty());
+    }
+}

@@ -1,0 +1,218 @@
+//! Owns what makes a log harmless: encodings, terminal escapes, control, bidi and zero-width characters.
+//! Line ends are left alone; `log` splits on them.
+
+use std::borrow::Cow;
+
+/// Text out of bytes, or `None` where this is no text.
+pub fn decode(bytes: Vec<u8>) -> Option<String> {
+    if let Some(text) = decode_utf16(&bytes) {
+        return Some(text);
+    }
+    if looks_binary(&bytes) {
+        return None;
+    }
+    Some(match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    })
+}
+
+/// UTF-16 with its mark (what PowerShell's `>` writes), or without one where every other byte is NUL.
+fn decode_utf16(bytes: &[u8]) -> Option<String> {
+    let wide: fn([u8; 2]) -> u16 = match bytes {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        _ if every_other_is_nul(bytes, 1) => u16::from_le_bytes,
+        _ if every_other_is_nul(bytes, 0) => u16::from_be_bytes,
+        _ => return None,
+    };
+    let units: Vec<u16> = bytes.chunks_exact(2).filter_map(|pair| Some(wide(pair.try_into().ok()?))).collect();
+    Some(String::from_utf16_lossy(&units))
+}
+
+fn every_other_is_nul(bytes: &[u8], phase: usize) -> bool {
+    let head = bytes.get(..bytes.len().min(4096)).unwrap_or_default();
+    let nul = |offset: usize| head.iter().skip(offset).step_by(2).filter(|byte| **byte == 0).count();
+    let pairs = head.len() / 2;
+    pairs >= 8 && nul(phase) * 10 >= pairs * 9 && nul(1 - phase) * 10 < pairs
+}
+
+const MAGIC: &[&[u8]] =
+    &[b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"GGUF", b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"MZ\x90"];
+
+/// A known file type, or a share of bytes that no text has. NUL bytes alone prove nothing: a machine that died
+/// while writing leaves a run of them in its log.
+fn looks_binary(bytes: &[u8]) -> bool {
+    if MAGIC.iter().any(|magic| bytes.starts_with(magic)) {
+        return true;
+    }
+    let head = bytes.get(..bytes.len().min(1 << 16)).unwrap_or_default();
+    let odd = |byte: &&u8| **byte < 0x20 && !matches!(**byte, 0 | 8 | b'\t' | b'\n' | 12 | b'\r' | 0x1b);
+    let others = head.iter().filter(|byte| **byte != 0).count();
+    let invalid = String::from_utf8_lossy(head).chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
+    (head.iter().filter(odd).count() + invalid).saturating_sub(4) * 20 > others && others > 0
+        || (others == 0 && !head.is_empty())
+}
+
+/// The text without what is invisible or steers a terminal. Borrowed where there was nothing of it.
+pub fn clean(raw: &str) -> Cow<'_, str> {
+    let shown = without_spelled_escapes(raw);
+    if shown.bytes().all(is_plain) {
+        return shown;
+    }
+    let mut out = String::with_capacity(shown.len());
+    let mut rest = shown.as_ref();
+    let mut changed = false;
+    while let Some(at) = rest.bytes().position(|byte| !is_plain(byte)) {
+        let (plain, tail) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        out.push_str(plain);
+        let taken = take_special(tail, &mut out, &mut changed);
+        rest = tail.get(taken..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    if changed { Cow::Owned(out) } else { shown }
+}
+
+/// Bytes that need no look: ASCII text, line ends, tabs, and the inside of characters whose first byte is harmless.
+fn is_plain(byte: u8) -> bool {
+    match byte {
+        b'\t' | b'\n' | b'\r' => true,
+        0..0x20 | 0x7f => false,
+        // The first bytes of C1 controls, no-break spaces, zero-width and bidi characters, and the byte-order mark.
+        0xc2 | 0xe2 | 0xef => false,
+        _ => true,
+    }
+}
+
+/// Handles what begins at `tail`; says how many bytes it took.
+fn take_special(tail: &str, out: &mut String, changed: &mut bool) -> usize {
+    let Some(first) = tail.chars().next() else { return 0 };
+    let width = first.len_utf8();
+    match first {
+        '\u{1b}' => {
+            *changed = true;
+            escape_length(tail.as_bytes())
+        }
+        '\u{9b}' => {
+            *changed = true;
+            width + control_sequence(tail.as_bytes().get(width..).unwrap_or_default())
+        }
+        '\u{a0}' | '\u{202f}' | '\u{2007}' => {
+            *changed = true;
+            out.push(' ');
+            width
+        }
+        '\u{2028}' | '\u{2029}' => {
+            *changed = true;
+            out.push('\n');
+            width
+        }
+        c if is_hidden(c) => {
+            *changed = true;
+            width
+        }
+        c => {
+            out.push(c);
+            width
+        }
+    }
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// The length of the escape sequence at the start, its ESC included. A sequence never reaches over a line end.
+fn escape_length(bytes: &[u8]) -> usize {
+    let rest = bytes.get(2..).unwrap_or_default();
+    match bytes.get(1) {
+        Some(b'[') => 2 + control_sequence(rest),
+        Some(b']' | b'P' | b'X' | b'^' | b'_') => 2 + control_string(rest),
+        Some(b'(' | b')' | b'*' | b'+' | b'#' | b'%' | b' ') => bytes.len().min(3),
+        Some(0x30..=0x7e) => 2,
+        _ => 1,
+    }
+}
+
+/// Parameters, intermediates and the final byte of a CSI sequence.
+fn control_sequence(bytes: &[u8]) -> usize {
+    let body = bytes.iter().take_while(|byte| (0x20..0x40).contains(*byte)).count();
+    match bytes.get(body) {
+        Some(0x40..=0x7e) => body + 1,
+        _ => body,
+    }
+}
+
+/// The text of an OSC or DCS sequence up to BEL or ST.
+fn control_string(bytes: &[u8]) -> usize {
+    let end = bytes.iter().position(|byte| matches!(byte, 7 | 0x1b | b'\n' | b'\r')).unwrap_or(bytes.len());
+    match (bytes.get(end), bytes.get(end + 1)) {
+        (Some(7), _) => end + 1,
+        (Some(0x1b), Some(b'\\')) => end + 2,
+        _ => end,
+    }
+}
+
+/// Colours whose ESC was spelled out (JSON's `\u001b[31m`, `^[[31m`) or lost on the way (`[31m` beside `[0m`).
+fn without_spelled_escapes(raw: &str) -> Cow<'_, str> {
+    const SPELLED: &[&str] = &["\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[", "^[[", "\u{241b}["];
+    let mut text = Cow::Borrowed(raw);
+    for marker in SPELLED {
+        if text.contains(marker) {
+            text = Cow::Owned(drop_colours(&text, marker));
+        }
+    }
+    if !raw.contains('\u{1b}') && (text.contains("[0m") || text.contains("[39m")) {
+        text = Cow::Owned(drop_colours(&text, "["));
+    }
+    text
+}
+
+/// Drops `marker` + digits and semicolons + `m` or `K`.
+fn drop_colours(text: &str, marker: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut pieces = text.split(marker);
+    out.push_str(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        let body = piece.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b';').count();
+        match piece.as_bytes().get(body) {
+            Some(b'm' | b'K') => out.push_str(piece.get(body + 1..).unwrap_or_default()),
+            _ => {
+                out.push_str(marker);
+                out.push_str(piece);
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terminal_sequences_go() {
+        let cases = [
+            ("\u{1b}[1;31mred\u{1b}[m", "red"),
+            ("\u{1b}]0;title\u{7}text", "text"),
+            ("\u{1b}]8;;https://a\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
+            ("\u{1b}(Bplain\u{1b}[K", "plain"),
+            ("cut \u{1b}[31", "cut "),
+            ("\u{1b}]never closed\nnext", "\nnext"),
+            ("\\u001b[31mError\\u001b[39m", "Error"),
+            ("[31mError[0m: x[i]", "Error: x[i]"),
+            ("a[5m] stays", "a[5m] stays"),
+            ("\u{feff}tqdm 50%|█████", "tqdm 50%|█████"),
+            ("14\u{a0}GiB", "14 GiB"),
+        ];
+        for (raw, want) in cases {
+            assert_eq!(clean(raw), want, "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn healthy_text_is_not_copied() {
+        assert!(matches!(clean("step 1: ok\r\nstep 2: 50%|███  | ok\n"), Cow::Borrowed(_)));
+    }
+}

@@ -1,0 +1,161 @@
+//! Owns views: one or several lines as a text in which wraps are undone, with the way back to the lines.
+//! Terminals wrap inside words and numbers: their full lines are joined as they are. Where lines end for another reason
+//! (rich wraps at spaces inside a box) a space stands between them. Patterns let any space be missing or several.
+
+use std::ops::Range;
+
+use unicode_width::UnicodeWidthStr;
+
+/// A text made of lines, and where each part came from.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    text: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// Where the part begins in the view.
+    at: usize,
+    /// Its line's number.
+    line: usize,
+    /// Where it begins in that line.
+    from: usize,
+}
+
+impl View {
+    /// One line; a `\n` printed as two characters ends a line inside the view.
+    pub fn single(number: usize, line: &str) -> View {
+        let mut view = View::default();
+        view.push_unescaped(number, 0, line);
+        view
+    }
+
+    /// Several lines joined, box borders and trailing blanks dropped.
+    pub fn joined<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> View {
+        let lines: Vec<(usize, &str)> = lines.collect();
+        let full = FullLines::of(&lines);
+        let mut view = View::default();
+        for (index, (number, line)) in lines.iter().enumerate() {
+            let (from, inner) = inside_box(line);
+            if index > 0 && !view.runs_on(&full, lines.get(index - 1).map_or("", |(_, line)| line), inner) {
+                view.text.push(' ');
+            }
+            view.push_unescaped(*number, from, inner);
+        }
+        view
+    }
+
+    /// Whether the line before goes on in `next` without a space: it is as wide as the terminal was. A single widest
+    /// line proves little, so a number ends with it.
+    fn runs_on(&self, full: &FullLines, before: &str, next: &str) -> bool {
+        let digits =
+            self.text.ends_with(|c: char| c.is_ascii_digit()) && next.starts_with(|c: char| c.is_ascii_digit());
+        before.width() == full.width && (full.count > 1 || !digits)
+    }
+
+    /// The text patterns run on.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Which line and which byte of it stands at `offset` of the view.
+    pub fn locate(&self, offset: usize) -> Option<(usize, usize)> {
+        let index = self.parts.partition_point(|part| part.at <= offset).checked_sub(1)?;
+        let part = self.parts.get(index)?;
+        Some((part.line, part.from + offset - part.at))
+    }
+
+    /// The stretch as line number and byte range; where it runs over a wrap, the part on its first line.
+    pub fn span(&self, range: Range<usize>) -> Option<(usize, Range<usize>)> {
+        let (line, start) = self.locate(range.start)?;
+        let index = self.parts.partition_point(|part| part.at <= range.start);
+        let part_end = self.parts.get(index).map_or(self.text.len(), |part| part.at);
+        Some((line, start..start + range.end.min(part_end).saturating_sub(range.start)))
+    }
+
+    /// Where byte `column` of line `number` stands in the view.
+    pub fn offset_of(&self, number: usize, column: usize) -> Option<usize> {
+        let part = self.parts.iter().rev().find(|part| part.line == number && part.from <= column)?;
+        Some((part.at + column - part.from).min(self.text.len()))
+    }
+
+    /// Where line `number` begins in the view.
+    pub fn start_of(&self, number: usize) -> Option<usize> {
+        self.parts.iter().find(|part| part.line == number).map(|part| part.at)
+    }
+
+    fn push_unescaped(&mut self, line: usize, from: usize, text: &str) {
+        let mut offset = from;
+        for (index, piece) in text.split("\\n").enumerate() {
+            if index > 0 {
+                self.text.push('\n');
+                offset += 2;
+            }
+            self.parts.push(Part { at: self.text.len(), line, from: offset });
+            self.text.push_str(piece);
+            offset += piece.len();
+        }
+    }
+}
+
+/// The widest lines: where there are several, they are most likely as wide as the terminal was.
+struct FullLines {
+    width: usize,
+    count: usize,
+}
+
+impl FullLines {
+    fn of(lines: &[(usize, &str)]) -> FullLines {
+        let width = lines.iter().map(|(_, line)| line.width()).max().filter(|width| *width >= 40).unwrap_or(usize::MAX);
+        FullLines { width, count: lines.iter().filter(|(_, line)| line.width() == width).count() }
+    }
+}
+
+/// What stands between a box's borders, and where it begins; the whole line where there is no box.
+fn inside_box(line: &str) -> (usize, &str) {
+    const BORDER: [char; 4] = ['│', '┃', '║', '╎'];
+    let trimmed = line.trim_end();
+    let unframed = trimmed.trim_end_matches(BORDER).trim_end();
+    let Some(inner) = unframed.trim_start().strip_prefix(BORDER) else { return (0, unframed) };
+    let inner = inner.trim_start();
+    (unframed.len() - inner.len(), inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wraps_are_undone_and_located() {
+        let full = "RuntimeError: CUDA out of memory. allocate 2.0";
+        let other = "0 GiB, and so on to the end of a second line o";
+        let view = View::joined([(3, full), (4, other), (5, "f text.  "), (6, "next")].into_iter());
+        assert!(view.text().starts_with("RuntimeError: CUDA out of memory. allocate 2.00 GiB, and"));
+        assert!(view.text().ends_with("line of text. next"));
+        assert_eq!(view.locate(46), Some((4, 0)));
+        assert_eq!(view.span(43..51), Some((3, 43..46)));
+        assert_eq!(view.start_of(4), Some(46));
+    }
+
+    #[test]
+    fn numbers_on_two_lines_stay_two() {
+        let view =
+            View::joined([(1, "ggml_gallocr: failed to allocate CUDA0 size 12"), (2, "2026-11-20 next")].into_iter());
+        assert!(view.text().contains("size 12 2026"));
+    }
+
+    #[test]
+    fn boxes_are_opened() {
+        let view = View::joined([(1, "│ Error: 2.00    │"), (2, "│ GiB            │")].into_iter());
+        assert_eq!(view.text(), "Error: 2.00 GiB");
+        assert_eq!(view.locate(0), Some((1, 4)));
+    }
+
+    #[test]
+    fn a_printed_newline_ends_a_line() {
+        let view = View::single(1, r"out of memory\nggml: failed");
+        assert_eq!(view.text(), "out of memory\nggml: failed");
+        assert_eq!(view.locate(14), Some((1, 15)));
+    }
+}
