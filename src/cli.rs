@@ -1,6 +1,8 @@
 //! Owns the command line: arguments, exit codes, and which part of the program answers.
 //! Exit codes: 0 found or done, 1 nothing found or not done, 2 wrong usage or unreadable input.
 
+mod diagnose;
+mod kb;
 pub mod live;
 mod ps;
 mod sample;
@@ -138,16 +140,23 @@ pub fn run() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         None => not_yet("the terminal program"),
-        Some(Command::Diagnose { .. }) => not_yet("diagnose"),
+        Some(Command::Diagnose { file, json, .. }) => diagnose::run(&cli.global, file.as_deref(), json),
         Some(Command::Sample { count }) => sample::run(&cli.global, count),
         Some(Command::Ps { json }) => ps::run(&cli.global, json),
         Some(Command::Kill { .. }) => not_yet("kill"),
-        Some(Command::Kb { .. }) => not_yet("kb"),
+        Some(Command::Kb { command }) => kb::run(&cli.global, &command),
     }
 }
 
 #[allow(clippy::print_stderr, reason = "the command line's own voice")]
 fn not_yet(what: &str) -> ExitCode {
     eprintln!("oomdoctor: {what} is not built yet");
+    ExitCode::from(2)
+}
+
+/// Wrong usage or unreadable input: one line that says what to do.
+#[allow(clippy::print_stderr, reason = "the command line's own voice")]
+fn refuse(message: &str) -> ExitCode {
+    eprintln!("oomdoctor: {message}");
     ExitCode::from(2)
 }

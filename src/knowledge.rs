@@ -1,6 +1,77 @@
 //! Owns the knowledge base: entries and fixes as data, and what a log says according to them.
 //! Knows nothing of the living machine or of the screen.
 
+pub mod clock;
 pub mod diagnosis;
+pub mod entry;
 pub mod facts;
+pub mod figures;
 pub mod fix;
+pub mod lint;
+pub mod load;
+mod matching;
+pub mod pattern;
+mod program;
+mod rank;
+
+use crate::log::PastedLog;
+use diagnosis::Diagnosis;
+use entry::Entry;
+use fix::Fix;
+use load::{LoadError, Source};
+use matching::Finder;
+use program::{PhaseTable, ProgramTable};
+
+/// Entries, fixes and recognition tables, ready to read logs.
+#[derive(Debug)]
+pub struct KnowledgeBase {
+    entries: Vec<Entry>,
+    fixes: Vec<Fix>,
+    programs: ProgramTable,
+    phases: PhaseTable,
+    finder: Finder,
+    innocent: Vec<Source>,
+}
+
+impl KnowledgeBase {
+    /// What is built into the program.
+    pub fn built_in() -> Result<KnowledgeBase, LoadError> {
+        KnowledgeBase::from_sources(load::embedded())
+    }
+
+    /// What a folder's files say; paths are relative to that folder.
+    pub fn from_sources(sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
+        load::load(sources)
+    }
+
+    /// The entries, ordered by id.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The entry with this id.
+    pub fn entry(&self, id: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.id == id)
+    }
+
+    /// The fixes, ordered by id.
+    pub fn fixes(&self) -> &[Fix] {
+        &self.fixes
+    }
+
+    /// The fix with this id.
+    pub fn fix(&self, id: &str) -> Option<&Fix> {
+        self.fixes.iter().find(|fix| fix.id == id)
+    }
+
+    /// Every literal of the first pass, for the bench and for `kb check`.
+    pub fn literals(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().flat_map(|entry| entry.literals.iter().map(String::as_str))
+    }
+
+    /// What a log says, read alone. `now` gives the zone to stamps that have none, and the year.
+    pub fn diagnose(&self, log: &PastedLog, now: Option<&jiff::Zoned>) -> Diagnosis {
+        let hits = self.finder.find(&self.entries, log);
+        rank::diagnosis(self, log, hits, now)
+    }
+}

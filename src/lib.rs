@@ -15,6 +15,7 @@ pub mod log;
 pub mod probe;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: /proc is read here and only here")]
 pub mod procfs;
+pub mod report;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: terminal, processes, files, clock")]
 pub mod runtime;
 pub mod text;

@@ -4,6 +4,39 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
 
+/// The contract's keys: what an entry's patterns may capture. `other_pid` and `other_bytes` come in pairs and make
+/// `other_processes`.
+pub const FACT_KEYS: &[&str] = &[
+    "device",
+    "requested_bytes",
+    "total_bytes",
+    "free_bytes",
+    "allocated_bytes",
+    "reserved_bytes",
+    "reserved_unallocated_bytes",
+    "process_bytes",
+    "limit_bytes",
+    "other_pid",
+    "other_bytes",
+    "victim_pid",
+    "victim_name",
+    "victim_rss_bytes",
+    "context_tokens",
+    "max_tokens",
+    "exit_code",
+];
+
+/// A figure, whatever its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fact {
+    /// A size.
+    Size(Bytes),
+    /// A count, an index, a PID or a code.
+    Count(i64),
+    /// A name.
+    Word(String),
+}
+
 /// What a log prints, and only that. Field names are the contract's; see contract.md for their meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -66,4 +99,91 @@ pub struct NamedProcess {
     pub pid: u32,
     /// What it held, as printed.
     pub bytes: Bytes,
+}
+
+impl Facts {
+    /// The figures present, by key; of other processes only their number (`other_processes` has them).
+    pub fn listed(&self) -> Vec<(&'static str, Fact)> {
+        let size = |key, value: Option<Bytes>| value.map(|bytes| (key, Fact::Size(bytes)));
+        let count = |key, value: Option<i64>| value.map(|number| (key, Fact::Count(number)));
+        let whole = |value: Option<u64>| value.and_then(|number| i64::try_from(number).ok());
+        [
+            count("device", self.device.map(i64::from)),
+            size("requested_bytes", self.requested_bytes),
+            size("total_bytes", self.total_bytes),
+            size("free_bytes", self.free_bytes),
+            size("allocated_bytes", self.allocated_bytes),
+            size("reserved_bytes", self.reserved_bytes),
+            size("reserved_unallocated_bytes", self.reserved_unallocated_bytes),
+            size("process_bytes", self.process_bytes),
+            size("limit_bytes", self.limit_bytes),
+            count("victim_pid", self.victim_pid.map(i64::from)),
+            self.victim_name.clone().map(|name| ("victim_name", Fact::Word(name))),
+            size("victim_rss_bytes", self.victim_rss_bytes),
+            count("context_tokens", whole(self.context_tokens)),
+            count("max_tokens", whole(self.max_tokens)),
+            count("exit_code", self.exit_code),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Sets a size; nothing happens where it is known already or `key` is no size.
+    pub fn set_size(&mut self, key: &str, bytes: Bytes) -> bool {
+        let slot = match key {
+            "requested_bytes" => &mut self.requested_bytes,
+            "total_bytes" => &mut self.total_bytes,
+            "free_bytes" => &mut self.free_bytes,
+            "allocated_bytes" => &mut self.allocated_bytes,
+            "reserved_bytes" => &mut self.reserved_bytes,
+            "reserved_unallocated_bytes" => &mut self.reserved_unallocated_bytes,
+            "process_bytes" => &mut self.process_bytes,
+            "limit_bytes" => &mut self.limit_bytes,
+            "victim_rss_bytes" => &mut self.victim_rss_bytes,
+            _ => return false,
+        };
+        put(slot, bytes)
+    }
+
+    /// Sets a count; nothing happens where it is known already, does not fit, or `key` is no count.
+    pub fn set_count(&mut self, key: &str, number: i64) -> bool {
+        let small = u32::try_from(number).ok();
+        let whole = u64::try_from(number).ok();
+        match key {
+            "device" => small.is_some_and(|n| put(&mut self.device, n)),
+            "victim_pid" => small.is_some_and(|n| put(&mut self.victim_pid, n)),
+            "context_tokens" => whole.is_some_and(|n| put(&mut self.context_tokens, n)),
+            "max_tokens" => whole.is_some_and(|n| put(&mut self.max_tokens, n)),
+            "exit_code" => put(&mut self.exit_code, number),
+            _ => false,
+        }
+    }
+
+    /// Sets the victim's name; nothing happens where it is known already.
+    pub fn set_name(&mut self, name: &str) -> bool {
+        put(&mut self.victim_name, name.to_string())
+    }
+
+    /// Takes from `other` what is missing here.
+    pub fn complete_from(&mut self, other: &Facts) {
+        for (key, fact) in other.listed() {
+            match fact {
+                Fact::Size(bytes) => self.set_size(key, bytes),
+                Fact::Count(number) => self.set_count(key, number),
+                Fact::Word(word) => put(&mut self.victim_name, word),
+            };
+        }
+        if self.other_processes.is_empty() {
+            self.other_processes.clone_from(&other.other_processes);
+        }
+    }
+}
+
+fn put<T>(slot: &mut Option<T>, value: T) -> bool {
+    let empty = slot.is_none();
+    if empty {
+        *slot = Some(value);
+    }
+    empty
 }

@@ -115,6 +115,14 @@ pub struct Fix {
     pub references: Vec<Reference>,
 }
 
+impl Fix {
+    /// The command for the first of these programs that has one of its own, else the one that fits any.
+    pub fn command_for(&self, programs: &[&str]) -> Option<&FixCommand> {
+        let own = |program: &&str| self.commands.iter().find(|command| command.program == **program);
+        programs.iter().find_map(own).or_else(|| self.commands.iter().find(|command| command.program == "*"))
+    }
+}
+
 /// Where a claim comes from, and when that was last checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -50,7 +50,8 @@ fn looks_binary(bytes: &[u8]) -> bool {
     let odd = |byte: &&u8| **byte < 0x20 && !matches!(**byte, 0 | 8 | b'\t' | b'\n' | 12 | b'\r' | 0x1b);
     let others = head.iter().filter(|byte| **byte != 0).count();
     let invalid = String::from_utf8_lossy(head).chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
-    (head.iter().filter(odd).count() + invalid) * 20 > others.max(1) && others > 0 || (others == 0 && !head.is_empty())
+    (head.iter().filter(odd).count() + invalid).saturating_sub(4) * 20 > others && others > 0
+        || (others == 0 && !head.is_empty())
 }
 
 /// The text without what is invisible or steers a terminal. Borrowed where there was nothing of it.

@@ -1,8 +1,10 @@
 //! Owns views: one or several lines as a text in which wraps are undone, with the way back to the lines.
-//! Terminals wrap inside words and numbers, rich wraps at spaces inside a box: both are joined without a space, and
-//! patterns let any space be missing.
+//! Terminals wrap inside words and numbers: their full lines are joined as they are. Where lines end for another reason
+//! (rich wraps at spaces inside a box) a space stands between them. Patterns let any space be missing or several.
 
 use std::ops::Range;
+
+use unicode_width::UnicodeWidthStr;
 
 /// A text made of lines, and where each part came from.
 #[derive(Clone, Debug, Default)]
@@ -31,12 +33,25 @@ impl View {
 
     /// Several lines joined, box borders and trailing blanks dropped.
     pub fn joined<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> View {
+        let lines: Vec<(usize, &str)> = lines.collect();
+        let full = FullLines::of(&lines);
         let mut view = View::default();
-        for (number, line) in lines {
+        for (index, (number, line)) in lines.iter().enumerate() {
             let (from, inner) = inside_box(line);
-            view.push_unescaped(number, from, inner);
+            if index > 0 && !view.runs_on(&full, lines.get(index - 1).map_or("", |(_, line)| line), inner) {
+                view.text.push(' ');
+            }
+            view.push_unescaped(*number, from, inner);
         }
         view
+    }
+
+    /// Whether the line before goes on in `next` without a space: it is as wide as the terminal was. A single widest
+    /// line proves little, so a number ends with it.
+    fn runs_on(&self, full: &FullLines, before: &str, next: &str) -> bool {
+        let digits =
+            self.text.ends_with(|c: char| c.is_ascii_digit()) && next.starts_with(|c: char| c.is_ascii_digit());
+        before.width() == full.width && (full.count > 1 || !digits)
     }
 
     /// The text patterns run on.
@@ -84,6 +99,19 @@ impl View {
     }
 }
 
+/// The widest lines: where there are several, they are most likely as wide as the terminal was.
+struct FullLines {
+    width: usize,
+    count: usize,
+}
+
+impl FullLines {
+    fn of(lines: &[(usize, &str)]) -> FullLines {
+        let width = lines.iter().map(|(_, line)| line.width()).max().filter(|width| *width >= 40).unwrap_or(usize::MAX);
+        FullLines { width, count: lines.iter().filter(|(_, line)| line.width() == width).count() }
+    }
+}
+
 /// What stands between a box's borders, and where it begins; the whole line where there is no box.
 fn inside_box(line: &str) -> (usize, &str) {
     const BORDER: [char; 4] = ['│', '┃', '║', '╎'];
@@ -100,17 +128,27 @@ mod tests {
 
     #[test]
     fn wraps_are_undone_and_located() {
-        let view = View::joined([(3, "allocate 2.0"), (4, "0 GiB.  ")].into_iter());
-        assert_eq!(view.text(), "allocate 2.00 GiB.");
-        assert_eq!(view.locate(12), Some((4, 0)));
-        assert_eq!(view.span(9..17), Some((3, 9..12)));
-        assert_eq!(view.start_of(4), Some(12));
+        let full = "RuntimeError: CUDA out of memory. allocate 2.0";
+        let other = "0 GiB, and so on to the end of a second line o";
+        let view = View::joined([(3, full), (4, other), (5, "f text.  "), (6, "next")].into_iter());
+        assert!(view.text().starts_with("RuntimeError: CUDA out of memory. allocate 2.00 GiB, and"));
+        assert!(view.text().ends_with("line of text. next"));
+        assert_eq!(view.locate(46), Some((4, 0)));
+        assert_eq!(view.span(43..51), Some((3, 43..46)));
+        assert_eq!(view.start_of(4), Some(46));
+    }
+
+    #[test]
+    fn numbers_on_two_lines_stay_two() {
+        let view =
+            View::joined([(1, "ggml_gallocr: failed to allocate CUDA0 size 12"), (2, "2026-11-20 next")].into_iter());
+        assert!(view.text().contains("size 12 2026"));
     }
 
     #[test]
     fn boxes_are_opened() {
         let view = View::joined([(1, "│ Error: 2.00    │"), (2, "│ GiB            │")].into_iter());
-        assert_eq!(view.text(), "Error: 2.00GiB");
+        assert_eq!(view.text(), "Error: 2.00 GiB");
         assert_eq!(view.locate(0), Some((1, 4)));
     }
 

@@ -1,0 +1,120 @@
+//! Owns `oomdoctor kb`: lists, shows and judges the entries of the knowledge base, built in or in a folder.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::{Global, KbCommand};
+use crate::knowledge::entry::Entry;
+use crate::knowledge::lint;
+use crate::knowledge::load::{self, Source};
+use crate::knowledge::{KnowledgeBase, diagnosis::Oom};
+
+/// Runs it; 1 where an entry is not found or does not pass.
+pub fn run(global: &Global, command: &KbCommand) -> ExitCode {
+    let answer = match command {
+        KbCommand::List => base(global).map(|base| (list(&base), true)),
+        KbCommand::Show { id } => base(global).and_then(|base| show(&base, id)),
+        KbCommand::Check { dir } => check(global, dir.as_deref()),
+    };
+    match answer {
+        Ok((text, good)) => {
+            let _ = std::io::stdout().lock().write_all(text.as_bytes());
+            if good { ExitCode::SUCCESS } else { ExitCode::from(1) }
+        }
+        Err(message) => super::refuse(&message),
+    }
+}
+
+/// The knowledge base these options ask for.
+pub fn base(global: &Global) -> Result<KnowledgeBase, String> {
+    let sources = match &global.knowledge {
+        Some(dir) => folder(dir)?,
+        None => load::embedded(),
+    };
+    KnowledgeBase::from_sources(sources).map_err(|error| error.to_string())
+}
+
+/// Every file of a knowledge folder.
+fn folder(root: &Path) -> Result<Vec<Source>, String> {
+    let mut sources = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(dir) = folders.pop() {
+        let entries = std::fs::read_dir(&dir).map_err(|error| format!("cannot read {}: {error}", dir.display()))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "ron" || extension == "log") {
+                let bytes = std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+                let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+                sources.push(Source { path: relative, text: String::from_utf8_lossy(&bytes).into_owned() });
+            }
+        }
+    }
+    if sources.is_empty() {
+        return Err(format!("{} holds no .ron files", root.display()));
+    }
+    Ok(sources)
+}
+
+fn list(base: &KnowledgeBase) -> String {
+    let line = |entry: &Entry| format!("{:<44} {:<6} {}\n", entry.id, word(entry.oom), entry.title);
+    base.entries().iter().map(line).collect()
+}
+
+fn word(oom: Oom) -> &'static str {
+    match oom {
+        Oom::Yes => "yes",
+        Oom::Maybe => "maybe",
+        Oom::No => "no",
+    }
+}
+
+fn show(base: &KnowledgeBase, id: &str) -> Result<(String, bool), String> {
+    let Some(entry) = base.entry(id) else {
+        let near: Vec<&str> =
+            base.entries().iter().map(|entry| entry.id.as_str()).filter(|known| known.contains(id)).collect();
+        let hint = if near.is_empty() {
+            "`oomdoctor kb list` lists them".to_string()
+        } else {
+            format!("did you mean {}?", near.join(", "))
+        };
+        return Ok((format!("There is no entry {id}; {hint}\n"), false));
+    };
+    let mut page = format!("{}\n{}\n\n{}\n", entry.title, entry.id, entry.why);
+    if let Some(remark) = &entry.remark {
+        page.push_str(&format!("\n{remark}\n"));
+    }
+    if let Some(example) = entry.matches.first() {
+        page.push_str(&format!("\nIt looks like this:\n\n    {}\n", example.log.trim().replace('\n', "\n    ")));
+    }
+    for fix in entry.fixes.iter().filter_map(|id| base.fix(id)) {
+        page.push_str(&format!("\n- {}: {} Costs: {}.\n", fix.title, fix.why, fix.costs));
+        for command in &fix.commands {
+            let line = command.command.as_deref().unwrap_or(&command.action);
+            page.push_str(&format!("    {}: {}\n", command.program, line.replace('\n', "\n      ")));
+        }
+    }
+    for reference in &entry.references {
+        page.push_str(&format!("\n{} (checked {})", reference.source, reference.checked));
+    }
+    page.push('\n');
+    Ok((page, true))
+}
+
+fn check(global: &Global, dir: Option<&Path>) -> Result<(String, bool), String> {
+    let base = match dir {
+        Some(dir) => KnowledgeBase::from_sources(folder(dir)?).map_err(|error| error.to_string())?,
+        None => base(global)?,
+    };
+    let faults = lint::judge(&base);
+    let mut text: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
+    let examples: usize = base.entries().iter().map(|entry| entry.matches.len() + entry.rejects.len()).sum();
+    text.push_str(&format!(
+        "{} entries, {} fixes, {examples} examples: {}\n",
+        base.entries().len(),
+        base.fixes().len(),
+        if faults.is_empty() { "all as they should be".to_string() } else { format!("{} faults", faults.len()) }
+    ));
+    Ok((text, faults.is_empty()))
+}

@@ -1,0 +1,125 @@
+//! Owns when a job died by its own log: the stamp nearest the decisive line. A stamp without a zone is taken as local.
+
+use std::sync::LazyLock;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use regex::Regex;
+
+use crate::log::PastedLog;
+use crate::units::WallTime;
+
+/// How many lines away a stamp still says something.
+const REACH: usize = 200;
+
+/// The stamp on the decisive line, else the nearest one before it, else the nearest after it.
+pub fn crashed_at(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
+    let before = (line.saturating_sub(REACH).max(1)..=line).rev();
+    let after = line + 1..=(line + REACH).min(log.line_count());
+    before.chain(after).find_map(|number| stamp(log.line(number)?, now)).map(WallTime)
+}
+
+/// The regular expressions are fixed and small; one that did not compile would find nothing.
+fn expression(source: &str) -> Option<Regex> {
+    Regex::new(source).ok()
+}
+
+static ISO: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    expression(
+        r"(?-u)\b(\d{4})[-/](\d\d)[-/](\d\d)(?:T| - | |_)(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d))?",
+    )
+});
+static SYSLOG: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    expression(
+        r"(?-u)\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: (\d{4}))?",
+    )
+});
+static SHORT: LazyLock<Option<Regex>> =
+    LazyLock::new(|| expression(r"(?-u)\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\b"));
+
+fn stamp(line: &str, now: Option<&Zoned>) -> Option<Timestamp> {
+    iso(line, now).or_else(|| syslog(line, now)).or_else(|| short(line, now))
+}
+
+fn iso(line: &str, now: Option<&Zoned>) -> Option<Timestamp> {
+    let found = ISO.as_ref()?.captures(line)?;
+    let number = |group| found.get(group)?.as_str().parse::<i16>().ok();
+    let civil = civil([number(1)?, number(2)?, number(3)?, number(4)?, number(5)?, number(6)?])?;
+    match found.get(8).map(|zone| zone.as_str()) {
+        Some("Z" | "UTC") => Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp()),
+        Some(offset) => {
+            let sign = if offset.starts_with('-') { -1 } else { 1 };
+            let digits: String = offset.chars().filter(char::is_ascii_digit).collect();
+            let (hours, minutes) = digits.split_at_checked(2)?;
+            let seconds = sign * (hours.parse::<i32>().ok()? * 3600 + minutes.parse::<i32>().ok()? * 60);
+            let zone = TimeZone::fixed(jiff::tz::Offset::from_seconds(seconds).ok()?);
+            Some(civil.to_zoned(zone).ok()?.timestamp())
+        }
+        None => local(civil, now),
+    }
+}
+
+fn syslog(line: &str, now: Option<&Zoned>) -> Option<Timestamp> {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let found = SYSLOG.as_ref()?.captures(line)?;
+    let number = |group| found.get(group)?.as_str().parse::<i16>().ok();
+    let month =
+        i16::try_from(MONTHS.iter().position(|month| Some(*month) == found.get(1).map(|m| m.as_str()))? + 1).ok()?;
+    let rest = [month, number(2)?, number(3)?, number(4)?, number(5)?];
+    match number(6) {
+        Some(year) => local(with_year(year, rest)?, now),
+        None => latest(rest, now),
+    }
+}
+
+fn short(line: &str, now: Option<&Zoned>) -> Option<Timestamp> {
+    let found = SHORT.as_ref()?.captures(line)?;
+    let number = |group| found.get(group)?.as_str().parse::<i16>().ok();
+    latest([number(1)?, number(2)?, number(3)?, number(4)?, number(5)?], now)
+}
+
+/// A stamp without a year is this year's, or last year's where that would lie ahead.
+fn latest(rest: [i16; 5], now: Option<&Zoned>) -> Option<Timestamp> {
+    let now = now?;
+    let this_year = local(with_year(now.year(), rest)?, Some(now))?;
+    let day_ahead = now.timestamp().checked_add(jiff::Span::new().hours(24)).ok()?;
+    if this_year <= day_ahead { Some(this_year) } else { local(with_year(now.year() - 1, rest)?, Some(now)) }
+}
+
+fn with_year(year: i16, [month, day, hour, minute, second]: [i16; 5]) -> Option<DateTime> {
+    civil([year, month, day, hour, minute, second])
+}
+
+fn civil([year, month, day, hour, minute, second]: [i16; 6]) -> Option<DateTime> {
+    let small = |number: i16| i8::try_from(number).ok();
+    DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, small(second)?, 0).ok()
+}
+
+fn local(civil: DateTime, now: Option<&Zoned>) -> Option<Timestamp> {
+    Some(civil.to_zoned(now?.time_zone().clone()).ok()?.timestamp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_are_read_with_and_without_zone_and_year() {
+        let now: Zoned = "2026-11-20T12:00:00+01:00[+01:00]".parse().unwrap();
+        let cases = [
+            ("2026-11-20T10:00:00.5Z boom", "2026-11-20T10:00:00Z"),
+            ("[2026-11-20 10:00:00 +0200] boom", "2026-11-20T08:00:00Z"),
+            ("2026-11-20 10:00:00,123 ERROR boom", "2026-11-20T09:00:00Z"),
+            ("Nov 19 08:00:00 host kernel: boom", "2026-11-19T07:00:00Z"),
+            ("Dec 24 08:00:00 host kernel: boom", "2025-12-24T07:00:00Z"),
+            ("[Wed Sep 29 07:12:20 2021] boom", "2021-09-29T06:12:20Z"),
+            ("ERROR 11-20 09:30:00 [core.py:1] boom", "2026-11-20T08:30:00Z"),
+        ];
+        for (line, want) in cases {
+            let want: Timestamp = want.parse().unwrap();
+            assert_eq!(crashed_at(&PastedLog::new(line), 1, Some(&now)), Some(WallTime(want)), "{line}");
+        }
+        assert_eq!(crashed_at(&PastedLog::new("2026-11-20 10:00:00 boom"), 1, None), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! Owns reading figures: an entry's patterns on the decisive message and the lines it allows around it.
+
+use std::ops::Range;
+
+use regex::bytes::Captures;
+
+use super::diagnosis::Figure;
+use super::entry::Entry;
+use super::facts::{Facts, NamedProcess};
+use super::matching::Hit;
+use super::pattern::{Capture, Form, Pattern};
+use crate::log::{PastedLog, View};
+use crate::units::{Bytes, UnitBase};
+
+/// What a message's figures are.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// The values.
+    pub facts: Facts,
+    /// Where they stand.
+    pub places: Vec<Figure>,
+    /// A size was printed that no machine could have.
+    pub absurd: bool,
+}
+
+/// Reads the figures of the message at `hits[index]`; a neighbouring message of the same entry keeps its own.
+pub fn read(entry: &Entry, log: &PastedLog, hits: &[Hit], index: usize) -> Figures {
+    let mut figures = Figures::default();
+    let Some(hit) = hits.get(index) else { return figures };
+    let same = |other: &&Hit| other.entry == hit.entry && other.wording == hit.wording;
+    let previous = hits.get(..index).and_then(|earlier| earlier.iter().rev().find(same)).cloned();
+    let next = hits.get(index + 1..).and_then(|later| later.iter().find(same)).cloned();
+    let (before, after) = entry.reach;
+    let forward = log.joined(hit.line, hit.line + after);
+    let region = own_region(&forward, hit, previous.as_ref(), next.as_ref());
+    let first = previous.map_or(1, |previous| previous.line + 1).max(hit.line.saturating_sub(before)).max(1);
+    // Nearest first; then all of them with wraps undone.
+    let alone = (first..hit.line).rev().map(|number| log.single(number));
+    let earlier: Vec<View> = alone.chain((first < hit.line).then(|| log.joined(first, hit.line))).collect();
+    for pattern in &entry.figures {
+        if figures.take(pattern, &forward, region.clone(), entry.units) {
+            continue;
+        }
+        for view in &earlier {
+            if figures.take(pattern, view, 0..view.text().len(), entry.units) {
+                break;
+            }
+        }
+    }
+    figures.absurd |= figures.facts.requested_bytes.is_some_and(is_absurd);
+    figures
+}
+
+/// 0 bytes, or within 2^32 of 2^63 or 2^64: an overflow or a bug in the caller, never a small machine.
+fn is_absurd(bytes: Bytes) -> bool {
+    let near = |limit: u128| u128::from(bytes.0).abs_diff(limit) <= 1 << 32;
+    bytes == Bytes::ZERO || near(1 << 63) || near(1 << 64)
+}
+
+/// The part of the view that belongs to this message and to no other of the same entry.
+fn own_region(view: &View, hit: &Hit, previous: Option<&Hit>, next: Option<&Hit>) -> Range<usize> {
+    let line_start = view.start_of(hit.line).unwrap_or(0);
+    let offset = |other: &Hit| view.offset_of(other.line, other.column);
+    let shares_line = previous.is_some_and(|previous| previous.line == hit.line);
+    let start = if shares_line { offset(hit).unwrap_or(line_start) } else { line_start };
+    let end = next.and_then(offset).filter(|end| *end > start).unwrap_or(view.text().len());
+    // What stands on the next message's line before it belongs to that line.
+    let end = match next {
+        Some(next) if next.line != hit.line => view.start_of(next.line).unwrap_or(end).min(end),
+        _ => end,
+    };
+    start..end
+}
+
+impl Figures {
+    /// Takes what the pattern captures in that part of the view; says whether it matched.
+    fn take(&mut self, pattern: &Pattern, view: &View, region: Range<usize>, units: UnitBase) -> bool {
+        let (Some(regex), Some(text)) = (pattern.regex(), view.text().get(region.clone())) else { return false };
+        let pairs = regex.capture_names().flatten().any(|name| name.starts_with("other_"));
+        let mut matched = false;
+        for captures in regex.captures_iter(text.as_bytes()) {
+            matched = true;
+            if pairs {
+                self.take_process(&captures, units);
+            }
+            for name in regex.capture_names().flatten() {
+                self.take_one(name, &captures, view, region.start, units);
+            }
+            if !pairs {
+                break;
+            }
+        }
+        matched
+    }
+
+    fn take_process(&mut self, captures: &Captures<'_>, units: UnitBase) {
+        let text = |name| captures.name(name).and_then(|found| std::str::from_utf8(found.as_bytes()).ok());
+        let pid = text("other_pid").and_then(|pid| pid.parse().ok());
+        let bytes = text("other_bytes").and_then(|bytes| Bytes::parse(bytes, units));
+        if let (Some(pid), Some(bytes)) = (pid, bytes) {
+            let process = NamedProcess { pid, bytes };
+            if !self.facts.other_processes.contains(&process) {
+                self.facts.other_processes.push(process);
+            }
+        }
+    }
+
+    fn take_one(&mut self, name: &str, captures: &Captures<'_>, view: &View, offset: usize, units: UnitBase) {
+        let (Some(capture), Some(found)) = (Capture::of(name), captures.name(name)) else { return };
+        let Ok(text) = std::str::from_utf8(found.as_bytes()) else { return };
+        let set = match capture.form {
+            Form::Sized => self.set_size(capture.key, Bytes::parse(text, units)),
+            Form::Times(multiplier) => self.set_size(capture.key, Bytes::parse_number(text, multiplier)),
+            Form::Count => text.replace(',', "").parse().is_ok_and(|number| self.facts.set_count(capture.key, number)),
+            Form::Word => self.facts.set_name(text),
+        };
+        let pair = matches!(capture.key, "other_pid" | "other_bytes");
+        if let (true, Some((line, span))) = (set || pair, view.span(offset + found.start()..offset + found.end())) {
+            self.places.push(Figure { key: capture.key, line, span });
+        }
+    }
+
+    /// A size that does not fit 64 bits is none that a machine could have.
+    fn set_size(&mut self, key: &str, bytes: Option<Bytes>) -> bool {
+        match bytes {
+            Some(bytes) => self.facts.set_size(key, bytes),
+            None => {
+                self.absurd |= key == "requested_bytes";
+                false
+            }
+        }
+    }
+}

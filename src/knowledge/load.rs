@@ -1,0 +1,120 @@
+//! Owns turning files into a knowledge base: what is embedded at build or what a folder holds, the same way, with the
+//! same errors. Reads no file itself.
+
+use include_dir::{Dir, include_dir};
+use ron::extensions::Extensions;
+use serde::de::DeserializeOwned;
+
+use super::KnowledgeBase;
+use super::entry::Entry;
+use super::fix::Fix;
+use super::matching::Finder;
+use super::program::{PhaseRule, PhaseTable, ProgramRule, ProgramTable};
+
+static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/knowledge");
+
+/// A file of a knowledge base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Relative to the knowledge folder, with `/`.
+    pub path: String,
+    /// What it holds.
+    pub text: String,
+}
+
+/// Why a knowledge base can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}:{line}:{column}: {message}")]
+pub struct LoadError {
+    /// The file.
+    pub path: String,
+    /// Its line, from 1.
+    pub line: usize,
+    /// Its column, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// The files built into the program.
+pub fn embedded() -> Vec<Source> {
+    let mut sources = Vec::new();
+    let mut folders = vec![&EMBEDDED];
+    while let Some(folder) = folders.pop() {
+        folders.extend(folder.dirs());
+        sources.extend(folder.files().filter_map(|file| {
+            let path = file.path().to_str()?.replace('\\', "/");
+            Some(Source { path, text: String::from_utf8_lossy(file.contents()).into_owned() })
+        }));
+    }
+    sources
+}
+
+/// What the files say, or the first thing wrong with them.
+pub fn load(mut sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut entries = Vec::new();
+    let mut fixes = Vec::new();
+    let mut programs: Vec<ProgramRule> = Vec::new();
+    let mut phases: Vec<PhaseRule> = Vec::new();
+    let mut innocent = Vec::new();
+    for source in sources {
+        let stem = source.path.strip_suffix(".ron").map(str::to_string);
+        match stem {
+            None if source.path.starts_with("_innocent/") => innocent.push(source),
+            None => {}
+            Some(stem) => match stem.as_str() {
+                "programs" => programs = parse(&source)?,
+                "phases" => phases = parse(&source)?,
+                _ => match stem.strip_prefix("fixes/") {
+                    Some(id) => fixes.push(Fix { id: id.to_string(), ..parse(&source)? }),
+                    None => entries.push(entry(&source, stem)?),
+                },
+            },
+        }
+    }
+    let finder =
+        Finder::new(&entries).map_err(|message| LoadError { path: "knowledge".into(), line: 0, column: 0, message })?;
+    let programs = ProgramTable::new(programs).map_err(|message| at(&programs_path(), &message))?;
+    let phases = PhaseTable::new(phases);
+    Ok(KnowledgeBase { entries, fixes, programs, phases, finder, innocent })
+}
+
+fn programs_path() -> Source {
+    Source { path: "programs.ron".into(), text: String::new() }
+}
+
+fn entry(source: &Source, id: String) -> Result<Entry, LoadError> {
+    let entry = Entry { id, ..parse(source)? };
+    if entry.literals.is_empty() || entry.when.any.is_empty() && entry.when.all.is_empty() {
+        return Err(at(source, "an entry needs literals and a pattern under `any` or `all`"));
+    }
+    Ok(entry)
+}
+
+fn parse<T: DeserializeOwned>(source: &Source) -> Result<T, LoadError> {
+    let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
+    options.from_str(&source.text).map_err(|error| LoadError {
+        path: source.path.clone(),
+        line: error.span.start.line,
+        column: error.span.start.col,
+        message: error.code.to_string(),
+    })
+}
+
+fn at(source: &Source, message: &str) -> LoadError {
+    LoadError { path: source.path.clone(), line: 1, column: 1, message: message.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_field_is_refused_with_its_place() {
+        let text = "(\n  title: \"x\",\n  colour: \"red\",\n)".to_string();
+        let error = load(vec![Source { path: "a/b.ron".into(), text }]).unwrap_err();
+        assert_eq!((error.path.as_str(), error.line), ("a/b.ron", 3));
+        assert!(error.message.contains("colour"), "{error}");
+    }
+}

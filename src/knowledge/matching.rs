@@ -1,0 +1,272 @@
+//! Owns finding: one pass over the log for every entry's literals, then the patterns of the entries concerned on the
+//! lines concerned, once alone and once with wraps undone.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
+
+use super::entry::{Entry, When};
+use super::pattern::Pattern;
+use crate::log::{PastedLog, View};
+
+/// Logs up to this size are searched a second time with all blanks left out, for literals broken by a wrap; of larger
+/// ones the end is.
+const SQUEEZED_TAIL: usize = 4 << 20;
+/// More candidates of one entry than this are not all looked at: the first and the last half are.
+const CANDIDATES: usize = 4096;
+/// How many lines before a literal a message may begin.
+const LEAD: usize = 2;
+
+/// A line that is an entry's decisive line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hit {
+    /// Index into the entries.
+    pub entry: usize,
+    /// The line's number.
+    pub line: usize,
+    /// Where in the line the message begins.
+    pub column: usize,
+    /// Which of the entry's patterns it was: one failure is often told in several lines, each its own wording.
+    pub wording: usize,
+}
+
+/// The first pass over all literals; built when first used.
+#[derive(Debug)]
+pub struct Finder {
+    /// Literal to entry.
+    owners: Vec<usize>,
+    plain: OnceLock<Option<AhoCorasick>>,
+    squeezed: OnceLock<Option<AhoCorasick>>,
+    literals: Vec<String>,
+}
+
+impl Finder {
+    /// A finder for these entries; an empty literal is refused.
+    pub fn new(entries: &[Entry]) -> Result<Finder, String> {
+        let mut owners = Vec::new();
+        let mut literals = Vec::new();
+        for (index, entry) in entries.iter().enumerate() {
+            for literal in &entry.literals {
+                if literal.trim().len() < 3 {
+                    return Err(format!("{}: the literal {literal:?} is too short", entry.id));
+                }
+                owners.push(index);
+                literals.push(literal.clone());
+            }
+        }
+        Ok(Finder { owners, literals, plain: OnceLock::new(), squeezed: OnceLock::new() })
+    }
+
+    /// All hits, ordered by entry and line.
+    pub fn find(&self, entries: &[Entry], log: &PastedLog) -> Vec<Hit> {
+        let mut candidates = self.plain_candidates(log);
+        candidates.extend(self.broken_candidates(log));
+        let mut by_entry: Vec<Vec<usize>> = vec![Vec::new(); entries.len()];
+        for (entry, line) in candidates {
+            if let Some(lines) = by_entry.get_mut(entry) {
+                lines.push(line);
+            }
+        }
+        let mut hits = BTreeSet::new();
+        for (index, (entry, lines)) in entries.iter().zip(&by_entry).enumerate() {
+            let found = both_ends(lines).filter_map(|line| decisive(entry, log, *line));
+            hits.extend(found.map(|found| Hit { entry: index, ..found }));
+        }
+        hits.into_iter().collect()
+    }
+
+    fn plain_candidates(&self, log: &PastedLog) -> BTreeSet<(usize, usize)> {
+        let searcher = self.plain.get_or_init(|| searcher(self.literals.iter().cloned()));
+        let mut found = BTreeSet::new();
+        let Some(searcher) = searcher else { return found };
+        for hit in searcher.find_overlapping_iter(log.text()) {
+            if let Some(owner) = self.owners.get(hit.pattern().as_usize()) {
+                found.insert((*owner, log.line_at(hit.start())));
+            }
+        }
+        found
+    }
+
+    /// Literals that a wrap has broken: searched in the text without its blanks and box borders.
+    fn broken_candidates(&self, log: &PastedLog) -> BTreeSet<(usize, usize)> {
+        let squeeze = |literal: &String| literal.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+        let searcher = self.squeezed.get_or_init(|| searcher(self.literals.iter().map(squeeze)));
+        let mut found = BTreeSet::new();
+        let Some(searcher) = searcher else { return found };
+        let (text, starts) = squeezed(log);
+        for hit in searcher.find_overlapping_iter(&text) {
+            let line_of = |offset: usize| {
+                let index = starts.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
+                starts.get(index).map(|(_, line)| *line)
+            };
+            let (first, last) = (line_of(hit.start()), line_of(hit.end() - 1));
+            if let (Some(first), Some(owner), true) = (first, self.owners.get(hit.pattern().as_usize()), first != last)
+            {
+                found.insert((*owner, first));
+            }
+        }
+        found
+    }
+}
+
+fn searcher(literals: impl Iterator<Item = String>) -> Option<AhoCorasick> {
+    AhoCorasickBuilder::new().ascii_case_insensitive(true).build(literals).ok()
+}
+
+/// The log's end without blanks and box borders, and where each line begins in it.
+fn squeezed(log: &PastedLog) -> (String, Vec<(usize, usize)>) {
+    let from = log.text().len().saturating_sub(SQUEEZED_TAIL);
+    let mut text = String::with_capacity(log.text().len() - from);
+    let mut starts = Vec::new();
+    for number in log.line_at(from)..=log.line_count() {
+        starts.push((text.len(), number));
+        let line = log.line(number).unwrap_or_default();
+        text.extend(line.chars().filter(|c| !c.is_whitespace() && !matches!(c, '│' | '┃' | '║')));
+    }
+    (text, starts)
+}
+
+fn both_ends(lines: &[usize]) -> impl Iterator<Item = &usize> {
+    let half = CANDIDATES / 2;
+    let tail = lines.len().saturating_sub(half).max(half.min(lines.len()));
+    lines.iter().take(half).chain(lines.iter().skip(tail))
+}
+
+/// Whether the line, alone or with wraps undone, is the entry's; then where the message begins.
+fn decisive(entry: &Entry, log: &PastedLog, line: usize) -> Option<Hit> {
+    let when = &entry.when;
+    let alone = log.single(line);
+    let found = message(when, &alone, log, line..line + 1).or_else(|| {
+        let joined = log.joined(line.saturating_sub(LEAD).max(1), line + entry.reach.1.max(LEAD));
+        message(when, &joined, log, line.saturating_sub(LEAD)..line + 1)
+    })?;
+    surroundings_fit(when, log, found.line).then_some(found)
+}
+
+/// Where the message begins, if `any`, `all` and `none` say it is one and it begins on one of `lines`.
+fn message(when: &When, view: &View, log: &PastedLog, lines: Range<usize>) -> Option<Hit> {
+    let text = view.text();
+    if !when.all.iter().all(|pattern| pattern.is_match(text)) {
+        return None;
+    }
+    let patterns = if when.any.is_empty() { &when.all } else { &when.any };
+    let found = patterns.iter().enumerate().filter_map(|(wording, pattern)| {
+        let (line, column) = first_own(pattern, when, view, log, &lines)?;
+        Some(Hit { entry: 0, line, column, wording })
+    });
+    let first = found.min()?;
+    let own = text.get(view.start_of(first.line).unwrap_or(0)..).unwrap_or(text);
+    if when.none.iter().any(|pattern| pattern.is_match(own)) {
+        return None;
+    }
+    Some(first)
+}
+
+/// The first match that begins on one of `lines` and is no quotation.
+fn first_own(
+    pattern: &Pattern,
+    when: &When,
+    view: &View,
+    log: &PastedLog,
+    lines: &Range<usize>,
+) -> Option<(usize, usize)> {
+    pattern.regex()?.find_iter(view.text().as_bytes()).find_map(|found| {
+        let (line, column) = view.locate(found.start())?;
+        let own = lines.contains(&line) && (when.in_source || !is_quoted(log.line(line)?, column));
+        own.then_some((line, column))
+    })
+}
+
+fn surroundings_fit(when: &When, log: &PastedLog, line: usize) -> bool {
+    let (before, after) = when.reach;
+    let near = |patterns: &[Pattern]| {
+        let last = (line + after).min(log.line_count());
+        let range = line.saturating_sub(before).max(1)..=last;
+        range.clone().any(|number| {
+            let view = log.single(number);
+            patterns.iter().any(|pattern| pattern.is_match(view.text()))
+        })
+    };
+    (when.near.is_empty() || near(&when.near))
+        && (when.not_near.is_empty() || !near(&when.not_near))
+        && !when.nowhere.iter().any(|pattern| ends(log).iter().any(|text| pattern.is_match(text)))
+}
+
+/// The log's first and last MiB, as one piece where it is no larger.
+fn ends(log: &PastedLog) -> Vec<&str> {
+    const END: usize = 1 << 20;
+    let text = log.text();
+    if text.len() <= 2 * END {
+        return vec![text];
+    }
+    vec![
+        text.get(..text.floor_char_boundary(END)).unwrap_or_default(),
+        text.get(text.ceil_char_boundary(text.len() - END)..).unwrap_or_default(),
+    ]
+}
+
+/// Whether the message is only quoted: in source code that a traceback or an editor shows, or in prose between
+/// backticks.
+fn is_quoted(line: &str, column: usize) -> bool {
+    static SOURCE: OnceLock<Pattern> = OnceLock::new();
+    static PROSE: OnceLock<Pattern> = OnceLock::new();
+    let source = SOURCE.get_or_init(|| {
+        Pattern::from(
+            [
+                // Behind a diff mark, an arrow, a box border or a line number.
+                r"^\s*(?:(?:[-+>|]|│|❱)+\s*)*(?:\d+\s+)?(?:(?:\||│)\s*)*(?:",
+                r"(?:raise|return|throw|assert|echo|grep)\b\s*[\w('\x22]",
+                r"|(?:if|elif|with|for|while|def|class|except|try|} ?catch)\b.*[:{(,]\s*(?:#.*)?$",
+                r"|(?:print|printf|log(?:ger|ging|_\w+)?(?:\.\w+)?|console\.\w+|warnings?\.warn|self\.\w+\.\w+|fprintf|GGML_LOG_\w+|describe|it|expect|pytest\.\w+)\s*\(",
+                r"|//\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{\w",
+                r")|\s{2,}raise [\w.]+\(",
+            ]
+            .concat(),
+        )
+    });
+    let prose = PROSE.get_or_init(|| Pattern::from(r"[A-Za-z]{3,}[^`]*[A-Za-z]{2,}[^`]*`[^`]*$".to_string()));
+    let before = line.get(..column).unwrap_or_default();
+    if before.len() < line.len() && source.is_match(line) && !looks_like_output(line) {
+        return true;
+    }
+    prose.is_match(before)
+}
+
+/// `RuntimeError: …` and the like at the line's beginning is output, whatever else the line looks like.
+fn looks_like_output(line: &str) -> bool {
+    static OUTPUT: OnceLock<Pattern> = OnceLock::new();
+    OUTPUT
+        .get_or_init(|| Pattern::from(r"^\s*(?:E\s+)?[A-Za-z_][\w.]*(?:Error|Exception|Exit)\b\s*:".to_string()))
+        .is_match(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_and_prose_quote() {
+        let quoted = [
+            r#"--> 444     raise RuntimeError("Insufficient VRAM for model")"#,
+            "    except torch.cuda.OutOfMemoryError as e: # CUDA out of memory",
+            r#"+    log_debug("Memory pressure for %s is greater","#,
+            "    if 'out of memory' in str(e):",
+        ];
+        for line in quoted {
+            assert!(is_quoted(line, 12), "{line}");
+        }
+        let said = "For example: `torch.OutOfMemoryError: CUDA out of memory";
+        assert!(is_quoted(said, 38));
+        let real = [
+            "RuntimeError: CUDA out of memory. Tried",
+            "E   RuntimeError: CUDA error: out of memory",
+            "[rank0]: torch.OutOfMemoryError: CUDA out of memory",
+            "| WARNING: ran out of memory",
+        ];
+        for line in real {
+            assert!(!is_quoted(line, 5), "{line}");
+        }
+    }
+}

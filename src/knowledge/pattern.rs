@@ -1,0 +1,196 @@
+//! Owns the pattern language of entries: regular expressions in which `{requested_bytes}` captures a figure and a
+//! space may be missing (wraps). Linear time only, bytes, no Unicode classes; compiled on first use.
+
+use std::sync::OnceLock;
+
+use regex::bytes::{Regex, RegexBuilder};
+use serde::Deserialize;
+
+use super::facts::FACT_KEYS;
+
+/// One pattern; compiled when it is first tried.
+#[derive(Debug, Deserialize)]
+#[serde(from = "String")]
+pub struct Pattern {
+    source: String,
+    regex: OnceLock<Option<Regex>>,
+}
+
+impl From<String> for Pattern {
+    fn from(source: String) -> Pattern {
+        Pattern { source, regex: OnceLock::new() }
+    }
+}
+
+impl Pattern {
+    /// As written in the entry.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The expression; `None` where it can't be compiled, which the loader's check refuses.
+    pub fn regex(&self) -> Option<&Regex> {
+        self.regex.get_or_init(|| compile(&self.source).ok()).as_ref()
+    }
+
+    /// Whether it matches somewhere.
+    pub fn is_match(&self, text: &str) -> bool {
+        self.regex().is_some_and(|regex| regex.is_match(text.as_bytes()))
+    }
+
+    /// What is wrong with it, if anything: syntax, an unknown figure.
+    pub fn check(&self) -> Result<(), String> {
+        let regex = compile(&self.source)?;
+        for name in regex.capture_names().flatten() {
+            if Capture::of(name).is_none() {
+                return Err(format!("{{{name}}} is no figure; figures are {}", FACT_KEYS.join(", ")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn compile(source: &str) -> Result<Regex, String> {
+    RegexBuilder::new(&expand(source))
+        .unicode(false)
+        .multi_line(true)
+        .size_limit(4 << 20)
+        .build()
+        .map_err(|error| error.to_string())
+}
+
+/// What a named group captures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// The fact's key: `requested_bytes`, `device`, …
+    pub key: &'static str,
+    /// How it is printed.
+    pub form: Form,
+}
+
+/// How a figure is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A number with its unit.
+    Sized,
+    /// A bare number, to be multiplied.
+    Times(u64),
+    /// A whole number that is no size.
+    Count,
+    /// A word.
+    Word,
+}
+
+impl Capture {
+    /// What the group named so captures: a fact's key, for sizes with `_bytes` replaced by the unit where none is printed.
+    pub fn of(name: &str) -> Option<Capture> {
+        const UNITS: &[(&str, Form)] = &[
+            ("_bytes", Form::Sized),
+            ("_raw", Form::Times(1)),
+            ("_kib", Form::Times(1 << 10)),
+            ("_mib", Form::Times(1 << 20)),
+            ("_gib", Form::Times(1 << 30)),
+            ("_pages", Form::Times(4096)),
+        ];
+        if let Some(key) = FACT_KEYS.iter().find(|key| **key == name && !name.ends_with("_bytes")) {
+            let form = if *key == "victim_name" { Form::Word } else { Form::Count };
+            return Some(Capture { key, form });
+        }
+        let (stem, form) = UNITS.iter().find_map(|(unit, form)| Some((name.strip_suffix(unit)?, *form)))?;
+        let key = FACT_KEYS.iter().find(|key| key.strip_suffix("_bytes") == Some(stem))?;
+        Some(Capture { key, form })
+    }
+
+    /// The expression behind `{name}`.
+    fn expression(self) -> &'static str {
+        match self.form {
+            Form::Sized => r"\d[\d,]*(?:\.\d+)?\s*(?:[KMGTPEkmgtpe][iI]?[Bb]|[Bb]ytes?|B\b|[KMGTkmgt]i?\b)",
+            Form::Times(_) => r"\d[\d,]*(?:\.\d+)?",
+            Form::Count if self.key == "exit_code" => r"-?\d+",
+            Form::Count => r"\d[\d,]*",
+            Form::Word => r"[^\s)(,]+",
+        }
+    }
+}
+
+/// `{start}`: a line's beginning behind what other programs put before it: compose and CRI prefixes, the journal's and
+/// ranks' marks, stamps, levels, pytest's E, quotes of mail and comments.
+const LINE_START: &str = concat!(
+    r"^(?:\s+|[\w./-]{1,60}\s*\|\s?|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\s|std(?:out|err) [FP] ",
+    r"|\w{3} +\d+ \d\d:\d\d:\d\d \S+ \S+: |\d\d:\d\d:\d\d[.,\d-]*\s|\[[^\]\n]{1,60}\]:?\s?|\([^)\n]{1,40} pid=\d+\)\s?",
+    r"|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|CRITICAL|E|Error)[:\s]\s*|[#>$*]+\s|\x22)*"
+);
+
+/// Writes figures out and lets any space outside a class be missing or several.
+fn expand(source: &str) -> String {
+    let mut out = String::with_capacity(source.len() * 2);
+    let mut chars = source.chars().peekable();
+    let mut in_class = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                out.push(c);
+                out.extend(chars.next());
+            }
+            '[' if !in_class => {
+                in_class = true;
+                out.push(c);
+                // A `]` right after `[` or `[^` belongs to the class.
+                out.extend(chars.next_if_eq(&'^'));
+                out.extend(chars.next_if_eq(&']').map(|_| "\\]"));
+            }
+            ']' => {
+                in_class = false;
+                out.push(c);
+            }
+            ' ' if !in_class => out.push_str(r"\s*"),
+            '{' if !in_class && chars.peek().is_some_and(char::is_ascii_lowercase) => {
+                let name: String = chars.by_ref().take_while(|c| *c != '}').collect();
+                if name == "start" {
+                    out.push_str(LINE_START);
+                    continue;
+                }
+                let body = Capture::of(&name).map_or(r"\S+", Capture::expression);
+                out.push_str(&format!("(?P<{name}>{body})"));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn captured(pattern: &str, text: &str, name: &str) -> Option<String> {
+        let pattern = Pattern::from(pattern.to_string());
+        pattern.check().unwrap();
+        let captures = pattern.regex().unwrap().captures(text.as_bytes())?;
+        Some(String::from_utf8_lossy(captures.name(name)?.as_bytes()).into_owned())
+    }
+
+    #[test]
+    fn figures_are_captured_with_their_unit() {
+        let pattern = "allocate {requested_bytes}[.]";
+        assert_eq!(captured(pattern, "allocate 2.00 GiB.", "requested_bytes").as_deref(), Some("2.00 GiB"));
+        assert_eq!(captured(pattern, "allocate 512 bytes.", "requested_bytes").as_deref(), Some("512 bytes"));
+        assert_eq!(captured("size {requested_raw}", "size 12345", "requested_raw").as_deref(), Some("12345"));
+        assert_eq!(captured("rss:{victim_rss_kib}kB", "rss:77kB", "victim_rss_kib").as_deref(), Some("77"));
+    }
+
+    #[test]
+    fn a_space_may_be_lost_to_a_wrap() {
+        assert_eq!(
+            captured("total of {total_bytes} of", "totalof9.92 GiBof", "total_bytes").as_deref(),
+            Some("9.92 GiB")
+        );
+    }
+
+    #[test]
+    fn unknown_figures_and_bad_syntax_are_refused() {
+        assert!(Pattern::from("{wanted_bytes}".to_string()).check().is_err());
+        assert!(Pattern::from("(".to_string()).check().is_err());
+        assert!(Pattern::from("a{2,3} [ ]x".to_string()).check().is_ok());
+    }
+}

@@ -1,0 +1,121 @@
+//! Owns recognising what a person was running and in which phase it was, from data tables (knowledge/programs.ron,
+//! knowledge/phases.ron): paths, banners, module names, traceback frames.
+
+use std::collections::BTreeSet;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
+use serde::Deserialize;
+
+use super::diagnosis::Phase;
+use super::pattern::Pattern;
+use crate::log::PastedLog;
+
+/// How much of a large log is searched: its beginning, its end and what surrounds the decisive line.
+const WINDOW: usize = 128 << 10;
+
+/// A program and what shows it; the table goes from the specific to the general.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramRule {
+    /// As the contract names programs.
+    pub name: String,
+    /// Strings that a line of it holds (ASCII case does not count).
+    pub literals: Vec<String>,
+    /// Where given, at least one must match such a line.
+    #[serde(default)]
+    pub patterns: Vec<Pattern>,
+}
+
+/// Which program: one pass for all literals.
+#[derive(Debug)]
+pub struct ProgramTable {
+    rules: Vec<ProgramRule>,
+    owners: Vec<usize>,
+    searcher: AhoCorasick,
+}
+
+impl ProgramTable {
+    /// The table ready to search.
+    pub fn new(rules: Vec<ProgramRule>) -> Result<ProgramTable, String> {
+        let named = rules.iter().enumerate().flat_map(|(index, rule)| rule.literals.iter().map(move |l| (index, l)));
+        let (owners, literals): (Vec<usize>, Vec<&String>) = named.unzip();
+        let searcher = AhoCorasickBuilder::new()
+            .ascii_case_insensitive(true)
+            .build(literals)
+            .map_err(|error| error.to_string())?;
+        Ok(ProgramTable { rules, owners, searcher })
+    }
+
+    /// The most specific program that shows.
+    pub fn recognise(&self, log: &PastedLog, line: usize) -> Option<String> {
+        let mut seen = BTreeSet::new();
+        for window in windows(log, line) {
+            let text = log.text().get(window.clone()).unwrap_or_default();
+            for hit in self.searcher.find_overlapping_iter(text) {
+                let Some(owner) = self.owners.get(hit.pattern().as_usize()) else { continue };
+                if !seen.contains(owner) && self.fits(*owner, log, window.start + hit.start()) {
+                    seen.insert(*owner);
+                }
+            }
+        }
+        seen.first().and_then(|index| Some(self.rules.get(*index)?.name.clone()))
+    }
+
+    fn fits(&self, rule: usize, log: &PastedLog, offset: usize) -> bool {
+        let Some(rule) = self.rules.get(rule) else { return false };
+        let line = log.line(log.line_at(offset)).unwrap_or_default();
+        rule.patterns.is_empty() || rule.patterns.iter().any(|pattern| pattern.is_match(line))
+    }
+}
+
+fn windows(log: &PastedLog, line: usize) -> Vec<std::ops::Range<usize>> {
+    let text = log.text();
+    if text.len() <= 3 * WINDOW {
+        return std::iter::once(0..text.len()).collect();
+    }
+    let middle = log.line_range(line).map_or(0, |range| range.start);
+    let around = text.floor_char_boundary(middle.saturating_sub(WINDOW))
+        ..text.ceil_char_boundary((middle + WINDOW).min(text.len()));
+    vec![0..text.ceil_char_boundary(WINDOW), around, text.floor_char_boundary(text.len() - WINDOW)..text.len()]
+}
+
+/// A phase and what shows it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhaseRule {
+    /// The phase.
+    pub phase: Phase,
+    /// Frames, banners and bars; any of them.
+    pub patterns: Vec<Pattern>,
+    /// Whether any other rule's frame beats it (a plain `forward` is in everything).
+    #[serde(default)]
+    pub weak: bool,
+}
+
+/// Which phase: the nearest sign at or before the decisive line.
+#[derive(Debug)]
+pub struct PhaseTable {
+    rules: Vec<PhaseRule>,
+}
+
+impl PhaseTable {
+    /// The table.
+    pub fn new(rules: Vec<PhaseRule>) -> PhaseTable {
+        PhaseTable { rules }
+    }
+
+    /// The nearest strong sign at or before the line wins, else the nearest weak one.
+    pub fn recognise(&self, log: &PastedLog, line: usize) -> Phase {
+        let mut weak = None;
+        for number in (line.saturating_sub(150).max(1)..=line.min(log.line_count())).rev() {
+            let text = log.line(number).unwrap_or_default();
+            for rule in self.rules.iter().filter(|rule| rule.patterns.iter().any(|pattern| pattern.is_match(text))) {
+                if !rule.weak {
+                    return rule.phase;
+                }
+                weak = weak.or(Some(rule.phase));
+            }
+        }
+        weak.unwrap_or_default()
+    }
+}

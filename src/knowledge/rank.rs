@@ -1,0 +1,153 @@
+//! Owns the answer: which match leads (the cause before its consequences), what was recovered from, and the rest of a
+//! diagnosis.
+
+use std::cmp::Reverse;
+
+use super::KnowledgeBase;
+use super::clock;
+use super::diagnosis::{Diagnosis, Match, Oom, Phase};
+use super::entry::{Entry, Recovered};
+use super::facts::Facts;
+use super::figures::{self, Figures};
+use super::matching::Hit;
+use crate::log::PastedLog;
+
+/// An entry's best hit.
+struct Finding<'a> {
+    entry: &'a Entry,
+    hit: Hit,
+    oom: Oom,
+    figures: Figures,
+    remark: Option<String>,
+}
+
+/// Puts the hits in order and reads the leading one.
+pub fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Option<&jiff::Zoned>) -> Diagnosis {
+    let mut findings = findings(base, log, &hits);
+    let masked: Vec<bool> = findings.iter().map(|one| findings.iter().any(|other| explains(other, one))).collect();
+    let mut order: Vec<(bool, Finding)> = masked.into_iter().zip(findings.drain(..)).collect();
+    order.sort_by_key(|(masked, finding)| {
+        (*masked, class(finding.oom), Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
+    });
+    let ordered: Vec<Finding> = order.into_iter().map(|(_, finding)| finding).collect();
+    match ordered.first() {
+        None => nothing(),
+        Some(leading) => answer(base, log, leading, &ordered, now),
+    }
+}
+
+/// A yes explains its consequences; what was only a maybe because it was recovered from explains none.
+fn explains(cause: &Finding, consequence: &Finding) -> bool {
+    let refined = cause.entry.refines.contains(&consequence.entry.id) && cause.hit.line == consequence.hit.line;
+    refined || cause.entry.masks(consequence.entry) && (cause.oom == cause.entry.oom || consequence.oom != Oom::Yes)
+}
+
+fn class(oom: Oom) -> u8 {
+    match oom {
+        Oom::Yes => 0,
+        Oom::Maybe => 1,
+        Oom::No => 2,
+    }
+}
+
+/// One finding an entry: its first hit that was not recovered from, else its first.
+fn findings<'a>(base: &'a KnowledgeBase, log: &PastedLog, hits: &[Hit]) -> Vec<Finding<'a>> {
+    let mut findings: Vec<Finding<'a>> = Vec::new();
+    for (index, hit) in hits.iter().enumerate() {
+        let Some(entry) = base.entries.get(hit.entry) else { continue };
+        let settled = findings.last().is_some_and(|last| last.hit.entry == hit.entry && last.oom == entry.oom);
+        if settled {
+            continue;
+        }
+        let finding = finding(entry, log, hits, index);
+        match findings.last_mut() {
+            Some(last) if last.hit.entry == hit.entry => {
+                if finding.oom == entry.oom {
+                    *last = finding;
+                }
+            }
+            _ => findings.push(finding),
+        }
+    }
+    findings
+}
+
+fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) -> Finding<'a> {
+    let figures = figures::read(entry, log, hits, index);
+    let hit = hits.get(index).cloned().unwrap_or(Hit { entry: 0, line: 1, column: 0, wording: 0 });
+    let mut oom = entry.oom;
+    let mut remark = entry.remark.clone();
+    if oom == Oom::Yes {
+        if let Some(recovered) = entry.recovered.iter().find(|recovered| applies(recovered, log, hit.line)) {
+            oom = Oom::Maybe;
+            remark = Some(recovered.because.clone());
+        } else if figures.absurd {
+            oom = Oom::Maybe;
+            remark = Some("The size it asked for is one that no machine could have: more likely a bug or a broken file than too little memory.".into());
+        }
+    }
+    Finding { entry, hit, oom, figures, remark }
+}
+
+fn applies(recovered: &Recovered, log: &PastedLog, line: usize) -> bool {
+    let (before, after) = recovered.reach;
+    let from = line.saturating_sub(before).max(1);
+    let last = (line + after).min(log.line_count());
+    (from..=last).any(|number| recovered.pattern.is_match(log.single(number).text()))
+        || recovered.pattern.is_match(log.joined(line, (line + after).min(line + 8)).text())
+}
+
+fn nothing() -> Diagnosis {
+    Diagnosis {
+        oom: Oom::No,
+        memory: None,
+        raised_by: None,
+        program: None,
+        phase: Phase::Unknown,
+        facts: Facts::default(),
+        figures: Vec::new(),
+        matches: Vec::new(),
+        remark: None,
+        crashed_at: None,
+    }
+}
+
+fn answer(
+    base: &KnowledgeBase,
+    log: &PastedLog,
+    leading: &Finding,
+    ordered: &[Finding],
+    now: Option<&jiff::Zoned>,
+) -> Diagnosis {
+    let entry = leading.entry;
+    let mut facts = leading.figures.facts.clone();
+    let mut places = leading.figures.places.clone();
+    for other in ordered.iter().filter(|other| entry.draws_on.contains(&other.entry.id)) {
+        facts.complete_from(&other.figures.facts);
+        places.extend(other.figures.places.iter().cloned());
+    }
+    let raised_by = entry.raiser().to_string();
+    let recognised = || base.programs.recognise(log, leading.hit.line);
+    let program = entry.program.clone().or_else(recognised).unwrap_or_else(|| raised_by.clone());
+    Diagnosis {
+        oom: leading.oom,
+        memory: entry.memory,
+        raised_by: Some(raised_by),
+        program: Some(program),
+        phase: entry.phase.unwrap_or_else(|| base.phases.recognise(log, leading.hit.line)),
+        facts,
+        figures: places,
+        matches: ordered.iter().map(|finding| matched(finding, log)).collect(),
+        remark: leading.remark.clone(),
+        crashed_at: clock::crashed_at(log, leading.hit.line, now),
+    }
+}
+
+fn matched(finding: &Finding, log: &PastedLog) -> Match {
+    Match {
+        entry: finding.entry.id.clone(),
+        certainty: finding.entry.certainty,
+        line: finding.hit.line,
+        text: log.line(finding.hit.line).unwrap_or_default().to_string(),
+    }
+}
