@@ -3,15 +3,19 @@
 
 mod diagnose;
 mod kb;
+mod kill;
 pub mod live;
 mod ps;
 mod sample;
+mod screen;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+
+use crate::gpu::guard::Signal;
 
 /// What ran out of GPU memory, who holds it now, and the steps that get the job running again.
 #[derive(Debug, Parser)]
@@ -91,6 +95,9 @@ pub enum Command {
         #[arg(long)]
         any: bool,
     },
+    /// Read standard input to its end and throw it away, so that its writer does not die of a broken pipe.
+    #[command(hide = true)]
+    Drain,
     /// List, show and check the knowledge base's entries.
     Kb {
         /// Which of them.
@@ -127,6 +134,16 @@ pub enum SignalName {
     Kill,
 }
 
+impl From<SignalName> for Signal {
+    fn from(name: SignalName) -> Signal {
+        match name {
+            SignalName::Term => Signal::Term,
+            SignalName::Int => Signal::Int,
+            SignalName::Kill => Signal::Kill,
+        }
+    }
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let value: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
     if !(0.05..=86_400.0).contains(&value) {
@@ -139,19 +156,16 @@ fn seconds(text: &str) -> Result<Duration, String> {
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
-        None => not_yet("the terminal program"),
-        Some(Command::Diagnose { file, json, .. }) => diagnose::run(&cli.global, file.as_deref(), json),
+        None => screen::run(&cli.global, cli.log, cli.demo),
+        Some(Command::Diagnose { file, json, no_live }) => diagnose::run(&cli.global, file.as_deref(), json, !no_live),
         Some(Command::Sample { count }) => sample::run(&cli.global, count),
         Some(Command::Ps { json }) => ps::run(&cli.global, json),
-        Some(Command::Kill { .. }) => not_yet("kill"),
+        Some(Command::Kill { targets, signal, grace, yes, any }) => {
+            kill::run(&cli.global, &kill::Order { targets, signal: signal.into(), grace, yes, any })
+        }
+        Some(Command::Drain) => crate::runtime::drain(),
         Some(Command::Kb { command }) => kb::run(&cli.global, &command),
     }
-}
-
-#[allow(clippy::print_stderr, reason = "the command line's own voice")]
-fn not_yet(what: &str) -> ExitCode {
-    eprintln!("oomdoctor: {what} is not built yet");
-    ExitCode::from(2)
 }
 
 /// Wrong usage or unreadable input: one line that says what to do.

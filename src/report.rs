@@ -1,27 +1,30 @@
-//! Owns printing a diagnosis: the JSON of the contract and the plain text. Knows nothing of terminals.
+//! Owns printing what was found: the JSON of the contract and the plain text. Knows nothing of terminals.
 
 use serde_json::{Value, json};
 
-use crate::knowledge::KnowledgeBase;
-use crate::knowledge::diagnosis::{Diagnosis, Match, MemoryKind, Oom};
-use crate::knowledge::facts::Fact;
+use crate::advice::{Advice, PlannedFix, words};
+use crate::gpu::Snapshot;
+use crate::knowledge::diagnosis::{Diagnosis, Match, Oom};
 
-/// What `advice` and the sampler add to a diagnosis; null in the JSON where it is not known.
-#[derive(Clone, Debug, Default)]
-pub struct Extras {
-    /// The verdict.
-    pub verdict: Option<Value>,
-    /// The bytes.
-    pub ledger: Option<Value>,
-    /// The steps.
-    pub plan: Option<Value>,
-    /// The snapshot it was held against.
-    pub live: Option<Value>,
+/// Everything a report is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// What the log says.
+    pub diagnosis: &'a Diagnosis,
+    /// That and the machine joined.
+    pub advice: &'a Advice,
+    /// The machine it was held against.
+    pub snapshot: Option<&'a Snapshot>,
+    /// Why there is no reading of the machine, where one was wanted.
+    pub no_reading: Option<&'a str>,
+    /// The leading entry's explanation.
+    pub why: Option<&'a str>,
 }
 
 /// The JSON of `diagnose` (contract schema 1). For a no, verdict, ledger and plan are left out.
-pub fn json(diagnosis: &Diagnosis, extras: Extras) -> Value {
-    let mut report = json!({
+pub fn json(report: &Report<'_>) -> Value {
+    let diagnosis = report.diagnosis;
+    let mut object = json!({
         "schema": 1,
         "oom": diagnosis.oom,
         "memory": diagnosis.memory,
@@ -32,78 +35,60 @@ pub fn json(diagnosis: &Diagnosis, extras: Extras) -> Value {
         "matches": diagnosis.matches.iter().map(matched).collect::<Vec<_>>(),
         "remark": diagnosis.remark,
         "crashed_at": diagnosis.crashed_at,
-        "live": extras.live,
+        "live": report.snapshot,
     });
-    if let (Some(report), true) = (report.as_object_mut(), diagnosis.oom != Oom::No) {
-        report.insert("verdict".into(), extras.verdict.unwrap_or_default());
-        report.insert("ledger".into(), extras.ledger.unwrap_or_default());
-        report.insert("plan".into(), extras.plan.unwrap_or_default());
+    if let (Some(object), true) = (object.as_object_mut(), diagnosis.oom != Oom::No) {
+        object.insert("verdict".into(), json!(report.advice.verdict));
+        object.insert("ledger".into(), json!(report.advice.ledger));
+        object.insert("plan".into(), json!(report.advice.plan));
+        if let Some(reason) = report.no_reading {
+            object.insert("live_reason".into(), json!(reason));
+        }
     }
-    report
+    object
 }
 
 fn matched(one: &Match) -> Value {
     json!({"entry": one.entry, "certainty": one.certainty, "line": one.line, "text": one.text})
 }
 
-/// What a diagnosis says in a few lines a person reads.
-pub fn text(diagnosis: &Diagnosis, base: &KnowledgeBase) -> String {
-    let mut out = String::new();
-    out.push_str(&headline(diagnosis));
-    out.push('\n');
-    if let Some(remark) = &diagnosis.remark {
-        out.push_str(&format!("  {remark}\n"));
+/// The same as a person reads it: the sentence, the arithmetic, the decisive line, the steps.
+pub fn text(report: &Report<'_>) -> String {
+    let mut lines = words::verdict(report.advice);
+    if let Some(sums) = words::sums(report.advice) {
+        lines.push(sums);
     }
-    if let Some(leading) = diagnosis.matches.first() {
-        out.push_str(&format!("\n  line {}: {}\n", leading.line, shortened(&leading.text)));
-        for (key, fact) in diagnosis.facts.listed() {
-            out.push_str(&format!("  {:<28}{}\n", key.trim_end_matches("_bytes").replace('_', " "), shown(&fact)));
-        }
-        for process in &diagnosis.facts.other_processes {
-            out.push_str(&format!("  {:<28}{}\n", format!("held by process {}", process.pid), process.bytes));
-        }
-        if let Some(entry) = base.entry(&leading.entry) {
-            out.push_str(&format!("\n{}\n", entry.why));
-            if let Some(place) = &entry.fuller_log {
-                out.push_str(&format!("\nThe fuller log: {place}\n"));
-            }
-            if diagnosis.oom != Oom::No {
-                out.push_str(&steps(&entry.fixes, diagnosis, base));
-            }
-        }
+    if let Some(reason) = report.no_reading {
+        lines.push(format!("This machine could not be read: {reason}"));
     }
-    out
+    if let Some(leading) = report.diagnosis.matches.first() {
+        lines.push(String::new());
+        lines.push(format!("line {}: {}", leading.line, shortened(&leading.text)));
+    }
+    if let Some(why) = report.why {
+        lines.push(String::new());
+        lines.push(why.to_owned());
+    }
+    for (at, planned) in report.advice.plan.iter().enumerate() {
+        lines.push(String::new());
+        lines.extend(step(at + 1, planned));
+    }
+    lines.join("\n") + "\n"
 }
 
-fn headline(diagnosis: &Diagnosis) -> String {
-    let Some(raised_by) = &diagnosis.raised_by else {
-        return "Nothing in this log says that memory ran out.".into();
-    };
-    let memory = diagnosis.memory.map_or("memory", spoken);
-    let program = diagnosis.program.as_deref().unwrap_or(raised_by);
-    match diagnosis.oom {
-        Oom::Yes => format!("Out of {memory}: {raised_by} said so, in {program}."),
-        Oom::Maybe => format!("Perhaps out of {memory}: {raised_by}, in {program}."),
-        Oom::No => format!("Not out of memory: this is {raised_by} saying something else."),
+fn step(number: usize, planned: &PlannedFix) -> Vec<String> {
+    let mut notes = vec![words::gives_back(planned), format!("costs: {}", planned.costs)];
+    if planned.may_be_enough {
+        notes.push("may be enough".into());
     }
-}
-
-fn spoken(memory: MemoryKind) -> &'static str {
-    match memory {
-        MemoryKind::Gpu => "GPU memory",
-        MemoryKind::KvCache => "KV cache",
-        MemoryKind::Host => "system memory",
-        MemoryKind::Shm => "shared memory (/dev/shm)",
-        MemoryKind::Unified => "unified memory",
+    notes.retain(|note| !note.is_empty());
+    let mut lines = vec![format!("{number}. {}  ({})", planned.title, notes.join("; "))];
+    for step in &planned.steps {
+        lines.push(format!("   {}", step.action));
+        lines.extend(step.command.iter().flat_map(|command| command.lines()).map(|line| format!("     {line}")));
+        lines.push(format!("   {}", step.expect));
     }
-}
-
-fn shown(fact: &Fact) -> String {
-    match fact {
-        Fact::Size(bytes) => bytes.to_string(),
-        Fact::Count(number) => number.to_string(),
-        Fact::Word(word) => word.clone(),
-    }
+    lines
 }
 
 fn shortened(line: &str) -> String {
@@ -115,39 +100,49 @@ fn shortened(line: &str) -> String {
     }
 }
 
-fn steps(fixes: &[String], diagnosis: &Diagnosis, base: &KnowledgeBase) -> String {
-    let mut out = String::new();
-    for fix in fixes.iter().filter_map(|id| base.fix(id)) {
-        let program = diagnosis.program.as_deref().unwrap_or_default();
-        let raised_by = diagnosis.raised_by.as_deref().unwrap_or_default();
-        let Some(command) = fix.command_for(&[program, raised_by]) else { continue };
-        out.push_str(&format!("\n- {}\n  {}\n", fix.title, command.action));
-        if let Some(line) = &command.command {
-            out.push_str(&format!("    {}\n", line.replace('\n', "\n    ")));
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::advice::{Situation, advise};
+    use crate::knowledge::KnowledgeBase;
     use crate::log::PastedLog;
+
+    fn reported(log: &str, check: impl Fn(Value, String)) {
+        let base = KnowledgeBase::built_in().unwrap();
+        let diagnosis = base.diagnose(&PastedLog::new(log), None);
+        let advice = advise(&Situation {
+            diagnosis: &diagnosis,
+            fixes: base.fixes(),
+            snapshot: None,
+            history: None,
+            viewer: None,
+            crashed_by: None,
+        });
+        let report = Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None };
+        check(json(&report), text(&report));
+    }
 
     #[test]
     fn the_json_has_the_contracts_fields() {
-        let base = KnowledgeBase::built_in().unwrap();
-        let log = PastedLog::new(
-            "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; 8.00 GiB total capacity)",
-        );
-        let report = json(&base.diagnose(&log, None), Extras::default());
-        assert_eq!(report["oom"], "yes");
-        assert_eq!(report["memory"], "gpu");
-        assert_eq!(report["facts"]["requested_bytes"], 2_u64 << 30);
-        assert_eq!(report["matches"][0]["entry"], "pytorch/cuda-out-of-memory");
-        assert!(report["verdict"].is_null() && report.as_object().unwrap().contains_key("verdict"));
-        let healthy = json(&base.diagnose(&PastedLog::new("all is well"), None), Extras::default());
-        assert_eq!(healthy["oom"], "no");
-        assert!(healthy["raised_by"].is_null());
+        let log = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; 8.00 GiB total capacity)";
+        reported(log, |json, text| {
+            assert_eq!(json["oom"], "yes");
+            assert_eq!(json["memory"], "gpu");
+            assert_eq!(json["facts"]["requested_bytes"], 2_u64 << 30);
+            assert_eq!(json["matches"][0]["entry"], "pytorch/cuda-out-of-memory");
+            assert!(json["verdict"]["sentence"].as_str().unwrap().contains("GPU 1 ran out of VRAM"));
+            assert_eq!(json["ledger"]["needed_is_at_least"], true);
+            assert_eq!(json["plan"][0]["safety"].as_str().map(str::is_empty), Some(false));
+            assert!(json["live"].is_null());
+            assert!(text.starts_with("GPU 1 ran out of VRAM"), "{text}");
+        });
+    }
+
+    #[test]
+    fn a_no_has_no_verdict() {
+        reported("all is well", |json, _| {
+            assert_eq!(json["oom"], "no");
+            assert!(json["raised_by"].is_null() && json.get("verdict").is_none());
+        });
     }
 }

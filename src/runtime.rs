@@ -1,4 +1,235 @@
-//! Owns the loop between the outside world and the app: it turns what happens into messages and does what `update`
-//! asks for. Knows nothing of what a log means.
+//! Owns the loop between the outside world and the app: it turns what happens into messages, hands in the time, and
+//! does what `update` asks for. Draws once after all that is queued was taken in. Knows nothing of what a log means.
 
+pub mod clipboard;
+mod drain;
+pub mod feed;
+pub mod files;
+pub mod kernel;
 pub mod process_control;
+pub mod reader;
+mod signals;
+pub mod terminal;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use crate::app::model::Config;
+use crate::app::update::{open_file, wait_for_pipe};
+use crate::app::{Cx, Effect, Model, Msg, update};
+use crate::gpu::ProcessKey;
+use crate::gpu::guard::{Signal, Viewer};
+use crate::knowledge::KnowledgeBase;
+use crate::units::WallTime;
+use kernel::Kernel;
+use reader::Reader;
+use terminal::Screen;
+
+pub use drain::drain;
+
+/// No more than about thirty frames a second, however much happens.
+const FRAME: Duration = Duration::from_millis(33);
+
+/// What wakes the loop.
+#[derive(Debug)]
+pub enum Wake {
+    /// Something for the app.
+    Msg(Msg),
+    /// SIGTSTP: give the terminal back and stop.
+    Stop,
+    /// SIGCONT: we may run on and need the terminal again.
+    Continue,
+}
+
+/// Where the log comes from at the start.
+#[derive(Debug)]
+pub enum LogSource {
+    /// Nowhere yet.
+    None,
+    /// This file.
+    File(PathBuf),
+    /// Standard input, which is a pipe.
+    Pipe,
+}
+
+/// What the program is started with.
+pub struct Start {
+    /// What does not change.
+    pub config: Config,
+    /// Makes the sampling child.
+    pub sampler: Box<dyn Fn() -> Command + Send>,
+    /// Loads the knowledge; called on a worker, after the first frame.
+    pub knowledge: Box<dyn FnOnce() -> Result<KnowledgeBase, String> + Send>,
+    /// The log to open.
+    pub log: LogSource,
+}
+
+/// Runs the terminal program until the person leaves. Fails where there is no terminal to draw on.
+pub fn run(start: Start) -> io::Result<()> {
+    terminal::give_back_on_panic();
+    let mut screen = Screen::take()?;
+    let (wakes, queue) = mpsc::channel();
+    let clock = Clock { started: Instant::now() };
+    let mut model = Model::new(start.config, screen.size()?, clock.wall());
+    screen.draw(&model)?;
+    signals::listen(wakes.clone())?;
+    listen_to_keys(wakes.clone())?;
+    feed::live(start.sampler, wakes.clone())?;
+    let reader = Reader::start(start.knowledge, wakes.clone())?;
+    let mut outside =
+        Outside { wakes, reader, viewer: model.config.viewer.clone(), control: Arc::new(Kernel::default()) };
+    let opening = match start.log {
+        LogSource::None => None,
+        LogSource::File(path) => Some(open_file(&mut model, path)),
+        LogSource::Pipe => {
+            reader::read_pipe(outside.wakes.clone(), outside.reader.telling())?;
+            wait_for_pipe(&mut model);
+            None
+        }
+    };
+    if let Some(effect) = opening {
+        outside.act(effect);
+    }
+    let drain_stdin = turn(&mut model, &mut screen, &queue, &mut outside, clock)?;
+    drop(screen);
+    if drain_stdin {
+        drain::detach();
+    }
+    Ok(())
+}
+
+/// The two clocks, read once a wake-up.
+#[derive(Clone, Copy)]
+struct Clock {
+    started: Instant,
+}
+
+impl Clock {
+    fn wall(self) -> WallTime {
+        WallTime(Timestamp::now())
+    }
+
+    fn now(self) -> Cx {
+        Cx { now: self.started.elapsed(), wall: self.wall() }
+    }
+}
+
+/// The loop. Gives back whether standard input must be read on after we are gone.
+fn turn(
+    model: &mut Model,
+    screen: &mut Screen,
+    queue: &Receiver<Wake>,
+    outside: &mut Outside,
+    clock: Clock,
+) -> io::Result<bool> {
+    let mut drawn = clock.started.elapsed();
+    let mut dirty = true;
+    loop {
+        let now = clock.started.elapsed();
+        let frame = dirty.then_some(drawn + FRAME);
+        let due = model.wakes_at().into_iter().chain(frame).min();
+        let wake = match due.map(|due| due.saturating_sub(now)) {
+            Some(wait) => match queue.recv_timeout(wait) {
+                Ok(wake) => wake,
+                Err(RecvTimeoutError::Timeout) => Wake::Msg(Msg::Tick),
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+            },
+            None => match queue.recv() {
+                Ok(wake) => wake,
+                Err(_) => return Ok(false),
+            },
+        };
+        let mut next = Some(wake);
+        while let Some(wake) = next {
+            match wake {
+                Wake::Msg(msg) => {
+                    dirty |= !matches!(msg, Msg::Tick) || model.wakes_at().is_some_and(|due| due <= clock.now().now);
+                    for effect in update(model, msg, &clock.now()) {
+                        if let Effect::Quit { drain_stdin } = effect {
+                            return Ok(drain_stdin);
+                        }
+                        outside.act(effect);
+                    }
+                }
+                Wake::Stop => signals::stop(screen)?,
+                Wake::Continue => {
+                    screen.retake()?;
+                    dirty = true;
+                }
+            }
+            next = queue.try_recv().ok();
+        }
+        let now = clock.started.elapsed();
+        if dirty && now >= drawn + FRAME {
+            screen.draw(model)?;
+            drawn = now;
+            dirty = false;
+        }
+    }
+}
+
+/// Keys, pastes and the mouse come in on their own thread: a large paste must not stop the drawing.
+fn listen_to_keys(wakes: Sender<Wake>) -> io::Result<()> {
+    use crossterm::event::Event;
+    thread::Builder::new().name("keys".into()).spawn(move || {
+        loop {
+            let msg = match crossterm::event::read() {
+                Ok(Event::Key(key)) => Msg::Key(key),
+                Ok(Event::Mouse(event)) => Msg::Mouse(event),
+                Ok(Event::Paste(text)) => Msg::Paste(text),
+                Ok(Event::Resize(columns, rows)) => Msg::Resize(columns, rows),
+                Ok(_) => continue,
+                // The terminal is gone: there is nobody left to show anything to.
+                Err(_) => Msg::Terminate,
+            };
+            let last = matches!(msg, Msg::Terminate);
+            if wakes.send(Wake::Msg(msg)).is_err() || last {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Does what `update` asks for.
+struct Outside {
+    wakes: Sender<Wake>,
+    reader: Reader,
+    viewer: Viewer,
+    control: Arc<Kernel>,
+}
+
+impl Outside {
+    fn act(&mut self, effect: Effect) {
+        match effect {
+            Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
+            Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
+            Effect::Signal { key, signal, grace } => self.signal(key, signal, grace),
+            Effect::Copy(text) => {
+                let _ = self.wakes.send(Wake::Msg(Msg::Copied(clipboard::copy(text))));
+            }
+            Effect::Suspend => signals::ask_to_stop(),
+            // The loop itself leaves.
+            Effect::Quit { .. } => {}
+        }
+    }
+
+    fn signal(&self, key: ProcessKey, signal: Signal, grace: Duration) {
+        let (control, viewer, wakes) = (Arc::clone(&self.control), self.viewer.clone(), self.wakes.clone());
+        let spawned = thread::Builder::new().name("signal".into()).spawn(move || {
+            process_control::end_and_watch(&*control, &viewer, key, signal, grace, |report| {
+                let _ = wakes.send(Wake::Msg(Msg::Signal(key, report)));
+            });
+        });
+        if let Err(error) = spawned {
+            let _ = self.wakes.send(Wake::Msg(Msg::Trouble(format!("Nothing was signalled: {error}"))));
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Owns what the program may ask of the outside world. Values only: doing them is `runtime`'s.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::gpu::ProcessKey;
@@ -14,6 +15,13 @@ pub enum Effect {
         generation: u64,
         /// The log as pasted.
         text: String,
+    },
+    /// Read this file's log and answer with `Msg::LogRead` of the same generation, or `Msg::Trouble`.
+    ReadFile {
+        /// Counts the requests.
+        generation: u64,
+        /// Which file.
+        path: PathBuf,
     },
     /// Signal exactly this process, if it still is that process, and report what becomes of it.
     Signal {

@@ -72,6 +72,8 @@ pub struct LogRead {
     pub fixes: Vec<Fix>,
     /// The leading entry in words, for `i about this error`.
     pub about: Option<About>,
+    /// When its file was last written: the job can't have died later.
+    pub written: Option<WallTime>,
 }
 
 /// An entry as a person reads it.

@@ -8,6 +8,7 @@ mod keys;
 
 use std::time::Duration;
 
+pub use input::{open_file, wait_for_pipe};
 pub use keys::decisive_top;
 
 use super::effect::Effect;

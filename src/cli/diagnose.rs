@@ -1,26 +1,36 @@
-//! Owns `oomdoctor diagnose`: reads a log, prints what it says as text or JSON, and answers by exit code.
+//! Owns `oomdoctor diagnose`: reads a log, holds it against this machine, prints text or JSON, answers by exit code.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write, stdin};
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::Global;
 use super::kb::base;
+use super::live::read_one_snapshot;
+use crate::advice::{Situation, advise};
+use crate::gpu::Snapshot;
 use crate::knowledge::diagnosis::Oom;
 use crate::log::PastedLog;
-use crate::report;
+use crate::report::{self, Report};
+use crate::runtime::files::read_all;
+use crate::runtime::kernel::Kernel;
+use crate::runtime::reader::{Telling, leading, open};
+use crate::units::WallTime;
 
 /// Runs it; 0 for yes and maybe, 1 for no, 2 where the log can't be read.
-pub fn run(global: &Global, file: Option<&Path>, as_json: bool) -> ExitCode {
-    match diagnose(global, file, as_json) {
+pub fn run(global: &Global, file: Option<&Path>, as_json: bool, live: bool) -> ExitCode {
+    match diagnose(global, file, as_json, live) {
         Ok(code) => code,
         Err(message) => super::refuse(&message),
     }
 }
 
-fn diagnose(global: &Global, file: Option<&Path>, as_json: bool) -> Result<ExitCode, String> {
+fn diagnose(global: &Global, file: Option<&Path>, as_json: bool, live: bool) -> Result<ExitCode, String> {
     let base = base(global)?;
-    let log = PastedLog::from_bytes(read(file)?);
+    let telling = Telling::default();
+    telling.learn(&base);
+    let (bytes, written) = read(file, &telling)?;
+    let log = PastedLog::from_bytes(bytes);
     if log.is_binary() {
         return Err("this looks like a binary file; give the text your program printed".into());
     }
@@ -30,31 +40,48 @@ fn diagnose(global: &Global, file: Option<&Path>, as_json: bool) -> Result<ExitC
         );
     }
     let diagnosis = base.diagnose(&log, Some(&jiff::Zoned::now()));
-    let text = if as_json {
-        format!("{}\n", report::json(&diagnosis, report::Extras::default()))
-    } else {
-        report::text(&diagnosis, &base)
+    let (snapshot, no_reading) = if live { this_machine(global) } else { (None, None) };
+    let (fixes, about) = leading(&base, diagnosis.matches.first().map(|found| found.entry.as_str()));
+    let viewer = Kernel::default().viewer();
+    let advice = advise(&Situation {
+        diagnosis: &diagnosis,
+        fixes: &fixes,
+        snapshot: snapshot.as_ref(),
+        history: None,
+        viewer: Some(&viewer),
+        crashed_by: Some(written.unwrap_or(WallTime(jiff::Timestamp::now()))),
+    });
+    let report = Report {
+        diagnosis: &diagnosis,
+        advice: &advice,
+        snapshot: snapshot.as_ref(),
+        no_reading: no_reading.as_deref(),
+        why: about.as_ref().map(|about| about.why.as_str()),
     };
+    let text = if as_json { format!("{}\n", report::json(&report)) } else { report::text(&report) };
     // A reader that closed the pipe early wants no more.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     Ok(if diagnosis.oom == Oom::No { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-fn read(file: Option<&Path>) -> Result<Vec<u8>, String> {
+/// This machine now, or why it can't be read.
+fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
+    match read_one_snapshot(global) {
+        Ok((_, snapshot)) => (Some(snapshot.harmless()), None),
+        Err(error) => (None, Some(error.to_string())),
+    }
+}
+
+fn read(file: Option<&Path>, telling: &Telling) -> Result<(Vec<u8>, Option<WallTime>), String> {
     match file {
         Some(path) if path != Path::new("-") => {
-            std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+            open(path, telling).map_err(|error| format!("cannot read {}: {error}", path.display()))
         }
-        _ => {
-            if std::io::stdin().is_terminal() {
-                return Err("give a log file, or pipe one in: `your-program 2>&1 | oomdoctor diagnose`".into());
-            }
-            let mut bytes = Vec::new();
-            std::io::stdin()
-                .lock()
-                .read_to_end(&mut bytes)
-                .map_err(|error| format!("cannot read the pipe: {error}"))?;
-            Ok(bytes)
+        _ if stdin().is_terminal() => {
+            Err("give a log file, or pipe one in: `your-program 2>&1 | oomdoctor diagnose`".into())
         }
+        _ => read_all(stdin().lock(), |block| telling.may_matter(block))
+            .map(|bytes| (bytes, None))
+            .map_err(|error| format!("cannot read the pipe: {error}")),
     }
 }

@@ -68,6 +68,11 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
         }
     }
 
+    /// How many bytes are kept.
+    pub fn kept(&self) -> usize {
+        self.head.len() + self.middle.len() + self.tail_bytes
+    }
+
     /// All that was kept, in order.
     pub fn bytes(&self) -> Vec<u8> {
         let mut whole = Vec::with_capacity(self.head.len() + self.middle.len() + self.tail_bytes + 64);

@@ -2,8 +2,9 @@
 //! then checks who that handle is, then signals through it: a PID that is reused in between can't be hit.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::app::msg::SignalReport;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Refusal, Signal, Suspect, Viewer};
 
@@ -83,6 +84,37 @@ pub fn end<C: ProcessControl>(
         let _ = control.wake(&handle);
     }
     Ok(handle)
+}
+
+/// How long a signalled process is watched for after its grace time.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Ends a process and reports what becomes of it: sent or refused; ended, or still there when the grace time is over,
+/// and then ended if it does so yet. Blocks until then.
+pub fn end_and_watch<C: ProcessControl>(
+    control: &C,
+    viewer: &Viewer,
+    key: ProcessKey,
+    signal: Signal,
+    grace: Duration,
+    report: impl Fn(SignalReport),
+) {
+    let sent = Instant::now();
+    let handle = match end(control, viewer, key, signal) {
+        Ok(handle) => handle,
+        Err(refusal) => return report(SignalReport::Refused(refusal)),
+    };
+    report(SignalReport::Sent);
+    for patience in [grace, PATIENCE] {
+        match control.wait(&handle, patience) {
+            Ok(true) => return report(SignalReport::Ended(sent.elapsed())),
+            Ok(false) => {
+                let state = control.inspect(key.pid).ok().flatten().map(|now| now.state);
+                report(SignalReport::StillThere(state));
+            }
+            Err(error) => return report(SignalReport::Refused(Refusal::Failed(key.pid, error.to_string()))),
+        }
+    }
 }
 
 #[cfg(test)]

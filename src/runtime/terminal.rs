@@ -56,7 +56,8 @@ fn enter() -> io::Result<()> {
 
 /// Gives the terminal back as it was. Safe to call twice; what fails here can't be helped.
 pub fn give_back() {
-    let _ = execute!(stdout(), DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, crossterm::cursor::Show);
+    let _ =
+        execute!(stdout(), DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, crossterm::cursor::Show);
     let _ = disable_raw_mode();
 }
 

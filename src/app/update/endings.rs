@@ -106,6 +106,19 @@ fn start(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
 pub fn reported(model: &mut Model, key: ProcessKey, report: SignalReport) {
     let now = model.now;
     let Some(ending) = model.endings.iter_mut().find(|ending| ending.victim.key == key) else { return };
+    let over = |state: &EndingState| {
+        matches!(
+            state,
+            EndingState::Ended { .. }
+                | EndingState::Returned { .. }
+                | EndingState::NotReturned { .. }
+                | EndingState::Unproved
+        )
+    };
+    if over(&ending.state) {
+        // After a KILL both waits report the same end.
+        return;
+    }
     let victim = ending.victim.clone();
     ending.state = match report {
         SignalReport::Sent => EndingState::Waiting,

@@ -1,5 +1,7 @@
 //! Owns what happens to the log: pasted, typed, piped, read, brought back. Nothing that was pasted is lost.
 
+use std::path::PathBuf;
+
 use crate::app::effect::Effect;
 use crate::app::model::{Model, Pipe, Region};
 use crate::app::msg::LogRead;
@@ -78,11 +80,31 @@ fn ask_for(model: &mut Model, text: String) -> Effect {
     Effect::ReadLog { generation: model.input.generation, text }
 }
 
+/// The log named on the command line.
+pub fn open_file(model: &mut Model, path: PathBuf) -> Effect {
+    model.input.origin = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    model.input.generation += 1;
+    model.input.awaited = Some(model.input.generation);
+    Effect::ReadFile { generation: model.input.generation, path }
+}
+
+/// A job pipes into us: until its end, leaving would break the pipe.
+pub fn wait_for_pipe(model: &mut Model) {
+    model.input.pipe = Pipe::Open;
+    model.focus = Region::Input;
+}
+
 /// A log was read.
 pub fn read(model: &mut Model, read: LogRead) {
     if read.generation != model.input.generation {
         return;
     }
+    if read.log.is_binary() {
+        model.input.awaited = None;
+        let text = "This looks like a binary file, not a log: give me the text that your program printed.";
+        return super::say(model, text.into());
+    }
+    model.input.crashed_by = read.written.or(model.input.crashed_by);
     let first = model.input.log.is_none();
     let grew = model.input.pipe == Pipe::Open;
     model.input.awaited = None;

@@ -1,0 +1,238 @@
+//! Owns `oomdoctor kill`: names whom it means, asks, signals exactly those, waits, and says what came back. It goes
+//! the same guarded way as the terminal program and never escalates by itself.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Global;
+use super::live::read_one_snapshot;
+use crate::app::msg::SignalReport;
+use crate::gpu::guard::{Refusal, Signal, Viewer};
+use crate::gpu::{ProcessKey, Snapshot};
+use crate::procfs::Procfs;
+use crate::runtime::kernel::Kernel;
+use crate::runtime::process_control::{ProcessControl, end_and_watch};
+use crate::text::harmless;
+use crate::units::Bytes;
+
+/// A driver's teardown may take a moment.
+const TEARDOWN: Duration = Duration::from_secs(10);
+
+/// What was asked for.
+#[derive(Debug)]
+pub struct Order {
+    /// PID or PID@START_TICKS.
+    pub targets: Vec<String>,
+    /// Which signal.
+    pub signal: Signal,
+    /// How long each may take.
+    pub grace: Duration,
+    /// Do not ask.
+    pub yes: bool,
+    /// A PID that no GPU lists is meant, too.
+    pub any: bool,
+}
+
+/// One process that is meant.
+struct Victim {
+    key: ProcessKey,
+    line: String,
+    held: Option<Bytes>,
+}
+
+/// Runs it; 0 only if all ended, 1 where one did not, 2 where the order can't be understood or nobody can be asked.
+pub fn run(global: &Global, order: &Order) -> ExitCode {
+    if global.read_only {
+        return super::refuse(&Refusal::ReadOnly.to_string());
+    }
+    let snapshot = read_one_snapshot(global).ok().map(|(_, snapshot)| snapshot.harmless());
+    let kernel = Kernel::default();
+    let viewer = kernel.viewer();
+    let mut victims = Vec::new();
+    let mut refused = false;
+    for target in &order.targets {
+        match named(target, snapshot.as_ref(), &kernel, &viewer, order.any) {
+            Ok(victim) => victims.push(victim),
+            Err(Trouble::Usage(text)) => return super::refuse(&text),
+            Err(Trouble::Refused(refusal)) => {
+                say(&format!("not ended: {refusal}"));
+                refused = true;
+            }
+        }
+    }
+    for victim in &victims {
+        say(&victim.line);
+    }
+    if victims.is_empty() {
+        return ExitCode::from(1);
+    }
+    if !order.yes {
+        match confirmed(victims.len(), order.signal) {
+            Some(true) => {}
+            Some(false) => {
+                say("nothing was ended");
+                return ExitCode::from(1);
+            }
+            None => return super::refuse("there is no terminal to ask on; name them with --yes if you are sure"),
+        }
+    }
+    let all = end_all(&victims, order, &viewer);
+    report_memory(global, &victims, snapshot.as_ref(), &all);
+    if all.iter().all(|ended| *ended) && !refused { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+enum Trouble {
+    Usage(String),
+    Refused(Refusal),
+}
+
+/// Who a target is, seen by the list and by /proc now.
+fn named(
+    target: &str,
+    snapshot: Option<&Snapshot>,
+    kernel: &Kernel,
+    viewer: &Viewer,
+    any: bool,
+) -> Result<Victim, Trouble> {
+    let usage = || Trouble::Usage(format!("{target} is no PID or PID@START_TICKS; `oomdoctor ps` prints them"));
+    let (pid, ticks) = match target.split_once('@') {
+        Some((pid, ticks)) => (pid, Some(ticks.parse::<u64>().map_err(|_| usage())?)),
+        None => (target, None),
+    };
+    let pid: u32 = pid.parse().map_err(|_| usage())?;
+    if pid <= 1 || i32::try_from(pid).is_err() {
+        return Err(Trouble::Refused(Refusal::ReservedPid(pid)));
+    }
+    let now = match kernel.inspect(pid) {
+        Ok(Some(now)) => now,
+        Ok(None) => return Err(Trouble::Refused(Refusal::Gone(pid))),
+        Err(error) => return Err(Trouble::Refused(Refusal::Failed(pid, error.to_string()))),
+    };
+    if ticks.is_some_and(|ticks| ticks != now.start_ticks) {
+        return Err(Trouble::Refused(Refusal::Reused(pid)));
+    }
+    let key = ProcessKey { pid, start_ticks: now.start_ticks };
+    let row = snapshot.and_then(|snapshot| snapshot.find(key)).map(|(_, row)| row);
+    match row {
+        None if !any => {
+            return Err(Trouble::Usage(format!(
+                "no GPU lists {pid}, so ending it may give no GPU memory back; add --any if you mean it all the same"
+            )));
+        }
+        Some(row) => {
+            viewer.may_end(row).map_err(Trouble::Refused)?;
+        }
+        None => {}
+    }
+    let procfs = Procfs::default();
+    let command = procfs.arguments(pid).unwrap_or_default().join(" ");
+    let held = snapshot.and_then(|snapshot| snapshot.held_by(key));
+    let started = procfs.boot_clock().and_then(|clock| clock.at(key.start_ticks));
+    let line = format!(
+        "{key}  {}  {}  started {}  {}",
+        now.user.as_deref().unwrap_or("?"),
+        held.map_or("GPU memory unknown".to_owned(), |held| format!("{held} of GPU memory")),
+        started.map_or("?".to_owned(), |time| time.to_string()),
+        harmless(&command)
+    );
+    Ok(Victim { key, line, held })
+}
+
+/// Asks on the terminal; `None` where there is none.
+fn confirmed(count: usize, signal: Signal) -> Option<bool> {
+    if !std::io::stdin().is_terminal() {
+        return None;
+    }
+    let how = if signal == Signal::Kill { "Force" } else { "End" };
+    let what = if count == 1 { "it" } else { "them all" };
+    print(&format!("{how} {what}? What is not saved is lost. [y/N] "));
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).ok()?;
+    Some(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Signals each and waits for it; which of them ended.
+fn end_all(victims: &[Victim], order: &Order, viewer: &Viewer) -> Vec<bool> {
+    let (reports, inbox) = mpsc::channel();
+    for (at, victim) in victims.iter().enumerate() {
+        let (reports, viewer, key) = (reports.clone(), viewer.clone(), victim.key);
+        let (signal, grace) = (order.signal, order.grace);
+        thread::spawn(move || {
+            end_and_watch(&Kernel::default(), &viewer, key, signal, grace, |report| {
+                let _ = reports.send((at, report));
+            });
+        });
+    }
+    drop(reports);
+    let mut ended = vec![None; victims.len()];
+    while ended.iter().any(Option::is_none) {
+        let Ok((at, report)) = inbox.recv() else { break };
+        let Some(victim) = victims.get(at) else { continue };
+        let pid = victim.key.pid;
+        let outcome = match report {
+            SignalReport::Sent => continue,
+            SignalReport::Ended(after) => {
+                say(&format!("{pid} ended after {:.1} s", after.as_secs_f32()));
+                true
+            }
+            SignalReport::StillThere(state) => {
+                let state = state.map(|state| format!(" (state {state})")).unwrap_or_default();
+                let hint = if order.signal == Signal::Kill { "" } else { "; --signal KILL forces it" };
+                say(&format!("{pid} is still there after {} s{state}{hint}", order.grace.as_secs_f32()));
+                false
+            }
+            SignalReport::Refused(refusal) => {
+                say(&format!("not ended: {refusal}"));
+                false
+            }
+        };
+        if let Some(slot) = ended.get_mut(at) {
+            *slot = Some(outcome);
+        }
+    }
+    ended.into_iter().map(|ended| ended == Some(true)).collect()
+}
+
+/// Says how much memory came back, by the driver's own figures.
+fn report_memory(global: &Global, victims: &[Victim], before: Option<&Snapshot>, ended: &[bool]) {
+    let held = victims.iter().zip(ended).filter(|(_, ended)| **ended).filter_map(|(victim, _)| victim.held);
+    let held = held.fold(Bytes::ZERO, Bytes::plus);
+    let Some(before) = before.filter(|_| held > Bytes::ZERO) else { return };
+    let due = Instant::now() + TEARDOWN;
+    loop {
+        let Ok((_, now)) = read_one_snapshot(global) else {
+            return say("the driver does not answer now, so it can't be seen what came back");
+        };
+        let listed = victims.iter().any(|victim| now.find(victim.key).is_some());
+        let came_back = free(&now).less(free(before));
+        if came_back.0 / 9 * 10 >= held.0 && !listed {
+            return say(&format!("{came_back} of GPU memory came back"));
+        }
+        if Instant::now() >= due {
+            return say(&format!("{came_back} of the {held} came back; another process may hold the rest by now"));
+        }
+        pause(Duration::from_millis(200));
+    }
+}
+
+fn free(snapshot: &Snapshot) -> Bytes {
+    snapshot.devices.iter().filter_map(|device| device.memory.free_bytes.value()).fold(Bytes::ZERO, Bytes::plus)
+}
+
+/// Waits without sleeping on anything that could be missed: nobody sends.
+fn pause(time: Duration) {
+    let (_kept, nobody) = mpsc::channel::<()>();
+    let _ = nobody.recv_timeout(time);
+}
+
+fn say(text: &str) {
+    print(&format!("{text}\n"));
+}
+
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,68 @@
+//! Owns starting the terminal program: who is looking, what the terminal can show, where the log comes from. Without
+//! a terminal the same questions get a plain report.
+
+use std::io::{IsTerminal, stdin, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::Global;
+use super::live::sampler;
+use crate::app::model::Config;
+use crate::procfs::Procfs;
+use crate::runtime::kernel::Kernel;
+use crate::runtime::{self, LogSource, Start};
+
+/// Runs it.
+pub fn run(global: &Global, log: Option<PathBuf>, _demo: bool) -> ExitCode {
+    let piped = !stdin().is_terminal();
+    let dash = log.as_deref().is_some_and(|path| path.as_os_str() == "-");
+    if let Some(path) = log.as_ref().filter(|_| !dash)
+        && let Err(error) = std::fs::File::open(path)
+    {
+        return super::refuse(&format!("{} can't be read: {error}", path.display()));
+    }
+    if !stdout().is_terminal() {
+        return plain(global, log, piped);
+    }
+    let source = match log {
+        Some(path) if !dash => LogSource::File(path),
+        _ if piped => LogSource::Pipe,
+        _ => LogSource::None,
+    };
+    let (for_sampler, for_knowledge) = (global.clone(), global.clone());
+    let start = Start {
+        config: config(global),
+        sampler: Box::new(move || sampler(&for_sampler, None)),
+        knowledge: Box::new(move || super::kb::base(&for_knowledge)),
+        log: source,
+    };
+    match runtime::run(start) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => super::refuse(&format!(
+            "no terminal to draw on ({error}); `oomdoctor diagnose FILE` and `oomdoctor ps` work without one"
+        )),
+    }
+}
+
+/// No terminal: the report for a log, else who holds the memory.
+fn plain(global: &Global, log: Option<PathBuf>, piped: bool) -> ExitCode {
+    match log {
+        Some(path) => super::diagnose::run(global, Some(&path), false, true),
+        None if piped => super::diagnose::run(global, None, false, true),
+        None => super::ps::run(global, false),
+    }
+}
+
+fn config(global: &Global) -> Config {
+    let says = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = says("LC_ALL").or_else(|| says("LC_CTYPE")).or_else(|| says("LANG")).unwrap_or_default();
+    Config {
+        viewer: Kernel::default().viewer(),
+        boot_id: Procfs::default().boot_id(),
+        interval: global.interval,
+        read_only: global.read_only,
+        unicode: locale.to_lowercase().replace('-', "").contains("utf8") && says("TERM").as_deref() != Some("linux"),
+        colour: says("NO_COLOR").is_none(),
+        ..Config::default()
+    }
+}

@@ -1,0 +1,31 @@
+//! Owns keeping a piped job alive after the person has left: if nobody read its output any more, it would die of a
+//! broken pipe. A detached copy of this program reads it to its end and throws it away.
+
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+
+/// Starts the detached reader on our standard input.
+pub fn detach() {
+    let _ = Command::new("/proc/self/exe")
+        .arg("drain")
+        .stdin(Stdio::inherit())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn();
+}
+
+/// Reads standard input to its end.
+pub fn drain() -> ExitCode {
+    let mut block = vec![0; 64 << 10];
+    let mut input = io::stdin().lock();
+    loop {
+        match input.read(&mut block) {
+            Ok(0) => return ExitCode::SUCCESS,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return ExitCode::from(1),
+        }
+    }
+}

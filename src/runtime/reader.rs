@@ -1,0 +1,178 @@
+//! Owns reading logs off the drawing thread: a worker holds the knowledge base and turns texts and files into
+//! diagnoses; another thread collects what comes through a pipe.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use aho_corasick::AhoCorasick;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::Wake;
+use super::files::{Keeper, read_all};
+use crate::app::Msg;
+use crate::app::msg::{About, LogRead};
+use crate::knowledge::KnowledgeBase;
+use crate::knowledge::fix::Fix;
+use crate::log::PastedLog;
+use crate::probe::pace::timespec;
+use crate::units::WallTime;
+
+/// The words of the knowledge base's first pass, once it is loaded.
+#[derive(Clone, Default)]
+pub struct Telling(Arc<OnceLock<AhoCorasick>>);
+
+impl Telling {
+    /// Whether a block of log may hold a decisive line. Until the knowledge is loaded: perhaps.
+    pub fn may_matter(&self, block: &[u8]) -> bool {
+        self.0.get().is_none_or(|words| words.is_match(block))
+    }
+
+    /// The words of this knowledge base.
+    pub fn learn(&self, base: &KnowledgeBase) {
+        let words = AhoCorasick::builder().ascii_case_insensitive(true).build(base.literals());
+        if let Ok(words) = words {
+            let _ = self.0.set(words);
+        }
+    }
+}
+
+enum Job {
+    Text(u64, String),
+    File(u64, PathBuf),
+}
+
+/// The worker.
+pub struct Reader {
+    jobs: Sender<Job>,
+    telling: Telling,
+}
+
+impl Reader {
+    /// Starts the worker, which first loads the knowledge.
+    pub fn start(
+        knowledge: impl FnOnce() -> Result<KnowledgeBase, String> + Send + 'static,
+        wakes: Sender<Wake>,
+    ) -> io::Result<Reader> {
+        let (jobs, queue) = mpsc::channel();
+        let telling = Telling::default();
+        let learnt = telling.clone();
+        thread::Builder::new().name("reader".into()).spawn(move || match knowledge() {
+            Ok(base) => {
+                learnt.learn(&base);
+                work(&base, &learnt, &queue, &wakes);
+            }
+            Err(error) => {
+                let _ = wakes.send(Wake::Msg(Msg::Trouble(format!("The knowledge base could not be loaded: {error}"))));
+            }
+        })?;
+        Ok(Reader { jobs, telling })
+    }
+
+    /// What a pipe's keeper asks.
+    pub fn telling(&self) -> Telling {
+        self.telling.clone()
+    }
+
+    /// Reads a text.
+    pub fn read_text(&self, generation: u64, text: String) {
+        let _ = self.jobs.send(Job::Text(generation, text));
+    }
+
+    /// Reads a file.
+    pub fn read_file(&self, generation: u64, path: PathBuf) {
+        let _ = self.jobs.send(Job::File(generation, path));
+    }
+}
+
+fn work(base: &KnowledgeBase, telling: &Telling, queue: &Receiver<Job>, wakes: &Sender<Wake>) {
+    while let Ok(job) = queue.recv() {
+        // Only the newest request is of interest.
+        let job = queue.try_iter().last().unwrap_or(job);
+        let msg = match job {
+            Job::Text(generation, text) => read(base, generation, PastedLog::new(text), None),
+            Job::File(generation, path) => match open(&path, telling) {
+                Ok((bytes, written)) => read(base, generation, PastedLog::from_bytes(bytes), written),
+                Err(error) => Msg::Trouble(format!("{} can't be read: {error}", path.display())),
+            },
+        };
+        if wakes.send(Wake::Msg(msg)).is_err() {
+            return;
+        }
+    }
+}
+
+/// A file's log, shortened where it is huge, and when it was last written.
+pub fn open(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
+    let file = File::open(path)?;
+    let written = file.metadata().and_then(|metadata| metadata.modified()).ok();
+    let written = written.and_then(|time| jiff::Timestamp::try_from(time).ok()).map(WallTime);
+    Ok((read_all(file, |block| telling.may_matter(block))?, written))
+}
+
+fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<WallTime>) -> Msg {
+    let diagnosis = base.diagnose(&log, Some(&jiff::Zoned::now()));
+    let (fixes, about) = leading(base, diagnosis.matches.first().map(|found| found.entry.as_str()));
+    Msg::LogRead(Box::new(LogRead { generation, log: Arc::new(log), diagnosis, fixes, about, written }))
+}
+
+/// The leading entry's fixes and its explanation.
+pub fn leading(base: &KnowledgeBase, entry: Option<&str>) -> (Vec<Fix>, Option<About>) {
+    let Some(entry) = entry.and_then(|id| base.entry(id)) else { return (Vec::new(), None) };
+    let fixes = entry.fixes.iter().filter_map(|id| base.fix(id)).cloned().collect();
+    let references = entry.references.iter().map(|one| format!("{} (checked {})", one.source, one.checked)).collect();
+    (fixes, Some(About { title: entry.title.clone(), why: entry.why.clone(), references }))
+}
+
+/// New text is passed on no more often than this, and more rarely the more there is.
+const PACE: Duration = Duration::from_millis(300);
+
+/// Collects standard input and passes on what there is.
+pub fn read_pipe(wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
+    thread::Builder::new().name("pipe".into()).spawn(move || {
+        let mut keeper = Keeper::new(|block: &[u8]| telling.may_matter(block));
+        // Not through the buffered handle: what it holds would be hidden from poll.
+        let Ok(mut input) = io::stdin().as_fd().try_clone_to_owned().map(File::from) else { return };
+        let mut block = vec![0; 64 << 10];
+        let mut sent = Instant::now();
+        let mut unsent = false;
+        loop {
+            let (bytes, closed) = match next_block(&mut input, &mut block, unsent.then_some(PACE)) {
+                Some(0) => (0, true),
+                Some(count) => (count, false),
+                None => (0, false),
+            };
+            keeper.push(block.get(..bytes).unwrap_or_default());
+            unsent |= bytes > 0;
+            let kept = keeper.kept();
+            let pace = PACE + Duration::from_millis(u64::try_from(kept >> 20).unwrap_or(0) * 20);
+            if closed || (unsent && sent.elapsed() >= pace) {
+                let text = String::from_utf8_lossy(&keeper.bytes()).into_owned();
+                if wakes.send(Wake::Msg(Msg::Stdin { text, closed })).is_err() || closed {
+                    return;
+                }
+                (sent, unsent) = (Instant::now(), false);
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Reads what comes; `Some(0)` at the end, `None` where nothing came in time.
+fn next_block(input: &mut (impl Read + AsFd), block: &mut [u8], patience: Option<Duration>) -> Option<usize> {
+    let patience = patience.map(timespec);
+    match poll(&mut [PollFd::new(&*input, PollFlags::IN)], patience.as_ref()) {
+        Ok(0) | Err(rustix::io::Errno::INTR) => return None,
+        _ => {}
+    }
+    match input.read(block) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
+        Ok(count) => Some(count),
+        Err(_) => Some(0),
+    }
+}

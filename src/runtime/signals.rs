@@ -1,0 +1,42 @@
+//! Owns the signals that others send us: asked to end, stopped and continued. The terminal is given back each time.
+
+use std::io;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+
+use super::Wake;
+use super::terminal::{Screen, give_back};
+use crate::app::Msg;
+
+/// Turns signals into wake-ups.
+pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGTSTP, SIGCONT])?;
+    thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            let wake = match signal {
+                SIGTSTP => Wake::Stop,
+                SIGCONT => Wake::Continue,
+                _ => Wake::Msg(Msg::Terminate),
+            };
+            if wakes.send(wake).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Ctrl-Z: the whole foreground job stops, as it would have without raw mode. Our own part comes back as SIGTSTP.
+pub fn ask_to_stop() {
+    let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+}
+
+/// Gives the terminal back and stops; runs on when the shell brings us to the foreground.
+pub fn stop(screen: &mut Screen) -> io::Result<()> {
+    give_back();
+    signal_hook::low_level::emulate_default_handler(SIGTSTP)?;
+    screen.retake()
+}
