@@ -13,4 +13,5 @@ pub mod log;
 pub mod probe;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: /proc is read here and only here")]
 pub mod procfs;
+pub mod text;
 pub mod units;

@@ -5,7 +5,7 @@ use super::Traits;
 use super::invocation::Invocation;
 
 /// The kernel's names are cut here.
-const COMM_BYTES: usize = 15;
+pub const COMM_BYTES: usize = 15;
 
 const DISPLAY: &str = "the display server: ending it closes everything on the screen";
 const SESSION: &str = "part of the desktop session: ending it logs the user out";

@@ -1,0 +1,39 @@
+//! Owns what makes foreign text harmless to print: command lines, process names and log lines may hold terminal
+//! escapes, bidirectional overrides and characters of no width that make one thing look like another.
+
+use std::borrow::Cow;
+
+/// The text with every control, bidirectional and zero-width character made visible as `·`; tabs become spaces.
+pub fn harmless(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| c == '\t' || is_harmful(c)) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(
+        text.chars()
+            .map(|c| match c {
+                '\t' => ' ',
+                c if is_harmful(c) => '·',
+                c => c,
+            })
+            .collect(),
+    )
+}
+
+/// Whether a character can move the cursor, change the terminal or hide what is there.
+pub fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_and_invisible_characters_show() {
+        assert_eq!(harmless("python\u{1b}[2J train\u{202e}yp.\tx"), "python·[2J train·yp. x");
+        assert_eq!(harmless("größer 模型"), "größer 模型");
+    }
+}
