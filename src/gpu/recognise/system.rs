@@ -99,7 +99,7 @@ const GUARDED: [(&[&str], Option<&str>, &str); 9] = [
 
 fn guarded(comm: &str) -> Option<(Option<&'static str>, &'static str)> {
     let is = |name: &&str| name.bytes().take(COMM_BYTES).eq(comm.bytes());
-    GUARDED.iter().find(|(names, ..)| names.iter().any(|name| is(name))).map(|(_, label, why)| (*label, *why))
+    GUARDED.iter().find(|(names, ..)| names.iter().any(is)).map(|(_, label, why)| (*label, *why))
 }
 
 /// Why not to end it.
