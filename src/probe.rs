@@ -20,7 +20,8 @@ use crate::gpu::{Device, GpuProcess, Header, ProcessKind, Reading, SCHEMA, Snaps
 use crate::procfs::Procfs;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
-use nvml::{DeviceReading, Moment, NvmlDriver};
+pub use nvml::Moment;
+use nvml::{DeviceReading, NvmlDriver};
 use people::People;
 
 /// How to sample.
@@ -50,7 +51,7 @@ fn stream(options: &Options, out: &mut (impl Write + AsFd), count: Option<u64>) 
         if pace::wait_until(due, &*out) == pace::Woken::ReaderGone {
             break;
         }
-        write_line(out, &sampler.snapshot())?;
+        write_line(out, &sampler.snapshot_at(Moment::now()))?;
         written += 1;
         // Readings that took longer than the interval are not made up for.
         due = (due + options.interval).max(Instant::now());
@@ -61,7 +62,7 @@ fn stream(options: &Options, out: &mut (impl Write + AsFd), count: Option<u64>) 
 /// One reading of this machine, in this very process: hangs where the driver hangs. `cli::live` has the safe way.
 pub fn snapshot_once(options: &Options) -> (Header, Snapshot) {
     let mut sampler = Sampler::new(options.nvml_library.clone(), Procfs::default());
-    (sampler.header(), sampler.snapshot())
+    (sampler.header(), sampler.snapshot_at(Moment::now()))
 }
 
 fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
@@ -72,7 +73,7 @@ fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result
 }
 
 /// The driver, /proc, and what is remembered from one reading to the next.
-struct Sampler {
+pub struct Sampler {
     driver: NvmlDriver,
     procfs: Procfs,
     people: People,
@@ -80,7 +81,8 @@ struct Sampler {
 }
 
 impl Sampler {
-    fn new(nvml_library: Option<PathBuf>, procfs: Procfs) -> Sampler {
+    /// `nvml_library`: a library in place of the system's. The driver is opened by the first reading.
+    pub fn new(nvml_library: Option<PathBuf>, procfs: Procfs) -> Sampler {
         Sampler {
             driver: NvmlDriver::new(nvml_library),
             people: People::new(procfs.clone()),
@@ -89,7 +91,8 @@ impl Sampler {
         }
     }
 
-    fn header(&self) -> Header {
+    /// The stream's first line.
+    pub fn header(&self) -> Header {
         Header {
             schema: SCHEMA,
             program: concat!("oomdoctor ", env!("CARGO_PKG_VERSION")).into(),
@@ -97,9 +100,8 @@ impl Sampler {
         }
     }
 
-    fn snapshot(&mut self) -> Snapshot {
-        let epoch_micros = u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0);
-        let moment = Moment { now: Instant::now(), epoch_micros };
+    /// Reads what is due at this moment; the moments must not go back. Hangs where the driver hangs.
+    pub fn snapshot_at(&mut self, moment: Moment) -> Snapshot {
         let reading = self.driver.refresh(moment, || self.procfs.nvidia_module_version());
         let devices: Vec<Device> = reading.devices.into_iter().map(|device| join(&mut self.people, device)).collect();
         let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);

@@ -1,9 +1,254 @@
-//! Owns `oomdoctor ps`.
+//! Owns `oomdoctor ps`: one reading of this machine as a table, or as JSON. The reading comes from a child with a
+//! deadline, so a hung driver is a sentence and not a hang.
 
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
-use super::Global;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-pub fn run(_global: &Global, _json: bool) -> ExitCode {
-    ExitCode::from(2)
+use super::{Global, live};
+use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot};
+use crate::text::harmless;
+use crate::units::{Bytes, WallTime};
+
+const HEADINGS: [&str; 8] = ["PID@START_TICKS", "GPU", "VRAM", "USER", "AGE", "KIND", "WHAT", "COMMAND"];
+/// The column of sizes is set to the right.
+const SIZE_COLUMN: usize = 2;
+const UNKNOWN: &str = "?";
+
+/// Prints the processes that hold GPU memory. Exit 1 where there is no driver or it does not answer.
+#[allow(clippy::print_stderr, reason = "the command line's own voice")]
+pub fn run(global: &Global, json: bool) -> ExitCode {
+    let snapshot = match live::read_one_snapshot(global) {
+        Ok((_, snapshot)) => snapshot,
+        Err(error) => {
+            eprintln!("oomdoctor ps: {error}");
+            return ExitCode::from(1);
+        }
+    };
+    let text = if json { as_json(&snapshot) } else { Ok(as_text(&snapshot, terminal_width())) };
+    // A reader that has gone (`ps | head`) wanted no more.
+    let written = text.and_then(|text| io::stdout().lock().write_all(text.as_bytes()));
+    match (written, &snapshot.driver) {
+        (Err(error), _) if error.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("oomdoctor ps: the table could not be written: {error}");
+            ExitCode::from(2)
+        }
+        (_, Driver::Unavailable { unavailable }) => {
+            eprintln!("oomdoctor ps: {}", harmless(unavailable));
+            ExitCode::from(1)
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn as_json(snapshot: &Snapshot) -> io::Result<String> {
+    Ok(serde_json::to_string_pretty(snapshot)? + "\n")
+}
+
+/// Lines are cut at a terminal's width, and nowhere else.
+fn terminal_width() -> Option<usize> {
+    let width = crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
+    width.filter(|_| io::stdout().is_terminal())
+}
+
+/// The table; empty where there is no driver and nobody holds its files.
+fn as_text(snapshot: &Snapshot, width: Option<usize>) -> String {
+    let mut lines: Vec<String> = snapshot.devices.iter().map(device_line).collect();
+    let mut rows: Vec<[String; 8]> = Vec::new();
+    for device in &snapshot.devices {
+        rows.extend(device.processes.iter().map(|process| process_row(device, process, snapshot.taken_at)));
+        rows.extend(unaccounted_row(device));
+    }
+    if !rows.is_empty() {
+        lines.push(String::new());
+        rows.insert(0, HEADINGS.map(str::to_owned));
+        lines.extend(aligned(&rows));
+    }
+    if snapshot.devices.iter().flat_map(|device| &device.processes).any(|process| !process.proved) {
+        lines.push(String::new());
+        lines.push("PIDs with a ? are not known here: another container's or user's, or ended already.".into());
+    }
+    if !snapshot.holders.is_empty() {
+        lines.push(String::new());
+        lines.push("Not listed by the driver, but with its device files open:".into());
+        lines.extend(snapshot.holders.iter().map(holder_line));
+    }
+    let cut = |line: String| width.map_or_else(|| line.clone(), |width| cut_to(&line, width));
+    lines.into_iter().map(|line| cut(harmless(&line).into_owned()).trim_end().to_owned() + "\n").collect()
+}
+
+fn device_line(device: &Device) -> String {
+    let name = shown(&device.name);
+    if let Some(error) = &device.error {
+        return format!("GPU {} {name}: {error}", device.index);
+    }
+    let memory = &device.memory;
+    let reserved = memory.reserved_bytes.value().map(|bytes| format!(", {bytes} reserved by the driver"));
+    format!(
+        "GPU {} {name}: {} used, {} free of {}{}",
+        device.index,
+        shown(&memory.used_bytes),
+        shown(&memory.free_bytes),
+        shown(&memory.total_bytes),
+        reserved.unwrap_or_default(),
+    )
+}
+
+fn process_row(device: &Device, process: &GpuProcess, now: WallTime) -> [String; 8] {
+    let identity = match process.key() {
+        Some(key) if process.proved => key.to_string(),
+        _ => format!("{}{UNKNOWN}", process.pid),
+    };
+    let kind = match process.kind {
+        ProcessKind::Compute => "compute",
+        ProcessKind::Graphics => "graphics",
+        ProcessKind::Both => "both",
+        ProcessKind::Mps => "mps",
+    };
+    [
+        identity,
+        device.index.to_string(),
+        shown(&process.used_bytes),
+        shown(&process.user),
+        process.started_at.value().map_or_else(|| UNKNOWN.into(), |start| age(start, now)),
+        kind.into(),
+        process.recognised_as.clone().unwrap_or_else(|| "-".into()),
+        shown(&process.command),
+    ]
+}
+
+fn unaccounted_row(device: &Device) -> Option<[String; 8]> {
+    let bytes = match &device.unaccounted_bytes {
+        Reading::Known(Bytes(0)) => return None,
+        Reading::Known(bytes) => bytes.to_string(),
+        _ if device.error.is_some() => return None,
+        Reading::Denied => return Some(remark(device, UNKNOWN, "the driver may not be asked which processes use it")),
+        _ => return Some(remark(device, UNKNOWN, "the driver does not list the processes")),
+    };
+    let whose = if device.unaccounted_includes_unknown_rows {
+        "in use, and the driver gives no figure for some of the processes above"
+    } else {
+        "in use by no process that the driver lists (contexts, other containers, the display)"
+    };
+    Some(remark(device, &bytes, whose))
+}
+
+fn remark(device: &Device, bytes: &str, text: &str) -> [String; 8] {
+    let empty = String::new;
+    let index = device.index.to_string();
+    ["-".into(), index, bytes.to_owned(), empty(), empty(), empty(), empty(), text.to_owned()]
+}
+
+fn holder_line(holder: &Holder) -> String {
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.into());
+    format!(
+        "{}@{} {} {} ({})",
+        holder.pid,
+        holder.start_ticks,
+        text(&holder.user),
+        text(&holder.command),
+        holder.devices.join(" ")
+    )
+}
+
+fn shown<T: ToString>(reading: &Reading<T>) -> String {
+    reading.known().map_or_else(|| UNKNOWN.to_owned(), T::to_string)
+}
+
+/// `12 s`, `5 min`, `3 h 20 min`, `4 d`.
+fn age(start: WallTime, now: WallTime) -> String {
+    let seconds = now.0.as_second().saturating_sub(start.0.as_second()).max(0);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// The rows with their columns under each other; the last one is as long as it is.
+fn aligned(rows: &[[String; 8]]) -> Vec<String> {
+    let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
+    let widths: Vec<usize> = (0..HEADINGS.len()).map(|column| widest(column).unwrap_or(0)).collect();
+    let line = |row: &[String; 8]| {
+        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
+            let space = " ".repeat(width.saturating_sub(cell.width()));
+            if column == SIZE_COLUMN { space + cell } else { cell.clone() + &space }
+        });
+        cells.collect::<Vec<_>>().join("  ")
+    };
+    rows.iter().map(line).collect()
+}
+
+/// The line cut to so many columns, with an ellipsis where something is missing.
+fn cut_to(line: &str, columns: usize) -> String {
+    if line.width() <= columns {
+        return line.to_owned();
+    }
+    let mut used = 1;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used <= columns
+    };
+    line.chars().take_while(fits).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(text: &str) -> Snapshot {
+        serde_json::from_str(text).unwrap()
+    }
+
+    fn example() -> Snapshot {
+        snapshot(
+            r#"{"taken_at": "2026-11-20T12:00:00Z", "host": {"name": "h"}, "driver": {"version": "570"},
+            "devices": [{"index": 0, "name": "RTX 4090", "error": null,
+              "memory": {"total_bytes": 25769803776, "reserved_bytes": 1073741824, "used_bytes": 8589934592, "free_bytes": 16106127360},
+              "unaccounted_bytes": 2147483648, "unaccounted_includes_unknown_rows": false,
+              "processes": [
+                {"pid": 77, "start_ticks": 9, "started_at": "2026-11-20T08:30:00Z", "kind": "compute", "used_bytes": 6442450944,
+                 "user": "ana", "command": "python \u001b[2J\u202etrain.py", "recognised_as": "python train.py", "proved": true},
+                {"pid": 88, "kind": "both", "used_bytes": null, "proved": false}]},
+             {"index": 1, "name": "RTX 4090", "error": "GPU is lost: gone", "memory": {}, "unaccounted_includes_unknown_rows": false, "processes": []}],
+            "holders": [{"pid": 5, "start_ticks": 6, "user": null, "command": "x", "devices": ["/dev/nvidia0"]}]}"#,
+        )
+    }
+
+    #[test]
+    fn the_table_names_each_process_and_what_nobody_accounts_for() {
+        let text = as_text(&example(), None);
+        let expected = "\
+GPU 0 RTX 4090: 8.0 GiB used, 15.0 GiB free of 24.0 GiB, 1.0 GiB reserved by the driver
+GPU 1 RTX 4090: GPU is lost: gone
+
+PID@START_TICKS  GPU     VRAM  USER  AGE         KIND     WHAT             COMMAND
+77@9             0    6.0 GiB  ana   3 h 30 min  compute  python train.py  python ·[2J·train.py
+88?              0          ?  ?     ?           both     -                ?
+-                0    2.0 GiB                                              in use by no process that the driver lists (contexts, other containers, the display)
+
+PIDs with a ? are not known here: another container's or user's, or ended already.
+
+Not listed by the driver, but with its device files open:
+5@6 ? x (/dev/nvidia0)
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn lines_are_cut_at_the_terminals_width_by_columns() {
+        assert!(as_text(&example(), Some(40)).lines().all(|line| line.width() <= 40));
+        assert_eq!(cut_to("模型模型", 5), "模型…");
+        assert_eq!(cut_to("模型", 4), "模型");
+    }
+
+    #[test]
+    fn ages_read_as_people_say_them() {
+        let at = |seconds| WallTime(jiff::Timestamp::from_second(seconds).unwrap());
+        let ages = [0, 59, 60, 3600, 90_061].map(|seconds| age(at(0), at(seconds)));
+        assert_eq!(ages, ["0 s", "59 s", "1 min", "1 h 0 min", "1 d"]);
+        assert_eq!(age(at(50), at(0)), "0 s", "a clock that was set back");
+    }
 }

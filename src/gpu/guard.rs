@@ -123,7 +123,7 @@ impl Viewer {
             pid: row.pid,
             uid: row.uid.value(),
             user: row.user.known().map(String::as_str),
-            protected: super::recognise::protected(program_name(command), command),
+            protected: super::recognise::protected_command(command),
             kernel_thread: false,
             proved: row.proved,
         };
@@ -138,12 +138,6 @@ impl Viewer {
     pub fn owns(&self, row: &GpuProcess) -> bool {
         row.uid.value() == Some(self.uid)
     }
-}
-
-/// The program's own name, as the kernel has it unless the process renamed itself.
-fn program_name(command: &str) -> &str {
-    let path = command.split_whitespace().next().unwrap_or_default();
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 #[cfg(test)]

@@ -52,6 +52,15 @@ pub fn protected(comm: &str, command: &str) -> Option<&'static str> {
     system::protected(comm, command)
 }
 
+/// As [`protected`] where the kernel's name is not at hand: the program's own stands for it.
+pub fn protected_command(command: &str) -> Option<&'static str> {
+    let program = command.split_ascii_whitespace().next().unwrap_or_default();
+    // A title such as `sshd: a@pts/0`, or the brackets of one without arguments.
+    let name = invocation::base(program).trim_end_matches(':').trim_matches(['[', ']']);
+    let comm: String = name.chars().take(system::COMM_BYTES).collect();
+    system::protected(&comm, command)
+}
+
 /// `label (detail)`, or the label alone.
 fn with(label: &str, detail: Option<&str>) -> String {
     match detail.filter(|detail| !detail.is_empty()) {

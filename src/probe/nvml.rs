@@ -2,7 +2,7 @@
 //! the answers mean as readings. The only file that names nvml_wrapper; `raw` has the calls it lacks.
 //! Knows nothing of /proc: a PID here is a number the driver gave.
 //!
-//! Calls a GPU: memory, two process lists and utilisation at each refresh; temperature, power, process utilisation
+//! Calls for each GPU: memory, two process lists and utilisation at each refresh; temperature, power, process utilisation
 //! and the MPS list every 5 s; names once. A refresh takes 5 calls a GPU on average at one refresh a second.
 
 mod card;
@@ -40,6 +40,14 @@ pub struct Moment {
     pub epoch_micros: u64,
 }
 
+impl Moment {
+    /// By the machine's clocks.
+    pub fn now() -> Moment {
+        let epoch_micros = u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0);
+        Moment { now: Instant::now(), epoch_micros }
+    }
+}
+
 /// What one refresh gave.
 #[derive(Debug)]
 pub struct DriverReading {
@@ -64,9 +72,8 @@ struct Open {
     cards: Vec<Card>,
     driver: Driver,
     opened_at: Instant,
-    counted_at: Instant,
-    slow_at: Option<Instant>,
-    refreshes_since_slow: u32,
+    counting: Cadence,
+    slow: Cadence,
     reopen_at: Option<Instant>,
     nvml: Library,
 }
@@ -134,46 +141,54 @@ impl Open {
             cards: (0..count).map(|index| Card::discover(lib, index)).collect(),
             driver,
             opened_at: now,
-            counted_at: now,
-            slow_at: None,
-            refreshes_since_slow: 0,
+            counting: Cadence { every: COUNT_AGAIN, refreshes: 4, last: Some(now), since: 0 },
+            slow: Cadence { every: SLOW, refreshes: 3, last: None, since: 0 },
             reopen_at: None,
             nvml,
         })
     }
 
     fn refresh(&mut self, moment: Moment) -> Vec<DeviceReading> {
-        self.count_again(moment.now);
-        let slow = self.slow_due(moment.now);
         let Some(nvml) = &self.nvml.0 else { return Vec::new() };
+        if self.counting.is_due(moment.now) {
+            count_again(nvml, &mut self.cards);
+        }
+        let slow = self.slow.is_due(moment.now);
         let readings = self.cards.iter_mut().map(|card| card.read(nvml, moment, slow));
         let (troubles, devices): (Vec<_>, Vec<_>) = readings.unzip();
         self.reopen_at = reopen_after(&troubles).map(|wait| self.opened_at + wait);
         devices
     }
+}
 
-    /// Every 5 s, but not at every refresh where those are further apart: the calls a refresh stay bounded.
-    fn slow_due(&mut self, now: Instant) -> bool {
-        self.refreshes_since_slow = self.refreshes_since_slow.saturating_add(1);
-        let due = self.slow_at.is_none_or(|at| now.duration_since(at) >= SLOW && self.refreshes_since_slow >= 2);
+/// What is not done at every refresh: after some time, and after some refreshes where those are further apart, so
+/// that the calls a refresh stay bounded at any interval.
+struct Cadence {
+    every: Duration,
+    refreshes: u32,
+    last: Option<Instant>,
+    since: u32,
+}
+
+impl Cadence {
+    /// Called once a refresh.
+    fn is_due(&mut self, now: Instant) -> bool {
+        self.since = self.since.saturating_add(1);
+        let due = self.last.is_none_or(|at| now.duration_since(at) >= self.every && self.since >= self.refreshes);
         if due {
-            self.slow_at = Some(now);
-            self.refreshes_since_slow = 0;
+            (self.last, self.since) = (Some(now), 0);
         }
         due
     }
+}
 
-    fn count_again(&mut self, now: Instant) {
-        let Some(nvml) = &self.nvml.0 else { return };
-        if now.duration_since(self.counted_at) < COUNT_AGAIN {
-            return;
+/// Cards come and go (hot plug, a GPU handed to a container); one without a handle may have one now.
+fn count_again(nvml: &Nvml, cards: &mut Vec<Card>) {
+    match nvml.device_count() {
+        Ok(count) if usize::try_from(count) != Ok(cards.len()) => {
+            *cards = (0..count).map(|index| Card::discover(nvml, index)).collect();
         }
-        self.counted_at = now;
-        let known = u32::try_from(self.cards.len()).unwrap_or(u32::MAX);
-        match nvml.device_count() {
-            Ok(count) if count != known => self.cards = (0..count).map(|index| Card::discover(nvml, index)).collect(),
-            _ => self.cards.iter_mut().filter(|card| !card.has_handle()).for_each(|card| card.discover_again(nvml)),
-        }
+        _ => cards.iter_mut().filter(|card| !card.has_handle()).for_each(|card| card.discover_again(nvml)),
     }
 }
 

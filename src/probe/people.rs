@@ -111,10 +111,14 @@ impl People {
         self.current.entry(pid).or_insert_with(|| Person::unknown(ProcError::Gone))
     }
 
-    /// Ends a refresh: what was looked up is what was listed.
+    /// Ends a refresh: who was listed is remembered. A PID that stays listed while it is not proved keeps the process
+    /// it was first, so that it does not become another one by waiting.
     pub fn end_refresh(&mut self) {
-        let started = self.current.drain().filter_map(|(pid, person)| Some((pid, person.start_ticks.value()?)));
-        self.listed_before = started.collect();
+        let before = &self.listed_before;
+        let start = |pid: u32, person: &Person| person.start_ticks.value().or_else(|| before.get(&pid).copied());
+        self.listed_before =
+            self.current.iter().filter_map(|(pid, person)| Some((*pid, start(*pid, person)?))).collect();
+        self.current.clear();
     }
 
     /// Whether the PIDs we see are the driver's.
@@ -193,4 +197,90 @@ impl People {
 /// As `ps` has it: the arguments joined, or the kernel's name in brackets where there are none.
 fn command_line(arguments: &[String], comm: &str) -> String {
     if arguments.is_empty() { format!("[{comm}]") } else { arguments.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    use super::*;
+
+    const HOST: &str = "pid:[4026531836]";
+    const CONTAINER: &str = "pid:[4026532999]";
+
+    fn people(root: &Path, namespace: &str) -> People {
+        fs::create_dir_all(root.join("self/ns")).unwrap();
+        symlink(namespace, root.join("self/ns/pid")).unwrap();
+        People::new(Procfs::new(root))
+    }
+
+    /// A process with its start, PF_ flags, thread group and open file.
+    fn process(root: &Path, pid: u32, start: u32, flags: u32, group: u32, file: &str) {
+        let folder = root.join(pid.to_string());
+        fs::remove_dir_all(&folder).ok();
+        fs::create_dir_all(folder.join("fd")).unwrap();
+        let stat = format!("{pid} (job) S 1 1 1 0 -1 {flags} 0 0 0 0 3 4 0 0 20 0 1 0 {start} 0");
+        fs::write(folder.join("stat"), stat).unwrap();
+        fs::write(folder.join("status"), format!("Tgid: {group}\nUid: 0 0 0 0\n")).unwrap();
+        fs::write(folder.join("cmdline"), "python\0job.py\0").unwrap();
+        fs::write(folder.join("maps"), "").unwrap();
+        symlink(file, folder.join("fd/3")).unwrap();
+    }
+
+    #[test]
+    fn on_the_host_a_pid_is_that_process() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 70, 9, 0, 70, "/dev/null");
+        let mut people = people(root.path(), HOST);
+        let person = people.look(70);
+        assert_eq!((person.proved, person.start_ticks.value(), person.cpu_ticks.value()), (true, Some(9), Some(7)));
+        assert_eq!(person.command, Reading::Known("python job.py".into()));
+        assert_eq!(person.recognised_as.as_deref(), Some("python job.py"));
+        assert!(people.look(71).is_gone());
+    }
+
+    #[test]
+    fn in_a_container_only_one_that_holds_a_device_file_is_that_process() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 70, 9, 0, 70, "/dev/null");
+        process(root.path(), 71, 9, 0, 71, "/dev/nvidia0");
+        let mut people = people(root.path(), CONTAINER);
+        let other = people.look(70).clone();
+        assert!(!other.proved && other.is_gone(), "the driver's 70 is the host's");
+        assert_eq!(other.command, Reading::NotAvailable, "so this 70's command would be a lie");
+        assert!(people.look(71).proved);
+        fs::remove_dir_all(root.path().join("71/fd")).unwrap();
+        people.end_refresh();
+        assert!(!people.look(71).proved, "what it holds can't be seen");
+    }
+
+    #[test]
+    fn a_pid_that_is_another_process_than_before_must_hold_a_device_file() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 70, 9, 0, 70, "/dev/null");
+        let mut people = people(root.path(), HOST);
+        assert!(people.look(70).proved);
+        people.end_refresh();
+        process(root.path(), 70, 10, 0, 70, "/dev/null");
+        assert!(!people.look(70).proved, "the driver lists one that has ended; its PID is someone else's");
+        people.end_refresh();
+        assert!(!people.look(70).proved, "and stays so");
+        people.end_refresh();
+        process(root.path(), 70, 10, 0, 70, "/dev/nvidia0");
+        assert!(people.look(70).proved);
+    }
+
+    #[test]
+    fn numbers_threads_and_kernel_threads_are_nobody() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 1, 9, 0, 1, "/dev/nvidia0");
+        process(root.path(), 70, 9, 0x0020_0000, 70, "/dev/nvidia0");
+        process(root.path(), 71, 9, 0, 60, "/dev/nvidia0");
+        let mut people = people(root.path(), HOST);
+        for pid in [0, 1, 70, 71, u32::MAX, 1 << 31] {
+            assert!(!people.look(pid).proved, "{pid}");
+        }
+    }
 }

@@ -1,1 +1,15 @@
 //! The whole program from outside: driver, command line, screens, sessions.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stderr,
+    reason = "tests: a panic is a failure, and they start processes and read files"
+)]
+
+mod nvml;
+mod support;

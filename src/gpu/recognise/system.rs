@@ -5,7 +5,7 @@ use super::Traits;
 use super::invocation::Invocation;
 
 /// The kernel's names are cut here.
-const COMM_BYTES: usize = 15;
+pub const COMM_BYTES: usize = 15;
 
 const DISPLAY: &str = "the display server: ending it closes everything on the screen";
 const SESSION: &str = "part of the desktop session: ending it logs the user out";
@@ -99,7 +99,7 @@ const GUARDED: [(&[&str], Option<&str>, &str); 9] = [
 
 fn guarded(comm: &str) -> Option<(Option<&'static str>, &'static str)> {
     let is = |name: &&str| name.bytes().take(COMM_BYTES).eq(comm.bytes());
-    GUARDED.iter().find(|(names, ..)| names.iter().any(&is)).map(|(_, label, why)| (*label, *why))
+    GUARDED.iter().find(|(names, ..)| names.iter().any(is)).map(|(_, label, why)| (*label, *why))
 }
 
 /// Why not to end it.

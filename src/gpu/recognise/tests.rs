@@ -1,6 +1,6 @@
 //! Command lines as they were seen or are printed by the programs' sources, and what they are.
 
-use super::{Traits, protected, recognise};
+use super::{Traits, protected, protected_command, recognise};
 
 fn arguments(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
@@ -138,6 +138,7 @@ fn what_others_depend_on_is_protected_and_their_work_is_not() {
         ("sshd", "sshd: a@pts/0"),
     ] {
         assert!(protected(comm, command).is_some(), "{comm}");
+        assert!(protected_command(command).is_some(), "{command}");
     }
     for (comm, command) in [
         ("ollama", "ollama runner --model x"),
@@ -148,5 +149,6 @@ fn what_others_depend_on_is_protected_and_their_work_is_not() {
         ("", ""),
     ] {
         assert_eq!(protected(comm, command), None, "{comm}");
+        assert_eq!(protected_command(command), None, "{command}");
     }
 }

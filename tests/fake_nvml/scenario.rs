@@ -1,0 +1,324 @@
+//! The scenario: its shape, reading it again when it changed, who is still alive, faults and the list of calls.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Scenario {
+    pub driver: String,
+    /// 12080 is 12.8.
+    pub cuda: i32,
+    /// Size of a row in the `_v3` lists: 16, 24 or 32.
+    pub row_bytes: usize,
+    pub gpus: Vec<Gpu>,
+    pub processes: Vec<Process>,
+    pub faults: Vec<Fault>,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        let (gpus, processes, faults) = (Vec::new(), Vec::new(), Vec::new());
+        Scenario { driver: "570.124.06".into(), cuda: 12080, row_bytes: 24, gpus, processes, faults }
+    }
+}
+
+/// A card. Sizes in bytes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Gpu {
+    pub name: String,
+    pub total: u64,
+    /// Held back by the driver.
+    pub reserved: u64,
+    /// In use by no listed process.
+    pub base: u64,
+    pub sm: u32,
+    pub temperature: u32,
+    pub milliwatts: u32,
+}
+
+impl Default for Gpu {
+    fn default() -> Self {
+        let name = "Fake GPU".into();
+        Gpu { name, total: 24 << 30, reserved: 0, base: 0, sm: 0, temperature: 40, milliwatts: 60_000 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum ListName {
+    Compute,
+    Graphics,
+    Mps,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Process {
+    pub gpu: usize,
+    pub pid: u32,
+    /// `None`: the driver's figure for it is "not available".
+    pub bytes: Option<u64>,
+    /// What it uses of the card where it has no figure of its own.
+    pub hidden: u64,
+    pub lists: Vec<ListName>,
+    pub sm: u32,
+    /// Stays listed though no such process exists here: another PID namespace's, or a stale context.
+    pub ghost: bool,
+    /// How long after its end its memory is free again, in ms.
+    pub linger_ms: u64,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        let lists = vec![ListName::Compute];
+        Process { gpu: 0, pid: 0, bytes: None, hidden: 0, lists, sm: 0, ghost: false, linger_ms: 0 }
+    }
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Fault {
+    /// Function names; `*` stands for anything.
+    pub call: String,
+    pub code: Code,
+    /// On this GPU only.
+    pub gpu: Option<usize>,
+    /// After so many calls that went well.
+    pub after: u64,
+    /// So many times.
+    pub times: u64,
+    /// Answers only after so many ms.
+    pub hang_ms: u64,
+    /// Never answers.
+    pub hang: bool,
+    /// A list asks for so many rows more than the caller has room for.
+    pub grow: usize,
+}
+
+impl Default for Fault {
+    fn default() -> Self {
+        let (call, code) = ("*".into(), Code::Success);
+        Fault { call, code, gpu: None, after: 0, times: u64::MAX, hang_ms: 0, hang: false, grow: 0 }
+    }
+}
+
+/// nvml.h's return codes, as far as they are played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Code {
+    Success = 0,
+    Uninitialized = 1,
+    InvalidArgument = 2,
+    NotSupported = 3,
+    NoPermission = 4,
+    NotFound = 6,
+    InsufficientSize = 7,
+    DriverNotLoaded = 9,
+    Timeout = 10,
+    LibraryNotFound = 12,
+    FunctionNotFound = 13,
+    GpuIsLost = 15,
+    ResetRequired = 16,
+    OperatingSystem = 17,
+    LibRmVersionMismatch = 18,
+    ArgumentVersionMismatch = 25,
+    Unknown = 999,
+}
+
+/// What a call sees: the scenario and who of its processes lives.
+pub struct Entered {
+    pub scenario: Arc<Scenario>,
+    pub initialised: bool,
+    /// See [`Fault::grow`].
+    pub grow: usize,
+    alive: Vec<bool>,
+}
+
+impl Entered {
+    /// The card; a default one where there is none (the caller has checked).
+    pub fn gpu(&self, index: usize) -> Gpu {
+        self.scenario.gpus.get(index).cloned().unwrap_or_default()
+    }
+
+    /// The processes on it that hold memory.
+    pub fn living(&self, gpu: usize) -> Vec<&Process> {
+        let rows = self.scenario.processes.iter().zip(&self.alive);
+        rows.filter(|(process, alive)| **alive && process.gpu == gpu).map(|(process, _)| process).collect()
+    }
+
+    /// Bytes in use without the driver's reserve. The same PID in several entries is several allocations.
+    pub fn used(&self, gpu: usize) -> u64 {
+        let held = self.living(gpu).into_iter().map(|process| process.bytes.unwrap_or(process.hidden));
+        held.fold(self.gpu(gpu).base, u64::saturating_add)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Device, inode, length and times of the file that was read.
+    stamp: Option<(u64, u64, u64, i64, i64)>,
+    scenario: Arc<Scenario>,
+    faults_seen: Vec<u64>,
+    initialised: u32,
+    /// Start of each PID when it was seen first, and when it was first seen to have ended.
+    seen: HashMap<u32, (Option<u64>, Option<Instant>)>,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+fn with_state<T>(act: impl FnOnce(&mut State) -> T) -> T {
+    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
+    act(state.get_or_insert_default())
+}
+
+/// Counts an initialisation or a shutdown.
+pub fn initialise(up: bool) -> Code {
+    with_state(|state| {
+        state.initialised = if up { state.initialised + 1 } else { state.initialised.saturating_sub(1) };
+    });
+    Code::Success
+}
+
+/// What every call does first: note it, read the scenario if it changed, play the faults.
+pub fn enter(name: &'static str, gpu: Option<usize>) -> Result<Entered, Code> {
+    note(name);
+    let (entered, code, hang) = with_state(|state| {
+        if !state.reload() {
+            return (None, Code::DriverNotLoaded, None);
+        }
+        let (code, hang, grow) = state.faults(name, gpu);
+        (Some(state.entered(grow)), code, hang)
+    });
+    match hang {
+        Some(Duration::MAX) => loop {
+            std::thread::park();
+        },
+        // Not to wait for anything, but to take that long.
+        Some(time) => std::thread::sleep(time),
+        None => {}
+    }
+    match (entered, code) {
+        (Some(entered), Code::Success) => Ok(entered),
+        (_, code) => Err(code),
+    }
+}
+
+impl State {
+    /// Whether there is a scenario.
+    fn reload(&mut self) -> bool {
+        let Some(path) = beside("FAKE_NVML_SCENARIO", "scenario.ron") else { return false };
+        let Ok(meta) = fs::metadata(&path) else { return false };
+        let stamp = (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec());
+        if self.stamp == Some(stamp) {
+            return true;
+        }
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        match ron::from_str::<Scenario>(&text) {
+            Ok(scenario) => {
+                self.faults_seen = vec![0; scenario.faults.len()];
+                self.scenario = Arc::new(scenario);
+                self.stamp = Some(stamp);
+                true
+            }
+            Err(error) => {
+                eprintln!("fake_nvml: {}: {error}", path.display());
+                false
+            }
+        }
+    }
+
+    fn faults(&mut self, name: &str, gpu: Option<usize>) -> (Code, Option<Duration>, usize) {
+        let mut result = (Code::Success, None, 0);
+        for (fault, seen) in self.scenario.faults.iter().zip(&mut self.faults_seen) {
+            if !matches(&fault.call, name) || (fault.gpu.is_some() && fault.gpu != gpu) {
+                continue;
+            }
+            *seen += 1;
+            if *seen <= fault.after || *seen - fault.after > fault.times {
+                continue;
+            }
+            if fault.hang || fault.hang_ms > 0 {
+                result.1 = Some(if fault.hang { Duration::MAX } else { Duration::from_millis(fault.hang_ms) });
+            }
+            result.0 = if result.0 == Code::Success { fault.code } else { result.0 };
+            result.2 = fault.grow.max(result.2);
+        }
+        result
+    }
+
+    fn entered(&mut self, grow: usize) -> Entered {
+        let scenario = Arc::clone(&self.scenario);
+        let alive = scenario.processes.iter().map(|process| self.is_alive(process)).collect();
+        Entered { scenario, initialised: self.initialised > 0, grow, alive }
+    }
+
+    /// Whether the process that had this PID when it was seen first still holds its memory.
+    fn is_alive(&mut self, process: &Process) -> bool {
+        if process.ghost {
+            return true;
+        }
+        let now = started(process.pid);
+        let (first, ended) = self.seen.entry(process.pid).or_insert((now, None));
+        if first.is_some() && *first == now {
+            return true;
+        }
+        if first.is_none() {
+            return false;
+        }
+        ended.get_or_insert_with(Instant::now).elapsed() < Duration::from_millis(process.linger_ms)
+    }
+}
+
+/// Start ticks of a PID; `None` where it is gone or a zombie.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let lives = !matches!(fields.first(), Some(&"Z" | &"X"));
+    fields.get(19).and_then(|start| start.parse().ok()).filter(|_| lives)
+}
+
+/// Whether a name fits a pattern with `*`.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name
+            .strip_prefix(start)
+            .is_some_and(|tail| (0..=tail.len()).any(|at| tail.get(at..).is_some_and(|tail| matches(rest, tail)))),
+    }
+}
+
+fn note(name: &str) {
+    let named = std::env::var_os("FAKE_NVML_CALLS").is_some();
+    let Some(path) = beside("FAKE_NVML_CALLS", "calls") else { return };
+    if let Ok(mut file) = fs::OpenOptions::new().append(true).create(named).open(path) {
+        // One write a line, so that a process that is killed leaves whole lines.
+        let _ = file.write_all(format!("{name}\n").as_bytes());
+    }
+}
+
+/// The file a variable names, else one beside this library.
+fn beside(variable: &str, file: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).or_else(|| Some(own_path()?.parent()?.join(file)))
+}
+
+/// Where this library was loaded from: the mapping that this very function lies in.
+fn own_path() -> Option<PathBuf> {
+    let here = own_path as *const () as usize;
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let inside = usize::from_str_radix(start, 16).ok()? <= here && here < usize::from_str_radix(end, 16).ok()?;
+        let path = rest.find('/').and_then(|at| rest.get(at..))?;
+        inside.then(|| Path::new(path).to_owned())
+    })
+}

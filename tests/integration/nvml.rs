@@ -1,0 +1,494 @@
+//! The sampler against the fake driver, through the shipped program and the real wrapper: every way in which drivers
+//! are known to be odd, ill or gone.
+
+use std::time::{Duration, Instant};
+
+use oomdoctor::gpu::{Device, Driver, GpuProcess, ProcessKind, Reading, Snapshot};
+use oomdoctor::probe::{Moment, Sampler};
+use oomdoctor::procfs::Procfs;
+use oomdoctor::units::Bytes;
+
+use crate::support::fake_driver::{FakeDriver, GIB, Sleeper};
+
+fn only_device(snapshot: &Snapshot) -> &Device {
+    assert_eq!(snapshot.devices.len(), 1);
+    &snapshot.devices[0]
+}
+
+fn rows(device: &Device) -> Vec<(u32, Option<Bytes>)> {
+    let mut rows: Vec<_> = device.processes.iter().map(|row| (row.pid, row.used_bytes.value())).collect();
+    rows.sort();
+    rows
+}
+
+fn row(device: &Device, pid: u32) -> &GpuProcess {
+    device.processes.iter().find(|row| row.pid == pid).unwrap_or_else(|| panic!("{pid} is not listed"))
+}
+
+fn unavailable(snapshot: &Snapshot) -> &str {
+    match &snapshot.driver {
+        Driver::Unavailable { unavailable } => unavailable,
+        Driver::Available { .. } => panic!("there is a driver"),
+    }
+}
+
+/// So many processes that exist nowhere, with 1, 2, 3 … MiB.
+fn ghosts(count: u32) -> (String, Vec<(u32, Option<Bytes>)>) {
+    let pids = (0..count).map(|at| 3_000_000_000 + at);
+    let entry = |(at, pid): (usize, u32)| format!("(gpu: 0, pid: {pid}, bytes: Some({}), ghost: true)", (at + 1) << 20);
+    let rows = pids.clone().zip(1..).map(|(pid, mib)| (pid, Some(Bytes::mib(mib)))).collect();
+    (pids.enumerate().map(entry).collect::<Vec<_>>().join(","), rows)
+}
+
+#[test]
+fn a_machine_is_described_with_its_processes() {
+    let sleeper = Sleeper::start();
+    let pid = sleeper.pid();
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [(name: \"RTX 4090\", total: {}, reserved: {GIB}, base: {GIB}, sm: 97, temperature: 71, milliwatts: 402499)],
+          processes: [(gpu: 0, pid: {pid}, bytes: Some({}), sm: 40)])",
+        24 * GIB,
+        5 * GIB
+    ));
+    let mut stream = driver.sample(&["--count", "1"]);
+    assert_eq!((stream.header.schema, stream.header.boot_id.as_deref().map(str::len)), (1, Some(36)));
+    let snapshot = stream.next();
+    assert_eq!(snapshot.driver, Driver::Available { version: "570.124.06".into(), cuda_version: Some("12.8".into()) });
+    let device = only_device(&snapshot);
+    assert_eq!(device.name, Reading::Known("RTX 4090".into()));
+    assert_eq!(device.bus_id, Reading::Known("00000000:01:00.0".into()));
+    assert_eq!(device.memory.total_bytes, Reading::Known(Bytes::gib(24)));
+    assert_eq!(device.memory.reserved_bytes, Reading::Known(Bytes::gib(1)));
+    assert_eq!(device.memory.used_bytes, Reading::Known(Bytes::gib(6)));
+    assert_eq!(device.memory.free_bytes, Reading::Known(Bytes::gib(17)));
+    assert_eq!(device.unaccounted_bytes, Reading::Known(Bytes::gib(1)));
+    assert_eq!(device.utilization_percent, Reading::Known(97));
+    assert_eq!(device.temperature_celsius, Reading::Known(71));
+    assert_eq!(device.power_watts, Reading::Known(402));
+    let row = row(device, pid);
+    assert_eq!(
+        (row.kind, row.used_bytes.value(), row.sm_percent.value()),
+        (ProcessKind::Compute, Some(Bytes::gib(5)), Some(40))
+    );
+    assert_eq!(row.command, Reading::Known("sleep 1000".into()));
+    assert_eq!(row.parent_pid, Reading::Known(std::process::id()));
+    assert!(row.start_ticks.known().is_some() && row.proved);
+    let started = row.started_at.value().unwrap();
+    assert!(snapshot.taken_at.0.duration_since(started.0).as_secs().abs() < 60, "{started}");
+}
+
+#[test]
+fn rows_of_16_24_and_32_bytes_are_told_apart_in_few_and_in_many() {
+    for row_bytes in [16, 24, 32] {
+        for count in [1, 2, 40, 64, 65, 300] {
+            let (processes, expected) = ghosts(count);
+            let scenario = format!("(row_bytes: {row_bytes}, gpus: [(total: {})], processes: [{processes}])", 80 * GIB);
+            let snapshot = FakeDriver::new(&scenario).snapshot();
+            assert_eq!(rows(only_device(&snapshot)), expected, "{count} rows of {row_bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn older_drivers_lists_are_read_by_return_code_and_by_missing_symbol() {
+    let (processes, expected) = ghosts(3);
+    let v3 = ["Compute", "Graphics", "MPSCompute"].map(|list| format!("nvmlDeviceGet{list}RunningProcesses_v3"));
+    let v2 = ["Compute", "Graphics", "MPSCompute"].map(|list| format!("nvmlDeviceGet{list}RunningProcesses_v2"));
+    for faults in ["*RunningProcesses_v3", "*RunningProcesses_v?"] {
+        let patterns = if faults.ends_with('?') { vec!["*Processes_v3", "*Processes_v2"] } else { vec![faults] };
+        let faults: Vec<String> =
+            patterns.iter().map(|call| format!("(call: \"{call}\", code: FunctionNotFound)")).collect();
+        let scenario = format!("(gpus: [()], processes: [{processes}], faults: [{}])", faults.join(","));
+        assert_eq!(rows(only_device(&FakeDriver::new(&scenario).snapshot())), expected, "{scenario}");
+    }
+    let scenario = format!("(gpus: [()], processes: [{processes}])");
+    let symbols: Vec<&str> = v3.iter().chain(&v2).map(String::as_str).collect();
+    for missing in [&symbols[..3], &symbols[..]] {
+        let driver = FakeDriver::new(&scenario).without(missing);
+        assert_eq!(rows(only_device(&driver.snapshot())), expected, "without {missing:?}");
+    }
+}
+
+#[test]
+fn memory_of_an_old_driver_has_no_reserve_of_its_own() {
+    let scenario = format!("(gpus: [(total: {}, reserved: {GIB}, base: {})])", 24 * GIB, 3 * GIB);
+    let by_symbol = FakeDriver::new(&scenario).without(&["nvmlDeviceGetMemoryInfo_v2"]);
+    let by_code = FakeDriver::new(
+        &scenario
+            .replace("(gpus", "(faults: [(call: \"nvmlDeviceGetMemoryInfo_v2\", code: ArgumentVersionMismatch)], gpus"),
+    );
+    for driver in [by_symbol, by_code] {
+        driver.count_calls();
+        let mut stream = driver.sample(&["--count", "3"]);
+        stream.next();
+        stream.next();
+        let snapshot = stream.next();
+        let memory = &only_device(&snapshot).memory;
+        assert_eq!(memory.used_bytes, Reading::Known(Bytes::gib(4)), "version 1 counts the reserve as used");
+        assert_eq!(memory.reserved_bytes, Reading::Unsupported);
+        assert_eq!(memory.free_bytes, Reading::Known(Bytes::gib(20)));
+        let asked = driver.calls().iter().filter(|call| call.ends_with("MemoryInfo_v2")).count();
+        assert!(asked <= 1, "what the driver does not have is asked for once");
+    }
+}
+
+#[test]
+fn figures_that_are_not_available_or_cannot_be_true_are_not_zero() {
+    let (one, two) = (Sleeper::start(), Sleeper::start());
+    let scenario = format!(
+        "(gpus: [(total: {})], processes: [
+            (gpu: 0, pid: {}, bytes: None, hidden: {}), (gpu: 0, pid: {}, bytes: Some({}))])",
+        24 * GIB,
+        one.pid(),
+        5 * GIB,
+        two.pid(),
+        25 * GIB
+    );
+    let snapshot = FakeDriver::new(&scenario).snapshot();
+    let device = only_device(&snapshot);
+    assert_eq!(row(device, one.pid()).used_bytes, Reading::NotAvailable);
+    assert!(matches!(row(device, two.pid()).used_bytes, Reading::Failed(_)));
+    assert!(device.unaccounted_includes_unknown_rows);
+}
+
+#[test]
+fn a_process_in_both_lists_counts_once() {
+    let sleeper = Sleeper::start();
+    let pid = sleeper.pid();
+    let scenario = format!(
+        "(gpus: [()], processes: [(gpu: 0, pid: {pid}, bytes: Some({}), lists: [Compute, Graphics])])",
+        5 * GIB
+    );
+    let snapshot = FakeDriver::new(&scenario).snapshot();
+    let device = only_device(&snapshot);
+    assert_eq!(rows(device), [(pid, Some(Bytes::gib(5)))]);
+    assert_eq!(row(device, pid).kind, ProcessKind::Both);
+    assert_eq!(device.unaccounted_bytes, Reading::Known(Bytes::ZERO));
+}
+
+#[test]
+fn clients_of_the_multi_process_service_are_listed_as_such() {
+    let sleeper = Sleeper::start();
+    let pid = sleeper.pid();
+    let scenario = format!("(gpus: [()], processes: [(gpu: 0, pid: {pid}, bytes: Some({GIB}), lists: [Mps])])");
+    let driver = FakeDriver::new(&scenario);
+    let mut stream = driver.sample(&[]);
+    assert_eq!(row(only_device(&stream.next()), pid).kind, ProcessKind::Mps);
+    // The list is read every 5 s and shown in between; one that ends leaves at once all the same.
+    assert_eq!(row(only_device(&stream.next()), pid).kind, ProcessKind::Mps);
+    drop(sleeper);
+    stream.next_where("the client is gone", |snapshot| only_device(snapshot).processes.is_empty());
+}
+
+#[test]
+fn lists_that_grow_while_they_are_read_are_read_again() {
+    let (processes, expected) = ghosts(10);
+    let fault = "(call: \"*ComputeRunningProcesses_v3\", grow: 9, times: 3)";
+    let snapshot = FakeDriver::new(&format!("(gpus: [()], processes: [{processes}], faults: [{fault}])")).snapshot();
+    assert_eq!(rows(only_device(&snapshot)), expected);
+}
+
+#[test]
+fn a_list_that_never_stops_growing_is_said_to_be_unreadable() {
+    let fault = "(call: \"*ComputeRunningProcesses_v3\", grow: 9)";
+    let snapshot = FakeDriver::new(&format!("(gpus: [(base: {GIB})], faults: [{fault}])")).snapshot();
+    let device = only_device(&snapshot);
+    assert_eq!(device.memory.used_bytes, Reading::Known(Bytes::gib(1)));
+    assert!(matches!(device.unaccounted_bytes, Reading::Failed(_)), "{:?}", device.unaccounted_bytes);
+}
+
+#[test]
+fn lists_that_may_not_be_read_leave_nothing_unexplained() {
+    for (code, reason) in [("NoPermission", Reading::Denied), ("NotSupported", Reading::Unsupported)] {
+        let fault = format!("(call: \"*RunningProcesses*\", code: {code})");
+        let snapshot = FakeDriver::new(&format!("(gpus: [(base: {GIB})], faults: [{fault}])")).snapshot();
+        assert_eq!(only_device(&snapshot).unaccounted_bytes, reason);
+    }
+}
+
+#[test]
+fn a_gpu_that_is_lost_in_mid_run_does_not_take_the_others_with_it() {
+    let fault = "(call: \"nvmlDevice*\", code: GpuIsLost, gpu: Some(0), after: 20)";
+    let driver = FakeDriver::new(&format!("(gpus: [(base: {GIB}), (base: {GIB})], faults: [{fault}])"));
+    let mut stream = driver.sample(&[]);
+    assert_eq!(stream.next().devices[0].error, None);
+    let snapshot = stream.next_where("the loss", |snapshot| snapshot.devices[0].error.is_some());
+    let (lost, well) = (&snapshot.devices[0], &snapshot.devices[1]);
+    assert!(lost.error.as_deref().unwrap().starts_with("GPU is lost: "));
+    assert_eq!((lost.memory.used_bytes.value(), &lost.unaccounted_bytes), (None, &Reading::NotAvailable));
+    assert_eq!(lost.name, Reading::Known("Fake GPU".into()), "what was known of it stays");
+    assert_eq!((well.error.as_deref(), well.memory.used_bytes.value()), (None, Some(Bytes::gib(1))));
+    driver.set_scenario(&format!("(gpus: [(base: {GIB}), (base: {GIB})])"));
+    stream.next_where("the recovery", |snapshot| snapshot.devices[0].memory.used_bytes.value().is_some());
+}
+
+#[test]
+fn figures_that_a_card_does_not_have_are_unsupported() {
+    let fault =
+        "(call: \"nvmlDeviceGetP*\", code: NotSupported), (call: \"nvmlDeviceGetTemperature\", code: NoPermission)";
+    let sleeper = Sleeper::start();
+    let snapshot = FakeDriver::new(&format!(
+        "(gpus: [()], faults: [{fault}], processes: [(gpu: 0, pid: {}, bytes: Some(1))])",
+        sleeper.pid()
+    ))
+    .snapshot();
+    let device = only_device(&snapshot);
+    assert_eq!(device.power_watts, Reading::Unsupported);
+    assert_eq!(device.bus_id, Reading::Unsupported);
+    assert_eq!(device.temperature_celsius, Reading::Denied);
+    assert_eq!(row(device, sleeper.pid()).sm_percent, Reading::Unsupported);
+}
+
+#[test]
+fn why_there_is_no_driver_is_said_in_a_sentence_that_helps() {
+    let failing = |code: &str| FakeDriver::new(&format!("(faults: [(call: \"nvmlInit_v2\", code: {code})])"));
+    let missing = FakeDriver::new("()");
+    std::fs::remove_file(missing.library()).unwrap();
+    let garbage = FakeDriver::new("()");
+    std::fs::write(garbage.library(), "no library").unwrap();
+    let cases = [
+        (FakeDriver::not_loaded(), "modprobe nvidia"),
+        (failing("LibRmVersionMismatch"), "reboot"),
+        (failing("NoPermission"), "ls -l /dev/nvidiactl"),
+        (failing("OperatingSystem"), "--gpus all"),
+        (failing("Unknown"), "nvidia-smi"),
+        (FakeDriver::new("()").without(&["nvmlInit_v2"]), "not the NVIDIA driver's management library"),
+        (missing, "check the path"),
+        (garbage, "check the path"),
+    ];
+    for (driver, help) in cases {
+        let snapshot = driver.snapshot();
+        let sentence = unavailable(&snapshot);
+        assert!(sentence.contains(help), "{sentence}");
+        assert!(!sentence.contains('\n') && !sentence.contains("  "), "{sentence}");
+        assert_eq!(snapshot.devices, []);
+    }
+}
+
+#[test]
+fn sample_without_a_driver_is_a_reading_and_ps_says_so() {
+    let driver = FakeDriver::not_loaded();
+    assert!(driver.output(&["sample", "--count", "1"]).status.success());
+    let ps = driver.output(&["ps"]);
+    assert_eq!(ps.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&ps.stderr).contains("kernel module is not loaded"), "{ps:?}");
+    let json = driver.output(&["ps", "--json"]);
+    assert_eq!(json.status.code(), Some(1));
+    unavailable(&serde_json::from_slice(&json.stdout).unwrap());
+}
+
+/// The sampler in this process, with a clock of its own: seconds after the first reading.
+fn sampler(driver: &FakeDriver) -> impl FnMut(u64) -> Snapshot + use<> {
+    let mut sampler = Sampler::new(Some(driver.library()), Procfs::default());
+    let first = Moment::now();
+    move |seconds| {
+        let now = first.now + Duration::from_secs(seconds);
+        sampler.snapshot_at(Moment { now, epoch_micros: first.epoch_micros + seconds * 1_000_000 })
+    }
+}
+
+#[test]
+fn a_driver_that_is_loaded_later_is_found_and_not_asked_for_all_the_time() {
+    let driver = FakeDriver::not_loaded();
+    driver.count_calls();
+    let mut at = sampler(&driver);
+    for second in 0..5 {
+        unavailable(&at(second));
+    }
+    assert_eq!(driver.calls(), ["nvmlInit_v2"]);
+    driver.set_scenario("(gpus: [()])");
+    assert_eq!(at(5).devices.len(), 1);
+}
+
+#[test]
+fn a_driver_that_was_reloaded_is_opened_again() {
+    let driver = FakeDriver::new("(gpus: [(), ()])");
+    let mut at = sampler(&driver);
+    assert!(at(0).devices.iter().all(|device| device.error.is_none()));
+    driver.set_scenario("(gpus: [(), ()], faults: [(call: \"nvmlDevice*\", code: Uninitialized)])");
+    let errors = at(1).devices.into_iter().map(|device| device.error.unwrap());
+    assert!(errors.into_iter().all(|error| error.contains("opened again")));
+    unavailable(&at(6));
+    driver.set_scenario("(gpus: [(), ()], faults: [(call: \"nvmlInit_v2\", code: LibRmVersionMismatch)])");
+    assert!(unavailable(&at(11)).contains("different versions"));
+    driver.set_scenario("(gpus: [(), ()])");
+    assert!(at(16).devices.iter().all(|device| device.error.is_none()));
+}
+
+#[test]
+fn one_gpu_that_stays_lost_does_not_have_the_driver_opened_again() {
+    let driver = FakeDriver::new("(gpus: [(), ()])");
+    let mut at = sampler(&driver);
+    at(0);
+    driver.set_scenario("(gpus: [(), ()], faults: [(call: \"nvmlDevice*\", code: GpuIsLost, gpu: Some(0))])");
+    driver.count_calls();
+    for minute in 1..5 {
+        assert!(at(minute * 60).devices[1].error.is_none());
+    }
+    assert!(!driver.calls().iter().any(|call| call == "nvmlInit_v2"));
+}
+
+#[test]
+fn a_gpu_that_is_plugged_in_is_seen_within_half_a_minute() {
+    let driver = FakeDriver::new("(gpus: [()])");
+    let mut at = sampler(&driver);
+    at(0);
+    driver.set_scenario("(gpus: [(), ()])");
+    assert!((1..30).all(|second| at(second).devices.len() == 1));
+    assert_eq!(at(30).devices.len(), 2);
+}
+
+#[test]
+fn a_refresh_takes_at_most_six_calls_a_gpu_over_a_minute() {
+    let sleeper = Sleeper::start();
+    let processes =
+        format!("(gpu: 0, pid: {0}, bytes: Some(1), sm: 4), (gpu: 1, pid: {0}, bytes: Some(1))", sleeper.pid());
+    for interval in [1, 2, 5, 10, 30] {
+        let driver = FakeDriver::new(&format!("(gpus: [(), ()], processes: [{processes}])"));
+        let mut at = sampler(&driver);
+        at(0);
+        driver.count_calls();
+        let refreshes = (60 / interval).max(12);
+        for refresh in 1..=refreshes {
+            at(refresh * interval);
+        }
+        let calls = driver.calls().len() as u64;
+        assert!(calls <= 2 * 6 * refreshes, "{calls} calls in {refreshes} refreshes of 2 GPUs");
+    }
+}
+
+#[test]
+fn what_never_changes_is_read_once() {
+    let driver = FakeDriver::new("(gpus: [()])");
+    driver.count_calls();
+    let mut at = sampler(&driver);
+    for second in 0..60 {
+        at(second);
+    }
+    let calls = driver.calls();
+    for name in ["nvmlDeviceGetName", "nvmlDeviceGetUUID", "nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetHandleByIndex_v2"] {
+        assert_eq!(calls.iter().filter(|call| *call == name).count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn a_driver_without_shutdown_is_closed_without_a_panic() {
+    let driver = FakeDriver::new("(gpus: [()])").without(&["nvmlShutdown"]);
+    let output = driver.output(&["sample", "--count", "1"]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn ps_survives_a_driver_that_hangs() {
+    for call in ["nvmlInit_v2", "nvmlDeviceGetMemoryInfo_v2"] {
+        let driver = FakeDriver::new(&format!("(gpus: [()], faults: [(call: \"{call}\", hang: true)])"));
+        let begun = Instant::now();
+        let ps = driver.output(&["ps"]);
+        assert_eq!(ps.status.code(), Some(1));
+        assert!(String::from_utf8_lossy(&ps.stderr).contains("driver does not answer"), "{ps:?}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "the deadline is 2 s");
+    }
+}
+
+#[test]
+fn a_slow_driver_is_waited_for() {
+    let driver = FakeDriver::new("(gpus: [()], faults: [(call: \"nvmlDeviceGetMemoryInfo_v2\", hang_ms: 300)])");
+    let ps = driver.output(&["ps"]);
+    assert!(ps.status.success(), "{ps:?}");
+}
+
+#[test]
+fn a_driver_that_hangs_when_it_is_closed_does_not_keep_ps() {
+    let driver = FakeDriver::new("(gpus: [()], faults: [(call: \"nvmlShutdown\", hang: true)])");
+    assert!(driver.output(&["ps"]).status.success());
+}
+
+#[test]
+fn absurd_pids_are_never_proved() {
+    let sleeper = Sleeper::start();
+    let entries = [0, 1, 4_294_967_295, 2_147_483_648]
+        .map(|pid: u32| format!("(gpu: 0, pid: {pid}, bytes: Some({GIB}), ghost: true)"));
+    let snapshot = FakeDriver::new(&format!(
+        "(gpus: [()], processes: [{}, (gpu: 0, pid: {}, bytes: Some(1))])",
+        entries.join(","),
+        sleeper.pid()
+    ))
+    .snapshot();
+    let device = only_device(&snapshot);
+    assert_eq!(device.processes.len(), 5);
+    for process in &device.processes {
+        assert_eq!(process.proved, process.pid == sleeper.pid(), "{}", process.pid);
+        assert_eq!(process.start_ticks.known().is_some(), process.proved, "{}", process.pid);
+        assert_eq!(process.command.known().is_some(), process.proved, "{}", process.pid);
+    }
+    assert_eq!(rows(device).last().unwrap(), &(u32::MAX, Some(Bytes::gib(1))), "its memory is counted all the same");
+}
+
+#[test]
+fn a_thread_and_a_process_that_is_gone_are_not_proved() {
+    let mut gone = Sleeper::start();
+    let pid = gone.pid();
+    gone.end();
+    // A thread of this test's own process has an entry of its own under /proc.
+    let threads = std::fs::read_dir("/proc/self/task").unwrap();
+    let ids = threads.map(|entry| entry.unwrap().file_name().into_string().unwrap().parse::<u32>().unwrap());
+    let thread = ids.filter(|id| *id != std::process::id()).max().unwrap();
+    let entries = [pid, thread].map(|pid| format!("(gpu: 0, pid: {pid}, bytes: Some({GIB}), ghost: true)")).join(",");
+    let snapshot = FakeDriver::new(&format!("(gpus: [()], processes: [{entries}])")).snapshot();
+    let device = only_device(&snapshot);
+    assert_eq!(device.processes.iter().map(|row| row.proved).collect::<Vec<_>>(), [false, false]);
+}
+
+#[test]
+fn ending_a_real_process_gives_its_bytes_back() {
+    let (mut first, mut second) = (Sleeper::start(), Sleeper::start());
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [()], processes: [(gpu: 0, pid: {}, bytes: Some({}), linger_ms: 200), (gpu: 0, pid: {}, bytes: Some({}))])",
+        first.pid(),
+        5 * GIB,
+        second.pid(),
+        2 * GIB
+    ));
+    let mut stream = driver.sample(&[]);
+    let used = |snapshot: &Snapshot| only_device(snapshot).memory.used_bytes.value();
+    assert_eq!(used(&stream.next()), Some(Bytes::gib(7)));
+    first.end();
+    stream.next_where("5 GiB back", |snapshot| used(snapshot) == Some(Bytes::gib(2)));
+    second.end_unreaped();
+    let last = stream.next_where("2 GiB back from a zombie", |snapshot| used(snapshot) == Some(Bytes::ZERO));
+    assert_eq!(rows(only_device(&last)), []);
+}
+
+#[test]
+fn the_stream_ends_when_nobody_reads_it() {
+    let driver = FakeDriver::new("(gpus: [()])");
+    let mut command = driver.oomdoctor(&["sample", "--interval", "3600"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut output = std::io::BufReader::new(child.stdout.take().unwrap());
+    for _ in 0..2 {
+        std::io::BufRead::read_line(&mut output, &mut String::new()).unwrap();
+    }
+    drop(output);
+    assert!(child.wait().unwrap().success(), "it waits an hour for the next reading, and notices at once");
+}
+
+#[test]
+fn ps_prints_a_table_that_cannot_write_on_the_terminal() {
+    let sleeper = Sleeper::start();
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [(name: \"Evil \\u{{1b}}[2J\", base: {GIB})], processes: [(gpu: 0, pid: {}, bytes: Some({GIB}))])",
+        sleeper.pid()
+    ));
+    let ps = driver.output(&["ps"]);
+    assert!(ps.status.success(), "{ps:?}");
+    let text = String::from_utf8(ps.stdout).unwrap();
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+    let line = text.lines().find(|line| line.contains("sleep 1000")).unwrap();
+    let start = line.split_whitespace().next().unwrap().strip_prefix(&format!("{}@", sleeper.pid()));
+    assert!(start.is_some_and(|ticks| ticks.parse::<u64>().is_ok()), "{line}");
+    assert!(text.contains("in use by no process that the driver lists"), "{text}");
+    let json = driver.output(&["ps", "--json"]);
+    let snapshot: Snapshot = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(rows(only_device(&snapshot)), [(sleeper.pid(), Some(Bytes::gib(1)))]);
+}

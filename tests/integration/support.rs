@@ -1,0 +1,3 @@
+//! What the tests share: the fakes of the outside world.
+
+pub mod fake_driver;

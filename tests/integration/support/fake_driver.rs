@@ -1,0 +1,219 @@
+//! The harness of the fake driver (tests/fake_nvml): a folder with a copy of the library and its scenario, real
+//! `sleep` processes to be listed, and the shipped program run against it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use std::{env, fs, thread};
+
+use oomdoctor::gpu::{Header, Snapshot};
+use tempfile::TempDir;
+
+/// One GiB, in which the scenarios count.
+pub const GIB: u64 = 1 << 30;
+/// How long a line of the stream may take before the test fails: much longer than any reading does.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A driver of its own for one test.
+pub struct FakeDriver {
+    folder: TempDir,
+}
+
+impl FakeDriver {
+    /// With this scenario (RON, see tests/fake_nvml/lib.rs).
+    pub fn new(scenario: &str) -> FakeDriver {
+        let driver = FakeDriver { folder: tempfile::tempdir().unwrap() };
+        fs::copy(built_library(), driver.library()).unwrap();
+        driver.set_scenario(scenario);
+        driver
+    }
+
+    /// A driver without a scenario: its kernel module is not loaded.
+    pub fn not_loaded() -> FakeDriver {
+        let driver = FakeDriver::new("()");
+        fs::remove_file(driver.folder.path().join("scenario.ron")).unwrap();
+        driver
+    }
+
+    /// The same without some of its symbols, as an older driver: they are renamed in the library's table of names.
+    pub fn without(self, symbols: &[&str]) -> FakeDriver {
+        let mut bytes = fs::read(self.library()).unwrap();
+        for symbol in symbols {
+            let name = [b"\0", symbol.as_bytes(), b"\0"].concat();
+            let found = bytes.windows(name.len()).position(|window| window == name);
+            let at = found.unwrap_or_else(|| panic!("{symbol} is not in the fake driver"));
+            bytes[at + 1] = b'_';
+        }
+        fs::write(self.library(), bytes).unwrap();
+        self
+    }
+
+    /// Replaces the scenario, whole at once.
+    pub fn set_scenario(&self, scenario: &str) {
+        let new = self.folder.path().join("scenario.new");
+        fs::write(&new, scenario).unwrap();
+        fs::rename(new, self.folder.path().join("scenario.ron")).unwrap();
+    }
+
+    /// What to give as `--nvml-library`.
+    pub fn library(&self) -> PathBuf {
+        self.folder.path().join("libnvidia-ml.so.1")
+    }
+
+    /// Begins the list of calls.
+    pub fn count_calls(&self) {
+        fs::write(self.folder.path().join("calls"), "").unwrap();
+    }
+
+    /// The driver's calls since [`FakeDriver::count_calls`], in order.
+    pub fn calls(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.path().join("calls")).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// The shipped program with this driver.
+    pub fn oomdoctor(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+        command.args(arguments).arg("--nvml-library").arg(self.library()).stdin(Stdio::null());
+        command
+    }
+
+    /// What a command of the program prints and how it ends.
+    pub fn output(&self, arguments: &[&str]) -> Output {
+        self.oomdoctor(arguments).output().unwrap()
+    }
+
+    /// One reading.
+    pub fn snapshot(&self) -> Snapshot {
+        Stream::start(self, &["--count", "1"]).next()
+    }
+
+    /// A running `oomdoctor sample`.
+    pub fn sample(&self, arguments: &[&str]) -> Stream {
+        Stream::start(self, arguments)
+    }
+}
+
+/// The stream of a running `oomdoctor sample`; it is ended on drop.
+pub struct Stream {
+    pub header: Header,
+    pub child: Child,
+    lines: Receiver<String>,
+}
+
+impl Stream {
+    fn start(driver: &FakeDriver, arguments: &[&str]) -> Stream {
+        let mut command = driver.oomdoctor(&["sample", "--interval", "0.05"]);
+        let mut child = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = lines_of(child.stdout.take().unwrap());
+        let header = lines.recv_timeout(PATIENCE).expect("no header");
+        Stream { header: serde_json::from_str(&header).unwrap(), child, lines }
+    }
+
+    /// The next reading; fails where none comes in time.
+    pub fn next(&mut self) -> Snapshot {
+        let line = self.lines.recv_timeout(PATIENCE).expect("no reading");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// Reads on until one is as wanted; fails after many that are not.
+    pub fn next_where(&mut self, what: &str, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
+        for _ in 0..400 {
+            let snapshot = self.next();
+            if wanted(&snapshot) {
+                return snapshot;
+            }
+        }
+        panic!("never came: {what}")
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The lines of a pipe, read by a thread that ends with it.
+fn lines_of(output: ChildStdout) -> Receiver<String> {
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+/// A real process that does nothing, to be listed by the driver; ended and reaped on drop.
+pub struct Sleeper {
+    child: Child,
+}
+
+impl Sleeper {
+    /// Runs until it is ended.
+    pub fn start() -> Sleeper {
+        Sleeper { child: Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap() }
+    }
+
+    /// Its PID.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it and waits until it has.
+    pub fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Ends it but leaves it a zombie.
+    pub fn end_unreaped(&mut self) {
+        self.child.kill().unwrap();
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The fake driver that cargo builds beside the tests; `cargo test --test integration` alone does not build it, so
+/// it is built then.
+fn built_library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        // target/PROFILE/deps/integration-…
+        let profile = env::current_exe().unwrap().ancestors().nth(2).unwrap().to_owned();
+        let library = profile.join("examples/libfake_nvml.so");
+        if is_stale(&library) {
+            build(&profile);
+        }
+        assert!(library.exists(), "{} was not built", library.display());
+        library
+    })
+}
+
+fn is_stale(library: &Path) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fake_nvml");
+    let newest = ["lib.rs", "scenario.rs"].iter().filter_map(|file| modified(&sources.join(file))).max();
+    modified(library).is_none() || modified(library) < newest
+}
+
+fn build(profile: &Path) {
+    let name = profile.file_name().and_then(|name| name.to_str()).unwrap();
+    let name = if name == "debug" { "dev" } else { name };
+    let cargo = env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--offline", "--example", "fake_nvml"]);
+    let built = command.args(["--profile", name]).arg("--target-dir").arg(profile.parent().unwrap()).status();
+    assert!(built.unwrap().success(), "the fake driver could not be built");
+}
