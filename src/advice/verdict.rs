@@ -128,8 +128,9 @@ fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&L
         let (line, bytes) = (decisive(diagnosis), named.bytes);
         match named.fate {
             Fate::Alive(row, key) => {
-                evidence.push(format!("the log names {}{line}: it still runs and was there before the crash", row.pid));
-                evidence.extend(idle(situation, key));
+                let idle = idle(situation, key).map(|idle| format!(" and {idle}")).unwrap_or_default();
+                let pid = row.pid;
+                evidence.push(format!("the log names {pid}{line}; it still runs, was there before the crash{idle}"));
                 weight = weight.max(0.95);
             }
             Fate::Gone => {
@@ -143,7 +144,8 @@ fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&L
         }
     }
     let others = others_then(&diagnosis.facts);
-    if let Some(others) = others.filter(|others| !negligible(*others, diagnosis.facts.total_bytes)) {
+    let unnamed = others.filter(|_| place.named.is_empty());
+    if let Some(others) = unnamed.filter(|others| !negligible(*others, diagnosis.facts.total_bytes)) {
         evidence.push(format!("{others} of the card belonged to others when it failed{}", decisive(diagnosis)));
         weight = weight.max(0.7);
     }
@@ -160,8 +162,8 @@ fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>,
     for (row, key) in &holders {
         let Some(bytes) = row.used_bytes.value().filter(|bytes| *bytes >= Bytes::mib(500)) else { continue };
         sum = sum.plus(bytes);
-        evidence.push(format!("{} holds {bytes} now and was there before the crash", name_of(row)));
-        evidence.extend(idle(situation, *key));
+        let idle = idle(situation, *key).map(|idle| format!(" and {idle}")).unwrap_or_default();
+        evidence.push(format!("{} holds {bytes} now, was there before the crash{idle}", name_of(row)));
     }
     match ledger.and_then(|ledger| ledger.missing_bytes) {
         _ if sum == Bytes::ZERO => 0.0,
@@ -172,7 +174,7 @@ fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>,
 
 fn idle(situation: &Situation<'_>, key: ProcessKey) -> Option<String> {
     let idle = situation.history?.idle_for(key).filter(|time| *time >= Duration::from_secs(10))?;
-    Some(format!("{} used neither GPU nor CPU in the {} s watched", key.pid, idle.as_secs()))
+    Some(format!("has used neither GPU nor CPU in the {} s I have watched", idle.as_secs()))
 }
 
 fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {
@@ -294,10 +296,13 @@ fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>)
         Fate::Alive(row, _) => Some((row, row.used_bytes.value().unwrap_or(named.bytes))),
         _ => None,
     });
-    if let Some((row, bytes)) = alive.max_by_key(|(_, bytes)| *bytes) {
+    let gone = place.named.iter().find(|named| matches!(named.fate, Fate::Gone));
+    let room = ledger.is_some_and(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO));
+    // Once there is room, what still runs is no longer in the way.
+    if let Some((row, bytes)) = alive.max_by_key(|(_, bytes)| *bytes).filter(|_| gone.is_none() || !room) {
         return format!("Another program holds the memory your run needs: {} has {bytes}.", name_of(row));
     }
-    if let Some(gone) = place.named.iter().find(|named| matches!(named.fate, Fate::Gone)) {
+    if let Some(gone) = gone {
         return gone_words(gone.pid, gone.bytes, ledger);
     }
     if let Some(named) = place.named.iter().max_by_key(|named| named.bytes) {

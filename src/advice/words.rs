@@ -1,7 +1,10 @@
 //! Owns the advice in sentences: the same words for the screen and for the plain report.
 
-use super::Advice;
+use super::{Advice, PlannedFix, Step};
 use crate::units::Bytes;
+
+/// More evidence than that is not read under stress; the JSON has all of it.
+const EVIDENCE: usize = 2;
 
 /// The verdict in lines: the sentence, what the run needed, the evidence for the likeliest cause, other causes.
 pub fn verdict(advice: &Advice) -> Vec<String> {
@@ -17,7 +20,7 @@ pub fn needs(advice: &Advice) -> Option<String> {
     let needed = ledger.needed_bytes?;
     let asked = ledger.asked_bytes?;
     let parts = match ledger.had_bytes {
-        Some(had) => format!(" ({asked} asked + {had} it already had)"),
+        Some(had) => format!(" ({} asked + {} it already had)", gib(asked), gib(had)),
         None => String::new(),
     };
     let free = ledger.available_bytes?;
@@ -37,7 +40,8 @@ fn evidence(advice: &Advice) -> Vec<String> {
     let Some(first) = advice.verdict.causes.first() else { return lines };
     if !first.evidence.is_empty() {
         let lead = if first.weight >= 0.9 { "Because" } else { "Most likely, because" };
-        lines.push(format!("{lead} {}.", first.evidence.join("; ")));
+        let said: Vec<&str> = first.evidence.iter().take(EVIDENCE).map(String::as_str).collect();
+        lines.push(format!("{lead} {}.", said.join("; ")));
     }
     let others: Vec<String> = advice
         .verdict
@@ -73,11 +77,52 @@ pub fn gib(bytes: Bytes) -> String {
 }
 
 /// What a step gives back, in words.
-pub fn gives_back(planned: &super::PlannedFix) -> String {
+pub fn gives_back(planned: &PlannedFix) -> String {
     match (planned.frees_bytes, planned.frees_is) {
         (Some(bytes), Some(super::plan::FreesIs::Fact)) => format!("gives back {bytes}"),
         (Some(bytes), _) => format!("gives back about {bytes}"),
         (None, _) if planned.fix == "run-again" => String::new(),
-        (None, _) => "how much: can't tell from this log".to_owned(),
+        (None, _) => "how much: can't tell".to_owned(),
     }
+}
+
+/// A step in full: what to do, the command, what to expect, why. `brief` leaves the reasons to "about this error".
+pub fn step(step: &Step, brief: bool) -> Vec<Said> {
+    let mut said = vec![Said::Do(sentence(&step.action))];
+    said.extend(step.command.iter().flat_map(|command| command.lines()).map(|line| Said::Command(line.to_owned())));
+    if brief {
+        said.push(Said::Note(sentence(&step.expect)));
+    } else {
+        said.push(Said::Note(format!("{} {}", sentence(&step.expect), sentence(&step.if_not))));
+        said.push(Said::Note(format!("Why: {}", sentence(&step.why))));
+    }
+    said
+}
+
+/// A line of a step, by what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// What to do.
+    Do(String),
+    /// What to type.
+    Command(String),
+    /// What to expect, or why.
+    Note(String),
+}
+
+impl Said {
+    /// The words.
+    pub fn text(&self) -> &str {
+        match self {
+            Said::Do(text) | Said::Command(text) | Said::Note(text) => text,
+        }
+    }
+}
+
+/// The text with a capital at its head and a full stop at its end.
+pub fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    let head = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let stop = if text.ends_with(['.', '!', '?', ':']) || text.is_empty() { "" } else { "." };
+    format!("{head}{}{stop}", characters.as_str())
 }

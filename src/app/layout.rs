@@ -44,6 +44,13 @@ pub struct Shape {
     pub processes_want: u16,
     /// How many lines the verdict would like, borders included.
     pub why_wants: u16,
+    /// How many lines the current step needs, borders included.
+    pub steps_want: u16,
+}
+
+/// Whether a screen of this size gets two tabs instead of four regions.
+pub fn is_small(size: (u16, u16)) -> bool {
+    size.0 < 100 || size.1 < 30
 }
 
 /// Lays the screen out.
@@ -53,7 +60,7 @@ pub fn layout(shape: Shape) -> Layout {
     if columns < SMALLEST.0 || rows < SMALLEST.1 {
         return Layout { tiny: true, ..Layout::default() };
     }
-    let small = columns < 100 || rows < 30;
+    let small = is_small(shape.size);
     let [header, tabs, body, footer] = Split::vertical([
         Constraint::Length(1),
         Constraint::Length(u16::from(small)),
@@ -88,17 +95,20 @@ fn two_tabs(frame: Layout, shape: Shape, body: Rect) -> Layout {
     if shape.tab == Tab::Input {
         return Layout { input: body, ..frame };
     }
-    // The verdict and the current step are never cut: the process list gives way first.
-    let processes = between(shape.processes_want, 4, body.height * 2 / 5);
-    let why = between(shape.why_wants, 4, body.height.saturating_sub(processes + 6));
+    // The sentence and the current step are never cut: the process list gives way first, then the evidence.
+    let steps = between(shape.steps_want, 5, body.height * 2 / 5);
+    let processes = between(shape.processes_want, 4, body.height.saturating_sub(steps + shape.why_wants.min(7)));
+    let why = body.height.saturating_sub(steps + processes);
     let [processes, why, steps] =
         Split::vertical([Constraint::Length(processes), Constraint::Length(why), Constraint::Min(5)]).areas(body);
     Layout { processes, why, steps, ..frame }
 }
 
 fn four_regions(frame: Layout, shape: Shape, body: Rect) -> Layout {
-    let top = between(shape.processes_want, 9, body.height * 2 / 5);
     let why = between(shape.why_wants, 5, body.height / 3);
+    let steps = between(shape.steps_want, 6, body.height / 3);
+    // The list may use what verdict and step leave, but not so much that the steps ahead are out of sight.
+    let top = between(shape.processes_want, 9, body.height.saturating_sub(why + steps).max(body.height * 2 / 5));
     let [top, why, steps] =
         Split::vertical([Constraint::Length(top), Constraint::Length(why), Constraint::Min(5)]).areas(body);
     let [processes, input] = Split::horizontal([Constraint::Percentage(54), Constraint::Percentage(46)]).areas(top);
@@ -126,7 +136,7 @@ mod tests {
     use super::*;
 
     fn shape(size: (u16, u16)) -> Shape {
-        Shape { size, tab: Tab::Overview, zoomed: None, processes_want: 12, why_wants: 7 }
+        Shape { size, tab: Tab::Overview, zoomed: None, processes_want: 12, why_wants: 7, steps_want: 9 }
     }
 
     #[test]

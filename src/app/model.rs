@@ -11,7 +11,7 @@ use super::layout::{self, Layout, Shape};
 use super::msg::About;
 use super::question::Question;
 use super::walk::{Ending, Walk};
-use crate::advice::{Advice, words};
+use crate::advice::{Advice, PlannedFix, words};
 use crate::gpu::guard::{Refusal, Viewer};
 use crate::gpu::history::History;
 use crate::gpu::{Device, GpuProcess, Header, ProcessKey, Snapshot};
@@ -340,23 +340,59 @@ impl Model {
         if self.focus == Region::Input { Tab::Input } else { Tab::Overview }
     }
 
+    /// Whether the screen has room for two tabs only.
+    pub fn is_small(&self) -> bool {
+        layout::is_small(self.size)
+    }
+
+    /// The steps still ahead: not taken, not skipped, and not about a process that is being ended already.
+    pub fn steps_ahead(&self) -> Vec<&PlannedFix> {
+        let Some(advice) = &self.advice else { return Vec::new() };
+        let ending = |planned: &&PlannedFix| {
+            self.endings.iter().any(|ending| planned.target == Some(ending.victim.key) && ending.is_under_way())
+        };
+        self.walk.ahead(&advice.plan).into_iter().filter(|planned| !ending(planned)).collect()
+    }
+
+    /// The step the person stands at.
+    pub fn current_step(&self) -> Option<&PlannedFix> {
+        let ahead = self.steps_ahead();
+        ahead.get(self.walk.cursor.min(ahead.len().saturating_sub(1))).copied()
+    }
+
     /// The geometry for what is on the screen now.
     pub fn layout(&self) -> Layout {
-        let devices = self.snapshot().map_or(0, |snapshot| snapshot.devices.len());
-        let rows = self.rows().len();
-        let small = self.size.0 < 100 || self.size.1 < 30;
-        // A device's bar, its free line, a heading, a row for what nobody lists; on small screens a line and three rows.
-        let want = if small { 2 + devices + rows.min(3 * devices.max(1)) } else { 3 + 3 * devices + rows * 2 };
-        let width = usize::from(self.size.0.saturating_sub(4)).max(20);
-        let why: usize = self.why().iter().map(|line| textwrap::wrap(line, width).len()).sum();
+        let width = usize::from(self.size.0.saturating_sub(6)).max(20);
+        let wrapped = |text: &str| textwrap::wrap(text, width).len();
+        let why: usize = self.why().iter().map(|line| wrapped(line)).sum();
+        let brief = self.is_small();
+        let step: usize = self
+            .current_step()
+            .into_iter()
+            .flat_map(|planned| &planned.steps)
+            .flat_map(|step| words::step(step, brief))
+            .map(|said| wrapped(said.text()))
+            .sum();
+        let lines = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
         layout::layout(Shape {
             size: self.size,
             tab: self.tab(),
             zoomed: self.zoomed.then_some(self.focus),
-            processes_want: u16::try_from(want).unwrap_or(u16::MAX),
-            // The picture of the sums has two lines of its own.
-            why_wants: u16::try_from(why + 4).unwrap_or(u16::MAX),
+            processes_want: lines(self.processes_want()),
+            // The picture of the sums has two lines of its own, where there is room for it.
+            why_wants: lines(why + if brief { 2 } else { 4 }),
+            // Its title, its keys, what was ended last, and the borders.
+            steps_want: lines(step + 4 + self.endings.len().min(2)),
         })
+    }
+
+    /// How many lines the devices and processes would like, borders included.
+    fn processes_want(&self) -> usize {
+        let Some(snapshot) = self.snapshot() else { return 5 };
+        let unlisted = |device: &&Device| device.unaccounted_bytes.value().is_some_and(|bytes| bytes >= Bytes::mib(1));
+        let unlisted = snapshot.devices.iter().filter(unlisted).count();
+        let (devices, rows) = (snapshot.devices.len(), self.rows().len());
+        if self.is_small() { 2 + devices + rows.min(3) } else { 2 + 3 * devices + 2 * rows + unlisted }
     }
 
     /// The verdict in lines, the sentence first.

@@ -65,12 +65,6 @@ impl Walk {
         plan.iter().filter(|planned| self.behind.iter().all(|behind| behind.id != StepId::of(planned))).collect()
     }
 
-    /// The step the person stands at.
-    pub fn current<'a>(&self, plan: &'a [PlannedFix]) -> Option<&'a PlannedFix> {
-        let ahead = self.ahead(plan);
-        ahead.get(self.cursor.min(ahead.len().saturating_sub(1))).copied()
-    }
-
     /// Leaves a step behind.
     pub fn leave(&mut self, planned: &PlannedFix, mark: Mark) {
         self.behind.push(Behind { id: StepId::of(planned), title: planned.title.clone(), mark });
@@ -140,6 +134,16 @@ pub fn free_of(snapshot: &Snapshot, devices: &[u32]) -> Vec<(u32, Bytes)> {
 }
 
 impl Ending {
+    /// Signalled, or done with: the step that led to it is behind the person.
+    pub fn is_under_way(&self) -> bool {
+        !matches!(self.state, EndingState::Refused(_) | EndingState::Survived(_))
+    }
+
+    /// It has ended, whatever came back.
+    pub fn is_over(&self) -> bool {
+        self.is_under_way() && !matches!(self.state, EndingState::Sending | EndingState::Waiting)
+    }
+
     /// Holds a new reading against the one before the signal.
     pub fn watch(&mut self, snapshot: &Snapshot, now: Duration) {
         let EndingState::Ended { since, .. } = self.state else { return };

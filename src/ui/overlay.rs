@@ -95,7 +95,8 @@ fn end(
 }
 
 fn named(model: &Model, theme: &Theme, victim: &Victim, width: usize) -> Vec<Line<'static>> {
-    let what = victim.what.as_ref().map(|what| format!("  ({what})")).unwrap_or_default();
+    let says_more = |what: &&String| !victim.command.contains(what.as_str());
+    let what = victim.what.as_ref().filter(says_more).map(|what| format!("  ({what})")).unwrap_or_default();
     let mut lines = paragraph(&format!("{}  {}{what}", victim.key.pid, victim.command), width, theme.sentence);
     let whose = if victim.yours { "yours".to_owned() } else { format!("{}'s", victim.user) };
     let now = model.snapshot().map(|snapshot| snapshot.taken_at);

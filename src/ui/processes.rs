@@ -67,7 +67,7 @@ fn lines(model: &Model, theme: &Theme, area: Rect) -> (Vec<Line<'static>>, Optio
             }
             lines.extend(row_lines(model, theme, snapshot, id, row, width, compact));
         }
-        lines.extend(unaccounted(device, theme));
+        lines.extend(unaccounted(device, theme).filter(|_| !compact));
     }
     if snapshot.devices.is_empty() {
         lines = paragraph("The driver answers, but lists no GPU that may be seen from here.", width, theme.quiet);
@@ -112,9 +112,11 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
         (other, theme.held, theme.sign("▓", "=")),
         (reserved, theme.held, theme.sign("▒", "~")),
     ];
-    let free = memory.free_bytes.value().map(|free| format!(" · {} free", gib(free))).unwrap_or_default();
-    let figures = format!("{} {} of {total}{free}", theme.sign("▏", "]"), gib(used.plus(reserved)));
-    let room = width.saturating_sub(label.chars().count() + figures.chars().count() + 2).min(30);
+    let free =
+        memory.free_bytes.value().map(|free| format!("{} free", if compact { gib(free) } else { free.to_string() }));
+    let beside = free.clone().filter(|_| compact).map(|free| format!(" · {free}")).unwrap_or_default();
+    let figures = format!("{} {} of {total}{beside}", theme.sign("▏", "]"), gib(used.plus(reserved)));
+    let room = width.saturating_sub(label.chars().count() + figures.chars().count() + 2).min(48);
     let mut spans = vec![Span::styled(label, theme.title), Span::raw(theme.sign("▕", "["))];
     spans.extend(bar(theme, total, &parts, room));
     spans.push(Span::raw(figures));
@@ -122,6 +124,7 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
     if !compact {
         let seen: Vec<_> = model.feed.history.used(device.index).collect();
         let state = [
+            free,
             device.utilization_percent.value().map(|percent| format!("{percent} % busy")),
             device.temperature_celsius.value().map(|celsius| format!("{celsius} °C")),
             device.power_watts.value().map(|watts| format!("{watts} W")),
@@ -163,7 +166,8 @@ fn row_lines(
     let style = if selected && model.focus == Region::Processes { theme.selected } else { Default::default() };
     let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what(row), width.saturating_sub(NUMBERS))), style)];
     let evidence = evidence_of(model, row).join(" · ");
-    if !evidence.is_empty() && (!compact || selected) {
+    let shown = !compact || (selected && model.focus == Region::Processes);
+    if !evidence.is_empty() && shown {
         lines
             .push(Line::styled(format!("{}{}", " ".repeat(11), cut(&evidence, width.saturating_sub(11))), theme.quiet));
     }

@@ -8,19 +8,25 @@ use ratatui::widgets::{Paragraph, Widget};
 
 use super::format::{cut, exactly, paragraph};
 use super::theme::Theme;
-use crate::advice::{PlannedFix, words};
+use crate::advice::PlannedFix;
+use crate::advice::words::{self, Said};
 use crate::app::Model;
 use crate::app::model::{Region, Source};
 use crate::app::walk::{Ending, EndingState, Mark};
 use crate::gpu::guard::Signal;
 use crate::units::Bytes;
 
+/// What belongs to a step stands under its title.
+const INDENT: &str = "     ";
+/// A command stands out from its sentence.
+const COMMAND_INDENT: &str = "       ";
+
 /// Draws the pane.
 pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if area.is_empty() {
         return;
     }
-    let ahead = model.advice.as_ref().map(|advice| model.walk.ahead(&advice.plan)).unwrap_or_default();
+    let ahead = model.steps_ahead();
     let block = super::frame(theme, title(model, &ahead), model.focus == Region::Steps);
     let inner = block.inner(area);
     block.render(area, buffer);
@@ -42,7 +48,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         let number = at + 1;
         if at == cursor {
             current_at = lines.len();
-            lines.extend(current(model, theme, planned, number, width));
+            lines.extend(current(model, theme, planned, number, width, model.is_small()));
         } else {
             lines.push(Line::styled(format!("   {}", one_line(planned, number, width.saturating_sub(3))), theme.quiet));
         }
@@ -74,43 +80,46 @@ fn no_steps(model: &Model) -> String {
 
 fn one_line(planned: &PlannedFix, number: usize, width: usize) -> String {
     let gives = words::gives_back(planned);
-    let title_width = (width * 45 / 100).max(20);
-    let rest = format!("{}  {}", exactly(&gives, 34.min(width / 3)), planned.costs);
-    cut(&format!("{number} {}  {rest}", exactly(&planned.title, title_width)), width)
+    let costs = format!("costs: {}", planned.costs);
+    // Title, bytes and cost stand in columns where there is room; the title is the last to be cut.
+    let (gives_width, costs_width) =
+        if width >= 90 { (22, 30) } else { (if gives.starts_with("how") { 0 } else { 20 }, 0) };
+    let title_width = width.saturating_sub(gives_width + costs_width + 6);
+    let mut text = format!("{number} {}", exactly(&planned.title, title_width));
+    if gives_width > 0 {
+        text.push_str(&format!("  {}", exactly(&gives, gives_width)));
+    }
+    if costs_width > 0 {
+        text.push_str(&format!("  {}", cut(&costs, costs_width)));
+    }
+    cut(&text, width)
 }
 
-fn current(model: &Model, theme: &Theme, planned: &PlannedFix, number: usize, width: usize) -> Vec<Line<'static>> {
+fn current(
+    model: &Model,
+    theme: &Theme,
+    planned: &PlannedFix,
+    number: usize,
+    width: usize,
+    brief: bool,
+) -> Vec<Line<'static>> {
     let style = if model.focus == Region::Steps { theme.selected } else { theme.title };
     let pointer = theme.sign("▸", ">");
     let mut lines =
         vec![Line::styled(format!(" {pointer} {}", one_line(planned, number, width.saturating_sub(3))), style)];
-    let indent = "     ";
-    let room = width.saturating_sub(indent.len() + 1);
-    let mut say = |text: &str, style: Style| {
-        for line in textwrap::wrap(text, room.max(10)) {
+    let room = width.saturating_sub(INDENT.len() + 1).max(10);
+    for said in planned.steps.iter().flat_map(|step| words::step(step, brief)) {
+        let (indent, style) = match said {
+            Said::Do(_) => (INDENT, Style::new()),
+            Said::Command(_) => (COMMAND_INDENT, theme.decisive),
+            Said::Note(_) => (INDENT, theme.quiet),
+        };
+        for line in textwrap::wrap(said.text(), room) {
             lines.push(Line::styled(format!("{indent}{line}"), style));
         }
-    };
-    for step in &planned.steps {
-        say(&sentence(&step.action), Style::new());
-        if let Some(command) = &step.command {
-            for line in command.lines() {
-                say(&format!("  {line}"), theme.decisive);
-            }
-        }
-        say(&format!("{} {}", sentence(&step.expect), sentence(&step.if_not)), theme.quiet);
-        say(&format!("Why: {}", sentence(&step.why)), theme.quiet);
     }
     lines.push(keys(theme, planned));
     lines
-}
-
-/// The text with a capital at its head and a full stop at its end.
-fn sentence(text: &str) -> String {
-    let mut characters = text.chars();
-    let head = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    let stop = if text.ends_with(['.', '!', '?', ':']) || text.is_empty() { "" } else { "." };
-    format!("{head}{}{stop}", characters.as_str())
 }
 
 fn keys(theme: &Theme, planned: &PlannedFix) -> Line<'static> {

@@ -62,7 +62,7 @@ pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String>
         said.push("named in your log".to_owned());
     }
     if let Some(idle) = model.feed.history.idle_for(key).filter(|idle| idle.as_secs() >= 5) {
-        said.push(format!("no GPU or CPU use in the {} s I have watched", idle.as_secs()));
+        said.push(format!("no GPU or CPU use for {} s", idle.as_secs()));
     }
     if row.parent_pid.value() == Some(1) {
         said.push("its parent is gone".to_owned());
@@ -106,16 +106,7 @@ fn start(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
 pub fn reported(model: &mut Model, key: ProcessKey, report: SignalReport) {
     let now = model.now;
     let Some(ending) = model.endings.iter_mut().find(|ending| ending.victim.key == key) else { return };
-    let over = |state: &EndingState| {
-        matches!(
-            state,
-            EndingState::Ended { .. }
-                | EndingState::Returned { .. }
-                | EndingState::NotReturned { .. }
-                | EndingState::Unproved
-        )
-    };
-    if over(&ending.state) {
+    if ending.is_over() {
         // After a KILL both waits report the same end.
         return;
     }

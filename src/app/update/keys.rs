@@ -169,7 +169,7 @@ fn moved(model: &mut Model, by: i32) {
             model.input.top = Some(shifted(here, by, lines));
         }
         Region::Steps => {
-            let ahead = model.advice.as_ref().map_or(0, |advice| model.walk.ahead(&advice.plan).len());
+            let ahead = model.steps_ahead().len();
             model.walk.cursor = shifted(model.walk.cursor, by, ahead);
         }
     }
@@ -208,8 +208,7 @@ fn type_into(model: &mut Model) {
 }
 
 fn take_step(model: &mut Model) -> Vec<Effect> {
-    let Some(advice) = &model.advice else { return Vec::new() };
-    let Some(step) = model.walk.current(&advice.plan).cloned() else { return Vec::new() };
+    let Some(step) = model.current_step().cloned() else { return Vec::new() };
     if let Some(target) = step.target {
         endings::ask_to_end(model, &[target], Signal::Term);
         return Vec::new();
@@ -221,8 +220,7 @@ fn take_step(model: &mut Model) -> Vec<Effect> {
 }
 
 fn leave_step(model: &mut Model, mark: Mark) {
-    let Some(advice) = &model.advice else { return };
-    if let Some(step) = model.walk.current(&advice.plan).cloned() {
+    if let Some(step) = model.current_step().cloned() {
         model.walk.leave(&step, mark);
     }
 }
@@ -266,7 +264,7 @@ fn mark(model: &mut Model) {
 /// `x`: the marked processes, else the selected row, else the current step's process.
 fn end(model: &mut Model) {
     if model.focus == Region::Steps {
-        let target = model.advice.as_ref().and_then(|advice| model.walk.current(&advice.plan)?.target);
+        let target = model.current_step().and_then(|step| step.target);
         let survivor = model.endings.iter().find(|ending| matches!(ending.state, EndingState::Survived(_)));
         return match (survivor.map(|ending| ending.victim.key), target) {
             (Some(key), _) => endings::ask_to_end(model, &[key], Signal::Kill),
@@ -291,10 +289,7 @@ fn copy(model: &mut Model) -> Option<Effect> {
     let text = match model.focus {
         Region::Processes => model.selected().and_then(|(_, _, row)| row.command.known().cloned()),
         Region::Input => model.input.diagnosis.as_ref().and_then(|d| d.matches.first()).map(|found| found.text.clone()),
-        Region::Steps => {
-            let step = model.advice.as_ref().and_then(|advice| model.walk.current(&advice.plan));
-            step.and_then(|step| step.steps.iter().find_map(|step| step.command.clone()))
-        }
+        Region::Steps => model.current_step().and_then(|step| step.steps.iter().find_map(|step| step.command.clone())),
     };
     if text.is_none() {
         say(model, "There is nothing to copy here.".into());
