@@ -172,12 +172,12 @@ fn clients_of_the_multi_process_service_are_listed_as_such() {
     let pid = sleeper.pid();
     let scenario = format!("(gpus: [()], processes: [(gpu: 0, pid: {pid}, bytes: Some({GIB}), lists: [Mps])])");
     let driver = FakeDriver::new(&scenario);
-    let mut stream = driver.sample(&[]);
-    assert_eq!(row(only_device(&stream.next()), pid).kind, ProcessKind::Mps);
+    let mut at = sampler(&driver);
     // The list is read every 5 s and shown in between; one that ends leaves at once all the same.
-    assert_eq!(row(only_device(&stream.next()), pid).kind, ProcessKind::Mps);
+    assert_eq!(row(only_device(&at(0)), pid).kind, ProcessKind::Mps);
+    assert_eq!(row(only_device(&at(1)), pid).kind, ProcessKind::Mps);
     drop(sleeper);
-    stream.next_where("the client is gone", |snapshot| only_device(snapshot).processes.is_empty());
+    assert_eq!(rows(only_device(&at(2))), []);
 }
 
 #[test]

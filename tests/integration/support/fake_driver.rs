@@ -83,7 +83,7 @@ impl FakeDriver {
 
     /// What a command of the program prints and how it ends.
     pub fn output(&self, arguments: &[&str]) -> Output {
-        self.oomdoctor(arguments).output().unwrap()
+        assert_cmd::Command::from_std(self.oomdoctor(arguments)).timeout(PATIENCE).output().unwrap()
     }
 
     /// One reading.
