@@ -273,6 +273,8 @@ readings! {
             command: String,
             /// Parent's PID.
             parent_pid: u32,
+            /// The session it belongs to: its leader's PID. Its own PID where it leads one, as a service does.
+            session: u32,
             /// The one-letter state of /proc/PID/stat.
             state: char,
             /// utime + stime in clock ticks: two readings give the CPU share between them.

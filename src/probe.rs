@@ -3,6 +3,7 @@
 //! Knows nothing of the screen, of logs or of what the readings are for.
 
 mod holders;
+pub mod host;
 mod nvml;
 pub(crate) mod pace;
 mod people;
@@ -109,7 +110,7 @@ impl Sampler {
         let holders = self.holders.refresh(&self.procfs, &self.people, &listed, moment.now);
         self.people.end_refresh();
         Snapshot {
-            host: self.procfs.host(),
+            host: host::host(&self.procfs),
             driver: reading.driver,
             devices,
             holders,

@@ -23,6 +23,7 @@ pub fn process(pid: u32, used: Bytes) -> GpuProcess {
         user: Reading::Known("ada".into()),
         command: Reading::Known("python train.py".into()),
         parent_pid: Reading::Known(900),
+        session: Reading::Known(800),
         state: Reading::Known('S'),
         cpu_ticks: Reading::Known(10),
     }

@@ -7,7 +7,8 @@ use std::path::Path;
 use crate::gpu::accounts::MergedRow;
 use crate::gpu::recognise::{Traits, recognise};
 use crate::gpu::{GpuProcess, Reading};
-use crate::procfs::machine::{BootClock, Users};
+use crate::probe::host::Users;
+use crate::procfs::machine::BootClock;
 use crate::procfs::place::Place;
 use crate::procfs::{ProcError, Procfs, Stat};
 use crate::units::WallTime;
@@ -24,6 +25,7 @@ pub struct Person {
     user: Reading<String>,
     command: Reading<String>,
     parent_pid: Reading<u32>,
+    session: Reading<u32>,
     state: Reading<char>,
     cpu_ticks: Reading<u64>,
     container: Option<String>,
@@ -40,6 +42,7 @@ impl Person {
             user: reason.clone().into(),
             command: reason.clone().into(),
             parent_pid: reason.clone().into(),
+            session: reason.clone().into(),
             state: reason.clone().into(),
             cpu_ticks: reason.into(),
             container: None,
@@ -55,7 +58,8 @@ impl Person {
 
     /// Its row on one device.
     pub fn on_device(&self, row: &MergedRow, sm_percent: Reading<u32>) -> GpuProcess {
-        let Person { start_ticks, started_at, uid, user, command, parent_pid, state, cpu_ticks, .. } = self.clone();
+        let Person { start_ticks, started_at, uid, user, command, parent_pid, session, state, cpu_ticks, .. } =
+            self.clone();
         GpuProcess {
             pid: row.pid,
             kind: row.kind,
@@ -70,6 +74,7 @@ impl Person {
             user,
             command,
             parent_pid,
+            session,
             state,
             cpu_ticks,
         }
@@ -93,7 +98,7 @@ impl People {
     /// Reads what does not change: the namespace, the boot and the users.
     pub fn new(procfs: Procfs) -> People {
         People {
-            users: Users::read(Path::new("/etc/passwd")),
+            users: Users::read(),
             clock: procfs.boot_clock(),
             initial_namespace: procfs.in_initial_pid_namespace(),
             listed_before: HashMap::new(),
@@ -151,6 +156,7 @@ impl People {
             user,
             command,
             parent_pid: Reading::Known(stat.parent_pid),
+            session: Reading::Known(stat.session),
             state: Reading::Known(stat.state),
             cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
             container: self.procfs.cgroup(pid).ok().and_then(|text| Place::parse(&text)).and_then(|p| p.container()),
@@ -203,7 +209,6 @@ fn command_line(arguments: &[String], comm: &str) -> String {
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
-    use std::path::Path;
 
     use super::*;
 

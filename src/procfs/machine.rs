@@ -1,12 +1,9 @@
-//! Owns what /proc says of the machine as a whole: memory, name, boot, clock, and /etc/passwd's user names.
+//! Owns what /proc says of the machine as a whole: its name, its boot and its clock.
 
-use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
 
 use super::Procfs;
-use crate::gpu::{Host, Reading};
-use crate::units::{Bytes, WallTime};
+use crate::units::WallTime;
 
 /// How clock ticks become a moment of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,61 +45,14 @@ impl Procfs {
         line.split_ascii_whitespace().find(numbered).map(str::to_owned)
     }
 
-    /// The machine's name and memory.
-    pub fn host(&self) -> Host {
-        let memory = self.machine_file("meminfo");
-        let figure = |name: &str| match &memory {
-            Err(reason) => Reading::Failed(reason.clone()),
-            Ok(text) => meminfo(text, name).map_or(Reading::NotAvailable, Reading::Known),
-        };
-        Host {
-            name: self.machine_file("sys/kernel/hostname").map(|name| name.trim().to_owned()).unwrap_or_default(),
-            memory_total_bytes: figure("MemTotal:"),
-            memory_available_bytes: figure("MemAvailable:"),
-            swap_total_bytes: figure("SwapTotal:"),
-            swap_free_bytes: figure("SwapFree:"),
-        }
+    /// The machine's name; empty where it can't be read.
+    pub fn host_name(&self) -> String {
+        self.machine_file("sys/kernel/hostname").map(|name| name.trim().to_owned()).unwrap_or_default()
     }
 
     fn machine_file(&self, path: &str) -> Result<String, String> {
         fs::read(self.root.join(path))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .map_err(|error| format!("/proc/{path}: {error}"))
-    }
-}
-
-/// A line of /proc/meminfo. Its kB are KiB.
-fn meminfo(text: &str, name: &str) -> Option<Bytes> {
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    line.split_ascii_whitespace().next()?.parse().ok().map(Bytes::kib)
-}
-
-/// The names of /etc/passwd's users. Users of a directory service (LDAP) are not in it: they show as numbers.
-#[derive(Clone, Debug, Default)]
-pub struct Users {
-    names: HashMap<u32, String>,
-}
-
-impl Users {
-    /// Reads a file of passwd(5)'s form; one that can't be read has no users.
-    pub fn read(path: &Path) -> Users {
-        let bytes = fs::read(path).unwrap_or_default();
-        let text = String::from_utf8_lossy(&bytes);
-        let entry = |line: &str| {
-            let mut fields = line.split(':');
-            let name = fields.next()?.to_owned();
-            Some((fields.nth(1)?.parse().ok()?, name))
-        };
-        // The first entry of an id wins, as in getpwuid(3).
-        let mut names = HashMap::new();
-        for (uid, name) in text.lines().filter_map(entry) {
-            names.entry(uid).or_insert(name);
-        }
-        Users { names }
-    }
-
-    /// The user's name, or the number where it has none.
-    pub fn name(&self, uid: u32) -> String {
-        self.names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
     }
 }

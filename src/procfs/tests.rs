@@ -4,10 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::machine::Users;
 use super::{ProcError, Procfs};
 use crate::gpu::Reading;
-use crate::units::Bytes;
 
 fn put(root: &Path, path: &str, text: impl AsRef<[u8]>) {
     let path = root.join(path);
@@ -119,26 +117,15 @@ fn the_namespace_is_told_by_its_number() {
 #[test]
 fn the_machine_is_described_and_what_is_missing_is_not_zero() {
     let root = tempfile::tempdir().unwrap();
-    put(root.path(), "meminfo", "MemTotal:       1024 kB\nMemAvailable:    512 kB\n");
+    put(root.path(), "sys/kernel/hostname", "gpu-box\n");
     put(root.path(), "stat", "cpu 1 2\nbtime 1700000000\n");
     put(root.path(), "driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54.03  Tue\nGCC\n");
     let proc = Procfs::new(root.path());
-    let host = proc.host();
-    assert_eq!(host.memory_total_bytes, Reading::Known(Bytes::mib(1)));
-    assert_eq!(host.swap_free_bytes, Reading::NotAvailable);
+    assert_eq!(proc.host_name(), "gpu-box");
     let clock = proc.boot_clock().unwrap();
     assert_eq!(clock.at(clock.ticks_per_second * 3 / 2).unwrap().to_string(), "2023-11-14T22:13:21.500Z");
     assert_eq!(clock.at(u64::MAX), None);
     assert_eq!(proc.nvidia_module_version().as_deref(), Some("535.54.03"));
-    assert!(matches!(Procfs::new("/nowhere").host().memory_total_bytes, Reading::Failed(_)));
-}
-
-#[test]
-fn users_without_a_name_show_as_numbers() {
-    let root = tempfile::tempdir().unwrap();
-    put(root.path(), "passwd", "root:x:0:0::/root:/bin/sh\ntoor:x:0:0::/:/bin/sh\nbroken\n");
-    let users = Users::read(&root.path().join("passwd"));
-    assert_eq!((users.name(0), users.name(4711)), ("root".into(), "4711".into()));
 }
 
 #[test]

@@ -10,8 +10,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 use super::process_control::{Inspection, ProcessControl};
 use crate::gpu::guard::{Signal, Viewer};
 use crate::gpu::recognise;
+use crate::probe::host::Users;
 use crate::probe::pace::timespec;
-use crate::procfs::machine::Users;
 use crate::procfs::{ProcError, Procfs};
 
 /// The kernel of this machine.
@@ -59,7 +59,7 @@ impl ProcessControl for Kernel {
         Ok(Some(Inspection {
             start_ticks: stat.start_ticks,
             uid,
-            user: uid.map(|uid| Users::read("/etc/passwd".as_ref()).name(uid)),
+            user: uid.map(|uid| Users::read().name(uid)),
             protected: recognise::protected(&stat.comm, &command),
             kernel_thread: stat.is_kernel_thread(),
             proved: self.procfs.in_initial_pid_namespace() || holds(),

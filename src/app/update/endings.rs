@@ -64,7 +64,8 @@ pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String>
     if let Some(idle) = model.feed.history.idle_for(key).filter(|idle| idle.as_secs() >= 5) {
         said.push(format!("no GPU or CPU use for {} s", idle.as_secs()));
     }
-    if row.parent_pid.value() == Some(1) {
+    // A service is a child of PID 1 by right, and leads its own session; what was started from a shell does not.
+    if row.parent_pid.value() == Some(1) && row.session.value().is_some_and(|session| session != row.pid) {
         said.push("its parent is gone".to_owned());
     }
     if row.state.value() == Some('T') {
