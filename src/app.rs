@@ -9,6 +9,9 @@ pub mod layout;
 pub mod model;
 pub mod msg;
 pub mod question;
+#[cfg(test)]
+#[allow(missing_docs, clippy::new_without_default, reason = "the names of a test's helpers say it")]
+pub mod tests;
 pub mod update;
 pub mod walk;
 

@@ -7,6 +7,8 @@ mod input;
 mod overlay;
 mod processes;
 mod steps;
+#[cfg(test)]
+mod tests;
 pub mod theme;
 mod why;
 
@@ -18,6 +20,15 @@ use ratatui::widgets::{Block, BorderType, Paragraph, Widget, Wrap};
 use crate::app::Model;
 use crate::app::layout::SMALLEST;
 use theme::Theme;
+
+/// The whole screen as text, a line each, without styles: for tests and for pictures.
+pub fn drawn(model: &Model) -> String {
+    let area = Rect::new(0, 0, model.size.0, model.size.1);
+    let mut buffer = Buffer::empty(area);
+    view(model, area, &mut buffer);
+    let row = |y: u16| -> String { (0..area.width).filter_map(|x| buffer.cell((x, y))).map(|c| c.symbol()).collect() };
+    (0..area.height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
+}
 
 /// Draws the whole screen.
 pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) {

@@ -62,6 +62,9 @@ pub struct PlannedFix {
     pub steps: Vec<Step>,
     /// The process it would end, named for good.
     pub target: Option<ProcessKey>,
+    /// The holder's own program gives the memory back by the step's command: better than ending it.
+    #[serde(skip)]
+    pub gentle: bool,
 }
 
 fn safety_word<S: Serializer>(safety: &Safety, serializer: S) -> Result<S::Ok, S::Error> {
@@ -117,6 +120,7 @@ fn run_again(place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
             if_not: "paste the new error here".into(),
         }],
         target: None,
+        gentle: false,
     })
 }
 
@@ -198,6 +202,7 @@ fn end_holder(
         frees_bytes: snapshot.held_by(key),
         frees_is: snapshot.held_by(key).map(|_| FreesIs::Fact),
         target: Some(key),
+        gentle: command.program != "*" && step.command.is_some(),
         steps: vec![step],
         ..empty(fix)
     })
@@ -255,6 +260,7 @@ fn empty(fix: &Fix) -> PlannedFix {
         costs: fix.costs.clone(),
         steps: Vec::new(),
         target: None,
+        gentle: false,
     }
 }
 

@@ -128,9 +128,8 @@ fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&L
         let (line, bytes) = (decisive(diagnosis), named.bytes);
         match named.fate {
             Fate::Alive(row, key) => {
-                let idle = idle(situation, key).map(|idle| format!(" and {idle}")).unwrap_or_default();
                 let pid = row.pid;
-                evidence.push(format!("the log names {pid}{line}; it still runs, was there before the crash{idle}"));
+                evidence.push(format!("the log names {pid}{line}; it still runs{}", before_and_idle(situation, key)));
                 weight = weight.max(0.95);
             }
             Fate::Gone => {
@@ -162,8 +161,7 @@ fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>,
     for (row, key) in &holders {
         let Some(bytes) = row.used_bytes.value().filter(|bytes| *bytes >= Bytes::mib(500)) else { continue };
         sum = sum.plus(bytes);
-        let idle = idle(situation, *key).map(|idle| format!(" and {idle}")).unwrap_or_default();
-        evidence.push(format!("{} holds {bytes} now, was there before the crash{idle}", name_of(row)));
+        evidence.push(format!("{} holds {bytes} now{}", name_of(row), before_and_idle(situation, *key)));
     }
     match ledger.and_then(|ledger| ledger.missing_bytes) {
         _ if sum == Bytes::ZERO => 0.0,
@@ -172,9 +170,16 @@ fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>,
     }
 }
 
-fn idle(situation: &Situation<'_>, key: ProcessKey) -> Option<String> {
-    let idle = situation.history?.idle_for(key).filter(|time| *time >= Duration::from_secs(10))?;
-    Some(format!("has used neither GPU nor CPU in the {} s I have watched", idle.as_secs()))
+/// The rest of a holder's evidence: it was there before the crash, and perhaps did nothing since we watch.
+fn before_and_idle(situation: &Situation<'_>, key: ProcessKey) -> String {
+    let idle = situation.history.and_then(|history| history.idle_for(key));
+    match idle.filter(|time| *time >= Duration::from_secs(10)) {
+        Some(idle) => format!(
+            ", was there before the crash and has used neither GPU nor CPU in the {} s I have watched",
+            idle.as_secs()
+        ),
+        None => " and was there before the crash".to_owned(),
+    }
 }
 
 fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {

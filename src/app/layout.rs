@@ -111,7 +111,7 @@ fn four_regions(frame: Layout, shape: Shape, body: Rect) -> Layout {
     let top = between(shape.processes_want, 9, body.height.saturating_sub(why + steps).max(body.height * 2 / 5));
     let [top, why, steps] =
         Split::vertical([Constraint::Length(top), Constraint::Length(why), Constraint::Min(5)]).areas(body);
-    let [processes, input] = Split::horizontal([Constraint::Percentage(54), Constraint::Percentage(46)]).areas(top);
+    let [processes, input] = Split::horizontal([Constraint::Percentage(57), Constraint::Percentage(43)]).areas(top);
     Layout { processes, input, why, steps, ..frame }
 }
 

@@ -14,7 +14,7 @@ use super::walk::{Ending, Walk};
 use crate::advice::{Advice, PlannedFix, words};
 use crate::gpu::guard::{Refusal, Viewer};
 use crate::gpu::history::History;
-use crate::gpu::{Device, GpuProcess, Header, ProcessKey, Snapshot};
+use crate::gpu::{Device, Driver, GpuProcess, Header, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::fix::Fix;
 use crate::log::PastedLog;
@@ -379,16 +379,24 @@ impl Model {
             tab: self.tab(),
             zoomed: self.zoomed.then_some(self.focus),
             processes_want: lines(self.processes_want()),
-            // The picture of the sums has two lines of its own, where there is room for it.
-            why_wants: lines(why + if brief { 2 } else { 4 }),
+            why_wants: lines(why + 2 + if brief { 0 } else { self.picture_lines(width) }),
             // Its title, its keys, what was ended last, and the borders.
             steps_want: lines(step + 4 + self.endings.len().min(2)),
         })
     }
 
+    /// The bar and its sums in words, where there is a picture.
+    fn picture_lines(&self, width: usize) -> usize {
+        let sums = self.advice.as_ref().and_then(words::sums);
+        sums.map_or(0, |sums| 1 + textwrap::wrap(&sums, width).len())
+    }
+
     /// How many lines the devices and processes would like, borders included.
     fn processes_want(&self) -> usize {
         let Some(snapshot) = self.snapshot() else { return 5 };
+        if matches!(snapshot.driver, Driver::Unavailable { .. }) {
+            return 10;
+        }
         let unlisted = |device: &&Device| device.unaccounted_bytes.value().is_some_and(|bytes| bytes >= Bytes::mib(1));
         let unlisted = snapshot.devices.iter().filter(unlisted).count();
         let (devices, rows) = (snapshot.devices.len(), self.rows().len());

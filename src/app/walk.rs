@@ -90,6 +90,11 @@ pub struct Ending {
 /// Where an ending stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EndingState {
+    /// The person frees it with the program's own command; the list is watched for it.
+    Elsewhere {
+        /// The command.
+        command: String,
+    },
     /// The signal is on its way.
     Sending,
     /// It was signalled and has not ended yet.
@@ -141,11 +146,15 @@ impl Ending {
 
     /// It has ended, whatever came back.
     pub fn is_over(&self) -> bool {
-        self.is_under_way() && !matches!(self.state, EndingState::Sending | EndingState::Waiting)
+        let open = matches!(self.state, EndingState::Sending | EndingState::Waiting | EndingState::Elsewhere { .. });
+        self.is_under_way() && !open
     }
 
     /// Holds a new reading against the one before the signal.
     pub fn watch(&mut self, snapshot: &Snapshot, now: Duration) {
+        if matches!(self.state, EndingState::Elsewhere { .. }) && snapshot.find(self.victim.key).is_none() {
+            self.state = EndingState::Ended { after: now.saturating_sub(self.asked_at), since: now };
+        }
         let EndingState::Ended { since, .. } = self.state else { return };
         if snapshot.find(self.victim.key).is_some() && now.saturating_sub(since) < TEARDOWN {
             return;

@@ -12,7 +12,6 @@ use crate::app::Model;
 use crate::app::model::{Pipe, Region};
 use crate::app::update::decisive_top;
 use crate::knowledge::diagnosis::Diagnosis;
-use crate::knowledge::facts::Facts;
 use crate::log::PastedLog;
 
 /// Line number and marker.
@@ -43,7 +42,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 fn title(model: &Model, width: usize) -> String {
     let title = match &model.input.log {
         _ if model.input.typing.is_some() => " Input: type the error, Esc when done ".to_owned(),
-        Some(log) => format!(" Input: paste the error here · {} lines, {} ", log.line_count(), model.input.origin),
+        Some(log) => format!(" Input · {} lines, {} · paste the error here ", log.line_count(), model.input.origin),
         None => " Input: paste the error here ".to_owned(),
     };
     cut(&title, width.saturating_sub(2))
@@ -139,18 +138,17 @@ fn styled(
 /// The figures in words, under the log.
 fn figures_line(diagnosis: &Diagnosis) -> Option<String> {
     let line = diagnosis.matches.first()?.line;
-    let Facts { requested_bytes, total_bytes, free_bytes, allocated_bytes, limit_bytes, .. } = &diagnosis.facts;
+    let facts = &diagnosis.facts;
     let mut said: Vec<String> = [
-        ("asked", requested_bytes),
-        ("total", total_bytes),
-        ("free", free_bytes),
-        ("allocated", allocated_bytes),
-        ("limit", limit_bytes),
+        ("asked", facts.requested_bytes),
+        ("total", facts.total_bytes),
+        ("free", facts.free_bytes),
+        ("limit", facts.limit_bytes),
     ]
     .into_iter()
     .filter_map(|(word, bytes)| bytes.map(|bytes| format!("{word} {bytes}")))
     .collect();
-    if let (Some(asked), room) = (diagnosis.facts.context_tokens, diagnosis.facts.max_tokens) {
+    if let (Some(asked), room) = (facts.context_tokens, facts.max_tokens) {
         said.push(match room {
             Some(room) => format!("context {asked} tokens, room for {room}"),
             None => format!("context {asked} tokens"),

@@ -16,7 +16,7 @@ use crate::gpu::{Device, Driver, GpuProcess, Reading, Snapshot};
 use crate::units::Bytes;
 
 /// Columns of PID, VRAM, user, age.
-const NUMBERS: usize = 38;
+const NUMBERS: usize = 37;
 
 /// Draws the pane.
 pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
@@ -124,23 +124,21 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
     if !compact {
         let seen: Vec<_> = model.feed.history.used(device.index).collect();
         let state = [
-            free,
             device.utilization_percent.value().map(|percent| format!("{percent} % busy")),
             device.temperature_celsius.value().map(|celsius| format!("{celsius} °C")),
-            device.power_watts.value().map(|watts| format!("{watts} W")),
         ];
         let state: Vec<String> = state.into_iter().flatten().collect();
         lines.push(Line::from(vec![
-            Span::raw(" ".repeat(17)),
+            Span::styled(format!("  {} ", exactly(&state.join(" "), 14)), theme.quiet),
             Span::styled(sparkline(theme, &seen, total, room), theme.used),
-            Span::styled(format!("  {}", state.join(" · ")), theme.quiet),
+            Span::raw(format!("  {}", free.unwrap_or_default())),
         ]));
     }
     lines
 }
 
 fn heading() -> String {
-    format!("  {:>8} {:>9}  {:<9}{:>6}  what", "PID", "VRAM", "user", "age")
+    format!("  {:>7} {:>9}  {:<9}{:>6}  what", "PID", "VRAM", "user", "age")
 }
 
 fn row_lines(
@@ -162,14 +160,14 @@ fn row_lines(
     let user = if model.config.viewer.owns(row) { "you" } else { row.user.known().map_or("?", String::as_str) };
     let started = row.started_at.value().map_or("?".to_owned(), |then| age(then, snapshot.taken_at));
     let numbers =
-        format!("{pointer} {:>8} {:>9}  {}{:>6}  ", row.pid, held(&row.used_bytes), exactly(user, 9), started);
+        format!("{pointer} {:>7} {:>9}  {}{:>6}  ", row.pid, held(&row.used_bytes), exactly(user, 9), started);
     let style = if selected && model.focus == Region::Processes { theme.selected } else { Default::default() };
     let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what(row), width.saturating_sub(NUMBERS))), style)];
     let evidence = evidence_of(model, row).join(" · ");
     let shown = !compact || (selected && model.focus == Region::Processes);
     if !evidence.is_empty() && shown {
         lines
-            .push(Line::styled(format!("{}{}", " ".repeat(11), cut(&evidence, width.saturating_sub(11))), theme.quiet));
+            .push(Line::styled(format!("{}{}", " ".repeat(10), cut(&evidence, width.saturating_sub(10))), theme.quiet));
     }
     lines
 }
@@ -196,11 +194,12 @@ fn what(row: &GpuProcess) -> String {
 }
 
 fn unaccounted(device: &Device, theme: &Theme) -> Option<Line<'static>> {
-    let bytes = device.unaccounted_bytes.value().filter(|bytes| *bytes >= Bytes::mib(1))?;
+    let known = device.unaccounted_bytes.value().filter(|_| device.error.is_none());
+    let bytes = known.filter(|bytes| *bytes >= Bytes::mib(1))?;
     let why = if device.unaccounted_includes_unknown_rows {
         "used: by rows without a figure, or by nobody the driver lists"
     } else {
         "used, but the driver doesn't say by whom"
     };
-    Some(Line::styled(format!("  {:>8} {:>9}  {why}", "?", bytes.to_string()), theme.quiet))
+    Some(Line::styled(format!("  {:>7} {:>9}  {why}", "?", bytes.to_string()), theme.quiet))
 }

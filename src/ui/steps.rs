@@ -84,7 +84,7 @@ fn one_line(planned: &PlannedFix, number: usize, width: usize) -> String {
     // Title, bytes and cost stand in columns where there is room; the title is the last to be cut.
     let (gives_width, costs_width) =
         if width >= 90 { (22, 30) } else { (if gives.starts_with("how") { 0 } else { 20 }, 0) };
-    let title_width = width.saturating_sub(gives_width + costs_width + 6);
+    let title_width = width.saturating_sub(gives_width + costs_width + 6).min(76);
     let mut text = format!("{number} {}", exactly(&planned.title, title_width));
     if gives_width > 0 {
         text.push_str(&format!("  {}", exactly(&gives, gives_width)));
@@ -125,6 +125,7 @@ fn current(
 fn keys(theme: &Theme, planned: &PlannedFix) -> Line<'static> {
     let copies = planned.steps.iter().any(|step| step.command.is_some());
     let offers: &[(&str, &str)] = match (planned.target.is_some(), copies) {
+        (true, true) if planned.gentle => &[("Enter", "copy the command"), ("x", "end the process…"), ("s", "skip")],
         (true, true) => &[("Enter", "end it…"), ("c", "copy the command"), ("s", "skip")],
         (true, false) => &[("Enter", "end it…"), ("s", "skip")],
         (false, true) => &[("Enter", "copy, done"), ("s", "skip"), ("i", "about this error")],
@@ -150,6 +151,9 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
         Signal::Term | Signal::Int => "was asked to close",
     };
     let (mark, text, style) = match &ending.state {
+        EndingState::Elsewhere { command } => {
+            ("…", format!("waiting for you to run: {command}  (then {name} gives back what it holds)"), theme.title)
+        }
         EndingState::Sending | EndingState::Waiting => {
             ("…", format!("{name} {asked}{simulated}; waiting for it"), theme.quiet)
         }

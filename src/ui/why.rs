@@ -2,6 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
 
@@ -23,26 +24,22 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     block.render(area, buffer);
     let width = usize::from(inner.width).saturating_sub(2);
     let lines = match &model.advice {
-        Some(advice) => verdict(advice, theme, width, usize::from(inner.height)),
+        Some(advice) => verdict(advice, theme, width, !model.is_small()),
         None => nothing_yet(model, theme, width),
     };
     let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
     Paragraph::new(lines).render(inner, buffer);
 }
 
-fn verdict(advice: &Advice, theme: &Theme, width: usize, height: usize) -> Vec<Line<'static>> {
+/// The sentence first, then the picture where there is room for it, then what was needed and the evidence.
+fn verdict(advice: &Advice, theme: &Theme, width: usize, with_picture: bool) -> Vec<Line<'static>> {
     let mut lines = paragraph(&advice.verdict.sentence, width, theme.sentence);
-    let picture = picture(advice, theme, width);
-    let rest: Vec<Line<'static>> = words::verdict(advice)
-        .iter()
-        .skip(1)
-        .flat_map(|text| paragraph(text, width, ratatui::style::Style::new()))
-        .collect();
-    // Where there is little room, the sentence and the words come before the picture.
-    if lines.len() + picture.len() + rest.len() <= height {
-        lines.extend(picture);
+    if with_picture {
+        lines.extend(picture(advice, theme, width));
     }
-    lines.extend(rest);
+    for text in words::verdict(advice).iter().skip(1) {
+        lines.extend(paragraph(text, width, Style::new()));
+    }
     lines
 }
 
@@ -50,7 +47,7 @@ fn verdict(advice: &Advice, theme: &Theme, width: usize, height: usize) -> Vec<L
 fn picture(advice: &Advice, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let Some(ledger) = &advice.ledger else { return Vec::new() };
     let (Some(capacity), Some(sums)) = (ledger.capacity_bytes, words::sums(advice)) else { return Vec::new() };
-    let mut parts: Vec<(Bytes, ratatui::style::Style, &'static str)> = Vec::new();
+    let mut parts: Vec<(Bytes, Style, &'static str)> = Vec::new();
     for (at, held) in ledger.held_by.iter().enumerate() {
         parts.push(match held.share {
             Share::Driver => (held.bytes, theme.held, theme.sign("▒", "~")),

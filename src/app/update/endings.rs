@@ -91,16 +91,29 @@ pub fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec
     effects
 }
 
+/// The person runs the program's own command instead: what it gives back is watched all the same.
+pub fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String) {
+    match victim(model, key) {
+        Ok(victim) => begin(model, victim, Signal::Term, EndingState::Elsewhere { command }),
+        Err(refusal) => super::say(model, sentence(&refusal)),
+    }
+}
+
 fn start(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
     let key = victim.key;
+    begin(model, victim, signal, EndingState::Sending);
+    Effect::Signal { key, signal, grace: model.config.grace }
+}
+
+fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState) {
+    let key = victim.key;
     let free_before = model.snapshot().map(|snapshot| free_of(snapshot, &victim.devices)).unwrap_or_default();
-    let fresh = Ending { victim, signal, asked_at: model.now, free_before, state: EndingState::Sending };
+    let fresh = Ending { victim, signal, asked_at: model.now, free_before, state };
     match model.endings.iter_mut().find(|ending| ending.victim.key == key) {
         // A KILL after a TERM: the proof is still held against what was free before the first of them.
         Some(ending) => *ending = Ending { free_before: ending.free_before.clone(), ..fresh },
         None => model.endings.push(fresh),
     }
-    Effect::Signal { key, signal, grace: model.config.grace }
 }
 
 /// What the outside says became of a signal.

@@ -209,12 +209,19 @@ fn type_into(model: &mut Model) {
 
 fn take_step(model: &mut Model) -> Vec<Effect> {
     let Some(step) = model.current_step().cloned() else { return Vec::new() };
-    if let Some(target) = step.target {
-        endings::ask_to_end(model, &[target], Signal::Term);
-        return Vec::new();
-    }
-    model.walk.leave(&step, Mark::Taken);
     let commands: Vec<String> = step.steps.iter().filter_map(|step| step.command.clone()).collect();
+    match step.target {
+        Some(target) if step.gentle => {
+            let command = commands.join("\n");
+            endings::free_elsewhere(model, target, command.clone());
+            return vec![Effect::Copy(command)];
+        }
+        Some(target) => {
+            endings::ask_to_end(model, &[target], Signal::Term);
+            return Vec::new();
+        }
+        None => model.walk.leave(&step, Mark::Taken),
+    }
     say(model, "Run your job again. [w] it works now · [e] it failed again · [Backspace] back".into());
     if commands.is_empty() { Vec::new() } else { vec![Effect::Copy(commands.join("\n"))] }
 }

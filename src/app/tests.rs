@@ -1,0 +1,625 @@
+//! What a sequence of messages makes of the program: triples of before, messages and after, and the property that no
+//! sequence at all signals a process that was not named, confirmed, alive and the same.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use proptest::prelude::*;
+
+use super::model::{Config, Overlay, Pipe, Region, Source};
+use super::msg::{LogRead, SignalReport};
+use super::question::{Asked, DEAF};
+use super::walk::{EndingState, Mark};
+use super::*;
+use crate::gpu::guard::{Refusal, Signal, Viewer};
+use crate::gpu::testing::{device, noon_plus, process, snapshot};
+use crate::gpu::{GpuProcess, Header, ProcessKey, Reading, Snapshot};
+use crate::knowledge::KnowledgeBase;
+use crate::log::PastedLog;
+use crate::units::Bytes;
+
+/// A person at a terminal: time passes between what they do.
+pub struct Session {
+    /// What the program knows.
+    pub model: Model,
+    now: Duration,
+    effects: Vec<Effect>,
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+pub fn held() -> Bytes {
+    Bytes::mib(11_500)
+}
+
+pub fn key_of(pid: u32) -> ProcessKey {
+    process(pid, Bytes::ZERO).key().unwrap()
+}
+
+fn machine(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
+    Snapshot { devices: vec![device(0, rows)], ..snapshot(second) }
+}
+
+/// PyTorch's message naming 4242, which holds 11 500 MiB of a 24 GiB card.
+pub fn torch_log() -> String {
+    "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 6.10 GiB is free. Process 4242 has 11.23 GiB memory in use. Including non-PyTorch memory, this process has 307.00 MiB memory in use. Of the allocated memory 200.00 MiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n".to_owned()
+}
+
+impl Session {
+    pub fn new() -> Session {
+        let config = Config {
+            viewer: Viewer { uid: 1000, lineage: vec![900, 1] },
+            boot_id: Some("boot".into()),
+            ..Config::default()
+        };
+        let mut session =
+            Session { model: Model::new(config, (120, 40), noon_plus(0)), now: Duration::ZERO, effects: vec![] };
+        session.send(Msg::Header(Header { schema: 1, program: "oomdoctor".into(), boot_id: Some("boot".into()) }));
+        session
+    }
+
+    /// With the named holder and another process on the card.
+    pub fn with_holders() -> Session {
+        let mut session = Session::new();
+        session.sample(vec![process(4242, held()), process(5177, Bytes::gib(6))]);
+        session
+    }
+
+    /// The same, its log pasted and read.
+    pub fn with_log() -> Session {
+        let mut session = Session::with_holders();
+        session.paste(&torch_log());
+        session
+    }
+
+    pub fn send(&mut self, msg: Msg) {
+        let cx = Cx { now: self.now, wall: noon_plus(0) };
+        let effects = update(&mut self.model, msg, &cx);
+        self.effects.extend(effects);
+    }
+
+    pub fn wait(&mut self, time: Duration) {
+        self.now += time;
+        self.send(Msg::Tick);
+    }
+
+    pub fn sample(&mut self, rows: Vec<GpuProcess>) {
+        self.send(Msg::Sample(Box::new(machine(0, rows))));
+    }
+
+    /// Presses a key as a person does: alone.
+    pub fn press(&mut self, code: KeyCode) {
+        self.wait(ms(450));
+        self.send(Msg::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        self.wait(ms(30));
+    }
+
+    pub fn keys(&mut self, keys: &str) {
+        for character in keys.chars() {
+            self.press(KeyCode::Char(character));
+        }
+    }
+
+    /// Pastes, and reads what the program asks to be read.
+    pub fn paste(&mut self, text: &str) {
+        self.send(Msg::Paste(text.to_owned()));
+        self.read_logs();
+    }
+
+    fn read_logs(&mut self) {
+        let base = KnowledgeBase::built_in().unwrap();
+        for effect in std::mem::take(&mut self.effects) {
+            let Effect::ReadLog { generation, text } = effect else {
+                self.effects.push(effect);
+                continue;
+            };
+            let log = PastedLog::new(text);
+            let diagnosis = base.diagnose(&log, None);
+            let fixes = diagnosis
+                .matches
+                .first()
+                .and_then(|found| base.entry(&found.entry))
+                .map(|entry| entry.fixes.iter().filter_map(|id| base.fix(id)).cloned().collect());
+            let fixes = fixes.unwrap_or_default();
+            let log = std::sync::Arc::new(log);
+            self.send(Msg::LogRead(Box::new(LogRead {
+                generation,
+                log,
+                diagnosis,
+                fixes,
+                about: None,
+                written: None,
+            })));
+        }
+    }
+
+    fn signals(&self) -> Vec<(u32, Signal)> {
+        let signal = |effect: &Effect| match effect {
+            Effect::Signal { key, signal, .. } => Some((key.pid, *signal)),
+            _ => None,
+        };
+        self.effects.iter().filter_map(signal).collect()
+    }
+
+    fn notice(&self) -> &str {
+        self.model.notice.as_ref().map_or("", |(text, _)| text)
+    }
+
+    fn sentence(&self) -> &str {
+        self.model.advice.as_ref().map_or("", |advice| &advice.verdict.sentence)
+    }
+
+    fn ending(&self) -> &EndingState {
+        &self.model.endings[0].state
+    }
+}
+
+#[test]
+fn a_pasted_log_that_names_a_living_holder_makes_ending_it_the_first_step() {
+    let session = Session::with_log();
+    assert!(session.sentence().contains("(4242) has 11.2 GiB"), "{}", session.sentence());
+    let step = session.model.current_step().unwrap();
+    assert_eq!((step.fix.as_str(), step.target), ("end-holder", Some(key_of(4242))));
+    assert_eq!(session.model.focus, Region::Steps);
+}
+
+#[test]
+fn enter_asks_y_signals_and_the_proof_follows() {
+    let mut session = Session::with_log();
+    session.press(KeyCode::Enter);
+    let Asked::End(victims, Signal::Term) = &session.model.question.as_ref().unwrap().asked else { panic!() };
+    assert_eq!((victims.len(), victims[0].key, victims[0].held), (1, key_of(4242), Some(held())));
+    assert_eq!(session.signals(), []);
+    session.keys("y");
+    assert_eq!(session.signals(), [(4242, Signal::Term)]);
+    session.send(Msg::Signal(key_of(4242), SignalReport::Sent));
+    session.send(Msg::Signal(key_of(4242), SignalReport::Ended(ms(3))));
+    session.sample(vec![process(4242, held()), process(5177, Bytes::gib(6))]);
+    assert!(matches!(session.ending(), EndingState::Ended { .. }), "the driver still lists it");
+    session.now += ms(900);
+    session.sample(vec![process(5177, Bytes::gib(6))]);
+    let EndingState::Returned { bytes, free_now, .. } = session.ending() else { panic!("{:?}", session.ending()) };
+    assert_eq!((*bytes, free_now.len()), (held(), 1));
+    assert!(session.sentence().contains("it is gone now"), "{}", session.sentence());
+    assert_eq!(session.model.current_step().unwrap().fix, "run-again");
+}
+
+#[test]
+fn a_burst_of_x_and_y_ends_nothing() {
+    let mut session = Session::with_holders();
+    for character in ['x', 'y'] {
+        session.send(Msg::Key(KeyEvent::new(KeyCode::Char(character), KeyModifiers::NONE)));
+        session.now += ms(3);
+    }
+    session.wait(ms(1000));
+    assert_eq!(session.signals(), []);
+    assert!(session.model.question.is_none());
+    assert!(session.notice().contains("\"xy\""), "{}", session.notice());
+}
+
+#[test]
+fn x_then_a_quick_y_ends_nothing() {
+    let mut session = Session::with_holders();
+    session.send(Msg::Key(KeyEvent::new(KeyCode::Char('x'), KeyModifiers::NONE)));
+    session.wait(ms(30));
+    assert!(session.model.question.is_some());
+    session.wait(ms(200));
+    session.send(Msg::Key(KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE)));
+    session.wait(ms(1000));
+    assert_eq!(session.signals(), []);
+}
+
+#[test]
+fn n_escape_and_a_paste_leave_the_process_alone() {
+    for leave in [KeyCode::Char('n'), KeyCode::Esc] {
+        let mut session = Session::with_log();
+        session.press(KeyCode::Enter);
+        session.press(leave);
+        session.keys("y");
+        assert_eq!((session.signals(), session.model.question.is_some()), (vec![], false));
+    }
+    let mut session = Session::with_log();
+    session.press(KeyCode::Enter);
+    session.paste("y\n");
+    session.keys("y");
+    assert_eq!(session.signals(), []);
+}
+
+#[test]
+fn one_that_left_or_was_replaced_while_asked_about_is_not_signalled() {
+    let mut other = process(4242, held());
+    other.start_ticks = Reading::Known(99);
+    for rows in [vec![], vec![other]] {
+        let mut session = Session::with_log();
+        session.press(KeyCode::Enter);
+        session.sample(rows);
+        session.keys("y");
+        assert_eq!(session.signals(), []);
+        assert!(session.notice().contains("already ended"), "{}", session.notice());
+    }
+}
+
+#[test]
+fn a_survivor_is_offered_to_be_forced_and_only_asked_for_once_more() {
+    let mut session = Session::with_log();
+    session.press(KeyCode::Enter);
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4242), SignalReport::Sent));
+    session.send(Msg::Signal(key_of(4242), SignalReport::StillThere(Some('S'))));
+    assert!(matches!(&session.model.question.as_ref().unwrap().asked, Asked::End(_, Signal::Kill)));
+    session.keys("y");
+    assert_eq!(session.signals(), [(4242, Signal::Term), (4242, Signal::Kill)]);
+    session.send(Msg::Signal(key_of(4242), SignalReport::StillThere(Some('D'))));
+    assert_eq!(*session.ending(), EndingState::Survived(Some('D')));
+    assert!(session.model.question.is_none(), "forcing it again would change nothing");
+}
+
+#[test]
+fn a_refusal_at_the_signal_is_shown_and_the_step_stays() {
+    let mut session = Session::with_log();
+    session.press(KeyCode::Enter);
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4242), SignalReport::Refused(Refusal::Reused(4242))));
+    assert_eq!(*session.ending(), EndingState::Refused(Refusal::Reused(4242)));
+    assert_eq!(session.model.current_step().unwrap().target, Some(key_of(4242)));
+}
+
+#[test]
+fn memory_that_does_not_come_back_is_said_so() {
+    let mut session = Session::with_log();
+    session.press(KeyCode::Enter);
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4242), SignalReport::Ended(ms(3))));
+    session.now += Duration::from_secs(11);
+    let mut thief = process(7, held());
+    thief.used_bytes = Reading::Known(held());
+    session.sample(vec![thief, process(5177, Bytes::gib(6))]);
+    assert_eq!(*session.ending(), EndingState::NotReturned { bytes: Bytes::ZERO });
+}
+
+#[test]
+fn nothing_is_asked_about_what_may_not_be_ended() {
+    let mut foreign = process(4242, held());
+    foreign.uid = Reading::Known(1001);
+    foreign.user = Reading::Known("bob".into());
+    let mut unproved = process(4242, held());
+    unproved.proved = false;
+    let mut desktop = process(4242, held());
+    desktop.command = Reading::Known("/usr/lib/xorg/Xorg :0".into());
+    for (row, said) in [(foreign, "belongs to bob"), (unproved, "can't be proved"), (desktop, "left alone")] {
+        let mut session = Session::new();
+        session.sample(vec![row]);
+        session.keys("x");
+        assert!(session.model.question.is_none());
+        assert!(session.notice().contains(said), "{}", session.notice());
+    }
+}
+
+#[test]
+fn a_recording_another_boot_and_read_only_have_no_kill() {
+    let cases: [fn(&mut Model); 3] = [
+        |model| model.config.source = Source::Recorded,
+        |model| model.config.boot_id = Some("another".into()),
+        |model| model.config.read_only = true,
+    ];
+    for change in cases {
+        let mut session = Session::with_holders();
+        change(&mut session.model);
+        session.keys("x");
+        assert!(session.model.question.is_none());
+        assert!(session.notice().contains("nothing"), "{}", session.notice());
+    }
+}
+
+#[test]
+fn marked_processes_are_ended_together() {
+    let mut session = Session::with_holders();
+    session.press(KeyCode::Char(' '));
+    session.press(KeyCode::Char(' '));
+    assert_eq!(session.model.marked_bytes(), held().plus(Bytes::gib(6)));
+    session.keys("x");
+    session.keys("y");
+    assert_eq!(session.signals(), [(4242, Signal::Term), (5177, Signal::Term)]);
+    assert!(session.model.processes.marked.is_empty());
+}
+
+#[test]
+fn the_selection_stays_on_its_process_when_the_list_is_sorted_anew() {
+    let mut session = Session::with_holders();
+    session.press(KeyCode::Down);
+    let selected = session.model.selected().unwrap().2.pid;
+    assert_eq!(selected, 5177);
+    session.sample(vec![process(4242, held()), process(5177, Bytes::gib(20))]);
+    assert_eq!(session.model.selected().unwrap().2.pid, 5177);
+    session.sample(vec![process(4242, held())]);
+    assert_eq!(session.model.selected().unwrap().2.pid, 4242);
+}
+
+#[test]
+fn pastes_of_every_line_end_become_the_same_log() {
+    for end in ["\n", "\r\n", "\r"] {
+        let mut session = Session::with_holders();
+        session.paste(&torch_log().replace('\n', end));
+        assert_eq!(session.model.input.log.as_ref().unwrap().line_count(), 4, "{end:?}");
+        assert!(session.model.advice.is_some());
+    }
+}
+
+#[test]
+fn an_unbracketed_paste_is_read_as_a_log_and_does_nothing_else() {
+    let mut session = Session::with_holders();
+    for character in format!("xyq{}", torch_log()).chars() {
+        let code = if character == '\n' { KeyCode::Enter } else { KeyCode::Char(character) };
+        session.send(Msg::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        session.now += Duration::from_micros(300);
+    }
+    session.wait(ms(200));
+    session.read_logs();
+    assert_eq!(session.model.input.log.as_ref().unwrap().raw().trim_end(), format!("xyq{}", torch_log()).trim_end());
+    assert_eq!((session.effects.len(), session.model.question.is_none()), (0, true));
+}
+
+#[test]
+fn a_second_paste_asks_and_nothing_is_lost() {
+    for (answer, expected) in [('r', "second"), ('a', "first\nsecond")] {
+        let mut session = Session::with_holders();
+        session.paste("first");
+        session.paste("second");
+        assert!(matches!(&session.model.question.as_ref().unwrap().asked, Asked::Paste(_)));
+        session.keys(&answer.to_string());
+        session.read_logs();
+        assert_eq!(session.model.input.log.as_ref().unwrap().raw(), expected);
+        session.model.focus = Region::Input;
+        session.keys("u");
+        session.read_logs();
+        assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "first");
+    }
+    let mut session = Session::with_holders();
+    session.paste("first");
+    session.paste("second");
+    session.press(KeyCode::Esc);
+    assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "first");
+}
+
+#[test]
+fn an_empty_paste_gets_a_clear_word() {
+    let mut session = Session::with_holders();
+    session.paste("  \n ");
+    assert!(session.notice().contains("empty"));
+    assert!(session.model.input.log.is_none());
+}
+
+#[test]
+fn an_older_answer_does_not_replace_a_newer_log() {
+    let mut session = Session::with_holders();
+    session.send(Msg::Paste("first".into()));
+    let first = std::mem::take(&mut session.effects);
+    session.model.input.log = None;
+    session.model.input.awaited = None;
+    session.paste("second");
+    session.effects = first;
+    session.read_logs();
+    assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "second");
+}
+
+#[test]
+fn typing_makes_a_log() {
+    let mut session = Session::with_holders();
+    session.model.focus = Region::Input;
+    session.press(KeyCode::Enter);
+    for character in "Killed xq".chars() {
+        session.send(Msg::Key(KeyEvent::new(KeyCode::Char(character), KeyModifiers::NONE)));
+    }
+    session.press(KeyCode::Esc);
+    session.read_logs();
+    assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "Killed xq");
+}
+
+#[test]
+fn steps_can_be_taken_skipped_and_taken_back() {
+    let mut session = Session::with_log();
+    session.keys("s");
+    assert_eq!(session.model.walk.behind[0].mark, Mark::Skipped);
+    assert_eq!(session.model.current_step().unwrap().target, Some(key_of(5177)));
+    session.press(KeyCode::Backspace);
+    assert_eq!(session.model.current_step().unwrap().target, Some(key_of(4242)));
+    session.keys("ss");
+    session.press(KeyCode::Enter);
+    assert_eq!(session.model.walk.behind.last().unwrap().mark, Mark::Taken);
+}
+
+#[test]
+fn a_silent_driver_is_said_with_the_age_of_the_last_reading_and_q_leaves_at_once() {
+    let mut session = Session::with_holders();
+    session.wait(ms(2900));
+    assert_eq!(session.model.silent_for(), None);
+    session.wait(ms(200));
+    assert_eq!(session.model.silent_for(), Some(ms(3100)));
+    session.sample(vec![]);
+    assert_eq!(session.model.silent_for(), None);
+    session.wait(Duration::from_secs(60));
+    session.keys("q");
+    assert_eq!(session.effects, [Effect::Quit { drain_stdin: false }]);
+}
+
+#[test]
+fn leaving_asks_once_while_something_is_open() {
+    let mut session = Session::with_log();
+    session.keys("sq");
+    assert!(matches!(&session.model.question.as_ref().unwrap().asked, Asked::Quit(_)));
+    session.keys("y");
+    assert_eq!(session.effects, [Effect::Quit { drain_stdin: false }]);
+    let mut session = Session::new();
+    session.send(Msg::Stdin { text: "epoch 1".into(), closed: false });
+    session.effects.clear();
+    assert_eq!(session.model.input.pipe, Pipe::Open);
+    session.keys("q");
+    session.keys("y");
+    assert_eq!(session.effects, [Effect::Quit { drain_stdin: true }]);
+}
+
+#[test]
+fn termination_leaves_without_asking() {
+    let mut session = Session::with_log();
+    session.press(KeyCode::Enter);
+    session.send(Msg::Terminate);
+    assert_eq!(session.effects, [Effect::Quit { drain_stdin: false }]);
+}
+
+#[test]
+fn a_newer_schema_is_refused_by_name() {
+    let mut session = Session::new();
+    session.send(Msg::Header(Header { schema: 2, program: "x".into(), boot_id: None }));
+    assert!(session.model.feed.down.as_ref().unwrap().contains("schema 2"));
+}
+
+#[test]
+fn a_gentle_way_is_copied_first_and_its_effect_is_watched_too() {
+    let mut runner = process(5177, Bytes::gib(6));
+    runner.recognised_as = Some("Ollama runner llama3.1:8b".into());
+    let mut session = Session::new();
+    session.sample(vec![process(4242, held()), runner]);
+    session.paste(&torch_log());
+    session.keys("s");
+    session.press(KeyCode::Enter);
+    assert!(matches!(&session.effects[..], [Effect::Copy(text)] if text == "ollama stop llama3.1:8b"));
+    assert!(matches!(session.ending(), EndingState::Elsewhere { .. }) && session.model.question.is_none());
+    session.now += ms(900);
+    session.sample(vec![process(4242, held())]);
+    assert!(matches!(session.ending(), EndingState::Returned { bytes, .. } if *bytes == Bytes::gib(6)));
+    assert_eq!(session.signals(), []);
+}
+
+#[test]
+fn a_copy_nobody_took_is_shown_to_be_selected() {
+    let mut session = Session::with_log();
+    session.keys("c");
+    assert!(matches!(&session.effects[..], [Effect::Copy(text)] if text.contains("4242")));
+    session.send(Msg::Copied(Err("the text".into())));
+    assert_eq!(session.model.overlay, Some(Overlay::Text("the text".into())));
+}
+
+/// What can happen in the property test.
+#[derive(Clone, Debug)]
+enum Happens {
+    Key(KeyCode),
+    Wait(u64),
+    /// Which rows are there now, by number in `cast`.
+    Sample(Vec<usize>),
+    PasteLog,
+    PasteOther,
+    Report(u32, SignalReport),
+    Resize(u16, u16),
+}
+
+/// Everybody who may appear: two of ours, a reused PID, and those who may never be signalled.
+fn cast() -> Vec<GpuProcess> {
+    let mut reused = process(4242, held());
+    reused.start_ticks = Reading::Known(99);
+    let mut foreign = process(11, Bytes::gib(2));
+    foreign.uid = Reading::Known(1001);
+    let mut unproved = process(12, Bytes::gib(2));
+    unproved.proved = false;
+    let mut unknown = process(13, Bytes::gib(2));
+    unknown.start_ticks = Reading::Denied;
+    let mut desktop = process(14, Bytes::gib(1));
+    desktop.command = Reading::Known("/usr/bin/gnome-shell".into());
+    let shell = process(900, Bytes::gib(1));
+    vec![process(4242, held()), process(5177, Bytes::gib(6)), reused, foreign, unproved, unknown, desktop, shell]
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let keys = prop_oneof![
+        4 => Just(KeyCode::Char('x')),
+        6 => Just(KeyCode::Char('y')),
+        1 => Just(KeyCode::Char('n')),
+        3 => Just(KeyCode::Enter),
+        2 => Just(KeyCode::Tab),
+        2 => Just(KeyCode::Char(' ')),
+        2 => Just(KeyCode::Down),
+        1 => Just(KeyCode::Esc),
+        1 => Just(KeyCode::Char('s')),
+        1 => Just(KeyCode::Char('/')),
+        1 => Just(KeyCode::Backspace),
+    ];
+    let reports = prop_oneof![
+        Just(SignalReport::Sent),
+        Just(SignalReport::Ended(ms(5))),
+        Just(SignalReport::StillThere(Some('S'))),
+        Just(SignalReport::Refused(Refusal::Reused(4242))),
+    ];
+    prop_oneof![
+        10 => keys.prop_map(Happens::Key),
+        10 => prop_oneof![Just(1_u64), Just(20), Just(30), Just(401), Just(500)].prop_map(Happens::Wait),
+        4 => prop::collection::vec(0_usize..8, 0..6).prop_map(Happens::Sample),
+        1 => Just(Happens::PasteLog),
+        1 => Just(Happens::PasteOther),
+        1 => (prop_oneof![Just(4242_u32), Just(5177)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
+        1 => (10_u16..200, 5_u16..60).prop_map(|(columns, rows)| Happens::Resize(columns, rows)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn no_sequence_signals_a_process_that_was_not_named_confirmed_alive_and_the_same(
+        story in prop::collection::vec(happens(), 1..60)
+    ) {
+        let mut session = Session::with_holders();
+        let cast = cast();
+        // Since when each identity has stood in an open question, and when keys came.
+        let mut asked: Vec<(ProcessKey, Duration)> = Vec::new();
+        let mut keys: Vec<(KeyCode, Duration)> = Vec::new();
+        for event in story {
+            let before = session.effects.len();
+            match event {
+                Happens::Key(code) => {
+                    keys.push((code, session.now));
+                    session.send(Msg::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+                }
+                Happens::Wait(time) => session.wait(ms(time)),
+                Happens::Sample(rows) => {
+                    let mut present: Vec<GpuProcess> = Vec::new();
+                    for row in rows {
+                        if present.iter().all(|other| other.pid != cast[row].pid) {
+                            present.push(cast[row].clone());
+                        }
+                    }
+                    session.sample(present);
+                }
+                Happens::PasteLog => session.paste(&torch_log()),
+                Happens::PasteOther => session.paste("y\nxy\n"),
+                Happens::Report(pid, report) => session.send(Msg::Signal(key_of(pid), report)),
+                Happens::Resize(columns, rows) => session.send(Msg::Resize(columns, rows)),
+            }
+            for effect in &session.effects[before.min(session.effects.len())..] {
+                let Effect::Signal { key, .. } = effect else { continue };
+                let since = asked.iter().find(|(named, _)| named == key).map(|(_, since)| *since);
+                prop_assert!(since.is_some_and(|since| session.now - since >= DEAF), "{key} was not named long enough");
+                let (last, at) = *keys.last().unwrap();
+                prop_assert_eq!(last, KeyCode::Char('y'));
+                let crowd = keys.iter().rev().nth(1).filter(|(_, before)| at - *before < gate::ALONE);
+                prop_assert!(crowd.is_none(), "y was not alone: {keys:?}");
+                let row = session.model.snapshot().and_then(|snapshot| snapshot.find(*key)).map(|(_, row)| row.clone());
+                let row = row.expect("it is in the newest reading");
+                prop_assert!(row.proved && row.uid == Reading::Known(1000));
+                prop_assert!([4242, 5177].contains(&row.pid), "{} may never be signalled", row.pid);
+            }
+            let open: Vec<ProcessKey> = match session.model.question.as_ref().map(|question| &question.asked) {
+                Some(Asked::End(victims, _)) => victims.iter().map(|victim| victim.key).collect(),
+                _ => vec![],
+            };
+            asked.retain(|(named, _)| open.contains(named));
+            for key in open {
+                if asked.iter().all(|(named, _)| *named != key) {
+                    asked.push((key, session.now));
+                }
+            }
+        }
+        // Whatever came of it can be drawn.
+        let _ = crate::ui::drawn(&session.model);
+    }
+}

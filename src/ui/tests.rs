@@ -1,0 +1,179 @@
+//! The screens as a person sees them, at the sizes people have: the pictures are kept in tests/screens.
+
+use std::time::Duration;
+
+use crossterm::event::KeyCode;
+
+use super::drawn;
+use crate::app::Msg;
+use crate::app::model::{Config, Source};
+use crate::app::msg::SignalReport;
+use crate::app::tests::{Session, held, key_of, torch_log};
+use crate::gpu::testing::{device, process, snapshot};
+use crate::gpu::{Driver, GpuProcess, Reading, Snapshot};
+use crate::units::Bytes;
+
+const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+
+/// Compares the screen at these sizes with the kept pictures. The clock of the picture's maker must not show.
+fn assert_screens(name: &str, session: &mut Session, sizes: &[(u16, u16)]) {
+    for (columns, rows) in sizes {
+        session.send(Msg::Resize(*columns, *rows));
+        let mut settings = insta::Settings::clone_current();
+        settings.set_snapshot_path("../../tests/screens");
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        settings.add_filter(r"\d\d:\d\d:\d\d", "hh:mm:ss");
+        settings.bind(|| insta::assert_snapshot!(format!("{name}-{columns}x{rows}"), drawn(&session.model)));
+    }
+}
+
+fn kernel() -> GpuProcess {
+    let mut row = process(4242, held());
+    row.recognised_as = Some("Jupyter kernel sweep.ipynb".into());
+    row.command = Reading::Known("python -m ipykernel_launcher -f /run/user/1000/jupyter/kernel-8f2c.json".into());
+    row
+}
+
+fn rows() -> Vec<GpuProcess> {
+    let mut runner = process(5177, Bytes::gib(6));
+    runner.recognised_as = Some("Ollama runner llama3.1:8b".into());
+    let mut desktop = process(1203, Bytes::mib(96));
+    desktop.recognised_as = Some("Xorg".into());
+    desktop.command = Reading::Known("/usr/lib/xorg/Xorg :0".into());
+    desktop.user = Reading::Known("root".into());
+    desktop.uid = Reading::Known(0);
+    vec![kernel(), runner, desktop]
+}
+
+fn two_cards(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
+    Snapshot { devices: vec![device(0, rows), device(1, vec![])], ..snapshot(second) }
+}
+
+fn beside_a_crash() -> Session {
+    let mut session = Session::new();
+    for second in 0..=12 {
+        session.send(Msg::Sample(Box::new(two_cards(second, rows()))));
+    }
+    session
+}
+
+#[test]
+fn before_a_log() {
+    assert_screens("before-a-log", &mut beside_a_crash(), &SIZES);
+}
+
+#[test]
+fn a_log_with_its_verdict_and_first_step() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    assert_screens("verdict", &mut session, &SIZES);
+}
+
+#[test]
+fn the_question_and_the_proof() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.press(KeyCode::Enter);
+    assert_screens("question", &mut session, &SIZES[..2]);
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4242), SignalReport::Ended(Duration::from_millis(4))));
+    session.send(Msg::Sample(Box::new(two_cards(13, rows().split_off(1)))));
+    assert_screens("proof", &mut session, &SIZES[..2]);
+}
+
+#[test]
+fn one_that_could_not_be_ended() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.press(KeyCode::Enter);
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4242), SignalReport::StillThere(Some('S'))));
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4242), SignalReport::StillThere(Some('D'))));
+    assert_screens("stuck-in-the-driver", &mut session, &SIZES[..2]);
+}
+
+#[test]
+fn the_log_on_a_small_screen() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.press(KeyCode::BackTab);
+    assert_screens("input", &mut session, &SIZES[..1]);
+}
+
+#[test]
+fn a_log_from_another_machine() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log().replace("24.00 GiB", "79.15 GiB"));
+    assert_screens("another-machine", &mut session, &SIZES[1..2]);
+}
+
+#[test]
+fn a_log_that_is_no_out_of_memory_and_one_nobody_knows() {
+    let mut session = beside_a_crash();
+    session.paste("ModuleNotFoundError: No module named 'torch'\n");
+    assert_screens("unknown-log", &mut session, &SIZES[..1]);
+}
+
+#[test]
+fn no_driver() {
+    let mut session = Session::new();
+    let why = "No NVIDIA driver was found (libnvidia-ml.so.1 is not installed here).";
+    let driver = Driver::Unavailable { unavailable: why.into() };
+    session.send(Msg::Sample(Box::new(Snapshot { driver, devices: vec![], ..snapshot(0) })));
+    assert_screens("no-driver", &mut session, &SIZES[..2]);
+}
+
+#[test]
+fn a_driver_that_does_not_answer() {
+    let mut session = beside_a_crash();
+    session.wait(Duration::from_secs(7));
+    assert_screens("driver-does-not-answer", &mut session, &SIZES[..2]);
+    assert!(drawn(&session.model).contains("driver does not answer · last reading 7 s ago"));
+}
+
+#[test]
+fn a_lost_card_and_unknown_figures_are_said_and_nothing_is_0() {
+    let mut nameless = process(77, Bytes::ZERO);
+    nameless.used_bytes = Reading::NotAvailable;
+    let mut lost = device(1, vec![]);
+    lost.error = Some("GPU is lost: it has fallen off the bus".into());
+    let mut here = device(0, vec![nameless]);
+    here.memory.reserved_bytes = Reading::Unsupported;
+    let mut session = Session::new();
+    session.send(Msg::Sample(Box::new(Snapshot { devices: vec![here, lost], ..snapshot(0) })));
+    assert_screens("lost-and-unknown", &mut session, &SIZES[1..2]);
+    let text = drawn(&session.model);
+    assert!(text.contains("unknown") && !text.contains("0 bytes"), "{text}");
+}
+
+#[test]
+fn without_unicode_or_colour_the_same_is_said_in_ascii() {
+    let mut session = beside_a_crash();
+    session.model.config = Config { unicode: false, colour: false, ..session.model.config.clone() };
+    session.paste(&torch_log());
+    assert_screens("ascii", &mut session, &SIZES[1..2]);
+}
+
+#[test]
+fn a_demo_says_that_it_is_one() {
+    let mut session = beside_a_crash();
+    session.model.config.source = Source::Demo;
+    assert!(drawn(&session.model).contains("DEMO"));
+}
+
+#[test]
+fn every_size_can_be_drawn() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    for columns in (1..220).step_by(13) {
+        for rows in (1..70).step_by(9) {
+            for key in [KeyCode::Tab, KeyCode::Char('z')] {
+                session.send(Msg::Resize(columns, rows));
+                session.press(key);
+                drawn(&session.model);
+            }
+        }
+    }
+}
