@@ -2,6 +2,7 @@
 //! does what `update` asks for. Draws once after all that is queued was taken in. Knows nothing of what a log means.
 
 pub mod clipboard;
+pub mod demo;
 mod drain;
 pub mod feed;
 pub mod files;
@@ -28,7 +29,9 @@ use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::knowledge::KnowledgeBase;
 use crate::units::WallTime;
+use demo::DemoMachine;
 use kernel::Kernel;
+use process_control::end_and_watch;
 use reader::Reader;
 use terminal::Screen;
 
@@ -63,8 +66,8 @@ pub enum LogSource {
 pub struct Start {
     /// What does not change.
     pub config: Config,
-    /// Makes the sampling child.
-    pub sampler: Box<dyn Fn() -> Command + Send>,
+    /// Makes the sampling child; `None` plays the demo.
+    pub sampler: Option<Box<dyn Fn() -> Command + Send>>,
     /// Loads the knowledge; called on a worker, after the first frame.
     pub knowledge: Box<dyn FnOnce() -> Result<KnowledgeBase, String> + Send>,
     /// The log to open.
@@ -81,10 +84,19 @@ pub fn run(start: Start) -> io::Result<()> {
     screen.draw(&model)?;
     signals::listen(wakes.clone())?;
     listen_to_keys(wakes.clone())?;
-    feed::live(start.sampler, wakes.clone())?;
+    let control = match start.sampler {
+        Some(sampler) => {
+            feed::live(sampler, wakes.clone())?;
+            Control::Real(Arc::new(Kernel::default()))
+        }
+        None => {
+            let machine = Arc::new(DemoMachine::default());
+            machine.play(model.config.interval, wakes.clone())?;
+            Control::Demo(machine)
+        }
+    };
     let reader = Reader::start(start.knowledge, wakes.clone())?;
-    let mut outside =
-        Outside { wakes, reader, viewer: model.config.viewer.clone(), control: Arc::new(Kernel::default()) };
+    let mut outside = Outside { wakes, reader, viewer: model.config.viewer.clone(), control };
     let opening = match start.log {
         LogSource::None => None,
         LogSource::File(path) => Some(open_file(&mut model, path)),
@@ -203,7 +215,16 @@ struct Outside {
     wakes: Sender<Wake>,
     reader: Reader,
     viewer: Viewer,
-    control: Arc<Kernel>,
+    control: Control,
+}
+
+/// Whom signals reach.
+#[derive(Clone)]
+enum Control {
+    /// This machine's processes.
+    Real(Arc<Kernel>),
+    /// The demo's, which are nobody's.
+    Demo(Arc<DemoMachine>),
 }
 
 impl Outside {
@@ -222,11 +243,13 @@ impl Outside {
     }
 
     fn signal(&self, key: ProcessKey, signal: Signal, grace: Duration) {
-        let (control, viewer, wakes) = (Arc::clone(&self.control), self.viewer.clone(), self.wakes.clone());
+        let (control, viewer, wakes) = (self.control.clone(), self.viewer.clone(), self.wakes.clone());
         let spawned = thread::Builder::new().name("signal".into()).spawn(move || {
-            process_control::end_and_watch(&*control, &viewer, key, signal, grace, |report| {
-                let _ = wakes.send(Wake::Msg(Msg::Signal(key, report)));
-            });
+            let report = |report| drop(wakes.send(Wake::Msg(Msg::Signal(key, report))));
+            match control {
+                Control::Real(kernel) => end_and_watch(&*kernel, &viewer, key, signal, grace, report),
+                Control::Demo(machine) => end_and_watch(&*machine, &viewer, key, signal, grace, report),
+            }
         });
         if let Err(error) = spawned {
             let _ = self.wakes.send(Wake::Msg(Msg::Trouble(format!("Nothing was signalled: {error}"))));

@@ -117,7 +117,7 @@ fn run_again(place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
             command: None,
             why: format!("process {} held {} when it failed; it no longer does", gone.pid, gone.bytes),
             expect: format!("{} is free now", super::amount(ledger.available_bytes)),
-            if_not: "paste the new error here".into(),
+            if_not: "If it fails again, paste the new error here.".into(),
         }],
         target: None,
         gentle: false,

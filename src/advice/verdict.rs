@@ -128,12 +128,15 @@ fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&L
         let (line, bytes) = (decisive(diagnosis), named.bytes);
         match named.fate {
             Fate::Alive(row, key) => {
-                let pid = row.pid;
-                evidence.push(format!("the log names {pid}{line}; it still runs{}", before_and_idle(situation, key)));
+                let (pid, rest) = (row.pid, before_and_idle(situation, key));
+                evidence.push(match evidence.is_empty() {
+                    true => format!("the log names {pid}{line}; it still runs{rest}"),
+                    false => format!("{pid} with {bytes}, too"),
+                });
                 weight = weight.max(0.95);
             }
             Fate::Gone => {
-                evidence.push(format!("process {} held {bytes}{line}; it no longer holds GPU memory here", named.pid));
+                evidence.push(format!("process {} held {bytes}{line} and no longer holds GPU memory here", named.pid));
                 weight = weight.max(0.8);
             }
             Fate::Unknown => {

@@ -18,7 +18,9 @@ pub const DEAF: Duration = Duration::from_millis(400);
 pub struct Victim {
     /// Its identity.
     pub key: ProcessKey,
-    /// What it is, as people know it.
+    /// What it is, as people know it, with its PID.
+    pub name: String,
+    /// The same without the PID, where it says more than the command line.
     pub what: Option<String>,
     /// Its command line.
     pub command: String,

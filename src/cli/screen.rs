@@ -3,17 +3,18 @@
 
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use super::Global;
 use super::live::sampler;
-use crate::app::model::Config;
+use crate::app::model::{Config, Source};
 use crate::procfs::Procfs;
+use crate::runtime::demo::DemoMachine;
 use crate::runtime::kernel::Kernel;
 use crate::runtime::{self, LogSource, Start};
 
 /// Runs it.
-pub fn run(global: &Global, log: Option<PathBuf>, _demo: bool) -> ExitCode {
+pub fn run(global: &Global, log: Option<PathBuf>, demo: bool) -> ExitCode {
     let piped = !stdin().is_terminal();
     let dash = log.as_deref().is_some_and(|path| path.as_os_str() == "-");
     if let Some(path) = log.as_ref().filter(|_| !dash)
@@ -31,8 +32,8 @@ pub fn run(global: &Global, log: Option<PathBuf>, _demo: bool) -> ExitCode {
     };
     let (for_sampler, for_knowledge) = (global.clone(), global.clone());
     let start = Start {
-        config: config(global),
-        sampler: Box::new(move || sampler(&for_sampler, None)),
+        config: if demo { demo_config(global) } else { config(global) },
+        sampler: (!demo).then(|| Box::new(move || sampler(&for_sampler, None)) as Box<dyn Fn() -> Command + Send>),
         knowledge: Box::new(move || super::kb::base(&for_knowledge)),
         log: source,
     };
@@ -51,6 +52,10 @@ fn plain(global: &Global, log: Option<PathBuf>, piped: bool) -> ExitCode {
         None if piped => super::diagnose::run(global, None, false, true),
         None => super::ps::run(global, false),
     }
+}
+
+fn demo_config(global: &Global) -> Config {
+    Config { viewer: DemoMachine::viewer(), source: Source::Demo, ..config(global) }
 }
 
 fn config(global: &Global) -> Config {

@@ -124,7 +124,7 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
     if !compact {
         let seen: Vec<_> = model.feed.history.used(device.index).collect();
         let state = [
-            device.utilization_percent.value().map(|percent| format!("{percent} % busy")),
+            device.utilization_percent.value().map(|percent| format!("{percent} %")),
             device.temperature_celsius.value().map(|celsius| format!("{celsius} °C")),
         ];
         let state: Vec<String> = state.into_iter().flatten().collect();

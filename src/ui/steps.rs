@@ -141,10 +141,7 @@ fn keys(theme: &Theme, planned: &PlannedFix) -> Line<'static> {
 
 /// What became of a process that was ended: the proof, or an honest word.
 fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> Vec<Line<'static>> {
-    let name = match &ending.victim.what {
-        Some(what) => format!("{what} ({})", ending.victim.key.pid),
-        None => format!("process {}", ending.victim.key.pid),
-    };
+    let name = &ending.victim.name;
     let simulated = if model.config.source == Source::Demo { " (simulated)" } else { "" };
     let asked = match ending.signal {
         Signal::Kill => "is being forced to end",

@@ -42,6 +42,7 @@ fn victim(model: &Model, key: ProcessKey) -> Result<Victim, Refusal> {
     let devices = snapshot.devices.iter().filter(|device| device.processes.iter().any(|row| row.key() == Some(key)));
     Ok(Victim {
         key,
+        name: crate::advice::name_of(row),
         what: row.recognised_as.clone(),
         command: row.command.known().cloned().unwrap_or_default(),
         user: row.user.known().cloned().unwrap_or_default(),
