@@ -62,7 +62,11 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
 impl Situation<'_> {
     /// The moment of the crash: the log's own stamp, else the upper bound that its file or paste gives.
     pub fn crashed_at(&self) -> Option<WallTime> {
-        self.diagnosis.crashed_at.or(self.crashed_by)
+        match (self.diagnosis.crashed_at, self.crashed_by) {
+            // The stamp's zone is a guess; the bound is not.
+            (Some(stamp), Some(bound)) => Some(stamp.min(bound)),
+            (stamp, bound) => stamp.or(bound),
+        }
     }
 
     /// Whether the process was there before the crash; `None` where either time is unknown.

@@ -176,13 +176,21 @@ fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>,
 /// The rest of a holder's evidence: it was there before the crash, and perhaps did nothing since we watch.
 fn before_and_idle(situation: &Situation<'_>, key: ProcessKey) -> String {
     let idle = situation.history.and_then(|history| history.idle_for(key));
-    match idle.filter(|time| *time >= Duration::from_secs(10)) {
+    let said = match idle.filter(|time| *time >= Duration::from_secs(10)) {
         Some(idle) => format!(
             ", was there before the crash and has used neither GPU nor CPU in the {} s I have watched",
             idle.as_secs()
         ),
         None => " and was there before the crash".to_owned(),
-    }
+    };
+    said + &stamp(situation)
+}
+
+/// Whose time it is that "before the crash" goes by, where it is the log's own.
+fn stamp(situation: &Situation<'_>) -> String {
+    let Some(crashed_at) = situation.diagnosis.crashed_at else { return String::new() };
+    let local = crashed_at.0.to_zoned(jiff::tz::TimeZone::system());
+    format!(" (at {} by the log, taken as local time)", local.strftime("%H:%M:%S"))
 }
 
 fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {

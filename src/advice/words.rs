@@ -1,6 +1,6 @@
 //! Owns the advice in sentences: the same words for the screen and for the plain report.
 
-use super::{Advice, PlannedFix, Step};
+use super::{Advice, CauseKind, PlannedFix, Step};
 use crate::units::Bytes;
 
 /// More evidence than that is not read under stress; the JSON has all of it.
@@ -38,6 +38,12 @@ pub fn needs(advice: &Advice) -> Option<String> {
 fn evidence(advice: &Advice) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(first) = advice.verdict.causes.first() else { return lines };
+    if first.cause == CauseKind::Unknown {
+        lines.push(
+            "Why can't be told from this log: it prints too few figures. Paste more of it if there is more.".into(),
+        );
+        return lines;
+    }
     if !first.evidence.is_empty() {
         let lead = if first.weight >= 0.9 { "Because" } else { "Most likely, because" };
         let said: Vec<&str> = first.evidence.iter().take(EVIDENCE).map(String::as_str).collect();

@@ -8,6 +8,9 @@ use super::model::{Region, Tab};
 /// Below this nothing useful fits.
 pub const SMALLEST: (u16, u16) = (60, 15);
 
+/// Borders, the verdict's sentence and what the run needed, on a small screen.
+const SENTENCE: u16 = 6;
+
 /// Where everything is. A region that is not on the screen has an empty area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
@@ -96,9 +99,10 @@ fn two_tabs(frame: Layout, shape: Shape, body: Rect) -> Layout {
         return Layout { input: body, ..frame };
     }
     // The sentence and the current step are never cut: the process list gives way first, then the evidence.
-    let steps = between(shape.steps_want, 5, body.height * 2 / 5);
-    let processes = between(shape.processes_want, 4, body.height.saturating_sub(steps + shape.why_wants.min(7)));
-    let why = body.height.saturating_sub(steps + processes);
+    let steps = between(shape.steps_want, 5, body.height / 2);
+    let sentence = shape.why_wants.min(SENTENCE);
+    let processes = between(shape.processes_want, 4, body.height.saturating_sub(steps + sentence));
+    let why = between(shape.why_wants, 4, body.height.saturating_sub(steps + processes));
     let [processes, why, steps] =
         Split::vertical([Constraint::Length(processes), Constraint::Length(why), Constraint::Min(5)]).areas(body);
     Layout { processes, why, steps, ..frame }

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph, Widget};
 
-use super::format::{age, paragraph};
+use super::format::{age, exactly, paragraph};
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::keymap::BINDINGS;
@@ -122,22 +122,33 @@ fn answers(theme: &Theme, keys: &[(&str, &str)]) -> Line<'static> {
     Line::from(spans)
 }
 
+/// The keys in two columns, so that they fit on 24 lines, and the signs of the bars.
 fn help(theme: &Theme) -> Vec<Line<'static>> {
+    let entries: Vec<(&str, String)> = BINDINGS
+        .iter()
+        .filter(|binding| !binding.words.is_empty())
+        .map(|binding| {
+            let place = binding.region.map_or(String::new(), |region| format!(" ({region:?})").to_lowercase());
+            (binding.shown, format!("{}{place}", binding.words))
+        })
+        .collect();
+    let half = entries.len().div_ceil(2);
     let mut lines: Vec<Line<'static>> = Vec::new();
-    for binding in BINDINGS.iter().filter(|binding| !binding.words.is_empty()) {
-        let place = binding.region.map_or(String::new(), |region| format!("  ({region:?})").to_lowercase());
-        lines.push(Line::from(vec![
-            Span::styled(format!("{:>10}", binding.shown), theme.key),
-            Span::raw(format!("  {}{place}", binding.words)),
-        ]));
+    for row in 0..half {
+        let mut spans = Vec::new();
+        for (key, words) in [entries.get(row), entries.get(row + half)].into_iter().flatten() {
+            spans.push(Span::styled(format!("{key:>10}"), theme.key));
+            spans.push(Span::raw(format!("  {}", exactly(words, 26))));
+        }
+        lines.push(Line::from(spans));
     }
     let signs = if theme.unicode {
-        "█ processes  ▓ used by nobody listed  ▒ held back by the driver  ░ free"
+        ["█ processes  ▓ used by nobody listed", "▒ held back by the driver  ░ free"]
     } else {
-        "# processes  = used by nobody listed  ~ held back by the driver  . free"
+        ["# processes  = used by nobody listed", "~ held back by the driver  . free"]
     };
     lines.push(Line::raw(""));
-    lines.push(Line::raw(signs));
+    lines.extend(signs.map(Line::raw));
     lines
 }
 

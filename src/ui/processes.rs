@@ -76,7 +76,7 @@ fn lines(model: &Model, theme: &Theme, area: Rect) -> (Vec<Line<'static>>, Optio
 }
 
 fn no_driver(snapshot: &Snapshot, why: &str, theme: &Theme, width: usize) -> Vec<Line<'static>> {
-    let mut lines = paragraph(why, width, theme.sentence);
+    let mut lines = paragraph(&crate::advice::words::sentence(why), width, theme.sentence);
     let host = &snapshot.host;
     if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
         lines.push(Line::raw(""));
