@@ -12,4 +12,5 @@
 )]
 
 mod nvml;
+mod session;
 mod support;
