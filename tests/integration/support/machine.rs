@@ -36,7 +36,12 @@ impl Machine {
     /// The same machine with these faults (RON, see tests/fake_nvml/scenario.rs).
     pub fn set_faults(&self, faults: &str) {
         let card = |name: &str| {
-            format!("(name: \"NVIDIA GeForce {name}\", total: {}, reserved: {}, base: {})", 24576 * MIB, 400 * MIB, 200 * MIB)
+            format!(
+                "(name: \"NVIDIA GeForce {name}\", total: {}, reserved: {}, base: {})",
+                24576 * MIB,
+                400 * MIB,
+                200 * MIB
+            )
         };
         let row = |gpu: usize, sleeper: &Sleeper, mib: u64| {
             format!("(gpu: {gpu}, pid: {}, bytes: Some({}))", sleeper.pid(), mib * MIB)
@@ -53,8 +58,13 @@ impl Machine {
 
     /// The program on this machine, in a terminal of this size, with these further arguments.
     pub fn oomdoctor(&self, size: (u16, u16), arguments: &[&str]) -> Session {
+        self.oomdoctor_every("0.2", size, arguments)
+    }
+
+    /// The same with so many seconds from reading to reading.
+    pub fn oomdoctor_every(&self, interval: &str, size: (u16, u16), arguments: &[&str]) -> Session {
         let library = self.driver.library();
-        let options = ["--interval", "0.2", "--nvml-library", library.to_str().unwrap()];
+        let options = ["--interval", interval, "--nvml-library", library.to_str().unwrap()];
         Session::oomdoctor(size, &[arguments, &options].concat())
     }
 

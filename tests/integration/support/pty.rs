@@ -129,7 +129,7 @@ impl Session {
                 let why = if emulator.closed { "the program ended" } else { "time is over" };
                 panic!("{why}, never seen: {what}\n{}", screen.contents());
             }
-            emulator = self.shared.changed.wait_timeout(emulator, left).unwrap_or_else(PoisonError::into_inner).0;
+            emulator = self.wait_for_change(emulator, left);
         }
     }
 
@@ -145,6 +145,41 @@ impl Session {
         self.wait_for(&format!("none of {parts:?}"), |screen| {
             parts.iter().all(|part| !screen.contents().contains(part))
         })
+    }
+
+    /// Waits until the program has ended (true) or this stands on the screen (false).
+    #[track_caller]
+    pub fn ends_or_shows(&self, part: &str) -> bool {
+        let due = Instant::now() + PATIENCE;
+        let mut emulator = self.shared.lock();
+        loop {
+            if emulator.closed || shows(emulator.parser.screen(), &[part]) {
+                return emulator.closed;
+            }
+            let left = due.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "neither the end nor {part}\n{}", emulator.parser.screen().contents());
+            emulator = self.wait_for_change(emulator, left);
+        }
+    }
+
+    /// Waits until more than so many bytes came out (see [`Session::raw`]).
+    #[track_caller]
+    pub fn wait_for_more_output(&self, than: usize) {
+        let due = Instant::now() + PATIENCE;
+        let mut emulator = self.shared.lock();
+        while emulator.raw.len() <= than {
+            let left = due.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero() && !emulator.closed, "nothing more came out");
+            emulator = self.wait_for_change(emulator, left);
+        }
+    }
+
+    fn wait_for_change<'a>(
+        &'a self,
+        emulator: MutexGuard<'a, Emulator>,
+        longest: Duration,
+    ) -> MutexGuard<'a, Emulator> {
+        self.shared.changed.wait_timeout(emulator, longest).unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// The screen's text now.
@@ -226,7 +261,7 @@ impl Session {
         let due = Instant::now() + PATIENCE;
         while !emulator.closed && Instant::now() < due {
             let left = due.saturating_duration_since(Instant::now());
-            emulator = self.shared.changed.wait_timeout(emulator, left).unwrap_or_else(PoisonError::into_inner).0;
+            emulator = self.wait_for_change(emulator, left);
         }
         status
     }
