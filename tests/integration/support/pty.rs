@@ -26,6 +26,8 @@ pub struct Deeds {
     pub copied: Vec<String>,
     /// How often it rang.
     pub bells: usize,
+    /// What it asked the terminal and still waits for.
+    answers: Vec<u8>,
 }
 
 impl vt100::Callbacks for Deeds {
@@ -40,6 +42,13 @@ impl vt100::Callbacks for Deeds {
     }
     fn copy_to_clipboard(&mut self, _: &mut Screen, _: &[u8], data: &[u8]) {
         self.copied.push(String::from_utf8_lossy(data).into_owned());
+    }
+    fn unhandled_csi(&mut self, screen: &mut Screen, prefix: Option<u8>, _: Option<u8>, params: &[&[u16]], last: char) {
+        // Where is the cursor? Every terminal answers that.
+        if (prefix, params, last) == (None, &[&[6][..]][..], 'n') {
+            let (row, column) = screen.cursor_position();
+            self.answers.extend(format!("\x1b[{};{}R", row + 1, column + 1).bytes());
+        }
     }
 }
 
@@ -66,7 +75,7 @@ impl Shared {
 /// A command that runs in a terminal of its own. It is ended on drop.
 pub struct Session {
     master: Box<dyn MasterPty + Send>,
-    keyboard: Box<dyn Write + Send>,
+    keyboard: Arc<Mutex<Box<dyn Write + Send>>>,
     child: Box<dyn Child + Send + Sync>,
     shared: Arc<Shared>,
     cooked: bool,
@@ -98,13 +107,13 @@ impl Session {
         let pair = native_pty_system().openpty(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
         let cooked = is_cooked(&*pair.master);
         let output = pair.master.try_clone_reader().unwrap();
-        let keyboard = pair.master.take_writer().unwrap();
+        let keyboard = Arc::new(Mutex::new(pair.master.take_writer().unwrap()));
         let child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
         let parser = Parser::new_with_callbacks(rows, cols, 0, Deeds::default());
         let emulator = Mutex::new(Emulator { parser, raw: Vec::new(), closed: false });
         let shared = Arc::new(Shared { emulator, changed: Condvar::new() });
-        feed(output, Arc::clone(&shared));
+        feed(output, Arc::clone(&shared), Arc::clone(&keyboard));
         Session { master: pair.master, keyboard, child, shared, cooked }
     }
 
@@ -204,8 +213,9 @@ impl Session {
 
     /// Types these bytes, in one write.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.keyboard.write_all(bytes.as_ref()).unwrap();
-        self.keyboard.flush().unwrap();
+        let mut keyboard = self.keyboard.lock().unwrap();
+        keyboard.write_all(bytes.as_ref()).unwrap();
+        keyboard.flush().unwrap();
     }
 
     /// Pastes as a terminal with bracketed paste does: line ends become CR.
@@ -332,7 +342,7 @@ fn is_cooked(master: &dyn MasterPty) -> bool {
     modes & ICANON_AND_ECHO == ICANON_AND_ECHO
 }
 
-fn feed(mut output: Box<dyn Read + Send>, shared: Arc<Shared>) {
+fn feed(mut output: Box<dyn Read + Send>, shared: Arc<Shared>, keyboard: Arc<Mutex<Box<dyn Write + Send>>>) {
     thread::spawn(move || {
         let mut block = vec![0; 64 << 10];
         loop {
@@ -342,9 +352,14 @@ fn feed(mut output: Box<dyn Read + Send>, shared: Arc<Shared>) {
             emulator.parser.process(&block[..count]);
             emulator.raw.extend_from_slice(&block[..count]);
             emulator.closed = count == 0;
+            let answers = std::mem::take(&mut emulator.parser.callbacks_mut().answers);
             shared.changed.notify_all();
+            drop(emulator);
             if count == 0 {
                 return;
+            }
+            if let (Ok(mut keyboard), false) = (keyboard.lock(), answers.is_empty()) {
+                let _ = keyboard.write_all(&answers);
             }
         }
     });
