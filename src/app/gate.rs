@@ -94,7 +94,8 @@ impl Gate {
     }
 }
 
-/// The character that a paste would have had there. Terminals send CR for a line end in a paste, which is Enter.
+/// The character that a paste would have had there. Terminals send CR for a line end in a paste, which is Enter; where
+/// CR and LF both come, they stay one line end.
 fn text_of(key: KeyEvent) -> Option<char> {
     if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER) {
         // A line feed in a paste arrives as Ctrl-J.
@@ -102,7 +103,7 @@ fn text_of(key: KeyEvent) -> Option<char> {
     }
     match key.code {
         KeyCode::Char(character) => Some(character),
-        KeyCode::Enter => Some('\n'),
+        KeyCode::Enter => Some('\r'),
         KeyCode::Tab => Some('\t'),
         _ => None,
     }
@@ -130,7 +131,7 @@ mod tests {
         let mut gate = Gate::default();
         let mut passed = Vec::new();
         for (at, character) in keys {
-            let code = if *character == '\n' { KeyCode::Enter } else { KeyCode::Char(*character) };
+            let code = if *character == '\r' { KeyCode::Enter } else { KeyCode::Char(*character) };
             passed.extend(gate.key(key(code), ms(*at)));
         }
         let end = keys.last().map_or(0, |(at, _)| *at);
@@ -151,7 +152,7 @@ mod tests {
     #[test]
     fn two_keys_within_25_ms_are_a_paste_and_no_command() {
         assert_eq!(fed(&[(0, 'x'), (10, 'y')]), [Passed::Paste("xy".into())]);
-        assert_eq!(fed(&[(0, 'x'), (0, '\n'), (100, 'y'), (240, 'q')]), [Passed::Paste("x\nyq".into())]);
+        assert_eq!(fed(&[(0, 'x'), (0, '\r'), (100, 'y'), (240, 'q')]), [Passed::Paste("x\ryq".into())]);
     }
 
     #[test]

@@ -125,7 +125,11 @@ fn named(
         Some(row) => {
             viewer.may_end(row).map_err(Trouble::Refused)?;
         }
-        None => {}
+        None => {
+            if let Some(refusal) = viewer.refuses(&now.suspect(pid)) {
+                return Err(Trouble::Refused(refusal));
+            }
+        }
     }
     let procfs = Procfs::default();
     let command = procfs.arguments(pid).unwrap_or_default().join(" ");

@@ -27,6 +27,20 @@ pub struct Inspection {
     pub state: char,
 }
 
+impl Inspection {
+    /// For the list of refusals.
+    pub fn suspect(&self, pid: u32) -> Suspect<'_> {
+        Suspect {
+            pid,
+            uid: self.uid,
+            user: self.user.as_deref(),
+            protected: self.protected,
+            kernel_thread: self.kernel_thread,
+            proved: self.proved,
+        }
+    }
+}
+
 /// The kernel's side of signalling; a double stands in for it in tests.
 pub trait ProcessControl: Send + Sync {
     /// Refers to one process for good, whatever happens to its PID.
@@ -64,15 +78,7 @@ pub fn end<C: ProcessControl>(
     if now.start_ticks != key.start_ticks {
         return Err(Refusal::Reused(pid));
     }
-    let suspect = Suspect {
-        pid,
-        uid: now.uid,
-        user: now.user.as_deref(),
-        protected: now.protected,
-        kernel_thread: now.kernel_thread,
-        proved: now.proved,
-    };
-    if let Some(refusal) = viewer.refuses(&suspect) {
+    if let Some(refusal) = viewer.refuses(&now.suspect(pid)) {
         return Err(refusal);
     }
     control.signal(&handle, signal).map_err(|error| match error.kind() {

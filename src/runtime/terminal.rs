@@ -8,6 +8,7 @@ use crossterm::execute;
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
 
 use crate::app::Model;
 
@@ -36,10 +37,12 @@ impl Screen {
         Ok(())
     }
 
-    /// Takes the terminal again after somebody else had it, and forgets what was on it.
+    /// Takes the terminal again after somebody else had it, and forgets what was on it. Not by `clear`, which asks
+    /// the terminal where its cursor is: the thread that waits for keys would take the answer.
     pub fn retake(&mut self) -> io::Result<()> {
         enter()?;
-        self.terminal.clear()
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
     }
 }
 

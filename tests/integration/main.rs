@@ -11,5 +11,7 @@
     reason = "tests: a panic is a failure, and they start processes and read files"
 )]
 
+mod cli;
 mod nvml;
+mod session;
 mod support;

@@ -104,6 +104,10 @@ pub fn read(model: &mut Model, read: LogRead) {
         let text = "This looks like a binary file, not a log: give me the text that your program printed.";
         return super::say(model, text.into());
     }
+    if read.log.is_empty() {
+        model.input.awaited = None;
+        return super::say(model, "This log is empty: there is no text in it. Paste the error here instead.".into());
+    }
     model.input.crashed_by = read.written.or(model.input.crashed_by);
     let first = model.input.log.is_none();
     let grew = model.input.pipe == Pipe::Open;

@@ -1,7 +1,9 @@
 //! The harness of the fake driver (tests/fake_nvml): a folder with a copy of the library and its scenario, real
 //! `sleep` processes to be listed, and the shipped program run against it.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -15,7 +17,7 @@ use tempfile::TempDir;
 /// One GiB, in which the scenarios count.
 pub const GIB: u64 = 1 << 30;
 /// How long a line of the stream may take before the test fails: much longer than any reading does.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A driver of its own for one test.
 pub struct FakeDriver {
@@ -162,9 +164,37 @@ impl Sleeper {
         Sleeper { child: Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap() }
     }
 
+    /// One that calls itself so.
+    pub fn named(name: impl AsRef<OsStr>) -> Sleeper {
+        let mut command = Command::new("sleep");
+        Sleeper { child: command.arg0(name).arg("1000").stdin(Stdio::null()).spawn().unwrap() }
+    }
+
+    /// One that does not end when it is asked to, only when it is forced.
+    pub fn deaf() -> Sleeper {
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' TERM; echo deaf; exec sleep 1000 >/dev/null"]).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let line = lines_of(child.stdout.take().unwrap()).recv_timeout(PATIENCE);
+        assert_eq!(line.as_deref(), Ok("deaf"));
+        Sleeper { child }
+    }
+
     /// Its PID.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Whether it still runs.
+    pub fn lives(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits for its end and gives the number of the signal that ended it.
+    #[track_caller]
+    pub fn ended_by(&mut self) -> Option<i32> {
+        assert!(super::ends_within(self.pid(), PATIENCE), "{} still runs", self.pid());
+        self.child.wait().unwrap().signal()
     }
 
     /// Ends it and waits until it has.

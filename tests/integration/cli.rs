@@ -1,0 +1,504 @@
+//! The command line from outside: what it prints, as JSON and as text, its exit codes, and whom `kill` ends and spares.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use oomdoctor::procfs::Procfs;
+use serde_json::{Value, json};
+
+use crate::support::fake_driver::{FakeDriver, PATIENCE, Sleeper};
+use crate::support::machine::{Machine, torch_log};
+use crate::support::pty::Session;
+
+/// The shipped program without a driver, with nothing on its standard input.
+fn oomdoctor(arguments: &[&str]) -> Output {
+    run(arguments, b"")
+}
+
+/// The same with this on its standard input.
+fn run(arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    command.args(arguments).args(["--nvml-library", "/nonexistent/libnvidia-ml.so.1"]).write_stdin(input);
+    command.timeout(PATIENCE).output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("{}\n{}", output.status, all(output)))
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn all(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn parsed(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", all(output)))
+}
+
+/// Wrong usage or unreadable input: exit 2, nothing on standard output, one line that says what to do.
+#[track_caller]
+fn assert_refused(output: &Output, parts: &[&str]) {
+    let said = stderr(output);
+    assert_eq!(code(output), 2, "{}", all(output));
+    assert!(output.stdout.is_empty(), "{}", all(output));
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(parts.iter().all(|part| said.contains(part)), "{parts:?}: {said}");
+}
+
+// ---- diagnose
+
+#[test]
+fn a_diagnosis_alone_has_the_contracts_fields() {
+    let output = run(&["diagnose", "--json", "--no-live"], torch_log(4242, "23.99").as_bytes());
+    assert_eq!(code(&output), 0);
+    let found = parsed(&output);
+    assert_eq!(found["schema"], 1);
+    for (field, value) in [
+        ("oom", json!("yes")),
+        ("memory", json!("gpu")),
+        ("raised_by", json!("pytorch")),
+        ("program", json!("pytorch")),
+        ("live", Value::Null),
+    ] {
+        assert_eq!(found[field], value, "{field}");
+    }
+    assert!(["load", "startup", "inference", "training", "unknown"].iter().any(|phase| found["phase"] == *phase));
+    let gib = |hundredths: u64| (hundredths << 30) / 100;
+    let facts = &found["facts"];
+    assert_eq!(facts["device"], 0);
+    assert_eq!(facts["requested_bytes"], gib(900));
+    assert_eq!(facts["total_bytes"].as_u64().unwrap() / 1000, gib(2399) / 1000);
+    assert_eq!(facts["process_bytes"], 314_u64 << 20);
+    assert_eq!(facts["allocated_bytes"], 200_u64 << 20);
+    assert_eq!(facts["other_processes"][0]["pid"], 4242);
+    assert_eq!(facts["other_processes"][0]["bytes"].as_u64().unwrap() / 1000, gib(1123) / 1000);
+    let matched = &found["matches"][0];
+    assert_eq!((&matched["entry"], &matched["line"]), (&json!("pytorch/cuda-out-of-memory"), &json!(6)));
+    assert!(matched["certainty"].is_string() && matched["text"].as_str().unwrap().contains("CUDA out of memory"));
+    assert!(found["verdict"]["sentence"].as_str().unwrap().contains("4242"));
+    assert_eq!(found["verdict"]["same_machine"], Value::Null);
+    let cause = &found["verdict"]["causes"][0];
+    assert!(cause["cause"].is_string() && cause["weight"].is_f64() && cause["evidence"].is_array());
+    assert_eq!(found["ledger"]["needed_is_at_least"], true);
+    assert_eq!(found["ledger"]["needed_bytes"], gib(900) + (314 << 20));
+    for planned in found["plan"].as_array().unwrap() {
+        let safe = ["safe", "loses-work", "costs-quality", "costs-speed"].iter().any(|word| planned["safety"] == *word);
+        assert!(safe && planned["fix"].is_string() && planned["title"].is_string(), "{planned}");
+        assert!(planned["may_be_enough"].is_boolean() && planned.get("frees_bytes").is_some(), "{planned}");
+        let step = &planned["steps"][0];
+        for field in ["do", "why", "expect", "if_not"] {
+            assert!(step[field].is_string(), "{field}: {planned}");
+        }
+        assert!(step.get("command").is_some());
+    }
+}
+
+#[test]
+fn the_exit_code_is_0_for_yes_and_maybe_and_1_for_no() {
+    for (log, oom, expected) in [
+        (torch_log(1, "23.99").as_str(), "yes", 0),
+        ("python train.py\nKilled\n", "maybe", 0),
+        ("step 1 loss 2.0\nall is well\n", "no", 1),
+    ] {
+        let output = run(&["diagnose", "--json", "--no-live"], log.as_bytes());
+        assert_eq!((code(&output), &parsed(&output)["oom"]), (expected, &json!(oom)), "{log}");
+        assert_eq!(parsed(&output).get("verdict").is_some(), oom != "no");
+        let text = run(&["diagnose", "--no-live"], log.as_bytes());
+        assert_eq!(code(&text), expected);
+        assert!(!text.stdout.is_empty() && text.stderr.is_empty(), "{}", all(&text));
+    }
+}
+
+#[test]
+fn a_log_comes_from_a_file_a_dash_or_the_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("crash.log");
+    fs::write(&path, torch_log(4242, "23.99")).unwrap();
+    let from_file = oomdoctor(&["diagnose", path.to_str().unwrap(), "--json", "--no-live"]);
+    for arguments in [&["diagnose", "-", "--json", "--no-live"][..], &["diagnose", "--json", "--no-live"]] {
+        let output = run(arguments, torch_log(4242, "23.99").as_bytes());
+        assert_eq!(parsed(&output), parsed(&from_file));
+    }
+}
+
+#[test]
+fn what_is_no_log_is_refused_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.bin");
+    fs::write(&path, [b"\x7fELF\x02\x01\x01\0".as_slice(), &[1, 2, 255, 254].repeat(5000)].concat()).unwrap();
+    assert_refused(&oomdoctor(&["diagnose", path.to_str().unwrap()]), &["binary"]);
+    assert_refused(&oomdoctor(&["diagnose", "/dev/null"]), &["empty"]);
+    assert_refused(&run(&["diagnose"], b" \n\n"), &["empty"]);
+    assert_refused(&oomdoctor(&["diagnose", "/nonexistent.log"]), &["/nonexistent.log"]);
+    assert_refused(&oomdoctor(&["diagnose", "/tmp"]), &["/tmp"]);
+    assert_refused(&oomdoctor(&["/nonexistent.log"]), &["/nonexistent.log"]);
+    assert_eq!(code(&oomdoctor(&["diagnose", "--no-such-option"])), 2);
+    assert_eq!(code(&oomdoctor(&["diagnose", "--interval", "-1"])), 2);
+    // Half a character at its end does not make a log unreadable.
+    let output = run(&["diagnose", "--no-live"], &[torch_log(4242, "23.99").as_bytes(), b"50%|\xe2\x96"].concat());
+    assert_eq!(code(&output), 0);
+}
+
+#[test]
+fn a_diagnosis_beside_the_machine_finds_the_holder_and_plans_its_end() {
+    let machine = Machine::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("crash.log");
+    fs::write(&path, machine.log()).unwrap();
+    let found = parsed(&machine.driver.output(&["diagnose", path.to_str().unwrap(), "--json"]));
+    let pid = machine.holder.pid();
+    assert_eq!(found["verdict"]["same_machine"], true);
+    assert_eq!(found["verdict"]["causes"][0]["cause"], "other-process");
+    assert!(found["verdict"]["sentence"].as_str().unwrap().contains(&pid.to_string()));
+    let first = &found["plan"][0];
+    let key = Procfs::default().stat(pid).unwrap().key();
+    assert_eq!((&first["fix"], &first["frees_is"]), (&json!("end-holder"), &json!("fact")));
+    assert_eq!(first["frees_bytes"], 11470_u64 << 20);
+    assert_eq!(first["may_be_enough"], true);
+    assert!(first["steps"][0]["command"].as_str().unwrap().contains(&format!("{pid}@{}", key.start_ticks)));
+    let ledger = &found["ledger"];
+    assert_eq!((&ledger["device"], &ledger["capacity_bytes"]), (&json!(0), &json!(24576_u64 << 20)));
+    let held = ledger["held_by"].as_array().unwrap();
+    let sum: u64 = held.iter().map(|held| held["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(sum + ledger["available_bytes"].as_u64().unwrap(), 24576 << 20, "the parts add up: {ledger}");
+    assert!(held.iter().any(|held| held["pid"] == pid && held["bytes"] == 11470_u64 << 20));
+    assert_eq!(found["live"]["devices"].as_array().unwrap().len(), 2);
+    let text = stdout(&machine.driver.output(&["diagnose", path.to_str().unwrap()]));
+    assert!(text.contains(&format!("oomdoctor kill {pid}@{}", key.start_ticks)), "{text}");
+}
+
+#[test]
+fn a_diagnosis_beside_a_hung_driver_comes_within_its_deadline() {
+    let machine = Machine::new();
+    machine.set_faults("(call: \"*\", hang: true)");
+    let mut command = machine.driver.oomdoctor(&["diagnose"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(machine.log().as_bytes()).unwrap();
+    let output = finished(child, Duration::from_secs(10));
+    assert_eq!(code(&output), 0);
+    assert!(stdout(&output).contains("driver does not answer"), "{}", stdout(&output));
+}
+
+/// What a child printed, if it ends in time.
+fn finished(child: Child, patience: Duration) -> Output {
+    assert!(crate::support::ends_within(child.id(), patience), "it still runs");
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn no_escape_of_a_process_or_a_log_reaches_the_terminal() {
+    let evil = "\x1b]0;pwned\x07\x1b[2J\u{202e}";
+    let machine = Machine::with_holder(Sleeper::named(format!("ev{evil}il")));
+    let log = format!("{evil}\n{}{evil}", machine.log().replace("CUDA out", &format!("\x1b[31mCUDA{evil} out")));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("crash.log");
+    fs::write(&path, &log).unwrap();
+    let path = path.to_str().unwrap();
+    for arguments in [&["ps"][..], &["diagnose", path], &["kill", &machine.pids()[0]]] {
+        let said = all(&machine.driver.output(arguments));
+        assert!(said.contains("ev·") || said.contains("evil"), "{said}");
+        assert!(!said.contains(['\x1b', '\x07', '\u{202e}']), "{arguments:?}: {said:?}");
+    }
+}
+
+// ---- ps
+
+#[test]
+fn ps_prints_what_kill_takes() {
+    let machine = Machine::new();
+    let output = machine.driver.output(&["ps"]);
+    assert_eq!(code(&output), 0);
+    let text = stdout(&output);
+    for (sleeper, held) in [(&machine.holder, "11.2 GiB"), (&machine.second, "6.0 GiB"), (&machine.third, "2.0 GiB")] {
+        let key = Procfs::default().stat(sleeper.pid()).unwrap().key();
+        let name = format!("{}@{}", sleeper.pid(), key.start_ticks);
+        let line = text.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("{name}\n{text}"));
+        assert!(line.contains(held) && line.contains("sleep 1000"), "{line}");
+    }
+}
+
+#[test]
+fn ps_as_json_is_a_reading_of_the_contract() {
+    let machine = Machine::new();
+    let output = machine.driver.output(&["ps", "--json"]);
+    assert_eq!(code(&output), 0);
+    let reading = parsed(&output);
+    assert!(reading["taken_at"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(reading["driver"]["version"], "570.124.06");
+    let (first, second) = (&reading["devices"][0], &reading["devices"][1]);
+    assert_eq!((&first["index"], &second["index"]), (&json!(0), &json!(1)));
+    assert_eq!(first["memory"]["free_bytes"], 6362_u64 << 20);
+    assert_eq!(first["unaccounted_bytes"], 200_u64 << 20);
+    let row = &first["processes"][0];
+    assert_eq!((&row["pid"], &row["used_bytes"]), (&json!(machine.holder.pid()), &json!(11470_u64 << 20)));
+    assert_eq!(
+        (&row["command"], &row["kind"], &row["proved"]),
+        (&json!("sleep 1000"), &json!("compute"), &json!(true))
+    );
+    assert!(row["start_ticks"].is_u64() && row["started_at"].is_string());
+}
+
+#[test]
+fn ps_says_what_a_missing_figure_means_and_never_0() {
+    let sleeper = Sleeper::start();
+    let driver = FakeDriver::new(&format!("(gpus: [()], processes: [(pid: {}, bytes: None)])", sleeper.pid()));
+    let reading = parsed(&driver.output(&["ps", "--json"]));
+    let row = &reading["devices"][0]["processes"][0];
+    assert_eq!((&row["used_bytes"], &row["used_bytes_reason"]), (&Value::Null, &json!("not-available")));
+    let text = stdout(&driver.output(&["ps"]));
+    let line = text.lines().find(|line| line.contains("sleep 1000")).unwrap();
+    assert!(line.contains('?') && !line.contains("0 B"), "{line}");
+}
+
+#[test]
+fn ps_without_a_driver_or_with_one_that_hangs_exits_1_and_says_so() {
+    let output = oomdoctor(&["ps"]);
+    assert_eq!((code(&output), stdout(&output).as_str()), (1, ""));
+    assert!(stderr(&output).contains("/nonexistent/"));
+    let machine = Machine::new();
+    machine.set_faults("(call: \"*\", hang: true)");
+    let output = machine.driver.output(&["ps"]);
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("driver does not answer"));
+}
+
+// ---- kill
+
+fn named(sleeper: &Sleeper) -> String {
+    let key = Procfs::default().stat(sleeper.pid()).unwrap().key();
+    format!("{}@{}", sleeper.pid(), key.start_ticks)
+}
+
+#[test]
+fn kill_ends_exactly_whom_it_names_and_says_what_came_back() {
+    let mut machine = Machine::new();
+    let name = named(&machine.holder);
+    let output = machine.driver.output(&["kill", &name, "--yes"]);
+    assert_eq!(code(&output), 0, "{}", all(&output));
+    assert_eq!(machine.holder.ended_by(), Some(15));
+    assert!(machine.second.lives() && machine.third.lives());
+    let said = stdout(&output);
+    assert!(said.contains(&name) && said.contains("sleep 1000"), "whom: {said}");
+    let proof = said.lines().find(|line| line.contains("came back")).unwrap_or_else(|| panic!("{said}"));
+    assert!(proof.starts_with("11.2 GiB"), "{proof}");
+}
+
+#[test]
+fn kill_takes_several_and_another_signal() {
+    let mut machine = Machine::new();
+    let names = [named(&machine.holder), machine.third.pid().to_string()];
+    let output = machine.driver.output(&["kill", &names[0], &names[1], "--yes", "--signal", "int"]);
+    assert_eq!(code(&output), 0, "{}", all(&output));
+    assert_eq!((machine.holder.ended_by(), machine.third.ended_by()), (Some(2), Some(2)));
+    assert!(machine.second.lives());
+    assert!(stdout(&output).contains("13.2 GiB of GPU memory came back"), "{}", stdout(&output));
+}
+
+#[test]
+fn kill_asks_and_where_nobody_can_answer_it_ends_nobody() {
+    let mut machine = Machine::new();
+    let output = machine.driver.output(&["kill", &named(&machine.holder)]);
+    assert_eq!(code(&output), 2);
+    assert!(stdout(&output).contains(&named(&machine.holder)), "it says whom it would have ended");
+    assert!(stderr(&output).contains("--yes"), "{}", stderr(&output));
+    assert!(machine.all_live());
+}
+
+#[test]
+fn kill_asks_on_the_terminal() {
+    for (answer, ends) in [("n\r", false), ("\r", false), ("y\r", true)] {
+        let mut machine = Machine::new();
+        let library = machine.driver.library();
+        let arguments = ["kill", &named(&machine.holder), "--nvml-library", library.to_str().unwrap()];
+        let mut session = Session::oomdoctor((120, 40), &arguments);
+        session.wait_for_text(&[&named(&machine.holder), "11.2 GiB", "[y/N]"]);
+        assert!(machine.all_live());
+        session.send(answer);
+        let status = session.wait_for_exit(PATIENCE);
+        assert_eq!(status.exit_code(), u32::from(!ends), "{answer:?}\n{}", session.text());
+        assert_eq!(machine.holder.lives(), !ends, "{answer:?}");
+    }
+}
+
+#[test]
+fn kill_spares_another_process_with_the_same_pid() {
+    let mut machine = Machine::new();
+    let ticks = Procfs::default().stat(machine.holder.pid()).unwrap().start_ticks;
+    let other = format!("{}@{}", machine.holder.pid(), ticks + 1);
+    let output = machine.driver.output(&["kill", &other, "--yes"]);
+    assert_eq!(code(&output), 1);
+    assert!(stdout(&output).contains("another process"), "{}", all(&output));
+    assert!(machine.all_live());
+}
+
+#[test]
+fn kill_spares_whom_no_gpu_lists_unless_told_so() {
+    let machine = Machine::new();
+    let mut bystander = Sleeper::start();
+    let output = machine.driver.output(&["kill", &named(&bystander), "--yes"]);
+    assert_refused(&output, &[&bystander.pid().to_string(), "--any"]);
+    assert!(bystander.lives());
+    let output = machine.driver.output(&["kill", &named(&bystander), "--yes", "--any"]);
+    assert_eq!(code(&output), 0, "{}", all(&output));
+    assert_eq!(bystander.ended_by(), Some(15));
+}
+
+#[test]
+fn kill_never_forces_unless_told_so() {
+    let mut machine = Machine::with_holder(Sleeper::deaf());
+    let name = named(&machine.holder);
+    let output = machine.driver.output(&["kill", &name, "--yes", "--grace", "0.3"]);
+    assert_eq!(code(&output), 1);
+    assert!(
+        stdout(&output).contains("is still there") && stdout(&output).contains("--signal KILL"),
+        "{}",
+        all(&output)
+    );
+    assert!(machine.all_live());
+    let output = machine.driver.output(&["kill", &name, "--yes", "--signal", "KILL"]);
+    assert_eq!(code(&output), 0, "{}", all(&output));
+    assert_eq!(machine.holder.ended_by(), Some(9));
+    assert!(stdout(&output).contains("11.2 GiB of GPU memory came back"), "{}", stdout(&output));
+}
+
+#[test]
+fn kill_is_exit_1_when_one_of_several_was_not_ended() {
+    let mut machine = Machine::new();
+    let mut gone = Sleeper::start();
+    let gone_name = named(&gone);
+    gone.end();
+    let output = machine.driver.output(&["kill", &named(&machine.third), &gone_name, "--yes"]);
+    assert_eq!(code(&output), 1);
+    assert!(stdout(&output).contains(&format!("{} has already ended", gone.pid())), "{}", all(&output));
+    assert_eq!(machine.third.ended_by(), Some(15));
+}
+
+#[test]
+fn kill_refuses_what_must_not_be_ended_and_says_why() {
+    let mut machine = Machine::new();
+    let own = std::process::id().to_string();
+    for pid in ["0", "1", "4294967295", &own] {
+        let output = machine.driver.output(&["kill", pid, "--yes", "--any"]);
+        assert_eq!(code(&output), 1, "{pid}: {}", all(&output));
+        assert!(stdout(&output).starts_with("not ended: "), "{pid}: {}", all(&output));
+        assert!(stdout(&output).contains(pid), "{pid}: {}", all(&output));
+    }
+    for wrong in ["-1", "python", "12@x", "12@", "4294967296", ""] {
+        let output = machine.driver.output(&["kill", "--yes", "--any", "--", wrong]);
+        assert_eq!(code(&output), 2, "{wrong}: {}", all(&output));
+    }
+    let output = machine.driver.output(&["kill", &named(&machine.holder), "--yes", "--read-only"]);
+    assert_refused(&output, &["--read-only"]);
+    assert!(machine.all_live());
+}
+
+#[test]
+fn kill_refuses_its_own_parents_even_where_a_gpu_lists_them() {
+    let own = std::process::id();
+    let driver = FakeDriver::new(&format!("(gpus: [()], processes: [(pid: {own}, bytes: Some(1073741824))])"));
+    let output = driver.output(&["kill", &own.to_string(), "--yes"]);
+    assert_eq!(code(&output), 1, "{}", all(&output));
+    assert!(stdout(&output).contains("one it runs in"), "{}", all(&output));
+}
+
+#[test]
+fn kill_spares_a_display_server() {
+    let driver = FakeDriver::new("()");
+    let mut display = Sleeper::named("/usr/lib/xorg/Xorg");
+    let row = format!("(pid: {}, bytes: Some(1073741824), lists: [Graphics])", display.pid());
+    driver.set_scenario(&format!("(gpus: [()], processes: [{row}])"));
+    let output = driver.output(&["kill", &named(&display), "--yes"]);
+    assert_eq!(code(&output), 1, "{}", all(&output));
+    assert!(stdout(&output).starts_with("not ended: ") && display.lives(), "{}", all(&output));
+}
+
+// ---- kb
+
+#[test]
+fn kb_lists_shows_and_checks_what_is_built_in() {
+    let list = oomdoctor(&["kb", "list"]);
+    assert_eq!(code(&list), 0);
+    let line = stdout(&list).lines().find(|line| line.starts_with("pytorch/cuda-out-of-memory ")).map(str::to_owned);
+    assert!(line.is_some_and(|line| line.contains(" yes ")), "{}", stdout(&list));
+    let show = oomdoctor(&["kb", "show", "pytorch/cuda-out-of-memory"]);
+    assert_eq!(code(&show), 0);
+    assert!(
+        stdout(&show).contains("torch.OutOfMemoryError") && stdout(&show).contains("(checked 20"),
+        "{}",
+        stdout(&show)
+    );
+    let unknown = oomdoctor(&["kb", "show", "cuda-out-of"]);
+    assert_eq!(code(&unknown), 1);
+    assert!(all(&unknown).contains("pytorch/cuda-out-of-memory"), "what was meant: {}", all(&unknown));
+    let check = oomdoctor(&["kb", "check"]);
+    assert_eq!(code(&check), 0, "{}", all(&check));
+}
+
+#[test]
+fn a_knowledge_folder_is_used_checked_and_its_faults_are_placed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_str().unwrap();
+    assert_refused(&oomdoctor(&["kb", "check", "/nonexistent"]), &["/nonexistent"]);
+    assert_refused(&oomdoctor(&["kb", "check", root]), &[root]);
+    assert_refused(&run(&["diagnose", "--no-live", "--knowledge", "/nonexistent"], b"Killed"), &["/nonexistent"]);
+    fs::create_dir(folder.path().join("mine")).unwrap();
+    let entry = folder.path().join("mine/flux.ron");
+    let good = "(
+    title: \"The flux ran out\",
+    oom: yes,
+    memory: gpu,
+    status: Draft,
+    certainty: certain,
+    literals: [\"flux capacity\"],
+    when: (any: [\"flux capacity exceeded\"]),
+    why: \"The flux holds only so much.\",
+    fixes: [],
+    references: [],
+    matches: [],
+    rejects: [],
+)";
+    fs::write(&entry, good).unwrap();
+    let found = run(&["diagnose", "--json", "--no-live", "--knowledge", root], b"flux capacity exceeded\n");
+    assert_eq!((code(&found), &parsed(&found)["matches"][0]["entry"]), (0, &json!("mine/flux")));
+    // It has no examples, which the house rules ask for.
+    let check = oomdoctor(&["kb", "check", root]);
+    assert_eq!(code(&check), 1, "{}", all(&check));
+    assert!(all(&check).contains("mine/flux"), "{}", all(&check));
+    fs::write(&entry, good.replace("    why:", "    colour: \"red\",\n    why:")).unwrap();
+    for arguments in [&["kb", "check", root][..], &["kb", "list", "--knowledge", root]] {
+        let output = oomdoctor(arguments);
+        assert_refused(&output, &["mine/flux.ron:9:", "colour"]);
+        let column = stderr(&output).split("flux.ron:9:").nth(1).and_then(|rest| rest.split(':').next()?.parse().ok());
+        assert!(column.is_some_and(|column: u32| (4..16).contains(&column)), "{}", stderr(&output));
+    }
+}
+
+// ---- sample
+
+#[test]
+fn sample_begins_with_its_header_and_ends_with_its_reader() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_oomdoctor"))
+        .args(["sample", "--interval", "0.05", "--nvml-library", "/nonexistent/libnvidia-ml.so.1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert!(crate::support::ends_within(child.id(), PATIENCE), "nobody reads it any more");
+    assert!(child.wait().unwrap().success());
+    let output = oomdoctor(&["sample", "--count", "2", "--interval", "0.05"]);
+    assert_eq!(code(&output), 0, "no driver is a reading too");
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((lines.len(), &lines[0]["schema"]), (3, &json!(1)));
+    assert!(lines[0]["program"].as_str().unwrap().starts_with("oomdoctor ") && lines[0]["boot_id"].is_string());
+    assert!(lines[2]["driver"]["unavailable"].as_str().unwrap().contains("/nonexistent/"));
+    assert!(lines[2]["host"]["memory_total_bytes"].is_u64());
+}

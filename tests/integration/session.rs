@@ -1,0 +1,747 @@
+//! The terminal program as a person meets it: in a terminal, with keys and pastes, beside a driver and real processes.
+//! What is asserted is what stands on the screen and what became of the processes. Words are asserted only where the
+//! contract fixes them or where they are figures, PIDs and keys.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use oomdoctor::procfs::Procfs;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
+use tempfile::TempDir;
+
+use crate::support::ends_within;
+use crate::support::fake_driver::Sleeper;
+use crate::support::machine::{FREE, FREE_AFTERWARDS, HELD, Machine, torch_log};
+use crate::support::pty::{PATIENCE, Session, shows};
+
+const LARGE: (u16, u16) = (120, 40);
+const SMALL: (u16, u16) = (80, 24);
+/// Wide enough for the whole title of the log.
+const WIDE: (u16, u16) = (180, 40);
+/// A person who leaves waits no longer than this, whatever the driver does.
+const AT_ONCE: Duration = Duration::from_secs(2);
+/// Only the question before a signal offers this.
+const END_IT: &str = "[y]";
+
+/// The program has started and lists who holds memory.
+fn started(machine: &Machine, size: (u16, u16)) -> Session {
+    let session = machine.oomdoctor(size, &[]);
+    let [holder, second, third] = machine.pids();
+    session.wait_for_text(&[&holder, &second, &third]);
+    session.assert_taken();
+    session
+}
+
+/// The same after the log that names the holder was pasted.
+fn with_log(machine: &Machine, size: (u16, u16)) -> Session {
+    let mut session = started(machine, size);
+    session.paste(machine.log());
+    session.wait_for_text(&["step 1"]);
+    session
+}
+
+/// A file for the program to open.
+fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    fs::write(&path, content).unwrap();
+    (folder, path)
+}
+
+fn free_now(session: &Session, figure: &str) {
+    let spellings = [format!("{figure} free"), format!("{figure} GiB free")];
+    session.wait_for(&format!("{figure} free"), |screen| spellings.iter().any(|free| shows(screen, &[free])));
+}
+
+/// Leaves, through the question that may come, and looks after the terminal.
+fn quit(mut session: Session) {
+    session.send("q");
+    if !session.ends_or_shows(END_IT) {
+        session.let_the_question_stand();
+        session.send("y");
+    }
+    let status = session.wait_for_exit(PATIENCE);
+    assert!(status.success(), "{status}");
+    session.assert_given_back();
+}
+
+// ---- the way from the paste to the bytes
+
+/// The line of the first step, where that gives memory back.
+fn first_step(screen: &str) -> Option<&str> {
+    screen.lines().find(|line| line.contains(" 1 ") && line.contains("gives back"))
+}
+
+fn from_paste_to_bytes(size: (u16, u16)) {
+    let mut machine = Machine::new();
+    let [holder, ..] = machine.pids();
+    let mut session = started(&machine, size);
+    free_now(&session, FREE);
+    session.paste(machine.log());
+    let screen = session.wait_for("the whole frame", |screen| first_step(&screen.contents()).is_some());
+    let sentence = screen.lines().find(|line| line.contains("Another program holds")).expect(&screen);
+    assert!(sentence.contains(&holder), "the sentence names it: {sentence}");
+    let step = first_step(&screen).unwrap();
+    assert!(step.contains(&holder) && step.contains(HELD), "the first step ends it: {step}");
+
+    session.send("\r");
+    let screen = session.wait_for_text(&[END_IT, "[n]"]);
+    let named = screen.lines().find(|line| line.contains("sleep 1000") && line.contains("┃ ")).expect(&screen);
+    assert!(named.contains(&holder), "the question names it: {named}");
+    assert!(screen.contains(&format!("{HELD} on GPU 0")), "and what it holds:\n{screen}");
+    assert!(machine.all_live(), "asking ends nothing");
+
+    session.let_the_question_stand();
+    session.send("y");
+    assert_eq!(machine.holder.ended_by(), Some(15), "it was asked to close");
+    session.wait_for_text(&["gave back", HELD]);
+    free_now(&session, FREE_AFTERWARDS);
+    assert!(machine.second.lives() && machine.third.lives(), "nobody else was touched");
+    quit(session);
+}
+
+#[test]
+fn a_pasted_log_leads_to_its_holders_end_and_its_bytes_come_back() {
+    from_paste_to_bytes(LARGE);
+}
+
+#[test]
+fn the_same_on_a_small_screen() {
+    from_paste_to_bytes(SMALL);
+}
+
+#[test]
+fn a_process_can_be_ended_from_the_list_without_any_log() {
+    let mut machine = Machine::new();
+    let [_, second, _] = machine.pids();
+    let mut session = started(&machine, LARGE);
+    session.send("\x1b[B");
+    session.wait_for("the second row is selected", |screen| {
+        screen.contents().lines().any(|line| line.contains('▸') && line.contains(&second))
+    });
+    session.send("x");
+    session.wait_for_text(&[END_IT, "6.0 GiB on GPU 0"]);
+    session.let_the_question_stand();
+    session.send("y");
+    assert_eq!(machine.second.ended_by(), Some(15));
+    session.wait_for_text(&["gave back 6.0 GiB"]);
+    assert!(machine.holder.lives() && machine.third.lives());
+    quit(session);
+}
+
+#[test]
+fn no_leaves_the_process_alone() {
+    for no in ["n", "\x1b", "\x03"] {
+        let mut machine = Machine::new();
+        let mut session = started(&machine, LARGE);
+        session.send("x");
+        session.wait_for_text(&[END_IT]);
+        session.let_the_question_stand();
+        session.send(no);
+        session.wait_for_no(&[END_IT]);
+        quit(session);
+        assert!(machine.all_live(), "{no:?}");
+    }
+}
+
+// ---- keys that nobody meant
+
+#[test]
+fn a_burst_of_x_and_y_asks_nothing_and_ends_nothing() {
+    let mut machine = Machine::new();
+    let mut session = started(&machine, LARGE);
+    session.send("xy");
+    let screen = session.wait_for_text(&["\"xy\""]);
+    assert!(!screen.contains(END_IT), "{screen}");
+    // Keys are taken in order: when help is there, whatever the burst had opened would be too.
+    session.send("?");
+    let screen = session.wait_for_text(&["Ctrl-Z"]);
+    assert!(!screen.contains(END_IT), "{screen}");
+    assert!(machine.all_live());
+}
+
+#[test]
+fn a_question_does_not_hear_its_first_moments() {
+    let mut machine = Machine::new();
+    let mut session = started(&machine, LARGE);
+    // On a machine so busy that the answer comes late by itself nothing was tried: once more.
+    for _ in 0..5 {
+        let asked = Instant::now();
+        session.send("x");
+        session.wait_for_text(&[END_IT]);
+        session.send("y");
+        let in_time = asked.elapsed() < Duration::from_millis(250);
+        session.let_the_question_stand();
+        assert!(!in_time || shows_now(&session, END_IT), "it still asks\n{}", session.text());
+        assert!(!in_time || machine.all_live(), "the early y ended somebody");
+        if in_time {
+            session.send("n");
+            session.wait_for_no(&[END_IT]);
+            return;
+        }
+        session.send("n");
+        session.wait_for_no(&[END_IT]);
+    }
+    panic!("this machine is too busy to type in time");
+}
+
+fn shows_now(session: &Session, part: &str) -> bool {
+    session.look(|screen| shows(screen, &[part]))
+}
+
+#[test]
+fn a_y_within_a_burst_is_no_answer() {
+    let mut machine = Machine::new();
+    let mut session = started(&machine, LARGE);
+    session.send("x");
+    session.wait_for_text(&[END_IT]);
+    session.let_the_question_stand();
+    session.send("yes, delete");
+    session.let_the_question_stand();
+    assert!(shows_now(&session, END_IT), "it still asks\n{}", session.text());
+    session.send("n");
+    session.wait_for_no(&[END_IT]);
+    quit(session);
+    assert!(machine.all_live());
+}
+
+#[test]
+fn a_paste_without_brackets_acts_as_no_command_and_becomes_the_log() {
+    for end in ["\r", "\n", "\r\n"] {
+        let mut machine = Machine::new();
+        let mut session = started(&machine, LARGE);
+        let log = format!("Epoch 1\nx\ny\nq\ny\nxy\n{}q\nx\ny\n", machine.log());
+        session.send(log.replace('\n', end));
+        let [holder, ..] = machine.pids();
+        let screen = session.wait_for_text(&["15 lines", "step 1", &holder]);
+        assert!(!screen.contains(END_IT), "{end:?}\n{screen}");
+        assert!(session.runs() && machine.all_live(), "{end:?}");
+        quit(session);
+    }
+}
+
+// ---- more than one paste
+
+#[test]
+fn a_second_paste_replaces_appends_or_is_left() {
+    let machine = Machine::new();
+    let mut session = with_log(&machine, LARGE);
+    session.wait_for_text(&["6 lines"]);
+    let second = format!("a second run\n{}", machine.log());
+    session.paste(&second);
+    session.wait_for_text(&["[r]", "[a]", "7 more lines"]);
+    session.let_the_question_stand();
+    session.send("r");
+    session.wait_for_text(&["· 7 lines"]);
+
+    session.paste("and it went on\nuntil here");
+    session.wait_for_text(&["[r]", "[a]"]);
+    session.let_the_question_stand();
+    session.send("a");
+    session.wait_for_text(&["· 9 lines"]);
+
+    session.paste("something else");
+    session.wait_for_text(&["[r]", "[a]"]);
+    session.let_the_question_stand();
+    session.send("\x1b");
+    let screen = session.wait_for_no(&["[r]", "[a]"]);
+    assert!(screen.contains("· 9 lines"), "{screen}");
+    quit(session);
+}
+
+// ---- victims that don't behave
+
+#[test]
+fn one_that_ended_while_the_question_stood_is_said_to_be_gone() {
+    let mut machine = Machine::new();
+    let [holder, ..] = machine.pids();
+    let mut session = started(&machine, LARGE);
+    session.send("x");
+    session.wait_for_text(&[END_IT, &holder]);
+    machine.holder.end();
+    free_now(&session, FREE_AFTERWARDS);
+    session.let_the_question_stand();
+    session.send("y");
+    session.wait_for(&format!("{holder} has ended"), |screen| {
+        screen.contents().lines().any(|line| line.contains(&holder) && line.contains("already ended"))
+            && !shows(screen, &[END_IT])
+    });
+    assert!(machine.second.lives() && machine.third.lives());
+    quit(session);
+}
+
+#[test]
+fn one_that_ended_unseen_since_the_last_reading_is_said_to_have_ended() {
+    let mut machine = Machine::new();
+    let [holder, ..] = machine.pids();
+    let mut session = machine.oomdoctor_every("4", LARGE, &[]);
+    session.wait_for_text(&[&holder]);
+    session.send("x");
+    session.wait_for_text(&[END_IT, &holder]);
+    machine.holder.end();
+    session.let_the_question_stand();
+    session.send("y");
+    session.wait_for(&format!("{holder} has ended"), |screen| {
+        screen.contents().lines().any(|line| line.contains(&holder) && line.contains("ended"))
+            && !shows(screen, &[END_IT])
+    });
+    assert!(machine.second.lives() && machine.third.lives());
+    quit(session);
+}
+
+#[test]
+fn one_that_will_not_close_is_forced_only_after_a_second_yes() {
+    let mut machine = Machine::with_holder(Sleeper::deaf());
+    let [holder, ..] = machine.pids();
+    let mut session = started(&machine, LARGE);
+    session.send("x");
+    session.wait_for_text(&[END_IT, &holder]);
+    session.let_the_question_stand();
+    session.send("y");
+    session.wait_for_no(&[END_IT]);
+    session.wait_for_text(&[END_IT, &holder, "Force"]);
+    assert!(machine.all_live(), "nothing is forced unasked");
+    session.let_the_question_stand();
+    session.send("y");
+    assert_eq!(machine.holder.ended_by(), Some(9));
+    session.wait_for_text(&["gave back", HELD]);
+    quit(session);
+}
+
+// ---- a driver that hangs
+
+/// The age that stands beside "driver does not answer", in seconds.
+fn silent_for(text: &str) -> Option<u64> {
+    let (_, after) = text.split_once("driver does not answer")?;
+    let before_unit = after.lines().next()?.split(" s").next()?;
+    before_unit.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Leaving takes no time though the driver hangs, and the sampler does not stay behind.
+fn quits_at_once(mut session: Session) {
+    let own = session.pid();
+    let procfs = Procfs::default();
+    let is_child = |pid: &u32| procfs.stat(*pid).is_ok_and(|stat| stat.parent_pid == own);
+    let children: Vec<u32> = procfs.pids().into_iter().filter(is_child).collect();
+    assert!(!children.is_empty(), "there is a sampler");
+    session.send("q");
+    let status = session.wait_for_exit(AT_ONCE);
+    assert!(status.success(), "{status}");
+    session.assert_given_back();
+    for child in children {
+        assert!(ends_within(child, PATIENCE), "the sampler {child} stayed behind");
+    }
+}
+
+#[test]
+fn a_driver_that_hangs_from_the_start_is_said_to_and_stops_nobody() {
+    let machine = Machine::new();
+    machine.set_faults("(call: \"*\", hang: true)");
+    let mut session = machine.oomdoctor(LARGE, &[]);
+    session.wait_for("its age", |screen| silent_for(&screen.contents()).is_some_and(|age| age >= 3));
+    session.paste(machine.log());
+    session.wait_for_text(&["step 1", &machine.pids()[0]]);
+    quits_at_once(session);
+}
+
+#[test]
+fn a_driver_that_hangs_in_mid_run_leaves_its_last_reading_with_a_growing_age() {
+    let machine = Machine::new();
+    let [holder, ..] = machine.pids();
+    let session = started(&machine, SMALL);
+    machine.set_faults("(call: \"*\", hang: true)");
+    let screen = session.wait_for("its age", |screen| silent_for(&screen.contents()) == Some(1));
+    assert!(screen.contains(&holder), "the last reading stays\n{screen}");
+    session.wait_for("a higher age", |screen| silent_for(&screen.contents()).is_some_and(|age| age >= 2));
+    quits_at_once(session);
+}
+
+#[test]
+fn a_driver_that_comes_back_is_read_again() {
+    let machine = Machine::new();
+    let session = started(&machine, LARGE);
+    machine.set_faults("(call: \"*\", hang_ms: 1500, times: 1)");
+    session.wait_for_text(&["driver does not answer"]);
+    session.wait_for_no(&["driver does not answer"]);
+    quit(session);
+}
+
+// ---- the terminal is given back
+
+#[test]
+fn sigterm_and_sighup_end_it_and_the_terminal_is_given_back() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let machine = Machine::new();
+        let mut session = started(&machine, LARGE);
+        session.signal(signal);
+        session.wait_for_exit(PATIENCE);
+        session.assert_given_back();
+    }
+}
+
+#[test]
+fn sigterm_ends_it_while_something_is_asked_or_typed() {
+    let mut machine = Machine::new();
+    let mut session = started(&machine, LARGE);
+    session.send("x");
+    session.wait_for_text(&[END_IT]);
+    session.signal(Signal::TERM);
+    session.wait_for_exit(PATIENCE);
+    session.assert_given_back();
+    assert!(machine.all_live());
+}
+
+#[test]
+fn stopped_it_gives_the_terminal_back_and_takes_it_again() {
+    let machine = Machine::new();
+    let [holder, ..] = machine.pids();
+    let mut session = started(&machine, LARGE);
+    for round in ["SIGTSTP", "Ctrl-Z"] {
+        match round {
+            "Ctrl-Z" => session.send("\x1a"),
+            _ => session.signal(Signal::TSTP),
+        }
+        session.wait_until_stopped();
+        session.wait_for("the shell's screen", |screen| !screen.alternate_screen());
+        session.assert_given_back();
+        session.signal(Signal::CONT);
+        session.wait_for("its screen again", |screen| screen.alternate_screen() && shows(screen, &[&holder]));
+        session.wait_for("the mouse", |screen| screen.mouse_protocol_mode() != vt100::MouseProtocolMode::None);
+        session.assert_taken();
+    }
+    quit(session);
+}
+
+#[test]
+fn any_size_is_survived_and_a_usable_one_shows_everything_again() {
+    let machine = Machine::new();
+    let [holder, ..] = machine.pids();
+    let mut session = with_log(&machine, LARGE);
+    for (columns, rows) in [(3, 2), (4, 30), (200, 2), (59, 14), (61, 16), (250, 70)] {
+        session.resize(columns, rows);
+        // A frame in that size: the clock in the header, or the word about the size, is drawn anew.
+        let before = session.raw().len();
+        session.wait_for_more_output(before);
+        assert!(session.runs(), "{columns}×{rows}");
+    }
+    session.resize(LARGE.0, LARGE.1);
+    session.wait_for_text(&["step 1", &holder, HELD]);
+    quit(session);
+}
+
+// ---- logs from files and pipes
+
+#[test]
+fn a_file_opens_on_its_log() {
+    let machine = Machine::new();
+    let (_folder, path) = file("crash.log", machine.log());
+    let session = machine.oomdoctor(LARGE, &[path.to_str().unwrap()]);
+    session.wait_for_text(&["crash.log", "step 1", &machine.pids()[0], "Another program holds"]);
+    quit(session);
+}
+
+/// A job that prints this log into the program, waits until it is told to go on, and then prints a megabyte more: so
+/// much that it fails if nobody reads it.
+struct PipedJob {
+    session: Session,
+    folder: TempDir,
+}
+
+const JOB: &str = "
+cat crash.log
+read word <go
+if yes 'step 2 loss 1.9' | head -c 1000000; then echo fine >said; else echo broken >said; fi
+";
+
+impl PipedJob {
+    fn start(machine: &Machine, log: &str) -> PipedJob {
+        let (folder, _) = file("crash.log", log);
+        fs::write(folder.path().join("job.sh"), JOB).unwrap();
+        for name in ["go", "said"] {
+            mknodat(CWD, folder.path().join(name), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        }
+        let line = format!(
+            "cd '{}'; sh job.sh 2>&1 | \"$OOMDOCTOR\" --interval 0.2 --nvml-library '{}'; echo \"left with $?\"",
+            folder.path().display(),
+            machine.driver.library().display()
+        );
+        PipedJob { session: Session::shell(WIDE, &line), folder }
+    }
+
+    /// Lets the job go on and gives its last word.
+    fn goes_on(&self) -> String {
+        let (go, said) = (self.folder.path().join("go"), self.folder.path().join("said"));
+        let (sender, word) = mpsc::channel();
+        thread::spawn(move || {
+            fs::write(go, "on\n").unwrap();
+            let _ = sender.send(fs::read_to_string(said).unwrap());
+        });
+        word.recv_timeout(PATIENCE).expect("the job said nothing")
+    }
+}
+
+#[test]
+fn a_piped_log_is_opened_and_leaving_does_not_break_the_job() {
+    let machine = Machine::new();
+    let [holder, ..] = machine.pids();
+    let mut job = PipedJob::start(&machine, &machine.log());
+    job.session.wait_for_text(&["6 lines", "step 1", &holder]);
+    job.session.send("q");
+    job.session.wait_for_text(&["still runs", END_IT]);
+    job.session.let_the_question_stand();
+    job.session.send("n");
+    job.session.wait_for_no(&[END_IT]);
+    job.session.send("q");
+    job.session.wait_for_text(&[END_IT]);
+    job.session.let_the_question_stand();
+    job.session.send("y");
+    job.session.wait_for("the shell's screen", |screen| !screen.alternate_screen());
+    assert_eq!(job.goes_on(), "fine\n");
+    let status = job.session.wait_for_exit(PATIENCE);
+    assert!(status.success() && job.session.raw().contains("left with 0"), "{status}");
+    job.session.assert_given_back();
+}
+
+#[test]
+fn more_from_the_pipe_is_shown_and_its_end_is_said() {
+    let machine = Machine::new();
+    let mut job = PipedJob::start(&machine, "step 1 loss 2.0\n");
+    job.session.wait_for_text(&["step 1 loss 2.0", "still open"]);
+    assert_eq!(job.goes_on(), "fine\n");
+    job.session.wait_for_text(&["ended", " lines"]);
+    // Nothing is open any more: nothing is asked.
+    job.session.send("q");
+    job.session.wait_for_exit(PATIENCE);
+    job.session.assert_given_back();
+}
+
+// ---- no driver, no terminal
+
+const NOWHERE: &str = "/nonexistent/libnvidia-ml.so.1";
+
+#[test]
+fn without_a_driver_that_is_said_and_logs_are_diagnosed_all_the_same() {
+    for size in [LARGE, SMALL] {
+        let mut session = Session::oomdoctor(size, &["--nvml-library", NOWHERE]);
+        session.wait_for_text(&["/nonexistent/", "system memory"]);
+        session.paste(torch_log(4242, "23.99"));
+        session.wait_for_text(&["step 1", "process 4242 had 11.2 GiB"]);
+        session.send("x");
+        session
+            .wait_for("x has nobody to end", |screen| !shows(screen, &[END_IT]) && shows(screen, &["ends no process"]));
+        quit(session);
+    }
+}
+
+#[test]
+fn without_a_terminal_there_is_a_plain_report() {
+    let machine = Machine::new();
+    let (_folder, path) = file("crash.log", machine.log());
+    let (log, library) = (path.display(), machine.driver.library());
+    for (line, parts) in [
+        (
+            format!("\"$OOMDOCTOR\" '{log}' --nvml-library '{}' | cat", library.display()),
+            ["Another program", "End sleep"],
+        ),
+        (format!("\"$OOMDOCTOR\" --nvml-library '{}' | cat", library.display()), ["PID@START_TICKS", "RTX 4090"]),
+    ] {
+        let mut session = Session::shell((200, 60), &line);
+        let status = session.wait_for_exit(PATIENCE);
+        let text = session.text();
+        assert!(status.success() && parts.iter().all(|part| text.contains(part)), "{line}: {status}\n{text}");
+        assert!(text.contains(&machine.pids()[0]) && !session.raw().contains("\x1b[?1049h"), "{line}\n{text}");
+    }
+}
+
+// ---- logs that don't belong here
+
+#[test]
+fn a_log_from_another_machine_is_read_alone_and_ends_nobody() {
+    let mut machine = Machine::new();
+    let [holder, second, _] = machine.pids();
+    let mut session = started(&machine, LARGE);
+    session.paste(torch_log(machine.holder.pid(), "79.10"));
+    let screen = session.wait_for_text(&["another machine", "79.1 GiB", "step 1"]);
+    let steps = screen.split("What to do").nth(1).unwrap();
+    assert!(!steps.contains(&holder) && !steps.contains(&second), "no step may end one of ours\n{steps}");
+    session.send("x");
+    session.wait_for_text(&["ends no process"]);
+    assert!(!shows_now(&session, END_IT));
+    session.send("\r");
+    session.wait_for_text(&["taken"]);
+    assert!(!shows_now(&session, END_IT) && machine.all_live());
+    quit(session);
+}
+
+#[test]
+fn a_named_process_that_has_ended_is_said_to_be_gone() {
+    let machine = Machine::new();
+    let mut gone = Sleeper::start();
+    gone.end();
+    let mut session = started(&machine, LARGE);
+    session.paste(torch_log(gone.pid(), "23.99"));
+    let screen = session.wait_for_text(&["step 1", "gone now"]);
+    let sentence = screen.lines().find(|line| line.contains("gone now")).unwrap();
+    assert!(sentence.contains(&gone.pid().to_string()), "{sentence}");
+    let steps = screen.split("What to do").nth(1).unwrap();
+    assert!(!steps.contains(&gone.pid().to_string()), "nobody is asked to end it\n{steps}");
+    quit(session);
+}
+
+// ---- what would steer the terminal
+
+/// Sets the title, clears the screen, shows the cursor, leaves the alternate screen, rings, turns letters round.
+const EVIL: &str = "\x1b]0;pwned\x07\x1b[2J\x1b[?25h\x1b[?1049l\u{202e}\u{9b}31m";
+
+#[test]
+fn escapes_in_a_process_name_are_shown_and_do_nothing() {
+    let machine = Machine::with_holder(Sleeper::named(format!("ev{EVIL}il")));
+    let session = with_log(&machine, LARGE);
+    let screen = session.wait_for_text(&["ev·]0;pwned·"]);
+    assert!(!screen.contains(['\u{202e}', '\u{9b}', '\x1b']));
+    session.assert_taken();
+    assert!(session.look(|screen| screen.hide_cursor()), "the cursor stays hidden");
+    let deeds = session.deeds();
+    assert!(deeds.titles.is_empty() && deeds.bells == 0, "{deeds:?}");
+    quit(session);
+}
+
+#[test]
+fn escapes_in_a_log_do_nothing() {
+    let machine = Machine::new();
+    let log = format!("plain here\n\x1b[31;5mloud{EVIL}ly here\x1b[0m\n{}", machine.log());
+    let (_folder, path) = file("e\x1b]0;pwned\x07.log", &log);
+    let mut session = machine.oomdoctor(LARGE, &[path.to_str().unwrap()]);
+    for way in ["opened", "pasted"] {
+        if way == "pasted" {
+            session.paste(log.as_bytes());
+            session.wait_for_text(&["[r]", "[a]"]);
+            session.let_the_question_stand();
+            session.send("r");
+            session.wait_for_no(&["[r]", "pwned"]);
+        }
+        session.wait_for_text(&["· 8 lines", "step 1"]);
+        // To the log's beginning.
+        focus_the_log(&mut session);
+        session.send("\x1b[H");
+        session.wait_for_text(&["plain here", "loudly here"]);
+        let (plain, loud) = session.look(|screen| (style_of(screen, "plain here"), style_of(screen, "loudly here")));
+        assert_eq!(plain, loud, "{way}: the log's colours stay its own");
+        session.assert_taken();
+        assert!(session.look(|screen| screen.hide_cursor()), "{way}: the cursor stays hidden");
+        let deeds = session.deeds();
+        assert!(deeds.titles.is_empty() && deeds.bells == 0, "{way}: {deeds:?}");
+        assert!(!session.text().contains('\u{202e}'));
+    }
+    quit(session);
+}
+
+/// Tab until the log has the focus, which is the region with the thick frame.
+fn focus_the_log(session: &mut Session) {
+    let focused = |screen: &vt100::Screen| {
+        ["┏ GPUs", "┏ Input", "┏ What to do"].into_iter().find(|title| shows(screen, &[title]))
+    };
+    for _ in 0..3 {
+        let before = session.look(focused);
+        if before == Some("┏ Input") {
+            return;
+        }
+        session.send("\t");
+        session
+            .wait_for("another region has the focus", |screen| focused(screen).is_some_and(|now| Some(now) != before));
+    }
+    panic!("the log never got the focus\n{}", session.text());
+}
+
+/// Colour and boldness of the place where this text stands.
+fn style_of(screen: &vt100::Screen, text: &str) -> (vt100::Color, vt100::Color, bool) {
+    let (rows, columns) = screen.size();
+    let lines: Vec<String> = screen.rows(0, columns).collect();
+    let row = lines.iter().position(|line| line.contains(text)).unwrap();
+    let column = lines[row].split(text).next().unwrap().chars().count();
+    let (row, column) = (u16::try_from(row).unwrap(), u16::try_from(column).unwrap());
+    assert!(row < rows);
+    let cell = screen.cell(row, column).unwrap();
+    (cell.fgcolor(), cell.bgcolor(), cell.bold())
+}
+
+// ---- what is no log
+
+fn opened(content: &[u8]) -> (Session, TempDir) {
+    let (folder, path) = file("given.log", content);
+    (Session::oomdoctor(LARGE, &[path.to_str().unwrap(), "--nvml-library", NOWHERE]), folder)
+}
+
+#[test]
+fn a_binary_file_is_said_to_be_one() {
+    let (session, _folder) =
+        opened(&[b"\x7fELF\x02\x01\x01\0".as_slice(), &[0, 1, 2, 0xff, 0xfe, 7, 27].repeat(2000)].concat());
+    session.wait_for_text(&["binary file"]);
+    quit(session);
+}
+
+#[test]
+fn an_empty_file_is_said_to_be_empty() {
+    for path in ["/dev/null", "empty"] {
+        let (session, _folder) = match path {
+            "empty" => opened(b""),
+            path => (Session::oomdoctor(LARGE, &[path, "--nvml-library", NOWHERE]), tempfile::tempdir().unwrap()),
+        };
+        session.wait_for_text(&["empty"]);
+        quit(session);
+    }
+}
+
+#[test]
+fn a_folder_or_nothing_is_said_to_be_unreadable() {
+    let session = Session::oomdoctor(LARGE, &["/tmp", "--nvml-library", NOWHERE]);
+    session.wait_for_text(&["/tmp", "can't be read"]);
+    quit(session);
+    let mut session = Session::oomdoctor(LARGE, &["/nonexistent.log", "--nvml-library", NOWHERE]);
+    assert_eq!(session.wait_for_exit(PATIENCE).exit_code(), 2);
+    assert!(session.text().contains("/nonexistent.log") && !session.raw().contains("\x1b[?1049h"));
+}
+
+#[test]
+fn half_a_character_harms_nothing() {
+    let log = [torch_log(4242, "23.99").as_bytes(), b"50%|\xe2\x96"].concat();
+    let (session, _folder) = opened(&log);
+    session.wait_for_text(&["7 lines", "step 1", "4242"]);
+    quit(session);
+    let mut session = Session::oomdoctor(LARGE, &["--nvml-library", NOWHERE]);
+    session.wait_for_text(&["/nonexistent/"]);
+    session.send(b"\xe2\x96");
+    session.paste(&log);
+    session.wait_for_text(&["7 lines", "step 1", "4242"]);
+    quit(session);
+}
+
+#[test]
+fn an_empty_paste_is_said_to_be_empty() {
+    let mut session = Session::oomdoctor(LARGE, &["--nvml-library", NOWHERE]);
+    session.wait_for_text(&["/nonexistent/"]);
+    session.paste("\n \n");
+    session.wait_for_text(&["empty"]);
+    quit(session);
+}
+
+#[test]
+fn a_paste_of_a_megabyte_is_taken_whole() {
+    let mut session = Session::oomdoctor(LARGE, &["--nvml-library", NOWHERE]);
+    session.wait_for_text(&["/nonexistent/"]);
+    let step = "step 12345 loss 2.0312 lr 3e-4 grad_norm 0.91 tokens/s 18231 xyq\n";
+    let log = step.repeat((1 << 20) / step.len() + 1) + &torch_log(4242, "23.99");
+    session.paste(&log);
+    session.wait_for_text(&[&format!("· {} lines", log.lines().count()), "step 1", "4242"]);
+    quit(session);
+}
+
+#[test]
+fn a_pipe_that_says_nothing_is_said_to_be_empty() {
+    let session = Session::shell(LARGE, &format!(": | \"$OOMDOCTOR\" --nvml-library {NOWHERE}"));
+    session.wait_for_text(&["Nothing came"]);
+    quit(session);
+}

@@ -1,0 +1,366 @@
+//! A terminal to run the program in: a pty, a thread that feeds what comes out of it to a terminal emulator, and
+//! waiting for what is on the screen. Nothing here waits by sleeping: a wait ends with the output that it waits for, or
+//! fails with the screen as it stood when its time was over.
+
+use std::io::{Read, Write};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, ExitStatus, MasterPty, PtySize, native_pty_system};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use vt100::{MouseProtocolMode, Parser, Screen};
+
+/// How long anything may take that is not itself the point of a test: much longer than it does.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// The two bits of a terminal's local modes that make it "cooked": line editing and echo (termios.h).
+const ICANON_AND_ECHO: u64 = 0o2 | 0o10;
+
+/// What the program did to the terminal beside drawing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deeds {
+    /// Window titles it set.
+    pub titles: Vec<String>,
+    /// What it put on the clipboard.
+    pub copied: Vec<String>,
+    /// How often it rang.
+    pub bells: usize,
+    /// What it asked the terminal and still waits for.
+    answers: Vec<u8>,
+}
+
+impl vt100::Callbacks for Deeds {
+    fn audible_bell(&mut self, _: &mut Screen) {
+        self.bells += 1;
+    }
+    fn set_window_icon_name(&mut self, _: &mut Screen, name: &[u8]) {
+        self.titles.push(String::from_utf8_lossy(name).into_owned());
+    }
+    fn set_window_title(&mut self, _: &mut Screen, title: &[u8]) {
+        self.titles.push(String::from_utf8_lossy(title).into_owned());
+    }
+    fn copy_to_clipboard(&mut self, _: &mut Screen, _: &[u8], data: &[u8]) {
+        self.copied.push(String::from_utf8_lossy(data).into_owned());
+    }
+    fn unhandled_csi(&mut self, screen: &mut Screen, prefix: Option<u8>, _: Option<u8>, params: &[&[u16]], last: char) {
+        // Where is the cursor? Every terminal answers that.
+        if (prefix, params, last) == (None, &[&[6][..]][..], 'n') {
+            let (row, column) = screen.cursor_position();
+            self.answers.extend(format!("\x1b[{};{}R", row + 1, column + 1).bytes());
+        }
+    }
+}
+
+struct Emulator {
+    parser: Parser<Deeds>,
+    /// All that came out, for what the emulator does not tell.
+    raw: Vec<u8>,
+    /// No more will come: every process on the terminal has ended.
+    closed: bool,
+}
+
+/// The emulator and whoever waits for its next change.
+struct Shared {
+    emulator: Mutex<Emulator>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Emulator> {
+        self.emulator.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A command that runs in a terminal of its own. It is ended on drop.
+pub struct Session {
+    master: Box<dyn MasterPty + Send>,
+    keyboard: Arc<Mutex<Box<dyn Write + Send>>>,
+    child: Box<dyn Child + Send + Sync>,
+    shared: Arc<Shared>,
+    cooked: bool,
+}
+
+impl Session {
+    /// The shipped program with these arguments, in a terminal of so many columns and rows.
+    pub fn oomdoctor(size: (u16, u16), arguments: &[&str]) -> Session {
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_oomdoctor"));
+        command.args(arguments);
+        Session::start(size, command)
+    }
+
+    /// A shell's command line there; `$OOMDOCTOR` is the shipped program.
+    pub fn shell(size: (u16, u16), line: &str) -> Session {
+        let mut command = CommandBuilder::new("sh");
+        command.args(["-c", line]);
+        command.env("OOMDOCTOR", env!("CARGO_BIN_EXE_oomdoctor"));
+        Session::start(size, command)
+    }
+
+    fn start((cols, rows): (u16, u16), mut command: CommandBuilder) -> Session {
+        command.env("LANG", "C.UTF-8");
+        command.env("TERM", "xterm-256color");
+        command.cwd(env!("CARGO_MANIFEST_DIR"));
+        for name in ["TMUX", "LC_ALL", "LC_CTYPE", "NO_COLOR", "OOMDOCTOR_NVML_LIBRARY"] {
+            command.env_remove(name);
+        }
+        let pair = native_pty_system().openpty(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
+        let cooked = is_cooked(&*pair.master);
+        let output = pair.master.try_clone_reader().unwrap();
+        let keyboard = Arc::new(Mutex::new(pair.master.take_writer().unwrap()));
+        let child = pair.slave.spawn_command(command).unwrap();
+        drop(pair.slave);
+        let parser = Parser::new_with_callbacks(rows, cols, 0, Deeds::default());
+        let emulator = Mutex::new(Emulator { parser, raw: Vec::new(), closed: false });
+        let shared = Arc::new(Shared { emulator, changed: Condvar::new() });
+        feed(output, Arc::clone(&shared), Arc::clone(&keyboard));
+        Session { master: pair.master, keyboard, child, shared, cooked }
+    }
+
+    /// Waits until the screen is as wanted and gives its text; fails with the screen after `PATIENCE`.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, wanted: impl Fn(&Screen) -> bool) -> String {
+        self.wait_within(PATIENCE, what, wanted)
+    }
+
+    /// The same with a deadline of its own.
+    #[track_caller]
+    pub fn wait_within(&self, patience: Duration, what: &str, wanted: impl Fn(&Screen) -> bool) -> String {
+        let due = Instant::now() + patience;
+        let mut emulator = self.shared.lock();
+        loop {
+            let screen = emulator.parser.screen();
+            if wanted(screen) {
+                return screen.contents();
+            }
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() || emulator.closed {
+                let why = if emulator.closed { "the program ended" } else { "time is over" };
+                panic!("{why}, never seen: {what}\n{}", screen.contents());
+            }
+            emulator = self.wait_for_change(emulator, left);
+        }
+    }
+
+    /// Waits until all of these stand on the screen.
+    #[track_caller]
+    pub fn wait_for_text(&self, parts: &[&str]) -> String {
+        self.wait_for(&format!("{parts:?}"), |screen| shows(screen, parts))
+    }
+
+    /// Waits until none of these stands on the screen.
+    #[track_caller]
+    pub fn wait_for_no(&self, parts: &[&str]) -> String {
+        self.wait_for(&format!("none of {parts:?}"), |screen| {
+            parts.iter().all(|part| !screen.contents().contains(part))
+        })
+    }
+
+    /// Waits until the program has ended (true) or this stands on the screen (false).
+    #[track_caller]
+    pub fn ends_or_shows(&self, part: &str) -> bool {
+        let due = Instant::now() + PATIENCE;
+        let mut emulator = self.shared.lock();
+        loop {
+            if emulator.closed || shows(emulator.parser.screen(), &[part]) {
+                return emulator.closed;
+            }
+            let left = due.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "neither the end nor {part}\n{}", emulator.parser.screen().contents());
+            emulator = self.wait_for_change(emulator, left);
+        }
+    }
+
+    /// Waits until more than so many bytes came out (see [`Session::raw`]).
+    #[track_caller]
+    pub fn wait_for_more_output(&self, than: usize) {
+        let due = Instant::now() + PATIENCE;
+        let mut emulator = self.shared.lock();
+        while emulator.raw.len() <= than {
+            let left = due.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero() && !emulator.closed, "nothing more came out");
+            emulator = self.wait_for_change(emulator, left);
+        }
+    }
+
+    fn wait_for_change<'a>(
+        &'a self,
+        emulator: MutexGuard<'a, Emulator>,
+        longest: Duration,
+    ) -> MutexGuard<'a, Emulator> {
+        self.shared.changed.wait_timeout(emulator, longest).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// The screen's text now.
+    pub fn text(&self) -> String {
+        self.shared.lock().parser.screen().contents()
+    }
+
+    /// Looks at the screen as it is now.
+    pub fn look<T>(&self, at: impl FnOnce(&Screen) -> T) -> T {
+        at(self.shared.lock().parser.screen())
+    }
+
+    /// What the program did to the terminal beside drawing, so far.
+    pub fn deeds(&self) -> Deeds {
+        self.shared.lock().parser.callbacks().clone()
+    }
+
+    /// Everything that came out of the terminal so far.
+    pub fn raw(&self) -> String {
+        String::from_utf8_lossy(&self.shared.lock().raw).into_owned()
+    }
+
+    /// Types these bytes, in one write.
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let mut keyboard = self.keyboard.lock().unwrap();
+        keyboard.write_all(bytes.as_ref()).unwrap();
+        keyboard.flush().unwrap();
+    }
+
+    /// Pastes as a terminal with bracketed paste does: line ends become CR.
+    pub fn paste(&mut self, text: impl AsRef<[u8]>) {
+        let text: Vec<u8> = text.as_ref().iter().map(|byte| if *byte == b'\n' { b'\r' } else { *byte }).collect();
+        self.send([b"\x1b[200~", &text[..], b"\x1b[201~"].concat());
+    }
+
+    /// Changes the terminal's size.
+    pub fn resize(&mut self, cols: u16, rows: u16) {
+        self.shared.lock().parser.screen_mut().set_size(rows, cols);
+        self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
+    }
+
+    /// The child's PID: the program's, or the shell's.
+    pub fn pid(&self) -> u32 {
+        self.child.process_id().unwrap()
+    }
+
+    /// Signals the child.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.rustix_pid(), signal).unwrap();
+    }
+
+    fn rustix_pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap()
+    }
+
+    /// Waits until the child has stopped (as Ctrl-Z does); fails where it ends or does neither.
+    #[track_caller]
+    pub fn wait_until_stopped(&self) {
+        let pid = self.rustix_pid();
+        let (sender, stopped) = mpsc::channel();
+        thread::spawn(move || {
+            let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            let status = waitid(WaitId::Pid(pid), options).unwrap().unwrap();
+            let _ = sender.send(status.stopped());
+        });
+        assert_eq!(stopped.recv_timeout(PATIENCE), Ok(true), "it did not stop\n{}", self.text());
+    }
+
+    /// Waits for the child's end within `patience`, and for the last of its output.
+    #[track_caller]
+    pub fn wait_for_exit(&mut self, patience: Duration) -> ExitStatus {
+        assert!(
+            crate::support::ends_within(self.pid(), patience),
+            "it still runs after {} s\n{}",
+            patience.as_secs_f32(),
+            self.text()
+        );
+        let status = self.child.wait().unwrap();
+        let mut emulator = self.shared.lock();
+        let due = Instant::now() + PATIENCE;
+        while !emulator.closed && Instant::now() < due {
+            let left = due.saturating_duration_since(Instant::now());
+            emulator = self.wait_for_change(emulator, left);
+        }
+        status
+    }
+
+    /// Whether the child has not ended yet.
+    pub fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Whether the terminal edits lines and echoes.
+    pub fn is_cooked(&self) -> bool {
+        is_cooked(&*self.master)
+    }
+
+    /// Fails where the terminal is not as a shell needs it.
+    #[track_caller]
+    pub fn assert_given_back(&self) {
+        self.look(|screen| {
+            assert!(!screen.alternate_screen(), "still in the alternate screen");
+            assert!(!screen.bracketed_paste(), "bracketed paste is still on");
+            assert_eq!(screen.mouse_protocol_mode(), MouseProtocolMode::None, "the mouse is still captured");
+            assert!(!screen.hide_cursor(), "the cursor is still hidden");
+        });
+        assert_eq!(self.is_cooked(), self.cooked, "the terminal's modes are not what they were");
+    }
+
+    /// Fails where the terminal is not the program's.
+    #[track_caller]
+    pub fn assert_taken(&self) {
+        self.look(|screen| {
+            assert!(screen.alternate_screen() && screen.bracketed_paste(), "the terminal was not taken");
+            assert_ne!(screen.mouse_protocol_mode(), MouseProtocolMode::None, "the mouse was not captured");
+        });
+        assert!(self.cooked && !self.is_cooked(), "the terminal is not in raw mode");
+    }
+
+    /// Lets a question's first 400 ms pass, in which it hears no key. That deafness is part of what is tested, and
+    /// there is nothing on the screen that tells when it is over: so the clock is waited for, from the moment that
+    /// the question was seen.
+    pub fn let_the_question_stand(&self) {
+        pass(Duration::from_millis(450));
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.runs() {
+            let _ = kill_process(self.rustix_pid(), Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Lets time pass where the passing of time is the behaviour that is tested.
+pub fn pass(time: Duration) {
+    let (_kept, nobody): (_, Receiver<()>) = mpsc::channel();
+    let _ = nobody.recv_timeout(time);
+}
+
+/// Whether all of these stand on the screen.
+pub fn shows(screen: &Screen, parts: &[&str]) -> bool {
+    let text = screen.contents();
+    parts.iter().all(|part| text.contains(part))
+}
+
+fn is_cooked(master: &dyn MasterPty) -> bool {
+    let modes = u64::from(master.get_termios().unwrap().local_flags.bits());
+    modes & ICANON_AND_ECHO == ICANON_AND_ECHO
+}
+
+fn feed(mut output: Box<dyn Read + Send>, shared: Arc<Shared>, keyboard: Arc<Mutex<Box<dyn Write + Send>>>) {
+    thread::spawn(move || {
+        let mut block = vec![0; 64 << 10];
+        loop {
+            // A terminal whose last process has ended answers with an error.
+            let count = output.read(&mut block).unwrap_or(0);
+            let mut emulator = shared.lock();
+            emulator.parser.process(&block[..count]);
+            emulator.raw.extend_from_slice(&block[..count]);
+            emulator.closed = count == 0;
+            let answers = std::mem::take(&mut emulator.parser.callbacks_mut().answers);
+            shared.changed.notify_all();
+            drop(emulator);
+            if count == 0 {
+                return;
+            }
+            if let (Ok(mut keyboard), false) = (keyboard.lock(), answers.is_empty()) {
+                let _ = keyboard.write_all(&answers);
+            }
+        }
+    });
+}
