@@ -19,6 +19,8 @@ pub struct Figures {
     pub facts: Facts,
     /// Where they stand.
     pub places: Vec<Figure>,
+    /// The program's name, where the message itself says it.
+    pub program: Option<String>,
     /// A size was printed that no machine could have.
     pub absurd: bool,
 }
@@ -112,6 +114,10 @@ impl Figures {
             Form::Sized => self.set_size(capture.key, Bytes::parse(text, units)),
             Form::Times(multiplier) => self.set_size(capture.key, Bytes::parse_number(text, multiplier)),
             Form::Count => text.replace(',', "").parse().is_ok_and(|number| self.facts.set_count(capture.key, number)),
+            Form::Word if capture.key == "program" => {
+                self.program.get_or_insert_with(|| text.to_ascii_lowercase());
+                false
+            }
             Form::Word => self.facts.set_name(text),
         };
         let pair = matches!(capture.key, "other_pid" | "other_bytes");

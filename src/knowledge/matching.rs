@@ -211,7 +211,6 @@ fn ends(log: &PastedLog) -> Vec<&str> {
 /// backticks.
 fn is_quoted(line: &str, column: usize) -> bool {
     static SOURCE: OnceLock<Pattern> = OnceLock::new();
-    static PROSE: OnceLock<Pattern> = OnceLock::new();
     let source = SOURCE.get_or_init(|| {
         Pattern::from(
             [
@@ -226,12 +225,17 @@ fn is_quoted(line: &str, column: usize) -> bool {
             .concat(),
         )
     });
-    let prose = PROSE.get_or_init(|| Pattern::from(r"[A-Za-z]{3,}[^`]*[A-Za-z]{2,}[^`]*`[^`]*$".to_string()));
     let before = line.get(..column).unwrap_or_default();
     if before.len() < line.len() && source.is_match(line) && !looks_like_output(line) {
         return true;
     }
-    prose.is_match(before)
+    is_in_backticks(before)
+}
+
+/// Whether an open backtick with words before it precedes.
+fn is_in_backticks(before: &str) -> bool {
+    let Some((said, _)) = before.rsplit_once('`') else { return false };
+    said.matches('`').count() % 2 == 0 && said.split_whitespace().filter(|word| word.len() > 2).count() >= 2
 }
 
 /// `RuntimeError: …` and the like at the line's beginning is output, whatever else the line looks like.
@@ -257,7 +261,7 @@ mod tests {
         for line in quoted {
             assert!(is_quoted(line, 12), "{line}");
         }
-        let said = "For example: `torch.OutOfMemoryError: CUDA out of memory";
+        let said = "You may see: `torch.OutOfMemoryError: CUDA out of memory";
         assert!(is_quoted(said, 38));
         let real = [
             "RuntimeError: CUDA out of memory. Tried",

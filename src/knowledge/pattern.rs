@@ -82,7 +82,7 @@ pub enum Form {
 }
 
 impl Capture {
-    /// What the group named so captures: a fact's key, for sizes with `_bytes` replaced by the unit where none is printed.
+    /// What the group named so captures: `program`, or a fact's key, for sizes with `_bytes` replaced by the unit where none is printed.
     pub fn of(name: &str) -> Option<Capture> {
         const UNITS: &[(&str, Form)] = &[
             ("_bytes", Form::Sized),
@@ -92,6 +92,9 @@ impl Capture {
             ("_gib", Form::Times(1 << 30)),
             ("_pages", Form::Times(4096)),
         ];
+        if name == "program" {
+            return Some(Capture { key: "program", form: Form::Word });
+        }
         if let Some(key) = FACT_KEYS.iter().find(|key| **key == name && !name.ends_with("_bytes")) {
             let form = if *key == "victim_name" { Form::Word } else { Form::Count };
             return Some(Capture { key, form });

@@ -39,7 +39,10 @@ pub fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Opt
 /// A yes explains its consequences; what was only a maybe because it was recovered from explains none.
 fn explains(cause: &Finding, consequence: &Finding) -> bool {
     let refined = cause.entry.refines.contains(&consequence.entry.id) && cause.hit.line == consequence.hit.line;
-    refined || cause.entry.masks(consequence.entry) && (cause.oom == cause.entry.oom || consequence.oom != Oom::Yes)
+    refined
+        || cause.entry.id != consequence.entry.id
+            && cause.entry.masks(consequence.entry)
+            && (cause.oom == cause.entry.oom || consequence.oom != Oom::Yes)
 }
 
 fn class(oom: Oom) -> u8 {
@@ -127,8 +130,13 @@ fn answer(
         places.extend(other.figures.places.iter().cloned());
     }
     let raised_by = entry.raiser().to_string();
+    let named = || {
+        let told = |finding: &Finding| finding.figures.program.clone();
+        let drawn = || ordered.iter().filter(|other| entry.draws_on.contains(&other.entry.id)).find_map(told);
+        told(leading).or_else(drawn)
+    };
     let recognised = || base.programs.recognise(log, leading.hit.line);
-    let program = entry.program.clone().or_else(recognised).unwrap_or_else(|| raised_by.clone());
+    let program = entry.program.clone().or_else(named).or_else(recognised).unwrap_or_else(|| raised_by.clone());
     Diagnosis {
         oom: leading.oom,
         memory: entry.memory,

@@ -38,7 +38,7 @@ impl View {
         let mut view = View::default();
         for (index, (number, line)) in lines.iter().enumerate() {
             let (from, inner) = inside_box(line);
-            if index > 0 && !view.runs_on(&full, lines.get(index - 1).map_or("", |(_, line)| line), inner) {
+            if index > 0 && !view.runs_on(&full, lines.get(index - 1).map_or("", |(_, line)| line)) {
                 view.text.push(' ');
             }
             view.push_unescaped(*number, from, inner);
@@ -46,12 +46,12 @@ impl View {
         view
     }
 
-    /// Whether the line before goes on in `next` without a space: it is as wide as the terminal was. A single widest
-    /// line proves little, so a number ends with it.
-    fn runs_on(&self, full: &FullLines, before: &str, next: &str) -> bool {
-        let digits =
-            self.text.ends_with(|c: char| c.is_ascii_digit()) && next.starts_with(|c: char| c.is_ascii_digit());
-        before.width() == full.width && (full.count > 1 || !digits)
+    /// Whether the line before goes on in the next one without a space: it is as wide as the terminal was. A single widest
+    /// line of an odd width proves little, so a number ends with it.
+    fn runs_on(&self, full: &FullLines, before: &str) -> bool {
+        let digits = self.text.ends_with(|c: char| c.is_ascii_digit());
+        let usual = matches!(full.width, 80 | 100 | 120 | 132 | 160);
+        before.width() == full.width && (full.count > 1 || usual || !digits)
     }
 
     /// The text patterns run on.
