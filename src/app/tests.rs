@@ -1,6 +1,7 @@
 //! What a sequence of messages makes of the program: triples of before, messages and after, and the property that no
 //! sequence at all signals a process that was not named, confirmed, alive and the same.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -17,6 +18,9 @@ use crate::gpu::{GpuProcess, Header, ProcessKey, Reading, Snapshot};
 use crate::knowledge::KnowledgeBase;
 use crate::log::PastedLog;
 use crate::units::Bytes;
+
+/// Loaded once for all tests.
+static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in().unwrap());
 
 /// A person at a terminal: time passes between what they do.
 pub struct Session {
@@ -109,7 +113,7 @@ impl Session {
     }
 
     fn read_logs(&mut self) {
-        let base = KnowledgeBase::built_in().unwrap();
+        let base = &*BASE;
         for effect in std::mem::take(&mut self.effects) {
             let Effect::ReadLog { generation, text } = effect else {
                 self.effects.push(effect);
