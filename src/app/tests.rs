@@ -284,6 +284,40 @@ fn memory_that_does_not_come_back_is_said_so() {
 }
 
 #[test]
+fn half_of_it_is_no_proof() {
+    let mut session = Session::with_log();
+    session.press(KeyCode::Enter);
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4242), SignalReport::Ended(ms(3))));
+    session.sample(vec![process(7, Bytes::mib(5_500)), process(5177, Bytes::gib(6))]);
+    assert!(matches!(session.ending(), EndingState::Ended { .. }), "{:?}", session.ending());
+    session.now += Duration::from_secs(11);
+    session.sample(vec![process(7, Bytes::mib(5_500)), process(5177, Bytes::gib(6))]);
+    assert_eq!(*session.ending(), EndingState::NotReturned { bytes: Bytes::mib(6_000) });
+}
+
+#[test]
+fn one_that_was_marked_and_is_no_longer_proved_is_not_asked_about() {
+    let mut session = Session::with_holders();
+    session.press(KeyCode::Char(' '));
+    let mut unproved = process(4242, held());
+    unproved.proved = false;
+    session.sample(vec![unproved, process(5177, Bytes::gib(6))]);
+    session.keys("x");
+    assert!(session.model.question.is_none());
+    assert!(session.notice().contains("can't be proved"), "{}", session.notice());
+}
+
+#[test]
+fn read_only_takes_no_step_that_ends_something() {
+    let mut session = Session::with_log();
+    session.model.config.read_only = true;
+    session.press(KeyCode::Enter);
+    assert!(session.model.question.is_none());
+    assert!(session.notice().contains("--read-only"), "{}", session.notice());
+}
+
+#[test]
 fn nothing_is_asked_about_what_may_not_be_ended() {
     let mut foreign = process(4242, held());
     foreign.uid = Reading::Known(1001);
@@ -531,7 +565,13 @@ fn cast() -> Vec<GpuProcess> {
     let mut desktop = process(14, Bytes::gib(1));
     desktop.command = Reading::Known("/usr/bin/gnome-shell".into());
     let shell = process(900, Bytes::gib(1));
-    vec![process(4242, held()), process(5177, Bytes::gib(6)), reused, foreign, unproved, unknown, desktop, shell]
+    // The same process as 5177, seen from where it can't be proved or belongs to another user now (setuid).
+    let mut doubtful = process(5177, Bytes::gib(6));
+    doubtful.proved = false;
+    let mut given_away = process(5177, Bytes::gib(6));
+    given_away.uid = Reading::Known(1001);
+    let ours = [process(4242, held()), process(5177, Bytes::gib(6))];
+    [ours.to_vec(), vec![reused, foreign, unproved, unknown, desktop, shell, doubtful, given_away]].concat()
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -557,7 +597,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         10 => keys.prop_map(Happens::Key),
         10 => prop_oneof![Just(1_u64), Just(20), Just(30), Just(401), Just(500)].prop_map(Happens::Wait),
-        4 => prop::collection::vec(0_usize..8, 0..6).prop_map(Happens::Sample),
+        4 => prop::collection::vec(0_usize..10, 0..6).prop_map(Happens::Sample),
         1 => Just(Happens::PasteLog),
         1 => Just(Happens::PasteOther),
         1 => (prop_oneof![Just(4242_u32), Just(5177)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
