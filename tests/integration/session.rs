@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use oomdoctor::procfs::Procfs;
+use oomdoctor::runtime::terminal;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 use crate::support::ends_within;
 use crate::support::fake_driver::Sleeper;
 use crate::support::machine::{FREE, FREE_AFTERWARDS, HELD, Machine, torch_log};
-use crate::support::pty::{PATIENCE, Session, shows};
+use crate::support::pty::{IN_A_PTY, PATIENCE, Session, shows};
 
 const LARGE: (u16, u16) = (120, 40);
 const SMALL: (u16, u16) = (80, 24);
@@ -413,6 +414,33 @@ fn stopped_it_gives_the_terminal_back_and_takes_it_again() {
         session.assert_taken();
     }
     quit(session);
+}
+
+/// Not a test by itself: what the next one runs in a terminal. It panics on a thread that does not own the terminal,
+/// and ends without unwinding, so that only the panic hook can have given the terminal back.
+#[test]
+#[ignore = "run by a_panic_gives_the_terminal_back_before_it_speaks"]
+fn takes_the_terminal_and_panics() {
+    if std::env::var_os(IN_A_PTY).is_none() {
+        return;
+    }
+    terminal::give_back_on_panic();
+    let screen = terminal::Screen::take().unwrap();
+    let _ = thread::spawn(|| panic!("something is very wrong")).join();
+    std::mem::forget(screen);
+    std::process::exit(7);
+}
+
+#[test]
+fn a_panic_gives_the_terminal_back_before_it_speaks() {
+    let this = std::env::current_exe().unwrap();
+    let name = "session::takes_the_terminal_and_panics";
+    let mut session = Session::program(LARGE, &this, &["--exact", name, "--ignored", "--nocapture"]);
+    let status = session.wait_for_exit(PATIENCE);
+    assert_eq!(status.exit_code(), 7, "{}", session.text());
+    assert!(session.raw().contains("\x1b[?1049h"), "it had the terminal");
+    session.assert_given_back();
+    assert!(session.text().contains("something is very wrong"), "the message is on the shell's screen");
 }
 
 #[test]

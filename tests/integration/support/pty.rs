@@ -3,6 +3,7 @@
 //! fails with the screen as it stood when its time was over.
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,6 +15,8 @@ use vt100::{MouseProtocolMode, Parser, Screen};
 
 /// How long anything may take that is not itself the point of a test: much longer than it does.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Set for what runs in one of these terminals.
+pub const IN_A_PTY: &str = "OOMDOCTOR_TEST_IN_A_PTY";
 /// The two bits of a terminal's local modes that make it "cooked": line editing and echo (termios.h).
 const ICANON_AND_ECHO: u64 = 0o2 | 0o10;
 
@@ -84,7 +87,12 @@ pub struct Session {
 impl Session {
     /// The shipped program with these arguments, in a terminal of so many columns and rows.
     pub fn oomdoctor(size: (u16, u16), arguments: &[&str]) -> Session {
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_oomdoctor"));
+        Session::program(size, Path::new(env!("CARGO_BIN_EXE_oomdoctor")), arguments)
+    }
+
+    /// Any program.
+    pub fn program(size: (u16, u16), program: &Path, arguments: &[&str]) -> Session {
+        let mut command = CommandBuilder::new(program);
         command.args(arguments);
         Session::start(size, command)
     }
@@ -100,6 +108,7 @@ impl Session {
     fn start((cols, rows): (u16, u16), mut command: CommandBuilder) -> Session {
         command.env("LANG", "C.UTF-8");
         command.env("TERM", "xterm-256color");
+        command.env(IN_A_PTY, "1");
         command.cwd(env!("CARGO_MANIFEST_DIR"));
         for name in ["TMUX", "LC_ALL", "LC_CTYPE", "NO_COLOR", "OOMDOCTOR_NVML_LIBRARY"] {
             command.env_remove(name);
