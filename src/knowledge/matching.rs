@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
 
 use super::entry::{Entry, When};
 use super::pattern::Pattern;
@@ -38,6 +38,8 @@ pub struct Finder {
     /// Literal to entry.
     owners: Vec<usize>,
     plain: OnceLock<Option<AhoCorasick>>,
+    /// Slower to build and faster to run: for logs that are worth it.
+    fast: OnceLock<Option<AhoCorasick>>,
     squeezed: OnceLock<Option<AhoCorasick>>,
     literals: Vec<String>,
 }
@@ -56,7 +58,7 @@ impl Finder {
                 literals.push(literal.clone());
             }
         }
-        Ok(Finder { owners, literals, plain: OnceLock::new(), squeezed: OnceLock::new() })
+        Ok(Finder { owners, literals, plain: OnceLock::new(), fast: OnceLock::new(), squeezed: OnceLock::new() })
     }
 
     /// All hits, ordered by entry and line.
@@ -78,7 +80,9 @@ impl Finder {
     }
 
     fn plain_candidates(&self, log: &PastedLog) -> BTreeSet<(usize, usize)> {
-        let searcher = self.plain.get_or_init(|| searcher(self.literals.iter().cloned()));
+        let small = log.text().len() < SQUEEZED_TAIL;
+        let (cell, kind) = if small { (&self.plain, None) } else { (&self.fast, Some(AhoCorasickKind::DFA)) };
+        let searcher = cell.get_or_init(|| searcher(self.literals.iter().cloned(), kind));
         let mut found = BTreeSet::new();
         let Some(searcher) = searcher else { return found };
         for hit in searcher.find_overlapping_iter(log.text()) {
@@ -92,7 +96,7 @@ impl Finder {
     /// Literals that a wrap has broken: searched in the text without its blanks and box borders.
     fn broken_candidates(&self, log: &PastedLog) -> BTreeSet<(usize, usize)> {
         let squeeze = |literal: &String| literal.chars().filter(|c| !c.is_whitespace()).collect::<String>();
-        let searcher = self.squeezed.get_or_init(|| searcher(self.literals.iter().map(squeeze)));
+        let searcher = self.squeezed.get_or_init(|| searcher(self.literals.iter().map(squeeze), None));
         let mut found = BTreeSet::new();
         let Some(searcher) = searcher else { return found };
         let (text, starts) = squeezed(log);
@@ -111,8 +115,8 @@ impl Finder {
     }
 }
 
-fn searcher(literals: impl Iterator<Item = String>) -> Option<AhoCorasick> {
-    AhoCorasickBuilder::new().ascii_case_insensitive(true).build(literals).ok()
+fn searcher(literals: impl Iterator<Item = String>, kind: Option<AhoCorasickKind>) -> Option<AhoCorasick> {
+    AhoCorasickBuilder::new().ascii_case_insensitive(true).kind(kind).build(literals).ok()
 }
 
 /// The log's end without blanks and box borders, and where each line begins in it.

@@ -57,7 +57,7 @@ fn looks_binary(bytes: &[u8]) -> bool {
 /// The text without what is invisible or steers a terminal. Borrowed where there was nothing of it.
 pub fn clean(raw: &str) -> Cow<'_, str> {
     let shown = without_spelled_escapes(raw);
-    if shown.bytes().all(is_plain) {
+    if shown.as_bytes().chunks(64).all(|chunk| chunk.iter().fold(true, |plain, byte| plain & is_plain(*byte))) {
         return shown;
     }
     let mut out = String::with_capacity(shown.len());
@@ -74,14 +74,11 @@ pub fn clean(raw: &str) -> Cow<'_, str> {
 }
 
 /// Bytes that need no look: ASCII text, line ends, tabs, and the inside of characters whose first byte is harmless.
+/// Not so the first bytes of C1 controls, no-break spaces, zero-width and bidi characters, and the byte-order mark.
+/// Written without branches, so that whole blocks are compared at once.
 fn is_plain(byte: u8) -> bool {
-    match byte {
-        b'\t' | b'\n' | b'\r' => true,
-        0..0x20 | 0x7f => false,
-        // The first bytes of C1 controls, no-break spaces, zero-width and bidi characters, and the byte-order mark.
-        0xc2 | 0xe2 | 0xef => false,
-        _ => true,
-    }
+    let control = (byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r');
+    !(control | (byte == 0x7f) | (byte == 0xc2) | (byte == 0xe2) | (byte == 0xef))
 }
 
 /// Handles what begins at `tail`; says how many bytes it took.
@@ -158,15 +155,28 @@ fn control_string(bytes: &[u8]) -> usize {
 fn without_spelled_escapes(raw: &str) -> Cow<'_, str> {
     const SPELLED: &[&str] = &["\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[", "^[[", "\u{241b}["];
     let mut text = Cow::Borrowed(raw);
-    for marker in SPELLED {
+    let (spelled, bare) = bracket_colours(raw.as_bytes());
+    for marker in SPELLED.iter().filter(|_| spelled) {
         if text.contains(marker) {
             text = Cow::Owned(drop_colours(&text, marker));
         }
     }
-    if !raw.contains('\u{1b}') && (text.contains("[0m") || text.contains("[39m")) {
+    if bare && !raw.contains('\u{1b}') {
         text = Cow::Owned(drop_colours(&text, "["));
     }
     text
+}
+
+/// Whether some `[` stands behind a spelled-out ESC, and whether some begins a bare `[0m` or `[39m`.
+fn bracket_colours(bytes: &[u8]) -> (bool, bool) {
+    let (mut spelled, mut bare) = (false, false);
+    for at in memchr::memchr_iter(b'[', bytes) {
+        let before = bytes.get(..at).unwrap_or_default();
+        spelled |= matches!(before.last(), Some(b'b' | b'B' | b'3' | b'e' | b'^' | 0x9b));
+        let after = bytes.get(at + 1..).unwrap_or_default();
+        bare |= after.starts_with(b"0m") || after.starts_with(b"39m");
+    }
+    (spelled, bare)
 }
 
 /// Drops `marker` + digits and semicolons + `m` or `K`.
