@@ -420,6 +420,7 @@ fn stopped_it_gives_the_terminal_back_and_takes_it_again() {
 /// and ends without unwinding, so that only the panic hook can have given the terminal back.
 #[test]
 #[ignore = "run by a_panic_gives_the_terminal_back_before_it_speaks"]
+#[allow(clippy::exit, reason = "it must end without unwinding")]
 fn takes_the_terminal_and_panics() {
     if std::env::var_os(IN_A_PTY).is_none() {
         return;
