@@ -19,7 +19,7 @@ use crate::gpu::guard::Signal;
 
 /// What ran out of GPU memory, who holds it now, and the steps that get the job running again.
 #[derive(Debug, Parser)]
-#[command(name = "oomdoctor", version, args_conflicts_with_subcommands = true)]
+#[command(name = "oomdoctor", version)]
 pub struct Cli {
     /// Options every command takes.
     #[command(flatten)]
@@ -154,7 +154,13 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs the program; never panics on what the user gave.
 pub fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    if cli.command.is_some() && (cli.log.is_some() || cli.demo) {
+        return refuse("a log or --demo goes with the terminal program, not with a subcommand; see --help");
+    }
     match cli.command {
         None => screen::run(&cli.global, cli.log, cli.demo),
         Some(Command::Diagnose { file, json, no_live }) => diagnose::run(&cli.global, file.as_deref(), json, !no_live),
@@ -166,6 +172,17 @@ pub fn run() -> ExitCode {
         Some(Command::Drain) => crate::runtime::drain(),
         Some(Command::Kb { command }) => kb::run(&cli.global, &command),
     }
+}
+
+/// Help and version as they are; a mistake in one line.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    refuse(&format!("{first}; see --help"))
 }
 
 /// Wrong usage or unreadable input: one line that says what to do.

@@ -9,7 +9,7 @@ pub mod files;
 pub mod kernel;
 pub mod process_control;
 pub mod reader;
-mod signals;
+pub mod signals;
 pub mod terminal;
 
 use std::io;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-use crate::app::model::Config;
+use crate::app::model::{Config, Pipe};
 use crate::app::update::{open_file, wait_for_pipe};
 use crate::app::{Cx, Effect, Model, Msg, update};
 use crate::gpu::ProcessKey;
@@ -83,7 +83,7 @@ pub fn run(start: Start) -> io::Result<()> {
     let mut model = Model::new(start.config, screen.size()?, clock.wall());
     screen.draw(&model)?;
     signals::listen(wakes.clone())?;
-    listen_to_keys(wakes.clone())?;
+    listen_to_keys(clock, wakes.clone())?;
     let control = match start.sampler {
         Some(sampler) => {
             feed::live(sampler, wakes.clone())?;
@@ -109,12 +109,13 @@ pub fn run(start: Start) -> io::Result<()> {
     if let Some(effect) = opening {
         outside.act(effect);
     }
-    let drain_stdin = turn(&mut model, &mut screen, &queue, &mut outside, clock)?;
+    let left = turn(&mut model, &mut screen, &queue, &mut outside, clock);
     drop(screen);
-    if drain_stdin {
+    // However we leave: the job that pipes into us must not die of a broken pipe.
+    if model.input.pipe == Pipe::Open {
         drain::detach();
     }
-    Ok(())
+    left
 }
 
 /// The two clocks, read once a wake-up.
@@ -133,14 +134,14 @@ impl Clock {
     }
 }
 
-/// The loop. Gives back whether standard input must be read on after we are gone.
+/// The loop.
 fn turn(
     model: &mut Model,
     screen: &mut Screen,
     queue: &Receiver<Wake>,
     outside: &mut Outside,
     clock: Clock,
-) -> io::Result<bool> {
+) -> io::Result<()> {
     let mut drawn = clock.started.elapsed();
     let mut dirty = true;
     loop {
@@ -151,11 +152,11 @@ fn turn(
             Some(wait) => match queue.recv_timeout(wait) {
                 Ok(wake) => wake,
                 Err(RecvTimeoutError::Timeout) => Wake::Msg(Msg::Tick),
-                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
             },
             None => match queue.recv() {
                 Ok(wake) => wake,
-                Err(_) => return Ok(false),
+                Err(_) => return Ok(()),
             },
         };
         let mut next = Some(wake);
@@ -164,13 +165,14 @@ fn turn(
                 Wake::Msg(msg) => {
                     dirty |= !matches!(msg, Msg::Tick) || model.wakes_at().is_some_and(|due| due <= clock.now().now);
                     for effect in update(model, msg, &clock.now()) {
-                        if let Effect::Quit { drain_stdin } = effect {
-                            return Ok(drain_stdin);
+                        if effect == Effect::Quit {
+                            return Ok(());
                         }
                         outside.act(effect);
                     }
                 }
-                Wake::Stop => signals::stop(screen)?,
+                Wake::Stop if model.config.can_suspend => signals::stop(screen)?,
+                Wake::Stop => {}
                 Wake::Continue => {
                     screen.retake()?;
                     dirty = true;
@@ -181,19 +183,21 @@ fn turn(
         let now = clock.started.elapsed();
         if dirty && now >= drawn + FRAME {
             screen.draw(model)?;
-            drawn = now;
+            // What the person can read, they can answer: only from now on.
+            update(model, Msg::Drawn, &clock.now());
+            drawn = clock.started.elapsed();
             dirty = false;
         }
     }
 }
 
 /// Keys, pastes and the mouse come in on their own thread: a large paste must not stop the drawing.
-fn listen_to_keys(wakes: Sender<Wake>) -> io::Result<()> {
+fn listen_to_keys(clock: Clock, wakes: Sender<Wake>) -> io::Result<()> {
     use crossterm::event::Event;
     thread::Builder::new().name("keys".into()).spawn(move || {
         loop {
             let msg = match crossterm::event::read() {
-                Ok(Event::Key(key)) => Msg::Key(key),
+                Ok(Event::Key(key)) => Msg::Key(key, clock.now().now),
                 Ok(Event::Mouse(event)) => Msg::Mouse(event),
                 Ok(Event::Paste(text)) => Msg::Paste(text),
                 Ok(Event::Resize(columns, rows)) => Msg::Resize(columns, rows),
@@ -233,12 +237,10 @@ impl Outside {
             Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
             Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
             Effect::Signal { key, signal, grace } => self.signal(key, signal, grace),
-            Effect::Copy(text) => {
-                let _ = self.wakes.send(Wake::Msg(Msg::Copied(clipboard::copy(text))));
-            }
+            Effect::Copy(text) => clipboard::copy(text, self.wakes.clone()),
             Effect::Suspend => signals::ask_to_stop(),
             // The loop itself leaves.
-            Effect::Quit { .. } => {}
+            Effect::Quit => {}
         }
     }
 

@@ -59,16 +59,8 @@ pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
     }
     match situation.diagnosis.facts.total_bytes {
         Some(total) => by_capacity(situation, snapshot, total, nothing),
-        None => Place { device: only_device(situation, snapshot), ..nothing },
-    }
-}
-
-/// Without a capacity the log fits any machine: its device is a guess, said as such, and only for showing figures.
-fn only_device<'a>(situation: &Situation<'_>, snapshot: &'a Snapshot) -> Option<&'a Device> {
-    match situation.diagnosis.facts.device {
-        Some(index) => snapshot.devices.iter().find(|device| device.index == index),
-        None if snapshot.devices.len() == 1 => snapshot.devices.first(),
-        None => None,
+        // Without a capacity the log fits any machine; its "device 0" is the framework's, so only a single card is it.
+        None => Place { device: snapshot.devices.first().filter(|_| snapshot.devices.len() == 1), ..nothing },
     }
 }
 

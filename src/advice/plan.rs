@@ -179,17 +179,17 @@ fn end_holder(
         row.command.known().map_or("", String::as_str)
     )
     .to_lowercase();
-    let command = fix
-        .commands
-        .iter()
-        .find(|command| command.program != "*" && what.contains(&command.program))
-        .or_else(|| fix.commands.iter().find(|command| command.program == "*"))?;
     let fill = |name: &str| match name {
         "pid" => Some(key.to_string()),
         "holder" => Some(name_of(row)),
         "model" => model_of(row),
         _ => None,
     };
+    // Its own program's way, where all of it is known; else the way that fits any.
+    let whole = |command: &FixCommand| command.command.as_deref().is_none_or(|text| substitute(text, &fill).is_some());
+    let own = fix.commands.iter().filter(|command| command.program != "*" && what.contains(&command.program));
+    let any = fix.commands.iter().filter(|command| command.program == "*");
+    let command = own.chain(any).find(|command| whole(command))?;
     let free = place.device.and_then(|device| device.memory.free_bytes.value());
     let after = free.zip(row.used_bytes.value()).map(|(free, held)| free.plus(held));
     let mut step = step_of(fix, command, &fill)?;
@@ -202,16 +202,18 @@ fn end_holder(
         frees_bytes: snapshot.held_by(key),
         frees_is: snapshot.held_by(key).map(|_| FreesIs::Fact),
         target: Some(key),
-        gentle: command.program != "*" && step.command.is_some(),
+        gentle: command.program != "*",
         steps: vec![step],
         ..empty(fix)
     })
 }
 
-/// The model an Ollama runner or server row speaks of, where its name is known.
+/// The model that the row's label names, where it has the form of one: it goes into a command line.
 fn model_of(row: &GpuProcess) -> Option<String> {
     let label = row.recognised_as.as_deref()?;
-    label.split_whitespace().find(|word| word.contains(':')).map(str::to_owned)
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-');
+    let words = label.split_whitespace().map(|word| word.trim_matches(['(', ')', ',']));
+    words.filter(|word| word.contains(':') && word.chars().all(plain)).map(str::to_owned).next()
 }
 
 fn filled(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
@@ -361,7 +363,8 @@ mod tests {
     fn the_named_holder_is_the_first_step_with_its_pid_and_its_bytes() {
         let rows = vec![process(5177, Bytes::gib(8)), process(4242, Bytes::mib(11_500))];
         let batch = fix("smaller-batch", vec![Condition::Training], &[("pytorch", "batch")]);
-        let advice = plan(&torch_oom(&[(4242, Bytes::mib(11_500))]), &[end(), batch], vec![device(0, rows)]);
+        let named = [(4242, Bytes::mib(11_500)), (5177, Bytes::gib(8))];
+        let advice = plan(&torch_oom(&named), &[end(), batch], vec![device(0, rows)]);
         let first = &advice.plan[0];
         assert_eq!((first.fix.as_str(), first.frees_bytes), ("end-holder", Some(Bytes::mib(11_500))));
         assert_eq!(first.steps[0].command.as_deref(), Some("oomdoctor kill 4242@4242000"));
@@ -374,7 +377,7 @@ mod tests {
     #[test]
     fn an_ollama_runner_is_stopped_by_its_own_command() {
         let mut runner = process(5177, Bytes::gib(8));
-        runner.recognised_as = Some("Ollama runner llama3.1:8b".into());
+        runner.recognised_as = Some("Ollama runner (llama3.1:8b)".into());
         let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![runner])]);
         assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("ollama stop llama3.1:8b"));
     }
@@ -391,6 +394,36 @@ mod tests {
         elsewhere.facts.total_bytes = Some(Bytes::gib(80));
         let advice = plan(&elsewhere, &[end()], vec![device(0, vec![process(4242, Bytes::mib(11_500))])]);
         assert_eq!(advice.plan, []);
+    }
+
+    #[test]
+    fn nobody_is_offered_because_of_a_log_that_may_be_from_anywhere_or_rules_them_out() {
+        // Another holder than those the log names; a run too large for the card; a card the run had to itself.
+        let unnamed = torch_oom(&[(3333, Bytes::gib(9))]);
+        let mut huge = torch_oom(&[]);
+        huge.facts.requested_bytes = Some(Bytes::gib(50));
+        let mut alone = torch_oom(&[]);
+        (alone.facts.process_bytes, alone.facts.free_bytes) = (Some(Bytes::mib(17_500)), Some(Bytes::mib(6_700)));
+        // No capacity, and nobody watched the process: the log may be from anywhere, and the process in use.
+        let mut poor = torch_oom(&[]);
+        poor.facts.total_bytes = None;
+        for diagnosis in [unnamed, huge, alone, poor] {
+            let advice = plan(&diagnosis, &[end()], vec![device(0, vec![process(7, Bytes::gib(12))])]);
+            assert!(advice.plan.iter().all(|planned| planned.target.is_none()), "{:?}", advice.plan);
+        }
+    }
+
+    #[test]
+    fn a_holder_with_no_gentle_command_known_gets_the_way_that_fits_any() {
+        let mut runner = process(5177, Bytes::gib(8));
+        runner.recognised_as = Some("Ollama runner".into());
+        let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![runner])]);
+        assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("oomdoctor kill 5177@5177000"));
+        assert!(!advice.plan[0].gentle);
+        let mut sly = process(5177, Bytes::gib(8));
+        sly.recognised_as = Some("Ollama runner (x:$(reboot))".into());
+        let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![sly])]);
+        assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("oomdoctor kill 5177@5177000"));
     }
 
     #[test]

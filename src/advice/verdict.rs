@@ -5,13 +5,16 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{Fate, Ledger, Place, Situation, amount, name_of, name_of_device};
-use crate::gpu::{GpuProcess, ProcessKey};
+use crate::advice::ledger::run_had;
+use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Phase};
 use crate::knowledge::facts::Facts;
 use crate::units::Bytes;
 
 /// Under this share of the card, what others held at the crash is their contexts, not their models.
 const NEGLIGIBLE_PERCENT: u64 = 5;
+/// A process that did nothing for so long may be offered although the log doesn't tell whether it is from here.
+const WATCHED_ENOUGH: Duration = Duration::from_secs(10);
 
 /// Why memory ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -90,21 +93,39 @@ fn decisive(diagnosis: &Diagnosis) -> String {
     diagnosis.matches.first().map_or_else(String::new, |found| format!(" (line {})", found.line))
 }
 
-/// Living holders that were there before the crash and may be ended, largest first. Not the ones the log rules out.
+/// Living holders that may be offered for ending, those the log names first, then the largest. Each was there before
+/// the crash and may be ended by the viewer. Nobody where the log is from elsewhere, where it rules others out, or where
+/// the run never fits; of a log that names its holders, only those it names; of one that may be from anywhere, only
+/// those seen to do nothing.
 pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a GpuProcess, ProcessKey)> {
     let (Some(device), Some(viewer)) = (place.device, situation.viewer) else { return Vec::new() };
-    if place.same_machine == Some(false) {
+    let facts = &situation.diagnosis.facts;
+    let ruled_out = others_then(facts).is_some_and(|others| negligible(others, facts.total_bytes));
+    if place.same_machine == Some(false) || (ruled_out && place.named.is_empty()) || never_fits(device, facts) {
         return Vec::new();
     }
+    let named = |row: &GpuProcess| {
+        place.named.iter().any(|named| matches!(named.fate, Fate::Alive(alive, _) if alive.pid == row.pid))
+    };
+    let unused = |key: ProcessKey| {
+        situation.history.and_then(|history| history.idle_for(key)).is_some_and(|idle| idle >= WATCHED_ENOUGH)
+    };
     let mut found: Vec<_> = device
         .processes
         .iter()
+        .filter(|row| named(row) || place.named.is_empty())
         .filter(|row| situation.was_there_before(row) == Some(true))
         .filter_map(|row| Some((row, viewer.may_end(row).ok()?)))
+        .filter(|(_, key)| place.same_machine == Some(true) || unused(*key))
         .collect();
-    let named = |pid: u32| place.named.iter().any(|named| named.pid == pid);
-    found.sort_by_key(|(row, _)| (!named(row.pid), std::cmp::Reverse(row.used_bytes.value())));
+    found.sort_by_key(|(row, _)| (!named(row), std::cmp::Reverse(row.used_bytes.value())));
     found
+}
+
+/// Whether the run needs more than the whole card: then nobody's end makes it fit.
+fn never_fits(device: &Device, facts: &Facts) -> bool {
+    let needed = facts.requested_bytes.map(|asked| asked.plus(run_had(facts).unwrap_or(Bytes::ZERO)));
+    needed.zip(device.memory.total_bytes.value()).is_some_and(|(needed, total)| needed > total)
 }
 
 /// What others held when it died: capacity − free − what the run had, where the log prints all three.
@@ -176,7 +197,7 @@ fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>,
 /// The rest of a holder's evidence: it was there before the crash, and perhaps did nothing since we watch.
 fn before_and_idle(situation: &Situation<'_>, key: ProcessKey) -> String {
     let idle = situation.history.and_then(|history| history.idle_for(key));
-    let said = match idle.filter(|time| *time >= Duration::from_secs(10)) {
+    let said = match idle.filter(|time| *time >= WATCHED_ENOUGH) {
         Some(idle) => format!(
             ", was there before the crash and has used neither GPU nor CPU in the {} s I have watched",
             idle.as_secs()

@@ -37,8 +37,5 @@ pub enum Effect {
     /// Give the terminal back and stop until the shell brings the program to the foreground again.
     Suspend,
     /// Leave.
-    Quit {
-        /// Standard input is still open: keep reading it, so that the writer does not die of a broken pipe.
-        drain_stdin: bool,
-    },
+    Quit,
 }

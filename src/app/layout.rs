@@ -51,6 +51,11 @@ pub struct Shape {
     pub steps_want: u16,
 }
 
+/// Whether nothing useful fits on a screen of this size.
+pub fn is_tiny(size: (u16, u16)) -> bool {
+    size.0 < SMALLEST.0 || size.1 < SMALLEST.1
+}
+
 /// Whether a screen of this size gets two tabs instead of four regions.
 pub fn is_small(size: (u16, u16)) -> bool {
     size.0 < 100 || size.1 < 30
@@ -60,7 +65,7 @@ pub fn is_small(size: (u16, u16)) -> bool {
 pub fn layout(shape: Shape) -> Layout {
     let (columns, rows) = shape.size;
     let whole = Rect::new(0, 0, columns, rows);
-    if columns < SMALLEST.0 || rows < SMALLEST.1 {
+    if is_tiny(shape.size) {
         return Layout { tiny: true, ..Layout::default() };
     }
     let small = is_small(shape.size);

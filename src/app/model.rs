@@ -81,6 +81,8 @@ pub struct Config {
     pub unicode: bool,
     /// Whether colours are wanted (`NO_COLOR` is not set).
     pub colour: bool,
+    /// Whether there is a shell that could continue us after Ctrl-Z.
+    pub can_suspend: bool,
 }
 
 impl Default for Config {
@@ -94,6 +96,7 @@ impl Default for Config {
             grace: Duration::from_secs(5),
             unicode: true,
             colour: true,
+            can_suspend: true,
         }
     }
 }
@@ -164,8 +167,12 @@ pub struct Input {
     pub origin: String,
     /// The latest moment at which the job can have died.
     pub crashed_by: Option<WallTime>,
-    /// A log is being read: the generation that is awaited.
-    pub awaited: Option<u64>,
+    /// A log is being read: the generation that is awaited, and its text where it is not a file.
+    pub awaited: Option<(u64, Option<String>)>,
+    /// Why the last one could not be read.
+    pub trouble: Option<String>,
+    /// The person gave this log themselves: what comes through the pipe does not replace it.
+    pub own: bool,
     /// Counts the requests.
     pub generation: u64,
     /// The one before this, raw, with its origin.
@@ -278,7 +285,7 @@ impl Model {
     pub fn silent_for(&self) -> Option<Duration> {
         let since = self.feed.received.unwrap_or(Duration::ZERO);
         let age = self.now.saturating_sub(since);
-        (age >= self.silence_allowed() && !self.feed.paused).then_some(age)
+        (age >= self.silence_allowed()).then_some(age)
     }
 
     /// Three intervals; at the start the driver may need a moment more.
@@ -296,7 +303,7 @@ impl Model {
         };
         let notice = self.notice.as_ref().map(|(_, said)| *said + super::update::NOTICE);
         let question = self.question.as_ref().and_then(Question::wakes_at);
-        [silence.filter(|_| !self.feed.paused), notice, question, self.gate.wakes_at()].into_iter().flatten().min()
+        [silence, notice, question, self.gate.wakes_at()].into_iter().flatten().min()
     }
 
     /// The rows of the process list in the order of the screen: by device, the largest first.
@@ -340,6 +347,16 @@ impl Model {
         if self.focus == Region::Input { Tab::Input } else { Tab::Overview }
     }
 
+    /// Whether the screen is too small for anything.
+    pub fn is_tiny(&self) -> bool {
+        layout::is_tiny(self.size)
+    }
+
+    /// How many processes a question can name on this screen, two lines each, beside its other lines.
+    pub fn most_victims(&self) -> usize {
+        usize::from(self.size.1.saturating_sub(11) / 2).max(1)
+    }
+
     /// Whether the screen has room for two tabs only.
     pub fn is_small(&self) -> bool {
         layout::is_small(self.size)
@@ -357,7 +374,12 @@ impl Model {
     /// The step the person stands at.
     pub fn current_step(&self) -> Option<&PlannedFix> {
         let ahead = self.steps_ahead();
-        ahead.get(self.walk.cursor.min(ahead.len().saturating_sub(1))).copied()
+        ahead.get(self.walk.position(&ahead)).copied()
+    }
+
+    /// Where an ending of this process stands, if there is one.
+    pub fn ending_of(&self, key: ProcessKey) -> Option<&Ending> {
+        self.endings.iter().find(|ending| ending.victim.key == key)
     }
 
     /// The geometry for what is on the screen now.

@@ -24,12 +24,16 @@ pub struct Cx {
 /// Something happened.
 #[derive(Clone, Debug)]
 pub enum Msg {
-    /// A key was pressed.
-    Key(KeyEvent),
+    /// A key was pressed, at this moment: the edge stamps it, since it may have waited while the terminal was slow.
+    Key(KeyEvent, Duration),
+    /// What the model showed last is on the terminal now.
+    Drawn,
     /// The mouse did something.
     Mouse(MouseEvent),
     /// The terminal says that this text was pasted.
     Paste(String),
+    /// A log that comes by itself (the demo's): taken only where there is none.
+    Offered(String),
     /// The terminal has this many columns and rows now.
     Resize(u16, u16),
     /// A deadline of the model has come; see `Model::wakes_at`.
@@ -42,8 +46,10 @@ pub enum Msg {
     FeedDown(String),
     /// A log was read.
     LogRead(Box<LogRead>),
-    /// A file or standard input could not be read, or the knowledge could not be loaded.
+    /// Something went wrong outside; the text says what.
     Trouble(String),
+    /// A log could not be read; the text says why. Answers the request of this generation.
+    Unread(u64, String),
     /// More of standard input, and whether that was all.
     Stdin {
         /// All that was read so far, shortened as `runtime::files` describes.

@@ -10,7 +10,7 @@ use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
 use crate::units::{Bytes, WallTime};
 
-/// Keys of a question's first moments were meant for something else.
+/// Keys of a question's first moments on the screen were meant for something else.
 pub const DEAF: Duration = Duration::from_millis(400);
 
 /// A process as the question names it.
@@ -54,8 +54,8 @@ pub enum Asked {
 pub struct Question {
     /// What is asked.
     pub asked: Asked,
-    /// Since when it stands there.
-    opened: Duration,
+    /// Since when it stands on the terminal; `None` until it was drawn.
+    shown: Option<Duration>,
     last_key: Option<Duration>,
     waiting: Option<(char, Duration)>,
 }
@@ -72,17 +72,22 @@ pub enum Answer {
 }
 
 impl Question {
-    /// Puts a question on the screen.
-    pub fn new(asked: Asked, now: Duration) -> Question {
-        Question { asked, opened: now, last_key: None, waiting: None }
+    /// A question that is not on the screen yet.
+    pub fn new(asked: Asked) -> Question {
+        Question { asked, shown: None, last_key: None, waiting: None }
     }
 
-    /// Takes a key; `No` counts at once, anything else only after it stood alone.
-    pub fn key(&mut self, key: KeyEvent, now: Duration) -> Option<Answer> {
-        let before = self.last_key.replace(now);
-        let crowded = before.is_some_and(|before| now.saturating_sub(before) < ALONE);
+    /// It is on the terminal now.
+    pub fn drawn(&mut self, now: Duration) {
+        self.shown.get_or_insert(now);
+    }
+
+    /// Takes a key pressed at this moment; `No` counts at once, anything else only after it stood alone.
+    pub fn key(&mut self, key: KeyEvent, at: Duration) -> Option<Answer> {
+        let before = self.last_key.replace(at);
+        let crowded = before.is_some_and(|before| at.saturating_sub(before) < ALONE);
         let waited = self.waiting.take();
-        if now.saturating_sub(self.opened) < DEAF {
+        if self.shown.is_none_or(|shown| at < shown + DEAF) {
             return None;
         }
         // A key that has stood alone long enough is answered even if its tick comes late.
@@ -93,7 +98,7 @@ impl Question {
             KeyCode::Esc => Some(Answer::No),
             KeyCode::Char('n') if !matches!(self.asked, Asked::Paste(_)) => Some(Answer::No),
             KeyCode::Char(character) if !crowded && self.meaning(character).is_some() => {
-                self.waiting = Some((character, now));
+                self.waiting = Some((character, at));
                 None
             }
             _ => None,
@@ -131,7 +136,8 @@ mod tests {
 
     /// Opens a question at 0, types these, waits; gives the first answer.
     fn answer(asked: Asked, keys: &[(u64, char)]) -> Option<Answer> {
-        let mut question = Question::new(asked, ms(0));
+        let mut question = Question::new(asked);
+        question.drawn(ms(0));
         let mut given = None;
         let mut end = 0;
         for (at, character) in keys {
@@ -156,6 +162,17 @@ mod tests {
     fn an_early_y_is_not_heard() {
         assert_eq!(answer(end(), &[(0, 'y')]), None);
         assert_eq!(answer(end(), &[(399, 'y')]), None);
+    }
+
+    #[test]
+    fn what_was_typed_before_it_was_drawn_is_no_answer() {
+        let y = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE);
+        let mut question = Question::new(end());
+        assert_eq!(question.key(y, ms(900)), None);
+        assert_eq!(question.tick(ms(5000)), None);
+        question.drawn(ms(5000));
+        assert_eq!(question.key(y, ms(901)), None);
+        assert_eq!(question.tick(ms(9000)), None);
     }
 
     #[test]

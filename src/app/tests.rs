@@ -28,6 +28,7 @@ pub struct Session {
     pub model: Model,
     now: Duration,
     effects: Vec<Effect>,
+    draws: bool,
 }
 
 fn ms(n: u64) -> Duration {
@@ -48,7 +49,7 @@ fn machine(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
 
 /// PyTorch's message naming 4242, which holds 11 500 MiB of a 24 GiB card.
 pub fn torch_log() -> String {
-    "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 6.10 GiB is free. Process 4242 has 11.23 GiB memory in use. Including non-PyTorch memory, this process has 307.00 MiB memory in use. Of the allocated memory 200.00 MiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n".to_owned()
+    "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 6.10 GiB is free. Process 4242 has 11.23 GiB memory in use. Process 5177 has 6.00 GiB memory in use. Including non-PyTorch memory, this process has 307.00 MiB memory in use. Of the allocated memory 200.00 MiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n".to_owned()
 }
 
 impl Session {
@@ -58,8 +59,12 @@ impl Session {
             boot_id: Some("boot".into()),
             ..Config::default()
         };
-        let mut session =
-            Session { model: Model::new(config, (120, 40), noon_plus(0)), now: Duration::ZERO, effects: vec![] };
+        let mut session = Session {
+            model: Model::new(config, (120, 40), noon_plus(0)),
+            now: Duration::ZERO,
+            effects: vec![],
+            draws: true,
+        };
         session.send(Msg::Header(Header { schema: 1, program: "oomdoctor".into(), boot_id: Some("boot".into()) }));
         session
     }
@@ -82,6 +87,10 @@ impl Session {
         let cx = Cx { now: self.now, wall: noon_plus(0) };
         let effects = update(&mut self.model, msg, &cx);
         self.effects.extend(effects);
+        // A terminal that keeps up draws what it is told.
+        if self.draws {
+            update(&mut self.model, Msg::Drawn, &cx);
+        }
     }
 
     pub fn wait(&mut self, time: Duration) {
@@ -93,10 +102,15 @@ impl Session {
         self.send(Msg::Sample(Box::new(machine(0, rows))));
     }
 
+    /// A key at this moment.
+    fn key(&mut self, code: KeyCode) {
+        self.send(Msg::Key(KeyEvent::new(code, KeyModifiers::NONE), self.now));
+    }
+
     /// Presses a key as a person does: alone.
     pub fn press(&mut self, code: KeyCode) {
         self.wait(ms(450));
-        self.send(Msg::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        self.key(code);
         self.wait(ms(30));
     }
 
@@ -194,7 +208,7 @@ fn enter_asks_y_signals_and_the_proof_follows() {
 fn a_burst_of_x_and_y_ends_nothing() {
     let mut session = Session::with_holders();
     for character in ['x', 'y'] {
-        session.send(Msg::Key(KeyEvent::new(KeyCode::Char(character), KeyModifiers::NONE)));
+        session.key(KeyCode::Char(character));
         session.now += ms(3);
     }
     session.wait(ms(1000));
@@ -206,11 +220,11 @@ fn a_burst_of_x_and_y_ends_nothing() {
 #[test]
 fn x_then_a_quick_y_ends_nothing() {
     let mut session = Session::with_holders();
-    session.send(Msg::Key(KeyEvent::new(KeyCode::Char('x'), KeyModifiers::NONE)));
+    session.key(KeyCode::Char('x'));
     session.wait(ms(30));
     assert!(session.model.question.is_some());
     session.wait(ms(200));
-    session.send(Msg::Key(KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE)));
+    session.key(KeyCode::Char('y'));
     session.wait(ms(1000));
     assert_eq!(session.signals(), []);
 }
@@ -252,12 +266,14 @@ fn a_survivor_is_offered_to_be_forced_and_only_asked_for_once_more() {
     session.keys("y");
     session.send(Msg::Signal(key_of(4242), SignalReport::Sent));
     session.send(Msg::Signal(key_of(4242), SignalReport::StillThere(Some('S'))));
+    assert!(session.model.question.is_none(), "what is being typed must not answer a question that opens by itself");
+    assert!(session.notice().contains("did not close"), "{}", session.notice());
+    session.press(KeyCode::Enter);
     assert!(matches!(&session.model.question.as_ref().unwrap().asked, Asked::End(_, Signal::Kill)));
     session.keys("y");
     assert_eq!(session.signals(), [(4242, Signal::Term), (4242, Signal::Kill)]);
     session.send(Msg::Signal(key_of(4242), SignalReport::StillThere(Some('D'))));
     assert_eq!(*session.ending(), EndingState::Survived(Some('D')));
-    assert!(session.model.question.is_none(), "forcing it again would change nothing");
 }
 
 #[test]
@@ -390,7 +406,7 @@ fn an_unbracketed_paste_is_read_as_a_log_and_does_nothing_else() {
     let mut session = Session::with_holders();
     for character in format!("xyq{}", torch_log()).chars() {
         let code = if character == '\n' { KeyCode::Enter } else { KeyCode::Char(character) };
-        session.send(Msg::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        session.key(code);
         session.now += Duration::from_micros(300);
     }
     session.wait(ms(200));
@@ -430,6 +446,131 @@ fn an_empty_paste_gets_a_clear_word() {
 }
 
 #[test]
+fn what_was_typed_while_the_terminal_was_stuck_is_no_answer() {
+    let mut session = Session::with_log();
+    session.press(KeyCode::Enter);
+    session.model.question = None;
+    session.draws = false;
+    session.press(KeyCode::Enter);
+    let typed_at = session.now + ms(800);
+    session.now += Duration::from_secs(5);
+    session.send(Msg::Drawn);
+    session.send(Msg::Key(KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE), typed_at));
+    session.wait(ms(1000));
+    assert_eq!(session.signals(), []);
+    session.keys("y");
+    assert_eq!(session.signals(), [(4242, Signal::Term)]);
+}
+
+#[test]
+fn keys_that_waited_in_the_queue_are_told_apart_by_when_they_were_pressed() {
+    let mut session = Session::with_holders();
+    let pressed = session.now;
+    session.now += Duration::from_secs(5);
+    session.send(Msg::Key(KeyEvent::new(KeyCode::Char('x'), KeyModifiers::NONE), pressed));
+    session.sample(vec![process(4242, held())]);
+    session.send(Msg::Key(KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE), pressed + ms(2)));
+    session.wait(ms(1000));
+    assert!(session.model.question.is_none() && session.notice().contains("\"xy\""), "{}", session.notice());
+}
+
+#[test]
+fn a_screen_too_small_to_read_takes_no_answer() {
+    let mut session = Session::with_log();
+    session.press(KeyCode::Enter);
+    session.send(Msg::Resize(58, 12));
+    session.keys("y");
+    session.keys("xy");
+    assert_eq!((session.signals(), session.model.question.is_none()), (vec![], true));
+    session.keys("q");
+    assert_eq!(session.effects, [Effect::Quit]);
+}
+
+#[test]
+fn no_more_are_asked_about_than_the_screen_can_name() {
+    let rows: Vec<_> = (0..9).map(|at| process(6000 + at, Bytes::gib(1))).collect();
+    let mut session = Session::new();
+    session.sample(rows);
+    session.send(Msg::Resize(80, 24));
+    for _ in 0..9 {
+        session.press(KeyCode::Char(' '));
+    }
+    session.keys("x");
+    assert!(session.model.question.is_none() && session.notice().contains("room to name 6"), "{}", session.notice());
+    session.send(Msg::Resize(80, 40));
+    session.keys("x");
+    let screen = crate::ui::drawn(&session.model);
+    assert!((6000..6009).all(|pid| screen.contains(&format!(" {pid} "))) && screen.contains("[y] end it"), "{screen}");
+}
+
+#[test]
+fn the_chosen_step_stays_chosen_when_the_plan_is_sorted_anew() {
+    let mut session = Session::with_holders();
+    session.paste("RuntimeError: CUDA out of memory. Tried to allocate 9.00 GiB (GPU 0; 24.00 GiB total capacity)");
+    session.press(KeyCode::Down);
+    assert_eq!(session.model.current_step().unwrap().target, Some(key_of(5177)));
+    session.sample(vec![process(4242, Bytes::gib(3)), process(5177, Bytes::gib(9))]);
+    assert_eq!(session.model.current_step().unwrap().target, Some(key_of(5177)));
+    session.sample(vec![process(4242, held()), process(5177, Bytes::gib(6))]);
+    assert_eq!(session.model.current_step().unwrap().target, Some(key_of(5177)));
+}
+
+#[test]
+fn bytes_that_two_gave_back_are_counted_once() {
+    let mut session = Session::with_holders();
+    session.press(KeyCode::Char(' '));
+    session.press(KeyCode::Char(' '));
+    session.keys("x");
+    session.keys("y");
+    for pid in [4242, 5177] {
+        session.send(Msg::Signal(key_of(pid), SignalReport::Ended(ms(3))));
+    }
+    session.sample(vec![]);
+    let back: Vec<Bytes> = session.model.endings.iter().map(|ending| ending.returned_since(Duration::ZERO)).collect();
+    assert_eq!(back, [held(), Bytes::gib(6)]);
+}
+
+#[test]
+fn a_log_of_ones_own_is_not_replaced_by_the_pipe_or_an_offer() {
+    let mut session = Session::with_holders();
+    session.send(Msg::Stdin { text: "epoch 1".into(), closed: false });
+    session.read_logs();
+    session.paste("mine");
+    session.keys("r");
+    session.read_logs();
+    session.send(Msg::Stdin { text: "epoch 1\nepoch 2".into(), closed: false });
+    session.send(Msg::Offered("the demo's".into()));
+    session.read_logs();
+    assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "mine");
+    session.model.focus = Region::Input;
+    session.keys("u");
+    session.read_logs();
+    assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "epoch 1\nepoch 2");
+}
+
+#[test]
+fn a_third_paste_does_not_lose_the_second() {
+    let mut session = Session::with_holders();
+    session.paste("first");
+    session.paste("second");
+    session.paste("third");
+    session.keys("a");
+    session.read_logs();
+    assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "first\nsecond\nthird");
+}
+
+#[test]
+fn a_log_that_cannot_be_read_is_said_and_makes_room_for_another() {
+    let mut session = Session::new();
+    let effect = update::open_file(&mut session.model, "/tmp".into());
+    let Effect::ReadFile { generation, .. } = effect else { panic!() };
+    session.send(Msg::Unread(generation, "/tmp can't be read: is a directory".into()));
+    assert!(crate::ui::drawn(&session.model).contains("is a directory"));
+    session.paste(&torch_log());
+    assert!(session.model.question.is_none() && session.model.advice.is_some());
+}
+
+#[test]
 fn an_older_answer_does_not_replace_a_newer_log() {
     let mut session = Session::with_holders();
     session.send(Msg::Paste("first".into()));
@@ -448,7 +589,7 @@ fn typing_makes_a_log() {
     session.model.focus = Region::Input;
     session.press(KeyCode::Enter);
     for character in "Killed xq".chars() {
-        session.send(Msg::Key(KeyEvent::new(KeyCode::Char(character), KeyModifiers::NONE)));
+        session.key(KeyCode::Char(character));
     }
     session.press(KeyCode::Esc);
     session.read_logs();
@@ -479,7 +620,7 @@ fn a_silent_driver_is_said_with_the_age_of_the_last_reading_and_q_leaves_at_once
     assert_eq!(session.model.silent_for(), None);
     session.wait(Duration::from_secs(60));
     session.keys("q");
-    assert_eq!(session.effects, [Effect::Quit { drain_stdin: false }]);
+    assert_eq!(session.effects, [Effect::Quit]);
 }
 
 #[test]
@@ -488,14 +629,14 @@ fn leaving_asks_once_while_something_is_open() {
     session.keys("sq");
     assert!(matches!(&session.model.question.as_ref().unwrap().asked, Asked::Quit(_)));
     session.keys("y");
-    assert_eq!(session.effects, [Effect::Quit { drain_stdin: false }]);
+    assert_eq!(session.effects, [Effect::Quit]);
     let mut session = Session::new();
     session.send(Msg::Stdin { text: "epoch 1".into(), closed: false });
     session.effects.clear();
     assert_eq!(session.model.input.pipe, Pipe::Open);
     session.keys("q");
     session.keys("y");
-    assert_eq!(session.effects, [Effect::Quit { drain_stdin: true }]);
+    assert_eq!(session.effects, [Effect::Quit]);
 }
 
 #[test]
@@ -503,7 +644,7 @@ fn termination_leaves_without_asking() {
     let mut session = Session::with_log();
     session.press(KeyCode::Enter);
     session.send(Msg::Terminate);
-    assert_eq!(session.effects, [Effect::Quit { drain_stdin: false }]);
+    assert_eq!(session.effects, [Effect::Quit]);
 }
 
 #[test]
@@ -622,7 +763,7 @@ proptest! {
             match event {
                 Happens::Key(code) => {
                     keys.push((code, session.now));
-                    session.send(Msg::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+                    session.key(code);
                 }
                 Happens::Wait(time) => session.wait(ms(time)),
                 Happens::Sample(rows) => {

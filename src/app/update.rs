@@ -13,7 +13,7 @@ pub use keys::decisive_top;
 
 use super::effect::Effect;
 use super::gate::Passed;
-use super::model::{Model, Pipe, Source};
+use super::model::{Model, Source};
 use super::msg::{Cx, Msg};
 use super::question::{Asked, Question};
 use crate::advice::{Situation, advise};
@@ -27,18 +27,22 @@ const SHORTEST_PASTE: usize = 4;
 pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
     model.now = cx.now;
     model.wall = cx.wall;
-    let mut effects = pass_time(model);
+    forget_old_notice(model);
+    let mut effects = Vec::new();
     match msg {
-        Msg::Key(key) => effects.extend(keys::pressed(model, key)),
+        Msg::Key(key, at) => effects.extend(keys::pressed(model, key, at)),
+        Msg::Drawn => drawn(model),
         Msg::Mouse(event) => keys::mouse(model, event),
         Msg::Paste(text) => effects.extend(input::pasted(model, text)),
-        Msg::Resize(columns, rows) => model.size = (columns, rows),
-        Msg::Tick => {}
+        Msg::Offered(text) => effects.extend(input::offered(model, text)),
+        Msg::Resize(columns, rows) => resized(model, columns, rows),
+        Msg::Tick => effects.extend(pass_time(model)),
         Msg::Header(header) => feed::header(model, header),
         Msg::Sample(snapshot) => feed::sample(model, *snapshot),
         Msg::FeedDown(why) => model.feed.down = Some(why),
         Msg::LogRead(read) => input::read(model, *read),
         Msg::Trouble(text) => say(model, text),
+        Msg::Unread(generation, why) => input::unread(model, generation, why),
         Msg::Stdin { text, closed } => effects.extend(input::piped(model, text, closed)),
         Msg::Signal(key, report) => endings::reported(model, key, report),
         Msg::Copied(Ok(how)) => say(model, format!("copied ({how})")),
@@ -48,12 +52,16 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
     effects
 }
 
-/// What the time alone brings: keys that stood alone, pastes that ended, words that have stood long enough.
-fn pass_time(model: &mut Model) -> Vec<Effect> {
-    let now = model.now;
-    if model.notice.as_ref().is_some_and(|(_, said)| now.saturating_sub(*said) >= NOTICE) {
+fn forget_old_notice(model: &mut Model) {
+    if model.notice.as_ref().is_some_and(|(_, said)| model.now.saturating_sub(*said) >= NOTICE) {
         model.notice = None;
     }
+}
+
+/// What the time alone brings: keys that stood alone, pastes that ended. Only when nothing is queued: after a stall
+/// a key's neighbour may still be waiting there.
+fn pass_time(model: &mut Model) -> Vec<Effect> {
+    let now = model.now;
     let mut effects = Vec::new();
     if let Some(answer) = model.question.as_mut().and_then(|question| question.tick(now)) {
         effects.extend(keys::answered(model, answer));
@@ -81,6 +89,24 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
     effects
 }
 
+/// The question counts from when it can be read.
+fn drawn(model: &mut Model) {
+    let now = model.now;
+    if let Some(question) = &mut model.question {
+        question.drawn(now);
+    }
+}
+
+/// A question that does not fit on the new screen is not asked any more: nobody answers what they can't read.
+fn resized(model: &mut Model, columns: u16, rows: u16) {
+    model.size = (columns, rows);
+    let most = model.most_victims();
+    let too_long = |question: &Question| matches!(&question.asked, Asked::End(victims, _) if victims.len() > most);
+    if model.is_tiny() || model.question.as_ref().is_some_and(too_long) {
+        model.question = None;
+    }
+}
+
 /// A word to the person at the foot of the screen.
 fn say(model: &mut Model, text: String) {
     model.notice = Some((text, model.now));
@@ -90,13 +116,13 @@ fn say(model: &mut Model, text: String) {
 fn ask(model: &mut Model, asked: Asked) {
     if model.question.is_none() {
         model.overlay = None;
-        model.question = Some(Question::new(asked, model.now));
+        model.question = Some(Question::new(asked));
     }
 }
 
 fn leave(model: &mut Model) -> Effect {
     model.leaving = true;
-    Effect::Quit { drain_stdin: model.input.pipe == Pipe::Open }
+    Effect::Quit
 }
 
 /// Joins log and machine anew.

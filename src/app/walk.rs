@@ -53,8 +53,8 @@ pub struct Behind {
 pub struct Walk {
     /// The steps behind them, in order.
     pub behind: Vec<Behind>,
-    /// The selected one of those ahead.
-    pub cursor: usize,
+    /// The selected one of those ahead, where the person chose one; else the first.
+    pub cursor: Option<StepId>,
     /// They said that it works now.
     pub works: bool,
 }
@@ -65,10 +65,16 @@ impl Walk {
         plan.iter().filter(|planned| self.behind.iter().all(|behind| behind.id != StepId::of(planned))).collect()
     }
 
+    /// Where the person stands among the steps ahead: plans are made anew with each reading, names are not.
+    pub fn position(&self, ahead: &[&PlannedFix]) -> usize {
+        let chosen = |planned: &&PlannedFix| self.cursor.as_ref() == Some(&StepId::of(planned));
+        ahead.iter().position(chosen).unwrap_or(0)
+    }
+
     /// Leaves a step behind.
     pub fn leave(&mut self, planned: &PlannedFix, mark: Mark) {
         self.behind.push(Behind { id: StepId::of(planned), title: planned.title.clone(), mark });
-        self.cursor = 0;
+        self.cursor = None;
     }
 }
 
@@ -150,8 +156,8 @@ impl Ending {
         self.is_under_way() && !open
     }
 
-    /// Holds a new reading against the one before the signal.
-    pub fn watch(&mut self, snapshot: &Snapshot, now: Duration) {
+    /// Holds a new reading against the one before the signal. `shared` came back since then for other endings.
+    pub fn watch(&mut self, snapshot: &Snapshot, shared: Bytes, now: Duration) {
         if matches!(self.state, EndingState::Elsewhere { .. }) && snapshot.find(self.victim.key).is_none() {
             self.state = EndingState::Ended { after: now.saturating_sub(self.asked_at), since: now };
         }
@@ -165,13 +171,22 @@ impl Ending {
             return;
         }
         let sum = |parts: &[(u32, Bytes)]| parts.iter().fold(Bytes::ZERO, |sum, (_, free)| sum.plus(*free));
-        let bytes = sum(&free_now).less(sum(&self.free_before));
-        let held = self.victim.held.unwrap_or(bytes);
+        let rise = sum(&free_now).less(sum(&self.free_before)).less(shared);
+        let held = self.victim.held.unwrap_or(rise);
         // Others may take a little at the same time: nine tenths are proof.
-        if bytes > Bytes::ZERO && u128::from(bytes.0) * 10 >= u128::from(held.0) * 9 {
-            self.state = EndingState::Returned { bytes, after: now.saturating_sub(self.asked_at), free_now };
+        if rise > Bytes::ZERO && u128::from(rise.0) * 10 >= u128::from(held.0) * 9 {
+            let after = now.saturating_sub(self.asked_at);
+            self.state = EndingState::Returned { bytes: rise.min(held), after, free_now };
         } else if now.saturating_sub(since) >= TEARDOWN {
-            self.state = EndingState::NotReturned { bytes };
+            self.state = EndingState::NotReturned { bytes: rise };
+        }
+    }
+
+    /// What came back for this ending, if it did so after `then`.
+    pub fn returned_since(&self, then: Duration) -> Bytes {
+        match self.state {
+            EndingState::Returned { bytes, after, .. } if self.asked_at + after >= then => bytes,
+            _ => Bytes::ZERO,
         }
     }
 }

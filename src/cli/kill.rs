@@ -1,7 +1,8 @@
 //! Owns `oomdoctor kill`: names whom it means, asks, signals exactly those, waits, and says what came back. It goes
 //! the same guarded way as the terminal program and never escalates by itself.
 
-use std::io::{IsTerminal, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
@@ -48,13 +49,20 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
     if global.read_only {
         return super::refuse(&Refusal::ReadOnly.to_string());
     }
-    let snapshot = read_one_snapshot(global).ok().map(|(_, snapshot)| snapshot.harmless());
+    let (snapshot, no_reading) = match read_one_snapshot(global) {
+        Ok((_, snapshot)) => (Some(snapshot.harmless()), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
     let kernel = Kernel::default();
     let viewer = kernel.viewer();
     let mut victims = Vec::new();
     let mut refused = false;
+    if let Some(error) = &no_reading {
+        say(&format!("who holds GPU memory can't be seen: {error}"));
+    }
     for target in &order.targets {
         match named(target, snapshot.as_ref(), &kernel, &viewer, order.any) {
+            Ok(victim) if victims.iter().any(|known: &Victim| known.key == victim.key) => {}
             Ok(victim) => victims.push(victim),
             Err(Trouble::Usage(text)) => return super::refuse(&text),
             Err(Trouble::Refused(refusal)) => {
@@ -70,7 +78,7 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
         return ExitCode::from(1);
     }
     if !order.yes {
-        match confirmed(victims.len(), order.signal) {
+        match confirmed(&victims, order.signal) {
             Some(true) => {}
             Some(false) => {
                 say("nothing was ended");
@@ -145,16 +153,22 @@ fn named(
     Ok(Victim { key, line, held })
 }
 
-/// Asks on the terminal; `None` where there is none.
-fn confirmed(count: usize, signal: Signal) -> Option<bool> {
-    if !std::io::stdin().is_terminal() {
-        return None;
+/// Names them and asks on the terminal itself, wherever our output goes; `None` where there is none. What was typed
+/// before the question stood there is no answer.
+fn confirmed(victims: &[Victim], signal: Signal) -> Option<bool> {
+    let mut terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
+    if !std::io::stdout().is_terminal() {
+        for victim in victims {
+            writeln!(terminal, "{}", victim.line).ok()?;
+        }
     }
     let how = if signal == Signal::Kill { "Force" } else { "End" };
-    let what = if count == 1 { "it" } else { "them all" };
-    print(&format!("{how} {what}? What is not saved is lost. [y/N] "));
+    let what = if victims.len() == 1 { "it" } else { "them all" };
+    rustix::termios::tcflush(&terminal, rustix::termios::QueueSelector::IFlush).ok()?;
+    write!(terminal, "{how} {what}? What is not saved is lost. [y/N] ").ok()?;
+    terminal.flush().ok()?;
     let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer).ok()?;
+    BufReader::new(terminal).read_line(&mut answer).ok()?;
     Some(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 

@@ -72,6 +72,12 @@ pub fn sampler(global: &Global, count: Option<u64>) -> Command {
     if let Some(path) = &global.nvml_library {
         command.arg("--nvml-library").arg(path);
     }
+    if let Some(path) = &global.knowledge {
+        command.arg("--knowledge").arg(path);
+    }
+    if global.read_only {
+        command.arg("--read-only");
+    }
     if let Some(count) = count {
         command.arg("--count").arg(count.to_string());
     }

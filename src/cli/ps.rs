@@ -43,7 +43,11 @@ pub fn run(global: &Global, json: bool) -> ExitCode {
 }
 
 fn as_json(snapshot: &Snapshot) -> io::Result<String> {
-    Ok(serde_json::to_string_pretty(snapshot)? + "\n")
+    let mut json = serde_json::to_value(snapshot)?;
+    if let Some(fields) = json.as_object_mut() {
+        fields.insert("schema".into(), crate::gpu::SCHEMA.into());
+    }
+    Ok(serde_json::to_string_pretty(&json)? + "\n")
 }
 
 /// Lines are cut at a terminal's width, and nowhere else.

@@ -9,6 +9,8 @@ use crate::units::{Bytes, WallTime};
 
 /// Ten minutes at one reading a second.
 const KEPT: usize = 600;
+/// Readings further apart than this, in seconds, leave a time in which nobody watched. Intervals may be long.
+const LONGEST_GAP: i64 = 60;
 /// USER_HZ, the unit of utime and stime in /proc/PID/stat: 100 on every Linux that glibc supports.
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -65,11 +67,16 @@ fn watch(before: Option<Watch>, device: &Device, process: &GpuProcess, now: Wall
     let ticks = process.cpu_ticks.value();
     let fresh = Watch { idle_since: now, ticks_then: ticks, last_seen: now };
     match before {
-        Some(before) if gpu_idle(device, process) && cpu_idle(&before, ticks, now) => {
+        Some(before) if gpu_idle(device, process) && cpu_idle(&before, ticks, now) && !gap(&before, now) => {
             Watch { last_seen: now, ..before }
         }
         _ => fresh,
     }
+}
+
+/// We did not look in between (paused, suspended, the clock was set): nothing is known of that time.
+fn gap(before: &Watch, now: WallTime) -> bool {
+    !(0..=LONGEST_GAP).contains(&now.0.duration_since(before.last_seen.0).as_secs())
 }
 
 /// Its own figure where the driver gives one; else only a device that nobody uses proves it idle.
@@ -130,6 +137,13 @@ mod tests {
             }
             assert_eq!(history.idle_for(process(42, Bytes::ZERO).key().unwrap()), expected);
         }
+    }
+
+    #[test]
+    fn a_time_in_which_nobody_watched_does_not_count() {
+        assert_eq!(idle_after(&[(0, 0, 10), (3600, 0, 10)]), None);
+        assert_eq!(idle_after(&[(0, 0, 10), (3600, 0, 10), (3620, 0, 10)]), Some(Duration::from_secs(20)));
+        assert_eq!(idle_after(&[(3600, 0, 10), (0, 0, 10)]), None, "the clock was set back");
     }
 
     #[test]

@@ -3,28 +3,37 @@
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::execute;
 
+use super::Wake;
+use crate::app::Msg;
+
 /// Terminals cut or ignore longer sequences.
 const LONGEST: usize = 70_000;
+/// tmux answers at once or not at all.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Copies; says how, or gives the text back where nobody took it.
-pub fn copy(text: String) -> Result<&'static str, String> {
-    if std::env::var_os("TMUX").is_some() {
-        return match tmux(&text) {
-            Ok(()) => Ok("tmux buffer"),
-            Err(_) => Err(text),
-        };
+/// Copies, and says how; or gives the text back where nobody took it. Never waits for anybody.
+pub fn copy(text: String, wakes: Sender<Wake>) {
+    let say = move |outcome| drop(wakes.send(Wake::Msg(Msg::Copied(outcome))));
+    if std::env::var_os("TMUX").is_none() {
+        // To the terminal itself, from the thread that draws: nothing may come between the bytes.
+        let sent = text.len() <= LONGEST && execute!(io::stdout(), CopyToClipboard::to_clipboard_from(&text)).is_ok();
+        return say(if sent {
+            Ok("through your terminal; nothing there? select it with Shift and the mouse")
+        } else {
+            Err(text)
+        });
     }
-    if text.len() > LONGEST {
-        return Err(text);
-    }
-    match execute!(io::stdout(), CopyToClipboard::to_clipboard_from(&text)) {
-        Ok(()) => Ok("through your terminal; nothing there? select it with the mouse, Shift held"),
-        Err(_) => Err(text),
-    }
+    let spawned = thread::Builder::new().name("clipboard".into()).spawn(move || {
+        say(if tmux(&text).is_ok() { Ok("tmux buffer") } else { Err(text) });
+    });
+    drop(spawned);
 }
 
 fn tmux(text: &str) -> io::Result<()> {
@@ -35,7 +44,20 @@ fn tmux(text: &str) -> io::Result<()> {
         .stderr(Stdio::null())
         .spawn()?;
     if let Some(mut input) = child.stdin.take() {
+        // A pipe holds 64 KiB without a reader; what is longer waits for tmux, on this thread alone.
         input.write_all(text.as_bytes())?;
     }
-    if child.wait()?.success() { Ok(()) } else { Err(io::Error::other("tmux refused")) }
+    let due = Instant::now() + PATIENCE;
+    let (_kept, pause) = mpsc::channel::<()>();
+    loop {
+        match child.try_wait()? {
+            Some(status) if status.success() => return Ok(()),
+            Some(_) => return Err(io::Error::other("tmux refused")),
+            None if Instant::now() >= due => {
+                child.kill()?;
+                return Err(io::Error::other("tmux does not answer"));
+            }
+            None => drop(pause.recv_timeout(Duration::from_millis(20))),
+        }
+    }
 }

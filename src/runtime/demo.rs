@@ -62,7 +62,7 @@ impl DemoMachine {
                 let snapshot = machine.at_present(recorded.clone());
                 let sent = wakes.send(Wake::Msg(Msg::Sample(Box::new(snapshot))));
                 if crash.is_some_and(|crash| crash + 1 == tick) {
-                    drop(wakes.send(Wake::Msg(Msg::Paste(LOG.to_owned()))));
+                    drop(wakes.send(Wake::Msg(Msg::Offered(LOG.to_owned()))));
                 }
                 if sent.is_err() {
                     return;

@@ -111,15 +111,17 @@ pub fn end_and_watch<C: ProcessControl>(
         Err(refusal) => return report(SignalReport::Refused(refusal)),
     };
     report(SignalReport::Sent);
-    for patience in [grace, PATIENCE] {
-        match control.wait(&handle, patience) {
-            Ok(true) => return report(SignalReport::Ended(sent.elapsed())),
-            Ok(false) => {
-                let state = control.inspect(key.pid).ok().flatten().map(|now| now.state);
-                report(SignalReport::StillThere(state));
-            }
-            Err(error) => return report(SignalReport::Refused(Refusal::Failed(key.pid, error.to_string()))),
+    match control.wait(&handle, grace) {
+        Ok(true) => return report(SignalReport::Ended(sent.elapsed())),
+        Ok(false) => {
+            let state = control.inspect(key.pid).ok().flatten().map(|now| now.state);
+            report(SignalReport::StillThere(state));
         }
+        Err(error) => return report(SignalReport::Refused(Refusal::Failed(key.pid, error.to_string()))),
+    }
+    // Said once; from here on only its end is news.
+    if let Ok(true) = control.wait(&handle, PATIENCE) {
+        report(SignalReport::Ended(sent.elapsed()));
     }
 }
 

@@ -67,9 +67,7 @@ impl Reader {
                 learnt.learn(&base);
                 work(&base, &learnt, &queue, &wakes);
             }
-            Err(error) => {
-                let _ = wakes.send(Wake::Msg(Msg::Trouble(format!("The knowledge base could not be loaded: {error}"))));
-            }
+            Err(error) => refuse(&format!("The knowledge base could not be loaded: {error}"), &queue, &wakes),
         })?;
         Ok(Reader { jobs, telling })
     }
@@ -90,6 +88,15 @@ impl Reader {
     }
 }
 
+/// Without knowledge no log can be read: each request is told so.
+fn refuse(why: &str, queue: &Receiver<Job>, wakes: &Sender<Wake>) {
+    while let Ok(Job::Text(generation, _) | Job::File(generation, _)) = queue.recv() {
+        if wakes.send(Wake::Msg(Msg::Unread(generation, why.to_owned()))).is_err() {
+            return;
+        }
+    }
+}
+
 fn work(base: &KnowledgeBase, telling: &Telling, queue: &Receiver<Job>, wakes: &Sender<Wake>) {
     while let Ok(job) = queue.recv() {
         // Only the newest request is of interest.
@@ -98,7 +105,7 @@ fn work(base: &KnowledgeBase, telling: &Telling, queue: &Receiver<Job>, wakes: &
             Job::Text(generation, text) => read(base, generation, PastedLog::new(text), None),
             Job::File(generation, path) => match open(&path, telling) {
                 Ok((bytes, written)) => read(base, generation, PastedLog::from_bytes(bytes), written),
-                Err(error) => Msg::Trouble(format!("{} can't be read: {error}", path.display())),
+                Err(error) => Msg::Unread(generation, format!("{} can't be read: {error}", path.display())),
             },
         };
         if wakes.send(Wake::Msg(msg)).is_err() {

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
 use super::Wake;
@@ -13,7 +13,7 @@ use crate::app::Msg;
 
 /// Turns signals into wake-ups.
 pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGTSTP, SIGCONT])?;
+    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT])?;
     thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             let wake = match signal {
@@ -27,6 +27,13 @@ pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Whether somebody could bring us back after a stop: our parent is in our session. Started by ssh or a terminal
+/// directly, nobody could.
+pub fn can_be_continued() -> bool {
+    let session = |pid| rustix::process::getsid(pid).ok();
+    rustix::process::getppid().is_some_and(|parent| session(Some(parent)) == session(None) && session(None).is_some())
 }
 
 /// Ctrl-Z: the whole foreground job stops, as it would have without raw mode. Our own part comes back as SIGTSTP.

@@ -70,5 +70,15 @@ pub fn give_back_on_panic() {
     std::panic::set_hook(Box::new(move |panic| {
         give_back();
         before(panic);
+        // A worker's panic would leave the program drawing on a terminal it no longer has.
+        if std::thread::current().name() != Some("main") {
+            end_now();
+        }
     }));
+}
+
+/// Ends the program at once, the terminal being back already.
+#[allow(clippy::exit, reason = "after a panic there is nothing left to unwind to")]
+fn end_now() {
+    std::process::exit(101);
 }

@@ -3,35 +3,68 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
+use ratatui::widgets::{Clear, Paragraph, Widget};
 
-use super::format::cut;
+use super::format::{cut, paragraph};
 use super::theme::Theme;
 use crate::app::Model;
-use crate::app::keymap::BINDINGS;
+use crate::app::action::Action;
+use crate::app::keymap::{BINDINGS, Binding};
 use unicode_width::UnicodeWidthStr;
 
-/// Draws the line.
+/// Always there, whatever else fits.
+const LAST: [Action; 3] = [Action::NextRegion, Action::Help, Action::Quit];
+
+/// Draws the line; a longer word to the person takes the lines above it, too.
 pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
     if let Some(prompt) = &model.prompt {
         let what = if prompt.filters { "filter" } else { "search" };
-        return Line::raw(cut(&format!(" {what}: {}_", prompt.text), width)).render(area, buffer);
+        let line = format!(" {what}: {}_   Enter done, Esc leave", prompt.text);
+        return Line::raw(cut(&line, width)).render(area, buffer);
     }
     if let Some((text, _)) = &model.notice {
-        return Line::styled(cut(&format!(" {text}"), width), theme.title).render(area, buffer);
+        return notice(text, theme, area, buffer);
     }
+    if model.input.typing.is_some() {
+        return Line::styled(" typing: Esc when done", theme.quiet).render(area, buffer);
+    }
+    let words = |binding: &&Binding| !binding.words.is_empty() && !binding.ctrl;
+    let last = BINDINGS.iter().filter(words).filter(|binding| LAST.contains(&binding.action));
+    let here = |binding: &&Binding| binding.region.is_none_or(|region| region == model.focus);
+    let first = BINDINGS.iter().filter(words).filter(here).filter(|binding| !LAST.contains(&binding.action));
+    let reserved: usize = last.clone().map(wide).sum();
+    let mut room = width.saturating_sub(reserved + 1);
     let mut spans = Vec::new();
-    let mut used = 1;
-    let here = BINDINGS.iter().filter(|binding| binding.region.is_none_or(|region| region == model.focus));
-    for binding in here.filter(|binding| !binding.words.is_empty() && !binding.ctrl) {
-        let width_of = binding.shown.width() + binding.words.width() + 4;
-        if used + width_of > width {
-            continue;
+    for binding in first {
+        if wide(binding) <= room {
+            room -= wide(binding);
+            spans.extend(shown(binding, theme));
         }
-        used += width_of;
-        spans.push(Span::styled(format!(" {}", binding.shown), theme.key));
-        spans.push(Span::styled(format!(" {} {}", binding.words, theme.sign("·", "|")), theme.quiet));
     }
+    spans.extend(last.flat_map(|binding| shown(binding, theme)));
+    spans.pop();
     Line::from(spans).render(area, buffer);
+}
+
+/// Columns that a key with its words takes.
+fn wide(binding: &Binding) -> usize {
+    binding.shown.width() + binding.words.width() + 4
+}
+
+fn shown(binding: &Binding, theme: &Theme) -> [Span<'static>; 3] {
+    [
+        Span::styled(format!(" {}", binding.shown), theme.key),
+        Span::styled(format!(" {}", binding.words), theme.quiet),
+        Span::styled(format!(" {}", theme.sign("·", "|")), theme.quiet),
+    ]
+}
+
+fn notice(text: &str, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let lines = paragraph(text, usize::from(area.width.saturating_sub(2)), theme.title);
+    let height = u16::try_from(lines.len()).unwrap_or(1).min(area.bottom());
+    let over = Rect { y: area.bottom() - height, height, ..area };
+    Clear.render(over, buffer);
+    let inner = Rect { x: over.x + 1, width: over.width.saturating_sub(2), ..over };
+    Paragraph::new(lines).render(inner, buffer);
 }

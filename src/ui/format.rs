@@ -36,6 +36,28 @@ pub fn cut(text: &str, width: usize) -> String {
     kept
 }
 
+/// The text cut in its middle: of a command line, program and last arguments tell most.
+pub fn cut_middle(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    if width < 3 {
+        return cut(text, width);
+    }
+    let head = width / 2;
+    let tail = width.saturating_sub(head);
+    let mut end = String::new();
+    let mut columns = 0;
+    for character in text.chars().rev() {
+        columns += character.width().unwrap_or(0);
+        if columns > tail {
+            break;
+        }
+        end.insert(0, character);
+    }
+    cut(text, head) + &end
+}
+
 /// The text filled up or cut to exactly so many columns.
 pub fn exactly(text: &str, width: usize) -> String {
     let cut = cut(text, width);
@@ -119,6 +141,7 @@ mod tests {
             for text in ["llama-server --model x", "模型模型模型", "ab"] {
                 assert!(cut(text, width).width() <= width, "{text} {width}");
                 assert_eq!(exactly(text, width).width(), width, "{text} {width}");
+                assert!(cut_middle(text, width).width() <= width, "{text} {width}");
             }
         }
     }

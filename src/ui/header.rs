@@ -76,7 +76,7 @@ pub fn tabs(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         Span::styled(" GPUs · Why · Steps ", style(model.tab() == Tab::Overview)),
         Span::raw(" "),
         Span::styled(" Input ", style(model.tab() == Tab::Input)),
-        Span::styled("   Tab changes", theme.quiet),
+        Span::styled("   Tab: the next region", theme.quiet),
     ])
     .render(area, buffer);
 }

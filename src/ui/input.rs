@@ -50,7 +50,10 @@ fn title(model: &Model, width: usize) -> String {
 
 fn empty(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
-    let mut lines = match (model.input.awaited, model.input.pipe) {
+    if let Some(why) = &model.input.trouble {
+        return Paragraph::new(paragraph(why, width, theme.alarm)).render(area, buffer);
+    }
+    let mut lines = match (&model.input.awaited, model.input.pipe) {
         (Some(_), _) => paragraph("Reading the log…", width, theme.quiet),
         (None, Pipe::Open) => paragraph("Waiting for the piped job to say something…", width, theme.quiet),
         _ => Vec::new(),

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph, Widget};
 
-use super::format::{age, exactly, paragraph};
+use super::format::{age, cut, cut_middle, exactly, paragraph};
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::keymap::BINDINGS;
@@ -62,15 +62,9 @@ fn end(
     signal: Signal,
     width: usize,
 ) -> (&'static str, Vec<Line<'static>>) {
-    let mut lines = Vec::new();
-    for victim in victims.iter().take(8) {
-        lines.extend(named(model, theme, victim, width));
-    }
-    if victims.len() > 8 {
-        // Nobody is ended who was not named: the rest is listed without detail.
-        let rest: Vec<String> = victims.iter().skip(8).map(|victim| victim.key.pid.to_string()).collect();
-        lines.extend(paragraph(&format!("and {}", rest.join(", ")), width, Style::new()));
-    }
+    // `Model::most_victims` sees to it that everybody is named and the answers can be seen.
+    let mut lines: Vec<Line<'static>> =
+        victims.iter().flat_map(|victim| named(model, theme, victim, width, victims.len() == 1)).collect();
     lines.push(Line::raw(""));
     let grace = model.config.grace.as_secs();
     let how = match signal {
@@ -94,10 +88,13 @@ fn end(
     (title, lines)
 }
 
-fn named(model: &Model, theme: &Theme, victim: &Victim, width: usize) -> Vec<Line<'static>> {
-    let says_more = |what: &&String| !victim.command.contains(what.as_str());
-    let what = victim.what.as_ref().filter(says_more).map(|what| format!("  ({what})")).unwrap_or_default();
-    let mut lines = paragraph(&format!("{}  {}{what}", victim.key.pid, victim.command), width, theme.sentence);
+/// Who it is on one line and what speaks for it on another; the whole command line where there is one victim only.
+fn named(model: &Model, theme: &Theme, victim: &Victim, width: usize, alone: bool) -> Vec<Line<'static>> {
+    let what = victim.what.clone().unwrap_or_else(|| victim.command.clone());
+    let mut lines = vec![Line::styled(cut(&format!("{}  {what}", victim.key.pid), width), theme.sentence)];
+    if alone && victim.what.as_ref().is_some_and(|what| *what != victim.command) {
+        lines.push(Line::styled(cut_middle(&victim.command, width), theme.quiet));
+    }
     let whose = if victim.yours { "yours".to_owned() } else { format!("{}'s", victim.user) };
     let now = model.snapshot().map(|snapshot| snapshot.taken_at);
     let since = match victim.started_at.zip(now) {
@@ -106,9 +103,13 @@ fn named(model: &Model, theme: &Theme, victim: &Victim, width: usize) -> Vec<Lin
     };
     let devices: Vec<String> = victim.devices.iter().map(u32::to_string).collect();
     let held = crate::advice::amount(victim.held);
-    lines.extend(paragraph(&format!("{whose} · {since} · {held} on GPU {}", devices.join(", ")), width, Style::new()));
-    if !victim.evidence.is_empty() {
-        lines.extend(paragraph(&victim.evidence.join(" · "), width, theme.quiet));
+    let mut facts = format!("{whose} · {since} · {held} on GPU {}", devices.join(", "));
+    if alone {
+        lines.push(Line::raw(cut(&facts, width)));
+        facts = victim.evidence.join(" · ");
+    }
+    if !facts.is_empty() {
+        lines.push(Line::styled(cut(&facts, width), theme.quiet));
     }
     lines
 }

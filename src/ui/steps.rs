@@ -42,10 +42,11 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         };
         lines.push(Line::styled(cut(&format!(" {mark} {} ({word})", behind.title), width), theme.quiet));
     }
+    let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
     let mut current_at = lines.len();
-    let cursor = model.walk.cursor.min(ahead.len().saturating_sub(1));
+    let cursor = model.walk.position(&ahead);
     for (at, planned) in ahead.iter().enumerate() {
-        let number = at + 1;
+        let number = behind + at + 1;
         if at == cursor {
             current_at = lines.len();
             lines.extend(current(model, theme, planned, number, width, model.is_small()));
@@ -53,7 +54,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
             lines.push(Line::styled(format!("   {}", one_line(planned, number, width.saturating_sub(3))), theme.quiet));
         }
     }
-    if ahead.is_empty() && lines.is_empty() {
+    if ahead.is_empty() {
         lines.extend(paragraph(&no_steps(model), width, theme.quiet));
     }
     // What was just ended and the current step are never cut: what is further up gives way.
@@ -65,15 +66,18 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 
 fn title(model: &Model, ahead: &[&PlannedFix]) -> String {
     let Some(first) = ahead.first() else { return " What to do ".into() };
-    let enough = if first.may_be_enough { " · step 1 may be enough" } else { "" };
-    let at = model.walk.cursor.min(ahead.len().saturating_sub(1)) + 1;
-    format!(" What to do · step {at} of {}{enough} ", ahead.len())
+    let enough = if first.may_be_enough { " · the first one may be enough" } else { "" };
+    let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
+    let at = behind + model.walk.position(ahead) + 1;
+    format!(" What to do · step {at} of {}{enough} ", behind + ahead.len())
 }
 
 fn no_steps(model: &Model) -> String {
     match &model.advice {
         None => "The steps come with the error.".into(),
-        Some(_) if model.walk.behind.is_empty() => "There is nothing to do about this that I know of.".into(),
+        Some(_) if model.walk.behind.is_empty() && model.endings.is_empty() => {
+            "There is nothing to do about this that I know of.".into()
+        }
         Some(_) => "No further steps. Run your job again, and paste the new error if it fails.".into(),
     }
 }
@@ -126,6 +130,7 @@ fn keys(theme: &Theme, planned: &PlannedFix) -> Line<'static> {
     let copies = planned.steps.iter().any(|step| step.command.is_some());
     let offers: &[(&str, &str)] = match (planned.target.is_some(), copies) {
         (true, true) if planned.gentle => &[("Enter", "copy the command"), ("x", "end the process…"), ("s", "skip")],
+        (true, false) if planned.gentle => &[("Enter", "I do that"), ("x", "end the process…"), ("s", "skip")],
         (true, true) => &[("Enter", "end it…"), ("c", "copy the command"), ("s", "skip")],
         (true, false) => &[("Enter", "end it…"), ("s", "skip")],
         (false, true) => &[("Enter", "copy, done"), ("s", "skip"), ("i", "about this error")],
@@ -149,7 +154,7 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
     };
     let (mark, text, style) = match &ending.state {
         EndingState::Elsewhere { command } => {
-            ("…", format!("waiting for you to run: {command}  (then {name} gives back what it holds)"), theme.title)
+            ("…", format!("waiting for you: {command}  (then {name} gives back what it holds)"), theme.title)
         }
         EndingState::Sending | EndingState::Waiting => {
             ("…", format!("{name} {asked}{simulated}; waiting for it"), theme.quiet)
@@ -202,8 +207,8 @@ fn survived(signal: Signal, state: Option<char>) -> &'static str {
         (Signal::Kill, _) => {
             "is still there although it was forced to end: try again in a moment, or ask whoever runs this machine."
         }
-        (_, Some('T')) => "did not close: it is stopped (Ctrl-Z). [x] forces it.",
-        (_, _) => "did not close when it was asked to. [x] forces it; what it has not saved is lost.",
+        (_, Some('T')) => "did not close: it is stopped (Ctrl-Z). [x] on it asks whether to force it.",
+        (_, _) => "did not close when it was asked to. [x] on it asks whether to force it.",
     }
 }
 

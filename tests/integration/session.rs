@@ -303,8 +303,11 @@ fn one_that_will_not_close_is_forced_only_after_a_second_yes() {
     session.let_the_question_stand();
     session.send("y");
     session.wait_for_no(&[END_IT]);
-    session.wait_for_text(&[END_IT, &holder, "Force"]);
-    assert!(machine.all_live(), "nothing is forced unasked");
+    session.wait_for_text(&["did not close", &holder]);
+    session.wait_for_no(&[END_IT]);
+    assert!(machine.all_live(), "nothing is forced, or asked about, by itself");
+    session.send("x");
+    session.wait_for_text(&["Force this process", &holder, "[y]"]);
     session.let_the_question_stand();
     session.send("y");
     assert_eq!(machine.holder.ended_by(), Some(9));
@@ -396,31 +399,40 @@ fn sigterm_ends_it_while_something_is_asked_or_typed() {
 }
 
 #[test]
-fn stopped_it_gives_the_terminal_back_and_takes_it_again() {
+fn stopped_it_gives_the_terminal_to_its_shell_and_takes_it_again() {
     let machine = Machine::new();
     let [holder, ..] = machine.pids();
+    let library = machine.library().display().to_string();
+    // A shell with job control: only it can bring a stopped program back.
+    let line = format!(
+        "set -m; \"$OOMDOCTOR\" --nvml-library '{library}' --interval 0.2; echo IN THE SHELL; read go; fg; echo DONE; read end"
+    );
+    let mut session = Session::shell(LARGE, &line);
+    session.wait_for_text(&[&holder, "GPUs and who"]);
+    session.assert_taken();
+    session.send("\x1a");
+    session.wait_for("the shell's screen", |screen| !screen.alternate_screen() && shows(screen, &["IN THE SHELL"]));
+    session.send("go\n");
+    session.wait_for("its screen again", |screen| screen.alternate_screen() && shows(screen, &[&holder]));
+    session.wait_for("the mouse", |screen| screen.mouse_protocol_mode() != vt100::MouseProtocolMode::None);
+    session.assert_taken();
+    session.send("q");
+    session.wait_for("the shell again", |screen| !screen.alternate_screen() && shows(screen, &["DONE"]));
+}
+
+#[test]
+fn with_no_shell_to_come_back_to_it_does_not_stop() {
+    let machine = Machine::new();
     let mut session = started(&machine, LARGE);
-    for round in ["SIGTSTP", "Ctrl-Z"] {
-        match round {
-            "Ctrl-Z" => session.send("\x1a"),
-            _ => session.signal(Signal::TSTP),
-        }
-        session.wait_until_stopped();
-        session.wait_for("the shell's screen", |screen| !screen.alternate_screen());
-        session.assert_given_back();
-        session.signal(Signal::CONT);
-        session.wait_for("its screen again", |screen| screen.alternate_screen() && shows(screen, &[&holder]));
-        session.wait_for("the mouse", |screen| screen.mouse_protocol_mode() != vt100::MouseProtocolMode::None);
-        session.assert_taken();
-    }
+    session.send("\x1a");
+    session.wait_for_text(&["no shell here"]);
+    session.signal(Signal::TSTP);
     quit(session);
 }
 
-/// Not a test by itself: what the next one runs in a terminal. It panics on a thread that does not own the terminal,
-/// and ends without unwinding, so that only the panic hook can have given the terminal back.
+/// Not a test by itself: what the next one runs in a terminal. It panics on a thread that does not own the terminal.
 #[test]
 #[ignore = "run by a_panic_gives_the_terminal_back_before_it_speaks"]
-#[allow(clippy::exit, reason = "it must end without unwinding")]
 fn takes_the_terminal_and_panics() {
     if std::env::var_os(IN_A_PTY).is_none() {
         return;
@@ -428,8 +440,7 @@ fn takes_the_terminal_and_panics() {
     terminal::give_back_on_panic();
     let screen = terminal::Screen::take().unwrap();
     let _ = thread::spawn(|| panic!("something is very wrong")).join();
-    std::mem::forget(screen);
-    std::process::exit(7);
+    drop(screen);
 }
 
 #[test]
@@ -438,7 +449,7 @@ fn a_panic_gives_the_terminal_back_before_it_speaks() {
     let name = "session::takes_the_terminal_and_panics";
     let mut session = Session::program(LARGE, &this, &["--exact", name, "--ignored", "--nocapture"]);
     let status = session.wait_for_exit(PATIENCE);
-    assert_eq!(status.exit_code(), 7, "{}", session.text());
+    assert_eq!(status.exit_code(), 101, "a worker's panic ends the program: {}", session.text());
     assert!(session.raw().contains("\x1b[?1049h"), "it had the terminal");
     session.assert_given_back();
     assert!(session.text().contains("something is very wrong"), "the message is on the shell's screen");

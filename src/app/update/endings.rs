@@ -9,11 +9,19 @@ use crate::app::walk::{Ending, EndingState, free_of};
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{GpuProcess, ProcessKey};
 
-/// Asks whether to end these; says why where one may not be.
-pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey], signal: Signal) {
+/// Asks whether to end these, or to force the one that did not close; says why where one may not be.
+pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
     if let Some(refusal) = model.refuses_all() {
         return super::say(model, sentence(&refusal));
     }
+    let most = model.most_victims();
+    if keys.len() > most {
+        let text = format!("This screen has room to name {most} processes in one question: mark fewer, or enlarge it.");
+        return super::say(model, text);
+    }
+    let survived =
+        |key: &ProcessKey| model.ending_of(*key).is_some_and(|ending| matches!(ending.state, EndingState::Survived(_)));
+    let signal = if keys.iter().all(survived) { Signal::Kill } else { Signal::Term };
     let mut victims = Vec::new();
     for key in keys {
         match victim(model, *key) {
@@ -125,7 +133,6 @@ pub fn reported(model: &mut Model, key: ProcessKey, report: SignalReport) {
         // After a KILL both waits report the same end.
         return;
     }
-    let victim = ending.victim.clone();
     ending.state = match report {
         SignalReport::Sent => EndingState::Waiting,
         SignalReport::Ended(after) => EndingState::Ended { after, since: now },
@@ -136,8 +143,9 @@ pub fn reported(model: &mut Model, key: ProcessKey, report: SignalReport) {
         SignalReport::Refused(refusal) => EndingState::Refused(refusal),
         SignalReport::StillThere(state) => EndingState::Survived(state),
     };
-    let offer_force = matches!(ending.state, EndingState::Survived(_)) && ending.signal != Signal::Kill;
-    if offer_force && model.question.is_none() {
-        ask_to_end(model, &[victim.key], Signal::Kill);
+    if matches!(ending.state, EndingState::Survived(_)) && ending.signal != Signal::Kill {
+        // Only offered: a question that opened by itself could be answered by what was being typed.
+        let text = format!("{} did not close. [x] on it asks whether to force it.", ending.victim.name);
+        super::say(model, text);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::app::model::{Model, RowId};
 use crate::gpu::{Header, SCHEMA, Snapshot};
+use crate::units::Bytes;
 
 /// The sampler's first line. A newer schema is refused by name.
 pub fn header(model: &mut Model, header: Header) {
@@ -25,13 +26,23 @@ pub fn sample(model: &mut Model, snapshot: Snapshot) {
         return;
     }
     model.feed.history.note(&snapshot);
-    for ending in &mut model.endings {
-        ending.watch(&snapshot, model.now);
-    }
+    watch_endings(model, &snapshot);
     model.processes.marked.retain(|key| snapshot.find(*key).is_some());
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);
     super::advise_anew(model);
+}
+
+/// Memory that comes back for several endings at once is counted once.
+fn watch_endings(model: &mut Model, snapshot: &Snapshot) {
+    for at in 0..model.endings.len() {
+        let Some(asked_at) = model.endings.get(at).map(|ending| ending.asked_at) else { continue };
+        let others = model.endings.iter().enumerate().filter(|(other, _)| *other != at);
+        let shared = others.fold(Bytes::ZERO, |sum, (_, other)| sum.plus(other.returned_since(asked_at)));
+        if let Some(ending) = model.endings.get_mut(at) {
+            ending.watch(snapshot, shared, model.now);
+        }
+    }
 }
 
 /// The selection stays on its process; where that has left, the first row is selected.

@@ -20,8 +20,12 @@ pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
         editor.insert_str(&text);
         return None;
     }
-    // A paste is no answer: whatever was asked is not done.
-    model.question = None;
+    // A paste is no answer: whatever was asked is not done. One that waits for its own answer is not lost.
+    let waiting = match model.question.take().map(|question| question.asked) {
+        Some(Asked::Paste(earlier)) => Some(earlier),
+        _ => None,
+    };
+    let text = waiting.map_or(text.clone(), |earlier| joined(earlier, &text));
     model.prompt = None;
     model.overlay = None;
     if model.input.log.is_some() || model.input.awaited.is_some() {
@@ -41,11 +45,9 @@ pub fn second_paste(model: &mut Model, text: String, answer: Answer) -> Option<E
             Some(open(model, text, origin))
         }
         Answer::Append => {
-            let mut whole = model.input.log.as_ref().map_or(String::new(), |log| log.raw().to_owned());
-            if !whole.is_empty() && !whole.ends_with('\n') {
-                whole.push('\n');
-            }
-            whole.push_str(&text);
+            let being_read = model.input.awaited.as_ref().and_then(|(_, text)| text.clone());
+            let first = being_read.or_else(|| model.input.log.as_ref().map(|log| log.raw().to_owned()));
+            let whole = joined(first.unwrap_or_default(), &text);
             let origin = format!("{}, more at {}", model.input.origin, clock(model));
             Some(open(model, whole, origin))
         }
@@ -63,6 +65,19 @@ fn clock(model: &Model) -> String {
     local.strftime("%H:%M:%S").to_string()
 }
 
+/// A log that comes by itself; one that is there already is not touched.
+pub fn offered(model: &mut Model, text: String) -> Option<Effect> {
+    let empty = model.input.log.is_none() && model.input.awaited.is_none() && model.input.typing.is_none();
+    empty.then(|| open(model, text, "of the recorded crash".into()))
+}
+
+fn joined(mut first: String, second: &str) -> String {
+    if !first.is_empty() && !first.ends_with('\n') {
+        first.push('\n');
+    }
+    first + second
+}
+
 /// Asks for a log to be read. The one before can be brought back.
 pub fn open(model: &mut Model, text: String, origin: String) -> Effect {
     if let Some(log) = &model.input.log {
@@ -71,12 +86,14 @@ pub fn open(model: &mut Model, text: String, origin: String) -> Effect {
     let crashed_by: WallTime = model.wall;
     model.input.crashed_by = Some(crashed_by);
     model.input.origin = origin;
+    model.input.own = true;
     ask_for(model, text)
 }
 
 fn ask_for(model: &mut Model, text: String) -> Effect {
     model.input.generation += 1;
-    model.input.awaited = Some(model.input.generation);
+    model.input.trouble = None;
+    model.input.awaited = Some((model.input.generation, Some(text.clone())));
     Effect::ReadLog { generation: model.input.generation, text }
 }
 
@@ -84,7 +101,7 @@ fn ask_for(model: &mut Model, text: String) -> Effect {
 pub fn open_file(model: &mut Model, path: PathBuf) -> Effect {
     model.input.origin = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     model.input.generation += 1;
-    model.input.awaited = Some(model.input.generation);
+    model.input.awaited = Some((model.input.generation, None));
     Effect::ReadFile { generation: model.input.generation, path }
 }
 
@@ -100,9 +117,8 @@ pub fn read(model: &mut Model, read: LogRead) {
         return;
     }
     if read.log.is_binary() {
-        model.input.awaited = None;
         let text = "This looks like a binary file, not a log: give me the text that your program printed.";
-        return super::say(model, text.into());
+        return unread(model, read.generation, text.into());
     }
     if read.log.is_empty() {
         model.input.awaited = None;
@@ -127,10 +143,23 @@ pub fn read(model: &mut Model, read: LogRead) {
     }
 }
 
-/// More of standard input.
+/// A log could not be read: that stands in its place until there is another.
+pub fn unread(model: &mut Model, generation: u64, why: String) {
+    if model.input.awaited.as_ref().is_some_and(|(awaited, _)| *awaited == generation) {
+        model.input.awaited = None;
+        model.input.trouble = Some(why);
+    }
+}
+
+/// More of standard input. A log that the person gave themselves stays; `u` shows what came through the pipe.
 pub fn piped(model: &mut Model, text: String, closed: bool) -> Option<Effect> {
     model.input.pipe = if closed { Pipe::Closed } else { Pipe::Open };
-    model.input.origin = if closed { "from the pipe, ended".into() } else { "from the pipe, still open".into() };
+    let origin = if closed { "from the pipe, ended" } else { "from the pipe, still open" };
+    if model.input.own {
+        model.input.previous = Some((text, origin.into()));
+        return None;
+    }
+    model.input.origin = origin.into();
     if text.is_empty() {
         if closed && model.input.log.is_none() {
             super::say(model, "Nothing came through the pipe.".into());
@@ -144,7 +173,12 @@ pub fn piped(model: &mut Model, text: String, closed: bool) -> Option<Effect> {
 /// The log before this one comes back.
 pub fn previous(model: &mut Model) -> Option<Effect> {
     match model.input.previous.take() {
-        Some((text, origin)) => Some(open(model, text, origin)),
+        Some((text, origin)) => {
+            let from_pipe = origin.starts_with("from the pipe");
+            let effect = open(model, text, origin);
+            model.input.own = !from_pipe;
+            Some(effect)
+        }
         None => {
             super::say(model, "There is no earlier log to bring back.".into());
             None

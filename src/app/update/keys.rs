@@ -1,6 +1,8 @@
 //! Owns what keys and mouse do: first whoever is asked (question, prompt, editor), then the gate that keeps pastes
 //! from acting as commands, then the keymap's actions.
 
+use std::time::Duration;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui_textarea::TextArea;
 
@@ -10,26 +12,29 @@ use crate::app::effect::Effect;
 use crate::app::keymap;
 use crate::app::model::{Model, Overlay, Pipe, Prompt, Region};
 use crate::app::question::{Answer, Asked};
-use crate::app::walk::{EndingState, Mark};
+use crate::app::walk::{EndingState, Mark, StepId};
 use crate::gpu::ProcessKey;
-use crate::gpu::guard::Signal;
 
 /// A log longer than this is not put into the editor.
 const EDITABLE: usize = 256 * 1024;
 
 /// A key as it comes from the terminal.
-pub fn pressed(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
+pub fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
     if key.kind == KeyEventKind::Release {
         return Vec::new();
     }
-    let now = model.now;
     let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL;
+    if model.is_tiny() {
+        // Nothing can be read, so nothing can be meant but to leave.
+        let leaves = ctrl_c || key.code == KeyCode::Char('q');
+        return if leaves { vec![leave(model)] } else { Vec::new() };
+    }
     if let Some(question) = &mut model.question {
         if ctrl_c {
             model.question = None;
             return Vec::new();
         }
-        let answer = question.key(key, now);
+        let answer = question.key(key, at);
         return answer.map(|answer| answered(model, answer)).unwrap_or_default();
     }
     if model.input.typing.is_some() {
@@ -39,7 +44,7 @@ pub fn pressed(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
         prompted(model, key);
         return Vec::new();
     }
-    let passed = model.gate.key(key, now);
+    let passed = model.gate.key(key, at);
     let_through(model, passed)
 }
 
@@ -64,7 +69,8 @@ pub fn answered(model: &mut Model, answer: Answer) -> Vec<Effect> {
 
 fn typed(model: &mut Model, key: KeyEvent) -> Option<Effect> {
     let editor = model.input.typing.as_mut()?;
-    if key.code != KeyCode::Esc {
+    let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL;
+    if key.code != KeyCode::Esc && !ctrl_c {
         editor.input(key);
         return None;
     }
@@ -124,14 +130,15 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::About => about(model),
         Action::Previous => return input::previous(model).into_iter().collect(),
         Action::Works => works(model),
-        Action::FailedAgain => say(model, "Paste the new error here: I compare it with the last one.".into()),
+        Action::FailedAgain => say(model, "Paste the new error here, and choose to replace the old one.".into()),
         Action::Search => search(model),
         Action::NextHit => input::hit(model, true),
         Action::PreviousHit => input::hit(model, false),
         Action::Zoom => model.zoomed = !model.zoomed,
         Action::Pause => pause(model),
         Action::Help => toggle(model, Overlay::Help),
-        Action::Suspend => return vec![Effect::Suspend],
+        Action::Suspend if model.config.can_suspend => return vec![Effect::Suspend],
+        Action::Suspend => say(model, "There is no shell here that could bring me back; [q] leaves.".into()),
         Action::Quit => return quit(model).into_iter().collect(),
     }
     Vec::new()
@@ -169,8 +176,9 @@ fn moved(model: &mut Model, by: i32) {
             model.input.top = Some(shifted(here, by, lines));
         }
         Region::Steps => {
-            let ahead = model.steps_ahead().len();
-            model.walk.cursor = shifted(model.walk.cursor, by, ahead);
+            let ahead = model.steps_ahead();
+            let next = ahead.get(shifted(model.walk.position(&ahead), by, ahead.len())).map(|step| StepId::of(step));
+            model.walk.cursor = next;
         }
     }
 }
@@ -211,19 +219,25 @@ fn take_step(model: &mut Model) -> Vec<Effect> {
     let Some(step) = model.current_step().cloned() else { return Vec::new() };
     let commands: Vec<String> = step.steps.iter().filter_map(|step| step.command.clone()).collect();
     match step.target {
-        Some(target) if step.gentle => {
-            let command = commands.join("\n");
-            endings::free_elsewhere(model, target, command.clone());
-            return vec![Effect::Copy(command)];
+        Some(target) if step.gentle && !survived(model, target) => {
+            let action = step.steps.first().map(|step| step.action.clone()).unwrap_or_default();
+            let what = if commands.is_empty() { action } else { commands.join("\n") };
+            endings::free_elsewhere(model, target, what);
+            return if commands.is_empty() { Vec::new() } else { vec![Effect::Copy(commands.join("\n"))] };
         }
         Some(target) => {
-            endings::ask_to_end(model, &[target], Signal::Term);
+            endings::ask_to_end(model, &[target]);
             return Vec::new();
         }
         None => model.walk.leave(&step, Mark::Taken),
     }
     say(model, "Run your job again. [w] it works now · [e] it failed again · [Backspace] back".into());
     if commands.is_empty() { Vec::new() } else { vec![Effect::Copy(commands.join("\n"))] }
+}
+
+/// It was asked to close before and did not.
+fn survived(model: &Model, key: ProcessKey) -> bool {
+    model.ending_of(key).is_some_and(|ending| matches!(ending.state, EndingState::Survived(_)))
 }
 
 fn leave_step(model: &mut Model, mark: Mark) {
@@ -236,7 +250,7 @@ fn back(model: &mut Model) {
     if model.walk.behind.pop().is_none() {
         say(model, "This is the first step.".into());
     }
-    model.walk.cursor = 0;
+    model.walk.cursor = None;
 }
 
 fn works(model: &mut Model) {
@@ -271,24 +285,21 @@ fn mark(model: &mut Model) {
 /// `x`: the marked processes, else the selected row, else the current step's process.
 fn end(model: &mut Model) {
     if model.focus == Region::Steps {
-        let target = model.current_step().and_then(|step| step.target);
-        let survivor = model.endings.iter().find(|ending| matches!(ending.state, EndingState::Survived(_)));
-        return match (survivor.map(|ending| ending.victim.key), target) {
-            (Some(key), _) => endings::ask_to_end(model, &[key], Signal::Kill),
-            (None, Some(key)) => endings::ask_to_end(model, &[key], Signal::Term),
-            (None, None) => say(model, "This step ends no process. Tab goes to the process list.".into()),
+        return match model.current_step().and_then(|step| step.target) {
+            Some(key) => endings::ask_to_end(model, &[key]),
+            None => say(model, "This step ends no process. Tab goes to the process list.".into()),
         };
     }
     let marked: Vec<ProcessKey> = model.processes.marked.iter().copied().collect();
     if !marked.is_empty() {
-        return endings::ask_to_end(model, &marked, Signal::Term);
+        return endings::ask_to_end(model, &marked);
     }
     let Some((_, _, row)) = model.selected() else {
         return say(model, "No process is selected.".into());
     };
     match (model.refuses_all(), model.config.viewer.may_end(row)) {
         (Some(refusal), _) | (None, Err(refusal)) => say(model, endings::sentence(&refusal)),
-        (None, Ok(key)) => endings::ask_to_end(model, &[key], Signal::Term),
+        (None, Ok(key)) => endings::ask_to_end(model, &[key]),
     }
 }
 
@@ -326,9 +337,6 @@ fn search(model: &mut Model) {
 
 fn pause(model: &mut Model) {
     model.feed.paused = !model.feed.paused;
-    if !model.feed.paused {
-        model.feed.received = Some(model.now);
-    }
 }
 
 fn quit(model: &mut Model) -> Option<Effect> {

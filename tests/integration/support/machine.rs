@@ -1,5 +1,7 @@
 //! A machine as people have it: two cards, three real processes on them, and the log of a job that died there.
 
+use std::path::PathBuf;
+
 use super::fake_driver::{FakeDriver, Sleeper};
 use super::pty::Session;
 
@@ -66,6 +68,11 @@ impl Machine {
         let library = self.driver.library();
         let options = ["--interval", interval, "--nvml-library", library.to_str().unwrap()];
         Session::oomdoctor(size, &[arguments, &options].concat())
+    }
+
+    /// The driver library to name on a command line.
+    pub fn library(&self) -> PathBuf {
+        self.driver.library()
     }
 
     /// The PIDs as they are printed: holder, second, third.
