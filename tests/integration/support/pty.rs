@@ -253,19 +253,6 @@ impl Session {
         Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap()
     }
 
-    /// Waits until the child has stopped (as Ctrl-Z does); fails where it ends or does neither.
-    #[track_caller]
-    pub fn wait_until_stopped(&self) {
-        let pid = self.rustix_pid();
-        let (sender, stopped) = mpsc::channel();
-        thread::spawn(move || {
-            let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            let status = waitid(WaitId::Pid(pid), options).unwrap().unwrap();
-            let _ = sender.send(status.stopped());
-        });
-        assert_eq!(stopped.recv_timeout(PATIENCE), Ok(true), "it did not stop\n{}", self.text());
-    }
-
     /// Waits for the child's end within `patience`, and for the last of its output.
     #[track_caller]
     pub fn wait_for_exit(&mut self, patience: Duration) -> ExitStatus {
