@@ -214,6 +214,11 @@ fn ends(log: &PastedLog) -> Vec<&str> {
 /// Whether the message is only quoted: in source code that a traceback or an editor shows, or in prose between
 /// backticks.
 fn is_quoted(line: &str, column: usize) -> bool {
+    // A log folded into one line by printed `\n`s: only the part with the message counts.
+    let from = line.get(..column).and_then(|before| before.rfind("\\n")).map_or(0, |at| at + 2);
+    let rest = line.get(from..).unwrap_or(line);
+    let to = rest.get(column - from..).and_then(|after| after.find("\\n")).map_or(rest.len(), |at| column - from + at);
+    let (line, column) = (rest.get(..to).unwrap_or(rest), column - from);
     static SOURCE: OnceLock<Pattern> = OnceLock::new();
     let source = SOURCE.get_or_init(|| {
         Pattern::from(
