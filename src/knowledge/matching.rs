@@ -228,6 +228,8 @@ fn is_quoted(line: &str, column: usize) -> bool {
                 r"(?:raise|return|throw|assert|echo|grep)\b\s*[\w('\x22]",
                 r"|(?:if|elif|with|for|while|def|class|except|try|} ?catch)\b.*[:{(,]\s*(?:#.*)?$",
                 r"|(?:print|printf|log(?:ger|ging|_\w+)?(?:\.\w+)?|console\.\w+|warnings?\.warn|self\.\w+\.\w+|fprintf|GGML_LOG_\w+|describe|it|expect|pytest\.\w+)\s*\(",
+                r"|#(?:define|include|ifdef|ifndef|pragma)\b|(?:std::)?c(?:err|out) ?<<|(?:else )?if ?\(.*\)\s*\{",
+                r"|(?:case|switch|static|const|void|int|auto|let|var|public|private|func|fn)\s.*[;{]\s*$",
                 r"|//\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{\w",
                 r")|\s{2,}raise [\w.]+\(",
             ]
