@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::knowledge::KnowledgeBase;
-use crate::knowledge::diagnosis::{Diagnosis, Match, MemoryKind, Oom};
+use crate::knowledge::diagnosis::{Diagnosis, Match, MemoryKind, Oom, Phase};
 use crate::knowledge::facts::Fact;
+use crate::knowledge::fix::{Condition, Fix};
 
 /// What `advice` and the sampler add to a diagnosis; null in the JSON where it is not known.
 #[derive(Clone, Debug, Default)]
@@ -115,18 +116,50 @@ fn shortened(line: &str) -> String {
     }
 }
 
+/// The entry's fixes as far as the log alone allows: what needs a look at this machine is left to `advice`.
 fn steps(fixes: &[String], diagnosis: &Diagnosis, base: &KnowledgeBase) -> String {
+    let program = diagnosis.program.as_deref().unwrap_or_default();
+    let raised_by = diagnosis.raised_by.as_deref().unwrap_or_default();
     let mut out = String::new();
-    for fix in fixes.iter().filter_map(|id| base.fix(id)) {
-        let program = diagnosis.program.as_deref().unwrap_or_default();
-        let raised_by = diagnosis.raised_by.as_deref().unwrap_or_default();
+    for fix in fixes.iter().filter_map(|id| base.fix(id)).filter(|fix| applies(fix, diagnosis)) {
         let Some(command) = fix.command_for(&[program, raised_by]) else { continue };
-        out.push_str(&format!("\n- {}\n  {}\n", fix.title, command.action));
+        out.push_str(&format!("\n- {} ({})\n  {}\n", fix.title, fix.costs, command.action));
         if let Some(line) = &command.command {
-            out.push_str(&format!("    {}\n", line.replace('\n', "\n    ")));
+            out.push_str(&format!("    {}\n", filled(line, diagnosis).replace('\n', "\n    ")));
         }
     }
     out
+}
+
+fn applies(fix: &Fix, diagnosis: &Diagnosis) -> bool {
+    let holds = |condition: &Condition| match condition {
+        Condition::HolderAlive | Condition::OtherDeviceHasRoom => false,
+        Condition::Fragmented => {
+            let facts = &diagnosis.facts;
+            facts
+                .requested_bytes
+                .is_some_and(|asked| facts.reserved_unallocated_bytes.is_some_and(|idle| idle >= asked))
+        }
+        Condition::Training => diagnosis.phase == Phase::Training,
+        Condition::NotTraining => diagnosis.phase != Phase::Training,
+        Condition::ContextInvolved => {
+            diagnosis.facts.context_tokens.is_some() || diagnosis.memory == Some(MemoryKind::KvCache)
+        }
+    };
+    let memory_fits = fix.memory.is_empty() || diagnosis.memory.is_some_and(|memory| fix.memory.contains(&memory));
+    let phase_fits = fix.phases.is_empty() || fix.phases.contains(&diagnosis.phase);
+    memory_fits && phase_fits && fix.when.iter().all(holds)
+}
+
+/// The placeholders a log can fill; the others get a word that asks for it.
+fn filled(command: &str, diagnosis: &Diagnosis) -> String {
+    let facts = &diagnosis.facts;
+    let half = facts.max_tokens.or(facts.context_tokens.map(|tokens| tokens / 2)).unwrap_or(8192);
+    command
+        .replace("{half_context}", &half.to_string())
+        .replace("{context}", &facts.context_tokens.unwrap_or(16_384).to_string())
+        .replace("{utilization}", "0.80")
+        .replace("{model}", "MODEL")
 }
 
 #[cfg(test)]

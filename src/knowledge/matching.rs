@@ -16,7 +16,7 @@ use crate::log::{PastedLog, View};
 /// ones the end is.
 const SQUEEZED_TAIL: usize = 4 << 20;
 /// More candidates of one entry than this are not all looked at: the first and the last half are.
-const CANDIDATES: usize = 4096;
+const CANDIDATES: usize = 512;
 /// How many lines before a literal a message may begin.
 const LEAD: usize = 2;
 
