@@ -1,6 +1,8 @@
 //! Every entry judged by the shipped engine: its own examples, their mangled forms, its near misses, innocent logs.
 //! And what no single entry can show: which of several failures leads.
 
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
 use oomdoctor::knowledge::KnowledgeBase;
 use oomdoctor::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use oomdoctor::knowledge::lint;
