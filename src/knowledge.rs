@@ -12,6 +12,7 @@ pub mod load;
 mod matching;
 pub mod pattern;
 mod program;
+mod quotation;
 mod rank;
 
 use crate::log::PastedLog;

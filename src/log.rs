@@ -2,12 +2,15 @@
 //! views that undo wrapping with the way back to the line a person sees. Knows nothing of entries or the screen.
 
 mod clean;
+mod prefix;
 mod view;
 
 pub use view::View;
 
 use std::borrow::Cow;
 use std::ops::Range;
+
+use unicode_width::UnicodeWidthStr;
 
 /// A log, cleaned once; line numbers count from 1 as every pane shows them.
 #[derive(Clone, Debug, Default)]
@@ -95,6 +98,17 @@ impl PastedLog {
     /// Lines `from..=to` as one text with wraps undone; see [`View`].
     pub fn joined(&self, from: usize, to: usize) -> View {
         View::joined((from..=to.min(self.line_count())).filter_map(|number| Some((number, self.line(number)?))))
+    }
+
+    /// The last line of `from..=to`, or the one a few lines further where the text was still running over full lines.
+    pub fn end_of_wrap(&self, from: usize, to: usize) -> usize {
+        let width = |number: usize| self.line(number).map_or(0, UnicodeWidthStr::width);
+        let full = (from..=to).map(width).max().unwrap_or(0);
+        let mut last = to;
+        while full >= 40 && last < to + 12 && width(last) == full {
+            last += 1;
+        }
+        last.min(self.line_count())
     }
 
     /// Line `number` alone, with a printed `\n` taken for a line end.

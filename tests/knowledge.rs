@@ -1,11 +1,102 @@
 //! Every entry judged by the shipped engine: its own examples, their mangled forms, its near misses, innocent logs.
+//! And what no single entry can show: which of several failures leads.
+
+#![allow(clippy::unwrap_used, reason = "a test may")]
 
 use oomdoctor::knowledge::KnowledgeBase;
+use oomdoctor::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use oomdoctor::knowledge::lint;
+use oomdoctor::log::PastedLog;
+use oomdoctor::units::Bytes;
+
+fn diagnose(log: &str) -> Diagnosis {
+    KnowledgeBase::built_in().unwrap().diagnose(&PastedLog::new(log), None)
+}
+
+fn leading(diagnosis: &Diagnosis) -> (&str, usize) {
+    diagnosis.matches.first().map_or(("", 0), |one| (one.entry.as_str(), one.line))
+}
 
 #[test]
 fn every_entry_passes_the_judge() {
     let base = KnowledgeBase::built_in().unwrap();
     let faults: Vec<String> = lint::judge(&base).iter().map(ToString::to_string).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn there_are_entries_and_fixes_enough() {
+    let base = KnowledgeBase::built_in().unwrap();
+    assert!(base.entries().len() >= 90, "{}", base.entries().len());
+    assert!(base.fix("end-holder").is_some());
+}
+
+#[test]
+fn the_cause_leads_its_consequences() {
+    let log = "\
+(EngineCore_DP0 pid=70) ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of 23.60 GiB of which 1.00 GiB is free.
+(APIServer pid=60) RuntimeError: Engine core initialization failed. See root cause above.
+vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.
+failed (exitcode: -9) local_rank: 1 (pid: 70) of binary: python
+Killed";
+    let diagnosis = diagnose(log);
+    assert_eq!(leading(&diagnosis), ("pytorch/cuda-out-of-memory", 1));
+    assert_eq!((diagnosis.oom, diagnosis.memory), (Oom::Yes, Some(MemoryKind::Gpu)));
+    assert_eq!(diagnosis.program.as_deref(), Some("vllm"));
+    assert!(diagnosis.matches.len() > 2);
+}
+
+#[test]
+fn the_kernel_says_more_than_the_shell() {
+    let log = "Killed\n[ 9.1] Out of memory: Killed process 77 (python3) total-vm:900kB, anon-rss:800kB, file-rss:0kB";
+    let diagnosis = diagnose(log);
+    assert_eq!(leading(&diagnosis), ("kernel/oom-kill", 2));
+    assert_eq!(diagnosis.facts.victim_pid, Some(77));
+}
+
+#[test]
+fn a_failure_after_recovered_ones_is_a_failure() {
+    let skipped =
+        "| WARNING: CUDA out of memory. Tried to allocate 1.00 GiB (GPU 0; 8.00 GiB total capacity); skipping batch\n";
+    let quiet = "step done\n".repeat(20);
+    let recovered = diagnose(&format!("{skipped}{quiet}"));
+    assert_eq!(recovered.oom, Oom::Maybe);
+    assert!(recovered.remark.is_some());
+    let fatal = diagnose(&format!(
+        "{skipped}{quiet}RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity)"
+    ));
+    assert_eq!((fatal.oom, leading(&fatal).1), (Oom::Yes, 22));
+    assert_eq!(fatal.facts.requested_bytes, Some(Bytes::gib(2)));
+}
+
+#[test]
+fn two_ranks_keep_their_figures_apart() {
+    let log = "\
+[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 15.77 GiB of which 0.50 GiB is free.
+[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 15.77 GiB of which 0.25 GiB is free. Process 4242 has 11.23 GiB memory in use.";
+    let diagnosis = diagnose(log);
+    assert_eq!(leading(&diagnosis).1, 1);
+    assert_eq!(diagnosis.facts.device, Some(0));
+    assert!(diagnosis.facts.other_processes.is_empty());
+}
+
+#[test]
+fn figures_point_to_where_they_stand() {
+    let log = PastedLog::new(
+        "one\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity)",
+    );
+    let diagnosis = KnowledgeBase::built_in().unwrap().diagnose(&log, None);
+    let figure = diagnosis.figures.iter().find(|figure| figure.key == "requested_bytes").unwrap();
+    assert_eq!(log.line(figure.line).unwrap().get(figure.span.clone()), Some("2.00 GiB"));
+}
+
+#[test]
+fn what_is_no_failure_is_said_to_be_none() {
+    for log in ["", "all is well", "\u{1b}[2J\u{0}\u{202e}", "Segmentation fault (core dumped)"] {
+        let diagnosis = diagnose(log);
+        assert_eq!((diagnosis.oom, diagnosis.matches.len()), (Oom::No, 0), "{log:?}");
+    }
+    let limit = diagnose("request (9000 tokens) exceeds the available context size (4096 tokens), try increasing it");
+    assert_eq!(limit.oom, Oom::No);
+    assert!(limit.remark.is_some());
 }

@@ -33,7 +33,7 @@ pub fn read(entry: &Entry, log: &PastedLog, hits: &[Hit], index: usize) -> Figur
     let previous = hits.get(..index).and_then(|earlier| earlier.iter().rev().find(same)).cloned();
     let next = hits.get(index + 1..).and_then(|later| later.iter().find(same)).cloned();
     let (before, after) = entry.reach;
-    let forward = log.joined(hit.line, hit.line + after);
+    let forward = log.joined(hit.line, log.end_of_wrap(hit.line, hit.line + after));
     let region = own_region(&forward, hit, previous.as_ref(), next.as_ref());
     let first = previous.map_or(1, |previous| previous.line + 1).max(hit.line.saturating_sub(before)).max(1);
     // Nearest first; then all of them with wraps undone.

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::KnowledgeBase;
-use super::diagnosis::{Diagnosis, Oom};
+use super::diagnosis::{Diagnosis, Match, Oom};
 use super::entry::{Entry, Example};
 use super::facts::Fact;
 use super::fix::{Fix, PLACEHOLDERS, Reference};
@@ -125,6 +125,7 @@ fn examples(base: &KnowledgeBase, entry: &Entry, number: usize, example: &Exampl
     let diagnosis = base.diagnose(&PastedLog::new(example.log.clone()), None);
     let mut faults: Vec<String> =
         verdict(entry, example, &diagnosis).into_iter().map(|what| format!("example {number}: {what}")).collect();
+    faults.extend(rivals(base, entry, &diagnosis).into_iter().map(|what| format!("example {number}: {what}")));
     if !entry.literals.iter().any(|literal| contains_ignoring_case(&example.log, literal)) {
         faults.push(format!("example {number} holds none of the literals"));
     }
@@ -140,6 +141,18 @@ fn examples(base: &KnowledgeBase, entry: &Entry, number: usize, example: &Exampl
 
 fn contains_ignoring_case(text: &str, literal: &str) -> bool {
     text.to_ascii_lowercase().contains(&literal.to_ascii_lowercase())
+}
+
+/// Another entry that claims the same line as surely: its leading would be chance.
+fn rivals(base: &KnowledgeBase, entry: &Entry, diagnosis: &Diagnosis) -> Vec<String> {
+    let Some(leading) = diagnosis.matches.first() else { return Vec::new() };
+    let rival = |one: &&Match| {
+        let explained = |other: &Entry| entry.masks(other) || entry.refines.contains(&other.id);
+        let equal = one.line == leading.line && one.certainty >= leading.certainty;
+        equal && base.entry(&one.entry).is_some_and(|other| other.oom == entry.oom && !explained(other))
+    };
+    let others = diagnosis.matches.iter().skip(1).filter(rival);
+    others.map(|one| format!("{} claims the same line as surely; one of them must mask the other", one.entry)).collect()
 }
 
 /// What differs from what the example asks for.

@@ -6,6 +6,8 @@ use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
+use super::prefix;
+
 /// A text made of lines, and where each part came from.
 #[derive(Clone, Debug, Default)]
 pub struct View {
@@ -31,13 +33,17 @@ impl View {
         view
     }
 
-    /// Several lines joined, box borders and trailing blanks dropped.
+    /// Several lines joined; box borders, trailing blanks, and prefixes and indentation that the first line has too are
+    /// dropped.
     pub fn joined<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> View {
         let lines: Vec<(usize, &str)> = lines.collect();
         let full = FullLines::of(&lines);
+        let indent = lines.first().map_or(0, |(_, line)| margin(line, usize::MAX));
         let mut view = View::default();
         for (index, (number, line)) in lines.iter().enumerate() {
-            let (from, inner) = inside_box(line);
+            let skipped = if index == 0 { 0 } else { margin(line, indent) };
+            let (from, inner) = inside_box(line.get(skipped..).unwrap_or_default());
+            let from = from + skipped;
             if index > 0 && !view.runs_on(&full, lines.get(index - 1).map_or("", |(_, line)| line)) {
                 view.text.push(' ');
             }
@@ -97,6 +103,17 @@ impl View {
             offset += piece.len();
         }
     }
+}
+
+/// The prefix of the line and the blanks behind it, at most `limit` bytes.
+fn margin(line: &str, limit: usize) -> usize {
+    if limit == 0 {
+        return 0;
+    }
+    let prefix = prefix::length(line);
+    let rest = line.get(prefix..).unwrap_or_default();
+    let blanks = rest.len() - rest.trim_start_matches(' ').len();
+    (prefix + blanks).min(limit.max(prefix))
 }
 
 /// The widest lines: where there are several, they are most likely as wide as the terminal was.
