@@ -23,22 +23,25 @@ use crate::log::PastedLog;
 use crate::probe::pace::timespec;
 use crate::units::WallTime;
 
-/// The words of the knowledge base's first pass, once it is loaded.
+/// The words of the knowledge base's first pass, once it is loaded. Searched for only in logs too long to be kept
+/// whole, so the searcher is built when that happens.
 #[derive(Clone, Default)]
-pub struct Telling(Arc<OnceLock<AhoCorasick>>);
+pub struct Telling {
+    words: Arc<OnceLock<Vec<String>>>,
+    searcher: Arc<OnceLock<Option<AhoCorasick>>>,
+}
 
 impl Telling {
     /// Whether a block of log may hold a decisive line. Until the knowledge is loaded: perhaps.
     pub fn may_matter(&self, block: &[u8]) -> bool {
-        self.0.get().is_none_or(|words| words.is_match(block))
+        let Some(words) = self.words.get() else { return true };
+        let build = || AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok();
+        self.searcher.get_or_init(build).as_ref().is_none_or(|searcher| searcher.is_match(block))
     }
 
     /// The words of this knowledge base.
     pub fn learn(&self, base: &KnowledgeBase) {
-        let words = AhoCorasick::builder().ascii_case_insensitive(true).build(base.literals());
-        if let Ok(words) = words {
-            let _ = self.0.set(words);
-        }
+        let _ = self.words.set(base.literals().map(str::to_owned).collect());
     }
 }
 
