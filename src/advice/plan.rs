@@ -198,7 +198,10 @@ fn end_holder(
     }
     let snapshot = situation.snapshot?;
     Some(PlannedFix {
-        title: substitute(&fix.title, &fill)?,
+        title: match command.program.as_str() {
+            "*" => substitute(&fix.title, &fill)?,
+            _ => format!("Get back the memory of {}", name_of(row)),
+        },
         frees_bytes: snapshot.held_by(key),
         frees_is: snapshot.held_by(key).map(|_| FreesIs::Fact),
         target: Some(key),

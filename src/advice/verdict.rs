@@ -152,7 +152,7 @@ fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&L
                 let (pid, rest) = (row.pid, before_and_idle(situation, key));
                 evidence.push(match evidence.is_empty() {
                     true => format!("the log names {pid}{line}; it still runs{rest}"),
-                    false => format!("{pid} with {bytes}, too"),
+                    false => format!("{pid} with {bytes} still runs, too"),
                 });
                 weight = weight.max(0.95);
             }

@@ -5,7 +5,6 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
-use super::format;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::model::{Source, Tab};
@@ -16,26 +15,31 @@ use unicode_width::UnicodeWidthStr;
 pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let (right, style) = freshness(model, theme);
     let room = usize::from(area.width).saturating_sub(right.width() + 2);
-    let text = Line::from(vec![
-        Span::styled(" oomdoctor", theme.title),
-        Span::raw(format::cut(&machine(model), room.saturating_sub(10))),
-    ]);
+    let text =
+        Line::from(vec![Span::styled(" oomdoctor", theme.title), Span::raw(machine(model, room.saturating_sub(10)))]);
     text.render(area, buffer);
     Line::styled(format!("{right} "), style).right_aligned().render(area, buffer);
 }
 
-fn machine(model: &Model) -> String {
+/// The machine's name, its system memory, its driver: as many of them as fit.
+fn machine(model: &Model, room: usize) -> String {
     let Some(snapshot) = model.snapshot() else { return String::new() };
     let host = &snapshot.host;
-    let mut text = format!("  {}", host.name);
-    match &snapshot.driver {
-        Driver::Available { version, .. } if !version.is_empty() => text.push_str(&format!(" · driver {version}")),
-        Driver::Available { .. } => {}
-        Driver::Unavailable { .. } => text.push_str(" · no GPU readings"),
-    }
+    let mut parts = vec![format!("  {}", host.name)];
     if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
         let used = crate::advice::words::gib(total.less(available));
-        text.push_str(&format!(" · system memory {used} of {total}"));
+        parts.push(format!(" · system memory {used} of {total}"));
+    }
+    match &snapshot.driver {
+        Driver::Available { version, .. } if !version.is_empty() => parts.push(format!(" · driver {version}")),
+        Driver::Available { .. } => {}
+        Driver::Unavailable { .. } => parts.push(" · no GPU readings".into()),
+    }
+    let mut text = String::new();
+    for part in parts {
+        if text.width() + part.width() <= room {
+            text.push_str(&part);
+        }
     }
     text
 }

@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
+use unicode_width::UnicodeWidthStr;
 
 use super::format::{broken, cut, paragraph};
 use super::theme::Theme;
@@ -42,7 +43,11 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 fn title(model: &Model, width: usize) -> String {
     let title = match &model.input.log {
         _ if model.input.typing.is_some() => " Input: type the error, Esc when done ".to_owned(),
-        Some(log) => format!(" Input · {} lines, {} · paste the error here ", log.line_count(), model.input.origin),
+        Some(log) => {
+            let title = format!(" Input · {} lines, {} ", log.line_count(), model.input.origin);
+            let more = "· paste the next error here ";
+            if title.width() + more.width() + 2 <= width { title + more } else { title }
+        }
         None => " Input: paste the error here ".to_owned(),
     };
     cut(&title, width.saturating_sub(2))

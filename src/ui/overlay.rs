@@ -70,7 +70,7 @@ fn end(
     let how = match signal {
         Signal::Kill => "It did not close when asked. Forced, it gets no chance to save anything.".to_owned(),
         Signal::Term | Signal::Int => format!(
-            "It is asked to close. If it is still there after {grace} s, I ask you before forcing it. What it has not saved is lost."
+            "It is asked to close. Should it still be there after {grace} s, [x] asks whether to force it. What it has not saved is lost."
         ),
     };
     lines.extend(paragraph(&how, width, Style::new()));

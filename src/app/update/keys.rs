@@ -342,7 +342,7 @@ fn pause(model: &mut Model) {
 fn quit(model: &mut Model) -> Option<Effect> {
     let walking = model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty())
         && !model.walk.works
-        && !model.walk.behind.is_empty();
+        && (!model.walk.behind.is_empty() || !model.endings.is_empty());
     let ending = model.endings.iter().any(|e| matches!(e.state, EndingState::Sending | EndingState::Waiting));
     if model.input.pipe == Pipe::Open {
         ask(model, Asked::Quit("The job that pipes into me still runs. I leave, but keep reading it so that it does not die of a broken pipe.".into()));
