@@ -110,11 +110,23 @@ pub enum Command {
 #[derive(Debug, Subcommand)]
 pub enum KbCommand {
     /// List the entries.
-    List,
+    List {
+        /// Only those whose id or title holds this text.
+        filter: Option<String>,
+        /// Print the words of the first pass instead, one a line.
+        #[arg(long)]
+        literals: bool,
+    },
     /// Show one entry.
     Show {
         /// Its id, such as pytorch/cuda-out-of-memory.
         id: String,
+    },
+    /// Write a draft entry for a log that nothing matches yet, to standard output.
+    New {
+        /// The log; its last line with an error word is taken for the decisive one.
+        #[arg(long, value_name = "LOG")]
+        from: PathBuf,
     },
     /// Judge every entry by its own examples and by every other entry's.
     Check {

@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod diagnosis;
+pub mod draft;
 pub mod entry;
 pub mod facts;
 pub mod figures;

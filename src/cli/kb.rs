@@ -9,11 +9,17 @@ use crate::knowledge::entry::Entry;
 use crate::knowledge::lint;
 use crate::knowledge::load::{self, Source};
 use crate::knowledge::{KnowledgeBase, diagnosis::Oom};
+use crate::log::PastedLog;
 
 /// Runs it; 1 where an entry is not found or does not pass.
 pub fn run(global: &Global, command: &KbCommand) -> ExitCode {
     let answer = match command {
-        KbCommand::List => base(global).map(|base| (list(&base), true)),
+        KbCommand::List { filter, literals } => base(global).map(|base| {
+            let text = if *literals { words(&base) } else { list(&base, filter.as_deref().unwrap_or_default()) };
+            let good = !text.is_empty();
+            (text, good)
+        }),
+        KbCommand::New { from } => draft(from),
         KbCommand::Show { id } => base(global).and_then(|base| show(&base, id)),
         KbCommand::Check { dir } => check(global, dir.as_deref()),
     };
@@ -57,9 +63,26 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
     Ok(sources)
 }
 
-fn list(base: &KnowledgeBase) -> String {
+fn list(base: &KnowledgeBase, filter: &str) -> String {
+    let filter = filter.to_lowercase();
+    let wanted = |entry: &&Entry| entry.id.contains(&filter) || entry.title.to_lowercase().contains(&filter);
     let line = |entry: &Entry| format!("{:<44} {:<6} {}\n", entry.id, word(entry.oom), entry.title);
-    base.entries().iter().map(line).collect()
+    base.entries().iter().filter(wanted).map(line).collect()
+}
+
+fn words(base: &KnowledgeBase) -> String {
+    base.literals().map(|literal| format!("{literal}\n")).collect()
+}
+
+/// A draft entry with the log's likely line as its pattern and the log as its example.
+fn draft(path: &Path) -> Result<(String, bool), String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let log = PastedLog::from_bytes(bytes);
+    if log.is_binary() || log.is_empty() {
+        return Err(format!("{} holds no text to write an entry from", path.display()));
+    }
+    let today = jiff::Zoned::now().strftime("%Y-%m-%d").to_string();
+    Ok((crate::knowledge::draft::from_log(&log, &today), true))
 }
 
 fn word(oom: Oom) -> &'static str {

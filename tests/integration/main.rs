@@ -13,5 +13,6 @@
 
 mod cli;
 mod nvml;
+mod papers;
 mod session;
 mod support;
