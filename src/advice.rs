@@ -8,6 +8,7 @@ pub mod plan;
 pub mod verdict;
 pub mod words;
 
+use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::gpu::guard::Viewer;
@@ -37,6 +38,8 @@ pub struct Situation<'a> {
     pub viewer: Option<&'a Viewer>,
     /// The latest moment at which the job can have died: the file's time or the paste's. The log's own stamp is better.
     pub crashed_by: Option<WallTime>,
+    /// The zone of the person's clock, for times that are said.
+    pub zone: Option<&'a TimeZone>,
 }
 
 /// What to tell the person.

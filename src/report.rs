@@ -117,6 +117,7 @@ mod tests {
             history: None,
             viewer: None,
             crashed_by: None,
+            zone: None,
         });
         let report = Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None };
         check(json(&report), text(&report));

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
 /// A number of bytes. Printed in the unit a person compares with: `11.2 GiB`.
@@ -126,6 +127,13 @@ impl fmt::Display for Bytes {
 /// A moment of the wall clock: RFC 3339 in UTC with milliseconds, as the stream and the JSON have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime(pub jiff::Timestamp);
+
+impl WallTime {
+    /// The time of day in this zone, such as 14:02:31.
+    pub fn time_of_day(self, zone: &TimeZone) -> String {
+        self.0.to_zoned(zone.clone()).strftime("%H:%M:%S").to_string()
+    }
+}
 
 impl fmt::Display for WallTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

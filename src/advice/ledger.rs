@@ -181,6 +181,7 @@ mod tests {
             history: None,
             viewer: None,
             crashed_by: Some(noon_plus(0)),
+            zone: None,
         })
     }
 

@@ -149,6 +149,7 @@ mod tests {
             history: None,
             viewer: None,
             crashed_by: Some(noon_plus(0)),
+            zone: None,
         };
         check(&locate(&situation));
     }

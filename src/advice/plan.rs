@@ -351,6 +351,7 @@ mod tests {
             history: None,
             viewer: Some(&viewer),
             crashed_by: Some(noon_plus(0)),
+            zone: None,
         })
     }
 

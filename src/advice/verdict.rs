@@ -210,8 +210,8 @@ fn before_and_idle(situation: &Situation<'_>, key: ProcessKey) -> String {
 /// Whose time it is that "before the crash" goes by, where it is the log's own.
 fn stamp(situation: &Situation<'_>) -> String {
     let Some(crashed_at) = situation.diagnosis.crashed_at else { return String::new() };
-    let local = crashed_at.0.to_zoned(jiff::tz::TimeZone::system());
-    format!(" (at {} by the log, taken as local time)", local.strftime("%H:%M:%S"))
+    let Some(zone) = situation.zone else { return String::new() };
+    format!(" (at {} by the log, taken as local time)", crashed_at.time_of_day(zone))
 }
 
 fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {
@@ -454,6 +454,7 @@ mod tests {
             history: None,
             viewer: Some(&viewer),
             crashed_by: Some(noon_plus(0)),
+            zone: None,
         })
     }
 

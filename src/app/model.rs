@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use ratatui_textarea::TextArea;
 
 use super::gate::Gate;
@@ -81,6 +82,8 @@ pub struct Config {
     pub unicode: bool,
     /// Whether colours are wanted (`NO_COLOR` is not set).
     pub colour: bool,
+    /// The zone of the person's clock.
+    pub zone: TimeZone,
     /// Whether there is a shell that could continue us after Ctrl-Z.
     pub can_suspend: bool,
 }
@@ -96,6 +99,7 @@ impl Default for Config {
             grace: Duration::from_secs(5),
             unicode: true,
             colour: true,
+            zone: TimeZone::UTC,
             can_suspend: true,
         }
     }

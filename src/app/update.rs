@@ -136,6 +136,7 @@ fn advise_anew(model: &mut Model) {
             history: Some(&model.feed.history),
             viewer: Some(&model.config.viewer).filter(|_| live),
             crashed_by: model.input.crashed_by,
+            zone: Some(&model.config.zone),
         })
     });
 }

@@ -43,12 +43,14 @@ fn diagnose(global: &Global, file: Option<&Path>, as_json: bool, live: bool) -> 
     let (snapshot, no_reading) = if live { this_machine(global) } else { (None, None) };
     let (fixes, about) = leading(&base, diagnosis.matches.first().map(|found| found.entry.as_str()));
     let viewer = Kernel::default().viewer();
+    let zone = jiff::tz::TimeZone::system();
     let advice = advise(&Situation {
         diagnosis: &diagnosis,
         fixes: &fixes,
         snapshot: snapshot.as_ref(),
         history: None,
         viewer: Some(&viewer),
+        zone: Some(&zone),
         crashed_by: Some(written.unwrap_or(WallTime(jiff::Timestamp::now()))),
     });
     let report = Report {

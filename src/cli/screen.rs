@@ -68,6 +68,7 @@ fn config(global: &Global) -> Config {
         read_only: global.read_only,
         unicode: locale.to_lowercase().replace('-', "").contains("utf8") && says("TERM").as_deref() != Some("linux"),
         colour: says("NO_COLOR").is_none(),
+        zone: jiff::tz::TimeZone::system(),
         can_suspend: runtime::signals::can_be_continued(),
         ..Config::default()
     }

@@ -62,7 +62,7 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
     if model.feed.paused {
         return ("paused, [p] goes on".into(), theme.alarm);
     }
-    let time = model.wall.0.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string();
+    let time = model.wall.time_of_day(&model.config.zone);
     match model.snapshot() {
         Some(_) => (format!("{every} · {time}"), theme.quiet),
         None => ("asking the driver…".into(), theme.quiet),

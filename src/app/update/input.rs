@@ -59,10 +59,9 @@ fn with_line_feeds(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// The wall clock as a person reads it; UTC is said by the log's own stamps, here local time is the runtime's.
+/// The wall clock as a person here reads it.
 fn clock(model: &Model) -> String {
-    let local = model.wall.0.to_zoned(jiff::tz::TimeZone::system());
-    local.strftime("%H:%M:%S").to_string()
+    model.wall.time_of_day(&model.config.zone)
 }
 
 /// A log that comes by itself; one that is there already is not touched.
