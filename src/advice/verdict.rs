@@ -124,8 +124,7 @@ pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a Gpu
 
 /// Whether the run needs more than the whole card: then nobody's end makes it fit.
 fn never_fits(device: &Device, facts: &Facts) -> bool {
-    let needed = facts.requested_bytes.map(|asked| asked.plus(run_had(facts).unwrap_or(Bytes::ZERO)));
-    needed.zip(device.memory.total_bytes.value()).is_some_and(|(needed, total)| needed > total)
+    live_need(facts).zip(device.memory.total_bytes.value()).is_some_and(|(needed, total)| needed > total)
 }
 
 /// What others held when it died: capacity − free − what the run had, where the log prints all three.
@@ -215,10 +214,16 @@ fn stamp(situation: &Situation<'_>) -> String {
 }
 
 fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {
-    let ledger = ledger?;
-    let (needed, capacity) = (ledger.needed_bytes?, ledger.capacity_bytes?);
+    let facts = &diagnosis.facts;
+    let (needed, capacity) = (live_need(facts)?, ledger?.capacity_bytes?);
     let evidence = vec![format!("it needed at least {needed}{}; there is {capacity} in all", decisive(diagnosis))];
     (needed > capacity).then_some(Cause { cause: CauseKind::TooBig, weight: 0.97, evidence })
+}
+
+/// What the run needed without what its allocator held in reserve, which it could have used again.
+fn live_need(facts: &Facts) -> Option<Bytes> {
+    let live = facts.allocated_bytes.or_else(|| run_had(facts)).unwrap_or(Bytes::ZERO);
+    facts.requested_bytes.map(|asked| asked.plus(live))
 }
 
 fn fragmentation(diagnosis: &Diagnosis) -> Option<Cause> {
@@ -290,7 +295,7 @@ fn sentence(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger
 
 fn not_oom(diagnosis: &Diagnosis) -> String {
     match (&diagnosis.remark, diagnosis.matches.is_empty()) {
-        (Some(remark), _) => format!("No memory ran out: {remark}"),
+        (Some(remark), _) => format!("No memory ran out: {}", remark.trim_end_matches("No memory ran out.").trim_end()),
         (None, false) => "This is a known message, but no memory ran out.".to_owned(),
         (None, true) => {
             "I know no line of this log that says memory ran out. Paste more of it, above all the last error."
@@ -308,12 +313,7 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
     let facts = &situation.diagnosis.facts;
     match causes.first().map(|cause| cause.cause) {
         Some(CauseKind::OtherProcess) => others(situation, place, ledger),
-        Some(CauseKind::TooBig) => match (ledger.and_then(|l| l.needed_bytes), ledger.and_then(|l| l.capacity_bytes)) {
-            (Some(needed), Some(capacity)) => {
-                format!("Your run needs at least {needed} and there is {capacity} in all: it does not fit as it is.")
-            }
-            _ => "Your run does not fit as it is.".to_owned(),
-        },
+        Some(CauseKind::TooBig) => too_big_words(facts, ledger.and_then(|ledger| ledger.capacity_bytes)),
         Some(CauseKind::Fragmentation) => format!(
             "{} ran out of VRAM for {} although PyTorch held more than that unused: its free memory is in pieces too small.",
             device_words(place, facts),
@@ -325,6 +325,19 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
         Some(CauseKind::Context) if situation.diagnosis.memory == Some(MemoryKind::KvCache) => kv(facts),
         Some(CauseKind::HostMemory) => host_words(situation.diagnosis),
         _ => plain(situation.diagnosis, place, ledger),
+    }
+}
+
+fn too_big_words(facts: &Facts, capacity: Option<Bytes>) -> String {
+    let live = facts.allocated_bytes.or_else(|| run_had(facts)).filter(|live| *live > Bytes::ZERO);
+    match (live, facts.requested_bytes, capacity) {
+        (Some(live), Some(asked), Some(capacity)) => format!(
+            "Your run had {live} in use and asked for {asked} more, and there is {capacity} in all: it does not fit as it is."
+        ),
+        (None, Some(asked), Some(capacity)) => {
+            format!("Your run asked for {asked} at once and there is {capacity} in all: it does not fit as it is.")
+        }
+        _ => "Your run does not fit as it is.".to_owned(),
     }
 }
 
@@ -422,10 +435,13 @@ fn plain(diagnosis: &Diagnosis, place: &Place<'_>, ledger: Option<&Ledger>) -> S
     };
     let free = facts.free_bytes;
     match (facts.requested_bytes, free) {
+        (Some(asked), Some(free)) if free >= asked => format!(
+            "{what}: your run did not get {asked} although {free} was free, in pieces too small or gone a moment later."
+        ),
         (Some(asked), Some(free)) => format!("{what}: your run asked for {asked} when {free} was free."),
         (Some(asked), None) => match ledger.filter(|ledger| ledger.is_now).and_then(|ledger| ledger.available_bytes) {
             Some(now) => format!("{what}: your run asked for {asked}; {now} is free now."),
-            None => format!("{what}: your run asked for {asked} more than there was."),
+            None => format!("{what}: your run asked for {asked} and did not get it."),
         },
         (None, _) => format!("{what}; this log doesn't say how much was asked for."),
     }
@@ -518,8 +534,20 @@ mod tests {
         assert_eq!(leading(&advice), CauseKind::TooBig);
         assert_eq!(
             advice.verdict.sentence,
-            "Your run needs at least 40.3 GiB and there is 24.0 GiB in all: it does not fit as it is."
+            "Your run had 0.2 GiB in use and asked for 40.0 GiB more, and there is 24.0 GiB in all: it does not fit as it is."
         );
+    }
+
+    #[test]
+    fn what_the_allocator_holds_in_reserve_does_not_make_a_run_too_big() {
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.facts.requested_bytes = Some(Bytes::gib(2));
+        diagnosis.facts.allocated_bytes = Some(Bytes::gib(14));
+        diagnosis.facts.reserved_unallocated_bytes = Some(Bytes::gib(8));
+        diagnosis.facts.process_bytes = Some(Bytes::gib(23));
+        assert_eq!(leading(&advice(&diagnosis, vec![])), CauseKind::Fragmentation);
+        diagnosis.facts.allocated_bytes = Some(Bytes::mib(22_600));
+        assert_eq!(leading(&advice(&diagnosis, vec![])), CauseKind::TooBig);
     }
 
     #[test]
