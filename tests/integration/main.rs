@@ -14,5 +14,6 @@
 mod cli;
 mod nvml;
 mod papers;
+mod scenarios;
 mod session;
 mod support;

@@ -1,0 +1,227 @@
+//! A log, a machine, and what must be said: tests/scenarios/*.ron, read as a table an expert would sign. Many of them
+//! are cases where the obvious answer is wrong.
+
+use std::fs;
+use std::path::Path;
+
+use oomdoctor::advice::{Advice, Situation, advise};
+use oomdoctor::gpu::guard::Viewer;
+use oomdoctor::gpu::history::History;
+use oomdoctor::gpu::*;
+use oomdoctor::knowledge::KnowledgeBase;
+use oomdoctor::log::PastedLog;
+use oomdoctor::units::{Bytes, WallTime};
+use serde::Deserialize;
+
+/// One file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scenario {
+    /// Why this one is here.
+    #[allow(dead_code, reason = "for the reader of the file")]
+    why: String,
+    log: String,
+    /// None: the log is read alone.
+    #[serde(default)]
+    cards: Vec<Card>,
+    /// For how many seconds the machine was watched.
+    #[serde(default)]
+    watched: i64,
+    expect: Expected,
+}
+
+/// One card: MiB in all, and who holds how much.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Card {
+    total: u64,
+    #[serde(default)]
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Row {
+    pid: u32,
+    mib: u64,
+    what: Option<String>,
+    command: String,
+    /// Seconds before the crash; negative: after it.
+    started: i64,
+    ours: bool,
+    proved: bool,
+    busy: bool,
+}
+
+impl Default for Row {
+    fn default() -> Row {
+        let command = "python train.py".to_owned();
+        Row { pid: 0, mib: 0, what: None, command, started: 3600, ours: true, proved: true, busy: false }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Expected {
+    /// The likeliest cause.
+    cause: String,
+    /// What the sentence says, in this order.
+    sentence: Vec<String>,
+    /// MiB that must be found; None: can't be known.
+    #[serde(default)]
+    missing: Option<u64>,
+    /// The plan begins so; `end-holder PID` names whom.
+    plan: Vec<String>,
+    /// Steps that must not be there.
+    #[serde(default)]
+    never: Vec<String>,
+    #[serde(default)]
+    same_machine: Option<bool>,
+}
+
+fn noon(second: i64) -> WallTime {
+    WallTime(jiff::Timestamp::from_second(1_795_176_000 + second).unwrap())
+}
+
+fn process(row: &Row, second: i64) -> GpuProcess {
+    let uid = if row.ours { 1000 } else { 1001 };
+    let busy = u32::from(row.busy) * 90;
+    GpuProcess {
+        pid: row.pid,
+        kind: ProcessKind::Compute,
+        container: None,
+        recognised_as: row.what.clone(),
+        proved: row.proved,
+        start_ticks: Reading::Known(u64::from(row.pid) * 10),
+        started_at: Reading::Known(noon(-row.started)),
+        used_bytes: Reading::Known(Bytes::mib(row.mib)),
+        sm_percent: Reading::Known(busy),
+        uid: Reading::Known(uid),
+        user: Reading::Known(if row.ours { "ada" } else { "bob" }.into()),
+        command: Reading::Known(row.command.clone()),
+        parent_pid: Reading::Known(900),
+        session: Reading::Known(900),
+        state: Reading::Known('S'),
+        cpu_ticks: Reading::Known(if row.busy { u64::try_from(second).unwrap() * 100 } else { 10 }),
+    }
+}
+
+fn machine(cards: &[Card], second: i64) -> Snapshot {
+    let device = |(index, card): (usize, &Card)| {
+        let used = card.rows.iter().map(|row| row.mib).sum::<u64>() + 200;
+        let free = card.total - 400 - used;
+        Device {
+            index: u32::try_from(index).unwrap(),
+            error: None,
+            memory: DeviceMemory {
+                total_bytes: Reading::Known(Bytes::mib(card.total)),
+                reserved_bytes: Reading::Known(Bytes::mib(400)),
+                used_bytes: Reading::Known(Bytes::mib(used)),
+                free_bytes: Reading::Known(Bytes::mib(free)),
+            },
+            unaccounted_includes_unknown_rows: false,
+            processes: card.rows.iter().map(|row| process(row, second)).collect(),
+            uuid: Reading::Known(format!("GPU-{index}")),
+            bus_id: Reading::Known(format!("00000000:0{index}:00.0")),
+            name: Reading::Known("NVIDIA GeForce RTX 4090".into()),
+            unaccounted_bytes: Reading::Known(Bytes::mib(200)),
+            utilization_percent: Reading::Known(0),
+            temperature_celsius: Reading::Known(40),
+            power_watts: Reading::Known(30),
+        }
+    };
+    Snapshot {
+        taken_at: noon(second),
+        host: Host {
+            name: "gpu-box".into(),
+            memory_total_bytes: Reading::Known(Bytes::gib(64)),
+            memory_available_bytes: Reading::Known(Bytes::gib(40)),
+            swap_total_bytes: Reading::Known(Bytes::ZERO),
+            swap_free_bytes: Reading::Known(Bytes::ZERO),
+        },
+        driver: Driver::Available { version: "570.124.06".into(), cuda_version: None },
+        devices: cards.iter().enumerate().map(device).collect(),
+        holders: vec![],
+    }
+}
+
+fn advice(base: &KnowledgeBase, scenario: &Scenario) -> Advice {
+    let diagnosis = base.diagnose(&PastedLog::new(scenario.log.clone()), None);
+    let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
+    let fixes: Vec<_> = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(id)).cloned().collect();
+    let mut history = History::default();
+    for second in 0..=scenario.watched {
+        history.note(&machine(&scenario.cards, second));
+    }
+    let now = machine(&scenario.cards, scenario.watched);
+    advise(&Situation {
+        diagnosis: &diagnosis,
+        fixes: &fixes,
+        snapshot: (!scenario.cards.is_empty()).then_some(&now),
+        history: Some(&history),
+        viewer: Some(&Viewer { uid: 1000, lineage: vec![900] }),
+        crashed_by: Some(noon(0)),
+        zone: None,
+    })
+}
+
+fn faults(name: &str, advice: &Advice, expected: &Expected) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut hold = |what: &str, said: String, wanted: String| {
+        if said != wanted {
+            faults.push(format!("{name}: {what}: said {said}, wanted {wanted}"));
+        }
+    };
+    let cause = serde_json::to_value(advice.verdict.causes[0].cause).unwrap();
+    hold("cause", cause.as_str().unwrap().to_owned(), expected.cause.clone());
+    hold("same machine", format!("{:?}", advice.verdict.same_machine), format!("{:?}", expected.same_machine));
+    let missing = advice.ledger.as_ref().and_then(|ledger| ledger.missing_bytes);
+    // Figures of a log are rounded: to the nearest 16 MiB.
+    let rounded = |bytes: u64| (bytes + 8) / 16;
+    hold(
+        "missing",
+        format!("{:?}", missing.map(|b| rounded(b.0 >> 20))),
+        format!("{:?}", expected.missing.map(rounded)),
+    );
+    let step = |planned: &oomdoctor::advice::PlannedFix| match planned.target {
+        Some(key) => format!("{} {}", planned.fix, key.pid),
+        None => planned.fix.clone(),
+    };
+    let plan: Vec<String> = advice.plan.iter().map(step).collect();
+    let begins: Vec<String> = plan.iter().take(expected.plan.len()).cloned().collect();
+    hold("plan", format!("{begins:?}"), format!("{:?}", expected.plan));
+    for never in &expected.never {
+        hold(
+            "plan",
+            format!("{never}: {}", plan.iter().any(|step| step.starts_with(never.as_str()))),
+            format!("{never}: false"),
+        );
+    }
+    let sentence = &advice.verdict.sentence;
+    let mut rest = sentence.as_str();
+    for part in &expected.sentence {
+        match rest.split_once(part.as_str()) {
+            Some((_, after)) => rest = after,
+            None => faults.push(format!("{name}: the sentence lacks {part:?}: {sentence}")),
+        }
+    }
+    faults
+}
+
+#[test]
+fn every_scenario_is_judged_as_its_file_says() {
+    let base = KnowledgeBase::built_in().unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let mut files: Vec<_> = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    let options = ron::Options::default().with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME);
+    let mut all = Vec::new();
+    for path in &files {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let scenario: Scenario =
+            options.from_str(&fs::read_to_string(path).unwrap()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        all.extend(faults(&name, &advice(&base, &scenario), &scenario.expect));
+    }
+    assert!(files.len() >= 12, "{}", files.len());
+    assert!(all.is_empty(), "\n{}", all.join("\n"));
+}
