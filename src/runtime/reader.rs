@@ -45,6 +45,9 @@ impl Telling {
     }
 }
 
+/// A line that some entry looks at.
+const WARM_UP: &str = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB";
+
 enum Job {
     Text(u64, String),
     File(u64, PathBuf),
@@ -68,6 +71,8 @@ impl Reader {
         thread::Builder::new().name("reader".into()).spawn(move || match knowledge() {
             Ok(base) => {
                 learnt.learn(&base);
+                // Searchers and tables are built at their first use: not while a person waits for a verdict.
+                base.diagnose(&PastedLog::new(WARM_UP), None);
                 work(&base, &learnt, &queue, &wakes);
             }
             Err(error) => refuse(&format!("The knowledge base could not be loaded: {error}"), &queue, &wakes),
