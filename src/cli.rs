@@ -9,6 +9,8 @@ mod ps;
 mod sample;
 mod screen;
 
+use diagnose::Form;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -61,6 +63,14 @@ pub enum Command {
         /// Print JSON (contract schema 1).
         #[arg(long)]
         json: bool,
+        /// Look at the log alone, not at this machine.
+        #[arg(long)]
+        no_live: bool,
+    },
+    /// Write what was found as Markdown, to paste where you ask for help.
+    Report {
+        /// The log; `-` or nothing reads standard input.
+        file: Option<PathBuf>,
         /// Look at the log alone, not at this machine.
         #[arg(long)]
         no_live: bool,
@@ -175,7 +185,13 @@ pub fn run() -> ExitCode {
     }
     match cli.command {
         None => screen::run(&cli.global, cli.log, cli.demo),
-        Some(Command::Diagnose { file, json, no_live }) => diagnose::run(&cli.global, file.as_deref(), json, !no_live),
+        Some(Command::Diagnose { file, json, no_live }) => {
+            let form = if json { Form::Json } else { Form::Text };
+            diagnose::run(&cli.global, file.as_deref(), form, !no_live)
+        }
+        Some(Command::Report { file, no_live }) => {
+            diagnose::run(&cli.global, file.as_deref(), Form::Markdown, !no_live)
+        }
         Some(Command::Sample { count }) => sample::run(&cli.global, count),
         Some(Command::Ps { json }) => ps::run(&cli.global, json),
         Some(Command::Kill { targets, signal, grace, yes, any }) => {

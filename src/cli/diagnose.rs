@@ -17,15 +17,26 @@ use crate::runtime::kernel::Kernel;
 use crate::runtime::reader::{Telling, leading, open};
 use crate::units::WallTime;
 
+/// How the answer is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For a person at a terminal.
+    Text,
+    /// The contract's JSON.
+    Json,
+    /// For an issue or a chat.
+    Markdown,
+}
+
 /// Runs it; 0 for yes and maybe, 1 for no, 2 where the log can't be read.
-pub fn run(global: &Global, file: Option<&Path>, as_json: bool, live: bool) -> ExitCode {
-    match diagnose(global, file, as_json, live) {
+pub fn run(global: &Global, file: Option<&Path>, form: Form, live: bool) -> ExitCode {
+    match diagnose(global, file, form, live) {
         Ok(code) => code,
         Err(message) => super::refuse(&message),
     }
 }
 
-fn diagnose(global: &Global, file: Option<&Path>, as_json: bool, live: bool) -> Result<ExitCode, String> {
+fn diagnose(global: &Global, file: Option<&Path>, form: Form, live: bool) -> Result<ExitCode, String> {
     let base = base(global)?;
     let telling = Telling::default();
     telling.learn(&base);
@@ -60,7 +71,11 @@ fn diagnose(global: &Global, file: Option<&Path>, as_json: bool, live: bool) -> 
         no_reading: no_reading.as_deref(),
         why: about.as_ref().map(|about| about.why.as_str()),
     };
-    let text = if as_json { format!("{}\n", report::json(&report)) } else { report::text(&report) };
+    let text = match form {
+        Form::Text => report::text(&report),
+        Form::Json => format!("{}\n", report::json(&report)),
+        Form::Markdown => report::markdown(&report),
+    };
     // A reader that closed the pipe early wants no more.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     Ok(if diagnosis.oom == Oom::No { ExitCode::from(1) } else { ExitCode::SUCCESS })

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use super::Global;
+use super::diagnose::Form;
 use super::live::sampler;
 use crate::app::model::{Config, Source};
 use crate::procfs::Procfs;
@@ -48,8 +49,8 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool) -> ExitCode {
 /// No terminal: the report for a log, else who holds the memory.
 fn plain(global: &Global, log: Option<PathBuf>, piped: bool) -> ExitCode {
     match log {
-        Some(path) => super::diagnose::run(global, Some(&path), false, true),
-        None if piped => super::diagnose::run(global, None, false, true),
+        Some(path) => super::diagnose::run(global, Some(&path), Form::Text, true),
+        None if piped => super::diagnose::run(global, None, Form::Text, true),
         None => super::ps::run(global, false),
     }
 }
