@@ -47,6 +47,8 @@ pub enum Action {
     Zoom,
     /// Stop taking new readings, or go on.
     Pause,
+    /// Pick what was seen, with no log at hand.
+    Symptoms,
     /// Show the keys.
     Help,
     /// Stop until the shell brings the program back.

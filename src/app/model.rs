@@ -48,6 +48,8 @@ pub enum Overlay {
     Help,
     /// This error, explained.
     About,
+    /// What people see, to pick from: the selected one.
+    Symptoms(usize),
     /// A text that could not be copied, shown alone so that it can be selected.
     Text(String),
 }

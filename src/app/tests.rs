@@ -597,6 +597,20 @@ fn typing_makes_a_log() {
 }
 
 #[test]
+fn with_no_log_at_hand_a_symptom_can_be_picked_and_ends_nothing() {
+    let mut session = Session::with_holders();
+    session.keys("o");
+    for _ in 0..3 {
+        session.press(KeyCode::Down);
+    }
+    assert!(crate::ui::drawn(&session.model).contains("▸ \"Killed\""));
+    session.press(KeyCode::Enter);
+    session.read_logs();
+    assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "Killed");
+    assert!(session.model.question.is_none() && session.model.overlay.is_none());
+}
+
+#[test]
 fn steps_can_be_taken_skipped_and_taken_back() {
     let mut session = Session::with_log();
     session.keys("s");

@@ -71,7 +71,7 @@ fn empty(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
             "  oomdoctor crash.log",
             "  python -u train.py 2>&1 | oomdoctor",
             "",
-            "No log at hand? Enter types what you saw. oomdoctor --demo shows how it looks.",
+            "No log at hand? [o] lets you pick what you saw. oomdoctor --demo shows how it looks.",
         ] {
             lines.extend(paragraph(text, width, theme.quiet));
             if text.is_empty() {

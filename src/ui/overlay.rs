@@ -12,6 +12,7 @@ use crate::app::Model;
 use crate::app::keymap::BINDINGS;
 use crate::app::model::{Overlay, Source};
 use crate::app::question::{Asked, Victim};
+use crate::app::symptoms::{SYMPTOMS, Symptom};
 use crate::gpu::guard::Signal;
 
 /// Draws whatever is open.
@@ -21,6 +22,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         (Some(question), _) => asked(model, theme, &question.asked, width),
         (None, Some(Overlay::Help)) => (" Keys ", help(theme)),
         (None, Some(Overlay::About)) => (" About this error ", about(model, theme, width)),
+        (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(theme, *at, width)),
         (None, Some(Overlay::Text(text))) => (" Could not be copied: select it here ", shown(text, width)),
         (None, None) => return,
     };
@@ -162,6 +164,18 @@ fn about(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     for reference in &about.references {
         lines.extend(paragraph(reference, width, theme.quiet));
     }
+    lines
+}
+
+fn symptoms(theme: &Theme, at: usize, width: usize) -> Vec<Line<'static>> {
+    let line = |(number, symptom): (usize, &Symptom)| {
+        let pointer = if number == at { theme.sign("▸", ">") } else { " " };
+        let style = if number == at { theme.selected } else { Style::new() };
+        Line::styled(cut(&format!("{pointer} {}", symptom.seen), width), style)
+    };
+    let mut lines: Vec<Line<'static>> = SYMPTOMS.iter().enumerate().map(line).collect();
+    lines.push(Line::raw(""));
+    lines.push(answers(theme, &[("↑↓", "move"), ("Enter", "that one"), ("Esc", "none of them")]));
     lines
 }
 

@@ -12,6 +12,7 @@ use crate::app::effect::Effect;
 use crate::app::keymap;
 use crate::app::model::{Model, Overlay, Pipe, Prompt, Region};
 use crate::app::question::{Answer, Asked};
+use crate::app::symptoms::SYMPTOMS;
 use crate::app::walk::{EndingState, Mark, StepId};
 use crate::gpu::ProcessKey;
 
@@ -123,6 +124,8 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Enter => return enter(model),
         Action::Escape => escape(model),
         Action::Mark => mark(model),
+        // In the list of symptoms Enter picks, whatever it means in the region below.
+        Action::End if matches!(model.overlay, Some(Overlay::Symptoms(_))) => return enter(model),
         Action::End => end(model),
         Action::Skip => leave_step(model, Mark::Skipped),
         Action::Back => back(model),
@@ -137,6 +140,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Zoom => model.zoomed = !model.zoomed,
         Action::Pause => pause(model),
         Action::Help => toggle(model, Overlay::Help),
+        Action::Symptoms => toggle(model, Overlay::Symptoms(0)),
         Action::Suspend if model.config.can_suspend => return vec![Effect::Suspend],
         Action::Suspend => say(model, "There is no shell here that could bring me back; [q] leaves.".into()),
         Action::Quit => return quit(model).into_iter().collect(),
@@ -163,6 +167,10 @@ fn page(model: &Model) -> i32 {
 }
 
 fn moved(model: &mut Model, by: i32) {
+    if let Some(Overlay::Symptoms(at)) = &mut model.overlay {
+        *at = shifted(*at, by, SYMPTOMS.len());
+        return;
+    }
     match model.focus {
         Region::Processes => {
             let rows = model.rows();
@@ -194,6 +202,11 @@ fn shifted(here: usize, by: i32, len: usize) -> usize {
 }
 
 fn enter(model: &mut Model) -> Vec<Effect> {
+    if let Some(Overlay::Symptoms(at)) = model.overlay {
+        model.overlay = None;
+        let picked = SYMPTOMS.get(at).map(|symptom| input::pasted(model, symptom.line.to_owned()));
+        return picked.flatten().into_iter().collect();
+    }
     match model.focus {
         Region::Processes => {
             end(model);
