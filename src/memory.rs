@@ -1,0 +1,7 @@
+//! Owns how much memory a model takes and which change makes it fit: headers of model files, shapes, weights, caches,
+//! buffers, budgets. Pure arithmetic on what it is handed; every figure is in bytes and is a fact or "about".
+//! The formulas are those of llama.cpp 0.5.0, vLLM 0.33.0, transformers 5.23.0 and DeepSpeed, read on 2026-11-20.
+//! Never knows files, the clock, this machine or the screen.
+
+pub mod ggml;
+pub mod gguf;
