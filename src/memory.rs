@@ -5,15 +5,21 @@
 
 pub mod cache;
 pub mod compute;
+pub mod config;
 pub mod estimate;
 pub mod ggml;
 pub mod gguf;
+pub mod inference;
 pub mod quant;
+pub mod safetensors;
 pub mod search;
 pub mod settings;
 pub mod shape;
 #[cfg(test)]
 mod tests;
+pub mod table;
+pub mod training;
+pub mod vllm;
 pub mod weights;
 
 pub use estimate::{Estimate, Part, estimate};

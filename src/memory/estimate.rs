@@ -60,14 +60,20 @@ pub struct Estimate {
     pub recurrent: Part,
     /// Compute buffer of the card. About, see [`compute`].
     pub compute: Part,
+    /// Gradients, when training; else 0.
+    pub gradients: Part,
+    /// The optimizer's states, when training; else 0.
+    pub optimizer: Part,
     /// Driver context, and the margin for what is only estimated. About.
     pub overhead: Part,
 }
 
 impl Estimate {
     /// The parts that are on the card.
-    pub fn on_card(&self) -> [&Part; 5] {
-        [&self.weights, &self.kv_cache, &self.recurrent, &self.compute, &self.overhead]
+    pub fn on_card(&self) -> [&Part; 7] {
+        let (state, training) = ([&self.kv_cache, &self.recurrent], [&self.gradients, &self.optimizer]);
+        let ([kv_cache, recurrent], [gradients, optimizer]) = (state, training);
+        [&self.weights, kv_cache, recurrent, &self.compute, gradients, optimizer, &self.overhead]
     }
 
     /// What the card must have; `None` where a part is not known. At least a part of it is "about".
@@ -102,6 +108,8 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
         kv_cache: Part::of(kv.map(|sums| sums.gpu), shape.cache_is),
         recurrent: Part::of(state.map(|sums| sums.gpu), shape.cache_is),
         compute: if on_gpu || settings.backend == Backend::Cpu { Part::of(compute, Is::About) } else { Part::about(0) },
+        gradients: Part::fact(0),
+        optimizer: Part::fact(0),
         overhead: Part::about(if on_gpu { overhead } else { 0 }),
     }
 }

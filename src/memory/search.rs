@@ -17,7 +17,7 @@ fn fits_with(shape: &ModelShape, settings: &Settings, budget: Bytes) -> bool {
 }
 
 /// The largest number in `least..=most` that is fine, where all below a fine one are; `None` where `least` is not.
-fn largest(least: u64, most: u64, is_fine: impl Fn(u64) -> bool) -> Option<u64> {
+pub fn largest(least: u64, most: u64, is_fine: impl Fn(u64) -> bool) -> Option<u64> {
     if least > most || !is_fine(least) {
         return None;
     }

@@ -28,6 +28,8 @@ pub struct Cache {
     pub k: u64,
     /// Elements of V; 0 with latent attention (MLA).
     pub v: u64,
+    /// Heads that K and V are shared out to.
+    pub heads: u64,
     /// Whether it only looks back over the model's window.
     pub windowed: bool,
 }

@@ -12,6 +12,7 @@
 )]
 
 mod cli;
+mod golden;
 mod nvml;
 mod session;
 mod support;

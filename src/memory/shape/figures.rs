@@ -1,5 +1,5 @@
 //! Owns `Figures`: a model by its published figures (the table's row, a config.json), and turning them into what a
-//! GGUF header would say: keys, and tensors with their shapes. Biases and small norms are left out (below 0.1 %).
+//! GGUF header would say: keys, and tensors with their shapes. Norms that only some families have are left out.
 //! Knows nothing of where the figures come from.
 
 use serde::Deserialize;
@@ -184,8 +184,11 @@ impl Figures {
         if !self.tied {
             shapes.push(("output.weight".to_owned(), vec![self.hidden, self.vocab]));
         }
+        shapes.push(("output_norm.weight".to_owned(), vec![self.hidden]));
         for layer in 0..self.layers.min(10_000) {
             let mut add = |name: &str, dims: &[u64]| shapes.push((format!("blk.{layer}.{name}.weight"), dims.to_vec()));
+            add("attn_norm", &[self.hidden]);
+            add("ffn_norm", &[self.hidden]);
             self.attention(layer, &mut add);
             self.forward(layer, &mut add);
         }
@@ -212,6 +215,15 @@ impl Figures {
             add("attn_k_b", &[mla.nope, mla.kv_lora, self.heads]);
             add("attn_v_b", &[mla.kv_lora, mla.v_head, self.heads]);
             return add("attn_output", &[width(self.heads, mla.v_head), self.hidden]);
+        }
+        if self.architecture == "qwen2" {
+            for count in [queries, width(self.kv_heads, self.head_dim), width(self.kv_heads, self.head_dim)] {
+                add("attn_bias", &[count]);
+            }
+        }
+        if self.architecture.starts_with("qwen3") || self.architecture == "gemma3" {
+            add("attn_q_norm", &[self.head_dim]);
+            add("attn_k_norm", &[self.head_dim]);
         }
         // The gate of hybrid models doubles the queries.
         add("attn_q", &[self.hidden, if self.recurrent.is_some() { queries.saturating_mul(2) } else { queries }]);

@@ -208,7 +208,7 @@ fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, S
         let v = value.checked_mul(*heads).ok_or_else(too_large)?;
         let attends = *heads > 0 && index < owners && (!is_recurrent || traits.recurrence == Recurrence::Both);
         layers.push(Layer {
-            cache: attends.then_some(Cache { k, v, windowed: in_window }),
+            cache: attends.then_some(Cache { k, v, heads: *heads, windowed: in_window }),
             recurrent: if is_recurrent { state } else { Some(0) },
         });
     }
