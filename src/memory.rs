@@ -15,9 +15,9 @@ pub mod safetensors;
 pub mod search;
 pub mod settings;
 pub mod shape;
+pub mod table;
 #[cfg(test)]
 mod tests;
-pub mod table;
 pub mod training;
 pub mod vllm;
 pub mod weights;

@@ -7,8 +7,7 @@ use super::ggml::GgmlType;
 use super::gguf::TensorInfo;
 
 /// The mixes that are known here, from the largest to the smallest.
-pub const MIXES: [&str; 10] =
-    ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "Q3_K_M"];
+pub const MIXES: [&str; 10] = ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "Q3_K_M"];
 
 /// A tensor of which the type is still to be chosen.
 pub type Shape = (String, Vec<u64>);
@@ -111,7 +110,11 @@ fn small(name: &str, index: u64, model: Model, base: GgmlType, more: GgmlType) -
     match name {
         _ if name.contains("ffn_down") && first => GgmlType::Q5_K,
         _ if name.contains("ffn_down") || name.ends_with("attn_output.weight") => {
-            if base == GgmlType::Q3_K { GgmlType::Q4_K } else { base }
+            if base == GgmlType::Q3_K {
+                GgmlType::Q4_K
+            } else {
+                base
+            }
         }
         _ => base,
     }

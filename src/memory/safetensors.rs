@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn tensors_come_as_they_stand() {
-        let header = r#"{"__metadata__": {"format": "pt"}, "a": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}}"#;
+        let header =
+            r#"{"__metadata__": {"format": "pt"}, "a": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [0, 12]}}"#;
         let tensors = parse(header, 12).unwrap();
         assert_eq!(tensors["a"], Stored { dtype: "BF16".into(), shape: vec![2, 3], bytes: 12 });
         assert!(parse(header, 11).unwrap_err().to_string().contains("unfinished download"));
@@ -192,7 +193,8 @@ mod tests {
         ] {
             parse(&entry(dtype, shape, offsets), 100).unwrap_err();
         }
-        let twice = entry("I8", "[1]", "[0, 1]").replace("}}", "}, \"a\": {\"dtype\": \"I8\", \"shape\": [1], \"data_offsets\": [0, 1]}}");
+        let twice = entry("I8", "[1]", "[0, 1]")
+            .replace("}}", "}, \"a\": {\"dtype\": \"I8\", \"shape\": [1], \"data_offsets\": [0, 1]}}");
         assert!(parse(&twice, 1).unwrap_err().to_string().contains("twice"));
         parse(&"[".repeat(100_000), 0).unwrap_err();
         parse("", 0).unwrap_err();

@@ -34,7 +34,8 @@ fn words(name: &str) -> Vec<String> {
     let mut last = ' ';
     for c in lower.chars() {
         // A number begins a word of its own after letters: qwen2.5 is qwen and 2.5; 8b and a3b stay whole.
-        let begins = c.is_ascii_digit() && last.is_alphabetic() && current.chars().filter(|c| c.is_alphabetic()).count() > 1;
+        let begins =
+            c.is_ascii_digit() && last.is_alphabetic() && current.chars().filter(|c| c.is_alphabetic()).count() > 1;
         if !(c.is_alphanumeric() || c == '.') || begins {
             words.extend((!current.is_empty()).then(|| std::mem::take(&mut current)));
         }

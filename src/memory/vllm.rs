@@ -78,7 +78,8 @@ fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
 pub fn request_bytes(shape: &ModelShape, serving: &Serving, length: u64) -> Result<u64, String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
     let whole = length.div_ceil(BLOCK);
-    let window = shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).div_ceil(BLOCK).saturating_add(1);
+    let window =
+        shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).div_ceil(BLOCK).saturating_add(1);
     let bytes = layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
         let blocks = if cache.windowed { window.min(whole) } else { whole };
         sum.saturating_add(layer_bytes(cache, serving).saturating_mul(BLOCK).saturating_mul(blocks))

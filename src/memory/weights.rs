@@ -112,6 +112,12 @@ pub fn sums_of(tensors: &[TensorInfo], loaded: usize) -> WeightSums {
     sums(tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.bytes)), loaded)
 }
 
+/// How many layers the tensors' names speak of, where that is at most `most`; else none.
+pub fn named_layers(tensors: &[TensorInfo], most: u64) -> usize {
+    let last = tensors.iter().filter_map(|tensor| layer_of(&tensor.name)).max();
+    last.map(|last| last.saturating_add(1)).filter(|count| *count as u64 <= most).unwrap_or(0)
+}
+
 impl WeightSums {
     /// What the file has: every tensor once.
     pub fn in_file(&self) -> u64 {

@@ -1,6 +1,8 @@
 //! The memory arithmetic held against figures that real runs printed: the project's own rows, and by hand any other
 //! file of rows of the same form (`OOMDOCTOR_GOLDEN=rows.jsonl cargo test --test integration golden -- --ignored`).
 
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "figures of rows, which fit")]
+
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -84,9 +86,16 @@ fn kv_iswa(row: &Value) -> u64 {
 /// The recurrent state by way of a whole model.
 fn state(row: &Value) -> u64 {
     let of = |key| number(row, key).unwrap_or(0);
-    let whole = |conv| Recurrent { interval: 0, conv, state: of("d_state"), groups: of("n_group"), inner: of("d_inner") };
+    let whole =
+        |conv| Recurrent { interval: 0, conv, state: of("d_state"), groups: of("n_group"), inner: of("d_inner") };
     let of_model = |recurrent| {
-        let base = Figures { architecture: "mamba".into(), layers: of("layers"), hidden: 1024, vocab: 1, ..Figures::default() };
+        let base = Figures {
+            architecture: "mamba".into(),
+            layers: of("layers"),
+            hidden: 1024,
+            vocab: 1,
+            ..Figures::default()
+        };
         let figures = Figures { recurrent: Some(recurrent), context: 256, ..base };
         let slots = Settings { parallel: of("n_seq").max(1), ..Settings::default() };
         estimate(&from_gguf(&figures.as_gguf("F16")), &slots).recurrent.bytes.unwrap().0

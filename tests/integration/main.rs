@@ -12,6 +12,7 @@
 )]
 
 mod cli;
+mod fit;
 mod golden;
 mod nvml;
 mod session;

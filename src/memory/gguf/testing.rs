@@ -60,7 +60,7 @@ impl Builder {
         let mut offset = 0_u64;
         for (name, dims, kind) in &self.tensors {
             bytes.extend(text(name));
-            bytes.extend((dims.len() as u32).to_le_bytes());
+            bytes.extend(u32::try_from(dims.len()).unwrap().to_le_bytes());
             bytes.extend(dims.iter().flat_map(|dim| dim.to_le_bytes()));
             bytes.extend(kind.id.to_le_bytes());
             bytes.extend(offset.to_le_bytes());

@@ -122,7 +122,8 @@ fn impossible_tensors_and_doubles_are_refused() {
 fn parts_of_a_split_model_are_named_and_joined() {
     let names = split_names("m-00002-of-00003.gguf").unwrap();
     assert_eq!(names, ["m-00001-of-00003.gguf", "m-00002-of-00003.gguf", "m-00003-of-00003.gguf"]);
-    for other in ["m.gguf", "m-1-of-2.gguf", "m-00001-of-00000.gguf", "m-00001-of-99999.gguf", "m-0000x-of-00002.gguf"] {
+    for other in ["m.gguf", "m-1-of-2.gguf", "m-00001-of-00000.gguf", "m-00001-of-99999.gguf", "m-0000x-of-00002.gguf"]
+    {
         assert_eq!(split_names(other), None, "{other}");
     }
     let (bytes, length) = small().number("split.count", 2).header();

@@ -165,7 +165,8 @@ impl Figures {
         let Some(window) = &self.window else { return };
         let key = |name: &str| format!("{}.attention.{name}", self.architecture);
         let layers = usize::try_from(self.layers.min(10_000)).unwrap_or(0);
-        let flags: Vec<i128> = window.pattern.chars().cycle().take(layers).map(|flag| i128::from(flag == '1')).collect();
+        let flags: Vec<i128> =
+            window.pattern.chars().cycle().take(layers).map(|flag| i128::from(flag == '1')).collect();
         keys.set(&key("sliding_window"), Value::Whole(window.size.into()));
         if let Some((heads, length)) = window.full_heads {
             let by_layer = |flag: &i128| if *flag == 1 { self.kv_heads.into() } else { i128::from(heads) };

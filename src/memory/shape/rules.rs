@@ -43,9 +43,9 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
     let traits = traits(&architecture);
     let layers = match traits {
         _ if architecture.is_empty() => Err("the file names no architecture".to_owned()),
+        None => Err(format!("the architecture {} is not known here", architecture.escape_debug())),
         _ if blocks == 0 => Err("the file does not say how many layers there are".to_owned()),
         _ if blocks > MOST_LAYERS => Err(format!("{blocks} layers: the header is damaged")),
-        None => Err(format!("the architecture {} is not known here", architecture.escape_debug())),
         Some(traits) => layers(&keys, traits, count),
     };
     let heads = keys.per_layer("attention.head_count", count).unwrap_or_default();
@@ -68,7 +68,9 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         weights: if gguf.tensors.is_empty() {
             Err("the file has no tensors".to_owned())
         } else {
-            Ok(weights::sums_of(&gguf.tensors, count))
+            // Where the header does not say, the tensors' names do.
+            let named = || weights::named_layers(&gguf.tensors, MOST_LAYERS);
+            Ok(weights::sums_of(&gguf.tensors, if blocks == 0 { named() } else { count }))
         },
         weights_are: Is::Fact,
         tensors: gguf.tensors.clone(),
@@ -90,7 +92,11 @@ fn window(keys: &Keys<'_>, traits: Traits) -> Option<u64> {
     let (_, _, default) = traits.window?;
     // Chunked attention has its length in the program, whatever the file says, except for "none".
     let said = keys.number("attention.sliding_window");
-    if keys.architecture == "llama4" { said.filter(|said| *said == 0).or(Some(default)) } else { said.or(Some(default)) }
+    if keys.architecture == "llama4" {
+        said.filter(|said| *said == 0).or(Some(default))
+    } else {
+        said.or(Some(default))
+    }
 }
 
 /// Which layers look back over a window only.
@@ -142,7 +148,8 @@ fn recurrent(keys: &Keys<'_>, traits: Traits, heads_kv: &[u64]) -> Vec<bool> {
 fn state_size(keys: &Keys<'_>) -> Option<u64> {
     let embedding = keys.or_zero("embedding_length");
     if let Some(head) = keys.number("wkv.head_size") {
-        let shifts = keys.number("token_shift_count").unwrap_or(if keys.architecture.ends_with("rwkv7") { 2 } else { 1 });
+        let shifts =
+            keys.number("token_shift_count").unwrap_or(if keys.architecture.ends_with("rwkv7") { 2 } else { 1 });
         return embedding.checked_mul(shifts.checked_add(head)?);
     }
     if let Some(length) = keys.number("shortconv.l_cache") {
