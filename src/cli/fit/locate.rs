@@ -163,7 +163,7 @@ fn checkpoint(path: &Path, config: &Path) -> Result<Located, String> {
     std::io::Read::read_to_end(&mut std::io::Read::take(file, MOST_TEXT), &mut text)
         .map_err(|error| format!("{} can't be read: {error}", config.display()))?;
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let read = config::read(&text, &name)?;
+    let read = config::read(&text, &name).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut shape = from_gguf(&read.figures.as_gguf("BF16"));
     shape.quantization = read.dtype;
     shape.weights_are = Is::About;
