@@ -2,6 +2,7 @@
 //! Exit codes: 0 found or done, 1 nothing found or not done, 2 wrong usage or unreadable input.
 
 mod diagnose;
+mod fit;
 mod kb;
 mod kill;
 pub mod live;
@@ -105,6 +106,8 @@ pub enum Command {
         #[arg(long)]
         any: bool,
     },
+    /// Say whether a model fits on a card with what is free now, and what would make it fit.
+    Fit(fit::FitArgs),
     /// Read standard input to its end and throw it away, so that its writer does not die of a broken pipe.
     #[command(hide = true)]
     Drain,
@@ -197,6 +200,7 @@ pub fn run() -> ExitCode {
         Some(Command::Kill { targets, signal, grace, yes, any }) => {
             kill::run(&cli.global, &kill::Order { targets, signal: signal.into(), grace, yes, any })
         }
+        Some(Command::Fit(args)) => fit::run(&cli.global, &args),
         Some(Command::Drain) => crate::runtime::drain(),
         Some(Command::Kb { command }) => kb::run(&cli.global, &command),
     }

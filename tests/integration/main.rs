@@ -12,6 +12,8 @@
 )]
 
 mod cli;
+mod fit;
+mod golden;
 mod nvml;
 mod papers;
 mod scenarios;

@@ -1,0 +1,220 @@
+//! Owns `oomdoctor fit`: whether a model fits on a card with what is free on it now, and what would make it fit.
+//! Exit codes: 0 it fits, 1 it does not or that is not known, 2 wrong usage or an unreadable model.
+//! Knows no formula: those are in `memory`.
+
+mod engine;
+mod locate;
+mod options;
+mod stores;
+mod words;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use self::engine::{Engine, EngineName};
+use self::locate::{Located, Source};
+use self::options::{Card, Choice};
+use super::{Global, live};
+use crate::gpu::{Device, Driver, Snapshot};
+use crate::memory::Estimate;
+use crate::text::harmless;
+
+/// On or off, as llama.cpp takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum OnOff {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+/// What `fit` takes.
+#[derive(Debug, Args)]
+pub struct FitArgs {
+    /// A GGUF file, a folder with config.json, or a model's name.
+    pub model: String,
+    /// Tokens of context, such as 32768 or 32K; without it, what the engine would take.
+    #[arg(long, value_name = "TOKENS", value_parser = tokens)]
+    pub context: Option<u64>,
+    /// Type of the KV cache, such as q8_0 (vLLM: fp8).
+    #[arg(long, value_name = "TYPE")]
+    pub kv_type: Option<String>,
+    /// Type of K alone.
+    #[arg(long, value_name = "TYPE")]
+    pub k_type: Option<String>,
+    /// Type of V alone.
+    #[arg(long, value_name = "TYPE")]
+    pub v_type: Option<String>,
+    /// Tokens computed at once.
+    #[arg(long, value_name = "TOKENS", value_parser = tokens)]
+    pub micro_batch: Option<u64>,
+    /// Tokens handed over at once (llama.cpp, vLLM); sequences at once (transformers, training).
+    #[arg(long, value_name = "N", value_parser = tokens)]
+    pub batch: Option<u64>,
+    /// Slots or sequences served at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub parallel: Option<u64>,
+    /// Flash attention; on unless said otherwise.
+    #[arg(long, value_name = "on|off")]
+    pub flash_attention: Option<OnOff>,
+    /// Layers on the card, the output counts as one; all without it.
+    #[arg(long, value_name = "N")]
+    pub gpu_layers: Option<u64>,
+    /// Which program is to run it; without it, by the kind of model.
+    #[arg(long, value_name = "NAME")]
+    pub engine: Option<EngineName>,
+    /// transformers: auto, float32, bfloat16, int8, nf4; training: float32, mixed, bfloat16, lora, qlora. A model
+    /// from the table: its quantisation, such as Q4_K_M.
+    #[arg(long, value_name = "TYPE")]
+    pub dtype: Option<String>,
+    /// Which card, by the driver's index; without it, the one with most free memory.
+    #[arg(long, value_name = "INDEX")]
+    pub gpu: Option<u32>,
+    /// Print JSON (contract schema 1).
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A number of tokens, 1 to 2^40, with K for 1024.
+fn tokens(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1024),
+        None => (text, 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    number
+        .filter(|number| (1..=1 << 40).contains(number))
+        .ok_or_else(|| format!("{text} is no number of tokens from 1 on"))
+}
+
+/// Everything there is to say.
+struct Answer {
+    asked: String,
+    located: Located,
+    engine: Engine,
+    estimate: Estimate,
+    card: Option<Card>,
+    fits: Option<bool>,
+    why_not_known: Option<String>,
+    options: Vec<Choice>,
+    /// Whether the machine has more cards than this one.
+    several_cards: bool,
+    /// Whether the context was asked for, so that a shorter one is not the first offer.
+    context_asked: bool,
+}
+
+impl Answer {
+    /// The model's name: as asked for, or the last part of a path.
+    fn name(&self) -> String {
+        let own = self.located.shape.name.as_deref().filter(|_| self.located.source == Source::Gguf);
+        harmless(own.unwrap_or(self.asked.trim_end_matches('/'))).into_owned()
+    }
+
+    /// The change to offer first.
+    fn best(&self) -> Option<&Choice> {
+        let fitting = || self.options.iter().filter(|choice| choice.fits == Some(true));
+        let keeps = || fitting().find(|choice| !choice.shortens);
+        let shorter = || fitting().rfind(|choice| choice.shortens);
+        if self.context_asked { keeps().or_else(shorter) } else { shorter().or_else(keeps) }
+    }
+}
+
+/// Answers; 2 where the model or an argument can't be used.
+#[allow(clippy::print_stderr, reason = "the command line's own voice")]
+pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
+    let answer = match answer(global, args) {
+        Ok(answer) => answer,
+        Err(message) => return super::refuse(&harmless(&message).replace('\n', " ")),
+    };
+    let text = if args.json {
+        match serde_json::to_string_pretty(&words::json(&answer)) {
+            Ok(text) => text + "\n",
+            Err(error) => return super::refuse(&format!("the answer could not be written as JSON: {error}")),
+        }
+    } else {
+        words::text(&answer)
+    };
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            eprintln!("oomdoctor fit: the answer could not be written: {error}");
+            ExitCode::from(2)
+        }
+        _ if answer.fits == Some(true) => ExitCode::SUCCESS,
+        _ => ExitCode::from(1),
+    }
+}
+
+/// The quantisation to assume for a model that only the table knows.
+fn assumed_mix(args: &FitArgs) -> String {
+    let of_torch = matches!(args.engine, Some(EngineName::Vllm | EngineName::Transformers | EngineName::Train));
+    match &args.dtype {
+        Some(dtype) if !of_torch => dtype.to_uppercase(),
+        _ if of_torch => "BF16".into(),
+        _ => "Q4_K_M".into(),
+    }
+}
+
+fn answer(global: &Global, args: &FitArgs) -> Result<Answer, String> {
+    let mix = assumed_mix(args);
+    if !crate::memory::quant::MIXES.contains(&mix.as_str()) {
+        return Err(format!("--dtype {mix}: give one of {}", crate::memory::quant::MIXES.join(", ")));
+    }
+    let located = locate::locate(&args.model, &mix)?;
+    let (cards, no_card) = match live::read_one_snapshot(global) {
+        Ok((_, snapshot)) => cards(&snapshot.harmless()),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let card = match args.gpu {
+        Some(index) if !cards.is_empty() => Some(
+            cards
+                .iter()
+                .find(|card| card.index == index)
+                .ok_or_else(|| format!("there is no GPU {index} that can be read"))?,
+        ),
+        _ => cards.iter().max_by_key(|card| (card.free, std::cmp::Reverse(card.index))),
+    };
+    let name = args.engine.unwrap_or(match located.source {
+        Source::Ollama => EngineName::Ollama,
+        Source::Checkpoint => EngineName::Transformers,
+        _ => EngineName::LlamaCpp,
+    });
+    let engine = Engine::from_args(name, args, &located.shape, card.map(|card| card.total))?;
+    let estimate = engine.estimate(&located.shape);
+    let fits = options::fits(&engine, &located.shape, card);
+    let unknown = || estimate.why_not().map(str::to_owned).or_else(|| no_card.clone());
+    let why_not_known = if fits.is_none() { unknown() } else { None };
+    Ok(Answer {
+        asked: args.model.clone(),
+        several_cards: cards.len() > 1,
+        options: options::options(engine, &located.shape, card, &cards),
+        engine,
+        why_not_known,
+        card: card.cloned(),
+        fits,
+        context_asked: args.context.is_some(),
+        estimate,
+        located,
+    })
+}
+
+/// The cards that can be read, or why there is none.
+fn cards(snapshot: &Snapshot) -> (Vec<Card>, Option<String>) {
+    let card = |device: &Device| {
+        Some(Card {
+            index: device.index,
+            uuid: device.uuid.known().cloned(),
+            name: device.name.known().cloned().unwrap_or_else(|| "GPU".into()),
+            total: device.memory.total_bytes.value()?,
+            free: device.memory.free_bytes.value()?,
+        })
+    };
+    let cards: Vec<Card> = snapshot.devices.iter().filter(|device| device.error.is_none()).filter_map(card).collect();
+    let why = match &snapshot.driver {
+        Driver::Unavailable { unavailable } => unavailable.clone(),
+        Driver::Available { .. } => "no card's free memory can be read".into(),
+    };
+    let why = cards.is_empty().then_some(why);
+    (cards, why)
+}

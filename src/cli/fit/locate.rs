@@ -1,0 +1,199 @@
+//! Owns finding the model a person names on this machine: a file, a folder, Ollama's store, the Hugging Face cache,
+//! LM Studio's folder, else the embedded table. Nothing is downloaded; only regular files are opened, headers only.
+//! Knows nothing of settings or of what fits.
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use crate::memory::gguf::{self, Gguf, split_names};
+use crate::memory::shape::{Figures, Is, from_gguf};
+use crate::memory::{ModelShape, config, safetensors, table, weights};
+use crate::text::harmless;
+
+/// Where a model was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A GGUF file.
+    Gguf,
+    /// A folder with a config.json.
+    Checkpoint,
+    /// Ollama's store.
+    Ollama,
+    /// The table: no file.
+    Table,
+}
+
+/// A model that was found.
+#[derive(Clone, Debug)]
+pub struct Located {
+    /// What it is.
+    pub shape: ModelShape,
+    /// Its file or folder.
+    pub file: Option<PathBuf>,
+    /// Where it was found.
+    pub source: Source,
+    /// What a person should know of how it was found.
+    pub note: Option<String>,
+}
+
+/// Folders of files that no real checkpoint exceeds.
+const MOST_FILES: usize = 2000;
+/// A manifest or an index is small.
+const MOST_TEXT: u64 = 4 << 20;
+
+/// Finds the model. `mix` is the quantisation to assume where only the table knows it.
+pub fn locate(name: &str, mix: &str) -> Result<Located, String> {
+    let path = Path::new(name);
+    if path.exists() {
+        return at_path(path);
+    }
+    if name.ends_with(".gguf") || name.starts_with(['/', '.', '~']) {
+        return Err(format!("{name} is not there: give a GGUF file, a folder with config.json, or a model's name"));
+    }
+    if let Some(blob) = super::stores::ollama(name) {
+        let shape = from_gguf(&read_gguf(&blob)?);
+        return Ok(Located { shape, file: Some(blob), source: Source::Ollama, note: None });
+    }
+    if let Some(found) = super::stores::hugging_face(name).or_else(|| super::stores::lm_studio(name)) {
+        return at_path(&found);
+    }
+    from_table(name, mix)
+}
+
+fn from_table(name: &str, mix: &str) -> Result<Located, String> {
+    let rows = table::rows()?;
+    let Some(row) = table::find(&rows, name) else {
+        let near = table::near(&rows, name).join(", ");
+        let near = if near.is_empty() { String::new() } else { format!("; known by name are {near}") };
+        return Err(format!(
+            "{} is not on this machine and not in the table of models: give a GGUF file, a folder with config.json, or another name{near}",
+            harmless(name)
+        ));
+    };
+    let doubt = if row.unverified.is_empty() {
+        String::new()
+    } else {
+        format!("; not verified: {}", row.unverified.join(", "))
+    };
+    let note = format!("no file of it was found here: figures of {} from the table, {mix} assumed{doubt}", row.name);
+    Ok(Located { shape: table::shape(&row, mix), file: None, source: Source::Table, note: Some(note) })
+}
+
+fn at_path(path: &Path) -> Result<Located, String> {
+    if path.is_dir() { folder(path) } else { gguf_file(path) }
+}
+
+fn gguf_file(path: &Path) -> Result<Located, String> {
+    let first = read_gguf(path)?;
+    let gguf = with_parts(path, first)?;
+    Ok(Located { shape: from_gguf(&gguf), file: Some(path.to_owned()), source: Source::Gguf, note: None })
+}
+
+/// Opens a regular file; a pipe or a device would be waited for.
+fn open(path: &Path) -> Result<(File, u64), String> {
+    let cannot = |error: &dyn std::fmt::Display| format!("{} can't be read: {error}", path.display());
+    let metadata = fs::metadata(path).map_err(|error| cannot(&error))?;
+    if !metadata.is_file() {
+        return Err(cannot(&"it is not a regular file"));
+    }
+    let file = File::open(path).map_err(|error| cannot(&error))?;
+    Ok((file, metadata.len()))
+}
+
+fn read_gguf(path: &Path) -> Result<Gguf, String> {
+    let (file, length) = open(path)?;
+    gguf::read(file, length).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The model with all parts of a split file; only the first has the metadata.
+fn with_parts(path: &Path, this: Gguf) -> Result<Gguf, String> {
+    let names = path.file_name().and_then(|name| split_names(name.to_str()?));
+    let Some(names) = names.filter(|names| names.len() > 1) else { return Ok(this) };
+    let mut whole: Option<Gguf> = None;
+    for name in names {
+        let part = read_gguf(&path.with_file_name(&name))?;
+        match &mut whole {
+            None => whole = Some(part),
+            Some(whole) => whole.join(part).map_err(|error| format!("{name}: {error}"))?,
+        }
+    }
+    whole.ok_or_else(|| "the split file has no parts".to_owned())
+}
+
+/// The files of a folder with one of two endings, in order.
+fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{} can't be read: {error}", folder.display()))?;
+    let paths = entries.flatten().take(MOST_FILES).map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|this| this == ending)).collect();
+    found.sort();
+    Ok(found)
+}
+
+fn folder(path: &Path) -> Result<Located, String> {
+    let config = path.join("config.json");
+    if config.exists() {
+        return checkpoint(path, &config);
+    }
+    // Of a split model the first part stands for all; projectors are no models.
+    let is_model = |file: &&PathBuf| {
+        let name = file.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let part = split_names(&name).is_some_and(|names| names.first() != Some(&name));
+        !part && !name.contains("mmproj")
+    };
+    let found = files(path, "gguf")?;
+    let models: Vec<&PathBuf> = found.iter().filter(is_model).collect();
+    match models.as_slice() {
+        [only] => gguf_file(only),
+        [] => Err(format!("{} holds no GGUF file and no config.json", path.display())),
+        several => {
+            let names: Vec<String> =
+                several.iter().filter_map(|file| Some(file.file_name()?.to_string_lossy().into_owned())).collect();
+            Err(format!("{} holds several models: name one of {}", path.display(), names.join(", ")))
+        }
+    }
+}
+
+fn checkpoint(path: &Path, config: &Path) -> Result<Located, String> {
+    let (file, length) = open(config)?;
+    if length > MOST_TEXT {
+        return Err(format!("{} has {length} bytes, which no real one has", config.display()));
+    }
+    let mut text = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(file, MOST_TEXT), &mut text)
+        .map_err(|error| format!("{} can't be read: {error}", config.display()))?;
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let read = config::read(&text, &name).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut shape = from_gguf(&read.figures.as_gguf("BF16"));
+    shape.quantization = read.dtype;
+    shape.weights_are = Is::About;
+    let note = stored_weights(path, &read.figures, &mut shape)?;
+    Ok(Located { shape, file: Some(path.to_owned()), source: Source::Checkpoint, note })
+}
+
+/// Puts the stored tensors' sums in; what to say where there are none.
+fn stored_weights(path: &Path, figures: &Figures, shape: &mut ModelShape) -> Result<Option<String>, String> {
+    let files = files(path, "safetensors")?;
+    if files.is_empty() {
+        return Ok(Some("the folder has no safetensors: weights by the shapes in config.json, two bytes each".into()));
+    }
+    let mut sizes: Vec<(String, u64)> = Vec::new();
+    let mut parameters: u64 = 0;
+    for file in &files {
+        let (source, length) = open(file)?;
+        let tensors = safetensors::read(BufReader::new(source), length)
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        for (name, stored) in tensors {
+            parameters = parameters.saturating_add(stored.elements());
+            sizes.push((name, stored.bytes));
+        }
+        if sizes.len() > 300_000 {
+            return Err(format!("{} has too many tensors to be a model", path.display()));
+        }
+    }
+    let layers = usize::try_from(figures.layers).unwrap_or(0);
+    shape.weights = Ok(weights::sums(sizes.iter().map(|(name, bytes)| (name.as_str(), *bytes)), layers));
+    shape.weights_are = Is::Fact;
+    shape.parameters = Some(parameters);
+    Ok(None)
+}

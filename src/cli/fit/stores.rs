@@ -1,0 +1,118 @@
+//! Owns where programs keep the models they downloaded: Ollama's manifests and blobs, the Hugging Face cache, LM
+//! Studio's folder. Answers with a path or nothing; a name can't lead out of the stores.
+//! Places as of 2026-11-20. Knows nothing of what is in a model.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+/// Manifests have under 2 KB.
+const MOST_MANIFEST: u64 = 1 << 20;
+const MOST_ENTRIES: usize = 2000;
+
+fn home() -> Option<PathBuf> {
+    env::var_os("HOME").map(PathBuf::from)
+}
+
+/// Whether a part of a name is a plain one, which names a file and no way elsewhere.
+fn is_plain(part: &str) -> bool {
+    !part.is_empty() && !part.starts_with('.') && !part.contains(['/', '\\', '\0'])
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    layers: Vec<ManifestLayer>,
+}
+
+#[derive(Deserialize)]
+struct ManifestLayer {
+    #[serde(rename = "mediaType")]
+    media_type: String,
+    digest: String,
+}
+
+/// The blob of a model in Ollama's store: `llama3.1:8b`, `user/model:tag`, `hf.co/user/repository:quant`.
+pub fn ollama(name: &str) -> Option<PathBuf> {
+    let user = home().map(|home| home.join(".ollama/models"));
+    let roots = [env::var_os("OLLAMA_MODELS").map(PathBuf::from), user]
+        .into_iter()
+        .flatten()
+        .chain(["/usr/share/ollama/.ollama/models", "/var/lib/ollama/models"].map(PathBuf::from));
+    roots.into_iter().find_map(|root| in_ollama(&root, name))
+}
+
+fn in_ollama(root: &Path, name: &str) -> Option<PathBuf> {
+    let (name, tag) = name.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).unwrap_or((name, "latest"));
+    let parts: Vec<&str> = name.split('/').collect();
+    if !parts.iter().chain([&tag]).all(|part| is_plain(part)) {
+        return None;
+    }
+    let manifests = root.join("manifests");
+    let folder = match parts.as_slice() {
+        [model] => manifests.join("registry.ollama.ai/library").join(model),
+        [user, model] => manifests.join("registry.ollama.ai").join(user).join(model),
+        [host, user, model] => manifests.join(host).join(user).join(model),
+        _ => return None,
+    };
+    let file = folder.join(tag);
+    let metadata = fs::metadata(&file).ok().filter(|metadata| metadata.is_file() && metadata.len() <= MOST_MANIFEST);
+    metadata?;
+    let manifest: Manifest = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+    let layer = manifest.layers.into_iter().find(|layer| layer.media_type.ends_with("image.model"))?;
+    let digest = layer.digest.strip_prefix("sha256:").filter(|digest| is_digest(digest))?;
+    Some(root.join("blobs").join(format!("sha256-{digest}")))
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// The newest snapshot of a repository in the Hugging Face cache: `meta-llama/Llama-3.1-8B`.
+pub fn hugging_face(name: &str) -> Option<PathBuf> {
+    let (owner, repository) = name.split_once('/').filter(|(owner, rest)| is_plain(owner) && is_plain(rest))?;
+    let cache = env::var_os("HF_HUB_CACHE").map(PathBuf::from);
+    let of_home = env::var_os("HF_HOME").map(|home| PathBuf::from(home).join("hub"));
+    let usual = home().map(|home| home.join(".cache/huggingface/hub"));
+    [cache, of_home, usual].into_iter().flatten().find_map(|root| {
+        let folder = root.join(format!("models--{owner}--{repository}"));
+        let revision = fs::metadata(folder.join("refs/main"))
+            .ok()
+            .filter(|metadata| metadata.is_file() && metadata.len() < 256)
+            .and_then(|_| fs::read_to_string(folder.join("refs/main")).ok())
+            .filter(|revision| is_plain(revision.trim()));
+        let snapshots = folder.join("snapshots");
+        let named = revision.map(|revision| snapshots.join(revision.trim())).filter(|path| path.is_dir());
+        named.or_else(|| entries(&snapshots).into_iter().find(|path| path.is_dir()))
+    })
+}
+
+/// A model in LM Studio's folder: `publisher/repository`, a repository or a file's name without its ending.
+pub fn lm_studio(name: &str) -> Option<PathBuf> {
+    if !name.split('/').all(is_plain) || name.split('/').count() > 3 {
+        return None;
+    }
+    let roots = home().map(|home| [home.join(".lmstudio/models"), home.join(".cache/lm-studio/models")])?;
+    roots.into_iter().filter(|root| root.is_dir()).find_map(|root| {
+        let direct = root.join(name);
+        if direct.exists() {
+            return Some(direct);
+        }
+        let repositories = entries(&root).into_iter().flat_map(|publisher| entries(&publisher));
+        let called =
+            |path: &Path| path.file_stem().is_some_and(|stem| stem.to_string_lossy().eq_ignore_ascii_case(name));
+        repositories.take(MOST_ENTRIES).find_map(|repository| {
+            let whole = repository.file_name().is_some_and(|this| this.to_string_lossy().eq_ignore_ascii_case(name));
+            if whole { Some(repository) } else { entries(&repository).into_iter().find(|file| called(file)) }
+        })
+    })
+}
+
+/// What a folder holds, in order; nothing where it can't be read.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = entries.flatten().take(MOST_ENTRIES).map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}

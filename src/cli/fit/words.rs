@@ -1,0 +1,206 @@
+//! Owns how an answer reads: the table of parts, one sentence, the command line; and the same as JSON (contract,
+//! schema 1). Foreign names are made harmless. Knows nothing of how figures are made.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::Answer;
+use super::engine::Engine;
+use super::options::{Choice, tokens_in_words};
+use crate::memory::{Is, Part};
+use crate::text::harmless;
+use crate::units::Bytes;
+
+/// Words for a figure: `about 1.2 GiB`, or why there is none.
+fn shown(part: &Part) -> String {
+    match (part.bytes, part.is) {
+        (Some(bytes), Is::Fact) => bytes.to_string(),
+        (Some(bytes), Is::About) => format!("about {bytes}"),
+        (None, _) => format!("not known: {}", part.why_not.as_deref().unwrap_or("no figure")),
+    }
+}
+
+fn engine_name(engine: &Engine) -> &'static str {
+    match engine {
+        Engine::LlamaCpp(_) => "llama.cpp",
+        Engine::Ollama(_) => "Ollama",
+        Engine::Vllm(_) => "vLLM",
+        Engine::Transformers(..) => "transformers",
+        Engine::Train(..) => "training",
+    }
+}
+
+/// The whole text.
+pub fn text(answer: &Answer) -> String {
+    let mut out = String::new();
+    let shape = &answer.located.shape;
+    let context = answer.engine.context(shape).map(|tokens| format!(" with {} of context", tokens_in_words(tokens)));
+    let mix = shape.quantization.as_deref().map(|mix| format!(" {mix}")).unwrap_or_default();
+    let _ = writeln!(out, "{}{mix}{} in {}\n", answer.name(), context.unwrap_or_default(), engine_name(&answer.engine));
+    for (name, part) in parts(answer) {
+        let _ = writeln!(out, "  {name:<12} {}", shown(part));
+    }
+    let total = answer.estimate.total().map_or_else(|| "not known".into(), |total| format!("about {total}"));
+    let _ = writeln!(out, "  {:<12} {total}", "total");
+    if let Some(card) = &answer.card {
+        let _ =
+            writeln!(out, "  {:<12} {} of {} on GPU {} ({})", "free now", card.free, card.total, card.index, card.name);
+    }
+    let _ = writeln!(out, "\n{}", sentence(answer));
+    if let Some(command) = command(answer) {
+        let _ = writeln!(out, "  {command}");
+    }
+    let others: Vec<&Choice> = answer.options.iter().filter(|choice| choice.fits == Some(true)).collect();
+    if others.len() > 1 || answer.fits == Some(true) && !others.is_empty() {
+        let _ = writeln!(out, "\nWhat fits:");
+        for choice in others {
+            let total = choice.total.map_or_else(|| "?".into(), |total| total.to_string());
+            let flags = choice.flags.as_deref().map(|flags| format!(": {flags}")).unwrap_or_default();
+            let _ = writeln!(out, "  {}, about {total}{flags}", choice.change);
+        }
+    }
+    if let Some(note) = &answer.located.note {
+        let _ = writeln!(out, "\nNote: {}", harmless(note));
+    }
+    out.lines().map(|line| harmless(line).into_owned() + "\n").collect()
+}
+
+/// The parts that are not nothing, with their names.
+fn parts(answer: &Answer) -> Vec<(&'static str, &Part)> {
+    let estimate = &answer.estimate;
+    let all = [
+        ("weights", &estimate.weights),
+        ("KV cache", &estimate.kv_cache),
+        ("state", &estimate.recurrent),
+        ("gradients", &estimate.gradients),
+        ("optimizer", &estimate.optimizer),
+        ("compute", &estimate.compute),
+        ("overhead", &estimate.overhead),
+    ];
+    let seen = |name: &str, part: &Part| name == "weights" || part.bytes != Some(Bytes::ZERO);
+    all.into_iter().filter(|(name, part)| seen(name, part)).collect()
+}
+
+/// The answer in a sentence or two.
+pub fn sentence(answer: &Answer) -> String {
+    let (Some(fits), Some(total), Some(card)) = (answer.fits, answer.estimate.total(), &answer.card) else {
+        let why = answer.why_not_known.as_deref().unwrap_or("a figure is missing");
+        let takes = answer.estimate.total().map(|total| format!("It takes about {total}. ")).unwrap_or_default();
+        return format!("{takes}Whether it fits is not known: {why}.");
+    };
+    if fits {
+        return format!("It fits: about {total} of the {} that are free on GPU {}.", card.free, card.index);
+    }
+    let missing = total.less(card.free);
+    let mut text = if missing == Bytes::ZERO {
+        "It does not fit within the utilisation that is set or free now.".to_owned()
+    } else {
+        format!(
+            "It does not fit: about {total} are needed and {} are free on GPU {}, {missing} too little.",
+            card.free, card.index
+        )
+    };
+    match answer.best() {
+        Some(choice) => {
+            let takes = choice.total.map(|total| format!(" it takes about {total} and")).unwrap_or_default();
+            let _ = write!(text, " With {}{takes} fits.", choice.change);
+        }
+        None => text.push_str(" No single change makes it fit."),
+    }
+    if total <= card.total && missing > Bytes::ZERO {
+        let _ =
+            write!(text, " The card has {}: ending what holds it (see `oomdoctor ps`) would be enough.", card.total);
+    }
+    text
+}
+
+/// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
+/// named, or the program would spread over all of them.
+fn command(answer: &Answer) -> Option<String> {
+    let line = command_on_card(answer)?;
+    let elsewhere = line.starts_with("CUDA_VISIBLE_DEVICES")
+        || line.starts_with('/')
+        || !line.contains(" serve") && !line.contains("llama-server");
+    match &answer.card {
+        Some(card) if answer.several_cards && !elsewhere => {
+            let name = card.uuid.clone().unwrap_or_else(|| card.index.to_string());
+            Some(format!("CUDA_VISIBLE_DEVICES={} {line}", super::engine::quoted(&name)))
+        }
+        _ => Some(line),
+    }
+}
+
+fn command_on_card(answer: &Answer) -> Option<String> {
+    let name = answer.name();
+    let file = answer.located.file.as_deref();
+    if answer.fits == Some(true) {
+        return answer.engine.command(file, &name);
+    }
+    let best = answer.best()?;
+    match (&best.engine, &best.flags) {
+        (Some(Engine::Ollama(_)), Some(flags)) if flags.starts_with('/') => {
+            Some(format!("{flags}   (inside `ollama run`)"))
+        }
+        (Some(engine), _) => engine.command(file, &name).or_else(|| best.flags.clone()),
+        (None, Some(flags)) => Some(format!("{flags} {}", answer.engine.command(file, &name)?)),
+        (None, None) => None,
+    }
+}
+
+/// A part as the contract has it, with further figures.
+fn part(part: &Part, more: Value) -> Value {
+    let mut object = json!({"bytes": part.bytes, "is": part.is});
+    if let (Some(fields), Value::Object(more)) = (object.as_object_mut(), more) {
+        if let Some(why) = &part.why_not {
+            fields.insert("bytes_reason".into(), json!(why));
+        }
+        fields.extend(more);
+    }
+    object
+}
+
+/// The whole answer as JSON.
+pub fn json(answer: &Answer) -> Value {
+    let (shape, estimate) = (&answer.located.shape, &answer.estimate);
+    let kv = Part {
+        bytes: estimate.kv_split.map(|split| Bytes(split.all())).or(estimate.kv_cache.bytes),
+        ..estimate.kv_cache.clone()
+    };
+    let option = |choice: &Choice| json!({"change": choice.change, "total_bytes": choice.total, "fits": choice.fits, "flags": choice.flags});
+    json!({
+        "schema": 1,
+        "model": {
+            "name": answer.name(),
+            "file": answer.located.file.as_ref().map(|file| file.to_string_lossy()),
+            "architecture": shape.architecture,
+            "parameters": shape.parameters,
+            "quantization": shape.quantization,
+            "layers": Some(shape.layer_count()).filter(|count| *count > 0),
+            "context_trained": shape.context_trained,
+        },
+        "engine": engine_name(&answer.engine),
+        "context": answer.engine.context(shape),
+        "weights": part(&estimate.weights_in_file, json!({
+            "gpu_bytes": estimate.weights.bytes, "host_bytes": estimate.weights_on_host.bytes})),
+        "kv_cache": part(&kv, json!({
+            "gpu_bytes": estimate.kv_cache.bytes,
+            "full_bytes": estimate.kv_split.map(|split| split.full),
+            "window_bytes": estimate.kv_split.map(|split| split.windowed)})),
+        "recurrent_state": part(&estimate.recurrent, json!({})),
+        "gradients": part(&estimate.gradients, json!({})),
+        "optimizer": part(&estimate.optimizer, json!({})),
+        "compute": part(&estimate.compute, json!({})),
+        "overhead": part(&estimate.overhead, json!({})),
+        "total_bytes": estimate.total(),
+        "gpu": answer.card.as_ref().map(|card| card.index),
+        "free_now_bytes": answer.card.as_ref().map(|card| card.free),
+        "card_bytes": answer.card.as_ref().map(|card| card.total),
+        "fits": answer.fits,
+        "why_not_known": answer.why_not_known,
+        "answer": sentence(answer),
+        "command": command(answer),
+        "note": answer.located.note,
+        "options": answer.options.iter().map(option).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,28 @@
+//! Owns how much memory a model takes and which change makes it fit: headers of model files, shapes, weights, caches,
+//! buffers, budgets. Pure arithmetic on what it is handed; every figure is in bytes and is a fact or "about".
+//! The formulas are those of llama.cpp 0.5.0, vLLM 0.33.0, transformers 5.23.0 and DeepSpeed, read on 2026-11-20.
+//! Never knows files, the clock, this machine or the screen.
+
+pub mod cache;
+pub mod compute;
+pub mod config;
+pub mod estimate;
+pub mod ggml;
+pub mod gguf;
+pub mod inference;
+pub mod quant;
+pub mod safetensors;
+pub mod search;
+pub mod settings;
+pub mod shape;
+pub mod table;
+#[cfg(test)]
+mod tests;
+pub mod training;
+pub mod vllm;
+pub mod weights;
+
+pub use estimate::{Estimate, Part, estimate};
+pub use search::{best_layers, fewest_host_experts, largest_context};
+pub use settings::Settings;
+pub use shape::{Is, ModelShape};

@@ -1,0 +1,102 @@
+//! Owns the bytes of llama.cpp's KV cache and recurrent state: whole and windowed layers, quantised types, latent
+//! attention, slots, and which of it is on the card. Exact (0 % on every golden row), in bytes.
+//! Source: llama.cpp's llama-kv-cache and llama-memory-recurrent, read on 2026-11-20. Knows nothing of budgets.
+
+use super::settings::Settings;
+use super::shape::{Cache, ModelShape};
+use super::weights::first_on_gpu;
+
+/// What the caches take, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheSums {
+    /// In layers that see the whole context.
+    pub full: u64,
+    /// In layers that see a window.
+    pub windowed: u64,
+    /// Of both, what is on the cards.
+    pub gpu: u64,
+}
+
+impl CacheSums {
+    /// All of it.
+    pub fn all(&self) -> u64 {
+        self.full.saturating_add(self.windowed)
+    }
+}
+
+/// What recurrent layers keep, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateSums {
+    /// All of it.
+    pub all: u64,
+    /// What is on the cards.
+    pub gpu: u64,
+}
+
+/// The KV cache for these settings; the error says why it can't be known.
+pub fn kv_cache(shape: &ModelShape, settings: &Settings) -> Result<CacheSums, String> {
+    let layers = shape.layers.as_ref().map_err(Clone::clone)?;
+    if layers.iter().all(|layer| layer.cache.is_none()) {
+        return Ok(CacheSums::default());
+    }
+    let context = settings.context_tokens(shape.context_trained).ok_or("the context is not known")?;
+    let cells = settings.cells(context, shape.window).ok_or("the context is too large")?;
+    let first = on_gpu(layers.len(), settings);
+    let mut sums = CacheSums::default();
+    for (index, layer) in (0_u64..).zip(layers) {
+        let Some(cache) = layer.cache else { continue };
+        let count = if cache.windowed { cells.windowed } else { cells.full };
+        let bytes = row_bytes(cache, settings)?
+            .checked_mul(count)
+            .and_then(|bytes| bytes.checked_mul(cells.streams))
+            .ok_or("the cache would take more than 2^64 bytes")?;
+        let sum = if cache.windowed { &mut sums.windowed } else { &mut sums.full };
+        *sum = sum.saturating_add(bytes);
+        if index >= first {
+            sums.gpu = sums.gpu.saturating_add(bytes);
+        }
+    }
+    Ok(sums)
+}
+
+/// Bytes of one cell of a layer.
+fn row_bytes(cache: Cache, settings: &Settings) -> Result<u64, String> {
+    let row = |elements: u64, kind: super::ggml::GgmlType| {
+        kind.row_bytes(elements).ok_or_else(|| format!("rows of {elements} can't be stored in {}", kind.name))
+    };
+    Ok(row(cache.k, settings.k_type)?.saturating_add(row(cache.v, settings.v_type)?))
+}
+
+/// The recurrent state for these settings: four bytes a number, for each slot.
+pub fn recurrent_state(shape: &ModelShape, settings: &Settings) -> Result<StateSums, String> {
+    let layers = shape.layers.as_ref().map_err(Clone::clone)?;
+    let first = on_gpu(layers.len(), settings);
+    let mut sums = StateSums::default();
+    for (index, layer) in (0_u64..).zip(layers) {
+        let numbers = layer.recurrent.ok_or("the size of its recurrent state is not known")?;
+        let bytes = numbers
+            .checked_mul(4)
+            .and_then(|bytes| bytes.checked_mul(settings.parallel.max(1)))
+            .ok_or("the state would take more than 2^64 bytes")?;
+        sums.all = sums.all.saturating_add(bytes);
+        if index >= first {
+            sums.gpu = sums.gpu.saturating_add(bytes);
+        }
+    }
+    Ok(sums)
+}
+
+fn on_gpu(layers: usize, settings: &Settings) -> u64 {
+    first_on_gpu(layers as u64, settings.gpu_layers.unwrap_or(u64::MAX))
+}
+
+/// The widest rows of K and V that any layer has, in elements.
+pub fn widest(shape: &ModelShape) -> (u64, u64) {
+    let caches = || shape.layers.iter().flatten().filter_map(|layer| layer.cache);
+    (caches().map(|cache| cache.k).max().unwrap_or(0), caches().map(|cache| cache.v).max().unwrap_or(0))
+}
+
+/// The output buffer on the host: a row of logits for each slot. Exact, in bytes.
+pub fn output_buffer(vocab: u64, rows: u64) -> u64 {
+    vocab.saturating_mul(rows.max(1)).saturating_mul(4)
+}

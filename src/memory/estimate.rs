@@ -1,0 +1,140 @@
+//! Owns the sum for llama.cpp and Ollama on one machine: weights, KV cache, recurrent state, compute buffer and what
+//! the driver's context takes, each as fact or "about" or unknown with its reason, and whether the sum fits.
+//! Source: the formulas of the modules below, as of 2026-11-20. Bytes. Knows nothing of this machine.
+
+use super::cache::{self, CacheSums};
+use super::compute::{self, Graph};
+use super::settings::{Backend, Settings};
+use super::shape::{Is, ModelShape};
+use crate::units::Bytes;
+
+/// What CUDA's context takes on a card beside the program's own buffers: seen were 153 to 500 MiB.
+pub const CONTEXT_BYTES: u64 = 400 << 20;
+
+/// A figure, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The figure.
+    pub bytes: Option<Bytes>,
+    /// Whether it is exact.
+    pub is: Is,
+    /// Why it is not known; `None` where it is.
+    pub why_not: Option<String>,
+}
+
+impl Part {
+    /// An exact figure.
+    pub fn fact(bytes: u64) -> Part {
+        Part { bytes: Some(Bytes(bytes)), is: Is::Fact, why_not: None }
+    }
+
+    /// An estimate.
+    pub fn about(bytes: u64) -> Part {
+        Part { is: Is::About, ..Part::fact(bytes) }
+    }
+
+    /// A figure that can't be known.
+    pub fn unknown(why: impl Into<String>) -> Part {
+        Part { bytes: None, is: Is::About, why_not: Some(why.into()) }
+    }
+
+    pub(super) fn of(result: Result<u64, String>, is: Is) -> Part {
+        result.map_or_else(Part::unknown, |bytes| Part { is, ..Part::fact(bytes) })
+    }
+}
+
+/// What a model takes with its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Weights on the card.
+    pub weights: Part,
+    /// All weights, as the file has them.
+    pub weights_in_file: Part,
+    /// Weights in system memory.
+    pub weights_on_host: Part,
+    /// KV cache on the card.
+    pub kv_cache: Part,
+    /// All of the KV cache, split by what its layers see; `None` where it is not known.
+    pub kv_split: Option<CacheSums>,
+    /// Recurrent state on the card.
+    pub recurrent: Part,
+    /// Compute buffer of the card. About, see [`compute`].
+    pub compute: Part,
+    /// Gradients, when training; else 0.
+    pub gradients: Part,
+    /// The optimizer's states, when training; else 0.
+    pub optimizer: Part,
+    /// Driver context, and the margin for what is only estimated. About.
+    pub overhead: Part,
+}
+
+impl Estimate {
+    /// The parts that are on the card.
+    pub fn on_card(&self) -> [&Part; 7] {
+        let (state, training) = ([&self.kv_cache, &self.recurrent], [&self.gradients, &self.optimizer]);
+        let ([kv_cache, recurrent], [gradients, optimizer]) = (state, training);
+        [&self.weights, kv_cache, recurrent, &self.compute, gradients, optimizer, &self.overhead]
+    }
+
+    /// What the card must have; `None` where a part is not known. At least a part of it is "about".
+    pub fn total(&self) -> Option<Bytes> {
+        self.on_card().into_iter().try_fold(Bytes::ZERO, |sum, part| Some(sum.plus(part.bytes?)))
+    }
+
+    /// Why there is no total.
+    pub fn why_not(&self) -> Option<&str> {
+        self.on_card().into_iter().find_map(|part| part.why_not.as_deref())
+    }
+}
+
+/// What the model takes with these settings, on the cards all together. Weights and caches are facts where the shape
+/// is; compute and overhead are about (see [`compute`]).
+pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
+    let layers = settings.gpu_layers.unwrap_or(u64::MAX);
+    let placed = shape.weights.as_ref().map(|sums| sums.placed(layers, settings.host_experts)).map_err(Clone::clone);
+    let in_file = shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone);
+    let kv = refused(settings).map_or_else(|| cache::kv_cache(shape, settings), Err);
+    let state = cache::recurrent_state(shape, settings);
+    let compute = compute_buffer(shape, settings);
+    let on_gpu = layers > 0 && settings.backend == Backend::Gpu;
+    let overhead = compute.as_ref().map_or(CONTEXT_BYTES, |bytes| {
+        compute::margin(*bytes).saturating_add(CONTEXT_BYTES.saturating_mul(settings.devices.max(1)))
+    });
+    Estimate {
+        weights: Part::of(placed.clone().map(|placed| placed.gpu), shape.weights_are),
+        weights_in_file: Part::of(in_file, shape.weights_are),
+        weights_on_host: Part::of(placed.map(|placed| placed.host), shape.weights_are),
+        kv_split: kv.as_ref().ok().copied(),
+        kv_cache: Part::of(kv.map(|sums| sums.gpu), shape.cache_is),
+        recurrent: Part::of(state.map(|sums| sums.gpu), shape.cache_is),
+        compute: if on_gpu || settings.backend == Backend::Cpu { Part::of(compute, Is::About) } else { Part::about(0) },
+        gradients: Part::fact(0),
+        optimizer: Part::fact(0),
+        overhead: Part::about(if on_gpu { overhead } else { 0 }),
+    }
+}
+
+/// Why the program would not start with these settings.
+fn refused(settings: &Settings) -> Option<String> {
+    (settings.v_type.is_quantised() && !settings.flash_attention)
+        .then(|| "a quantised V cache needs flash attention (-fa on)".to_owned())
+}
+
+/// The compute buffer of one device.
+fn compute_buffer(shape: &ModelShape, settings: &Settings) -> Result<u64, String> {
+    let layers = shape.layers.as_ref().map_err(Clone::clone)?;
+    if shape.embedding == 0 || shape.vocab == 0 {
+        return Err("the model's width or vocabulary is not known".to_owned());
+    }
+    let attends = layers.iter().any(|layer| layer.cache.is_some());
+    let context = settings.context_tokens(shape.context_trained).ok_or("the context is not known or too large")?;
+    let graph = Graph {
+        embedding: shape.embedding,
+        heads: shape.heads,
+        vocab: shape.vocab,
+        widest: cache::widest(shape),
+        mla: shape.mla,
+        attends,
+    };
+    compute::buffer(&graph, settings, context).ok_or_else(|| "the compute buffer would be past 2^64 bytes".to_owned())
+}

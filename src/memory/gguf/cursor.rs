@@ -1,0 +1,113 @@
+//! Owns reading a header's little-endian numbers and strings from a source that may lie about its sizes: nothing is
+//! read past the length, nothing is allocated that was not read, and a budget ends a header that never ends.
+//! Knows nothing of what the numbers mean.
+
+use std::io::{BufReader, Read, Seek};
+
+use super::GgufError;
+
+/// The most bytes of header that are read (skipped ones do not count); real headers have 1–20 MiB.
+const MOST_READ: u64 = 96 << 20;
+
+const BUFFER: usize = 64 << 10;
+
+/// Where a header is being read.
+pub(super) struct Cursor<R: Read + Seek> {
+    source: BufReader<R>,
+    position: u64,
+    length: u64,
+    budget: u64,
+}
+
+impl<R: Read + Seek> Cursor<R> {
+    /// From the start of a source of `length` bytes.
+    pub(super) fn new(source: R, length: u64) -> Cursor<R> {
+        Cursor { source: BufReader::with_capacity(BUFFER, source), position: 0, length, budget: MOST_READ }
+    }
+
+    /// Bytes read or skipped so far.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Bytes that are left.
+    pub(super) fn remaining(&self) -> u64 {
+        self.length.saturating_sub(self.position)
+    }
+
+    fn advance(&mut self, count: u64) -> Result<(), GgufError> {
+        if count > self.remaining() {
+            return Err(GgufError::Truncated { needed: self.position.saturating_add(count), length: self.length });
+        }
+        self.position = self.position.saturating_add(count);
+        Ok(())
+    }
+
+    fn spend(&mut self, count: u64) -> Result<(), GgufError> {
+        self.budget = self.budget.checked_sub(count).ok_or(GgufError::HeaderTooLong { most: MOST_READ })?;
+        self.advance(count)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], GgufError> {
+        let mut bytes = [0; N];
+        self.spend(N as u64)?;
+        self.source.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The next four bytes as they are.
+    pub(super) fn magic(&mut self) -> Result<[u8; 4], GgufError> {
+        self.array()
+    }
+
+    /// The next number of four bytes.
+    pub(super) fn u32(&mut self) -> Result<u32, GgufError> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    /// The next number of eight bytes.
+    pub(super) fn u64(&mut self) -> Result<u64, GgufError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// The next number of 1, 2, 4 or 8 bytes, with zeros above.
+    pub(super) fn unsigned(&mut self, width: u64) -> Result<u64, GgufError> {
+        Ok(match width {
+            1 => u64::from(u8::from_le_bytes(self.array()?)),
+            2 => u64::from(u16::from_le_bytes(self.array()?)),
+            4 => u64::from(self.u32()?),
+            _ => self.u64()?,
+        })
+    }
+
+    /// A count of things of which each takes at least `least` bytes, and at most `most` of them.
+    pub(super) fn count(&mut self, what: &'static str, least: u64, most: u64) -> Result<u64, GgufError> {
+        let count = self.u64()?;
+        let possible = self.remaining().checked_div(least).unwrap_or(0);
+        if count > possible.min(most) {
+            return Err(GgufError::TooMany { what, count, most: possible.min(most) });
+        }
+        Ok(count)
+    }
+
+    /// A string of at most `most` bytes; bytes that are no UTF-8 are replaced.
+    pub(super) fn string(&mut self, what: &'static str, most: u64) -> Result<String, GgufError> {
+        let length = self.count(what, 1, most)?;
+        self.spend(length)?;
+        let mut bytes = Vec::new();
+        let read = self.source.by_ref().take(length).read_to_end(&mut bytes)?;
+        if (read as u64) < length {
+            return Err(GgufError::Truncated { needed: self.position, length: self.length });
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Passes over so many bytes. A long way costs as much of the budget as filling the buffer anew.
+    pub(super) fn skip(&mut self, count: u64) -> Result<(), GgufError> {
+        let cost = count.min(BUFFER as u64);
+        self.spend(cost)?;
+        self.advance(count.saturating_sub(cost))?;
+        let step = i64::try_from(count).map_err(|_| GgufError::Malformed("a length past 2^63".into()))?;
+        Ok(self.source.seek_relative(step)?)
+    }
+}

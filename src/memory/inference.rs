@@ -1,0 +1,99 @@
+//! Owns what a model takes in plain transformers: weights in the dtype asked for, a cache that grows with the
+//! context, and the activations of a prompt. Weights and cache are exact for the shape; activations are about, a
+//! factor of two. Source: transformers 5.23.0, accelerate 1.15.0 and bitsandbytes, read on 2026-11-20. Bytes.
+
+use super::estimate::{CONTEXT_BYTES, Estimate, Part};
+use super::shape::{Is, ModelShape};
+use super::training::bytes;
+
+/// How weights are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dtype {
+    /// As the checkpoint has them (the default since transformers 5).
+    Checkpoint,
+    /// Four bytes (the default before).
+    Float32,
+    /// Two bytes: float16 and bfloat16.
+    Half,
+    /// One byte and outliers (LLM.int8).
+    Int8,
+    /// NF4 with double quantisation: 4.127 bits; embeddings, norms and output stay in two bytes.
+    Nf4,
+}
+
+impl Dtype {
+    /// From the word on a command line.
+    pub fn from_name(name: &str) -> Option<Dtype> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "auto" => Dtype::Checkpoint,
+            "float32" | "fp32" | "f32" => Dtype::Float32,
+            "float16" | "bfloat16" | "fp16" | "bf16" | "f16" | "half" => Dtype::Half,
+            "int8" | "8bit" => Dtype::Int8,
+            "nf4" | "4bit" | "int4" => Dtype::Nf4,
+            _ => return None,
+        })
+    }
+
+    /// Thousandths of a byte for each number of a layer, and for each number outside; `None`: as in the file.
+    pub fn thousandths(self) -> Option<(u64, u64)> {
+        match self {
+            Dtype::Checkpoint => None,
+            Dtype::Float32 => Some((4000, 4000)),
+            Dtype::Half => Some((2000, 2000)),
+            Dtype::Int8 => Some((1000, 2000)),
+            Dtype::Nf4 => Some((516, 2000)),
+        }
+    }
+}
+
+/// Bytes of the weights in a dtype; the error says why they are not known.
+pub fn weight_bytes(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
+    let Some((inside, outside)) = dtype.thousandths() else {
+        return shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone);
+    };
+    let all = shape.parameters.ok_or("the number of parameters is not known")?;
+    let matrices = if shape.tensors.is_empty() { 0 } else { 1 };
+    let in_layers = shape.tensors.iter().filter(|tensor| tensor.dims.len() > 1 && tensor.name.contains(".weight"));
+    let inner = in_layers
+        .filter(|tensor| tensor.name.starts_with("blk.") || tensor.name.contains("layers."))
+        .fold(0_u64, |sum, tensor| sum.saturating_add(tensor.elements()));
+    let inner = if matrices == 0 { all } else { inner.min(all) };
+    Ok(bytes(inner, inside).saturating_add(bytes(all.saturating_sub(inner), outside)))
+}
+
+/// What generating takes with a context of so many tokens for `batch` sequences, the cache in two bytes a number (or
+/// four with float32).
+pub fn estimate(shape: &ModelShape, dtype: Dtype, context: Option<u64>, batch: u64) -> Estimate {
+    let wide = if dtype == Dtype::Float32 { 4 } else { 2 };
+    let length = context.or(shape.context_trained).ok_or_else(|| "the context is not known".to_owned());
+    let kv = length.clone().and_then(|length| cache_bytes(shape, length, wide, batch));
+    let width = shape.embedding.saturating_mul(4).saturating_add(shape.feed_forward.saturating_mul(2));
+    let compute = length.map(|length| width.saturating_mul(length).saturating_mul(batch).saturating_mul(wide));
+    let states = shape.layers.as_ref().map_err(Clone::clone).and_then(|layers| {
+        let numbers = layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.recurrent?));
+        numbers.map(|count| count.saturating_mul(4)).ok_or_else(|| "its state's size is not known".to_owned())
+    });
+    let weights = weight_bytes(shape, dtype);
+    let margin = weights.as_ref().map_or(0, |bytes| bytes / 50);
+    Estimate {
+        weights: Part::of(weights, if dtype == Dtype::Checkpoint { shape.weights_are } else { Is::About }),
+        weights_in_file: Part::of(weight_bytes(shape, Dtype::Checkpoint), shape.weights_are),
+        weights_on_host: Part::fact(0),
+        kv_cache: Part::of(kv, shape.cache_is),
+        kv_split: None,
+        recurrent: Part::of(states, Is::About),
+        compute: Part::of(compute, Is::About),
+        gradients: Part::fact(0),
+        optimizer: Part::fact(0),
+        overhead: Part::about(CONTEXT_BYTES.saturating_add(margin)),
+    }
+}
+
+fn cache_bytes(shape: &ModelShape, length: u64, wide: u64, batch: u64) -> Result<u64, String> {
+    let layers = shape.layers.as_ref().map_err(Clone::clone)?;
+    let tokens = |windowed: bool| if windowed && shape.window > 0 { length.min(shape.window) } else { length };
+    Ok(layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
+        let row = cache.k.saturating_add(cache.v).saturating_mul(wide);
+        sum.saturating_add(row.saturating_mul(tokens(cache.windowed)).saturating_mul(batch))
+    }))
+}

@@ -1,0 +1,175 @@
+//! Owns the named mixes of quantisation types (`Q4_K_M`): which tensor gets which type, so that the size of a model
+//! at another quantisation, or of one that is only known by its shapes, can be summed. Exact for Q8_0, Q6_K, Q5_K_M,
+//! Q4_K_M and Q4_0 as llama-quantize of llama.cpp 0.5.0 makes them without an importance matrix; files made by
+//! others differ by a few percent. Source: llama-quant.cpp, read on 2026-11-20. Knows nothing of files.
+
+use super::ggml::GgmlType;
+use super::gguf::TensorInfo;
+
+/// The mixes that are known here, from the largest to the smallest.
+pub const MIXES: [&str; 10] = ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "Q3_K_M"];
+
+/// A tensor of which the type is still to be chosen.
+pub type Shape = (String, Vec<u64>);
+
+/// What the mixes look at beside the tensor.
+#[derive(Clone, Copy, Debug, Default)]
+struct Model {
+    layers: u64,
+    experts: u64,
+    /// Models of 80 layers, whose attn_v is shared by eight heads.
+    seventy: bool,
+    values: u64,
+    tied: bool,
+}
+
+/// The tensors with the types of a mix and their bytes; `None` for a mix that is not known here or a shape that
+/// can't be.
+pub fn mixed(shapes: &[Shape], mix: &str, layers: u64, experts: u64) -> Option<Vec<TensorInfo>> {
+    let mix = MIXES.iter().find(|known| known.eq_ignore_ascii_case(mix))?;
+    let values = shapes.iter().filter(|(name, _)| is_value(name)).count() as u64;
+    let tied = !shapes.iter().any(|(name, _)| name == "output.weight");
+    let model = Model { layers, experts, seventy: layers == 80, values, tied };
+    let mut seen = 0;
+    let mut tensors = Vec::new();
+    for (name, dims) in shapes {
+        let index = if is_value(name) { seen } else { layer_of(name) };
+        seen = if is_value(name) { seen.saturating_add(1) } else { seen };
+        let kind = fitting(kind(name, dims, mix, index, model), dims);
+        tensors.push(TensorInfo { name: name.clone(), dims: dims.clone(), kind, bytes: kind.tensor_bytes(dims)? });
+    }
+    Some(tensors)
+}
+
+fn is_value(name: &str) -> bool {
+    ["attn_v.weight", "attn_kv_b.weight", "attn_v_b.weight"].iter().any(|value| name.ends_with(value))
+}
+
+fn layer_of(name: &str) -> u64 {
+    name.strip_prefix("blk.").and_then(|rest| rest.split('.').next()?.parse().ok()).unwrap_or(0)
+}
+
+/// Whether the layer is one of those that get more bits: the first and last eighth, and each third between.
+fn more_bits(index: u64, count: u64) -> bool {
+    let eighth = count / 8;
+    index < eighth || index >= count.saturating_mul(7) / 8 || index.saturating_sub(eighth) % 3 == 2
+}
+
+fn kind(name: &str, dims: &[u64], mix: &str, index: u64, model: Model) -> GgmlType {
+    let stays = ["_norm.weight", "ffn_gate_inp.weight", "ssm_conv1d.weight", "ssm_a", "ssm_d"];
+    if dims.len() < 2 || !name.ends_with(".weight") || stays.iter().any(|end| name.ends_with(end)) {
+        return GgmlType::F32;
+    }
+    let is_output = name == "output.weight" || model.tied && name == "token_embd.weight";
+    match mix {
+        "F32" => GgmlType::F32,
+        "BF16" => GgmlType::BF16,
+        "F16" => GgmlType::F16,
+        "Q8_0" => GgmlType::Q8_0,
+        "Q6_K" => GgmlType::Q6_K,
+        _ if is_output => GgmlType::Q6_K,
+        "Q4_0" => GgmlType::Q4_0,
+        "Q5_K_M" => medium(name, index, model, GgmlType::Q5_K),
+        "Q4_K_M" => medium(name, index, model, GgmlType::Q4_K),
+        "IQ4_XS" => small(name, index, model, GgmlType::IQ4_XS, GgmlType::Q5_K),
+        _ => small(name, index, model, GgmlType::Q3_K, GgmlType::Q4_K),
+    }
+}
+
+/// Q4_K_M and Q5_K_M.
+fn medium(name: &str, index: u64, model: Model, base: GgmlType) -> GgmlType {
+    let ends = |role: &str| name.ends_with(role);
+    let eight = model.experts == 8;
+    if is_value(name) {
+        return match more_bits(index, model.values) {
+            _ if eight => GgmlType::Q8_0,
+            true => GgmlType::Q6_K,
+            false if model.seventy && base == GgmlType::Q4_K => GgmlType::Q5_K,
+            false => base,
+        };
+    }
+    if ends("attn_k.weight") && eight {
+        return GgmlType::Q8_0;
+    }
+    if ends("attn_output.weight") && eight {
+        return GgmlType::Q5_K;
+    }
+    if ends("attn_qkv.weight") {
+        return if base == GgmlType::Q4_K { GgmlType::Q5_K } else { GgmlType::Q6_K };
+    }
+    let down = ["ffn_down.weight", "ffn_down_exps.weight", "ffn_down_shexp.weight"].iter().any(|role| ends(role));
+    if down && more_bits(index, model.layers) { GgmlType::Q6_K } else { base }
+}
+
+/// Q3_K_M and IQ4_XS, near enough for "about".
+fn small(name: &str, index: u64, model: Model, base: GgmlType, more: GgmlType) -> GgmlType {
+    if is_value(name) {
+        return if model.experts == 8 { GgmlType::Q8_0 } else { more };
+    }
+    let first = index < model.layers / 8;
+    match name {
+        _ if name.contains("ffn_down") && first => GgmlType::Q5_K,
+        _ if name.contains("ffn_down") || name.ends_with("attn_output.weight") => {
+            if base == GgmlType::Q3_K {
+                GgmlType::Q4_K
+            } else {
+                base
+            }
+        }
+        _ => base,
+    }
+}
+
+/// The type that llama-quantize takes instead where rows are no whole number of blocks.
+fn fitting(kind: GgmlType, dims: &[u64]) -> GgmlType {
+    let divides = |kind: GgmlType| dims.first().is_some_and(|row| kind.divides(*row));
+    let instead = match kind {
+        kind if divides(kind) => return kind,
+        GgmlType::Q4_K => GgmlType::Q5_0,
+        GgmlType::Q5_K => GgmlType::Q5_1,
+        GgmlType::Q6_K => GgmlType::Q8_0,
+        GgmlType::IQ4_XS | GgmlType::Q3_K => GgmlType::IQ4_NL,
+        _ => GgmlType::F16,
+    };
+    if divides(instead) { instead } else { GgmlType::F16 }
+}
+
+/// The name that `general.file_type` stands for.
+pub fn file_type(number: u64) -> Option<&'static str> {
+    Some(match number {
+        0 => "F32",
+        1 => "F16",
+        2 => "Q4_0",
+        3 => "Q4_1",
+        7 => "Q8_0",
+        8 => "Q5_0",
+        9 => "Q5_1",
+        10 => "Q2_K",
+        11 => "Q3_K_S",
+        12 => "Q3_K_M",
+        13 => "Q3_K_L",
+        14 => "Q4_K_S",
+        15 => "Q4_K_M",
+        16 => "Q5_K_S",
+        17 => "Q5_K_M",
+        18 => "Q6_K",
+        19 => "IQ2_XXS",
+        20 => "IQ2_XS",
+        21 => "Q2_K_S",
+        22 => "IQ3_XS",
+        23 => "IQ3_XXS",
+        24 => "IQ1_S",
+        25 => "IQ4_NL",
+        26 => "IQ3_S",
+        27 => "IQ3_M",
+        28 => "IQ2_S",
+        29 => "IQ2_M",
+        30 => "IQ4_XS",
+        31 => "IQ1_M",
+        32 => "BF16",
+        36 => "TQ1_0",
+        37 => "TQ2_0",
+        38 => "MXFP4",
+        _ => return None,
+    })
+}

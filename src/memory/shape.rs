@@ -1,0 +1,104 @@
+//! Owns `ModelShape`: what a model is as far as memory goes, whether it came from a GGUF header, a config.json or
+//! the table. All three become a header first, so that one set of rules (`rules`) says what each layer caches.
+//! Unknown stays unknown, with the reason. Knows nothing of settings, engines or files.
+
+mod figures;
+mod known;
+mod rules;
+
+use super::gguf::TensorInfo;
+use super::weights::WeightSums;
+pub use figures::{Experts, Figures, Mla, Recurrent, Window};
+pub use rules::from_gguf;
+
+/// Whether a figure is computed exactly as the engine does, or estimated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Is {
+    /// Equal to what the engine prints.
+    Fact,
+    /// An estimate; its error bars are with the function that makes it.
+    About,
+}
+
+/// What an attention layer caches for each token, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cache {
+    /// Elements of K.
+    pub k: u64,
+    /// Elements of V; 0 with latent attention (MLA).
+    pub v: u64,
+    /// Heads that K and V are shared out to.
+    pub heads: u64,
+    /// Whether it only looks back over the model's window.
+    pub windowed: bool,
+}
+
+/// One loaded layer's state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layer {
+    /// What it caches for each token; `None` where it has no cache of its own.
+    pub cache: Option<Cache>,
+    /// Numbers of four bytes it keeps for each sequence; `None` where it keeps some but how many is not known.
+    pub recurrent: Option<u64>,
+}
+
+/// A model as far as memory goes.
+#[derive(Clone, Debug)]
+pub struct ModelShape {
+    /// Its own name for itself; foreign text.
+    pub name: Option<String>,
+    /// As llama.cpp names it, such as `llama` or `qwen3moe`.
+    pub architecture: String,
+    /// Elements of all tensors.
+    pub parameters: Option<u64>,
+    /// Such as `Q4_K_M`.
+    pub quantization: Option<String>,
+    /// The longest context it was made for, in tokens.
+    pub context_trained: Option<u64>,
+    /// Width of the hidden state.
+    pub embedding: u64,
+    /// Attention heads of the layer that has most.
+    pub heads: u64,
+    /// Width of the feed-forward part; 0 where not known.
+    pub feed_forward: u64,
+    /// Tokens in the vocabulary.
+    pub vocab: u64,
+    /// How far windowed layers look back, in tokens; 0 for none.
+    pub window: u64,
+    /// Whether it has latent attention in its short form.
+    pub mla: bool,
+    /// How many routed experts a layer has; 0 for none.
+    pub experts: u64,
+    /// What each loaded layer keeps, or why that is not known.
+    pub layers: Result<Vec<Layer>, String>,
+    /// How well `layers` is known.
+    pub cache_is: Is,
+    /// The tensors' sums, or why they are not known.
+    pub weights: Result<WeightSums, String>,
+    /// How well `weights` is known.
+    pub weights_are: Is,
+    /// The tensors, where they are known one by one.
+    pub tensors: Vec<TensorInfo>,
+}
+
+impl ModelShape {
+    /// Layers that are loaded; 0 where not known.
+    pub fn layer_count(&self) -> u64 {
+        match (&self.layers, &self.weights) {
+            (Ok(layers), _) => layers.len() as u64,
+            (_, Ok(weights)) => weights.layers.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// Whether some layer has a window.
+    pub fn has_window(&self) -> bool {
+        self.layers.iter().flatten().any(|layer| layer.cache.is_some_and(|cache| cache.windowed))
+    }
+
+    /// Whether some layer keeps state by sequence.
+    pub fn is_recurrent(&self) -> bool {
+        self.layers.iter().flatten().any(|layer| layer.recurrent != Some(0))
+    }
+}

@@ -1,0 +1,280 @@
+//! Owns `Figures`: a model by its published figures (the table's row, a config.json), and turning them into what a
+//! GGUF header would say: keys, and tensors with their shapes. Norms that only some families have are left out.
+//! Knows nothing of where the figures come from.
+
+use serde::Deserialize;
+
+use crate::memory::gguf::{Gguf, Metadata, Value};
+use crate::memory::quant::{self, Shape};
+
+/// Window attention: how far, and which layers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// Tokens it looks back.
+    pub size: u64,
+    /// One flag a layer, `1` for a window, such as `111110`; repeated over the layers.
+    pub pattern: String,
+    /// Heads and length of K and V in full layers, where they differ from the windowed ones.
+    #[serde(default)]
+    pub full_heads: Option<(u64, u64)>,
+}
+
+/// Latent attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mla {
+    /// Width of the latent.
+    pub kv_lora: u64,
+    /// Width of the query's latent; 0 for none.
+    pub q_lora: u64,
+    /// Rotated part of a key.
+    pub rope: u64,
+    /// The rest of a key.
+    pub nope: u64,
+    /// Length of a value.
+    pub v_head: u64,
+}
+
+/// Routed experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experts {
+    /// In each layer.
+    pub count: u64,
+    /// For each token.
+    pub used: u64,
+    /// Width of one.
+    pub ffn: u64,
+    /// Shared ones.
+    #[serde(default)]
+    pub shared: u64,
+    /// Layers without experts, at the front.
+    #[serde(default)]
+    pub first_dense: u64,
+}
+
+/// Recurrent layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recurrent {
+    /// Each how many-th layer has attention; 0 where none has.
+    pub interval: u64,
+    /// Width of the convolution.
+    pub conv: u64,
+    /// Length of a state; 0 where not known, as are the others then.
+    pub state: u64,
+    /// Groups.
+    pub groups: u64,
+    /// Inner width.
+    pub inner: u64,
+}
+
+/// A model by its figures. Sizes are in elements.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Figures {
+    /// Its name.
+    pub name: String,
+    /// llama.cpp's name for the architecture.
+    pub architecture: String,
+    /// Parameters in billions as published; 0 where not known.
+    pub billions: f64,
+    /// Layers.
+    pub layers: u64,
+    /// Width of the hidden state.
+    pub hidden: u64,
+    /// Attention heads.
+    pub heads: u64,
+    /// Heads of K and V.
+    pub kv_heads: u64,
+    /// Length of a head.
+    pub head_dim: u64,
+    /// Width of the dense feed-forward part.
+    pub ffn: u64,
+    /// Vocabulary.
+    pub vocab: u64,
+    /// Whether output and input share a matrix.
+    pub tied: bool,
+    /// Longest context; 0 where not known.
+    pub context: u64,
+    /// See [`Window`].
+    pub window: Option<Window>,
+    /// See [`Mla`].
+    pub mla: Option<Mla>,
+    /// See [`Experts`].
+    pub experts: Option<Experts>,
+    /// See [`Recurrent`].
+    pub recurrent: Option<Recurrent>,
+    /// Where the figures are from.
+    pub source: String,
+    /// Which figures nobody has checked.
+    pub unverified: Vec<String>,
+}
+
+impl Figures {
+    /// What a GGUF file of this model at a mix would say; without tensors where the mix is not known.
+    pub fn as_gguf(&self, mix: &str) -> Gguf {
+        let experts = self.experts.map_or(0, |experts| experts.count);
+        let shapes = self.shapes();
+        let tensors = quant::mixed(&shapes, mix, self.layers, experts).unwrap_or_default();
+        Gguf { metadata: self.keys(), tensors }
+    }
+
+    fn keys(&self) -> Metadata {
+        let mut keys = Metadata::default();
+        keys.set("general.architecture", Value::Text(self.architecture.clone()));
+        keys.set("general.name", Value::Text(self.name.clone()));
+        let mut set = |name: &str, number: u64| {
+            keys.set(&format!("{}.{name}", self.architecture), Value::Whole(number.into()));
+        };
+        set("block_count", self.layers);
+        set("context_length", self.context);
+        set("embedding_length", self.hidden);
+        set("feed_forward_length", self.ffn);
+        set("vocab_size", self.vocab);
+        set("attention.head_count", self.heads);
+        set("attention.head_count_kv", self.kv_heads);
+        set("attention.key_length", self.head_dim);
+        set("attention.value_length", self.head_dim);
+        if let Some(mla) = self.mla {
+            set("attention.head_count_kv", 1);
+            set("attention.key_length", mla.kv_lora.saturating_add(mla.rope));
+            set("attention.key_length_mla", mla.nope.saturating_add(mla.rope));
+            set("attention.value_length_mla", mla.v_head);
+        }
+        if let Some(experts) = self.experts {
+            set("expert_count", experts.count);
+            set("expert_used_count", experts.used);
+            set("expert_feed_forward_length", experts.ffn);
+        }
+        if let Some(recurrent) = self.recurrent {
+            set("full_attention_interval", recurrent.interval);
+            if recurrent.state > 0 {
+                set("ssm.conv_kernel", recurrent.conv);
+                set("ssm.state_size", recurrent.state);
+                set("ssm.group_count", recurrent.groups);
+                set("ssm.inner_size", recurrent.inner);
+            }
+        }
+        self.window_keys(&mut keys);
+        keys
+    }
+
+    fn window_keys(&self, keys: &mut Metadata) {
+        let Some(window) = &self.window else { return };
+        let key = |name: &str| format!("{}.attention.{name}", self.architecture);
+        let layers = usize::try_from(self.layers.min(10_000)).unwrap_or(0);
+        let flags: Vec<i128> =
+            window.pattern.chars().cycle().take(layers).map(|flag| i128::from(flag == '1')).collect();
+        keys.set(&key("sliding_window"), Value::Whole(window.size.into()));
+        if let Some((heads, length)) = window.full_heads {
+            let by_layer = |flag: &i128| if *flag == 1 { self.kv_heads.into() } else { i128::from(heads) };
+            keys.set(&key("head_count_kv"), Value::List(flags.iter().map(by_layer).collect()));
+            for (name, length) in [("key_length", length), ("value_length", length)] {
+                keys.set(&key(name), Value::Whole(length.into()));
+                keys.set(&key(&format!("{name}_swa")), Value::Whole(self.head_dim.into()));
+            }
+        }
+        keys.set(&key("sliding_window_pattern"), Value::List(flags));
+    }
+
+    /// The tensors' names and shapes.
+    fn shapes(&self) -> Vec<Shape> {
+        let mut shapes = vec![("token_embd.weight".to_owned(), vec![self.hidden, self.vocab])];
+        if !self.tied {
+            shapes.push(("output.weight".to_owned(), vec![self.hidden, self.vocab]));
+        }
+        shapes.push(("output_norm.weight".to_owned(), vec![self.hidden]));
+        for layer in 0..self.layers.min(10_000) {
+            let mut add = |name: &str, dims: &[u64]| shapes.push((format!("blk.{layer}.{name}.weight"), dims.to_vec()));
+            add("attn_norm", &[self.hidden]);
+            add("ffn_norm", &[self.hidden]);
+            self.attention(layer, &mut add);
+            self.forward(layer, &mut add);
+        }
+        shapes
+    }
+
+    fn attention(&self, layer: u64, add: &mut impl FnMut(&str, &[u64])) {
+        let width = |heads: u64, length: u64| heads.saturating_mul(length);
+        let queries = width(self.heads, self.head_dim);
+        if let Some(state) = self.recurrent
+            && layer.saturating_add(1).checked_rem(state.interval) != Some(0)
+        {
+            return self.recurrent_layer(state, add);
+        }
+        if let Some(mla) = self.mla {
+            let key = width(self.heads, mla.nope.saturating_add(mla.rope));
+            if mla.q_lora > 0 {
+                add("attn_q_a", &[self.hidden, mla.q_lora]);
+                add("attn_q_b", &[mla.q_lora, key]);
+            } else {
+                add("attn_q", &[self.hidden, key]);
+            }
+            add("attn_kv_a_mqa", &[self.hidden, mla.kv_lora.saturating_add(mla.rope)]);
+            add("attn_k_b", &[mla.nope, mla.kv_lora, self.heads]);
+            add("attn_v_b", &[mla.kv_lora, mla.v_head, self.heads]);
+            return add("attn_output", &[width(self.heads, mla.v_head), self.hidden]);
+        }
+        if self.architecture == "qwen2" {
+            for count in [queries, width(self.kv_heads, self.head_dim), width(self.kv_heads, self.head_dim)] {
+                add("attn_bias", &[count]);
+            }
+        }
+        if self.architecture.starts_with("qwen3") || self.architecture == "gemma3" {
+            add("attn_q_norm", &[self.head_dim]);
+            add("attn_k_norm", &[self.head_dim]);
+        }
+        // The gate of hybrid models doubles the queries.
+        add("attn_q", &[self.hidden, if self.recurrent.is_some() { queries.saturating_mul(2) } else { queries }]);
+        add("attn_k", &[self.hidden, width(self.kv_heads, self.head_dim)]);
+        add("attn_v", &[self.hidden, width(self.kv_heads, self.head_dim)]);
+        add("attn_output", &[queries, self.hidden]);
+    }
+
+    fn recurrent_layer(&self, state: Recurrent, add: &mut impl FnMut(&str, &[u64])) {
+        let keys = state.state.saturating_mul(state.groups).saturating_mul(2);
+        if state.interval == 0 {
+            add("ssm_in", &[self.hidden, state.inner.saturating_mul(2)]);
+            // One number in sixteen of the width is Mamba's rank for the time step.
+            let rank = self.hidden / 16;
+            add("ssm_x", &[state.inner, rank.saturating_add(state.state.saturating_mul(2))]);
+            add("ssm_dt", &[rank, state.inner]);
+        } else {
+            add("attn_qkv", &[self.hidden, keys.saturating_add(state.inner)]);
+            add("attn_gate", &[self.hidden, state.inner]);
+        }
+        add("ssm_out", &[state.inner, self.hidden]);
+    }
+
+    fn forward(&self, layer: u64, add: &mut impl FnMut(&str, &[u64])) {
+        let experts = self.experts.filter(|experts| layer >= experts.first_dense);
+        let (suffix, width, many) = match experts {
+            Some(experts) => ("_exps", experts.ffn, Some(experts.count)),
+            None => ("", self.ffn, None),
+        };
+        let mut three = |suffix: &str, width: u64, many: Option<u64>| {
+            if width == 0 {
+                return;
+            }
+            let dims = |a: u64, b: u64| [a, b].into_iter().chain(many).collect::<Vec<u64>>();
+            if self.has_gate() {
+                add(&format!("ffn_gate{suffix}"), &dims(self.hidden, width));
+            }
+            add(&format!("ffn_up{suffix}"), &dims(self.hidden, width));
+            add(&format!("ffn_down{suffix}"), &dims(width, self.hidden));
+        };
+        three(suffix, width, many);
+        if let Some(experts) = experts {
+            three("_shexp", experts.shared.saturating_mul(experts.ffn), None);
+            add("ffn_gate_inp", &[self.hidden, experts.count]);
+        }
+    }
+
+    /// Whether the feed-forward part has a gate, and so three matrices instead of two.
+    fn has_gate(&self) -> bool {
+        !["gpt2", "gptj", "gptneox", "falcon", "phi2", "mpt", "bloom", "starcoder", "starcoder2", "nemotron"]
+            .contains(&self.architecture.as_str())
+    }
+}

@@ -1,0 +1,174 @@
+//! Owns which of llama.cpp's architectures are known here and what is peculiar to each: which layers have a window
+//! where the file does not say, and which are recurrent. Source: llama.cpp 0.5.0, read on 2026-11-20.
+//! An architecture that is not here has weights but no cache figure.
+
+/// Attention in every layer, over the whole context, heads and lengths as the file says.
+const PLAIN: &[&str] = &[
+    "llama",
+    "deci",
+    "falcon",
+    "grok",
+    "gpt2",
+    "gptj",
+    "gptneox",
+    "mpt",
+    "baichuan",
+    "starcoder",
+    "refact",
+    "bloom",
+    "stablelm",
+    "qwen",
+    "qwen2",
+    "qwen2moe",
+    "qwen2vl",
+    "qwen3",
+    "qwen3moe",
+    "qwen3vl",
+    "qwen3vlmoe",
+    "phi2",
+    "phi3",
+    "phimoe",
+    "codeshell",
+    "orion",
+    "internlm2",
+    "minicpm",
+    "minicpm3",
+    "gemma",
+    "starcoder2",
+    "xverse",
+    "command-r",
+    "dbrx",
+    "olmo",
+    "olmoe",
+    "openelm",
+    "arctic",
+    "deepseek",
+    "deepseek2",
+    "deepseek32",
+    "glm-dsa",
+    "chatglm",
+    "glm4",
+    "glm4moe",
+    "bitnet",
+    "jais",
+    "nemotron",
+    "exaone",
+    "granite",
+    "granitemoe",
+    "chameleon",
+    "plm",
+    "bailingmoe",
+    "bailingmoe2",
+    "dots1",
+    "arcee",
+    "ernie4_5",
+    "ernie4_5-moe",
+    "hunyuan-moe",
+    "hunyuan-dense",
+    "smollm3",
+    "llada",
+    "seed_oss",
+    "grovemoe",
+    "apertus",
+    "minimax-m2",
+    "mimo",
+    "mistral3",
+    "maincoder",
+    "pangu-embedded",
+];
+
+/// Bidirectional encoders, which keep nothing between calls.
+const ENCODERS: &[&str] =
+    &["bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3", "neo-bert", "gemma-embedding"];
+
+/// Architectures that use the file's window: (name, every how many layers one is full, full first, the window where
+/// the file has none).
+const WINDOWED: &[(&str, u64, bool, u64)] = &[
+    ("gemma2", 2, false, 4096),
+    ("gemma3", 6, false, 0),
+    ("gemma3n", 5, false, 0),
+    ("gemma4", 6, false, 0),
+    ("gpt-oss", 2, false, 0),
+    ("cohere2", 4, false, 0),
+    ("llama4", 4, false, 8192),
+    ("olmo2", 4, false, 0),
+    ("exaone4", 4, false, 4096),
+    ("smallthinker", 4, true, 4096),
+    ("afmoe", 4, false, 0),
+    ("mimo2", 6, false, 0),
+    ("laguna", 4, true, 0),
+];
+
+/// Which layers of an architecture keep state by sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recurrence {
+    /// None.
+    Never,
+    /// All, and there is no attention.
+    Always,
+    /// All, beside attention.
+    Both,
+    /// Those without attention heads.
+    WithoutHeads,
+    /// Those without attention heads and without a feed-forward part.
+    WithoutHeadsAndFeedForward,
+    /// All but each n-th.
+    Interval,
+}
+
+/// How an architecture caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Traits {
+    /// See [`Recurrence`].
+    pub(super) recurrence: Recurrence,
+    /// Period, full first, and window by default, where the architecture uses windows.
+    pub(super) window: Option<(u64, bool, u64)>,
+    /// It keeps nothing at all.
+    pub(super) stateless: bool,
+}
+
+/// The architecture's traits; `None` where it is not known here.
+pub(super) fn traits(architecture: &str) -> Option<Traits> {
+    let has = |list: &[&str]| list.contains(&architecture);
+    let plain = Traits { recurrence: Recurrence::Never, window: None, stateless: false };
+    if has(PLAIN) {
+        return Some(plain);
+    }
+    if has(ENCODERS) {
+        return Some(Traits { stateless: true, ..plain });
+    }
+    if let Some((_, period, full_first, window)) = WINDOWED.iter().find(|(name, ..)| *name == architecture) {
+        return Some(Traits { window: Some((*period, *full_first, *window)), ..plain });
+    }
+    let recurrence = match architecture {
+        "mamba" | "mamba2" | "rwkv6" | "rwkv7" | "rwkv6qwen2" | "arwkv7" => Recurrence::Always,
+        "falcon-h1" => Recurrence::Both,
+        "jamba" | "granitehybrid" | "lfm2" | "lfm2moe" | "plamo2" | "kimi-linear" => Recurrence::WithoutHeads,
+        "nemotron_h" | "nemotron_h_moe" => Recurrence::WithoutHeadsAndFeedForward,
+        "qwen3next" | "qwen35" | "qwen35moe" => Recurrence::Interval,
+        _ => return None,
+    };
+    Some(Traits { recurrence, ..plain })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_architecture_is_in_one_list_only() {
+        let windowed = WINDOWED.iter().map(|(name, ..)| name);
+        let mut all: Vec<&str> = PLAIN.iter().chain(ENCODERS).chain(windowed).copied().collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count);
+        assert!(all.iter().all(|name| traits(name).is_some()));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_guessed() {
+        assert_eq!(traits("qwen9"), None);
+        assert_eq!(traits(""), None);
+    }
+}

@@ -1,0 +1,227 @@
+//! Owns what each layer of a GGUF model caches, by llama.cpp's rules: heads and lengths by layer, latent attention,
+//! windows and their patterns, layers that share another's cache, recurrent and hybrid layers.
+//! Source: llama.cpp 0.5.0's hparams and caches, read on 2026-11-20. Knows nothing of contexts and cache types.
+
+use super::known::{Recurrence, Traits, traits};
+use super::{Cache, Is, Layer, ModelShape};
+use crate::memory::gguf::{Gguf, Metadata, Value};
+use crate::memory::quant::file_type;
+use crate::memory::weights;
+
+/// More layers than any model has.
+const MOST_LAYERS: u64 = 10_000;
+
+/// Keys under the architecture's prefix.
+struct Keys<'a> {
+    metadata: &'a Metadata,
+    architecture: &'a str,
+}
+
+impl Keys<'_> {
+    fn key(&self, name: &str) -> String {
+        format!("{}.{name}", self.architecture)
+    }
+    fn number(&self, name: &str) -> Option<u64> {
+        self.metadata.number(&self.key(name))
+    }
+    fn per_layer(&self, name: &str, layers: usize) -> Option<Vec<u64>> {
+        self.metadata.per_layer(&self.key(name), layers)
+    }
+    fn or_zero(&self, name: &str) -> u64 {
+        self.number(name).unwrap_or(0)
+    }
+}
+
+/// What a header says, as far as memory goes.
+pub fn from_gguf(gguf: &Gguf) -> ModelShape {
+    let metadata = &gguf.metadata;
+    let architecture = metadata.text("general.architecture").unwrap_or_default().to_owned();
+    let keys = Keys { metadata, architecture: &architecture };
+    let blocks = keys.or_zero("block_count");
+    let loaded = blocks.saturating_sub(keys.or_zero("nextn_predict_layers"));
+    let count = usize::try_from(loaded.min(MOST_LAYERS)).unwrap_or(0);
+    let traits = traits(&architecture);
+    let layers = match traits {
+        _ if architecture.is_empty() => Err("the file names no architecture".to_owned()),
+        None => Err(format!("the architecture {} is not known here", architecture.escape_debug())),
+        _ if blocks == 0 => Err("the file does not say how many layers there are".to_owned()),
+        _ if blocks > MOST_LAYERS => Err(format!("{blocks} layers: the header is damaged")),
+        Some(traits) => layers(&keys, traits, count),
+    };
+    let heads = keys.per_layer("attention.head_count", count).unwrap_or_default();
+    let vocab = keys.number("vocab_size").or_else(|| metadata.length("tokenizer.ggml.tokens")).unwrap_or(0);
+    let parameters = gguf.tensors.iter().fold(0_u64, |sum, tensor| sum.saturating_add(tensor.elements()));
+    ModelShape {
+        name: metadata.text("general.name").map(str::to_owned),
+        parameters: Some(parameters).filter(|count| *count > 0),
+        quantization: metadata.number("general.file_type").and_then(file_type).map(str::to_owned),
+        context_trained: keys.number("context_length").filter(|length| *length > 0),
+        embedding: keys.or_zero("embedding_length"),
+        heads: heads.into_iter().max().unwrap_or(0),
+        feed_forward: feed_forward(&keys, count),
+        vocab,
+        window: traits.and_then(|traits| window(&keys, traits)).unwrap_or(0),
+        mla: is_latent(&keys),
+        experts: keys.or_zero("expert_count"),
+        layers,
+        cache_is: if keys.number("attention.indexer.key_length").is_some() { Is::About } else { Is::Fact },
+        weights: if gguf.tensors.is_empty() {
+            Err("the file has no tensors".to_owned())
+        } else {
+            // Where the header does not say, the tensors' names do.
+            let named = || weights::named_layers(&gguf.tensors, MOST_LAYERS);
+            Ok(weights::sums_of(&gguf.tensors, if blocks == 0 { named() } else { count }))
+        },
+        weights_are: Is::Fact,
+        tensors: gguf.tensors.clone(),
+        architecture: architecture.clone(),
+    }
+}
+
+fn feed_forward(keys: &Keys<'_>, count: usize) -> u64 {
+    let dense = keys.per_layer("feed_forward_length", count).unwrap_or_default().into_iter().max().unwrap_or(0);
+    let used = keys.or_zero("expert_used_count").saturating_mul(keys.or_zero("expert_feed_forward_length"));
+    dense.max(used)
+}
+
+fn is_latent(keys: &Keys<'_>) -> bool {
+    keys.or_zero("attention.key_length_mla") > 0 && keys.or_zero("attention.value_length_mla") > 0
+}
+
+fn window(keys: &Keys<'_>, traits: Traits) -> Option<u64> {
+    let (_, _, default) = traits.window?;
+    // Chunked attention has its length in the program, whatever the file says, except for "none".
+    let said = keys.number("attention.sliding_window");
+    if keys.architecture == "llama4" {
+        said.filter(|said| *said == 0).or(Some(default))
+    } else {
+        said.or(Some(default))
+    }
+}
+
+/// Which layers look back over a window only.
+fn windowed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<bool> {
+    let Some((period, full_first, _)) = traits.window.filter(|_| window(keys, traits) > Some(0)) else {
+        return vec![false; count];
+    };
+    let key = keys.key("attention.sliding_window_pattern");
+    let period = match keys.metadata.get(&key) {
+        Some(Value::List(_)) => {
+            let said = keys.metadata.per_layer(&key, count).unwrap_or_default();
+            return (0..count).map(|layer| said.get(layer).is_some_and(|flag| *flag != 0)).collect();
+        }
+        Some(Value::Whole(said)) => u64::try_from(*said).unwrap_or(period),
+        _ => period,
+    };
+    let in_window = |layer: u64| match layer.checked_rem(period) {
+        None => true,
+        Some(place) if full_first => place != 0,
+        Some(place) => place < period.saturating_sub(1),
+    };
+    (0_u64..).take(count).map(in_window).collect()
+}
+
+/// Which layers keep state by sequence, and whether those have attention too.
+fn recurrent(keys: &Keys<'_>, traits: Traits, heads_kv: &[u64]) -> Vec<bool> {
+    let count = heads_kv.len();
+    if let Some(said) = keys.per_layer("attention.recurrent_layers", count)
+        && traits.recurrence != Recurrence::Never
+    {
+        return said.into_iter().map(|flag| flag != 0).collect();
+    }
+    match traits.recurrence {
+        Recurrence::Never => vec![false; count],
+        Recurrence::Always | Recurrence::Both => vec![true; count],
+        Recurrence::WithoutHeads => heads_kv.iter().map(|heads| *heads == 0).collect(),
+        Recurrence::WithoutHeadsAndFeedForward => {
+            let forward = keys.per_layer("feed_forward_length", count).unwrap_or_else(|| vec![0; count]);
+            heads_kv.iter().zip(forward).map(|(heads, forward)| *heads == 0 && forward == 0).collect()
+        }
+        Recurrence::Interval => {
+            let interval = keys.number("full_attention_interval").unwrap_or(4).max(1);
+            (1_u64..).take(count).map(|layer| layer.checked_rem(interval) != Some(0)).collect()
+        }
+    }
+}
+
+/// Numbers a recurrent layer keeps for one sequence: the convolution's and the state's.
+fn state_size(keys: &Keys<'_>) -> Option<u64> {
+    let embedding = keys.or_zero("embedding_length");
+    if let Some(head) = keys.number("wkv.head_size") {
+        let shifts =
+            keys.number("token_shift_count").unwrap_or(if keys.architecture.ends_with("rwkv7") { 2 } else { 1 });
+        return embedding.checked_mul(shifts.checked_add(head)?);
+    }
+    if let Some(length) = keys.number("shortconv.l_cache") {
+        return embedding.checked_mul(length.saturating_sub(1));
+    }
+    let before = keys.number("ssm.conv_kernel").map(|kernel| kernel.saturating_sub(1));
+    if let Some(head) = keys.number("kda.head_dim") {
+        let inner = keys.number("attention.head_count")?.checked_mul(head)?;
+        let conv = before.unwrap_or(3).checked_mul(3)?.checked_mul(inner)?;
+        return conv.checked_add(inner.checked_mul(head)?);
+    }
+    let (inner, state) = (keys.number("ssm.inner_size")?, keys.number("ssm.state_size")?);
+    let groups = keys.or_zero("ssm.group_count").checked_mul(2)?.checked_mul(state)?;
+    before?.checked_mul(inner.checked_add(groups)?)?.checked_add(state.checked_mul(inner)?)
+}
+
+/// Lengths of K and V of one head in full and in windowed layers.
+struct Lengths {
+    full: (u64, u64),
+    windowed: (u64, u64),
+}
+
+fn lengths(keys: &Keys<'_>, heads: u64) -> Lengths {
+    let head = keys.or_zero("embedding_length").checked_div(heads).unwrap_or(0);
+    let key = keys.number("attention.key_length").unwrap_or(head);
+    let value = keys.number("attention.value_length").unwrap_or(head);
+    let value = if is_latent(keys) { 0 } else { value };
+    Lengths {
+        full: (key, value),
+        windowed: (
+            keys.number("attention.key_length_swa").unwrap_or(key),
+            keys.number("attention.value_length_swa").unwrap_or(value),
+        ),
+    }
+}
+
+/// How many of the first layers have a cache of their own.
+fn owners(keys: &Keys<'_>, count: usize) -> usize {
+    let shared = usize::try_from(keys.or_zero("attention.shared_kv_layers")).unwrap_or(usize::MAX);
+    // Gemma 3n's number is in the program.
+    if keys.architecture == "gemma3n" && shared == 0 { count.min(20) } else { count.saturating_sub(shared) }
+}
+
+fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, String> {
+    if traits.stateless {
+        return Ok(vec![Layer { cache: None, recurrent: Some(0) }; count]);
+    }
+    let too_large = || "its sizes are too large to be true: the header is damaged".to_owned();
+    let heads = keys.per_layer("attention.head_count", count).unwrap_or_else(|| vec![0; count]);
+    let heads_kv = keys.per_layer("attention.head_count_kv", count).unwrap_or_else(|| heads.clone());
+    let lengths = lengths(keys, heads.iter().copied().max().unwrap_or(0));
+    let windowed = windowed(keys, traits, count);
+    let recurrent = recurrent(keys, traits, &heads_kv);
+    let state = state_size(keys);
+    let indexer = if traits.recurrence == Recurrence::Never { keys.or_zero("attention.indexer.key_length") } else { 0 };
+    let owners = owners(keys, count);
+    let mut layers = Vec::new();
+    for (index, heads) in heads_kv.iter().enumerate() {
+        let in_window = windowed.get(index).copied().unwrap_or(false);
+        let is_recurrent = recurrent.get(index).copied().unwrap_or(false);
+        let (key, value) = if in_window { lengths.windowed } else { lengths.full };
+        let k = key.checked_mul(*heads).and_then(|k| k.checked_add(indexer)).ok_or_else(too_large)?;
+        let v = value.checked_mul(*heads).ok_or_else(too_large)?;
+        let attends = *heads > 0 && index < owners && (!is_recurrent || traits.recurrence == Recurrence::Both);
+        layers.push(Layer {
+            cache: attends.then_some(Cache { k, v, heads: *heads, windowed: in_window }),
+            recurrent: if is_recurrent { state } else { Some(0) },
+        });
+    }
+    let attention = traits.recurrence != Recurrence::Always;
+    if attention && lengths.full.0 == 0 {
+        return Err("the file does not say how many heads of which length there are".to_owned());
+    }
+    Ok(layers)
+}

@@ -1,0 +1,195 @@
+//! Owns the embedded table of models (`knowledge/models/`): our own figures with a source for each row, found by a
+//! name that need not be exact. Sizes of weights from it are about: the file's quantisation is assumed, and where
+//! our shapes and the published count of parameters differ by more than 2 %, the count decides.
+//! Knows nothing of this machine's files.
+
+use include_dir::{Dir, include_dir};
+use ron::extensions::Extensions;
+
+use super::shape::{Figures, Is, ModelShape, from_gguf};
+use super::weights::WeightSums;
+
+static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/knowledge/models");
+
+/// All rows, in the order of the files' names, or the first thing wrong with them.
+pub fn rows() -> Result<Vec<Figures>, String> {
+    let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
+    let mut files: Vec<_> = EMBEDDED.files().collect();
+    files.sort_by_key(|file| file.path());
+    let mut rows = Vec::new();
+    for file in files {
+        let text = String::from_utf8_lossy(file.contents());
+        let read: Vec<Figures> =
+            options.from_str(&text).map_err(|error| format!("{}: {error}", file.path().display()))?;
+        rows.extend(read);
+    }
+    Ok(rows)
+}
+
+/// The parts of a name: `Llama-3.1-8B-Instruct` has llama, 3.1, 8b, instruct.
+fn words(name: &str) -> Vec<String> {
+    let lower = name.to_lowercase();
+    let mut words: Vec<String> = Vec::new();
+    let mut current = String::new();
+    let mut last = ' ';
+    for c in lower.chars() {
+        // A number begins a word of its own after letters: qwen2.5 is qwen and 2.5; 8b and a3b stay whole.
+        let begins =
+            c.is_ascii_digit() && last.is_alphabetic() && current.chars().filter(|c| c.is_alphabetic()).count() > 1;
+        if !(c.is_alphanumeric() || c == '.') || begins {
+            words.extend((!current.is_empty()).then(|| std::mem::take(&mut current)));
+        }
+        if c.is_alphanumeric() || c == '.' {
+            current.push(c);
+        }
+        last = c;
+    }
+    words.extend((!current.is_empty()).then_some(current));
+    words
+}
+
+/// Words that do not tell one model from another of the table.
+const NOISE: [&str; 14] =
+    ["instruct", "it", "chat", "base", "gguf", "hf", "latest", "meta", "text", "preview", "v", "v0.1", "hub", "gptq"];
+
+/// The row that a name means: all words of the row's name must be in it, and the row with the most of them wins.
+/// A size in the query that the row lacks rules it out. `None` where nothing fits or two do equally.
+pub fn find(rows: &[Figures], query: &str) -> Option<Figures> {
+    let tail = query.rsplit('/').next().unwrap_or(query);
+    let asked = words(tail);
+    let telling = |words: &[String]| -> Vec<String> {
+        words.iter().filter(|word| !NOISE.contains(&word.as_str())).cloned().collect()
+    };
+    let asked = telling(&asked);
+    if asked.is_empty() {
+        return None;
+    }
+    // A row may stand for several names: "DeepSeek-V3 / R1".
+    let names = rows.iter().flat_map(|row| row.name.split(" / ").map(move |name| (row, telling(&words(name)))));
+    let mut fitting: Vec<(usize, &Figures)> = names
+        .filter(|(_, name)| !name.is_empty() && name.iter().all(|word| asked.contains(word)))
+        .filter(|(_, name)| asked.iter().all(|word| name.contains(word) || !tells_size(word)))
+        .map(|(row, name)| (name.len(), row))
+        .collect();
+    fitting.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let Some((best, row)) = fitting.first() else { return by_part(rows, &asked) };
+    let rivals = fitting.iter().filter(|(count, other)| count == best && other.name != row.name).count();
+    (rivals == 0).then(|| (*row).clone())
+}
+
+/// The only row that has all words of the query, and perhaps more.
+fn by_part(rows: &[Figures], asked: &[String]) -> Option<Figures> {
+    let mut fitting = rows.iter().filter(|row| {
+        let name = words(&row.name);
+        asked.iter().any(|word| tells_size(word)) && asked.iter().all(|word| name.contains(word))
+    });
+    let row = fitting.next()?;
+    fitting.next().is_none().then(|| row.clone())
+}
+
+/// Names of rows that share the query's first word, for a person to choose from.
+pub fn near<'a>(rows: &'a [Figures], query: &str) -> Vec<&'a str> {
+    let asked = words(query.rsplit('/').next().unwrap_or(query));
+    let Some(first) = asked.first() else { return Vec::new() };
+    rows.iter().filter(|row| words(&row.name).first() == Some(first)).map(|row| row.name.as_str()).collect()
+}
+
+/// Whether a word is a size such as 8b or a3b, which must not be ignored.
+fn tells_size(word: &str) -> bool {
+    let number = word.trim_start_matches('a').trim_end_matches(['b', 'm']);
+    number != word && !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.' || c == 'x')
+}
+
+/// The model of a row at a mix. Its cache is as well known as the row, its weights are about.
+pub fn shape(row: &Figures, mix: &str) -> ModelShape {
+    let mut shape = from_gguf(&row.as_gguf(mix));
+    shape.quantization = Some(mix.to_owned());
+    shape.weights_are = Is::About;
+    if !row.unverified.is_empty() {
+        shape.cache_is = Is::About;
+    }
+    let published = parameters(row);
+    if let (Some(published), Some(ours), Ok(weights)) = (published, shape.parameters, shape.weights.as_mut()) {
+        if published.abs_diff(ours) > ours / 50 {
+            scale(weights, published, ours);
+            shape.tensors.clear();
+        }
+        shape.parameters = Some(published);
+    }
+    shape
+}
+
+/// The published count.
+fn parameters(row: &Figures) -> Option<u64> {
+    if !(0.001..=100_000.0).contains(&row.billions) {
+        return None;
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "held to 10^5 above")]
+    Some((row.billions * 1e9).round() as u64)
+}
+
+fn scale(weights: &mut WeightSums, by: u64, of: u64) {
+    let scaled = |bytes: u64| {
+        let product = u128::from(bytes).saturating_mul(by.into()).checked_div(of.into()).unwrap_or(0);
+        u64::try_from(product).unwrap_or(u64::MAX)
+    };
+    for layer in &mut weights.layers {
+        layer.dense = scaled(layer.dense);
+        layer.experts = scaled(layer.experts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{Settings, estimate};
+
+    #[test]
+    fn every_row_has_a_source_and_adds_up() {
+        let rows = rows().unwrap();
+        assert!(rows.len() >= 80);
+        for row in &rows {
+            assert!(row.source.contains("2026-"), "{}", row.name);
+            assert!(row.layers > 0 && row.hidden > 0 && row.vocab > 0 && row.context > 0, "{}", row.name);
+            let shape = shape(row, "Q4_K_M");
+            let known = shape.layers.as_ref().is_ok_and(|layers| layers.len() as u64 == row.layers);
+            assert!(known, "{}: {:?}", row.name, shape.layers.err());
+            let estimate = estimate(&shape, &Settings { context: Some(8192), ..Settings::default() });
+            let in_file = estimate.weights_in_file.bytes.unwrap().0 as f64;
+            let bits = in_file * 8.0 / (row.billions * 1e9);
+            // Rows that are no whole number of blocks are stored in larger types.
+            let most = if row.hidden % 256 == 0 { 6.4 } else { 8.5 };
+            assert!((4.2..most).contains(&bits), "{}: {bits} bits a parameter", row.name);
+        }
+    }
+
+    #[test]
+    fn shapes_without_a_doubt_give_the_published_count() {
+        for row in rows().unwrap().iter().filter(|row| row.unverified.is_empty()) {
+            let ours = from_gguf(&row.as_gguf("F16")).parameters.unwrap() as f64 / 1e9;
+            assert!((ours / row.billions - 1.0).abs() < 0.02, "{}: {ours} for {}", row.name, row.billions);
+        }
+    }
+
+    #[test]
+    fn names_are_found_as_people_write_them() {
+        let rows = rows().unwrap();
+        for (query, name) in [
+            ("llama3.1:8b", Some("Llama-3.1-8B")),
+            ("meta-llama/Llama-3.1-8B-Instruct", Some("Llama-3.1-8B")),
+            ("Qwen/Qwen2.5-7B-Instruct", Some("Qwen2.5-7B")),
+            ("qwen3-30b-a3b", Some("Qwen3-30B-A3B")),
+            ("qwen3:30b", Some("Qwen3-30B-A3B")),
+            ("mistral:7b", Some("Mistral-7B-v0.1")),
+            ("gemma-3-27b-it", Some("Gemma-3-27b-it")),
+            ("gpt-oss:20b", Some("gpt-oss-20b")),
+            ("deepseek-r1", Some("DeepSeek-V3 / R1")),
+            ("mixtral-8x7b-instruct-v0.1", Some("Mixtral-8x7B-v0.1")),
+            ("llama-3.1-9b", None),
+            ("no-such-model", None),
+            ("", None),
+        ] {
+            assert_eq!(find(&rows, query).map(|row| row.name).as_deref(), name, "{query}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Owns vLLM's arithmetic: the budget that `--gpu-memory-utilization` sets, what is left of it for the KV cache, and
+//! how many tokens that holds. Exact for one rank of a model with one kind of layer, given the budget; up to 10 %
+//! off for hybrid models and up to 16 % with tensor parallelism, where the smallest rank decides. Activations and
+//! graphs are about. Source: vLLM 0.33.0's gpu_worker and mem_utils, read on 2026-11-20. Bytes.
+
+use super::estimate::{CONTEXT_BYTES, Estimate, Part};
+use super::shape::{Cache, Is, ModelShape};
+use crate::units::Bytes;
+
+/// Tokens of a block.
+const BLOCK: u64 = 16;
+/// What captured graphs take: seen were 0.3 to 1 GiB.
+const GRAPHS: u64 = 512 << 20;
+
+/// What a person chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// `--max-model-len`; `None` for what the model was made for.
+    pub max_model_len: Option<u64>,
+    /// `--gpu-memory-utilization` in thousandths; 920 since 0.20.0, 900 before.
+    pub utilization: u64,
+    /// Bytes of a cached number in halves: 4 for f16 and bf16, 2 for fp8.
+    pub kv_half_bytes: u64,
+    /// Cards that share the model (`-tp`), at least 1.
+    pub tensor_parallel: u64,
+    /// `--max-num-batched-tokens`.
+    pub batched_tokens: u64,
+    /// `--max-num-seqs`.
+    pub sequences: u64,
+    /// `--enforce-eager`: no graphs.
+    pub eager: bool,
+}
+
+impl Default for Serving {
+    fn default() -> Serving {
+        Serving {
+            max_model_len: None,
+            utilization: 920,
+            kv_half_bytes: 4,
+            tensor_parallel: 1,
+            batched_tokens: 2048,
+            sequences: 256,
+            eager: false,
+        }
+    }
+}
+
+/// What utilisation allows of a card: total × thousandths, rounded up.
+pub fn allowed(total: Bytes, utilization: u64) -> Bytes {
+    let product = u128::from(total.0).saturating_mul(u128::from(utilization)).div_ceil(1000);
+    Bytes(u64::try_from(product).unwrap_or(u64::MAX))
+}
+
+/// What is left for the KV cache; below zero where there is nothing. Exact for the figures of a log.
+pub fn available(total: Bytes, utilization: u64, taken: &[Bytes]) -> i128 {
+    taken.iter().fold(i128::from(allowed(total, utilization).0), |left, part| left.saturating_sub(part.0.into()))
+}
+
+/// The utilisation in thousandths that what is free now allows; vLLM refuses to start above it.
+pub fn possible_utilization(free: Bytes, total: Bytes) -> u64 {
+    let thousandths = u128::from(free.0).saturating_mul(1000).checked_div(u128::from(total.0)).unwrap_or(0);
+    u64::try_from(thousandths).unwrap_or(0).min(1000)
+}
+
+/// Bytes that one token takes in one layer on one rank. Latent attention is not shared out.
+fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
+    let ranks = serving.tensor_parallel.max(1);
+    let elements = if cache.v == 0 {
+        cache.k
+    } else {
+        let heads = cache.heads.checked_div(ranks).unwrap_or(0).max(1);
+        cache.k.saturating_add(cache.v).checked_div(cache.heads).unwrap_or(0).saturating_mul(heads)
+    };
+    elements.saturating_mul(serving.kv_half_bytes) / 2
+}
+
+/// Bytes that one request of `length` tokens takes on one rank, in whole blocks.
+pub fn request_bytes(shape: &ModelShape, serving: &Serving, length: u64) -> Result<u64, String> {
+    let layers = shape.layers.as_ref().map_err(Clone::clone)?;
+    let whole = length.div_ceil(BLOCK);
+    let window =
+        shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).div_ceil(BLOCK).saturating_add(1);
+    let bytes = layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
+        let blocks = if cache.windowed { window.min(whole) } else { whole };
+        sum.saturating_add(layer_bytes(cache, serving).saturating_mul(BLOCK).saturating_mul(blocks))
+    });
+    Ok(bytes)
+}
+
+/// Tokens that a cache of so many bytes holds. Within 2 % for one rank; see the file's head for the rest.
+pub fn tokens(shape: &ModelShape, serving: &Serving, available: Bytes) -> Result<u64, String> {
+    if shape.has_window() {
+        let length = serving.max_model_len.or(shape.context_trained).ok_or("the model's length is not known")?;
+        let request = u128::from(request_bytes(shape, serving, length)?);
+        let tokens = u128::from(available.0).saturating_mul(length.into()).checked_div(request);
+        return tokens.and_then(|tokens| u64::try_from(tokens).ok()).ok_or_else(|| "it has no KV cache".to_owned());
+    }
+    let block = request_bytes(shape, serving, BLOCK)?;
+    let blocks = available.0.checked_div(block).ok_or("it has no KV cache")?;
+    Ok(blocks.saturating_mul(BLOCK))
+}
+
+/// The peak of activations in a profiling run. About, a factor of two.
+fn activations(shape: &ModelShape, serving: &Serving) -> u64 {
+    let width = shape.embedding.saturating_mul(4).saturating_add(shape.feed_forward.saturating_mul(2));
+    let states = width.saturating_mul(serving.batched_tokens).saturating_mul(2);
+    let sampler = shape.vocab.saturating_mul(serving.sequences).saturating_mul(8);
+    states.max(sampler)
+}
+
+/// What one rank needs for one request of the model's length. Weights and cache are exact where the shape is and for
+/// one rank, the rest is about.
+pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
+    let ranks = serving.tensor_parallel.max(1);
+    let is = if ranks == 1 { shape.weights_are } else { Is::About };
+    let in_file = shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone);
+    let length = serving.max_model_len.or(shape.context_trained).ok_or_else(|| "the length is not known".to_owned());
+    let kv = length.and_then(|length| request_bytes(shape, serving, length));
+    let state = shape.layers.as_ref().map_err(Clone::clone).and_then(|layers| {
+        let numbers = layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.recurrent?));
+        // Two bytes a number is what most models keep their state in here.
+        numbers.map(|numbers| numbers.saturating_mul(2)).ok_or_else(|| "its state's size is not known".to_owned())
+    });
+    let graphs = if serving.eager { 0 } else { GRAPHS };
+    Estimate {
+        weights: Part::of(in_file.clone().map(|bytes| bytes.div_ceil(ranks)), is),
+        weights_in_file: Part::of(in_file, shape.weights_are),
+        weights_on_host: Part::fact(0),
+        kv_cache: Part::of(kv, if ranks == 1 && !shape.has_window() { shape.cache_is } else { Is::About }),
+        kv_split: None,
+        recurrent: Part::of(state, Is::About),
+        compute: Part::about(activations(shape, serving)),
+        gradients: Part::fact(0),
+        optimizer: Part::fact(0),
+        overhead: Part::about(CONTEXT_BYTES.saturating_add(graphs)),
+    }
+}

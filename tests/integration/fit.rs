@@ -1,0 +1,305 @@
+//! `oomdoctor fit` from outside: models from files, folders and stores, held against a fake card; and files that lie.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE};
+
+/// A GGUF file of a llama with eight layers of one 2048-wide f16 matrix each, its data a hole.
+fn write_gguf(path: &Path, keys: &[(&str, u32)], tensors: &[(&str, [u64; 2])]) {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let mut bytes = b"GGUF\x03\0\0\0".to_vec();
+    bytes.extend((tensors.len() as u64).to_le_bytes());
+    bytes.extend((keys.len() as u64 + 1).to_le_bytes());
+    bytes.extend([text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text("llama")].concat());
+    for (key, number) in keys {
+        bytes.extend([text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat());
+    }
+    let mut offset = 0_u64;
+    for (name, dims) in tensors {
+        bytes.extend([text(name), 2_u32.to_le_bytes().to_vec()].concat());
+        bytes.extend(dims.iter().flat_map(|dim| dim.to_le_bytes()));
+        bytes.extend([&1_u32.to_le_bytes()[..], &offset.to_le_bytes()[..]].concat());
+        offset += (dims[0] * dims[1] * 2).next_multiple_of(32);
+    }
+    fs::write(path, &bytes).unwrap();
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_len((bytes.len() as u64).next_multiple_of(32) + offset).unwrap();
+}
+
+const KEYS: [(&str, u32); 7] = [
+    ("llama.block_count", 8),
+    ("llama.context_length", 131_072),
+    ("llama.embedding_length", 2048),
+    ("llama.attention.head_count", 16),
+    ("llama.attention.head_count_kv", 4),
+    ("llama.vocab_size", 32_000),
+    ("llama.feed_forward_length", 2048),
+];
+
+fn layers(numbers: std::ops::Range<u64>) -> Vec<(String, [u64; 2])> {
+    numbers.map(|layer| (format!("blk.{layer}.ffn_up.weight"), [2048, 65_536])).collect()
+}
+
+/// 8 layers of 256 MiB, input and output of 125 MiB each.
+fn small_model(path: &Path) {
+    let layers = layers(0..8);
+    let mut tensors: Vec<(&str, [u64; 2])> = layers.iter().map(|(name, dims)| (name.as_str(), *dims)).collect();
+    tensors.extend([("token_embd.weight", [2048, 32_000]), ("output.weight", [2048, 32_000])]);
+    write_gguf(path, &KEYS, &tensors);
+}
+
+fn card(free_gib: u64) -> FakeDriver {
+    let used = (24 - free_gib) * GIB;
+    FakeDriver::new(&format!("(gpus: [(name: \"RTX 4090\", total: {}, reserved: 0, base: {used})])", 24 * GIB))
+}
+
+fn fit(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> Output {
+    let mut command = driver.oomdoctor(&[&["fit"], arguments].concat());
+    for name in ["OLLAMA_MODELS", "HF_HOME", "HF_HUB_CACHE"] {
+        command.env_remove(name);
+    }
+    assert_cmd::Command::from_std(command).env("HOME", home).timeout(PATIENCE).output().unwrap()
+}
+
+fn parsed(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// The JSON answer and the exit code.
+fn answer(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> (Value, i32) {
+    let output = fit(driver, home, &[arguments, &["--json"]].concat());
+    (parsed(&output), output.status.code().unwrap())
+}
+
+fn model() -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.gguf");
+    small_model(&file);
+    let name = file.to_str().unwrap().to_owned();
+    (folder, name)
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn a_file_that_fits_has_the_contracts_fields_and_exact_figures() {
+    let (folder, file) = model();
+    let (found, code) = answer(&card(8), folder.path(), &[&file, "--context", "32K"]);
+    assert_eq!((code, &found["schema"], &found["fits"]), (0, &json!(1), &json!(true)));
+    assert_eq!(found["weights"]["bytes"], 2298 * MIB);
+    assert_eq!(
+        (&found["weights"]["gpu_bytes"], &found["weights"]["host_bytes"]),
+        (&json!(2173 * MIB), &json!(125 * MIB))
+    );
+    // 8 layers × 32768 cells × (512 + 512) × 2 bytes.
+    assert_eq!((&found["kv_cache"]["bytes"], &found["kv_cache"]["is"]), (&json!(512 * MIB), &json!("fact")));
+    assert_eq!((&found["kv_cache"]["full_bytes"], &found["kv_cache"]["window_bytes"]), (&json!(512 * MIB), &json!(0)));
+    assert_eq!(found["recurrent_state"]["bytes"], 0);
+    assert_eq!((&found["compute"]["is"], &found["overhead"]["is"]), (&json!("about"), &json!("about")));
+    assert_eq!(found["free_now_bytes"], 8 * GIB);
+    let part = |name: &str| found[name]["bytes"].as_u64().unwrap();
+    let sum = 2173 * MIB + part("kv_cache") + part("compute") + part("overhead");
+    assert_eq!(found["total_bytes"], sum);
+    assert_eq!((&found["model"]["layers"], &found["model"]["architecture"]), (&json!(8), &json!("llama")));
+    assert_eq!(
+        (&found["model"]["context_trained"], &found["model"]["parameters"]),
+        (&json!(131_072), &json!(1_204_813_824))
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_made_to_fit_with_todays_flags() {
+    let (folder, file) = model();
+    let driver = card(3);
+    let (found, code) = answer(&driver, folder.path(), &[&file, "--context", "32768"]);
+    assert_eq!((code, &found["fits"]), (1, &json!(false)));
+    let options = found["options"].as_array().unwrap();
+    let named =
+        |part: &str| options.iter().find(|option| option["flags"].as_str().is_some_and(|flags| flags.contains(part)));
+    let q8 = named("-ctk q8_0 -ctv q8_0").unwrap();
+    assert!(q8["flags"].as_str().unwrap().contains("-fa on"), "{q8}");
+    let layers = named("-ngl ").unwrap();
+    assert_eq!(layers["fits"], true);
+    for option in options.iter().filter(|option| option["fits"] == true) {
+        assert!(option["total_bytes"].as_u64().unwrap() <= 3 * GIB, "{option}");
+    }
+    let command = found["command"].as_str().unwrap();
+    assert!(command.starts_with("llama-server -m /") && command.contains("-c 32768"), "{command}");
+    // What it says fits, fits when asked for.
+    let flags = layers["flags"].as_str().unwrap();
+    let count = flags.split("-ngl ").nth(1).unwrap().split(' ').next().unwrap();
+    let (_, code) = answer(&driver, folder.path(), &[&file, "--context", "32768", "--gpu-layers", count]);
+    assert_eq!(code, 0);
+    let text = fit(&driver, folder.path(), &[&file, "--context", "32768"]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("It does not fit: about") && text.contains("weights      2.1 GiB"), "{text}");
+}
+
+#[test]
+fn without_a_driver_the_figures_stand_and_whether_it_fits_is_not_known() {
+    let (folder, file) = model();
+    let (found, code) = answer(&FakeDriver::not_loaded(), folder.path(), &[&file, "--context", "4096"]);
+    assert_eq!((code, &found["fits"], &found["free_now_bytes"]), (1, &Value::Null, &Value::Null));
+    assert!(found["why_not_known"].is_string() && found["total_bytes"].is_u64());
+}
+
+#[test]
+fn an_architecture_that_is_not_known_has_weights_and_no_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("odd.gguf");
+    small_model(&file);
+    let mut bytes = fs::read(&file).unwrap();
+    let at = bytes.windows(5).position(|window| window == b"llama").unwrap();
+    bytes[at..at + 5].copy_from_slice(b"qwen9");
+    fs::write(&file, bytes).unwrap();
+    let (found, code) = answer(&card(20), folder.path(), &[file.to_str().unwrap()]);
+    assert_eq!((code, &found["fits"], &found["kv_cache"]["bytes"]), (1, &Value::Null, &Value::Null));
+    assert!(found["kv_cache"]["bytes_reason"].is_string() && found["weights"]["bytes"].is_u64(), "{found}");
+    assert!(found["why_not_known"].as_str().unwrap().contains("qwen9"));
+    assert_eq!(found["weights"]["gpu_bytes"], 2173 * MIB, "the layers' names say where they go");
+}
+
+#[test]
+fn a_split_model_is_read_from_any_of_its_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = |number: u32| folder.path().join(format!("m-0000{number}-of-00002.gguf"));
+    let (front, back) = (layers(0..4), layers(4..8));
+    let named =
+        |layers: &[(String, [u64; 2])]| layers.iter().map(|(name, dims)| (name.clone(), *dims)).collect::<Vec<_>>();
+    let refs = |all: &[(String, [u64; 2])]| all.iter().map(|(name, dims)| (name.clone(), *dims)).collect::<Vec<_>>();
+    let mut first = named(&front);
+    first.push(("token_embd.weight".into(), [2048, 32_000]));
+    let write = |path: &Path, keys: &[(&str, u32)], tensors: &[(String, [u64; 2])]| {
+        let tensors: Vec<(&str, [u64; 2])> = tensors.iter().map(|(name, dims)| (name.as_str(), *dims)).collect();
+        write_gguf(path, keys, &tensors);
+    };
+    write(&part(1), &KEYS, &first);
+    write(&part(2), &[("split.no", 1)], &refs(&back));
+    for number in [1, 2] {
+        let (found, _) = answer(&card(20), folder.path(), &[part(number).to_str().unwrap()]);
+        assert_eq!(found["weights"]["bytes"], (8 * 256 + 125) * MIB, "{number}");
+    }
+    fs::remove_file(part(2)).unwrap();
+    let output = fit(&card(20), folder.path(), &[part(1).to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2), "a part is missing");
+}
+
+#[test]
+fn models_are_found_where_programs_keep_them() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |path: &str| {
+        let path = home.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    };
+    let digest = "ab".repeat(32);
+    small_model(&at(&format!(".ollama/models/blobs/sha256-{digest}")));
+    let layer = |kind: &str| json!({"mediaType": format!("application/vnd.ollama.image.{kind}"), "digest": format!("sha256:{digest}")});
+    let manifest = json!({"layers": [layer("license"), layer("model")]}).to_string();
+    fs::write(at(".ollama/models/manifests/registry.ollama.ai/library/tiny/1b"), manifest).unwrap();
+    small_model(&at(".cache/huggingface/hub/models--me--tiny/snapshots/0123/tiny.gguf"));
+    small_model(&at(".lmstudio/models/me/Other-GGUF/other-q8.gguf"));
+    for (name, engine) in
+        [("tiny:1b", "Ollama"), ("me/tiny", "llama.cpp"), ("other-q8", "llama.cpp"), ("me/Other-GGUF", "llama.cpp")]
+    {
+        let (found, code) = answer(&card(20), home.path(), &[name, "--context", "4096"]);
+        assert_eq!((code, &found["engine"], &found["note"]), (0, &json!(engine), &Value::Null), "{name}");
+        assert_eq!(found["weights"]["bytes"], 2298 * MIB);
+    }
+}
+
+#[test]
+fn a_folder_with_a_config_is_summed_from_its_safetensors() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = json!({"model_type": "llama", "torch_dtype": "bfloat16", "num_hidden_layers": 2, "hidden_size": 64,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1000, "max_position_embeddings": 4096});
+    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let header =
+        json!({"model.embed_tokens.weight": {"dtype": "BF16", "shape": [1000, 64], "data_offsets": [0, 128_000]}})
+            .to_string();
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    bytes.resize(bytes.len() + 128_000, 0);
+    fs::write(folder.path().join("model.safetensors"), bytes).unwrap();
+    let path = folder.path().to_str().unwrap();
+    let (found, code) = answer(&card(20), folder.path(), &[path]);
+    assert_eq!((code, &found["engine"], &found["weights"]["bytes"]), (0, &json!("transformers"), &json!(128_000)));
+    // 2 layers × 4096 tokens × (32 + 32) × 2 bytes.
+    assert_eq!(found["kv_cache"]["bytes"], MIB);
+    let (found, _) = answer(&card(20), folder.path(), &[path, "--engine", "vllm"]);
+    assert_eq!((&found["engine"], &found["kv_cache"]["bytes"]), (&json!("vLLM"), &json!(MIB)));
+}
+
+#[test]
+fn a_name_that_only_the_table_knows_says_what_is_assumed() {
+    let home = tempfile::tempdir().unwrap();
+    let (found, code) = answer(&card(20), home.path(), &["llama3.1:8b", "--context", "32768"]);
+    assert_eq!(code, 0);
+    assert!(found["note"].as_str().unwrap().contains("Q4_K_M assumed"), "{found}");
+    assert_eq!((&found["weights"]["is"], &found["kv_cache"]["bytes"]), (&json!("about"), &json!(4096 * MIB)));
+    let output = fit(&card(20), home.path(), &["no-such-model"]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+}
+
+#[test]
+fn files_that_lie_are_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("text.gguf"), "hello").unwrap();
+    small_model(&path("cut.gguf"));
+    File::options().write(true).open(path("cut.gguf")).unwrap().set_len(300 * MIB).unwrap();
+    File::create(path("hole.gguf")).unwrap().set_len(100 * GIB).unwrap();
+    let mut counts = b"GGUF\x03\0\0\0".to_vec();
+    counts.extend([i64::MAX.to_le_bytes(), i64::MAX.to_le_bytes()].concat());
+    fs::write(path("counts.gguf"), counts).unwrap();
+    File::options().write(true).open(path("counts.gguf")).unwrap().set_len(100 * GIB).unwrap();
+    // A list of texts in a hole of 100 GB: each is empty, and there is one more than are allowed.
+    let mut list = b"GGUF\x03\0\0\0".to_vec();
+    list.extend([1_u64.to_le_bytes(), 2_u64.to_le_bytes(), 1_u64.to_le_bytes()].concat());
+    list.push(b'k');
+    list.extend([9_u32.to_le_bytes(), 8_u32.to_le_bytes()].concat());
+    list.extend(((2_u64 << 20) + 1).to_le_bytes());
+    fs::write(path("list.gguf"), list).unwrap();
+    File::options().write(true).open(path("list.gguf")).unwrap().set_len(100 * GIB).unwrap();
+    mknodat(CWD, path("pipe.gguf"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    fs::create_dir(path("deep")).unwrap();
+    fs::write(path("deep/config.json"), "[".repeat(100_000)).unwrap();
+    let driver = card(20);
+    for name in ["text.gguf", "cut.gguf", "hole.gguf", "counts.gguf", "list.gguf", "pipe.gguf", "deep", "absent.gguf"] {
+        let started = Instant::now();
+        let output = fit(&driver, folder.path(), &[path(name).to_str().unwrap()]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), output.stdout.len(), said.lines().count()),
+            (Some(2), 0, 1),
+            "{name}: {said}"
+        );
+        assert!(said.contains(name), "{said}");
+        assert!(started.elapsed() < Duration::from_secs(5), "{name}");
+    }
+}
+
+#[test]
+fn arguments_that_cannot_be_are_refused() {
+    let (folder, file) = model();
+    for arguments in [
+        &["--context", "0"][..],
+        &["--context", "many"],
+        &["--kv-type", "q6_K"],
+        &["--engine", "abacus"],
+        &["--gpu", "7"],
+        &["--engine", "train", "--dtype", "int1"],
+        &["--parallel", "0"],
+    ] {
+        let output = fit(&card(20), folder.path(), &[&[file.as_str()], arguments].concat());
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}");
+    }
+}
