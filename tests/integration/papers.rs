@@ -51,3 +51,35 @@ fn the_architecture_is_short_and_names_every_module() {
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
+
+/// What each part may not know, as ARCHITECTURE.md has it.
+const NEVER: [(&str, &[&str]); 7] = [
+    ("units", &["log", "gpu", "knowledge", "memory", "advice", "app", "ui", "runtime", "probe", "procfs", "cli"]),
+    ("log", &["gpu", "knowledge", "memory", "advice", "app", "ui", "runtime", "probe", "procfs", "cli"]),
+    ("gpu", &["log", "knowledge", "memory", "advice", "app", "ui", "runtime", "probe", "procfs", "cli"]),
+    ("memory", &["log", "gpu", "knowledge", "advice", "app", "ui", "runtime", "probe", "procfs", "cli"]),
+    ("knowledge", &["gpu", "memory", "advice", "app", "ui", "runtime", "probe", "procfs", "cli"]),
+    ("advice", &["app", "ui", "runtime", "probe", "procfs", "cli"]),
+    ("app", &["ui", "runtime", "probe", "procfs", "cli"]),
+];
+
+#[test]
+fn imports_run_one_way() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut wrong = Vec::new();
+    for (part, never) in NEVER {
+        let mut files = vec![root.join(format!("{part}.rs"))];
+        if root.join(part).is_dir() {
+            rust_files(&root.join(part), &mut files);
+        }
+        for file in files {
+            // Tests may use more than the code they test.
+            let text = fs::read_to_string(&file).unwrap();
+            let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            let is_test = file.file_stem().is_some_and(|name| name == "tests" || name == "testing");
+            let found = never.iter().filter(|other| !is_test && code.contains(&format!("crate::{other}::")));
+            wrong.extend(found.map(|other| format!("{} uses {other}", file.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
