@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, ExitStatus, MasterPty, PtySize, native_pty_system};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, kill_process};
 use vt100::{MouseProtocolMode, Parser, Screen};
 
 /// How long anything may take that is not itself the point of a test: much longer than it does.
