@@ -67,6 +67,9 @@ pub struct Entry {
     /// Entries whose figures count too where this one leads.
     #[serde(default)]
     pub draws_on: Vec<String>,
+    /// Whether it only speaks where no other entry has anything to say near it: for wordings nobody has written down.
+    #[serde(default)]
+    pub fallback: bool,
     /// What shows that the failure was recovered from: a yes becomes a maybe.
     #[serde(default)]
     pub recovered: Vec<Recovered>,

@@ -124,6 +124,15 @@ const LINE_START: &str = concat!(
     r"|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|CRITICAL|E|Error)[:\s]\s*|[#>$*]+\s|\x22)*"
 );
 
+/// `{refusal}`: the ways in which programs say that memory was not to be had, figures or not; for fallbacks.
+const REFUSAL: &str = concat!(
+    r"(?i:out[ -]of[ -](?:\w+ ){0,2}memory|OutOf\w{0,12}Memory|OUT_OF_(?:\w+_)?MEMORY",
+    r"|(?:not enough|insufficient) (?:\w+ ){0,2}(?:memory|vram)|memory exhausted|(?:cuda|hip)ErrorMemoryAllocation",
+    r"|memory allocation (?:of \d[\d.,]* ?\w+ )?(?:has )?(?:fail(?:ed|ure)|error)",
+    r"|(?:cannot|can not|can't|could not|couldn't|unable to|failed to|failure to) (?:re|m|c)?alloc(?:ate)?\b[^\n;]{0,60}(?:memory|region|\bbytes\b|\d ?[kmgt]i?b\b|vram)",
+    r"|alloc(?:ation|ating)?\b[^\n.;]{0,60}\bfail(?:ed|ure)?\b[^\n]{0,40}memory)"
+);
+
 /// Writes figures out and lets any space outside a class be missing or several.
 fn expand(source: &str) -> String {
     let mut out = String::with_capacity(source.len() * 2);
@@ -149,8 +158,13 @@ fn expand(source: &str) -> String {
             ' ' if !in_class => out.push_str(r"\s*"),
             '{' if !in_class && chars.peek().is_some_and(char::is_ascii_lowercase) => {
                 let name: String = chars.by_ref().take_while(|c| *c != '}').collect();
-                if name == "start" {
-                    out.push_str(LINE_START);
+                let part = match name.as_str() {
+                    "start" => Some(LINE_START),
+                    "refusal" => Some(REFUSAL),
+                    _ => None,
+                };
+                if let Some(part) = part {
+                    out.push_str(part);
                     continue;
                 }
                 let body = Capture::of(&name).map_or(r"\S+", Capture::expression);

@@ -24,6 +24,7 @@ struct Finding<'a> {
 /// Puts the hits in order and reads the leading one.
 pub fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Option<&jiff::Zoned>) -> Diagnosis {
     let mut findings = findings(base, log, &hits);
+    withhold_fallbacks(&mut findings, base, &hits);
     let masked: Vec<bool> = findings.iter().map(|one| findings.iter().any(|other| explains(other, one))).collect();
     let mut order: Vec<(bool, Finding)> = masked.into_iter().zip(findings.drain(..)).collect();
     order.sort_by_key(|(masked, finding)| {
@@ -34,6 +35,18 @@ pub fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Opt
         None => nothing(),
         Some(leading) => answer(base, log, leading, &ordered, now),
     }
+}
+
+/// Leaves out what speaks only where nobody else does: beside an entry that knows of memory that ran out, or near one
+/// that knows what the line is.
+fn withhold_fallbacks(findings: &mut Vec<Finding>, base: &KnowledgeBase, hits: &[Hit]) {
+    const NEAR: usize = 10;
+    let known = |hit: &&Hit| base.entries.get(hit.entry).is_some_and(|entry| !entry.fallback);
+    let told = findings.iter().any(|one| !one.entry.fallback && one.entry.oom == Oom::Yes);
+    findings.retain(|one| {
+        let near = || hits.iter().filter(known).any(|hit| hit.line.abs_diff(one.hit.line) <= NEAR);
+        !one.entry.fallback || !told && !near()
+    });
 }
 
 /// A yes explains its consequences; what was only a maybe because it was recovered from explains none.
@@ -129,13 +142,16 @@ fn answer(
         facts.complete_from(&other.figures.facts);
         places.extend(other.figures.places.iter().cloned());
     }
-    let raised_by = entry.raiser().to_string();
+    let recognised = || base.programs.recognise(log, leading.hit.line);
+    // A fallback does not know who prints it; the line or the log may tell.
+    let unsigned = entry.fallback && entry.raised_by.is_none();
+    let signed = || leading.figures.program.clone().filter(|name| is_name(name)).or_else(recognised);
+    let raised_by = unsigned.then(signed).flatten().unwrap_or_else(|| entry.raiser().to_string());
     let named = || {
-        let told = |finding: &Finding| finding.figures.program.clone();
+        let told = |finding: &Finding| finding.figures.program.clone().filter(|name| is_name(name));
         let drawn = || ordered.iter().filter(|other| entry.draws_on.contains(&other.entry.id)).find_map(told);
         told(leading).or_else(drawn)
     };
-    let recognised = || base.programs.recognise(log, leading.hit.line);
     let program = entry.program.clone().or_else(named).or_else(recognised).unwrap_or_else(|| raised_by.clone());
     Diagnosis {
         oom: leading.oom,
@@ -149,6 +165,30 @@ fn answer(
         remark: leading.remark.clone(),
         crashed_at: clock::crashed_at(log, leading.hit.line, now),
     }
+}
+
+/// Whether a word before a colon may be a program's name, and not the kind of the message.
+fn is_name(word: &str) -> bool {
+    const KINDS: &[&str] = &[
+        "error",
+        "fatal",
+        "exception",
+        "panic",
+        "warning",
+        "failed",
+        "failure",
+        "message",
+        "reason",
+        "status",
+        "note",
+        "abort",
+        "aborted",
+        "stderr",
+        "traceback",
+        "output",
+        "what",
+    ];
+    !KINDS.contains(&word) && !word.ends_with("error") && !word.ends_with("exception")
 }
 
 fn matched(finding: &Finding, log: &PastedLog) -> Match {
