@@ -138,6 +138,11 @@ fn of_device(device: &Device, facts: &Facts) -> Ledger {
 
 fn of_host(host: &Host, facts: &Facts) -> Option<Ledger> {
     let (total, available) = (host.memory_total_bytes.value()?, host.memory_available_bytes.value()?);
+    // More was available, or there was more or less in all: the log is another machine's.
+    let other_size = facts.total_bytes.is_some_and(|there| !there.within_percent(total, 3));
+    if other_size || facts.free_bytes.is_some_and(|free| free > total) {
+        return None;
+    }
     let used = Held { what: "in use".into(), pid: None, bytes: total.less(available), share: Share::Other };
     Some(Ledger { is_now: true, ..sums(facts, Some(total), Some(available), vec![used]) })
 }
@@ -200,6 +205,27 @@ mod tests {
         let free = Bytes::mib(24 * 1024 - 410 - 200 - 6144 - 11_500);
         assert_eq!((ledger.available_bytes, ledger.is_now), (Some(free), true));
         assert_eq!(ledger.missing_bytes, Some(Bytes::mib(9 * 1024 + 307).less(free)));
+    }
+
+    #[test]
+    fn a_log_about_more_memory_than_this_machine_has_is_not_held_against_it() {
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.memory = Some(MemoryKind::Host);
+        diagnosis.facts = Facts { requested_bytes: Some(Bytes::gib(141)), ..Facts::default() };
+        for (free, is_now) in [(Bytes::gib(60), true), (Bytes::gib(130), false)] {
+            diagnosis.facts.free_bytes = Some(free);
+            let here = snapshot(0);
+            let advice = advise(&Situation {
+                diagnosis: &diagnosis,
+                fixes: &[],
+                snapshot: Some(&here),
+                history: None,
+                viewer: None,
+                crashed_by: None,
+                zone: None,
+            });
+            assert_eq!(advice.ledger.is_some_and(|ledger| ledger.is_now), is_now, "{free}");
+        }
     }
 
     #[test]

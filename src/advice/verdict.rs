@@ -68,6 +68,10 @@ pub struct Verdict {
 
 /// Weighs the causes and puts the likeliest into a sentence.
 pub fn weigh(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Verdict {
+    if situation.diagnosis.oom == Oom::No {
+        let sentence = not_oom(situation.diagnosis);
+        return Verdict { sentence, same_machine: place.same_machine, causes: Vec::new() };
+    }
     let mut causes: Vec<Cause> = [
         other_process(situation, place, ledger),
         too_big(situation.diagnosis, ledger),
@@ -215,6 +219,10 @@ fn stamp(situation: &Situation<'_>) -> String {
 
 fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {
     let facts = &diagnosis.facts;
+    // Of system memory "too big" says nothing that "RAM ran out" does not: swap and other programs are in it too.
+    if matches!(diagnosis.memory, Some(MemoryKind::Host | MemoryKind::Shm)) {
+        return None;
+    }
     let (needed, capacity) = (live_need(facts)?, ledger?.capacity_bytes?);
     let evidence = vec![format!("it needed at least {needed}{}; there is {capacity} in all", decisive(diagnosis))];
     (needed > capacity).then_some(Cause { cause: CauseKind::TooBig, weight: 0.97, evidence })
@@ -280,9 +288,8 @@ fn batch(diagnosis: &Diagnosis) -> Option<Cause> {
 fn sentence(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>, causes: &[Cause]) -> String {
     let diagnosis = situation.diagnosis;
     match diagnosis.oom {
-        Oom::No => return not_oom(diagnosis),
         Oom::Maybe => return format!("Perhaps out of memory: {}", remark(diagnosis)),
-        Oom::Yes => {}
+        Oom::Yes | Oom::No => {}
     }
     let said = because(situation, place, ledger, causes);
     match (&place.because, place.same_machine) {

@@ -75,6 +75,7 @@ fn title(model: &Model, ahead: &[&PlannedFix]) -> String {
 fn no_steps(model: &Model) -> String {
     match &model.advice {
         None => "The steps come with the error.".into(),
+        Some(advice) if advice.verdict.causes.is_empty() => "Nothing has to be freed for this.".into(),
         Some(_) if model.walk.behind.is_empty() && model.endings.is_empty() => {
             "There is nothing to do about this that I know of.".into()
         }
