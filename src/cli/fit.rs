@@ -3,6 +3,7 @@
 //! Knows no formula: those are in `memory`.
 
 mod engine;
+mod flags;
 mod locate;
 mod options;
 mod stores;

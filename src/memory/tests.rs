@@ -80,6 +80,44 @@ fn windows_and_states_are_summed_by_layer() {
     assert_eq!(estimate(&shape, &settings).kv_cache, Part::fact(192 << 20));
 }
 
+/// K elements of each layer's cache (0 for none) and numbers of its state, for a header with these keys.
+fn per_layer(arch: &str, numbers: &[(&str, u32)], lists: &[(&str, &[u32])]) -> Vec<(u64, u64)> {
+    let mut builder = Builder::default().text("general.architecture", arch);
+    for (name, number) in numbers {
+        builder = builder.number(&format!("{arch}.{name}"), *number);
+    }
+    for (name, list) in lists {
+        builder = builder.list(&format!("{arch}.{name}"), list);
+    }
+    let (bytes, length) = builder.header();
+    let shape = from_gguf(&gguf::read(Cursor::new(bytes), length).unwrap());
+    let layers = shape.layers.unwrap();
+    layers.iter().map(|layer| (layer.cache.map_or(0, |cache| cache.k), layer.recurrent.unwrap())).collect()
+}
+
+#[test]
+fn each_kind_of_layer_keeps_what_it_should() {
+    let base = [("embedding_length", 64), ("attention.head_count", 4), ("attention.key_length", 16)];
+    let of = |arch: &str, blocks: u32, numbers: &[(&str, u32)], lists: &[(&str, &[u32])]| {
+        per_layer(arch, &[&base, numbers, &[("block_count", blocks)]].concat(), lists)
+    };
+    let ssm = [("ssm.conv_kernel", 4), ("ssm.inner_size", 32), ("ssm.state_size", 8), ("ssm.group_count", 1)];
+    let state = 3 * (32 + 2 * 8) + 8 * 32;
+    assert_eq!(of("llama", 2, &[("attention.head_count_kv", 2)], &[]), [(32, 0), (32, 0)]);
+    assert_eq!(of("falcon-h1", 1, &ssm, &[]), [(64, state)], "both");
+    let heads: (&str, &[u32]) = ("attention.head_count_kv", &[0, 2, 0]);
+    assert_eq!(of("jamba", 3, &ssm, &[heads]), [(0, state), (32, 0), (0, state)]);
+    let forward: (&str, &[u32]) = ("feed_forward_length", &[0, 0, 128]);
+    assert_eq!(of("nemotron_h", 3, &ssm, &[heads, forward]), [(0, state), (32, 0), (0, 0)]);
+    assert_eq!(of("lfm2", 3, &[("shortconv.l_cache", 3)], &[heads]), [(0, 128), (32, 0), (0, 128)]);
+    assert_eq!(of("rwkv6", 1, &[("wkv.head_size", 16), ("token_shift_count", 2)], &[]), [(0, 64 * 18)]);
+    let kda = [("kda.head_dim", 16), ("ssm.conv_kernel", 4)];
+    assert_eq!(of("kimi-linear", 3, &kda, &[heads]), [(0, 3 * 3 * 64 + 64 * 16), (32, 0), (0, 3 * 3 * 64 + 64 * 16)]);
+    assert_eq!(of("gemma4", 3, &[("attention.shared_kv_layers", 2)], &[]), [(64, 0), (0, 0), (0, 0)]);
+    assert_eq!(of("glm4moe", 3, &[("nextn_predict_layers", 1)], &[]).len(), 2, "prediction layers are not loaded");
+    assert_eq!(of("bert", 1, &[], &[]), [(0, 0)]);
+}
+
 #[test]
 fn an_unknown_architecture_has_weights_and_no_cache() {
     let figures = Figures { architecture: "qwen9".into(), layers: 2, hidden: 64, vocab: 64, ..Figures::default() };
