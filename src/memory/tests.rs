@@ -151,4 +151,28 @@ proptest! {
         let _ = largest_context(&shape, &settings, Bytes(budget));
         let _ = best_layers(&shape, &settings, Bytes(budget));
     }
+
+    #[test]
+    fn damaged_texts_never_make_the_readers_panic(
+        text in r#"[\[\]{}:,"a-z0-9_.-]{0,200}"#,
+        number in any::<u64>(),
+        length in 0_u64..1 << 50,
+        key in prop::sample::select(vec!["num_hidden_layers", "hidden_size", "num_attention_heads", "head_dim",
+            "kv_lora_rank", "sliding_window", "num_experts", "linear_key_head_dim"]),
+    ) {
+        let _ = config::read(text.as_bytes(), "x");
+        let usual = r#""model_type": "llama", "num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2"#;
+        let config = format!("{{{}, \"x\": 1}}", usual.replace(&format!("\"{key}\":"), "\"y\":"))
+            .replace("\"x\": 1", &format!("\"{key}\": {number}"));
+        if let Ok(read) = config::read(config.as_bytes(), "x") {
+            let shape = from_gguf(&read.figures.as_gguf("Q4_K_M"));
+            let _ = estimate(&shape, &Settings { context: Some(number), ..Settings::default() });
+            let _ = vllm::estimate(&shape, &vllm::Serving { max_model_len: Some(number), ..vllm::Serving::default() });
+            let step = training::Step { batch: number, length, checkpointing: false, flash_attention: false };
+            let _ = training::estimate(&shape, training::Recipe::Qlora(number), &step).total();
+        }
+        let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(text.as_bytes());
+        let _ = safetensors::read(bytes.as_slice(), length);
+    }
 }
