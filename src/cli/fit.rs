@@ -3,6 +3,8 @@
 //! Knows no formula: those are in `memory`.
 
 mod engine;
+mod flags;
+mod list;
 mod locate;
 mod options;
 mod stores;
@@ -19,6 +21,7 @@ use self::options::{Card, Choice};
 use super::{Global, live};
 use crate::gpu::{Device, Driver, Snapshot};
 use crate::memory::Estimate;
+use crate::memory::quant::MIXES;
 use crate::text::harmless;
 
 /// On or off, as llama.cpp takes it.
@@ -33,8 +36,8 @@ pub enum OnOff {
 /// What `fit` takes.
 #[derive(Debug, Args)]
 pub struct FitArgs {
-    /// A GGUF file, a folder with config.json, or a model's name.
-    pub model: String,
+    /// A GGUF file, a folder with config.json, or a model's name; without it, the models this machine has.
+    pub model: Option<String>,
     /// Tokens of context, such as 32768 or 32K; without it, what the engine would take.
     #[arg(long, value_name = "TOKENS", value_parser = tokens)]
     pub context: Option<u64>,
@@ -124,24 +127,23 @@ impl Answer {
 /// Answers; 2 where the model or an argument can't be used.
 #[allow(clippy::print_stderr, reason = "the command line's own voice")]
 pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
-    let answer = match answer(global, args) {
-        Ok(answer) => answer,
-        Err(message) => return super::refuse(&harmless(&message).replace('\n', " ")),
+    let said = match &args.model {
+        None => machine(global, args.gpu).map(|machine| list::answer(args, machine.card())),
+        Some(model) => answer(global, args, model).map(|answer| {
+            let text = if args.json { format!("{:#}\n", words::json(&answer)) } else { words::text(&answer) };
+            (text, answer.fits == Some(true))
+        }),
     };
-    let text = if args.json {
-        match serde_json::to_string_pretty(&words::json(&answer)) {
-            Ok(text) => text + "\n",
-            Err(error) => return super::refuse(&format!("the answer could not be written as JSON: {error}")),
-        }
-    } else {
-        words::text(&answer)
+    let (text, fits) = match said {
+        Ok(said) => said,
+        Err(message) => return super::refuse(&harmless(&message).replace('\n', " ")),
     };
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             eprintln!("oomdoctor fit: the answer could not be written: {error}");
             ExitCode::from(2)
         }
-        _ if answer.fits == Some(true) => ExitCode::SUCCESS,
+        _ if fits => ExitCode::SUCCESS,
         _ => ExitCode::from(1),
     }
 }
@@ -156,25 +158,45 @@ fn assumed_mix(args: &FitArgs) -> String {
     }
 }
 
-fn answer(global: &Global, args: &FitArgs) -> Result<Answer, String> {
-    let mix = assumed_mix(args);
-    if !crate::memory::quant::MIXES.contains(&mix.as_str()) {
-        return Err(format!("--dtype {mix}: give one of {}", crate::memory::quant::MIXES.join(", ")));
+/// The cards of this machine, which of them is meant, and why there is none.
+struct Machine {
+    cards: Vec<Card>,
+    chosen: Option<usize>,
+    no_card: Option<String>,
+}
+
+impl Machine {
+    fn card(&self) -> Option<&Card> {
+        self.chosen.and_then(|at| self.cards.get(at))
     }
-    let located = locate::locate(&args.model, &mix)?;
+}
+
+/// Reads this machine once; without a wish the card with most free memory is meant.
+fn machine(global: &Global, wish: Option<u32>) -> Result<Machine, String> {
     let (cards, no_card) = match live::read_one_snapshot(global) {
         Ok((_, snapshot)) => cards(&snapshot.harmless()),
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
-    let card = match args.gpu {
-        Some(index) if !cards.is_empty() => Some(
-            cards
-                .iter()
-                .find(|card| card.index == index)
-                .ok_or_else(|| format!("there is no GPU {index} that can be read"))?,
-        ),
-        _ => cards.iter().max_by_key(|card| (card.free, std::cmp::Reverse(card.index))),
+    let places = cards.iter().enumerate();
+    let chosen = match wish {
+        Some(index) if !cards.is_empty() => {
+            let found = places.into_iter().find(|(_, card)| card.index == index);
+            Some(found.ok_or_else(|| format!("there is no GPU {index} that can be read"))?)
+        }
+        _ => places.max_by_key(|(_, card)| (card.free, std::cmp::Reverse(card.index))),
     };
+    let chosen = chosen.map(|(at, _)| at);
+    Ok(Machine { cards, chosen, no_card })
+}
+
+fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String> {
+    let mix = assumed_mix(args);
+    if !MIXES.contains(&mix.as_str()) {
+        return Err(format!("--dtype {mix}: give one of {}", MIXES.join(", ")));
+    }
+    let located = locate::locate(model, &mix)?;
+    let machine = machine(global, args.gpu)?;
+    let (card, cards) = (machine.card(), &machine.cards);
     let name = args.engine.unwrap_or(match located.source {
         Source::Ollama => EngineName::Ollama,
         Source::Checkpoint => EngineName::Transformers,
@@ -183,12 +205,12 @@ fn answer(global: &Global, args: &FitArgs) -> Result<Answer, String> {
     let engine = Engine::from_args(name, args, &located.shape, card.map(|card| card.total))?;
     let estimate = engine.estimate(&located.shape);
     let fits = options::fits(&engine, &located.shape, card);
-    let unknown = || estimate.why_not().map(str::to_owned).or_else(|| no_card.clone());
+    let unknown = || estimate.why_not().map(str::to_owned).or_else(|| machine.no_card.clone());
     let why_not_known = if fits.is_none() { unknown() } else { None };
     Ok(Answer {
-        asked: args.model.clone(),
+        asked: model.to_owned(),
         several_cards: cards.len() > 1,
-        options: options::options(engine, &located.shape, card, &cards),
+        options: options::options(engine, &located.shape, card, cards),
         engine,
         why_not_known,
         card: card.cloned(),

@@ -101,6 +101,8 @@ mod tests {
         assert_eq!(mib(slots, 32_768), 96.0, "a mask of 32 MiB and the states");
         let q8 = Settings { k_type: GgmlType::Q8_0, v_type: GgmlType::Q8_0, ..slots };
         assert_eq!(mib(q8, 32_768), 96.0 + 128.0, "with the f16 copy of one layer");
+        let three = Settings { devices: 3, ..slots };
+        assert_eq!(mib(three, 32_768), 96.0 + 3.0 * 32.0, "four masks on each of several cards");
         let off = Settings { flash_attention: false, ..slots };
         assert!((2090.0..2150.0).contains(&mib(off, 32_768)), "{}", mib(off, 32_768));
     }

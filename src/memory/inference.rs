@@ -52,12 +52,11 @@ pub fn weight_bytes(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
         return shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone);
     };
     let all = shape.parameters.ok_or("the number of parameters is not known")?;
-    let matrices = if shape.tensors.is_empty() { 0 } else { 1 };
     let in_layers = shape.tensors.iter().filter(|tensor| tensor.dims.len() > 1 && tensor.name.contains(".weight"));
     let inner = in_layers
         .filter(|tensor| tensor.name.starts_with("blk.") || tensor.name.contains("layers."))
         .fold(0_u64, |sum, tensor| sum.saturating_add(tensor.elements()));
-    let inner = if matrices == 0 { all } else { inner.min(all) };
+    let inner = if shape.tensors.is_empty() { all } else { inner.min(all) };
     Ok(bytes(inner, inside).saturating_add(bytes(all.saturating_sub(inner), outside)))
 }
 
@@ -96,4 +95,29 @@ fn cache_bytes(shape: &ModelShape, length: u64, wide: u64, batch: u64) -> Result
         let row = cache.k.saturating_add(cache.v).saturating_mul(wide);
         sum.saturating_add(row.saturating_mul(tokens(cache.windowed)).saturating_mul(batch))
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::table;
+    use crate::units::Bytes;
+
+    #[test]
+    fn four_bits_leave_the_embeddings_as_they_are() {
+        let row = table::find(&table::rows().unwrap(), "llama-3.1-8b").unwrap();
+        let shape = table::shape(&row, "BF16");
+        let matrices = 128_256 * 4096 * 2;
+        let gib = |dtype| weight_bytes(&shape, dtype).unwrap() as f64 / f64::from(1 << 30);
+        assert!((14.9..15.0).contains(&gib(Dtype::Half)), "{}", gib(Dtype::Half));
+        assert!((29.8..30.0).contains(&gib(Dtype::Float32)));
+        let nf4 = weight_bytes(&shape, Dtype::Nf4).unwrap();
+        assert_eq!(nf4 / 10_000_000, (matrices * 2000 / 1000 + (8_030_000_000 - matrices) * 516 / 1000) / 10_000_000);
+        let at = estimate(&shape, Dtype::Half, Some(8192), 2);
+        assert_eq!(at.kv_cache.bytes, Some(Bytes::gib(2)), "two sequences");
+        for word in ["auto", "BF16", "nf4", "8bit", "float32"] {
+            assert!(Dtype::from_name(word).is_some(), "{word}");
+        }
+        assert_eq!(Dtype::from_name("q4"), None);
+    }
 }

@@ -5,6 +5,7 @@
 mod figures;
 mod known;
 mod rules;
+mod tensors;
 
 use super::gguf::TensorInfo;
 use super::weights::WeightSums;

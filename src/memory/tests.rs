@@ -80,6 +80,44 @@ fn windows_and_states_are_summed_by_layer() {
     assert_eq!(estimate(&shape, &settings).kv_cache, Part::fact(192 << 20));
 }
 
+/// K elements of each layer's cache (0 for none) and numbers of its state, for a header with these keys.
+fn per_layer(arch: &str, numbers: &[(&str, u32)], lists: &[(&str, &[u32])]) -> Vec<(u64, u64)> {
+    let mut builder = Builder::default().text("general.architecture", arch);
+    for (name, number) in numbers {
+        builder = builder.number(&format!("{arch}.{name}"), *number);
+    }
+    for (name, list) in lists {
+        builder = builder.list(&format!("{arch}.{name}"), list);
+    }
+    let (bytes, length) = builder.header();
+    let shape = from_gguf(&gguf::read(Cursor::new(bytes), length).unwrap());
+    let layers = shape.layers.unwrap();
+    layers.iter().map(|layer| (layer.cache.map_or(0, |cache| cache.k), layer.recurrent.unwrap())).collect()
+}
+
+#[test]
+fn each_kind_of_layer_keeps_what_it_should() {
+    let base = [("embedding_length", 64), ("attention.head_count", 4), ("attention.key_length", 16)];
+    let of = |arch: &str, blocks: u32, numbers: &[(&str, u32)], lists: &[(&str, &[u32])]| {
+        per_layer(arch, &[&base, numbers, &[("block_count", blocks)]].concat(), lists)
+    };
+    let ssm = [("ssm.conv_kernel", 4), ("ssm.inner_size", 32), ("ssm.state_size", 8), ("ssm.group_count", 1)];
+    let state = 3 * (32 + 2 * 8) + 8 * 32;
+    assert_eq!(of("llama", 2, &[("attention.head_count_kv", 2)], &[]), [(32, 0), (32, 0)]);
+    assert_eq!(of("falcon-h1", 1, &ssm, &[]), [(64, state)], "both");
+    let heads: (&str, &[u32]) = ("attention.head_count_kv", &[0, 2, 0]);
+    assert_eq!(of("jamba", 3, &ssm, &[heads]), [(0, state), (32, 0), (0, state)]);
+    let forward: (&str, &[u32]) = ("feed_forward_length", &[0, 0, 128]);
+    assert_eq!(of("nemotron_h", 3, &ssm, &[heads, forward]), [(0, state), (32, 0), (0, 0)]);
+    assert_eq!(of("lfm2", 3, &[("shortconv.l_cache", 3)], &[heads]), [(0, 128), (32, 0), (0, 128)]);
+    assert_eq!(of("rwkv6", 1, &[("wkv.head_size", 16), ("token_shift_count", 2)], &[]), [(0, 64 * 18)]);
+    let kda = [("kda.head_dim", 16), ("ssm.conv_kernel", 4)];
+    assert_eq!(of("kimi-linear", 3, &kda, &[heads]), [(0, 3 * 3 * 64 + 64 * 16), (32, 0), (0, 3 * 3 * 64 + 64 * 16)]);
+    assert_eq!(of("gemma4", 3, &[("attention.shared_kv_layers", 2)], &[]), [(64, 0), (0, 0), (0, 0)]);
+    assert_eq!(of("glm4moe", 3, &[("nextn_predict_layers", 1)], &[]).len(), 2, "prediction layers are not loaded");
+    assert_eq!(of("bert", 1, &[], &[]), [(0, 0)]);
+}
+
 #[test]
 fn an_unknown_architecture_has_weights_and_no_cache() {
     let figures = Figures { architecture: "qwen9".into(), layers: 2, hidden: 64, vocab: 64, ..Figures::default() };
@@ -112,5 +150,29 @@ proptest! {
         let _ = estimate(&shape, &settings).total();
         let _ = largest_context(&shape, &settings, Bytes(budget));
         let _ = best_layers(&shape, &settings, Bytes(budget));
+    }
+
+    #[test]
+    fn damaged_texts_never_make_the_readers_panic(
+        text in r#"[\[\]{}:,"a-z0-9_.-]{0,200}"#,
+        number in any::<u64>(),
+        length in 0_u64..1 << 50,
+        key in prop::sample::select(vec!["num_hidden_layers", "hidden_size", "num_attention_heads", "head_dim",
+            "kv_lora_rank", "sliding_window", "num_experts", "linear_key_head_dim"]),
+    ) {
+        let _ = config::read(text.as_bytes(), "x");
+        let usual = r#""model_type": "llama", "num_hidden_layers": 2, "hidden_size": 8, "num_attention_heads": 2"#;
+        let config = format!("{{{}, \"x\": 1}}", usual.replace(&format!("\"{key}\":"), "\"y\":"))
+            .replace("\"x\": 1", &format!("\"{key}\": {number}"));
+        if let Ok(read) = config::read(config.as_bytes(), "x") {
+            let shape = from_gguf(&read.figures.as_gguf("Q4_K_M"));
+            let _ = estimate(&shape, &Settings { context: Some(number), ..Settings::default() });
+            let _ = vllm::estimate(&shape, &vllm::Serving { max_model_len: Some(number), ..vllm::Serving::default() });
+            let step = training::Step { batch: number, length, checkpointing: false, flash_attention: false };
+            let _ = training::estimate(&shape, training::Recipe::Qlora(number), &step).total();
+        }
+        let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
+        bytes.extend(text.as_bytes());
+        let _ = safetensors::read(bytes.as_slice(), length);
     }
 }

@@ -135,3 +135,54 @@ pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
         overhead: Part::about(CONTEXT_BYTES.saturating_add(graphs)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::table;
+
+    fn model(name: &str) -> ModelShape {
+        table::shape(&table::find(&table::rows().unwrap(), name).unwrap(), "BF16")
+    }
+
+    #[test]
+    fn tokens_of_one_rank_are_whole_blocks() {
+        let llama = model("llama-3.1-8b");
+        let one = Serving::default();
+        // 128 KiB a token.
+        assert_eq!(tokens(&llama, &one, Bytes::gib(4)), Ok(32_768));
+        assert_eq!(tokens(&llama, &one, Bytes(Bytes::gib(4).0 - 1)), Ok(32_752));
+        assert_eq!(tokens(&llama, &Serving { kv_half_bytes: 2, ..one }, Bytes::gib(4)), Ok(65_536));
+        assert_eq!(tokens(&llama, &Serving { tensor_parallel: 2, ..one }, Bytes::gib(4)), Ok(65_536));
+        assert_eq!(
+            tokens(&llama, &Serving { tensor_parallel: 16, ..one }, Bytes::gib(4)),
+            Ok(262_144),
+            "never below a head"
+        );
+        let latent = Serving { tensor_parallel: 8, ..one };
+        assert_eq!(request_bytes(&model("deepseek-v3"), &latent, 16), Ok(61 * 576 * 2 * 16), "not shared out");
+    }
+
+    #[test]
+    fn windows_hold_more_tokens_than_their_bytes_say() {
+        let gemma = model("gemma-3-27b");
+        let serving = Serving { max_model_len: Some(32_768), ..Serving::default() };
+        let request = request_bytes(&gemma, &serving, 32_768).unwrap();
+        let window = (1023_u64 + 2048).div_ceil(16) + 1;
+        assert_eq!(request, 8192 * (10 * 32_768 + 52 * window * 16));
+        assert_eq!(tokens(&gemma, &serving, Bytes(request)), Ok(32_768));
+    }
+
+    #[test]
+    fn budgets_are_those_of_the_log() {
+        assert_eq!(allowed(Bytes(1001), 900), Bytes(901), "rounded up");
+        assert_eq!(
+            available(Bytes::gib(8), 700, &[Bytes::gib(6)]),
+            i128::from(allowed(Bytes::gib(8), 700).0) - (6 << 30)
+        );
+        assert_eq!(possible_utilization(Bytes::gib(6), Bytes::gib(8)), 750);
+        assert_eq!(possible_utilization(Bytes::gib(6), Bytes::ZERO), 0);
+        let estimate = estimate(&model("llama-3.1-8b"), &Serving { max_model_len: Some(8192), ..Serving::default() });
+        assert_eq!(estimate.kv_cache.bytes, Some(Bytes::gib(1)));
+    }
+}

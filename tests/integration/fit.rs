@@ -207,6 +207,14 @@ fn models_are_found_where_programs_keep_them() {
     fs::write(at(".ollama/models/manifests/registry.ollama.ai/library/tiny/1b"), manifest).unwrap();
     small_model(&at(".cache/huggingface/hub/models--me--tiny/snapshots/0123/tiny.gguf"));
     small_model(&at(".lmstudio/models/me/Other-GGUF/other-q8.gguf"));
+    let (all, code) = answer(&card(20), home.path(), &[]);
+    let models = |answer: &Value| answer["models"].as_array().unwrap().clone();
+    let listed: Vec<Value> = models(&all).iter().map(|model| model["name"].clone()).collect();
+    assert_eq!((code, listed), (0, vec![json!("me/tiny"), json!("other-q8"), json!("tiny:1b")]));
+    assert!(models(&all).iter().all(|model| model["largest_context"] == 131_072), "{all}");
+    let (little, code) = answer(&card(1), home.path(), &[]);
+    assert_eq!((code, &little["models"][0]["largest_context"]), (1, &Value::Null));
+    assert!(little["models"][0]["gpu_layers"].as_u64().is_some_and(|count| count < 9), "{little}");
     for (name, engine) in
         [("tiny:1b", "Ollama"), ("me/tiny", "llama.cpp"), ("other-q8", "llama.cpp"), ("me/Other-GGUF", "llama.cpp")]
     {

@@ -80,7 +80,8 @@ fn from_table(name: &str, mix: &str) -> Result<Located, String> {
     Ok(Located { shape: table::shape(&row, mix), file: None, source: Source::Table, note: Some(note) })
 }
 
-fn at_path(path: &Path) -> Result<Located, String> {
+/// The model in a file or a folder.
+pub fn at_path(path: &Path) -> Result<Located, String> {
     if path.is_dir() { folder(path) } else { gguf_file(path) }
 }
 

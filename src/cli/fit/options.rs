@@ -56,7 +56,7 @@ pub fn fits(engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> Option<
 }
 
 /// The longest context that fits, in steps of 256 up to what the model was made for.
-fn longest(engine: Engine, shape: &ModelShape, card: &Card) -> Option<u64> {
+pub fn longest(engine: Engine, shape: &ModelShape, card: &Card) -> Option<u64> {
     let most = shape.context_trained.or(engine.context(shape))? / CELL_PADDING;
     let fine = |blocks: u64| fits(&engine.with_context(blocks.saturating_mul(CELL_PADDING)), shape, Some(card));
     let tokens = largest(1, most, |blocks| fine(blocks) == Some(true))?.checked_mul(CELL_PADDING)?;

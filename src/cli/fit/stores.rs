@@ -11,6 +11,8 @@ use serde::Deserialize;
 /// Manifests have under 2 KB.
 const MOST_MANIFEST: u64 = 1 << 20;
 const MOST_ENTRIES: usize = 2000;
+/// More models than anyone looks through.
+const MOST_LISTED: usize = 200;
 
 fn home() -> Option<PathBuf> {
     env::var_os("HOME").map(PathBuf::from)
@@ -35,12 +37,13 @@ struct ManifestLayer {
 
 /// The blob of a model in Ollama's store: `llama3.1:8b`, `user/model:tag`, `hf.co/user/repository:quant`.
 pub fn ollama(name: &str) -> Option<PathBuf> {
+    ollama_roots().iter().find_map(|root| in_ollama(root, name))
+}
+
+fn ollama_roots() -> Vec<PathBuf> {
     let user = home().map(|home| home.join(".ollama/models"));
-    let roots = [env::var_os("OLLAMA_MODELS").map(PathBuf::from), user]
-        .into_iter()
-        .flatten()
-        .chain(["/usr/share/ollama/.ollama/models", "/var/lib/ollama/models"].map(PathBuf::from));
-    roots.into_iter().find_map(|root| in_ollama(&root, name))
+    let system = ["/usr/share/ollama/.ollama/models", "/var/lib/ollama/models"].map(PathBuf::from);
+    [env::var_os("OLLAMA_MODELS").map(PathBuf::from), user].into_iter().flatten().chain(system).collect()
 }
 
 fn in_ollama(root: &Path, name: &str) -> Option<PathBuf> {
@@ -72,10 +75,7 @@ fn is_digest(text: &str) -> bool {
 /// The newest snapshot of a repository in the Hugging Face cache: `meta-llama/Llama-3.1-8B`.
 pub fn hugging_face(name: &str) -> Option<PathBuf> {
     let (owner, repository) = name.split_once('/').filter(|(owner, rest)| is_plain(owner) && is_plain(rest))?;
-    let cache = env::var_os("HF_HUB_CACHE").map(PathBuf::from);
-    let of_home = env::var_os("HF_HOME").map(|home| PathBuf::from(home).join("hub"));
-    let usual = home().map(|home| home.join(".cache/huggingface/hub"));
-    [cache, of_home, usual].into_iter().flatten().find_map(|root| {
+    hub_roots().into_iter().find_map(|root| {
         let folder = root.join(format!("models--{owner}--{repository}"));
         let revision = fs::metadata(folder.join("refs/main"))
             .ok()
@@ -88,13 +88,24 @@ pub fn hugging_face(name: &str) -> Option<PathBuf> {
     })
 }
 
+fn hub_roots() -> Vec<PathBuf> {
+    let cache = env::var_os("HF_HUB_CACHE").map(PathBuf::from);
+    let of_home = env::var_os("HF_HOME").map(|home| PathBuf::from(home).join("hub"));
+    let usual = home().map(|home| home.join(".cache/huggingface/hub"));
+    [cache, of_home, usual].into_iter().flatten().collect()
+}
+
+fn lm_studio_roots() -> Vec<PathBuf> {
+    let places = home().map(|home| vec![home.join(".lmstudio/models"), home.join(".cache/lm-studio/models")]);
+    places.unwrap_or_default()
+}
+
 /// A model in LM Studio's folder: `publisher/repository`, a repository or a file's name without its ending.
 pub fn lm_studio(name: &str) -> Option<PathBuf> {
     if !name.split('/').all(is_plain) || name.split('/').count() > 3 {
         return None;
     }
-    let roots = home().map(|home| [home.join(".lmstudio/models"), home.join(".cache/lm-studio/models")])?;
-    roots.into_iter().filter(|root| root.is_dir()).find_map(|root| {
+    lm_studio_roots().into_iter().filter(|root| root.is_dir()).find_map(|root| {
         let direct = root.join(name);
         if direct.exists() {
             return Some(direct);
@@ -115,4 +126,35 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = entries.flatten().take(MOST_ENTRIES).map(|entry| entry.path()).collect();
     paths.sort();
     paths
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// The models of all stores, each once: its name as `fit` takes it, and its file or folder.
+pub fn all() -> Vec<(String, PathBuf)> {
+    let mut found: Vec<(String, PathBuf)> = Vec::new();
+    for root in ollama_roots() {
+        let library = root.join("manifests/registry.ollama.ai/library");
+        let manifests = entries(&library).into_iter().flat_map(|model| entries(&model));
+        let names =
+            manifests.map(|file| format!("{}:{}", file.parent().map(name_of).unwrap_or_default(), name_of(&file)));
+        found.extend(names.filter_map(|name| in_ollama(&root, &name).map(|blob| (name, blob))));
+    }
+    for repository in hub_roots().iter().flat_map(|root| entries(root)) {
+        let name = name_of(&repository).strip_prefix("models--").map(|name| name.replacen("--", "/", 1));
+        found.extend(name.and_then(|name| hugging_face(&name).map(|path| (name, path))));
+    }
+    for repository in lm_studio_roots().iter().flat_map(|root| entries(root)).flat_map(|publisher| entries(&publisher))
+    {
+        let is_model =
+            |file: &PathBuf| file.extension().is_some_and(|this| this == "gguf") && !name_of(file).contains("mmproj");
+        let files = entries(&repository).into_iter().filter(is_model);
+        found.extend(files.map(|file| (name_of(&file).trim_end_matches(".gguf").to_owned(), file)));
+    }
+    found.sort();
+    found.dedup();
+    found.truncate(MOST_LISTED);
+    found
 }

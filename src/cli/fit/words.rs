@@ -125,7 +125,7 @@ fn command(answer: &Answer) -> Option<String> {
     match &answer.card {
         Some(card) if answer.several_cards && !elsewhere => {
             let name = card.uuid.clone().unwrap_or_else(|| card.index.to_string());
-            Some(format!("CUDA_VISIBLE_DEVICES={} {line}", super::engine::quoted(&name)))
+            Some(format!("CUDA_VISIBLE_DEVICES={} {line}", super::flags::quoted(&name)))
         }
         _ => Some(line),
     }

@@ -1,11 +1,11 @@
 //! Owns `Figures`: a model by its published figures (the table's row, a config.json), and turning them into what a
-//! GGUF header would say: keys, and tensors with their shapes. Norms that only some families have are left out.
+//! GGUF header would say: keys, and tensors with their shapes (`tensors`).
 //! Knows nothing of where the figures come from.
 
 use serde::Deserialize;
 
 use crate::memory::gguf::{Gguf, Metadata, Value};
-use crate::memory::quant::{self, Shape};
+use crate::memory::quant;
 
 /// Window attention: how far, and which layers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -177,104 +177,5 @@ impl Figures {
             }
         }
         keys.set(&key("sliding_window_pattern"), Value::List(flags));
-    }
-
-    /// The tensors' names and shapes.
-    fn shapes(&self) -> Vec<Shape> {
-        let mut shapes = vec![("token_embd.weight".to_owned(), vec![self.hidden, self.vocab])];
-        if !self.tied {
-            shapes.push(("output.weight".to_owned(), vec![self.hidden, self.vocab]));
-        }
-        shapes.push(("output_norm.weight".to_owned(), vec![self.hidden]));
-        for layer in 0..self.layers.min(10_000) {
-            let mut add = |name: &str, dims: &[u64]| shapes.push((format!("blk.{layer}.{name}.weight"), dims.to_vec()));
-            add("attn_norm", &[self.hidden]);
-            add("ffn_norm", &[self.hidden]);
-            self.attention(layer, &mut add);
-            self.forward(layer, &mut add);
-        }
-        shapes
-    }
-
-    fn attention(&self, layer: u64, add: &mut impl FnMut(&str, &[u64])) {
-        let width = |heads: u64, length: u64| heads.saturating_mul(length);
-        let queries = width(self.heads, self.head_dim);
-        if let Some(state) = self.recurrent
-            && layer.saturating_add(1).checked_rem(state.interval) != Some(0)
-        {
-            return self.recurrent_layer(state, add);
-        }
-        if let Some(mla) = self.mla {
-            let key = width(self.heads, mla.nope.saturating_add(mla.rope));
-            if mla.q_lora > 0 {
-                add("attn_q_a", &[self.hidden, mla.q_lora]);
-                add("attn_q_b", &[mla.q_lora, key]);
-            } else {
-                add("attn_q", &[self.hidden, key]);
-            }
-            add("attn_kv_a_mqa", &[self.hidden, mla.kv_lora.saturating_add(mla.rope)]);
-            add("attn_k_b", &[mla.nope, mla.kv_lora, self.heads]);
-            add("attn_v_b", &[mla.kv_lora, mla.v_head, self.heads]);
-            return add("attn_output", &[width(self.heads, mla.v_head), self.hidden]);
-        }
-        if self.architecture == "qwen2" {
-            for count in [queries, width(self.kv_heads, self.head_dim), width(self.kv_heads, self.head_dim)] {
-                add("attn_bias", &[count]);
-            }
-        }
-        if self.architecture.starts_with("qwen3") || self.architecture == "gemma3" {
-            add("attn_q_norm", &[self.head_dim]);
-            add("attn_k_norm", &[self.head_dim]);
-        }
-        // The gate of hybrid models doubles the queries.
-        add("attn_q", &[self.hidden, if self.recurrent.is_some() { queries.saturating_mul(2) } else { queries }]);
-        add("attn_k", &[self.hidden, width(self.kv_heads, self.head_dim)]);
-        add("attn_v", &[self.hidden, width(self.kv_heads, self.head_dim)]);
-        add("attn_output", &[queries, self.hidden]);
-    }
-
-    fn recurrent_layer(&self, state: Recurrent, add: &mut impl FnMut(&str, &[u64])) {
-        let keys = state.state.saturating_mul(state.groups).saturating_mul(2);
-        if state.interval == 0 {
-            add("ssm_in", &[self.hidden, state.inner.saturating_mul(2)]);
-            // One number in sixteen of the width is Mamba's rank for the time step.
-            let rank = self.hidden / 16;
-            add("ssm_x", &[state.inner, rank.saturating_add(state.state.saturating_mul(2))]);
-            add("ssm_dt", &[rank, state.inner]);
-        } else {
-            add("attn_qkv", &[self.hidden, keys.saturating_add(state.inner)]);
-            add("attn_gate", &[self.hidden, state.inner]);
-        }
-        add("ssm_out", &[state.inner, self.hidden]);
-    }
-
-    fn forward(&self, layer: u64, add: &mut impl FnMut(&str, &[u64])) {
-        let experts = self.experts.filter(|experts| layer >= experts.first_dense);
-        let (suffix, width, many) = match experts {
-            Some(experts) => ("_exps", experts.ffn, Some(experts.count)),
-            None => ("", self.ffn, None),
-        };
-        let mut three = |suffix: &str, width: u64, many: Option<u64>| {
-            if width == 0 {
-                return;
-            }
-            let dims = |a: u64, b: u64| [a, b].into_iter().chain(many).collect::<Vec<u64>>();
-            if self.has_gate() {
-                add(&format!("ffn_gate{suffix}"), &dims(self.hidden, width));
-            }
-            add(&format!("ffn_up{suffix}"), &dims(self.hidden, width));
-            add(&format!("ffn_down{suffix}"), &dims(width, self.hidden));
-        };
-        three(suffix, width, many);
-        if let Some(experts) = experts {
-            three("_shexp", experts.shared.saturating_mul(experts.ffn), None);
-            add("ffn_gate_inp", &[self.hidden, experts.count]);
-        }
-    }
-
-    /// Whether the feed-forward part has a gate, and so three matrices instead of two.
-    fn has_gate(&self) -> bool {
-        !["gpt2", "gptj", "gptneox", "falcon", "phi2", "mpt", "bloom", "starcoder", "starcoder2", "nemotron"]
-            .contains(&self.architecture.as_str())
     }
 }

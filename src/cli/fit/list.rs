@@ -1,0 +1,101 @@
+//! Owns `oomdoctor fit` without a model: the models that this machine has, and how each fits now with llama.cpp (or
+//! Ollama): the longest context with everything on the card, else how many layers. Files that can't be read are
+//! passed over with a line. Knows no formula.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use super::engine::{Engine, EngineName};
+use super::locate::{self, Located, Source};
+use super::options::{self, Card, tokens_in_words};
+use super::{FitArgs, stores};
+use crate::memory::{Settings, best_layers};
+use crate::text::harmless;
+use crate::units::Bytes;
+
+/// What is said of one model.
+struct Line {
+    name: String,
+    file: Option<String>,
+    quantization: Option<String>,
+    weights: Option<Bytes>,
+    longest: Option<u64>,
+    layers: Option<(u64, u64)>,
+    trouble: Option<String>,
+}
+
+/// The text or JSON, and whether any model fits whole.
+pub fn answer(args: &FitArgs, card: Option<&Card>) -> (String, bool) {
+    let found = stores::all();
+    let lines: Vec<Line> =
+        found.into_iter().map(|(name, path)| line(args, name, locate::at_path(&path), card)).collect();
+    let any = lines.iter().any(|line| line.longest.is_some());
+    let text = if args.json { as_json(&lines, card) } else { as_text(&lines, card) };
+    (text, any)
+}
+
+fn line(args: &FitArgs, name: String, located: Result<Located, String>, card: Option<&Card>) -> Line {
+    let mut line =
+        Line { name, file: None, quantization: None, weights: None, longest: None, layers: None, trouble: None };
+    let located = match located {
+        Ok(located) => located,
+        Err(trouble) => return Line { trouble: Some(trouble), ..line },
+    };
+    let shape = &located.shape;
+    let kind = if located.source == Source::Checkpoint { EngineName::Transformers } else { EngineName::LlamaCpp };
+    line.file = located.file.as_ref().map(|file| file.to_string_lossy().into_owned());
+    line.quantization.clone_from(&shape.quantization);
+    line.weights = shape.weights.as_ref().ok().map(|sums| Bytes(sums.in_file()));
+    match (Engine::from_args(args.engine.unwrap_or(kind), args, shape, card.map(|card| card.total)), card) {
+        (Ok(engine), Some(card)) => {
+            line.trouble = engine.estimate(shape).why_not().map(str::to_owned);
+            line.longest = options::longest(engine, shape, card);
+            if let (None, Engine::LlamaCpp(settings)) = (line.longest, engine) {
+                let few = Settings { context: Some(settings.context.unwrap_or(4096)), ..settings };
+                line.layers = best_layers(shape, &few, card.free).map(|count| (count, shape.layer_count() + 1));
+            }
+        }
+        (Err(trouble), _) => line.trouble = Some(trouble),
+        (_, None) => {}
+    }
+    line
+}
+
+fn as_text(lines: &[Line], card: Option<&Card>) -> String {
+    let mut out = String::new();
+    match card {
+        Some(card) => {
+            let _ = writeln!(out, "Free now: {} of {} on GPU {} ({})\n", card.free, card.total, card.index, card.name);
+        }
+        None => out.push_str("No card's free memory can be read, so only sizes are known.\n\n"),
+    }
+    if lines.is_empty() {
+        out.push_str("No models were found in Ollama's store, the Hugging Face cache or LM Studio's folder. Name a GGUF file or a folder.\n");
+    }
+    for line in lines {
+        let size = line.weights.map_or_else(|| "?".into(), |bytes| bytes.to_string());
+        let _ = writeln!(out, "{size:>9}  {}: {}", line.name, fate(line, card.is_some()));
+    }
+    out.lines().map(|line| harmless(line).into_owned() + "\n").collect()
+}
+
+fn fate(line: &Line, has_card: bool) -> String {
+    match (line.longest, line.layers, &line.trouble) {
+        (_, _, Some(trouble)) => format!("not known: {trouble}"),
+        (Some(tokens), ..) => format!("fits with up to {} of context", tokens_in_words(tokens)),
+        (None, Some((count, all)), _) if count > 0 => format!("{count} of {all} layers fit on the card"),
+        _ if has_card => "does not fit".into(),
+        _ => "not known".into(),
+    }
+}
+
+fn as_json(lines: &[Line], card: Option<&Card>) -> String {
+    let one = |line: &Line| -> Value {
+        json!({"name": line.name, "file": line.file, "quantization": line.quantization, "weights_bytes": line.weights,
+            "largest_context": line.longest, "gpu_layers": line.layers.map(|(count, _)| count), "why_not_known": line.trouble})
+    };
+    let models: Vec<Value> = lines.iter().map(one).collect();
+    let all = json!({"schema": 1, "gpu": card.map(|card| card.index), "free_now_bytes": card.map(|card| card.free), "models": models});
+    format!("{all:#}\n")
+}
