@@ -221,11 +221,10 @@ fn model_of(row: &GpuProcess) -> Option<String> {
 
 fn filled(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
     let diagnosis = situation.diagnosis;
-    let runs = |command: &&FixCommand| {
-        [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().any(|program| *program == command.program)
-    };
-    let command =
-        fix.commands.iter().find(runs).or_else(|| fix.commands.iter().find(|command| command.program == "*"))?;
+    // What the person runs before whose code complained: an Ollama user is not told llama-server's flags.
+    let programs: Vec<&str> =
+        [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str).collect();
+    let command = fix.command_for(&programs)?;
     let fill = |name: &str| match name {
         "gpu_uuid" => roomy_device(situation, place, ledger)?.uuid.known().cloned(),
         "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
@@ -443,6 +442,16 @@ mod tests {
                 assert_eq!(command, "CUDA_VISIBLE_DEVICES=GPU-00000001-aaaa-bbbb-cccc-dddddddddddd");
             }
         }
+    }
+
+    #[test]
+    fn what_the_person_runs_comes_before_whose_code_complained() {
+        let shorter =
+            fix("shorter-context", vec![], &[("llama.cpp", "-c 8192"), ("ollama", "OLLAMA_CONTEXT_LENGTH=8192")]);
+        let mut diagnosis = torch_oom(&[]);
+        (diagnosis.program, diagnosis.raised_by) = (Some("ollama".into()), Some("llama.cpp".into()));
+        let advice = plan(&diagnosis, std::slice::from_ref(&shorter), vec![device(0, vec![])]);
+        assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("OLLAMA_CONTEXT_LENGTH=8192"));
     }
 
     #[test]
