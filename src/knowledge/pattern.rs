@@ -127,9 +127,9 @@ const LINE_START: &str = concat!(
 /// `{refusal}`: the ways in which programs say that memory was not to be had, figures or not; for fallbacks.
 const REFUSAL: &str = concat!(
     r"(?i:out[ -]of[ -](?:\w+ ){0,2}memory|OutOf\w{0,12}Memory|OUT_OF_(?:\w+_)?MEMORY",
-    r"|(?:not enough|insufficient) (?:\w+ ){0,2}(?:memory|vram)|memory exhausted|(?:cuda|hip)ErrorMemoryAllocation",
+    r"|(?:not enough|insufficient) (?:\w+ ){0,2}(?:memory|vram)|(?:memory|heap) exhausted|no more memory|refuses to provide memory|cannot enlarge memory|Aborted\(OOM\)|\w*alloc of size \d+ failed|(?:cuda|hip)ErrorMemoryAllocation",
     r"|memory allocation (?:of \d[\d.,]* ?\w+ )?(?:has )?(?:fail(?:ed|ure)|error)",
-    r"|(?:cannot|can not|can't|could not|couldn't|unable to|failed to|failure to) (?:re|m|c)?alloc(?:ate)?\b[^\n;]{0,60}(?:memory|region|\bbytes\b|\d ?[kmgt]i?b\b|vram)",
+    r"|(?:cannot|can not|can't|could not|couldn't|unable to|fail(?:ed|ure)? to) (?:re|m|c)?alloc(?:ate)?\b[^\n;]{0,60}(?:memory|region|\bbytes\b|\d ?[kmgt]i?b\b|vram)",
     r"|alloc(?:ation|ating)?\b[^\n.;]{0,60}\bfail(?:ed|ure)?\b[^\n]{0,40}memory)"
 );
 
