@@ -119,7 +119,7 @@ fn show(base: &KnowledgeBase, id: &str) -> Result<(String, bool), String> {
         }
     }
     for reference in &entry.references {
-        page.push_str(&format!("\n{} (checked {})", reference.source, reference.checked));
+        page.push_str(&format!("\n{reference}"));
     }
     page.push('\n');
     Ok((page, true))

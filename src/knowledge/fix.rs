@@ -129,6 +129,18 @@ impl Fix {
 pub struct Reference {
     /// Address, or repository@commit:path.
     pub source: String,
-    /// YYYY-MM-DD.
+    /// YYYY-MM-DD, or [`NOT_YET`].
     pub checked: String,
+}
+
+/// Instead of a date: the address was written down from knowledge and nobody has opened it.
+pub const NOT_YET: &str = "not yet";
+
+impl std::fmt::Display for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.checked.as_str() {
+            NOT_YET => write!(f, "{} (not checked yet)", self.source),
+            date => write!(f, "{} (checked {date})", self.source),
+        }
+    }
 }

@@ -7,6 +7,7 @@ use super::KnowledgeBase;
 use super::diagnosis::{Diagnosis, Match, Oom};
 use super::entry::{Entry, Example};
 use super::facts::Fact;
+use super::fix::NOT_YET;
 use super::fix::{Fix, PLACEHOLDERS, Reference};
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
@@ -81,7 +82,9 @@ fn form(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
     if entry.oom != Oom::Yes && entry.remark.is_none() {
         faults.push("a maybe or no says why in `remark`".into());
     }
-    faults.extend(undated(&entry.references));
+    // An address that nobody has opened says so; a fix's commands must have been looked up.
+    let looked_up = entry.references.iter().filter(|one| one.checked != NOT_YET).cloned().collect::<Vec<_>>();
+    faults.extend(undated(&looked_up));
     faults
 }
 

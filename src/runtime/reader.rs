@@ -140,7 +140,7 @@ fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<W
 pub fn leading(base: &KnowledgeBase, entry: Option<&str>) -> (Vec<Fix>, Option<About>) {
     let Some(entry) = entry.and_then(|id| base.entry(id)) else { return (Vec::new(), None) };
     let fixes = entry.fixes.iter().filter_map(|id| base.fix(id)).cloned().collect();
-    let references = entry.references.iter().map(|one| format!("{} (checked {})", one.source, one.checked)).collect();
+    let references = entry.references.iter().map(ToString::to_string).collect();
     (fixes, Some(About { title: entry.title.clone(), why: entry.why.clone(), references }))
 }
 
