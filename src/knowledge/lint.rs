@@ -7,8 +7,7 @@ use super::KnowledgeBase;
 use super::diagnosis::{Diagnosis, Match, Oom};
 use super::entry::{Entry, Example};
 use super::facts::Fact;
-use super::fix::NOT_YET;
-use super::fix::{Fix, PLACEHOLDERS, Reference};
+use super::fix::{Fix, NOT_YET, PLACEHOLDERS, Reference};
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
 
@@ -82,14 +81,13 @@ fn form(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
     if entry.oom != Oom::Yes && entry.remark.is_none() {
         faults.push("a maybe or no says why in `remark`".into());
     }
-    // An address that nobody has opened says so; a fix's commands must have been looked up.
-    let looked_up = entry.references.iter().filter(|one| one.checked != NOT_YET).cloned().collect::<Vec<_>>();
-    faults.extend(undated(&looked_up));
+    faults.extend(undated(&entry.references, |text| text == NOT_YET));
     faults
 }
 
-fn undated(references: &[Reference]) -> Vec<String> {
-    let dated = |text: &str| text.parse::<jiff::civil::Date>().is_ok();
+/// An entry's address that nobody has opened may say so; a fix's commands must have been looked up.
+fn undated(references: &[Reference], or: impl Fn(&str) -> bool) -> Vec<String> {
+    let dated = |text: &str| text.parse::<jiff::civil::Date>().is_ok() || or(text);
     let mut faults: Vec<String> = references
         .iter()
         .filter(|reference| !dated(&reference.checked))
@@ -102,7 +100,7 @@ fn undated(references: &[Reference]) -> Vec<String> {
 }
 
 fn fix_form(fix: &Fix) -> Vec<String> {
-    let mut faults = undated(&fix.references);
+    let mut faults = undated(&fix.references, |_| false);
     let texts = fix.commands.iter().flat_map(|command| command.command.iter().chain([&command.action]));
     for text in texts {
         faults.extend(unknown_placeholders(text).into_iter().map(|name| format!("{{{name}}} is no placeholder")));
