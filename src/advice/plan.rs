@@ -38,6 +38,9 @@ pub struct Step {
     pub expect: String,
     /// What to do when it did not.
     pub if_not: String,
+    /// The versions that the command is right for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versions: Option<String>,
 }
 
 /// A fix with this machine's figures.
@@ -118,6 +121,7 @@ fn run_again(place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
             why: format!("process {} held {} when it failed; it no longer does", gone.pid, gone.bytes),
             expect: format!("{} is free now", super::amount(ledger.available_bytes)),
             if_not: "If it fails again, paste the new error here.".into(),
+            versions: None,
         }],
         target: None,
         gentle: false,
@@ -276,6 +280,7 @@ fn step_of(fix: &Fix, command: &FixCommand, fill: &impl Fn(&str) -> Option<Strin
         why: fix.why.clone(),
         expect: fix.expect.clone(),
         if_not: fix.if_not.clone(),
+        versions: command.versions.clone(),
     })
 }
 
