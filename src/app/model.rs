@@ -409,7 +409,7 @@ impl Model {
             processes_want: lines(self.processes_want()),
             why_wants: lines(why + 2 + if brief { 0 } else { self.picture_lines(width) }),
             // Its title, its keys, what was ended last, and the borders.
-            steps_want: lines(step + 4 + self.endings.len().min(2)),
+            steps_want: lines(step + 4 + 2 * self.endings.len().min(1)),
         })
     }
 
