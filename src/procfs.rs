@@ -230,6 +230,13 @@ impl Procfs {
         above
     }
 
+    /// Whether a process and its parent are in one session. Not known counts as no: session 0 is one led from outside
+    /// our PID namespace (`nsenter`, `unshare`, some container runtimes), whichever that is.
+    pub fn shares_its_parents_session(&self, pid: u32) -> bool {
+        let Ok(own) = self.stat(pid) else { return false };
+        own.session != 0 && self.stat(own.parent_pid).is_ok_and(|parent| parent.session == own.session)
+    }
+
     /// Whether the PIDs we see are the machine's own. Not known counts as no.
     pub fn in_initial_pid_namespace(&self) -> bool {
         fs::read_link(self.root.join("self/ns/pid")).is_ok_and(|target| target == Path::new(INITIAL_PID_NAMESPACE))

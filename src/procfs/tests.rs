@@ -137,3 +137,23 @@ fn this_very_process_can_be_read() {
     assert!(proc.pids().contains(&stat.pid));
     assert_eq!(proc.status(stat.pid).unwrap().thread_group, stat.pid);
 }
+
+#[test]
+fn a_session_led_from_outside_the_namespace_is_nobodys() {
+    let root = tempfile::tempdir().unwrap();
+    let in_session = |pid: u32, parent: u32, session: u32| {
+        put(
+            root.path(),
+            &format!("{pid}/stat"),
+            format!("{pid} (x) S {parent} {pid} {session} 0 -1 0 1 2 3 4 50 60 0 0 20 0 1 0 7 0"),
+        );
+    };
+    in_session(1, 0, 0);
+    in_session(2, 1, 0);
+    in_session(3, 2, 3);
+    in_session(4, 3, 3);
+    in_session(5, 9, 3);
+    let proc = Procfs::new(root.path());
+    let shared: Vec<u32> = (1..=6).filter(|pid| proc.shares_its_parents_session(*pid)).collect();
+    assert_eq!(shared, [4], "2 and 1 are both in session 0, 3 leads its own, 5's parent can't be read, 6 is gone");
+}

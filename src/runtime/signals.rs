@@ -10,6 +10,7 @@ use signal_hook::iterator::Signals;
 use super::Wake;
 use super::terminal::{Screen, give_back};
 use crate::app::Msg;
+use crate::procfs::Procfs;
 
 /// Turns signals into wake-ups.
 pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
@@ -32,8 +33,7 @@ pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
 /// Whether somebody could bring us back after a stop: our parent is in our session. Started by ssh or a terminal
 /// directly, nobody could.
 pub fn can_be_continued() -> bool {
-    let session = |pid| rustix::process::getsid(pid).ok();
-    rustix::process::getppid().is_some_and(|parent| session(Some(parent)) == session(None) && session(None).is_some())
+    Procfs::default().shares_its_parents_session(std::process::id())
 }
 
 /// Ctrl-Z: the whole foreground job stops, as it would have without raw mode. Our own part comes back as SIGTSTP.
