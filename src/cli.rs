@@ -19,6 +19,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::gpu::guard::Signal;
+use crate::procfs::Procfs;
 
 /// What ran out of GPU memory, who holds it now, and the steps that get the job running again.
 #[derive(Debug, Parser)]
@@ -43,6 +44,9 @@ pub struct Global {
     /// The driver's library, instead of libnvidia-ml.so.1 from the system.
     #[arg(long, global = true, env = "OOMDOCTOR_NVML_LIBRARY", value_name = "PATH")]
     pub nvml_library: Option<PathBuf>,
+    /// Where the devices are; the tests' processes can hold none in /dev.
+    #[arg(long, global = true, value_name = "DIR", default_value = "/dev", hide = true)]
+    pub device_folder: PathBuf,
     /// A folder of entries and fixes to use instead of the built-in knowledge.
     #[arg(long, global = true, value_name = "DIR")]
     pub knowledge: Option<PathBuf>,
@@ -52,6 +56,13 @@ pub struct Global {
     /// Never signal or change anything.
     #[arg(long, global = true)]
     pub read_only: bool,
+}
+
+impl Global {
+    /// Where processes are read.
+    pub fn procfs(&self) -> Procfs {
+        Procfs::default().with_devices(&self.device_folder)
+    }
 }
 
 /// The subcommands.

@@ -30,6 +30,8 @@ use people::People;
 pub struct Options {
     /// The driver's library; `None` looks for the system's.
     pub nvml_library: Option<PathBuf>,
+    /// Where processes are read.
+    pub procfs: Procfs,
     /// From one reading to the next.
     pub interval: Duration,
 }
@@ -44,7 +46,7 @@ pub fn run(options: &Options, out: &mut (impl Write + AsFd), count: Option<u64>)
 }
 
 fn stream(options: &Options, out: &mut (impl Write + AsFd), count: Option<u64>) -> io::Result<()> {
-    let mut sampler = Sampler::new(options.nvml_library.clone(), Procfs::default());
+    let mut sampler = Sampler::new(options.nvml_library.clone(), options.procfs.clone());
     write_line(out, &sampler.header())?;
     let mut written = 0;
     let mut due = Instant::now();
@@ -58,12 +60,6 @@ fn stream(options: &Options, out: &mut (impl Write + AsFd), count: Option<u64>) 
         due = (due + options.interval).max(Instant::now());
     }
     Ok(())
-}
-
-/// One reading of this machine, in this very process: hangs where the driver hangs. `cli::live` has the safe way.
-pub fn snapshot_once(options: &Options) -> (Header, Snapshot) {
-    let mut sampler = Sampler::new(options.nvml_library.clone(), Procfs::default());
-    (sampler.header(), sampler.snapshot_at(Moment::now()))
 }
 
 fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {

@@ -127,6 +127,7 @@ pub struct Status {
 #[derive(Clone, Debug)]
 pub struct Procfs {
     root: PathBuf,
+    devices: PathBuf,
 }
 
 impl Default for Procfs {
@@ -138,7 +139,13 @@ impl Default for Procfs {
 impl Procfs {
     /// Reads below `root`: /proc, or a folder that looks like one.
     pub fn new(root: impl Into<PathBuf>) -> Procfs {
-        Procfs { root: root.into() }
+        Procfs { root: root.into(), devices: PathBuf::from("/dev") }
+    }
+
+    /// The same with the device files in another folder than /dev: the tests' own.
+    #[must_use]
+    pub fn with_devices(self, devices: impl Into<PathBuf>) -> Procfs {
+        Procfs { devices: devices.into(), ..self }
     }
 
     /// /proc/PID/stat. Errors tell a process that is gone from one that may not be seen.
@@ -202,7 +209,7 @@ impl Procfs {
         let folder = self.path(pid, "fd");
         let entries = fs::read_dir(&folder).map_err(|error| self.failure(pid, &error))?;
         let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-        Ok(driver_files(links.filter_map(|target| target.to_str().map(str::to_owned))))
+        Ok(self.driver_files(links.filter_map(|target| target.to_str().map(str::to_owned))))
     }
 
     /// As [`Procfs::open_driver_files`], and also those that are only mapped. Slower: reads all of the process's maps.
@@ -213,7 +220,7 @@ impl Procfs {
         }
         let maps = self.read(pid, "maps", LARGE_FILE_BYTES)?;
         let maps = String::from_utf8_lossy(&maps);
-        Ok(driver_files(maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5)).map(str::to_owned)))
+        Ok(self.driver_files(maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5)).map(str::to_owned)))
     }
 
     /// The PIDs above this one, nearest first, up to 1. Ends early where a parent can't be read.
@@ -246,6 +253,18 @@ impl Procfs {
     pub fn pids(&self) -> Vec<u32> {
         let Ok(entries) = fs::read_dir(&self.root) else { return Vec::new() };
         entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+    }
+
+    /// The GPU device files among these paths, each once, sorted; none where there is nothing but `-modeset`.
+    fn driver_files(&self, paths: impl Iterator<Item = String>) -> Vec<String> {
+        let is_driver = |path: &String| {
+            let name = Path::new(path).strip_prefix(&self.devices).ok().and_then(Path::to_str);
+            name.is_some_and(|name| name.starts_with("nvidia") || name.starts_with("dri/") || name == "dxg")
+        };
+        let mut files: Vec<String> = paths.filter(is_driver).collect();
+        files.sort();
+        files.dedup();
+        if files.iter().all(|path| path.ends_with("/nvidia-modeset")) { Vec::new() } else { files }
     }
 
     fn path(&self, pid: u32, file: &str) -> PathBuf {
@@ -281,16 +300,6 @@ impl Procfs {
         self.root == Path::new("/proc")
             && pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM))
     }
-}
-
-/// The GPU device files among these paths, each once, sorted; none where there is nothing but `-modeset`.
-fn driver_files(paths: impl Iterator<Item = String>) -> Vec<String> {
-    let is_driver =
-        |path: &String| path.starts_with("/dev/nvidia") || path.starts_with("/dev/dri/") || path == "/dev/dxg";
-    let mut files: Vec<String> = paths.filter(is_driver).collect();
-    files.sort();
-    files.dedup();
-    if files.iter().all(|path| path == "/dev/nvidia-modeset") { Vec::new() } else { files }
 }
 
 #[cfg(test)]

@@ -66,6 +66,8 @@ pub enum LogSource {
 pub struct Start {
     /// What does not change.
     pub config: Config,
+    /// Where processes are looked up before they are signalled.
+    pub procfs: crate::procfs::Procfs,
     /// Makes the sampling child; `None` plays the demo.
     pub sampler: Option<Box<dyn Fn() -> Command + Send>>,
     /// Loads the knowledge; called on a worker, after the first frame.
@@ -87,7 +89,7 @@ pub fn run(start: Start) -> io::Result<()> {
     let control = match start.sampler {
         Some(sampler) => {
             feed::live(sampler, wakes.clone())?;
-            Control::Real(Arc::new(Kernel::default()))
+            Control::Real(Arc::new(Kernel::new(start.procfs)))
         }
         None => {
             let machine = Arc::new(DemoMachine::default());

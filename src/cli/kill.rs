@@ -53,7 +53,7 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
         Ok((_, snapshot)) => (Some(snapshot.harmless()), None),
         Err(error) => (None, Some(error.to_string())),
     };
-    let kernel = Kernel::default();
+    let kernel = Kernel::new(global.procfs());
     let viewer = kernel.viewer();
     let mut victims = Vec::new();
     let mut refused = false;
@@ -87,7 +87,7 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
             None => return super::refuse("there is no terminal to ask on; name them with --yes if you are sure"),
         }
     }
-    let all = end_all(&victims, order, &viewer);
+    let all = end_all(&victims, order, &kernel, &viewer);
     report_memory(global, &victims, snapshot.as_ref(), &all);
     if all.iter().all(|ended| *ended) && !refused { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
@@ -173,13 +173,13 @@ fn confirmed(victims: &[Victim], signal: Signal) -> Option<bool> {
 }
 
 /// Signals each and waits for it; which of them ended.
-fn end_all(victims: &[Victim], order: &Order, viewer: &Viewer) -> Vec<bool> {
+fn end_all(victims: &[Victim], order: &Order, kernel: &Kernel, viewer: &Viewer) -> Vec<bool> {
     let (reports, inbox) = mpsc::channel();
     for (at, victim) in victims.iter().enumerate() {
-        let (reports, viewer, key) = (reports.clone(), viewer.clone(), victim.key);
+        let (reports, kernel, viewer, key) = (reports.clone(), kernel.clone(), viewer.clone(), victim.key);
         let (signal, grace) = (order.signal, order.grace);
         thread::spawn(move || {
-            end_and_watch(&Kernel::default(), &viewer, key, signal, grace, |report| {
+            end_and_watch(&kernel, &viewer, key, signal, grace, |report| {
                 let _ = reports.send((at, report));
             });
         });

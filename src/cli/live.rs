@@ -72,6 +72,7 @@ pub fn sampler(global: &Global, count: Option<u64>) -> Command {
     if let Some(path) = &global.nvml_library {
         command.arg("--nvml-library").arg(path);
     }
+    command.arg("--device-folder").arg(&global.device_folder);
     if let Some(path) = &global.knowledge {
         command.arg("--knowledge").arg(path);
     }

@@ -9,7 +9,8 @@ use crate::probe::{self, Options};
 /// Runs until the output closes or `count` readings are written. No driver is a reading too, and exits 0.
 #[allow(clippy::print_stderr, reason = "the command line's own voice")]
 pub fn run(global: &Global, count: Option<u64>) -> ExitCode {
-    let options = Options { nvml_library: global.nvml_library.clone(), interval: global.interval };
+    let options =
+        Options { nvml_library: global.nvml_library.clone(), procfs: global.procfs(), interval: global.interval };
     match probe::run(&options, &mut io::stdout().lock(), count) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -35,6 +35,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool) -> ExitCode {
     let start = Start {
         config: if demo { demo_config(global) } else { config(global) },
         sampler: (!demo).then(|| Box::new(move || sampler(&for_sampler, None)) as Box<dyn Fn() -> Command + Send>),
+        procfs: global.procfs(),
         knowledge: Box::new(move || super::kb::base(&for_knowledge)),
         log: source,
     };
@@ -63,7 +64,7 @@ fn config(global: &Global) -> Config {
     let says = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = says("LC_ALL").or_else(|| says("LC_CTYPE")).or_else(|| says("LANG")).unwrap_or_default();
     Config {
-        viewer: Kernel::default().viewer(),
+        viewer: Kernel::new(global.procfs()).viewer(),
         boot_id: Procfs::default().boot_id(),
         interval: global.interval,
         read_only: global.read_only,

@@ -39,8 +39,8 @@ fn holder(procfs: &Procfs, people: &People, pid: u32) -> Option<Holder> {
     }
     let mut devices = procfs.open_driver_files(pid).ok()?;
     // /dev/dri is any vendor's: a desktop's programs on another card hold nothing of this driver.
-    devices.retain(|path| !path.starts_with("/dev/dri/"));
-    if devices.iter().all(|path| path == "/dev/nvidia-modeset") {
+    devices.retain(|path| !path.contains("/dri/"));
+    if devices.iter().all(|path| path.ends_with("/nvidia-modeset")) {
         return None;
     }
     let stat = procfs.stat(pid).ok()?;

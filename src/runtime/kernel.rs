@@ -21,6 +21,11 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Reads processes there.
+    pub fn new(procfs: Procfs) -> Kernel {
+        Kernel { procfs }
+    }
+
     /// Who we are, for the list of refusals.
     pub fn viewer(&self) -> Viewer {
         let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use oomdoctor::procfs::Procfs;
 use serde_json::{Value, json};
 
-use crate::support::fake_driver::{FakeDriver, PATIENCE, Sleeper};
+use crate::support::fake_driver::{FakeDriver, PATIENCE, Sleeper, device};
 use crate::support::machine::{Machine, torch_log};
 use crate::support::pty::Session;
 
@@ -404,6 +404,7 @@ fn kill_refuses_what_must_not_be_ended_and_says_why() {
 #[test]
 fn kill_refuses_its_own_parents_even_where_a_gpu_lists_them() {
     let own = std::process::id();
+    let _device = device();
     let driver = FakeDriver::new(&format!("(gpus: [()], processes: [(pid: {own}, bytes: Some(1073741824))])"));
     let output = driver.output(&["kill", &own.to_string(), "--yes"]);
     assert_eq!(code(&output), 1, "{}", all(&output));

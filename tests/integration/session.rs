@@ -603,7 +603,7 @@ fn without_a_terminal_there_is_a_plain_report() {
     let (log, library) = (path.display(), machine.driver.library());
     for (line, parts) in [
         (
-            format!("\"$OOMDOCTOR\" '{log}' --nvml-library '{}' | cat", library.display()),
+            format!("\"$OOMDOCTOR\" '{log}' --device-folder \"$DEVICES\" --nvml-library '{}' | cat", library.display()),
             ["Another program", "End sleep"],
         ),
         (format!("\"$OOMDOCTOR\" --nvml-library '{}' | cat", library.display()), ["PID@START_TICKS", "RTX 4090"]),

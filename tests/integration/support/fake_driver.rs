@@ -79,7 +79,8 @@ impl FakeDriver {
     /// The shipped program with this driver.
     pub fn oomdoctor(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
-        command.args(arguments).arg("--nvml-library").arg(self.library()).stdin(Stdio::null());
+        command.args(arguments).arg("--device-folder").arg(devices()).arg("--nvml-library").arg(self.library());
+        command.stdin(Stdio::null());
         command
     }
 
@@ -153,6 +154,22 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
     lines
 }
 
+thread_local! {
+    // A folder a test, which has a thread of its own: no test sees another's holders.
+    static DEVICES: TempDir = tempfile::tempdir().unwrap();
+}
+
+/// The folder that takes the place of /dev: a process that has a file of it open is taken to be the one the driver
+/// lists, also in a container, where the driver's PIDs may be another namespace's.
+pub fn devices() -> PathBuf {
+    DEVICES.with(|folder| folder.path().to_owned())
+}
+
+/// One of its files, open.
+pub fn device() -> fs::File {
+    fs::OpenOptions::new().read(true).append(true).create(true).open(devices().join("nvidia0")).unwrap()
+}
+
 /// A real process that does nothing, to be listed by the driver; ended and reaped on drop.
 pub struct Sleeper {
     child: Child,
@@ -161,19 +178,19 @@ pub struct Sleeper {
 impl Sleeper {
     /// Runs until it is ended.
     pub fn start() -> Sleeper {
-        Sleeper { child: Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap() }
+        Sleeper { child: Command::new("sleep").arg("1000").stdin(device()).spawn().unwrap() }
     }
 
     /// One that calls itself so.
     pub fn named(name: impl AsRef<OsStr>) -> Sleeper {
         let mut command = Command::new("sleep");
-        Sleeper { child: command.arg0(name).arg("1000").stdin(Stdio::null()).spawn().unwrap() }
+        Sleeper { child: command.arg0(name).arg("1000").stdin(device()).spawn().unwrap() }
     }
 
     /// One that does not end when it is asked to, only when it is forced.
     pub fn deaf() -> Sleeper {
         let mut command = Command::new("sh");
-        command.args(["-c", "trap '' TERM; echo deaf; exec sleep 1000 >/dev/null"]).stdin(Stdio::null());
+        command.args(["-c", "trap '' TERM; echo deaf; exec sleep 1000 >/dev/null"]).stdin(device());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let line = lines_of(child.stdout.take().unwrap()).recv_timeout(PATIENCE);
         assert_eq!(line.as_deref(), Ok("deaf"));

@@ -13,6 +13,8 @@ use portable_pty::{Child, CommandBuilder, ExitStatus, MasterPty, PtySize, native
 use rustix::process::{Pid, Signal, kill_process};
 use vt100::{MouseProtocolMode, Parser, Screen};
 
+use super::fake_driver::devices;
+
 /// How long anything may take that is not itself the point of a test: much longer than it does.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Set for what runs in one of these terminals.
@@ -87,7 +89,9 @@ pub struct Session {
 impl Session {
     /// The shipped program with these arguments, in a terminal of so many columns and rows.
     pub fn oomdoctor(size: (u16, u16), arguments: &[&str]) -> Session {
-        Session::program(size, Path::new(env!("CARGO_BIN_EXE_oomdoctor")), arguments)
+        let devices = devices();
+        let devices = ["--device-folder", devices.to_str().unwrap()];
+        Session::program(size, Path::new(env!("CARGO_BIN_EXE_oomdoctor")), &[arguments, &devices].concat())
     }
 
     /// Any program.
@@ -97,11 +101,12 @@ impl Session {
         Session::start(size, command)
     }
 
-    /// A shell's command line there; `$OOMDOCTOR` is the shipped program.
+    /// A shell's command line there; `$OOMDOCTOR` is the shipped program, `$DEVICES` the folder for `--device-folder`.
     pub fn shell(size: (u16, u16), line: &str) -> Session {
         let mut command = CommandBuilder::new("sh");
         command.args(["-c", line]);
         command.env("OOMDOCTOR", env!("CARGO_BIN_EXE_oomdoctor"));
+        command.env("DEVICES", devices());
         Session::start(size, command)
     }
 
