@@ -47,7 +47,7 @@ pub struct Global {
     /// Where the devices are; the tests' processes can hold none in /dev.
     #[arg(long, global = true, value_name = "DIR", default_value = "/dev", hide = true)]
     pub device_folder: PathBuf,
-    /// A folder of entries and fixes to use instead of the built-in knowledge.
+    /// A folder of entries and fixes to use beside the built-in knowledge; the same name takes the place of one.
     #[arg(long, global = true, value_name = "DIR")]
     pub knowledge: Option<PathBuf>,
     /// Seconds between readings.
@@ -154,8 +154,11 @@ pub enum KbCommand {
     },
     /// Judge every entry by its own examples and by every other entry's.
     Check {
-        /// A folder of entries; without one, the built-in ones.
+        /// A folder of entries to judge beside the built-in ones.
         dir: Option<PathBuf>,
+        /// List the references that nobody has opened within a year.
+        #[arg(long)]
+        stale: bool,
     },
 }
 

@@ -8,9 +8,11 @@ pub mod entry;
 pub mod facts;
 pub mod figures;
 pub mod fix;
+pub mod guide;
 pub mod lint;
 pub mod load;
 mod matching;
+pub mod page;
 pub mod pattern;
 mod program;
 mod quotation;
@@ -20,6 +22,7 @@ use crate::log::PastedLog;
 use diagnosis::Diagnosis;
 use entry::Entry;
 use fix::Fix;
+use guide::{Question, Term};
 use load::{LoadError, Source};
 use matching::Finder;
 use program::{PhaseTable, ProgramTable};
@@ -29,6 +32,8 @@ use program::{PhaseTable, ProgramTable};
 pub struct KnowledgeBase {
     entries: Vec<Entry>,
     fixes: Vec<Fix>,
+    questions: Vec<Question>,
+    glossary: Vec<Term>,
     programs: ProgramTable,
     phases: PhaseTable,
     finder: Finder,
@@ -64,6 +69,21 @@ impl KnowledgeBase {
     /// The fix with this id.
     pub fn fix(&self, id: &str) -> Option<&Fix> {
         self.fixes.iter().find(|fix| fix.id == id)
+    }
+
+    /// The question with this id.
+    pub fn question(&self, id: &str) -> Option<&Question> {
+        self.questions.iter().find(|question| question.id == id)
+    }
+
+    /// The questions people ask, in the file's order.
+    pub fn questions(&self) -> &[Question] {
+        &self.questions
+    }
+
+    /// The words of the field, in alphabetical order.
+    pub fn glossary(&self) -> &[Term] {
+        &self.glossary
     }
 
     /// Every literal of the first pass, for the bench and for `kb check`.

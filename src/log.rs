@@ -47,6 +47,11 @@ impl PastedLog {
         }
     }
 
+    /// The text of what a file or a pipe held; `None` where it is no text but binary.
+    pub fn decode(bytes: Vec<u8>) -> Option<String> {
+        clean::decode(bytes)
+    }
+
     /// Whether this was no text ("this looks like a binary file"); such a log has no lines.
     pub fn is_binary(&self) -> bool {
         self.binary

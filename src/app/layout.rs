@@ -61,6 +61,16 @@ pub fn is_small(size: (u16, u16)) -> bool {
     size.0 < 100 || size.1 < 30
 }
 
+/// The columns of a page that is laid over a screen of this size.
+pub fn page_width(size: (u16, u16)) -> usize {
+    usize::from(size.0.saturating_sub(8).min(86))
+}
+
+/// The lines of such a page that can be seen at once: all but the borders, a blank line and the keys.
+pub fn page_height(size: (u16, u16)) -> usize {
+    usize::from(size.1.saturating_sub(4).max(1))
+}
+
 /// Lays the screen out.
 pub fn layout(shape: Shape) -> Layout {
     let (columns, rows) = shape.size;

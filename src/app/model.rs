@@ -9,7 +9,6 @@ use ratatui_textarea::TextArea;
 
 use super::gate::Gate;
 use super::layout::{self, Layout, Shape};
-use super::msg::About;
 use super::question::Question;
 use super::walk::{Ending, Walk};
 use crate::advice::{Advice, PlannedFix, words};
@@ -18,6 +17,7 @@ use crate::gpu::history::History;
 use crate::gpu::{Device, Driver, GpuProcess, Header, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::fix::Fix;
+use crate::knowledge::page::{Page, Tone};
 use crate::log::PastedLog;
 use crate::units::{Bytes, WallTime};
 
@@ -46,8 +46,10 @@ pub enum Tab {
 pub enum Overlay {
     /// The keys.
     Help,
-    /// This error, explained.
-    About,
+    /// The words of the field: the first line shown.
+    Words(usize),
+    /// What the log may be, explained: which of the entries that matched, and the first line shown.
+    About(usize, usize),
     /// What people see, to pick from: the selected one.
     Symptoms(usize),
     /// A text that could not be copied, shown alone so that it can be selected.
@@ -167,8 +169,8 @@ pub struct Input {
     pub diagnosis: Option<Diagnosis>,
     /// The leading entry's fixes.
     pub fixes: Vec<Fix>,
-    /// The leading entry in words.
-    pub about: Option<About>,
+    /// Every entry that matched as a page, the leading one first.
+    pub pages: Vec<Page>,
     /// Where it came from and when: "pasted 14:02:11", "crash.log".
     pub origin: String,
     /// The latest moment at which the job can have died.
@@ -235,6 +237,8 @@ pub struct Model {
     pub overlay: Option<Overlay>,
     /// A line being typed.
     pub prompt: Option<Prompt>,
+    /// The words of the field, once the knowledge is loaded.
+    pub glossary: Option<Arc<Page>>,
     /// A word to the person, and when it was said.
     pub notice: Option<(String, Duration)>,
     /// Keys that may yet turn out to be a paste.
@@ -262,6 +266,7 @@ impl Model {
             question: None,
             overlay: None,
             prompt: None,
+            glossary: None,
             notice: None,
             gate: Gate::default(),
             leaving: false,
@@ -386,6 +391,16 @@ impl Model {
     /// Where an ending of this process stands, if there is one.
     pub fn ending_of(&self, key: ProcessKey) -> Option<&Ending> {
         self.endings.iter().find(|ending| ending.victim.key == key)
+    }
+
+    /// The page that is laid over the screen, at the width it has there, and the first line to show.
+    pub fn page(&self) -> Option<(Vec<(Tone, String)>, usize)> {
+        let (page, top) = match self.overlay {
+            Some(Overlay::Words(top)) => (self.glossary.as_deref()?, top),
+            Some(Overlay::About(which, top)) => (self.input.pages.get(which).or(self.input.pages.first())?, top),
+            _ => return None,
+        };
+        Some((page.lines(layout::page_width(self.size)), top))
     }
 
     /// The geometry for what is on the screen now.

@@ -9,6 +9,7 @@ use crate::gpu::guard::Refusal;
 use crate::gpu::{Header, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::fix::Fix;
+use crate::knowledge::page::Page;
 use crate::log::PastedLog;
 use crate::units::WallTime;
 
@@ -44,6 +45,8 @@ pub enum Msg {
     Sample(Box<Snapshot>),
     /// The sampler ended or can't be started; the text says why. It is started again.
     FeedDown(String),
+    /// The knowledge base is loaded; its words of the field.
+    Glossary(Arc<Page>),
     /// A log was read.
     LogRead(Box<LogRead>),
     /// Something went wrong outside; the text says what.
@@ -52,8 +55,8 @@ pub enum Msg {
     Unread(u64, String),
     /// More of standard input, and whether that was all.
     Stdin {
-        /// All that was read so far, shortened as `runtime::files` describes.
-        text: String,
+        /// All that was read so far, shortened as `runtime::files` describes; `None` where it is no text but binary.
+        text: Option<String>,
         /// No more will come.
         closed: bool,
     },
@@ -76,21 +79,10 @@ pub struct LogRead {
     pub diagnosis: Diagnosis,
     /// The leading entry's fixes in its order.
     pub fixes: Vec<Fix>,
-    /// The leading entry in words, for `i about this error`.
-    pub about: Option<About>,
+    /// Every entry that matched as a page to read, the leading one first.
+    pub pages: Vec<Page>,
     /// When its file was last written: the job can't have died later.
     pub written: Option<WallTime>,
-}
-
-/// An entry as a person reads it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
-    /// Its title.
-    pub title: String,
-    /// Why this happens, in a paragraph.
-    pub why: String,
-    /// Where that comes from, with the date it was checked.
-    pub references: Vec<String>,
 }
 
 /// What became of a signal.

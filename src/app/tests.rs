@@ -147,7 +147,7 @@ impl Session {
                 log,
                 diagnosis,
                 fixes,
-                about: None,
+                pages: Vec::new(),
                 written: None,
             })));
         }
@@ -533,12 +533,12 @@ fn bytes_that_two_gave_back_are_counted_once() {
 #[test]
 fn a_log_of_ones_own_is_not_replaced_by_the_pipe_or_an_offer() {
     let mut session = Session::with_holders();
-    session.send(Msg::Stdin { text: "epoch 1".into(), closed: false });
+    session.send(Msg::Stdin { text: Some("epoch 1".into()), closed: false });
     session.read_logs();
     session.paste("mine");
     session.keys("r");
     session.read_logs();
-    session.send(Msg::Stdin { text: "epoch 1\nepoch 2".into(), closed: false });
+    session.send(Msg::Stdin { text: Some("epoch 1\nepoch 2".into()), closed: false });
     session.send(Msg::Offered("the demo's".into()));
     session.read_logs();
     assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "mine");
@@ -645,7 +645,7 @@ fn leaving_asks_once_while_something_is_open() {
     session.keys("y");
     assert_eq!(session.effects, [Effect::Quit]);
     let mut session = Session::new();
-    session.send(Msg::Stdin { text: "epoch 1".into(), closed: false });
+    session.send(Msg::Stdin { text: Some("epoch 1".into()), closed: false });
     session.effects.clear();
     assert_eq!(session.model.input.pipe, Pipe::Open);
     session.keys("q");

@@ -43,6 +43,7 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         Msg::LogRead(read) => input::read(model, *read),
         Msg::Trouble(text) => say(model, text),
         Msg::Unread(generation, why) => input::unread(model, generation, why),
+        Msg::Glossary(page) => model.glossary = Some(page),
         Msg::Stdin { text, closed } => effects.extend(input::piped(model, text, closed)),
         Msg::Signal(key, report) => endings::reported(model, key, report),
         Msg::Copied(Ok(how)) => say(model, format!("copied ({how})")),

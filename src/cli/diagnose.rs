@@ -14,7 +14,7 @@ use crate::log::PastedLog;
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::kernel::Kernel;
-use crate::runtime::reader::{Telling, leading, open};
+use crate::runtime::reader::{Telling, leading_fixes, open};
 use crate::units::WallTime;
 
 /// How the answer is written.
@@ -52,7 +52,8 @@ fn diagnose(global: &Global, file: Option<&Path>, form: Form, live: bool) -> Res
     }
     let diagnosis = base.diagnose(&log, Some(&jiff::Zoned::now()));
     let (snapshot, no_reading) = if live { this_machine(global) } else { (None, None) };
-    let (fixes, about) = leading(&base, diagnosis.matches.first().map(|found| found.entry.as_str()));
+    let fixes = leading_fixes(&base, &diagnosis);
+    let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
     let viewer = Kernel::default().viewer();
     let zone = jiff::tz::TimeZone::system();
     let advice = advise(&Situation {
@@ -69,7 +70,7 @@ fn diagnose(global: &Global, file: Option<&Path>, form: Form, live: bool) -> Res
         advice: &advice,
         snapshot: snapshot.as_ref(),
         no_reading: no_reading.as_deref(),
-        why: about.as_ref().map(|about| about.why.as_str()),
+        why: entry.map(|entry| entry.why.as_str()),
     };
     let text = match form {
         Form::Text => report::text(&report),

@@ -8,8 +8,12 @@ use super::{Global, KbCommand};
 use crate::knowledge::entry::Entry;
 use crate::knowledge::lint;
 use crate::knowledge::load::{self, Source};
+use crate::knowledge::page::{self, Page};
 use crate::knowledge::{KnowledgeBase, diagnosis::Oom};
 use crate::log::PastedLog;
+
+/// The width that `kb show` writes for.
+const PAGE_COLUMNS: usize = 100;
 
 /// Runs it; 1 where an entry is not found or does not pass.
 pub fn run(global: &Global, command: &KbCommand) -> ExitCode {
@@ -21,7 +25,7 @@ pub fn run(global: &Global, command: &KbCommand) -> ExitCode {
         }),
         KbCommand::New { from } => draft(from),
         KbCommand::Show { id } => base(global).and_then(|base| show(&base, id)),
-        KbCommand::Check { dir } => check(global, dir.as_deref()),
+        KbCommand::Check { dir, stale } => check(global, dir.as_deref(), *stale),
     };
     match answer {
         Ok((text, good)) => {
@@ -32,12 +36,18 @@ pub fn run(global: &Global, command: &KbCommand) -> ExitCode {
     }
 }
 
-/// The knowledge base these options ask for.
+/// The built-in knowledge and what these options add: a file of the same name takes the built-in one's place.
 pub fn base(global: &Global) -> Result<KnowledgeBase, String> {
-    let sources = match &global.knowledge {
-        Some(dir) => folder(dir)?,
-        None => load::embedded(),
-    };
+    with_folder(global.knowledge.as_deref())
+}
+
+fn with_folder(dir: Option<&Path>) -> Result<KnowledgeBase, String> {
+    let mut sources = load::embedded();
+    if let Some(dir) = dir {
+        let added = folder(dir)?;
+        sources.retain(|source| added.iter().all(|own| own.path != source.path));
+        sources.extend(added);
+    }
     KnowledgeBase::from_sources(sources).map_err(|error| error.to_string())
 }
 
@@ -104,30 +114,17 @@ fn show(base: &KnowledgeBase, id: &str) -> Result<(String, bool), String> {
         };
         return Ok((format!("There is no entry {id}; {hint}\n"), false));
     };
-    let mut page = format!("{}\n{}\n\n{}\n", entry.title, entry.id, entry.why);
-    if let Some(remark) = &entry.remark {
-        page.push_str(&format!("\n{remark}\n"));
-    }
-    if let Some(example) = entry.matches.first() {
-        page.push_str(&format!("\nIt looks like this:\n\n    {}\n", example.log.trim().replace('\n', "\n    ")));
-    }
-    for fix in entry.fixes.iter().filter_map(|id| base.fix(id)) {
-        page.push_str(&format!("\n- {}: {} Costs: {}.\n", fix.title, fix.why, fix.costs));
-        for command in &fix.commands {
-            let line = command.command.as_deref().unwrap_or(&command.action);
-            page.push_str(&format!("    {}: {}\n", command.program, line.replace('\n', "\n      ")));
-        }
-    }
-    for reference in &entry.references {
-        page.push_str(&format!("\n{reference}"));
-    }
-    page.push('\n');
-    Ok((page, true))
+    Ok((printed(&page::of_entry(base, entry)), true))
 }
 
-fn check(global: &Global, dir: Option<&Path>) -> Result<(String, bool), String> {
+/// A page as text: headings stand apart, logs and commands are indented.
+fn printed(page: &Page) -> String {
+    page.lines(PAGE_COLUMNS).iter().map(|(_, line)| format!("{line}\n")).collect()
+}
+
+fn check(global: &Global, dir: Option<&Path>, list_stale: bool) -> Result<(String, bool), String> {
     let base = match dir {
-        Some(dir) => KnowledgeBase::from_sources(folder(dir)?).map_err(|error| error.to_string())?,
+        Some(dir) => with_folder(Some(dir))?,
         None => base(global)?,
     };
     let faults = lint::judge(&base);
@@ -139,5 +136,14 @@ fn check(global: &Global, dir: Option<&Path>) -> Result<(String, bool), String> 
         base.fixes().len(),
         if faults.is_empty() { "all as they should be".to_string() } else { format!("{} faults", faults.len()) }
     ));
+    let stale = lint::stale(&base, jiff::Zoned::now().date());
+    if list_stale {
+        text.extend(stale.iter().map(|fault| format!("{fault}\n")));
+    } else if !stale.is_empty() {
+        text.push_str(&format!(
+            "{} references nobody has opened within a year: `kb check --stale` lists them\n",
+            stale.len()
+        ));
+    }
     Ok((text, faults.is_empty()))
 }

@@ -84,6 +84,12 @@ pub struct Entry {
     /// Ids of fixes, best first.
     #[serde(default)]
     pub fixes: Vec<String>,
+    /// Ids of the questions people ask about this, see `knowledge/questions.ron`.
+    #[serde(default)]
+    pub questions: Vec<String>,
+    /// Ids of entries worth reading beside this one.
+    #[serde(default)]
+    pub related: Vec<String>,
     /// Where this comes from and when it was last checked.
     pub references: Vec<Reference>,
     /// Logs that are this.

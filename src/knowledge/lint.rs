@@ -42,6 +42,13 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
     for fix in base.fixes() {
         faults.extend(fix_form(fix).into_iter().map(|what| Fault { of: format!("fixes/{}", fix.id), what }));
     }
+    for question in base.questions() {
+        let mut found = undated(&question.references, |_| false);
+        if !base.entries().iter().any(|entry| entry.questions.contains(&question.id)) {
+            found.push("no entry names it".into());
+        }
+        faults.extend(found.into_iter().map(|what| Fault { of: format!("questions.ron {}", question.id), what }));
+    }
     for source in &base.innocent {
         let diagnosis = base.diagnose(&PastedLog::new(source.text.clone()), None);
         faults.extend(diagnosis.matches.iter().map(|one| Fault {
@@ -50,6 +57,23 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
         }));
     }
     faults
+}
+
+/// References that nobody has opened for a year before `today`, or ever: not wrong, but to be looked at.
+pub fn stale(base: &KnowledgeBase, today: jiff::civil::Date) -> Vec<Fault> {
+    let a_year_ago = today.checked_sub(jiff::Span::new().years(1)).unwrap_or(today);
+    let old = |reference: &&Reference| match reference.checked.parse::<jiff::civil::Date>() {
+        Ok(date) => date < a_year_ago,
+        Err(_) => true,
+    };
+    let entries = base.entries().iter().map(|entry| (entry.id.clone(), &entry.references));
+    let fixes = base.fixes().iter().map(|fix| (format!("fixes/{}", fix.id), &fix.references));
+    let questions = base.questions().iter().map(|one| (format!("questions.ron {}", one.id), &one.references));
+    let all = entries.chain(fixes).chain(questions);
+    all.flat_map(|(of, references)| {
+        references.iter().filter(old).map(move |reference| Fault { of: of.clone(), what: reference.to_string() })
+    })
+    .collect()
 }
 
 /// What is wrong with an entry before any log is read.
@@ -66,9 +90,16 @@ fn form(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
             .iter()
             .chain(&entry.draws_on)
             .chain(&entry.refines)
+            .chain(&entry.related)
             .filter(|id| !known(id))
             .map(|id| format!("there is no entry {id}")),
     );
+    faults.extend(
+        entry.questions.iter().filter(|id| base.question(id).is_none()).map(|id| format!("there is no question {id}")),
+    );
+    if entry.related.contains(&entry.id) {
+        faults.push("is related to itself".into());
+    }
     if entry.matches.len() < 2 {
         faults.push("needs at least two examples".into());
     }

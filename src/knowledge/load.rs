@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use super::KnowledgeBase;
 use super::entry::Entry;
 use super::fix::Fix;
+use super::guide::{Question, Term};
 use super::matching::Finder;
 use super::program::{PhaseRule, PhaseTable, ProgramRule, ProgramTable};
 
@@ -58,6 +59,8 @@ pub fn load(mut sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
     let mut programs: Vec<ProgramRule> = Vec::new();
     let mut phases: Vec<PhaseRule> = Vec::new();
     let mut innocent = Vec::new();
+    let mut questions: Vec<Question> = Vec::new();
+    let mut glossary: Vec<Term> = Vec::new();
     for source in sources {
         let stem = source.path.strip_suffix(".ron").map(str::to_string);
         match stem {
@@ -68,6 +71,8 @@ pub fn load(mut sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
             Some(stem) => match stem.as_str() {
                 "programs" => programs = parse(&source)?,
                 "phases" => phases = parse(&source)?,
+                "questions" => questions = parse(&source)?,
+                "glossary" => glossary = parse(&source)?,
                 _ => match stem.strip_prefix("fixes/") {
                     Some(id) => fixes.push(Fix { id: id.to_string(), ..parse(&source)? }),
                     None => entries.push(entry(&source, stem)?),
@@ -79,7 +84,8 @@ pub fn load(mut sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
         Finder::new(&entries).map_err(|message| LoadError { path: "knowledge".into(), line: 0, column: 0, message })?;
     let programs = ProgramTable::new(programs).map_err(|message| at(&programs_path(), &message))?;
     let phases = PhaseTable::new(phases);
-    Ok(KnowledgeBase { entries, fixes, programs, phases, finder, innocent })
+    glossary.sort_by_key(|term| term.term.to_lowercase());
+    Ok(KnowledgeBase { entries, fixes, questions, glossary, programs, phases, finder, innocent })
 }
 
 fn programs_path() -> Source {

@@ -16,9 +16,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::Wake;
 use super::files::{Keeper, read_all};
 use crate::app::Msg;
-use crate::app::msg::{About, LogRead};
+use crate::app::msg::LogRead;
 use crate::knowledge::KnowledgeBase;
+use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::fix::Fix;
+use crate::knowledge::page::{self, Page};
 use crate::log::PastedLog;
 use crate::probe::pace::timespec;
 use crate::units::WallTime;
@@ -73,6 +75,7 @@ impl Reader {
                 learnt.learn(&base);
                 // Searchers and tables are built at their first use: not while a person waits for a verdict.
                 base.diagnose(&PastedLog::new(WARM_UP), None);
+                let _ = wakes.send(Wake::Msg(Msg::Glossary(Arc::new(page::glossary(&base)))));
                 work(&base, &learnt, &queue, &wakes);
             }
             Err(error) => refuse(&format!("The knowledge base could not be loaded: {error}"), &queue, &wakes),
@@ -132,16 +135,28 @@ pub fn open(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallT
 
 fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<WallTime>) -> Msg {
     let diagnosis = base.diagnose(&log, Some(&jiff::Zoned::now()));
-    let (fixes, about) = leading(base, diagnosis.matches.first().map(|found| found.entry.as_str()));
-    Msg::LogRead(Box::new(LogRead { generation, log: Arc::new(log), diagnosis, fixes, about, written }))
+    let fixes = leading_fixes(base, &diagnosis);
+    let pages = pages(base, &diagnosis);
+    Msg::LogRead(Box::new(LogRead { generation, log: Arc::new(log), diagnosis, fixes, pages, written }))
 }
 
-/// The leading entry's fixes and its explanation.
-pub fn leading(base: &KnowledgeBase, entry: Option<&str>) -> (Vec<Fix>, Option<About>) {
-    let Some(entry) = entry.and_then(|id| base.entry(id)) else { return (Vec::new(), None) };
-    let fixes = entry.fixes.iter().filter_map(|id| base.fix(id)).cloned().collect();
-    let references = entry.references.iter().map(ToString::to_string).collect();
-    (fixes, Some(About { title: entry.title.clone(), why: entry.why.clone(), references }))
+/// The leading entry's fixes.
+pub fn leading_fixes(base: &KnowledgeBase, diagnosis: &Diagnosis) -> Vec<Fix> {
+    let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
+    entry.into_iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(id)).cloned().collect()
+}
+
+/// A page for each entry that matched, with the first line it matched.
+fn pages(base: &KnowledgeBase, diagnosis: &Diagnosis) -> Vec<Page> {
+    let mut pages: Vec<Page> = Vec::new();
+    for found in &diagnosis.matches {
+        if let Some(entry) = base.entry(&found.entry).filter(|entry| pages.iter().all(|page| page.id != entry.id)) {
+            let mut page = page::of_entry(base, entry);
+            page.line = Some(found.line);
+            pages.push(page);
+        }
+    }
+    pages
 }
 
 /// New text is passed on no more often than this, and more rarely the more there is.
@@ -167,7 +182,7 @@ pub fn read_pipe(wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
             let kept = keeper.kept();
             let pace = PACE + Duration::from_millis(u64::try_from(kept >> 20).unwrap_or(0) * 20);
             if closed || (unsent && sent.elapsed() >= pace) {
-                let text = String::from_utf8_lossy(&keeper.bytes()).into_owned();
+                let text = PastedLog::decode(keeper.bytes());
                 if wakes.send(Wake::Msg(Msg::Stdin { text, closed })).is_err() || closed {
                     return;
                 }

@@ -10,18 +10,21 @@ use super::format::{age, cut, cut_middle, exactly, paragraph};
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::keymap::BINDINGS;
+use crate::app::layout::{page_height, page_width};
 use crate::app::model::{Overlay, Source};
 use crate::app::question::{Asked, Victim};
 use crate::app::symptoms::{SYMPTOMS, Symptom};
 use crate::gpu::guard::Signal;
+use crate::knowledge::page::Tone;
 
 /// Draws whatever is open.
 pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let width = usize::from(area.width.saturating_sub(8).min(86));
+    let width = page_width((area.width, area.height));
     let (title, lines) = match (&model.question, &model.overlay) {
         (Some(question), _) => asked(model, theme, &question.asked, width),
         (None, Some(Overlay::Help)) => (" Keys ", help(theme)),
-        (None, Some(Overlay::About)) => (" About this error ", about(model, theme, width)),
+        (None, Some(Overlay::Words(_))) => (" Words used here ", page(model, theme)),
+        (None, Some(Overlay::About(..))) => (" About this error ", page(model, theme)),
         (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(theme, *at, width)),
         (None, Some(Overlay::Text(text))) => (" Could not be copied: select it here ", shown(text, width)),
         (None, None) => return,
@@ -152,19 +155,39 @@ fn help(theme: &Theme) -> Vec<Line<'static>> {
     };
     lines.push(Line::raw(""));
     lines.extend(signs.map(Line::raw));
+    lines.push(Line::raw(""));
+    lines.push(answers(theme, &[("→", "the words used here"), ("Esc", "close")]));
     lines
 }
 
-fn about(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
-    let Some(about) = &model.input.about else { return Vec::new() };
-    let mut lines = paragraph(&about.title, width, theme.sentence);
-    lines.push(Line::raw(""));
-    lines.extend(paragraph(&about.why, width, Style::new()));
-    lines.push(Line::raw(""));
-    for reference in &about.references {
-        lines.extend(paragraph(reference, width, theme.quiet));
+/// A page as far as it fits, and the keys that turn it.
+fn page(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
+    let Some((lines, top)) = model.page() else { return vec![Line::raw("The knowledge is still being loaded.")] };
+    let height = page_height(model.size);
+    let more = lines.len() > height;
+    let style = |tone: Tone| match tone {
+        Tone::Title => theme.sentence,
+        Tone::Heading => theme.title,
+        Tone::Text => Style::new(),
+        Tone::Code => theme.figure,
+        Tone::Quiet => theme.quiet,
+    };
+    let top = top.min(lines.len().saturating_sub(height));
+    let shown = lines.into_iter().skip(top).take(height);
+    let mut drawn: Vec<Line<'static>> = shown.map(|(tone, text)| Line::styled(text, style(tone))).collect();
+    let mut keys = Vec::new();
+    if more {
+        keys.push(("↑↓ PgDn", "read on"));
     }
-    lines
+    match model.overlay {
+        Some(Overlay::Words(_)) => keys.push(("←", "keys")),
+        _ if model.input.pages.len() > 1 => keys.extend([("Tab", "the next thing it may be"), ("Enter", "its line")]),
+        _ => keys.push(("Enter", "its line")),
+    }
+    keys.push(("Esc", "close"));
+    drawn.push(Line::raw(""));
+    drawn.push(answers(theme, &keys));
+    drawn
 }
 
 fn symptoms(theme: &Theme, at: usize, width: usize) -> Vec<Line<'static>> {

@@ -9,6 +9,8 @@ use crate::app::question::{Answer, Asked};
 use crate::app::walk::Walk;
 use crate::units::WallTime;
 
+const NO_TEXT: &str = "This looks like a binary file, not a log: give me the text that your program printed.";
+
 /// A paste. While typing it goes into the editor; where a log is there already, the person decides.
 pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
     let text = with_line_feeds(&text);
@@ -116,8 +118,7 @@ pub fn read(model: &mut Model, read: LogRead) {
         return;
     }
     if read.log.is_binary() {
-        let text = "This looks like a binary file, not a log: give me the text that your program printed.";
-        return unread(model, read.generation, text.into());
+        return unread(model, read.generation, NO_TEXT.into());
     }
     if read.log.is_empty() {
         model.input.awaited = None;
@@ -130,7 +131,7 @@ pub fn read(model: &mut Model, read: LogRead) {
     model.input.log = Some(read.log);
     model.input.diagnosis = Some(read.diagnosis);
     model.input.fixes = read.fixes;
-    model.input.about = read.about;
+    model.input.pages = read.pages;
     if !grew {
         model.input.top = None;
         model.walk = Walk::default();
@@ -151,8 +152,16 @@ pub fn unread(model: &mut Model, generation: u64, why: String) {
 }
 
 /// More of standard input. A log that the person gave themselves stays; `u` shows what came through the pipe.
-pub fn piped(model: &mut Model, text: String, closed: bool) -> Option<Effect> {
+pub fn piped(model: &mut Model, text: Option<String>, closed: bool) -> Option<Effect> {
     model.input.pipe = if closed { Pipe::Closed } else { Pipe::Open };
+    let Some(text) = text else {
+        // What the person gave themselves stays.
+        if !model.input.own {
+            model.input.awaited = None;
+            model.input.trouble = Some(NO_TEXT.into());
+        }
+        return None;
+    };
     let origin = if closed { "from the pipe, ended" } else { "from the pipe, still open" };
     if model.input.own {
         model.input.previous = Some((text, origin.into()));

@@ -9,11 +9,11 @@ use ratatui_textarea::TextArea;
 use super::{ask, endings, feed, input, leave, let_through, say};
 use crate::app::action::Action;
 use crate::app::effect::Effect;
-use crate::app::keymap;
 use crate::app::model::{Model, Overlay, Pipe, Prompt, Region};
 use crate::app::question::{Answer, Asked};
 use crate::app::symptoms::SYMPTOMS;
 use crate::app::walk::{EndingState, Mark, StepId};
+use crate::app::{keymap, layout};
 use crate::gpu::ProcessKey;
 
 /// A log longer than this is not put into the editor.
@@ -115,8 +115,8 @@ fn prompted(model: &mut Model, key: KeyEvent) {
 /// Does what the person means.
 pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match action {
-        Action::NextRegion => focus(model, 1),
-        Action::PreviousRegion => focus(model, -1),
+        Action::NextRegion => turn(model, 1),
+        Action::PreviousRegion => turn(model, -1),
         Action::Move(by) => moved(model, by),
         Action::Page(by) => moved(model, by.saturating_mul(page(model))),
         Action::First => moved(model, i32::MIN / 2),
@@ -139,6 +139,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::PreviousHit => input::hit(model, false),
         Action::Zoom => model.zoomed = !model.zoomed,
         Action::Pause => pause(model),
+        Action::Help if matches!(model.overlay, Some(Overlay::Words(_))) => model.overlay = None,
         Action::Help => toggle(model, Overlay::Help),
         Action::Symptoms => toggle(model, Overlay::Symptoms(0)),
         Action::Suspend if model.config.can_suspend => return vec![Effect::Suspend],
@@ -150,6 +151,19 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 
 const ORDER: [Region; 3] = [Region::Processes, Region::Input, Region::Steps];
 
+/// The next region; in an explanation the next entry that matched, in the help its other half.
+fn turn(model: &mut Model, by: isize) {
+    model.overlay = match model.overlay {
+        Some(Overlay::Help) => Some(Overlay::Words(0)),
+        Some(Overlay::Words(_)) => Some(Overlay::Help),
+        Some(Overlay::About(which, _)) => {
+            let many = model.input.pages.len().max(1);
+            Some(Overlay::About(which.saturating_add(many).saturating_add_signed(by) % many, 0))
+        }
+        _ => return focus(model, by),
+    };
+}
+
 fn focus(model: &mut Model, by: isize) {
     let here = ORDER.iter().position(|region| *region == model.focus).unwrap_or(0);
     let next = here.saturating_add_signed(by + 3) % ORDER.len();
@@ -157,6 +171,9 @@ fn focus(model: &mut Model, by: isize) {
 }
 
 fn page(model: &Model) -> i32 {
+    if model.page().is_some() {
+        return i32::try_from(layout::page_height(model.size).saturating_sub(1).max(1)).unwrap_or(1);
+    }
     let layout = model.layout();
     let area = match model.focus {
         Region::Processes => layout.processes,
@@ -169,6 +186,13 @@ fn page(model: &Model) -> i32 {
 fn moved(model: &mut Model, by: i32) {
     if let Some(Overlay::Symptoms(at)) = &mut model.overlay {
         *at = shifted(*at, by, SYMPTOMS.len());
+        return;
+    }
+    if let Some((lines, _)) = model.page() {
+        let last = lines.len().saturating_sub(layout::page_height(model.size));
+        if let Some(Overlay::Words(top) | Overlay::About(_, top)) = &mut model.overlay {
+            *top = shifted(*top, by, last + 1);
+        }
         return;
     }
     match model.focus {
@@ -191,9 +215,21 @@ fn moved(model: &mut Model, by: i32) {
     }
 }
 
+/// Shows the line of the log that this page speaks of.
+fn go_to_line(model: &mut Model, which: usize) {
+    model.overlay = None;
+    let line = model.input.pages.get(which).and_then(|page| page.line);
+    model.focus = Region::Input;
+    model.input.top = line.map(|line| top_for(model, line));
+}
+
 /// The first line to show so that the decisive one stands a third down.
 pub fn decisive_top(model: &Model) -> usize {
     let line = model.input.diagnosis.as_ref().and_then(|d| d.matches.first()).map_or(1, |found| found.line);
+    top_for(model, line)
+}
+
+fn top_for(model: &Model, line: usize) -> usize {
     line.saturating_sub(1 + usize::from(model.layout().input.height / 3))
 }
 
@@ -206,6 +242,15 @@ fn enter(model: &mut Model) -> Vec<Effect> {
         model.overlay = None;
         let picked = SYMPTOMS.get(at).map(|symptom| input::pasted(model, symptom.line.to_owned()));
         return picked.flatten().into_iter().collect();
+    }
+    if let Some(Overlay::About(which, _)) = model.overlay {
+        go_to_line(model, which);
+        return Vec::new();
+    }
+    if model.overlay.is_some() {
+        // Enter is about what lies on top, not about what it covers.
+        model.overlay = None;
+        return Vec::new();
     }
     match model.focus {
         Region::Processes => {
@@ -329,10 +374,13 @@ fn copy(model: &mut Model) -> Option<Effect> {
 }
 
 fn about(model: &mut Model) {
-    if model.input.about.is_none() {
+    if model.input.pages.is_empty() {
         return say(model, "There is no error to speak of yet: paste it first.".into());
     }
-    toggle(model, Overlay::About);
+    model.overlay = match model.overlay {
+        Some(Overlay::About(..)) => None,
+        _ => Some(Overlay::About(0, 0)),
+    };
 }
 
 fn toggle(model: &mut Model, overlay: Overlay) {
@@ -373,6 +421,13 @@ fn quit(model: &mut Model) -> Option<Effect> {
 pub fn mouse(model: &mut Model, event: MouseEvent) {
     if model.question.is_some() || model.input.typing.is_some() {
         return;
+    }
+    if model.page().is_some() {
+        return match event.kind {
+            MouseEventKind::ScrollDown => moved(model, 3),
+            MouseEventKind::ScrollUp => moved(model, -3),
+            _ => {}
+        };
     }
     let layout = model.layout();
     let Some(region) = layout.region_at(event.column, event.row) else { return };

@@ -1,0 +1,135 @@
+//! Owns the knowledge as pages that a person reads: an entry with its cause, signs, fixes and questions, and the
+//! glossary. Text only; `kb show` prints a page and the terminal program draws it.
+
+use super::KnowledgeBase;
+use super::diagnosis::Oom;
+use super::entry::Entry;
+
+/// What a line of a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// The page's name.
+    Title,
+    /// A part's name, a question, a word that is explained.
+    Heading,
+    /// Prose.
+    Text,
+    /// A command or a log: taken literally, broken only where the screen ends.
+    Code,
+    /// What few need: ids, addresses.
+    Quiet,
+}
+
+/// A page, not yet wrapped to a width.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The entry's id; empty for the glossary.
+    pub id: String,
+    /// The line of the log that it speaks of, from 1, where there is one.
+    pub line: Option<usize>,
+    paragraphs: Vec<(Tone, String)>,
+}
+
+impl Page {
+    fn add(&mut self, tone: Tone, text: impl Into<String>) {
+        self.paragraphs.push((tone, text.into()));
+    }
+
+    fn part(&mut self, heading: &str) {
+        self.add(Tone::Text, "");
+        self.add(Tone::Heading, heading);
+    }
+
+    /// The lines at this width, in columns. Nothing is cut: what is too long goes on in the next line.
+    pub fn lines(&self, width: usize) -> Vec<(Tone, String)> {
+        let mut lines = Vec::new();
+        for (tone, text) in &self.paragraphs {
+            let indent = if *tone == Tone::Code { "    " } else { "" };
+            for line in text.split('\n') {
+                let options = textwrap::Options::new(width.max(20)).initial_indent(indent).subsequent_indent(indent);
+                lines.extend(textwrap::wrap(line, options).into_iter().map(|line| (*tone, line.into_owned())));
+            }
+        }
+        lines
+    }
+}
+
+/// An entry's page.
+pub fn of_entry(base: &KnowledgeBase, entry: &Entry) -> Page {
+    let mut page = Page { id: entry.id.clone(), ..Page::default() };
+    page.add(Tone::Title, &*entry.title);
+    page.add(Tone::Quiet, format!("{} · {} · said by {}", entry.id, answer(entry), entry.raiser()));
+    page.part("Why it happens");
+    page.add(Tone::Text, &*entry.why);
+    if let Some(remark) = &entry.remark {
+        page.add(Tone::Text, remark);
+    }
+    if let Some(example) = entry.matches.first() {
+        page.part("What it looks like");
+        page.add(Tone::Code, example.log.trim());
+    }
+    let fixes: Vec<_> = entry.fixes.iter().filter_map(|id| base.fix(id)).collect();
+    if !fixes.is_empty() {
+        page.part("What helps, best first");
+    }
+    for fix in fixes {
+        page.add(Tone::Text, format!("- {} (costs: {}). {}", fix.title, fix.costs, fix.why));
+        for command in &fix.commands {
+            let whose = if command.program == "*" { "any program" } else { &command.program };
+            page.add(Tone::Text, format!("  {whose}: {}", command.action));
+            if let Some(line) = &command.command {
+                page.add(Tone::Code, line);
+            }
+        }
+    }
+    if let Some(place) = &entry.fuller_log {
+        page.part("Where the fuller log is");
+        page.add(Tone::Text, place);
+    }
+    let questions: Vec<_> = entry.questions.iter().filter_map(|id| base.question(id)).collect();
+    if !questions.is_empty() {
+        page.part("What people ask");
+    }
+    for question in &questions {
+        page.add(Tone::Heading, format!("“{}”", question.ask));
+        page.add(Tone::Text, &*question.answer);
+    }
+    let related: Vec<_> = entry.related.iter().filter_map(|id| base.entry(id)).collect();
+    if !related.is_empty() {
+        page.part("Related");
+    }
+    for other in related {
+        page.add(Tone::Text, format!("- {} ({})", other.title, other.id));
+    }
+    page.part("Where this comes from");
+    let mut sources: Vec<String> = entry.references.iter().map(ToString::to_string).collect();
+    for reference in questions.iter().flat_map(|question| &question.references) {
+        let text = reference.to_string();
+        if !sources.contains(&text) {
+            sources.push(text);
+        }
+    }
+    for source in sources {
+        page.add(Tone::Quiet, source);
+    }
+    page
+}
+
+/// The words of the field, in alphabetical order.
+pub fn glossary(base: &KnowledgeBase) -> Page {
+    let mut page = Page::default();
+    for term in base.glossary() {
+        let also = if term.also.is_empty() { String::new() } else { format!(" (also: {})", term.also.join(", ")) };
+        page.add(Tone::Heading, format!("{}{also}", term.term));
+        page.add(Tone::Text, &*term.means);
+    }
+    page
+}
+
+fn answer(entry: &Entry) -> &'static str {
+    match entry.oom {
+        Oom::Yes => "memory ran out",
+        Oom::Maybe => "memory may have run out",
+        Oom::No => "memory did not run out",
+    }
+}
