@@ -9,17 +9,20 @@ pub mod live;
 mod ps;
 mod sample;
 mod screen;
+mod settings;
 
 use diagnose::Form;
+pub use settings::Global;
+use settings::{Options, seconds};
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 use crate::gpu::guard::Signal;
-use crate::procfs::Procfs;
+use crate::runtime::debug_log;
 
 /// What ran out of GPU memory, who holds it now, and the steps that get the job running again.
 #[derive(Debug, Parser)]
@@ -27,7 +30,7 @@ use crate::procfs::Procfs;
 pub struct Cli {
     /// Options every command takes.
     #[command(flatten)]
-    pub global: Global,
+    pub options: Options,
     /// What to do; without one the terminal program starts.
     #[command(subcommand)]
     pub command: Option<Command>,
@@ -36,33 +39,6 @@ pub struct Cli {
     /// Show everything on a recorded machine, with no driver; kills are simulated and marked so.
     #[arg(long)]
     pub demo: bool,
-}
-
-/// Options that every command takes and that are passed on to the sampling child.
-#[derive(Clone, Debug, Args)]
-pub struct Global {
-    /// The driver's library, instead of libnvidia-ml.so.1 from the system.
-    #[arg(long, global = true, env = "OOMDOCTOR_NVML_LIBRARY", value_name = "PATH")]
-    pub nvml_library: Option<PathBuf>,
-    /// Where the devices are; the tests' processes can hold none in /dev.
-    #[arg(long, global = true, value_name = "DIR", default_value = "/dev", hide = true)]
-    pub device_folder: PathBuf,
-    /// A folder of entries and fixes to use beside the built-in knowledge; the same name takes the place of one.
-    #[arg(long, global = true, value_name = "DIR")]
-    pub knowledge: Option<PathBuf>,
-    /// Seconds between readings.
-    #[arg(long, global = true, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    pub interval: Duration,
-    /// Never signal or change anything.
-    #[arg(long, global = true)]
-    pub read_only: bool,
-}
-
-impl Global {
-    /// Where processes are read.
-    pub fn procfs(&self) -> Procfs {
-        Procfs::default().with_devices(&self.device_folder)
-    }
 }
 
 /// The subcommands.
@@ -183,40 +159,41 @@ impl From<SignalName> for Signal {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let value: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
-    if !(0.05..=86_400.0).contains(&value) {
-        return Err("give between 0.05 and 86400 seconds".into());
-    }
-    Ok(Duration::from_secs_f64(value))
-}
-
 /// Runs the program; never panics on what the user gave.
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    if let Some(path) = std::env::var_os(debug_log::VARIABLE).filter(|path| !path.is_empty())
+        && let Err(error) = debug_log::start(Path::new(&path))
+    {
+        return refuse(&format!("{} names {}, which can't be written: {error}", debug_log::VARIABLE, path.display()));
+    }
+    log::info!("oomdoctor {} with {:?}", env!("CARGO_PKG_VERSION"), std::env::args_os().skip(1).collect::<Vec<_>>());
+    let global = match settings::resolve(cli.options) {
+        Ok(global) => global,
+        Err(message) => return refuse(&message),
+    };
+    log::debug!("settings: {global:?}");
     if cli.command.is_some() && (cli.log.is_some() || cli.demo) {
         return refuse("a log or --demo goes with the terminal program, not with a subcommand; see --help");
     }
     match cli.command {
-        None => screen::run(&cli.global, cli.log, cli.demo),
+        None => screen::run(&global, cli.log, cli.demo),
         Some(Command::Diagnose { file, json, no_live }) => {
             let form = if json { Form::Json } else { Form::Text };
-            diagnose::run(&cli.global, file.as_deref(), form, !no_live)
+            diagnose::run(&global, file.as_deref(), form, !no_live)
         }
-        Some(Command::Report { file, no_live }) => {
-            diagnose::run(&cli.global, file.as_deref(), Form::Markdown, !no_live)
-        }
-        Some(Command::Sample { count }) => sample::run(&cli.global, count),
-        Some(Command::Ps { json }) => ps::run(&cli.global, json),
+        Some(Command::Report { file, no_live }) => diagnose::run(&global, file.as_deref(), Form::Markdown, !no_live),
+        Some(Command::Sample { count }) => sample::run(&global, count),
+        Some(Command::Ps { json }) => ps::run(&global, json),
         Some(Command::Kill { targets, signal, grace, yes, any }) => {
-            kill::run(&cli.global, &kill::Order { targets, signal: signal.into(), grace, yes, any })
+            kill::run(&global, &kill::Order { targets, signal: signal.into(), grace, yes, any })
         }
-        Some(Command::Fit(args)) => fit::run(&cli.global, &args),
+        Some(Command::Fit(args)) => fit::run(&global, &args),
         Some(Command::Drain) => crate::runtime::drain(),
-        Some(Command::Kb { command }) => kb::run(&cli.global, &command),
+        Some(Command::Kb { command }) => kb::run(&global, &command),
     }
 }
 

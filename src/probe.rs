@@ -99,7 +99,9 @@ impl Sampler {
 
     /// Reads what is due at this moment; the moments must not go back. Hangs where the driver hangs.
     pub fn snapshot_at(&mut self, moment: Moment) -> Snapshot {
+        let began = Instant::now();
         let reading = self.driver.refresh(moment, || self.procfs.nvidia_module_version());
+        log::debug!("driver read in {:?}", began.elapsed());
         let devices: Vec<Device> = reading.devices.into_iter().map(|device| join(&mut self.people, device)).collect();
         let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);
         let listed: BTreeSet<u32> = proved.map(|process| process.pid).collect();

@@ -2,11 +2,14 @@
 //! does what `update` asks for. Draws once after all that is queued was taken in. Knows nothing of what a log means.
 
 pub mod clipboard;
+pub mod debug_log;
 pub mod demo;
 mod drain;
 pub mod feed;
 pub mod files;
+pub mod journal;
 pub mod kernel;
+pub mod places;
 pub mod process_control;
 pub mod reader;
 pub mod signals;
@@ -30,6 +33,7 @@ use crate::gpu::guard::{Signal, Viewer};
 use crate::knowledge::KnowledgeBase;
 use crate::units::WallTime;
 use demo::DemoMachine;
+use journal::Journal;
 use kernel::Kernel;
 use process_control::end_and_watch;
 use reader::Reader;
@@ -68,6 +72,8 @@ pub struct Start {
     pub config: Config,
     /// Where processes are looked up before they are signalled.
     pub procfs: crate::procfs::Procfs,
+    /// Where signals are recorded.
+    pub journal: Journal,
     /// Makes the sampling child; `None` plays the demo.
     pub sampler: Option<Box<dyn Fn() -> Command + Send>>,
     /// Loads the knowledge; called on a worker, after the first frame.
@@ -98,7 +104,7 @@ pub fn run(start: Start) -> io::Result<()> {
         }
     };
     let reader = Reader::start(start.knowledge, wakes.clone())?;
-    let mut outside = Outside { wakes, reader, viewer: model.config.viewer.clone(), control };
+    let mut outside = Outside { wakes, reader, viewer: model.config.viewer.clone(), control, journal: start.journal };
     let opening = match start.log {
         LogSource::None => None,
         LogSource::File(path) => Some(open_file(&mut model, path)),
@@ -185,6 +191,7 @@ fn turn(
         let now = clock.started.elapsed();
         if dirty && now >= drawn + FRAME {
             screen.draw(model)?;
+            log::trace!("drawn in {:?}", clock.started.elapsed().saturating_sub(now));
             // What the person can read, they can answer: only from now on.
             update(model, Msg::Drawn, &clock.now());
             drawn = clock.started.elapsed();
@@ -222,6 +229,7 @@ struct Outside {
     reader: Reader,
     viewer: Viewer,
     control: Control,
+    journal: Journal,
 }
 
 /// Whom signals reach.
@@ -239,6 +247,11 @@ impl Outside {
             Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
             Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
             Effect::Signal { key, signal, grace } => self.signal(key, signal, grace),
+            Effect::NoteMemory(key, bytes) => {
+                if matches!(self.control, Control::Real(_)) {
+                    self.journal.note_memory(key, bytes).unwrap_or_else(|error| self.unwritten(&error));
+                }
+            }
             Effect::Copy(text) => clipboard::copy(text, self.wakes.clone()),
             Effect::Suspend => signals::ask_to_stop(),
             // The loop itself leaves.
@@ -246,12 +259,26 @@ impl Outside {
         }
     }
 
+    fn unwritten(&self, error: &io::Error) {
+        let _ = self.wakes.send(Wake::Msg(Msg::Trouble(not_recorded(error))));
+    }
+
     fn signal(&self, key: ProcessKey, signal: Signal, grace: Duration) {
         let (control, viewer, wakes) = (self.control.clone(), self.viewer.clone(), self.wakes.clone());
+        let journal = self.journal.clone();
         let spawned = thread::Builder::new().name("signal".into()).spawn(move || {
             let report = |report| drop(wakes.send(Wake::Msg(Msg::Signal(key, report))));
             match control {
-                Control::Real(kernel) => end_and_watch(&*kernel, &viewer, key, signal, grace, report),
+                Control::Real(kernel) => {
+                    let deed = Journal::deed(kernel.procfs(), key, signal);
+                    end_and_watch(&*kernel, &viewer, key, signal, grace, |what| {
+                        log::info!("{signal:?} to {key:?}: {what:?}");
+                        if let Err(error) = journal.note(&deed, &what) {
+                            let _ = wakes.send(Wake::Msg(Msg::Trouble(not_recorded(&error))));
+                        }
+                        report(what);
+                    });
+                }
                 Control::Demo(machine) => end_and_watch(&*machine, &viewer, key, signal, grace, report),
             }
         });
@@ -259,4 +286,9 @@ impl Outside {
             let _ = self.wakes.send(Wake::Msg(Msg::Trouble(format!("Nothing was signalled: {error}"))));
         }
     }
+}
+
+/// A signal was sent all the same: the record is for later, not a condition.
+pub fn not_recorded(error: &io::Error) -> String {
+    format!("What was signalled could not be recorded in the state folder: {error}")
 }

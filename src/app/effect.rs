@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
+use crate::units::Bytes;
 
 /// Something to be done outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,8 @@ pub enum Effect {
         /// How long to wait for its end before saying that it is still there.
         grace: Duration,
     },
+    /// Note that so much memory came back when this process had been signalled.
+    NoteMemory(ProcessKey, Bytes),
     /// Put this text on the clipboard.
     Copy(String),
     /// Give the terminal back and stop until the shell brings the program to the foreground again.

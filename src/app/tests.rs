@@ -504,6 +504,29 @@ fn no_more_are_asked_about_than_the_screen_can_name() {
 }
 
 #[test]
+fn what_cannot_be_read_is_neither_asked_nor_counted_as_read() {
+    let mut session = Session::with_holders();
+    session.key(KeyCode::Char('x'));
+    session.send(Msg::Resize(10, 5));
+    session.wait(ms(30));
+    session.send(Msg::Resize(120, 40));
+    assert!(session.model.question.is_none(), "the key was still held back when the screen became too small");
+    session.send(Msg::Resize(10, 5));
+    session.paste("one");
+    session.read_logs();
+    session.paste("two");
+    session.wait(ms(500));
+    session.send(Msg::Resize(120, 40));
+    session.key(KeyCode::Char('r'));
+    session.wait(ms(30));
+    assert!(session.model.question.is_some(), "the question can be read only now");
+    session.wait(ms(400));
+    session.key(KeyCode::Char('r'));
+    session.wait(ms(30));
+    assert!(session.model.question.is_none());
+}
+
+#[test]
 fn the_chosen_step_stays_chosen_when_the_plan_is_sorted_anew() {
     let mut session = Session::with_holders();
     session.paste("RuntimeError: CUDA out of memory. Tried to allocate 9.00 GiB (GPU 0; 24.00 GiB total capacity)");

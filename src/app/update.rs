@@ -38,7 +38,7 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         Msg::Resize(columns, rows) => resized(model, columns, rows),
         Msg::Tick => effects.extend(pass_time(model)),
         Msg::Header(header) => feed::header(model, header),
-        Msg::Sample(snapshot) => feed::sample(model, *snapshot),
+        Msg::Sample(snapshot) => effects.extend(feed::sample(model, *snapshot)),
         Msg::FeedDown(why) => model.feed.down = Some(why),
         Msg::LogRead(read) => input::read(model, *read),
         Msg::Trouble(text) => say(model, text),
@@ -77,6 +77,8 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
     let mut effects = Vec::new();
     for item in passed {
         match item {
+            // It waited while the screen became too small to read what it would do.
+            Passed::Key(_) if model.is_tiny() => {}
             // A question that an earlier key of this batch opened must not be answered by a later one.
             Passed::Key(_) if model.question.is_some() => {}
             Passed::Key(key) => effects.extend(keys::certain(model, key)),
@@ -93,7 +95,8 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
 /// The question counts from when it can be read.
 fn drawn(model: &mut Model) {
     let now = model.now;
-    if let Some(question) = &mut model.question {
+    let readable = !model.is_tiny();
+    if let Some(question) = model.question.as_mut().filter(|_| readable) {
         question.drawn(now);
     }
 }

@@ -14,7 +14,10 @@ use crate::app::msg::SignalReport;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::{ProcessKey, Snapshot};
 use crate::procfs::Procfs;
+use crate::runtime::journal::Journal;
 use crate::runtime::kernel::Kernel;
+use crate::runtime::not_recorded;
+use crate::runtime::places::Places;
 use crate::runtime::process_control::{ProcessControl, end_and_watch};
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -87,8 +90,9 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
             None => return super::refuse("there is no terminal to ask on; name them with --yes if you are sure"),
         }
     }
-    let all = end_all(&victims, order, &kernel, &viewer);
-    report_memory(global, &victims, snapshot.as_ref(), &all);
+    let journal = Journal::new(Places::here().state());
+    let all = end_all(&victims, order, &kernel, &viewer, &journal);
+    report_memory(global, &victims, snapshot.as_ref(), &all, &journal);
     if all.iter().all(|ended| *ended) && !refused { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
@@ -173,13 +177,18 @@ fn confirmed(victims: &[Victim], signal: Signal) -> Option<bool> {
 }
 
 /// Signals each and waits for it; which of them ended.
-fn end_all(victims: &[Victim], order: &Order, kernel: &Kernel, viewer: &Viewer) -> Vec<bool> {
+fn end_all(victims: &[Victim], order: &Order, kernel: &Kernel, viewer: &Viewer, journal: &Journal) -> Vec<bool> {
     let (reports, inbox) = mpsc::channel();
     for (at, victim) in victims.iter().enumerate() {
         let (reports, kernel, viewer, key) = (reports.clone(), kernel.clone(), viewer.clone(), victim.key);
-        let (signal, grace) = (order.signal, order.grace);
+        let (signal, grace, journal) = (order.signal, order.grace, journal.clone());
         thread::spawn(move || {
+            let deed = Journal::deed(kernel.procfs(), key, signal);
             end_and_watch(&kernel, &viewer, key, signal, grace, |report| {
+                log::info!("{signal:?} to {key:?}: {report:?}");
+                if let Err(error) = journal.note(&deed, &report) {
+                    complain(&not_recorded(&error));
+                }
                 let _ = reports.send((at, report));
             });
         });
@@ -215,7 +224,7 @@ fn end_all(victims: &[Victim], order: &Order, kernel: &Kernel, viewer: &Viewer) 
 }
 
 /// Says how much memory came back, by the driver's own figures.
-fn report_memory(global: &Global, victims: &[Victim], before: Option<&Snapshot>, ended: &[bool]) {
+fn report_memory(global: &Global, victims: &[Victim], before: Option<&Snapshot>, ended: &[bool], journal: &Journal) {
     let held = victims.iter().zip(ended).filter(|(_, ended)| **ended).filter_map(|(victim, _)| victim.held);
     let held = held.fold(Bytes::ZERO, Bytes::plus);
     let Some(before) = before.filter(|_| held > Bytes::ZERO) else { return };
@@ -227,13 +236,30 @@ fn report_memory(global: &Global, victims: &[Victim], before: Option<&Snapshot>,
         let listed = victims.iter().any(|victim| now.find(victim.key).is_some());
         let came_back = free(&now).less(free(before));
         if came_back.0 / 9 * 10 >= held.0 && !listed {
+            for (victim, _) in victims.iter().zip(ended).filter(|(_, ended)| **ended) {
+                note_memory(journal, victim.key, victim.held.unwrap_or_default());
+            }
             return say(&format!("{came_back} of GPU memory came back"));
         }
         if Instant::now() >= due {
+            if let [victim] = victims {
+                note_memory(journal, victim.key, came_back);
+            }
             return say(&format!("{came_back} of the {held} came back; another process may hold the rest by now"));
         }
         pause(Duration::from_millis(200));
     }
+}
+
+fn note_memory(journal: &Journal, key: ProcessKey, bytes: Bytes) {
+    if let Err(error) = journal.note_memory(key, bytes) {
+        complain(&not_recorded(&error));
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "the command line's own voice")]
+fn complain(text: &str) {
+    eprintln!("oomdoctor: {text}");
 }
 
 fn free(snapshot: &Snapshot) -> Bytes {

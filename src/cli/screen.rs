@@ -11,7 +11,9 @@ use super::live::sampler;
 use crate::app::model::{Config, Source};
 use crate::procfs::Procfs;
 use crate::runtime::demo::DemoMachine;
+use crate::runtime::journal::Journal;
 use crate::runtime::kernel::Kernel;
+use crate::runtime::places::Places;
 use crate::runtime::{self, LogSource, Start};
 
 /// Runs it.
@@ -36,6 +38,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool) -> ExitCode {
         config: if demo { demo_config(global) } else { config(global) },
         sampler: (!demo).then(|| Box::new(move || sampler(&for_sampler, None)) as Box<dyn Fn() -> Command + Send>),
         procfs: global.procfs(),
+        journal: Journal::new(Places::here().state()),
         knowledge: Box::new(move || super::kb::base(&for_knowledge)),
         log: source,
     };

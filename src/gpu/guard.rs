@@ -6,7 +6,8 @@ use std::fmt;
 use super::{GpuProcess, ProcessKey};
 
 /// A signal a person can ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum Signal {
     /// Asks it to close.
     Term,

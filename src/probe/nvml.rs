@@ -119,11 +119,17 @@ impl NvmlDriver {
         // The old library is shut down before the new one is opened: it may be the same file.
         self.state = State::Closed { trouble: None, retry_at: None };
         self.state = match open_library(self.named.as_deref()).and_then(|nvml| Open::new(nvml, now)) {
-            Ok(open) => State::Open(Box::new(open)),
+            Ok(open) => {
+                log::info!("driver opened: {:?}", open.driver);
+                State::Open(Box::new(open))
+            }
             Err(Trouble::VersionMismatch(_)) => {
                 State::Closed { trouble: Some(Trouble::VersionMismatch(module())), retry_at: Some(now + SLOW) }
             }
-            Err(trouble) => State::Closed { trouble: Some(trouble), retry_at: Some(now + SLOW) },
+            Err(trouble) => {
+                log::info!("driver not opened: {}", trouble.sentence());
+                State::Closed { trouble: Some(trouble), retry_at: Some(now + SLOW) }
+            }
         };
     }
 }

@@ -32,6 +32,7 @@ fn keep_reading(command: impl Fn() -> Command, wakes: &Sender<Wake>) {
     loop {
         let (lines, why) = one_child(&command, wakes);
         wait = if lines > 1 { Duration::from_secs(1) } else { (wait * 2).min(LONGEST_PAUSE) };
+        log::info!("sampler ended after {lines} lines: {why}");
         let text = format!("{why}; trying again in {} s", wait.as_secs());
         if wakes.send(Wake::Msg(Msg::FeedDown(text))).is_err() {
             return;

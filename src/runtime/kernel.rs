@@ -26,6 +26,11 @@ impl Kernel {
         Kernel { procfs }
     }
 
+    /// Where processes are read.
+    pub fn procfs(&self) -> &Procfs {
+        &self.procfs
+    }
+
     /// Who we are, for the list of refusals.
     pub fn viewer(&self) -> Viewer {
         let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();

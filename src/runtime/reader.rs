@@ -70,8 +70,10 @@ impl Reader {
         let (jobs, queue) = mpsc::channel();
         let telling = Telling::default();
         let learnt = telling.clone();
+        let began = Instant::now();
         thread::Builder::new().name("reader".into()).spawn(move || match knowledge() {
             Ok(base) => {
+                log::debug!("knowledge loaded after {:?}", began.elapsed());
                 learnt.learn(&base);
                 // Searchers and tables are built at their first use: not while a person waits for a verdict.
                 base.diagnose(&PastedLog::new(WARM_UP), None);
@@ -134,7 +136,16 @@ pub fn open(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallT
 }
 
 fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<WallTime>) -> Msg {
+    let began = Instant::now();
     let diagnosis = base.diagnose(&log, Some(&jiff::Zoned::now()));
+    log::debug!(
+        "log {generation}: {} bytes, {} lines, {} entries matched, first {:?}, read in {:?}",
+        log.raw().len(),
+        log.line_count(),
+        diagnosis.matches.len(),
+        diagnosis.matches.first().map(|found| &found.entry),
+        began.elapsed()
+    );
     let fixes = leading_fixes(base, &diagnosis);
     let pages = pages(base, &diagnosis);
     Msg::LogRead(Box::new(LogRead { generation, log: Arc::new(log), diagnosis, fixes, pages, written }))

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use oomdoctor::procfs::Procfs;
 use serde_json::{Value, json};
 
-use crate::support::fake_driver::{FakeDriver, PATIENCE, Sleeper, device};
+use crate::support::fake_driver::{FakeDriver, PATIENCE, Sleeper, device, homes};
 use crate::support::machine::{Machine, torch_log};
 use crate::support::pty::Session;
 
@@ -20,7 +21,7 @@ fn oomdoctor(arguments: &[&str]) -> Output {
 /// The same with this on its standard input.
 fn run(arguments: &[&str], input: &[u8]) -> Output {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
-    command.args(arguments).args(["--nvml-library", "/nonexistent/libnvidia-ml.so.1"]).write_stdin(input);
+    command.args(arguments).args(["--nvml-library", "/nonexistent/libnvidia-ml.so.1"]).write_stdin(input).envs(homes());
     command.timeout(PATIENCE).output().unwrap()
 }
 
@@ -446,16 +447,8 @@ fn kb_lists_shows_and_checks_what_is_built_in() {
     assert_eq!(code(&check), 0, "{}", all(&check));
 }
 
-#[test]
-fn a_knowledge_folder_is_used_checked_and_its_faults_are_placed() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().to_str().unwrap();
-    assert_refused(&oomdoctor(&["kb", "check", "/nonexistent"]), &["/nonexistent"]);
-    assert_refused(&oomdoctor(&["kb", "check", root]), &[root]);
-    assert_refused(&run(&["diagnose", "--no-live", "--knowledge", "/nonexistent"], b"Killed"), &["/nonexistent"]);
-    fs::create_dir(folder.path().join("mine")).unwrap();
-    let entry = folder.path().join("mine/flux.ron");
-    let good = "(
+/// An entry of one's own.
+const FLUX: &str = "(
     title: \"The flux ran out\",
     oom: yes,
     memory: gpu,
@@ -469,14 +462,24 @@ fn a_knowledge_folder_is_used_checked_and_its_faults_are_placed() {
     matches: [],
     rejects: [],
 )";
-    fs::write(&entry, good).unwrap();
+
+#[test]
+fn a_knowledge_folder_is_used_checked_and_its_faults_are_placed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().to_str().unwrap();
+    assert_refused(&oomdoctor(&["kb", "check", "/nonexistent"]), &["/nonexistent"]);
+    assert_refused(&oomdoctor(&["kb", "check", root]), &[root]);
+    assert_refused(&run(&["diagnose", "--no-live", "--knowledge", "/nonexistent"], b"Killed"), &["/nonexistent"]);
+    fs::create_dir(folder.path().join("mine")).unwrap();
+    let entry = folder.path().join("mine/flux.ron");
+    fs::write(&entry, FLUX).unwrap();
     let found = run(&["diagnose", "--json", "--no-live", "--knowledge", root], b"flux capacity exceeded\n");
     assert_eq!((code(&found), &parsed(&found)["matches"][0]["entry"]), (0, &json!("mine/flux")));
     // It has no examples, which the house rules ask for.
     let check = oomdoctor(&["kb", "check", root]);
     assert_eq!(code(&check), 1, "{}", all(&check));
     assert!(all(&check).contains("mine/flux"), "{}", all(&check));
-    fs::write(&entry, good.replace("    why:", "    colour: \"red\",\n    why:")).unwrap();
+    fs::write(&entry, FLUX.replace("    why:", "    colour: \"red\",\n    why:")).unwrap();
     for arguments in [&["kb", "check", root][..], &["kb", "list", "--knowledge", root]] {
         let output = oomdoctor(arguments);
         assert_refused(&output, &["mine/flux.ron:9:", "colour"]);
@@ -504,4 +507,90 @@ fn sample_begins_with_its_header_and_ends_with_its_reader() {
     assert!(lines[0]["program"].as_str().unwrap().starts_with("oomdoctor ") && lines[0]["boot_id"].is_string());
     assert!(lines[2]["driver"]["unavailable"].as_str().unwrap().contains("/nonexistent/"));
     assert!(lines[2]["host"]["memory_total_bytes"].is_u64());
+}
+
+// ---- configuration, state and the debug log
+
+fn configure(text: &str) {
+    let [(_, config), _] = homes();
+    fs::create_dir_all(config.join("oomdoctor/knowledge/flux")).unwrap();
+    fs::write(config.join("oomdoctor/config.ron"), text).unwrap();
+}
+
+#[test]
+fn a_mistake_in_the_configuration_is_named_with_file_line_and_what_was_meant() {
+    configure("(\n  intervall: 2,\n)");
+    assert_refused(&oomdoctor(&["kb", "list"]), &["oomdoctor/config.ron:2:", "`interval`"]);
+}
+
+#[test]
+fn the_flag_comes_before_the_environment_before_the_file() {
+    let driver = FakeDriver::new("(gpus: [()])");
+    let unusable = "(nvml_library: \"/nonexistent/file.so\", read_only: true)";
+    configure(unusable);
+    // The file alone: its library can't be loaded, and nothing may be ended.
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    let ps =
+        command.args(["ps"]).envs(homes()).env_remove("OOMDOCTOR_NVML_LIBRARY").timeout(PATIENCE).output().unwrap();
+    assert!(all(&ps).contains("/nonexistent/file.so"), "{}", all(&ps));
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    command.args(["ps"]).envs(homes()).env("OOMDOCTOR_NVML_LIBRARY", driver.library());
+    assert_eq!(code(&command.timeout(PATIENCE).output().unwrap()), 0, "the environment wins over the file");
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    command.args(["ps", "--nvml-library"]).arg(driver.library()).envs(homes());
+    command.env("OOMDOCTOR_NVML_LIBRARY", "/nonexistent/other.so");
+    assert_eq!(code(&command.timeout(PATIENCE).output().unwrap()), 0, "the flag wins over the environment");
+    let mut machine = Machine::new();
+    let output = machine.driver.output(&["kill", &named(&machine.holder), "--yes"]);
+    assert_refused(&output, &["read-only"]);
+    assert!(machine.all_live());
+}
+
+#[test]
+fn entries_in_the_configuration_folder_are_used_beside_the_built_in_ones() {
+    configure("");
+    let [(_, config), _] = homes();
+    fs::write(config.join("oomdoctor/knowledge/flux/capacity.ron"), FLUX).unwrap();
+    let found = run(&["diagnose", "--json", "--no-live"], b"flux capacity exceeded\n");
+    assert_eq!(parsed(&found)["matches"][0]["entry"], "flux/capacity", "{}", all(&found));
+    let built_in = run(&["diagnose", "--json", "--no-live"], b"RuntimeError: CUDA error: out of memory\n");
+    assert_eq!(parsed(&built_in)["oom"], "yes", "{}", all(&built_in));
+}
+
+#[test]
+fn every_signal_is_recorded_for_its_sender_alone() {
+    let machine = Machine::new();
+    let [_, (_, state)] = homes();
+    let path = state.join("oomdoctor/signals.log");
+    let spared = machine.driver.output(&["kill", &machine.second.pid().to_string(), "--read-only", "--yes"]);
+    assert_eq!(code(&spared), 2);
+    assert!(!path.exists(), "nothing was signalled");
+    let output = machine.driver.output(&["kill", &named(&machine.holder), "--yes"]);
+    assert_eq!(code(&output), 0, "{}", all(&output));
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> =
+        lines.iter().map(|line| (line["what"].as_str().unwrap(), line["pid"].as_u64().unwrap())).collect();
+    let pid = u64::from(machine.holder.pid());
+    assert_eq!(told, [("sent", pid), ("ended", pid), ("memory-back", pid)], "{text}");
+    assert_eq!((&lines[0]["signal"], &lines[2]["bytes"]), (&json!("TERM"), &json!(11_470_u64 << 20)));
+    assert_eq!(lines[0]["command"], "sleep 1000");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn the_debug_log_is_written_only_when_asked_for_and_holds_no_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("debug.log");
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    command.args(["diagnose", "--nvml-library", "/nonexistent/libnvidia-ml.so.1"]).envs(homes());
+    command.env("OOMDOCTOR_LOG", &path).write_stdin("secret: CUDA out of memory\n");
+    assert_eq!(code(&command.timeout(PATIENCE).output().unwrap()), 0);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("driver not opened") && text.contains("nvml-library"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    command.args(["kb", "list"]).envs(homes()).env("OOMDOCTOR_LOG", "/nonexistent/folder/x.log");
+    assert_refused(&command.timeout(PATIENCE).output().unwrap(), &["OOMDOCTOR_LOG", "/nonexistent/folder/x.log"]);
 }

@@ -744,6 +744,18 @@ fn a_binary_file_is_said_to_be_one() {
 }
 
 #[test]
+fn binary_data_through_a_pipe_is_said_to_be_none_of_a_log() {
+    let (folder, _) = file("unused", "");
+    let path = folder.path().join("core");
+    fs::write(&path, [b"\x7fELF\x02\x01\x01\0".as_slice(), &[0, 1, 2, 0xff, 0xfe, 7, 27].repeat(2000)].concat())
+        .unwrap();
+    let line = format!("\"$OOMDOCTOR\" --nvml-library {NOWHERE} < '{}'", path.display());
+    let session = Session::shell(LARGE, &line);
+    session.wait_for_text(&["binary file"]);
+    quit(session);
+}
+
+#[test]
 fn an_empty_file_is_said_to_be_empty() {
     for path in ["/dev/null", "empty"] {
         let (session, _folder) = match path {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::app::effect::Effect;
 use crate::app::model::{Model, RowId};
+use crate::app::walk::EndingState;
 use crate::gpu::{Header, SCHEMA, Snapshot};
 use crate::units::Bytes;
 
@@ -18,31 +20,40 @@ pub fn header(model: &mut Model, header: Header) {
 }
 
 /// A reading.
-pub fn sample(model: &mut Model, snapshot: Snapshot) {
+pub fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     let snapshot = snapshot.harmless();
     model.feed.received = Some(model.now);
     model.feed.down = None;
     if model.feed.paused {
-        return;
+        return Vec::new();
     }
     model.feed.history.note(&snapshot);
-    watch_endings(model, &snapshot);
+    let proved = watch_endings(model, &snapshot);
     model.processes.marked.retain(|key| snapshot.find(*key).is_some());
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);
     super::advise_anew(model);
+    proved
 }
 
-/// Memory that comes back for several endings at once is counted once.
-fn watch_endings(model: &mut Model, snapshot: &Snapshot) {
+/// Memory that comes back for several endings at once is counted once. What came back for a signal is to be noted.
+fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
+    let mut proved = Vec::new();
     for at in 0..model.endings.len() {
         let Some(asked_at) = model.endings.get(at).map(|ending| ending.asked_at) else { continue };
         let others = model.endings.iter().enumerate().filter(|(other, _)| *other != at);
         let shared = others.fold(Bytes::ZERO, |sum, (_, other)| sum.plus(other.returned_since(asked_at)));
         if let Some(ending) = model.endings.get_mut(at) {
+            let open = matches!(ending.state, EndingState::Ended { .. });
             ending.watch(snapshot, shared, model.now);
+            if let (true, EndingState::Returned { bytes, .. } | EndingState::NotReturned { bytes }) =
+                (open, &ending.state)
+            {
+                proved.push(Effect::NoteMemory(ending.victim.key, *bytes));
+            }
         }
     }
+    proved
 }
 
 /// The selection stays on its process; where that has left, the first row is selected.

@@ -80,7 +80,7 @@ impl FakeDriver {
     pub fn oomdoctor(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
         command.args(arguments).arg("--device-folder").arg(devices()).arg("--nvml-library").arg(self.library());
-        command.stdin(Stdio::null());
+        command.stdin(Stdio::null()).envs(homes());
         command
     }
 
@@ -155,14 +155,25 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
 }
 
 thread_local! {
-    // A folder a test, which has a thread of its own: no test sees another's holders.
-    static DEVICES: TempDir = tempfile::tempdir().unwrap();
+    // A folder a test, which has a thread of its own: no test sees another's holders or files.
+    static OWN: TempDir = tempfile::tempdir().unwrap();
 }
 
 /// The folder that takes the place of /dev: a process that has a file of it open is taken to be the one the driver
 /// lists, also in a container, where the driver's PIDs may be another namespace's.
 pub fn devices() -> PathBuf {
-    DEVICES.with(|folder| folder.path().to_owned())
+    folder("dev")
+}
+
+/// What the program is told instead of the home of whoever runs the tests.
+pub fn homes() -> [(&'static str, PathBuf); 2] {
+    [("XDG_CONFIG_HOME", folder("config")), ("XDG_STATE_HOME", folder("state"))]
+}
+
+fn folder(name: &str) -> PathBuf {
+    let path = OWN.with(|folder| folder.path().join(name));
+    fs::create_dir_all(&path).unwrap();
+    path
 }
 
 /// One of its files, open.

@@ -13,7 +13,7 @@ use portable_pty::{Child, CommandBuilder, ExitStatus, MasterPty, PtySize, native
 use rustix::process::{Pid, Signal, kill_process};
 use vt100::{MouseProtocolMode, Parser, Screen};
 
-use super::fake_driver::devices;
+use super::fake_driver::{devices, homes};
 
 /// How long anything may take that is not itself the point of a test: much longer than it does.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -115,6 +115,9 @@ impl Session {
         command.env("TERM", "xterm-256color");
         command.env(IN_A_PTY, "1");
         command.cwd(env!("CARGO_MANIFEST_DIR"));
+        for (name, folder) in homes() {
+            command.env(name, folder);
+        }
         for name in ["TMUX", "LC_ALL", "LC_CTYPE", "NO_COLOR", "OOMDOCTOR_NVML_LIBRARY"] {
             command.env_remove(name);
         }

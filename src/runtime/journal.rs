@@ -1,0 +1,129 @@
+//! Owns the record of what was signalled: one JSON line for each signal sent, for what became of it and for the memory
+//! that came back, appended to `signals.log` in the state folder. Nothing here can stop or cause a signal.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::places::{append_to, make_folder};
+use crate::app::msg::SignalReport;
+use crate::gpu::ProcessKey;
+use crate::gpu::guard::Signal;
+use crate::probe::host::Users;
+use crate::procfs::Procfs;
+use crate::units::Bytes;
+
+const FILE: &str = "signals.log";
+
+/// The file, made when the first line is written.
+#[derive(Clone, Debug, Default)]
+pub struct Journal {
+    folder: Option<PathBuf>,
+}
+
+/// Who is meant, read before the signal: afterwards there may be nobody to read.
+#[derive(Clone, Debug, Serialize)]
+pub struct Deed {
+    by: String,
+    pid: u32,
+    start_ticks: u64,
+    user: Option<String>,
+    command: String,
+    signal: Signal,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+enum Event<'a> {
+    Sent(&'a Deed),
+    Ended { pid: u32, start_ticks: u64, after_seconds: f32 },
+    StillThere { pid: u32, start_ticks: u64, state: Option<char> },
+    MemoryBack { pid: u32, start_ticks: u64, bytes: Bytes },
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    at: String,
+    #[serde(flatten)]
+    event: Event<'a>,
+}
+
+impl Journal {
+    /// Writes there; `None`: nowhere, because no home is known.
+    pub fn new(state_folder: Option<PathBuf>) -> Journal {
+        Journal { folder: state_folder }
+    }
+
+    /// Reads who is meant.
+    pub fn deed(procfs: &Procfs, key: ProcessKey, signal: Signal) -> Deed {
+        let users = Users::read();
+        Deed {
+            by: users.name(rustix::process::getuid().as_raw()),
+            pid: key.pid,
+            start_ticks: key.start_ticks,
+            user: procfs.uid(key.pid).ok().map(|uid| users.name(uid)),
+            command: procfs.arguments(key.pid).unwrap_or_default().join(" "),
+            signal,
+        }
+    }
+
+    /// What became of the signal. A refusal sent none and leaves no line.
+    pub fn note(&self, deed: &Deed, report: &SignalReport) -> io::Result<()> {
+        let (pid, start_ticks) = (deed.pid, deed.start_ticks);
+        self.write(match report {
+            SignalReport::Refused(_) => return Ok(()),
+            SignalReport::Sent => Event::Sent(deed),
+            SignalReport::Ended(after) => Event::Ended { pid, start_ticks, after_seconds: after.as_secs_f32() },
+            SignalReport::StillThere(state) => Event::StillThere { pid, start_ticks, state: *state },
+        })
+    }
+
+    /// The bytes that came back for it.
+    pub fn note_memory(&self, key: ProcessKey, bytes: Bytes) -> io::Result<()> {
+        self.write(Event::MemoryBack { pid: key.pid, start_ticks: key.start_ticks, bytes })
+    }
+
+    fn write(&self, event: Event<'_>) -> io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let mut line = serde_json::to_vec(&Line { at: Timestamp::now().to_string(), event })?;
+        line.push(b'\n');
+        // One call a line: lines of several programs do not mix.
+        make_folder(folder)?;
+        append_to(&folder.join(FILE))?.write_all(&line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_signal_is_a_line_and_a_refusal_none() {
+        let root = tempfile::tempdir().unwrap();
+        let journal = Journal::new(Some(root.path().join("oomdoctor")));
+        let path = root.path().join("oomdoctor").join(FILE);
+        let own = std::process::id();
+        let key = Procfs::default().stat(own).unwrap().key();
+        let deed = Journal::deed(&Procfs::default(), key, Signal::Term);
+        journal.note(&deed, &SignalReport::Refused(crate::gpu::guard::Refusal::Gone(own))).unwrap();
+        assert!(!path.exists());
+        journal.note(&deed, &SignalReport::Sent).unwrap();
+        journal.note(&deed, &SignalReport::Ended(Duration::from_millis(500))).unwrap();
+        journal.note_memory(key, Bytes::gib(2)).unwrap();
+        let text = fs::read_to_string(path).unwrap();
+        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 3);
+        assert_eq!(
+            (&lines[0]["what"], &lines[0]["signal"], &lines[0]["pid"]),
+            (&"sent".into(), &"TERM".into(), &own.into())
+        );
+        assert!(lines[0]["command"].as_str().unwrap().contains("oomdoctor"), "{text}");
+        assert_eq!((&lines[1]["what"], &lines[1]["after_seconds"]), (&"ended".into(), &0.5.into()));
+        assert_eq!((&lines[2]["what"], &lines[2]["bytes"]), (&"memory-back".into(), &Bytes::gib(2).0.into()));
+    }
+}
