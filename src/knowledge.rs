@@ -71,6 +71,12 @@ impl KnowledgeBase {
         self.fixes.iter().find(|fix| fix.id == id)
     }
 
+    /// The fixes of the entry that leads.
+    pub fn leading_fixes(&self, diagnosis: &Diagnosis) -> Vec<Fix> {
+        let entry = diagnosis.matches.first().and_then(|found| self.entry(&found.entry));
+        entry.into_iter().flat_map(|entry| &entry.fixes).filter_map(|id| self.fix(id)).cloned().collect()
+    }
+
     /// The question with this id.
     pub fn question(&self, id: &str) -> Option<&Question> {
         self.questions.iter().find(|question| question.id == id)

@@ -8,6 +8,9 @@ use super::model::{Region, Tab};
 /// Below this nothing useful fits.
 pub const SMALLEST: (u16, u16) = (60, 15);
 
+/// Borders of the log, its lines' numbers and the pointer.
+pub const LOG_MARGIN: usize = 9;
+
 /// Borders, the verdict's sentence and what the run needed, on a small screen.
 const SENTENCE: u16 = 6;
 

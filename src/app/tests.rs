@@ -16,6 +16,7 @@ use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::testing::{device, noon_plus, process, snapshot};
 use crate::gpu::{GpuProcess, Header, ProcessKey, Reading, Snapshot};
 use crate::knowledge::KnowledgeBase;
+use crate::knowledge::page;
 use crate::log::PastedLog;
 use crate::units::Bytes;
 
@@ -135,21 +136,10 @@ impl Session {
             };
             let log = PastedLog::new(text);
             let diagnosis = base.diagnose(&log, None);
-            let fixes = diagnosis
-                .matches
-                .first()
-                .and_then(|found| base.entry(&found.entry))
-                .map(|entry| entry.fixes.iter().filter_map(|id| base.fix(id)).cloned().collect());
-            let fixes = fixes.unwrap_or_default();
+            let fixes = base.leading_fixes(&diagnosis);
+            let pages = page::of_matches(base, &diagnosis);
             let log = std::sync::Arc::new(log);
-            self.send(Msg::LogRead(Box::new(LogRead {
-                generation,
-                log,
-                diagnosis,
-                fixes,
-                pages: Vec::new(),
-                written: None,
-            })));
+            self.send(Msg::LogRead(Box::new(LogRead { generation, log, diagnosis, fixes, pages, written: None })));
         }
     }
 
@@ -501,6 +491,51 @@ fn no_more_are_asked_about_than_the_screen_can_name() {
     session.keys("x");
     let screen = crate::ui::drawn(&session.model);
     assert!((6000..6009).all(|pid| screen.contains(&format!(" {pid} "))) && screen.contains("[y] end it"), "{screen}");
+}
+
+#[test]
+fn everything_it_may_be_can_be_read_and_its_line_gone_to() {
+    let mut session = Session::with_holders();
+    session.paste(&format!("{}\nepoch 2\nKilled\n", torch_log()));
+    session.keys("i");
+    let first = crate::ui::drawn(&session.model);
+    assert!(first.contains("pytorch/cuda-out-of-memory") && first.contains("Why it happens"), "{first}");
+    session.press(KeyCode::PageDown);
+    assert!(!crate::ui::drawn(&session.model).contains("Why it happens"), "it goes on below");
+    for _ in 0..50 {
+        session.press(KeyCode::Down);
+    }
+    session.press(KeyCode::Home);
+    assert!(crate::ui::drawn(&session.model).contains("Why it happens"), "and back");
+    session.press(KeyCode::Tab);
+    let second = crate::ui::drawn(&session.model);
+    assert!(second.contains("shell/"), "{second}");
+    session.press(KeyCode::Enter);
+    assert_eq!((session.model.overlay.clone(), session.model.focus), (None, Region::Input));
+    let log = crate::ui::drawn(&session.model);
+    assert!(log.contains("Killed"), "{log}");
+    assert!(session.effects.is_empty() && session.model.question.is_none(), "Enter took no step");
+    session.keys("i");
+    session.press(KeyCode::Tab);
+    session.press(KeyCode::Tab);
+    assert!(crate::ui::drawn(&session.model).contains("pytorch/cuda-out-of-memory"), "around the end");
+}
+
+#[test]
+fn the_words_of_the_field_are_behind_the_help() {
+    let mut session = Session::new();
+    session.keys("?");
+    session.press(KeyCode::Tab);
+    assert!(crate::ui::drawn(&session.model).contains("still being loaded"));
+    session.send(Msg::Glossary(std::sync::Arc::new(page::glossary(&BASE))));
+    let words = crate::ui::drawn(&session.model);
+    assert!(words.contains("activations") && words.contains("read on"), "{words}");
+    session.press(KeyCode::End);
+    assert!(crate::ui::drawn(&session.model).contains("zombie"));
+    session.press(KeyCode::Tab);
+    assert!(crate::ui::drawn(&session.model).contains("take the step"));
+    session.press(KeyCode::Enter);
+    assert_eq!(session.model.overlay, None, "Enter is about what lies on top");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::log::PastedLog;
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::kernel::Kernel;
-use crate::runtime::reader::{Telling, leading_fixes, open};
+use crate::runtime::reader::{Telling, open};
 use crate::units::WallTime;
 
 /// How the answer is written.
@@ -52,7 +52,7 @@ fn diagnose(global: &Global, file: Option<&Path>, form: Form, live: bool) -> Res
     }
     let diagnosis = base.diagnose(&log, Some(&jiff::Zoned::now()));
     let (snapshot, no_reading) = if live { this_machine(global) } else { (None, None) };
-    let fixes = leading_fixes(&base, &diagnosis);
+    let fixes = base.leading_fixes(&diagnosis);
     let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
     let viewer = Kernel::default().viewer();
     let zone = jiff::tz::TimeZone::system();

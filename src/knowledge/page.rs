@@ -2,8 +2,9 @@
 //! glossary. Text only; `kb show` prints a page and the terminal program draws it.
 
 use super::KnowledgeBase;
-use super::diagnosis::Oom;
+use super::diagnosis::{Diagnosis, Oom};
 use super::entry::Entry;
+use super::fix::PLACEHOLDERS;
 
 /// What a line of a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,12 +74,12 @@ pub fn of_entry(base: &KnowledgeBase, entry: &Entry) -> Page {
         page.part("What helps, best first");
     }
     for fix in fixes {
-        page.add(Tone::Text, format!("- {} (costs: {}). {}", fix.title, fix.costs, fix.why));
+        page.add(Tone::Text, format!("- {} (costs: {}). {}", unfilled(&fix.title), fix.costs, unfilled(&fix.why)));
         for command in &fix.commands {
             let whose = if command.program == "*" { "any program" } else { &command.program };
-            page.add(Tone::Text, format!("  {whose}: {}", command.action));
+            page.add(Tone::Text, format!("  {whose}: {}", unfilled(&command.action)));
             if let Some(line) = &command.command {
-                page.add(Tone::Code, line);
+                page.add(Tone::Code, unfilled(line));
             }
         }
     }
@@ -115,15 +116,36 @@ pub fn of_entry(base: &KnowledgeBase, entry: &Entry) -> Page {
     page
 }
 
+/// A page for each entry that matched, the leading one first, with the first line it matched.
+pub fn of_matches(base: &KnowledgeBase, diagnosis: &Diagnosis) -> Vec<Page> {
+    let mut pages: Vec<Page> = Vec::new();
+    for found in &diagnosis.matches {
+        if let Some(entry) = base.entry(&found.entry).filter(|entry| pages.iter().all(|page| page.id != entry.id)) {
+            pages.push(Page { line: Some(found.line), ..of_entry(base, entry) });
+        }
+    }
+    pages
+}
+
 /// The words of the field, in alphabetical order.
 pub fn glossary(base: &KnowledgeBase) -> Page {
     let mut page = Page::default();
     for term in base.glossary() {
         let also = if term.also.is_empty() { String::new() } else { format!(" (also: {})", term.also.join(", ")) };
+        if !page.paragraphs.is_empty() {
+            page.add(Tone::Text, "");
+        }
         page.add(Tone::Heading, format!("{}{also}", term.term));
         page.add(Tone::Text, &*term.means);
     }
     page
+}
+
+/// A fix's text away from any machine: `{holder}` and its like in words.
+fn unfilled(text: &str) -> String {
+    let named = PLACEHOLDERS.iter().filter(|name| **name != "holder");
+    let text = text.replace("{holder}", "the process that holds it");
+    named.fold(text, |text, name| text.replace(&format!("{{{name}}}"), &name.to_uppercase()))
 }
 
 fn answer(entry: &Entry) -> &'static str {
@@ -131,5 +153,40 @@ fn answer(entry: &Entry) -> &'static str {
         Oom::Yes => "memory ran out",
         Oom::Maybe => "memory may have run out",
         Oom::No => "memory did not run out",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_can_be_read_at_any_width_without_a_placeholder_left() {
+        let base = KnowledgeBase::built_in().unwrap();
+        for entry in base.entries() {
+            let page = of_entry(&base, entry);
+            for width in [20, 72, 200] {
+                for (_, line) in page.lines(width) {
+                    assert!(textwrap::core::display_width(line.trim_end()) <= width, "{}: {line:?}", entry.id);
+                }
+            }
+            let text: String = page.lines(100).into_iter().map(|(_, line)| line + "\n").collect();
+            let left = PLACEHOLDERS.iter().find(|name| text.contains(&format!("{{{name}}}")));
+            assert_eq!(left, None, "{}", entry.id);
+            assert!(text.contains(&entry.title) && text.contains("Where this comes from"), "{}", entry.id);
+        }
+    }
+
+    #[test]
+    fn a_page_holds_fixes_questions_and_relations() {
+        let base = KnowledgeBase::built_in().unwrap();
+        let entry = base.entry("pytorch/cuda-out-of-memory").unwrap();
+        let lines = of_entry(&base, entry).lines(100);
+        let heads: Vec<&str> =
+            lines.iter().filter(|(tone, _)| *tone == Tone::Heading).map(|(_, line)| line.as_str()).collect();
+        for head in ["Why it happens", "What it looks like", "What helps, best first", "What people ask"] {
+            assert!(heads.contains(&head), "{head}: {heads:?}");
+        }
+        assert!(lines.iter().any(|(tone, line)| *tone == Tone::Code && line.contains("ollama stop MODEL")));
     }
 }

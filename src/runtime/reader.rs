@@ -18,9 +18,7 @@ use super::files::{Keeper, read_all};
 use crate::app::Msg;
 use crate::app::msg::LogRead;
 use crate::knowledge::KnowledgeBase;
-use crate::knowledge::diagnosis::Diagnosis;
-use crate::knowledge::fix::Fix;
-use crate::knowledge::page::{self, Page};
+use crate::knowledge::page;
 use crate::log::PastedLog;
 use crate::probe::pace::timespec;
 use crate::units::WallTime;
@@ -146,28 +144,9 @@ fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<W
         diagnosis.matches.first().map(|found| &found.entry),
         began.elapsed()
     );
-    let fixes = leading_fixes(base, &diagnosis);
-    let pages = pages(base, &diagnosis);
+    let fixes = base.leading_fixes(&diagnosis);
+    let pages = page::of_matches(base, &diagnosis);
     Msg::LogRead(Box::new(LogRead { generation, log: Arc::new(log), diagnosis, fixes, pages, written }))
-}
-
-/// The leading entry's fixes.
-pub fn leading_fixes(base: &KnowledgeBase, diagnosis: &Diagnosis) -> Vec<Fix> {
-    let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
-    entry.into_iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(id)).cloned().collect()
-}
-
-/// A page for each entry that matched, with the first line it matched.
-fn pages(base: &KnowledgeBase, diagnosis: &Diagnosis) -> Vec<Page> {
-    let mut pages: Vec<Page> = Vec::new();
-    for found in &diagnosis.matches {
-        if let Some(entry) = base.entry(&found.entry).filter(|entry| pages.iter().all(|page| page.id != entry.id)) {
-            let mut page = page::of_entry(base, entry);
-            page.line = Some(found.line);
-            pages.push(page);
-        }
-    }
-    pages
 }
 
 /// New text is passed on no more often than this, and more rarely the more there is.

@@ -156,7 +156,7 @@ fn help(theme: &Theme) -> Vec<Line<'static>> {
     lines.push(Line::raw(""));
     lines.extend(signs.map(Line::raw));
     lines.push(Line::raw(""));
-    lines.push(answers(theme, &[("→", "the words used here"), ("Esc", "close")]));
+    lines.push(answers(theme, &[("Tab", "the words used here"), ("Esc", "close")]));
     lines
 }
 
@@ -180,7 +180,7 @@ fn page(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
         keys.push(("↑↓ PgDn", "read on"));
     }
     match model.overlay {
-        Some(Overlay::Words(_)) => keys.push(("←", "keys")),
+        Some(Overlay::Words(_)) => keys.push(("Tab", "the keys")),
         _ if model.input.pages.len() > 1 => keys.extend([("Tab", "the next thing it may be"), ("Enter", "its line")]),
         _ => keys.push(("Enter", "its line")),
     }

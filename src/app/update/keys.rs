@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui_textarea::TextArea;
+use unicode_width::UnicodeWidthStr;
 
 use super::{ask, endings, feed, input, leave, let_through, say};
 use crate::app::action::Action;
@@ -51,7 +52,12 @@ pub fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
 
 /// A key that is certainly a person's.
 pub fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
-    match keymap::action(key, model.focus) {
+    let action = match key.code {
+        // What Enter means in the region below is covered by what lies on top.
+        KeyCode::Enter if model.overlay.is_some() => Some(Action::Enter),
+        _ => keymap::action(key, model.focus),
+    };
+    match action {
         Some(action) => act(model, action),
         None => Vec::new(),
     }
@@ -124,8 +130,8 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Enter => return enter(model),
         Action::Escape => escape(model),
         Action::Mark => mark(model),
-        // In the list of symptoms Enter picks, whatever it means in the region below.
-        Action::End if matches!(model.overlay, Some(Overlay::Symptoms(_))) => return enter(model),
+        // Whom it would end is covered.
+        Action::End if model.overlay.is_some() => {}
         Action::End => end(model),
         Action::Skip => leave_step(model, Mark::Skipped),
         Action::Back => back(model),
@@ -229,8 +235,22 @@ pub fn decisive_top(model: &Model) -> usize {
     top_for(model, line)
 }
 
+/// The line, counted from 0, from which on this one (counted from 1) stands a third down: long lines before it take
+/// several rows.
 fn top_for(model: &Model, line: usize) -> usize {
-    line.saturating_sub(1 + usize::from(model.layout().input.height / 3))
+    let area = model.layout().input;
+    let columns = usize::from(area.width).saturating_sub(layout::LOG_MARGIN).max(1);
+    let mut room = usize::from(area.height / 3);
+    let mut top = line.saturating_sub(1);
+    while let Some(before) = model.input.log.as_ref().and_then(|log| log.line(top)) {
+        let rows = before.width().div_ceil(columns).max(1);
+        if rows > room {
+            break;
+        }
+        room -= rows;
+        top -= 1;
+    }
+    top
 }
 
 fn shifted(here: usize, by: i32, len: usize) -> usize {
