@@ -12,6 +12,7 @@
 )]
 
 mod cli;
+mod corrections;
 mod fit;
 mod golden;
 mod nvml;
