@@ -12,6 +12,7 @@ pub mod guide;
 pub mod lint;
 pub mod load;
 mod matching;
+mod needle;
 pub mod page;
 pub mod pattern;
 mod program;

@@ -77,7 +77,8 @@ fn own_region(view: &View, hit: &Hit, previous: Option<&Hit>, next: Option<&Hit>
 impl Figures {
     /// Takes what the pattern captures in that part of the view; says whether it matched.
     fn take(&mut self, pattern: &Pattern, view: &View, region: Range<usize>, units: UnitBase) -> bool {
-        let (Some(regex), Some(text)) = (pattern.regex(), view.text().get(region.clone())) else { return false };
+        let Some(text) = view.text().get(region.clone()) else { return false };
+        let Some(regex) = pattern.regex_for(text) else { return false };
         let pairs = regex.capture_names().flatten().any(|name| name.starts_with("other_"));
         let mut matched = false;
         for captures in regex.captures_iter(text.as_bytes()) {

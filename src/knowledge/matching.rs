@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
 
+use super::diagnosis::Oom;
 use super::entry::{Entry, When};
 use super::pattern::Pattern;
 use super::quotation::is_quoted;
@@ -73,9 +74,18 @@ impl Finder {
             }
         }
         let mut hits = BTreeSet::new();
-        for (index, (entry, lines)) in entries.iter().zip(&by_entry).enumerate() {
-            let found = both_ends(lines).filter_map(|line| decisive(entry, log, *line));
-            hits.extend(found.map(|found| Hit { entry: index, ..found }));
+        for fallback in [false, true] {
+            // Where an entry knows of memory that ran out, no fallback is heard (rank.rs): they cost the most.
+            let told = |hit: &Hit| entries.get(hit.entry).is_some_and(|entry| entry.oom == Oom::Yes);
+            if fallback && hits.iter().any(told) {
+                break;
+            }
+            for (index, (entry, lines)) in entries.iter().zip(&by_entry).enumerate() {
+                if entry.fallback == fallback {
+                    let found = both_ends(lines).filter_map(|line| decisive(entry, log, *line));
+                    hits.extend(found.map(|found| Hit { entry: index, ..found }));
+                }
+            }
         }
         hits.into_iter().collect()
     }
@@ -177,8 +187,8 @@ fn first_own(
     log: &PastedLog,
     lines: &Range<usize>,
 ) -> Option<(usize, usize)> {
-    pattern.regex()?.find_iter(view.text().as_bytes()).find_map(|found| {
-        let (line, column) = view.locate(found.start())?;
+    pattern.find_map(view.text(), |start| {
+        let (line, column) = view.locate(start)?;
         let own = lines.contains(&line) && (when.in_source || !is_quoted(log.line(line)?, column));
         own.then_some((line, column))
     })

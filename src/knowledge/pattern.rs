@@ -1,24 +1,33 @@
 //! Owns the pattern language of entries: regular expressions in which `{requested_bytes}` captures a figure and a
-//! space may be missing (wraps). Linear time only, bytes, no Unicode classes; compiled on first use.
+//! space may be missing (wraps). Linear time only, bytes, no Unicode classes; compiled on first use, and only for texts
+//! that hold the words which every match holds.
 
 use std::sync::OnceLock;
 
 use regex::bytes::{Regex, RegexBuilder};
+use regex_automata::meta;
+use regex_automata::util::syntax;
 use serde::Deserialize;
 
 use super::facts::FACT_KEYS;
+use super::needle::Needles;
+
+/// Texts up to this size are searched by an engine that is soon built; longer ones by one that is soon done.
+const SHORT: usize = 2048;
 
 /// One pattern; compiled when it is first tried.
 #[derive(Debug, Deserialize)]
 #[serde(from = "String")]
 pub struct Pattern {
     source: String,
+    needles: OnceLock<Needles>,
+    short: OnceLock<Option<meta::Regex>>,
     regex: OnceLock<Option<Regex>>,
 }
 
 impl From<String> for Pattern {
     fn from(source: String) -> Pattern {
-        Pattern { source, regex: OnceLock::new() }
+        Pattern { source, needles: OnceLock::new(), short: OnceLock::new(), regex: OnceLock::new() }
     }
 }
 
@@ -28,14 +37,34 @@ impl Pattern {
         &self.source
     }
 
-    /// The expression; `None` where it can't be compiled, which the loader's check refuses.
-    pub fn regex(&self) -> Option<&Regex> {
+    /// The expression, where this text may hold a match. `None` also where it can't be compiled, which the loader's
+    /// check refuses.
+    pub fn regex_for(&self, text: &str) -> Option<&Regex> {
+        if !self.may_match(text) {
+            return None;
+        }
         self.regex.get_or_init(|| compile(&self.source).ok()).as_ref()
     }
 
     /// Whether it matches somewhere.
     pub fn is_match(&self, text: &str) -> bool {
-        self.regex().is_some_and(|regex| regex.is_match(text.as_bytes()))
+        self.find_map(text, |_| Some(())).is_some()
+    }
+
+    /// The first thing that is made of where a match begins.
+    pub fn find_map<T>(&self, text: &str, mut make: impl FnMut(usize) -> Option<T>) -> Option<T> {
+        if text.len() > SHORT {
+            return self.regex_for(text)?.find_iter(text.as_bytes()).find_map(|found| make(found.start()));
+        }
+        if !self.may_match(text) {
+            return None;
+        }
+        let short = self.short.get_or_init(|| compile_short(&self.source)).as_ref()?;
+        short.find_iter(text.as_bytes()).find_map(|found| make(found.start()))
+    }
+
+    fn may_match(&self, text: &str) -> bool {
+        self.needles.get_or_init(|| Needles::of(&self.source)).may_match(text)
     }
 
     /// What is wrong with it, if anything: syntax, an unknown figure.
@@ -57,6 +86,16 @@ fn compile(source: &str) -> Result<Regex, String> {
         .size_limit(4 << 20)
         .build()
         .map_err(|error| error.to_string())
+}
+
+/// The same language without the parts that pay off in long texts only: searching for literals first, lazy automata.
+fn compile_short(source: &str) -> Option<meta::Regex> {
+    let config = meta::Config::new().auto_prefilter(false).hybrid(false).dfa(false).onepass(false).utf8_empty(false);
+    meta::Builder::new()
+        .configure(config)
+        .syntax(syntax::Config::new().unicode(false).utf8(false).multi_line(true))
+        .build(&expand(source))
+        .ok()
 }
 
 /// What a named group captures.
@@ -183,7 +222,7 @@ mod tests {
     fn captured(pattern: &str, text: &str, name: &str) -> Option<String> {
         let pattern = Pattern::from(pattern.to_string());
         pattern.check().unwrap();
-        let captures = pattern.regex().unwrap().captures(text.as_bytes())?;
+        let captures = pattern.regex_for(text)?.captures(text.as_bytes())?;
         Some(String::from_utf8_lossy(captures.name(name)?.as_bytes()).into_owned())
     }
 
@@ -202,6 +241,30 @@ mod tests {
             captured("total of {total_bytes} of", "totalof9.92 GiBof", "total_bytes").as_deref(),
             Some("9.92 GiB")
         );
+    }
+
+    #[test]
+    fn words_and_the_quick_engine_agree_with_the_thorough_one() {
+        let base = crate::knowledge::KnowledgeBase::built_in().unwrap();
+        let mut matched = 0;
+        for entry in base.entries() {
+            for pattern in entry.patterns() {
+                let thorough = compile(pattern.source()).unwrap();
+                let examples = entry.matches.iter().map(|one| &one.log).chain(entry.rejects.iter().map(|one| &one.log));
+                for line in examples.flat_map(|log| log.lines()) {
+                    let expected = thorough.find(line.as_bytes()).map(|found| found.start());
+                    assert_eq!(
+                        pattern.find_map(line, Some),
+                        expected,
+                        "{}: {:?} in {line:?}",
+                        entry.id,
+                        pattern.source()
+                    );
+                    matched += usize::from(expected.is_some());
+                }
+            }
+        }
+        assert!(matched > 1000, "{matched}");
     }
 
     #[test]
