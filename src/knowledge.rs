@@ -19,6 +19,8 @@ mod program;
 mod quotation;
 mod rank;
 
+use std::sync::Arc;
+
 use crate::log::PastedLog;
 use diagnosis::Diagnosis;
 use entry::Entry;
@@ -26,6 +28,7 @@ use fix::Fix;
 use guide::{Question, Term};
 use load::{LoadError, Source};
 use matching::Finder;
+pub use matching::Words;
 use program::{PhaseTable, ProgramTable};
 
 /// Entries, fixes and recognition tables, ready to read logs.
@@ -96,6 +99,11 @@ impl KnowledgeBase {
     /// Every literal of the first pass, for the bench and for `kb check`.
     pub fn literals(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().flat_map(|entry| entry.literals.iter().map(String::as_str))
+    }
+
+    /// The same, to be searched for in what is too long to be kept.
+    pub fn words(&self) -> Arc<Words> {
+        self.finder.words()
     }
 
     /// What a log says, read alone. `now` gives the zone to stamps that have none, and the year.

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, Input};
 
 use super::diagnosis::Oom;
 use super::entry::{Entry, When};
@@ -34,16 +34,32 @@ pub struct Hit {
     pub wording: usize,
 }
 
+/// The words of the first pass, and a searcher that is slow to build and fast to run: for logs that are worth it.
+#[derive(Debug, Default)]
+pub struct Words {
+    literals: Vec<String>,
+    fast: OnceLock<Option<AhoCorasick>>,
+}
+
+impl Words {
+    /// Whether a block of log holds one of them.
+    pub fn stand_in(&self, block: &[u8]) -> bool {
+        self.fast().is_none_or(|searcher| searcher.is_match(block))
+    }
+
+    fn fast(&self) -> Option<&AhoCorasick> {
+        self.fast.get_or_init(|| searcher(self.literals.iter().cloned(), Some(AhoCorasickKind::DFA))).as_ref()
+    }
+}
+
 /// The first pass over all literals; built when first used.
 #[derive(Debug)]
 pub struct Finder {
     /// Literal to entry.
     owners: Vec<usize>,
+    words: Arc<Words>,
     plain: OnceLock<Option<AhoCorasick>>,
-    /// Slower to build and faster to run: for logs that are worth it.
-    fast: OnceLock<Option<AhoCorasick>>,
     squeezed: OnceLock<Option<AhoCorasick>>,
-    literals: Vec<String>,
 }
 
 impl Finder {
@@ -60,7 +76,13 @@ impl Finder {
                 literals.push(literal.clone());
             }
         }
-        Ok(Finder { owners, literals, plain: OnceLock::new(), fast: OnceLock::new(), squeezed: OnceLock::new() })
+        let words = Arc::new(Words { literals, fast: OnceLock::new() });
+        Ok(Finder { owners, words, plain: OnceLock::new(), squeezed: OnceLock::new() })
+    }
+
+    /// The words, to be shared with whoever shortens a log before it is read.
+    pub fn words(&self) -> Arc<Words> {
+        Arc::clone(&self.words)
     }
 
     /// All hits, ordered by entry and line.
@@ -91,15 +113,21 @@ impl Finder {
     }
 
     fn plain_candidates(&self, log: &PastedLog) -> BTreeSet<(usize, usize)> {
-        let small = log.text().len() < SQUEEZED_TAIL;
-        let (cell, kind) = if small { (&self.plain, None) } else { (&self.fast, Some(AhoCorasickKind::DFA)) };
-        let searcher = cell.get_or_init(|| searcher(self.literals.iter().cloned(), kind));
+        let plain = || self.plain.get_or_init(|| searcher(self.words.literals.iter().cloned(), None)).as_ref();
+        let searcher = if log.text().len() < SQUEEZED_TAIL { plain() } else { self.words.fast() };
         let mut found = BTreeSet::new();
         let Some(searcher) = searcher else { return found };
-        for hit in searcher.find_overlapping_iter(log.text()) {
-            if let Some(owner) = self.owners.get(hit.pattern().as_usize()) {
-                found.insert((*owner, log.line_at(hit.start())));
+        // Whether a line holds anything is soon found out; what it holds is asked of few lines.
+        let mut from = 0;
+        while let Some(hit) = searcher.find(Input::new(log.text()).range(from..)) {
+            let line = log.line_at(hit.start());
+            let Some(range) = log.line_range(line) else { break };
+            for hit in searcher.find_overlapping_iter(Input::new(log.text()).range(range.clone())) {
+                if let Some(owner) = self.owners.get(hit.pattern().as_usize()) {
+                    found.insert((*owner, line));
+                }
             }
+            from = range.end.max(hit.end());
         }
         found
     }
@@ -107,7 +135,7 @@ impl Finder {
     /// Literals that a wrap has broken: searched in the text without its blanks and box borders.
     fn broken_candidates(&self, log: &PastedLog) -> BTreeSet<(usize, usize)> {
         let squeeze = |literal: &String| literal.chars().filter(|c| !c.is_whitespace()).collect::<String>();
-        let searcher = self.squeezed.get_or_init(|| searcher(self.literals.iter().map(squeeze), None));
+        let searcher = self.squeezed.get_or_init(|| searcher(self.words.literals.iter().map(squeeze), None));
         let mut found = BTreeSet::new();
         let Some(searcher) = searcher else { return found };
         let (text, starts) = squeezed(log);

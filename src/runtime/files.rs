@@ -20,6 +20,8 @@ pub struct Keeper<F> {
     middle: Vec<u8>,
     tail: VecDeque<Vec<u8>>,
     tail_bytes: usize,
+    /// A block that was let go, to be filled again: fresh memory costs more than the copy into it.
+    spare: Vec<u8>,
     /// Dropped since the last kept block of the middle.
     dropped: u64,
 }
@@ -27,7 +29,15 @@ pub struct Keeper<F> {
 impl<F: Fn(&[u8]) -> bool> Keeper<F> {
     /// `telling` says whether a block may hold a decisive line.
     pub fn new(telling: F) -> Keeper<F> {
-        Keeper { telling, head: Vec::new(), middle: Vec::new(), tail: VecDeque::new(), tail_bytes: 0, dropped: 0 }
+        Keeper {
+            telling,
+            head: Vec::new(),
+            middle: Vec::new(),
+            tail: VecDeque::new(),
+            tail_bytes: 0,
+            spare: Vec::new(),
+            dropped: 0,
+        }
     }
 
     /// More of the log.
@@ -40,14 +50,21 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
         for block in bytes.chunks(BLOCK) {
             match self.tail.back_mut() {
                 Some(last) if last.len() + block.len() <= BLOCK => last.extend_from_slice(block),
-                _ => self.tail.push_back(block.to_vec()),
+                _ => {
+                    let mut next = std::mem::take(&mut self.spare);
+                    next.clear();
+                    next.reserve_exact(BLOCK);
+                    next.extend_from_slice(block);
+                    self.tail.push_back(next);
+                }
             }
             self.tail_bytes += block.len();
-        }
-        while self.tail_bytes > TAIL {
-            let Some(block) = self.tail.pop_front() else { break };
-            self.tail_bytes -= block.len();
-            self.leave(&block);
+            while self.tail_bytes > TAIL {
+                let Some(block) = self.tail.pop_front() else { break };
+                self.tail_bytes -= block.len();
+                self.leave(&block);
+                self.spare = block;
+            }
         }
     }
 

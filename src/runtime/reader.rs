@@ -10,38 +10,31 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use aho_corasick::AhoCorasick;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::Wake;
 use super::files::{Keeper, read_all};
 use crate::app::Msg;
 use crate::app::msg::LogRead;
-use crate::knowledge::KnowledgeBase;
 use crate::knowledge::page;
+use crate::knowledge::{KnowledgeBase, Words};
 use crate::log::PastedLog;
 use crate::probe::pace::timespec;
 use crate::units::WallTime;
 
-/// The words of the knowledge base's first pass, once it is loaded. Searched for only in logs too long to be kept
-/// whole, so the searcher is built when that happens.
+/// The words of the knowledge base's first pass, once it is loaded.
 #[derive(Clone, Default)]
-pub struct Telling {
-    words: Arc<OnceLock<Vec<String>>>,
-    searcher: Arc<OnceLock<Option<AhoCorasick>>>,
-}
+pub struct Telling(Arc<OnceLock<Arc<Words>>>);
 
 impl Telling {
     /// Whether a block of log may hold a decisive line. Until the knowledge is loaded: perhaps.
     pub fn may_matter(&self, block: &[u8]) -> bool {
-        let Some(words) = self.words.get() else { return true };
-        let build = || AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok();
-        self.searcher.get_or_init(build).as_ref().is_none_or(|searcher| searcher.is_match(block))
+        self.0.get().is_none_or(|words| words.stand_in(block))
     }
 
     /// The words of this knowledge base.
     pub fn learn(&self, base: &KnowledgeBase) {
-        let _ = self.words.set(base.literals().map(str::to_owned).collect());
+        let _ = self.0.set(base.words());
     }
 }
 
