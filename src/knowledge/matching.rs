@@ -9,12 +9,13 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, Input};
 
 use super::diagnosis::Oom;
 use super::entry::{Entry, When};
+use super::needle::holds_ignoring_case;
 use super::pattern::Pattern;
 use super::quotation::is_quoted;
 use crate::log::{PastedLog, View};
 
-/// Logs up to this size are searched a second time with all blanks left out, for literals broken by a wrap; of larger
-/// ones the end is.
+/// Logs up to this size are searched with all blanks left out, for literals broken by a wrap; of larger ones the end
+/// is, and all of them as they stand.
 const SQUEEZED_TAIL: usize = 4 << 20;
 /// More candidates of one entry than this are not all looked at: the first and the last half are.
 const CANDIDATES: usize = 512;
@@ -58,7 +59,6 @@ pub struct Finder {
     /// Literal to entry.
     owners: Vec<usize>,
     words: Arc<Words>,
-    plain: OnceLock<Option<AhoCorasick>>,
     squeezed: OnceLock<Option<AhoCorasick>>,
 }
 
@@ -77,7 +77,7 @@ impl Finder {
             }
         }
         let words = Arc::new(Words { literals, fast: OnceLock::new() });
-        Ok(Finder { owners, words, plain: OnceLock::new(), squeezed: OnceLock::new() })
+        Ok(Finder { owners, words, squeezed: OnceLock::new() })
     }
 
     /// The words, to be shared with whoever shortens a log before it is read.
@@ -87,8 +87,10 @@ impl Finder {
 
     /// All hits, ordered by entry and line.
     pub fn find(&self, entries: &[Entry], log: &PastedLog) -> Vec<Hit> {
-        let mut candidates = self.plain_candidates(log);
-        candidates.extend(self.broken_candidates(log));
+        let mut candidates = self.squeezed_candidates(log);
+        if log.text().len() > SQUEEZED_TAIL {
+            candidates.extend(self.plain_candidates(log));
+        }
         let mut by_entry: Vec<Vec<usize>> = vec![Vec::new(); entries.len()];
         for (entry, line) in candidates {
             if let Some(lines) = by_entry.get_mut(entry) {
@@ -112,11 +114,10 @@ impl Finder {
         hits.into_iter().collect()
     }
 
+    /// Every line that holds a literal as it stands.
     fn plain_candidates(&self, log: &PastedLog) -> BTreeSet<(usize, usize)> {
-        let plain = || self.plain.get_or_init(|| searcher(self.words.literals.iter().cloned(), None)).as_ref();
-        let searcher = if log.text().len() < SQUEEZED_TAIL { plain() } else { self.words.fast() };
         let mut found = BTreeSet::new();
-        let Some(searcher) = searcher else { return found };
+        let Some(searcher) = self.words.fast() else { return found };
         // Whether a line holds anything is soon found out; what it holds is asked of few lines.
         let mut from = 0;
         while let Some(hit) = searcher.find(Input::new(log.text()).range(from..)) {
@@ -132,21 +133,27 @@ impl Finder {
         found
     }
 
-    /// Literals that a wrap has broken: searched in the text without its blanks and box borders.
-    fn broken_candidates(&self, log: &PastedLog) -> BTreeSet<(usize, usize)> {
+    /// Literals in the text (its end, where it is large) without its blanks and box borders, so that a wrap breaks none;
+    /// within a line only those that it holds as they stand.
+    fn squeezed_candidates(&self, log: &PastedLog) -> BTreeSet<(usize, usize)> {
         let squeeze = |literal: &String| literal.chars().filter(|c| !c.is_whitespace()).collect::<String>();
         let searcher = self.squeezed.get_or_init(|| searcher(self.words.literals.iter().map(squeeze), None));
         let mut found = BTreeSet::new();
         let Some(searcher) = searcher else { return found };
         let (text, starts) = squeezed(log);
+        let line_of = |offset: usize| {
+            let index = starts.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
+            starts.get(index).map(|(_, line)| *line)
+        };
         for hit in searcher.find_overlapping_iter(&text) {
-            let line_of = |offset: usize| {
-                let index = starts.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
-                starts.get(index).map(|(_, line)| *line)
+            let pattern = hit.pattern().as_usize();
+            let (Some(owner), Some(literal)) = (self.owners.get(pattern), self.words.literals.get(pattern)) else {
+                continue;
             };
-            let (first, last) = (line_of(hit.start()), line_of(hit.end() - 1));
-            if let (Some(first), Some(owner), true) = (first, self.owners.get(hit.pattern().as_usize()), first != last)
-            {
+            let (Some(first), last) = (line_of(hit.start()), line_of(hit.end() - 1)) else { continue };
+            let as_it_stands =
+                || log.line(first).is_some_and(|line| holds_ignoring_case(line.as_bytes(), literal.as_bytes()));
+            if Some(first) != last || as_it_stands() {
                 found.insert((*owner, first));
             }
         }
@@ -166,7 +173,11 @@ fn squeezed(log: &PastedLog) -> (String, Vec<(usize, usize)>) {
     for number in log.line_at(from)..=log.line_count() {
         starts.push((text.len(), number));
         let line = log.line(number).unwrap_or_default();
-        text.extend(line.chars().filter(|c| !c.is_whitespace() && !matches!(c, '│' | '┃' | '║')));
+        if line.is_ascii() {
+            line.split_ascii_whitespace().for_each(|word| text.push_str(word));
+        } else {
+            text.extend(line.chars().filter(|c| !c.is_whitespace() && !matches!(c, '│' | '┃' | '║')));
+        }
     }
     (text, starts)
 }

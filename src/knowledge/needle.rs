@@ -86,7 +86,8 @@ impl Needles {
     }
 }
 
-fn holds_ignoring_case(text: &[u8], word: &[u8]) -> bool {
+/// Whether the text holds the word, whatever the case of its ASCII letters.
+pub fn holds_ignoring_case(text: &[u8], word: &[u8]) -> bool {
     let Some(first) = word.first() else { return true };
     memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), text)
         .any(|at| text.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word)))
