@@ -9,7 +9,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind};
 
 use super::entry::{Entry, When};
 use super::pattern::Pattern;
-use super::quotation::is_quoted;
+use super::quotation::{is_quoted, stands_in_source};
 use crate::log::{PastedLog, View};
 
 /// Logs up to this size are searched a second time with all blanks left out, for literals broken by a wrap; of larger
@@ -179,8 +179,9 @@ fn first_own(
 ) -> Option<(usize, usize)> {
     pattern.regex()?.find_iter(view.text().as_bytes()).find_map(|found| {
         let (line, column) = view.locate(found.start())?;
-        let own = lines.contains(&line) && (when.in_source || !is_quoted(log.line(line)?, column));
-        own.then_some((line, column))
+        let quoted =
+            || log.line(line).is_none_or(|text| is_quoted(text, column)) || stands_in_source(log, line, column);
+        (lines.contains(&line) && (when.in_source || !quoted())).then_some((line, column))
     })
 }
 

@@ -4,6 +4,12 @@
 use std::sync::OnceLock;
 
 use super::pattern::Pattern;
+use crate::log::PastedLog;
+
+/// How far around a line source code is looked for.
+const NEAR: usize = 8;
+/// How far a string over several lines is followed.
+const LONG_STRING: usize = 30;
 
 /// Whether the message is only quoted: in source code that a traceback or an editor shows, or in prose between
 /// backticks.
@@ -25,7 +31,9 @@ pub fn is_quoted(line: &str, column: usize) -> bool {
                 r"|#(?:define|include|ifdef|ifndef|pragma)\b|(?:std::)?c(?:err|out) ?<<|(?:else )?if ?\(.*\)\s*\{",
                 r"|(?:except|catch)\b[^:\n]{0,80}:|.*\bin (?:str|repr)\(|.*[;:]\s+raise \w+\(",
                 r"|(?:case|switch|static|const|void|int|auto|let|var|public|private|func|fn)\s.*[;{]\s*$",
-                r"|//\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{\w",
+                r"|//\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{(?:\w|\})",
+                // What a call makes of a string; a string that is a statement's end or a list's member.
+                r"|\w+[ ]+:?=[ ][\w.]+\([rfb]?['\x22]|[rfbu]?\x22[^\x22]*\x22\)*;\s*$|'[^'\\]*',\s*$",
                 r")|\s{2,}raise [\w.]+\(",
             ]
             .concat(),
@@ -47,7 +55,102 @@ fn is_in_backticks(before: &str, after: &str) -> bool {
     let words = said.split_whitespace().filter(|word| word.len() > 1).count();
     let (rest, then) = after.split_once('`').unwrap_or((after, ""));
     let whole = format!("{}{rest}", before.get(start..).unwrap_or_default());
-    open && words >= 2 && !is_reported(said, &whole, then)
+    open && (is_defined(then) || words >= 2 && !is_reported(said, &whole, then))
+}
+
+/// Whether what follows the quotation says what it means.
+fn is_defined(then: &str) -> bool {
+    static DEFINED: OnceLock<Pattern> = OnceLock::new();
+    DEFINED
+        .get_or_init(|| {
+            Pattern::from(
+                r"(?i)^['\x22\s]*(?:errors?|messages?)?\s*(?:usually|often|typically|generally|mostly|always)?\s*(?:means?|indicates?)\b[^?\n]*$"
+                    .to_string(),
+            )
+        })
+        .is_match(then)
+}
+
+/// Whether the lines around show that the message stands in source code: in a diff, in a string or a comment among
+/// statements, or in a string over several lines.
+pub fn stands_in_source(log: &PastedLog, number: usize, column: usize) -> bool {
+    let Some(line) = log.line(number) else { return false };
+    let before = line.get(..column).unwrap_or_default();
+    is_in_diff(log, number, line)
+        || is_in_long_string(log, number)
+        || is_comment(line) && is_beside_statement(log, number)
+        || !looks_like_output(line)
+            && is_in_string(before, line.get(column..).unwrap_or_default())
+            && statements(log, number) >= 2
+}
+
+/// A changed line beside another one, both indented behind their marks.
+fn is_in_diff(log: &PastedLog, number: usize, line: &str) -> bool {
+    static CHANGED: OnceLock<Pattern> = OnceLock::new();
+    let changed = CHANGED.get_or_init(|| Pattern::from(r"^[-+](?:\s{2,}|\t)[^\s|]".to_string()));
+    let near = number.saturating_sub(3).max(1)..=number + 3;
+    changed.is_match(line)
+        && near.filter(|near| *near != number).any(|near| log.line(near).is_some_and(|line| changed.is_match(line)))
+}
+
+/// Whether a quotation mark is open before the message and closed behind it, and the line is no log's.
+fn is_in_string(before: &str, after: &str) -> bool {
+    let open = |mark: char| before.matches(mark).count() % 2 == 1 && after.contains(mark);
+    let stamped = before.starts_with(|c: char| c.is_ascii_digit() || c == '[') || before.contains("level=");
+    !stamped && (open('"') || open('\''))
+}
+
+fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("# ") || line.starts_with("// ") || line.starts_with("#  ")
+}
+
+/// How many of the lines around are statements of a program.
+fn statements(log: &PastedLog, number: usize) -> usize {
+    let near = number.saturating_sub(NEAR).max(1)..=number + NEAR;
+    near.filter(|near| *near != number && is_statement(log, *near)).count()
+}
+
+/// Whether the comment's lines stand right above or below a statement.
+fn is_beside_statement(log: &PastedLog, number: usize) -> bool {
+    let other = |line: &usize| log.line(*line).is_some_and(|line| !is_comment(line));
+    let above = (number.saturating_sub(NEAR).max(1)..number).rev().find(other);
+    let below = (number + 1..=number + NEAR).find(other);
+    above.into_iter().chain(below).any(|line| is_statement(log, line))
+}
+
+/// Whether the line is a statement of a program, and no frame of a traceback.
+fn is_statement(log: &PastedLog, number: usize) -> bool {
+    static STATEMENT: OnceLock<Pattern> = OnceLock::new();
+    static FRAME: OnceLock<Pattern> = OnceLock::new();
+    let statement = STATEMENT.get_or_init(|| {
+        Pattern::from(
+            [
+                r"^\s*(?:(?:async[ ])?def[ ]\w+\(.*:\s*$|class[ ]\w+.*[:{]\s*$|(?:pub[ ])?(?:async[ ])?fn[ ]\w+.*\{\s*$",
+                r"|func[ (].*\{\s*$|(?:export[ ])?(?:const|let|var)[ ]\w+.*=|@\w[\w.]*(?:\(.*\))?\s*$|#\[\w+|#include\b",
+                r"|package[ ]\w+;?\s*$|(?:assert|self\.assert\w+|expect|EXPECT_\w+|ASSERT_\w+)\b[ ]?[!(\w]|\x22{3}",
+                r"|from[ ]\w[\w.]*[ ]import[ ]|import[ ]\w[\w., ]*$|return[ ]\w+[.(]|\w+[ ]:=[ ]|(?:it|describe)\(",
+                r"|[\w.]+[ ]=[ ](?:[\w.]+|\[\]|\{\}|[\w.]+\([^)]*\))\s*(?:#.*)?$|(?:if|for|while|elif|else|try|except)\b[^\n]*:\s*$)",
+            ]
+            .concat(),
+        )
+    });
+    let frame = FRAME.get_or_init(|| Pattern::from(r"^\s*File[ ]\x22|^[^|]*, line \d+, in ".to_string()));
+    log.line(number).is_some_and(|line| statement.is_match(line))
+        && !log.line(number.saturating_sub(1)).is_some_and(|line| frame.is_match(line))
+}
+
+/// Whether a string of three quotation marks is opened above, closed below, and neither in between.
+fn is_in_long_string(log: &PastedLog, number: usize) -> bool {
+    let marks = |line: usize| log.line(line).map(|line| line.matches("\"\"\"").count()).filter(|count| *count > 0);
+    let above = (number.saturating_sub(LONG_STRING).max(1)..number).rev().find(|line| marks(*line).is_some());
+    let below = (number + 1..=number + LONG_STRING).find(|line| marks(*line).is_some());
+    let opens = above.and_then(|line| log.line(line)).is_some_and(|line| {
+        let line = line.trim_end_matches([' ', '\\']);
+        line.ends_with("= \"\"\"") || line.ends_with("(\"\"\"") || line.ends_with("=\"\"\"")
+    });
+    let closes = below.and_then(|line| log.line(line)).is_some_and(|line| line.trim_start().starts_with("\"\"\""));
+    opens && closes
 }
 
 /// Whether prose reports a whole message: it has a class or a figure, somebody met it, and nothing is advised.
@@ -58,7 +161,7 @@ fn is_reported(said: &str, message: &str, then: &str) -> bool {
     static EXPLAINED: OnceLock<Pattern> = OnceLock::new();
     let whole = WHOLE.get_or_init(|| {
         Pattern::from(
-            r"^\s*(?:[\w.]*(?:Error|Exception|Exit|error|fatal|FATAL|terminate)\b|\w+:)|\d\s*(?:[KMGT]i?B|bytes)\b"
+            r"^\s*(?:[\w.]*(?:Error|Exception|Exit|error|fatal|FATAL|terminate)\b|\w+:)|\d\s*(?:[KMGT]i?B|bytes)\b|\bsize \d{4}"
                 .to_string(),
         )
     });
@@ -78,7 +181,7 @@ fn is_reported(said: &str, message: &str, then: &str) -> bool {
             [
                 r"(?i)\b(?:if (?:you|it|the|there|a|your|this)|may|might|could|would|can (?:be|see|get|cause|lead|result|happen)|you(?:'ll| will| may| might| can| get| see)",
                 r"|how (?:to|do)|to (?:avoid|prevent|fix|solve|handle|catch)|fix(?:e[sd])?|instead of|in case|unless|whenever|sometimes|such as|e\.g\.|like|means?",
-                r"|resolv\w+|prevents?|avoid\w*|handles?|catch(?:es)?|when you|often|typical\w*|common\w*|usually|no longer|no more|never|without|used to)\b[^.!?]*$",
+                r"|resolv\w+|prevents?|avoid\w*|handles?|catch(?:es)?|when you|(?:are|is|can|most|very|will) often|typical\w*|common\w*|usually|no longer|no more|never|without|used to)\b[^.!?]*$",
             ]
             .concat(),
         )
@@ -110,6 +213,9 @@ mod tests {
             "    except torch.cuda.OutOfMemoryError as e: # CUDA out of memory",
             r#"+    log_debug("Memory pressure for %s is greater","#,
             "    if 'out of memory' in str(e):",
+            r#"    result = classify("RuntimeError: CUDA out of memory. Tried to allocate 2GB")"#,
+            r#"+        "The worker ran out of memory. ";"#,
+            "        'FATAL: Out of memory: Kill process 71 (node)',",
         ];
         for line in quoted {
             assert!(is_quoted(line, 12), "{line}");
@@ -120,6 +226,7 @@ mod tests {
             "The message `CUDA out of memory. Tried to allocate 2.00 GiB` means that the card is full",
             "We catch every `RuntimeError: CUDA out of memory` here",
             "I use `torch.cuda.empty_cache` and `CUDA out of memory` handling",
+            "README: `RuntimeError: CUDA out of memory` usually means that the batch is too large",
         ];
         for line in said {
             assert!(is_quoted(line, line.find("out of memory").unwrap()), "{line}");
@@ -129,6 +236,7 @@ mod tests {
             "I run ```python run.py``` and get this: ```RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
             "On the second prompt it fails with `torch.OutOfMemoryError: CUDA out of memory.`",
             "Then I saw `CUDA out of memory. Tried to allocate 20.00 MiB` in the log",
+            "I often get the error `Node Mul: out of memory, requested buffer of size 939524096` here",
         ];
         for line in reported {
             assert!(!is_quoted(line, line.find("out of memory").unwrap()), "{line}");
@@ -141,6 +249,36 @@ mod tests {
         ];
         for line in real {
             assert!(!is_quoted(line, 5), "{line}");
+        }
+    }
+
+    fn quoted_at(text: &str) -> bool {
+        let log = PastedLog::new(text.to_string());
+        let number = text.lines().position(|line| line.contains("out of memory")).unwrap() + 1;
+        stands_in_source(&log, number, log.line(number).unwrap().find("out of memory").unwrap())
+    }
+
+    #[test]
+    fn the_lines_around_tell_source_from_output() {
+        let source = [
+            "@@ -8,3 +8,3 @@\n-    log.warn(\n-        \"trying again after out of memory\"\n-    )",
+            "def test_oom():\n    done = run(1, stderr=\"CUDA out of memory\")\n    assert done.status == 2",
+            "def load():\n    # CUDA out of memory. Tried to allocate 2.00 GiB\n    batch = 4\n    return make(batch)",
+            "def test():\n    log = \"\"\"\nRuntimeError: CUDA out of memory.\n\"\"\"\n    check(log)",
+        ];
+        for text in source {
+            assert!(quoted_at(text), "{text}");
+        }
+        let output = [
+            "import torch\nmodel = make()\nRuntimeError: CUDA out of memory.",
+            "- epoch 1\n- CUDA out of memory\n- epoch 2",
+            "# nvidia-smi\n# CUDA out of memory",
+            "# RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n\nimport torch\nmodel = make()",
+            "  File \"a.py\", line 3, in f\n    return g(x)\n  File \"a.py\", line 9, in g\n    return h(x)\nwhat(): \"CUDA out of memory\"",
+            "import x\nfrom y import z\ntime=1 level=ERROR msg=\"CUDA out of memory\"",
+        ];
+        for text in output {
+            assert!(!quoted_at(text), "{text}");
         }
     }
 }
