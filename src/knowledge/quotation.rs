@@ -27,14 +27,19 @@ pub fn is_quoted(line: &str, column: usize) -> bool {
                 r"^\s*(?:(?:[-+>|]|│|❱)+\s*)*(?:\d+\s+)?(?:(?:\||│)\s*)*(?:",
                 r"(?:raise|return|throw|assert|echo|grep)\b\s*[\w('\x22]",
                 r"|(?:if|elif|with|for|while|def|class|except|try|} ?catch)\b.*[:{(,]\s*(?:#.*)?$",
-                r"|(?:print|printf|log(?:ger|ging|_\w+)?(?:\.\w+)?|console\.\w+|warnings?\.warn|self\.\w+\.\w+|fprintf|GGML_LOG_\w+|describe|it|expect|pytest\.\w+)\s*\(",
+                r"|(?:print|printf|log(?:ger|ging|_\w+)?(?:\.\w+)?|console\.\w+|warnings?\.warn|self\.\w+\.\w+|fprintf|GGML_LOG_\w+|describe|it|[Ee]xpect|pytest\.\w+)\s*\(",
                 r"|#(?:define|include|ifdef|ifndef|pragma)\b|(?:std::)?c(?:err|out) ?<<|(?:else )?if ?\(.*\)\s*\{",
                 r"|(?:except|catch)\b[^:\n]{0,80}:|.*\bin (?:str|repr)\(|.*[;:]\s+raise \w+\(",
                 r"|(?:case|switch|static|const|void|int|auto|let|var|public|private|func|fn)\s.*[;{]\s*$",
                 r"|//\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{(?:\w|\})",
                 // What a call makes of a string; a string that is a statement's end or a list's member.
                 r"|\w+[ ]+:?=[ ][\w.]+\([rfb]?['\x22]|[rfbu]?\x22[^\x22]*\x22\)*;\s*$|'[^'\\]*',\s*$",
-                r")|\s{2,}raise [\w.]+\(",
+                // A constant, a case, a condition alone on its line, a macro given a string.
+                r"|['\x22]?[A-Z][A-Z0-9_]+['\x22]?\s*[:=]\s*(?:\d+,?\s*$|['\x22][A-Za-z ]+['\x22],?\s*$)|[\w.]+[ ]=[ ]\w+(?:\.\w+)+\s*$",
+                r"|case[ ][\w:.]+:\s*$|(?:\}[ ]?)?(?:else )?if ?\(.*\)\s*$|[A-Z][A-Z0-9_]{2,}\s*\([\w, ]*\x22|\w+,\s*$|\*[ ]@\w",
+                // A statement's or a comment's end, a stream.
+                r"|(?:(?:[\w.:<>*&]|->)+[ ]?\(|[\w.]+[ ]=[ ]|\x22[^\x22]*\x22|.*\bthrow[ ]|[\w.:]+\)).*\)?\s*;\s*(?:\\|//.*|/\*.*)?\s*$",
+                r")|\*/\s*$|<<[ ]?\x22|[ ]=[ ][\w.:]+;\s*$|\s{2,}raise [\w.]+\(",
             ]
             .concat(),
         )
@@ -79,6 +84,7 @@ pub fn stands_in_source(log: &PastedLog, number: usize, column: usize) -> bool {
     is_in_diff(log, number, line)
         || is_in_long_string(log, number)
         || is_comment(line) && is_beside_statement(log, number)
+        || is_listed(log, number, line)
         || !looks_like_output(line)
             && is_in_string(before, line.get(column..).unwrap_or_default())
             && statements(log, number) >= 2
@@ -103,6 +109,14 @@ fn is_in_string(before: &str, after: &str) -> bool {
 fn is_comment(line: &str) -> bool {
     let line = line.trim_start();
     line.starts_with("# ") || line.starts_with("// ") || line.starts_with("#  ")
+}
+
+/// A name alone on its line beside another such: an index of names.
+fn is_listed(log: &PastedLog, number: usize, line: &str) -> bool {
+    static NAME: OnceLock<Pattern> = OnceLock::new();
+    let name = NAME.get_or_init(|| Pattern::from(r"^\s*[a-z]\w*(?:\.\w+)+,?\s*$".to_string()));
+    let beside = [number.saturating_sub(1), number + 1];
+    name.is_match(line) && beside.iter().any(|near| log.line(*near).is_some_and(|line| name.is_match(line)))
 }
 
 /// How many of the lines around are statements of a program.
@@ -130,6 +144,7 @@ fn is_statement(log: &PastedLog, number: usize) -> bool {
                 r"|func[ (].*\{\s*$|(?:export[ ])?(?:const|let|var)[ ]\w+.*=|@\w[\w.]*(?:\(.*\))?\s*$|#\[\w+|#include\b",
                 r"|package[ ]\w+;?\s*$|(?:assert|self\.assert\w+|expect|EXPECT_\w+|ASSERT_\w+)\b[ ]?[!(\w]|\x22{3}",
                 r"|from[ ]\w[\w.]*[ ]import[ ]|import[ ]\w[\w., ]*$|return[ ]\w+[.(]|\w+[ ]:=[ ]|(?:it|describe)\(",
+                r"|.*[\w)\]'\x22]\s*;\s*(?:\\|//.*|/\*.*)?\s*$|\}\s*(?:else\b.*)?$|(?:if|for|while|switch) ?\(.*[{)]\s*$|//[ ]|/\*",
                 r"|[\w.]+[ ]=[ ](?:[\w.]+|\[\]|\{\}|[\w.]+\([^)]*\))\s*(?:#.*)?$|(?:if|for|while|elif|else|try|except)\b[^\n]*:\s*$)",
             ]
             .concat(),
@@ -216,6 +231,12 @@ mod tests {
             r#"    result = classify("RuntimeError: CUDA out of memory. Tried to allocate 2GB")"#,
             r#"+        "The worker ran out of memory. ";"#,
             "        'FATAL: Out of memory: Kill process 71 (node)',",
+            r#"    LOG(ERROR) << "Failed to allocate memory""#,
+            r#"        report_error (st, "out of memory") ;"#,
+            "    if (status == cudaErrorMemoryAllocation)",
+            "  CUDA_ERROR_OUT_OF_MEMORY = 2,",
+            "    oom = binding.Result.CUDA_ERROR_OUT_OF_MEMORY",
+            " * Returns 0, or sets errno to ENOMEM. */",
         ];
         for line in quoted {
             assert!(is_quoted(line, 12), "{line}");
@@ -245,6 +266,11 @@ mod tests {
             "RuntimeError: CUDA out of memory. Tried",
             "E   RuntimeError: CUDA error: out of memory",
             "[rank0]: torch.OutOfMemoryError: CUDA out of memory",
+            "[E:onnxruntime:Default, call.cc:116] CUDA failure 2: out of memory ; GPU=0 ; expr=cudaMalloc((void**)&p, size);",
+            "| WARNING: ran out of memory with exception: CUDA out of memory. (GPU 0; 1.91 GiB cached);",
+            "GGML_ASSERT(ctx->mem_buffer != NULL) failed",
+            "  (GPU 0; 4.00 GiB total capacity; 2.57 GiB already allocated;",
+            "CUDA error 2: out of memory, cudaMalloc(&data, bytes)",
             "| WARNING: ran out of memory",
         ];
         for line in real {
@@ -264,6 +290,7 @@ mod tests {
             "@@ -8,3 +8,3 @@\n-    log.warn(\n-        \"trying again after out of memory\"\n-    )",
             "def test_oom():\n    done = run(1, stderr=\"CUDA out of memory\")\n    assert done.status == 2",
             "def load():\n    # CUDA out of memory. Tried to allocate 2.00 GiB\n    batch = 4\n    return make(batch)",
+            "int f()\n{\n    st = get();\n    say(\n      \"out of memory in %s\",\n      name);\n    return st;\n}",
             "def test():\n    log = \"\"\"\nRuntimeError: CUDA out of memory.\n\"\"\"\n    check(log)",
         ];
         for text in source {
