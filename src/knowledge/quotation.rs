@@ -31,15 +31,16 @@ pub fn is_quoted(line: &str, column: usize) -> bool {
                 r"|#(?:define|include|ifdef|ifndef|pragma)\b|(?:std::)?c(?:err|out) ?<<|(?:else )?if ?\(.*\)\s*\{",
                 r"|(?:except|catch)\b[^:\n]{0,80}:|.*\bin (?:str|repr)\(|.*[;:]\s+raise \w+\(",
                 r"|(?:case|switch|static|const|void|int|auto|let|var|public|private|func|fn)\s.*[;{]\s*$",
-                r"|//\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{(?:\w|\})",
+                r"|//+!?\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{(?:\w|\})",
                 // What a call makes of a string; a string that is a statement's end or a list's member.
                 r"|\w+[ ]+:?=[ ][\w.]+\([rfb]?['\x22]|[rfbu]?\x22[^\x22]*\x22\)*;\s*$|'[^'\\]*',\s*$",
                 // A constant, a case, a condition alone on its line, a macro given a string.
                 r"|['\x22]?[A-Z][A-Z0-9_]+['\x22]?\s*[:=]\s*(?:\d+,?\s*$|['\x22][A-Za-z ]+['\x22],?\s*$)|[\w.]+[ ]=[ ]\w+(?:\.\w+)+\s*$",
-                r"|case[ ][\w:.]+:\s*$|(?:\}[ ]?)?(?:else )?if ?\(.*\)\s*$|[A-Z][A-Z0-9_]{2,}\s*\([\w, ]*\x22|\w+,\s*$|\*[ ]@\w",
-                // A statement's or a comment's end, a stream.
+                r"|case[ ][\w:.]+:\s*$|(?:\}[ ]?)?(?:else )?if ?\(.*\)\s*$|[A-Z][A-Z0-9_]+\s*\([\w, ]*\x22|\w+,\s*$|\x22\w+\x22,\s*$|\*[ ]@\w",
+                // A call that goes on below or is given a string; a statement's or a comment's end, a macro's line, a stream.
+                r"|(?:[\w.:]|->)+\([^()\x22]*,\s*$|\w+(?:\.|->|::)(?:[a-z_]\w*|Set\w+)\(\x22",
                 r"|(?:(?:[\w.:<>*&]|->)+[ ]?\(|[\w.]+[ ]=[ ]|\x22[^\x22]*\x22|.*\bthrow[ ]|[\w.:]+\)).*\)?\s*;\s*(?:\\|//.*|/\*.*)?\s*$",
-                r")|\*/\s*$|<<[ ]?\x22|[ ]=[ ][\w.:]+;\s*$|\s{2,}raise [\w.]+\(",
+                r")|\*/\s*$|\S\s+\\\s*$|<<[ ]?\x22|[ ]=[ ][\w.:]+;\s*$|\s{2,}raise [\w.]+\(",
             ]
             .concat(),
         )
@@ -90,13 +91,18 @@ pub fn stands_in_source(log: &PastedLog, number: usize, column: usize) -> bool {
             && statements(log, number) >= 2
 }
 
-/// A changed line beside another one, both indented behind their marks.
+/// A changed line beside another one, both indented behind their marks; or one added line of many.
 fn is_in_diff(log: &PastedLog, number: usize, line: &str) -> bool {
     static CHANGED: OnceLock<Pattern> = OnceLock::new();
+    static ADDED: OnceLock<Pattern> = OnceLock::new();
     let changed = CHANGED.get_or_init(|| Pattern::from(r"^[-+](?:\s{2,}|\t)[^\s|]".to_string()));
+    let added = ADDED.get_or_init(|| Pattern::from(r"^\+(?:[^\s+-]|---$|\s*$)".to_string()));
     let near = number.saturating_sub(3).max(1)..=number + 3;
-    changed.is_match(line)
-        && near.filter(|near| *near != number).any(|near| log.line(near).is_some_and(|line| changed.is_match(line)))
+    let beside = |pattern: &Pattern| {
+        let others = near.clone().filter(|near| *near != number);
+        others.filter(|near| log.line(*near).is_some_and(|line| pattern.is_match(line))).count()
+    };
+    changed.is_match(line) && beside(changed) >= 1 || added.is_match(line) && beside(added) >= 3
 }
 
 /// Whether a quotation mark is open before the message and closed behind it, and the line is no log's.
@@ -235,6 +241,9 @@ mod tests {
             r#"        report_error (st, "out of memory") ;"#,
             "    if (status == cudaErrorMemoryAllocation)",
             "  CUDA_ERROR_OUT_OF_MEMORY = 2,",
+            "    XX(FAIL, \"out of memory in the resolver\")            \\",
+            "    status.set_error(\"Out of memory\")",
+            "    PyErr_Format(PyExc_MemoryError,",
             "    oom = binding.Result.CUDA_ERROR_OUT_OF_MEMORY",
             " * Returns 0, or sets errno to ENOMEM. */",
         ];
@@ -271,6 +280,7 @@ mod tests {
             "GGML_ASSERT(ctx->mem_buffer != NULL) failed",
             "  (GPU 0; 4.00 GiB total capacity; 2.57 GiB already allocated;",
             "CUDA error 2: out of memory, cudaMalloc(&data, bytes)",
+            "std::runtime_error: out of memory, in alloc(int)",
             "| WARNING: ran out of memory",
         ];
         for line in real {
@@ -289,6 +299,7 @@ mod tests {
         let source = [
             "@@ -8,3 +8,3 @@\n-    log.warn(\n-        \"trying again after out of memory\"\n-    )",
             "def test_oom():\n    done = run(1, stderr=\"CUDA out of memory\")\n    assert done.status == 2",
+            "+---\n+id: exit-137\n+title: killed\n+words: killed, out of memory\n+\n+## What it is",
             "def load():\n    # CUDA out of memory. Tried to allocate 2.00 GiB\n    batch = 4\n    return make(batch)",
             "int f()\n{\n    st = get();\n    say(\n      \"out of memory in %s\",\n      name);\n    return st;\n}",
             "def test():\n    log = \"\"\"\nRuntimeError: CUDA out of memory.\n\"\"\"\n    check(log)",
