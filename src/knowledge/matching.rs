@@ -11,7 +11,7 @@ use super::diagnosis::Oom;
 use super::entry::{Entry, When};
 use super::needle::holds_ignoring_case;
 use super::pattern::Pattern;
-use super::quotation::is_quoted;
+use super::quotation::{is_quoted, stands_in_source};
 use crate::log::{PastedLog, View};
 
 /// Logs up to this size are searched with all blanks left out, for literals broken by a wrap; of larger ones the end
@@ -228,8 +228,9 @@ fn first_own(
 ) -> Option<(usize, usize)> {
     pattern.find_map(view.text(), |start| {
         let (line, column) = view.locate(start)?;
-        let own = lines.contains(&line) && (when.in_source || !is_quoted(log.line(line)?, column));
-        own.then_some((line, column))
+        let quoted =
+            || log.line(line).is_none_or(|text| is_quoted(text, column)) || stands_in_source(log, line, column);
+        (lines.contains(&line) && (when.in_source || !quoted())).then_some((line, column))
     })
 }
 

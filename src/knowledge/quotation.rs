@@ -4,6 +4,12 @@
 use std::sync::OnceLock;
 
 use super::pattern::Pattern;
+use crate::log::PastedLog;
+
+/// How far around a line source code is looked for.
+const NEAR: usize = 8;
+/// How far a string over several lines is followed.
+const LONG_STRING: usize = 30;
 
 /// Whether the message is only quoted: in source code that a traceback or an editor shows, or in prose between
 /// backticks.
@@ -21,12 +27,20 @@ pub fn is_quoted(line: &str, column: usize) -> bool {
                 r"^\s*(?:(?:[-+>|]|│|❱)+\s*)*(?:\d+\s+)?(?:(?:\||│)\s*)*(?:",
                 r"(?:raise|return|throw|assert|echo|grep)\b\s*[\w('\x22]",
                 r"|(?:if|elif|with|for|while|def|class|except|try|} ?catch)\b.*[:{(,]\s*(?:#.*)?$",
-                r"|(?:print|printf|log(?:ger|ging|_\w+)?(?:\.\w+)?|console\.\w+|warnings?\.warn|self\.\w+\.\w+|fprintf|GGML_LOG_\w+|describe|it|expect|pytest\.\w+)\s*\(",
+                r"|(?:print|printf|log(?:ger|ging|_\w+)?(?:\.\w+)?|console\.\w+|warnings?\.warn|self\.\w+\.\w+|fprintf|GGML_LOG_\w+|describe|it|[Ee]xpect|pytest\.\w+)\s*\(",
                 r"|#(?:define|include|ifdef|ifndef|pragma)\b|(?:std::)?c(?:err|out) ?<<|(?:else )?if ?\(.*\)\s*\{",
                 r"|(?:except|catch)\b[^:\n]{0,80}:|.*\bin (?:str|repr)\(|.*[;:]\s+raise \w+\(",
                 r"|(?:case|switch|static|const|void|int|auto|let|var|public|private|func|fn)\s.*[;{]\s*$",
-                r"|//\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{\w",
-                r")|\s{2,}raise [\w.]+\(",
+                r"|//+!?\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{(?:\w|\})",
+                // What a call makes of a string; a string that is a statement's end or a list's member.
+                r"|\w+[ ]+:?=[ ][\w.]+\([rfb]?['\x22]|[rfbu]?\x22[^\x22]*\x22\)*;\s*$|'[^'\\]*',\s*$",
+                // A constant, a case, a condition alone on its line, a macro given a string.
+                r"|['\x22]?[A-Z][A-Z0-9_]+['\x22]?\s*[:=]\s*(?:\d+,?\s*$|['\x22][A-Za-z ]+['\x22],?\s*$)|[\w.]+[ ]=[ ]\w+(?:\.\w+)+\s*$",
+                r"|case[ ][\w:.]+:\s*$|(?:\}[ ]?)?(?:else )?if ?\(.*\)\s*$|[A-Z][A-Z0-9_]+\s*\([\w, ]*\x22|\w+,\s*$|\x22\w+\x22,\s*$|\*[ ]@\w",
+                // A call that goes on below or is given a string; a statement's or a comment's end, a macro's line, a stream.
+                r"|(?:[\w.:]|->)+\([^()\x22]*,\s*$|\w+(?:\.|->|::)(?:[a-z_]\w*|Set\w+)\(\x22",
+                r"|(?:(?:[\w.:<>*&]|->)+[ ]?\(|[\w.]+[ ]=[ ]|\x22[^\x22]*\x22|.*\bthrow[ ]|[\w.:]+\)).*\)?\s*;\s*(?:\\|//.*|/\*.*)?\s*$",
+                r")|\*/\s*$|\S\s+\\\s*$|<<[ ]?\x22|[ ]=[ ][\w.:]+;\s*$|\s{2,}raise [\w.]+\(",
             ]
             .concat(),
         )
@@ -47,7 +61,117 @@ fn is_in_backticks(before: &str, after: &str) -> bool {
     let words = said.split_whitespace().filter(|word| word.len() > 1).count();
     let (rest, then) = after.split_once('`').unwrap_or((after, ""));
     let whole = format!("{}{rest}", before.get(start..).unwrap_or_default());
-    open && words >= 2 && !is_reported(said, &whole, then)
+    open && (is_defined(then) || words >= 2 && !is_reported(said, &whole, then))
+}
+
+/// Whether what follows the quotation says what it means.
+fn is_defined(then: &str) -> bool {
+    static DEFINED: OnceLock<Pattern> = OnceLock::new();
+    DEFINED
+        .get_or_init(|| {
+            Pattern::from(
+                r"(?i)^['\x22\s]*(?:errors?|messages?)?\s*(?:usually|often|typically|generally|mostly|always)?\s*(?:means?|indicates?)\b[^?\n]*$"
+                    .to_string(),
+            )
+        })
+        .is_match(then)
+}
+
+/// Whether the lines around show that the message stands in source code: in a diff, in a string or a comment among
+/// statements, or in a string over several lines.
+pub fn stands_in_source(log: &PastedLog, number: usize, column: usize) -> bool {
+    let Some(line) = log.line(number) else { return false };
+    let before = line.get(..column).unwrap_or_default();
+    is_in_diff(log, number, line)
+        || is_in_long_string(log, number)
+        || is_comment(line) && is_beside_statement(log, number)
+        || is_listed(log, number, line)
+        || !looks_like_output(line)
+            && is_in_string(before, line.get(column..).unwrap_or_default())
+            && statements(log, number) >= 2
+}
+
+/// A changed line beside another one, both indented behind their marks; or one added line of many.
+fn is_in_diff(log: &PastedLog, number: usize, line: &str) -> bool {
+    static CHANGED: OnceLock<Pattern> = OnceLock::new();
+    static ADDED: OnceLock<Pattern> = OnceLock::new();
+    let changed = CHANGED.get_or_init(|| Pattern::from(r"^[-+](?:\s{2,}|\t)[^\s|]".to_string()));
+    let added = ADDED.get_or_init(|| Pattern::from(r"^\+(?:[^\s+-]|---$|\s*$)".to_string()));
+    let near = number.saturating_sub(3).max(1)..=number + 3;
+    let beside = |pattern: &Pattern| {
+        let others = near.clone().filter(|near| *near != number);
+        others.filter(|near| log.line(*near).is_some_and(|line| pattern.is_match(line))).count()
+    };
+    changed.is_match(line) && beside(changed) >= 1 || added.is_match(line) && beside(added) >= 3
+}
+
+/// Whether a quotation mark is open before the message and closed behind it, and the line is no log's.
+fn is_in_string(before: &str, after: &str) -> bool {
+    let open = |mark: char| before.matches(mark).count() % 2 == 1 && after.contains(mark);
+    let stamped = before.starts_with(|c: char| c.is_ascii_digit() || c == '[') || before.contains("level=");
+    !stamped && (open('"') || open('\''))
+}
+
+fn is_comment(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("# ") || line.starts_with("// ") || line.starts_with("#  ")
+}
+
+/// A name alone on its line beside another such: an index of names.
+fn is_listed(log: &PastedLog, number: usize, line: &str) -> bool {
+    static NAME: OnceLock<Pattern> = OnceLock::new();
+    let name = NAME.get_or_init(|| Pattern::from(r"^\s*[a-z]\w*(?:\.\w+)+,?\s*$".to_string()));
+    let beside = [number.saturating_sub(1), number + 1];
+    name.is_match(line) && beside.iter().any(|near| log.line(*near).is_some_and(|line| name.is_match(line)))
+}
+
+/// How many of the lines around are statements of a program.
+fn statements(log: &PastedLog, number: usize) -> usize {
+    let near = number.saturating_sub(NEAR).max(1)..=number + NEAR;
+    near.filter(|near| *near != number && is_statement(log, *near)).count()
+}
+
+/// Whether the comment's lines stand right above or below a statement.
+fn is_beside_statement(log: &PastedLog, number: usize) -> bool {
+    let other = |line: &usize| log.line(*line).is_some_and(|line| !is_comment(line));
+    let above = (number.saturating_sub(NEAR).max(1)..number).rev().find(other);
+    let below = (number + 1..=number + NEAR).find(other);
+    above.into_iter().chain(below).any(|line| is_statement(log, line))
+}
+
+/// Whether the line is a statement of a program, and no frame of a traceback.
+fn is_statement(log: &PastedLog, number: usize) -> bool {
+    static STATEMENT: OnceLock<Pattern> = OnceLock::new();
+    static FRAME: OnceLock<Pattern> = OnceLock::new();
+    let statement = STATEMENT.get_or_init(|| {
+        Pattern::from(
+            [
+                r"^\s*(?:(?:async[ ])?def[ ]\w+\(.*:\s*$|class[ ]\w+.*[:{]\s*$|(?:pub[ ])?(?:async[ ])?fn[ ]\w+.*\{\s*$",
+                r"|func[ (].*\{\s*$|(?:export[ ])?(?:const|let|var)[ ]\w+.*=|@\w[\w.]*(?:\(.*\))?\s*$|#\[\w+|#include\b",
+                r"|package[ ]\w+;?\s*$|(?:assert|self\.assert\w+|expect|EXPECT_\w+|ASSERT_\w+)\b[ ]?[!(\w]|\x22{3}",
+                r"|from[ ]\w[\w.]*[ ]import[ ]|import[ ]\w[\w., ]*$|return[ ]\w+[.(]|\w+[ ]:=[ ]|(?:it|describe)\(",
+                r"|.*[\w)\]'\x22]\s*;\s*(?:\\|//.*|/\*.*)?\s*$|\}\s*(?:else\b.*)?$|(?:if|for|while|switch) ?\(.*[{)]\s*$|//[ ]|/\*",
+                r"|[\w.]+[ ]=[ ](?:[\w.]+|\[\]|\{\}|[\w.]+\([^)]*\))\s*(?:#.*)?$|(?:if|for|while|elif|else|try|except)\b[^\n]*:\s*$)",
+            ]
+            .concat(),
+        )
+    });
+    let frame = FRAME.get_or_init(|| Pattern::from(r"^\s*File[ ]\x22|^[^|]*, line \d+, in ".to_string()));
+    log.line(number).is_some_and(|line| statement.is_match(line))
+        && !log.line(number.saturating_sub(1)).is_some_and(|line| frame.is_match(line))
+}
+
+/// Whether a string of three quotation marks is opened above, closed below, and neither in between.
+fn is_in_long_string(log: &PastedLog, number: usize) -> bool {
+    let marks = |line: usize| log.line(line).map(|line| line.matches("\"\"\"").count()).filter(|count| *count > 0);
+    let above = (number.saturating_sub(LONG_STRING).max(1)..number).rev().find(|line| marks(*line).is_some());
+    let below = (number + 1..=number + LONG_STRING).find(|line| marks(*line).is_some());
+    let opens = above.and_then(|line| log.line(line)).is_some_and(|line| {
+        let line = line.trim_end_matches([' ', '\\']);
+        line.ends_with("= \"\"\"") || line.ends_with("(\"\"\"") || line.ends_with("=\"\"\"")
+    });
+    let closes = below.and_then(|line| log.line(line)).is_some_and(|line| line.trim_start().starts_with("\"\"\""));
+    opens && closes
 }
 
 /// Whether prose reports a whole message: it has a class or a figure, somebody met it, and nothing is advised.
@@ -58,7 +182,7 @@ fn is_reported(said: &str, message: &str, then: &str) -> bool {
     static EXPLAINED: OnceLock<Pattern> = OnceLock::new();
     let whole = WHOLE.get_or_init(|| {
         Pattern::from(
-            r"^\s*(?:[\w.]*(?:Error|Exception|Exit|error|fatal|FATAL|terminate)\b|\w+:)|\d\s*(?:[KMGT]i?B|bytes)\b"
+            r"^\s*(?:[\w.]*(?:Error|Exception|Exit|error|fatal|FATAL|terminate)\b|\w+:)|\d\s*(?:[KMGT]i?B|bytes)\b|\bsize \d{4}"
                 .to_string(),
         )
     });
@@ -78,7 +202,7 @@ fn is_reported(said: &str, message: &str, then: &str) -> bool {
             [
                 r"(?i)\b(?:if (?:you|it|the|there|a|your|this)|may|might|could|would|can (?:be|see|get|cause|lead|result|happen)|you(?:'ll| will| may| might| can| get| see)",
                 r"|how (?:to|do)|to (?:avoid|prevent|fix|solve|handle|catch)|fix(?:e[sd])?|instead of|in case|unless|whenever|sometimes|such as|e\.g\.|like|means?",
-                r"|resolv\w+|prevents?|avoid\w*|handles?|catch(?:es)?|when you|often|typical\w*|common\w*|usually|no longer|no more|never|without|used to)\b[^.!?]*$",
+                r"|resolv\w+|prevents?|avoid\w*|handles?|catch(?:es)?|when you|(?:are|is|can|most|very|will) often|typical\w*|common\w*|usually|no longer|no more|never|without|used to)\b[^.!?]*$",
             ]
             .concat(),
         )
@@ -110,6 +234,18 @@ mod tests {
             "    except torch.cuda.OutOfMemoryError as e: # CUDA out of memory",
             r#"+    log_debug("Memory pressure for %s is greater","#,
             "    if 'out of memory' in str(e):",
+            r#"    result = classify("RuntimeError: CUDA out of memory. Tried to allocate 2GB")"#,
+            r#"+        "The worker ran out of memory. ";"#,
+            "        'FATAL: Out of memory: Kill process 71 (node)',",
+            r#"    LOG(ERROR) << "Failed to allocate memory""#,
+            r#"        report_error (st, "out of memory") ;"#,
+            "    if (status == cudaErrorMemoryAllocation)",
+            "  CUDA_ERROR_OUT_OF_MEMORY = 2,",
+            "    XX(FAIL, \"out of memory in the resolver\")            \\",
+            "    status.set_error(\"Out of memory\")",
+            "    PyErr_Format(PyExc_MemoryError,",
+            "    oom = binding.Result.CUDA_ERROR_OUT_OF_MEMORY",
+            " * Returns 0, or sets errno to ENOMEM. */",
         ];
         for line in quoted {
             assert!(is_quoted(line, 12), "{line}");
@@ -120,6 +256,7 @@ mod tests {
             "The message `CUDA out of memory. Tried to allocate 2.00 GiB` means that the card is full",
             "We catch every `RuntimeError: CUDA out of memory` here",
             "I use `torch.cuda.empty_cache` and `CUDA out of memory` handling",
+            "README: `RuntimeError: CUDA out of memory` usually means that the batch is too large",
         ];
         for line in said {
             assert!(is_quoted(line, line.find("out of memory").unwrap()), "{line}");
@@ -129,6 +266,7 @@ mod tests {
             "I run ```python run.py``` and get this: ```RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
             "On the second prompt it fails with `torch.OutOfMemoryError: CUDA out of memory.`",
             "Then I saw `CUDA out of memory. Tried to allocate 20.00 MiB` in the log",
+            "I often get the error `Node Mul: out of memory, requested buffer of size 939524096` here",
         ];
         for line in reported {
             assert!(!is_quoted(line, line.find("out of memory").unwrap()), "{line}");
@@ -137,10 +275,48 @@ mod tests {
             "RuntimeError: CUDA out of memory. Tried",
             "E   RuntimeError: CUDA error: out of memory",
             "[rank0]: torch.OutOfMemoryError: CUDA out of memory",
+            "[E:onnxruntime:Default, call.cc:116] CUDA failure 2: out of memory ; GPU=0 ; expr=cudaMalloc((void**)&p, size);",
+            "| WARNING: ran out of memory with exception: CUDA out of memory. (GPU 0; 1.91 GiB cached);",
+            "GGML_ASSERT(ctx->mem_buffer != NULL) failed",
+            "  (GPU 0; 4.00 GiB total capacity; 2.57 GiB already allocated;",
+            "CUDA error 2: out of memory, cudaMalloc(&data, bytes)",
+            "std::runtime_error: out of memory, in alloc(int)",
             "| WARNING: ran out of memory",
         ];
         for line in real {
             assert!(!is_quoted(line, 5), "{line}");
+        }
+    }
+
+    fn quoted_at(text: &str) -> bool {
+        let log = PastedLog::new(text.to_string());
+        let number = text.lines().position(|line| line.contains("out of memory")).unwrap() + 1;
+        stands_in_source(&log, number, log.line(number).unwrap().find("out of memory").unwrap())
+    }
+
+    #[test]
+    fn the_lines_around_tell_source_from_output() {
+        let source = [
+            "@@ -8,3 +8,3 @@\n-    log.warn(\n-        \"trying again after out of memory\"\n-    )",
+            "def test_oom():\n    done = run(1, stderr=\"CUDA out of memory\")\n    assert done.status == 2",
+            "+---\n+id: exit-137\n+title: killed\n+words: killed, out of memory\n+\n+## What it is",
+            "def load():\n    # CUDA out of memory. Tried to allocate 2.00 GiB\n    batch = 4\n    return make(batch)",
+            "int f()\n{\n    st = get();\n    say(\n      \"out of memory in %s\",\n      name);\n    return st;\n}",
+            "def test():\n    log = \"\"\"\nRuntimeError: CUDA out of memory.\n\"\"\"\n    check(log)",
+        ];
+        for text in source {
+            assert!(quoted_at(text), "{text}");
+        }
+        let output = [
+            "import torch\nmodel = make()\nRuntimeError: CUDA out of memory.",
+            "- epoch 1\n- CUDA out of memory\n- epoch 2",
+            "# nvidia-smi\n# CUDA out of memory",
+            "# RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n\nimport torch\nmodel = make()",
+            "  File \"a.py\", line 3, in f\n    return g(x)\n  File \"a.py\", line 9, in g\n    return h(x)\nwhat(): \"CUDA out of memory\"",
+            "import x\nfrom y import z\ntime=1 level=ERROR msg=\"CUDA out of memory\"",
+        ];
+        for text in output {
+            assert!(!quoted_at(text), "{text}");
         }
     }
 }
