@@ -63,7 +63,7 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
             } else if path.extension().is_some_and(|extension| extension == "ron" || extension == "log") {
                 let bytes = std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
                 let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-                sources.push(Source { path: relative, text: String::from_utf8_lossy(&bytes).into_owned() });
+                sources.push(Source { path: relative, text: String::from_utf8_lossy(&bytes).into_owned().into() });
             }
         }
     }

@@ -1,6 +1,9 @@
 //! Owns turning files into a knowledge base: what is embedded at build or what a folder holds, the same way, with the
 //! same errors. Reads no file itself.
 
+use std::borrow::Cow;
+use std::thread;
+
 use include_dir::{Dir, include_dir};
 use ron::extensions::Extensions;
 use serde::de::DeserializeOwned;
@@ -20,7 +23,7 @@ pub struct Source {
     /// Relative to the knowledge folder, with `/`.
     pub path: String,
     /// What it holds.
-    pub text: String,
+    pub text: Cow<'static, str>,
 }
 
 /// Why a knowledge base can't be used.
@@ -37,6 +40,12 @@ pub struct LoadError {
     pub message: String,
 }
 
+impl LoadError {
+    fn without_place(message: &str) -> LoadError {
+        LoadError { path: "knowledge".into(), line: 0, column: 0, message: message.to_string() }
+    }
+}
+
 /// The files built into the program.
 pub fn embedded() -> Vec<Source> {
     let mut sources = Vec::new();
@@ -45,51 +54,78 @@ pub fn embedded() -> Vec<Source> {
         folders.extend(folder.dirs());
         sources.extend(folder.files().filter_map(|file| {
             let path = file.path().to_str()?.replace('\\', "/");
-            Some(Source { path, text: String::from_utf8_lossy(file.contents()).into_owned() })
+            Some(Source { path, text: Cow::Borrowed(file.contents_utf8()?) })
         }));
     }
     sources
 }
 
-/// What the files say, or the first thing wrong with them.
+/// What the files say, or the first thing wrong with them. Parsed on two threads: whoever waits for a verdict waits for
+/// this, too.
 pub fn load(mut sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
     sources.sort_by(|a, b| a.path.cmp(&b.path));
-    let mut entries = Vec::new();
-    let mut fixes = Vec::new();
-    let mut programs: Vec<ProgramRule> = Vec::new();
-    let mut phases: Vec<PhaseRule> = Vec::new();
-    let mut innocent = Vec::new();
-    let mut questions: Vec<Question> = Vec::new();
-    let mut glossary: Vec<Term> = Vec::new();
-    for source in sources {
-        let stem = source.path.strip_suffix(".ron").map(str::to_string);
-        match stem {
-            None if source.path.starts_with("_innocent/") => innocent.push(source),
-            None => {}
-            // The table of models: src/memory/table.rs reads it.
-            Some(stem) if stem.starts_with("models/") => {}
-            Some(stem) => match stem.as_str() {
-                "programs" => programs = parse(&source)?,
-                "phases" => phases = parse(&source)?,
-                "questions" => questions = parse(&source)?,
-                "glossary" => glossary = parse(&source)?,
-                _ => match stem.strip_prefix("fixes/") {
-                    Some(id) => fixes.push(Fix { id: id.to_string(), ..parse(&source)? }),
-                    None => entries.push(entry(&source, stem)?),
-                },
-            },
-        }
-    }
-    let finder =
-        Finder::new(&entries).map_err(|message| LoadError { path: "knowledge".into(), line: 0, column: 0, message })?;
-    let programs = ProgramTable::new(programs).map_err(|message| at(&programs_path(), &message))?;
-    let phases = PhaseTable::new(phases);
+    let (earlier, later) = sources.split_at(sources.len() / 2);
+    let (parts, more) = thread::scope(|scope| {
+        let other = thread::Builder::new().spawn_scoped(scope, || Parts::parse(later)).ok();
+        let own = Parts::parse(earlier);
+        // A machine that starts no thread reads it all on this one.
+        (own, other.and_then(|other| other.join().ok()).unwrap_or_else(|| Parts::parse(later)))
+    });
+    let mut parts = parts?;
+    parts.join(more?);
+    let Parts { entries, fixes, programs, phases, questions, mut glossary, innocent } = parts;
+    let finder = Finder::new(&entries).map_err(|message| LoadError::without_place(&message))?;
+    let (programs, phases) = (ProgramTable::new(programs), PhaseTable::new(phases));
     glossary.sort_by_key(|term| term.term.to_lowercase());
     Ok(KnowledgeBase { entries, fixes, questions, glossary, programs, phases, finder, innocent })
 }
 
-fn programs_path() -> Source {
-    Source { path: "programs.ron".into(), text: String::new() }
+/// What some of the files say.
+#[derive(Default)]
+struct Parts {
+    entries: Vec<Entry>,
+    fixes: Vec<Fix>,
+    programs: Vec<ProgramRule>,
+    phases: Vec<PhaseRule>,
+    questions: Vec<Question>,
+    glossary: Vec<Term>,
+    innocent: Vec<Source>,
+}
+
+impl Parts {
+    fn parse(sources: &[Source]) -> Result<Parts, LoadError> {
+        let mut parts = Parts::default();
+        for source in sources {
+            let stem = source.path.strip_suffix(".ron").map(str::to_string);
+            match stem {
+                None if source.path.starts_with("_innocent/") => parts.innocent.push(source.clone()),
+                None => {}
+                // The table of models: src/memory/table.rs reads it.
+                Some(stem) if stem.starts_with("models/") => {}
+                Some(stem) => match stem.as_str() {
+                    "programs" => parts.programs = parse(source)?,
+                    "phases" => parts.phases = parse(source)?,
+                    "questions" => parts.questions = parse(source)?,
+                    "glossary" => parts.glossary = parse(source)?,
+                    _ => match stem.strip_prefix("fixes/") {
+                        Some(id) => parts.fixes.push(Fix { id: id.to_string(), ..parse(source)? }),
+                        None => parts.entries.push(entry(source, stem)?),
+                    },
+                },
+            }
+        }
+        Ok(parts)
+    }
+
+    fn join(&mut self, more: Parts) {
+        self.entries.extend(more.entries);
+        self.fixes.extend(more.fixes);
+        self.programs.extend(more.programs);
+        self.phases.extend(more.phases);
+        self.questions.extend(more.questions);
+        self.glossary.extend(more.glossary);
+        self.innocent.extend(more.innocent);
+    }
 }
 
 fn entry(source: &Source, id: String) -> Result<Entry, LoadError> {
@@ -121,7 +157,7 @@ mod tests {
     #[test]
     fn an_unknown_field_is_refused_with_its_place() {
         let text = "(\n  title: \"x\",\n  colour: \"red\",\n)".to_string();
-        let error = load(vec![Source { path: "a/b.ron".into(), text }]).unwrap_err();
+        let error = load(vec![Source { path: "a/b.ron".into(), text: text.into() }]).unwrap_err();
         assert_eq!((error.path.as_str(), error.line), ("a/b.ron", 3));
         assert!(error.message.contains("colour"), "{error}");
     }

@@ -2,6 +2,7 @@
 //! knowledge/phases.ron): paths, banners, module names, traceback frames.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 use serde::Deserialize;
@@ -31,27 +32,30 @@ pub struct ProgramRule {
 pub struct ProgramTable {
     rules: Vec<ProgramRule>,
     owners: Vec<usize>,
-    searcher: AhoCorasick,
+    /// Built at the first use: most logs are not about memory, and then nobody asks.
+    searcher: OnceLock<Option<AhoCorasick>>,
 }
 
 impl ProgramTable {
-    /// The table ready to search.
-    pub fn new(rules: Vec<ProgramRule>) -> Result<ProgramTable, String> {
-        let named = rules.iter().enumerate().flat_map(|(index, rule)| rule.literals.iter().map(move |l| (index, l)));
-        let (owners, literals): (Vec<usize>, Vec<&String>) = named.unzip();
-        let searcher = AhoCorasickBuilder::new()
-            .ascii_case_insensitive(true)
-            .build(literals)
-            .map_err(|error| error.to_string())?;
-        Ok(ProgramTable { rules, owners, searcher })
+    /// The table.
+    pub fn new(rules: Vec<ProgramRule>) -> ProgramTable {
+        let owners = rules.iter().enumerate().flat_map(|(index, rule)| rule.literals.iter().map(move |_| index));
+        ProgramTable { owners: owners.collect(), searcher: OnceLock::new(), rules }
+    }
+
+    fn searcher(&self) -> Option<&AhoCorasick> {
+        let literals = || self.rules.iter().flat_map(|rule| &rule.literals);
+        let build = || AhoCorasickBuilder::new().ascii_case_insensitive(true).build(literals()).ok();
+        self.searcher.get_or_init(build).as_ref()
     }
 
     /// The most specific program that shows.
     pub fn recognise(&self, log: &PastedLog, line: usize) -> Option<String> {
+        let searcher = self.searcher()?;
         let mut seen = BTreeSet::new();
         for window in windows(log, line) {
             let text = log.text().get(window.clone()).unwrap_or_default();
-            for hit in self.searcher.find_overlapping_iter(text) {
+            for hit in searcher.find_overlapping_iter(text) {
                 let Some(owner) = self.owners.get(hit.pattern().as_usize()) else { continue };
                 if !seen.contains(owner) && self.fits(*owner, log, window.start + hit.start()) {
                     seen.insert(*owner);

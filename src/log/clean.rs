@@ -57,20 +57,43 @@ fn looks_binary(bytes: &[u8]) -> bool {
 /// The text without what is invisible or steers a terminal. Borrowed where there was nothing of it.
 pub fn clean(raw: &str) -> Cow<'_, str> {
     let shown = without_spelled_escapes(raw);
-    if shown.as_bytes().chunks(64).all(|chunk| chunk.iter().fold(true, |plain, byte| plain & is_plain(*byte))) {
-        return shown;
-    }
+    let Some(mut at) = first_to_change(&shown, 0) else { return shown };
     let mut out = String::with_capacity(shown.len());
-    let mut rest = shown.as_ref();
-    let mut changed = false;
-    while let Some(at) = rest.bytes().position(|byte| !is_plain(byte)) {
-        let (plain, tail) = rest.split_at_checked(at).unwrap_or((rest, ""));
-        out.push_str(plain);
-        let taken = take_special(tail, &mut out, &mut changed);
-        rest = tail.get(taken..).unwrap_or_default();
+    let mut from = 0;
+    loop {
+        out.push_str(shown.get(from..at).unwrap_or_default());
+        from = at + take_special(shown.get(at..).unwrap_or_default(), &mut out);
+        match first_to_change(&shown, from) {
+            Some(next) => at = next,
+            None => break,
+        }
     }
-    out.push_str(rest);
-    if changed { Cow::Owned(out) } else { shown }
+    out.push_str(shown.get(from..).unwrap_or_default());
+    Cow::Owned(out)
+}
+
+/// Where the first character from `from` on stands that does not stay as it is.
+fn first_to_change(text: &str, from: usize) -> Option<usize> {
+    const CHUNK: usize = 64;
+    let bytes = text.as_bytes();
+    let mut at = from;
+    loop {
+        while let Some(chunk) = bytes.get(at..at + CHUNK)
+            && chunk.iter().fold(true, |plain, byte| plain & is_plain(*byte))
+        {
+            at += CHUNK;
+        }
+        at += bytes.get(at..)?.iter().position(|byte| !is_plain(*byte))?;
+        let Some(character) = text.get(at..).and_then(|tail| tail.chars().next()) else {
+            // Inside a character that stays.
+            at += 1;
+            continue;
+        };
+        if is_hidden(character) || matches!(character, '\u{a0}' | '\u{202f}' | '\u{2007}' | '\u{2028}' | '\u{2029}') {
+            return Some(at);
+        }
+        at += character.len_utf8();
+    }
 }
 
 /// Bytes that need no look: ASCII text, line ends, tabs, and the inside of characters whose first byte is harmless.
@@ -82,36 +105,21 @@ fn is_plain(byte: u8) -> bool {
 }
 
 /// Handles what begins at `tail`; says how many bytes it took.
-fn take_special(tail: &str, out: &mut String, changed: &mut bool) -> usize {
+fn take_special(tail: &str, out: &mut String) -> usize {
     let Some(first) = tail.chars().next() else { return 0 };
     let width = first.len_utf8();
     match first {
-        '\u{1b}' => {
-            *changed = true;
-            escape_length(tail.as_bytes())
-        }
-        '\u{9b}' => {
-            *changed = true;
-            width + control_sequence(tail.as_bytes().get(width..).unwrap_or_default())
-        }
+        '\u{1b}' => escape_length(tail.as_bytes()),
+        '\u{9b}' => width + control_sequence(tail.as_bytes().get(width..).unwrap_or_default()),
         '\u{a0}' | '\u{202f}' | '\u{2007}' => {
-            *changed = true;
             out.push(' ');
             width
         }
         '\u{2028}' | '\u{2029}' => {
-            *changed = true;
             out.push('\n');
             width
         }
-        c if is_hidden(c) => {
-            *changed = true;
-            width
-        }
-        c => {
-            out.push(c);
-            width
-        }
+        _ => width,
     }
 }
 

@@ -2,7 +2,11 @@
 //! and of what lies between, the blocks that hold a word some entry looks for. What was dropped is said in the text.
 
 use std::collections::VecDeque;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::thread;
 
 /// Kept from the beginning.
 const HEAD: usize = 4 << 20;
@@ -10,16 +14,31 @@ const HEAD: usize = 4 << 20;
 const TAIL: usize = 32 << 20;
 /// What is looked at, kept or dropped as one.
 const BLOCK: usize = 64 << 10;
+/// No word of the first pass is longer.
+const SEAM: usize = 512;
 /// Kept of what lies between, at most.
 const MIDDLE: usize = 8 << 20;
+
+/// What stands in the place of so many bytes.
+fn left_out(bytes: u64) -> String {
+    if bytes == 0 {
+        String::new()
+    } else {
+        format!("\n… {} of this log left out here …\n", crate::units::Bytes(bytes))
+    }
+}
 
 /// Takes a log in block by block.
 pub struct Keeper<F> {
     telling: F,
     head: Vec<u8>,
     middle: Vec<u8>,
+    /// Dropped before the middle's first block.
+    before: u64,
     tail: VecDeque<Vec<u8>>,
     tail_bytes: usize,
+    /// The end of the last block, where it was dropped.
+    edge: Vec<u8>,
     /// A block that was let go, to be filled again: fresh memory costs more than the copy into it.
     spare: Vec<u8>,
     /// Dropped since the last kept block of the middle.
@@ -35,6 +54,8 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
             middle: Vec::new(),
             tail: VecDeque::new(),
             tail_bytes: 0,
+            edge: Vec::new(),
+            before: 0,
             spare: Vec::new(),
             dropped: 0,
         }
@@ -69,19 +90,25 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
     }
 
     fn leave(&mut self, block: &[u8]) {
-        if self.middle.len() < MIDDLE && (self.telling)(block) {
+        // A word may stand across two blocks.
+        let seam = || [&self.edge, block.get(..SEAM).unwrap_or(block)].concat();
+        if self.middle.len() < MIDDLE && ((self.telling)(block) || (self.telling)(&seam())) {
+            self.dropped -= self.edge.len() as u64;
             self.mark_gap();
+            self.middle.append(&mut self.edge);
             self.middle.extend_from_slice(block);
         } else {
             self.dropped += block.len() as u64;
+            self.edge = block.get(block.len().saturating_sub(SEAM)..).unwrap_or_default().to_vec();
         }
     }
 
     fn mark_gap(&mut self) {
-        if self.dropped > 0 {
-            let said = format!("\n… {} of this log left out here …\n", crate::units::Bytes(self.dropped));
-            self.middle.extend_from_slice(said.as_bytes());
-            self.dropped = 0;
+        let dropped = std::mem::take(&mut self.dropped);
+        if self.middle.is_empty() {
+            self.before = dropped;
+        } else {
+            self.middle.extend_from_slice(left_out(dropped).as_bytes());
         }
     }
 
@@ -92,18 +119,88 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
 
     /// All that was kept, in order.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut whole = Vec::with_capacity(self.head.len() + self.middle.len() + self.tail_bytes + 64);
+        let mut whole = Vec::with_capacity(self.kept() + 64);
         whole.extend_from_slice(&self.head);
+        whole.extend_from_slice(left_out(self.before).as_bytes());
         whole.extend_from_slice(&self.middle);
-        if self.dropped > 0 {
-            let said = format!("\n… {} of this log left out here …\n", crate::units::Bytes(self.dropped));
-            whole.extend_from_slice(said.as_bytes());
-        }
+        whole.extend_from_slice(left_out(self.dropped).as_bytes());
         for block in &self.tail {
             whole.extend_from_slice(block);
         }
         whole
     }
+}
+
+/// Reads a file, keeping what `Keeper` keeps; its size says beforehand what that is, so that little is copied and two
+/// threads can look through what lies between.
+pub fn read_file(mut file: File, telling: impl Fn(&[u8]) -> bool + Sync) -> io::Result<Vec<u8>> {
+    let size = file.metadata().map_or(0, |metadata| if metadata.is_file() { metadata.len() } else { 0 });
+    if size <= (HEAD + TAIL + BLOCK) as u64 {
+        return read_all(file, telling);
+    }
+    let mut whole = Vec::with_capacity(HEAD + MIDDLE + TAIL);
+    (&mut file).take(HEAD as u64).read_to_end(&mut whole)?;
+    // Whole lines: half a character would make all of the text faulty.
+    let last = whole.iter().rev().take(BLOCK).position(|byte| *byte == b'\n').unwrap_or(0);
+    whole.truncate(whole.len() - last);
+    let head = whole.len() as u64;
+    let tail = line_start(&file, size - TAIL as u64)?;
+    let half = head + (tail - head) / 2;
+    let (first, second) = thread::scope(|scope| {
+        let other =
+            thread::Builder::new().spawn_scoped(scope, || between(&file, half - SEAM as u64..tail, &telling)).ok();
+        let own = between(&file, head..half, &telling);
+        (
+            own,
+            other
+                .and_then(|other| other.join().ok())
+                .unwrap_or_else(|| between(&file, half - SEAM as u64..tail, &telling)),
+        )
+    });
+    let (first, second) = (first?, second?);
+    // Where a part kept nothing, all it dropped is one gap with its neighbour's.
+    let mut gap = 0;
+    for part in [first, second] {
+        gap += part.before;
+        if !part.middle.is_empty() {
+            whole.extend_from_slice(left_out(std::mem::take(&mut gap)).as_bytes());
+            whole.extend_from_slice(&part.middle);
+        }
+        gap += part.dropped;
+    }
+    whole.extend_from_slice(left_out(gap).as_bytes());
+    file.seek(SeekFrom::Start(tail))?;
+    file.read_to_end(&mut whole)?;
+    Ok(whole)
+}
+
+/// The first line start from there on, within a block; else just there.
+fn line_start(file: &File, at: u64) -> io::Result<u64> {
+    let mut block = vec![0; BLOCK];
+    let count = file.read_at(&mut block, at)?;
+    let end = block.iter().take(count).position(|byte| *byte == b'\n');
+    Ok(end.map_or(at, |end| at + end as u64 + 1))
+}
+
+/// A keeper of a part of the middle.
+fn between<F: Fn(&[u8]) -> bool>(file: &File, part: Range<u64>, telling: F) -> io::Result<Keeper<F>> {
+    let mut keeper = Keeper::new(telling);
+    let mut block = vec![0; BLOCK];
+    let mut at = part.start;
+    while at < part.end {
+        let wanted = usize::try_from(part.end - at).map_or(BLOCK, |left| left.min(BLOCK));
+        let Some(room) = block.get_mut(..wanted) else { break };
+        match file.read_at(room, at) {
+            Ok(0) => break,
+            Ok(count) => {
+                keeper.leave(room.get(..count).unwrap_or_default());
+                at += count as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(keeper)
 }
 
 /// Reads all of it, keeping what `Keeper` keeps.
@@ -131,6 +228,15 @@ mod tests {
     }
 
     #[test]
+    fn a_word_across_two_blocks_is_not_missed() {
+        let mut log = vec![b'.'; HEAD + TAIL + 20 * BLOCK];
+        log[HEAD + 3 * BLOCK - 5..][..18].copy_from_slice(b"CUDA out of memory");
+        let telling = |block: &[u8]| block.windows(18).any(|window| window == b"CUDA out of memory");
+        let kept = String::from_utf8(read_all(&log[..], telling).unwrap()).unwrap();
+        assert!(kept.contains("CUDA out of memory") && kept.matches("of this log left out here").count() == 2);
+    }
+
+    #[test]
     fn of_a_huge_log_the_ends_and_the_telling_blocks_are_kept_and_the_rest_is_said() {
         let filler = b"step 1 loss 2.0\n".repeat(BLOCK / 16);
         let mut log = Vec::new();
@@ -142,11 +248,18 @@ mod tests {
             log.extend_from_slice(&filler);
         }
         log.extend_from_slice(b"END\n");
+        let path = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(path.path(), &log).unwrap();
         let telling = |block: &[u8]| block.windows(18).any(|window| window == b"CUDA out of memory");
         let kept = String::from_utf8(read_all(&log[..], telling).unwrap()).unwrap();
         assert!(kept.len() < HEAD + TAIL + 4 * BLOCK, "{}", kept.len());
         assert!(kept.starts_with("BEGIN\n") && kept.ends_with("END\n"));
         assert!(kept.contains("CUDA out of memory"));
         assert_eq!(kept.matches("of this log left out here").count(), 2);
+        let from_file = String::from_utf8(read_file(File::open(path.path()).unwrap(), telling).unwrap()).unwrap();
+        assert!(from_file.len() < HEAD + TAIL + 4 * BLOCK, "{}", from_file.len());
+        assert!(from_file.starts_with("BEGIN\n") && from_file.ends_with("END\n"));
+        assert!(from_file.contains("CUDA out of memory"));
+        assert_eq!(from_file.matches("of this log left out here").count(), 2);
     }
 }

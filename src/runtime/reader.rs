@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::Wake;
-use super::files::{Keeper, read_all};
+use super::files::{Keeper, read_file};
 use crate::app::Msg;
 use crate::app::msg::LogRead;
 use crate::knowledge::page;
@@ -123,7 +123,7 @@ pub fn open(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallT
     let file = File::open(path)?;
     let written = file.metadata().and_then(|metadata| metadata.modified()).ok();
     let written = written.and_then(|time| jiff::Timestamp::try_from(time).ok()).map(WallTime);
-    Ok((read_all(file, |block| telling.may_matter(block))?, written))
+    Ok((read_file(file, |block| telling.may_matter(block))?, written))
 }
 
 fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<WallTime>) -> Msg {
