@@ -76,8 +76,8 @@ pub struct Start {
     pub journal: Journal,
     /// Makes the sampling child; `None` plays the demo.
     pub sampler: Option<Box<dyn Fn() -> Command + Send>>,
-    /// Loads the knowledge; called on a worker, after the first frame.
-    pub knowledge: Box<dyn FnOnce() -> Result<KnowledgeBase, String> + Send>,
+    /// Loads the knowledge, with a word about what could not be used; called on a worker, after the first frame.
+    pub knowledge: Box<dyn FnOnce() -> reader::Loaded + Send>,
     /// The log to open.
     pub log: LogSource,
 }

@@ -11,6 +11,7 @@ use crate::knowledge::load::{self, Source};
 use crate::knowledge::page::{self, Page};
 use crate::knowledge::{KnowledgeBase, diagnosis::Oom};
 use crate::log::PastedLog;
+use crate::runtime::reader::Loaded;
 
 /// The width that `kb show` writes for.
 const PAGE_COLUMNS: usize = 100;
@@ -39,6 +40,18 @@ pub fn run(global: &Global, command: &KbCommand) -> ExitCode {
 /// The built-in knowledge and what these options add: a file of the same name takes the built-in one's place.
 pub fn base(global: &Global) -> Result<KnowledgeBase, String> {
     with_folder(global.knowledge.as_deref())
+}
+
+/// For the terminal program: where the added entries can't be used, the built-in ones are, with a word about it.
+pub fn base_at_any_rate(global: &Global) -> Loaded {
+    match base(global) {
+        Ok(base) => Ok((base, None)),
+        Err(error) if global.knowledge.is_some() => {
+            let built_in = with_folder(None)?;
+            Ok((built_in, Some(format!("Your own entries are left out until this is mended: {error}"))))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn with_folder(dir: Option<&Path>) -> Result<KnowledgeBase, String> {

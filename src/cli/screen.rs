@@ -39,7 +39,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool) -> ExitCode {
         sampler: (!demo).then(|| Box::new(move || sampler(&for_sampler, None)) as Box<dyn Fn() -> Command + Send>),
         procfs: global.procfs(),
         journal: Journal::new(Places::here().state()),
-        knowledge: Box::new(move || super::kb::base(&for_knowledge)),
+        knowledge: Box::new(move || super::kb::base_at_any_rate(&for_knowledge)),
         log: source,
     };
     match runtime::run(start) {

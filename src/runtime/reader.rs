@@ -46,6 +46,9 @@ enum Job {
     File(u64, PathBuf),
 }
 
+/// The knowledge base, with a word about what was left out of it; or why there is none.
+pub type Loaded = Result<(KnowledgeBase, Option<String>), String>;
+
 /// The worker.
 pub struct Reader {
     jobs: Sender<Job>,
@@ -54,16 +57,16 @@ pub struct Reader {
 
 impl Reader {
     /// Starts the worker, which first loads the knowledge.
-    pub fn start(
-        knowledge: impl FnOnce() -> Result<KnowledgeBase, String> + Send + 'static,
-        wakes: Sender<Wake>,
-    ) -> io::Result<Reader> {
+    pub fn start(knowledge: impl FnOnce() -> Loaded + Send + 'static, wakes: Sender<Wake>) -> io::Result<Reader> {
         let (jobs, queue) = mpsc::channel();
         let telling = Telling::default();
         let learnt = telling.clone();
         let began = Instant::now();
         thread::Builder::new().name("reader".into()).spawn(move || match knowledge() {
-            Ok(base) => {
+            Ok((base, trouble)) => {
+                if let Some(trouble) = trouble {
+                    let _ = wakes.send(Wake::Msg(Msg::Trouble(trouble)));
+                }
                 log::debug!("knowledge loaded after {:?}", began.elapsed());
                 learnt.learn(&base);
                 // Searchers and tables are built at their first use: not while a person waits for a verdict.

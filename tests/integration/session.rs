@@ -756,6 +756,19 @@ fn binary_data_through_a_pipe_is_said_to_be_none_of_a_log() {
 }
 
 #[test]
+fn a_broken_entry_of_ones_own_is_named_and_the_built_in_ones_still_read() {
+    let (folder, path) = file("crash.log", torch_log(1, "23.99"));
+    let own = folder.path().join("knowledge/mine");
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("broken.ron"), "(\n  title: \"x\",\n  colour: 1,\n)").unwrap();
+    let knowledge = folder.path().join("knowledge");
+    let arguments = [path.to_str().unwrap(), "--nvml-library", NOWHERE, "--knowledge", knowledge.to_str().unwrap()];
+    let session = Session::oomdoctor(LARGE, &arguments);
+    session.wait_for_text(&["mine/broken.ron:3", "asked 9.0 GiB"]);
+    quit(session);
+}
+
+#[test]
 fn an_empty_file_is_said_to_be_empty() {
     for path in ["/dev/null", "empty"] {
         let (session, _folder) = match path {

@@ -1,0 +1,56 @@
+//! Benches of what a person waits for: loading the knowledge, and the verdict on a paste. `cargo bench`. The ratio to a
+//! plain search, and a log of 100 MB, are in first_pass.py.
+
+#![allow(clippy::unwrap_used, reason = "a bench may")]
+
+use divan::{Bencher, black_box};
+use oomdoctor::knowledge::KnowledgeBase;
+use oomdoctor::log::PastedLog;
+
+fn main() {
+    divan::main();
+}
+
+const FAILURE: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total \
+capacity of 23.99 GiB of which 6.10 GiB is free. Process 4242 has 11.23 GiB memory in use. Of the allocated memory \
+200.00 MiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n";
+
+/// A healthy training log of so many bytes that fails at its end.
+fn training_log(size: usize) -> String {
+    let mut log = String::new();
+    for step in 0.. {
+        if log.len() >= size {
+            break;
+        }
+        log.push_str(&format!(
+            "epoch {} step {step} loss {}.{:04} gpu memory 17.{:02} GiB cached\n",
+            step / 2000,
+            step % 3,
+            step % 9973,
+            step % 100
+        ));
+    }
+    log + FAILURE
+}
+
+/// As the program has it while it waits for a paste: loaded, and a first line read.
+fn waiting() -> KnowledgeBase {
+    let base = KnowledgeBase::built_in().unwrap();
+    base.diagnose(&PastedLog::new("RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB"), None);
+    base
+}
+
+#[divan::bench]
+fn knowledge_loaded() -> KnowledgeBase {
+    KnowledgeBase::built_in().unwrap()
+}
+
+/// The patterns' first use included: each sample has a knowledge base of its own.
+#[divan::bench(args = [1_000, 1 << 20])]
+fn verdict_on_a_paste(bencher: Bencher, size: usize) {
+    let log = training_log(size);
+    bencher.with_inputs(|| (waiting(), log.clone())).bench_values(|(base, log)| {
+        let diagnosis = base.diagnose(&PastedLog::new(log), None);
+        (base, black_box(diagnosis))
+    });
+}
