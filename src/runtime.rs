@@ -30,7 +30,6 @@ use crate::app::update::{open_file, wait_for_pipe};
 use crate::app::{Cx, Effect, Model, Msg, update};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Signal, Viewer};
-use crate::knowledge::KnowledgeBase;
 use crate::units::WallTime;
 use demo::DemoMachine;
 use journal::Journal;
