@@ -586,6 +586,15 @@ fn bytes_that_two_gave_back_are_counted_once() {
     session.sample(vec![]);
     let back: Vec<Bytes> = session.model.endings.iter().map(|ending| ending.returned_since(Duration::ZERO)).collect();
     assert_eq!(back, [held(), Bytes::gib(6)]);
+    let noted = |effect: &Effect| match effect {
+        Effect::NoteMemory(key, bytes) => Some((key.pid, *bytes)),
+        _ => None,
+    };
+    let noted: Vec<_> = session.effects.iter().filter_map(noted).collect();
+    assert_eq!(noted, [(4242, held()), (5177, Bytes::gib(6))]);
+    session.sample(vec![]);
+    let again = session.effects.iter().filter(|effect| matches!(effect, Effect::NoteMemory(..))).count();
+    assert_eq!(again, 2, "each is noted once");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::support::ends_within;
-use crate::support::fake_driver::Sleeper;
+use crate::support::fake_driver::{Sleeper, homes};
 use crate::support::machine::{FREE, FREE_AFTERWARDS, HELD, Machine, torch_log};
 use crate::support::pty::{IN_A_PTY, PATIENCE, Session, shows};
 
@@ -102,6 +102,10 @@ fn from_paste_to_bytes(size: (u16, u16)) {
     free_now(&session, FREE_AFTERWARDS);
     assert!(machine.second.lives() && machine.third.lives(), "nobody else was touched");
     quit(session);
+    let [_, (_, state)] = homes();
+    let record = fs::read_to_string(state.join("oomdoctor/signals.log")).unwrap();
+    let what: Vec<&str> = ["sent", "ended", "memory-back"].into_iter().filter(|what| record.contains(what)).collect();
+    assert!(what.len() == 3 && record.lines().count() == 3 && record.contains(&holder), "{record}");
 }
 
 #[test]
