@@ -160,6 +160,7 @@ pub(crate) mod testing {
             }],
             remark: None,
             crashed_at: None,
+            run: crate::knowledge::run::Run::default(),
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod pattern;
 mod program;
 mod quotation;
 mod rank;
+pub mod run;
 
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ pub struct KnowledgeBase {
     glossary: Vec<Term>,
     programs: ProgramTable,
     phases: PhaseTable,
+    runs: Vec<run::RunRule>,
     finder: Finder,
     innocent: Vec<Source>,
 }

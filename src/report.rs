@@ -32,6 +32,7 @@ pub fn json(report: &Report<'_>) -> Value {
         "program": diagnosis.program,
         "phase": diagnosis.phase,
         "facts": diagnosis.facts,
+        "run": diagnosis.run,
         "matches": diagnosis.matches.iter().map(matched).collect::<Vec<_>>(),
         "remark": diagnosis.remark,
         "crashed_at": diagnosis.crashed_at,

@@ -13,6 +13,8 @@ use crate::units::Bytes;
 
 /// Under this share of the card, what others held at the crash is their contexts, not their models.
 const NEGLIGIBLE_PERCENT: u64 = 5;
+/// A run that came this far had room for an ordinary step.
+const STEPS_THAT_FITTED: u64 = 20;
 /// A process that did nothing for so long may be offered although the log doesn't tell whether it is from here.
 const WATCHED_ENOUGH: Duration = Duration::from_secs(10);
 
@@ -79,6 +81,7 @@ pub fn weigh(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledge
         limit(situation.diagnosis),
         context(situation.diagnosis),
         host(situation.diagnosis),
+        growth(situation.diagnosis),
         batch(situation.diagnosis),
     ]
     .into_iter()
@@ -276,6 +279,24 @@ fn host(diagnosis: &Diagnosis) -> Option<Cause> {
     })
 }
 
+/// It trained for a while first: the same step fitted before, so something grew.
+fn growth(diagnosis: &Diagnosis) -> Option<Cause> {
+    let reached = reached(diagnosis)?;
+    let evidence = vec![format!(
+        "it had reached {reached}{}, so its steps fitted before: a longer batch came, a validation kept gradients, or something is kept from step to step",
+        decisive(diagnosis)
+    )];
+    let training = diagnosis.phase == Phase::Training && diagnosis.memory == Some(MemoryKind::Gpu);
+    training.then_some(Cause { cause: CauseKind::Growth, weight: 0.5, evidence })
+}
+
+/// How far it came, where that is far enough to have shown that an ordinary step fits.
+fn reached(diagnosis: &Diagnosis) -> Option<String> {
+    let run = &diagnosis.run;
+    let step = run.step.filter(|step| *step >= STEPS_THAT_FITTED).map(|step| format!("step {step}"));
+    step.or_else(|| run.epoch.filter(|epoch| *epoch >= 1).map(|epoch| format!("epoch {epoch}")))
+}
+
 fn batch(diagnosis: &Diagnosis) -> Option<Cause> {
     let evidence = vec!["it died while training, where memory grows with the batch".to_owned()];
     (diagnosis.phase == Phase::Training && diagnosis.memory == Some(MemoryKind::Gpu)).then_some(Cause {
@@ -331,6 +352,10 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
         }
         Some(CauseKind::Context) if situation.diagnosis.memory == Some(MemoryKind::KvCache) => kv(facts),
         Some(CauseKind::HostMemory) => host_words(situation.diagnosis),
+        Some(CauseKind::Growth) => {
+            let reached = reached(situation.diagnosis).unwrap_or_default();
+            format!("{} It had come to {reached}, so it grew.", plain(situation.diagnosis, place, ledger))
+        }
         _ => plain(situation.diagnosis, place, ledger),
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
+use super::run::Run;
 use crate::units::WallTime;
 
 /// Whether memory ran out and that ended something.
@@ -112,4 +113,6 @@ pub struct Diagnosis {
     pub remark: Option<String>,
     /// When the job died by the log's own stamp nearest the decisive line (zone unknown: taken as local).
     pub crashed_at: Option<WallTime>,
+    /// What the log says of the model and the run.
+    pub run: Run,
 }

@@ -14,6 +14,7 @@ use super::fix::Fix;
 use super::guide::{Question, Term};
 use super::matching::Finder;
 use super::program::{PhaseRule, PhaseTable, ProgramRule, ProgramTable};
+use super::run::RunRule;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/knowledge");
 
@@ -73,11 +74,11 @@ pub fn load(mut sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
     });
     let mut parts = parts?;
     parts.join(more?);
-    let Parts { entries, fixes, programs, phases, questions, mut glossary, innocent } = parts;
+    let Parts { entries, fixes, programs, phases, runs, questions, mut glossary, innocent } = parts;
     let finder = Finder::new(&entries).map_err(|message| LoadError::without_place(&message))?;
     let (programs, phases) = (ProgramTable::new(programs), PhaseTable::new(phases));
     glossary.sort_by_key(|term| term.term.to_lowercase());
-    Ok(KnowledgeBase { entries, fixes, questions, glossary, programs, phases, finder, innocent })
+    Ok(KnowledgeBase { entries, fixes, questions, glossary, programs, phases, runs, finder, innocent })
 }
 
 /// What some of the files say.
@@ -87,6 +88,7 @@ struct Parts {
     fixes: Vec<Fix>,
     programs: Vec<ProgramRule>,
     phases: Vec<PhaseRule>,
+    runs: Vec<RunRule>,
     questions: Vec<Question>,
     glossary: Vec<Term>,
     innocent: Vec<Source>,
@@ -105,6 +107,7 @@ impl Parts {
                 Some(stem) => match stem.as_str() {
                     "programs" => parts.programs = parse(source)?,
                     "phases" => parts.phases = parse(source)?,
+                    "run" => parts.runs = parse(source)?,
                     "questions" => parts.questions = parse(source)?,
                     "glossary" => parts.glossary = parse(source)?,
                     _ => match stem.strip_prefix("fixes/") {
@@ -122,6 +125,7 @@ impl Parts {
         self.fixes.extend(more.fixes);
         self.programs.extend(more.programs);
         self.phases.extend(more.phases);
+        self.runs.extend(more.runs);
         self.questions.extend(more.questions);
         self.glossary.extend(more.glossary);
         self.innocent.extend(more.innocent);

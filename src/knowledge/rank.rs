@@ -10,6 +10,7 @@ use super::entry::{Entry, Recovered};
 use super::facts::Facts;
 use super::figures::{self, Figures};
 use super::matching::Hit;
+use super::run::{self, Run};
 use crate::log::PastedLog;
 
 /// An entry's best hit.
@@ -125,6 +126,7 @@ fn nothing() -> Diagnosis {
         matches: Vec::new(),
         remark: None,
         crashed_at: None,
+        run: Run::default(),
     }
 }
 
@@ -164,6 +166,7 @@ fn answer(
         matches: ordered.iter().map(|finding| matched(finding, log)).collect(),
         remark: leading.remark.clone(),
         crashed_at: clock::crashed_at(log, leading.hit.line, now),
+        run: run::read(&base.runs, log, leading.hit.line),
     }
 }
 

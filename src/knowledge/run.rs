@@ -1,0 +1,253 @@
+//! Owns what a log says of the model and the run beside the failure: layers, context, buffers, batch, step, command.
+//! The memory arithmetic and the causes build on it; it is no part of the failure's own figures.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::pattern::Pattern;
+use crate::log::PastedLog;
+use crate::units::{Bytes, UnitBase};
+
+/// How much of a large log is searched: its beginning, and what lies before the decisive line.
+const WINDOW: usize = 192 << 10;
+/// Of which this is looked at first.
+const LATEST: usize = 8 << 10;
+
+/// One thing a log may say of a run (`knowledge/run.ron`).
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRule {
+    key: Key,
+    patterns: Vec<Pattern>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Key {
+    Architecture,
+    Model,
+    Quantisation,
+    Dtype,
+    Layers,
+    LayersOffloaded,
+    LayersOffloadable,
+    ContextTokens,
+    KvType,
+    Weights,
+    KvCache,
+    Compute,
+    BatchSize,
+    TrainableParameters,
+    Step,
+    Epoch,
+    TensorParallel,
+    Rank,
+    Command,
+}
+
+/// What the log prints, and only that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Run {
+    /// `llama`, `qwen3moe`, as GGUF names it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
+    /// The model's file, folder or name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// As the engine names it: `Q4_K - Medium`, `awq`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantisation: Option<String>,
+    /// `bfloat16`, `auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<String>,
+    /// The model's layers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<u64>,
+    /// Layers on the GPU, and of how many that can go there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers_offloaded: Option<(u64, u64)>,
+    /// The context the run was set up for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
+    /// The KV cache's type: `f16`, `q8_0`, `fp8`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_type: Option<String>,
+    /// Weights on GPUs, all of them together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weights_bytes: Option<Bytes>,
+    /// KV cache on GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache_bytes: Option<Bytes>,
+    /// Compute buffers on GPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compute_bytes: Option<Bytes>,
+    /// Per device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_size: Option<u64>,
+    /// Parameters that are trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trainable_parameters: Option<u64>,
+    /// The last step that was reached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+    /// The last epoch that was begun, as printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+    /// Over how many GPUs each layer is split.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tensor_parallel: Option<u64>,
+    /// The process that failed, among several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u64>,
+    /// The command line, where the log shows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+impl Run {
+    /// Whether the log says nothing of it.
+    pub fn is_empty(&self) -> bool {
+        *self == Run::default()
+    }
+}
+
+/// What the log says of the run that failed at this line.
+pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
+    let text = log.text();
+    let end = log.line_range(line).map_or(text.len(), |range| range.end);
+    let head = text.get(..text.ceil_char_boundary(WINDOW.min(end))).unwrap_or_default();
+    let near = text.get(text.floor_char_boundary(end.saturating_sub(WINDOW).max(head.len()))..end).unwrap_or_default();
+    // A step is printed thousands of times; mostly the latest lines tell.
+    let latest =
+        text.get(text.floor_char_boundary(end.saturating_sub(LATEST).max(head.len()))..end).unwrap_or_default();
+    let mut run = Run::default();
+    let mut offloadable = None;
+    for rule in rules {
+        let found = [latest, near, head].into_iter().find_map(|text| last(rule, text));
+        let word = || found.clone();
+        let number = || found.as_ref().and_then(|text| text.replace(',', "").parse().ok());
+        let sum = || sum_by_device(rule, &[head, near]);
+        match rule.key {
+            Key::Architecture => run.architecture = word(),
+            Key::Model => run.model = word(),
+            Key::Quantisation => run.quantisation = word(),
+            Key::Dtype => run.dtype = word(),
+            Key::Layers => run.layers = number(),
+            Key::LayersOffloaded => run.layers_offloaded = number().map(|on| (on, on)),
+            Key::LayersOffloadable => offloadable = number(),
+            Key::ContextTokens => run.context_tokens = number(),
+            Key::KvType => run.kv_type = word(),
+            Key::Weights => run.weights_bytes = sum(),
+            Key::KvCache => run.kv_cache_bytes = sum(),
+            Key::Compute => run.compute_bytes = sum(),
+            Key::BatchSize => run.batch_size = number(),
+            Key::TrainableParameters => run.trainable_parameters = number(),
+            Key::Step => run.step = number(),
+            Key::Epoch => run.epoch = number(),
+            Key::TensorParallel => run.tensor_parallel = number(),
+            Key::Rank => run.rank = number(),
+            Key::Command => run.command = word(),
+        }
+    }
+    run.layers_offloaded = run.layers_offloaded.zip(offloadable).map(|((on, _), all)| (on, all));
+    run
+}
+
+/// The value that stands last, whichever pattern finds it.
+fn last(rule: &RunRule, text: &str) -> Option<String> {
+    let of = |pattern: &Pattern| {
+        let found = pattern.regex_for(text)?.captures_iter(text.as_bytes()).last()?;
+        let value = found.name("v")?;
+        Some((value.start(), String::from_utf8_lossy(value.as_bytes()).trim().to_owned()))
+    };
+    rule.patterns.iter().filter_map(of).max_by_key(|(at, _)| *at).map(|(_, value)| value)
+}
+
+/// A model that is loaded again prints its buffers again: of each device the last one counts.
+fn sum_by_device(rule: &RunRule, texts: &[&str]) -> Option<Bytes> {
+    let mut sizes: BTreeMap<String, Bytes> = BTreeMap::new();
+    for text in texts {
+        for pattern in &rule.patterns {
+            let Some(regex) = pattern.regex_for(text) else { continue };
+            for found in regex.captures_iter(text.as_bytes()) {
+                let word = |name| found.name(name).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
+                if let Some(bytes) = word("v").and_then(|value| Bytes::parse(&value, UnitBase::Binary)) {
+                    sizes.insert(word("device").unwrap_or_default(), bytes);
+                }
+            }
+        }
+    }
+    sizes.into_values().reduce(Bytes::plus)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::knowledge::KnowledgeBase;
+    use crate::log::PastedLog;
+    use crate::units::Bytes;
+
+    use super::Run;
+
+    fn run(log: &str) -> Run {
+        KnowledgeBase::built_in().unwrap().diagnose(&PastedLog::new(log), None).run
+    }
+
+    #[test]
+    fn a_llama_cpp_load_is_read_with_its_buffers() {
+        let run = run("\
+llama_model_loader: loaded meta data with 30 key-value pairs and 291 tensors from /srv/gguf/storyteller-8b.gguf (version GGUF V3 (latest))
+print_info: file type   = Q5_K - Medium
+print_info: arch             = llama
+print_info: n_ctx_train      = 131072
+print_info: n_layer          = 32
+load_tensors: offloaded 20/33 layers to GPU
+load_tensors:        CUDA0 model buffer size =  1000.00 MiB
+load_tensors:        CUDA1 model buffer size =   500.50 MiB
+load_tensors:   CPU_Mapped model buffer size =  3000.00 MiB
+llama_context: n_ctx         = 16384
+llama_kv_cache:      CUDA0 KV buffer size =   640.00 MiB
+llama_kv_cache: size = 1088.00 MiB ( 16384 cells,  32 layers,  1/1 seqs), K (q8_0):  544.00 MiB, V (q8_0):  544.00 MiB
+ggml_backend_cuda_buffer_type_alloc_buffer: allocating 1088.00 MiB on device 0: cudaMalloc failed: out of memory");
+        assert_eq!(run.model.as_deref(), Some("/srv/gguf/storyteller-8b.gguf"));
+        assert_eq!((run.architecture.as_deref(), run.quantisation.as_deref()), (Some("llama"), Some("Q5_K - Medium")));
+        assert_eq!((run.layers, run.layers_offloaded, run.context_tokens), (Some(32), Some((20, 33)), Some(16384)));
+        assert_eq!(run.kv_type.as_deref(), Some("q8_0"));
+        assert_eq!(run.weights_bytes, Some(Bytes(1_573_388_288)));
+        assert_eq!((run.kv_cache_bytes, run.compute_bytes), (Some(Bytes::mib(640)), None));
+    }
+
+    #[test]
+    fn a_training_run_is_read_up_to_its_failure_and_no_further() {
+        let run = run("\
+ada@box:~/lab$ CUDA_VISIBLE_DEVICES=1 python train.py --lr 2e-4
+***** Running training *****
+  Instantaneous batch size per device = 4
+  Number of trainable parameters = 41,943,040
+{'loss': 1.91, 'epoch': 1.02}
+ 37%|███▋      | 1204/3250 [41:07<1:09:55,  2.05s/it]
+[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.10 GiB of which 1.00 GiB is free.
+retrying from step 99");
+        assert_eq!((run.batch_size, run.trainable_parameters), (Some(4), Some(41_943_040)));
+        assert_eq!((run.step, run.epoch, run.rank), (Some(1204), Some(1), Some(3)));
+        assert_eq!(run.command.as_deref(), Some("CUDA_VISIBLE_DEVICES=1 python train.py --lr 2e-4"));
+    }
+
+    #[test]
+    fn a_server_is_read_from_its_configuration() {
+        let run = run("\
+INFO Initializing a V1 LLM engine (v0.11.0) with config: model='org/big-model', dtype=torch.bfloat16, max_seq_len=65536, tensor_parallel_size=2, quantization=awq, kv_cache_dtype=fp8
+(Worker_TP1 pid=88) INFO Model loading took 19.25 GiB and 11.2 seconds
+ValueError: To serve at least one request with the models's max seq len (65536), (8.00 GiB KV cache is needed, which is larger than the available KV cache memory (3.10 GiB).");
+        assert_eq!((run.model.as_deref(), run.dtype.as_deref()), (Some("org/big-model"), Some("bfloat16")));
+        assert_eq!((run.context_tokens, run.tensor_parallel, run.rank), (Some(65536), Some(2), Some(1)));
+        assert_eq!((run.quantisation.as_deref(), run.kv_type.as_deref()), (Some("awq"), Some("fp8")));
+        assert_eq!(run.weights_bytes, Some(Bytes(20_669_530_112)));
+    }
+
+    #[test]
+    fn what_is_not_said_is_not_known() {
+        assert!(run("RuntimeError: CUDA error: out of memory").is_empty());
+        assert!(run("all is well").is_empty());
+    }
+}
