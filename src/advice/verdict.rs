@@ -81,8 +81,7 @@ pub fn weigh(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledge
         limit(situation.diagnosis),
         context(situation.diagnosis),
         host(situation.diagnosis),
-        growth(situation.diagnosis),
-        batch(situation.diagnosis),
+        growth(situation.diagnosis).or_else(|| batch(situation.diagnosis)),
     ]
     .into_iter()
     .flatten()
@@ -283,8 +282,7 @@ fn host(diagnosis: &Diagnosis) -> Option<Cause> {
 fn growth(diagnosis: &Diagnosis) -> Option<Cause> {
     let reached = reached(diagnosis)?;
     let evidence = vec![format!(
-        "it had reached {reached}{}, so its steps fitted before: a longer batch came, a validation kept gradients, or something is kept from step to step",
-        decisive(diagnosis)
+        "it had reached {reached}, so its steps fitted before: a longer batch came, a validation kept gradients, or something is kept from step to step"
     )];
     let training = diagnosis.phase == Phase::Training && diagnosis.memory == Some(MemoryKind::Gpu);
     training.then_some(Cause { cause: CauseKind::Growth, weight: 0.5, evidence })
