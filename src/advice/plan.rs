@@ -1,12 +1,15 @@
 //! Owns the walk's steps: which fixes apply here, in which order, filled with this machine's own names and numbers.
 //! A step that would end a process carries its identity; the plan itself signals nothing.
 
+mod fill;
+mod holders;
+
 use serde::{Serialize, Serializer};
 
-use super::{Fate, Ledger, Place, Situation, Verdict, name_of, verdict};
-use crate::gpu::{Device, GpuProcess, ProcessKey};
+use super::{Fate, Ledger, Place, Situation, Verdict, verdict};
+use crate::gpu::{Device, ProcessKey};
 use crate::knowledge::diagnosis::{MemoryKind, Oom, Phase};
-use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees, Safety};
+use crate::knowledge::fix::{Condition, Fix, Safety};
 use crate::units::Bytes;
 
 /// More holders than that are not proposed one by one.
@@ -91,9 +94,9 @@ pub fn lay_out(
             continue;
         }
         if fix.when.contains(&Condition::HolderAlive) {
-            plan.extend(end_holders(fix, situation, place));
+            plan.extend(holders::end_holders(fix, situation, place));
         } else {
-            plan.extend(filled(fix, situation, place, ledger));
+            plan.extend(fill::filled(fix, situation, place, ledger));
         }
     }
     for planned in &mut plan {
@@ -160,103 +163,6 @@ fn roomy_device<'a>(situation: &Situation<'a>, place: &Place<'_>, ledger: Option
     others.filter(|device| device.error.is_none() && free(device) >= needed).max_by_key(|device| free(device))
 }
 
-fn end_holders(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>) -> Vec<PlannedFix> {
-    let named = |pid: u32| place.named.iter().any(|named| named.pid == pid);
-    verdict::holders(situation, place)
-        .into_iter()
-        .filter(|(row, _)| named(row.pid) || row.used_bytes.value().is_some_and(|bytes| bytes >= WORTH_ENDING))
-        .take(HOLDERS)
-        .filter_map(|(row, key)| end_holder(fix, situation, place, row, key))
-        .collect()
-}
-
-fn end_holder(
-    fix: &Fix,
-    situation: &Situation<'_>,
-    place: &Place<'_>,
-    row: &GpuProcess,
-    key: ProcessKey,
-) -> Option<PlannedFix> {
-    let what = format!(
-        "{} {}",
-        row.recognised_as.as_deref().unwrap_or_default(),
-        row.command.known().map_or("", String::as_str)
-    )
-    .to_lowercase();
-    let fill = |name: &str| match name {
-        "pid" => Some(key.to_string()),
-        "holder" => Some(name_of(row)),
-        "model" => model_of(row),
-        _ => None,
-    };
-    // Its own program's way, where all of it is known; else the way that fits any.
-    let whole = |command: &FixCommand| command.command.as_deref().is_none_or(|text| substitute(text, &fill).is_some());
-    let own = fix.commands.iter().filter(|command| command.program != "*" && what.contains(&command.program));
-    let any = fix.commands.iter().filter(|command| command.program == "*");
-    let command = own.chain(any).find(|command| whole(command))?;
-    let free = place.device.and_then(|device| device.memory.free_bytes.value());
-    let after = free.zip(row.used_bytes.value()).map(|(free, held)| free.plus(held));
-    let mut step = step_of(fix, command, &fill)?;
-    if let Some(after) = after {
-        step.expect = format!("Expect {after} free afterwards.");
-    }
-    let snapshot = situation.snapshot?;
-    Some(PlannedFix {
-        title: match command.program.as_str() {
-            "*" => substitute(&fix.title, &fill)?,
-            _ => format!("Get back the memory of {}", name_of(row)),
-        },
-        frees_bytes: snapshot.held_by(key),
-        frees_is: snapshot.held_by(key).map(|_| FreesIs::Fact),
-        target: Some(key),
-        gentle: command.program != "*",
-        steps: vec![step],
-        ..empty(fix)
-    })
-}
-
-/// The model that the row's label names, where it has the form of one: it goes into a command line.
-fn model_of(row: &GpuProcess) -> Option<String> {
-    let label = row.recognised_as.as_deref()?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-');
-    let words = label.split_whitespace().map(|word| word.trim_matches(['(', ')', ',']));
-    words.filter(|word| word.contains(':') && word.chars().all(plain)).map(str::to_owned).next()
-}
-
-fn filled(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
-    let diagnosis = situation.diagnosis;
-    // What the person runs before whose code complained: an Ollama user is not told llama-server's flags.
-    let programs: Vec<&str> =
-        [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str).collect();
-    let command = fix.command_for(&programs)?;
-    let fill = |name: &str| match name {
-        "gpu_uuid" => roomy_device(situation, place, ledger)?.uuid.known().cloned(),
-        "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
-        "half_context" => diagnosis.facts.context_tokens.map(|tokens| (tokens / 2).to_string()),
-        "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
-        "utilization" => utilization(ledger?),
-        _ => None,
-    };
-    let frees_bytes = match fix.frees {
-        Frees::ReservedUnallocated => diagnosis.facts.reserved_unallocated_bytes,
-        Frees::HolderMemory | Frees::Unknown => None,
-    };
-    Some(PlannedFix {
-        title: substitute(&fix.title, &fill)?,
-        frees_bytes,
-        frees_is: frees_bytes.map(|_| FreesIs::About),
-        steps: vec![step_of(fix, command, &fill)?],
-        ..empty(fix)
-    })
-}
-
-/// The share of the card that is free now, rounded down to hundredths: what vLLM may ask for.
-fn utilization(ledger: &Ledger) -> Option<String> {
-    let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes.filter(|_| ledger.is_now)?);
-    let hundredths = u128::from(free.0) * 100 / u128::from(capacity.0.max(1));
-    Some(format!("0.{hundredths:02}")).filter(|_| hundredths < 100)
-}
-
 fn empty(fix: &Fix) -> PlannedFix {
     PlannedFix {
         fix: fix.id.clone(),
@@ -272,45 +178,9 @@ fn empty(fix: &Fix) -> PlannedFix {
     }
 }
 
-/// A step in words. A command whose figures are not known is left out rather than shown with holes.
-fn step_of(fix: &Fix, command: &FixCommand, fill: &impl Fn(&str) -> Option<String>) -> Option<Step> {
-    Some(Step {
-        action: substitute(&command.action, fill)?,
-        command: command.command.as_deref().and_then(|text| substitute(text, fill)),
-        why: fix.why.clone(),
-        expect: fix.expect.clone(),
-        if_not: fix.if_not.clone(),
-        versions: command.versions.clone(),
-    })
-}
-
-/// Puts values into `{names}`; `None` where one is not known. Braces around anything else stand as they are.
-fn substitute(text: &str, fill: &impl Fn(&str) -> Option<String>) -> Option<String> {
-    let mut said = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('{') {
-        said.push_str(before);
-        match after.split_once('}') {
-            Some((name, tail)) if is_placeholder(name) => {
-                said.push_str(&fill(name)?);
-                rest = tail;
-            }
-            _ => {
-                said.push('{');
-                rest = after;
-            }
-        }
-    }
-    said.push_str(rest);
-    Some(said)
-}
-
-fn is_placeholder(name: &str) -> bool {
-    crate::knowledge::fix::PLACEHOLDERS.contains(&name)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::fill::substitute;
     use super::*;
     use crate::advice::testing::torch_oom;
     use crate::advice::{Advice, advise};
@@ -318,6 +188,7 @@ mod tests {
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Reading, Snapshot};
     use crate::knowledge::diagnosis::Diagnosis;
+    use crate::knowledge::fix::{FixCommand, Frees};
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
         Fix {

@@ -1,0 +1,77 @@
+//! Owns how a fix of the knowledge base becomes a step here: its placeholders filled with what log and machine say.
+
+use super::{FreesIs, PlannedFix, Step, empty, roomy_device};
+use crate::advice::{Ledger, Place, Situation};
+use crate::knowledge::fix::{Fix, FixCommand, Frees};
+
+/// The fix with this log's figures, in the form for the program the person runs.
+pub fn filled(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
+    let diagnosis = situation.diagnosis;
+    // What the person runs before whose code complained: an Ollama user is not told llama-server's flags.
+    let programs: Vec<&str> =
+        [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str).collect();
+    let command = fix.command_for(&programs)?;
+    let fill = |name: &str| match name {
+        "gpu_uuid" => roomy_device(situation, place, ledger)?.uuid.known().cloned(),
+        "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
+        "half_context" => diagnosis.facts.context_tokens.map(|tokens| (tokens / 2).to_string()),
+        "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
+        "utilization" => utilization(ledger?),
+        _ => None,
+    };
+    let frees_bytes = match fix.frees {
+        Frees::ReservedUnallocated => diagnosis.facts.reserved_unallocated_bytes,
+        Frees::HolderMemory | Frees::Unknown => None,
+    };
+    Some(PlannedFix {
+        title: substitute(&fix.title, &fill)?,
+        frees_bytes,
+        frees_is: frees_bytes.map(|_| FreesIs::About),
+        steps: vec![step_of(fix, command, &fill)?],
+        ..empty(fix)
+    })
+}
+
+/// The share of the card that is free now, rounded down to hundredths: what vLLM may ask for.
+fn utilization(ledger: &Ledger) -> Option<String> {
+    let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes.filter(|_| ledger.is_now)?);
+    let hundredths = u128::from(free.0) * 100 / u128::from(capacity.0.max(1));
+    Some(format!("0.{hundredths:02}")).filter(|_| hundredths < 100)
+}
+
+/// A step in words. A command whose figures are not known is left out rather than shown with holes.
+pub fn step_of(fix: &Fix, command: &FixCommand, fill: &impl Fn(&str) -> Option<String>) -> Option<Step> {
+    Some(Step {
+        action: substitute(&command.action, fill)?,
+        command: command.command.as_deref().and_then(|text| substitute(text, fill)),
+        why: fix.why.clone(),
+        expect: fix.expect.clone(),
+        if_not: fix.if_not.clone(),
+        versions: command.versions.clone(),
+    })
+}
+
+/// Puts values into `{names}`; `None` where one is not known. Braces around anything else stand as they are.
+pub fn substitute(text: &str, fill: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    let mut said = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        said.push_str(before);
+        match after.split_once('}') {
+            Some((name, tail)) if is_placeholder(name) => {
+                said.push_str(&fill(name)?);
+                rest = tail;
+            }
+            _ => {
+                said.push('{');
+                rest = after;
+            }
+        }
+    }
+    said.push_str(rest);
+    Some(said)
+}
+
+fn is_placeholder(name: &str) -> bool {
+    crate::knowledge::fix::PLACEHOLDERS.contains(&name)
+}
