@@ -155,7 +155,7 @@ fn applies(
 }
 
 /// Another device here with room for what the run needed, the roomiest first. Only where the log is from here.
-fn roomy_device<'a>(situation: &Situation<'a>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<&'a Device> {
+pub fn roomy_device<'a>(situation: &Situation<'a>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<&'a Device> {
     let needed = ledger?.needed_bytes?;
     let here = place.device.filter(|_| place.same_machine == Some(true))?;
     let free = |device: &Device| device.memory.free_bytes.value().unwrap_or(Bytes::ZERO);

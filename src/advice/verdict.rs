@@ -1,5 +1,7 @@
 //! Owns the sentence: what ran out, and why most likely, weighed from evidence. What the log can't tell is said.
 
+mod story;
+
 use std::time::Duration;
 
 use serde::Serialize;
@@ -7,44 +9,15 @@ use serde::Serialize;
 use super::{Fate, Ledger, Place, Situation, amount, name_of, name_of_device};
 use crate::advice::ledger::run_had;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Phase};
+pub use crate::knowledge::diagnosis::CauseKind;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::knowledge::facts::Facts;
 use crate::units::Bytes;
 
 /// Under this share of the card, what others held at the crash is their contexts, not their models.
 const NEGLIGIBLE_PERCENT: u64 = 5;
-/// A run that came this far had room for an ordinary step.
-const STEPS_THAT_FITTED: u64 = 20;
 /// A process that did nothing for so long may be offered although the log doesn't tell whether it is from here.
 const WATCHED_ENOUGH: Duration = Duration::from_secs(10);
-
-/// Why memory ran out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CauseKind {
-    /// Another process held it.
-    OtherProcess,
-    /// The allocator holds enough, in pieces too small.
-    Fragmentation,
-    /// More than the device has at all.
-    TooBig,
-    /// The context is longer than the KV cache has room for.
-    Context,
-    /// A batch or its activations.
-    Batch,
-    /// It grew while running.
-    Growth,
-    /// An earlier run in the same process.
-    SameSession,
-    /// A limit set below the capacity.
-    Limit,
-    /// Another device had room.
-    WrongDevice,
-    /// The machine's own memory, not the GPU's.
-    HostMemory,
-    /// The log doesn't tell.
-    Unknown,
-}
 
 /// One cause with what speaks for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -66,13 +39,16 @@ pub struct Verdict {
     pub same_machine: Option<bool>,
     /// The likeliest first.
     pub causes: Vec<Cause>,
+    /// What else must be known to read the figures, such as that they contradict each other.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Weighs the causes and puts the likeliest into a sentence.
 pub fn weigh(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Verdict {
     if situation.diagnosis.oom == Oom::No {
         let sentence = not_oom(situation.diagnosis);
-        return Verdict { sentence, same_machine: place.same_machine, causes: Vec::new() };
+        return Verdict { sentence, same_machine: place.same_machine, causes: Vec::new(), notes: Vec::new() };
     }
     let mut causes: Vec<Cause> = [
         other_process(situation, place, ledger),
@@ -81,7 +57,10 @@ pub fn weigh(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledge
         limit(situation.diagnosis),
         context(situation.diagnosis),
         host(situation.diagnosis),
-        growth(situation.diagnosis).or_else(|| batch(situation.diagnosis)),
+        story::same_session(situation.diagnosis),
+        story::wrong_device(situation, place, ledger),
+        story::widened(situation.diagnosis),
+        story::growth(situation.diagnosis).or_else(|| story::batch(situation.diagnosis)),
     ]
     .into_iter()
     .flatten()
@@ -91,7 +70,8 @@ pub fn weigh(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledge
         let evidence = vec!["the log prints too few figures to tell why".to_owned()];
         causes.push(Cause { cause: CauseKind::Unknown, weight: 0.1, evidence });
     }
-    Verdict { sentence: sentence(situation, place, ledger, &causes), same_machine: place.same_machine, causes }
+    let notes = story::contradiction(&situation.diagnosis.facts).into_iter().collect();
+    Verdict { sentence: sentence(situation, place, ledger, &causes), same_machine: place.same_machine, causes, notes }
 }
 
 /// The decisive line, for evidence.
@@ -278,32 +258,6 @@ fn host(diagnosis: &Diagnosis) -> Option<Cause> {
     })
 }
 
-/// It trained for a while first: the same step fitted before, so something grew.
-fn growth(diagnosis: &Diagnosis) -> Option<Cause> {
-    let reached = reached(diagnosis)?;
-    let evidence = vec![format!(
-        "it had reached {reached}, so its steps fitted before: a longer batch came, a validation kept gradients, or something is kept from step to step"
-    )];
-    let training = diagnosis.phase == Phase::Training && diagnosis.memory == Some(MemoryKind::Gpu);
-    training.then_some(Cause { cause: CauseKind::Growth, weight: 0.5, evidence })
-}
-
-/// How far it came, where that is far enough to have shown that an ordinary step fits.
-fn reached(diagnosis: &Diagnosis) -> Option<String> {
-    let run = &diagnosis.run;
-    let step = run.step.filter(|step| *step >= STEPS_THAT_FITTED).map(|step| format!("step {step}"));
-    step.or_else(|| run.epoch.filter(|epoch| *epoch >= 1).map(|epoch| format!("epoch {epoch}")))
-}
-
-fn batch(diagnosis: &Diagnosis) -> Option<Cause> {
-    let evidence = vec!["it died while training, where memory grows with the batch".to_owned()];
-    (diagnosis.phase == Phase::Training && diagnosis.memory == Some(MemoryKind::Gpu)).then_some(Cause {
-        cause: CauseKind::Batch,
-        weight: 0.4,
-        evidence,
-    })
-}
-
 fn sentence(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>, causes: &[Cause]) -> String {
     let diagnosis = situation.diagnosis;
     match diagnosis.oom {
@@ -350,11 +304,14 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
         }
         Some(CauseKind::Context) if situation.diagnosis.memory == Some(MemoryKind::KvCache) => kv(facts),
         Some(CauseKind::HostMemory) => host_words(situation.diagnosis),
-        Some(CauseKind::Growth) => {
-            let reached = reached(situation.diagnosis).unwrap_or_default();
-            format!("{} It had come to {reached}, so it grew.", plain(situation.diagnosis, place, ledger))
+        Some(cause) => {
+            let plain = plain(situation.diagnosis, place, ledger);
+            match story::sentence(cause, situation, place, ledger) {
+                Some(more) => format!("{plain} {more}"),
+                None => plain,
+            }
         }
-        _ => plain(situation.diagnosis, place, ledger),
+        None => plain(situation.diagnosis, place, ledger),
     }
 }
 

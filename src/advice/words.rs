@@ -11,6 +11,7 @@ pub fn verdict(advice: &Advice) -> Vec<String> {
     let mut lines = vec![advice.verdict.sentence.clone()];
     lines.extend(needs(advice));
     lines.extend(evidence(advice));
+    lines.extend(advice.verdict.notes.iter().cloned());
     lines
 }
 
@@ -49,16 +50,9 @@ fn evidence(advice: &Advice) -> Vec<String> {
         let said: Vec<&str> = first.evidence.iter().take(EVIDENCE).map(String::as_str).collect();
         lines.push(format!("{lead} {}.", said.join("; ")));
     }
-    let others: Vec<String> = advice
-        .verdict
-        .causes
-        .iter()
-        .skip(1)
-        .filter(|cause| cause.weight >= 0.3)
-        .filter_map(|cause| cause.evidence.first().cloned())
-        .collect();
-    if !others.is_empty() {
-        lines.push(format!("It may also matter that {}.", others.join("; ")));
+    let next = advice.verdict.causes.get(1).filter(|cause| cause.weight >= 0.3);
+    if let Some(also) = next.and_then(|cause| cause.evidence.first()) {
+        lines.push(format!("It may also matter that {also}."));
     }
     lines
 }

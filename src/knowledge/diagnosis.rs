@@ -54,6 +54,58 @@ pub enum Phase {
     Unknown,
 }
 
+/// Within its phase, what was being done; from the innermost traceback frame that tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// An engine measured its peak with a made-up batch.
+    Profiling,
+    /// An engine set up its KV pool.
+    KvPool,
+    /// CUDA graphs were captured.
+    Capture,
+    /// Gradients were computed.
+    Backward,
+    /// The optimizer updated the parameters.
+    Optimizer,
+    /// A validation or evaluation ran beside the training.
+    Validation,
+    /// A prompt was encoded for an image.
+    TextEncoding,
+    /// An image or video was being denoised.
+    Sampling,
+    /// Latents were being turned into an image or video.
+    Decode,
+}
+
+/// Why memory ran out: what the verdict weighs, and what a fix is right for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CauseKind {
+    /// Another process held it.
+    OtherProcess,
+    /// The allocator holds enough, in pieces too small.
+    Fragmentation,
+    /// More than the device has at all.
+    TooBig,
+    /// The context is longer than the KV cache has room for.
+    Context,
+    /// A batch or its activations.
+    Batch,
+    /// It grew while running.
+    Growth,
+    /// An earlier run in the same process.
+    SameSession,
+    /// A limit set below the capacity.
+    Limit,
+    /// Another device had room.
+    WrongDevice,
+    /// The machine's own memory, not the GPU's.
+    HostMemory,
+    /// The log doesn't tell.
+    Unknown,
+}
+
 /// How sure a match is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

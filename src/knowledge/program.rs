@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
 use serde::Deserialize;
 
-use super::diagnosis::Phase;
+use super::diagnosis::{Phase, Stage};
 use super::pattern::Pattern;
 use crate::log::PastedLog;
 
@@ -89,6 +89,9 @@ fn windows(log: &PastedLog, line: usize) -> Vec<std::ops::Range<usize>> {
 pub struct PhaseRule {
     /// The phase.
     pub phase: Phase,
+    /// What was being done in it, where these frames tell.
+    #[serde(default)]
+    pub stage: Option<Stage>,
     /// Frames, banners and bars; any of them.
     pub patterns: Vec<Pattern>,
     /// Whether any other rule's frame beats it (a plain `forward` is in everything).
@@ -109,15 +112,15 @@ impl PhaseTable {
     }
 
     /// The nearest strong sign at or before the line wins, else the nearest weak one.
-    pub fn recognise(&self, log: &PastedLog, line: usize) -> Phase {
+    pub fn recognise(&self, log: &PastedLog, line: usize) -> (Phase, Option<Stage>) {
         let mut weak = None;
         for number in (line.saturating_sub(150).max(1)..=line.min(log.line_count())).rev() {
             let text = log.line(number).unwrap_or_default();
             for rule in self.rules.iter().filter(|rule| rule.patterns.iter().any(|pattern| pattern.is_match(text))) {
                 if !rule.weak {
-                    return rule.phase;
+                    return (rule.phase, rule.stage);
                 }
-                weak = weak.or(Some(rule.phase));
+                weak = weak.or(Some((rule.phase, rule.stage)));
             }
         }
         weak.unwrap_or_default()

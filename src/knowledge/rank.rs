@@ -154,19 +154,20 @@ fn answer(
         let drawn = || ordered.iter().filter(|other| entry.draws_on.contains(&other.entry.id)).find_map(told);
         told(leading).or_else(drawn)
     };
+    let (phase, stage) = base.phases.recognise(log, leading.hit.line);
     let program = entry.program.clone().or_else(named).or_else(recognised).unwrap_or_else(|| raised_by.clone());
     Diagnosis {
         oom: leading.oom,
         memory: entry.memory,
         raised_by: Some(raised_by),
         program: Some(program),
-        phase: entry.phase.unwrap_or_else(|| base.phases.recognise(log, leading.hit.line)),
+        phase: entry.phase.unwrap_or(phase),
         facts,
         figures: places,
         matches: ordered.iter().map(|finding| matched(finding, log)).collect(),
         remark: leading.remark.clone(),
         crashed_at: clock::crashed_at(log, leading.hit.line, now),
-        run: run::read(&base.runs, log, leading.hit.line),
+        run: Run { stage, ..run::read(&base.runs, log, leading.hit.line) },
     }
 }
 

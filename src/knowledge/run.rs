@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::diagnosis::Stage;
 use super::pattern::Pattern;
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
@@ -43,6 +44,10 @@ enum Key {
     Epoch,
     TensorParallel,
     Rank,
+    VisibleDevices,
+    Notebook,
+    Widened,
+    Launcher,
     Command,
 }
 
@@ -100,6 +105,21 @@ pub struct Run {
     /// The process that failed, among several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u64>,
+    /// What was being done when it failed, within its phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<Stage>,
+    /// The cards it was allowed to see, as `CUDA_VISIBLE_DEVICES` has them: the log counts among these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub visible_devices: Option<String>,
+    /// It ran in a notebook's kernel, which keeps what its earlier cells made: the sign of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notebook: Option<String>,
+    /// Its weights were made larger while loading: the type they were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub widened: Option<String>,
+    /// Who started it: `slurm`, `srun`, or a compose file's container (`vllm-1`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub launcher: Option<String>,
     /// The command line, where the log shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -147,6 +167,10 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Epoch => run.epoch = number(),
             Key::TensorParallel => run.tensor_parallel = number(),
             Key::Rank => run.rank = number(),
+            Key::VisibleDevices => run.visible_devices = word(),
+            Key::Notebook => run.notebook = word(),
+            Key::Widened => run.widened = word(),
+            Key::Launcher => run.launcher = word(),
             Key::Command => run.command = word(),
         }
     }

@@ -1,0 +1,220 @@
+//! Owns the causes that the run's own story tells: how far it came, what it was doing, in which process, on which
+//! card, and figures that can't be true together.
+
+use super::{Cause, CauseKind, decisive};
+use crate::advice::ledger::run_had;
+use crate::advice::{Ledger, Place, Situation, name_of_device, plan};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
+use crate::knowledge::facts::Facts;
+use crate::units::Bytes;
+
+/// A run that came this far had room for an ordinary step.
+const STEPS_THAT_FITTED: u64 = 20;
+/// Under this share of the card, what a notebook's process had is its CUDA context and small tensors.
+const SESSION_PERCENT: u64 = 20;
+
+/// It trained for a while first: the same step fitted before, so something grew.
+pub fn growth(diagnosis: &Diagnosis) -> Option<Cause> {
+    let trained = diagnosis.phase == Phase::Training && diagnosis.memory == Some(MemoryKind::Gpu);
+    let evidence = match diagnosis.run.stage {
+        Some(Stage::Validation) => "the training steps fitted; it died in the validation, which may keep gradients or collect its results on the card".to_owned(),
+        _ => format!(
+            "it had reached {}, so its steps fitted before: a longer batch came, a validation kept gradients, or something is kept from step to step",
+            reached(diagnosis)?
+        ),
+    };
+    trained.then(|| Cause { cause: CauseKind::Growth, weight: 0.5, evidence: vec![evidence] })
+}
+
+/// How far it came, where that is far enough to have shown that an ordinary step fits.
+fn reached(diagnosis: &Diagnosis) -> Option<String> {
+    let run = &diagnosis.run;
+    let step = run.step.filter(|step| *step >= STEPS_THAT_FITTED).map(|step| format!("step {step}"));
+    step.or_else(|| run.epoch.filter(|epoch| *epoch >= 1).map(|epoch| format!("epoch {epoch}")))
+}
+
+/// What it was doing needs more memory the more is done at once.
+pub fn batch(diagnosis: &Diagnosis) -> Option<Cause> {
+    let (weight, evidence) = match (diagnosis.phase, diagnosis.run.stage) {
+        (_, Some(Stage::Backward)) => (0.45, "it died in the backward pass: activations grow with the batch"),
+        (_, Some(Stage::Optimizer)) => {
+            (0.45, "it died in the optimizer's step: its state grows with the parameters trained, not with the batch")
+        }
+        (_, Some(Stage::Decode)) => {
+            (0.45, "it died while turning the result into pixels, which grows with the size of the image or video")
+        }
+        (_, Some(Stage::Sampling)) => (0.4, "it died while denoising, which grows with the size and number of images"),
+        (_, Some(Stage::Profiling)) => (0.4, "it died while measuring its peak with the largest batch it may meet"),
+        (_, Some(Stage::Capture)) => {
+            (0.4, "it died while recording CUDA graphs, which keep memory for each batch size")
+        }
+        (Phase::Training, _) => (0.4, "it died while training, where memory grows with the batch"),
+        _ => return None,
+    };
+    (diagnosis.memory == Some(MemoryKind::Gpu)).then(|| Cause {
+        cause: CauseKind::Batch,
+        weight,
+        evidence: vec![evidence.to_owned()],
+    })
+}
+
+/// A notebook's process already held much: what earlier cells made is still there.
+pub fn same_session(diagnosis: &Diagnosis) -> Option<Cause> {
+    let sign = diagnosis.run.notebook.as_ref()?;
+    let facts = &diagnosis.facts;
+    let had = run_had(facts).or(facts.allocated_bytes)?;
+    let much = facts.total_bytes.map_or(had >= Bytes::gib(1), |total| {
+        u128::from(had.0) * 100 >= u128::from(total.0) * u128::from(SESSION_PERCENT)
+    });
+    if diagnosis.memory != Some(MemoryKind::Gpu) || !much {
+        return None;
+    }
+    // While loading, nothing of this run can be there yet but a part of the model: much more is from before.
+    let loading = diagnosis.phase == Phase::Load;
+    let first = matches!(sign.trim_start_matches("Cell In").trim_matches([' ', '[', ']']), "1");
+    let weight = match (loading, first) {
+        (_, true) => 0.3,
+        (true, false) => 0.75,
+        (false, false) => 0.42,
+    };
+    let when = if loading { "when it began to load" } else { "when it failed" };
+    let evidence = vec![format!(
+        "the notebook's own process held {had} {when}{}, and a kernel keeps what its earlier cells and their errors made",
+        decisive(diagnosis)
+    )];
+    Some(Cause { cause: CauseKind::SameSession, weight, evidence })
+}
+
+/// Several ranks on one card, or another card that has room for all of it.
+pub fn wrong_device(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<Cause> {
+    let diagnosis = situation.diagnosis;
+    if diagnosis.memory != Some(MemoryKind::Gpu) {
+        return None;
+    }
+    let mut evidence = Vec::new();
+    let mut weight: f64 = 0.0;
+    let rank = diagnosis.run.rank.filter(|rank| *rank > 0 && diagnosis.facts.device == Some(0));
+    if let Some(rank) = rank {
+        let others = diagnosis.facts.other_processes.len();
+        weight = if others > 0 { 0.96 } else { 0.3 };
+        let company = if others > 0 { format!(", beside {others} other processes") } else { String::new() };
+        evidence.push(format!(
+            "rank {rank} ran on GPU 0{company}{}: each rank should have a card of its own",
+            decisive(diagnosis)
+        ));
+    }
+    if let Some(device) = plan::roomy_device(situation, place, ledger) {
+        weight = weight.max(0.45);
+        let free = crate::advice::amount(device.memory.free_bytes.value());
+        evidence.push(format!("{} has {free} free: room for all of it", name_of_device(device)));
+    }
+    (weight > 0.0).then_some(Cause { cause: CauseKind::WrongDevice, weight, evidence })
+}
+
+/// The weights were made larger than their file while loading.
+pub fn widened(diagnosis: &Diagnosis) -> Option<Cause> {
+    let to = diagnosis.run.widened.as_ref()?;
+    let weights = matches!(diagnosis.phase, Phase::Load | Phase::Startup | Phase::Unknown);
+    let evidence = vec![format!(
+        "its weights were widened to {to} while loading, which takes two to four times what their file has"
+    )];
+    (weights && diagnosis.memory == Some(MemoryKind::Gpu)).then_some(Cause {
+        cause: CauseKind::TooBig,
+        weight: 0.6,
+        evidence,
+    })
+}
+
+/// What the likeliest cause adds to the plain sentence.
+pub fn sentence(
+    cause: CauseKind,
+    situation: &Situation<'_>,
+    place: &Place<'_>,
+    ledger: Option<&Ledger>,
+) -> Option<String> {
+    let diagnosis = situation.diagnosis;
+    Some(match cause {
+        CauseKind::Growth => match diagnosis.run.stage {
+            Some(Stage::Validation) => "Its training steps fitted; the validation did not.".into(),
+            _ => format!("It had come to {}, so it grew.", reached(diagnosis)?),
+        },
+        CauseKind::SameSession => "The notebook's own kernel still holds what ran before.".into(),
+        CauseKind::WrongDevice => match plan::roomy_device(situation, place, ledger) {
+            Some(device) if diagnosis.run.rank.is_none() => {
+                format!("{} has room for it.", name_of_device(device))
+            }
+            _ => "Several ranks share that one card.".into(),
+        },
+        CauseKind::Batch => match diagnosis.run.stage? {
+            Stage::Backward => "It died in the backward pass.".into(),
+            Stage::Optimizer => "It died in the optimizer's step.".into(),
+            Stage::Decode => "It died at the last step, turning the result into pixels.".into(),
+            Stage::Sampling => "It died while denoising.".into(),
+            _ => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// Figures that can't be true together, in a sentence.
+pub fn contradiction(facts: &Facts) -> Option<String> {
+    let total = facts.total_bytes?;
+    let above = |bytes: Option<Bytes>| bytes.filter(|bytes| *bytes > total && !bytes.within_percent(total, 3));
+    if let Some(had) = above(facts.allocated_bytes).or_else(|| above(facts.process_bytes)) {
+        return Some(format!(
+            "The log's figures contradict each other: {had} in use on a card of {total}. On Windows the driver lends system memory to programs, and then counts it in."
+        ));
+    }
+    let free = above(facts.free_bytes)?;
+    Some(format!("The log's figures contradict each other: {free} free on a card of {total}. I don't rely on them."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advice::testing::torch_oom;
+
+    #[test]
+    fn a_notebook_that_holds_much_while_loading_holds_an_earlier_run() {
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.run.notebook = Some("Cell In[7]".into());
+        diagnosis.phase = Phase::Load;
+        assert_eq!(same_session(&diagnosis), None, "0.3 of 24 GiB is a context");
+        diagnosis.facts.process_bytes = Some(Bytes::gib(14));
+        assert_eq!(same_session(&diagnosis).map(|cause| cause.weight), Some(0.75));
+        diagnosis.run.notebook = Some("Cell In[1]".into());
+        assert!(same_session(&diagnosis).is_some_and(|cause| cause.weight < 0.4), "nothing ran before the first cell");
+    }
+
+    #[test]
+    fn a_rank_on_card_0_among_others_is_on_the_wrong_card() {
+        let judged = |rank, device, others: &[(u32, Bytes)]| {
+            let mut diagnosis = torch_oom(others);
+            (diagnosis.run.rank, diagnosis.facts.device) = (rank, device);
+            let situation = Situation {
+                diagnosis: &diagnosis,
+                fixes: &[],
+                snapshot: None,
+                history: None,
+                viewer: None,
+                crashed_by: None,
+                zone: None,
+            };
+            wrong_device(&situation, &Place::default(), None).map(|cause| cause.weight)
+        };
+        let three = [(1, Bytes::gib(5)), (2, Bytes::gib(5)), (3, Bytes::gib(5))];
+        assert_eq!(judged(Some(3), Some(0), &three), Some(0.96));
+        assert_eq!(judged(Some(3), Some(0), &[]), Some(0.3), "each rank may see its own card as 0");
+        assert_eq!(judged(Some(0), Some(0), &three), None);
+        assert_eq!(judged(Some(3), Some(3), &three), None);
+    }
+
+    #[test]
+    fn more_in_use_than_the_card_has_is_said() {
+        let mut diagnosis = torch_oom(&[]);
+        assert_eq!(contradiction(&diagnosis.facts), None);
+        diagnosis.facts.allocated_bytes = Some(Bytes::gib(31));
+        let said = contradiction(&diagnosis.facts).unwrap();
+        assert!(said.contains("31.0 GiB in use on a card of 24.0 GiB"), "{said}");
+    }
+}
