@@ -6,7 +6,7 @@ mod holders;
 
 use serde::{Serialize, Serializer};
 
-use super::{Fate, Ledger, Place, Situation, Verdict, verdict};
+use super::{CauseKind, Fate, Ledger, Place, Situation, Verdict, verdict};
 use crate::gpu::{Device, ProcessKey};
 use crate::knowledge::diagnosis::{MemoryKind, Oom, Phase};
 use crate::knowledge::fix::{Condition, Fix, Safety};
@@ -60,6 +60,8 @@ pub struct PlannedFix {
     pub frees_bytes: Option<Bytes>,
     /// How sure that is.
     pub frees_is: Option<FreesIs>,
+    /// What it and the steps before it give back, together.
+    pub frees_so_far_bytes: Option<Bytes>,
     /// Whether it gives back at least what is known to be missing: a lower bound, so never more than "may".
     pub may_be_enough: bool,
     /// What it costs in a few words.
@@ -77,7 +79,8 @@ fn safety_word<S: Serializer>(safety: &Safety, serializer: S) -> Result<S::Ok, S
     serializer.serialize_str(safety.word())
 }
 
-/// Lays out the steps: what gives back most for the least first, as the entry orders them.
+/// Lays out the steps: the answer to the likeliest cause first, then what gives back most for the least, as the entry
+/// orders them.
 pub fn lay_out(
     situation: &Situation<'_>,
     place: &Place<'_>,
@@ -89,19 +92,31 @@ pub fn lay_out(
     }
     let missing = ledger.and_then(|ledger| ledger.missing_bytes);
     let mut plan: Vec<PlannedFix> = run_again(place, ledger).into_iter().collect();
-    for fix in situation.fixes {
+    let cause = verdict.causes.first().map(|cause| cause.cause);
+    // What it was doing tells what to change only where nobody else is to blame.
+    let own = matches!(cause, Some(CauseKind::Batch | CauseKind::Growth | CauseKind::TooBig | CauseKind::Unknown));
+    let stage = situation.diagnosis.run.stage.filter(|_| own);
+    let leads = |fix: &&Fix| {
+        cause.is_some_and(|cause| fix.leads.causes.contains(&cause))
+            || stage.is_some_and(|stage| fix.leads.stages.contains(&stage))
+    };
+    let (first, rest): (Vec<&Fix>, Vec<&Fix>) = situation.fixes.iter().partition(leads);
+    for fix in first.into_iter().chain(rest) {
         if !applies(fix, situation, place, ledger, verdict) {
             continue;
         }
         if fix.when.contains(&Condition::HolderAlive) {
-            plan.extend(holders::end_holders(fix, situation, place));
+            plan.extend(holders::end_holders(fix, situation, place, missing));
         } else {
             plan.extend(fill::filled(fix, situation, place, ledger));
         }
     }
+    let mut sum = Bytes::ZERO;
     for planned in &mut plan {
-        planned.may_be_enough |=
-            missing.zip(planned.frees_bytes).is_some_and(|(missing, frees)| missing > Bytes::ZERO && frees >= missing);
+        let Some(frees) = planned.frees_bytes else { continue };
+        sum = sum.plus(frees);
+        planned.frees_so_far_bytes = Some(sum);
+        planned.may_be_enough |= missing.is_some_and(|missing| missing > Bytes::ZERO && frees >= missing);
     }
     plan
 }
@@ -116,6 +131,7 @@ fn run_again(place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
         safety: Safety::Safe,
         frees_bytes: None,
         frees_is: None,
+        frees_so_far_bytes: None,
         may_be_enough: true,
         costs: "nothing".into(),
         steps: vec![Step {
@@ -170,6 +186,7 @@ fn empty(fix: &Fix) -> PlannedFix {
         safety: fix.safety,
         frees_bytes: None,
         frees_is: None,
+        frees_so_far_bytes: None,
         may_be_enough: false,
         costs: fix.costs.clone(),
         steps: Vec::new(),
@@ -198,6 +215,7 @@ mod tests {
             memory: vec![],
             phases: vec![],
             when,
+            leads: crate::knowledge::fix::Leads::default(),
             frees: Frees::Unknown,
             why: "w".into(),
             expect: "e".into(),

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnosis::{MemoryKind, Phase};
+use super::diagnosis::{CauseKind, MemoryKind, Phase, Stage};
 
 /// What taking a fix costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -79,6 +79,16 @@ pub struct FixCommand {
 pub const PLACEHOLDERS: &[&str] =
     &["pid", "holder", "gpu_uuid", "model", "context", "half_context", "max_tokens", "utilization"];
 
+/// Where a fix comes before others of its entry, since it is the answer to just that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Leads {
+    /// When one of these is the likeliest cause.
+    pub causes: Vec<CauseKind>,
+    /// When it died doing one of these.
+    pub stages: Vec<Stage>,
+}
+
 /// One fix, shared by many entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -99,6 +109,9 @@ pub struct Fix {
     /// All must hold.
     #[serde(default)]
     pub when: Vec<Condition>,
+    /// See [`Leads`].
+    #[serde(default)]
+    pub leads: Leads,
     /// See [`Frees`].
     pub frees: Frees,
     /// Why it works, one or two sentences.

@@ -5,11 +5,23 @@ use super::{FreesIs, HOLDERS, PlannedFix, WORTH_ENDING, empty};
 use crate::advice::{Place, Situation, name_of, verdict};
 use crate::gpu::{GpuProcess, ProcessKey};
 use crate::knowledge::fix::{Fix, FixCommand};
+use crate::units::Bytes;
 
-/// A step for each holder that may be offered, see [`verdict::holders`].
-pub fn end_holders(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>) -> Vec<PlannedFix> {
+/// A step for each holder that may be offered, see [`verdict::holders`]. Those the log names come first; of the others
+/// the smallest that is enough alone, so that nobody loses work for nothing.
+pub fn end_holders(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, missing: Option<Bytes>) -> Vec<PlannedFix> {
     let named = |pid: u32| place.named.iter().any(|named| named.pid == pid);
-    verdict::holders(situation, place)
+    let mut holders = verdict::holders(situation, place);
+    let enough = holders.iter().rposition(|(row, _)| {
+        let held = row.used_bytes.value();
+        !named(row.pid) && missing.zip(held).is_some_and(|(missing, held)| missing > Bytes::ZERO && held >= missing)
+    });
+    let unnamed = holders.iter().position(|(row, _)| !named(row.pid));
+    if let (Some(enough), Some(first)) = (enough, unnamed) {
+        let holder = holders.remove(enough);
+        holders.insert(first, holder);
+    }
+    holders
         .into_iter()
         .filter(|(row, _)| named(row.pid) || row.used_bytes.value().is_some_and(|bytes| bytes >= WORTH_ENDING))
         .take(HOLDERS)
