@@ -160,7 +160,7 @@ fn applies(
     let holds = |condition: &Condition| match condition {
         Condition::HolderAlive => !verdict::holders(situation, place).is_empty(),
         Condition::OtherDeviceHasRoom => roomy_device(situation, place, ledger).is_some(),
-        Condition::Fragmented => verdict.causes.iter().any(|cause| cause.cause == verdict::CauseKind::Fragmentation),
+        Condition::Fragmented => verdict.causes.iter().any(|cause| cause.cause == CauseKind::Fragmentation),
         Condition::Training => diagnosis.phase == Phase::Training,
         Condition::NotTraining => diagnosis.phase != Phase::Training,
         Condition::ContextInvolved => {

@@ -46,10 +46,20 @@ pub fn is_quoted(line: &str, column: usize) -> bool {
         )
     });
     let before = line.get(..column).unwrap_or_default();
+    if is_heading(line) {
+        return true;
+    }
     if before.len() < line.len() && source.is_match(line) && !looks_like_output(line) {
         return true;
     }
     is_in_backticks(before, line.get(column..).unwrap_or_default())
+}
+
+/// A page's heading names a kind of failure ("## CUDA out of memory"); one that reports a failure quotes its message,
+/// colon and all.
+fn is_heading(line: &str) -> bool {
+    let text = line.trim_start_matches('#');
+    (2..=6).contains(&(line.len() - text.len())) && text.starts_with(' ') && !text.contains(':')
 }
 
 /// Whether an open backtick with words before it precedes, and what it quotes is no message that somebody reports.
@@ -230,6 +240,7 @@ mod tests {
     #[test]
     fn source_and_prose_quote() {
         let quoted = [
+            "## CUDA out of memory",
             r#"--> 444     raise RuntimeError("Insufficient VRAM for model")"#,
             "    except torch.cuda.OutOfMemoryError as e: # CUDA out of memory",
             r#"+    log_debug("Memory pressure for %s is greater","#,

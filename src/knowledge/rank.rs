@@ -13,6 +13,9 @@ use super::matching::Hit;
 use super::run::{self, Run};
 use crate::log::PastedLog;
 
+/// A headline stands at most so many lines above the message that it tells of.
+const HEADLINE: usize = 4;
+
 /// An entry's best hit.
 struct Finding<'a> {
     entry: &'a Entry,
@@ -72,8 +75,11 @@ fn findings<'a>(base: &'a KnowledgeBase, log: &PastedLog, hits: &[Hit]) -> Vec<F
     let mut findings: Vec<Finding<'a>> = Vec::new();
     for (index, hit) in hits.iter().enumerate() {
         let Some(entry) = base.entries.get(hit.entry) else { continue };
-        let settled = findings.last().is_some_and(|last| last.hit.entry == hit.entry && last.oom == entry.oom);
-        if settled {
+        if let Some(last) = findings.last_mut().filter(|last| last.hit.entry == hit.entry && last.oom == entry.oom) {
+            // A headline without figures above the message itself.
+            if last.figures.facts == Facts::default() && hit.line.abs_diff(last.hit.line) <= HEADLINE {
+                last.figures = figures::read(entry, log, hits, index);
+            }
             continue;
         }
         let finding = finding(entry, log, hits, index);
