@@ -1,0 +1,460 @@
+//! Owns the person's own command line with a step's change made in it: what a fix's command changes, whether it is
+//! that program's, and the new line in the form of the shell, the job script or the file it was started from.
+//! Text goes in and comes out; everything that is not changed stays as it was typed.
+
+use regex::Regex;
+
+/// One thing to change in a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// An environment variable.
+    Env(String, String),
+    /// An option, with its value where it has one.
+    Flag(String, Option<String>),
+    /// `name=value` as a program's argument, or as an option of that name where the command has it.
+    Setting(String, String),
+}
+
+/// What a fix's command changes, and in the command lines of which program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// The words that begin the fix's own command: `vllm serve`; empty where the change is for any command.
+    head: Vec<String>,
+    /// In the order of the fix's command.
+    pub all: Vec<Change>,
+}
+
+/// Where the command line is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// bash, zsh, fish (3.1 and later) and the like.
+    Posix,
+    /// PowerShell.
+    PowerShell,
+    /// cmd.exe, and .bat files.
+    Cmd,
+    /// A Slurm job script.
+    Slurm,
+    /// A service of a compose file.
+    Compose,
+    /// A container of a Kubernetes manifest.
+    Kubernetes,
+}
+
+/// Programs whose options are the same, and the spellings of one option.
+struct Kin {
+    commands: &'static [&'static str],
+    same: &'static [&'static [&'static str]],
+    /// Options that take more memory: they go when something else is changed to take less.
+    greedy: &'static [&'static str],
+}
+
+/// As of the versions in the fixes' own files (2026-11-21).
+const KIN: &[Kin] = &[
+    Kin {
+        commands: &["llama-server", "llama-cli", "llama-completion", "llama-run", "llama-mtmd-cli", "main", "server"],
+        same: &[
+            &["-c", "--ctx-size"],
+            &["-ngl", "--gpu-layers", "--n-gpu-layers"],
+            &["-fa", "--flash-attn"],
+            &["-ctk", "--cache-type-k"],
+            &["-ctv", "--cache-type-v"],
+            &["-ub", "--ubatch-size"],
+            &["-b", "--batch-size"],
+            &["-np", "--parallel"],
+            &["--n-cpu-moe", "-ncmoe"],
+            &["--no-kv-offload", "-nkvo"],
+        ],
+        greedy: &[],
+    },
+    Kin { commands: &["vllm serve", "vllm.entrypoints"], same: &[], greedy: &[] },
+    Kin { commands: &["sglang.launch_server", "sglang serve"], same: &[], greedy: &[] },
+    Kin { commands: &["main.py"], same: &[], greedy: &["--highvram", "--gpu-only"] },
+    Kin {
+        commands: &["koboldcpp", "koboldcpp.py"],
+        same: &[&["--gpulayers", "--gpu-layers"]],
+        greedy: &["--highpriority"],
+    },
+];
+
+impl Changes {
+    /// Reads a fix's command; `None` where it is code, a setting of another file, or names another model.
+    pub fn of(command: &str) -> Option<Changes> {
+        if command.contains(['(', '{', '|', '\n', '"', '@']) || command.contains("://") {
+            return None;
+        }
+        let mut changes = Changes { head: Vec::new(), all: Vec::new() };
+        let mut words = command.split_whitespace().peekable();
+        while let Some((name, value)) = words.peek().and_then(|word| environment(word)) {
+            changes.all.push(Change::Env(name, value));
+            words.next();
+        }
+        while let Some(word) = words.next() {
+            // The `-m` of `python -m x` is no option of the program.
+            let module = word == "-m" && changes.head.last().is_some_and(|last| last.starts_with("python"));
+            if word.starts_with('-') && !module {
+                let (name, glued) = match word.split_once('=') {
+                    Some((name, value)) => (name, Some(value.to_owned())),
+                    None => (word, None),
+                };
+                let value = glued.or_else(|| words.next_if(|next| !next.starts_with('-')).map(str::to_owned));
+                if value.as_deref().is_some_and(is_stand_in) {
+                    continue;
+                }
+                changes.all.push(Change::Flag(name.to_owned(), value));
+            } else if let Some((name, value)) = word.trim_end_matches(',').split_once('=') {
+                if !is_stand_in(value) {
+                    changes.all.push(Change::Setting(name.to_owned(), value.to_owned()));
+                }
+            } else if is_stand_in(word) {
+                // Another model is no change of options.
+                if word.contains("MODEL-") || word.contains(':') {
+                    return None;
+                }
+            } else if changes.all.iter().all(|change| matches!(change, Change::Env(..))) {
+                changes.head.push(word.to_owned());
+            }
+        }
+        (!changes.all.is_empty()).then_some(changes)
+    }
+
+    /// The command line with the changes made; `None` where it is another program's, or has nothing to be changed.
+    pub fn apply(&self, command: &str, form: Form) -> Option<String> {
+        let kin = kin(command);
+        if !self.is_for(command) {
+            return None;
+        }
+        let mut line = command.trim().to_owned();
+        if let Some(kin) = kin {
+            line = kin.greedy.iter().fold(line, |line, flag| without(&line, flag));
+        }
+        let mut variables = Vec::new();
+        for change in &self.all {
+            match change {
+                Change::Env(name, value) => match replaced_variable(&line, name, value) {
+                    Some(with) => line = with,
+                    None => variables.push((name.as_str(), value.as_str())),
+                },
+                Change::Flag(name, value) => line = with_flag(&line, kin, name, value.as_deref()),
+                Change::Setting(name, value) => line = with_setting(&line, name, value, !self.head.is_empty())?,
+            }
+        }
+        Some(with_variables(&line, &variables, form))
+    }
+
+    /// Whether the command line is of the program that the change is for.
+    fn is_for(&self, command: &str) -> bool {
+        if self.head.is_empty() {
+            return true;
+        }
+        let family = kin(&self.head.join(" "));
+        match (family, kin(command)) {
+            (Some(family), Some(own)) => std::ptr::eq(family, own),
+            (None, _) => holds(command, &self.head.join(" ")),
+            _ => false,
+        }
+    }
+}
+
+/// Several changes in one command line, one after the other; those that don't fit it are left out.
+pub fn apply_all(changes: &[Changes], command: &str, form: Form) -> String {
+    // Variables are written in front: each form only once.
+    let (mut line, mut variables) = (command.trim().to_owned(), Vec::new());
+    for one in changes {
+        let (own, rest): (Vec<Change>, Vec<Change>) =
+            one.all.iter().cloned().partition(|change| matches!(change, Change::Env(..)));
+        if one.is_for(command) {
+            variables.extend(own);
+            if let Some(with) = (Changes { head: one.head.clone(), all: rest }).apply(&line, Form::Posix) {
+                line = with;
+            }
+        }
+    }
+    let all = Changes { head: Vec::new(), all: variables };
+    all.apply(&line, form).unwrap_or(line)
+}
+
+/// `NAME=value`, where it is one.
+fn environment(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let plain = name.starts_with(|c: char| c.is_ascii_uppercase())
+        && name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
+    plain.then(|| (name.to_owned(), value.to_owned()))
+}
+
+/// Words that stand for the person's own: MODEL.gguf, PROMPT, TRAIN.py.
+fn is_stand_in(word: &str) -> bool {
+    let stem = word.split(['.', '/', ':']).next().unwrap_or(word);
+    let stem = stem.split('-').next().unwrap_or(stem);
+    stem.len() > 2 && stem.chars().all(|c| c.is_ascii_uppercase())
+}
+
+/// The family whose command stands in the line.
+fn kin(command: &str) -> Option<&'static Kin> {
+    KIN.iter().find(|kin| kin.commands.iter().any(|one| holds(command, one)))
+}
+
+/// Whether the words stand in the line one after the other, the first as a path's last part.
+fn holds(command: &str, words: &str) -> bool {
+    let spaced = regex::escape(words).replace(' ', r"\s+");
+    found(&format!(r"(?:^|[\s/\\]){spaced}(?:\.exe)?(?:\s|$)"), command).is_some()
+        || words.contains('.') && command.contains(&format!("{words}."))
+}
+
+/// The first match of a pattern made here.
+fn found(pattern: &str, text: &str) -> Option<(usize, usize)> {
+    let found = Regex::new(pattern).ok()?.find(text)?;
+    Some((found.start(), found.end()))
+}
+
+/// A value as it is typed: quoted, or up to the next blank.
+const VALUE: &str = r#"(?:"[^"]*"|'[^']*'|[^\s-]\S*|-\d\S*)"#;
+
+/// The line with an option's value replaced, whatever its spelling, or with the option behind it.
+fn with_flag(line: &str, kin: Option<&Kin>, name: &str, value: Option<&str>) -> String {
+    let own = [name];
+    let spellings = kin.and_then(|kin| kin.same.iter().find(|same| same.contains(&name))).map_or(&own[..], |same| same);
+    let said = match value {
+        Some(value) => format!("{name} {value}"),
+        None => name.to_owned(),
+    };
+    for spelling in spellings {
+        let plain = regex::escape(spelling);
+        let pattern = match value {
+            Some(_) => format!(r"(?:^|\s){plain}(?:=|\s+){VALUE}"),
+            None => format!(r"(?:^|\s){plain}(?:\s|$)"),
+        };
+        if let Some((start, end)) = found(&pattern, line) {
+            let Some(value) = value else { return line.to_owned() };
+            let (before, after) = (line.get(..start).unwrap_or_default(), line.get(end..).unwrap_or_default());
+            let joint =
+                if line.get(start..end).is_some_and(|old| old.contains(&format!("{spelling}="))) { "=" } else { " " };
+            return format!("{before} {spelling}{joint}{value}{after}").trim_start().to_owned();
+        }
+    }
+    let runs_container =
+        found(r"^(?:sudo )?(?:docker|podman)\s+run\b", line).filter(|_| !line.is_empty() && kin.is_none());
+    let at = runs_container.map_or_else(|| end_of_command(line), |(_, end)| end);
+    insert(line, at, &said)
+}
+
+/// Where further options go: before a pipe, a redirection or the next command.
+fn end_of_command(line: &str) -> usize {
+    found(r"\s(?:\||\d?>|&&?(?:\s|$)|;|\d>&1)", line).map_or(line.len(), |(start, _)| start)
+}
+
+fn insert(line: &str, at: usize, text: &str) -> String {
+    let (before, after) = (line.get(..at).unwrap_or(line), line.get(at..).unwrap_or_default());
+    format!("{} {text}{after}", before.trim_end())
+}
+
+/// `name=value` or `--name value`, where the line has it; behind the line where the program takes such arguments.
+fn with_setting(line: &str, name: &str, value: &str, takes: bool) -> Option<String> {
+    let option = format!("--{name}");
+    if found(&format!(r"(?:^|\s){}(?:=|\s)", regex::escape(&option)), line).is_some() {
+        return Some(with_flag(line, None, &option, Some(value)));
+    }
+    let pattern = format!(r"(?:^|\s){}={VALUE}", regex::escape(name));
+    match found(&pattern, line) {
+        Some((start, end)) => Some(format!(
+            "{} {name}={value}{}",
+            line.get(..start).unwrap_or_default(),
+            line.get(end..).unwrap_or_default()
+        )),
+        None => takes.then(|| insert(line, end_of_command(line), &format!("{name}={value}"))),
+    }
+}
+
+/// The line without an option that has no value.
+fn without(line: &str, flag: &str) -> String {
+    match found(&format!(r"\s{}(?:\s|$)", regex::escape(flag)), line) {
+        Some((start, end)) => {
+            format!("{} {}", line.get(..start).unwrap_or_default(), line.get(end..).unwrap_or_default())
+                .trim_end()
+                .to_owned()
+        }
+        None => line.to_owned(),
+    }
+}
+
+/// The line with the new value of a variable that it sets itself. An allocator's settings are a list: one is added.
+fn replaced_variable(line: &str, name: &str, value: &str) -> Option<String> {
+    let (start, end) = found(&format!(r"(?:^|\s){name}={VALUE}"), line)?;
+    let old = line.get(start..end)?.split_once('=').map(|(_, old)| old)?;
+    let key = value.split(':').next().unwrap_or(value);
+    let value = match name.ends_with("ALLOC_CONF") && !old.contains(key) {
+        true => format!("{},{value}", old.trim_matches(['"', '\''])),
+        false => value.to_owned(),
+    };
+    let space = if start == 0 { "" } else { " " };
+    Some(format!("{}{space}{name}={value}{}", line.get(..start)?, line.get(end..)?))
+}
+
+/// The line with variables set for it, as the form has them.
+fn with_variables(line: &str, variables: &[(&str, &str)], form: Form) -> String {
+    let each =
+        |one: fn(&str, &str) -> String| variables.iter().map(|(name, value)| one(name, value)).collect::<String>();
+    match form {
+        Form::Compose => {
+            let environment = each(|name, value| format!("      {name}: \"{value}\"\n"));
+            let environment =
+                if environment.is_empty() { environment } else { format!("    environment:\n{environment}") };
+            format!("{environment}    command: {line}")
+        }
+        Form::Kubernetes => {
+            let environment = each(|name, value| format!("  - {{name: {name}, value: \"{value}\"}}\n"));
+            let environment = if environment.is_empty() { environment } else { format!("env:\n{environment}") };
+            let arguments: Vec<String> = line.split_whitespace().map(|word| format!("\"{word}\"")).collect();
+            format!("{environment}command: [{}]", arguments.join(", "))
+        }
+        Form::Slurm => each(|name, value| format!("export {name}={value}\n")) + line,
+        Form::PowerShell => each(|name, value| format!("$env:{name}='{value}'; ")) + line,
+        Form::Cmd => each(|name, value| format!("set \"{name}={value}\"\n")) + line,
+        Form::Posix => {
+            if let Some((_, end)) = found(r"^(?:sudo )?(?:docker|podman)\s+run\b", line) {
+                return insert(line, end, each(|name, value| format!("-e {name}={value} ")).trim_end())
+                    .replace("run  ", "run ");
+            }
+            // What stands before the last command of the line stays there.
+            let at = line.rfind("&& ").map_or(0, |at| at + 3);
+            let set = each(|name, value| format!("{name}={value} "));
+            format!("{}{set}{}", line.get(..at).unwrap_or_default(), line.get(at..).unwrap_or(line))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(fix: &str, command: &str) -> Option<String> {
+        Changes::of(fix)?.apply(command, Form::Posix)
+    }
+
+    #[test]
+    fn an_option_is_replaced_in_any_spelling_or_put_behind() {
+        let fix = "llama-server -m MODEL.gguf -c 16384";
+        for (own, with) in [
+            ("llama-cli -m /srv/a.gguf --ctx-size 65536 -ngl 99", "llama-cli -m /srv/a.gguf --ctx-size 16384 -ngl 99"),
+            (
+                "./build/bin/llama-server -m a.gguf --ctx-size=65536",
+                "./build/bin/llama-server -m a.gguf --ctx-size=16384",
+            ),
+            (
+                "llama-server -m 'my model.gguf' 2>&1 | tee log",
+                "llama-server -m 'my model.gguf' -c 16384 2>&1 | tee log",
+            ),
+        ] {
+            assert_eq!(changed(fix, own).as_deref(), Some(with));
+        }
+        let kv = "llama-server -m MODEL.gguf -fa on -ctk q8_0 -ctv q8_0";
+        assert_eq!(
+            changed(kv, "llama-server -m a.gguf -fa off").as_deref(),
+            Some("llama-server -m a.gguf -fa on -ctk q8_0 -ctv q8_0")
+        );
+        assert_eq!(
+            changed("vllm serve MODEL --enforce-eager", "vllm serve org/m --enforce-eager").as_deref(),
+            Some("vllm serve org/m --enforce-eager"),
+            "already there"
+        );
+    }
+
+    #[test]
+    fn another_programs_command_is_left_alone() {
+        assert_eq!(changed("vllm serve MODEL --enforce-eager", "python train.py"), None);
+        assert_eq!(changed("OLLAMA_NUM_PARALLEL=1 ollama serve", "ollama run llama3.1:8b"), None, "the client");
+        assert_eq!(changed("llama-server -m MODEL.gguf -np 1", "vllm serve org/m"), None);
+        assert_eq!(changed("per_device_train_batch_size=4, gradient_accumulation_steps=4", "python train.py"), None);
+    }
+
+    #[test]
+    fn a_setting_is_changed_where_the_command_has_it() {
+        let fix = "per_device_train_batch_size=4, gradient_accumulation_steps=4";
+        assert_eq!(
+            changed(fix, "python run.py --per_device_train_batch_size 16 --gradient_accumulation_steps=1 --bf16")
+                .as_deref(),
+            Some("python run.py --per_device_train_batch_size 4 --gradient_accumulation_steps=4 --bf16")
+        );
+        assert_eq!(
+            changed("yolo train data=DATA.yaml model=MODEL.pt imgsz=512", "yolo train data=a.yaml imgsz=1280")
+                .as_deref(),
+            Some("yolo train data=a.yaml imgsz=512")
+        );
+    }
+
+    #[test]
+    fn variables_are_set_as_the_form_has_them() {
+        let grow = Changes::of("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True").unwrap();
+        let run = "python train.py";
+        for (form, with) in [
+            (Form::Posix, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py"),
+            (Form::PowerShell, "$env:PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True'; python train.py"),
+            (Form::Cmd, "set \"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\"\npython train.py"),
+            (Form::Slurm, "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\npython train.py"),
+            (
+                Form::Compose,
+                "    environment:\n      PYTORCH_CUDA_ALLOC_CONF: \"expandable_segments:True\"\n    command: python train.py",
+            ),
+        ] {
+            assert_eq!(grow.apply(run, form).as_deref(), Some(with));
+        }
+        assert_eq!(
+            grow.apply("cd lab && PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 python a.py", Form::Posix).as_deref(),
+            Some("cd lab && PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128,expandable_segments:True python a.py")
+        );
+        assert_eq!(
+            grow.apply("docker run --gpus all img python a.py", Form::Posix).as_deref(),
+            Some("docker run -e PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True --gpus all img python a.py")
+        );
+    }
+
+    #[test]
+    fn code_files_and_other_models_are_no_changes_of_a_command() {
+        for code in [
+            "Llama(model_path=..., n_ctx=4096)",
+            "optim: paged_adamw_8bit\nx: 1",
+            "vllm serve MODEL-AWQ",
+            "llama-server -hf USER/MODEL-GGUF:Q4_K_M",
+        ] {
+            assert_eq!(Changes::of(code), None, "{code}");
+        }
+        assert_eq!(
+            changed("python main.py --reserve-vram 2 --disable-smart-memory", "python main.py --highvram --listen")
+                .as_deref(),
+            Some("python main.py --listen --reserve-vram 2 --disable-smart-memory"),
+            "what costs memory goes"
+        );
+        assert_eq!(
+            changed("docker run --shm-size=8g IMAGE", "docker run --gpus all me/train").as_deref(),
+            Some("docker run --shm-size 8g --gpus all me/train")
+        );
+        assert_eq!(
+            changed(
+                "python -m sglang.launch_server --model-path MODEL --mem-fraction-static 0.75",
+                "python3 -m sglang.launch_server --model-path org/m --port 30000"
+            )
+            .as_deref(),
+            Some("python3 -m sglang.launch_server --model-path org/m --port 30000 --mem-fraction-static 0.75")
+        );
+    }
+
+    #[test]
+    fn several_steps_give_one_line() {
+        let of = |fix| Changes::of(fix).unwrap();
+        let all = [
+            of("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
+            of("CUDA_VISIBLE_DEVICES=GPU-1"),
+            of("vllm serve MODEL --max-model-len 8192"),
+            of("llama-server -m MODEL.gguf -np 1"),
+        ];
+        assert_eq!(
+            apply_all(&all, "vllm serve org/m", Form::Posix),
+            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True CUDA_VISIBLE_DEVICES=GPU-1 vllm serve org/m --max-model-len 8192"
+        );
+        assert_eq!(
+            apply_all(&all[3..], "vllm serve org/m", Form::Posix),
+            "vllm serve org/m",
+            "nothing of another program"
+        );
+    }
+}
