@@ -22,6 +22,7 @@ use crate::units::{Bytes, WallTime};
 pub use ledger::Ledger;
 pub use machine::{Fate, Place};
 pub use plan::{PlannedFix, Step};
+pub use rerun::{Changes, Form};
 pub use verdict::{Cause, CauseKind, Verdict};
 
 /// Everything an advice is made from.
@@ -41,6 +42,8 @@ pub struct Situation<'a> {
     pub crashed_by: Option<WallTime>,
     /// The zone of the person's clock, for times that are said.
     pub zone: Option<&'a TimeZone>,
+    /// The command line that failed, as the person gave it; the log's own is second to it.
+    pub command: Option<&'a str>,
 }
 
 /// What to tell the person.
@@ -63,7 +66,39 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     Advice { verdict, ledger, plan }
 }
 
-impl Situation<'_> {
+impl<'a> Situation<'a> {
+    /// The log read alone.
+    pub fn alone(diagnosis: &'a Diagnosis) -> Situation<'a> {
+        Situation {
+            diagnosis,
+            fixes: &[],
+            snapshot: None,
+            history: None,
+            viewer: None,
+            crashed_by: None,
+            zone: None,
+            command: None,
+        }
+    }
+
+    /// The command line that failed, where the person or the log tells it.
+    pub fn command_line(&self) -> Option<&'a str> {
+        self.command.or(self.diagnosis.run.command.as_deref())
+    }
+
+    /// Where that command line is written down, as far as the log shows.
+    pub fn form(&self) -> Form {
+        let run = &self.diagnosis.run;
+        match (run.launcher.as_deref(), run.shell.as_deref()) {
+            (Some("slurm" | "srun"), _) => Form::Slurm,
+            (Some(_), _) => Form::Compose,
+            (None, Some("PS")) => Form::PowerShell,
+            (None, Some(_)) => Form::Cmd,
+            (None, None) if self.diagnosis.raised_by.as_deref() == Some("kubernetes") => Form::Kubernetes,
+            (None, None) => Form::Posix,
+        }
+    }
+
     /// The moment of the crash: the log's own stamp, else the upper bound that its file or paste gives.
     pub fn crashed_at(&self) -> Option<WallTime> {
         match (self.diagnosis.crashed_at, self.crashed_by) {

@@ -143,15 +143,7 @@ mod tests {
     fn reported(log: &str, check: impl Fn(Value, String)) {
         let base = KnowledgeBase::built_in().unwrap();
         let diagnosis = base.diagnose(&PastedLog::new(log), None);
-        let advice = advise(&Situation {
-            diagnosis: &diagnosis,
-            fixes: base.fixes(),
-            snapshot: None,
-            history: None,
-            viewer: None,
-            crashed_by: None,
-            zone: None,
-        });
+        let advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
         let report = Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None };
         check(json(&report), text(&report));
     }
@@ -181,15 +173,7 @@ mod tests {
         row.recognised_as = Some("a|b".into());
         let snapshot =
             Snapshot { devices: vec![crate::gpu::testing::device(0, vec![row])], ..crate::gpu::testing::snapshot(0) };
-        let situation = Situation {
-            diagnosis: &diagnosis,
-            fixes: base.fixes(),
-            snapshot: Some(&snapshot),
-            history: None,
-            viewer: None,
-            crashed_by: None,
-            zone: None,
-        };
+        let situation = Situation { fixes: base.fixes(), snapshot: Some(&snapshot), ..Situation::alone(&diagnosis) };
         let advice = advise(&situation);
         let report =
             Report { diagnosis: &diagnosis, advice: &advice, snapshot: Some(&snapshot), no_reading: None, why: None };

@@ -179,15 +179,7 @@ mod tests {
 
     fn advice(snapshot: Option<&Snapshot>) -> Advice {
         let diagnosis = torch_oom(&[(4242, Bytes::mib(11_500))]);
-        advise(&Situation {
-            diagnosis: &diagnosis,
-            fixes: &[],
-            snapshot,
-            history: None,
-            viewer: None,
-            crashed_by: Some(noon_plus(0)),
-            zone: None,
-        })
+        advise(&Situation { snapshot, crashed_by: Some(noon_plus(0)), ..Situation::alone(&diagnosis) })
     }
 
     #[test]
@@ -215,15 +207,7 @@ mod tests {
         for (free, is_now) in [(Bytes::gib(60), true), (Bytes::gib(130), false)] {
             diagnosis.facts.free_bytes = Some(free);
             let here = snapshot(0);
-            let advice = advise(&Situation {
-                diagnosis: &diagnosis,
-                fixes: &[],
-                snapshot: Some(&here),
-                history: None,
-                viewer: None,
-                crashed_by: None,
-                zone: None,
-            });
+            let advice = advise(&Situation { snapshot: Some(&here), ..Situation::alone(&diagnosis) });
             assert_eq!(advice.ledger.is_some_and(|ledger| ledger.is_now), is_now, "{free}");
         }
     }

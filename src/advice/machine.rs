@@ -142,15 +142,8 @@ mod tests {
     }
 
     fn placed(diagnosis: &Diagnosis, snapshot: &Snapshot, check: impl Fn(&Place<'_>)) {
-        let situation = Situation {
-            diagnosis,
-            fixes: &[],
-            snapshot: Some(snapshot),
-            history: None,
-            viewer: None,
-            crashed_by: Some(noon_plus(0)),
-            zone: None,
-        };
+        let situation =
+            Situation { snapshot: Some(snapshot), crashed_by: Some(noon_plus(0)), ..Situation::alone(diagnosis) };
         check(&locate(&situation));
     }
 

@@ -6,7 +6,7 @@ mod holders;
 
 use serde::{Serialize, Serializer};
 
-use super::{CauseKind, Fate, Ledger, Place, Situation, Verdict, verdict};
+use super::{CauseKind, Changes, Fate, Ledger, Place, Situation, Verdict, verdict};
 use crate::gpu::{Device, ProcessKey};
 use crate::knowledge::diagnosis::{MemoryKind, Oom, Phase};
 use crate::knowledge::fix::{Condition, Fix, Safety};
@@ -70,6 +70,9 @@ pub struct PlannedFix {
     pub steps: Vec<Step>,
     /// The process it would end, named for good.
     pub target: Option<ProcessKey>,
+    /// What it changes in a command line, for the line to run again with.
+    #[serde(skip)]
+    pub changes: Option<Changes>,
     /// The holder's own program gives the memory back by the step's command: better than ending it.
     #[serde(skip)]
     pub gentle: bool,
@@ -143,6 +146,7 @@ fn run_again(place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
             versions: None,
         }],
         target: None,
+        changes: None,
         gentle: false,
     })
 }
@@ -191,6 +195,7 @@ fn empty(fix: &Fix) -> PlannedFix {
         costs: fix.costs.clone(),
         steps: Vec::new(),
         target: None,
+        changes: None,
         gentle: false,
     }
 }
@@ -238,13 +243,11 @@ mod tests {
         let here = Snapshot { devices, ..snapshot(0) };
         let viewer = Viewer { uid: 1000, lineage: vec![900, 1] };
         advise(&Situation {
-            diagnosis,
             fixes,
             snapshot: Some(&here),
-            history: None,
             viewer: Some(&viewer),
             crashed_by: Some(noon_plus(0)),
-            zone: None,
+            ..Situation::alone(diagnosis)
         })
     }
 

@@ -451,13 +451,10 @@ mod tests {
         let here = Snapshot { devices: vec![device(0, rows)], ..snapshot(0) };
         let viewer = Viewer { uid: 1000, lineage: vec![900, 1] };
         advise(&Situation {
-            diagnosis,
-            fixes: &[],
             snapshot: Some(&here),
-            history: None,
             viewer: Some(&viewer),
             crashed_by: Some(noon_plus(0)),
-            zone: None,
+            ..Situation::alone(diagnosis)
         })
     }
 

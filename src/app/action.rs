@@ -37,6 +37,8 @@ pub enum Action {
     Works,
     /// It failed again.
     FailedAgain,
+    /// Tell what was run.
+    Command,
     /// Search the input, filter the processes.
     Search,
     /// The next hit.

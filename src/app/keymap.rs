@@ -41,6 +41,7 @@ pub const BINDINGS: &[Binding] = &[
     at(Region::Steps, key(KeyCode::Backspace, Action::Back, "Backspace", "back")),
     at(Region::Steps, key(KeyCode::Char('w'), Action::Works, "w", "it works now")),
     at(Region::Steps, key(KeyCode::Char('e'), Action::FailedAgain, "e", "it failed again")),
+    at(Region::Steps, key(KeyCode::Char('r'), Action::Command, "r", "what I ran")),
     at(Region::Processes, key(KeyCode::Enter, Action::End, "Enter", "end it…")),
     at(Region::Processes, key(KeyCode::Char(' '), Action::Mark, "Space", "mark")),
     at(Region::Processes, key(KeyCode::Char('/'), Action::Search, "/", "filter")),

@@ -10,8 +10,9 @@ use ratatui_textarea::TextArea;
 use super::gate::Gate;
 use super::layout::{self, Layout, Shape};
 use super::question::Question;
-use super::walk::{Ending, Walk};
-use crate::advice::{Advice, PlannedFix, words};
+use super::walk::{Ending, Mark, Walk};
+use crate::advice::rerun::apply_all;
+use crate::advice::{Advice, PlannedFix, Situation, words};
 use crate::gpu::guard::{Refusal, Viewer};
 use crate::gpu::history::History;
 use crate::gpu::{Device, Driver, GpuProcess, Header, ProcessKey, Snapshot};
@@ -173,6 +174,8 @@ pub struct Input {
     pub pages: Vec<Page>,
     /// Where it came from and when: "pasted 14:02:11", "crash.log".
     pub origin: String,
+    /// The command line that failed, as the person gave it.
+    pub command: Option<String>,
     /// The latest moment at which the job can have died.
     pub crashed_by: Option<WallTime>,
     /// A log is being read: the generation that is awaited, and its text where it is not a file.
@@ -195,11 +198,22 @@ pub struct Input {
     pub pipe: Pipe,
 }
 
+/// What a typed line is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Only rows that hold it are shown.
+    Filter,
+    /// It is searched for in the log.
+    Search,
+    /// It is the command line that failed.
+    Command,
+}
+
 /// A line being typed at the foot of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// Whether it filters the processes (else it searches the log).
-    pub filters: bool,
+    /// What it is for.
+    pub purpose: Purpose,
     /// What was typed so far.
     pub text: String,
 }
@@ -386,6 +400,15 @@ impl Model {
     pub fn current_step(&self) -> Option<&PlannedFix> {
         let ahead = self.steps_ahead();
         ahead.get(self.walk.position(&ahead)).copied()
+    }
+
+    /// The command line to run again with what the steps taken change in it; `None` where nobody said what was run.
+    pub fn rerun(&self) -> Option<String> {
+        let diagnosis = self.input.diagnosis.as_ref()?;
+        let situation = Situation { command: self.input.command.as_deref(), ..Situation::alone(diagnosis) };
+        let taken = self.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
+        let changes: Vec<_> = taken.filter_map(|behind| behind.changes.clone()).collect();
+        Some(apply_all(&changes, situation.command_line()?, situation.form()))
     }
 
     /// Where an ending of this process stands, if there is one.

@@ -566,11 +566,12 @@ fn the_chosen_step_stays_chosen_when_the_plan_is_sorted_anew() {
     let mut session = Session::with_holders();
     session.paste("RuntimeError: CUDA out of memory. Tried to allocate 9.00 GiB (GPU 0; 24.00 GiB total capacity)");
     session.press(KeyCode::Down);
-    assert_eq!(session.model.current_step().unwrap().target, Some(key_of(5177)));
-    session.sample(vec![process(4242, Bytes::gib(3)), process(5177, Bytes::gib(9))]);
-    assert_eq!(session.model.current_step().unwrap().target, Some(key_of(5177)));
-    session.sample(vec![process(4242, held()), process(5177, Bytes::gib(6))]);
-    assert_eq!(session.model.current_step().unwrap().target, Some(key_of(5177)));
+    let first = |session: &Session| session.model.advice.as_ref().unwrap().plan[0].target;
+    for (notebook, runner, smallest_enough) in [(held(), Bytes::gib(6), 5177), (Bytes::gib(8), Bytes::gib(12), 4242)] {
+        session.sample(vec![process(4242, notebook), process(5177, runner)]);
+        assert_eq!(first(&session), Some(key_of(smallest_enough)));
+        assert_eq!(session.model.current_step().unwrap().target, Some(key_of(4242)));
+    }
 }
 
 #[test]
@@ -888,4 +889,26 @@ proptest! {
         // Whatever came of it can be drawn.
         let _ = crate::ui::drawn(&session.model);
     }
+}
+
+#[test]
+fn what_was_run_is_told_and_the_steps_are_made_in_it() {
+    let mut session = Session::with_holders();
+    session.paste("ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9216.00 MiB on device 0: cudaMalloc failed: out of memory");
+    session.press(KeyCode::Char('r'));
+    session.wait(ms(500));
+    session.paste("llama-server -m a.gguf \\\n  --parallel 4");
+    assert!(session.model.question.is_none() && session.model.prompt.is_some(), "the paste goes where one types");
+    session.press(KeyCode::Enter);
+    assert_eq!(session.model.rerun().as_deref(), Some("llama-server -m a.gguf --parallel 4"));
+    let own = |session: &Session, fix: &str| {
+        let plan = &session.model.advice.as_ref().unwrap().plan;
+        plan.iter().find(|planned| planned.fix == fix).and_then(|planned| planned.steps[0].command.clone())
+    };
+    assert_eq!(own(&session, "fewer-sequences").as_deref(), Some("llama-server -m a.gguf --parallel 1"));
+    while session.model.current_step().is_some_and(|step| step.fix != "fewer-sequences") {
+        session.press(KeyCode::Char('s'));
+    }
+    session.press(KeyCode::Enter);
+    assert_eq!(session.model.rerun().as_deref(), Some("llama-server -m a.gguf --parallel 1"));
 }

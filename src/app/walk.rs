@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::question::Victim;
-use crate::advice::PlannedFix;
+use crate::advice::{Changes, PlannedFix};
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{ProcessKey, Snapshot};
 use crate::units::Bytes;
@@ -46,6 +46,8 @@ pub struct Behind {
     pub title: String,
     /// How it was left.
     pub mark: Mark,
+    /// What it changes in the command line to run again with.
+    pub changes: Option<Changes>,
 }
 
 /// Where the person stands.
@@ -73,7 +75,8 @@ impl Walk {
 
     /// Leaves a step behind.
     pub fn leave(&mut self, planned: &PlannedFix, mark: Mark) {
-        self.behind.push(Behind { id: StepId::of(planned), title: planned.title.clone(), mark });
+        let changes = planned.changes.clone();
+        self.behind.push(Behind { id: StepId::of(planned), title: planned.title.clone(), mark, changes });
         self.cursor = None;
     }
 }

@@ -57,13 +57,12 @@ fn diagnose(global: &Global, file: Option<&Path>, form: Form, live: bool) -> Res
     let viewer = Kernel::default().viewer();
     let zone = jiff::tz::TimeZone::system();
     let advice = advise(&Situation {
-        diagnosis: &diagnosis,
         fixes: &fixes,
         snapshot: snapshot.as_ref(),
-        history: None,
         viewer: Some(&viewer),
         zone: Some(&zone),
         crashed_by: Some(written.unwrap_or(WallTime(jiff::Timestamp::now()))),
+        ..Situation::alone(&diagnosis)
     });
     let report = Report {
         diagnosis: &diagnosis,

@@ -48,6 +48,7 @@ enum Key {
     Notebook,
     Widened,
     Launcher,
+    Shell,
     Command,
 }
 
@@ -120,6 +121,9 @@ pub struct Run {
     /// Who started it: `slurm`, `srun`, or a compose file's container (`vllm-1`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launcher: Option<String>,
+    /// The shell it was started from, where its prompt shows: `PS`, or a drive such as `C:` on Windows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shell: Option<String>,
     /// The command line, where the log shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -171,6 +175,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Notebook => run.notebook = word(),
             Key::Widened => run.widened = word(),
             Key::Launcher => run.launcher = word(),
+            Key::Shell => run.shell = word(),
             Key::Command => run.command = word(),
         }
     }

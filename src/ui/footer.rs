@@ -10,6 +10,7 @@ use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::keymap::{BINDINGS, Binding};
+use crate::app::model::Purpose;
 use unicode_width::UnicodeWidthStr;
 
 /// Always there, whatever else fits.
@@ -19,8 +20,16 @@ const LAST: [Action; 3] = [Action::NextRegion, Action::Help, Action::Quit];
 pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
     if let Some(prompt) = &model.prompt {
-        let what = if prompt.filters { "filter" } else { "search" };
-        let line = format!(" {what}: {}_   Enter done, Esc leave", prompt.text);
+        let (what, keys) = match prompt.purpose {
+            Purpose::Filter => ("filter", "Enter done, Esc leave"),
+            Purpose::Search => ("search", "Enter done, Esc leave"),
+            Purpose::Command => ("what did you run? (type or paste it)", "Enter done, Esc skip"),
+        };
+        // The end is where one types.
+        let room = width.saturating_sub(what.width() + keys.width() + 8).max(10);
+        let from = prompt.text.chars().count().saturating_sub(room);
+        let typed: String = prompt.text.chars().skip(from).collect();
+        let line = format!(" {what}: {}{typed}_   {keys}", if from > 0 { theme.sign("…", "~") } else { "" });
         return Line::raw(cut(&line, width)).render(area, buffer);
     }
     if let Some((text, _)) = &model.notice {

@@ -57,6 +57,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     if ahead.is_empty() {
         lines.extend(paragraph(&no_steps(model), width, theme.quiet));
     }
+    lines.extend(again(model, theme, width));
     // What was just ended and the current step are never cut: what is further up gives way.
     let height = usize::from(inner.height);
     let needed = current_at.saturating_sub(model.endings.last().map_or(0, |_| 3));
@@ -81,6 +82,24 @@ fn no_steps(model: &Model) -> String {
         }
         Some(_) => "No further steps. Run your job again, and paste the new error if it fails.".into(),
     }
+}
+
+/// The command to run again with what was changed so far, or how to tell it.
+fn again(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
+    let Some(advice) = model.advice.as_ref().filter(|advice| !advice.plan.is_empty()) else { return Vec::new() };
+    let mut lines = vec![Line::default()];
+    match model.rerun() {
+        Some(command) => {
+            let text = format!(" then run again: {command}");
+            lines.extend(paragraph(&text, width.saturating_sub(1), theme.title));
+        }
+        None if advice.plan.iter().any(|planned| planned.changes.is_some()) => {
+            let text = " [r] tell me what you ran: I make the changes in it";
+            lines.extend(paragraph(text, width.saturating_sub(1), theme.quiet));
+        }
+        None => return Vec::new(),
+    }
+    lines
 }
 
 fn one_line(planned: &PlannedFix, number: usize, width: usize) -> String {

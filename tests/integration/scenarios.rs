@@ -155,13 +155,12 @@ fn advice(base: &KnowledgeBase, scenario: &Scenario) -> Advice {
     }
     let now = machine(&scenario.cards, scenario.watched);
     advise(&Situation {
-        diagnosis: &diagnosis,
         fixes: &fixes,
         snapshot: (!scenario.cards.is_empty()).then_some(&now),
         history: Some(&history),
         viewer: Some(&Viewer { uid: 1000, lineage: vec![900] }),
         crashed_by: Some(noon(0)),
-        zone: None,
+        ..Situation::alone(&diagnosis)
     })
 }
 

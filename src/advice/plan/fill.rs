@@ -1,7 +1,7 @@
 //! Owns how a fix of the knowledge base becomes a step here: its placeholders filled with what log and machine say.
 
 use super::{FreesIs, PlannedFix, Step, empty, roomy_device};
-use crate::advice::{Ledger, Place, Situation};
+use crate::advice::{Changes, Ledger, Place, Situation};
 use crate::knowledge::fix::{Fix, FixCommand, Frees};
 
 /// The fix with this log's figures, in the form for the program the person runs.
@@ -23,11 +23,19 @@ pub fn filled(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: O
         Frees::ReservedUnallocated => diagnosis.facts.reserved_unallocated_bytes,
         Frees::HolderMemory | Frees::Unknown => None,
     };
+    let mut step = step_of(fix, command, &fill)?;
+    let changes = step.command.as_deref().and_then(Changes::of);
+    // The person's own command with the change made, where it is of that program.
+    let own = situation.command_line().zip(changes.as_ref());
+    if let Some(with) = own.and_then(|(line, changes)| changes.apply(line, situation.form())) {
+        step.command = Some(with);
+    }
     Some(PlannedFix {
         title: substitute(&fix.title, &fill)?,
         frees_bytes,
         frees_is: frees_bytes.map(|_| FreesIs::About),
-        steps: vec![step_of(fix, command, &fill)?],
+        steps: vec![step],
+        changes,
         ..empty(fix)
     })
 }

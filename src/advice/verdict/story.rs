@@ -191,15 +191,7 @@ mod tests {
         let judged = |rank, device, others: &[(u32, Bytes)]| {
             let mut diagnosis = torch_oom(others);
             (diagnosis.run.rank, diagnosis.facts.device) = (rank, device);
-            let situation = Situation {
-                diagnosis: &diagnosis,
-                fixes: &[],
-                snapshot: None,
-                history: None,
-                viewer: None,
-                crashed_by: None,
-                zone: None,
-            };
+            let situation = Situation { ..Situation::alone(&diagnosis) };
             wrong_device(&situation, &Place::default(), None).map(|cause| cause.weight)
         };
         let three = [(1, Bytes::gib(5)), (2, Bytes::gib(5)), (3, Bytes::gib(5))];

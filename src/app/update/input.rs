@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::app::effect::Effect;
-use crate::app::model::{Model, Pipe, Region};
+use crate::app::model::{Model, Pipe, Purpose, Region};
 use crate::app::msg::LogRead;
 use crate::app::question::{Answer, Asked};
 use crate::app::walk::Walk;
@@ -22,6 +22,10 @@ pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
         editor.insert_str(&text);
         return None;
     }
+    if let Some(prompt) = model.prompt.as_mut().filter(|prompt| prompt.purpose == Purpose::Command) {
+        prompt.text.push_str(&one_line(&text));
+        return None;
+    }
     // A paste is no answer: whatever was asked is not done. One that waits for its own answer is not lost.
     let waiting = match model.question.take().map(|question| question.asked) {
         Some(Asked::Paste(earlier)) => Some(earlier),
@@ -36,6 +40,18 @@ pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
     }
     let origin = format!("pasted {}", clock(model));
     Some(open(model, text, origin))
+}
+
+/// A command that was written over several lines, in one.
+fn one_line(text: &str) -> String {
+    text.replace("\\\n", " ").replace("`\n", " ").split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The person said what was run; the steps are made for it.
+pub fn ran(model: &mut Model, text: &str) {
+    let text = crate::text::harmless(text.trim()).into_owned();
+    model.input.command = Some(text).filter(|text| !text.is_empty());
+    super::advise_anew(model);
 }
 
 /// The answer to "replace or append?".

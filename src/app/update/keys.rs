@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::{ask, endings, feed, input, leave, let_through, say};
 use crate::app::action::Action;
 use crate::app::effect::Effect;
-use crate::app::model::{Model, Overlay, Pipe, Prompt, Region};
+use crate::app::model::{Model, Overlay, Pipe, Prompt, Purpose, Region};
 use crate::app::question::{Answer, Asked};
 use crate::app::symptoms::SYMPTOMS;
 use crate::app::walk::{EndingState, Mark, StepId};
@@ -97,22 +97,26 @@ fn prompted(model: &mut Model, key: KeyEvent) {
             prompt.text.pop();
         }
         KeyCode::Esc => {
-            if prompt.filters {
+            if prompt.purpose == Purpose::Filter {
                 model.processes.filter.clear();
             }
             model.prompt = None;
             return feed::keep_selection(model);
         }
         KeyCode::Enter => {
-            if let Some(prompt) = model.prompt.take().filter(|prompt| !prompt.filters) {
-                model.input.search = prompt.text;
-                input::hit(model, true);
-            }
-            return;
+            let Some(prompt) = model.prompt.take() else { return };
+            return match prompt.purpose {
+                Purpose::Filter => {}
+                Purpose::Search => {
+                    model.input.search = prompt.text;
+                    input::hit(model, true);
+                }
+                Purpose::Command => input::ran(model, &prompt.text),
+            };
         }
         _ => return,
     }
-    if prompt.filters {
+    if prompt.purpose == Purpose::Filter {
         model.processes.filter = prompt.text.clone();
         feed::keep_selection(model);
     }
@@ -140,6 +144,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Previous => return input::previous(model).into_iter().collect(),
         Action::Works => works(model),
         Action::FailedAgain => say(model, "Paste the new error here, and choose to replace the old one.".into()),
+        Action::Command => what_ran(model),
         Action::Search => search(model),
         Action::NextHit => input::hit(model, true),
         Action::PreviousHit => input::hit(model, false),
@@ -408,12 +413,20 @@ fn toggle(model: &mut Model, overlay: Overlay) {
 }
 
 fn search(model: &mut Model) {
-    let filters = match model.focus {
-        Region::Processes => true,
-        Region::Input => false,
+    let purpose = match model.focus {
+        Region::Processes => Purpose::Filter,
+        Region::Input => Purpose::Search,
         Region::Steps => return,
     };
-    model.prompt = Some(Prompt { filters, text: String::new() });
+    model.prompt = Some(Prompt { purpose, text: String::new() });
+}
+
+/// "What did you run?": what is known stands there to be changed.
+fn what_ran(model: &mut Model) {
+    let known = model.input.command.clone();
+    let logged = || model.input.diagnosis.as_ref().and_then(|diagnosis| diagnosis.run.command.clone());
+    let text = known.or_else(logged).unwrap_or_default();
+    model.prompt = Some(Prompt { purpose: Purpose::Command, text });
 }
 
 fn pause(model: &mut Model) {
