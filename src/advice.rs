@@ -2,6 +2,7 @@
 //! and a plan of steps. Pure: the same log, snapshot and history give the same advice.
 //! Knows nothing of keys, screens or signals.
 
+pub mod compare;
 pub mod ledger;
 pub mod machine;
 pub mod plan;

@@ -9,6 +9,7 @@ pub mod layout;
 pub mod model;
 pub mod msg;
 pub mod question;
+pub mod summary;
 pub mod symptoms;
 #[cfg(test)]
 #[allow(missing_docs, clippy::new_without_default, reason = "the names of a test's helpers say it")]

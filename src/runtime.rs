@@ -251,6 +251,7 @@ impl Outside {
                     self.journal.note_memory(key, bytes).unwrap_or_else(|error| self.unwritten(&error));
                 }
             }
+            Effect::Ring => terminal::ring(),
             Effect::Copy(text) => clipboard::copy(text, self.wakes.clone()),
             Effect::Suspend => signals::ask_to_stop(),
             // The loop itself leaves.

@@ -70,6 +70,9 @@ pub struct PlannedFix {
     pub steps: Vec<Step>,
     /// The process it would end, named for good.
     pub target: Option<ProcessKey>,
+    /// Taking it means to wait until so much is free on the device of that index.
+    #[serde(skip)]
+    pub waits_for: Option<(u32, Bytes)>,
     /// What it changes in a command line, for the line to run again with.
     #[serde(skip)]
     pub changes: Option<Changes>,
@@ -105,12 +108,11 @@ pub fn lay_out(
     };
     let (first, rest): (Vec<&Fix>, Vec<&Fix>) = situation.fixes.iter().partition(leads);
     for fix in first.into_iter().chain(rest) {
-        if !applies(fix, situation, place, ledger, verdict) {
-            continue;
-        }
-        if fix.when.contains(&Condition::HolderAlive) {
+        let ends = fix.when.contains(&Condition::HolderAlive);
+        if ends {
             plan.extend(holders::end_holders(fix, situation, place, missing));
-        } else {
+            plan.extend(holders::ask_owners(situation, place, ledger));
+        } else if applies(fix, situation, place, ledger, verdict) {
             plan.extend(fill::filled(fix, situation, place, ledger));
         }
     }
@@ -129,14 +131,8 @@ fn run_again(place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
     let gone = place.named.iter().find(|named| matches!(named.fate, Fate::Gone))?;
     let ledger = ledger.filter(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO))?;
     Some(PlannedFix {
-        fix: "run-again".into(),
         title: "Run the same command again".into(),
-        safety: Safety::Safe,
-        frees_bytes: None,
-        frees_is: None,
-        frees_so_far_bytes: None,
         may_be_enough: true,
-        costs: "nothing".into(),
         steps: vec![Step {
             action: "Start your job again as it was".into(),
             command: None,
@@ -145,9 +141,7 @@ fn run_again(place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
             if_not: "If it fails again, paste the new error here.".into(),
             versions: None,
         }],
-        target: None,
-        changes: None,
-        gentle: false,
+        ..step_named("run-again", "nothing")
     })
 }
 
@@ -184,17 +178,23 @@ pub fn roomy_device<'a>(situation: &Situation<'a>, place: &Place<'_>, ledger: Op
 }
 
 fn empty(fix: &Fix) -> PlannedFix {
+    PlannedFix { title: fix.title.clone(), safety: fix.safety, ..step_named(&fix.id, &fix.costs) }
+}
+
+/// A step with nothing in it yet: safe, and of unknown effect.
+fn step_named(id: &str, costs: &str) -> PlannedFix {
     PlannedFix {
-        fix: fix.id.clone(),
-        title: fix.title.clone(),
-        safety: fix.safety,
+        fix: id.into(),
+        title: String::new(),
+        safety: Safety::Safe,
         frees_bytes: None,
         frees_is: None,
         frees_so_far_bytes: None,
         may_be_enough: false,
-        costs: fix.costs.clone(),
+        costs: costs.into(),
         steps: Vec::new(),
         target: None,
+        waits_for: None,
         changes: None,
         gentle: false,
     }
@@ -289,7 +289,9 @@ mod tests {
         let mut foreign = process(8, Bytes::gib(1));
         foreign.proved = false;
         let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![other, foreign])]);
-        assert_eq!(advice.plan, []);
+        let ids: Vec<&str> = advice.plan.iter().map(|planned| planned.fix.as_str()).collect();
+        assert_eq!(ids, ["ask-owner", "wait-for-memory"], "somebody else's: to be asked for, never ended");
+        assert!(advice.plan.iter().all(|planned| planned.target.is_none()));
         let mut elsewhere = torch_oom(&[(4242, Bytes::mib(11_500))]);
         elsewhere.facts.total_bytes = Some(Bytes::gib(80));
         let advice = plan(&elsewhere, &[end()], vec![device(0, vec![process(4242, Bytes::mib(11_500))])]);

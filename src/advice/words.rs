@@ -86,6 +86,38 @@ pub fn gives_back(planned: &PlannedFix) -> String {
     }
 }
 
+/// What keeps it from coming back, by the likeliest cause.
+pub fn prevention(cause: CauseKind) -> &'static str {
+    match cause {
+        CauseKind::OtherProcess => {
+            "Shut down kernels and servers that are done (a closed notebook tab keeps its kernel), and look who holds the card before a long run: oomdoctor ps."
+        }
+        CauseKind::Fragmentation => {
+            "Keep expandable_segments:True in the job's environment, and sizes that don't change from step to step."
+        }
+        CauseKind::TooBig | CauseKind::Context => {
+            "Before the next model: oomdoctor fit MODEL says what it takes, and the largest context that fits."
+        }
+        CauseKind::Batch => "Find the largest batch with a few steps of the longest samples before the long run.",
+        CauseKind::Growth => {
+            "Keep numbers, not tensors (loss.item()), and put validation under no_grad; a level bar after a hundred steps is the sign."
+        }
+        CauseKind::SameSession => {
+            "Restart the kernel between runs: deleting variables does not let go of all they held."
+        }
+        CauseKind::Limit => "Write down where the limit is set, beside the job: the next one will meet it, too.",
+        CauseKind::WrongDevice => {
+            "Give each rank its own card (torch.cuda.set_device(local_rank)), or name the card with CUDA_VISIBLE_DEVICES."
+        }
+        CauseKind::HostMemory => {
+            "Watch system memory in a first run (free -h), and ask for what it reached and a quarter more."
+        }
+        CauseKind::Unknown => {
+            "Keep the whole log next time (python -u job.py 2>&1 | tee job.log): it says more than its last line."
+        }
+    }
+}
+
 /// A step in full: what to do, the command, what to expect, why. `brief` leaves the reasons to "about this error".
 pub fn step(step: &Step, brief: bool) -> Vec<Said> {
     let mut said = vec![Said::Do(sentence(&step.action))];

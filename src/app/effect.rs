@@ -35,6 +35,8 @@ pub enum Effect {
     },
     /// Note that so much memory came back when this process had been signalled.
     NoteMemory(ProcessKey, Bytes),
+    /// Ring the terminal's bell: what the person waits for has come.
+    Ring,
     /// Put this text on the clipboard.
     Copy(String),
     /// Give the terminal back and stop until the shell brings the program to the foreground again.

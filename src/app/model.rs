@@ -53,6 +53,8 @@ pub enum Overlay {
     About(usize, usize),
     /// What people see, to pick from: the selected one.
     Symptoms(usize),
+    /// What was done and what keeps it from coming back: the first line shown.
+    Done(usize),
     /// A text that could not be copied, shown alone so that it can be selected.
     Text(String),
 }
@@ -418,7 +420,12 @@ impl Model {
 
     /// The page that is laid over the screen, at the width it has there, and the first line to show.
     pub fn page(&self) -> Option<(Vec<(Tone, String)>, usize)> {
+        let done;
         let (page, top) = match self.overlay {
+            Some(Overlay::Done(top)) => {
+                done = super::summary::page(self);
+                (&done, top)
+            }
             Some(Overlay::Words(top)) => (self.glossary.as_deref()?, top),
             Some(Overlay::About(which, top)) => (self.input.pages.get(which).or(self.input.pages.first())?, top),
             _ => return None,
@@ -472,7 +479,7 @@ impl Model {
     /// The verdict in lines, the sentence first.
     pub fn why(&self) -> Vec<String> {
         match &self.advice {
-            Some(advice) => words::verdict(advice),
+            Some(advice) => words::verdict(advice).into_iter().chain(self.walk.compared.clone()).collect(),
             None => vec![],
         }
     }

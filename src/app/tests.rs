@@ -912,3 +912,50 @@ fn what_was_run_is_told_and_the_steps_are_made_in_it() {
     session.press(KeyCode::Enter);
     assert_eq!(session.model.rerun().as_deref(), Some("llama-server -m a.gguf --parallel 1"));
 }
+
+#[test]
+fn a_second_failure_is_held_against_the_first_and_what_was_tried_stays_behind() {
+    let mut session = Session::with_log();
+    session.press(KeyCode::Char('s'));
+    let tried = session.model.walk.behind.len();
+    session.press(KeyCode::Char('e'));
+    session.paste(&torch_log().replace("Tried to allocate 9.00", "Tried to allocate 2.00"));
+    assert!(session.model.question.is_none(), "no question about replacing");
+    let said = session.model.walk.compared.clone().unwrap();
+    assert!(said.starts_with("It asked for 2.0 GiB with 6.1 GiB free; before, for 9.0 GiB"), "{said}");
+    assert!(session.model.why().contains(&said));
+    assert_eq!(session.model.walk.behind.len(), tried);
+}
+
+#[test]
+fn somebody_elses_memory_is_waited_for_and_the_bell_rings_once() {
+    let mut session = Session::new();
+    let others = || GpuProcess { uid: Reading::Known(1001), ..process(77, Bytes::gib(20)) };
+    session.sample(vec![others()]);
+    session.paste("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 3.00 GiB is free.");
+    while session.model.current_step().is_some_and(|step| step.waits_for.is_none()) {
+        session.press(KeyCode::Char('s'));
+    }
+    session.press(KeyCode::Enter);
+    assert!(session.model.walk.waits_for.is_some());
+    session.sample(vec![others()]);
+    assert!(!session.effects.contains(&Effect::Ring));
+    session.sample(vec![]);
+    assert_eq!(session.effects.iter().filter(|effect| **effect == Effect::Ring).count(), 1);
+    session.sample(vec![]);
+    assert_eq!(session.effects.iter().filter(|effect| **effect == Effect::Ring).count(), 1);
+}
+
+#[test]
+fn it_works_now_sums_up_what_was_done() {
+    let mut session = Session::with_log();
+    while session.model.current_step().is_some_and(|step| step.target.is_some()) {
+        session.press(KeyCode::Char('s'));
+    }
+    session.press(KeyCode::Enter);
+    session.press(KeyCode::Char('w'));
+    let (lines, _) = session.model.page().unwrap();
+    let text: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
+    let text = text.join("\n");
+    assert!(text.contains("What was done") && text.contains("Shut down kernels"), "{text}");
+}

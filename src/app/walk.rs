@@ -7,6 +7,7 @@ use super::question::Victim;
 use crate::advice::{Changes, PlannedFix};
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{ProcessKey, Snapshot};
+use crate::knowledge::diagnosis::Diagnosis;
 use crate::units::Bytes;
 
 /// A driver's teardown may take a moment; after this the memory is said not to have come back.
@@ -59,6 +60,12 @@ pub struct Walk {
     pub cursor: Option<StepId>,
     /// They said that it works now.
     pub works: bool,
+    /// It failed again: the next log is held against this one.
+    pub before: Option<Box<Diagnosis>>,
+    /// What the last two failures have in common and what not.
+    pub compared: Option<String>,
+    /// They wait until so much is free on the device of that index.
+    pub waits_for: Option<(u32, Bytes)>,
 }
 
 impl Walk {

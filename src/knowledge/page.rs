@@ -32,11 +32,13 @@ pub struct Page {
 }
 
 impl Page {
-    fn add(&mut self, tone: Tone, text: impl Into<String>) {
+    /// A paragraph.
+    pub fn add(&mut self, tone: Tone, text: impl Into<String>) {
         self.paragraphs.push((tone, text.into()));
     }
 
-    fn part(&mut self, heading: &str) {
+    /// A heading with a blank line before it.
+    pub fn part(&mut self, heading: &str) {
         self.add(Tone::Text, "");
         self.add(Tone::Heading, heading);
     }

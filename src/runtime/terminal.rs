@@ -5,6 +5,7 @@ use std::io::{self, Stdout, stdout};
 
 use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
 use crossterm::execute;
+use crossterm::style::Print;
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
@@ -50,6 +51,11 @@ impl Drop for Screen {
     fn drop(&mut self) {
         give_back();
     }
+}
+
+/// Rings the bell. A terminal that has none, or is gone, loses nothing.
+pub fn ring() {
+    let _ = execute!(stdout(), Print('\x07'));
 }
 
 fn enter() -> io::Result<()> {

@@ -62,6 +62,9 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
     if model.feed.paused {
         return ("paused, [p] goes on".into(), theme.alarm);
     }
+    if let Some((device, wanted)) = model.walk.waits_for {
+        return (format!("waiting for {wanted} on GPU {device} · Esc stops it"), theme.title);
+    }
     let time = model.wall.time_of_day(&model.config.zone);
     match model.snapshot() {
         Some(_) => (format!("{every} · {time}"), theme.quiet),

@@ -153,6 +153,7 @@ fn keys(theme: &Theme, planned: &PlannedFix) -> Line<'static> {
         (true, false) if planned.gentle => &[("Enter", "I do that"), ("x", "end the process…"), ("s", "skip")],
         (true, true) => &[("Enter", "end it…"), ("c", "copy the command"), ("s", "skip")],
         (true, false) => &[("Enter", "end it…"), ("s", "skip")],
+        _ if planned.waits_for.is_some() => &[("Enter", "tell me when"), ("s", "skip")],
         (false, true) => &[("Enter", "copy, done"), ("s", "skip"), ("i", "about this error")],
         (false, false) => &[("Enter", "done"), ("s", "skip"), ("i", "about this error")],
     };

@@ -1,9 +1,10 @@
 //! Owns the steps that end a holder, or have its own program give the memory back.
 
 use super::fill::{step_of, substitute};
-use super::{FreesIs, HOLDERS, PlannedFix, WORTH_ENDING, empty};
-use crate::advice::{Place, Situation, name_of, verdict};
-use crate::gpu::{GpuProcess, ProcessKey};
+use super::{FreesIs, HOLDERS, PlannedFix, Step, WORTH_ENDING, empty, step_named};
+use crate::advice::{Ledger, Place, Situation, name_of, name_of_device, verdict};
+use crate::gpu::guard::Refusal;
+use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::fix::{Fix, FixCommand};
 use crate::units::Bytes;
 
@@ -27,6 +28,71 @@ pub fn end_holders(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, miss
         .take(HOLDERS)
         .filter_map(|(row, key)| end_holder(fix, situation, place, row, key))
         .collect()
+}
+
+/// Where others' processes hold the memory: whom to ask and what to write, and to be told when there is room.
+pub fn ask_owners(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Vec<PlannedFix> {
+    let (Some(device), Some(viewer)) = (place.device, situation.viewer) else { return Vec::new() };
+    let Some(ledger) = ledger.filter(|ledger| ledger.is_now && place.same_machine == Some(true)) else {
+        return Vec::new();
+    };
+    let (Some(needed), Some(missing)) = (ledger.needed_bytes, ledger.missing_bytes) else { return Vec::new() };
+    if missing == Bytes::ZERO || ledger.capacity_bytes.is_none_or(|capacity| needed > capacity) {
+        return Vec::new();
+    }
+    let mut others: Vec<(&GpuProcess, Bytes, String)> = device
+        .processes
+        .iter()
+        .filter_map(|row| match viewer.may_end(row) {
+            Err(Refusal::OtherUser(_, user)) => Some((row, row.used_bytes.value()?, user)),
+            _ => None,
+        })
+        .filter(|(_, held, _)| *held >= WORTH_ENDING)
+        .collect();
+    others.sort_by_key(|(_, held, _)| std::cmp::Reverse(*held));
+    let mut steps: Vec<PlannedFix> =
+        others.iter().take(2).map(|(row, held, user)| ask_owner(device, row, *held, user, missing)).collect();
+    if !others.is_empty() {
+        steps.push(wait(device, needed, missing));
+    }
+    steps
+}
+
+fn ask_owner(device: &Device, row: &GpuProcess, held: Bytes, user: &str, missing: Bytes) -> PlannedFix {
+    let (name, card) = (name_of(row), name_of_device(device));
+    let message = format!(
+        "Hi {user}, your process {name} holds {held} of {card}, and my job needs {missing} more there. Could you end it, or tell me when it will be done? Thank you."
+    );
+    PlannedFix {
+        title: format!("Ask {user} about {name}"),
+        frees_bytes: Some(held),
+        frees_is: Some(FreesIs::Fact),
+        steps: vec![Step {
+            action: format!("It belongs to {user}, so only they (or root) can end it: send them this"),
+            command: Some(message),
+            why: "memory on a card goes to whoever asks first; another user's process can't be ended by you".into(),
+            expect: "they end it, and the bar falls".into(),
+            if_not: "whoever runs this machine can end it".into(),
+            versions: None,
+        }],
+        ..step_named("ask-owner", "their time")
+    }
+}
+
+fn wait(device: &Device, needed: Bytes, missing: Bytes) -> PlannedFix {
+    PlannedFix {
+        title: format!("Wait: I ring when {needed} is free"),
+        waits_for: Some((device.index, needed)),
+        steps: vec![Step {
+            action: format!("I watch GPU {} and ring the bell as soon as {missing} more is free", device.index),
+            command: None,
+            why: "what others hold comes back when their jobs end".into(),
+            expect: "the terminal's bell, and a line that says so".into(),
+            if_not: "Esc stops the waiting".into(),
+            versions: None,
+        }],
+        ..step_named("wait-for-memory", "time")
+    }
 }
 
 fn end_holder(

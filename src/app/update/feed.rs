@@ -33,7 +33,17 @@ pub fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);
     super::advise_anew(model);
-    proved
+    proved.into_iter().chain(room_at_last(model)).collect()
+}
+
+/// The person waits for memory, and there it is.
+fn room_at_last(model: &mut Model) -> Option<Effect> {
+    let (index, wanted) = model.walk.waits_for?;
+    let device = model.snapshot()?.devices.iter().find(|device| device.index == index)?;
+    let free = device.memory.free_bytes.value().filter(|free| *free >= wanted)?;
+    model.walk.waits_for = None;
+    super::say(model, format!("{free} is free on GPU {index} now: run your job again."));
+    Some(Effect::Ring)
 }
 
 /// Memory that comes back for several endings at once is counted once. What came back for a signal is to be noted.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::advice::compare::compare;
 use crate::app::effect::Effect;
 use crate::app::model::{Model, Pipe, Purpose, Region};
 use crate::app::msg::LogRead;
@@ -34,7 +35,8 @@ pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
     let text = waiting.map_or(text.clone(), |earlier| joined(earlier, &text));
     model.prompt = None;
     model.overlay = None;
-    if model.input.log.is_some() || model.input.awaited.is_some() {
+    let there = model.input.log.is_some() || model.input.awaited.is_some();
+    if there && model.walk.before.is_none() {
         super::ask(model, Asked::Paste(text));
         return None;
     }
@@ -150,7 +152,11 @@ pub fn read(model: &mut Model, read: LogRead) {
     model.input.pages = read.pages;
     if !grew {
         model.input.top = None;
-        model.walk = Walk::default();
+        let before = model.walk.before.take();
+        let compared = before.zip(model.input.diagnosis.as_ref()).map(|(before, after)| compare(&before, after));
+        // What was tried for the first failure is not proposed again for the second.
+        let behind = compared.as_ref().map(|_| std::mem::take(&mut model.walk.behind)).unwrap_or_default();
+        model.walk = Walk { behind, compared, ..Walk::default() };
     }
     super::advise_anew(model);
     let found = model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty());

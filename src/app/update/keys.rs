@@ -143,7 +143,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::About => about(model),
         Action::Previous => return input::previous(model).into_iter().collect(),
         Action::Works => works(model),
-        Action::FailedAgain => say(model, "Paste the new error here, and choose to replace the old one.".into()),
+        Action::FailedAgain => failed_again(model),
         Action::Command => what_ran(model),
         Action::Search => search(model),
         Action::NextHit => input::hit(model, true),
@@ -201,7 +201,7 @@ fn moved(model: &mut Model, by: i32) {
     }
     if let Some((lines, _)) = model.page() {
         let last = lines.len().saturating_sub(layout::page_height(model.size));
-        if let Some(Overlay::Words(top) | Overlay::About(_, top)) = &mut model.overlay {
+        if let Some(Overlay::Words(top) | Overlay::About(_, top) | Overlay::Done(top)) = &mut model.overlay {
             *top = shifted(*top, by, last + 1);
         }
         return;
@@ -312,6 +312,11 @@ fn take_step(model: &mut Model) -> Vec<Effect> {
             endings::ask_to_end(model, &[target]);
             return Vec::new();
         }
+        None if step.waits_for.is_some() => {
+            model.walk.waits_for = step.waits_for;
+            say(model, "I watch and ring as soon as there is room. Esc stops it.".into());
+            return Vec::new();
+        }
         None => model.walk.leave(&step, Mark::Taken),
     }
     say(model, "Run your job again. [w] it works now · [e] it failed again · [Backspace] back".into());
@@ -337,11 +342,26 @@ fn back(model: &mut Model) {
 }
 
 fn works(model: &mut Model) {
+    if model.advice.is_none() {
+        return say(model, "There is no failure here that could be over: paste one first.".into());
+    }
     model.walk.works = true;
-    say(model, "Good. It was worth doing in the order shown; [q] leaves.".into());
+    model.overlay = Some(Overlay::Done(0));
+}
+
+/// The next paste is the new failure: no question about replacing.
+fn failed_again(model: &mut Model) {
+    let Some(diagnosis) = model.input.diagnosis.clone() else {
+        return say(model, "There is no earlier failure to compare with: paste the error.".into());
+    };
+    model.walk.before = Some(Box::new(diagnosis));
+    say(model, "Paste the new error here: I hold it against the one before.".into());
 }
 
 fn escape(model: &mut Model) {
+    if model.walk.waits_for.take().is_some() {
+        return say(model, "I no longer wait for memory.".into());
+    }
     if model.overlay.take().is_some() || model.notice.take().is_some() {
         return;
     }

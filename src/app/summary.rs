@@ -1,0 +1,48 @@
+//! Owns the walk's end as a page: what was done, what it gave back, how to run again, what keeps it from coming back.
+
+use super::Model;
+use super::walk::{EndingState, Mark};
+use crate::advice::words;
+use crate::knowledge::page::{Page, Tone};
+
+/// The page.
+pub fn page(model: &Model) -> Page {
+    let mut page = Page::default();
+    page.add(Tone::Title, "It works now");
+    if let Some(advice) = &model.advice {
+        page.add(Tone::Text, advice.verdict.sentence.clone());
+    }
+    page.part("What was done");
+    let mut done: Vec<String> = model
+        .endings
+        .iter()
+        .filter_map(|ending| {
+            let name = &ending.victim.name;
+            match &ending.state {
+                EndingState::Returned { bytes, .. } => Some(format!("{name} has ended: gave back {bytes}")),
+                EndingState::NotReturned { bytes } => Some(format!("{name} has ended: {bytes} came back")),
+                EndingState::Ended { .. } | EndingState::Unproved => Some(format!("{name} has ended")),
+                _ => None,
+            }
+        })
+        .collect();
+    let taken = model.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
+    done.extend(taken.map(|behind| behind.title.clone()));
+    if done.is_empty() {
+        done.push("Nothing that I saw.".into());
+    }
+    for line in done {
+        page.add(Tone::Text, line);
+    }
+    if let Some(command) = model.rerun() {
+        page.part("The command that works");
+        page.add(Tone::Code, command);
+    }
+    if let Some(first) = model.advice.as_ref().and_then(|advice| advice.verdict.causes.first()) {
+        page.part("So that it does not come back");
+        page.add(Tone::Text, words::prevention(first.cause));
+    }
+    page.add(Tone::Text, "");
+    page.add(Tone::Quiet, "Esc closes this, [q] leaves.");
+    page
+}
