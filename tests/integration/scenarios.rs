@@ -198,12 +198,11 @@ fn faults(name: &str, advice: &Advice, expected: &Expected) -> Vec<String> {
     hold("same machine", format!("{:?}", advice.verdict.same_machine), format!("{:?}", expected.same_machine));
     let missing = advice.ledger.as_ref().and_then(|ledger| ledger.missing_bytes);
     // Figures of a log are rounded: to the nearest 16 MiB.
-    let rounded = |bytes: u64| (bytes + 8) / 16;
-    hold(
-        "missing",
-        format!("{:?}", missing.map(|b| rounded(b.0 >> 20))),
-        format!("{:?}", expected.missing.map(rounded)),
-    );
+    let rounded = |mib: u64| (mib + 8) / 16;
+    let mib = missing.map(|bytes| bytes.0 >> 20);
+    if mib.map(rounded) != expected.missing.map(rounded) {
+        hold("missing MiB", format!("{mib:?}"), format!("{:?}", expected.missing));
+    }
     let step = |planned: &oomdoctor::advice::PlannedFix| match planned.target {
         Some(key) => format!("{} {}", planned.fix, key.pid),
         None => planned.fix.clone(),
