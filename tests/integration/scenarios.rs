@@ -1,5 +1,6 @@
 //! A log, a machine, and what must be said: tests/scenarios/*.ron, read as a table an expert would sign. Many of them
-//! are cases where the obvious answer is wrong.
+//! are cases where the obvious answer is wrong. Those in tests/scenarios/open are not judged: each says at its top what
+//! the program answers instead.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +28,18 @@ struct Scenario {
     /// For how many seconds the machine was watched.
     #[serde(default)]
     watched: i64,
+    /// MiB of system memory: in all, and available now.
+    #[serde(default = "usual_ram")]
+    ram: (u64, u64),
     expect: Expected,
+}
+
+fn usual_ram() -> (u64, u64) {
+    (64 << 10, 40 << 10)
+}
+
+fn usual_rest() -> u64 {
+    200
 }
 
 /// One card: MiB in all, and who holds how much.
@@ -35,6 +47,9 @@ struct Scenario {
 #[serde(deny_unknown_fields)]
 struct Card {
     total: u64,
+    /// Used, but by nobody the driver lists.
+    #[serde(default = "usual_rest")]
+    rest: u64,
     #[serde(default)]
     rows: Vec<Row>,
 }
@@ -63,10 +78,13 @@ impl Default for Row {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expected {
-    /// The likeliest cause.
+    /// The likeliest cause; `none` where no memory ran out.
     cause: String,
     /// What the sentence says, in this order.
     sentence: Vec<String>,
+    /// What it must not say.
+    #[serde(default)]
+    unsaid: Vec<String>,
     /// MiB that must be found; None: can't be known.
     #[serde(default)]
     missing: Option<u64>,
@@ -106,9 +124,11 @@ fn process(row: &Row, second: i64) -> GpuProcess {
     }
 }
 
-fn machine(cards: &[Card], second: i64) -> Snapshot {
+fn machine(scenario: &Scenario, second: i64) -> Snapshot {
+    let cards = &scenario.cards;
+    let (ram, available) = scenario.ram;
     let device = |(index, card): (usize, &Card)| {
-        let used = card.rows.iter().map(|row| row.mib).sum::<u64>() + 200;
+        let used = card.rows.iter().map(|row| row.mib).sum::<u64>() + card.rest;
         let free = card.total - 400 - used;
         Device {
             index: u32::try_from(index).unwrap(),
@@ -124,7 +144,7 @@ fn machine(cards: &[Card], second: i64) -> Snapshot {
             uuid: Reading::Known(format!("GPU-{index}")),
             bus_id: Reading::Known(format!("00000000:0{index}:00.0")),
             name: Reading::Known("NVIDIA GeForce RTX 4090".into()),
-            unaccounted_bytes: Reading::Known(Bytes::mib(200)),
+            unaccounted_bytes: Reading::Known(Bytes::mib(card.rest)),
             utilization_percent: Reading::Known(0),
             temperature_celsius: Reading::Known(40),
             power_watts: Reading::Known(30),
@@ -134,8 +154,8 @@ fn machine(cards: &[Card], second: i64) -> Snapshot {
         taken_at: noon(second),
         host: Host {
             name: "gpu-box".into(),
-            memory_total_bytes: Reading::Known(Bytes::gib(64)),
-            memory_available_bytes: Reading::Known(Bytes::gib(40)),
+            memory_total_bytes: Reading::Known(Bytes::mib(ram)),
+            memory_available_bytes: Reading::Known(Bytes::mib(available)),
             swap_total_bytes: Reading::Known(Bytes::ZERO),
             swap_free_bytes: Reading::Known(Bytes::ZERO),
         },
@@ -151,9 +171,9 @@ fn advice(base: &KnowledgeBase, scenario: &Scenario) -> Advice {
     let fixes: Vec<_> = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(id)).cloned().collect();
     let mut history = History::default();
     for second in 0..=scenario.watched {
-        history.note(&machine(&scenario.cards, second));
+        history.note(&machine(scenario, second));
     }
-    let now = machine(&scenario.cards, scenario.watched);
+    let now = machine(scenario, scenario.watched);
     advise(&Situation {
         fixes: &fixes,
         snapshot: (!scenario.cards.is_empty()).then_some(&now),
@@ -171,17 +191,17 @@ fn faults(name: &str, advice: &Advice, expected: &Expected) -> Vec<String> {
             faults.push(format!("{name}: {what}: said {said}, wanted {wanted}"));
         }
     };
-    let cause = serde_json::to_value(advice.verdict.causes[0].cause).unwrap();
-    hold("cause", cause.as_str().unwrap().to_owned(), expected.cause.clone());
+    let cause = advice.verdict.causes.first().map(|cause| serde_json::to_value(cause.cause).unwrap());
+    let said = cause.as_ref().and_then(|cause| cause.as_str()).unwrap_or("none");
+    hold("cause", said.to_owned(), expected.cause.clone());
     hold("same machine", format!("{:?}", advice.verdict.same_machine), format!("{:?}", expected.same_machine));
     let missing = advice.ledger.as_ref().and_then(|ledger| ledger.missing_bytes);
     // Figures of a log are rounded: to the nearest 16 MiB.
-    let rounded = |bytes: u64| (bytes + 8) / 16;
-    hold(
-        "missing",
-        format!("{:?}", missing.map(|b| rounded(b.0 >> 20))),
-        format!("{:?}", expected.missing.map(rounded)),
-    );
+    let rounded = |mib: u64| (mib + 8) / 16;
+    let mib = missing.map(|bytes| bytes.0 >> 20);
+    if mib.map(rounded) != expected.missing.map(rounded) {
+        hold("missing MiB", format!("{mib:?}"), format!("{:?}", expected.missing));
+    }
     let step = |planned: &oomdoctor::advice::PlannedFix| match planned.target {
         Some(key) => format!("{} {}", planned.fix, key.pid),
         None => planned.fix.clone(),
@@ -204,23 +224,40 @@ fn faults(name: &str, advice: &Advice, expected: &Expected) -> Vec<String> {
             None => faults.push(format!("{name}: the sentence lacks {part:?}: {sentence}")),
         }
     }
+    for part in expected.unsaid.iter().filter(|part| sentence.contains(part.as_str())) {
+        faults.push(format!("{name}: the sentence has {part:?}: {sentence}"));
+    }
     faults
+}
+
+/// The files of one folder, by name.
+fn read(folder: &Path) -> Vec<(String, Scenario)> {
+    let options = ron::Options::default().with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME);
+    let mut files: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    files.retain(|path| path.is_file());
+    files.sort();
+    let scenario = |path: &std::path::PathBuf| {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let text = fs::read_to_string(path).unwrap();
+        let scenario = options.from_str(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+        (name, scenario)
+    };
+    files.iter().map(scenario).collect()
 }
 
 #[test]
 fn every_scenario_is_judged_as_its_file_says() {
     let base = KnowledgeBase::built_in().unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()).collect();
-    files.sort();
-    let options = ron::Options::default().with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME);
-    let mut all = Vec::new();
-    for path in &files {
-        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let scenario: Scenario =
-            options.from_str(&fs::read_to_string(path).unwrap()).unwrap_or_else(|error| panic!("{name}: {error}"));
-        all.extend(faults(&name, &advice(&base, &scenario), &scenario.expect));
-    }
-    assert!(files.len() >= 12, "{}", files.len());
+    let judged = read(&folder);
+    let all: Vec<String> =
+        judged.iter().flat_map(|(name, scenario)| faults(name, &advice(&base, scenario), &scenario.expect)).collect();
+    assert!(judged.len() >= 80, "{}", judged.len());
     assert!(all.is_empty(), "\n{}", all.join("\n"));
+    // Not judged yet, but they must stay readable; one that is answered as it says belongs one folder up.
+    for (name, scenario) in read(&folder.join("open")) {
+        if faults(&name, &advice(&base, &scenario), &scenario.expect).is_empty() {
+            println!("{name} is answered as it says: move it out of open");
+        }
+    }
 }
