@@ -256,8 +256,10 @@ fn every_scenario_is_judged_as_its_file_says() {
     assert!(all.is_empty(), "\n{}", all.join("\n"));
     // Not judged yet, but they must stay readable; one that is answered as it says belongs one folder up.
     for (name, scenario) in read(&folder.join("open")) {
-        if faults(&name, &advice(&base, &scenario), &scenario.expect).is_empty() {
-            println!("{name} is answered as it says: move it out of open");
+        let faults = faults(&name, &advice(&base, &scenario), &scenario.expect);
+        match faults.is_empty() {
+            true => println!("{name} is answered as it says: move it out of open"),
+            false => println!("open: {}", faults.join("\nopen: ")),
         }
     }
 }

@@ -15,15 +15,22 @@ const SESSION_PERCENT: u64 = 20;
 
 /// It trained for a while first: the same step fitted before, so something grew.
 pub fn growth(diagnosis: &Diagnosis) -> Option<Cause> {
-    let trained = diagnosis.phase == Phase::Training && diagnosis.memory == Some(MemoryKind::Gpu);
+    if diagnosis.phase != Phase::Training || diagnosis.memory != Some(MemoryKind::Gpu) {
+        return None;
+    }
     let evidence = match diagnosis.run.stage {
-        Some(Stage::Validation) => "the training steps fitted; it died in the validation, which may keep gradients or collect its results on the card".to_owned(),
+        Some(Stage::Validation) if has_trained(diagnosis) => "the training steps fitted; it died in the validation, which may keep gradients or collect its results on the card".to_owned(),
         _ => format!(
             "it had reached {}, so its steps fitted before: a longer batch came, a validation kept gradients, or something is kept from step to step",
             reached(diagnosis)?
         ),
     };
-    trained.then(|| Cause { cause: CauseKind::Growth, weight: 0.5, evidence: vec![evidence] })
+    Some(Cause { cause: CauseKind::Growth, weight: 0.5, evidence: vec![evidence] })
+}
+
+/// A validation beside the training comes after some of it; a check before it has two steps.
+fn has_trained(diagnosis: &Diagnosis) -> bool {
+    diagnosis.run.step.is_some_and(|step| step >= 5) || diagnosis.run.epoch.is_some()
 }
 
 /// How far it came, where that is far enough to have shown that an ordinary step fits.
@@ -45,9 +52,6 @@ pub fn batch(diagnosis: &Diagnosis) -> Option<Cause> {
         }
         (_, Some(Stage::Sampling)) => (0.4, "it died while denoising, which grows with the size and number of images"),
         (_, Some(Stage::Profiling)) => (0.4, "it died while measuring its peak with the largest batch it may meet"),
-        (_, Some(Stage::Capture)) => {
-            (0.4, "it died while recording CUDA graphs, which keep memory for each batch size")
-        }
         (Phase::Training, _) => (0.4, "it died while training, where memory grows with the batch"),
         _ => return None,
     };
@@ -104,7 +108,7 @@ pub fn wrong_device(situation: &Situation<'_>, place: &Place<'_>, ledger: Option
         ));
     }
     if let Some(device) = plan::roomy_device(situation, place, ledger) {
-        weight = weight.max(0.45);
+        weight = weight.max(0.35);
         let free = crate::advice::amount(device.memory.free_bytes.value());
         evidence.push(format!("{} has {free} free: room for all of it", name_of_device(device)));
     }
@@ -135,7 +139,9 @@ pub fn sentence(
     let diagnosis = situation.diagnosis;
     Some(match cause {
         CauseKind::Growth => match diagnosis.run.stage {
-            Some(Stage::Validation) => "Its training steps fitted; the validation did not.".into(),
+            Some(Stage::Validation) if diagnosis.run.step.is_some() || diagnosis.run.epoch.is_some() => {
+                "Its training steps fitted; the validation did not.".into()
+            }
             _ => format!("It had come to {}, so it grew.", reached(diagnosis)?),
         },
         CauseKind::SameSession => "The notebook's own kernel still holds what ran before.".into(),
