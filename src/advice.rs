@@ -87,6 +87,13 @@ impl<'a> Situation<'a> {
         self.command.or(self.diagnosis.run.command.as_deref())
     }
 
+    /// The driver's index of the device that the log names: it counts among the cards that the run was allowed to see.
+    pub fn device_index(&self) -> Option<u32> {
+        let printed = self.diagnosis.facts.device?;
+        let Some(mask) = &self.diagnosis.run.visible_devices else { return Some(printed) };
+        mask.split(',').nth(usize::try_from(printed).ok()?)?.trim().parse().ok()
+    }
+
     /// Where that command line is written down, as far as the log shows.
     pub fn form(&self) -> Form {
         let run = &self.diagnosis.run;

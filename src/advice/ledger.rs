@@ -70,6 +70,8 @@ pub struct Ledger {
 pub fn draw(situation: &Situation<'_>, place: &Place<'_>) -> Option<Ledger> {
     let facts = &situation.diagnosis.facts;
     match (situation.diagnosis.memory?, place.device, situation.snapshot) {
+        // An engine's own cache has the room that the engine gave it, however much of the card is free.
+        (MemoryKind::KvCache, ..) if facts.free_bytes.is_some() => Some(of_cache(facts)),
         (MemoryKind::Gpu | MemoryKind::KvCache, Some(device), _) => Some(of_device(device, facts)),
         (MemoryKind::Host | MemoryKind::Shm, _, Some(snapshot)) if facts.limit_bytes.is_none() => {
             of_host(&snapshot.host, facts).or_else(|| of_log(facts, place))
@@ -147,6 +149,12 @@ fn of_host(host: &Host, facts: &Facts) -> Option<Ledger> {
     Some(Ledger { is_now: true, ..sums(facts, Some(total), Some(available), vec![used]) })
 }
 
+/// The engine's KV cache, as it printed its room and what was wanted.
+fn of_cache(facts: &Facts) -> Ledger {
+    let alone = Facts { requested_bytes: facts.requested_bytes, ..Facts::default() };
+    sums(&alone, facts.free_bytes, facts.free_bytes, Vec::new())
+}
+
 /// The log's own figures. Nothing where it prints neither a capacity nor a limit.
 fn of_log(facts: &Facts, place: &Place<'_>) -> Option<Ledger> {
     let capacity = facts.total_bytes.or(facts.limit_bytes)?;
@@ -166,7 +174,9 @@ fn of_log(facts: &Facts, place: &Place<'_>) -> Option<Ledger> {
     if facts.free_bytes.is_some() && rest > Bytes::ZERO {
         held.push(Held { what: "other".into(), pid: None, bytes: rest, share: Share::Other });
     }
-    Some(sums(facts, Some(capacity), facts.free_bytes, held))
+    // What was free then, the run had already taken its own part out of.
+    let missing_bytes = facts.requested_bytes.zip(facts.free_bytes).map(|(asked, free)| asked.less(free));
+    Some(Ledger { missing_bytes, ..sums(facts, Some(capacity), facts.free_bytes, held) })
 }
 
 #[cfg(test)]

@@ -57,6 +57,9 @@ pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
     if !matches!(situation.diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache)) {
         return nothing;
     }
+    if let Some(because) = elsewhere(situation, snapshot) {
+        return Place { same_machine: Some(false), because: Some(because), ..nothing };
+    }
     match situation.diagnosis.facts.total_bytes {
         Some(total) => by_capacity(situation, snapshot, total, nothing),
         // Without a capacity the log fits any machine; its "device 0" is the framework's, so only a single card is it.
@@ -64,9 +67,30 @@ pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
     }
 }
 
+/// What shows that the log can't be this machine's, whatever its figures.
+fn elsewhere(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
+    let diagnosis = situation.diagnosis;
+    let says = |word: &str| diagnosis.matches.first().is_some_and(|found| found.text.contains(word));
+    if says("HIP out of memory") || says("hipErrorOutOfMemory") {
+        return Some("it ran on an AMD card, here there are NVIDIA's".into());
+    }
+    if diagnosis.run.shell.is_some() {
+        return Some("it ran on Windows".into());
+    }
+    let (many, named) = (snapshot.devices.len(), situation.device_index()?);
+    let beyond = usize::try_from(named).is_ok_and(|named| named >= many);
+    beyond.then(|| {
+        format!("it ran on GPU {named}, here there {}", if many == 1 { "is one".into() } else { format!("are {many}") })
+    })
+}
+
 fn by_capacity<'a>(situation: &Situation<'a>, snapshot: &'a Snapshot, total: Bytes, nothing: Place<'a>) -> Place<'a> {
+    // CUDA prints what the driver leaves: without what it holds back for itself, which on small cards is more than
+    // a few percent.
     let fits = |device: &&Device| {
-        device.memory.total_bytes.value().is_some_and(|here| here.within_percent(total, CAPACITY_PERCENT))
+        let (all, held_back) = (device.memory.total_bytes.value(), device.memory.reserved_bytes.value());
+        let left = all.map(|all| all.less(held_back.unwrap_or(Bytes::ZERO)));
+        [all, left].into_iter().flatten().any(|here| here.within_percent(total, CAPACITY_PERCENT))
     };
     let fitting: Vec<&Device> = snapshot.devices.iter().filter(fits).collect();
     if fitting.is_empty() {
@@ -87,7 +111,11 @@ fn by_capacity<'a>(situation: &Situation<'a>, snapshot: &'a Snapshot, total: Byt
 /// What became of a named process, or why the log can't be this machine's.
 fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], mention: &Named<'_>) -> Result<Fate<'a>, String> {
     let row = fitting.iter().find_map(|device| device.processes.iter().find(|row| row.pid == mention.pid));
-    let Some(row) = row else { return Ok(Fate::Gone) };
+    let Some(row) = row else {
+        // A container counts its own: its PID 1 is nobody here, and behind a PID that is not proved may be the one meant.
+        let foreign = fitting.iter().any(|device| device.processes.iter().any(|row| !row.proved));
+        return Ok(if mention.pid == 1 || foreign { Fate::Unknown } else { Fate::Gone });
+    };
     let (Some(key), true) = (row.key(), row.proved) else { return Ok(Fate::Unknown) };
     let here = row.used_bytes.value();
     if here.is_some_and(|here| !here.within_percent(mention.bytes, HOLDING_PERCENT)) {
@@ -113,7 +141,7 @@ fn choose<'a>(situation: &Situation<'_>, fitting: &[&'a Device], named: &[Named<
     fitting
         .iter()
         .find(holds_named)
-        .or_else(|| fitting.iter().find(|device| Some(device.index) == situation.diagnosis.facts.device))
+        .or_else(|| fitting.iter().find(|device| situation.device_index() == Some(device.index)))
         .or_else(|| fitting.first().filter(|_| fitting.len() == 1))
         .copied()
 }

@@ -97,7 +97,9 @@ pub fn lay_out(
         return Vec::new();
     }
     let missing = ledger.and_then(|ledger| ledger.missing_bytes);
-    let mut plan: Vec<PlannedFix> = run_again(place, ledger).into_iter().collect();
+    let mut plan: Vec<PlannedFix> = run_again(situation, place, ledger, verdict).into_iter().collect();
+    // With room again nobody has to go.
+    let room = !plan.is_empty();
     let cause = verdict.causes.first().map(|cause| cause.cause);
     // What it was doing tells what to change only where nobody else is to blame.
     let own = matches!(cause, Some(CauseKind::Batch | CauseKind::Growth | CauseKind::TooBig | CauseKind::Unknown));
@@ -107,14 +109,24 @@ pub fn lay_out(
             || stage.is_some_and(|stage| fix.leads.stages.contains(&stage))
     };
     let (first, rest): (Vec<&Fix>, Vec<&Fix>) = situation.fixes.iter().partition(leads);
+    // What costs somebody their work comes after what costs nothing.
+    let mut later = Vec::new();
     for fix in first.into_iter().chain(rest) {
         let ends = fix.when.contains(&Condition::HolderAlive);
         if ends {
-            plan.extend(holders::end_holders(fix, situation, place, missing));
-            plan.extend(holders::ask_owners(situation, place, ledger));
+            let (idle, busy) = holders::end_holders(fix, situation, place, missing);
+            later.extend(busy);
+            later.extend(holders::ask_owners(situation, place, ledger));
+            if !room {
+                plan.extend(idle);
+            }
         } else if applies(fix, situation, place, ledger, verdict) {
             plan.extend(fill::filled(fix, situation, place, ledger));
         }
+    }
+    if !room {
+        let safe = plan.iter().take_while(|planned| planned.target.is_some() || planned.safety == Safety::Safe).count();
+        plan.splice(safe..safe, later);
     }
     let mut sum = Bytes::ZERO;
     for planned in &mut plan {
@@ -127,16 +139,29 @@ pub fn lay_out(
 }
 
 /// Where what held the memory has gone and there is room now, the first step is the simplest one.
-fn run_again(place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
-    let gone = place.named.iter().find(|named| matches!(named.fate, Fate::Gone))?;
+fn run_again(
+    situation: &Situation<'_>,
+    place: &Place<'_>,
+    ledger: Option<&Ledger>,
+    verdict: &Verdict,
+) -> Option<PlannedFix> {
     let ledger = ledger.filter(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO))?;
+    let gone = place.named.iter().find(|named| matches!(named.fate, Fate::Gone));
+    let blamed = verdict.causes.first().is_some_and(|cause| cause.cause == CauseKind::OtherProcess);
+    let why = match (gone, verdict::others_then(situation.diagnosis)) {
+        (Some(gone), _) => format!("process {} held {} when it failed; it no longer does", gone.pid, gone.bytes),
+        (None, Some(then)) if blamed && place.same_machine == Some(true) => {
+            format!("others held {then} of the card when it failed; now there is room")
+        }
+        _ => return None,
+    };
     Some(PlannedFix {
         title: "Run the same command again".into(),
         may_be_enough: true,
         steps: vec![Step {
             action: "Start your job again as it was".into(),
             command: None,
-            why: format!("process {} held {} when it failed; it no longer does", gone.pid, gone.bytes),
+            why,
             expect: format!("{} is free now", super::amount(ledger.available_bytes)),
             if_not: "If it fails again, paste the new error here.".into(),
             versions: None,
@@ -261,9 +286,9 @@ mod tests {
 
     #[test]
     fn the_named_holder_is_the_first_step_with_its_pid_and_its_bytes() {
-        let rows = vec![process(5177, Bytes::gib(8)), process(4242, Bytes::mib(11_500))];
+        let rows = vec![process(5177, Bytes::gib(2)), process(4242, Bytes::mib(11_500)), process(9, Bytes::gib(4))];
         let batch = fix("smaller-batch", vec![Condition::Training], &[("pytorch", "batch")]);
-        let named = [(4242, Bytes::mib(11_500)), (5177, Bytes::gib(8))];
+        let named = [(4242, Bytes::mib(11_500)), (5177, Bytes::gib(2))];
         let advice = plan(&torch_oom(&named), &[end(), batch], vec![device(0, rows)]);
         let first = &advice.plan[0];
         assert_eq!((first.fix.as_str(), first.frees_bytes), ("end-holder", Some(Bytes::mib(11_500))));
@@ -276,7 +301,7 @@ mod tests {
 
     #[test]
     fn an_ollama_runner_is_stopped_by_its_own_command() {
-        let mut runner = process(5177, Bytes::gib(8));
+        let mut runner = process(5177, Bytes::gib(16));
         runner.recognised_as = Some("Ollama runner (llama3.1:8b)".into());
         let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![runner])]);
         assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("ollama stop llama3.1:8b"));
@@ -317,12 +342,12 @@ mod tests {
 
     #[test]
     fn a_holder_with_no_gentle_command_known_gets_the_way_that_fits_any() {
-        let mut runner = process(5177, Bytes::gib(8));
+        let mut runner = process(5177, Bytes::gib(16));
         runner.recognised_as = Some("Ollama runner".into());
         let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![runner])]);
         assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("oomdoctor kill 5177@5177000"));
         assert!(!advice.plan[0].gentle);
-        let mut sly = process(5177, Bytes::gib(8));
+        let mut sly = process(5177, Bytes::gib(16));
         sly.recognised_as = Some("Ollama runner (x:$(reboot))".into());
         let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![sly])]);
         assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("oomdoctor kill 5177@5177000"));
@@ -333,7 +358,7 @@ mod tests {
         let move_over =
             fix("use-other-gpu", vec![Condition::OtherDeviceHasRoom], &[("*", "CUDA_VISIBLE_DEVICES={gpu_uuid}")]);
         for (used, expected) in [(Bytes::gib(2), 1), (Bytes::gib(20), 0)] {
-            let devices = vec![device(0, vec![]), device(1, vec![process(9, used)])];
+            let devices = vec![device(0, vec![process(8, Bytes::gib(16))]), device(1, vec![process(9, used)])];
             let advice = plan(&torch_oom(&[]), std::slice::from_ref(&move_over), devices);
             assert_eq!(advice.plan.len(), expected);
             if let Some(planned) = advice.plan.first() {
@@ -349,7 +374,8 @@ mod tests {
             fix("shorter-context", vec![], &[("llama.cpp", "-c 8192"), ("ollama", "OLLAMA_CONTEXT_LENGTH=8192")]);
         let mut diagnosis = torch_oom(&[]);
         (diagnosis.program, diagnosis.raised_by) = (Some("ollama".into()), Some("llama.cpp".into()));
-        let advice = plan(&diagnosis, std::slice::from_ref(&shorter), vec![device(0, vec![])]);
+        let advice =
+            plan(&diagnosis, std::slice::from_ref(&shorter), vec![device(0, vec![process(8, Bytes::gib(16))])]);
         assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("OLLAMA_CONTEXT_LENGTH=8192"));
     }
 

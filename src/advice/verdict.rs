@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::machine::Named;
 use super::{Fate, Ledger, Place, Situation, amount, name_of, name_of_device};
 use crate::advice::ledger::run_had;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
@@ -16,8 +17,12 @@ use crate::units::Bytes;
 
 /// Under this share of the card, what others held at the crash is their contexts, not their models.
 const NEGLIGIBLE_PERCENT: u64 = 5;
+/// A process's CUDA context: a few hundred MiB, with libraries loaded up to this.
+const CONTEXT: Bytes = Bytes::mib(800);
+/// This failure comes before the engine has loaded anything.
+const STARTS_EMPTY: &str = "vllm/free-memory-less-than-desired";
 /// A process that did nothing for so long may be offered although the log doesn't tell whether it is from here.
-const WATCHED_ENOUGH: Duration = Duration::from_secs(10);
+pub const WATCHED_ENOUGH: Duration = Duration::from_secs(10);
 
 /// One cause with what speaks for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -79,6 +84,12 @@ fn decisive(diagnosis: &Diagnosis) -> String {
     diagnosis.matches.first().map_or_else(String::new, |found| format!(" (line {})", found.line))
 }
 
+/// The processes that the log names, without those that held next to nothing.
+fn blamed<'p, 'a>(situation: &Situation<'_>, place: &'p Place<'a>) -> impl Iterator<Item = &'p Named<'a>> {
+    let total = situation.diagnosis.facts.total_bytes;
+    place.named.iter().filter(move |named| !negligible(named.bytes, total))
+}
+
 /// Living holders that may be offered for ending, those the log names first, then the largest. Each was there before
 /// the crash and may be ended by the viewer. Nobody where the log is from elsewhere, where it rules others out, or where
 /// the run never fits; of a log that names its holders, only those it names; of one that may be from anywhere, only
@@ -86,12 +97,15 @@ fn decisive(diagnosis: &Diagnosis) -> String {
 pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a GpuProcess, ProcessKey)> {
     let (Some(device), Some(viewer)) = (place.device, situation.viewer) else { return Vec::new() };
     let facts = &situation.diagnosis.facts;
-    let ruled_out = others_then(facts).is_some_and(|others| negligible(others, facts.total_bytes));
-    if place.same_machine == Some(false) || (ruled_out && place.named.is_empty()) || never_fits(device, facts) {
+    let blames = blamed(situation, place).next().is_some();
+    let ruled_out = !blames
+        && (!place.named.is_empty()
+            || others_then(situation.diagnosis).is_some_and(|others| negligible(others, facts.total_bytes)));
+    if place.same_machine == Some(false) || ruled_out || never_fits(device, facts) {
         return Vec::new();
     }
     let named = |row: &GpuProcess| {
-        place.named.iter().any(|named| matches!(named.fate, Fate::Alive(alive, _) if alive.pid == row.pid))
+        blamed(situation, place).any(|named| matches!(named.fate, Fate::Alive(alive, _) if alive.pid == row.pid))
     };
     let unused = |key: ProcessKey| {
         situation.history.and_then(|history| history.idle_for(key)).is_some_and(|idle| idle >= WATCHED_ENOUGH)
@@ -99,7 +113,7 @@ pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a Gpu
     let mut found: Vec<_> = device
         .processes
         .iter()
-        .filter(|row| named(row) || place.named.is_empty())
+        .filter(|row| named(row) || !blames)
         .filter(|row| situation.was_there_before(row) == Some(true))
         .filter_map(|row| Some((row, viewer.may_end(row).ok()?)))
         .filter(|(_, key)| place.same_machine == Some(true) || unused(*key))
@@ -113,9 +127,16 @@ fn never_fits(device: &Device, facts: &Facts) -> bool {
     live_need(facts).zip(device.memory.total_bytes.value()).is_some_and(|(needed, total)| needed > total)
 }
 
-/// What others held when it died: capacity − free − what the run had, where the log prints all three.
-fn others_then(facts: &Facts) -> Option<Bytes> {
-    let had = facts.process_bytes.or(facts.reserved_bytes)?;
+/// What others held when it died: capacity − free − what the run had, where the log prints all three. An allocator's
+/// own figure leaves out the CUDA context of its process; an engine that is only starting has no more than that.
+pub fn others_then(diagnosis: &Diagnosis) -> Option<Bytes> {
+    let facts = &diagnosis.facts;
+    let starting = || {
+        let before_loading = diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY);
+        before_loading.then_some(Bytes::ZERO)
+    };
+    let without_context = || facts.reserved_bytes.or_else(starting).map(|had| had.plus(CONTEXT));
+    let had = facts.process_bytes.or_else(without_context)?;
     Some(facts.total_bytes?.less(facts.free_bytes?).less(had))
 }
 
@@ -130,7 +151,7 @@ fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&L
     }
     let mut evidence = Vec::new();
     let mut weight: f64 = 0.0;
-    for named in &place.named {
+    for named in blamed(situation, place) {
         let (line, bytes) = (decisive(diagnosis), named.bytes);
         match named.fate {
             Fate::Alive(row, key) => {
@@ -151,7 +172,7 @@ fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&L
             }
         }
     }
-    let others = others_then(&diagnosis.facts);
+    let others = others_then(diagnosis);
     let unnamed = others.filter(|_| place.named.is_empty());
     if let Some(others) = unnamed.filter(|others| !negligible(*others, diagnosis.facts.total_bytes)) {
         evidence.push(format!("{others} of the card belonged to others when it failed{}", decisive(diagnosis)));
@@ -329,23 +350,46 @@ fn too_big_words(facts: &Facts, capacity: Option<Bytes>) -> String {
 }
 
 fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> String {
-    let alive = place.named.iter().filter_map(|named| match named.fate {
-        Fate::Alive(row, _) => Some((row, row.used_bytes.value().unwrap_or(named.bytes))),
-        _ => None,
-    });
-    let gone = place.named.iter().find(|named| matches!(named.fate, Fate::Gone));
+    let mut alive: Vec<(&GpuProcess, Bytes)> = blamed(situation, place)
+        .filter_map(|named| match named.fate {
+            Fate::Alive(row, _) => Some((row, row.used_bytes.value().unwrap_or(named.bytes))),
+            _ => None,
+        })
+        .collect();
+    alive.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let gone = blamed(situation, place).find(|named| matches!(named.fate, Fate::Gone));
     let room = ledger.is_some_and(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO));
     // Once there is room, what still runs is no longer in the way.
-    if let Some((row, bytes)) = alive.max_by_key(|(_, bytes)| *bytes).filter(|_| gone.is_none() || !room) {
-        return format!("Another program holds the memory your run needs: {} has {bytes}.", name_of(row));
+    let missing = ledger.and_then(|ledger| ledger.missing_bytes).unwrap_or(Bytes::ZERO);
+    match alive.as_slice() {
+        _ if gone.is_some() && room => {}
+        [(first, one), (second, two), ..] if *one < missing => {
+            return format!(
+                "Other programs hold the memory your run needs: {} has {one}, {} has {two}.",
+                name_of(first),
+                name_of(second)
+            );
+        }
+        [(row, bytes), ..] => {
+            return format!("Another program holds the memory your run needs: {} has {bytes}.", name_of(row));
+        }
+        [] => {}
     }
     if let Some(gone) = gone {
         return gone_words(gone.pid, gone.bytes, ledger);
     }
-    if let Some(named) = place.named.iter().max_by_key(|named| named.bytes) {
+    if let Some(named) = blamed(situation, place).max_by_key(|named| named.bytes) {
         return format!(
             "Another program held the memory your run needed: process {} had {} when it failed.",
             named.pid, named.bytes
+        );
+    }
+    let then =
+        others_then(situation.diagnosis).filter(|then| !negligible(*then, situation.diagnosis.facts.total_bytes));
+    if let (Some(then), true) = (then, room) {
+        let free = amount(ledger.and_then(|ledger| ledger.available_bytes));
+        return format!(
+            "Other programs held {then} of the card when your run failed; {free} is free now, so the same run may simply work."
         );
     }
     match holders(situation, place).first() {
@@ -357,7 +401,7 @@ fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>)
         ),
         None => format!(
             "Other programs held {} of the card when your run failed.",
-            amount(others_then(&situation.diagnosis.facts))
+            amount(others_then(situation.diagnosis))
         ),
     }
 }

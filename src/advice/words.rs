@@ -25,11 +25,19 @@ pub fn needs(advice: &Advice) -> Option<String> {
         None => String::new(),
     };
     let free = ledger.available_bytes?;
-    let when = if ledger.is_now { "is free now" } else { "was free" };
+    if !ledger.is_now {
+        let (had, more) = match ledger.had_bytes {
+            Some(had) => (format!("had {had} and "), " more"),
+            None => (String::new(), ""),
+        };
+        let missing = ledger.missing_bytes.filter(|missing| *missing > Bytes::ZERO);
+        let found = missing.map_or(String::new(), |missing| format!(" At least {missing} must be found."));
+        return Some(format!("Your run {had}asked for {asked}{more}; {free} was free.{found}"));
+    }
     Some(match ledger.missing_bytes {
-        Some(Bytes::ZERO) => format!("Your run needed at least {needed}{parts}; {free} {when}."),
+        Some(Bytes::ZERO) => format!("Your run needed at least {needed}{parts}; {free} is free now."),
         Some(missing) => {
-            format!("Your run needed at least {needed}{parts}; {free} {when}. At least {missing} must be found.")
+            format!("Your run needed at least {needed}{parts}; {free} is free now. At least {missing} must be found.")
         }
         None => format!("Your run needed at least {needed}{parts}."),
     })

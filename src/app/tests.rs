@@ -50,7 +50,7 @@ fn machine(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
 
 /// PyTorch's message naming 4242, which holds 11 500 MiB of a 24 GiB card.
 pub fn torch_log() -> String {
-    "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 6.10 GiB is free. Process 4242 has 11.23 GiB memory in use. Process 5177 has 6.00 GiB memory in use. Including non-PyTorch memory, this process has 307.00 MiB memory in use. Of the allocated memory 200.00 MiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n".to_owned()
+    "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 14.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 6.10 GiB is free. Process 4242 has 11.23 GiB memory in use. Process 5177 has 6.00 GiB memory in use. Including non-PyTorch memory, this process has 307.00 MiB memory in use. Of the allocated memory 200.00 MiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n".to_owned()
 }
 
 impl Session {
@@ -919,10 +919,10 @@ fn a_second_failure_is_held_against_the_first_and_what_was_tried_stays_behind() 
     session.press(KeyCode::Char('s'));
     let tried = session.model.walk.behind.len();
     session.press(KeyCode::Char('e'));
-    session.paste(&torch_log().replace("Tried to allocate 9.00", "Tried to allocate 2.00"));
+    session.paste(&torch_log().replace("Tried to allocate 14.00", "Tried to allocate 2.00"));
     assert!(session.model.question.is_none(), "no question about replacing");
     let said = session.model.walk.compared.clone().unwrap();
-    assert!(said.starts_with("It asked for 2.0 GiB with 6.1 GiB free; before, for 9.0 GiB"), "{said}");
+    assert!(said.starts_with("It asked for 2.0 GiB with 6.1 GiB free; before, for 14.0 GiB"), "{said}");
     assert!(session.model.why().contains(&said));
     assert_eq!(session.model.walk.behind.len(), tried);
 }

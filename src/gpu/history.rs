@@ -27,6 +27,7 @@ struct Watch {
     idle_since: WallTime,
     ticks_then: Option<u64>,
     last_seen: WallTime,
+    worked_at: Option<WallTime>,
 }
 
 impl History {
@@ -57,6 +58,13 @@ impl History {
         Duration::try_from(seconds).ok().filter(|time| !time.is_zero())
     }
 
+    /// Whether it was seen using the GPU or the CPU within the last so many seconds.
+    pub fn is_at_work(&self, key: ProcessKey, within: Duration) -> bool {
+        let Some(watch) = self.processes.get(&key) else { return false };
+        let since = watch.worked_at.map(|worked| watch.last_seen.0.duration_since(worked.0));
+        since.is_some_and(|since| Duration::try_from(since).is_ok_and(|since| since <= within))
+    }
+
     /// What the device had in use at each reading, oldest first; `None` where it was not known.
     pub fn used(&self, device: u32) -> impl DoubleEndedIterator<Item = Option<Bytes>> + '_ {
         self.devices.get(&device).into_iter().flatten().copied()
@@ -65,12 +73,14 @@ impl History {
 
 fn watch(before: Option<Watch>, device: &Device, process: &GpuProcess, now: WallTime) -> Watch {
     let ticks = process.cpu_ticks.value();
-    let fresh = Watch { idle_since: now, ticks_then: ticks, last_seen: now };
+    let fresh = Watch { idle_since: now, ticks_then: ticks, last_seen: now, worked_at: None };
     match before {
-        Some(before) if gpu_idle(device, process) && cpu_idle(&before, ticks, now) && !gap(&before, now) => {
+        Some(before) if gap(&before, now) => fresh,
+        Some(before) if gpu_idle(device, process) && cpu_idle(&before, ticks, now) => {
             Watch { last_seen: now, ..before }
         }
-        _ => fresh,
+        Some(_) => Watch { worked_at: Some(now), ..fresh },
+        None => fresh,
     }
 }
 
@@ -123,6 +133,19 @@ mod tests {
         assert_eq!(idle_after(&[(0, 0, 10), (40, 0, 12)]), Some(Duration::from_secs(40)));
         assert_eq!(idle_after(&[(0, 0, 10), (20, 35, 12), (40, 0, 12)]), Some(Duration::from_secs(20)));
         assert_eq!(idle_after(&[(0, 0, 10), (40, 0, 2000)]), None, "half a CPU is not idle");
+    }
+
+    #[test]
+    fn work_is_what_was_seen_and_not_long_ago() {
+        let at_work = |steps: &[(i64, u32, u64)]| {
+            let mut history = History::default();
+            steps.iter().for_each(|(second, sm, ticks)| history.note(&at(*second, *sm, *ticks)));
+            history.is_at_work(process(42, Bytes::ZERO).key().unwrap(), Duration::from_secs(10))
+        };
+        assert!(!at_work(&[(0, 90, 10)]), "one reading shows no change");
+        assert!(at_work(&[(0, 90, 10), (5, 90, 10)]));
+        assert!(at_work(&[(0, 0, 10), (5, 90, 10), (12, 0, 10)]));
+        assert!(!at_work(&[(0, 0, 10), (5, 90, 10), (40, 0, 10)]));
     }
 
     #[test]

@@ -8,26 +8,42 @@ use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::fix::{Fix, FixCommand};
 use crate::units::Bytes;
 
-/// A step for each holder that may be offered, see [`verdict::holders`]. Those the log names come first; of the others
-/// the smallest that is enough alone, so that nobody loses work for nothing.
-pub fn end_holders(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, missing: Option<Bytes>) -> Vec<PlannedFix> {
-    let named = |pid: u32| place.named.iter().any(|named| named.pid == pid);
-    let mut holders = verdict::holders(situation, place);
-    let enough = holders.iter().rposition(|(row, _)| {
-        let held = row.used_bytes.value();
-        !named(row.pid) && missing.zip(held).is_some_and(|(missing, held)| missing > Bytes::ZERO && held >= missing)
-    });
-    let unnamed = holders.iter().position(|(row, _)| !named(row.pid));
-    if let (Some(enough), Some(first)) = (enough, unnamed) {
-        let holder = holders.remove(enough);
-        holders.insert(first, holder);
+/// A step for each holder that may be offered, see [`verdict::holders`]: first the smallest that is enough alone, an
+/// idle one before others and one whose own program lets go before one that must end, so that nobody loses work for
+/// nothing. Then those that are seen at work, apart.
+pub fn end_holders(
+    fix: &Fix,
+    situation: &Situation<'_>,
+    place: &Place<'_>,
+    missing: Option<Bytes>,
+) -> (Vec<PlannedFix>, Vec<PlannedFix>) {
+    let history = situation.history;
+    let works = |key| history.is_some_and(|history| history.is_at_work(key, verdict::WATCHED_ENOUGH));
+    let rests =
+        |key| history.and_then(|history| history.idle_for(key)).is_some_and(|time| time >= verdict::WATCHED_ENOUGH);
+    let (mut idle, mut busy): (Vec<(PlannedFix, bool)>, Vec<PlannedFix>) = (Vec::new(), Vec::new());
+    for (row, key) in verdict::holders(situation, place).into_iter().take(HOLDERS) {
+        let worth = row.used_bytes.value().is_none_or(|bytes| bytes >= WORTH_ENDING);
+        let Some(planned) = end_holder(fix, situation, place, row, key).filter(|_| worth) else { continue };
+        match works(key) {
+            true => busy.push(planned),
+            false => idle.push((planned, rests(key))),
+        }
     }
-    holders
-        .into_iter()
-        .filter(|(row, _)| named(row.pid) || row.used_bytes.value().is_some_and(|bytes| bytes >= WORTH_ENDING))
-        .take(HOLDERS)
-        .filter_map(|(row, key)| end_holder(fix, situation, place, row, key))
-        .collect()
+    let enough = |planned: &PlannedFix| {
+        let (Some(missing), Some(frees)) = (missing, planned.frees_bytes) else { return false };
+        missing > Bytes::ZERO && frees >= missing
+    };
+    let best = idle
+        .iter()
+        .enumerate()
+        .filter(|(_, (planned, _))| enough(planned))
+        .min_by_key(|(_, (planned, unused))| (!unused, !planned.gentle, planned.frees_bytes));
+    if let Some((at, _)) = best {
+        let first = idle.remove(at);
+        idle.insert(0, first);
+    }
+    (idle.into_iter().map(|(planned, _)| planned).collect(), busy)
 }
 
 /// Where others' processes hold the memory: whom to ask and what to write, and to be told when there is room.
