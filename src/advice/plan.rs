@@ -186,6 +186,7 @@ fn applies(
         Condition::Fragmented => verdict.causes.iter().any(|cause| cause.cause == CauseKind::Fragmentation),
         Condition::Training => diagnosis.phase == Phase::Training,
         Condition::NotTraining => diagnosis.phase != Phase::Training,
+        Condition::NotTooBig => verdict.causes.first().is_none_or(|cause| cause.cause != CauseKind::TooBig),
         Condition::ContextInvolved => {
             diagnosis.memory == Some(MemoryKind::KvCache) || diagnosis.facts.context_tokens.is_some()
         }
@@ -245,6 +246,7 @@ mod tests {
             memory: vec![],
             phases: vec![],
             when,
+            not_for: vec![],
             leads: crate::knowledge::fix::Leads::default(),
             frees: Frees::Unknown,
             why: "w".into(),
@@ -257,6 +259,7 @@ mod tests {
                     program: (*program).into(),
                     action: "Do it".into(),
                     command: Some((*command).into()),
+                    phases: vec![],
                     versions: None,
                 })
                 .collect(),

@@ -17,6 +17,8 @@ use crate::units::Bytes;
 
 /// Under this share of the card, what others held at the crash is their contexts, not their models.
 const NEGLIGIBLE_PERCENT: u64 = 5;
+/// Less than that in pieces is no fragmentation worth the name.
+const SLIVERS: Bytes = Bytes::mib(200);
 /// A process's CUDA context: a few hundred MiB, with libraries loaded up to this.
 const CONTEXT: Bytes = Bytes::mib(800);
 /// This failure comes before the engine has loaded anything.
@@ -60,17 +62,32 @@ pub fn weigh(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledge
         too_big(situation.diagnosis, ledger),
         fragmentation(situation.diagnosis),
         limit(situation.diagnosis),
+        told(situation.diagnosis),
+        story::weights_alone(situation.diagnosis, place),
         context(situation.diagnosis),
         host(situation.diagnosis),
-        story::same_session(situation.diagnosis),
+        story::same_session(situation, place),
         story::wrong_device(situation, place, ledger),
         story::widened(situation.diagnosis),
+        story::optimizer(situation.diagnosis),
         story::growth(situation.diagnosis).or_else(|| story::batch(situation.diagnosis)),
     ]
     .into_iter()
     .flatten()
     .collect();
     causes.sort_by(|a, b| b.weight.total_cmp(&a.weight));
+    // A mistake of the program's is nobody else's doing.
+    if situation.diagnosis.run.told == Some(CauseKind::Unknown) {
+        causes.retain(|cause| cause.cause == CauseKind::Unknown);
+    }
+    // One way to say a thing is enough.
+    let mut seen = Vec::new();
+    causes.retain(|cause| {
+        !seen.contains(&cause.cause) && {
+            seen.push(cause.cause);
+            true
+        }
+    });
     if causes.is_empty() {
         let evidence = vec!["the log prints too few figures to tell why".to_owned()];
         causes.push(Cause { cause: CauseKind::Unknown, weight: 0.1, evidence });
@@ -226,9 +243,14 @@ fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {
     if matches!(diagnosis.memory, Some(MemoryKind::Host | MemoryKind::Shm)) {
         return None;
     }
+    if diagnosis.memory == Some(MemoryKind::KvCache) {
+        return None;
+    }
     let (needed, capacity) = (live_need(facts)?, ledger?.capacity_bytes?);
     let evidence = vec![format!("it needed at least {needed}{}; there is {capacity} in all", decisive(diagnosis))];
-    (needed > capacity).then_some(Cause { cause: CauseKind::TooBig, weight: 0.97, evidence })
+    // A cache for the full context that no card holds: the context is what is too long.
+    let weight = if diagnosis.run.told == Some(CauseKind::Context) { 0.6 } else { 0.97 };
+    (needed > capacity).then_some(Cause { cause: CauseKind::TooBig, weight, evidence })
 }
 
 /// What the run needed without what its allocator held in reserve, which it could have used again.
@@ -245,13 +267,35 @@ fn fragmentation(diagnosis: &Diagnosis) -> Option<Cause> {
         "PyTorch held {idle} it was not using, more than the {asked} asked for{}, but not in one piece",
         decisive(diagnosis)
     )];
-    (idle >= asked).then_some(Cause { cause: CauseKind::Fragmentation, weight: 0.85, evidence })
+    // Slivers are in every pool: only where they are more than that do they explain anything.
+    let much = idle >= SLIVERS || facts.total_bytes.is_none_or(|total| idle.0 >= total.0 / 50);
+    (idle >= asked && much).then_some(Cause { cause: CauseKind::Fragmentation, weight: 0.85, evidence })
 }
 
 fn limit(diagnosis: &Diagnosis) -> Option<Cause> {
-    let limit = diagnosis.facts.limit_bytes?;
-    let evidence = vec![format!("a limit of {limit} was set for it{}", decisive(diagnosis))];
-    Some(Cause { cause: CauseKind::Limit, weight: 0.9, evidence })
+    let line = decisive(diagnosis);
+    let evidence = match (diagnosis.facts.limit_bytes, diagnosis.run.told) {
+        (Some(limit), _) => format!("a limit of {limit} was set for it{line}"),
+        (None, Some(CauseKind::Limit)) => format!("the message is about a limit that was set for it{line}"),
+        (None, _) => story::limit_set(diagnosis)?,
+    };
+    Some(Cause { cause: CauseKind::Limit, weight: 0.96, evidence: vec![evidence] })
+}
+
+/// What the message says of the cause itself.
+fn told(diagnosis: &Diagnosis) -> Option<Cause> {
+    let cause = diagnosis.run.told.filter(|cause| *cause != CauseKind::Limit)?;
+    let evidence = match cause {
+        CauseKind::Context => match diagnosis.run.context_tokens {
+            Some(tokens) => format!("it is the KV cache of {tokens} tokens that found no room{}", decisive(diagnosis)),
+            None => format!("it is the KV cache that found no room{}", decisive(diagnosis)),
+        },
+        CauseKind::Batch => format!("it is the work area of a batch that found no room{}", decisive(diagnosis)),
+        _ => format!("no machine has so much: the size is a mistake of the program{}", decisive(diagnosis)),
+    };
+    // Known to be no sign of anything else.
+    let weight = if cause == CauseKind::Unknown { 1.0 } else { 0.68 };
+    Some(Cause { cause, weight, evidence: vec![evidence] })
 }
 
 fn context(diagnosis: &Diagnosis) -> Option<Cause> {
@@ -314,14 +358,16 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
     let facts = &situation.diagnosis.facts;
     match causes.first().map(|cause| cause.cause) {
         Some(CauseKind::OtherProcess) => others(situation, place, ledger),
-        Some(CauseKind::TooBig) => too_big_words(facts, ledger.and_then(|ledger| ledger.capacity_bytes)),
+        Some(CauseKind::TooBig) if too_big(situation.diagnosis, ledger).is_some() => {
+            too_big_words(facts, ledger.and_then(|ledger| ledger.capacity_bytes))
+        }
         Some(CauseKind::Fragmentation) => format!(
             "{} ran out of VRAM for {} although PyTorch held more than that unused: its free memory is in pieces too small.",
             device_words(place, facts),
             amount(facts.requested_bytes)
         ),
-        Some(CauseKind::Limit) => {
-            format!("Your run hit a memory limit of {} that was set for it.", amount(facts.limit_bytes))
+        Some(CauseKind::Limit) if situation.diagnosis.memory != Some(MemoryKind::KvCache) => {
+            limit_words(situation.diagnosis)
         }
         Some(CauseKind::Context) if situation.diagnosis.memory == Some(MemoryKind::KvCache) => kv(facts),
         Some(CauseKind::HostMemory) => host_words(situation.diagnosis),
@@ -333,6 +379,22 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
             }
         }
         None => plain(situation.diagnosis, place, ledger),
+    }
+}
+
+fn limit_words(diagnosis: &Diagnosis) -> String {
+    let whose = match diagnosis.raised_by.as_deref() {
+        Some("slurm" | "pbs" | "lsf" | "sge") => "Your job",
+        Some("kubernetes" | "docker") => "Your container",
+        _ => "Your run",
+    };
+    let (what, whole) = match diagnosis.memory {
+        Some(MemoryKind::Host) => ("system memory", "the machine's"),
+        _ => ("memory", "the card's"),
+    };
+    match diagnosis.facts.limit_bytes {
+        Some(limit) => format!("{whose} hit a limit of {limit} of {what} that was set for it."),
+        None => format!("{whose} hit a limit on its {what} that was set for it; that is not {whole} end."),
     }
 }
 
@@ -435,6 +497,9 @@ fn kv(facts: &Facts) -> String {
 
 fn host_words(diagnosis: &Diagnosis) -> String {
     let facts = &diagnosis.facts;
+    if diagnosis.matches.first().is_some_and(|found| found.entry.ends_with("/winerror-1455")) {
+        return "Windows could promise no more memory: RAM and the paging file together were spoken for, not the GPU's memory.".into();
+    }
     if diagnosis.memory == Some(MemoryKind::Shm) {
         return "Shared memory (/dev/shm) ran out, not the GPU's memory.".to_owned();
     }
@@ -464,7 +529,8 @@ fn plain(diagnosis: &Diagnosis, place: &Place<'_>, ledger: Option<&Ledger>) -> S
         Some(MemoryKind::Gpu) => format!("{} ran out of VRAM", device_words(place, facts)),
         _ => "Memory ran out".to_owned(),
     };
-    let free = facts.free_bytes;
+    // A figure that can't be true is not repeated.
+    let free = facts.free_bytes.filter(|_| story::contradiction(facts).is_none());
     match (facts.requested_bytes, free) {
         (Some(asked), Some(free)) if free >= asked => format!(
             "{what}: your run did not get {asked} although {free} was free, in pieces too small or gone a moment later."

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::diagnosis::{Certainty, MemoryKind, Oom, Phase};
+use super::diagnosis::{CauseKind, Certainty, MemoryKind, Oom, Phase};
 use super::fix::Reference;
 use super::pattern::Pattern;
 use crate::units::UnitBase;
@@ -67,6 +67,9 @@ pub struct Entry {
     /// Entries whose figures count too where this one leads.
     #[serde(default)]
     pub draws_on: Vec<String>,
+    /// What the message itself says of the cause; the first whose pattern matches.
+    #[serde(default)]
+    pub tells: Vec<Tells>,
     /// Whether it only speaks where no other entry has anything to say near it: for wordings nobody has written down.
     #[serde(default)]
     pub fallback: bool,
@@ -98,6 +101,17 @@ pub struct Entry {
     pub rejects: Vec<NearMiss>,
 }
 
+/// A cause that a message names.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tells {
+    /// Which.
+    pub cause: CauseKind,
+    /// In which wording, on the lines that figures may stand on; none: in each.
+    #[serde(default)]
+    pub pattern: Option<Pattern>,
+}
+
 fn figure_reach() -> (usize, usize) {
     (0, 12)
 }
@@ -125,6 +139,7 @@ impl Entry {
             .flatten()
             .chain(&self.figures)
             .chain(self.recovered.iter().map(|recovered| &recovered.pattern))
+            .chain(self.tells.iter().filter_map(|tells| tells.pattern.as_ref()))
     }
 }
 

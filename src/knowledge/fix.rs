@@ -43,6 +43,8 @@ pub enum Condition {
     Training,
     /// The log or the phase shows that it was not training.
     NotTraining,
+    /// The likeliest cause is not that it needs more than the device has at all.
+    NotTooBig,
     /// The log shows a context length, or the KV cache is what ran out.
     ContextInvolved,
 }
@@ -70,6 +72,9 @@ pub struct FixCommand {
     /// The exact command or line to change; `{name}` placeholders are filled by `advice`, see `PLACEHOLDERS`.
     #[serde(default)]
     pub command: Option<String>,
+    /// Phases in which it is right for this program; empty: all of the fix's.
+    #[serde(default)]
+    pub phases: Vec<Phase>,
     /// The versions it is right for and where that was checked.
     #[serde(default)]
     pub versions: Option<String>,
@@ -109,6 +114,9 @@ pub struct Fix {
     /// All must hold.
     #[serde(default)]
     pub when: Vec<Condition>,
+    /// Programs in which it changes nothing.
+    #[serde(default)]
+    pub not_for: Vec<String>,
     /// See [`Leads`].
     #[serde(default)]
     pub leads: Leads,
@@ -130,9 +138,10 @@ pub struct Fix {
 
 impl Fix {
     /// The command for the first of these programs that has one of its own, else the one that fits any.
-    pub fn command_for(&self, programs: &[&str]) -> Option<&FixCommand> {
-        let own = |program: &&str| self.commands.iter().find(|command| command.program == **program);
-        programs.iter().find_map(own).or_else(|| self.commands.iter().find(|command| command.program == "*"))
+    pub fn command_for(&self, programs: &[&str], phase: Phase) -> Option<&FixCommand> {
+        let fits = |command: &&FixCommand| command.phases.is_empty() || command.phases.contains(&phase);
+        let of = |program: &str| self.commands.iter().filter(fits).find(|command| command.program == program);
+        programs.iter().find_map(|program| of(program)).or_else(|| of("*"))
     }
 }
 

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 
 use super::KnowledgeBase;
 use super::clock;
-use super::diagnosis::{Diagnosis, Match, Oom, Phase};
-use super::entry::{Entry, Recovered};
+use super::diagnosis::{CauseKind, Diagnosis, Match, Oom, Phase};
+use super::entry::{Entry, Recovered, Tells};
 use super::facts::Facts;
 use super::figures::{self, Figures};
 use super::matching::Hit;
@@ -173,8 +173,16 @@ fn answer(
         matches: ordered.iter().map(|finding| matched(finding, log)).collect(),
         remark: leading.remark.clone(),
         crashed_at: clock::crashed_at(log, leading.hit.line, now),
-        run: Run { stage, ..run::read(&base.runs, log, leading.hit.line) },
+        run: Run { stage, told: told(entry, log, leading.hit.line), ..run::read(&base.runs, log, leading.hit.line) },
     }
+}
+
+/// The cause that the message itself names.
+fn told(entry: &Entry, log: &PastedLog, line: usize) -> Option<CauseKind> {
+    let (before, after) = entry.reach;
+    let around = || log.joined(line.saturating_sub(before).max(1), log.end_of_wrap(line, line + after));
+    let says = |tells: &&Tells| tells.pattern.as_ref().is_none_or(|pattern| pattern.is_match(around().text()));
+    entry.tells.iter().find(says).map(|tells| tells.cause)
 }
 
 /// Whether a word before a colon may be a program's name, and not the kind of the message.

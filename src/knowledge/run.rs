@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnosis::Stage;
+use super::diagnosis::{CauseKind, Stage};
 use super::pattern::Pattern;
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
@@ -42,12 +42,16 @@ enum Key {
     TrainableParameters,
     Step,
     Epoch,
+    EpochOfMany,
     TensorParallel,
     Rank,
     VisibleDevices,
     Notebook,
     Widened,
     Launcher,
+    Share,
+    AddressLimitKib,
+    ResumedStep,
     Shell,
     Command,
 }
@@ -100,6 +104,9 @@ pub struct Run {
     /// The last epoch that was begun, as printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
+    /// The same where it is printed as one of many ("Epoch 1/10"), which counts from 1.
+    #[serde(skip)]
+    pub epoch_of_many: Option<u64>,
     /// Over how many GPUs each layer is split.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tensor_parallel: Option<u64>,
@@ -109,6 +116,18 @@ pub struct Run {
     /// What was being done when it failed, within its phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
+    /// The cause that the message itself names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub told: Option<CauseKind>,
+    /// A share of the card that was set for it, from 0 to 1, as printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<String>,
+    /// The limit on addresses (`ulimit -v`) that the log shows, in KiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address_limit_kib: Option<u64>,
+    /// The step at which it went on from a checkpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumed_step: Option<u64>,
     /// The cards it was allowed to see, as `CUDA_VISIBLE_DEVICES` has them: the log counts among these.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub visible_devices: Option<String>,
@@ -169,12 +188,16 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::TrainableParameters => run.trainable_parameters = number(),
             Key::Step => run.step = number(),
             Key::Epoch => run.epoch = number(),
+            Key::EpochOfMany => run.epoch_of_many = number(),
             Key::TensorParallel => run.tensor_parallel = number(),
             Key::Rank => run.rank = number(),
             Key::VisibleDevices => run.visible_devices = word(),
             Key::Notebook => run.notebook = word(),
             Key::Widened => run.widened = word(),
             Key::Launcher => run.launcher = word(),
+            Key::Share => run.share = word(),
+            Key::AddressLimitKib => run.address_limit_kib = number(),
+            Key::ResumedStep => run.resumed_step = number(),
             Key::Shell => run.shell = word(),
             Key::Command => run.command = word(),
         }

@@ -10,7 +10,10 @@ pub fn filled(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: O
     // What the person runs before whose code complained: an Ollama user is not told llama-server's flags.
     let programs: Vec<&str> =
         [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str).collect();
-    let command = fix.command_for(&programs)?;
+    if programs.first().is_some_and(|program| fix.not_for.iter().any(|other| other == program)) {
+        return None;
+    }
+    let command = fix.command_for(&programs, diagnosis.phase)?;
     let fill = |name: &str| match name {
         "gpu_uuid" => roomy_device(situation, place, ledger)?.uuid.known().cloned(),
         "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),

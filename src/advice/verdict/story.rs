@@ -4,12 +4,17 @@
 use super::{Cause, CauseKind, decisive};
 use crate::advice::ledger::run_had;
 use crate::advice::{Ledger, Place, Situation, name_of_device, plan};
+use crate::gpu::GpuProcess;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
 use crate::knowledge::facts::Facts;
 use crate::units::Bytes;
 
 /// A run that came this far had room for an ordinary step.
 const STEPS_THAT_FITTED: u64 = 20;
+/// Weights that take so much of the card leave no room for anything else.
+const FILLED_PERCENT: u64 = 88;
+/// An engine allowed no more than this of the card was given a limit.
+const SMALL_SHARE: f64 = 0.7;
 /// Under this share of the card, what a notebook's process had is its CUDA context and small tensors.
 const SESSION_PERCENT: u64 = 20;
 
@@ -36,17 +41,18 @@ fn has_trained(diagnosis: &Diagnosis) -> bool {
 /// How far it came, where that is far enough to have shown that an ordinary step fits.
 fn reached(diagnosis: &Diagnosis) -> Option<String> {
     let run = &diagnosis.run;
-    let step = run.step.filter(|step| *step >= STEPS_THAT_FITTED).map(|step| format!("step {step}"));
-    step.or_else(|| run.epoch.filter(|epoch| *epoch >= 1).map(|epoch| format!("epoch {epoch}")))
+    // Steps count on from a checkpoint; of "Epoch 1/10" the first is 1, else 0.
+    let since = |step: u64| step.saturating_sub(run.resumed_step.unwrap_or(0));
+    let step = run.step.filter(|step| since(*step) >= STEPS_THAT_FITTED).map(|step| format!("step {step}"));
+    let fresh = run.resumed_step.is_none();
+    let first = u64::from(run.epoch_of_many.is_some());
+    step.or_else(|| run.epoch.filter(|epoch| *epoch > first && fresh).map(|epoch| format!("epoch {epoch}")))
 }
 
 /// What it was doing needs more memory the more is done at once.
 pub fn batch(diagnosis: &Diagnosis) -> Option<Cause> {
     let (weight, evidence) = match (diagnosis.phase, diagnosis.run.stage) {
         (_, Some(Stage::Backward)) => (0.45, "it died in the backward pass: activations grow with the batch"),
-        (_, Some(Stage::Optimizer)) => {
-            (0.45, "it died in the optimizer's step: its state grows with the parameters trained, not with the batch")
-        }
         (_, Some(Stage::Decode)) => {
             (0.45, "it died while turning the result into pixels, which grows with the size of the image or video")
         }
@@ -62,8 +68,50 @@ pub fn batch(diagnosis: &Diagnosis) -> Option<Cause> {
     })
 }
 
+/// The optimizer's state appears at its first step: it grows with the parameters trained, not with the batch.
+pub fn optimizer(diagnosis: &Diagnosis) -> Option<Cause> {
+    let first = diagnosis.run.stage == Some(Stage::Optimizer) && reached(diagnosis).is_none();
+    let evidence = "it died in the optimizer's first step, where its state appears: that grows with the parameters trained, not with the batch";
+    (first && diagnosis.memory == Some(MemoryKind::Gpu)).then(|| Cause {
+        cause: CauseKind::TooBig,
+        weight: 0.48,
+        evidence: vec![evidence.into()],
+    })
+}
+
+/// The weights fill the card, or the engine's share of it, before anything else comes.
+pub fn weights_alone(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Cause> {
+    let (facts, run) = (&diagnosis.facts, &diagnosis.run);
+    let here = place.device.and_then(|device| device.memory.total_bytes.value());
+    let total = facts.total_bytes.or(here)?;
+    let weights = match diagnosis.memory? {
+        MemoryKind::KvCache => run.weights_bytes?,
+        MemoryKind::Gpu if diagnosis.phase == Phase::Load && run.notebook.is_none() => {
+            facts.process_bytes.or(facts.allocated_bytes)?
+        }
+        _ => return None,
+    };
+    let fills = u128::from(weights.0) * 100 >= u128::from(total.0) * u128::from(FILLED_PERCENT);
+    let evidence = vec![format!("the weights alone took {weights} of {total}{}", decisive(diagnosis))];
+    fills.then_some(Cause { cause: CauseKind::TooBig, weight: 0.92, evidence })
+}
+
+/// A limit that the log's own command line shows, in a sentence's part.
+pub fn limit_set(diagnosis: &Diagnosis) -> Option<String> {
+    let run = &diagnosis.run;
+    if let (Some(kib), Some(MemoryKind::Host)) = (run.address_limit_kib, diagnosis.memory) {
+        let limit = Bytes(kib.saturating_mul(1024));
+        return Some(format!("the shell's limit on addresses (ulimit -v) was {limit}"));
+    }
+    let applies = diagnosis.memory == Some(MemoryKind::KvCache) || diagnosis.raised_by.as_deref() == Some("jax");
+    let share = run.share.as_ref().filter(|_| applies)?;
+    let small = share.parse::<f64>().is_ok_and(|share| share <= SMALL_SHARE);
+    small.then(|| format!("only {share} of the card was allowed to it"))
+}
+
 /// A notebook's process already held much: what earlier cells made is still there.
-pub fn same_session(diagnosis: &Diagnosis) -> Option<Cause> {
+pub fn same_session(situation: &Situation<'_>, place: &Place<'_>) -> Option<Cause> {
+    let diagnosis = situation.diagnosis;
     let sign = diagnosis.run.notebook.as_ref()?;
     let facts = &diagnosis.facts;
     let had = run_had(facts).or(facts.allocated_bytes)?;
@@ -72,6 +120,12 @@ pub fn same_session(diagnosis: &Diagnosis) -> Option<Cause> {
     });
     if diagnosis.memory != Some(MemoryKind::Gpu) || !much {
         return None;
+    }
+    if let Some(kernel) = kernel_itself(situation, place) {
+        let name = crate::advice::name_of(kernel);
+        let held = crate::advice::amount(kernel.used_bytes.value());
+        let evidence = vec![format!("{name} still holds {held}, as much as the failed run had{}", decisive(diagnosis))];
+        return Some(Cause { cause: CauseKind::SameSession, weight: 0.9, evidence });
     }
     // While loading, nothing of this run can be there yet but a part of the model: much more is from before.
     let loading = diagnosis.phase == Phase::Load;
@@ -87,6 +141,17 @@ pub fn same_session(diagnosis: &Diagnosis) -> Option<Cause> {
         decisive(diagnosis)
     )];
     Some(Cause { cause: CauseKind::SameSession, weight, evidence })
+}
+
+/// The notebook's kernel that failed: it is still here, and holds what the failed process had.
+fn kernel_itself<'a>(situation: &Situation<'_>, place: &Place<'a>) -> Option<&'a GpuProcess> {
+    let had = situation.diagnosis.facts.process_bytes?;
+    let device = place.device.filter(|_| place.same_machine == Some(true))?;
+    device.processes.iter().find(|row| {
+        let kernel = row.command.known().is_some_and(|command| command.contains("ipykernel"));
+        let alike = row.used_bytes.value().is_some_and(|held| held.within_percent(had, 5));
+        kernel && alike && row.proved && situation.was_there_before(row) == Some(true)
+    })
 }
 
 /// Several ranks on one card, or another card that has room for all of it.
@@ -140,11 +205,19 @@ pub fn sentence(
     Some(match cause {
         CauseKind::Growth => match diagnosis.run.stage {
             Some(Stage::Validation) if diagnosis.run.step.is_some() || diagnosis.run.epoch.is_some() => {
-                "Its training steps fitted; the validation did not.".into()
+                "Its training steps fitted; the evaluation (validation) did not.".into()
             }
             _ => format!("It had come to {}, so it grew.", reached(diagnosis)?),
         },
-        CauseKind::SameSession => "The notebook's own kernel still holds what ran before.".into(),
+        CauseKind::SameSession => match kernel_itself(situation, place) {
+            Some(kernel) => format!("{} still holds what the failed run had.", crate::advice::name_of(kernel)),
+            None => "The notebook's own kernel still holds what ran earlier.".into(),
+        },
+        CauseKind::TooBig => match weights_alone(diagnosis, place).or_else(|| optimizer(diagnosis)) {
+            Some(cause) => format!("It does not fit as it is: {}.", cause.evidence.first()?),
+            None => return None,
+        },
+        CauseKind::Context => format!("{} tokens of context are what does not fit.", diagnosis.run.context_tokens?),
         CauseKind::WrongDevice => match plan::roomy_device(situation, place, ledger) {
             Some(device) if diagnosis.run.rank.is_none() => {
                 format!("{} has room for it.", name_of_device(device))
@@ -153,7 +226,6 @@ pub fn sentence(
         },
         CauseKind::Batch => match diagnosis.run.stage? {
             Stage::Backward => "It died in the backward pass.".into(),
-            Stage::Optimizer => "It died in the optimizer's step.".into(),
             Stage::Decode => "It died at the last step, turning the result into pixels.".into(),
             Stage::Sampling => "It died while denoising.".into(),
             _ => return None,
@@ -185,11 +257,12 @@ mod tests {
         let mut diagnosis = torch_oom(&[]);
         diagnosis.run.notebook = Some("Cell In[7]".into());
         diagnosis.phase = Phase::Load;
-        assert_eq!(same_session(&diagnosis), None, "0.3 of 24 GiB is a context");
+        let judged = |diagnosis: &Diagnosis| same_session(&Situation::alone(diagnosis), &Place::default());
+        assert_eq!(judged(&diagnosis), None, "0.3 of 24 GiB is a context");
         diagnosis.facts.process_bytes = Some(Bytes::gib(14));
-        assert_eq!(same_session(&diagnosis).map(|cause| cause.weight), Some(0.75));
+        assert_eq!(judged(&diagnosis).map(|cause| cause.weight), Some(0.75));
         diagnosis.run.notebook = Some("Cell In[1]".into());
-        assert!(same_session(&diagnosis).is_some_and(|cause| cause.weight < 0.4), "nothing ran before the first cell");
+        assert!(judged(&diagnosis).is_some_and(|cause| cause.weight < 0.4), "nothing ran before the first cell");
     }
 
     #[test]
