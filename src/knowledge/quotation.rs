@@ -96,6 +96,7 @@ pub fn stands_in_source(log: &PastedLog, number: usize, column: usize) -> bool {
         || is_in_long_string(log, number)
         || is_comment(line) && is_beside_statement(log, number)
         || is_listed(log, number, line)
+        || is_explained(log, number)
         || !looks_like_output(line)
             && is_in_string(before, line.get(column..).unwrap_or_default())
             && statements(log, number) >= 2
@@ -127,6 +128,19 @@ fn is_comment(line: &str) -> bool {
     line.starts_with("# ") || line.starts_with("// ") || line.starts_with("#  ")
 }
 
+/// A page that quotes a message to say what it means.
+fn is_explained(log: &PastedLog, number: usize) -> bool {
+    static MEANS: OnceLock<Pattern> = OnceLock::new();
+    let means = MEANS.get_or_init(|| {
+        Pattern::from(
+            r"(?i)^\s*(?:This|The) (?:(?:error|message|exception) )?(?:usually |typically )?(?:means|indicates)\b"
+                .to_string(),
+        )
+    });
+    let next = (number + 1..=number + 4).filter_map(|near| log.line(near)).find(|line| !line.trim().is_empty());
+    next.is_some_and(|line| means.is_match(line))
+}
+
 /// A name alone on its line beside another such: an index of names.
 fn is_listed(log: &PastedLog, number: usize, line: &str) -> bool {
     static NAME: OnceLock<Pattern> = OnceLock::new();
@@ -141,10 +155,11 @@ fn statements(log: &PastedLog, number: usize) -> usize {
     near.filter(|near| *near != number && is_statement(log, *near)).count()
 }
 
-/// Whether the comment's lines stand right above or below a statement.
+/// Whether the comment's lines stand below a statement, or right above one.
 fn is_beside_statement(log: &PastedLog, number: usize) -> bool {
     let other = |line: &usize| log.line(*line).is_some_and(|line| !is_comment(line));
-    let above = (number.saturating_sub(NEAR).max(1)..number).rev().find(other);
+    let said = |line: &usize| other(line) && log.line(*line).is_some_and(|line| !line.trim().is_empty());
+    let above = (number.saturating_sub(NEAR).max(1)..number).rev().find(said);
     let below = (number + 1..=number + NEAR).find(other);
     above.into_iter().chain(below).any(|line| is_statement(log, line))
 }
@@ -161,7 +176,7 @@ fn is_statement(log: &PastedLog, number: usize) -> bool {
                 r"|package[ ]\w+;?\s*$|(?:assert|self\.assert\w+|expect|EXPECT_\w+|ASSERT_\w+)\b[ ]?[!(\w]|\x22{3}",
                 r"|from[ ]\w[\w.]*[ ]import[ ]|import[ ]\w[\w., ]*$|return[ ]\w+[.(]|\w+[ ]:=[ ]|(?:it|describe)\(",
                 r"|.*[\w)\]'\x22]\s*;\s*(?:\\|//.*|/\*.*)?\s*$|\}\s*(?:else\b.*)?$|(?:if|for|while|switch) ?\(.*[{)]\s*$|//[ ]|/\*",
-                r"|[\w.]+[ ]=[ ](?:[\w.]+|\[\]|\{\}|[\w.]+\([^)]*\))\s*(?:#.*)?$|(?:if|for|while|elif|else|try|except)\b[^\n]*:\s*$)",
+                r"|[a-z]\w*(?:\.\w+)+\([^()]*\)\s*$|[\w.]+[ ]=[ ](?:[\w.]+|\[\]|\{\}|[\w.]+\([^)]*\))\s*(?:#.*)?$|(?:if|for|while|elif|else|try|except)\b[^\n]*:\s*$)",
             ]
             .concat(),
         )
@@ -312,6 +327,8 @@ mod tests {
             "def test_oom():\n    done = run(1, stderr=\"CUDA out of memory\")\n    assert done.status == 2",
             "+---\n+id: exit-137\n+title: killed\n+words: killed, out of memory\n+\n+## What it is",
             "def load():\n    # CUDA out of memory. Tried to allocate 2.00 GiB\n    batch = 4\n    return make(batch)",
+            "import torch\ntorch.cuda.empty_cache()\n\n# RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
+            "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n\nThis means that PyTorch found no room.",
             "int f()\n{\n    st = get();\n    say(\n      \"out of memory in %s\",\n      name);\n    return st;\n}",
             "def test():\n    log = \"\"\"\nRuntimeError: CUDA out of memory.\n\"\"\"\n    check(log)",
         ];
