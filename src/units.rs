@@ -108,12 +108,12 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         #[allow(clippy::cast_precision_loss)]
         let value = self.0 as f64;
-        // Below 0.1 GiB a figure in GiB says too little, so it is given in MiB.
+        // Below 1 GiB a figure in GiB says too little, so it is given in MiB.
         let text = if self.0 < 1 << 10 {
             format!("{} bytes", self.0)
         } else if self.0 < 1 << 20 {
             format!("{:.0} KiB", value / 1024.0)
-        } else if self.0 < 107_374_183 {
+        } else if self.0 < 1_073_216_000 {
             format!("{:.0} MiB", value / 1_048_576.0)
         } else if self.0 < 1 << 50 {
             format!("{:.1} GiB", value / 1_073_741_824.0)
@@ -187,7 +187,8 @@ mod tests {
     fn bytes_print_in_the_unit_people_compare_with() {
         assert_eq!(Bytes(12_058_120_684).to_string(), "11.2 GiB");
         assert_eq!(Bytes::mib(90).to_string(), "90 MiB");
-        assert_eq!(Bytes::mib(205).to_string(), "0.2 GiB");
+        assert_eq!(Bytes::mib(307).to_string(), "307 MiB");
+        assert_eq!(Bytes(1_073_741_823).to_string(), "1.0 GiB", "never 1024 MiB");
         assert_eq!(Bytes(12).to_string(), "12 bytes");
         assert_eq!(format!("{:>9}", Bytes::gib(6)), "  6.0 GiB");
     }

@@ -17,6 +17,9 @@ const HOLDERS: usize = 5;
 /// Less than that gives nothing back worth a process.
 const WORTH_ENDING: Bytes = Bytes::mib(256);
 
+/// The fix that says where the fuller log lies.
+pub const FULLER_LOG: &str = "see-the-fuller-log";
+
 /// How sure an estimate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -94,13 +97,17 @@ pub fn lay_out(
     verdict: &Verdict,
 ) -> Vec<PlannedFix> {
     if situation.diagnosis.oom == Oom::No {
-        return Vec::new();
+        // What is only a consequence leads to where its cause is written.
+        let fuller = situation.fixes.iter().filter(|fix| fix.id == FULLER_LOG);
+        return fuller.filter_map(|fix| fill::filled(fix, situation, place, ledger)).collect();
     }
     let missing = ledger.and_then(|ledger| ledger.missing_bytes);
-    let mut plan: Vec<PlannedFix> = run_again(situation, place, ledger, verdict).into_iter().collect();
-    // With room again nobody has to go.
-    let room = !plan.is_empty();
     let cause = verdict.causes.first().map(|cause| cause.cause);
+    let mut plan: Vec<PlannedFix> = run_again(situation, place, ledger, verdict).into_iter().collect();
+    // With room again nobody has to go; nor where a limit was hit, or the others are the run's own ranks or process.
+    let room = !plan.is_empty();
+    let innocent = matches!(cause, Some(CauseKind::Limit | CauseKind::SameSession))
+        || cause == Some(CauseKind::WrongDevice) && situation.diagnosis.run.rank.is_some();
     // What it was doing tells what to change only where nobody else is to blame.
     let own = matches!(cause, Some(CauseKind::Batch | CauseKind::Growth | CauseKind::TooBig | CauseKind::Unknown));
     let stage = situation.diagnosis.run.stage.filter(|_| own);
@@ -117,14 +124,14 @@ pub fn lay_out(
             let (idle, busy) = holders::end_holders(fix, situation, place, missing);
             later.extend(busy);
             later.extend(holders::ask_owners(situation, place, ledger));
-            if !room {
+            if !room && !innocent {
                 plan.extend(idle);
             }
         } else if applies(fix, situation, place, ledger, verdict) {
             plan.extend(fill::filled(fix, situation, place, ledger));
         }
     }
-    if !room {
+    if !room && !innocent {
         let safe = plan.iter().take_while(|planned| planned.target.is_some() || planned.safety == Safety::Safe).count();
         plan.splice(safe..safe, later);
     }
@@ -183,9 +190,12 @@ fn applies(
     let holds = |condition: &Condition| match condition {
         Condition::HolderAlive => !verdict::holders(situation, place).is_empty(),
         Condition::OtherDeviceHasRoom => roomy_device(situation, place, ledger).is_some(),
+        Condition::Fragmented if diagnosis.run.expandable.is_some() => false,
         Condition::Fragmented => verdict.causes.iter().any(|cause| cause.cause == CauseKind::Fragmentation),
+        Condition::Notebook => diagnosis.run.notebook.is_some() || diagnosis.program.as_deref() == Some("jupyter"),
         Condition::Training => diagnosis.phase == Phase::Training,
         Condition::NotTraining => diagnosis.phase != Phase::Training,
+        Condition::NotLimited => verdict.causes.first().is_none_or(|cause| cause.cause != CauseKind::Limit),
         Condition::NotTooBig => verdict.causes.first().is_none_or(|cause| cause.cause != CauseKind::TooBig),
         Condition::ContextInvolved => {
             diagnosis.memory == Some(MemoryKind::KvCache) || diagnosis.facts.context_tokens.is_some()

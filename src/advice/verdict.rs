@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::machine::Named;
-use super::{Fate, Ledger, Place, Situation, amount, name_of, name_of_device};
+use super::{Fate, Ledger, Place, Situation, amount, name_of, name_of_device, plan};
 use crate::advice::ledger::run_had;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 pub use crate::knowledge::diagnosis::CauseKind;
@@ -54,7 +54,7 @@ pub struct Verdict {
 /// Weighs the causes and puts the likeliest into a sentence.
 pub fn weigh(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Verdict {
     if situation.diagnosis.oom == Oom::No {
-        let sentence = not_oom(situation.diagnosis);
+        let sentence = not_oom(situation);
         return Verdict { sentence, same_machine: place.same_machine, causes: Vec::new(), notes: Vec::new() };
     }
     let mut causes: Vec<Cause> = [
@@ -301,8 +301,13 @@ fn told(diagnosis: &Diagnosis) -> Option<Cause> {
 fn context(diagnosis: &Diagnosis) -> Option<Cause> {
     let facts = &diagnosis.facts;
     let evidence = match (facts.context_tokens, facts.max_tokens) {
-        (Some(asked), Some(room)) => format!("{asked} tokens of context, room for {room}{}", decisive(diagnosis)),
+        (Some(asked), Some(room)) if asked > room => {
+            format!("{asked} tokens of context, room for {room}{}", decisive(diagnosis))
+        }
         (Some(asked), None) => format!("{asked} tokens of context{}", decisive(diagnosis)),
+        (Some(_), Some(room)) => {
+            format!("{room} tokens of it were free, not enough for the next step{}", decisive(diagnosis))
+        }
         (None, Some(room)) => format!("the KV cache has room for {room} tokens{}", decisive(diagnosis)),
         (None, None) => format!("the engine's KV cache is what ran out{}", decisive(diagnosis)),
     };
@@ -338,8 +343,12 @@ fn sentence(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger
     }
 }
 
-fn not_oom(diagnosis: &Diagnosis) -> String {
+fn not_oom(situation: &Situation<'_>) -> String {
+    let diagnosis = situation.diagnosis;
+    let consequence = situation.fixes.iter().any(|fix| fix.id == plan::FULLER_LOG);
     match (&diagnosis.remark, diagnosis.matches.is_empty()) {
+        // A consequence without its cause tells nothing about memory.
+        (Some(remark), _) if consequence => remark.clone(),
         (Some(remark), _) => format!("No memory ran out: {}", remark.trim_end_matches("No memory ran out.").trim_end()),
         (None, false) => "This is a known message, but no memory ran out.".to_owned(),
         (None, true) => {
@@ -369,6 +378,11 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
         Some(CauseKind::Limit) if situation.diagnosis.memory != Some(MemoryKind::KvCache) => {
             limit_words(situation.diagnosis)
         }
+        Some(CauseKind::Limit) => format!(
+            "{} Its limit is low: {}.",
+            kv(facts),
+            story::limit_set(situation.diagnosis).unwrap_or_else(|| "one was set for it".into())
+        ),
         Some(CauseKind::Context) if situation.diagnosis.memory == Some(MemoryKind::KvCache) => kv(facts),
         Some(CauseKind::HostMemory) => host_words(situation.diagnosis),
         Some(cause) => {
@@ -488,7 +502,7 @@ fn device_words(place: &Place<'_>, facts: &Facts) -> String {
 
 fn kv(facts: &Facts) -> String {
     match (facts.context_tokens, facts.max_tokens) {
-        (Some(asked), Some(room)) => {
+        (Some(asked), Some(room)) if asked > room => {
             format!("The KV cache is too small for the context: {asked} tokens were asked for, it holds {room}.")
         }
         _ => "The engine's KV cache is too small for what it was asked to hold.".to_owned(),
@@ -628,7 +642,7 @@ mod tests {
         assert_eq!(leading(&advice), CauseKind::TooBig);
         assert_eq!(
             advice.verdict.sentence,
-            "Your run had 0.2 GiB in use and asked for 40.0 GiB more, and there is 24.0 GiB in all: it does not fit as it is."
+            "Your run had 200 MiB in use and asked for 40.0 GiB more, and there is 24.0 GiB in all: it does not fit as it is."
         );
     }
 

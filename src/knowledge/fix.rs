@@ -39,10 +39,14 @@ pub enum Condition {
     OtherDeviceHasRoom,
     /// The allocator's reserved-but-unallocated memory is at least the request.
     Fragmented,
+    /// It ran in a notebook.
+    Notebook,
     /// The log or the phase shows training.
     Training,
     /// The log or the phase shows that it was not training.
     NotTraining,
+    /// The likeliest cause is not a limit that was set.
+    NotLimited,
     /// The likeliest cause is not that it needs more than the device has at all.
     NotTooBig,
     /// The log shows a context length, or the KV cache is what ran out.

@@ -49,6 +49,7 @@ enum Key {
     Notebook,
     Widened,
     Launcher,
+    Expandable,
     Share,
     AddressLimitKib,
     ResumedStep,
@@ -119,6 +120,9 @@ pub struct Run {
     /// The cause that the message itself names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<CauseKind>,
+    /// PyTorch's expandable segments are on already, by the log's own word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expandable: Option<String>,
     /// A share of the card that was set for it, from 0 to 1, as printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
@@ -195,6 +199,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Notebook => run.notebook = word(),
             Key::Widened => run.widened = word(),
             Key::Launcher => run.launcher = word(),
+            Key::Expandable => run.expandable = word(),
             Key::Share => run.share = word(),
             Key::AddressLimitKib => run.address_limit_kib = number(),
             Key::ResumedStep => run.resumed_step = number(),

@@ -210,6 +210,9 @@ pub fn sentence(
             _ => format!("It had come to {}, so it grew.", reached(diagnosis)?),
         },
         CauseKind::SameSession => match kernel_itself(situation, place) {
+            Some(kernel) if diagnosis.phase == Phase::Load => {
+                format!("{} still holds what ran earlier in it.", crate::advice::name_of(kernel))
+            }
             Some(kernel) => format!("{} still holds what the failed run had.", crate::advice::name_of(kernel)),
             None => "The notebook's own kernel still holds what ran earlier.".into(),
         },
@@ -224,6 +227,9 @@ pub fn sentence(
             }
             _ => "Several ranks share that one card.".into(),
         },
+        CauseKind::Batch if diagnosis.facts.context_tokens.is_some() => {
+            format!("It tried {} tokens at once.", diagnosis.facts.context_tokens?)
+        }
         CauseKind::Batch => match diagnosis.run.stage? {
             Stage::Backward => "It died in the backward pass.".into(),
             Stage::Decode => "It died at the last step, turning the result into pixels.".into(),
