@@ -5,6 +5,7 @@
 pub mod ledger;
 pub mod machine;
 pub mod plan;
+pub mod release;
 pub mod verdict;
 pub mod words;
 
