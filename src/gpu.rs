@@ -254,7 +254,8 @@ readings! {
             /// What it is, as people know it: "Jupyter kernel sweep.ipynb", "Ollama runner", "Xorg".
             recognised_as: Option<String>,
             /// The command line of the server it works for, where its own says nothing of that: an engine that
-            /// overwrote its arguments, the child of a llama-server.
+            /// overwrote its arguments, the child of a llama-server. For Ollama with the variable that says where it
+            /// listens, where that is set and may be read: `OLLAMA_HOST=0.0.0.0 ollama serve`.
             server_command: Option<String>,
             /// Whether the PID is that process here; an unproved one is never signalled.
             proved: bool,

@@ -93,7 +93,10 @@ pub fn route(row: &GpuProcess) -> Option<Release> {
     let server = run_of(row.server_command.as_deref());
     let api = match label {
         label if label.starts_with("Ollama runner") => {
-            let at = Loopback { v6: false, port: OLLAMA_PORT };
+            let at = match row.server_command.as_deref().and_then(|command| command.strip_prefix("OLLAMA_HOST=")) {
+                Some(rest) => ollama_at(rest.split_whitespace().next().unwrap_or_default())?,
+                None => Loopback { v6: false, port: OLLAMA_PORT },
+            };
             return Some(Release { api: Api::Ollama, door: Door::Port(at), model: named_model(label) });
         }
         label if label.starts_with("Jupyter kernel") => return notebook(row),
@@ -157,6 +160,30 @@ fn is_router(server: &Invocation) -> bool {
     server.name == "llama-server" && server.option(&model).is_none()
 }
 
+/// OLLAMA_HOST as Ollama reads it: `[http://][HOST][:PORT]`; with `http://` and no port it means 80.
+fn ollama_at(host: &str) -> Option<Loopback> {
+    let (rest, usual) = match host.split_once("://") {
+        Some(("http", rest)) => (rest, 80),
+        Some(_) => return None,
+        None => (host, OLLAMA_PORT),
+    };
+    let rest = rest.split('/').next().unwrap_or_default();
+    let (host, port) = match rest.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') && host.matches(':').count() != 1 => (host, port.parse().ok()?),
+        _ => (rest, usual),
+    };
+    Some(Loopback { v6: is_v6(host.trim_matches(['[', ']']))?, port })
+}
+
+/// Whether a listening address is reached at [::1] rather than at 127.0.0.1; `None` where it is neither.
+fn is_v6(host: &str) -> Option<bool> {
+    match host {
+        "" | "127.0.0.1" | "localhost" | "0.0.0.0" | "::" => Some(false),
+        "::1" => Some(true),
+        _ => None,
+    }
+}
+
 /// Where a server listens, as seen from this machine.
 fn listens_at(run: &Invocation, usual: u16) -> Option<Loopback> {
     if run.rest.iter().any(|word| word.starts_with("--ssl-") || word.starts_with("--tls-")) {
@@ -167,12 +194,7 @@ fn listens_at(run: &Invocation, usual: u16) -> Option<Loopback> {
         None => usual,
     };
     let host = run.option(&["--host", "--listen"]).unwrap_or("127.0.0.1");
-    let v6 = host.split(',').find_map(|host| match host {
-        "127.0.0.1" | "localhost" | "0.0.0.0" | "::" => Some(false),
-        "::1" => Some(true),
-        _ => None,
-    })?;
-    Some(Loopback { v6, port })
+    Some(Loopback { v6: host.split(',').find_map(is_v6)?, port })
 }
 
 /// `-f FOLDER/kernel-ID.json`, where the folder is the one that the server's own file lies in. A kernel of VS Code
@@ -229,9 +251,7 @@ impl Release {
     /// What that means for whoever uses it.
     pub fn means(&self) -> &'static str {
         match self.api {
-            Api::Ollama => {
-                "Other users' answers under way finish first. It loads the model again at the next question."
-            }
+            Api::Ollama => "Other users' answers under way finish first; it loads again at the next question.",
             Api::ComfyUi => "A running prompt finishes first. The models are loaded again at the next one.",
             Api::WebUi => "It is loaded again at the next picture.",
             Api::LlamaRouter => "It loads the model again when it is asked for.",
@@ -246,9 +266,9 @@ impl Release {
     /// What it costs in a few words.
     pub fn costs(&self) -> &'static str {
         match self.api {
-            Api::Ollama | Api::LlamaRouter | Api::ComfyUi | Api::WebUi => "loads again at its next use",
-            Api::Vllm | Api::SgLang => "no answers until it is woken",
-            Api::Jupyter => "the notebook's variables, not its cells",
+            Api::Ollama | Api::LlamaRouter | Api::ComfyUi | Api::WebUi => "loading it again",
+            Api::Vllm | Api::SgLang => "answers until woken",
+            Api::Jupyter => "its variables",
         }
     }
 
@@ -273,9 +293,15 @@ impl Release {
     pub fn command(&self) -> Option<String> {
         let Door::Port(at) = &self.door else { return None };
         let request = self.change(self.model.as_deref().unwrap_or_default());
+        let host = match at {
+            Loopback { v6: false, port: OLLAMA_PORT } => String::new(),
+            elsewhere => format!("OLLAMA_HOST={elsewhere} "),
+        };
         Some(match (self.api, &self.model) {
-            (Api::Ollama, Some(model)) => format!("ollama stop {model}"),
-            (Api::Ollama, None) => "ollama ps | awk 'NR>1 {print $1}' | xargs -n1 ollama stop".to_owned(),
+            (Api::Ollama, Some(model)) => format!("{host}ollama stop {model}"),
+            (Api::Ollama, None) => {
+                format!("{host}ollama ps | awk 'NR>1 {{print $1}}' | {host}xargs -n1 ollama stop")
+            }
             // Which ones are loaded is asked first.
             (Api::LlamaRouter, None) => return None,
             _ => {

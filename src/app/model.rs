@@ -10,7 +10,8 @@ use ratatui_textarea::TextArea;
 use super::gate::Gate;
 use super::layout::{self, Layout, Shape};
 use super::question::Question;
-use super::walk::{Ending, Walk};
+use super::walk::{Ending, EndingState, Walk};
+use crate::advice::release::Release;
 use crate::advice::{Advice, PlannedFix, words};
 use crate::gpu::guard::{Refusal, Viewer};
 use crate::gpu::history::History;
@@ -386,6 +387,14 @@ impl Model {
     pub fn current_step(&self) -> Option<&PlannedFix> {
         let ahead = self.steps_ahead();
         ahead.get(self.walk.position(&ahead)).copied()
+    }
+
+    /// How this step's program can be asked to let go, by us and now: not where nothing may be sent at all, nor after
+    /// it was asked in vain or is being forced.
+    pub fn release_of<'a>(&self, step: &'a PlannedFix) -> Option<&'a Release> {
+        let tried = step.target.and_then(|target| self.ending_of(target));
+        let in_vain = tried.is_some_and(|e| matches!(e.state, EndingState::NotReleased(_) | EndingState::Survived(_)));
+        step.release.as_ref().filter(|_| !in_vain && self.refuses_all().is_none())
     }
 
     /// Where an ending of this process stands, if there is one.

@@ -152,6 +152,11 @@ impl People {
         let above = self.procfs.ancestors(pid);
         let with_arguments = above.into_iter().take(ANCESTORS_ASKED).filter_map(|pid| self.procfs.arguments(pid).ok());
         let above: Vec<Vec<String>> = with_arguments.collect();
+        let recognised_as = self.recognise(&stat, &arguments, &above);
+        let server_command = match &recognised_as {
+            Some(label) if label.starts_with("Ollama runner") => self.ollama(pid),
+            _ => server_of(&arguments, &above),
+        };
         let (uid, user, command) = self.user_and_command(&stat);
         Ok(Person {
             start_ticks: Reading::Known(stat.start_ticks),
@@ -167,8 +172,8 @@ impl People {
             state: Reading::Known(stat.state),
             cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
             container: self.procfs.cgroup(pid).ok().and_then(|text| Place::parse(&text)).and_then(|p| p.container()),
-            recognised_as: self.recognise(&stat, &arguments, &above),
-            server_command: server_of(&arguments, &above),
+            recognised_as,
+            server_command,
             proved: true,
         })
     }
@@ -189,6 +194,12 @@ impl People {
             return Err(ProcError::Gone);
         }
         Ok(stat)
+    }
+
+    /// Ollama is told where to listen by a variable, which its runners inherit.
+    fn ollama(&self, runner: u32) -> Option<String> {
+        let host = self.procfs.environment_variable(runner, "OLLAMA_HOST").ok().flatten()?;
+        (!host.is_empty()).then(|| format!("OLLAMA_HOST={host} ollama serve"))
     }
 
     fn recognise(&self, stat: &Stat, arguments: &[String], ancestors: &[Vec<String>]) -> Option<String> {

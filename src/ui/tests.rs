@@ -83,6 +83,18 @@ fn the_question_and_the_proof() {
 }
 
 #[test]
+fn the_question_before_its_program_is_asked_and_what_became_of_it() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.keys("s");
+    session.press(KeyCode::Enter);
+    assert_screens("let-go-question", &mut session, &SIZES[..2]);
+    session.keys("y");
+    session.send(Msg::Released(key_of(5177), Err("nothing answers at 127.0.0.1:11434 (connection refused)".into())));
+    assert_screens("let-go-in-vain", &mut session, &SIZES[..2]);
+}
+
+#[test]
 fn one_that_could_not_be_ended() {
     let mut session = beside_a_crash();
     session.paste(&torch_log());

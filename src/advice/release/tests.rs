@@ -68,6 +68,33 @@ fn each_program_is_asked_at_the_port_of_its_own_command_line_or_the_usual_one() 
 }
 
 #[test]
+fn ollama_is_asked_where_its_variable_says() {
+    let cases = [
+        ("127.0.0.1:5000", Some("127.0.0.1:5000")),
+        ("0.0.0.0", Some("127.0.0.1:11434")),
+        (":5000", Some("127.0.0.1:5000")),
+        ("http://localhost", Some("127.0.0.1:80")),
+        ("http://localhost:5000/", Some("127.0.0.1:5000")),
+        ("[::1]:5000", Some("[::1]:5000")),
+        ("[::]:5000", Some("127.0.0.1:5000")),
+        ("::1", Some("[::1]:11434")),
+        ("https://localhost", None),
+        ("192.168.0.7:11434", None),
+        ("gpu-box", None),
+        ("127.0.0.1:x", None),
+    ];
+    for (host, expected) in cases {
+        let server = format!("OLLAMA_HOST={host} ollama serve");
+        let release = route(&row("Ollama runner a:1", "ollama runner", Some(&server)));
+        let at = release.as_ref().map(|release| release.shown());
+        assert_eq!(at, expected.map(|at| format!("POST http://{at}/api/generate")), "{host}");
+    }
+    let moved = row("Ollama runner a:1", "ollama runner", Some("OLLAMA_HOST=:5000 ollama serve"));
+    let command = route(&moved).unwrap().command();
+    assert_eq!(command.as_deref(), Some("OLLAMA_HOST=127.0.0.1:5000 ollama stop a:1"));
+}
+
+#[test]
 fn where_the_way_is_not_certain_there_is_none() {
     let cases = [
         ("python train.py", "python train.py --port 11434", None),
