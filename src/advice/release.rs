@@ -259,7 +259,7 @@ impl Release {
             Api::SgLang => {
                 "Only while it answers nobody: a busy one may crash. It answers again after POST /resume_memory_occupation."
             }
-            Api::Jupyter => "Its variables are lost; the notebook and its cells stay.",
+            Api::Jupyter => "Its variables are lost; the notebook and its cells stay. Its Kernel menu does the same.",
         }
     }
 
