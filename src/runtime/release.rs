@@ -33,9 +33,7 @@ pub fn ask(procfs: &Procfs, key: ProcessKey, release: &Release, note: impl Fn(No
     let server = Server::of(&release.door, TIME_OUT)?;
     let send = |request: &Request| {
         is_same(procfs, key)?;
-        if let Door::Port(at) = &release.door {
-            belongs_to(procfs, key, *at)?;
-        }
+        belongs_to(procfs, key, server.at)?;
         let body = request.body.as_deref().map(|body| format!(" {body}")).unwrap_or_default();
         let verb = if request.method == Method::Get { "GET" } else { "POST" };
         note(Note::Sent(format!("{verb} {}{}{body}", server.base, request.path)));
@@ -88,6 +86,7 @@ fn belongs_to(procfs: &Procfs, key: ProcessKey, at: Loopback) -> Result<(), Stri
 
 /// A server on this machine.
 struct Server {
+    at: Loopback,
     /// `http://127.0.0.1:8888`, with the path before the API's own.
     base: String,
     token: Option<String>,
@@ -103,11 +102,11 @@ impl Server {
             .http_status_as_error(false)
             .timeout_global(Some(time_out))
             .user_agent(concat!("oomdoctor/", env!("CARGO_PKG_VERSION")));
-        let (base, token) = match door {
-            Door::Port(at) => (format!("http://{at}"), None),
+        let (at, prefix, token) = match door {
+            Door::Port(at) => (*at, String::new(), None),
             Door::Notebook { runtime, server, .. } => notebook(runtime, *server)?,
         };
-        Ok(Server { base, token, agent: config.build().into() })
+        Ok(Server { at, base: format!("http://{at}{prefix}"), token, agent: config.build().into() })
     }
 
     fn send(&self, request: &Request) -> Result<Answer, String> {
@@ -132,7 +131,7 @@ impl Server {
     }
 
     fn trouble(&self, error: &ureq::Error) -> String {
-        let at = self.base.trim_start_matches("http://");
+        let at = self.at;
         match error {
             ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 format!("nothing answers at {at} (connection refused)")
@@ -160,11 +159,15 @@ struct Jupyter {
     password: bool,
 }
 
-/// The address and the token of the server that started a kernel, from the file that it keeps for its user alone.
-fn notebook(runtime: &Path, server: u32) -> Result<(String, Option<String>), String> {
+/// The address, the path before the API's own and the token of the server that started a kernel, from the file that it keeps for its user alone.
+fn notebook(runtime: &Path, server: u32) -> Result<(Loopback, String, Option<String>), String> {
     let path = runtime.join(format!("jpserver-{server}.json"));
     let mut text = String::new();
-    let read = std::fs::File::open(&path).and_then(|file| file.take(LONGEST_ANSWER).read_to_string(&mut text));
+    // Opening a pipe would wait for whoever writes to it.
+    let is_file = std::fs::metadata(&path).map(|found| found.is_file());
+    let file = is_file
+        .and_then(|is_file| if is_file { std::fs::File::open(&path) } else { Err(io::ErrorKind::InvalidInput.into()) });
+    let read = file.and_then(|file| file.take(LONGEST_ANSWER).read_to_string(&mut text));
     read.map_err(|error| format!("the address of its server can't be read from {}: {error}", path.display()))?;
     let told: Jupyter =
         serde_json::from_str(&text).map_err(|error| format!("{} is not as expected: {error}", path.display()))?;
@@ -188,5 +191,5 @@ fn notebook(runtime: &Path, server: u32) -> Result<(String, Option<String>), Str
     }
     let slash = if prefix.is_empty() { "" } else { "/" };
     let token = Some(told.token).filter(|token| !token.is_empty());
-    Ok((format!("http://{}{slash}{prefix}", Loopback { v6, port: told.port }), token))
+    Ok((Loopback { v6, port: told.port }, format!("{slash}{prefix}"), token))
 }
