@@ -304,6 +304,21 @@ mod tests {
     }
 
     #[test]
+    fn a_server_is_named_where_its_childs_own_line_does_not_say_where_it_listens() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<String>>();
+        let above = [vec!["VLLM::Front".to_owned()], words("python vllm serve m --port 8001")];
+        let title = vec!["VLLM::EngineCore".to_owned()];
+        assert_eq!(server_of(&title, &above).as_deref(), Some("python vllm serve m --port 8001"));
+        assert_eq!(server_of(&["sleep".to_owned()], &above), None);
+        let router = [words("/opt/llama-server --port 8081")];
+        assert_eq!(
+            server_of(&words("llama-server --port 9"), &router).as_deref(),
+            Some("/opt/llama-server --port 8081")
+        );
+        assert_eq!(server_of(&words("llama-server --port 9"), &above), None);
+    }
+
+    #[test]
     fn numbers_threads_and_kernel_threads_are_nobody() {
         let root = tempfile::tempdir().unwrap();
         process(root.path(), 1, 9, 0, 1, "/dev/nvidia0");
