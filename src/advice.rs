@@ -6,6 +6,7 @@ pub mod compare;
 pub mod ledger;
 pub mod machine;
 pub mod plan;
+pub mod release;
 pub mod rerun;
 pub mod verdict;
 pub mod words;

@@ -253,6 +253,10 @@ readings! {
             container: Option<String>,
             /// What it is, as people know it: "Jupyter kernel sweep.ipynb", "Ollama runner", "Xorg".
             recognised_as: Option<String>,
+            /// The command line of the server it works for, where its own says nothing of that: an engine that
+            /// overwrote its arguments, the child of a llama-server. For Ollama with the variable that says where it
+            /// listens, where that is set and may be read: `OLLAMA_HOST=0.0.0.0 ollama serve`.
+            server_command: Option<String>,
             /// Whether the PID is that process here; an unproved one is never signalled.
             proved: bool,
         }
@@ -318,6 +322,7 @@ impl Snapshot {
                 row.command = take(&mut row.command).map(clean);
                 row.container = row.container.take().map(clean);
                 row.recognised_as = row.recognised_as.take().map(clean);
+                row.server_command = row.server_command.take().map(clean);
             }
         }
         for holder in &mut self.holders {

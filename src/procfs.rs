@@ -5,6 +5,7 @@
 
 pub mod machine;
 pub mod place;
+pub mod sockets;
 
 use std::fs::{self, File};
 use std::io::{self, Read};

@@ -12,6 +12,7 @@ pub mod kernel;
 pub mod places;
 pub mod process_control;
 pub mod reader;
+pub mod release;
 pub mod signals;
 pub mod terminal;
 
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
+use crate::advice::release::Release;
 use crate::app::model::{Config, Pipe};
 use crate::app::update::{open_file, wait_for_pipe};
 use crate::app::{Cx, Effect, Model, Msg, update};
@@ -246,6 +248,7 @@ impl Outside {
             Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
             Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
             Effect::Signal { key, signal, grace } => self.signal(key, signal, grace),
+            Effect::Release(key, release) => self.release(key, release),
             Effect::NoteMemory(key, bytes) => {
                 if matches!(self.control, Control::Real(_)) {
                     self.journal.note_memory(key, bytes).unwrap_or_else(|error| self.unwritten(&error));
@@ -263,6 +266,28 @@ impl Outside {
         let _ = self.wakes.send(Wake::Msg(Msg::Trouble(not_recorded(error))));
     }
 
+    fn release(&self, key: ProcessKey, release: Release) {
+        let (control, wakes, journal) = (self.control.clone(), self.wakes.clone(), self.journal.clone());
+        let spawned = thread::Builder::new().name("release".into()).spawn(move || {
+            let outcome = match control {
+                Control::Real(kernel) => {
+                    let deed = Journal::deed(kernel.procfs(), key, None);
+                    release::ask(kernel.procfs(), key, &release, |what| {
+                        log::info!("{key:?}: {what:?}");
+                        if let Err(error) = journal.note_request(&deed, &what) {
+                            let _ = wakes.send(Wake::Msg(Msg::Trouble(not_recorded(&error))));
+                        }
+                    })
+                }
+                Control::Demo(machine) => machine.let_go(key),
+            };
+            drop(wakes.send(Wake::Msg(Msg::Released(key, outcome))));
+        });
+        if let Err(error) = spawned {
+            let _ = self.wakes.send(Wake::Msg(Msg::Released(key, Err(format!("nothing was sent ({error})")))));
+        }
+    }
+
     fn signal(&self, key: ProcessKey, signal: Signal, grace: Duration) {
         let (control, viewer, wakes) = (self.control.clone(), self.viewer.clone(), self.wakes.clone());
         let journal = self.journal.clone();
@@ -270,7 +295,7 @@ impl Outside {
             let report = |report| drop(wakes.send(Wake::Msg(Msg::Signal(key, report))));
             match control {
                 Control::Real(kernel) => {
-                    let deed = Journal::deed(kernel.procfs(), key, signal);
+                    let deed = Journal::deed(kernel.procfs(), key, Some(signal));
                     end_and_watch(&*kernel, &viewer, key, signal, grace, |what| {
                         log::info!("{signal:?} to {key:?}: {what:?}");
                         if let Err(error) = journal.note(&deed, &what) {
@@ -288,7 +313,7 @@ impl Outside {
     }
 }
 
-/// A signal was sent all the same: the record is for later, not a condition.
+/// It was sent all the same: the record is for later, not a condition.
 pub fn not_recorded(error: &io::Error) -> String {
-    format!("What was signalled could not be recorded in the state folder: {error}")
+    format!("What was sent could not be recorded in the state folder: {error}")
 }

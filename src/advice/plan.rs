@@ -6,6 +6,7 @@ mod holders;
 
 use serde::{Serialize, Serializer};
 
+use super::release::Release;
 use super::{CauseKind, Changes, Fate, Ledger, Place, Situation, Verdict, verdict};
 use crate::gpu::{Device, ProcessKey};
 use crate::knowledge::diagnosis::{MemoryKind, Oom, Phase};
@@ -82,6 +83,9 @@ pub struct PlannedFix {
     /// The holder's own program gives the memory back by the step's command: better than ending it.
     #[serde(skip)]
     pub gentle: bool,
+    /// How its program can be asked for that directly, by us.
+    #[serde(skip)]
+    pub release: Option<Release>,
 }
 
 fn safety_word<S: Serializer>(safety: &Safety, serializer: S) -> Result<S::Ok, S::Error> {
@@ -233,6 +237,7 @@ fn step_named(id: &str, costs: &str) -> PlannedFix {
         waits_for: None,
         changes: None,
         gentle: false,
+        release: None,
     }
 }
 
@@ -354,16 +359,24 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_with_no_gentle_command_known_gets_the_way_that_fits_any() {
-        let mut runner = process(5177, Bytes::gib(16));
-        runner.recognised_as = Some("Ollama runner".into());
-        let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![runner])]);
-        assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("oomdoctor kill 5177@5177000"));
-        assert!(!advice.plan[0].gentle);
-        let mut sly = process(5177, Bytes::gib(16));
-        sly.recognised_as = Some("Ollama runner (x:$(reboot))".into());
-        let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![sly])]);
-        assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("oomdoctor kill 5177@5177000"));
+    fn a_holder_is_let_go_by_its_own_program_or_its_container_where_there_is_a_way() {
+        let command = |label: &str, uid: u32, container: Option<&str>| {
+            let mut row = process(5177, Bytes::gib(16));
+            row.recognised_as = Some(label.into());
+            row.uid = Reading::Known(uid);
+            row.container = container.map(str::to_owned);
+            let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![row])]);
+            advice.plan.first().map(|step| (step.steps[0].command.clone().unwrap_or_default(), step.release.is_some()))
+        };
+        let loaded = "ollama ps | awk 'NR>1 {print $1}' | xargs -n1 ollama stop".to_owned();
+        assert_eq!(command("Ollama runner", 1000, None), Some((loaded.clone(), true)));
+        assert_eq!(command("Ollama runner (x:$(reboot))", 1000, None), Some((loaded.clone(), true)));
+        assert_eq!(command("Ollama runner", 999, None), Some((loaded, true)), "another user's may be asked");
+        let asked = command("Ollama runner", 999, Some("docker:0123456789ab"));
+        assert!(asked.is_some_and(|(message, released)| message.starts_with("Hi ") && !released), "its owner is asked");
+        let stop = ("docker stop 0123456789ab".to_owned(), false);
+        assert_eq!(command("python train.py", 1000, Some("docker:0123456789ab")), Some(stop));
+        assert_eq!(command("python train.py", 1000, None), Some(("oomdoctor kill 5177@5177000".into(), false)));
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn blamed<'p, 'a>(situation: &Situation<'_>, place: &'p Place<'a>) -> impl Itera
 }
 
 /// Living holders that may be offered for ending, those the log names first, then the largest. Each was there before
-/// the crash and may be ended by the viewer. Nobody where the log is from elsewhere, where it rules others out, or where
+/// the crash and may be ended by the viewer, or asked to let go. Nobody where the log is from elsewhere, where it rules others out, or where
 /// the run never fits; of a log that names its holders, only those it names; of one that may be from anywhere, only
 /// those seen to do nothing.
 pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a GpuProcess, ProcessKey)> {
@@ -132,7 +132,7 @@ pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a Gpu
         .iter()
         .filter(|row| named(row) || !blames)
         .filter(|row| situation.was_there_before(row) == Some(true))
-        .filter_map(|row| Some((row, viewer.may_end(row).ok()?)))
+        .filter_map(|row| Some((row, super::release::reach(viewer, row)?)))
         .filter(|(_, key)| place.same_machine == Some(true) || unused(*key))
         .collect();
     found.sort_by_key(|(row, _)| (!named(row), std::cmp::Reverse(row.used_bytes.value())));

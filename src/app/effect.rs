@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::advice::release::Release;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
 use crate::units::Bytes;
@@ -33,7 +34,10 @@ pub enum Effect {
         /// How long to wait for its end before saying that it is still there.
         grace: Duration,
     },
-    /// Note that so much memory came back when this process had been signalled.
+    /// Ask the program of exactly this process, if it still is that process, to give memory back, and answer with
+    /// `Msg::Released`.
+    Release(ProcessKey, Release),
+    /// Note that so much memory came back when this process had been signalled or asked.
     NoteMemory(ProcessKey, Bytes),
     /// Ring the terminal's bell: what the person waits for has come.
     Ring,

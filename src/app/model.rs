@@ -10,7 +10,8 @@ use ratatui_textarea::TextArea;
 use super::gate::Gate;
 use super::layout::{self, Layout, Shape};
 use super::question::Question;
-use super::walk::{Ending, Mark, Walk};
+use super::walk::{Ending, EndingState, Mark, Walk};
+use crate::advice::release::Release;
 use crate::advice::rerun::apply_all;
 use crate::advice::{Advice, PlannedFix, Situation, words};
 use crate::gpu::guard::{Refusal, Viewer};
@@ -411,6 +412,14 @@ impl Model {
         let taken = self.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
         let changes: Vec<_> = taken.filter_map(|behind| behind.changes.clone()).collect();
         Some(apply_all(&changes, situation.command_line()?, situation.form()))
+    }
+
+    /// How this step's program can be asked to let go, by us and now: not where nothing may be sent at all, nor after
+    /// it was asked in vain or is being forced.
+    pub fn release_of<'a>(&self, step: &'a PlannedFix) -> Option<&'a Release> {
+        let tried = step.target.and_then(|target| self.ending_of(target));
+        let in_vain = tried.is_some_and(|e| matches!(e.state, EndingState::NotReleased(_) | EndingState::Survived(_)));
+        step.release.as_ref().filter(|_| !in_vain && self.refuses_all().is_none())
     }
 
     /// Where an ending of this process stands, if there is one.

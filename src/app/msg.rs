@@ -62,6 +62,8 @@ pub enum Msg {
     },
     /// What became of a signal.
     Signal(ProcessKey, SignalReport),
+    /// Its program took the request to give memory back (the text says which); else why nothing came of it.
+    Released(ProcessKey, Result<String, String>),
     /// What became of a copy.
     Copied(Result<&'static str, String>),
     /// The process is asked to end (SIGTERM, SIGHUP).

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent};
 
 use super::gate::ALONE;
+use crate::advice::release::Release;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
 use crate::units::{Bytes, WallTime};
@@ -43,6 +44,8 @@ pub struct Victim {
 pub enum Asked {
     /// End these?
     End(Vec<Victim>, Signal),
+    /// Ask its own program to give memory back?
+    Release(Box<Victim>, Release),
     /// A second paste: replace the first or append to it?
     Paste(String),
     /// Leave although something is still open; the text says what.
@@ -118,7 +121,7 @@ impl Question {
 
     fn meaning(&self, character: char) -> Option<Answer> {
         match (&self.asked, character) {
-            (Asked::End(..) | Asked::Quit(_), 'y') | (Asked::Paste(_), 'r') => Some(Answer::Yes),
+            (Asked::End(..) | Asked::Release(..) | Asked::Quit(_), 'y') | (Asked::Paste(_), 'r') => Some(Answer::Yes),
             (Asked::Paste(_), 'a') => Some(Answer::Append),
             _ => None,
         }

@@ -1,5 +1,5 @@
 //! What a sequence of messages makes of the program: triples of before, messages and after, and the property that no
-//! sequence at all signals a process that was not named, confirmed, alive and the same.
+//! sequence at all signals a process, or asks its program, that was not named, confirmed, alive and the same.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -736,21 +736,165 @@ fn a_newer_schema_is_refused_by_name() {
     assert!(session.model.feed.down.as_ref().unwrap().contains("schema 2"));
 }
 
-#[test]
-fn a_gentle_way_is_copied_first_and_its_effect_is_watched_too() {
+/// 5177 as an Ollama runner of this user.
+fn runner(uid: u32) -> GpuProcess {
     let mut runner = process(5177, Bytes::gib(6));
     runner.recognised_as = Some("Ollama runner llama3.1:8b".into());
+    runner.uid = Reading::Known(uid);
+    runner
+}
+
+/// At the step that gets back the memory of this one, which the log names beside 4242.
+fn at_the_step_of(row: GpuProcess) -> Session {
     let mut session = Session::new();
-    session.sample(vec![process(4242, held()), runner]);
+    session.sample(vec![process(4242, held()), row]);
     session.paste(&torch_log());
     session.keys("s");
+    session
+}
+
+/// The same, its program asked after a yes.
+fn asked_to_let_go(row: GpuProcess) -> Session {
+    let mut session = at_the_step_of(row);
+    session.press(KeyCode::Enter);
+    session.keys("y");
+    session
+}
+
+impl Session {
+    fn requests(&self) -> Vec<(u32, String)> {
+        let request = |effect: &Effect| match effect {
+            Effect::Release(key, release) => Some((key.pid, release.shown())),
+            _ => None,
+        };
+        self.effects.iter().filter_map(request).collect()
+    }
+}
+
+#[test]
+fn enter_asks_y_sends_and_the_bytes_are_the_proof() {
+    let mut session = at_the_step_of(runner(1000));
+    session.press(KeyCode::Enter);
+    let Asked::Release(victim, release) = &session.model.question.as_ref().unwrap().asked else { panic!() };
+    assert_eq!((victim.key, release.asks().as_str()), (key_of(5177), "Ask Ollama to unload llama3.1:8b"));
+    assert_eq!((session.requests(), session.effects.len()), (vec![], 0), "nothing is sent or copied before the yes");
+    session.keys("y");
+    assert_eq!(session.requests(), [(5177, "POST http://127.0.0.1:11434/api/generate".to_owned())]);
+    assert_eq!(*session.ending(), EndingState::Asking);
+    session.send(Msg::Released(key_of(5177), Ok("Ollama took the request".into())));
+    session.sample(vec![process(4242, held()), runner(1000)]);
+    assert!(matches!(session.ending(), EndingState::Asked(_)), "that it was asked proves nothing");
+    session.now += ms(900);
+    session.sample(vec![process(4242, held())]);
+    assert!(matches!(session.ending(), EndingState::Returned { bytes, lives: false, .. } if *bytes == Bytes::gib(6)));
+    assert_eq!(session.effects.last(), Some(&Effect::NoteMemory(key_of(5177), Bytes::gib(6))));
+    assert_eq!(session.signals(), []);
+}
+
+#[test]
+fn the_command_can_still_be_copied_instead() {
+    let mut session = at_the_step_of(runner(1000));
+    session.keys("c");
+    assert!(matches!(&session.effects[..], [Effect::Copy(text)] if text == "ollama stop llama3.1:8b"));
+}
+
+#[test]
+fn asked_in_vain_the_command_is_offered_and_its_effect_is_watched_too() {
+    let mut session = asked_to_let_go(runner(1000));
+    session.effects.clear();
+    session.send(Msg::Released(key_of(5177), Err("nothing answers there".into())));
+    assert_eq!(*session.ending(), EndingState::NotReleased("nothing answers there".into()));
     session.press(KeyCode::Enter);
     assert!(matches!(&session.effects[..], [Effect::Copy(text)] if text == "ollama stop llama3.1:8b"));
     assert!(matches!(session.ending(), EndingState::Elsewhere { .. }) && session.model.question.is_none());
     session.now += ms(900);
     session.sample(vec![process(4242, held())]);
     assert!(matches!(session.ending(), EndingState::Returned { bytes, .. } if *bytes == Bytes::gib(6)));
+    assert_eq!((session.requests(), session.signals()), (vec![], vec![]));
+}
+
+#[test]
+fn asked_in_vain_it_can_be_ended_with_its_own_question() {
+    let mut session = asked_to_let_go(runner(1000));
+    session.send(Msg::Released(key_of(5177), Err("nothing answers there".into())));
+    session.keys("x");
+    assert!(matches!(&session.model.question.as_ref().unwrap().asked, Asked::End(..)));
+    session.keys("y");
+    assert_eq!(session.signals(), [(5177, Signal::Term)]);
+}
+
+#[test]
+fn one_that_runs_on_is_proved_by_what_it_holds_less_once_it_falls_no_further() {
+    let comfy = |used: Bytes| {
+        let mut row = process(5177, used);
+        row.recognised_as = Some("ComfyUI".into());
+        row
+    };
+    let mut session = asked_to_let_go(comfy(Bytes::gib(6)));
+    session.send(Msg::Released(key_of(5177), Ok("ComfyUI took the request".into())));
+    for (mib, settled) in [(6100, false), (4000, false), (500, false), (500, true)] {
+        session.now += ms(900);
+        session.sample(vec![process(4242, held()), comfy(Bytes::mib(mib))]);
+        assert_eq!(matches!(session.ending(), EndingState::Returned { .. }), settled, "{mib}");
+    }
+    let EndingState::Returned { bytes, lives, .. } = session.ending() else { panic!() };
+    assert_eq!((*bytes, *lives), (Bytes::mib(5644), true));
+}
+
+#[test]
+fn one_that_takes_the_request_and_gives_nothing_back_is_said_so() {
+    let mut session = asked_to_let_go(runner(1000));
+    session.send(Msg::Released(key_of(5177), Ok("Ollama took the request".into())));
+    session.now += Duration::from_secs(59);
+    session.sample(vec![process(4242, held()), runner(1000)]);
+    assert!(matches!(session.ending(), EndingState::Asked(_)));
+    session.now += Duration::from_secs(1);
+    session.sample(vec![process(4242, held()), runner(1000)]);
+    let EndingState::NotReleased(why) = session.ending() else { panic!("{:?}", session.ending()) };
+    assert!(why.contains("within 60 s"), "{why}");
+    // It may yet do it.
+    session.sample(vec![process(4242, held())]);
+    assert!(matches!(session.ending(), EndingState::Returned { .. }));
+}
+
+#[test]
+fn another_users_ollama_is_asked_but_never_ended() {
+    let mut session = at_the_step_of(runner(999));
+    session.keys("x");
+    assert!(session.model.question.is_none());
+    assert!(session.notice().contains("belongs to"), "{}", session.notice());
+    session.press(KeyCode::Enter);
+    session.keys("y");
+    assert_eq!(session.requests().len(), 1);
+    session.send(Msg::Released(key_of(5177), Err("nothing answers there".into())));
+    session.press(KeyCode::Enter);
+    assert!(matches!(session.effects.last(), Some(Effect::Copy(_))));
     assert_eq!(session.signals(), []);
+}
+
+#[test]
+fn nothing_is_sent_read_only_nor_for_one_that_left_or_moved_while_asked_about() {
+    let mut session = at_the_step_of(runner(1000));
+    session.model.config.read_only = true;
+    session.press(KeyCode::Enter);
+    assert!(session.model.question.is_none() && matches!(&session.effects[..], [Effect::Copy(_)]));
+    let mut reused = runner(1000);
+    reused.start_ticks = Reading::Known(99);
+    let mut moved = runner(1000);
+    moved.server_command = Some("OLLAMA_HOST=:5000 ollama serve".into());
+    for (row, said) in [(None, "already ended"), (Some(reused), "already ended"), (Some(moved), "listens elsewhere")] {
+        let mut session = at_the_step_of(runner(1000));
+        session.press(KeyCode::Enter);
+        session.sample(row.into_iter().collect());
+        session.keys("y");
+        assert_eq!(session.requests(), []);
+        assert!(session.notice().contains(said), "{}", session.notice());
+    }
+    let mut session = at_the_step_of(runner(1000));
+    session.press(KeyCode::Enter);
+    session.model.config.read_only = true;
+    session.keys("y");
+    assert_eq!(session.requests(), []);
 }
 
 #[test]
@@ -772,6 +916,7 @@ enum Happens {
     PasteLog,
     PasteOther,
     Report(u32, SignalReport),
+    Released(Result<String, String>),
     Resize(u16, u16),
 }
 
@@ -793,8 +938,12 @@ fn cast() -> Vec<GpuProcess> {
     doubtful.proved = false;
     let mut given_away = process(5177, Bytes::gib(6));
     given_away.uid = Reading::Known(1001);
+    // And as one that can be asked to let go: ours, another user's, one that can't be proved.
+    let mut vague = runner(999);
+    vague.proved = false;
     let ours = [process(4242, held()), process(5177, Bytes::gib(6))];
-    [ours.to_vec(), vec![reused, foreign, unproved, unknown, desktop, shell, doubtful, given_away]].concat()
+    let others = vec![reused, foreign, unproved, unknown, desktop, shell, doubtful, given_away];
+    [ours.to_vec(), others, vec![runner(1000), runner(999), vague]].concat()
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -820,10 +969,11 @@ fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         10 => keys.prop_map(Happens::Key),
         10 => prop_oneof![Just(1_u64), Just(20), Just(30), Just(401), Just(500)].prop_map(Happens::Wait),
-        4 => prop::collection::vec(0_usize..10, 0..6).prop_map(Happens::Sample),
+        4 => prop::collection::vec(0_usize..13, 0..6).prop_map(Happens::Sample),
         1 => Just(Happens::PasteLog),
         1 => Just(Happens::PasteOther),
         1 => (prop_oneof![Just(4242_u32), Just(5177)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
+        1 => prop_oneof![Just(Ok("yes".to_owned())), Just(Err("no".to_owned()))].prop_map(Happens::Released),
         1 => (10_u16..200, 5_u16..60).prop_map(|(columns, rows)| Happens::Resize(columns, rows)),
     ]
 }
@@ -832,13 +982,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn no_sequence_signals_a_process_that_was_not_named_confirmed_alive_and_the_same(
-        story in prop::collection::vec(happens(), 1..60)
+    fn no_sequence_signals_or_asks_a_process_that_was_not_named_confirmed_alive_and_the_same(
+        story in prop::collection::vec(happens(), 1..60), at_a_runner in any::<bool>()
     ) {
-        let mut session = Session::with_holders();
+        let mut session = if at_a_runner { at_the_step_of(runner(1000)) } else { Session::with_holders() };
         let cast = cast();
         // Since when each identity has stood in an open question, and when keys came.
         let mut asked: Vec<(ProcessKey, Duration)> = Vec::new();
+        let mut asked_to_let_go: Vec<(ProcessKey, Duration)> = Vec::new();
         let mut keys: Vec<(KeyCode, Duration)> = Vec::new();
         for event in story {
             let before = session.effects.len();
@@ -860,10 +1011,16 @@ proptest! {
                 Happens::PasteLog => session.paste(&torch_log()),
                 Happens::PasteOther => session.paste("y\nxy\n"),
                 Happens::Report(pid, report) => session.send(Msg::Signal(key_of(pid), report)),
+                Happens::Released(outcome) => session.send(Msg::Released(key_of(5177), outcome)),
                 Happens::Resize(columns, rows) => session.send(Msg::Resize(columns, rows)),
             }
             for effect in &session.effects[before.min(session.effects.len())..] {
-                let Effect::Signal { key, .. } = effect else { continue };
+                let (key, signals) = match effect {
+                    Effect::Signal { key, .. } => (key, true),
+                    Effect::Release(key, _) => (key, false),
+                    _ => continue,
+                };
+                let asked = if signals { &asked } else { &asked_to_let_go };
                 let since = asked.iter().find(|(named, _)| named == key).map(|(_, since)| *since);
                 prop_assert!(since.is_some_and(|since| session.now - since >= DEAF), "{key} was not named long enough");
                 let (last, at) = *keys.last().unwrap();
@@ -872,17 +1029,22 @@ proptest! {
                 prop_assert!(crowd.is_none(), "y was not alone: {keys:?}");
                 let row = session.model.snapshot().and_then(|snapshot| snapshot.find(*key)).map(|(_, row)| row.clone());
                 let row = row.expect("it is in the newest reading");
-                prop_assert!(row.proved && row.uid == Reading::Known(1000));
+                prop_assert!(row.proved && (!signals || row.uid == Reading::Known(1000)));
                 prop_assert!([4242, 5177].contains(&row.pid), "{} may never be signalled", row.pid);
+                prop_assert!(signals || row.recognised_as.is_some(), "{} has nobody to ask", row.pid);
             }
-            let open: Vec<ProcessKey> = match session.model.question.as_ref().map(|question| &question.asked) {
-                Some(Asked::End(victims, _)) => victims.iter().map(|victim| victim.key).collect(),
-                _ => vec![],
-            };
-            asked.retain(|(named, _)| open.contains(named));
-            for key in open {
-                if asked.iter().all(|(named, _)| *named != key) {
-                    asked.push((key, session.now));
+            let (mut open, mut open_to_let_go): (Vec<ProcessKey>, Vec<ProcessKey>) = (vec![], vec![]);
+            match session.model.question.as_ref().map(|question| &question.asked) {
+                Some(Asked::End(victims, _)) => open.extend(victims.iter().map(|victim| victim.key)),
+                Some(Asked::Release(victim, _)) => open_to_let_go.push(victim.key),
+                _ => {}
+            }
+            for (asked, open) in [(&mut asked, open), (&mut asked_to_let_go, open_to_let_go)] {
+                asked.retain(|(named, _)| open.contains(named));
+                for key in open {
+                    if asked.iter().all(|(named, _)| *named != key) {
+                        asked.push((key, session.now));
+                    }
                 }
             }
         }

@@ -46,6 +46,7 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         Msg::Glossary(page) => model.glossary = Some(page),
         Msg::Stdin { text, closed } => effects.extend(input::piped(model, text, closed)),
         Msg::Signal(key, report) => endings::reported(model, key, report),
+        Msg::Released(key, outcome) => endings::released(model, key, outcome),
         Msg::Copied(Ok(how)) => say(model, format!("copied ({how})")),
         Msg::Copied(Err(text)) => model.overlay = Some(super::model::Overlay::Text(text)),
         Msg::Terminate => effects.push(leave(model)),

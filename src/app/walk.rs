@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::question::Victim;
+use crate::advice::release::Release;
 use crate::advice::{Changes, PlannedFix};
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{ProcessKey, Snapshot};
@@ -12,6 +13,10 @@ use crate::units::Bytes;
 
 /// A driver's teardown may take a moment; after this the memory is said not to have come back.
 pub const TEARDOWN: Duration = Duration::from_secs(10);
+/// A program that was asked to let go may have to finish what it does first; after this we no longer wait for it.
+pub const LETTING_GO: Duration = Duration::from_secs(60);
+/// What a process gives back while it goes on running counts from here on: less is its everyday life.
+const NOTICEABLE: Bytes = Bytes::mib(64);
 
 /// Names a step over changing plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,13 +93,17 @@ impl Walk {
     }
 }
 
-/// A process the person ended, and what became of it.
+/// A process the person ended or had let go, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// Whom.
     pub victim: Victim,
     /// By which signal, the last one sent.
     pub signal: Signal,
+    /// How its program was asked instead, where it was.
+    pub release: Option<Release>,
+    /// What it had given back by the last reading, while it goes on running.
+    pub given: Bytes,
     /// When it was confirmed.
     pub asked_at: Duration,
     /// Free memory of its devices just before.
@@ -111,6 +120,12 @@ pub enum EndingState {
         /// The command.
         command: String,
     },
+    /// Its program is being asked.
+    Asking,
+    /// Its program took the request, which proves nothing yet: its memory is watched.
+    Asked(String),
+    /// Its program was asked in vain; the text says why, as a sentence's end.
+    NotReleased(String),
     /// The signal is on its way.
     Sending,
     /// It was signalled and has not ended yet.
@@ -130,6 +145,8 @@ pub enum EndingState {
         after: Duration,
         /// What is free on its devices now.
         free_now: Vec<(u32, Bytes)>,
+        /// Whether it still runs.
+        lives: bool,
     },
     /// It ended, and its memory did not come back in time.
     NotReturned {
@@ -155,41 +172,73 @@ pub fn free_of(snapshot: &Snapshot, devices: &[u32]) -> Vec<(u32, Bytes)> {
 }
 
 impl Ending {
-    /// Signalled, or done with: the step that led to it is behind the person.
+    /// Signalled, asked, or done with: the step that led to it is behind the person.
     pub fn is_under_way(&self) -> bool {
-        !matches!(self.state, EndingState::Refused(_) | EndingState::Survived(_))
+        !matches!(self.state, EndingState::Refused(_) | EndingState::Survived(_) | EndingState::NotReleased(_))
     }
 
     /// It has ended, whatever came back.
     pub fn is_over(&self) -> bool {
-        let open = matches!(self.state, EndingState::Sending | EndingState::Waiting | EndingState::Elsewhere { .. });
-        self.is_under_way() && !open
+        use EndingState::{Asked, Asking, Elsewhere, Sending, Waiting};
+        self.is_under_way() && !matches!(self.state, Sending | Waiting | Elsewhere { .. } | Asking | Asked(_))
+    }
+
+    /// What became of its memory is known and won't change.
+    pub fn is_settled(&self) -> bool {
+        use EndingState::{NotReturned, Returned, Unproved};
+        matches!(self.state, Returned { .. } | NotReturned { .. } | Unproved)
     }
 
     /// Holds a new reading against the one before the signal. `shared` came back since then for other endings.
     pub fn watch(&mut self, snapshot: &Snapshot, shared: Bytes, now: Duration) {
-        if matches!(self.state, EndingState::Elsewhere { .. }) && snapshot.find(self.victim.key).is_none() {
+        if matches!(self.state, EndingState::Elsewhere { .. } | EndingState::Asked(_) | EndingState::NotReleased(_)) {
+            if snapshot.find(self.victim.key).is_some() {
+                return self.watch_living(snapshot, shared, now);
+            }
             self.state = EndingState::Ended { after: now.saturating_sub(self.asked_at), since: now };
         }
         let EndingState::Ended { since, .. } = self.state else { return };
         if snapshot.find(self.victim.key).is_some() && now.saturating_sub(since) < TEARDOWN {
             return;
         }
-        let free_now = free_of(snapshot, &self.victim.devices);
-        if free_now.len() != self.victim.devices.len() || self.free_before.len() != free_now.len() {
+        let Some((rise, free_now)) = self.rise(snapshot, shared) else {
             self.state = EndingState::Unproved;
             return;
-        }
-        let sum = |parts: &[(u32, Bytes)]| parts.iter().fold(Bytes::ZERO, |sum, (_, free)| sum.plus(*free));
-        let rise = sum(&free_now).less(sum(&self.free_before)).less(shared);
+        };
         let held = self.victim.held.unwrap_or(rise);
         // Others may take a little at the same time: nine tenths are proof.
         if rise > Bytes::ZERO && u128::from(rise.0) * 10 >= u128::from(held.0) * 9 {
             let after = now.saturating_sub(self.asked_at);
-            self.state = EndingState::Returned { bytes: rise.min(held), after, free_now };
+            self.state = EndingState::Returned { bytes: rise.min(held), after, free_now, lives: false };
         } else if now.saturating_sub(since) >= TEARDOWN {
             self.state = EndingState::NotReturned { bytes: rise };
         }
+    }
+
+    /// One that lets go may well go on running: then what it holds less is the proof, once it falls no further.
+    fn watch_living(&mut self, snapshot: &Snapshot, shared: Bytes, now: Duration) {
+        let after = now.saturating_sub(self.asked_at);
+        let less = self.victim.held.zip(snapshot.held_by(self.victim.key)).map(|(before, now)| before.less(now));
+        if let Some(((rise, free_now), less)) = self.rise(snapshot, shared).zip(less) {
+            let before = std::mem::replace(&mut self.given, rise.min(less));
+            if self.given >= NOTICEABLE && self.given == before {
+                self.state = EndingState::Returned { bytes: self.given, after, free_now, lives: true };
+            }
+        }
+        if matches!(self.state, EndingState::Asked(_)) && after >= LETTING_GO {
+            let why = format!("it was asked, and nothing came back within {} s", LETTING_GO.as_secs());
+            self.state = EndingState::NotReleased(why);
+        }
+    }
+
+    /// How much more is free on its devices than before, and what; `None` where the driver does not say.
+    fn rise(&self, snapshot: &Snapshot, shared: Bytes) -> Option<(Bytes, Vec<(u32, Bytes)>)> {
+        let free_now = free_of(snapshot, &self.victim.devices);
+        if free_now.len() != self.victim.devices.len() || self.free_before.len() != free_now.len() {
+            return None;
+        }
+        let sum = |parts: &[(u32, Bytes)]| parts.iter().fold(Bytes::ZERO, |sum, (_, free)| sum.plus(*free));
+        Some((sum(&free_now).less(sum(&self.free_before)).less(shared), free_now))
     }
 
     /// What came back for this ending, if it did so after `then`.

@@ -183,7 +183,7 @@ fn end_all(victims: &[Victim], order: &Order, kernel: &Kernel, viewer: &Viewer, 
         let (reports, kernel, viewer, key) = (reports.clone(), kernel.clone(), viewer.clone(), victim.key);
         let (signal, grace, journal) = (order.signal, order.grace, journal.clone());
         thread::spawn(move || {
-            let deed = Journal::deed(kernel.procfs(), key, signal);
+            let deed = Journal::deed(kernel.procfs(), key, Some(signal));
             end_and_watch(&kernel, &viewer, key, signal, grace, |report| {
                 log::info!("{signal:?} to {key:?}: {report:?}");
                 if let Err(error) = journal.note(&deed, &report) {

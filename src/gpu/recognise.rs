@@ -3,7 +3,7 @@
 //! people's programs (`engines`, `tools` and `system` hold them by kind). Knows nothing of /proc or the driver.
 
 mod engines;
-mod invocation;
+pub mod invocation;
 mod system;
 mod tools;
 

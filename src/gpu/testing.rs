@@ -14,6 +14,7 @@ pub fn process(pid: u32, used: Bytes) -> GpuProcess {
         kind: ProcessKind::Compute,
         container: None,
         recognised_as: None,
+        server_command: None,
         proved: true,
         start_ticks: Reading::Known(u64::from(pid) * 1000),
         started_at: Reading::Known(noon_plus(-3600)),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use crate::gpu::accounts::MergedRow;
+use crate::gpu::recognise::invocation::base;
 use crate::gpu::recognise::{Traits, recognise};
 use crate::gpu::{GpuProcess, Reading};
 use crate::probe::host::Users;
@@ -30,6 +31,7 @@ pub struct Person {
     cpu_ticks: Reading<u64>,
     container: Option<String>,
     recognised_as: Option<String>,
+    server_command: Option<String>,
     proved: bool,
 }
 
@@ -47,6 +49,7 @@ impl Person {
             cpu_ticks: reason.into(),
             container: None,
             recognised_as: None,
+            server_command: None,
             proved: false,
         }
     }
@@ -65,6 +68,7 @@ impl Person {
             kind: row.kind,
             container: self.container.clone(),
             recognised_as: self.recognised_as.clone(),
+            server_command: self.server_command.clone(),
             proved: self.proved,
             start_ticks,
             started_at,
@@ -145,6 +149,14 @@ impl People {
     fn person(&self, pid: u32) -> Result<Person, ProcError> {
         let stat = self.identify(pid)?;
         let arguments = self.procfs.arguments(pid).unwrap_or_default();
+        let above = self.procfs.ancestors(pid);
+        let with_arguments = above.into_iter().take(ANCESTORS_ASKED).filter_map(|pid| self.procfs.arguments(pid).ok());
+        let above: Vec<Vec<String>> = with_arguments.collect();
+        let recognised_as = self.recognise(&stat, &arguments, &above);
+        let server_command = match &recognised_as {
+            Some(label) if label.starts_with("Ollama runner") => self.ollama(pid),
+            _ => server_of(&arguments, &above),
+        };
         let (uid, user, command) = self.user_and_command(&stat);
         Ok(Person {
             start_ticks: Reading::Known(stat.start_ticks),
@@ -160,7 +172,8 @@ impl People {
             state: Reading::Known(stat.state),
             cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
             container: self.procfs.cgroup(pid).ok().and_then(|text| Place::parse(&text)).and_then(|p| p.container()),
-            recognised_as: self.recognise(&stat, &arguments),
+            recognised_as,
+            server_command,
             proved: true,
         })
     }
@@ -183,21 +196,34 @@ impl People {
         Ok(stat)
     }
 
-    fn recognise(&self, stat: &Stat, arguments: &[String]) -> Option<String> {
+    /// Ollama is told where to listen by a variable, which its runners inherit.
+    fn ollama(&self, runner: u32) -> Option<String> {
+        let host = self.procfs.environment_variable(runner, "OLLAMA_HOST").ok().flatten()?;
+        (!host.is_empty()).then(|| format!("OLLAMA_HOST={host} ollama serve"))
+    }
+
+    fn recognise(&self, stat: &Stat, arguments: &[String], ancestors: &[Vec<String>]) -> Option<String> {
         let folder = self.procfs.working_directory(stat.pid).ok();
         let is_notebook = arguments.iter().any(|argument| argument.contains("ipykernel"));
         let notebook = is_notebook.then(|| self.procfs.environment_variable(stat.pid, "JPY_SESSION_NAME"));
-        let above = self.procfs.ancestors(stat.pid);
-        let with_arguments = above.into_iter().take(ANCESTORS_ASKED).filter_map(|pid| self.procfs.arguments(pid).ok());
-        let ancestors: Vec<Vec<String>> = with_arguments.collect();
         recognise(&Traits {
             comm: &stat.comm,
             arguments,
             working_directory: folder.as_deref().and_then(Path::to_str),
-            ancestors: &ancestors,
+            ancestors,
             notebook: notebook.and_then(Result::ok).flatten().as_deref(),
         })
     }
+}
+
+/// The command line of the server above a process whose own says nothing of it.
+fn server_of(arguments: &[String], above: &[Vec<String>]) -> Option<String> {
+    let [title] = arguments else {
+        let is_llama = |run: &[String]| run.first().is_some_and(|program| base(program) == "llama-server");
+        return above.first().filter(|parent| is_llama(arguments) && is_llama(parent)).map(|run| run.join(" "));
+    };
+    let server = || above.iter().find(|run| run.len() > 1).map(|run| run.join(" "));
+    ["VLLM::", "sglang::"].iter().any(|engine| title.starts_with(engine)).then(server)?
 }
 
 /// As `ps` has it: the arguments joined, or the kernel's name in brackets where there are none.
@@ -275,6 +301,21 @@ mod tests {
         people.end_refresh();
         process(root.path(), 70, 10, 0, 70, "/dev/nvidia0");
         assert!(people.look(70).proved);
+    }
+
+    #[test]
+    fn a_server_is_named_where_its_childs_own_line_does_not_say_where_it_listens() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<String>>();
+        let above = [vec!["VLLM::Front".to_owned()], words("python vllm serve m --port 8001")];
+        let title = vec!["VLLM::EngineCore".to_owned()];
+        assert_eq!(server_of(&title, &above).as_deref(), Some("python vllm serve m --port 8001"));
+        assert_eq!(server_of(&["sleep".to_owned()], &above), None);
+        let router = [words("/opt/llama-server --port 8081")];
+        assert_eq!(
+            server_of(&words("llama-server --port 9"), &router).as_deref(),
+            Some("/opt/llama-server --port 8081")
+        );
+        assert_eq!(server_of(&words("llama-server --port 9"), &above), None);
     }
 
     #[test]

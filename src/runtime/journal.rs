@@ -1,5 +1,6 @@
-//! Owns the record of what was signalled: one JSON line for each signal sent, for what became of it and for the memory
-//! that came back, appended to `signals.log` in the state folder. Nothing here can stop or cause a signal.
+//! Owns the record of what was sent to other people's programs: one JSON line for each signal and each request, for
+//! what became of it and for the memory that came back, appended to `signals.log` in the state folder. Nothing here can
+//! stop or cause a signal or a request.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::places::{append_to, make_folder};
+use super::release::Note;
 use crate::app::msg::SignalReport;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
@@ -31,16 +33,39 @@ pub struct Deed {
     start_ticks: u64,
     user: Option<String>,
     command: String,
-    signal: Signal,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<Signal>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 enum Event<'a> {
     Sent(&'a Deed),
-    Ended { pid: u32, start_ticks: u64, after_seconds: f32 },
-    StillThere { pid: u32, start_ticks: u64, state: Option<char> },
-    MemoryBack { pid: u32, start_ticks: u64, bytes: Bytes },
+    Asked {
+        #[serde(flatten)]
+        deed: &'a Deed,
+        request: &'a str,
+    },
+    Answered {
+        pid: u32,
+        start_ticks: u64,
+        answer: &'a str,
+    },
+    Ended {
+        pid: u32,
+        start_ticks: u64,
+        after_seconds: f32,
+    },
+    StillThere {
+        pid: u32,
+        start_ticks: u64,
+        state: Option<char>,
+    },
+    MemoryBack {
+        pid: u32,
+        start_ticks: u64,
+        bytes: Bytes,
+    },
 }
 
 #[derive(Serialize)]
@@ -56,8 +81,8 @@ impl Journal {
         Journal { folder: state_folder }
     }
 
-    /// Reads who is meant.
-    pub fn deed(procfs: &Procfs, key: ProcessKey, signal: Signal) -> Deed {
+    /// Reads who is meant, by a signal or (`None`) by requests to its program.
+    pub fn deed(procfs: &Procfs, key: ProcessKey, signal: Option<Signal>) -> Deed {
         let users = Users::read();
         Deed {
             by: users.name(rustix::process::getuid().as_raw()),
@@ -77,6 +102,15 @@ impl Journal {
             SignalReport::Sent => Event::Sent(deed),
             SignalReport::Ended(after) => Event::Ended { pid, start_ticks, after_seconds: after.as_secs_f32() },
             SignalReport::StillThere(state) => Event::StillThere { pid, start_ticks, state: *state },
+        })
+    }
+
+    /// A request to its program, or what was answered.
+    pub fn note_request(&self, deed: &Deed, note: &Note) -> io::Result<()> {
+        let (pid, start_ticks) = (deed.pid, deed.start_ticks);
+        self.write(match note {
+            Note::Sent(request) => Event::Asked { deed, request },
+            Note::Answered(answer) => Event::Answered { pid, start_ticks, answer },
         })
     }
 
@@ -109,7 +143,7 @@ mod tests {
         let path = root.path().join("oomdoctor").join(FILE);
         let own = std::process::id();
         let key = Procfs::default().stat(own).unwrap().key();
-        let deed = Journal::deed(&Procfs::default(), key, Signal::Term);
+        let deed = Journal::deed(&Procfs::default(), key, Some(Signal::Term));
         journal.note(&deed, &SignalReport::Refused(crate::gpu::guard::Refusal::Gone(own))).unwrap();
         assert!(!path.exists());
         journal.note(&deed, &SignalReport::Sent).unwrap();
@@ -125,5 +159,21 @@ mod tests {
         assert!(lines[0]["command"].as_str().unwrap().contains("oomdoctor"), "{text}");
         assert_eq!((&lines[1]["what"], &lines[1]["after_seconds"]), (&"ended".into(), &0.5.into()));
         assert_eq!((&lines[2]["what"], &lines[2]["bytes"]), (&"memory-back".into(), &Bytes::gib(2).0.into()));
+    }
+
+    #[test]
+    fn each_request_is_a_line_with_its_holder_and_each_answer_another() {
+        let root = tempfile::tempdir().unwrap();
+        let journal = Journal::new(Some(root.path().into()));
+        let key = Procfs::default().stat(std::process::id()).unwrap().key();
+        let deed = Journal::deed(&Procfs::default(), key, None);
+        let request = "POST http://127.0.0.1:11434/api/generate {\"model\":\"m\"}";
+        journal.note_request(&deed, &Note::Sent(request.into())).unwrap();
+        journal.note_request(&deed, &Note::Answered("200".into())).unwrap();
+        let text = fs::read_to_string(root.path().join(FILE)).unwrap();
+        let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!((&lines[0]["what"], &lines[0]["pid"]), (&"asked".into(), &key.pid.into()));
+        assert_eq!((&lines[0]["request"], lines[0].get("signal")), (&request.into(), None));
+        assert_eq!((&lines[1]["what"], &lines[1]["answer"]), (&"answered".into(), &"200".into()));
     }
 }

@@ -8,6 +8,7 @@ use ratatui::widgets::{Clear, Paragraph, Widget};
 
 use super::format::{age, cut, cut_middle, exactly, paragraph};
 use super::theme::Theme;
+use crate::advice::release::Release;
 use crate::app::Model;
 use crate::app::keymap::BINDINGS;
 use crate::app::layout::{page_height, page_width};
@@ -44,6 +45,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 fn asked(model: &Model, theme: &Theme, asked: &Asked, width: usize) -> (&'static str, Vec<Line<'static>>) {
     match asked {
         Asked::End(victims, signal) => end(model, theme, victims, *signal, width),
+        Asked::Release(victim, release) => let_go(model, theme, victim, release, width),
         Asked::Paste(text) => {
             let lines = text.lines().count();
             let mut said =
@@ -92,6 +94,26 @@ fn end(
         _ => " End these processes? ",
     };
     (title, lines)
+}
+
+/// What will be asked of whom, and the request as it is sent.
+fn let_go(
+    model: &Model,
+    theme: &Theme,
+    victim: &Victim,
+    release: &Release,
+    width: usize,
+) -> (&'static str, Vec<Line<'static>>) {
+    let mut lines = named(model, theme, victim, width, true);
+    lines.push(Line::raw(""));
+    lines.extend(paragraph(&format!("{}? {}", release.asks(), release.means()), width, Style::new()));
+    lines.extend(paragraph(&release.shown(), width, theme.quiet));
+    if model.config.source == Source::Demo {
+        lines.extend(paragraph("Demo: nothing is sent.", width, theme.alarm));
+    }
+    lines.push(Line::raw(""));
+    lines.push(answers(theme, &[("y", "ask it"), ("n", "leave it")]));
+    (" Ask for its memory? ", lines)
 }
 
 /// Who it is on one line and what speaks for it on another; the whole command line where there is one victim only.

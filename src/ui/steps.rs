@@ -9,10 +9,12 @@ use ratatui::widgets::{Paragraph, Widget};
 use super::format::{cut, exactly, paragraph};
 use super::theme::Theme;
 use crate::advice::PlannedFix;
+use crate::advice::release::Release;
 use crate::advice::words::{self, Said};
 use crate::app::Model;
 use crate::app::model::{Region, Source};
 use crate::app::walk::{Ending, EndingState, Mark};
+use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
 use crate::units::Bytes;
 
@@ -32,9 +34,6 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     block.render(area, buffer);
     let width = usize::from(inner.width);
     let mut lines: Vec<Line<'static>> = Vec::new();
-    for ending in &model.endings {
-        lines.extend(ending_lines(model, theme, ending, width));
-    }
     for behind in &model.walk.behind {
         let (mark, word) = match behind.mark {
             Mark::Taken => (theme.sign("✓", "+"), "taken"),
@@ -42,14 +41,24 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         };
         lines.push(Line::styled(cut(&format!(" {mark} {} ({word})", behind.title), width), theme.quiet));
     }
+    // The proof stands next to the current step.
+    for ending in &model.endings {
+        lines.extend(ending_lines(model, theme, ending, width));
+    }
     let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
-    let mut current_at = lines.len();
+    let (mut current_at, mut current_end) = (lines.len(), 0);
     let cursor = model.walk.position(&ahead);
     for (at, planned) in ahead.iter().enumerate() {
         let number = behind + at + 1;
         if at == cursor {
             current_at = lines.len();
-            lines.extend(current(model, theme, planned, number, width, model.is_small()));
+            let kept = model.endings.last().map_or(0, |_| lines.len().min(3));
+            let mut step = current(model, theme, planned, number, width, model.is_small());
+            if kept + step.len() > usize::from(inner.height) {
+                step = current(model, theme, planned, number, width, true);
+            }
+            lines.extend(step);
+            current_end = lines.len();
         } else {
             lines.push(Line::styled(format!("   {}", one_line(planned, number, width.saturating_sub(3))), theme.quiet));
         }
@@ -61,6 +70,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     // What was just ended and the current step are never cut: what is further up gives way.
     let height = usize::from(inner.height);
     let needed = current_at.saturating_sub(model.endings.last().map_or(0, |_| 3));
+    let needed = needed.max(current_end.saturating_sub(height).min(current_at));
     let top = needed.min(lines.len().saturating_sub(height));
     Paragraph::new(lines).scroll((u16::try_from(top).unwrap_or(u16::MAX), 0)).render(inner, buffer);
 }
@@ -142,27 +152,46 @@ fn current(
             lines.push(Line::styled(format!("{indent}{line}"), style));
         }
     }
-    lines.push(keys(theme, planned));
+    lines.push(keys(model, theme, planned));
     lines
 }
 
-fn keys(theme: &Theme, planned: &PlannedFix) -> Line<'static> {
+fn keys(model: &Model, theme: &Theme, planned: &PlannedFix) -> Line<'static> {
     let copies = planned.steps.iter().any(|step| step.command.is_some());
-    let offers: &[(&str, &str)] = match (planned.target.is_some(), copies) {
-        (true, true) if planned.gentle => &[("Enter", "copy the command"), ("x", "end the process…"), ("s", "skip")],
-        (true, false) if planned.gentle => &[("Enter", "I do that"), ("x", "end the process…"), ("s", "skip")],
-        (true, true) => &[("Enter", "end it…"), ("c", "copy the command"), ("s", "skip")],
-        (true, false) => &[("Enter", "end it…"), ("s", "skip")],
-        _ if planned.waits_for.is_some() => &[("Enter", "tell me when"), ("s", "skip")],
-        (false, true) => &[("Enter", "copy, done"), ("s", "skip"), ("i", "about this error")],
-        (false, false) => &[("Enter", "done"), ("s", "skip"), ("i", "about this error")],
+    let mut offers: Vec<(&str, &str)> = match planned.target {
+        Some(_) if model.release_of(planned).is_some() => vec![("Enter", "ask it to let go…")],
+        Some(_) if planned.gentle && copies => vec![("Enter", "copy the command")],
+        Some(_) if planned.gentle => vec![("Enter", "I do that")],
+        Some(_) => vec![("Enter", "end it…")],
+        None if planned.waits_for.is_some() => vec![("Enter", "tell me when")],
+        None if copies => vec![("Enter", "copy, done")],
+        None => vec![("Enter", "done")],
     };
+    match planned.target {
+        Some(target) => {
+            // Enter may copy already.
+            if copies && (!planned.gentle || model.release_of(planned).is_some()) {
+                offers.push(("c", "copy the command"));
+            }
+            if planned.gentle && may_end(model, target) {
+                offers.push(("x", "end the process…"));
+            }
+            offers.push(("s", "skip"));
+        }
+        None => offers.extend([("s", "skip"), ("i", "about this error")]),
+    }
     let mut spans = vec![Span::raw("     ")];
     for (key, words) in offers {
         spans.push(Span::styled(format!("[{key}]"), theme.key));
         spans.push(Span::raw(format!(" {words}   ")));
     }
     Line::from(spans)
+}
+
+/// Another user's holder can be asked to let go, not ended.
+fn may_end(model: &Model, target: ProcessKey) -> bool {
+    let row = model.snapshot().and_then(|snapshot| snapshot.find(target));
+    row.is_some_and(|(_, row)| model.config.viewer.may_end(row).is_ok())
 }
 
 /// What became of a process that was ended: the proof, or an honest word.
@@ -177,14 +206,20 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
         EndingState::Elsewhere { command } => {
             ("…", format!("waiting for you: {command}  (then {name} gives back what it holds)"), theme.title)
         }
+        EndingState::Asking => ("…", format!("asking {name}{simulated}: {}", asked_for(ending)), theme.quiet),
+        EndingState::Asked(said) => ("…", format!("{said}{simulated}; waiting for the memory of {name}"), theme.quiet),
+        EndingState::NotReleased(why) => {
+            (theme.sign("✗", "x"), format!("{} did not let go: {why}.", program(ending)), theme.alarm)
+        }
         EndingState::Sending | EndingState::Waiting => {
             ("…", format!("{name} {asked}{simulated}; waiting for it"), theme.quiet)
         }
         EndingState::Ended { .. } => ("…", format!("{name} has ended{simulated}; waiting for its memory"), theme.quiet),
-        EndingState::Returned { bytes, after, free_now } => (
+        EndingState::Returned { bytes, after, free_now, lives } => (
             theme.sign("✓", "+"),
             format!(
-                "{name} has ended{simulated}: gave back {bytes} in {:.1} s. {}",
+                "{name} {}{simulated}: gave back {bytes} in {:.1} s. {}",
+                if *lives { "let go and runs on" } else { "has ended" },
                 after.as_secs_f32(),
                 free(free_now)
             ),
@@ -215,6 +250,19 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
         .enumerate()
         .map(|(row, line)| Line::styled(format!(" {} {line}", if row == 0 { mark } else { " " }), style))
         .collect()
+}
+
+/// The program that was asked, at the beginning of a sentence.
+fn program(ending: &Ending) -> String {
+    match ending.release.as_ref().map(Release::program) {
+        Some("the web UI") => "The web UI".to_owned(),
+        Some(program) => program.to_owned(),
+        None => ending.victim.name.clone(),
+    }
+}
+
+fn asked_for(ending: &Ending) -> String {
+    ending.release.as_ref().map(Release::shown).unwrap_or_default()
 }
 
 fn survived(signal: Signal, state: Option<char>) -> &'static str {

@@ -83,6 +83,46 @@ fn the_question_and_the_proof() {
 }
 
 #[test]
+fn the_question_before_its_program_is_asked_and_what_became_of_it() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.keys("s");
+    session.press(KeyCode::Enter);
+    assert_screens("let-go-question", &mut session, &SIZES[..2]);
+    session.keys("y");
+    session.send(Msg::Released(key_of(5177), Err("nothing answers at 127.0.0.1:11434 (connection refused)".into())));
+    assert_screens("let-go-in-vain", &mut session, &SIZES[..2]);
+}
+
+#[test]
+fn what_is_sent_and_the_answers_are_seen_on_the_smallest_screen_whoever_is_asked() {
+    let kernel = "python -m ipykernel_launcher -f /run/kernel-8f2c7a10-3c1e-4a55-9d21-5a7be1f0c6aa.json";
+    let cases = [
+        ("Ollama runner llama3.1:8b", "ollama runner"),
+        ("ComfyUI", "python main.py"),
+        ("Forge", "python launch.py --api"),
+        ("vLLM server (m)", "vllm serve m"),
+        ("SGLang server (m)", "python -m sglang.launch_server --enable-memory-saver"),
+        ("Jupyter kernel sweep.ipynb", kernel),
+    ];
+    for (label, command) in cases {
+        let mut row = process(4242, held());
+        row.recognised_as = Some(label.into());
+        row.command = Reading::Known(command.into());
+        let mut session = Session::new();
+        for second in 0..=12 {
+            session.send(Msg::Sample(Box::new(two_cards(second, vec![row.clone()]))));
+        }
+        session.paste(&torch_log());
+        session.press(KeyCode::Enter);
+        let (columns, lines) = crate::app::layout::SMALLEST;
+        session.send(Msg::Resize(columns, lines));
+        let text = drawn(&session.model);
+        assert!(text.contains("POST ") && text.contains("[y] ask it"), "{label}\n{text}");
+    }
+}
+
+#[test]
 fn one_that_could_not_be_ended() {
     let mut session = beside_a_crash();
     session.paste(&torch_log());

@@ -17,6 +17,7 @@ mod fit;
 mod golden;
 mod nvml;
 mod papers;
+mod release;
 mod scenarios;
 mod session;
 mod support;

@@ -108,6 +108,7 @@ fn process(row: &Row, second: i64) -> GpuProcess {
         pid: row.pid,
         kind: ProcessKind::Compute,
         container: None,
+        server_command: None,
         recognised_as: row.what.clone(),
         proved: row.proved,
         start_ticks: Reading::Known(u64::from(row.pid) * 10),

@@ -13,6 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::support::api_server::{ApiServer, Reply};
 use crate::support::ends_within;
 use crate::support::fake_driver::{Sleeper, homes};
 use crate::support::machine::{FREE, FREE_AFTERWARDS, HELD, Machine, torch_log};
@@ -319,6 +320,109 @@ fn one_that_will_not_close_is_forced_only_after_a_second_yes() {
     assert_eq!(machine.holder.ended_by(), Some(9));
     session.wait_for_text(&["gave back", HELD]);
     quit(session);
+}
+
+// ---- the gentlest way: its own program lets go
+
+/// A machine whose holder is Ollama's, with the server that it belongs to. The server answers a look as Ollama does,
+/// and a request to unload with this status; with 200 it ends the runner first.
+fn with_ollama(unloads: u16) -> (Machine, ApiServer) {
+    let (hand_over, runner) = mpsc::channel::<std::process::ChildStdin>();
+    let server = ApiServer::start(move |request| match request.starts_with("GET") {
+        true => Reply::Says(200, r#"{"models":[{"name":"llama3.1:8b","size_vram":12027166720}]}"#),
+        false => {
+            if unloads == 200 {
+                drop(runner.recv().unwrap());
+            }
+            Reply::Says(unloads, r#"{"done":true,"done_reason":"unload"}"#)
+        }
+    });
+    let (runner, end) = Sleeper::ollama_runner(server.port, "llama3.1:8b");
+    hand_over.send(end).unwrap();
+    (Machine::with_holder(runner), server)
+}
+
+fn asked_to_let_go(machine: &Machine, server: &ApiServer, size: (u16, u16)) -> Session {
+    let mut session = with_log(machine, size);
+    session.send("\r");
+    let request = format!("POST http://127.0.0.1:{}/api/generate", server.port);
+    session.wait_for_text(&[END_IT, "Ask Ollama to unload llama3.1:8b?", &request, &machine.pids()[0]]);
+    session.let_the_question_stand();
+    assert_eq!(server.heard(), Vec::<String>::new(), "nothing is sent before the yes");
+    session.send("y");
+    session
+}
+
+/// What was sent is on record, in this order.
+fn recorded(expected: &[&str]) -> String {
+    let [_, (_, state)] = homes();
+    let record = fs::read_to_string(state.join("oomdoctor/signals.log")).unwrap();
+    let what =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["what"].as_str().unwrap().to_owned();
+    assert_eq!(record.lines().map(what).collect::<Vec<_>>(), expected, "{record}");
+    record
+}
+
+fn let_go(size: (u16, u16)) {
+    let (mut machine, server) = with_ollama(200);
+    let session = asked_to_let_go(&machine, &server, size);
+    assert_eq!(server.next().request, "GET /api/ps");
+    assert_eq!(server.next().request, r#"POST /api/generate {"keep_alive":0,"model":"llama3.1:8b"}"#);
+    session.wait_for_text(&["gave back", HELD]);
+    free_now(&session, FREE_AFTERWARDS);
+    assert_eq!(machine.holder.ended_by(), None, "no signal ended it");
+    assert!(machine.second.lives() && machine.third.lives(), "nobody else was touched");
+    quit(session);
+    let record = recorded(&["asked", "answered", "asked", "answered", "memory-back"]);
+    assert!(record.contains(&format!("127.0.0.1:{}/api/generate", server.port)), "{record}");
+}
+
+#[test]
+fn ollama_is_asked_to_unload_the_model_and_its_bytes_come_back() {
+    let_go(LARGE);
+}
+
+#[test]
+fn the_same_let_go_on_a_small_screen() {
+    let_go(SMALL);
+}
+
+#[test]
+fn one_that_refuses_to_let_go_is_said_to_and_the_command_is_copied_instead() {
+    let (mut machine, server) = with_ollama(403);
+    let mut session = asked_to_let_go(&machine, &server, LARGE);
+    session.wait_for_text(&["Ollama did not let go", "(403)", "copy the command", "end the process"]);
+    assert!(machine.all_live());
+    let asked = server.heard().len();
+    session.send("\r");
+    session.wait_for_text(&["waiting for you", "ollama stop llama3.1:8b"]);
+    assert_eq!((asked, server.heard()), (2, vec![]), "it was asked once");
+    quit(session);
+    recorded(&["asked", "answered", "asked", "answered"]);
+}
+
+#[test]
+fn read_only_and_the_demo_send_nothing() {
+    let (mut machine, server) = with_ollama(200);
+    let mut session = machine.oomdoctor(LARGE, &["--read-only"]);
+    session.wait_for_text(&machine.pids().each_ref().map(String::as_str));
+    session.paste(machine.log());
+    session.wait_for_text(&["step 1", "copy the command"]);
+    session.send("\r");
+    session.wait_for_text(&["waiting for you", "ollama stop llama3.1:8b"]);
+    assert!(machine.all_live() && server.heard().is_empty());
+    quit(session);
+
+    let mut demo = Session::oomdoctor(LARGE, &["--demo", "--interval", "0.1"]);
+    demo.wait_for_text(&["step 1", "ask it to let go"]);
+    demo.send("\r");
+    demo.wait_for_text(&["Ask Jupyter to restart this kernel?", "variables are lost", "Demo: nothing is sent."]);
+    demo.let_the_question_stand();
+    demo.send("y");
+    demo.wait_for_text(&["(simulated): gave back"]);
+    quit(demo);
+    let [_, (_, state)] = homes();
+    assert!(!state.join("oomdoctor/signals.log").exists());
 }
 
 // ---- a driver that hangs

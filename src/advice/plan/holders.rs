@@ -2,7 +2,7 @@
 
 use super::fill::{step_of, substitute};
 use super::{FreesIs, HOLDERS, PlannedFix, Step, WORTH_ENDING, empty, step_named};
-use crate::advice::{Ledger, Place, Situation, name_of, name_of_device, verdict};
+use crate::advice::{Ledger, Place, Situation, name_of, name_of_device, release, verdict};
 use crate::gpu::guard::Refusal;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::fix::{Fix, FixCommand};
@@ -56,9 +56,12 @@ pub fn ask_owners(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&
     if missing == Bytes::ZERO || ledger.capacity_bytes.is_none_or(|capacity| needed > capacity) {
         return Vec::new();
     }
+    // Who can be had to let go by other means is not asked for it.
+    let offered: Vec<u32> = verdict::holders(situation, place).iter().map(|(row, _)| row.pid).collect();
     let mut others: Vec<(&GpuProcess, Bytes, String)> = device
         .processes
         .iter()
+        .filter(|row| !offered.contains(&row.pid))
         .filter_map(|row| match viewer.may_end(row) {
             Err(Refusal::OtherUser(_, user)) => Some((row, row.used_bytes.value()?, user)),
             _ => None,
@@ -127,7 +130,7 @@ fn end_holder(
     let fill = |name: &str| match name {
         "pid" => Some(key.to_string()),
         "holder" => Some(name_of(row)),
-        "model" => model_of(row),
+        "model" => release::named_model(row.recognised_as.as_deref()?),
         _ => None,
     };
     // Its own program's way, where all of it is known; else the way that fits any.
@@ -142,7 +145,7 @@ fn end_holder(
         step.expect = format!("Expect {after} free afterwards.");
     }
     let snapshot = situation.snapshot?;
-    Some(PlannedFix {
+    let planned = PlannedFix {
         title: match command.program.as_str() {
             "*" => substitute(&fix.title, &fill)?,
             _ => format!("Get back the memory of {}", name_of(row)),
@@ -153,13 +156,33 @@ fn end_holder(
         gentle: command.program != "*",
         steps: vec![step],
         ..empty(fix)
-    })
+    };
+    Some(gentlest(planned, row))
 }
 
-/// The model that the row's label names, where it has the form of one: it goes into a command line.
-fn model_of(row: &GpuProcess) -> Option<String> {
-    let label = row.recognised_as.as_deref()?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-');
-    let words = label.split_whitespace().map(|word| word.trim_matches(['(', ')', ',']));
-    words.filter(|word| word.contains(':') && word.chars().all(plain)).map(str::to_owned).next()
+/// What its own program can be asked for, or its container stopped by, comes before ending it.
+fn gentlest(planned: PlannedFix, row: &GpuProcess) -> PlannedFix {
+    let gentler = |action: String, command: Option<String>| {
+        let steps =
+            planned.steps.iter().map(|step| Step { action: action.clone(), command: command.clone(), ..step.clone() });
+        PlannedFix {
+            title: format!("Get back the memory of {}", name_of(row)),
+            steps: steps.collect(),
+            gentle: true,
+            ..planned.clone()
+        }
+    };
+    if let Some(release) = release::route(row) {
+        let action = format!("{}. {}", release.asks(), release.means());
+        return PlannedFix {
+            costs: release.costs().into(),
+            safety: release.safety(),
+            release: Some(release.clone()),
+            ..gentler(action, release.command())
+        };
+    }
+    match release::stops_container(row).filter(|_| !planned.gentle) {
+        Some(stop) => gentler("Stop its container: it may start what is ended alone again".into(), Some(stop)),
+        None => planned,
+    }
 }

@@ -1,13 +1,16 @@
-//! Owns the way from "end it" to the proof: who may be asked about, what a yes does, what the outside reported.
-//! A signal leaves here only for a process that was named in a question, confirmed, and still is in the newest reading.
+//! Owns the way from "end it" or "ask it to let go" to the proof: who may be asked about, what a yes does, what the
+//! outside reported. A signal or a request leaves here only for a process that was named in a question, confirmed, and
+//! still is in the newest reading.
 
+use crate::advice::release::{self, Release};
 use crate::app::effect::Effect;
 use crate::app::model::Model;
 use crate::app::msg::SignalReport;
 use crate::app::question::{Asked, Victim};
 use crate::app::walk::{Ending, EndingState, free_of};
 use crate::gpu::guard::{Refusal, Signal};
-use crate::gpu::{GpuProcess, ProcessKey};
+use crate::gpu::{GpuProcess, ProcessKey, Snapshot};
+use crate::units::Bytes;
 
 /// Asks whether to end these, or to force the one that did not close; says why where one may not be.
 pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
@@ -34,6 +37,54 @@ pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
     }
 }
 
+/// Asks whether its own program is to be asked for the memory.
+pub fn ask_to_release(model: &mut Model, key: ProcessKey) {
+    match holder(model, key) {
+        Ok((victim, release)) => super::ask(model, Asked::Release(Box::new(victim), release)),
+        Err(refusal) => super::say(model, sentence(&refusal)),
+    }
+}
+
+/// The person said yes. The holder and its way are held against the newest reading once more.
+pub fn release_confirmed(model: &mut Model, named: Victim, meant: Release) -> Option<Effect> {
+    let key = named.key;
+    match holder(model, key) {
+        Ok((_, release)) if release == meant => {
+            begin(model, named, Signal::Term, EndingState::Asking, Some(release.clone()));
+            Some(Effect::Release(key, release))
+        }
+        Ok(_) => {
+            super::say(model, "It listens elsewhere by now, so nothing was asked: look again.".into());
+            None
+        }
+        Err(refusal) => {
+            super::say(model, sentence(&refusal));
+            None
+        }
+    }
+}
+
+/// The process as the question names it, and how it is asked; or why it is not.
+fn holder(model: &Model, key: ProcessKey) -> Result<(Victim, Release), Refusal> {
+    if let Some(refusal) = model.refuses_all() {
+        return Err(refusal);
+    }
+    let snapshot = model.snapshot().ok_or(Refusal::Gone(key.pid))?;
+    let (_, row) = snapshot.find(key).ok_or(Refusal::Gone(key.pid))?;
+    let way = release::reach(&model.config.viewer, row).and_then(|_| release::route(row));
+    way.map(|release| (described(model, snapshot, row, key), release)).ok_or(Refusal::Unproved(key.pid))
+}
+
+/// What its program said.
+pub fn released(model: &mut Model, key: ProcessKey, outcome: Result<String, String>) {
+    let asking = |ending: &&mut Ending| ending.victim.key == key && ending.state == EndingState::Asking;
+    let Some(ending) = model.endings.iter_mut().find(asking) else { return };
+    ending.state = match outcome {
+        Ok(said) => EndingState::Asked(said),
+        Err(why) => EndingState::NotReleased(why),
+    };
+}
+
 /// A refusal as a sentence of its own.
 pub fn sentence(refusal: &Refusal) -> String {
     let text = refusal.to_string();
@@ -47,8 +98,12 @@ fn victim(model: &Model, key: ProcessKey) -> Result<Victim, Refusal> {
     let snapshot = model.snapshot().ok_or(Refusal::Gone(key.pid))?;
     let (_, row) = snapshot.find(key).ok_or(Refusal::Gone(key.pid))?;
     model.config.viewer.may_end(row)?;
+    Ok(described(model, snapshot, row, key))
+}
+
+fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessKey) -> Victim {
     let devices = snapshot.devices.iter().filter(|device| device.processes.iter().any(|row| row.key() == Some(key)));
-    Ok(Victim {
+    Victim {
         key,
         name: crate::advice::name_of(row),
         what: row.recognised_as.clone(),
@@ -59,7 +114,7 @@ fn victim(model: &Model, key: ProcessKey) -> Result<Victim, Refusal> {
         held: snapshot.held_by(key),
         devices: devices.map(|device| device.index).collect(),
         evidence: evidence(model, row, key),
-    })
+    }
 }
 
 /// What speaks for ending it, with the time it was watched.
@@ -102,22 +157,23 @@ pub fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec
 
 /// The person runs the program's own command instead: what it gives back is watched all the same.
 pub fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String) {
-    match victim(model, key) {
-        Ok(victim) => begin(model, victim, Signal::Term, EndingState::Elsewhere { command }),
-        Err(refusal) => super::say(model, sentence(&refusal)),
+    let found = model.snapshot().and_then(|snapshot| Some((snapshot, snapshot.find(key)?)));
+    match found.map(|(snapshot, (_, row))| described(model, snapshot, row, key)) {
+        Some(victim) => begin(model, victim, Signal::Term, EndingState::Elsewhere { command }, None),
+        None => super::say(model, sentence(&Refusal::Gone(key.pid))),
     }
 }
 
 fn start(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
     let key = victim.key;
-    begin(model, victim, signal, EndingState::Sending);
+    begin(model, victim, signal, EndingState::Sending, None);
     Effect::Signal { key, signal, grace: model.config.grace }
 }
 
-fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState) {
+fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, release: Option<Release>) {
     let key = victim.key;
     let free_before = model.snapshot().map(|snapshot| free_of(snapshot, &victim.devices)).unwrap_or_default();
-    let fresh = Ending { victim, signal, asked_at: model.now, free_before, state };
+    let fresh = Ending { victim, signal, release, given: Bytes::ZERO, asked_at: model.now, free_before, state };
     match model.endings.iter_mut().find(|ending| ending.victim.key == key) {
         // A KILL after a TERM: the proof is still held against what was free before the first of them.
         Some(ending) => *ending = Ending { free_before: ending.free_before.clone(), ..fresh },

@@ -54,7 +54,9 @@ fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
         let others = model.endings.iter().enumerate().filter(|(other, _)| *other != at);
         let shared = others.fold(Bytes::ZERO, |sum, (_, other)| sum.plus(other.returned_since(asked_at)));
         if let Some(ending) = model.endings.get_mut(at) {
-            let open = matches!(ending.state, EndingState::Ended { .. });
+            // What a person did elsewhere is theirs: only what we sent is recorded, and so what came of it.
+            let ours = matches!(ending.state, EndingState::Ended { .. }) || ending.release.is_some();
+            let open = ours && !ending.is_settled();
             ending.watch(snapshot, shared, model.now);
             if let (true, EndingState::Returned { bytes, .. } | EndingState::NotReturned { bytes }) =
                 (open, &ending.state)

@@ -70,6 +70,9 @@ pub fn answered(model: &mut Model, answer: Answer) -> Vec<Effect> {
         (Asked::Paste(text), answer) => input::second_paste(model, text, answer).into_iter().collect(),
         (_, Answer::No | Answer::Append) => Vec::new(),
         (Asked::End(victims, signal), Answer::Yes) => endings::confirmed(model, victims, signal),
+        (Asked::Release(victim, release), Answer::Yes) => {
+            endings::release_confirmed(model, *victim, release).into_iter().collect()
+        }
         (Asked::Quit(_), Answer::Yes) => vec![leave(model)],
     }
 }
@@ -302,6 +305,10 @@ fn take_step(model: &mut Model) -> Vec<Effect> {
     let Some(step) = model.current_step().cloned() else { return Vec::new() };
     let commands: Vec<String> = step.steps.iter().filter_map(|step| step.command.clone()).collect();
     match step.target {
+        Some(target) if model.release_of(&step).is_some() => {
+            endings::ask_to_release(model, target);
+            return Vec::new();
+        }
         Some(target) if step.gentle && !survived(model, target) => {
             let action = step.steps.first().map(|step| step.action.clone()).unwrap_or_default();
             let what = if commands.is_empty() { action } else { commands.join("\n") };

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -206,6 +206,17 @@ impl Sleeper {
         let line = lines_of(child.stdout.take().unwrap()).recv_timeout(PATIENCE);
         assert_eq!(line.as_deref(), Ok("deaf"));
         Sleeper { child }
+    }
+
+    /// A stand-in for Ollama's runner of a model, whose server listens at this port. It ends when what is given beside
+    /// it is dropped.
+    pub fn ollama_runner(port: u16, model: &str) -> (Sleeper, ChildStdin) {
+        let mut command = Command::new("sh");
+        command.arg0("ollama").args(["-c", "read end", "runner", "--model", model]);
+        command.env("OLLAMA_HOST", format!("127.0.0.1:{port}")).stdin(Stdio::piped()).stderr(device());
+        let mut child = command.spawn().unwrap();
+        let end = child.stdin.take().unwrap();
+        (Sleeper { child }, end)
     }
 
     /// Its PID.

@@ -118,6 +118,10 @@ impl Session {
         for (name, folder) in homes() {
             command.env(name, folder);
         }
+        // Nobody answers there: whoever asked through it would fail.
+        for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
+            command.env(name, "http://127.0.0.1:9");
+        }
         for name in ["TMUX", "LC_ALL", "LC_CTYPE", "NO_COLOR", "OOMDOCTOR_NVML_LIBRARY"] {
             command.env_remove(name);
         }
