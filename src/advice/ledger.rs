@@ -187,6 +187,7 @@ mod tests {
             viewer: None,
             crashed_by: Some(noon_plus(0)),
             zone: None,
+            model: None,
         })
     }
 
@@ -223,6 +224,7 @@ mod tests {
                 viewer: None,
                 crashed_by: None,
                 zone: None,
+                model: None,
             });
             assert_eq!(advice.ledger.is_some_and(|ledger| ledger.is_now), is_now, "{free}");
         }

@@ -150,6 +150,7 @@ mod tests {
             viewer: None,
             crashed_by: Some(noon_plus(0)),
             zone: None,
+            model: None,
         };
         check(&locate(&situation));
     }

@@ -6,7 +6,7 @@ mod holders;
 
 use serde::{Serialize, Serializer};
 
-use super::{Fate, Ledger, Place, Situation, Verdict, verdict};
+use super::{Fate, FitAdvice, Ledger, Place, Situation, Verdict, verdict};
 use crate::gpu::{Device, ProcessKey};
 use crate::knowledge::diagnosis::{MemoryKind, Oom, Phase};
 use crate::knowledge::fix::{Condition, Fix, Safety};
@@ -83,11 +83,13 @@ pub fn lay_out(
     place: &Place<'_>,
     ledger: Option<&Ledger>,
     verdict: &Verdict,
+    fit: Option<&FitAdvice>,
 ) -> Vec<PlannedFix> {
     if situation.diagnosis.oom == Oom::No {
         return Vec::new();
     }
-    let missing = ledger.and_then(|ledger| ledger.missing_bytes);
+    // The log's figure is a lower bound; what the model takes may be more.
+    let missing = ledger.and_then(|ledger| ledger.missing_bytes).max(fit.and_then(FitAdvice::missing));
     let mut plan: Vec<PlannedFix> = run_again(place, ledger).into_iter().collect();
     for fix in situation.fixes {
         if !applies(fix, situation, place, ledger, verdict) {
@@ -96,7 +98,7 @@ pub fn lay_out(
         if fix.when.contains(&Condition::HolderAlive) {
             plan.extend(holders::end_holders(fix, situation, place));
         } else {
-            plan.extend(fill::filled(fix, situation, place, ledger));
+            plan.extend(fill::filled(fix, situation, place, ledger, fit));
         }
     }
     for planned in &mut plan {
@@ -227,6 +229,7 @@ mod tests {
             viewer: Some(&viewer),
             crashed_by: Some(noon_plus(0)),
             zone: None,
+            model: None,
         })
     }
 

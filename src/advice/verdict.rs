@@ -501,6 +501,7 @@ mod tests {
             viewer: Some(&viewer),
             crashed_by: Some(noon_plus(0)),
             zone: None,
+            model: None,
         })
     }
 

@@ -141,6 +141,7 @@ fn advise_anew(model: &mut Model) {
             viewer: Some(&model.config.viewer).filter(|_| live),
             crashed_by: model.input.crashed_by,
             zone: Some(&model.config.zone),
+            model: None,
         })
     });
 }

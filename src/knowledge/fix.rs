@@ -75,9 +75,22 @@ pub struct FixCommand {
     pub versions: Option<String>,
 }
 
-/// What a command's `{placeholders}` may be; a test holds every fix against this list.
-pub const PLACEHOLDERS: &[&str] =
-    &["pid", "holder", "gpu_uuid", "model", "context", "half_context", "max_tokens", "utilization"];
+/// What a command's `{placeholders}` may be; a test holds every fix against this list. `half_context` is the longest
+/// context that fits, where the model is known, else half of the run's; `layers`, `host_experts` and `quantisation` are
+/// what fits, else something to begin with.
+pub const PLACEHOLDERS: &[&str] = &[
+    "pid",
+    "holder",
+    "gpu_uuid",
+    "model",
+    "context",
+    "half_context",
+    "max_tokens",
+    "utilization",
+    "layers",
+    "host_experts",
+    "quantisation",
+];
 
 /// One fix, shared by many entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -190,7 +190,7 @@ fn llama(engine: Engine, settings: Settings, shape: &ModelShape, card: Option<&C
         let tokens = card.and_then(|card| longest(again(eight), shape, card));
         let asked = engine.context(shape);
         if let Some(tokens) = tokens.filter(|tokens| Some(*tokens) != asked) {
-            let words = format!("{} context with the KV cache in q8_0", tokens_in_words(tokens));
+            let words = format!("{} context and the KV cache in q8_0", tokens_in_words(tokens));
             let mut both =
                 choice(Change::KvCacheAndContext(tokens), &words, again(eight).with_context(tokens), shape, card);
             both.shortens = asked.is_some_and(|asked| asked > tokens);

@@ -162,6 +162,7 @@ fn advice(base: &KnowledgeBase, scenario: &Scenario) -> Advice {
         viewer: Some(&Viewer { uid: 1000, lineage: vec![900] }),
         crashed_by: Some(noon(0)),
         zone: None,
+        model: None,
     })
 }
 

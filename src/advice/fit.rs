@@ -1,0 +1,404 @@
+//! Owns whether the run's model fits the card that is free now, and which change makes it fit: the model and its
+//! settings from the log, the memory arithmetic, choices best first, the sizes of this model by quantisation. Pure.
+//! What can't be known is said. Bytes and tokens; weights and caches as exact as `memory` has them, the rest "about".
+
+mod effect;
+mod model;
+mod pool;
+mod setup;
+#[cfg(test)]
+mod tests;
+mod trained;
+pub mod words;
+
+use serde::Serialize;
+
+use super::plan::FreesIs;
+use super::{Ledger, Place, Situation};
+use crate::advice::ledger::run_had;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
+use crate::memory::inference::Dtype;
+use crate::memory::options::{self, Card, Change, Choice};
+use crate::memory::{Engine, Estimate, Is, ModelShape, Part, table};
+use crate::units::Bytes;
+pub use effect::Effect;
+use setup::Kind;
+
+/// What a choice must leave free, as llama.cpp's own fit does: estimates are "about", and others' needs change. vLLM
+/// leaves its own by its utilisation.
+pub const HEADROOM: Bytes = Bytes::gib(1);
+/// More choices are not read under stress.
+const MOST_CHOICES: usize = 6;
+/// So many other models or quantisations are named where nothing else is left.
+const MOST_INSTEAD: usize = 3;
+
+/// Which model, and how sure that is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FitModel {
+    /// As the table or the log names it.
+    pub name: String,
+    /// Its quantisation or dtype.
+    pub quantization: Option<String>,
+    /// How it was found, in words.
+    pub how: String,
+    /// Its layers, where known.
+    pub layers: Option<u64>,
+    /// Its parameters, where known.
+    pub parameters: Option<u64>,
+}
+
+/// What it takes with the log's settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Parts {
+    /// Weights on the card.
+    pub weights: Part,
+    /// KV cache on the card.
+    pub kv_cache: Part,
+    /// Recurrent state on the card.
+    pub recurrent_state: Part,
+    /// Gradients, when training.
+    pub gradients: Part,
+    /// The optimizer's states, when training.
+    pub optimizer: Part,
+    /// Compute buffers and activations.
+    pub compute: Part,
+    /// The driver's context and a margin for what is only estimated.
+    pub overhead: Part,
+}
+
+impl Parts {
+    fn of(estimate: &Estimate) -> Parts {
+        Parts {
+            weights: estimate.weights.clone(),
+            kv_cache: estimate.kv_cache.clone(),
+            recurrent_state: estimate.recurrent.clone(),
+            gradients: estimate.gradients.clone(),
+            optimizer: estimate.optimizer.clone(),
+            compute: estimate.compute.clone(),
+            overhead: estimate.overhead.clone(),
+        }
+    }
+}
+
+/// A change that makes it fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FitChoice {
+    /// In words that follow "with".
+    pub change: String,
+    /// What it then takes on the card; of an engine's own pool, what one request takes of it.
+    pub total_bytes: Option<Bytes>,
+    /// What is then free on the card.
+    pub free_after_bytes: Option<Bytes>,
+    /// What it gives back.
+    pub frees_bytes: Option<Bytes>,
+    /// How sure that is.
+    pub frees_is: Option<FreesIs>,
+    /// Whether it then fits.
+    pub fits: Option<bool>,
+    /// The change's flags in the engine's own form.
+    pub flags: Option<String>,
+    /// What must be downloaded for it.
+    pub download_bytes: Option<Bytes>,
+}
+
+/// One line of the model's sizes by quantisation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Size {
+    /// Such as `Q4_K_M`.
+    pub quantization: String,
+    /// The file, about: what a download takes.
+    pub file_bytes: Bytes,
+    /// What it takes with the run's other settings.
+    pub total_bytes: Option<Bytes>,
+    /// Whether that fits.
+    pub fits: Option<bool>,
+}
+
+/// Whether it fits, and what would make it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FitAdvice {
+    /// Which model; `None` where only the engine's own pool is spoken of.
+    pub model: Option<FitModel>,
+    /// The program, as in sentences.
+    pub engine: &'static str,
+    /// Tokens of context it was held against.
+    pub context_tokens: Option<u64>,
+    /// What it takes, part by part; `None` where only the engine's own pool is spoken of.
+    pub parts: Option<Parts>,
+    /// Their sum.
+    pub total_bytes: Option<Bytes>,
+    /// Free for it: now, else when the run began.
+    pub free_now_bytes: Option<Bytes>,
+    /// The card's capacity.
+    pub card_bytes: Option<Bytes>,
+    /// What a choice must leave free.
+    pub headroom_bytes: Bytes,
+    /// Whether it fits as it is, with the headroom.
+    pub fits: Option<bool>,
+    /// Why that is not known.
+    pub why_not_known: Option<String>,
+    /// Choices that fit, best first.
+    pub choices: Vec<FitChoice>,
+    /// The model's sizes, from the largest.
+    pub sizes: Vec<Size>,
+    /// Models or quantisations that would fit, where no choice does.
+    pub instead: Vec<String>,
+    /// What was assumed, and what can't be known.
+    pub notes: Vec<String>,
+    /// What each fix of the knowledge base would do.
+    #[serde(skip)]
+    effects: Vec<Effect>,
+    /// What is free is what is free now, not what was when the log was written.
+    #[serde(skip)]
+    is_now: bool,
+}
+
+impl FitAdvice {
+    /// An engine of which nothing more is known yet.
+    fn of(engine: &'static str) -> FitAdvice {
+        FitAdvice {
+            model: None,
+            engine,
+            context_tokens: None,
+            parts: None,
+            total_bytes: None,
+            free_now_bytes: None,
+            card_bytes: None,
+            headroom_bytes: Bytes::ZERO,
+            fits: None,
+            why_not_known: None,
+            choices: Vec::new(),
+            sizes: Vec::new(),
+            instead: Vec::new(),
+            notes: Vec::new(),
+            effects: Vec::new(),
+            is_now: false,
+        }
+    }
+
+    /// What a fix of the knowledge base would do here; `None` where that can't be told.
+    pub fn effect_of(&self, fix: &str) -> Option<&Effect> {
+        self.effects.iter().find(|effect| effect.fix == fix)
+    }
+
+    /// What must be found so that it fits as it is, with nothing to spare. About.
+    pub fn missing(&self) -> Option<Bytes> {
+        Some(self.total_bytes?.less(self.free_now_bytes?)).filter(|_| self.is_now)
+    }
+}
+
+/// What is free for the run.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    free: Option<Bytes>,
+    capacity: Option<Bytes>,
+    is_now: bool,
+}
+
+/// Free now; else what was free for this run when it began, as its log says.
+fn room(situation: &Situation<'_>, ledger: Option<&Ledger>) -> Room {
+    let run = &situation.diagnosis.run;
+    match ledger {
+        Some(ledger) if ledger.is_now => {
+            Room { free: ledger.available_bytes, capacity: ledger.capacity_bytes, is_now: true }
+        }
+        _ => {
+            let facts = &situation.diagnosis.facts;
+            // What the run itself held when it failed would be free for it again.
+            let then = || facts.free_bytes.map(|free| free.plus(run_had(facts).unwrap_or(Bytes::ZERO)));
+            let capacity = facts.total_bytes;
+            Room {
+                free: run.free_at_start_bytes.or_else(|| then().filter(|_| capacity.is_some())),
+                capacity,
+                is_now: false,
+            }
+        }
+    }
+}
+
+/// Whether the run's model fits, and which changes make it fit. `None` where memory of another kind ran out or neither
+/// the model nor the engine's own figures are known.
+pub fn fit(situation: &Situation<'_>, _place: &Place<'_>, ledger: Option<&Ledger>) -> Option<FitAdvice> {
+    let diagnosis = situation.diagnosis;
+    let of_card = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache));
+    if diagnosis.oom == Oom::No || !of_card {
+        return None;
+    }
+    let kind = Kind::of(diagnosis)?;
+    if let Some(pool) = pool::advice(diagnosis).filter(|_| kind == Kind::Vllm) {
+        return Some(pool);
+    }
+    let Some(mut known) = model::known(situation.model, &diagnosis.run, kind.is_torch()) else {
+        return trained::advice(diagnosis).filter(|_| kind == Kind::Train);
+    };
+    let room = room(situation, ledger);
+    let (engine, notes) = setup::engine(kind, diagnosis, &known.shape, room.capacity);
+    hold_to_the_log(&mut known, diagnosis, &engine);
+    Some(advice(known, engine, notes, room, diagnosis))
+}
+
+/// Puts what the log printed of sizes in the place of ours.
+fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Engine) {
+    let run = &diagnosis.run;
+    match engine {
+        Engine::LlamaCpp(settings) | Engine::Ollama(settings) => {
+            let refused = diagnosis.matches.first().is_some_and(|found| found.entry == "llama.cpp/kv-cache-allocation");
+            let refused = diagnosis.facts.requested_bytes.filter(|_| refused && settings.devices == 1);
+            // A context that was only assumed says nothing about a buffer.
+            let cache = setup::context(diagnosis).and(run.kv_cache_bytes.or(refused)).map(|bytes| bytes.0);
+            model::hold_to_the_log(&mut known.shape, run, settings, cache);
+        }
+        Engine::Vllm(serving) => {
+            let printed = run.weights_bytes.map(|bytes| bytes.0.saturating_mul(serving.tensor_parallel));
+            known.shape.weights = match (known.shape.weights.as_ref(), printed, &run.quantisation) {
+                (Ok(sums), Some(printed), _) => Ok(sums.scaled(printed, sums.in_file())),
+                (_, None, Some(quantised)) => {
+                    Err(format!("the log does not say how large its {quantised} weights are"))
+                }
+                (sums, ..) => sums.cloned().map_err(Clone::clone),
+            };
+        }
+        Engine::Transformers(..) | Engine::Train(..) => {}
+    }
+}
+
+fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Room, diagnosis: &Diagnosis) -> FitAdvice {
+    let shape = &known.shape;
+    let headroom = if let Engine::Vllm(_) = engine { Bytes::ZERO } else { HEADROOM };
+    let card = room.free.zip(room.capacity.or(room.free)).map(|(free, total)| Card {
+        index: 0,
+        uuid: None,
+        name: String::new(),
+        total,
+        free: free.less(headroom),
+    });
+    // A utilisation is a share of the whole card.
+    let card = card.filter(|_| room.capacity.is_some() || headroom > Bytes::ZERO);
+    let estimate = engine.estimate(shape);
+    let fits = options::fits(&engine, shape, card.as_ref());
+    let all = options::options(engine, shape, card.as_ref(), &[]);
+    let why_not = estimate.why_not().map(str::to_owned);
+    let why_not_known =
+        why_not.or_else(|| (fits.is_none()).then(|| "what is free on the card is not known".to_owned()));
+    let fitting = if fits == Some(false) { ranked(&all, &engine, shape) } else { Vec::new() };
+    let total = estimate.total();
+    let choices: Vec<FitChoice> =
+        fitting.iter().take(MOST_CHOICES).map(|choice| said(choice, &estimate, room.free, &engine, shape)).collect();
+    let instead =
+        if fits == Some(false) && fitting.is_empty() { instead(&known, engine, card.as_ref()) } else { Vec::new() };
+    if let Some(several) = diagnosis.run.devices.filter(|count| *count > 1) {
+        notes.push(format!("the run was spread over {several} GPUs; each also holds buffers of its own, which differ"));
+    }
+    let mut effects = effect::effects(&all, &engine, shape, &estimate, card.as_ref());
+    // Where no context is known to fit, half of it is what a person can try.
+    let half = setup::context(diagnosis).map(|tokens| engine.with_context(tokens / 2));
+    effects.extend(half.into_iter().flat_map(|half| effect::context(&half, shape, &estimate, card.as_ref())));
+    FitAdvice {
+        effects,
+        engine: engine.name(),
+        context_tokens: engine.context(shape),
+        parts: Some(Parts::of(&estimate)),
+        total_bytes: total,
+        free_now_bytes: room.free,
+        card_bytes: room.capacity,
+        headroom_bytes: headroom,
+        fits,
+        why_not_known: why_not_known.filter(|_| fits.is_none()),
+        choices,
+        sizes: sizes(engine, shape, card.as_ref()),
+        instead,
+        notes,
+        is_now: room.is_now,
+        model: Some(FitModel {
+            layers: Some(shape.layer_count()).filter(|count| *count > 0),
+            parameters: shape.parameters,
+            name: known.name,
+            quantization: Some(known.quantization),
+            how: known.how,
+        }),
+    }
+}
+
+/// The choices that fit, what costs least first; of one kind only the first.
+fn ranked(all: &[Choice], engine: &Engine, shape: &ModelShape) -> Vec<Choice> {
+    let asked = engine.context(shape).unwrap_or(u64::MAX);
+    let units = shape.layer_count().saturating_add(1);
+    let rank = |choice: &Choice| match choice.kind {
+        Change::OtherCard | Change::FlashAttention | Change::Utilization(_) => 0,
+        Change::OneSlot | Change::Checkpointing | Change::OneSequence => 1,
+        Change::KvCache => 2,
+        Change::Context(tokens) if tokens >= asked / 2 => 3,
+        Change::NoGraphs | Change::Experts(_) | Change::SmallOptimizer => 4,
+        Change::Mix(_) | Change::Dtype(_) | Change::Adapter => 5,
+        Change::KvCacheAndContext(_) => 6,
+        Change::Context(_) => 7,
+        Change::Layers(count) if count >= units / 2 => 8,
+        Change::Layers(_) => 9,
+    };
+    let mut fitting: Vec<Choice> = all.iter().filter(|choice| choice.fits == Some(true)).cloned().collect();
+    // A longer context than was asked for needs no second change.
+    let plain = fitting.iter().any(|choice| choice.kind == Change::KvCache);
+    fitting.retain(|choice| !(plain && matches!(choice.kind, Change::KvCacheAndContext(_))));
+    fitting.sort_by_key(rank);
+    fitting
+}
+
+fn said(choice: &Choice, before: &Estimate, free: Option<Bytes>, engine: &Engine, shape: &ModelShape) -> FitChoice {
+    let frees = effect::frees(choice, before, engine, shape);
+    FitChoice {
+        change: choice.change.clone(),
+        total_bytes: choice.total,
+        free_after_bytes: free.zip(choice.total).map(|(free, total)| free.less(total)),
+        frees_bytes: frees.map(|(bytes, _)| bytes),
+        frees_is: frees.map(|(_, is)| is),
+        fits: choice.fits,
+        flags: choice.flags.clone(),
+        download_bytes: if let Change::Mix(_) = choice.kind { choice.estimate.weights_in_file.bytes } else { None },
+    }
+}
+
+/// The model's sizes by quantisation with the run's other settings. Files of them are llama.cpp's.
+fn sizes(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Vec<Size> {
+    if !matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_)) {
+        return Vec::new();
+    }
+    let size = |(mix, shape): (&'static str, ModelShape)| {
+        Some(Size {
+            quantization: mix.to_owned(),
+            file_bytes: Bytes(shape.weights.as_ref().ok()?.in_file()),
+            total_bytes: engine.estimate(&shape).total(),
+            fits: options::fits(&engine, &shape, card),
+        })
+    };
+    options::at_mixes(shape).into_iter().filter_map(size).collect()
+}
+
+/// What would fit where no single change does: this model smaller and with a short context, then smaller models of its
+/// family, then others; the largest first.
+fn instead(known: &model::Known, engine: Engine, card: Option<&Card>) -> Vec<String> {
+    let Ok(rows) = table::rows() else { return Vec::new() };
+    let short = engine.with_context(engine.context(&known.shape).unwrap_or(4096).min(4096));
+    let fits = |shape: &ModelShape| options::fits(&short, shape, card) == Some(true);
+    let mix = if let Engine::LlamaCpp(_) | Engine::Ollama(_) = engine { "Q4_K_M" } else { "BF16" };
+    let own = options::at_mixes(&known.shape).into_iter().filter(|_| mix == "Q4_K_M");
+    let own = own.filter(|(_, shape)| fits(shape)).map(|(mix, _)| format!("{} {mix} at 4K context", known.name));
+    let in_four_bits = match short {
+        Engine::Transformers(_, context, batch) => Some(Engine::Transformers(Dtype::Nf4, context, batch)),
+        _ => None,
+    };
+    let in_four_bits = in_four_bits.filter(|engine| options::fits(engine, &known.shape, card) == Some(true));
+    let in_four_bits = in_four_bits.map(|_| format!("{} in NF4 at 4K context", known.name));
+    let family = table::near(rows, &known.name);
+    let mut others: Vec<_> = rows.iter().filter(|row| row.name != known.name).collect();
+    others.sort_by(|a, b| {
+        let near = |name: &str| !family.contains(&name);
+        near(&a.name).cmp(&near(&b.name)).then(b.billions.total_cmp(&a.billions))
+    });
+    let others = others.into_iter().filter(|row| fits(&table::shape(row, mix)));
+    own.take(1).chain(in_four_bits).chain(others.map(|row| format!("{} {mix}", row.name))).take(MOST_INSTEAD).collect()
+}
+
+/// The estimate's certainty in the plan's words.
+fn frees_is(is: Is) -> FreesIs {
+    if is == Is::Fact { FreesIs::Fact } else { FreesIs::About }
+}
