@@ -17,7 +17,6 @@ use super::plan::FreesIs;
 use super::{Ledger, Place, Situation};
 use crate::advice::ledger::run_had;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
-use crate::memory::inference::Dtype;
 use crate::memory::options::{self, Card, Change, Choice};
 use crate::memory::{Engine, Estimate, Is, ModelShape, Part, table};
 use crate::units::Bytes;
@@ -193,14 +192,21 @@ struct Room {
     free: Option<Bytes>,
     capacity: Option<Bytes>,
     is_now: bool,
+    /// Why `free` is not known, where it is not.
+    why_not: &'static str,
 }
 
 /// Free now; else what was free for this run when it began, as its log says.
-fn room(situation: &Situation<'_>, ledger: Option<&Ledger>) -> Room {
+fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Room {
     let run = &situation.diagnosis.run;
+    let several = situation.snapshot.is_some_and(|here| here.devices.len() > 1) && place.same_machine != Some(false);
+    let why_not = match place.device {
+        None if several => "the log does not tell which of this machine's GPUs it was",
+        _ => "what is free on the card is not known",
+    };
     match ledger {
         Some(ledger) if ledger.is_now => {
-            Room { free: ledger.available_bytes, capacity: ledger.capacity_bytes, is_now: true }
+            Room { free: ledger.available_bytes, capacity: ledger.capacity_bytes, is_now: true, why_not }
         }
         _ => {
             let facts = &situation.diagnosis.facts;
@@ -211,6 +217,7 @@ fn room(situation: &Situation<'_>, ledger: Option<&Ledger>) -> Room {
                 free: run.free_at_start_bytes.or_else(|| then().filter(|_| capacity.is_some())),
                 capacity,
                 is_now: false,
+                why_not,
             }
         }
     }
@@ -218,7 +225,7 @@ fn room(situation: &Situation<'_>, ledger: Option<&Ledger>) -> Room {
 
 /// Whether the run's model fits, and which changes make it fit. `None` where memory of another kind ran out or neither
 /// the model nor the engine's own figures are known.
-pub fn fit(situation: &Situation<'_>, _place: &Place<'_>, ledger: Option<&Ledger>) -> Option<FitAdvice> {
+pub fn fit(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<FitAdvice> {
     let diagnosis = situation.diagnosis;
     let of_card = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache));
     if diagnosis.oom == Oom::No || !of_card {
@@ -231,7 +238,7 @@ pub fn fit(situation: &Situation<'_>, _place: &Place<'_>, ledger: Option<&Ledger
     let Some(mut known) = model::known(situation.model, &diagnosis.run, kind.is_torch()) else {
         return trained::advice(diagnosis).filter(|_| kind == Kind::Train);
     };
-    let room = room(situation, ledger);
+    let room = room(situation, place, ledger);
     let (engine, notes) = setup::engine(kind, diagnosis, &known.shape, room.capacity);
     hold_to_the_log(&mut known, diagnosis, &engine);
     Some(advice(known, engine, notes, room, diagnosis))
@@ -278,8 +285,7 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
     let fits = options::fits(&engine, shape, card.as_ref());
     let all = options::options(engine, shape, card.as_ref(), &[]);
     let why_not = estimate.why_not().map(str::to_owned);
-    let why_not_known =
-        why_not.or_else(|| (fits.is_none()).then(|| "what is free on the card is not known".to_owned()));
+    let why_not_known = why_not.or_else(|| (fits.is_none()).then(|| room.why_not.to_owned()));
     let fitting = if fits == Some(false) { ranked(&all, &engine, shape) } else { Vec::new() };
     let total = estimate.total();
     let choices: Vec<FitChoice> =
@@ -382,12 +388,9 @@ fn instead(known: &model::Known, engine: Engine, card: Option<&Card>) -> Vec<Str
     let mix = if let Engine::LlamaCpp(_) | Engine::Ollama(_) = engine { "Q4_K_M" } else { "BF16" };
     let own = options::at_mixes(&known.shape).into_iter().filter(|_| mix == "Q4_K_M");
     let own = own.filter(|(_, shape)| fits(shape)).map(|(mix, _)| format!("{} {mix} at 4K context", known.name));
-    let in_four_bits = match short {
-        Engine::Transformers(_, context, batch) => Some(Engine::Transformers(Dtype::Nf4, context, batch)),
-        _ => None,
-    };
-    let in_four_bits = in_four_bits.filter(|engine| options::fits(engine, &known.shape, card) == Some(true));
-    let in_four_bits = in_four_bits.map(|_| format!("{} in NF4 at 4K context", known.name));
+    let in_four_bits = effect::in_four_bits(short, &known.shape);
+    let in_four_bits = in_four_bits.filter(|(engine, shape)| options::fits(engine, shape, card) == Some(true));
+    let in_four_bits = in_four_bits.map(|_| format!("{} in 4 bits at 4K context", known.name));
     let family = table::near(rows, &known.name);
     let mut others: Vec<_> = rows.iter().filter(|row| row.name != known.name).collect();
     others.sort_by(|a, b| {

@@ -5,7 +5,7 @@ use super::frees_is;
 use crate::advice::plan::FreesIs;
 use crate::memory::cache;
 use crate::memory::compute::{self, Graph};
-use crate::memory::inference::Dtype;
+use crate::memory::inference::{self, Dtype};
 use crate::memory::options::{self, Card, Change, Choice};
 use crate::memory::training::{Recipe, Step};
 use crate::memory::{Engine, Estimate, Is, ModelShape, Settings};
@@ -45,7 +45,6 @@ fn fixes(kind: Change, engine: &Engine) -> (&'static [&'static str], Option<(&'s
         }
         Change::KvCache => (&["quantised-kv-cache"], None),
         Change::Mix(mix) => (&["smaller-quantisation"], Some(("quantisation", mix.to_owned()))),
-        Change::Dtype(Dtype::Nf4) => (&["smaller-quantisation"], None),
         Change::Layers(count) => (&["offload-fewer-layers"], Some(("layers", count.to_string()))),
         Change::Experts(count) => (&["experts-on-cpu"], Some(("host_experts", count.to_string()))),
         Change::OneSlot => (&["fewer-sequences"], None),
@@ -85,6 +84,12 @@ pub fn effects(
         Some(Effect { frees: Some((frees, FreesIs::About)), fits, ..Effect::of(fix) })
     }));
     effects.extend(cache_on_host(engine, before, card));
+    effects.extend(in_four_bits(*engine, shape).map(|(changed, shape)| {
+        let frees =
+            before.total().zip(changed.estimate(&shape).total()).and_then(|(before, after)| less(before, after));
+        let frees = frees.map(|bytes| (bytes, FreesIs::About));
+        Effect { frees, fits: options::fits(&changed, &shape, card), ..Effect::of("smaller-quantisation") }
+    }));
     if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = engine {
         let idle = |fix: &'static str, is_idle: bool| Some(Effect { is_idle, ..Effect::of(fix) }).filter(|_| is_idle);
         // Dimensions that are not all known may hide experts.
@@ -113,6 +118,23 @@ pub fn context(shorter: &Engine, shape: &ModelShape, before: &Estimate, card: Op
 
 fn less(before: Bytes, after: Bytes) -> Option<Bytes> {
     Some(before.less(after)).filter(|bytes| *bytes > Bytes::ZERO)
+}
+
+/// The model in 4 bits where weights are not named by mixes: NF4 while loading (transformers), or a checkpoint that was
+/// quantised already (vLLM; AWQ and GPTQ take about as much). `None` where it has so few bits already. About.
+pub fn in_four_bits(engine: Engine, shape: &ModelShape) -> Option<(Engine, ModelShape)> {
+    let sums = shape.weights.as_ref().ok()?;
+    let four = inference::weight_bytes(shape, Dtype::Nf4).ok().filter(|four| sums.in_file() / 3 > four / 2)?;
+    match engine {
+        Engine::Transformers(dtype, context, batch) if dtype != Dtype::Nf4 => {
+            Some((Engine::Transformers(Dtype::Nf4, context, batch), shape.clone()))
+        }
+        Engine::Vllm(_) => {
+            let weights = Ok(sums.scaled(four, sums.in_file()));
+            Some((engine, ModelShape { weights, weights_are: Is::About, ..shape.clone() }))
+        }
+        _ => None,
+    }
 }
 
 /// Changes of training, each by itself.

@@ -75,3 +75,178 @@ fn the_worked_example_comes_out() {
     assert!(file.file_bytes.0.abs_diff(4_912_898_304) < 4096, "{:?}", file.file_bytes);
     assert_eq!((fit.fits, fit.why_not_known.is_some()), (None, true), "no card was read");
 }
+
+#[test]
+fn the_verdict_says_what_it_needs_and_what_fits_beside_what_is_free_now() {
+    // 11.4 GiB are free of 24.
+    let advice = advised(&llama_log(65_536, 8192), Some(&held(Bytes::gib(12))), None);
+    let fit = advice.fit.as_ref().unwrap();
+    let sentence = &advice.verdict.sentence;
+    let said = "Llama-3.1-8B Q4_K_M at 64K context needs about 13.0 GiB; this card has 11.4 free and 24.0 in all. \
+        It fits with the KV cache in q8_0 (about 9.4 GiB), or with 43K context (about 10.4 GiB).";
+    assert!(sentence.ends_with(said), "{sentence}");
+    assert_eq!(fit.fits, Some(false));
+    let free = fit.free_now_bytes.unwrap();
+    for choice in &fit.choices {
+        assert!(choice.total_bytes.unwrap().plus(HEADROOM) <= free, "{choice:?}");
+        assert_eq!(choice.free_after_bytes, choice.total_bytes.map(|total| free.less(total)));
+    }
+    assert!(fit.choices.len() <= MOST_CHOICES);
+}
+
+#[test]
+fn steps_are_filled_with_what_fits() {
+    let advice = advised(&llama_log(65_536, 8192), Some(&held(Bytes::gib(12))), None);
+    let step = |fix: &str| advice.plan.iter().find(|planned| planned.fix == fix).unwrap_or_else(|| panic!("{fix}"));
+    let command = |fix: &str| step(fix).steps[0].command.clone().unwrap();
+    assert_eq!(command("shorter-context"), "llama-server -m MODEL.gguf -c 44032");
+    assert!(step("shorter-context").may_be_enough);
+    assert_eq!(step("shorter-context").frees_is, Some(FreesIs::Fact));
+    assert_eq!(step("quantised-kv-cache").frees_bytes, Some(Bytes::mib(3584)), "3840 less 256 to unpack a layer");
+    assert_eq!(
+        (step("kv-cache-on-cpu").frees_bytes, step("kv-cache-on-cpu").frees_is),
+        (Some(Bytes::gib(8)), Some(FreesIs::Fact))
+    );
+    let layers: u64 = command("offload-fewer-layers").rsplit(' ').next().unwrap().parse().unwrap();
+    assert!((20..33).contains(&layers), "{layers}");
+    let idle = ["experts-on-cpu", "fewer-sequences"];
+    assert!(advice.plan.iter().all(|planned| !idle.contains(&planned.fix.as_str())), "it has none of either");
+}
+
+#[test]
+fn where_it_fits_now_that_is_said_and_nothing_is_advised() {
+    let advice = advised(&llama_log(32_768, 4096), Some(&held(Bytes::gib(1))), None);
+    let fit = advice.fit.unwrap();
+    assert_eq!((fit.fits, fit.choices.len()), (Some(true), 0));
+    assert!(fit.sentence().unwrap().ends_with("it should fit now."), "{:?}", fit.sentence());
+}
+
+#[test]
+fn golden_figures_come_out_of_a_log_that_only_prints_buffers() {
+    // G001: 80 layers of 1024 and 1024 at 8192 cells take 2560 MiB; G022: the weights of a 70B in Q8_0.
+    let log = "\
+llama_model_loader: loaded meta data with 36 key-value pairs and 724 tensors from /m/our-own-merge.gguf (version GGUF V3 (latest))
+load_tensors: offloaded 81/81 layers to GPU
+load_tensors:        CUDA0 model buffer size = 70429.66 MiB
+llama_context: n_embd        = 8192
+llama_context: n_vocab       = 128256
+llama_context: n_head        = 64
+llama_context: n_ctx         = 8192
+ggml_backend_cuda_buffer_type_alloc_buffer: allocating 2560.00 MiB on device 0: cudaMalloc failed: out of memory
+llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache";
+    let fit = advised(log, None, None).fit.unwrap();
+    let model = fit.model.as_ref().unwrap();
+    assert_eq!((model.name.as_str(), model.layers), ("our-own-merge", Some(80)));
+    assert_eq!(model.how, "by the buffers that the log prints");
+    let parts = fit.parts.as_ref().unwrap();
+    assert_eq!((mib(&parts.kv_cache), parts.kv_cache.is), (2560.0, Is::About));
+    assert!((mib(&parts.weights) - 70_429.66).abs() < 0.1, "{}", mib(&parts.weights));
+    let frees = |fix: &str| fit.effect_of(fix).unwrap().frees.unwrap().0;
+    assert!(frees("shorter-context") >= Bytes::mib(1280), "half of the cache: {}", frees("shorter-context"));
+    assert!(frees("shorter-context") < Bytes::mib(1330));
+    assert_eq!(frees("quantised-kv-cache"), Bytes::mib(1168), "46.9 % of 2560, less 2·8192·2048 bytes");
+    // The table's row gives the same weights.
+    let named = log.replace("our-own-merge", "Llama-3.3-70B-Instruct-Q8_0");
+    let parts = advised(&named, None, None).fit.unwrap().parts.unwrap();
+    assert_eq!((parts.weights.is, parts.kv_cache.is), (Is::Fact, Is::Fact));
+}
+
+#[test]
+fn a_file_that_no_table_knows_is_reckoned_by_its_printed_dimensions() {
+    let log = llama_log(32_768, 4096).replace("Meta-Llama-3.1-8B-Instruct", "storyteller");
+    let fit = advised(&log, None, None).fit.unwrap();
+    let parts = fit.parts.unwrap();
+    assert_eq!((mib(&parts.kv_cache), parts.kv_cache.is), (4096.0, Is::Fact));
+    assert!(fit.model.unwrap().how.starts_with("by the dimensions"));
+    // The name says 8B, the log says otherwise: the log is right.
+    let other =
+        llama_log(32_768, 4608).replace("n_layer          = 32", "n_layer          = 36").replace("33/33", "37/37");
+    let model = advised(&other, None, None).fit.unwrap().model.unwrap();
+    assert_eq!((model.layers, model.how.starts_with("by the dimensions")), (Some(36), true));
+}
+
+#[test]
+fn what_is_not_said_is_not_known() {
+    let poor = "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache";
+    let advice = advised(poor, Some(&held(Bytes::gib(12))), None);
+    assert_eq!(advice.fit, None);
+    let step = advice.plan.iter().find(|planned| planned.fix == "offload-fewer-layers").unwrap();
+    assert_eq!(
+        (step.frees_bytes, step.steps[0].command.as_deref()),
+        (None, Some("llama-server -m MODEL.gguf -ngl 20"))
+    );
+    let host = "Error: model requires more system memory (37.4 GiB) than is available (23.0 GiB)";
+    assert_eq!(advised(host, None, Some("qwen2.5-32b")).fit, None, "another memory");
+    // A name alone is enough when a person says it.
+    let fit = advised(poor, Some(&held(Bytes::gib(20))), Some("llama3.1:8b")).fit.unwrap();
+    assert!(fit.model.unwrap().how.starts_with("as you say"));
+    assert!(fit.notes[0].contains("does not show the context"), "{:?}", fit.notes);
+}
+
+const POOL: &str = "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (7.25 GiB). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.";
+
+#[test]
+fn vllms_own_figures_give_the_length_that_fits() {
+    let advice = advised(POOL, None, None);
+    let fit = advice.fit.unwrap();
+    // 131072 × 7.25 / 16 = 59392 tokens, as vLLM itself says where it says so.
+    let flags: Vec<_> = fit.choices.iter().map(|choice| choice.flags.clone().unwrap()).collect();
+    assert_eq!(flags, ["--max-model-len 59392", "--max-model-len 118784 --kv-cache-dtype fp8"]);
+    let step = advice.plan.iter().find(|planned| planned.fix == "max-model-len").unwrap();
+    assert_eq!(step.steps[0].command.as_deref(), Some("vllm serve MODEL --max-model-len 59392"));
+    assert_eq!(step.frees_bytes, Some(Bytes::mib(8960)), "8.75 GiB");
+    assert!(
+        advice.verdict.sentence.contains("It fits with 58K context (about 7.2 GiB), or with"),
+        "{}",
+        advice.verdict.sentence
+    );
+    let short = POOL.replace("131072", "65536").replace("16.00", "8.00");
+    let fit = advised(&short, None, None).fit.unwrap();
+    assert_eq!(fit.choices[0].flags.as_deref(), Some("--kv-cache-dtype fp8"), "half of 8 GiB is less than 7.25");
+}
+
+const TORCH: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 270.00 MiB. GPU 0 has a total capacity of 23.53 GiB of which 96.19 MiB is free. Including non-PyTorch memory, this process has 23.42 GiB memory in use. Of the allocated memory 23.05 GiB is allocated by PyTorch, and 12.21 MiB is reserved by PyTorch but unallocated.";
+
+#[test]
+fn where_nothing_fits_smaller_models_are_named() {
+    let log = format!("    model = AutoModelForCausalLM.from_pretrained('meta-llama/Llama-3.3-70B-Instruct')\n{TORCH}");
+    let advice = advised(&log, None, None);
+    let fit = advice.fit.unwrap();
+    assert_eq!((fit.fits, fit.choices.len(), fit.instead.len()), (Some(false), 0, MOST_INSTEAD));
+    assert!(
+        advice.verdict.sentence.contains("This card can't run it as it is: you need about 1"),
+        "{}",
+        advice.verdict.sentence
+    );
+    let smaller = fit.instead.iter().all(|name| !name.contains("70B"));
+    assert!(smaller && fit.instead[0].starts_with("Llama-"), "its own family first: {:?}", fit.instead);
+}
+
+#[test]
+fn a_training_run_is_told_what_each_change_gives_back() {
+    let log = format!(
+        "***** Running training *****\n  Instantaneous batch size per device = 4\n  Number of trainable parameters = 8,030,261,248\n{{'loss': 1.9}}\n  File \"transformers/trainer.py\", line 3, in training_step\n    loss.backward()\n{TORCH}"
+    );
+    let advice = advised(&log, None, None);
+    let frees =
+        |advice: &Advice, fix: &str| advice.fit.as_ref().unwrap().effect_of(fix).and_then(|effect| effect.frees);
+    let eight = frees(&advice, "eight-bit-optimizer").unwrap();
+    assert_eq!(eight, (Bytes(47_940_659_651), FreesIs::About), "5.97 bytes a parameter");
+    assert_eq!(frees(&advice, "lora"), None, "the model is not known");
+    let named = log.replace("***** Running", "--model_name_or_path meta-llama/Llama-3.1-8B\n***** Running");
+    let advice = advised(&named, None, None);
+    let gib = |fix: &str| frees(&advice, fix).unwrap_or_else(|| panic!("{fix}")).0.0 >> 30;
+    assert_eq!((gib("eight-bit-optimizer"), gib("lora") > 100), (44, true));
+    assert!(gib("gradient-checkpointing") > 1 && gib("smaller-batch") > 1);
+}
+
+#[test]
+fn a_server_of_half_precision_is_told_what_four_bits_take() {
+    let head = "INFO 11-02 Initializing a V1 LLM engine (v0.11.0) with config: model='Qwen/Qwen2.5-14B-Instruct', dtype=torch.bfloat16, max_seq_len=32768, tensor_parallel_size=1, quantization=None, kv_cache_dtype=auto";
+    let advice = advised(&format!("{head}\nERROR vllm/v1/engine/core.py:700 {TORCH}"), None, None);
+    let fit = advice.fit.unwrap();
+    assert_eq!((fit.engine, fit.fits), ("vLLM", Some(false)));
+    assert_eq!(fit.instead[0], "Qwen2.5-14B in 4 bits at 4K context");
+    let frees = fit.effect_of("smaller-quantisation").unwrap().frees.unwrap().0;
+    assert!((Bytes::gib(17)..Bytes::gib(20)).contains(&frees), "14.8 billion at 1.5 bytes less each: {frees}");
+}

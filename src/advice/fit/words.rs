@@ -31,7 +31,7 @@ impl FitAdvice {
                 format!("; this card has {} free and {} in all", gib(free), gib(card))
             }
             (Some(free), _) => format!("; {free} were free for it"),
-            (None, _) => "; what is free on the card is not known".to_owned(),
+            (None, _) => self.why_not_known.as_deref().map(|why| format!("; {why}")).unwrap_or_default(),
         };
         let needs = format!("{named} needs about {total}{free}");
         match self.fits {
@@ -57,10 +57,10 @@ impl FitAdvice {
         if !offers.is_empty() {
             return Some(format!("It fits {}.", offers.join(", or ")));
         }
-        let needed = self.total_bytes.map(|total| format!(" You need about {total}")).unwrap_or_default();
+        let needed = self.total_bytes.map(|total| format!("you need about {total}"))?;
         Some(match self.instead.as_slice() {
-            [] => format!("No single change makes it fit.{needed}."),
-            some => format!("This card can't run it.{needed}, or one of: {}.", some.join(", ")),
+            [] => format!("This card can't run it as it is: {needed}."),
+            some => format!("This card can't run it as it is: {needed}, or one of: {}.", some.join(", ")),
         })
     }
 
