@@ -4,6 +4,7 @@
 
 mod effect;
 mod model;
+mod offers;
 mod pool;
 mod setup;
 #[cfg(test)]
@@ -17,8 +18,8 @@ use super::plan::FreesIs;
 use super::{Ledger, Place, Situation};
 use crate::advice::ledger::run_had;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
-use crate::memory::options::{self, Card, Change, Choice};
-use crate::memory::{Engine, Estimate, Is, ModelShape, Part, table};
+use crate::memory::options::{self, Card};
+use crate::memory::{Engine, Estimate, Is, Part};
 use crate::units::Bytes;
 pub use effect::Effect;
 use setup::Kind;
@@ -28,8 +29,9 @@ use setup::Kind;
 pub const HEADROOM: Bytes = Bytes::gib(1);
 /// More choices are not read under stress.
 const MOST_CHOICES: usize = 6;
-/// So many other models or quantisations are named where nothing else is left.
-const MOST_INSTEAD: usize = 3;
+
+/// Why a training run's activations are not known.
+const UNKNOWN_LENGTH: &str = "the log does not show how long the sequences are";
 
 /// Which model, and how sure that is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -235,13 +237,17 @@ pub fn fit(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
     if let Some(pool) = pool::advice(diagnosis).filter(|_| kind == Kind::Vllm) {
         return Some(pool);
     }
+    let share = pool::share(diagnosis, ledger).filter(|_| kind == Kind::Vllm);
     let Some(mut known) = model::known(situation.model, &diagnosis.run, kind.is_torch()) else {
-        return trained::advice(diagnosis).filter(|_| kind == Kind::Train);
+        let share = share.map(|effect| FitAdvice { effects: vec![effect], ..FitAdvice::of("vLLM") });
+        return trained::advice(diagnosis).filter(|_| kind == Kind::Train).or(share);
     };
     let room = room(situation, place, ledger);
     let (engine, notes) = setup::engine(kind, diagnosis, &known.shape, room.capacity);
     hold_to_the_log(&mut known, diagnosis, &engine);
-    Some(advice(known, engine, notes, room, diagnosis))
+    let mut advice = advice(known, engine, notes, room, diagnosis);
+    advice.effects.extend(share);
+    Some(advice)
 }
 
 /// Puts what the log printed of sizes in the place of ours.
@@ -279,19 +285,25 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
         total,
         free: free.less(headroom),
     });
+    let is_assumed = setup::context(diagnosis).is_none();
+    // Activations grow with the sequences: without their length nothing is known but weights and states.
+    let is_blind = is_assumed && matches!(engine, Engine::Train(..));
     // A utilisation is a share of the whole card.
-    let card = card.filter(|_| room.capacity.is_some() || headroom > Bytes::ZERO);
-    let estimate = engine.estimate(shape);
+    let card = card.filter(|_| (room.capacity.is_some() || headroom > Bytes::ZERO) && !is_blind);
+    let mut estimate = engine.estimate(shape);
     let fits = options::fits(&engine, shape, card.as_ref());
     let all = options::options(engine, shape, card.as_ref(), &[]);
-    let why_not = estimate.why_not().map(str::to_owned);
-    let why_not_known = why_not.or_else(|| (fits.is_none()).then(|| room.why_not.to_owned()));
-    let fitting = if fits == Some(false) { ranked(&all, &engine, shape) } else { Vec::new() };
-    let total = estimate.total();
-    let choices: Vec<FitChoice> =
-        fitting.iter().take(MOST_CHOICES).map(|choice| said(choice, &estimate, room.free, &engine, shape)).collect();
-    let instead =
-        if fits == Some(false) && fitting.is_empty() { instead(&known, engine, card.as_ref()) } else { Vec::new() };
+    let fitting = if fits == Some(false) { offers::ranked(&all, &engine, shape) } else { Vec::new() };
+    let mut choices: Vec<FitChoice> = fitting
+        .iter()
+        .take(MOST_CHOICES)
+        .map(|choice| offers::said(choice, &estimate, room.free, &engine, shape))
+        .collect();
+    let instead = if fits == Some(false) && fitting.is_empty() {
+        offers::instead(&known, engine, card.as_ref())
+    } else {
+        Vec::new()
+    };
     if let Some(several) = diagnosis.run.devices.filter(|count| *count > 1) {
         notes.push(format!("the run was spread over {several} GPUs; each also holds buffers of its own, which differ"));
     }
@@ -299,19 +311,30 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
     // Where no context is known to fit, half of it is what a person can try.
     let half = setup::context(diagnosis).map(|tokens| engine.with_context(tokens / 2));
     effects.extend(half.into_iter().flat_map(|half| effect::context(&half, shape, &estimate, card.as_ref())));
+    if is_assumed {
+        effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = FreesIs::About);
+        choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = FreesIs::About);
+    }
+    if is_blind {
+        estimate.compute = Part::unknown(UNKNOWN_LENGTH);
+        let of_length = ["smaller-batch", "gradient-checkpointing"];
+        effects.iter_mut().filter(|effect| of_length.contains(&effect.fix)).for_each(|effect| effect.frees = None);
+    }
+    let why_not = estimate.why_not().map(str::to_owned);
+    let why_not_known = why_not.or_else(|| (fits.is_none()).then(|| room.why_not.to_owned()));
     FitAdvice {
         effects,
         engine: engine.name(),
-        context_tokens: engine.context(shape),
+        context_tokens: engine.context(shape).filter(|_| !is_blind),
         parts: Some(Parts::of(&estimate)),
-        total_bytes: total,
+        total_bytes: estimate.total(),
         free_now_bytes: room.free,
         card_bytes: room.capacity,
         headroom_bytes: headroom,
         fits,
         why_not_known: why_not_known.filter(|_| fits.is_none()),
         choices,
-        sizes: sizes(engine, shape, card.as_ref()),
+        sizes: offers::sizes(engine, shape, card.as_ref()),
         instead,
         notes,
         is_now: room.is_now,
@@ -323,82 +346,6 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
             how: known.how,
         }),
     }
-}
-
-/// The choices that fit, what costs least first; of one kind only the first.
-fn ranked(all: &[Choice], engine: &Engine, shape: &ModelShape) -> Vec<Choice> {
-    let asked = engine.context(shape).unwrap_or(u64::MAX);
-    let units = shape.layer_count().saturating_add(1);
-    let rank = |choice: &Choice| match choice.kind {
-        Change::OtherCard | Change::FlashAttention | Change::Utilization(_) => 0,
-        Change::OneSlot | Change::Checkpointing | Change::OneSequence => 1,
-        Change::KvCache => 2,
-        Change::Context(tokens) if tokens >= asked / 2 => 3,
-        Change::NoGraphs | Change::Experts(_) | Change::SmallOptimizer => 4,
-        Change::Mix(_) | Change::Dtype(_) | Change::Adapter => 5,
-        Change::KvCacheAndContext(_) => 6,
-        Change::Context(_) => 7,
-        Change::Layers(count) if count >= units / 2 => 8,
-        Change::Layers(_) => 9,
-    };
-    let mut fitting: Vec<Choice> = all.iter().filter(|choice| choice.fits == Some(true)).cloned().collect();
-    // A longer context than was asked for needs no second change.
-    let plain = fitting.iter().any(|choice| choice.kind == Change::KvCache);
-    fitting.retain(|choice| !(plain && matches!(choice.kind, Change::KvCacheAndContext(_))));
-    fitting.sort_by_key(rank);
-    fitting
-}
-
-fn said(choice: &Choice, before: &Estimate, free: Option<Bytes>, engine: &Engine, shape: &ModelShape) -> FitChoice {
-    let frees = effect::frees(choice, before, engine, shape);
-    FitChoice {
-        change: choice.change.clone(),
-        total_bytes: choice.total,
-        free_after_bytes: free.zip(choice.total).map(|(free, total)| free.less(total)),
-        frees_bytes: frees.map(|(bytes, _)| bytes),
-        frees_is: frees.map(|(_, is)| is),
-        fits: choice.fits,
-        flags: choice.flags.clone(),
-        download_bytes: if let Change::Mix(_) = choice.kind { choice.estimate.weights_in_file.bytes } else { None },
-    }
-}
-
-/// The model's sizes by quantisation with the run's other settings. Files of them are llama.cpp's.
-fn sizes(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Vec<Size> {
-    if !matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_)) {
-        return Vec::new();
-    }
-    let size = |(mix, shape): (&'static str, ModelShape)| {
-        Some(Size {
-            quantization: mix.to_owned(),
-            file_bytes: Bytes(shape.weights.as_ref().ok()?.in_file()),
-            total_bytes: engine.estimate(&shape).total(),
-            fits: options::fits(&engine, &shape, card),
-        })
-    };
-    options::at_mixes(shape).into_iter().filter_map(size).collect()
-}
-
-/// What would fit where no single change does: this model smaller and with a short context, then smaller models of its
-/// family, then others; the largest first.
-fn instead(known: &model::Known, engine: Engine, card: Option<&Card>) -> Vec<String> {
-    let Ok(rows) = table::rows() else { return Vec::new() };
-    let short = engine.with_context(engine.context(&known.shape).unwrap_or(4096).min(4096));
-    let fits = |shape: &ModelShape| options::fits(&short, shape, card) == Some(true);
-    let mix = if let Engine::LlamaCpp(_) | Engine::Ollama(_) = engine { "Q4_K_M" } else { "BF16" };
-    let own = options::at_mixes(&known.shape).into_iter().filter(|_| mix == "Q4_K_M");
-    let own = own.filter(|(_, shape)| fits(shape)).map(|(mix, _)| format!("{} {mix} at 4K context", known.name));
-    let in_four_bits = effect::in_four_bits(short, &known.shape);
-    let in_four_bits = in_four_bits.filter(|(engine, shape)| options::fits(engine, shape, card) == Some(true));
-    let in_four_bits = in_four_bits.map(|_| format!("{} in 4 bits at 4K context", known.name));
-    let family = table::near(rows, &known.name);
-    let mut others: Vec<_> = rows.iter().filter(|row| row.name != known.name).collect();
-    others.sort_by(|a, b| {
-        let near = |name: &str| !family.contains(&name);
-        near(&a.name).cmp(&near(&b.name)).then(b.billions.total_cmp(&a.billions))
-    });
-    let others = others.into_iter().filter(|row| fits(&table::shape(row, mix)));
-    own.take(1).chain(in_four_bits).chain(others.map(|row| format!("{} {mix}", row.name))).take(MOST_INSTEAD).collect()
 }
 
 /// The estimate's certainty in the plan's words.

@@ -102,8 +102,12 @@ pub fn lay_out(
         }
     }
     for planned in &mut plan {
-        planned.may_be_enough |=
-            missing.zip(planned.frees_bytes).is_some_and(|(missing, frees)| missing > Bytes::ZERO && frees >= missing);
+        // What was reckoned with the model is not guessed again.
+        let judged = fit.and_then(|fit| fit.effect_of(&planned.fix)).is_some_and(|effect| effect.fits.is_some());
+        planned.may_be_enough |= !judged
+            && missing
+                .zip(planned.frees_bytes)
+                .is_some_and(|(missing, frees)| missing > Bytes::ZERO && frees >= missing);
     }
     plan
 }

@@ -76,8 +76,8 @@ pub struct FixCommand {
 }
 
 /// What a command's `{placeholders}` may be; a test holds every fix against this list. `half_context` is the longest
-/// context that fits, where the model is known, else half of the run's; `layers`, `host_experts` and `quantisation` are
-/// what fits, else something to begin with.
+/// context that fits, where the model is known, else half of the run's; `layers`, `host_experts`, `quantisation` and
+/// `half_batch` are what fits or what the log says, else something to begin with.
 pub const PLACEHOLDERS: &[&str] = &[
     "pid",
     "holder",
@@ -90,6 +90,7 @@ pub const PLACEHOLDERS: &[&str] = &[
     "layers",
     "host_experts",
     "quantisation",
+    "half_batch",
 ];
 
 /// One fix, shared by many entries.

@@ -41,7 +41,7 @@ fn fixes(kind: Change, engine: &Engine) -> (&'static [&'static str], Option<(&'s
     match kind {
         Change::Context(tokens) => {
             let each = tokens.checked_div(slots).unwrap_or(tokens);
-            (&["shorter-context", "max-model-len", "shorter-sequences"], Some(("half_context", each.to_string())))
+            (&["shorter-context", "max-model-len"], Some(("half_context", each.to_string())))
         }
         Change::KvCache => (&["quantised-kv-cache"], None),
         Change::Mix(mix) => (&["smaller-quantisation"], Some(("quantisation", mix.to_owned()))),
@@ -81,7 +81,11 @@ pub fn effects(
         let after = changed.estimate(shape);
         let frees = less(before.total()?, after.total()?)?;
         let fits = options::fits(&changed, shape, card);
-        Some(Effect { frees: Some((frees, FreesIs::About)), fits, ..Effect::of(fix) })
+        let value = match changed {
+            Engine::Train(_, step) if fix == "smaller-batch" => Some(("half_batch", step.batch.to_string())),
+            _ => None,
+        };
+        Some(Effect { frees: Some((frees, FreesIs::About)), fits, value, ..Effect::of(fix) })
     }));
     effects.extend(cache_on_host(engine, before, card));
     effects.extend(in_four_bits(*engine, shape).map(|(changed, shape)| {

@@ -3,9 +3,11 @@
 //! bytes grow with tokens. Knows no model.
 
 use super::{Effect, FitAdvice, FitChoice};
+use crate::advice::Ledger;
 use crate::advice::plan::FreesIs;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::memory::options::tokens_in_words;
+use crate::memory::vllm;
 use crate::units::Bytes;
 
 /// Tokens of a block of vLLM's cache.
@@ -21,6 +23,18 @@ fn tokens_in(part: Bytes, whole: Bytes, of: u64) -> Option<u64> {
 fn bytes_of(tokens: u64, whole: Bytes, of: u64) -> Option<Bytes> {
     let bytes = u128::from(whole.0).checked_mul(tokens.into())?.checked_div(of.into())?;
     u64::try_from(bytes).ok().map(Bytes)
+}
+
+/// What a smaller share of the card gives back: what the engine wanted for itself less what is free for it now, in
+/// hundredths of the card as the step has them. `None` where the log or the machine lacks a figure.
+pub fn share(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Effect> {
+    let asked = diagnosis.matches.first().is_some_and(|found| found.entry == "vllm/free-memory-less-than-desired");
+    let wanted = diagnosis.facts.requested_bytes.filter(|_| asked)?;
+    let ledger = ledger.filter(|ledger| ledger.is_now)?;
+    let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes?);
+    let share = vllm::allowed(capacity, vllm::possible_utilization(free, capacity) / 10 * 10);
+    let frees = Some((wanted.less(share), FreesIs::Fact)).filter(|(bytes, _)| *bytes > Bytes::ZERO);
+    Some(Effect { frees, fits: Some(true), ..Effect::of("lower-utilization") })
 }
 
 /// What the engine's own figures say. `None` where the log has too few of them.

@@ -117,7 +117,8 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
         Kind::Train => {
             let some = run.trainable_parameters.zip(shape.parameters).is_some_and(|(some, all)| some < all / 10);
             let recipe = if some { Recipe::Lora(16) } else { Recipe::Mixed };
-            let length = asked.unwrap_or_else(|| assumed(2048, "a usual length of a sequence"));
+            // Without a length only what does not grow with it is told of, see `advice`.
+            let length = asked.unwrap_or(1);
             let step =
                 Step { batch: run.batch_size.unwrap_or(1).max(1), length, checkpointing: false, flash_attention: true };
             notes.push(format!("taken is {} with AdamW", if some { "LoRA" } else { "mixed precision" }));

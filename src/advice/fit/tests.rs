@@ -1,5 +1,6 @@
 //! Logs in the programs' own forms, read and reckoned with: the worked example, golden figures, what is not known.
 
+use super::offers::MOST_INSTEAD;
 use super::*;
 use crate::advice::{Advice, advise};
 use crate::gpu::Snapshot;
@@ -179,8 +180,9 @@ fn what_is_not_said_is_not_known() {
     assert_eq!(advised(host, None, Some("qwen2.5-32b")).fit, None, "another memory");
     // A name alone is enough when a person says it.
     let fit = advised(poor, Some(&held(Bytes::gib(20))), Some("llama3.1:8b")).fit.unwrap();
-    assert!(fit.model.unwrap().how.starts_with("as you say"));
+    assert!(fit.model.as_ref().unwrap().how.starts_with("as you say"));
     assert!(fit.notes[0].contains("does not show the context"), "{:?}", fit.notes);
+    assert_eq!(fit.effect_of("quantised-kv-cache").unwrap().frees.unwrap().1, FreesIs::About, "of an assumed context");
 }
 
 const POOL: &str = "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (7.25 GiB). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.";
@@ -237,6 +239,13 @@ fn a_training_run_is_told_what_each_change_gives_back() {
     let advice = advised(&named, None, None);
     let gib = |fix: &str| frees(&advice, fix).unwrap_or_else(|| panic!("{fix}")).0.0 >> 30;
     assert_eq!((gib("eight-bit-optimizer"), gib("lora") > 100), (44, true));
+    assert_eq!(frees(&advice, "smaller-batch"), None, "the length is not known");
+    let fit = advice.fit.as_ref().unwrap();
+    assert_eq!((fit.total_bytes, fit.fits), (None, None));
+    assert_eq!(fit.why_not_known.as_deref(), Some("the log does not show how long the sequences are"));
+    let long = named.replace("***** Running", "max_seq_len=2048\n***** Running");
+    let advice = advised(&long, None, None);
+    let gib = |fix: &str| frees(&advice, fix).unwrap_or_else(|| panic!("{fix}")).0.0 >> 30;
     assert!(gib("gradient-checkpointing") > 1 && gib("smaller-batch") > 1);
 }
 
@@ -249,4 +258,28 @@ fn a_server_of_half_precision_is_told_what_four_bits_take() {
     assert_eq!(fit.instead[0], "Qwen2.5-14B in 4 bits at 4K context");
     let frees = fit.effect_of("smaller-quantisation").unwrap().frees.unwrap().0;
     assert!((Bytes::gib(17)..Bytes::gib(20)).contains(&frees), "14.8 billion at 1.5 bytes less each: {frees}");
+}
+
+#[test]
+fn a_smaller_share_of_the_card_gives_back_what_was_wanted_beyond_what_is_free() {
+    let log = "ValueError: Free memory on device (18.00/23.99 GiB) on startup is less than desired GPU memory utilization (0.92, 22.08 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.";
+    let advice = advised(log, Some(&held(Bytes::gib(6))), None);
+    let step = advice.plan.iter().find(|planned| planned.fix == "lower-utilization").unwrap();
+    // 17.4 of 24 GiB are free: 0.72 of it are 17.28.
+    assert_eq!(step.steps[0].command.as_deref(), Some("vllm serve MODEL --gpu-memory-utilization 0.72"));
+    let (frees, is) = (step.frees_bytes.unwrap(), step.frees_is);
+    assert!(frees.0.abs_diff(Bytes::mib(4915).0) < 1 << 21, "22.08 less 17.28 GiB: {frees}");
+    assert_eq!((is, step.may_be_enough), (Some(FreesIs::Fact), true));
+}
+
+#[test]
+fn half_of_the_batch_that_the_log_shows_is_the_next_to_try() {
+    let log = format!(
+        "transformers --model_name_or_path meta-llama/Llama-3.2-1B\n***** Running training *****\n  Instantaneous batch size per device = 16\n  File \"site-packages/transformers/trainer.py\", line 3, in training_step\n    max_seq_len=2048\n    loss.backward()\n{TORCH}"
+    );
+    let advice = advised(&log, None, None);
+    let step = advice.plan.iter().find(|planned| planned.fix == "smaller-batch").unwrap();
+    let command = step.steps[0].command.as_deref().unwrap();
+    assert_eq!(command, "per_device_train_batch_size=8, gradient_accumulation_steps=4");
+    assert!(step.frees_bytes.is_some_and(|bytes| bytes > Bytes::gib(1)), "{:?}", step.frees_bytes);
 }

@@ -32,6 +32,7 @@ pub fn filled(
         // A beginning to try from, where nothing is known of the model.
         "layers" | "host_experts" => Some("20".to_owned()),
         "quantisation" => Some("Q4_K_M".to_owned()),
+        "half_batch" => Some("4".to_owned()),
         _ => None,
     };
     // What is computed for this run comes before what fits any.
