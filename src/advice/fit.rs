@@ -299,7 +299,7 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
         .take(MOST_CHOICES)
         .map(|choice| offers::said(choice, &estimate, room.free, &engine, shape))
         .collect();
-    let instead = if fits == Some(false) && fitting.is_empty() {
+    let instead = if fits == Some(false) && offers::is_poor(&fitting, shape) {
         offers::instead(&known, engine, card.as_ref())
     } else {
         Vec::new()
@@ -308,9 +308,8 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
         notes.push(format!("the run was spread over {several} GPUs; each also holds buffers of its own, which differ"));
     }
     let mut effects = effect::effects(&all, &engine, shape, &estimate, card.as_ref());
-    // Where no context is known to fit, half of it is what a person can try.
-    let half = setup::context(diagnosis).map(|tokens| engine.with_context(tokens / 2));
-    effects.extend(half.into_iter().flat_map(|half| effect::context(&half, shape, &estimate, card.as_ref())));
+    let on_card = diagnosis.run.layers_offloaded.map(|(on, _)| on);
+    effects.extend(effect::tries(setup::context(diagnosis), on_card, &engine, shape, &estimate, card.as_ref()));
     if is_assumed {
         effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = FreesIs::About);
         choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = FreesIs::About);

@@ -231,7 +231,8 @@ fn llama(engine: Engine, settings: Settings, shape: &ModelShape, card: Option<&C
 /// The model at each mix that files are given out in, from the largest to the smallest; their sizes are about. Empty
 /// where its tensors are not known one by one, or are trained in a type of their own (gpt-oss).
 pub fn at_mixes(shape: &ModelShape) -> Vec<(&'static str, ModelShape)> {
-    if shape.tensors.iter().any(|tensor| tensor.kind == GgmlType::MXFP4) {
+    let own_type = shape.tensors.iter().any(|tensor| tensor.kind == GgmlType::MXFP4);
+    if own_type || shape.architecture == "gpt-oss" {
         return Vec::new();
     }
     let shapes: Vec<Shape> = shape.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.dims.clone())).collect();

@@ -79,7 +79,7 @@ pub fn effects(
     let mut effects: Vec<Effect> = choices.iter().filter(helps).flat_map(of_choice).collect();
     effects.extend(alone(engine).into_iter().filter_map(|(fix, changed)| {
         let after = changed.estimate(shape);
-        let frees = less(before.total()?, after.total()?)?;
+        let frees = less(before, &after)?;
         let fits = options::fits(&changed, shape, card);
         let value = match changed {
             Engine::Train(_, step) if fix == "smaller-batch" => Some(("half_batch", step.batch.to_string())),
@@ -89,8 +89,7 @@ pub fn effects(
     }));
     effects.extend(cache_on_host(engine, before, card));
     effects.extend(in_four_bits(*engine, shape).map(|(changed, shape)| {
-        let frees =
-            before.total().zip(changed.estimate(&shape).total()).and_then(|(before, after)| less(before, after));
+        let frees = less(before, &changed.estimate(&shape));
         let frees = frees.map(|bytes| (bytes, FreesIs::About));
         Effect { frees, fits: options::fits(&changed, &shape, card), ..Effect::of("smaller-quantisation") }
     }));
@@ -105,23 +104,42 @@ pub fn effects(
     effects
 }
 
-/// What this shorter context gives back.
-pub fn context(shorter: &Engine, shape: &ModelShape, before: &Estimate, card: Option<&Card>) -> Vec<Effect> {
-    let Some(tokens) = shorter.context(shape) else { return Vec::new() };
-    let after = shorter.estimate(shape);
-    let frees = before.total().zip(after.total()).and_then(|(before, after)| less(before, after));
-    let (ids, value) = fixes(Change::Context(tokens), shorter);
-    let effect = |fix: &&'static str| Effect {
-        frees: frees.map(|bytes| (bytes, FreesIs::About)),
-        fits: options::fits(shorter, shape, card),
-        value: value.clone(),
-        ..Effect::of(fix)
+/// What to try where nothing is known to fit: half of the context, and three quarters of the layers, that the log shows.
+pub fn tries(
+    context: Option<u64>,
+    on_card: Option<u64>,
+    engine: &Engine,
+    shape: &ModelShape,
+    before: &Estimate,
+    card: Option<&Card>,
+) -> Vec<Effect> {
+    let with_layers = |count: u64| match *engine {
+        Engine::LlamaCpp(settings) => Some(Engine::LlamaCpp(Settings { gpu_layers: Some(count), ..settings })),
+        Engine::Ollama(settings) => Some(Engine::Ollama(Settings { gpu_layers: Some(count), ..settings })),
+        _ => None,
     };
-    ids.iter().map(effect).collect()
+    let shorter = context.map(|tokens| (Change::Context(tokens / 2), engine.with_context(tokens / 2)));
+    let fewer = on_card.map(|on| on.saturating_sub(on / 4)).and_then(|on| Some((Change::Layers(on), with_layers(on)?)));
+    let tried = |(kind, changed): (Change, Engine)| {
+        let (ids, value) = fixes(kind, &changed);
+        let frees = less(before, &changed.estimate(shape)).map(|bytes| (bytes, FreesIs::About));
+        let fits = options::fits(&changed, shape, card);
+        ids.iter().map(move |fix| Effect { frees, fits, value: value.clone(), ..Effect::of(fix) }).collect::<Vec<_>>()
+    };
+    shorter.into_iter().chain(fewer).flat_map(tried).collect()
 }
 
-fn less(before: Bytes, after: Bytes) -> Option<Bytes> {
-    Some(before.less(after)).filter(|bytes| *bytes > Bytes::ZERO)
+/// What the second takes less than the first. A part that is not known in either is taken to stay as it is.
+fn less(before: &Estimate, after: &Estimate) -> Option<Bytes> {
+    let (mut gone, mut come) = (Bytes::ZERO, Bytes::ZERO);
+    for (one, other) in before.on_card().into_iter().zip(after.on_card()) {
+        match (one.bytes, other.bytes) {
+            (Some(one), Some(other)) => (gone, come) = (gone.plus(one.less(other)), come.plus(other.less(one))),
+            (None, None) => {}
+            _ => return None,
+        }
+    }
+    Some(gone.less(come)).filter(|bytes| *bytes > Bytes::ZERO)
 }
 
 /// The model in 4 bits where weights are not named by mixes: NF4 while loading (transformers), or a checkpoint that was
@@ -170,7 +188,7 @@ fn cache_on_host(engine: &Engine, before: &Estimate, card: Option<&Card>) -> Opt
 /// what CUDA needs to unpack one layer of it, whether or not the buffer had room for that.
 pub fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelShape) -> Option<(Bytes, FreesIs)> {
     let after = &choice.estimate;
-    let mut bytes = less(before.total()?, after.total()?)?;
+    let mut bytes = less(before, after)?;
     if let (Change::KvCache, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = (choice.kind, engine) {
         let saved = before.kv_cache.bytes?.less(after.kv_cache.bytes?);
         bytes = bytes.min(saved.less(Bytes(unpacking(shape, settings)?)));

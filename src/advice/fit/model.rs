@@ -214,6 +214,10 @@ pub fn hold_to_the_log(shape: &mut ModelShape, run: &Run, settings: &Settings, c
 
 /// Layers that all cache alike so that the buffer comes out.
 fn even_layers(shape: &ModelShape, settings: &Settings, printed: u64) -> Option<Vec<Layer>> {
+    // Of windows the buffers are several, and states are no cache.
+    if shape.has_window() || shape.layers.is_ok() && shape.is_recurrent() {
+        return None;
+    }
     let count = shape.layer_count();
     let on_card = settings.gpu_layers.unwrap_or(u64::MAX).saturating_sub(1).min(count);
     let context = settings.context_tokens(shape.context_trained)?;

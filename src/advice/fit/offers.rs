@@ -4,7 +4,7 @@
 use super::model::Known;
 use super::{FitChoice, Size, effect};
 use crate::memory::options::{self, Card, Change, Choice};
-use crate::memory::{Engine, Estimate, ModelShape, table};
+use crate::memory::{Engine, Estimate, ModelShape, Settings, table};
 use crate::units::Bytes;
 
 /// So many other models or quantisations are named where nothing else is left.
@@ -32,6 +32,12 @@ pub fn ranked(all: &[Choice], engine: &Engine, shape: &ModelShape) -> Vec<Choice
     fitting.retain(|choice| !(plain && matches!(choice.kind, Change::KvCacheAndContext(_))));
     fitting.sort_by_key(rank);
     fitting
+}
+
+/// Whether all that fits is a smaller half of the layers on the card, which is slow.
+pub fn is_poor(fitting: &[Choice], shape: &ModelShape) -> bool {
+    let half = shape.layer_count() / 2;
+    fitting.iter().all(|choice| matches!(choice.kind, Change::Layers(count) if count < half))
 }
 
 /// A choice as it is told.
@@ -69,6 +75,12 @@ pub fn sizes(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Vec<Siz
 /// family, then others; the largest first.
 pub fn instead(known: &Known, engine: Engine, card: Option<&Card>) -> Vec<String> {
     let Ok(rows) = table::rows() else { return Vec::new() };
+    let plain = |settings: Settings| Settings { flash_attention: true, parallel: 1, gpu_layers: None, ..settings };
+    let engine = match engine {
+        Engine::LlamaCpp(settings) => Engine::LlamaCpp(plain(settings)),
+        Engine::Ollama(settings) => Engine::Ollama(plain(settings)),
+        other => other,
+    };
     let short = engine.with_context(engine.context(&known.shape).unwrap_or(4096).min(4096));
     let fits = |shape: &ModelShape| options::fits(&short, shape, card) == Some(true);
     let mix = if let Engine::LlamaCpp(_) | Engine::Ollama(_) = engine { "Q4_K_M" } else { "BF16" };

@@ -283,3 +283,36 @@ fn half_of_the_batch_that_the_log_shows_is_the_next_to_try() {
     assert_eq!(command, "per_device_train_batch_size=8, gradient_accumulation_steps=4");
     assert!(step.frees_bytes.is_some_and(|bytes| bytes > Bytes::gib(1)), "{:?}", step.frees_bytes);
 }
+
+#[test]
+fn a_few_layers_are_an_offer_that_is_told_to_be_slow() {
+    let log = llama_log(65_536, 8192);
+    let advice = advised(&log, Some(&held(Bytes::gib(19))), None);
+    let said = &advice.verdict.sentence;
+    assert!(
+        said.contains(" layers on the card (about ")
+            && said.contains(", which is slow; whole on the card fits one of: "),
+        "{said}"
+    );
+    assert!(!advice.fit.unwrap().instead.is_empty());
+}
+
+#[test]
+fn buffers_alone_tell_what_a_cache_gives_back_although_no_sum_is_known() {
+    let log = "\
+llm_load_tensors: offloaded 20/33 layers to GPU
+llm_load_tensors:        CUDA0 buffer size =  2600.00 MiB
+llama_new_context_with_model: n_ctx      = 8192
+llama_kv_cache_init:      CUDA0 KV buffer size =   608.00 MiB
+ggml_backend_cuda_buffer_type_alloc_buffer: allocating 560.00 MiB on device 0: cudaMalloc failed: out of memory
+ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 587202560";
+    let fit = advised(log, Some(&held(Bytes::gib(20))), None).fit.unwrap();
+    assert_eq!((fit.total_bytes, fit.fits), (None, None), "the compute buffer is not known");
+    let frees = |fix: &str| fit.effect_of(fix).unwrap().frees.unwrap().0;
+    assert_eq!(frees("shorter-context"), Bytes::mib(304), "half of the cache of 19 layers");
+    let fewer = fit.effect_of("offload-fewer-layers").unwrap();
+    assert_eq!(fewer.value, Some(("layers", "15".to_owned())), "a quarter less than 20");
+    assert_eq!(fewer.frees.unwrap().0, Bytes::mib(5 * (130 + 32)), "2600 over 20 for each layer, and its cache");
+    // 46.9 % of it, less the f16 copy of a layer's 1024 and 1024 at 8192 cells.
+    assert_eq!(frees("quantised-kv-cache"), Bytes::mib(285 - 32));
+}

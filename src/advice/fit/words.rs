@@ -55,7 +55,11 @@ impl FitAdvice {
         };
         let offers: Vec<String> = self.choices.iter().take(OFFERS).map(offer).collect();
         if !offers.is_empty() {
-            return Some(format!("It fits {}.", offers.join(", or ")));
+            let instead = match self.instead.as_slice() {
+                [] => String::new(),
+                some => format!(", which is slow; whole on the card fits one of: {}", some.join(", ")),
+            };
+            return Some(format!("It fits {}{instead}.", offers.join(", or ")));
         }
         let needed = self.total_bytes.map(|total| format!("you need about {total}"))?;
         Some(match self.instead.as_slice() {
