@@ -8,6 +8,8 @@ use crate::memory::shape::{Cache, Experts, Figures, Is, Layer, Window, from_gguf
 use crate::memory::weights::{LayerWeights, WeightSums};
 use crate::memory::{ModelShape, Settings, cache, table};
 
+/// More layers than any model has: a log may say anything.
+const MOST_LAYERS: u64 = 1000;
 /// A printed MiB has two decimals.
 const PRINTED: u64 = 1 << 14;
 
@@ -124,7 +126,7 @@ fn by_dimensions(run: &Run) -> Option<Known> {
     let figures = Figures {
         name: own_name(run),
         architecture: run.architecture.clone()?,
-        layers: run.layers?,
+        layers: run.layers.filter(|layers| (1..=MOST_LAYERS).contains(layers))?,
         hidden: number("n_embd")?,
         heads: number("n_head")?,
         kv_heads: number("n_head_kv")?,
@@ -158,7 +160,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
     let (on_card, all) = run.layers_offloaded.filter(|(on, all)| *on > 0 && *all > 1)?;
     let unit = run.weights_bytes?.0.checked_div(on_card)?;
     let layers = all.saturating_sub(1);
-    let count = usize::try_from(layers).ok().filter(|count| *count < 10_000)?;
+    let count = usize::try_from(layers).ok().filter(|_| layers <= MOST_LAYERS)?;
     let quantisation = quantisation(run, run.model.as_deref().unwrap_or_default(), false);
     let shape = ModelShape {
         name: run.model.clone(),
@@ -228,5 +230,5 @@ fn even_layers(shape: &ModelShape, settings: &Settings, printed: u64) -> Option<
     let elements = cell.checked_mul(256)?.checked_div(k.checked_add(v)?)?.checked_next_multiple_of(32)?;
     let cache = Cache { k: elements, v: elements, heads: 1, windowed: false };
     let layer = Layer { cache: Some(cache).filter(|_| elements > 0), recurrent: Some(0) };
-    Some(vec![layer; usize::try_from(count).ok().filter(|count| *count < 10_000)?])
+    Some(vec![layer; usize::try_from(count).ok().filter(|_| count <= MOST_LAYERS)?])
 }

@@ -36,7 +36,8 @@ llama_init_from_model: failed to initialize the context: failed to allocate buff
 }
 
 fn advised(log: &str, here: Option<&Snapshot>, model: Option<&str>) -> Advice {
-    let base = KnowledgeBase::built_in().unwrap();
+    static BASE: std::sync::LazyLock<KnowledgeBase> = std::sync::LazyLock::new(|| KnowledgeBase::built_in().unwrap());
+    let base = &*BASE;
     let diagnosis = base.diagnose(&PastedLog::new(log), None);
     let fixes = base.leading_fixes(&diagnosis);
     advise(&Situation {
@@ -315,4 +316,29 @@ ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 587202560";
     assert_eq!(fewer.frees.unwrap().0, Bytes::mib(5 * (130 + 32)), "2600 over 20 for each layer, and its cache");
     // 46.9 % of it, less the f16 copy of a layer's 1024 and 1024 at 8192 cells.
     assert_eq!(frees("quantised-kv-cache"), Bytes::mib(285 - 32));
+}
+
+#[test]
+fn figures_that_no_model_has_end_nothing() {
+    let honest = format!(
+        "$ llama-server -m x.gguf -ngl 5 -np 3\n{}\nusing device CUDA0 (X) - 11469 MiB free",
+        llama_log(32_768, 4096)
+    );
+    let torch = format!(
+        "vllm/v1/engine model='meta-llama/Llama-3.1-8B', max_seq_len=4096, tensor_parallel_size=2, gpu_memory_utilization=0.9\n{TORCH}"
+    );
+    for log in [honest.clone(), honest.replace("Llama-3.1-8B", "storyteller"), POOL.to_owned(), torch] {
+        let numbers: Vec<(usize, usize)> = log
+            .match_indices(|c: char| c.is_ascii_digit())
+            .filter(|(at, _)| *at == 0 || !log.as_bytes()[at - 1].is_ascii_digit())
+            .map(|(at, _)| (at, log[at..].find(|c: char| !c.is_ascii_digit()).map_or(log.len(), |end| at + end)))
+            .collect();
+        for (from, to) in numbers {
+            for number in ["0", "1", "18446744073709551615", "99999999"] {
+                let hostile = format!("{}{number}{}", &log[..from], &log[to..]);
+                let advice = advised(&hostile, None, None);
+                assert!(advice.fit.is_none_or(|fit| fit.choices.len() <= MOST_CHOICES));
+            }
+        }
+    }
 }
