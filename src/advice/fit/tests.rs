@@ -328,14 +328,11 @@ fn figures_that_no_model_has_end_nothing() {
         "vllm/v1/engine model='meta-llama/Llama-3.1-8B', max_seq_len=4096, tensor_parallel_size=2, gpu_memory_utilization=0.9\n{TORCH}"
     );
     for log in [honest.clone(), honest.replace("Llama-3.1-8B", "storyteller"), POOL.to_owned(), torch] {
-        let numbers: Vec<(usize, usize)> = log
-            .match_indices(|c: char| c.is_ascii_digit())
-            .filter(|(at, _)| *at == 0 || !log.as_bytes()[at - 1].is_ascii_digit())
-            .map(|(at, _)| (at, log[at..].find(|c: char| !c.is_ascii_digit()).map_or(log.len(), |end| at + end)))
-            .collect();
-        for (from, to) in numbers {
-            for number in ["0", "1", "18446744073709551615", "99999999"] {
-                let hostile = format!("{}{number}{}", &log[..from], &log[to..]);
+        let number = regex::Regex::new("[0-9]+").unwrap();
+        for found in number.find_iter(&log) {
+            for instead in ["0", "1", "18446744073709551615", "99999999"] {
+                let mut hostile = log.clone();
+                hostile.replace_range(found.range(), instead);
                 let advice = advised(&hostile, None, None);
                 assert!(advice.fit.is_none_or(|fit| fit.choices.len() <= MOST_CHOICES));
             }
