@@ -327,8 +327,8 @@ fn figures_that_no_model_has_end_nothing() {
     let torch = format!(
         "vllm/v1/engine model='meta-llama/Llama-3.1-8B', max_seq_len=4096, tensor_parallel_size=2, gpu_memory_utilization=0.9\n{TORCH}"
     );
+    let number = regex::Regex::new("[0-9]+").unwrap();
     for log in [honest.clone(), honest.replace("Llama-3.1-8B", "storyteller"), POOL.to_owned(), torch] {
-        let number = regex::Regex::new("[0-9]+").unwrap();
         for found in number.find_iter(&log) {
             for instead in ["0", "1", "18446744073709551615", "99999999"] {
                 let mut hostile = log.clone();
