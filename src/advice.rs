@@ -3,6 +3,7 @@
 //! Knows nothing of keys, screens or signals.
 
 pub mod compare;
+pub mod fit;
 pub mod ledger;
 pub mod machine;
 pub mod plan;
@@ -17,10 +18,11 @@ use serde::Serialize;
 use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
 use crate::gpu::{Device, GpuProcess, Snapshot};
-use crate::knowledge::diagnosis::Diagnosis;
+use crate::knowledge::diagnosis::{Diagnosis, Oom, Phase};
 use crate::knowledge::fix::Fix;
 use crate::units::{Bytes, WallTime};
 
+pub use fit::FitAdvice;
 pub use ledger::Ledger;
 pub use machine::{Fate, Place};
 pub use plan::{PlannedFix, Step};
@@ -46,6 +48,8 @@ pub struct Situation<'a> {
     pub zone: Option<&'a TimeZone>,
     /// The command line that failed, as the person gave it; the log's own is second to it.
     pub command: Option<&'a str>,
+    /// The model, as the person says; `None` to take what the log says.
+    pub model: Option<&'a str>,
 }
 
 /// What to tell the person.
@@ -55,6 +59,8 @@ pub struct Advice {
     pub verdict: Verdict,
     /// The bytes; `None` where neither log nor machine gives a capacity.
     pub ledger: Option<Ledger>,
+    /// Whether the run's model fits, and what would make it; `None` where log and person don't say enough.
+    pub fit: Option<FitAdvice>,
     /// What to do, best first.
     pub plan: Vec<PlannedFix>,
 }
@@ -63,9 +69,26 @@ pub struct Advice {
 pub fn advise(situation: &Situation<'_>) -> Advice {
     let place = machine::locate(situation);
     let ledger = ledger::draw(situation, &place);
-    let verdict = verdict::weigh(situation, &place, ledger.as_ref());
-    let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict);
-    Advice { verdict, ledger, plan }
+    let mut verdict = verdict::weigh(situation, &place, ledger.as_ref());
+    let fit = fit::fit(situation, &place, ledger.as_ref());
+    if let Some(said) =
+        fit.as_ref().filter(|_| speaks_of_size(situation.diagnosis, &verdict)).and_then(FitAdvice::sentence)
+    {
+        verdict.sentence = format!("{} {said}", verdict.sentence);
+    }
+    let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict, fit.as_ref());
+    Advice { verdict, ledger, fit, plan }
+}
+
+/// Whether the verdict is about what the run takes, rather than who else holds the memory.
+fn speaks_of_size(diagnosis: &Diagnosis, verdict: &Verdict) -> bool {
+    let loading = matches!(diagnosis.phase, Phase::Load | Phase::Startup);
+    diagnosis.oom == Oom::Yes
+        && verdict.causes.first().is_some_and(|leading| match leading.cause {
+            CauseKind::TooBig | CauseKind::Context | CauseKind::Unknown => true,
+            CauseKind::OtherProcess | CauseKind::SameSession | CauseKind::HostMemory => false,
+            _ => loading,
+        })
 }
 
 impl<'a> Situation<'a> {
@@ -80,6 +103,7 @@ impl<'a> Situation<'a> {
             crashed_by: None,
             zone: None,
             command: None,
+            model: None,
         }
     }
 

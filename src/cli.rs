@@ -11,7 +11,7 @@ mod sample;
 mod screen;
 mod settings;
 
-use diagnose::Form;
+use diagnose::{Asked, Form};
 pub use settings::Global;
 use settings::{Options, seconds};
 
@@ -54,6 +54,9 @@ pub enum Command {
         /// Look at the log alone, not at this machine.
         #[arg(long)]
         no_live: bool,
+        /// Which model it was, where the log does not say: a name such as llama-3.1-8b or llama3.1:8b.
+        #[arg(long, value_name = "NAME")]
+        model: Option<String>,
     },
     /// Write what was found as Markdown, to paste where you ask for help.
     Report {
@@ -181,11 +184,14 @@ pub fn run() -> ExitCode {
     }
     match cli.command {
         None => screen::run(&global, cli.log, cli.demo),
-        Some(Command::Diagnose { file, json, no_live }) => {
+        Some(Command::Diagnose { file, json, no_live, model }) => {
             let form = if json { Form::Json } else { Form::Text };
-            diagnose::run(&global, file.as_deref(), form, !no_live)
+            diagnose::run(&global, &Asked { file: file.as_deref(), form, live: !no_live, model: model.as_deref() })
         }
-        Some(Command::Report { file, no_live }) => diagnose::run(&global, file.as_deref(), Form::Markdown, !no_live),
+        Some(Command::Report { file, no_live }) => {
+            let form = Form::Markdown;
+            diagnose::run(&global, &Asked { file: file.as_deref(), form, live: !no_live, model: None })
+        }
         Some(Command::Sample { count }) => sample::run(&global, count),
         Some(Command::Ps { json }) => ps::run(&global, json),
         Some(Command::Kill { targets, signal, grace, yes, any }) => {

@@ -6,10 +6,13 @@
 pub mod cache;
 pub mod compute;
 pub mod config;
+pub mod engine;
 pub mod estimate;
+pub mod flags;
 pub mod ggml;
 pub mod gguf;
 pub mod inference;
+pub mod options;
 pub mod quant;
 pub mod safetensors;
 pub mod search;
@@ -22,6 +25,7 @@ pub mod training;
 pub mod vllm;
 pub mod weights;
 
+pub use engine::Engine;
 pub use estimate::{Estimate, Part, estimate};
 pub use search::{best_layers, fewest_host_experts, largest_context};
 pub use settings::Settings;

@@ -41,6 +41,7 @@ pub fn json(report: &Report<'_>) -> Value {
     if let (Some(object), true) = (object.as_object_mut(), diagnosis.oom != Oom::No) {
         object.insert("verdict".into(), json!(report.advice.verdict));
         object.insert("ledger".into(), json!(report.advice.ledger));
+        object.insert("fit".into(), json!(report.advice.fit));
         object.insert("plan".into(), json!(report.advice.plan));
         if let Some(reason) = report.no_reading {
             object.insert("live_reason".into(), json!(reason));
@@ -69,6 +70,10 @@ pub fn text(report: &Report<'_>) -> String {
     if let Some(why) = report.why {
         lines.push(String::new());
         lines.push(why.to_owned());
+    }
+    if let Some(fit) = &report.advice.fit {
+        lines.push(String::new());
+        lines.extend(fit.lines());
     }
     for (at, planned) in report.advice.plan.iter().enumerate() {
         lines.push(String::new());

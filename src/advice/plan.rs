@@ -7,7 +7,7 @@ mod holders;
 use serde::{Serialize, Serializer};
 
 use super::release::Release;
-use super::{CauseKind, Changes, Fate, Ledger, Place, Situation, Verdict, verdict};
+use super::{CauseKind, Changes, Fate, FitAdvice, Ledger, Place, Situation, Verdict, verdict};
 use crate::gpu::{Device, ProcessKey};
 use crate::knowledge::diagnosis::{MemoryKind, Oom, Phase};
 use crate::knowledge::fix::{Condition, Fix, Safety};
@@ -99,13 +99,15 @@ pub fn lay_out(
     place: &Place<'_>,
     ledger: Option<&Ledger>,
     verdict: &Verdict,
+    fit: Option<&FitAdvice>,
 ) -> Vec<PlannedFix> {
     if situation.diagnosis.oom == Oom::No {
         // What is only a consequence leads to where its cause is written.
         let fuller = situation.fixes.iter().filter(|fix| fix.id == FULLER_LOG);
-        return fuller.filter_map(|fix| fill::filled(fix, situation, place, ledger)).collect();
+        return fuller.filter_map(|fix| fill::filled(fix, situation, place, ledger, fit)).collect();
     }
-    let missing = ledger.and_then(|ledger| ledger.missing_bytes);
+    // The log's figure is a lower bound; what the model takes may be more.
+    let missing = ledger.and_then(|ledger| ledger.missing_bytes).max(fit.and_then(FitAdvice::missing));
     let cause = verdict.causes.first().map(|cause| cause.cause);
     let mut plan: Vec<PlannedFix> = run_again(situation, place, ledger, verdict).into_iter().collect();
     // With room again nobody has to go; nor where a limit was hit, or the others are the run's own ranks or process.
@@ -132,7 +134,7 @@ pub fn lay_out(
                 plan.extend(idle);
             }
         } else if applies(fix, situation, place, ledger, verdict) {
-            plan.extend(fill::filled(fix, situation, place, ledger));
+            plan.extend(fill::filled(fix, situation, place, ledger, fit));
         }
     }
     if !room && !innocent {
@@ -144,7 +146,9 @@ pub fn lay_out(
         let Some(frees) = planned.frees_bytes else { continue };
         sum = sum.plus(frees);
         planned.frees_so_far_bytes = Some(sum);
-        planned.may_be_enough |= missing.is_some_and(|missing| missing > Bytes::ZERO && frees >= missing);
+        // What was reckoned with the model is not guessed again.
+        let judged = fit.and_then(|fit| fit.effect_of(&planned.fix)).is_some_and(|effect| effect.fits.is_some());
+        planned.may_be_enough |= !judged && missing.is_some_and(|missing| missing > Bytes::ZERO && frees >= missing);
     }
     plan
 }

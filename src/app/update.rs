@@ -143,6 +143,7 @@ fn advise_anew(model: &mut Model) {
             crashed_by: model.input.crashed_by,
             zone: Some(&model.config.zone),
             command: model.input.command.as_deref(),
+            model: None,
         })
     });
 }

@@ -11,10 +11,12 @@ use crate::advice::{Situation, advise};
 use crate::gpu::Snapshot;
 use crate::knowledge::diagnosis::Oom;
 use crate::log::PastedLog;
+use crate::memory::table;
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::kernel::Kernel;
 use crate::runtime::reader::{Telling, open};
+use crate::text::harmless;
 use crate::units::WallTime;
 
 /// How the answer is written.
@@ -28,19 +30,45 @@ pub enum Form {
     Markdown,
 }
 
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The log; `-` or nothing for standard input.
+    pub file: Option<&'a Path>,
+    /// How to answer.
+    pub form: Form,
+    /// Whether to look at this machine.
+    pub live: bool,
+    /// The model, where the person says it.
+    pub model: Option<&'a str>,
+}
+
+impl<'a> Asked<'a> {
+    /// A log in text, held against this machine.
+    pub fn text(file: Option<&'a Path>) -> Asked<'a> {
+        Asked { file, form: Form::Text, live: true, model: None }
+    }
+}
+
 /// Runs it; 0 for yes and maybe, 1 for no, 2 where the log can't be read.
-pub fn run(global: &Global, file: Option<&Path>, form: Form, live: bool) -> ExitCode {
-    match diagnose(global, file, form, live) {
+pub fn run(global: &Global, asked: &Asked<'_>) -> ExitCode {
+    match diagnose(global, asked) {
         Ok(code) => code,
         Err(message) => super::refuse(&message),
     }
 }
 
-fn diagnose(global: &Global, file: Option<&Path>, form: Form, live: bool) -> Result<ExitCode, String> {
+fn diagnose(global: &Global, asked: &Asked<'_>) -> Result<ExitCode, String> {
+    // A name that is not known would silently say nothing.
+    if let Some(name) = asked.model.filter(|name| table::rows().is_ok_and(|rows| table::find(rows, name).is_none())) {
+        let near = table::near(table::rows()?, name).join(", ");
+        let near = if near.is_empty() { String::new() } else { format!("; known by name are {near}") };
+        return Err(format!("--model {}: not in the table of models{near}", harmless(name)));
+    }
     let base = base(global)?;
     let telling = Telling::default();
     telling.learn(&base);
-    let (bytes, written) = read(file, &telling)?;
+    let (bytes, written) = read(asked.file, &telling)?;
     let log = PastedLog::from_bytes(bytes);
     if log.is_binary() {
         return Err("this looks like a binary file; give the text your program printed".into());
@@ -51,7 +79,7 @@ fn diagnose(global: &Global, file: Option<&Path>, form: Form, live: bool) -> Res
         );
     }
     let diagnosis = base.diagnose(&log, Some(&jiff::Zoned::now()));
-    let (snapshot, no_reading) = if live { this_machine(global) } else { (None, None) };
+    let (snapshot, no_reading) = if asked.live { this_machine(global) } else { (None, None) };
     let fixes = base.leading_fixes(&diagnosis);
     let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
     let viewer = Kernel::default().viewer();
@@ -62,6 +90,7 @@ fn diagnose(global: &Global, file: Option<&Path>, form: Form, live: bool) -> Res
         viewer: Some(&viewer),
         zone: Some(&zone),
         crashed_by: Some(written.unwrap_or(WallTime(jiff::Timestamp::now()))),
+        model: asked.model,
         ..Situation::alone(&diagnosis)
     });
     let report = Report {
@@ -71,7 +100,7 @@ fn diagnose(global: &Global, file: Option<&Path>, form: Form, live: bool) -> Res
         no_reading: no_reading.as_deref(),
         why: entry.map(|entry| entry.why.as_str()),
     };
-    let text = match form {
+    let text = match asked.form {
         Form::Text => report::text(&report),
         Form::Json => format!("{}\n", report::json(&report)),
         Form::Markdown => report::markdown(&report),

@@ -2,11 +2,9 @@
 //! Exit codes: 0 it fits, 1 it does not or that is not known, 2 wrong usage or an unreadable model.
 //! Knows no formula: those are in `memory`.
 
-mod engine;
-mod flags;
+mod arguments;
 mod list;
 mod locate;
-mod options;
 mod stores;
 mod words;
 
@@ -15,13 +13,13 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use self::engine::{Engine, EngineName};
+use self::arguments::EngineName;
 use self::locate::{Located, Source};
-use self::options::{Card, Choice};
 use super::{Global, live};
 use crate::gpu::{Device, Driver, Snapshot};
-use crate::memory::Estimate;
+use crate::memory::options::{self, Card, Choice};
 use crate::memory::quant::MIXES;
+use crate::memory::{Engine, Estimate};
 use crate::text::harmless;
 
 /// On or off, as llama.cpp takes it.
@@ -202,7 +200,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         Source::Checkpoint => EngineName::Transformers,
         _ => EngineName::LlamaCpp,
     });
-    let engine = Engine::from_args(name, args, &located.shape, card.map(|card| card.total))?;
+    let engine = arguments::engine(name, args, &located.shape, card.map(|card| card.total))?;
     let estimate = engine.estimate(&located.shape);
     let fits = options::fits(&engine, &located.shape, card);
     let unknown = || estimate.why_not().map(str::to_owned).or_else(|| machine.no_card.clone());

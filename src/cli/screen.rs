@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use super::Global;
-use super::diagnose::Form;
+use super::diagnose::Asked;
 use super::live::sampler;
 use crate::app::model::{Config, Source};
 use crate::procfs::Procfs;
@@ -53,8 +53,8 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool) -> ExitCode {
 /// No terminal: the report for a log, else who holds the memory.
 fn plain(global: &Global, log: Option<PathBuf>, piped: bool) -> ExitCode {
     match log {
-        Some(path) => super::diagnose::run(global, Some(&path), Form::Text, true),
-        None if piped => super::diagnose::run(global, None, Form::Text, true),
+        Some(path) => super::diagnose::run(global, &Asked::text(Some(&path))),
+        None if piped => super::diagnose::run(global, &Asked::text(None)),
         None => super::ps::run(global, false),
     }
 }

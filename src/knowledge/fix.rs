@@ -84,9 +84,23 @@ pub struct FixCommand {
     pub versions: Option<String>,
 }
 
-/// What a command's `{placeholders}` may be; a test holds every fix against this list.
-pub const PLACEHOLDERS: &[&str] =
-    &["pid", "holder", "gpu_uuid", "model", "context", "half_context", "max_tokens", "utilization"];
+/// What a command's `{placeholders}` may be; a test holds every fix against this list. `half_context` is the longest
+/// context that fits, where the model is known, else half of the run's; `layers`, `host_experts`, `quantisation` and
+/// `half_batch` are what fits or what the log says, else something to begin with.
+pub const PLACEHOLDERS: &[&str] = &[
+    "pid",
+    "holder",
+    "gpu_uuid",
+    "model",
+    "context",
+    "half_context",
+    "max_tokens",
+    "utilization",
+    "layers",
+    "host_experts",
+    "quantisation",
+    "half_batch",
+];
 
 /// Where a fix comes before others of its entry, since it is the answer to just that.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

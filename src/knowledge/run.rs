@@ -38,6 +38,9 @@ enum Key {
     Weights,
     KvCache,
     Compute,
+    FileSize,
+    FreeAtStart,
+    Printed,
     BatchSize,
     TrainableParameters,
     Step,
@@ -93,6 +96,19 @@ pub struct Run {
     /// Compute buffers on GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute_bytes: Option<Bytes>,
+    /// The model's file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_bytes: Option<Bytes>,
+    /// Free on the GPUs when the load began, all of them together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_at_start_bytes: Option<Bytes>,
+    /// Over how many GPUs that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub devices: Option<u64>,
+    /// The engine's other settings and the model's dimensions by the engine's own names, as printed: `n_embd` is
+    /// "4096", `flash_attn` "auto", `gpu_memory_utilization` "0.9".
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub printed: BTreeMap<String, String>,
     /// Per device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_size: Option<u64>,
@@ -153,6 +169,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// A setting or dimension that the log prints as a number.
+    pub fn printed_number(&self, name: &str) -> Option<u64> {
+        self.printed.get(name)?.parse().ok()
+    }
+
     /// Whether the log says nothing of it.
     pub fn is_empty(&self) -> bool {
         *self == Run::default()
@@ -174,7 +195,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
         let found = [latest, near, head].into_iter().find_map(|text| last(rule, text));
         let word = || found.clone();
         let number = || found.as_ref().and_then(|text| text.replace(',', "").parse().ok());
-        let sum = || sum_by_device(rule, &[head, near]);
+        let sum = || sizes_by_device(rule, &[head, near]).into_values().reduce(Bytes::plus);
         match rule.key {
             Key::Architecture => run.architecture = word(),
             Key::Model => run.model = word(),
@@ -188,6 +209,13 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Weights => run.weights_bytes = sum(),
             Key::KvCache => run.kv_cache_bytes = sum(),
             Key::Compute => run.compute_bytes = sum(),
+            Key::FileSize => run.file_bytes = sum(),
+            Key::FreeAtStart => {
+                let free = sizes_by_device(rule, &[head, near]);
+                run.devices = Some(free.len() as u64).filter(|count| *count > 0);
+                run.free_at_start_bytes = free.into_values().reduce(Bytes::plus);
+            }
+            Key::Printed => run.printed = printed(rule, &[head, near]),
             Key::BatchSize => run.batch_size = number(),
             Key::TrainableParameters => run.trainable_parameters = number(),
             Key::Step => run.step = number(),
@@ -222,7 +250,7 @@ fn last(rule: &RunRule, text: &str) -> Option<String> {
 }
 
 /// A model that is loaded again prints its buffers again: of each device the last one counts.
-fn sum_by_device(rule: &RunRule, texts: &[&str]) -> Option<Bytes> {
+fn sizes_by_device(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, Bytes> {
     let mut sizes: BTreeMap<String, Bytes> = BTreeMap::new();
     for text in texts {
         for pattern in &rule.patterns {
@@ -235,7 +263,21 @@ fn sum_by_device(rule: &RunRule, texts: &[&str]) -> Option<Bytes> {
             }
         }
     }
-    sizes.into_values().reduce(Bytes::plus)
+    sizes
+}
+
+/// Values by the names that stand beside them; of each name the last one counts.
+fn printed(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, String> {
+    let mut values = BTreeMap::new();
+    for text in texts {
+        for regex in rule.patterns.iter().filter_map(|pattern| pattern.regex_for(text)) {
+            values.extend(regex.captures_iter(text.as_bytes()).filter_map(|found| {
+                let word = |name| Some(String::from_utf8_lossy(found.name(name)?.as_bytes()).into_owned());
+                Some((word("k")?.replace('-', "_"), word("v")?))
+            }));
+        }
+    }
+    values
 }
 
 #[cfg(test)]
@@ -258,11 +300,17 @@ print_info: file type   = Q5_K - Medium
 print_info: arch             = llama
 print_info: n_ctx_train      = 131072
 print_info: n_layer          = 32
+print_info: n_embd           = 4096
+print_info: n_head_kv        = [8, 8, 4]
+print_info: file size   = 5.00 GiB (5.33 BPW)
+llama_model_load_from_file_impl: using device CUDA0 (NVIDIA GeForce RTX 3060) (0000:01:00.0) - 11469 MiB free
+llama_model_load_from_file_impl: using device CUDA1 (NVIDIA GeForce RTX 3060) (0000:02:00.0) - 11500 MiB free
 load_tensors: offloaded 20/33 layers to GPU
 load_tensors:        CUDA0 model buffer size =  1000.00 MiB
 load_tensors:        CUDA1 model buffer size =   500.50 MiB
 load_tensors:   CPU_Mapped model buffer size =  3000.00 MiB
 llama_context: n_ctx         = 16384
+llama_context: flash_attn    = auto
 llama_kv_cache:      CUDA0 KV buffer size =   640.00 MiB
 llama_kv_cache: size = 1088.00 MiB ( 16384 cells,  32 layers,  1/1 seqs), K (q8_0):  544.00 MiB, V (q8_0):  544.00 MiB
 ggml_backend_cuda_buffer_type_alloc_buffer: allocating 1088.00 MiB on device 0: cudaMalloc failed: out of memory");
@@ -272,6 +320,10 @@ ggml_backend_cuda_buffer_type_alloc_buffer: allocating 1088.00 MiB on device 0: 
         assert_eq!(run.kv_type.as_deref(), Some("q8_0"));
         assert_eq!(run.weights_bytes, Some(Bytes(1_573_388_288)));
         assert_eq!((run.kv_cache_bytes, run.compute_bytes), (Some(Bytes::mib(640)), None));
+        assert_eq!((run.free_at_start_bytes, run.devices), (Some(Bytes::mib(22_969)), Some(2)));
+        assert_eq!(run.file_bytes, Some(Bytes::gib(5)));
+        assert_eq!((run.printed_number("n_embd"), run.printed_number("n_head_kv")), (Some(4096), None), "an array");
+        assert_eq!(run.printed.get("flash_attn").map(String::as_str), Some("auto"));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! the driver's context takes, each as fact or "about" or unknown with its reason, and whether the sum fits.
 //! Source: the formulas of the modules below, as of 2026-11-20. Bytes. Knows nothing of this machine.
 
+use serde::Serialize;
+
 use super::cache::{self, CacheSums};
 use super::compute::{self, Graph};
 use super::settings::{Backend, Settings};
@@ -12,13 +14,14 @@ use crate::units::Bytes;
 pub const CONTEXT_BYTES: u64 = 400 << 20;
 
 /// A figure, or why there is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
     /// The figure.
     pub bytes: Option<Bytes>,
     /// Whether it is exact.
     pub is: Is,
     /// Why it is not known; `None` where it is.
+    #[serde(rename = "bytes_reason", skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
 

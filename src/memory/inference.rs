@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn four_bits_leave_the_embeddings_as_they_are() {
-        let row = table::find(&table::rows().unwrap(), "llama-3.1-8b").unwrap();
+        let row = table::find(table::rows().unwrap(), "llama-3.1-8b").unwrap();
         let shape = table::shape(&row, "BF16");
         let matrices = 128_256 * 4096 * 2;
         let gib = |dtype| weight_bytes(&shape, dtype).unwrap() as f64 / f64::from(1 << 30);

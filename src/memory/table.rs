@@ -3,6 +3,8 @@
 //! our shapes and the published count of parameters differ by more than 2 %, the count decides.
 //! Knows nothing of this machine's files.
 
+use std::sync::OnceLock;
+
 use include_dir::{Dir, include_dir};
 use ron::extensions::Extensions;
 
@@ -11,8 +13,13 @@ use super::weights::WeightSums;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/knowledge/models");
 
-/// All rows, in the order of the files' names, or the first thing wrong with them.
-pub fn rows() -> Result<Vec<Figures>, String> {
+/// All rows, in the order of the files' names, or the first thing wrong with them. Read once.
+pub fn rows() -> Result<&'static [Figures], String> {
+    static ROWS: OnceLock<Result<Vec<Figures>, String>> = OnceLock::new();
+    ROWS.get_or_init(read).as_deref().map_err(Clone::clone)
+}
+
+fn read() -> Result<Vec<Figures>, String> {
     let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
     let mut files: Vec<_> = EMBEDDED.files().collect();
     files.sort_by_key(|file| file.path());
@@ -148,7 +155,7 @@ mod tests {
     fn every_row_has_a_source_and_adds_up() {
         let rows = rows().unwrap();
         assert!(rows.len() >= 80);
-        for row in &rows {
+        for row in rows {
             assert!(row.source.contains("2026-"), "{}", row.name);
             assert!(row.layers > 0 && row.hidden > 0 && row.vocab > 0 && row.context > 0, "{}", row.name);
             let shape = shape(row, "Q4_K_M");
@@ -189,7 +196,7 @@ mod tests {
             ("no-such-model", None),
             ("", None),
         ] {
-            assert_eq!(find(&rows, query).map(|row| row.name).as_deref(), name, "{query}");
+            assert_eq!(find(rows, query).map(|row| row.name).as_deref(), name, "{query}");
         }
     }
 }

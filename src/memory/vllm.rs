@@ -142,7 +142,7 @@ mod tests {
     use crate::memory::table;
 
     fn model(name: &str) -> ModelShape {
-        table::shape(&table::find(&table::rows().unwrap(), name).unwrap(), "BF16")
+        table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "BF16")
     }
 
     #[test]

@@ -129,6 +129,24 @@ impl WeightSums {
             .fold(0, u64::saturating_add)
     }
 
+    /// The same with every part multiplied by `by`/`of`, for a file whose size is known; as it is where `of` is 0.
+    #[must_use]
+    pub fn scaled(&self, by: u64, of: u64) -> WeightSums {
+        let part = |bytes: u64| {
+            let product = u128::from(bytes).saturating_mul(by.into()).checked_div(of.into());
+            product.map_or(bytes, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
+        };
+        let layer = |layer: &LayerWeights| LayerWeights { dense: part(layer.dense), experts: part(layer.experts) };
+        WeightSums {
+            input: part(self.input),
+            output: part(self.output),
+            tied: self.tied,
+            other: part(self.other),
+            layers: self.layers.iter().map(layer).collect(),
+            skipped: part(self.skipped),
+        }
+    }
+
     /// The copy of the input's matrix that tied embeddings put into `output`.
     fn matrix_copy(&self) -> u64 {
         self.output.min(self.input)

@@ -14,6 +14,7 @@
 mod cli;
 mod corrections;
 mod fit;
+mod fitwalk;
 mod golden;
 mod nvml;
 mod papers;

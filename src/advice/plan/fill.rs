@@ -1,12 +1,23 @@
 //! Owns how a fix of the knowledge base becomes a step here: its placeholders filled with what log and machine say.
 
 use super::{FreesIs, PlannedFix, Step, empty, roomy_device};
-use crate::advice::{Changes, Ledger, Place, Situation};
+use crate::advice::fit::words::download;
+use crate::advice::{Changes, FitAdvice, Ledger, Place, Situation};
 use crate::knowledge::fix::{Fix, FixCommand, Frees};
 
 /// The fix with this log's figures, in the form for the program the person runs.
-pub fn filled(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
+pub fn filled(
+    fix: &Fix,
+    situation: &Situation<'_>,
+    place: &Place<'_>,
+    ledger: Option<&Ledger>,
+    fit: Option<&FitAdvice>,
+) -> Option<PlannedFix> {
     let diagnosis = situation.diagnosis;
+    let effect = fit.and_then(|fit| fit.effect_of(&fix.id));
+    if effect.is_some_and(|effect| effect.is_idle) {
+        return None;
+    }
     // What the person runs before whose code complained: an Ollama user is not told llama-server's flags.
     let programs: Vec<&str> =
         [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str).collect();
@@ -14,18 +25,27 @@ pub fn filled(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: O
         return None;
     }
     let command = fix.command_for(&programs, diagnosis.phase)?;
-    let fill = |name: &str| match name {
+    let computed = |name: &str| effect?.value.clone().filter(|(of, _)| *of == name).map(|(_, value)| value);
+    let otherwise = |name: &str| match name {
         "gpu_uuid" => roomy_device(situation, place, ledger)?.uuid.known().cloned(),
         "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
         "half_context" => diagnosis.facts.context_tokens.map(|tokens| (tokens / 2).to_string()),
         "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
         "utilization" => utilization(ledger?),
+        // A beginning to try from, where nothing is known of the model.
+        "layers" | "host_experts" => Some("20".to_owned()),
+        "quantisation" => Some("Q4_K_M".to_owned()),
+        "half_batch" => Some("4".to_owned()),
         _ => None,
     };
+    // What is computed for this run comes before what fits any.
+    let fill = |name: &str| computed(name).or_else(|| otherwise(name));
     let frees_bytes = match fix.frees {
         Frees::ReservedUnallocated => diagnosis.facts.reserved_unallocated_bytes,
         Frees::HolderMemory | Frees::Unknown => None,
     };
+    let frees = effect.and_then(|effect| effect.frees).or_else(|| Some((frees_bytes?, FreesIs::About)));
+    let download = effect.and_then(|effect| effect.download).map_or_else(|| "a download".to_owned(), download);
     let mut step = step_of(fix, command, &fill)?;
     let changes = step.command.as_deref().and_then(Changes::of);
     // The person's own command with the change made, where it is of that program.
@@ -35,8 +55,10 @@ pub fn filled(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: O
     }
     Some(PlannedFix {
         title: substitute(&fix.title, &fill)?,
-        frees_bytes,
-        frees_is: frees_bytes.map(|_| FreesIs::About),
+        frees_bytes: frees.map(|(bytes, _)| bytes),
+        frees_is: frees.map(|(_, is)| is),
+        may_be_enough: effect.is_some_and(|effect| effect.fits == Some(true)),
+        costs: fix.costs.replace("a download", &download),
         steps: vec![step],
         changes,
         ..empty(fix)

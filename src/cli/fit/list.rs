@@ -6,11 +6,11 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::engine::{Engine, EngineName};
+use super::arguments::{self, EngineName};
 use super::locate::{self, Located, Source};
-use super::options::{self, Card, tokens_in_words};
 use super::{FitArgs, stores};
-use crate::memory::{Settings, best_layers};
+use crate::memory::options::{self, Card, tokens_in_words};
+use crate::memory::{Engine, Settings, best_layers};
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -47,7 +47,7 @@ fn line(args: &FitArgs, name: String, located: Result<Located, String>, card: Op
     line.file = located.file.as_ref().map(|file| file.to_string_lossy().into_owned());
     line.quantization.clone_from(&shape.quantization);
     line.weights = shape.weights.as_ref().ok().map(|sums| Bytes(sums.in_file()));
-    match (Engine::from_args(args.engine.unwrap_or(kind), args, shape, card.map(|card| card.total)), card) {
+    match (arguments::engine(args.engine.unwrap_or(kind), args, shape, card.map(|card| card.total)), card) {
         (Ok(engine), Some(card)) => {
             line.trouble = engine.estimate(shape).why_not().map(str::to_owned);
             line.longest = options::longest(engine, shape, card);

@@ -63,8 +63,8 @@ pub fn locate(name: &str, mix: &str) -> Result<Located, String> {
 
 fn from_table(name: &str, mix: &str) -> Result<Located, String> {
     let rows = table::rows()?;
-    let Some(row) = table::find(&rows, name) else {
-        let near = table::near(&rows, name).join(", ");
+    let Some(row) = table::find(rows, name) else {
+        let near = table::near(rows, name).join(", ");
         let near = if near.is_empty() { String::new() } else { format!("; known by name are {near}") };
         return Err(format!(
             "{} is not on this machine and not in the table of models: give a GGUF file, a folder with config.json, or another name{near}",

@@ -6,9 +6,8 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::Answer;
-use super::engine::Engine;
-use super::options::{Choice, tokens_in_words};
-use crate::memory::{Is, Part};
+use crate::memory::options::{Choice, tokens_in_words};
+use crate::memory::{Engine, Is, Part};
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -21,23 +20,13 @@ fn shown(part: &Part) -> String {
     }
 }
 
-fn engine_name(engine: &Engine) -> &'static str {
-    match engine {
-        Engine::LlamaCpp(_) => "llama.cpp",
-        Engine::Ollama(_) => "Ollama",
-        Engine::Vllm(_) => "vLLM",
-        Engine::Transformers(..) => "transformers",
-        Engine::Train(..) => "training",
-    }
-}
-
 /// The whole text.
 pub fn text(answer: &Answer) -> String {
     let mut out = String::new();
     let shape = &answer.located.shape;
     let context = answer.engine.context(shape).map(|tokens| format!(" with {} of context", tokens_in_words(tokens)));
     let mix = shape.quantization.as_deref().map(|mix| format!(" {mix}")).unwrap_or_default();
-    let _ = writeln!(out, "{}{mix}{} in {}\n", answer.name(), context.unwrap_or_default(), engine_name(&answer.engine));
+    let _ = writeln!(out, "{}{mix}{} in {}\n", answer.name(), context.unwrap_or_default(), answer.engine.name());
     for (name, part) in parts(answer) {
         let _ = writeln!(out, "  {name:<12} {}", shown(part));
     }
@@ -125,7 +114,7 @@ fn command(answer: &Answer) -> Option<String> {
     match &answer.card {
         Some(card) if answer.several_cards && !elsewhere => {
             let name = card.uuid.clone().unwrap_or_else(|| card.index.to_string());
-            Some(format!("CUDA_VISIBLE_DEVICES={} {line}", super::flags::quoted(&name)))
+            Some(format!("CUDA_VISIBLE_DEVICES={} {line}", crate::memory::flags::quoted(&name)))
         }
         _ => Some(line),
     }
@@ -179,7 +168,7 @@ pub fn json(answer: &Answer) -> Value {
             "layers": Some(shape.layer_count()).filter(|count| *count > 0),
             "context_trained": shape.context_trained,
         },
-        "engine": engine_name(&answer.engine),
+        "engine": answer.engine.name(),
         "context": answer.engine.context(shape),
         "weights": part(&estimate.weights_in_file, json!({
             "gpu_bytes": estimate.weights.bytes, "host_bytes": estimate.weights_on_host.bytes})),

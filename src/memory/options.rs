@@ -2,13 +2,14 @@
 //! flags. Order: what costs nothing or little first. Knows the engines' settings, not where a model was found.
 
 use super::engine::Engine;
-use crate::memory::ggml::GgmlType;
-use crate::memory::inference::Dtype;
-use crate::memory::quant::{self, MIXES, Shape};
-use crate::memory::search::largest;
-use crate::memory::settings::CELL_PADDING;
-use crate::memory::training::{Recipe, Step};
-use crate::memory::{ModelShape, Settings, best_layers, fewest_host_experts, vllm, weights};
+use super::ggml::GgmlType;
+use super::inference::Dtype;
+use super::quant::{self, MIXES, Shape};
+use super::search::largest;
+use super::settings::CELL_PADDING;
+use super::shape::Is;
+use super::training::{Recipe, Step};
+use super::{Estimate, ModelShape, Settings, best_layers, fewest_host_experts, vllm, weights};
 use crate::units::Bytes;
 
 /// What is free for the model.
@@ -26,11 +27,52 @@ pub struct Card {
     pub free: Bytes,
 }
 
+/// What is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Another card of the machine.
+    OtherCard,
+    /// Flash attention on.
+    FlashAttention,
+    /// One slot instead of several.
+    OneSlot,
+    /// The KV cache in 8 bits.
+    KvCache,
+    /// The KV cache in 8 bits, and this context in tokens.
+    KvCacheAndContext(u64),
+    /// The experts of so many layers on the host.
+    Experts(u64),
+    /// So many layers on the card, the output counts as one.
+    Layers(u64),
+    /// Another file at this mix.
+    Mix(&'static str),
+    /// vLLM's share of the card in thousandths.
+    Utilization(u64),
+    /// vLLM without CUDA graphs.
+    NoGraphs,
+    /// transformers: weights in fewer bits.
+    Dtype(Dtype),
+    /// Training: activations computed again.
+    Checkpointing,
+    /// Training: one sequence at once.
+    OneSequence,
+    /// Training: 8-bit Adam.
+    SmallOptimizer,
+    /// Training: an adapter, over weights in two bytes or in NF4.
+    Adapter,
+    /// This context in tokens.
+    Context(u64),
+}
+
 /// A change and its effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
+    /// Which.
+    pub kind: Change,
     /// In words.
     pub change: String,
+    /// The parts that the model then takes.
+    pub estimate: Estimate,
     /// What the model then takes.
     pub total: Option<Bytes>,
     /// Whether it then fits; `None` where that is not known.
@@ -76,25 +118,34 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
         Engine::Transformers(dtype, context, batch) => {
             for (smaller, words) in [(Dtype::Int8, "weights in 8 bits"), (Dtype::Nf4, "weights in NF4")] {
                 if dtype != smaller && dtype != Dtype::Nf4 {
-                    choices.push(choice(words, Engine::Transformers(smaller, context, batch), shape, card));
+                    let changed = Engine::Transformers(smaller, context, batch);
+                    choices.push(choice(Change::Dtype(smaller), words, changed, shape, card));
                 }
             }
         }
         Engine::Train(recipe, step) => training(recipe, step, shape, card, &mut choices),
     }
     if let Some(tokens) = card.and_then(|card| longest(engine, shape, card)) {
-        let mut context =
-            choice(&format!("{} context", tokens_in_words(tokens)), engine.with_context(tokens), shape, card);
+        let mut context = choice(
+            Change::Context(tokens),
+            &format!("{} context", tokens_in_words(tokens)),
+            engine.with_context(tokens),
+            shape,
+            card,
+        );
         context.shortens = engine.context(shape).is_some_and(|asked| asked > tokens);
         choices.push(context);
     }
     choices
 }
 
-fn choice(change: &str, engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Choice {
+fn choice(kind: Change, change: &str, engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Choice {
+    let estimate = engine.estimate(shape);
     Choice {
+        kind,
         change: change.to_owned(),
-        total: engine.estimate(shape).total(),
+        total: estimate.total(),
+        estimate,
         fits: fits(&engine, shape, card),
         flags: Some(engine.flags()).filter(|flags| !flags.is_empty()),
         engine: Some(engine),
@@ -111,7 +162,7 @@ fn other_card(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &[
     Some(Choice {
         flags: Some(format!("CUDA_VISIBLE_DEVICES={name}")),
         engine: None,
-        ..choice(&format!("GPU {} ({})", other.index, other.name), engine, shape, Some(other))
+        ..choice(Change::OtherCard, &format!("GPU {} ({})", other.index, other.name), engine, shape, Some(other))
     })
     .filter(|choice| choice.fits == Some(true))
 }
@@ -122,14 +173,26 @@ fn llama(engine: Engine, settings: Settings, shape: &ModelShape, card: Option<&C
         _ => Engine::LlamaCpp(settings),
     };
     let attends = shape.layers.iter().flatten().any(|layer| layer.cache.is_some());
+    if attends && !settings.flash_attention {
+        let on = again(Settings { flash_attention: true, ..settings });
+        let mut flash = choice(Change::FlashAttention, "flash attention", on, shape, card);
+        flash.flags = Some(if let Engine::Ollama(_) = engine { "OLLAMA_FLASH_ATTENTION=1" } else { "-fa on" }.into());
+        choices.push(flash);
+    }
+    if settings.parallel > 1 {
+        let each = engine.context(shape).and_then(|all| all.checked_div(settings.parallel));
+        let one = again(Settings { parallel: 1, context: each, ..settings });
+        choices.push(choice(Change::OneSlot, "one request at a time", one, shape, card));
+    }
     let eight = Settings { k_type: GgmlType::Q8_0, v_type: GgmlType::Q8_0, flash_attention: true, ..settings };
     if attends && !settings.k_type.is_quantised() {
-        choices.push(choice("the KV cache in q8_0", again(eight), shape, card));
+        choices.push(choice(Change::KvCache, "the KV cache in q8_0", again(eight), shape, card));
         let tokens = card.and_then(|card| longest(again(eight), shape, card));
         let asked = engine.context(shape);
         if let Some(tokens) = tokens.filter(|tokens| Some(*tokens) != asked) {
-            let words = format!("{} context with the KV cache in q8_0", tokens_in_words(tokens));
-            let mut both = choice(&words, again(eight).with_context(tokens), shape, card);
+            let words = format!("{} context and the KV cache in q8_0", tokens_in_words(tokens));
+            let mut both =
+                choice(Change::KvCacheAndContext(tokens), &words, again(eight).with_context(tokens), shape, card);
             both.shortens = asked.is_some_and(|asked| asked > tokens);
             choices.push(both);
         }
@@ -137,7 +200,13 @@ fn llama(engine: Engine, settings: Settings, shape: &ModelShape, card: Option<&C
     let Some(budget) = card.map(|card| card.free) else { return };
     if let Some(count) = fewest_host_experts(shape, &settings, budget).filter(|count| *count > settings.host_experts) {
         let with = again(Settings { gpu_layers: None, host_experts: count, ..settings });
-        let mut experts = choice(&format!("the experts of {count} layers in system memory"), with, shape, card);
+        let mut experts = choice(
+            Change::Experts(count),
+            &format!("the experts of {count} layers in system memory"),
+            with,
+            shape,
+            card,
+        );
         if let Engine::Ollama(_) = engine {
             experts.flags = Some(format!("LLAMA_ARG_N_CPU_MOE={count}"));
         }
@@ -147,7 +216,8 @@ fn llama(engine: Engine, settings: Settings, shape: &ModelShape, card: Option<&C
     let asked = settings.gpu_layers.unwrap_or(all).min(all);
     if let Some(count) = best_layers(shape, &settings, budget).filter(|count| *count < asked && *count > 0) {
         let with = again(Settings { gpu_layers: Some(count), ..settings });
-        let mut layers = choice(&format!("{count} of {all} layers on the card"), with, shape, card);
+        let mut layers =
+            choice(Change::Layers(count), &format!("{count} of {all} layers on the card"), with, shape, card);
         if let Engine::Ollama(_) = engine {
             layers.flags = Some(format!("/set parameter num_gpu {count}"));
         }
@@ -158,29 +228,34 @@ fn llama(engine: Engine, settings: Settings, shape: &ModelShape, card: Option<&C
     }
 }
 
+/// The model at each mix that files are given out in, from the largest to the smallest; their sizes are about. Empty
+/// where its tensors are not known one by one, or are trained in a type of their own (gpt-oss).
+pub fn at_mixes(shape: &ModelShape) -> Vec<(&'static str, ModelShape)> {
+    let own_type = shape.tensors.iter().any(|tensor| tensor.kind == GgmlType::MXFP4);
+    if own_type || shape.architecture == "gpt-oss" {
+        return Vec::new();
+    }
+    let shapes: Vec<Shape> = shape.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.dims.clone())).collect();
+    let count = usize::try_from(shape.layer_count()).unwrap_or(0);
+    let at = |mix: &&'static str| {
+        let tensors =
+            quant::mixed(&shapes, mix, shape.layer_count(), shape.experts).filter(|found| !found.is_empty())?;
+        let weights = Ok(weights::sums_of(&tensors, count));
+        Some((*mix, ModelShape { weights, weights_are: Is::About, quantization: Some((*mix).into()), ..shape.clone() }))
+    };
+    MIXES.iter().filter(|mix| !["F32", "BF16", "F16"].contains(mix)).filter_map(at).collect()
+}
+
 /// The largest smaller quantisation that fits, or the smallest of all; its size is about.
 fn smaller_mix(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Option<Choice> {
     let now = shape.weights.as_ref().ok()?.in_file();
-    let special = shape.tensors.iter().any(|tensor| tensor.kind == GgmlType::MXFP4);
-    if special || shape.tensors.is_empty() {
-        return None;
-    }
-    let shapes: Vec<Shape> = shape.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.dims.clone())).collect();
+    let from = shape.quantization.as_deref().unwrap_or("this file");
     let mut last = None;
-    for mix in MIXES.iter().filter(|mix| !["F32", "BF16", "F16"].contains(mix)) {
-        let Some(tensors) = quant::mixed(&shapes, mix, shape.layer_count(), shape.experts) else { continue };
-        let count = usize::try_from(shape.layer_count()).unwrap_or(0);
-        let sums = weights::sums_of(&tensors, count);
-        if sums.in_file() >= now / 100 * 97 {
+    for (mix, smaller) in at_mixes(shape) {
+        if smaller.weights.as_ref().is_ok_and(|sums| sums.in_file() >= now / 100 * 97) {
             continue;
         }
-        let smaller = ModelShape { weights: Ok(sums), ..shape.clone() };
-        let mut found = choice(
-            &format!("{mix} instead of {}", shape.quantization.as_deref().unwrap_or("this file")),
-            engine,
-            &smaller,
-            card,
-        );
+        let mut found = choice(Change::Mix(mix), &format!("{mix} instead of {from}"), engine, &smaller, card);
         (found.flags, found.engine) = (None, None);
         let enough = found.fits == Some(true);
         last = Some(found);
@@ -192,40 +267,51 @@ fn smaller_mix(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Optio
 }
 
 fn of_vllm(serving: vllm::Serving, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
-    let mut with =
-        |words: &str, serving: vllm::Serving| choices.push(choice(words, Engine::Vllm(serving), shape, card));
+    let mut with = |kind: Change, words: &str, serving: vllm::Serving| {
+        choices.push(choice(kind, words, Engine::Vllm(serving), shape, card))
+    };
     if let Some(card) = card {
         let possible = vllm::possible_utilization(card.free, card.total) / 10 * 10;
         if possible < serving.utilization && possible > 0 {
-            with("a utilisation that what is free now allows", vllm::Serving { utilization: possible, ..serving });
+            with(
+                Change::Utilization(possible),
+                "a utilisation that what is free now allows",
+                vllm::Serving { utilization: possible, ..serving },
+            );
         }
     }
     if serving.kv_half_bytes > 2 {
-        with("the KV cache in fp8", vllm::Serving { kv_half_bytes: 2, ..serving });
+        with(Change::KvCache, "the KV cache in fp8", vllm::Serving { kv_half_bytes: 2, ..serving });
     }
     if !serving.eager {
-        with("no CUDA graphs", vllm::Serving { eager: true, ..serving });
+        with(Change::NoGraphs, "no CUDA graphs", vllm::Serving { eager: true, ..serving });
     }
 }
 
 fn training(recipe: Recipe, step: Step, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
-    let mut with =
-        |words: &str, recipe: Recipe, step: Step| choices.push(choice(words, Engine::Train(recipe, step), shape, card));
+    let mut with = |kind: Change, words: &str, recipe: Recipe, step: Step| {
+        choices.push(choice(kind, words, Engine::Train(recipe, step), shape, card))
+    };
     let again = Step { checkpointing: true, ..step };
     if !step.checkpointing {
-        with("gradient checkpointing", recipe, again);
+        with(Change::Checkpointing, "gradient checkpointing", recipe, again);
     }
     if step.batch > 1 {
-        with("one sequence at a time and gradient accumulation", recipe, Step { batch: 1, ..again });
+        with(
+            Change::OneSequence,
+            "one sequence at a time and gradient accumulation",
+            recipe,
+            Step { batch: 1, ..again },
+        );
     }
     if recipe == Recipe::Mixed {
-        with("8-bit Adam and gradient checkpointing", Recipe::Mixed8bit, again);
+        with(Change::SmallOptimizer, "8-bit Adam and gradient checkpointing", Recipe::Mixed8bit, again);
     }
     if !matches!(recipe, Recipe::Lora(_) | Recipe::Qlora(_)) {
-        with("LoRA of rank 16 and gradient checkpointing", Recipe::Lora(16), again);
+        with(Change::Adapter, "LoRA of rank 16 and gradient checkpointing", Recipe::Lora(16), again);
     }
     if !matches!(recipe, Recipe::Qlora(_)) {
-        with("QLoRA of rank 16 and gradient checkpointing", Recipe::Qlora(16), again);
+        with(Change::Adapter, "QLoRA of rank 16 and gradient checkpointing", Recipe::Qlora(16), again);
     }
 }
 

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use super::Settings;
 use super::engine::Engine;
-use crate::memory::Settings;
-use crate::memory::ggml::GgmlType;
-use crate::memory::inference::Dtype;
-use crate::memory::training::{Recipe, Step};
+use super::ggml::GgmlType;
+use super::inference::Dtype;
+use super::training::{Recipe, Step};
 
 impl Engine {
     /// The flags that say these settings, in the engine's own form; empty where it has none.

@@ -1,0 +1,353 @@
+//! Owns whether the run's model fits the card that is free now, and which change makes it fit: the model and its
+//! settings from the log, the memory arithmetic, choices best first, the sizes of this model by quantisation. Pure.
+//! What can't be known is said. Bytes and tokens; weights and caches as exact as `memory` has them, the rest "about".
+
+mod effect;
+mod model;
+mod offers;
+mod pool;
+mod setup;
+#[cfg(test)]
+mod tests;
+mod trained;
+pub mod words;
+
+use serde::Serialize;
+
+use super::plan::FreesIs;
+use super::{Ledger, Place, Situation};
+use crate::advice::ledger::run_had;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
+use crate::memory::options::{self, Card};
+use crate::memory::{Engine, Estimate, Is, Part};
+use crate::units::Bytes;
+pub use effect::Effect;
+use setup::Kind;
+
+/// What a choice must leave free, as llama.cpp's own fit does: estimates are "about", and others' needs change. vLLM
+/// leaves its own by its utilisation.
+pub const HEADROOM: Bytes = Bytes::gib(1);
+/// More choices are not read under stress.
+const MOST_CHOICES: usize = 6;
+
+/// Why a training run's activations are not known.
+const UNKNOWN_LENGTH: &str = "the log does not show how long the sequences are";
+
+/// Which model, and how sure that is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FitModel {
+    /// As the table or the log names it.
+    pub name: String,
+    /// Its quantisation or dtype.
+    pub quantization: Option<String>,
+    /// How it was found, in words.
+    pub how: String,
+    /// Its layers, where known.
+    pub layers: Option<u64>,
+    /// Its parameters, where known.
+    pub parameters: Option<u64>,
+}
+
+/// What it takes with the log's settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Parts {
+    /// Weights on the card.
+    pub weights: Part,
+    /// KV cache on the card.
+    pub kv_cache: Part,
+    /// Recurrent state on the card.
+    pub recurrent_state: Part,
+    /// Gradients, when training.
+    pub gradients: Part,
+    /// The optimizer's states, when training.
+    pub optimizer: Part,
+    /// Compute buffers and activations.
+    pub compute: Part,
+    /// The driver's context and a margin for what is only estimated.
+    pub overhead: Part,
+}
+
+impl Parts {
+    fn of(estimate: &Estimate) -> Parts {
+        Parts {
+            weights: estimate.weights.clone(),
+            kv_cache: estimate.kv_cache.clone(),
+            recurrent_state: estimate.recurrent.clone(),
+            gradients: estimate.gradients.clone(),
+            optimizer: estimate.optimizer.clone(),
+            compute: estimate.compute.clone(),
+            overhead: estimate.overhead.clone(),
+        }
+    }
+}
+
+/// A change that makes it fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FitChoice {
+    /// In words that follow "with".
+    pub change: String,
+    /// What it then takes on the card; of an engine's own pool, what one request takes of it.
+    pub total_bytes: Option<Bytes>,
+    /// What is then free on the card.
+    pub free_after_bytes: Option<Bytes>,
+    /// What it gives back.
+    pub frees_bytes: Option<Bytes>,
+    /// How sure that is.
+    pub frees_is: Option<FreesIs>,
+    /// Whether it then fits.
+    pub fits: Option<bool>,
+    /// The change's flags in the engine's own form.
+    pub flags: Option<String>,
+    /// What must be downloaded for it.
+    pub download_bytes: Option<Bytes>,
+}
+
+/// One line of the model's sizes by quantisation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Size {
+    /// Such as `Q4_K_M`.
+    pub quantization: String,
+    /// The file, about: what a download takes.
+    pub file_bytes: Bytes,
+    /// What it takes with the run's other settings.
+    pub total_bytes: Option<Bytes>,
+    /// Whether that fits.
+    pub fits: Option<bool>,
+}
+
+/// Whether it fits, and what would make it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FitAdvice {
+    /// Which model; `None` where only the engine's own pool is spoken of.
+    pub model: Option<FitModel>,
+    /// The program, as in sentences.
+    pub engine: &'static str,
+    /// Tokens of context it was held against.
+    pub context_tokens: Option<u64>,
+    /// What it takes, part by part; `None` where only the engine's own pool is spoken of.
+    pub parts: Option<Parts>,
+    /// Their sum.
+    pub total_bytes: Option<Bytes>,
+    /// Free for it: now, else when the run began.
+    pub free_now_bytes: Option<Bytes>,
+    /// The card's capacity.
+    pub card_bytes: Option<Bytes>,
+    /// What a choice must leave free.
+    pub headroom_bytes: Bytes,
+    /// Whether it fits as it is, with the headroom.
+    pub fits: Option<bool>,
+    /// Why that is not known.
+    pub why_not_known: Option<String>,
+    /// Choices that fit, best first.
+    pub choices: Vec<FitChoice>,
+    /// The model's sizes, from the largest.
+    pub sizes: Vec<Size>,
+    /// Models or quantisations that would fit, where no choice does.
+    pub instead: Vec<String>,
+    /// What was assumed, and what can't be known.
+    pub notes: Vec<String>,
+    /// What each fix of the knowledge base would do.
+    #[serde(skip)]
+    effects: Vec<Effect>,
+    /// What is free is what is free now, not what was when the log was written.
+    #[serde(skip)]
+    is_now: bool,
+}
+
+impl FitAdvice {
+    /// An engine of which nothing more is known yet.
+    fn of(engine: &'static str) -> FitAdvice {
+        FitAdvice {
+            model: None,
+            engine,
+            context_tokens: None,
+            parts: None,
+            total_bytes: None,
+            free_now_bytes: None,
+            card_bytes: None,
+            headroom_bytes: Bytes::ZERO,
+            fits: None,
+            why_not_known: None,
+            choices: Vec::new(),
+            sizes: Vec::new(),
+            instead: Vec::new(),
+            notes: Vec::new(),
+            effects: Vec::new(),
+            is_now: false,
+        }
+    }
+
+    /// What a fix of the knowledge base would do here; `None` where that can't be told.
+    pub fn effect_of(&self, fix: &str) -> Option<&Effect> {
+        self.effects.iter().find(|effect| effect.fix == fix)
+    }
+
+    /// What must be found so that it fits as it is, with nothing to spare. About.
+    pub fn missing(&self) -> Option<Bytes> {
+        Some(self.total_bytes?.less(self.free_now_bytes?)).filter(|_| self.is_now)
+    }
+}
+
+/// What is free for the run.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    free: Option<Bytes>,
+    capacity: Option<Bytes>,
+    is_now: bool,
+    /// Why `free` is not known, where it is not.
+    why_not: &'static str,
+}
+
+/// Free now; else what was free for this run when it began, as its log says.
+fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Room {
+    let run = &situation.diagnosis.run;
+    let several = situation.snapshot.is_some_and(|here| here.devices.len() > 1) && place.same_machine != Some(false);
+    let why_not = match place.device {
+        None if several => "the log does not tell which of this machine's GPUs it was",
+        _ => "what is free on the card is not known",
+    };
+    match ledger {
+        Some(ledger) if ledger.is_now => {
+            Room { free: ledger.available_bytes, capacity: ledger.capacity_bytes, is_now: true, why_not }
+        }
+        _ => {
+            let facts = &situation.diagnosis.facts;
+            // What the run itself held when it failed would be free for it again.
+            let then = || facts.free_bytes.map(|free| free.plus(run_had(facts).unwrap_or(Bytes::ZERO)));
+            let capacity = facts.total_bytes;
+            Room {
+                free: run.free_at_start_bytes.or_else(|| then().filter(|_| capacity.is_some())),
+                capacity,
+                is_now: false,
+                why_not,
+            }
+        }
+    }
+}
+
+/// Whether the run's model fits, and which changes make it fit. `None` where memory of another kind ran out or neither
+/// the model nor the engine's own figures are known.
+pub fn fit(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<FitAdvice> {
+    let diagnosis = situation.diagnosis;
+    let of_card = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache));
+    if diagnosis.oom == Oom::No || !of_card {
+        return None;
+    }
+    let kind = Kind::of(diagnosis)?;
+    if let Some(pool) = pool::advice(diagnosis).filter(|_| kind == Kind::Vllm) {
+        return Some(pool);
+    }
+    let share = pool::share(diagnosis, ledger).filter(|_| kind == Kind::Vllm);
+    let Some(mut known) = model::known(situation.model, &diagnosis.run, kind.is_torch()) else {
+        let share = share.map(|effect| FitAdvice { effects: vec![effect], ..FitAdvice::of("vLLM") });
+        return trained::advice(diagnosis).filter(|_| kind == Kind::Train).or(share);
+    };
+    let room = room(situation, place, ledger);
+    let (engine, notes) = setup::engine(kind, diagnosis, &known.shape, room.capacity);
+    hold_to_the_log(&mut known, diagnosis, &engine);
+    let mut advice = advice(known, engine, notes, room, diagnosis);
+    advice.effects.extend(share);
+    Some(advice)
+}
+
+/// Puts what the log printed of sizes in the place of ours.
+fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Engine) {
+    let run = &diagnosis.run;
+    match engine {
+        Engine::LlamaCpp(settings) | Engine::Ollama(settings) => {
+            let refused = diagnosis.matches.first().is_some_and(|found| found.entry == "llama.cpp/kv-cache-allocation");
+            let refused = diagnosis.facts.requested_bytes.filter(|_| refused && settings.devices == 1);
+            // A context that was only assumed says nothing about a buffer.
+            let cache = setup::context(diagnosis).and(run.kv_cache_bytes.or(refused)).map(|bytes| bytes.0);
+            model::hold_to_the_log(&mut known.shape, run, settings, cache);
+        }
+        Engine::Vllm(serving) => {
+            let printed = run.weights_bytes.map(|bytes| bytes.0.saturating_mul(serving.tensor_parallel));
+            known.shape.weights = match (known.shape.weights.as_ref(), printed, &run.quantisation) {
+                (Ok(sums), Some(printed), _) => Ok(sums.scaled(printed, sums.in_file())),
+                (_, None, Some(quantised)) => {
+                    Err(format!("the log does not say how large its {quantised} weights are"))
+                }
+                (sums, ..) => sums.cloned().map_err(Clone::clone),
+            };
+        }
+        Engine::Transformers(..) | Engine::Train(..) => {}
+    }
+}
+
+fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Room, diagnosis: &Diagnosis) -> FitAdvice {
+    let shape = &known.shape;
+    let headroom = if let Engine::Vllm(_) = engine { Bytes::ZERO } else { HEADROOM };
+    let card = room.free.zip(room.capacity.or(room.free)).map(|(free, total)| Card {
+        index: 0,
+        uuid: None,
+        name: String::new(),
+        total,
+        free: free.less(headroom),
+    });
+    let is_assumed = setup::context(diagnosis).is_none();
+    // Activations grow with the sequences: without their length nothing is known but weights and states.
+    let is_blind = is_assumed && matches!(engine, Engine::Train(..));
+    // A utilisation is a share of the whole card.
+    let card = card.filter(|_| (room.capacity.is_some() || headroom > Bytes::ZERO) && !is_blind);
+    let mut estimate = engine.estimate(shape);
+    let fits = options::fits(&engine, shape, card.as_ref());
+    let all = options::options(engine, shape, card.as_ref(), &[]);
+    let fitting = if fits == Some(false) { offers::ranked(&all, &engine, shape) } else { Vec::new() };
+    let mut choices: Vec<FitChoice> = fitting
+        .iter()
+        .take(MOST_CHOICES)
+        .map(|choice| offers::said(choice, &estimate, room.free, &engine, shape))
+        .collect();
+    let instead = if fits == Some(false) && offers::is_poor(&fitting, shape) {
+        offers::instead(&known, engine, card.as_ref())
+    } else {
+        Vec::new()
+    };
+    if let Some(several) = diagnosis.run.devices.filter(|count| *count > 1) {
+        notes.push(format!("the run was spread over {several} GPUs; each also holds buffers of its own, which differ"));
+    }
+    let mut effects = effect::effects(&all, &engine, shape, &estimate, card.as_ref());
+    let on_card = diagnosis.run.layers_offloaded.map(|(on, _)| on);
+    effects.extend(effect::tries(setup::context(diagnosis), on_card, &engine, shape, &estimate, card.as_ref()));
+    if is_assumed {
+        effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = FreesIs::About);
+        choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = FreesIs::About);
+    }
+    if is_blind {
+        estimate.compute = Part::unknown(UNKNOWN_LENGTH);
+        let of_length = ["smaller-batch", "gradient-checkpointing"];
+        effects.iter_mut().filter(|effect| of_length.contains(&effect.fix)).for_each(|effect| effect.frees = None);
+    }
+    let why_not = estimate.why_not().map(str::to_owned);
+    let why_not_known = why_not.or_else(|| (fits.is_none()).then(|| room.why_not.to_owned()));
+    FitAdvice {
+        effects,
+        engine: engine.name(),
+        context_tokens: engine.context(shape).filter(|_| !is_blind),
+        parts: Some(Parts::of(&estimate)),
+        total_bytes: estimate.total(),
+        free_now_bytes: room.free,
+        card_bytes: room.capacity,
+        headroom_bytes: headroom,
+        fits,
+        why_not_known: why_not_known.filter(|_| fits.is_none()),
+        choices,
+        sizes: offers::sizes(engine, shape, card.as_ref()),
+        instead,
+        notes,
+        is_now: room.is_now,
+        model: Some(FitModel {
+            layers: Some(shape.layer_count()).filter(|count| *count > 0),
+            parameters: shape.parameters,
+            name: known.name,
+            quantization: Some(known.quantization),
+            how: known.how,
+        }),
+    }
+}
+
+/// The estimate's certainty in the plan's words.
+fn frees_is(is: Is) -> FreesIs {
+    if is == Is::Fact { FreesIs::Fact } else { FreesIs::About }
+}

@@ -1,0 +1,215 @@
+//! Owns what each fix of the knowledge base would do to this run: the bytes it gives back, whether that is enough, and
+//! the values for its placeholders. The only place that knows which change of `memory` a fix is. Bytes and tokens.
+
+use super::frees_is;
+use crate::advice::plan::FreesIs;
+use crate::memory::cache;
+use crate::memory::compute::{self, Graph};
+use crate::memory::inference::{self, Dtype};
+use crate::memory::options::{self, Card, Change, Choice};
+use crate::memory::training::{Recipe, Step};
+use crate::memory::{Engine, Estimate, Is, ModelShape, Settings};
+use crate::units::Bytes;
+
+/// What a fix would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// The fix's id.
+    pub fix: &'static str,
+    /// What it gives back, and how sure that is; `None` where it gives back nothing or that is not known.
+    pub frees: Option<(Bytes, FreesIs)>,
+    /// Whether the model then fits; `None` where that is not known.
+    pub fits: Option<bool>,
+    /// The placeholder's value that goes with it.
+    pub value: Option<(&'static str, String)>,
+    /// What must be downloaded for it.
+    pub download: Option<Bytes>,
+    /// Whether it is known to change nothing here, such as experts on the host for a model without any.
+    pub is_idle: bool,
+}
+
+impl Effect {
+    /// A fix of which nothing is known yet.
+    pub fn of(fix: &'static str) -> Effect {
+        Effect { fix, frees: None, fits: None, value: None, download: None, is_idle: false }
+    }
+}
+
+/// The fixes that make this change, and the placeholder that takes its value.
+fn fixes(kind: Change, engine: &Engine) -> (&'static [&'static str], Option<(&'static str, String)>) {
+    let slots = if let Engine::Ollama(settings) = engine { settings.parallel.max(1) } else { 1 };
+    match kind {
+        Change::Context(tokens) => {
+            let each = tokens.checked_div(slots).unwrap_or(tokens);
+            (&["shorter-context", "max-model-len"], Some(("half_context", each.to_string())))
+        }
+        Change::KvCache => (&["quantised-kv-cache"], None),
+        Change::Mix(mix) => (&["smaller-quantisation"], Some(("quantisation", mix.to_owned()))),
+        Change::Layers(count) => (&["offload-fewer-layers"], Some(("layers", count.to_string()))),
+        Change::Experts(count) => (&["experts-on-cpu"], Some(("host_experts", count.to_string()))),
+        Change::OneSlot => (&["fewer-sequences"], None),
+        Change::FlashAttention => (&["flash-attention"], None),
+        Change::NoGraphs => (&["no-cuda-graphs"], None),
+        Change::Checkpointing => (&["gradient-checkpointing"], None),
+        Change::Utilization(_) | Change::KvCacheAndContext(_) | Change::Dtype(_) | Change::OtherCard => (&[], None),
+        // Each of these comes with gradient checkpointing there; alone, see `alone`.
+        Change::OneSequence | Change::SmallOptimizer | Change::Adapter => (&[], None),
+    }
+}
+
+/// What each fix would do, from the choices and from the changes that only a walk offers.
+pub fn effects(
+    choices: &[Choice],
+    engine: &Engine,
+    shape: &ModelShape,
+    before: &Estimate,
+    card: Option<&Card>,
+) -> Vec<Effect> {
+    let of_choice = |choice: &Choice| {
+        let (ids, value) = fixes(choice.kind, engine);
+        let frees = frees(choice, before, engine, shape);
+        let download = if let Change::Mix(_) = choice.kind { choice.estimate.weights_in_file.bytes } else { None };
+        let fits = choice.fits;
+        ids.iter()
+            .map(move |fix| Effect { frees, fits, value: value.clone(), download, ..Effect::of(fix) })
+            .collect::<Vec<_>>()
+    };
+    // A context that is no shorter than the run's is no step towards fitting.
+    let helps = |choice: &&Choice| !matches!(choice.kind, Change::Context(_)) || choice.shortens;
+    let mut effects: Vec<Effect> = choices.iter().filter(helps).flat_map(of_choice).collect();
+    effects.extend(alone(engine).into_iter().filter_map(|(fix, changed)| {
+        let after = changed.estimate(shape);
+        let frees = less(before, &after)?;
+        let fits = options::fits(&changed, shape, card);
+        let value = match changed {
+            Engine::Train(_, step) if fix == "smaller-batch" => Some(("half_batch", step.batch.to_string())),
+            _ => None,
+        };
+        Some(Effect { frees: Some((frees, FreesIs::About)), fits, value, ..Effect::of(fix) })
+    }));
+    effects.extend(cache_on_host(engine, before, card));
+    effects.extend(in_four_bits(*engine, shape).map(|(changed, shape)| {
+        let frees = less(before, &changed.estimate(&shape));
+        let frees = frees.map(|bytes| (bytes, FreesIs::About));
+        Effect { frees, fits: options::fits(&changed, &shape, card), ..Effect::of("smaller-quantisation") }
+    }));
+    if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = engine {
+        let idle = |fix: &'static str, is_idle: bool| Some(Effect { is_idle, ..Effect::of(fix) }).filter(|_| is_idle);
+        // Dimensions that are not all known may hide experts.
+        let dense = shape.experts == 0 && !shape.tensors.is_empty();
+        effects.extend(
+            [idle("experts-on-cpu", dense), idle("fewer-sequences", settings.parallel == 1)].into_iter().flatten(),
+        );
+    }
+    effects
+}
+
+/// What to try where nothing is known to fit: half of the context, and three quarters of the layers, that the log shows.
+pub fn tries(
+    context: Option<u64>,
+    on_card: Option<u64>,
+    engine: &Engine,
+    shape: &ModelShape,
+    before: &Estimate,
+    card: Option<&Card>,
+) -> Vec<Effect> {
+    let with_layers = |count: u64| match *engine {
+        Engine::LlamaCpp(settings) => Some(Engine::LlamaCpp(Settings { gpu_layers: Some(count), ..settings })),
+        Engine::Ollama(settings) => Some(Engine::Ollama(Settings { gpu_layers: Some(count), ..settings })),
+        _ => None,
+    };
+    let shorter = context.map(|tokens| (Change::Context(tokens / 2), engine.with_context(tokens / 2)));
+    let fewer = on_card.map(|on| on.saturating_sub(on / 4)).and_then(|on| Some((Change::Layers(on), with_layers(on)?)));
+    let tried = |(kind, changed): (Change, Engine)| {
+        let (ids, value) = fixes(kind, &changed);
+        let frees = less(before, &changed.estimate(shape)).map(|bytes| (bytes, FreesIs::About));
+        let fits = options::fits(&changed, shape, card);
+        ids.iter().map(move |fix| Effect { frees, fits, value: value.clone(), ..Effect::of(fix) }).collect::<Vec<_>>()
+    };
+    shorter.into_iter().chain(fewer).flat_map(tried).collect()
+}
+
+/// What the second takes less than the first. A part that is not known in either is taken to stay as it is.
+fn less(before: &Estimate, after: &Estimate) -> Option<Bytes> {
+    let (mut gone, mut come) = (Bytes::ZERO, Bytes::ZERO);
+    for (one, other) in before.on_card().into_iter().zip(after.on_card()) {
+        match (one.bytes, other.bytes) {
+            (Some(one), Some(other)) => (gone, come) = (gone.plus(one.less(other)), come.plus(other.less(one))),
+            (None, None) => {}
+            _ => return None,
+        }
+    }
+    Some(gone.less(come)).filter(|bytes| *bytes > Bytes::ZERO)
+}
+
+/// The model in 4 bits where weights are not named by mixes: NF4 while loading (transformers), or a checkpoint that was
+/// quantised already (vLLM; AWQ and GPTQ take about as much). `None` where it has so few bits already. About.
+pub fn in_four_bits(engine: Engine, shape: &ModelShape) -> Option<(Engine, ModelShape)> {
+    let sums = shape.weights.as_ref().ok()?;
+    let four = inference::weight_bytes(shape, Dtype::Nf4).ok().filter(|four| sums.in_file() / 3 > four / 2)?;
+    match engine {
+        Engine::Transformers(dtype, context, batch) if dtype != Dtype::Nf4 => {
+            Some((Engine::Transformers(Dtype::Nf4, context, batch), shape.clone()))
+        }
+        Engine::Vllm(_) => {
+            let weights = Ok(sums.scaled(four, sums.in_file()));
+            Some((engine, ModelShape { weights, weights_are: Is::About, ..shape.clone() }))
+        }
+        _ => None,
+    }
+}
+
+/// Changes of training, each by itself.
+fn alone(engine: &Engine) -> Vec<(&'static str, Engine)> {
+    let Engine::Train(recipe, step) = *engine else { return Vec::new() };
+    let mut changed = Vec::new();
+    if step.batch > 1 {
+        changed.push(("smaller-batch", Engine::Train(recipe, Step { batch: step.batch / 2, ..step })));
+    }
+    if recipe == Recipe::Mixed {
+        changed.push(("eight-bit-optimizer", Engine::Train(Recipe::Mixed8bit, step)));
+    }
+    if !matches!(recipe, Recipe::Lora(_) | Recipe::Qlora(_)) {
+        changed.push(("lora", Engine::Train(Recipe::Lora(16), step)));
+    }
+    changed
+}
+
+/// llama.cpp's cache in system memory.
+fn cache_on_host(engine: &Engine, before: &Estimate, card: Option<&Card>) -> Option<Effect> {
+    let (Engine::LlamaCpp(_) | Engine::Ollama(_)) = engine else { return None };
+    let bytes = before.kv_cache.bytes.filter(|bytes| *bytes > Bytes::ZERO)?;
+    let fits = before.total().zip(card).map(|(total, card)| total.less(bytes) <= card.free);
+    let frees = Some((bytes, frees_is(before.kv_cache.is)));
+    Some(Effect { frees, fits, ..Effect::of("kv-cache-on-cpu") })
+}
+
+/// What a choice gives back, and how sure that is: a fact where all that changes is a fact. Of a quantised cache, less
+/// what CUDA needs to unpack one layer of it, whether or not the buffer had room for that.
+pub fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelShape) -> Option<(Bytes, FreesIs)> {
+    let after = &choice.estimate;
+    let mut bytes = less(before, after)?;
+    if let (Change::KvCache, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = (choice.kind, engine) {
+        let saved = before.kv_cache.bytes?.less(after.kv_cache.bytes?);
+        bytes = bytes.min(saved.less(Bytes(unpacking(shape, settings)?)));
+    }
+    let same = |one: &crate::memory::Part, other: &crate::memory::Part| one.bytes == other.bytes;
+    let estimated = [(&before.compute, &after.compute), (&before.overhead, &after.overhead)];
+    let exact = estimated.into_iter().all(|(one, other)| same(one, other));
+    let known = [&before.weights, &after.weights, &before.kv_cache, &after.kv_cache];
+    let all_facts = known.into_iter().all(|part| part.is == Is::Fact);
+    let moved = !matches!(choice.kind, Change::Mix(_) | Change::Dtype(_));
+    // Weights that stay as they are need not be known to say what a cache gives back.
+    let cache_only =
+        same(&before.weights, &after.weights) && before.kv_cache.is == Is::Fact && after.kv_cache.is == Is::Fact;
+    let is = if exact && moved && (all_facts || cache_only) { Is::Fact } else { Is::About };
+    Some((bytes, frees_is(is))).filter(|(bytes, _)| *bytes > Bytes::ZERO)
+}
+
+/// The f16 copy of one layer of a cache in q8_0, see [`compute::scratch`].
+fn unpacking(shape: &ModelShape, settings: &Settings) -> Option<u64> {
+    use crate::memory::ggml::GgmlType;
+    let eight = Settings { k_type: GgmlType::Q8_0, v_type: GgmlType::Q8_0, flash_attention: true, ..*settings };
+    let graph = Graph { widest: cache::widest(shape), mla: shape.mla, ..Graph::default() };
+    compute::scratch(&graph, &eight, settings.context_tokens(shape.context_trained)?)
+}

@@ -1,0 +1,234 @@
+//! Owns which model a log or a person means, and its shape: a row of the table by name, the dimensions that llama.cpp
+//! prints, or nothing but its buffers. What the log printed of sizes wins over what the table says, and a row that
+//! contradicts the log is not taken. Bytes and tokens. Knows nothing of budgets.
+
+use crate::knowledge::run::Run;
+use crate::memory::quant::MIXES;
+use crate::memory::shape::{Cache, Experts, Figures, Is, Layer, Window, from_gguf};
+use crate::memory::weights::{LayerWeights, WeightSums};
+use crate::memory::{ModelShape, Settings, cache, table};
+
+/// More layers than any model has: a log may say anything.
+const MOST_LAYERS: u64 = 1000;
+/// A printed MiB has two decimals.
+const PRINTED: u64 = 1 << 14;
+
+/// A model that is known well enough to reckon with.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// As the table or the log names it.
+    pub name: String,
+    /// Its quantisation or dtype, as the log or the file's name says; else as assumed.
+    pub quantization: String,
+    /// How it was found, in words.
+    pub how: String,
+    /// As far as memory goes.
+    pub shape: ModelShape,
+}
+
+/// The quantisation's name as the log has it, and the mix of the table that is nearest to it.
+struct Quantisation {
+    name: String,
+    mix: &'static str,
+    how: &'static str,
+}
+
+/// `Q4_K - Medium` as files are named: `Q4_K_M`.
+fn as_in_names(printed: &str) -> String {
+    let short = printed.replace(" - Medium", "_M").replace(" - Small", "_S").replace(" - Large", "_L");
+    short.split(' ').next().unwrap_or_default().to_owned()
+}
+
+/// The mix of the same bits, for sizes that are about.
+fn nearest_mix(name: &str) -> Option<&'static str> {
+    let upper = name.to_uppercase();
+    let same = MIXES.into_iter().find(|mix| *mix == upper);
+    let starts = |heads: &[&str]| heads.iter().any(|head| upper.starts_with(head));
+    let near = match () {
+        () if starts(&["IQ4"]) => "IQ4_XS",
+        () if starts(&["Q2", "Q3", "IQ1", "IQ2", "IQ3", "TQ"]) => "Q3_K_M",
+        () if starts(&["Q4", "MXFP4", "NVFP4"]) => "Q4_K_M",
+        () if starts(&["Q5"]) => "Q5_K_M",
+        () if starts(&["Q6"]) => "Q6_K",
+        () if starts(&["Q8"]) => "Q8_0",
+        () => return same,
+    };
+    same.or(Some(near))
+}
+
+/// The part of a file's name that is a quantisation: `Q4_K_M` of `llama-3.1-8b-instruct-Q4_K_M.gguf`.
+fn in_name(name: &str) -> Option<String> {
+    let tail = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".gguf");
+    let words = tail.rsplit(['-', '.', ':']);
+    let is_quantised = |word: &&str| {
+        let upper = word.to_uppercase();
+        upper.contains(|c: char| c.is_ascii_digit())
+            && (upper.contains('_') || upper.contains("F16"))
+            && nearest_mix(&upper).is_some()
+    };
+    words.take(4).find(is_quantised).map(str::to_uppercase)
+}
+
+fn quantisation(run: &Run, name: &str, of_torch: bool) -> Quantisation {
+    let printed = run.quantisation.as_deref().filter(|_| !of_torch).map(as_in_names);
+    let said = |name: String, how| nearest_mix(&name).map(|mix| Quantisation { name, mix, how });
+    let torch = || match run.dtype.as_deref() {
+        Some("float32") => Quantisation { name: "float32".into(), mix: "F32", how: "as the log says" },
+        Some(half @ ("bfloat16" | "float16")) => {
+            Quantisation { name: half.into(), mix: "BF16", how: "as the log says" }
+        }
+        _ => Quantisation { name: "bfloat16".into(), mix: "BF16", how: "assumed" },
+    };
+    if of_torch {
+        return torch();
+    }
+    printed
+        .and_then(|name| said(name, "as the log says"))
+        .or_else(|| in_name(name).and_then(|name| said(name, "as its name says")))
+        .unwrap_or(Quantisation { name: "Q4_K_M".into(), mix: "Q4_K_M", how: "assumed" })
+}
+
+/// The model: as the person says, else as the log names it, else by what the log prints of it. `None` where that is
+/// not enough.
+pub fn known(said: Option<&str>, run: &Run, of_torch: bool) -> Option<Known> {
+    let by_name = |name: &str, whose: &str| {
+        let row = table::find(table::rows().ok()?, name.trim_end_matches(".gguf"))?;
+        let quantisation = quantisation(run, name, of_torch);
+        let how = format!("{whose}: {} of my table, {} {}", row.name, quantisation.name, quantisation.how);
+        let shape = table::shape(&row, quantisation.mix);
+        Some(Known { name: row.name, quantization: quantisation.name, how, shape })
+    };
+    // A person may know what a blob without a name is; a log's name must not contradict its own figures.
+    said.and_then(|name| by_name(name, "as you say"))
+        .or_else(|| by_name(run.model.as_deref()?, "as the log names it").filter(|known| agrees(&known.shape, run)))
+        .or_else(|| by_dimensions(run))
+        .or_else(|| by_buffers(run))
+}
+
+/// Whether a shape has the layers and the width that the log prints, where it does.
+fn agrees(shape: &ModelShape, run: &Run) -> bool {
+    let same = |printed: Option<u64>, ours: u64| printed.is_none_or(|printed| printed == ours);
+    same(run.layers, shape.layer_count())
+        && same(run.printed_number("n_embd"), shape.embedding)
+        && same(run.printed_number("n_vocab"), shape.vocab)
+}
+
+/// The log's own name for a model that the table does not have: a file without its folder.
+fn own_name(run: &Run) -> String {
+    let name = run.model.as_deref().and_then(|model| model.rsplit(['/', '\\']).next());
+    name.map_or_else(|| "this model".to_owned(), |name| name.trim_end_matches(".gguf").to_owned())
+}
+
+/// A model by the dimensions that llama.cpp prints while it loads one.
+fn by_dimensions(run: &Run) -> Option<Known> {
+    let number = |name: &str| run.printed_number(name);
+    let experts = number("n_expert").filter(|count| *count > 1);
+    let figures = Figures {
+        name: own_name(run),
+        architecture: run.architecture.clone()?,
+        layers: run.layers.filter(|layers| (1..=MOST_LAYERS).contains(layers))?,
+        hidden: number("n_embd")?,
+        heads: number("n_head")?,
+        kv_heads: number("n_head_kv")?,
+        head_dim: number("n_embd_head_k").or_else(|| number("n_embd")?.checked_div(number("n_head")?))?,
+        ffn: number("n_ff").unwrap_or(0),
+        vocab: number("n_vocab")?,
+        context: number("n_ctx_train").unwrap_or(0),
+        experts: experts.and_then(|count| {
+            let ffn = number("n_ff_exp").or_else(|| number("n_ff"))?;
+            Some(Experts { count, used: number("n_expert_used").unwrap_or(0), ffn, shared: 0, first_dense: 0 })
+        }),
+        window: None::<Window>,
+        ..Figures::default()
+    };
+    let windowed = number("n_swa").is_some_and(|window| window > 0);
+    let quantisation = quantisation(run, &figures.name, false);
+    let mut shape = from_gguf(&figures.as_gguf(quantisation.mix));
+    shape.quantization = Some(quantisation.name.clone());
+    (shape.weights_are, shape.cache_is) = (Is::About, if windowed { Is::About } else { shape.cache_is });
+    let how = format!("by the dimensions that the log prints, {} {}", quantisation.name, quantisation.how);
+    (shape.layers.is_ok() && !windowed && shape.heads > 0).then_some(Known {
+        name: figures.name,
+        quantization: quantisation.name,
+        how,
+        shape,
+    })
+}
+
+/// A model by its buffers alone: layers of one size, a cache that grows with the context. All of it is about.
+fn by_buffers(run: &Run) -> Option<Known> {
+    let (on_card, all) = run.layers_offloaded.filter(|(on, all)| *on > 0 && *all > 1)?;
+    let unit = run.weights_bytes?.0.checked_div(on_card)?;
+    let layers = all.saturating_sub(1);
+    let count = usize::try_from(layers).ok().filter(|_| layers <= MOST_LAYERS)?;
+    let quantisation = quantisation(run, run.model.as_deref().unwrap_or_default(), false);
+    let shape = ModelShape {
+        name: run.model.clone(),
+        architecture: run.architecture.clone().unwrap_or_default(),
+        parameters: None,
+        quantization: Some(quantisation.name.clone()),
+        context_trained: run.printed_number("n_ctx_train"),
+        embedding: run.printed_number("n_embd").unwrap_or(0),
+        heads: run.printed_number("n_head").unwrap_or(0),
+        feed_forward: 0,
+        vocab: run.printed_number("n_vocab").unwrap_or(0),
+        window: 0,
+        mla: false,
+        experts: 0,
+        layers: Err("the log prints no KV cache".into()),
+        cache_is: Is::About,
+        weights: Ok(WeightSums {
+            output: unit,
+            layers: vec![LayerWeights { dense: unit, experts: 0 }; count],
+            ..WeightSums::default()
+        }),
+        weights_are: Is::About,
+        tensors: Vec::new(),
+    };
+    let how = "by the buffers that the log prints".to_owned();
+    Some(Known { name: own_name(run), quantization: quantisation.name, how, shape })
+}
+
+/// Puts the sizes that the log printed in the place of ours. `cache_bytes` is the KV cache's buffer on the card at
+/// these settings, printed or refused.
+pub fn hold_to_the_log(shape: &mut ModelShape, run: &Run, settings: &Settings, cache_bytes: Option<u64>) {
+    let placed = |sums: &WeightSums| sums.placed(settings.gpu_layers.unwrap_or(u64::MAX), settings.host_experts).gpu;
+    let printed = run.weights_bytes.map(|bytes| bytes.0).filter(|_| run.layers_offloaded.is_some());
+    if let Ok(sums) = &mut shape.weights {
+        match (printed, run.file_bytes) {
+            (Some(printed), _) if placed(sums).abs_diff(printed) <= PRINTED => shape.weights_are = Is::Fact,
+            (Some(printed), _) => *sums = sums.scaled(printed, placed(sums)),
+            // A file's size is printed in GiB with two decimals.
+            (None, Some(file)) if sums.in_file().abs_diff(file.0) > file.0 / 100 => {
+                *sums = sums.scaled(file.0, sums.in_file());
+            }
+            (None, _) => {}
+        }
+    }
+    let Some(printed) = cache_bytes else { return };
+    let ours = cache::kv_cache(shape, settings);
+    if ours.as_ref().is_ok_and(|ours| ours.gpu.abs_diff(printed) <= PRINTED) {
+        shape.cache_is = Is::Fact;
+    } else if let Some(layers) = even_layers(shape, settings, printed) {
+        (shape.layers, shape.cache_is) = (Ok(layers), Is::About);
+    }
+}
+
+/// Layers that all cache alike so that the buffer comes out.
+fn even_layers(shape: &ModelShape, settings: &Settings, printed: u64) -> Option<Vec<Layer>> {
+    // Of windows the buffers are several, and states are no cache.
+    if shape.has_window() || shape.layers.is_ok() && shape.is_recurrent() {
+        return None;
+    }
+    let count = shape.layer_count();
+    let on_card = settings.gpu_layers.unwrap_or(u64::MAX).saturating_sub(1).min(count);
+    let context = settings.context_tokens(shape.context_trained)?;
+    let cells = settings.cells(context, 0)?;
+    let cell = printed.checked_div(cells.full.checked_mul(cells.streams)?.checked_mul(on_card)?)?;
+    // Elements of a row of which K and V have half each.
+    let (k, v) = (settings.k_type.row_bytes(256)?, settings.v_type.row_bytes(256)?);
+    let elements = cell.checked_mul(256)?.checked_div(k.checked_add(v)?)?.checked_next_multiple_of(32)?;
+    let cache = Cache { k: elements, v: elements, heads: 1, windowed: false };
+    let layer = Layer { cache: Some(cache).filter(|_| elements > 0), recurrent: Some(0) };
+    Some(vec![layer; usize::try_from(count).ok().filter(|_| count <= MOST_LAYERS)?])
+}

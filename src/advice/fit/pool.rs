@@ -1,0 +1,103 @@
+//! Owns what follows from vLLM's own figures when one request of the maximum length does not fit its KV cache: the
+//! length that fits, and what an 8-bit cache holds. From the log alone; exact for models with one kind of layer, where
+//! bytes grow with tokens. Knows no model.
+
+use super::{Effect, FitAdvice, FitChoice};
+use crate::advice::Ledger;
+use crate::advice::plan::FreesIs;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
+use crate::memory::options::tokens_in_words;
+use crate::memory::vllm;
+use crate::units::Bytes;
+
+/// Tokens of a block of vLLM's cache.
+const BLOCK: u64 = 16;
+
+/// So many tokens of `whole` bytes for `of` tokens as `part` bytes hold, in whole blocks.
+fn tokens_in(part: Bytes, whole: Bytes, of: u64) -> Option<u64> {
+    let tokens = u128::from(of).checked_mul(part.0.into())?.checked_div(whole.0.into())?;
+    u64::try_from(tokens).ok().map(|tokens| tokens / BLOCK * BLOCK).filter(|tokens| *tokens > 0)
+}
+
+/// The bytes of `tokens`, where `of` tokens take `whole` bytes.
+fn bytes_of(tokens: u64, whole: Bytes, of: u64) -> Option<Bytes> {
+    let bytes = u128::from(whole.0).checked_mul(tokens.into())?.checked_div(of.into())?;
+    u64::try_from(bytes).ok().map(Bytes)
+}
+
+/// What a smaller share of the card gives back: what the engine wanted for itself less what is free for it now, in
+/// hundredths of the card as the step has them. `None` where the log or the machine lacks a figure.
+pub fn share(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Effect> {
+    let asked = diagnosis.matches.first().is_some_and(|found| found.entry == "vllm/free-memory-less-than-desired");
+    let wanted = diagnosis.facts.requested_bytes.filter(|_| asked)?;
+    let ledger = ledger.filter(|ledger| ledger.is_now)?;
+    let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes?);
+    let share = vllm::allowed(capacity, vllm::possible_utilization(free, capacity) / 10 * 10);
+    let frees = Some((wanted.less(share), FreesIs::Fact)).filter(|(bytes, _)| *bytes > Bytes::ZERO);
+    Some(Effect { frees, fits: Some(true), ..Effect::of("lower-utilization") })
+}
+
+/// What the engine's own figures say. `None` where the log has too few of them.
+pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
+    let facts = &diagnosis.facts;
+    if diagnosis.memory != Some(MemoryKind::KvCache) {
+        return None;
+    }
+    let asked = facts.context_tokens?;
+    let (needed, free) = (facts.requested_bytes, facts.free_bytes);
+    let by_bytes = || tokens_in(free?, needed?, asked);
+    let most = facts.max_tokens.or_else(by_bytes).filter(|most| *most > 0 && *most < asked)?;
+    let (mut choices, mut effects) = (Vec::new(), Vec::new());
+    let mut offer =
+        |fixes: &[&'static str], change: String, total: Option<Bytes>, length: Option<u64>, flags: String| {
+            let frees = needed.zip(total).map(|(needed, total)| needed.less(total));
+            choices.push(FitChoice {
+                change,
+                total_bytes: total,
+                free_after_bytes: None,
+                frees_bytes: frees,
+                frees_is: frees.map(|_| FreesIs::About),
+                fits: Some(true),
+                flags: Some(flags),
+                download_bytes: None,
+            });
+            let value = length.map(|length| ("half_context", length.to_string()));
+            let frees = frees.map(|bytes| (bytes, FreesIs::About));
+            effects.extend(fixes.iter().map(|fix| Effect {
+                frees,
+                fits: Some(true),
+                value: value.clone(),
+                ..Effect::of(fix)
+            }));
+        };
+    let is_small = diagnosis.run.kv_type.as_deref().is_some_and(|kind| kind.starts_with("fp8"));
+    let twice = most.saturating_mul(2);
+    if !is_small && twice >= asked {
+        let half = needed.map(|needed| Bytes(needed.0 / 2));
+        offer(&["quantised-kv-cache"], "the KV cache in fp8".into(), half, None, "--kv-cache-dtype fp8".into());
+    }
+    let total = needed.and_then(|needed| bytes_of(most, needed, asked));
+    let words = format!("{} context", tokens_in_words(most));
+    offer(&["max-model-len", "shorter-context"], words, total, Some(most), format!("--max-model-len {most}"));
+    if !is_small && twice < asked {
+        let words = format!("{} context and the KV cache in fp8", tokens_in_words(twice));
+        let total = needed.and_then(|needed| bytes_of(most, needed, asked));
+        offer(&[], words, total, None, format!("--max-model-len {twice} --kv-cache-dtype fp8"));
+    }
+    if !is_small && twice < asked {
+        let frees = needed.map(|needed| (Bytes(needed.0 / 2), FreesIs::About));
+        effects.push(Effect { frees, fits: Some(false), ..Effect::of("quantised-kv-cache") });
+    }
+    Some(FitAdvice {
+        context_tokens: Some(asked),
+        total_bytes: needed,
+        free_now_bytes: free,
+        fits: Some(false),
+        choices,
+        notes: vec![
+            "by vLLM's own figures of its KV cache; they grow evenly with the length, but for windowed layers".into(),
+        ],
+        effects,
+        ..FitAdvice::of("vLLM")
+    })
+}

@@ -1,0 +1,166 @@
+//! Owns the settings that the failed run had, as its log or its command line says: the engine, context, cache types,
+//! slots, layers. What is not said is the engine's default, and that is noted. Knows no model's figures.
+
+use crate::knowledge::diagnosis::{Diagnosis, Phase};
+use crate::knowledge::run::Run;
+use crate::memory::engine::ollama_context;
+use crate::memory::ggml::GgmlType;
+use crate::memory::inference::Dtype;
+use crate::memory::training::{Recipe, Step};
+use crate::memory::{Engine, ModelShape, Settings, vllm};
+use crate::units::Bytes;
+
+/// What a context is taken for where the log does not say: the least that llama.cpp's own fit goes down to.
+const ASSUMED_CONTEXT: u64 = 4096;
+
+/// Which kind of program ran the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// llama.cpp and what is built on it.
+    LlamaCpp,
+    /// Ollama.
+    Ollama,
+    /// vLLM.
+    Vllm,
+    /// transformers, generating.
+    Transformers,
+    /// PyTorch, training.
+    Train,
+}
+
+impl Kind {
+    /// By what the person ran and whose code complained. `None` where nothing here knows its arithmetic.
+    pub fn of(diagnosis: &Diagnosis) -> Option<Kind> {
+        let words = || [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str);
+        if words().any(|word| word == "ollama") {
+            return Some(Kind::Ollama);
+        }
+        words().find_map(|word| match word {
+            "llama.cpp" | "llama-server" | "llama-cpp-python" | "koboldcpp" | "lm studio" | "llamafile" => {
+                Some(Kind::LlamaCpp)
+            }
+            "vllm" => Some(Kind::Vllm),
+            "transformers" | "accelerate" | "pytorch" | "trl" | "peft" | "bitsandbytes" => {
+                Some(match diagnosis.phase {
+                    Phase::Training => Kind::Train,
+                    _ => Kind::Transformers,
+                })
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether weights are named by dtype rather than by quantisation.
+    pub fn is_torch(self) -> bool {
+        matches!(self, Kind::Vllm | Kind::Transformers | Kind::Train)
+    }
+}
+
+/// The value behind one of these flags on the run's command line.
+fn flag<'a>(run: &'a Run, names: &[&str]) -> Option<&'a str> {
+    let words: Vec<&str> = run.command.as_deref()?.split([' ', '=']).collect();
+    let at = words.iter().rposition(|word| names.contains(word))?;
+    words.get(at.checked_add(1)?).copied()
+}
+
+fn flag_number(run: &Run, names: &[&str]) -> Option<u64> {
+    flag(run, names)?.parse().ok()
+}
+
+/// The context in tokens that the log or its command line asks for.
+pub fn context(diagnosis: &Diagnosis) -> Option<u64> {
+    let said = diagnosis.run.context_tokens.or(diagnosis.facts.context_tokens);
+    said.or_else(|| flag_number(&diagnosis.run, &["-c", "--ctx-size", "--max-model-len"])).filter(|tokens| *tokens > 0)
+}
+
+/// The engine with the run's settings, and what had to be assumed.
+pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Option<Bytes>) -> (Engine, Vec<String>) {
+    let run = &diagnosis.run;
+    let mut notes = Vec::new();
+    let asked = context(diagnosis);
+    let mut assumed = |tokens: u64, why: &str| {
+        let tokens = tokens.min(shape.context_trained.unwrap_or(u64::MAX));
+        notes.push(format!("the log does not show the context: {tokens} tokens are taken, {why}"));
+        tokens
+    };
+    let engine = match kind {
+        Kind::LlamaCpp => {
+            let least = || assumed(ASSUMED_CONTEXT, "the least that llama.cpp's own fit goes down to");
+            Engine::LlamaCpp(Settings { context: Some(asked.unwrap_or_else(least)), ..llama(run) })
+        }
+        Kind::Ollama => {
+            let settings = llama(run);
+            let usual =
+                || assumed(ollama_context(card), "Ollama's default for such a card").saturating_mul(settings.parallel);
+            Engine::Ollama(Settings { context: Some(asked.unwrap_or_else(usual)), ..settings })
+        }
+        Kind::Vllm => {
+            let usual = vllm::Serving::default();
+            let fp8 = run.kv_type.as_deref().is_some_and(|kind| kind.starts_with("fp8"));
+            Engine::Vllm(vllm::Serving {
+                max_model_len: asked,
+                utilization: run
+                    .printed
+                    .get("gpu_memory_utilization")
+                    .and_then(|text| thousandths(text))
+                    .unwrap_or(usual.utilization),
+                kv_half_bytes: if fp8 { 2 } else { usual.kv_half_bytes },
+                tensor_parallel: run.tensor_parallel.unwrap_or(1).max(1),
+                ..usual
+            })
+        }
+        Kind::Transformers => {
+            let dtype = if run.dtype.as_deref() == Some("float32") { Dtype::Float32 } else { Dtype::Half };
+            let context = asked.unwrap_or_else(|| assumed(ASSUMED_CONTEXT, "a long conversation"));
+            Engine::Transformers(dtype, Some(context), 1)
+        }
+        Kind::Train => {
+            let some = run.trainable_parameters.zip(shape.parameters).is_some_and(|(some, all)| some < all / 10);
+            let recipe = if some { Recipe::Lora(16) } else { Recipe::Mixed };
+            // Without a length only what does not grow with it is told of, see `advice`.
+            let length = asked.unwrap_or(1);
+            let step =
+                Step { batch: run.batch_size.unwrap_or(1).max(1), length, checkpointing: false, flash_attention: true };
+            notes.push(format!("taken is {} with AdamW", if some { "LoRA" } else { "mixed precision" }));
+            Engine::Train(recipe, step)
+        }
+    };
+    (engine, notes)
+}
+
+/// llama.cpp's settings without the context.
+pub fn llama(run: &Run) -> Settings {
+    let usual = Settings::default();
+    let kind = |names: &[&str]| {
+        let word = run.kv_type.as_deref().or_else(|| flag(run, names));
+        word.and_then(GgmlType::from_name).unwrap_or(usual.k_type)
+    };
+    let layers = || flag_number(run, &["-ngl", "--n-gpu-layers", "--gpu-layers"]);
+    let flash = run.printed.get("flash_attn").map(String::as_str).or_else(|| flag(run, &["-fa", "--flash-attn"]));
+    let number = |name: &str, flags: &[&str]| run.printed_number(name).or_else(|| flag_number(run, flags));
+    let (k_type, v_type) = (kind(&["-ctk", "--cache-type-k"]), kind(&["-ctv", "--cache-type-v"]));
+    let off = matches!(flash, Some("0" | "off" | "disabled"));
+    Settings {
+        k_type,
+        v_type,
+        // A quantised V would have been refused without it.
+        flash_attention: !off || v_type.is_quantised(),
+        micro_batch: number("n_ubatch", &["-ub", "--ubatch-size"]).unwrap_or(usual.micro_batch),
+        parallel: number("n_seq_max", &["-np", "--parallel"]).unwrap_or(1).clamp(1, 4096),
+        unified: run.printed.get("kv_unified").is_some_and(|word| word == "true"),
+        gpu_layers: match run.layers_offloaded {
+            Some((on, all)) => Some(on).filter(|on| *on < all),
+            None => layers(),
+        },
+        host_experts: flag_number(run, &["-ncmoe", "--n-cpu-moe"]).unwrap_or(0),
+        devices: run.devices.unwrap_or(1).max(1),
+        ..usual
+    }
+}
+
+/// `0.92` as 920.
+fn thousandths(text: &str) -> Option<u64> {
+    let (whole, part) = text.split_once('.')?;
+    let digits: String = part.chars().chain("000".chars()).take(3).collect();
+    format!("{}{digits}", if whole.is_empty() { "0" } else { whole }).parse().ok()
+}

@@ -1,0 +1,22 @@
+//! Owns what can be told of a training run by the parameters it says it trains, where the model itself is not known:
+//! the optimizer's states. About; AdamW is assumed. Bytes.
+
+use super::{Effect, FitAdvice};
+use crate::advice::plan::FreesIs;
+use crate::knowledge::diagnosis::Diagnosis;
+use crate::memory::training::{Recipe, bytes};
+use crate::units::Bytes;
+
+/// What the log's own count of trained parameters says. `None` where it prints none.
+pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
+    let trained = diagnosis.run.trainable_parameters?;
+    let states = |recipe: Recipe| bytes(trained, recipe.trained().optimizer);
+    let saved = Bytes(states(Recipe::Mixed).saturating_sub(states(Recipe::Mixed8bit)));
+    let effect = Effect { frees: Some((saved, FreesIs::About)), ..Effect::of("eight-bit-optimizer") };
+    Some(FitAdvice {
+        effects: vec![effect],
+        why_not_known: Some("the log does not name the model".into()),
+        notes: vec![format!("AdamW is assumed to train the {trained} parameters that the log counts")],
+        ..FitAdvice::of("training")
+    })
+}

@@ -1,0 +1,105 @@
+//! Owns how it reads whether a model fits: one sentence for the verdict, and the lines of a report.
+
+use super::{FitAdvice, FitChoice};
+use crate::advice::words::gib;
+use crate::memory::options::tokens_in_words;
+
+/// So many offers are made in the sentence.
+const OFFERS: usize = 2;
+
+impl FitAdvice {
+    /// The model with quantisation and context: "Llama-3.1-8B Q4_K_M at 64K context".
+    fn named(&self) -> String {
+        let model = self.model.as_ref();
+        let name = model.map_or_else(|| "One request".to_owned(), |model| model.name.clone());
+        let mix = model.and_then(|model| model.quantization.clone()).map(|mix| format!(" {mix}")).unwrap_or_default();
+        let at = self.context_tokens.map(|tokens| format!(" at {} context", tokens_in_words(tokens)));
+        format!("{name}{mix}{}", at.unwrap_or_default())
+    }
+
+    /// What it needs, what there is, and what makes it fit. `None` where there is nothing to add to the log.
+    pub fn sentence(&self) -> Option<String> {
+        let Some(total) = self.total_bytes else {
+            return self.offers().filter(|_| self.fits == Some(false));
+        };
+        let named = self.named();
+        let free = match (self.free_now_bytes, self.card_bytes) {
+            (Some(free), _) if self.model.is_none() => {
+                format!("; its KV cache has {}", gib(free))
+            }
+            (Some(free), Some(card)) if self.is_now => {
+                format!("; this card has {} free and {} in all", gib(free), gib(card))
+            }
+            (Some(free), _) => format!("; {free} were free for it"),
+            (None, _) => self.why_not_known.as_deref().map(|why| format!("; {why}")).unwrap_or_default(),
+        };
+        let needs = format!("{named} needs about {total}{free}");
+        match self.fits {
+            Some(true) if self.is_now => Some(format!("{needs}: it should fit now.")),
+            // The estimate says that it fitted, the log that it did not: nothing to add.
+            Some(true) => None,
+            Some(false) => {
+                let tight = self.free_now_bytes.is_some_and(|free| total <= free);
+                let tight = if tight { ", which is too tight" } else { "" };
+                Some(format!("{needs}{tight}. {}", self.offers()?))
+            }
+            None => Some(format!("{needs}.")),
+        }
+    }
+
+    /// What makes it fit, in a sentence; else what would fit instead.
+    fn offers(&self) -> Option<String> {
+        let offer = |choice: &FitChoice| {
+            let total = choice.total_bytes.map(|total| format!(" (about {total})")).unwrap_or_default();
+            format!("with {}{total}", choice.change)
+        };
+        let offers: Vec<String> = self.choices.iter().take(OFFERS).map(offer).collect();
+        if !offers.is_empty() {
+            let instead = match self.instead.as_slice() {
+                [] => String::new(),
+                some => format!(", which is slow; whole on the card fits one of: {}", some.join(", ")),
+            };
+            return Some(format!("It fits {}{instead}.", offers.join(", or ")));
+        }
+        let needed = self.total_bytes.map(|total| format!("you need about {total}"))?;
+        Some(match self.instead.as_slice() {
+            [] => format!("This card can't run it as it is: {needed}."),
+            some => format!("This card can't run it as it is: {needed}, or one of: {}.", some.join(", ")),
+        })
+    }
+
+    /// The lines of a report: how the model was found, the choices with their flags, the sizes, what was assumed.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(model) = &self.model {
+            lines.push(format!("The model: {}.", model.how));
+        }
+        lines.extend(self.choices.iter().map(|choice| {
+            let total = choice.total_bytes.map(|total| format!(", about {total}")).unwrap_or_default();
+            let flags = choice.flags.as_deref().map(|flags| format!(": {flags}")).unwrap_or_default();
+            let download = choice.download_bytes.map(|bytes| format!(" ({})", download(bytes))).unwrap_or_default();
+            format!("  fits with {}{total}{download}{flags}", choice.change)
+        }));
+        let sizes: Vec<String> = self
+            .sizes
+            .iter()
+            .map(|size| {
+                let fits = if size.fits == Some(true) { " fits" } else { "" };
+                format!("{} {}{fits}", size.quantization, gib(size.file_bytes))
+            })
+            .collect();
+        if !sizes.is_empty() {
+            lines.push(format!("Its files by quantisation, in GiB, about: {}.", sizes.join(", ")));
+        }
+        lines.extend(self.why_not_known.iter().map(|why| format!("Whether it fits is not known: {why}.")));
+        lines.extend(self.notes.iter().map(|note| format!("Note: {note}.")));
+        lines
+    }
+}
+
+/// The cost of another file: "a download of about 4.9 GB", in the decimal unit that sites show.
+pub fn download(bytes: crate::units::Bytes) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+    let value = bytes.0 as f64 / 1e9;
+    format!("a download of about {value:.1} GB")
+}

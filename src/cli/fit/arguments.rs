@@ -1,0 +1,100 @@
+//! Owns an engine's settings from the command line's words. Defaults as of 2026-11-20 (llama.cpp 0.5.0, Ollama 0.30,
+//! vLLM 0.33.0). Knows nothing of this machine and no formula.
+
+use super::FitArgs;
+use crate::memory::engine::ollama_context;
+use crate::memory::ggml::{GgmlType, KV_TYPES};
+use crate::memory::inference::Dtype;
+use crate::memory::training::{Recipe, Step};
+use crate::memory::{Engine, ModelShape, Settings, vllm};
+use crate::units::Bytes;
+
+/// Which program is to run the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum EngineName {
+    /// llama-server and llama-cli.
+    #[value(name = "llama.cpp")]
+    LlamaCpp,
+    /// Ollama.
+    Ollama,
+    /// vLLM.
+    Vllm,
+    /// Python with transformers.
+    Transformers,
+    /// Training with AdamW in mixed precision.
+    Train,
+}
+
+/// From the command line. The error says what to do.
+pub fn engine(name: EngineName, args: &FitArgs, shape: &ModelShape, card: Option<Bytes>) -> Result<Engine, String> {
+    Ok(match name {
+        EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args)?),
+        EngineName::Ollama => {
+            let settings = llama_settings(args)?;
+            let usual = ollama_context(card).min(shape.context_trained.unwrap_or(u64::MAX));
+            let one = args.context.unwrap_or(usual);
+            Engine::Ollama(Settings { context: Some(one.saturating_mul(settings.parallel)), ..settings })
+        }
+        EngineName::Vllm => {
+            let fp8 = args.kv_type.as_deref().or(args.k_type.as_deref()).is_some_and(|kind| kind.starts_with("fp8"));
+            let usual = vllm::Serving::default();
+            Engine::Vllm(vllm::Serving {
+                max_model_len: args.context,
+                kv_half_bytes: if fp8 { 2 } else { usual.kv_half_bytes },
+                batched_tokens: args.batch.unwrap_or(usual.batched_tokens),
+                sequences: args.parallel.unwrap_or(usual.sequences),
+                ..usual
+            })
+        }
+        EngineName::Transformers => {
+            let word = args.dtype.as_deref().unwrap_or("auto");
+            let dtype = Dtype::from_name(word)
+                .ok_or_else(|| format!("--dtype {word}: give auto, float32, float16, bfloat16, int8 or nf4"))?;
+            Engine::Transformers(dtype, args.context, args.batch.unwrap_or(1))
+        }
+        EngineName::Train => {
+            let recipe = recipe(args.dtype.as_deref().unwrap_or("mixed"))?;
+            let flash_attention = args.flash_attention != Some(super::OnOff::Off);
+            let length = args.context.unwrap_or(2048).min(shape.context_trained.unwrap_or(u64::MAX));
+            Engine::Train(
+                recipe,
+                Step { batch: args.batch.unwrap_or(1), length, checkpointing: false, flash_attention },
+            )
+        }
+    })
+}
+
+fn cache_type(word: &str) -> Result<GgmlType, String> {
+    GgmlType::from_name(word).filter(|kind| KV_TYPES.contains(kind)).ok_or_else(|| {
+        let names: Vec<&str> = KV_TYPES.iter().map(|kind| kind.name).collect();
+        format!("{word} is no type of a KV cache here: give one of {}", names.join(", "))
+    })
+}
+
+fn llama_settings(args: &FitArgs) -> Result<Settings, String> {
+    let usual = Settings::default();
+    let both = args.kv_type.as_deref();
+    let kind = |one: Option<&str>, usual| one.or(both).map_or(Ok(usual), cache_type);
+    Ok(Settings {
+        context: args.context,
+        k_type: kind(args.k_type.as_deref(), usual.k_type)?,
+        v_type: kind(args.v_type.as_deref(), usual.v_type)?,
+        micro_batch: args.micro_batch.unwrap_or(usual.micro_batch),
+        batch: args.batch.unwrap_or(usual.batch),
+        parallel: args.parallel.unwrap_or(usual.parallel),
+        flash_attention: args.flash_attention != Some(super::OnOff::Off),
+        gpu_layers: args.gpu_layers,
+        ..usual
+    })
+}
+
+fn recipe(word: &str) -> Result<Recipe, String> {
+    Ok(match word {
+        "float32" | "fp32" => Recipe::Full32,
+        "mixed" | "fp16" | "float16" => Recipe::Mixed,
+        "bf16" | "bfloat16" => Recipe::Pure16,
+        "lora" => Recipe::Lora(16),
+        "qlora" | "nf4" => Recipe::Qlora(16),
+        _ => return Err(format!("--dtype {word}: for training give float32, mixed, bfloat16, lora or qlora")),
+    })
+}

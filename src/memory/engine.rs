@@ -1,0 +1,77 @@
+//! Owns an engine with its settings: what a model takes under it, and the same with another context. One value answers
+//! for all engines, so that the choices (`options`) can vary it. Engines as of 2026-11-20: llama.cpp 0.5.0, Ollama
+//! 0.30, vLLM 0.33.0, transformers 5.23.0. Knows nothing of arguments or of this machine.
+
+use super::inference::{self, Dtype};
+use super::training::{self, Recipe, Step};
+use super::{Estimate, ModelShape, Settings, estimate, vllm};
+use crate::units::Bytes;
+
+/// An engine with its settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Engine {
+    /// llama.cpp.
+    LlamaCpp(Settings),
+    /// Ollama, which starts llama.cpp.
+    Ollama(Settings),
+    /// vLLM.
+    Vllm(vllm::Serving),
+    /// transformers: dtype, context, sequences at once.
+    Transformers(Dtype, Option<u64>, u64),
+    /// Training.
+    Train(Recipe, Step),
+}
+
+/// Ollama's context in tokens where none is set, by the card's memory (since v0.15.5).
+pub fn ollama_context(card: Option<Bytes>) -> u64 {
+    match card {
+        Some(card) if card >= Bytes::gib(47) => 262_144,
+        Some(card) if card >= Bytes::gib(23) => 32_768,
+        _ => 4096,
+    }
+}
+
+impl Engine {
+    /// Its name in sentences.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Engine::LlamaCpp(_) => "llama.cpp",
+            Engine::Ollama(_) => "Ollama",
+            Engine::Vllm(_) => "vLLM",
+            Engine::Transformers(..) => "transformers",
+            Engine::Train(..) => "training",
+        }
+    }
+
+    /// What the model takes.
+    pub fn estimate(&self, shape: &ModelShape) -> Estimate {
+        match self {
+            Engine::LlamaCpp(settings) | Engine::Ollama(settings) => estimate(shape, settings),
+            Engine::Vllm(serving) => vllm::estimate(shape, serving),
+            Engine::Transformers(dtype, context, batch) => inference::estimate(shape, *dtype, *context, *batch),
+            Engine::Train(recipe, step) => training::estimate(shape, *recipe, step),
+        }
+    }
+
+    /// Tokens of context, where they are known.
+    pub fn context(&self, shape: &ModelShape) -> Option<u64> {
+        match self {
+            Engine::LlamaCpp(settings) | Engine::Ollama(settings) => settings.context.or(shape.context_trained),
+            Engine::Vllm(serving) => serving.max_model_len.or(shape.context_trained),
+            Engine::Transformers(_, context, _) => context.or(shape.context_trained),
+            Engine::Train(_, step) => Some(step.length),
+        }
+    }
+
+    /// The same with another context.
+    #[must_use]
+    pub fn with_context(self, tokens: u64) -> Engine {
+        match self {
+            Engine::LlamaCpp(settings) => Engine::LlamaCpp(Settings { context: Some(tokens), ..settings }),
+            Engine::Ollama(settings) => Engine::Ollama(Settings { context: Some(tokens), ..settings }),
+            Engine::Vllm(serving) => Engine::Vllm(vllm::Serving { max_model_len: Some(tokens), ..serving }),
+            Engine::Transformers(dtype, _, batch) => Engine::Transformers(dtype, Some(tokens), batch),
+            Engine::Train(recipe, step) => Engine::Train(recipe, Step { length: tokens, ..step }),
+        }
+    }
+}
