@@ -25,7 +25,7 @@ pub fn compare(before: &Diagnosis, after: &Diagnosis) -> String {
         }
         _ => {}
     }
-    if let (Some(had), Some(has)) = (run_had(&before.facts), run_had(&after.facts)) {
+    if let (Some(had), Some(has)) = (run_had(before), run_had(after)) {
         match has.cmp(&had) {
             std::cmp::Ordering::Less => said.push(format!("It held {} less by then.", had.less(has))),
             std::cmp::Ordering::Greater => said.push(format!("It held {} more by then.", has.less(had))),

@@ -213,7 +213,7 @@ fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -
         _ => {
             let facts = &situation.diagnosis.facts;
             // What the run itself held when it failed would be free for it again.
-            let then = || facts.free_bytes.map(|free| free.plus(run_had(facts).unwrap_or(Bytes::ZERO)));
+            let then = || facts.free_bytes.map(|free| free.plus(run_had(situation.diagnosis).unwrap_or(Bytes::ZERO)));
             let capacity = facts.total_bytes;
             Room {
                 free: run.free_at_start_bytes.or_else(|| then().filter(|_| capacity.is_some())),

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::{Place, Situation, machine::Fate};
 use crate::gpu::{Device, Host};
-use crate::knowledge::diagnosis::MemoryKind;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::knowledge::facts::Facts;
 use crate::units::Bytes;
 
@@ -68,30 +68,42 @@ pub struct Ledger {
 
 /// Draws up the sums for the memory that ran out.
 pub fn draw(situation: &Situation<'_>, place: &Place<'_>) -> Option<Ledger> {
-    let facts = &situation.diagnosis.facts;
-    match (situation.diagnosis.memory?, place.device, situation.snapshot) {
+    let diagnosis = situation.diagnosis;
+    match (diagnosis.memory?, place.device, situation.snapshot) {
         // An engine's own cache has the room that the engine gave it, however much of the card is free.
-        (MemoryKind::KvCache, ..) if facts.free_bytes.is_some() => Some(of_cache(facts)),
-        (MemoryKind::Gpu | MemoryKind::KvCache, Some(device), _) => Some(of_device(device, facts)),
-        (MemoryKind::Host | MemoryKind::Shm, _, Some(snapshot)) if facts.limit_bytes.is_none() => {
-            of_host(&snapshot.host, facts).or_else(|| of_log(facts, place))
+        (MemoryKind::KvCache, ..) if diagnosis.facts.free_bytes.is_some() => Some(of_cache(&diagnosis.facts)),
+        (MemoryKind::Gpu | MemoryKind::KvCache, Some(device), _) => Some(of_device(device, diagnosis)),
+        (MemoryKind::Host | MemoryKind::Shm, _, Some(snapshot)) if diagnosis.facts.limit_bytes.is_none() => {
+            of_host(&snapshot.host, diagnosis).or_else(|| of_log(diagnosis, place))
         }
-        _ => of_log(facts, place),
+        _ => of_log(diagnosis, place),
     }
 }
 
 /// What the run already had when it failed, as its allocator told; the most complete figure first.
-pub fn run_had(facts: &Facts) -> Option<Bytes> {
+pub fn run_had(diagnosis: &Diagnosis) -> Option<Bytes> {
+    let (facts, run) = (&diagnosis.facts, &diagnosis.run);
     let pooled = facts.allocated_bytes.map(|live| live.plus(facts.reserved_unallocated_bytes.unwrap_or(Bytes::ZERO)));
-    facts.process_bytes.or(facts.reserved_bytes).or(pooled)
+    // A program that prints its buffers as it makes them had those, all on one card.
+    let buffers = [run.weights_bytes, run.kv_cache_bytes, run.compute_bytes].into_iter().flatten().reduce(Bytes::plus);
+    let on_gpu =
+        buffers.filter(|_| diagnosis.memory == Some(MemoryKind::Gpu) && run.devices.is_none_or(|many| many == 1));
+    facts.process_bytes.or(facts.reserved_bytes).or(pooled).or(on_gpu)
 }
 
-fn needed(facts: &Facts) -> Option<Bytes> {
-    facts.requested_bytes.map(|asked| asked.plus(run_had(facts).unwrap_or(Bytes::ZERO)))
+/// What is wanted of a memory.
+struct Wanted {
+    asked: Option<Bytes>,
+    had: Option<Bytes>,
 }
 
-fn sums(facts: &Facts, capacity: Option<Bytes>, available: Option<Bytes>, held_by: Vec<Held>) -> Ledger {
-    let needed = needed(facts);
+fn wanted(diagnosis: &Diagnosis) -> Wanted {
+    Wanted { asked: diagnosis.facts.requested_bytes, had: run_had(diagnosis) }
+}
+
+fn sums(wanted: &Wanted, capacity: Option<Bytes>, available: Option<Bytes>, held_by: Vec<Held>) -> Ledger {
+    let (asked, had) = (wanted.asked, wanted.had);
+    let needed = asked.map(|asked| asked.plus(had.unwrap_or(Bytes::ZERO)));
     Ledger {
         device: None,
         device_uuid: None,
@@ -102,12 +114,12 @@ fn sums(facts: &Facts, capacity: Option<Bytes>, available: Option<Bytes>, held_b
         missing_bytes: needed.zip(available).map(|(needed, available)| needed.less(available)),
         held_by,
         is_now: false,
-        had_bytes: facts.requested_bytes.and(run_had(facts)),
-        asked_bytes: facts.requested_bytes,
+        had_bytes: asked.and(had),
+        asked_bytes: asked,
     }
 }
 
-fn of_device(device: &Device, facts: &Facts) -> Ledger {
+fn of_device(device: &Device, diagnosis: &Diagnosis) -> Ledger {
     let mut held = Vec::new();
     if let Some(bytes) = device.memory.reserved_bytes.value() {
         held.push(Held { what: "driver".into(), pid: None, bytes, share: Share::Driver });
@@ -134,11 +146,12 @@ fn of_device(device: &Device, facts: &Facts) -> Ledger {
         device: Some(device.index),
         device_uuid: device.uuid.known().cloned(),
         is_now: true,
-        ..sums(facts, device.memory.total_bytes.value(), device.memory.free_bytes.value(), held)
+        ..sums(&wanted(diagnosis), device.memory.total_bytes.value(), device.memory.free_bytes.value(), held)
     }
 }
 
-fn of_host(host: &Host, facts: &Facts) -> Option<Ledger> {
+fn of_host(host: &Host, diagnosis: &Diagnosis) -> Option<Ledger> {
+    let facts = &diagnosis.facts;
     let (total, available) = (host.memory_total_bytes.value()?, host.memory_available_bytes.value()?);
     // More was available, or there was more or less in all: the log is another machine's.
     let other_size = facts.total_bytes.is_some_and(|there| !there.within_percent(total, 3));
@@ -146,20 +159,20 @@ fn of_host(host: &Host, facts: &Facts) -> Option<Ledger> {
         return None;
     }
     let used = Held { what: "in use".into(), pid: None, bytes: total.less(available), share: Share::Other };
-    Some(Ledger { is_now: true, ..sums(facts, Some(total), Some(available), vec![used]) })
+    Some(Ledger { is_now: true, ..sums(&wanted(diagnosis), Some(total), Some(available), vec![used]) })
 }
 
 /// The engine's KV cache, as it printed its room and what was wanted.
 fn of_cache(facts: &Facts) -> Ledger {
-    let alone = Facts { requested_bytes: facts.requested_bytes, ..Facts::default() };
-    sums(&alone, facts.free_bytes, facts.free_bytes, Vec::new())
+    sums(&Wanted { asked: facts.requested_bytes, had: None }, facts.free_bytes, facts.free_bytes, Vec::new())
 }
 
 /// The log's own figures. Nothing where it prints neither a capacity nor a limit.
-fn of_log(facts: &Facts, place: &Place<'_>) -> Option<Ledger> {
+fn of_log(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Ledger> {
+    let facts = &diagnosis.facts;
     let capacity = facts.total_bytes.or(facts.limit_bytes)?;
     let mut held = Vec::new();
-    if let Some(bytes) = run_had(facts) {
+    if let Some(bytes) = run_had(diagnosis) {
         held.push(Held { what: "your run".into(), pid: None, bytes, share: Share::Run });
     }
     for named in &place.named {
@@ -176,7 +189,7 @@ fn of_log(facts: &Facts, place: &Place<'_>) -> Option<Ledger> {
     }
     // What was free then, the run had already taken its own part out of.
     let missing_bytes = facts.requested_bytes.zip(facts.free_bytes).map(|(asked, free)| asked.less(free));
-    Some(Ledger { missing_bytes, ..sums(facts, Some(capacity), facts.free_bytes, held) })
+    Some(Ledger { missing_bytes, ..sums(&wanted(diagnosis), Some(capacity), facts.free_bytes, held) })
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a Gpu
     let ruled_out = !blames
         && (!place.named.is_empty()
             || others_then(situation.diagnosis).is_some_and(|others| negligible(others, facts.total_bytes)));
-    if place.same_machine == Some(false) || ruled_out || never_fits(device, facts) {
+    if place.same_machine == Some(false) || ruled_out || never_fits(device, situation.diagnosis) {
         return Vec::new();
     }
     let named = |row: &GpuProcess| {
@@ -140,8 +140,8 @@ pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a Gpu
 }
 
 /// Whether the run needs more than the whole card: then nobody's end makes it fit.
-fn never_fits(device: &Device, facts: &Facts) -> bool {
-    live_need(facts).zip(device.memory.total_bytes.value()).is_some_and(|(needed, total)| needed > total)
+fn never_fits(device: &Device, diagnosis: &Diagnosis) -> bool {
+    live_need(diagnosis).zip(device.memory.total_bytes.value()).is_some_and(|(needed, total)| needed > total)
 }
 
 /// What others held when it died: capacity − free − what the run had, where the log prints all three. An allocator's
@@ -238,7 +238,6 @@ fn stamp(situation: &Situation<'_>) -> String {
 }
 
 fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {
-    let facts = &diagnosis.facts;
     // Of system memory "too big" says nothing that "RAM ran out" does not: swap and other programs are in it too.
     if matches!(diagnosis.memory, Some(MemoryKind::Host | MemoryKind::Shm)) {
         return None;
@@ -246,7 +245,7 @@ fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {
     if diagnosis.memory == Some(MemoryKind::KvCache) {
         return None;
     }
-    let (needed, capacity) = (live_need(facts)?, ledger?.capacity_bytes?);
+    let (needed, capacity) = (live_need(diagnosis)?, ledger?.capacity_bytes?);
     let evidence = vec![format!("it needed at least {needed}{}; there is {capacity} in all", decisive(diagnosis))];
     // A cache for the full context that no card holds: the context is what is too long.
     let weight = if diagnosis.run.told == Some(CauseKind::Context) { 0.6 } else { 0.97 };
@@ -254,8 +253,9 @@ fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {
 }
 
 /// What the run needed without what its allocator held in reserve, which it could have used again.
-fn live_need(facts: &Facts) -> Option<Bytes> {
-    let live = facts.allocated_bytes.or_else(|| run_had(facts)).unwrap_or(Bytes::ZERO);
+fn live_need(diagnosis: &Diagnosis) -> Option<Bytes> {
+    let facts = &diagnosis.facts;
+    let live = facts.allocated_bytes.or_else(|| run_had(diagnosis)).unwrap_or(Bytes::ZERO);
     facts.requested_bytes.map(|asked| asked.plus(live))
 }
 
@@ -368,7 +368,7 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
     match causes.first().map(|cause| cause.cause) {
         Some(CauseKind::OtherProcess) => others(situation, place, ledger),
         Some(CauseKind::TooBig) if too_big(situation.diagnosis, ledger).is_some() => {
-            too_big_words(facts, ledger.and_then(|ledger| ledger.capacity_bytes))
+            too_big_words(situation.diagnosis, ledger.and_then(|ledger| ledger.capacity_bytes))
         }
         Some(CauseKind::Fragmentation) => format!(
             "{} ran out of VRAM for {} although PyTorch held more than that unused: its free memory is in pieces too small.",
@@ -412,8 +412,9 @@ fn limit_words(diagnosis: &Diagnosis) -> String {
     }
 }
 
-fn too_big_words(facts: &Facts, capacity: Option<Bytes>) -> String {
-    let live = facts.allocated_bytes.or_else(|| run_had(facts)).filter(|live| *live > Bytes::ZERO);
+fn too_big_words(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> String {
+    let facts = &diagnosis.facts;
+    let live = facts.allocated_bytes.or_else(|| run_had(diagnosis)).filter(|live| *live > Bytes::ZERO);
     match (live, facts.requested_bytes, capacity) {
         (Some(live), Some(asked), Some(capacity)) => format!(
             "Your run had {live} in use and asked for {asked} more, and there is {capacity} in all: it does not fit as it is."

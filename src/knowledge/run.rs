@@ -102,7 +102,7 @@ pub struct Run {
     /// Free on the GPUs when the load began, all of them together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_at_start_bytes: Option<Bytes>,
-    /// Over how many GPUs that was.
+    /// Over how many GPUs that, or the weights, were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<u64>,
     /// The engine's other settings and the model's dimensions by the engine's own names, as printed: `n_embd` is
@@ -206,13 +206,17 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::LayersOffloadable => offloadable = number(),
             Key::ContextTokens => run.context_tokens = number(),
             Key::KvType => run.kv_type = word(),
-            Key::Weights => run.weights_bytes = sum(),
+            Key::Weights => {
+                let weights = sizes_by_device(rule, &[head, near]);
+                run.devices = run.devices.max(Some(weights.len() as u64).filter(|count| *count > 0));
+                run.weights_bytes = weights.into_values().reduce(Bytes::plus);
+            }
             Key::KvCache => run.kv_cache_bytes = sum(),
             Key::Compute => run.compute_bytes = sum(),
             Key::FileSize => run.file_bytes = sum(),
             Key::FreeAtStart => {
                 let free = sizes_by_device(rule, &[head, near]);
-                run.devices = Some(free.len() as u64).filter(|count| *count > 0);
+                run.devices = run.devices.max(Some(free.len() as u64).filter(|count| *count > 0));
                 run.free_at_start_bytes = free.into_values().reduce(Bytes::plus);
             }
             Key::Printed => run.printed = printed(rule, &[head, near]),

@@ -114,7 +114,7 @@ pub fn same_session(situation: &Situation<'_>, place: &Place<'_>) -> Option<Caus
     let diagnosis = situation.diagnosis;
     let sign = diagnosis.run.notebook.as_ref()?;
     let facts = &diagnosis.facts;
-    let had = run_had(facts).or(facts.allocated_bytes)?;
+    let had = run_had(diagnosis).or(facts.allocated_bytes)?;
     let much = facts.total_bytes.map_or(had >= Bytes::gib(1), |total| {
         u128::from(had.0) * 100 >= u128::from(total.0) * u128::from(SESSION_PERCENT)
     });
