@@ -75,6 +75,14 @@ fn own_region(view: &View, hit: &Hit, previous: Option<&Hit>, next: Option<&Hit>
 }
 
 impl Figures {
+    /// Takes from another message of the same failure what this one does not say.
+    pub fn complete_from(&mut self, other: Figures) {
+        self.facts.complete_from(&other.facts);
+        self.places.extend(other.places);
+        self.program = self.program.take().or(other.program);
+        self.absurd |= other.absurd;
+    }
+
     /// Takes what the pattern captures in that part of the view; says whether it matched.
     fn take(&mut self, pattern: &Pattern, view: &View, region: Range<usize>, units: UnitBase) -> bool {
         let Some(text) = view.text().get(region.clone()) else { return false };

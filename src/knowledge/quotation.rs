@@ -128,15 +128,11 @@ fn is_comment(line: &str) -> bool {
     line.starts_with("# ") || line.starts_with("// ") || line.starts_with("#  ")
 }
 
-/// A page that quotes a message to say what it means.
+/// A page that quotes a message to say what it means. ("This error means" is ComfyUI's own word.)
 fn is_explained(log: &PastedLog, number: usize) -> bool {
     static MEANS: OnceLock<Pattern> = OnceLock::new();
-    let means = MEANS.get_or_init(|| {
-        Pattern::from(
-            r"(?i)^\s*(?:This|The) (?:(?:error|message|exception) )?(?:usually |typically )?(?:means|indicates)\b"
-                .to_string(),
-        )
-    });
+    let means =
+        MEANS.get_or_init(|| Pattern::from(r"(?i)^\s*This (?:usually |typically )?(?:means|indicates)\b".to_string()));
     let next = (number + 1..=number + 4).filter_map(|near| log.line(near)).find(|line| !line.trim().is_empty());
     next.is_some_and(|line| means.is_match(line))
 }

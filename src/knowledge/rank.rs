@@ -78,7 +78,7 @@ fn findings<'a>(base: &'a KnowledgeBase, log: &PastedLog, hits: &[Hit]) -> Vec<F
         if let Some(last) = findings.last_mut().filter(|last| last.hit.entry == hit.entry && last.oom == entry.oom) {
             // A headline without figures above the message itself.
             if last.figures.facts == Facts::default() && hit.line.abs_diff(last.hit.line) <= HEADLINE {
-                last.figures = figures::read(entry, log, hits, index);
+                last.figures.complete_from(figures::read(entry, log, hits, index));
             }
             continue;
         }

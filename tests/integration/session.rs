@@ -416,7 +416,7 @@ fn read_only_and_the_demo_send_nothing() {
     let mut demo = Session::oomdoctor(LARGE, &["--demo", "--interval", "0.1"]);
     demo.wait_for_text(&["step 1", "ask it to let go"]);
     demo.send("\r");
-    demo.wait_for_text(&["Ask Jupyter to restart this kernel?", "variables are lost", "Demo: nothing is sent."]);
+    demo.wait_for_text(&["Ask Ollama to unload llama3.1:8b?", "loads again", "Demo: nothing is sent."]);
     demo.let_the_question_stand();
     demo.send("y");
     demo.wait_for_text(&["(simulated): gave back"]);
