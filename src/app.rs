@@ -2,6 +2,7 @@
 //! (`update`) and what it asks of the outside world (`Effect`). No clock, no files, no drawing.
 
 pub mod action;
+pub mod again;
 pub mod effect;
 pub mod gate;
 pub mod keymap;

@@ -254,12 +254,24 @@ impl Outside {
                     self.journal.note_memory(key, bytes).unwrap_or_else(|error| self.unwritten(&error));
                 }
             }
+            Effect::ReadEnvironment { key, names } => self.read_environment(key, names),
             Effect::Ring => terminal::ring(),
             Effect::Copy(text) => clipboard::copy(text, self.wakes.clone()),
             Effect::Suspend => signals::ask_to_stop(),
             // The loop itself leaves.
             Effect::Quit => {}
         }
+    }
+
+    /// A process that is not ours to read, or is gone, is simply not told of.
+    fn read_environment(&self, key: ProcessKey, names: Vec<String>) {
+        let Control::Real(kernel) = &self.control else { return };
+        if kernel.procfs().stat(key.pid).ok().map(|stat| stat.key()) != Some(key) {
+            return;
+        }
+        let set = |name: &String| kernel.procfs().environment_variable(key.pid, name).ok().map(|value| value.is_some());
+        let variables: Vec<_> = names.iter().filter_map(|name| Some((name.clone(), set(name)?))).collect();
+        let _ = self.wakes.send(Wake::Msg(Msg::Environment(key, variables)));
     }
 
     fn unwritten(&self, error: &io::Error) {

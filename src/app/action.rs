@@ -39,6 +39,10 @@ pub enum Action {
     FailedAgain,
     /// Tell what was run.
     Command,
+    /// Name the model.
+    Model,
+    /// Whether the run's model fits.
+    Fit,
     /// Search the input, filter the processes.
     Search,
     /// The next hit.

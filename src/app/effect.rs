@@ -39,6 +39,13 @@ pub enum Effect {
     Release(ProcessKey, Release),
     /// Note that so much memory came back when this process had been signalled or asked.
     NoteMemory(ProcessKey, Bytes),
+    /// Say of these environment variables whether they are set in that process, by `Msg::Environment`.
+    ReadEnvironment {
+        /// Which process.
+        key: ProcessKey,
+        /// The variables' names.
+        names: Vec<String>,
+    },
     /// Ring the terminal's bell: what the person waits for has come.
     Ring,
     /// Put this text on the clipboard.

@@ -42,6 +42,8 @@ pub const BINDINGS: &[Binding] = &[
     at(Region::Steps, key(KeyCode::Char('w'), Action::Works, "w", "it works now")),
     at(Region::Steps, key(KeyCode::Char('e'), Action::FailedAgain, "e", "it failed again")),
     at(Region::Steps, key(KeyCode::Char('r'), Action::Command, "r", "what I ran")),
+    at(Region::Steps, key(KeyCode::Char('m'), Action::Model, "m", "which model")),
+    at(Region::Steps, key(KeyCode::Char('f'), Action::Fit, "f", "will it fit?")),
     at(Region::Processes, key(KeyCode::Enter, Action::End, "Enter", "end it…")),
     at(Region::Processes, key(KeyCode::Char(' '), Action::Mark, "Space", "mark")),
     at(Region::Processes, key(KeyCode::Char('/'), Action::Search, "/", "filter")),

@@ -54,6 +54,8 @@ pub enum Overlay {
     About(usize, usize),
     /// What people see, to pick from: the selected one.
     Symptoms(usize),
+    /// Whether the run's model fits, with its sizes: the first line shown.
+    Fit(usize),
     /// What was done and what keeps it from coming back: the first line shown.
     Done(usize),
     /// A text that could not be copied, shown alone so that it can be selected.
@@ -179,6 +181,8 @@ pub struct Input {
     pub origin: String,
     /// The command line that failed, as the person gave it.
     pub command: Option<String>,
+    /// The model, as the person named it.
+    pub model: Option<String>,
     /// The latest moment at which the job can have died.
     pub crashed_by: Option<WallTime>,
     /// A log is being read: the generation that is awaited, and its text where it is not a file.
@@ -210,6 +214,8 @@ pub enum Purpose {
     Search,
     /// It is the command line that failed.
     Command,
+    /// The model that did not fit.
+    Model,
 }
 
 /// A line being typed at the foot of the screen.
@@ -429,11 +435,15 @@ impl Model {
 
     /// The page that is laid over the screen, at the width it has there, and the first line to show.
     pub fn page(&self) -> Option<(Vec<(Tone, String)>, usize)> {
-        let done;
+        let made;
         let (page, top) = match self.overlay {
+            Some(Overlay::Fit(top)) => {
+                made = super::summary::fit(self)?;
+                (&made, top)
+            }
             Some(Overlay::Done(top)) => {
-                done = super::summary::page(self);
-                (&done, top)
+                made = super::summary::page(self);
+                (&made, top)
             }
             Some(Overlay::Words(top)) => (self.glossary.as_deref()?, top),
             Some(Overlay::About(which, top)) => (self.input.pages.get(which).or(self.input.pages.first())?, top),

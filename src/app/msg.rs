@@ -64,6 +64,8 @@ pub enum Msg {
     Signal(ProcessKey, SignalReport),
     /// Its program took the request to give memory back (the text says which); else why nothing came of it.
     Released(ProcessKey, Result<String, String>),
+    /// Of these environment variables of a process, whether they are set.
+    Environment(ProcessKey, Vec<(String, bool)>),
     /// What became of a copy.
     Copied(Result<&'static str, String>),
     /// The process is asked to end (SIGTERM, SIGHUP).

@@ -1,4 +1,5 @@
-//! Owns the walk's end as a page: what was done, what it gave back, how to run again, what keeps it from coming back.
+//! Owns two pages about the person's own run: whether its model fits; and the walk's end, what was done, what it gave
+//! back, how to run again, what keeps it from coming back.
 
 use super::Model;
 use super::walk::{EndingState, Mark};
@@ -45,4 +46,24 @@ pub fn page(model: &Model) -> Page {
     page.add(Tone::Text, "");
     page.add(Tone::Quiet, "Esc closes this, [q] leaves.");
     page
+}
+
+/// Whether the run's model fits, what would make it, and its sizes. `None` where no model is known.
+pub fn fit(model: &Model) -> Option<Page> {
+    let fit = model.advice.as_ref()?.fit.as_ref()?;
+    let mut page = Page::default();
+    page.add(Tone::Title, "Will it fit?");
+    if let Some(sentence) = fit.sentence() {
+        page.add(Tone::Text, sentence);
+    }
+    page.add(Tone::Text, "");
+    for line in fit.lines() {
+        page.add(Tone::Text, line);
+    }
+    page.add(Tone::Text, "");
+    page.add(
+        Tone::Quiet,
+        "[m] another model. From the log's own figures where it prints them; \"about\" is an estimate.",
+    );
+    Some(page)
 }

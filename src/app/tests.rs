@@ -1121,3 +1121,57 @@ fn it_works_now_sums_up_what_was_done() {
     let text = text.join("\n");
     assert!(text.contains("What was done") && text.contains("Shut down kernels"), "{text}");
 }
+
+#[test]
+fn the_run_started_again_is_watched_past_the_point_where_it_failed() {
+    let mut session = Session::with_log();
+    while session.model.current_step().is_some_and(|step| step.target.is_some()) {
+        session.press(KeyCode::Char('s'));
+    }
+    session.press(KeyCode::Enter);
+    assert!(session.model.walk.since.is_some());
+    let mut run = process(9001, Bytes::gib(5));
+    run.started_at = Reading::Known(noon_plus(60));
+    session.sample(vec![process(4242, Bytes::gib(3)), run.clone()]);
+    let needed = session.model.advice.as_ref().unwrap().ledger.as_ref().unwrap().needed_bytes;
+    let again = session.model.walk.again.clone().unwrap();
+    assert_eq!(again.key.pid, 9001, "not the one that was there before");
+    assert!(again.words(needed).contains("holds 5.0 GiB; I watch it"), "{}", again.words(needed));
+    run.used_bytes = Reading::Known(Bytes::gib(15));
+    session.sample(vec![run]);
+    let words = session.model.walk.again.clone().unwrap().words(needed);
+    assert!(words.contains("past the 14.3 GiB"), "{words}");
+    session.sample(vec![]);
+    assert!(session.model.walk.again.clone().unwrap().words(needed).contains("has left the GPU"));
+}
+
+#[test]
+fn a_variable_that_did_not_reach_the_run_is_said() {
+    let mut session = Session::new();
+    session.sample(vec![]);
+    session.paste("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 22.50 GiB memory in use. Of the allocated memory 14.00 GiB is allocated by PyTorch, and 8.00 GiB is reserved by PyTorch but unallocated.");
+    assert_eq!(session.model.current_step().unwrap().fix, "expandable-segments");
+    session.press(KeyCode::Enter);
+    let mut run = process(9001, Bytes::gib(5));
+    run.started_at = Reading::Known(noon_plus(60));
+    session.sample(vec![run]);
+    let asked = Effect::ReadEnvironment { key: key_of(9001), names: vec!["PYTORCH_CUDA_ALLOC_CONF".into()] };
+    assert!(session.effects.contains(&asked));
+    session.send(Msg::Environment(key_of(9001), vec![("PYTORCH_CUDA_ALLOC_CONF".into(), false)]));
+    let words = session.model.walk.again.clone().unwrap().words(None);
+    assert!(words.contains("PYTORCH_CUDA_ALLOC_CONF has not reached it"), "{words}");
+}
+
+#[test]
+fn a_model_that_the_log_does_not_name_is_named_and_reckoned() {
+    let mut session = Session::with_holders();
+    session.paste("ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9216.00 MiB on device 0: cudaMalloc failed: out of memory\nalloc_tensor_range: failed to allocate CUDA0 buffer of size 9663676416\nllama_model_load_from_file_impl: failed to load model");
+    session.press(KeyCode::Char('f'));
+    assert!(session.model.notice.as_ref().is_some_and(|(text, _)| text.contains("[m] names it")));
+    session.press(KeyCode::Char('m'));
+    session.wait(ms(500));
+    session.paste("Llama-3.1-8B Q4_K_M");
+    session.press(KeyCode::Enter);
+    let (lines, _) = session.model.page().unwrap();
+    assert!(lines.iter().any(|(_, line)| line.contains("Llama")), "{lines:?}");
+}

@@ -47,6 +47,11 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         Msg::Stdin { text, closed } => effects.extend(input::piped(model, text, closed)),
         Msg::Signal(key, report) => endings::reported(model, key, report),
         Msg::Released(key, outcome) => endings::released(model, key, outcome),
+        Msg::Environment(key, variables) => {
+            if let Some(again) = model.walk.again.as_mut().filter(|again| again.key == key) {
+                again.variables = variables;
+            }
+        }
         Msg::Copied(Ok(how)) => say(model, format!("copied ({how})")),
         Msg::Copied(Err(text)) => model.overlay = Some(super::model::Overlay::Text(text)),
         Msg::Terminate => effects.push(leave(model)),
@@ -143,7 +148,7 @@ fn advise_anew(model: &mut Model) {
             crashed_by: model.input.crashed_by,
             zone: Some(&model.config.zone),
             command: model.input.command.as_deref(),
-            model: None,
+            model: model.input.model.as_deref(),
         })
     });
 }

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use super::again::Again;
 use super::question::Victim;
 use crate::advice::release::Release;
 use crate::advice::{Changes, PlannedFix};
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
-use crate::units::Bytes;
+use crate::units::{Bytes, WallTime};
 
 /// A driver's teardown may take a moment; after this the memory is said not to have come back.
 pub const TEARDOWN: Duration = Duration::from_secs(10);
@@ -69,6 +70,10 @@ pub struct Walk {
     pub before: Option<Box<Diagnosis>>,
     /// What the last two failures have in common and what not.
     pub compared: Option<String>,
+    /// When the first step was taken: what starts later may be the run, started again.
+    pub since: Option<WallTime>,
+    /// That run.
+    pub again: Option<Again>,
     /// They wait until so much is free on the device of that index.
     pub waits_for: Option<(u32, Bytes)>,
 }

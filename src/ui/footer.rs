@@ -23,6 +23,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         let (what, keys) = match prompt.purpose {
             Purpose::Filter => ("filter", "Enter done, Esc leave"),
             Purpose::Search => ("search", "Enter done, Esc leave"),
+            Purpose::Model => ("which model? (such as llama 3.1 8b Q4_K_M)", "Enter done, Esc skip"),
             Purpose::Command => ("what did you run? (type or paste it)", "Enter done, Esc skip"),
         };
         // The end is where one types.

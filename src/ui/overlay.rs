@@ -26,6 +26,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         (None, Some(Overlay::Help)) => (" Keys ", help(theme)),
         (None, Some(Overlay::Words(_))) => (" Words used here ", page(model, theme)),
         (None, Some(Overlay::About(..))) => (" About this error ", page(model, theme)),
+        (None, Some(Overlay::Fit(_))) => (" Will it fit? ", page(model, theme)),
         (None, Some(Overlay::Done(_))) => (" Done ", page(model, theme)),
         (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(theme, *at, width)),
         (None, Some(Overlay::Text(text))) => (" Could not be copied: select it here ", shown(text, width)),

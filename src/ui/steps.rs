@@ -8,14 +8,15 @@ use ratatui::widgets::{Paragraph, Widget};
 
 use super::format::{cut, exactly, paragraph};
 use super::theme::Theme;
-use crate::advice::PlannedFix;
 use crate::advice::release::Release;
 use crate::advice::words::{self, Said};
+use crate::advice::{CauseKind, PlannedFix};
 use crate::app::Model;
 use crate::app::model::{Region, Source};
 use crate::app::walk::{Ending, EndingState, Mark};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
+use crate::knowledge::diagnosis::Phase;
 use crate::units::Bytes;
 
 /// What belongs to a step stands under its title.
@@ -98,6 +99,10 @@ fn no_steps(model: &Model) -> String {
 fn again(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let Some(advice) = model.advice.as_ref().filter(|advice| !advice.plan.is_empty()) else { return Vec::new() };
     let mut lines = vec![Line::default()];
+    if let Some(again) = &model.walk.again {
+        let needed = advice.ledger.as_ref().and_then(|ledger| ledger.needed_bytes);
+        lines.extend(paragraph(&format!(" {}", again.words(needed)), width.saturating_sub(1), theme.good));
+    }
     match model.rerun() {
         Some(command) => {
             let text = format!(" then run again: {command}");
@@ -107,9 +112,21 @@ fn again(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
             let text = " [r] tell me what you ran: I make the changes in it";
             lines.extend(paragraph(text, width.saturating_sub(1), theme.quiet));
         }
-        None => return Vec::new(),
+        None => {}
     }
-    lines
+    let loading = model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.phase == Phase::Load);
+    let size = advice
+        .verdict
+        .causes
+        .first()
+        .is_some_and(|cause| matches!(cause.cause, CauseKind::TooBig | CauseKind::Context));
+    let hint = match &advice.fit {
+        Some(_) => Some(" [f] will it fit? sizes and choices of this model"),
+        None if loading || size => Some(" [m] name the model: I say whether it fits, and what would make it"),
+        None => None,
+    };
+    lines.extend(hint.into_iter().flat_map(|text| paragraph(text, width.saturating_sub(1), theme.quiet)));
+    if lines.len() == 1 { Vec::new() } else { lines }
 }
 
 fn one_line(planned: &PlannedFix, number: usize, width: usize) -> String {

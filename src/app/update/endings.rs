@@ -171,6 +171,7 @@ fn start(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
 }
 
 fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, release: Option<Release>) {
+    model.walk.since.get_or_insert(model.wall);
     let key = victim.key;
     let free_before = model.snapshot().map(|snapshot| free_of(snapshot, &victim.devices)).unwrap_or_default();
     let fresh = Ending { victim, signal, release, given: Bytes::ZERO, asked_at: model.now, free_before, state };

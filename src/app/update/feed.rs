@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::app::again;
 use crate::app::effect::Effect;
 use crate::app::model::{Model, RowId};
 use crate::app::walk::EndingState;
@@ -33,7 +34,8 @@ pub fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);
     super::advise_anew(model);
-    proved.into_iter().chain(room_at_last(model)).collect()
+    let watched = again::watch(model);
+    proved.into_iter().chain(room_at_last(model)).chain(watched).collect()
 }
 
 /// The person waits for memory, and there it is.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::advice::compare::compare;
 use crate::app::effect::Effect;
-use crate::app::model::{Model, Pipe, Purpose, Region};
+use crate::app::model::{Model, Overlay, Pipe, Purpose, Region};
 use crate::app::msg::LogRead;
 use crate::app::question::{Answer, Asked};
 use crate::app::walk::Walk;
@@ -23,7 +23,9 @@ pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
         editor.insert_str(&text);
         return None;
     }
-    if let Some(prompt) = model.prompt.as_mut().filter(|prompt| prompt.purpose == Purpose::Command) {
+    if let Some(prompt) =
+        model.prompt.as_mut().filter(|prompt| matches!(prompt.purpose, Purpose::Command | Purpose::Model))
+    {
         prompt.text.push_str(&one_line(&text));
         return None;
     }
@@ -54,6 +56,20 @@ pub fn ran(model: &mut Model, text: &str) {
     let text = crate::text::harmless(text.trim()).into_owned();
     model.input.command = Some(text).filter(|text| !text.is_empty());
     super::advise_anew(model);
+}
+
+/// The person named the model; whether it fits is reckoned anew, and shown.
+pub fn named(model: &mut Model, text: &str) {
+    let text = crate::text::harmless(text.trim()).into_owned();
+    model.input.model = Some(text.clone()).filter(|text| !text.is_empty());
+    super::advise_anew(model);
+    let known = model.advice.as_ref().is_some_and(|advice| advice.fit.is_some());
+    if known {
+        model.overlay = Some(Overlay::Fit(0));
+    } else if !text.is_empty() {
+        let said = format!("I have no figures for \"{text}\". oomdoctor fit FILE reads the model's own file.");
+        super::say(model, said);
+    }
 }
 
 /// The answer to "replace or append?".

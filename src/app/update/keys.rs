@@ -115,6 +115,7 @@ fn prompted(model: &mut Model, key: KeyEvent) {
                     input::hit(model, true);
                 }
                 Purpose::Command => input::ran(model, &prompt.text),
+                Purpose::Model => input::named(model, &prompt.text),
             };
         }
         _ => return,
@@ -148,6 +149,8 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Works => works(model),
         Action::FailedAgain => failed_again(model),
         Action::Command => what_ran(model),
+        Action::Model => which_model(model),
+        Action::Fit => will_it_fit(model),
         Action::Search => search(model),
         Action::NextHit => input::hit(model, true),
         Action::PreviousHit => input::hit(model, false),
@@ -204,7 +207,9 @@ fn moved(model: &mut Model, by: i32) {
     }
     if let Some((lines, _)) = model.page() {
         let last = lines.len().saturating_sub(layout::page_height(model.size));
-        if let Some(Overlay::Words(top) | Overlay::About(_, top) | Overlay::Done(top)) = &mut model.overlay {
+        if let Some(Overlay::Words(top) | Overlay::About(_, top) | Overlay::Done(top) | Overlay::Fit(top)) =
+            &mut model.overlay
+        {
             *top = shifted(*top, by, last + 1);
         }
         return;
@@ -324,7 +329,10 @@ fn take_step(model: &mut Model) -> Vec<Effect> {
             say(model, "I watch and ring as soon as there is room. Esc stops it.".into());
             return Vec::new();
         }
-        None => model.walk.leave(&step, Mark::Taken),
+        None => {
+            model.walk.leave(&step, Mark::Taken);
+            model.walk.since.get_or_insert(model.wall);
+        }
     }
     say(model, "Run your job again. [w] it works now · [e] it failed again · [Backspace] back".into());
     if commands.is_empty() { Vec::new() } else { vec![Effect::Copy(commands.join("\n"))] }
@@ -454,6 +462,19 @@ fn what_ran(model: &mut Model) {
     let logged = || model.input.diagnosis.as_ref().and_then(|diagnosis| diagnosis.run.command.clone());
     let text = known.or_else(logged).unwrap_or_default();
     model.prompt = Some(Prompt { purpose: Purpose::Command, text });
+}
+
+fn which_model(model: &mut Model) {
+    model.overlay = None;
+    let text = model.input.model.clone().unwrap_or_default();
+    model.prompt = Some(Prompt { purpose: Purpose::Model, text });
+}
+
+fn will_it_fit(model: &mut Model) {
+    if model.advice.as_ref().is_some_and(|advice| advice.fit.is_some()) {
+        return toggle(model, Overlay::Fit(0));
+    }
+    say(model, "I don't know the model from this log: [m] names it.".into());
 }
 
 fn pause(model: &mut Model) {
