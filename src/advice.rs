@@ -50,6 +50,9 @@ pub struct Situation<'a> {
     pub command: Option<&'a str>,
     /// The model, as the person says; `None` to take what the log says.
     pub model: Option<&'a str>,
+    /// The advice on the same log and model at an earlier reading: whether it fits is not reckoned again while the same
+    /// is free.
+    pub before: Option<&'a Advice>,
 }
 
 /// What to tell the person.
@@ -63,6 +66,9 @@ pub struct Advice {
     pub fit: Option<FitAdvice>,
     /// What to do, best first.
     pub plan: Vec<PlannedFix>,
+    /// What there was for the run.
+    #[serde(skip)]
+    pub room: fit::Room,
 }
 
 /// Joins log and machine.
@@ -70,14 +76,18 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let place = machine::locate(situation);
     let ledger = ledger::draw(situation, &place);
     let mut verdict = verdict::weigh(situation, &place, ledger.as_ref());
-    let fit = fit::fit(situation, &place, ledger.as_ref());
+    let room = fit::room(situation, &place, ledger.as_ref());
+    let fit = match situation.before.filter(|before| before.room == room) {
+        Some(before) => before.fit.clone(),
+        None => fit::fit(situation, room, ledger.as_ref()),
+    };
     if let Some(said) =
         fit.as_ref().filter(|_| speaks_of_size(situation.diagnosis, &verdict)).and_then(FitAdvice::sentence)
     {
         verdict.sentence = format!("{} {said}", verdict.sentence);
     }
     let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict, fit.as_ref());
-    Advice { verdict, ledger, fit, plan }
+    Advice { verdict, ledger, fit, plan, room }
 }
 
 /// Whether the verdict is about what the run takes, rather than who else holds the memory.
@@ -104,6 +114,7 @@ impl<'a> Situation<'a> {
             zone: None,
             command: None,
             model: None,
+            before: None,
         }
     }
 

@@ -189,8 +189,8 @@ impl FitAdvice {
 }
 
 /// What is free for the run.
-#[derive(Clone, Copy, Debug)]
-struct Room {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
     free: Option<Bytes>,
     capacity: Option<Bytes>,
     is_now: bool,
@@ -199,7 +199,7 @@ struct Room {
 }
 
 /// Free now; else what was free for this run when it began, as its log says.
-fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Room {
+pub fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Room {
     let run = &situation.diagnosis.run;
     let several = situation.snapshot.is_some_and(|here| here.devices.len() > 1) && place.same_machine != Some(false);
     let why_not = match place.device {
@@ -227,7 +227,7 @@ fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -
 
 /// Whether the run's model fits, and which changes make it fit. `None` where memory of another kind ran out or neither
 /// the model nor the engine's own figures are known.
-pub fn fit(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<FitAdvice> {
+pub fn fit(situation: &Situation<'_>, room: Room, ledger: Option<&Ledger>) -> Option<FitAdvice> {
     let diagnosis = situation.diagnosis;
     let of_card = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache));
     if diagnosis.oom == Oom::No || !of_card {
@@ -242,7 +242,6 @@ pub fn fit(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
         let share = share.map(|effect| FitAdvice { effects: vec![effect], ..FitAdvice::of("vLLM") });
         return trained::advice(diagnosis).filter(|_| kind == Kind::Train).or(share);
     };
-    let room = room(situation, place, ledger);
     let (engine, notes) = setup::engine(kind, diagnosis, &known.shape, room.capacity);
     hold_to_the_log(&mut known, diagnosis, &engine);
     let mut advice = advice(known, engine, notes, room, diagnosis);

@@ -149,6 +149,7 @@ fn advise_anew(model: &mut Model) {
             zone: Some(&model.config.zone),
             command: model.input.command.as_deref(),
             model: model.input.model.as_deref(),
+            before: model.advice.as_ref(),
         })
     });
 }

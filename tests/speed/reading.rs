@@ -1,9 +1,10 @@
-//! Benches of what a person waits for: loading the knowledge, and the verdict on a paste. `cargo bench`. The ratio to a
+//! Benches of what a person waits for: loading the knowledge, the verdict on a paste, the advice at each reading. `cargo bench`. The ratio to a
 //! plain search, and a log of 100 MB, are in first_pass.py.
 
 #![allow(clippy::unwrap_used, reason = "a bench may")]
 
 use divan::{Bencher, black_box};
+use oomdoctor::advice::{Situation, advise};
 use oomdoctor::knowledge::KnowledgeBase;
 use oomdoctor::log::PastedLog;
 
@@ -53,4 +54,23 @@ fn verdict_on_a_paste(bencher: Bencher, size: usize) {
         let diagnosis = base.diagnose(&PastedLog::new(log), None);
         (base, black_box(diagnosis))
     });
+}
+
+const LOAD: &str = "print_info: general.name     = Llama 3.1 8B Instruct
+print_info: file type   = Q4_K - Medium
+load_tensors: offloaded 33/33 layers to GPU
+load_tensors:        CUDA0 model buffer size =  4403.49 MiB
+llama_context: n_ctx         = 131072
+ggml_backend_cuda_buffer_type_alloc_buffer: allocating 16384.00 MiB on device 0: cudaMalloc failed: out of memory
+llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache";
+
+/// What each reading costs while a log stands: verdict, ledger, plan, and whether the model fits.
+#[divan::bench(args = [FAILURE, LOAD])]
+fn advice_anew(bencher: Bencher, log: &str) {
+    let base = waiting();
+    let diagnosis = base.diagnose(&PastedLog::new(log), None);
+    let fixes = base.leading_fixes(&diagnosis);
+    let situation = Situation { fixes: &fixes, model: Some("Llama-3.1-8B Q4_K_M"), ..Situation::alone(&diagnosis) };
+    let first = advise(&situation);
+    bencher.bench(|| advise(&Situation { before: Some(&first), ..situation }));
 }

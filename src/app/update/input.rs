@@ -62,6 +62,7 @@ pub fn ran(model: &mut Model, text: &str) {
 pub fn named(model: &mut Model, text: &str) {
     let text = crate::text::harmless(text.trim()).into_owned();
     model.input.model = Some(text.clone()).filter(|text| !text.is_empty());
+    model.advice = None;
     super::advise_anew(model);
     let known = model.advice.as_ref().is_some_and(|advice| advice.fit.is_some());
     if known {
@@ -174,6 +175,7 @@ pub fn read(model: &mut Model, read: LogRead) {
         let behind = compared.as_ref().map(|_| std::mem::take(&mut model.walk.behind)).unwrap_or_default();
         model.walk = Walk { behind, compared, ..Walk::default() };
     }
+    model.advice = None;
     super::advise_anew(model);
     let found = model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty());
     if found && (first || !grew) {
