@@ -175,7 +175,7 @@ fn run_again(
         may_be_enough: true,
         steps: vec![Step {
             action: "Start your job again as it was".into(),
-            command: None,
+            command: situation.command_line().map(str::to_owned),
             why,
             expect: format!("{} is free now", super::amount(ledger.available_bytes)),
             if_not: "If it fails again, paste the new error here.".into(),

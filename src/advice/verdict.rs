@@ -437,10 +437,9 @@ fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>)
     let gone = blamed(situation, place).find(|named| matches!(named.fate, Fate::Gone));
     let room = ledger.is_some_and(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO));
     // Once there is room, what still runs is no longer in the way.
-    let missing = ledger.and_then(|ledger| ledger.missing_bytes).unwrap_or(Bytes::ZERO);
     match alive.as_slice() {
         _ if gone.is_some() && room => {}
-        [(first, one), (second, two), ..] if *one < missing => {
+        [(first, one), (second, two), ..] => {
             return format!(
                 "Other programs hold the memory your run needs: {} has {one}, {} has {two}.",
                 name_of(first),
