@@ -1,0 +1,156 @@
+//! Owns what other processes have to do with it: whom the log names, who holds memory here and may be offered for
+//! ending, what others held when the run failed.
+
+use std::time::Duration;
+
+use super::{Cause, CauseKind, decisive, live_need};
+use crate::advice::machine::Named;
+use crate::advice::{Fate, Ledger, Place, Situation, name_of, release};
+use crate::gpu::{Device, GpuProcess, ProcessKey};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
+use crate::units::Bytes;
+
+/// Under this share of the card, what others held at the crash is their contexts, not their models.
+const NEGLIGIBLE_PERCENT: u64 = 5;
+/// A process's CUDA context: a few hundred MiB, with libraries loaded up to this.
+const CONTEXT: Bytes = Bytes::mib(800);
+/// This failure comes before the engine has loaded anything.
+const STARTS_EMPTY: &str = "vllm/free-memory-less-than-desired";
+/// A process that did nothing for so long may be offered although the log doesn't tell whether it is from here.
+pub const WATCHED_ENOUGH: Duration = Duration::from_secs(10);
+
+/// The processes that the log names, without those that held next to nothing.
+pub fn blamed<'p, 'a>(situation: &Situation<'_>, place: &'p Place<'a>) -> impl Iterator<Item = &'p Named<'a>> {
+    let total = situation.diagnosis.facts.total_bytes;
+    place.named.iter().filter(move |named| !negligible(named.bytes, total))
+}
+
+/// Living holders that may be offered for ending, those the log names first, then the largest. Each was there before
+/// the crash and may be ended by the viewer, or asked to let go. Nobody where the log is from elsewhere, where it rules others out, or where
+/// the run never fits; of a log that names its holders, only those it names; of one that may be from anywhere, only
+/// those seen to do nothing.
+pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a GpuProcess, ProcessKey)> {
+    let (Some(device), Some(viewer)) = (place.device, situation.viewer) else { return Vec::new() };
+    let facts = &situation.diagnosis.facts;
+    let blames = blamed(situation, place).next().is_some();
+    let ruled_out = !blames
+        && (!place.named.is_empty()
+            || others_then(situation.diagnosis).is_some_and(|others| negligible(others, facts.total_bytes)));
+    if place.same_machine == Some(false) || ruled_out || never_fits(device, situation.diagnosis) {
+        return Vec::new();
+    }
+    let named = |row: &GpuProcess| {
+        blamed(situation, place).any(|named| matches!(named.fate, Fate::Alive(alive, _) if alive.pid == row.pid))
+    };
+    let unused = |key: ProcessKey| {
+        situation.history.and_then(|history| history.idle_for(key)).is_some_and(|idle| idle >= WATCHED_ENOUGH)
+    };
+    let mut found: Vec<_> = device
+        .processes
+        .iter()
+        .filter(|row| named(row) || !blames)
+        .filter(|row| situation.was_there_before(row) == Some(true))
+        .filter_map(|row| Some((row, release::reach(viewer, row)?)))
+        .filter(|(_, key)| place.same_machine == Some(true) || unused(*key))
+        .collect();
+    found.sort_by_key(|(row, _)| (!named(row), std::cmp::Reverse(row.used_bytes.value())));
+    found
+}
+
+/// Whether the run needs more than the whole card: then nobody's end makes it fit.
+fn never_fits(device: &Device, diagnosis: &Diagnosis) -> bool {
+    live_need(diagnosis).zip(device.memory.total_bytes.value()).is_some_and(|(needed, total)| needed > total)
+}
+
+/// What others held when it died: capacity − free − what the run had, where the log prints all three. An allocator's
+/// own figure leaves out the CUDA context of its process; an engine that is only starting has no more than that.
+pub fn others_then(diagnosis: &Diagnosis) -> Option<Bytes> {
+    let facts = &diagnosis.facts;
+    let starting = || {
+        let before_loading = diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY);
+        before_loading.then_some(Bytes::ZERO)
+    };
+    let without_context = || facts.reserved_bytes.or_else(starting).map(|had| had.plus(CONTEXT));
+    let had = facts.process_bytes.or_else(without_context)?;
+    Some(facts.total_bytes?.less(facts.free_bytes?).less(had))
+}
+
+pub fn negligible(part: Bytes, whole: Option<Bytes>) -> bool {
+    whole.is_some_and(|whole| u128::from(part.0) * 100 < u128::from(whole.0) * u128::from(NEGLIGIBLE_PERCENT))
+}
+
+pub fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<Cause> {
+    let diagnosis = situation.diagnosis;
+    if diagnosis.memory != Some(MemoryKind::Gpu) {
+        return None;
+    }
+    let mut evidence = Vec::new();
+    let mut weight: f64 = 0.0;
+    for named in blamed(situation, place) {
+        let (line, bytes) = (decisive(diagnosis), named.bytes);
+        match named.fate {
+            Fate::Alive(row, key) => {
+                let (pid, rest) = (row.pid, before_and_idle(situation, key));
+                evidence.push(match evidence.is_empty() {
+                    true => format!("the log names {pid}{line}; it still runs{rest}"),
+                    false => format!("{pid} with {bytes} still runs, too"),
+                });
+                weight = weight.max(0.95);
+            }
+            Fate::Gone => {
+                evidence.push(format!("process {} held {bytes}{line} and no longer holds GPU memory here", named.pid));
+                weight = weight.max(0.8);
+            }
+            Fate::Unknown => {
+                evidence.push(format!("process {} held {bytes} when it failed{line}", named.pid));
+                weight = weight.max(0.8);
+            }
+        }
+    }
+    let others = others_then(diagnosis);
+    let unnamed = others.filter(|_| place.named.is_empty());
+    if let Some(others) = unnamed.filter(|others| !negligible(*others, diagnosis.facts.total_bytes)) {
+        evidence.push(format!("{others} of the card belonged to others when it failed{}", decisive(diagnosis)));
+        weight = weight.max(0.7);
+    }
+    if place.named.is_empty() && others.is_none_or(|others| !negligible(others, diagnosis.facts.total_bytes)) {
+        weight = weight.max(living(situation, place, ledger, &mut evidence));
+    }
+    (weight > 0.0).then_some(Cause { cause: CauseKind::OtherProcess, weight, evidence })
+}
+
+/// What the machine shows now, where the log names nobody.
+fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>, evidence: &mut Vec<String>) -> f64 {
+    let holders = holders(situation, place);
+    let mut sum = Bytes::ZERO;
+    for (row, key) in &holders {
+        let Some(bytes) = row.used_bytes.value().filter(|bytes| *bytes >= Bytes::mib(500)) else { continue };
+        sum = sum.plus(bytes);
+        evidence.push(format!("{} holds {bytes} now{}", name_of(row), before_and_idle(situation, *key)));
+    }
+    match ledger.and_then(|ledger| ledger.missing_bytes) {
+        _ if sum == Bytes::ZERO => 0.0,
+        Some(missing) if missing > Bytes::ZERO && sum >= missing => 0.6,
+        _ => 0.35,
+    }
+}
+
+/// The rest of a holder's evidence: it was there before the crash, and perhaps did nothing since we watch.
+fn before_and_idle(situation: &Situation<'_>, key: ProcessKey) -> String {
+    let idle = situation.history.and_then(|history| history.idle_for(key));
+    let said = match idle.filter(|time| *time >= WATCHED_ENOUGH) {
+        Some(idle) => format!(
+            ", was there before the crash and has used neither GPU nor CPU in the {} s I have watched",
+            idle.as_secs()
+        ),
+        None => " and was there before the crash".to_owned(),
+    };
+    said + &stamp(situation)
+}
+
+/// Whose time it is that "before the crash" goes by, where it is the log's own.
+fn stamp(situation: &Situation<'_>) -> String {
+    let Some(crashed_at) = situation.diagnosis.crashed_at else { return String::new() };
+    let Some(zone) = situation.zone else { return String::new() };
+    format!(" (at {} by the log, taken as local time)", crashed_at.time_of_day(zone))
+}
