@@ -328,13 +328,13 @@ fn figures_that_no_model_has_end_nothing() {
     );
     let number = regex::Regex::new("[0-9]+").unwrap();
     for log in [honest.clone(), honest.replace("Llama-3.1-8B", "storyteller"), POOL.to_owned(), torch] {
-        for found in number.find_iter(&log) {
-            for instead in ["0", "1", "18446744073709551615", "99999999"] {
-                let mut hostile = log.clone();
-                hostile.replace_range(found.range(), instead);
-                let advice = advised(&hostile, None, None);
-                assert!(advice.fit.is_none_or(|fit| fit.choices.len() <= MOST_CHOICES));
-            }
+        // One value a number, in turn: a diagnosis each is not cheap.
+        let values = ["18446744073709551615", "0", "99999999", "1"];
+        for (found, instead) in number.find_iter(&log).zip(values.iter().cycle()) {
+            let mut hostile = log.clone();
+            hostile.replace_range(found.range(), instead);
+            let advice = advised(&hostile, None, None);
+            assert!(advice.fit.is_none_or(|fit| fit.choices.len() <= MOST_CHOICES));
         }
     }
 }
