@@ -101,15 +101,33 @@ impl Supervisor {
         Some(Stop { action, command, costs })
     }
 
+    /// The command that ends it for good, where that is one; a name may have to be looked up first.
+    pub fn ends_by(&self, own: bool) -> Option<String> {
+        match self {
+            Supervisor::Pod(_) | Supervisor::NamelessJob(_) => None,
+            Supervisor::Container { .. } | Supervisor::Job(_) | Supervisor::Unit { .. } => {
+                self.stop(own).map(|stop| stop.command)
+            }
+        }
+    }
+
+    /// Where a process of it belongs, as short as a list has it: `ollama.service`, `Slurm job 81234`.
+    pub fn label(&self) -> String {
+        match self {
+            Supervisor::Unit { name, .. } => name.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// What ending the process alone comes to, said before it is done.
     pub fn caution(&self) -> String {
         match self {
             Supervisor::Container { engine, .. } => {
-                format!("{} may start it again (restart policy)", title(engine))
+                format!("{} may start it again (restart policy): stop its container instead.", title(engine))
             }
-            Supervisor::Pod(_) => "Kubernetes starts it again: scale its deployment down instead".into(),
-            Supervisor::Job(_) | Supervisor::NamelessJob(_) => format!("Ends one process of {self}, not the job"),
-            Supervisor::Unit { name, .. } => format!("systemd ({name}) may start it again: stop the unit instead"),
+            Supervisor::Pod(_) => "Kubernetes starts it again: scale its deployment down instead.".into(),
+            Supervisor::Job(_) | Supervisor::NamelessJob(_) => format!("This ends one process of {self}, not the job."),
+            Supervisor::Unit { name, .. } => format!("systemd ({name}) may start it again: stop the unit instead."),
         }
     }
 }
