@@ -95,7 +95,7 @@ pub struct People {
     users: Users,
     clock: Option<BootClock>,
     initial_namespace: bool,
-    /// The systemd unit that this program runs in: where the person works is nobody's supervisor.
+    /// The unit or job that this program runs in: ending all of it would end the person's own session.
     own_manager: Option<String>,
     /// Start ticks of the PIDs that were listed last time.
     listed_before: HashMap<u32, u64>,
@@ -207,10 +207,8 @@ impl People {
     /// Who would start it again or end all of it. A Slurm job has its folder's name, which may be one that only Slurm
     /// knows; its processes are told the number, and which task of an array they are, that `scancel` takes.
     fn managed_by(&self, pid: u32, cgroup: &str) -> Option<String> {
-        let manager = Place::manager(cgroup)?;
-        let Some(job) = manager.strip_prefix("slurm:") else {
-            return Some(manager).filter(|manager| self.own_manager.as_ref() != Some(manager));
-        };
+        let manager = Place::manager(cgroup).filter(|manager| self.own_manager.as_ref() != Some(manager))?;
+        let Some(job) = manager.strip_prefix("slurm:") else { return Some(manager) };
         let told = |name: &str| self.procfs.environment_variable(pid, name).ok().flatten();
         let is_number = |text: &String| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let number = told("SLURM_JOB_ID").filter(is_number);
@@ -328,14 +326,16 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_that_the_person_works_in_is_no_supervisor() {
-        let root = tempfile::tempdir().unwrap();
-        process(root.path(), 70, 9, 0, 70, "/dev/nvidia0");
-        for whose in ["70", "self"] {
-            fs::create_dir_all(root.path().join(whose)).unwrap();
-            fs::write(root.path().join(whose).join("cgroup"), "0::/system.slice/code-server@ada.service\n").unwrap();
+    fn the_unit_or_job_that_the_person_works_in_is_no_supervisor() {
+        for path in ["code-server@ada.service", "slurmstepd.scope/job_77/step_0/user/task_0"] {
+            let root = tempfile::tempdir().unwrap();
+            process(root.path(), 70, 9, 0, 70, "/dev/nvidia0");
+            fs::create_dir(root.path().join("self")).unwrap();
+            for whose in ["70", "self"] {
+                fs::write(root.path().join(whose).join("cgroup"), format!("0::/system.slice/{path}\n")).unwrap();
+            }
+            assert_eq!(people(root.path(), HOST).look(70).managed_by, None, "{path}");
         }
-        assert_eq!(people(root.path(), HOST).look(70).managed_by, None);
     }
 
     #[test]
