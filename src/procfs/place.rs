@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 /// Daemons that start what is not theirs (sessions, jobs, containers): stopping one is no way to end one process.
-const HOSTS: [&str; 17] = [
+const HOSTS: [&str; 21] = [
     "atd",
     "containerd",
     "cron",
@@ -35,15 +35,19 @@ const HOSTS: [&str; 17] = [
     "dbus",
     "dbus-broker",
     "docker",
+    "emacs",
     "gnome-terminal-server",
-    "init",
     "jupyterhub",
     "k3s",
     "kubelet",
+    "nomad",
     "podman",
     "slurmd",
     "ssh",
     "sshd",
+    "supervisor",
+    "supervisord",
+    "tmux",
 ];
 
 impl Place {
@@ -262,6 +266,7 @@ mod tests {
             format!("{users}/app.slice/gnome-terminal-server.service"),
             "0::/system.slice/ssh.service".to_owned(),
             "0::/system.slice/cron.service".to_owned(),
+            "0::/system.slice/supervisor.service".to_owned(),
             "0::/system.slice/jupyterhub.service".to_owned(),
             "0::/system.slice/docker-ID.scope".to_owned(),
             "0::/system.slice/containerd.service\n1:name=systemd:/docker/ID".to_owned(),
