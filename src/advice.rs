@@ -9,6 +9,7 @@ pub mod machine;
 pub mod plan;
 pub mod release;
 pub mod rerun;
+pub mod supervisor;
 pub mod verdict;
 pub mod words;
 

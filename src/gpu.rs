@@ -251,6 +251,9 @@ readings! {
             kind: ProcessKind,
             /// Container id or name from its cgroup, if any.
             container: Option<String>,
+            /// Who starts it again or ends all of it, from its cgroup: `slurm:81234`, `service:ollama.service`,
+            /// `user-service:comfy.service`.
+            managed_by: Option<String>,
             /// What it is, as people know it: "Jupyter kernel sweep.ipynb", "Ollama runner", "Xorg".
             recognised_as: Option<String>,
             /// The command line of the server it works for, where its own says nothing of that: an engine that
@@ -321,6 +324,7 @@ impl Snapshot {
                 row.user = take(&mut row.user).map(clean);
                 row.command = take(&mut row.command).map(clean);
                 row.container = row.container.take().map(clean);
+                row.managed_by = row.managed_by.take().map(clean);
                 row.recognised_as = row.recognised_as.take().map(clean);
                 row.server_command = row.server_command.take().map(clean);
             }

@@ -203,6 +203,11 @@ impl Procfs {
         self.read(pid, "cgroup", LARGE_FILE_BYTES).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    /// The same of this very process.
+    pub fn own_cgroup(&self) -> Option<String> {
+        fs::read_to_string(self.root.join("self/cgroup")).ok()
+    }
+
     /// The GPU device files that a process has open (`/dev/nvidia*`, `/dev/dxg`, `/dev/dri/*`), each once, sorted;
     /// empty where it has none. `/dev/nvidia-modeset` alone does not count: clients of a display server have it.
     /// Needs the process's own user or root: else `Denied`.

@@ -364,22 +364,33 @@ mod tests {
 
     #[test]
     fn a_holder_is_let_go_by_its_own_program_or_its_container_where_there_is_a_way() {
-        let command = |label: &str, uid: u32, container: Option<&str>| {
+        let managed = |label: &str, uid: u32, container: Option<&str>, manager: Option<&str>| {
             let mut row = process(5177, Bytes::gib(16));
+            row.managed_by = manager.map(str::to_owned);
             row.recognised_as = Some(label.into());
             row.uid = Reading::Known(uid);
             row.container = container.map(str::to_owned);
             let advice = plan(&torch_oom(&[]), &[end()], vec![device(0, vec![row])]);
             advice.plan.first().map(|step| (step.steps[0].command.clone().unwrap_or_default(), step.release.is_some()))
         };
+        let command = |label: &str, uid: u32, container: Option<&str>| managed(label, uid, container, None);
         let loaded = "ollama ps | awk 'NR>1 {print $1}' | xargs -n1 ollama stop".to_owned();
         assert_eq!(command("Ollama runner", 1000, None), Some((loaded.clone(), true)));
         assert_eq!(command("Ollama runner (x:$(reboot))", 1000, None), Some((loaded.clone(), true)));
-        assert_eq!(command("Ollama runner", 999, None), Some((loaded, true)), "another user's may be asked");
+        assert_eq!(command("Ollama runner", 999, None), Some((loaded.clone(), true)), "another user's may be asked");
         let asked = command("Ollama runner", 999, Some("docker:0123456789ab"));
         assert!(asked.is_some_and(|(message, released)| message.starts_with("Hi ") && !released), "its owner is asked");
         let stop = ("docker stop 0123456789ab".to_owned(), false);
         assert_eq!(command("python train.py", 1000, Some("docker:0123456789ab")), Some(stop));
+        let unit = Some("service:ollama.service");
+        assert_eq!(managed("Ollama runner", 1000, None, unit), Some((loaded, true)), "its own API comes first");
+        for (manager, stop) in [
+            ("slurm:81234", "scancel 81234"),
+            ("service:comfy.service", "sudo systemctl stop comfy.service"),
+            ("user-service:comfy.service", "systemctl --user stop comfy.service"),
+        ] {
+            assert_eq!(managed("python train.py", 1000, None, Some(manager)), Some((stop.into(), false)));
+        }
         assert_eq!(command("python train.py", 1000, None), Some(("oomdoctor kill 5177@5177000".into(), false)));
     }
 

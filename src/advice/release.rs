@@ -137,13 +137,6 @@ pub fn reach(viewer: &Viewer, row: &GpuProcess) -> Option<ProcessKey> {
     }
 }
 
-/// The command that stops the container this process is in; a bare kill would be undone by a restart policy.
-pub fn stops_container(row: &GpuProcess) -> Option<String> {
-    let (engine, id) = row.container.as_deref()?.split_once(':')?;
-    let plain = !id.is_empty() && id.chars().all(|c| c.is_ascii_hexdigit());
-    (plain && ["docker", "podman"].contains(&engine)).then(|| format!("{engine} stop {id}"))
-}
-
 fn run_of(command: Option<&str>) -> Invocation {
     let words: Vec<String> = command.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
     Invocation::of(&words)

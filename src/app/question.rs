@@ -7,6 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent};
 
 use super::gate::ALONE;
 use crate::advice::release::Release;
+use crate::advice::supervisor::Supervisor;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
 use crate::units::{Bytes, WallTime};
@@ -37,6 +38,8 @@ pub struct Victim {
     pub devices: Vec<u32>,
     /// What speaks for ending it.
     pub evidence: Vec<String>,
+    /// Who may start it again.
+    pub supervisor: Option<Supervisor>,
 }
 
 /// What is asked.

@@ -19,6 +19,9 @@ pub fn page(model: &Model) -> Page {
         .iter()
         .filter_map(|ending| {
             let name = &ending.victim.name;
+            if let Some(again) = &ending.again {
+                return Some(format!("{name} has ended, and was started again as {}", again.pid));
+            }
             match &ending.state {
                 EndingState::Returned { bytes, .. } => Some(format!("{name} has ended: gave back {bytes}")),
                 EndingState::NotReturned { bytes } => Some(format!("{name} has ended: {bytes} came back")),

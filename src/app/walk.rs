@@ -6,9 +6,10 @@ use std::time::Duration;
 use super::again::Again;
 use super::question::Victim;
 use crate::advice::release::Release;
+use crate::advice::supervisor::Supervisor;
 use crate::advice::{Changes, PlannedFix};
 use crate::gpu::guard::{Refusal, Signal};
-use crate::gpu::{ProcessKey, Snapshot};
+use crate::gpu::{GpuProcess, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::units::{Bytes, WallTime};
 
@@ -16,6 +17,8 @@ use crate::units::{Bytes, WallTime};
 pub const TEARDOWN: Duration = Duration::from_secs(10);
 /// A program that was asked to let go may have to finish what it does first; after this we no longer wait for it.
 pub const LETTING_GO: Duration = Duration::from_secs(60);
+/// A supervisor starts what ended again within seconds; what comes later may be anybody's.
+pub const STARTING_AGAIN: Duration = Duration::from_secs(30);
 /// What a process gives back while it goes on running counts from here on: less is its everyday life.
 const NOTICEABLE: Bytes = Bytes::mib(64);
 
@@ -115,6 +118,21 @@ pub struct Ending {
     pub free_before: Vec<(u32, Bytes)>,
     /// Where it stands.
     pub state: EndingState,
+    /// Who was listed while it ran.
+    pub beside: Vec<ProcessKey>,
+    /// Since when it is known to have ended.
+    pub ended_at: Option<Duration>,
+    /// The one that took its place.
+    pub again: Option<Again>,
+}
+
+/// A process that was started in the place of one that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// Its PID.
+    pub pid: u32,
+    /// Who runs it, where that is known.
+    pub supervisor: Option<Supervisor>,
 }
 
 /// Where an ending stands.
@@ -166,6 +184,11 @@ pub enum EndingState {
     Refused(Refusal),
 }
 
+/// Who is listed.
+pub fn listed(snapshot: &Snapshot) -> Vec<ProcessKey> {
+    snapshot.devices.iter().flat_map(|device| &device.processes).filter_map(GpuProcess::key).collect()
+}
+
 /// Free memory of these devices, where it is known.
 pub fn free_of(snapshot: &Snapshot, devices: &[u32]) -> Vec<(u32, Bytes)> {
     snapshot
@@ -196,6 +219,33 @@ impl Ending {
 
     /// Holds a new reading against the one before the signal. `shared` came back since then for other endings.
     pub fn watch(&mut self, snapshot: &Snapshot, shared: Bytes, now: Duration) {
+        self.watch_memory(snapshot, shared, now);
+        self.watch_for_another(snapshot, now);
+    }
+
+    /// One that is new on its devices, by its user and of its command line or name: it was started again.
+    fn watch_for_another(&mut self, snapshot: &Snapshot, now: Duration) {
+        if !self.is_over() || matches!(self.state, EndingState::Returned { lives: true, .. }) {
+            self.beside = listed(snapshot);
+            return;
+        }
+        let ended_at = *self.ended_at.get_or_insert(now);
+        if self.again.is_some() || now.saturating_sub(ended_at) > STARTING_AGAIN {
+            return;
+        }
+        let (victim, beside) = (&self.victim, &self.beside);
+        let is_another = |row: &&GpuProcess| {
+            let name = row.recognised_as.is_some() && row.recognised_as == victim.what;
+            let line = row.command.known().is_some_and(|line| !line.is_empty() && *line == victim.command);
+            let user = row.user.known().is_some_and(|user| *user == victim.user);
+            user && (name || line) && row.key().is_some_and(|key| !beside.contains(&key))
+        };
+        let devices = snapshot.devices.iter().filter(|device| victim.devices.contains(&device.index));
+        let another = devices.flat_map(|device| &device.processes).find(is_another);
+        self.again = another.map(|row| Again { pid: row.pid, supervisor: Supervisor::of(row) });
+    }
+
+    fn watch_memory(&mut self, snapshot: &Snapshot, shared: Bytes, now: Duration) {
         if matches!(self.state, EndingState::Elsewhere { .. } | EndingState::Asked(_) | EndingState::NotReleased(_)) {
             if snapshot.find(self.victim.key).is_some() {
                 return self.watch_living(snapshot, shared, now);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::Global;
 use super::live::read_one_snapshot;
+use crate::advice::supervisor::Supervisor;
 use crate::app::msg::SignalReport;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::{ProcessKey, Snapshot};
@@ -154,7 +155,8 @@ fn named(
         started.map_or("?".to_owned(), |time| time.to_string()),
         harmless(&command)
     );
-    Ok(Victim { key, line, held })
+    let caution = row.and_then(Supervisor::of).map(|supervisor| format!("\n  {}", supervisor.caution()));
+    Ok(Victim { key, line: line + &caution.unwrap_or_default(), held })
 }
 
 /// Names them and asks on the terminal itself, wherever our output goes; `None` where there is none. What was typed

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Global, live};
+use crate::advice::supervisor::Supervisor;
 use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
@@ -117,9 +118,18 @@ fn process_row(device: &Device, process: &GpuProcess, now: WallTime) -> [String;
         shown(&process.user),
         process.started_at.value().map_or_else(|| UNKNOWN.into(), |start| age(start, now)),
         kind.into(),
-        process.recognised_as.clone().unwrap_or_else(|| "-".into()),
+        what(process),
         shown(&process.command),
     ]
+}
+
+/// What it is, and who would start it again or end all of it.
+fn what(process: &GpuProcess) -> String {
+    let label = process.recognised_as.clone().unwrap_or_else(|| "-".into());
+    match Supervisor::of(process).filter(|_| process.managed_by.is_some()) {
+        Some(manager) => format!("{label} under {}", manager.label()),
+        None => label,
+    }
 }
 
 fn unaccounted_row(device: &Device) -> Option<[String; 8]> {
@@ -214,7 +224,8 @@ mod tests {
               "unaccounted_bytes": 2147483648, "unaccounted_includes_unknown_rows": false,
               "processes": [
                 {"pid": 77, "start_ticks": 9, "started_at": "2026-11-20T08:30:00Z", "kind": "compute", "used_bytes": 6442450944,
-                 "user": "ana", "command": "python \u001b[2J\u202etrain.py", "recognised_as": "python train.py", "proved": true},
+                 "user": "ana", "command": "python \u001b[2J\u202etrain.py", "recognised_as": "python train.py",
+                 "managed_by": "slurm:81234", "proved": true},
                 {"pid": 88, "kind": "both", "used_bytes": null, "proved": false}]},
              {"index": 1, "name": "RTX 4090", "error": "GPU is lost: gone", "memory": {}, "unaccounted_includes_unknown_rows": false, "processes": []}],
             "holders": [{"pid": 5, "start_ticks": 6, "user": null, "command": "x", "devices": ["/dev/nvidia0"]}]}"#,
@@ -228,10 +239,10 @@ mod tests {
 GPU 0 RTX 4090: 8.0 GiB used, 15.0 GiB free of 24.0 GiB, 1.0 GiB reserved by the driver
 GPU 1 RTX 4090: GPU is lost: gone
 
-PID@START_TICKS  GPU     VRAM  USER  AGE         KIND     WHAT             COMMAND
-77@9             0    6.0 GiB  ana   3 h 30 min  compute  python train.py  python ·[2J·train.py
-88?              0          ?  ?     ?           both     -                ?
--                0    2.0 GiB                                              in use by no process that the driver lists (contexts, other containers, the display)
+PID@START_TICKS  GPU     VRAM  USER  AGE         KIND     WHAT                                   COMMAND
+77@9             0    6.0 GiB  ana   3 h 30 min  compute  python train.py under Slurm job 81234  python ·[2J·train.py
+88?              0          ?  ?     ?           both     -                                      ?
+-                0    2.0 GiB                                                                    in use by no process that the driver lists (contexts, other containers, the display)
 
 PIDs with a ? are not known here: another container's or user's, or ended already.
 

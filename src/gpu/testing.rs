@@ -13,6 +13,7 @@ pub fn process(pid: u32, used: Bytes) -> GpuProcess {
         pid,
         kind: ProcessKind::Compute,
         container: None,
+        managed_by: None,
         recognised_as: None,
         server_command: None,
         proved: true,

@@ -30,6 +30,7 @@ pub struct Person {
     state: Reading<char>,
     cpu_ticks: Reading<u64>,
     container: Option<String>,
+    managed_by: Option<String>,
     recognised_as: Option<String>,
     server_command: Option<String>,
     proved: bool,
@@ -48,6 +49,7 @@ impl Person {
             state: reason.clone().into(),
             cpu_ticks: reason.into(),
             container: None,
+            managed_by: None,
             recognised_as: None,
             server_command: None,
             proved: false,
@@ -67,6 +69,7 @@ impl Person {
             pid: row.pid,
             kind: row.kind,
             container: self.container.clone(),
+            managed_by: self.managed_by.clone(),
             recognised_as: self.recognised_as.clone(),
             server_command: self.server_command.clone(),
             proved: self.proved,
@@ -92,6 +95,8 @@ pub struct People {
     users: Users,
     clock: Option<BootClock>,
     initial_namespace: bool,
+    /// The unit or job that this program runs in: ending all of it would end the person's own session.
+    own_manager: Option<String>,
     /// Start ticks of the PIDs that were listed last time.
     listed_before: HashMap<u32, u64>,
     /// This refresh's look-ups: a PID may stand on several devices.
@@ -105,6 +110,7 @@ impl People {
             users: Users::read(),
             clock: procfs.boot_clock(),
             initial_namespace: procfs.in_initial_pid_namespace(),
+            own_manager: procfs.own_cgroup().and_then(|text| Place::manager(&text)),
             listed_before: HashMap::new(),
             current: HashMap::new(),
             procfs,
@@ -158,6 +164,7 @@ impl People {
             _ => server_of(&arguments, &above),
         };
         let (uid, user, command) = self.user_and_command(&stat);
+        let cgroup = self.procfs.cgroup(pid).unwrap_or_default();
         Ok(Person {
             start_ticks: Reading::Known(stat.start_ticks),
             started_at: self
@@ -171,7 +178,8 @@ impl People {
             session: Reading::Known(stat.session),
             state: Reading::Known(stat.state),
             cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
-            container: self.procfs.cgroup(pid).ok().and_then(|text| Place::parse(&text)).and_then(|p| p.container()),
+            container: Place::parse(&cgroup).and_then(|place| place.container()),
+            managed_by: self.managed_by(pid, &cgroup),
             recognised_as,
             server_command,
             proved: true,
@@ -194,6 +202,23 @@ impl People {
             return Err(ProcError::Gone);
         }
         Ok(stat)
+    }
+
+    /// Who would start it again or end all of it. A Slurm job has its folder's name, which may be one that only Slurm
+    /// knows; its processes are told the number, and which task of an array they are, that `scancel` takes.
+    fn managed_by(&self, pid: u32, cgroup: &str) -> Option<String> {
+        let manager = Place::manager(cgroup).filter(|manager| self.own_manager.as_ref() != Some(manager))?;
+        let Some(job) = manager.strip_prefix("slurm:") else { return Some(manager) };
+        let told = |name: &str| self.procfs.environment_variable(pid, name).ok().flatten();
+        let is_number = |text: &String| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = told("SLURM_JOB_ID").filter(is_number);
+        // Another number than the folder's is another job's environment, handed on.
+        let Some(number) = number.filter(|number| number == job || !job.bytes().all(|byte| byte.is_ascii_digit()))
+        else {
+            return Some(manager);
+        };
+        let task = told("SLURM_ARRAY_JOB_ID").filter(is_number).zip(told("SLURM_ARRAY_TASK_ID").filter(is_number));
+        Some(task.map_or(format!("slurm:{number}"), |(array, task)| format!("slurm:{array}_{task}")))
     }
 
     /// Ollama is told where to listen by a variable, which its runners inherit.
@@ -270,6 +295,47 @@ mod tests {
         assert_eq!(person.command, Reading::Known("python job.py".into()));
         assert_eq!(person.recognised_as.as_deref(), Some("python job.py"));
         assert!(people.look(71).is_gone());
+    }
+
+    #[test]
+    fn who_manages_a_process_is_read_from_its_cgroup_and_a_slurm_job_as_scancel_takes_it() {
+        let root = tempfile::tempdir().unwrap();
+        let managed = |cgroup: &str, environment: &str| {
+            process(root.path(), 70, 9, 0, 70, "/dev/nvidia0");
+            fs::write(root.path().join("70/cgroup"), cgroup).unwrap();
+            fs::write(root.path().join("70/environ"), environment).unwrap();
+            fs::remove_dir_all(root.path().join("self")).ok();
+            let mut people = people(root.path(), HOST);
+            people.look(70).managed_by.clone()
+        };
+        let job = "0::/system.slice/slurmstepd.scope/job_77/step_0/user/task_0\n";
+        let sluid = "0::/system.slice/n1_slurmstepd.scope/sEKNKTV3WPV500/step_0/user/task_0\n";
+        let array = "SLURM_JOB_ID=77\0SLURM_ARRAY_JOB_ID=70\0SLURM_ARRAY_TASK_ID=4\0";
+        let cases = [
+            ("0::/system.slice/vllm.service\n", "", Some("service:vllm.service")),
+            ("0::/user.slice/user-1000.slice/session-3.scope\n", "", None),
+            (job, "", Some("slurm:77")),
+            (job, "SLURM_JOB_ID=5\0", Some("slurm:77")),
+            (job, array, Some("slurm:70_4")),
+            (sluid, "SLURM_JOB_ID=81234\0", Some("slurm:81234")),
+            (sluid, "SLURM_JOB_ID=$(reboot)\0", Some("slurm:sEKNKTV3WPV500")),
+        ];
+        for (cgroup, environment, expected) in cases {
+            assert_eq!(managed(cgroup, environment).as_deref(), expected, "{cgroup} {environment}");
+        }
+    }
+
+    #[test]
+    fn the_unit_or_job_that_the_person_works_in_is_no_supervisor() {
+        for path in ["code-server@ada.service", "slurmstepd.scope/job_77/step_0/user/task_0"] {
+            let root = tempfile::tempdir().unwrap();
+            process(root.path(), 70, 9, 0, 70, "/dev/nvidia0");
+            fs::create_dir(root.path().join("self")).unwrap();
+            for whose in ["70", "self"] {
+                fs::write(root.path().join(whose).join("cgroup"), format!("0::/system.slice/{path}\n")).unwrap();
+            }
+            assert_eq!(people(root.path(), HOST).look(70).managed_by, None, "{path}");
+        }
     }
 
     #[test]

@@ -19,22 +19,61 @@ pub enum Place {
     Lxc(String),
     /// A Slurm job, by number or SLUID.
     Slurm(String),
-    /// A systemd service, such as ollama.service.
+    /// A unit of the machine's systemd, such as ollama.service, as its commands take it (`\\x2d` stays).
     Service(String),
+    /// A unit of a user's own systemd: its commands need `--user`.
+    UserService(String),
 }
+
+/// Daemons that start what is not theirs (sessions, jobs, containers): stopping one is no way to end one process.
+const HOSTS: [&str; 21] = [
+    "atd",
+    "containerd",
+    "cron",
+    "crond",
+    "crio",
+    "dbus",
+    "dbus-broker",
+    "docker",
+    "emacs",
+    "gnome-terminal-server",
+    "jupyterhub",
+    "k3s",
+    "kubelet",
+    "nomad",
+    "podman",
+    "slurmd",
+    "ssh",
+    "sshd",
+    "supervisor",
+    "supervisord",
+    "tmux",
+];
 
 impl Place {
     /// Reads the text of /proc/PID/cgroup; `None` where it names none of these.
     pub fn parse(cgroup: &str) -> Option<Place> {
-        // v2 has one line; in v1 and hybrid setups the controllers that container engines use come first.
-        let mut lines: Vec<(&str, &str)> = cgroup.lines().filter_map(controller_and_path).collect();
-        lines.sort_by_key(|(controller, _)| match *controller {
-            "" => 0,
-            "name=systemd" => 1,
-            "memory" | "devices" => 2,
-            _ => 3,
-        });
-        lines.iter().find_map(|(_, path)| Place::of_path(path))
+        paths(cgroup).into_iter().find_map(Place::of_path)
+    }
+
+    /// Who starts it again or ends all of it, as one word: `slurm:81234`, `service:ollama.service`,
+    /// `user-service:comfy.service`. `None` for containers, which their engines run, but not for a container that
+    /// systemd runs (podman's Quadlet).
+    pub fn manager(cgroup: &str) -> Option<String> {
+        let (place, path) = paths(cgroup).into_iter().find_map(|path| Some((Place::of_path(path)?, path)))?;
+        match place {
+            Place::Podman(_) => service(&parts(path))?.manager_word(),
+            place => place.manager_word(),
+        }
+    }
+
+    fn manager_word(&self) -> Option<String> {
+        match self {
+            Place::Slurm(job) => Some(format!("slurm:{job}")),
+            Place::Service(unit) => Some(format!("service:{unit}")),
+            Place::UserService(unit) => Some(format!("user-service:{unit}")),
+            Place::Docker(_) | Place::Podman(_) | Place::Kubernetes { .. } | Place::Lxc(_) => None,
+        }
     }
 
     /// The container as one word, `docker:0123456789ab`, `podman:…`, `kubernetes:POD/…`, `lxc:NAME`, with the id's
@@ -47,12 +86,12 @@ impl Place {
             Place::Kubernetes { pod, id } if id.is_empty() => Some(format!("kubernetes:{pod}")),
             Place::Kubernetes { pod, id } => Some(format!("kubernetes:{pod}/{}", short(id))),
             Place::Lxc(name) => Some(format!("lxc:{name}")),
-            Place::Slurm(_) | Place::Service(_) => None,
+            Place::Slurm(_) | Place::Service(_) | Place::UserService(_) => None,
         }
     }
 
     fn of_path(path: &str) -> Option<Place> {
-        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let parts = parts(path);
         kubernetes(&parts)
             .or_else(|| parts.iter().rev().find_map(|part| engine(part)))
             .or_else(|| after(&parts, "docker").filter(|id| is_id(id)).map(|id| Place::Docker(id.to_owned())))
@@ -60,6 +99,22 @@ impl Place {
             .or_else(|| slurm(&parts))
             .or_else(|| service(&parts))
     }
+}
+
+/// v2 has one line; in v1 and hybrid setups the controllers that container engines use come first.
+fn paths(cgroup: &str) -> Vec<&str> {
+    let mut lines: Vec<(&str, &str)> = cgroup.lines().filter_map(controller_and_path).collect();
+    lines.sort_by_key(|(controller, _)| match *controller {
+        "" => 0,
+        "name=systemd" => 1,
+        "memory" | "devices" => 2,
+        _ => 3,
+    });
+    lines.into_iter().map(|(_, path)| path).collect()
+}
+
+fn parts(path: &str) -> Vec<&str> {
+    path.split('/').filter(|part| !part.is_empty()).collect()
 }
 
 fn controller_and_path(line: &str) -> Option<(&str, &str)> {
@@ -109,10 +164,24 @@ fn slurm(parts: &[&str]) -> Option<Place> {
     job.or_else(sluid).map(|job| Place::Slurm(job.to_owned()))
 }
 
-/// The innermost service. `user@UID.service` is the whole of a user's session and no place to stop one program.
+/// The innermost unit, where that is a service and what starts a program again. A scope is a session's, a desktop's or
+/// a terminal's; `app-*` are a desktop's programs; `user@UID.service` is the whole of a user's session. What lies below
+/// another unit belongs to another systemd, a container's.
 fn service(parts: &[&str]) -> Option<Place> {
-    let unit = parts.iter().rev().find(|part| part.ends_with(".service"))?;
-    (!unit.starts_with("user@")).then(|| Place::Service(unit.replace("\\x2d", "-")))
+    let at = parts.iter().rposition(|part| part.ends_with(".service") || part.ends_with(".scope"))?;
+    let unit = parts.get(at).copied()?;
+    let above = parts.get(..at)?;
+    let is_users = |part: &str| part.starts_with("user@") && part.ends_with(".service");
+    if !above.iter().all(|part| part.ends_with(".slice") || is_users(part)) {
+        return None;
+    }
+    let name = unit.strip_suffix(".service").filter(|_| !is_users(unit))?;
+    let program = name.split('@').next().unwrap_or_default();
+    if HOSTS.contains(&program) || name.starts_with("app-") {
+        return None;
+    }
+    let unit = unit.to_owned();
+    Some(if above.iter().any(|part| is_users(part)) { Place::UserService(unit) } else { Place::Service(unit) })
 }
 
 fn after<'a>(parts: &[&'a str], name: &str) -> Option<&'a str> {
@@ -159,14 +228,56 @@ mod tests {
         assert_eq!(container("0::/machine.slice/libpod-conmon-ID.scope"), None);
         assert_eq!(container("0::/"), None);
         assert_eq!(Place::parse("0::/system.slice/ollama.service"), Some(Place::Service("ollama.service".into())));
-        assert_eq!(
-            Place::parse("0::/user.slice/user-1000.slice/user@1000.service/app.slice/lms\\x2dd.service"),
-            Some(Place::Service("lms-d.service".into()))
-        );
-        assert_eq!(Place::parse("0::/user.slice/user-1000.slice/user@1000.service/app.slice/a.scope"), None);
+        let users = |rest: &str| format!("0::/user.slice/user-1000.slice/user@1000.service/{rest}");
+        let unit = Some(Place::UserService("lms\\x2dd.service".into()));
+        assert_eq!(Place::parse(&users("app.slice/lms\\x2dd.service")), unit);
+        assert_eq!(Place::parse(&users("app.slice/a.scope")), None);
         let slurm = "0::/system.slice/slurmstepd.scope/job_77/step_0/user/task_0";
         assert_eq!(Place::parse(slurm), Some(Place::Slurm("77".into())));
         let sluid = "0::/system.slice/n1_slurmstepd.scope/sEKNKTV3WPV500/step_0/user/task_0";
         assert_eq!(Place::parse(sluid), Some(Place::Slurm("sEKNKTV3WPV500".into())));
+    }
+    #[test]
+    fn the_manager_is_who_starts_it_again_or_ends_all_of_it() {
+        let cases = [
+            ("0::/system.slice/ollama.service", "service:ollama.service"),
+            ("0::/system.slice/system-comfy.slice/comfy@ada.service/worker", "service:comfy@ada.service"),
+            ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/vllm.service", "user-service:vllm.service"),
+            ("0::/system.slice/slurmstepd.scope/job_81234/step_0/user/task_0", "slurm:81234"),
+            ("0::/system.slice/slurmd.service\n5:memory:/slurm/uid_7/job_9/step_0/task_0", "slurm:9"),
+            ("0::/system.slice/ollama.service/libpod-payload-ID", "service:ollama.service"),
+        ];
+        for (lines, expected) in cases {
+            assert_eq!(Place::manager(&lines.replace("ID", ID)).as_deref(), Some(expected), "{lines}");
+        }
+    }
+
+    #[test]
+    fn sessions_desktops_containers_and_daemons_that_host_others_manage_nobody() {
+        let users = "0::/user.slice/user-1000.slice/user@1000.service";
+        let cases = [
+            "0::/".to_owned(),
+            "0::/user.slice/user-1000.slice/session-3.scope".to_owned(),
+            users.to_owned(),
+            format!("{users}/app.slice/app-org.gnome.Terminal.slice/vte-spawn-1.scope"),
+            format!("{users}/app.slice/app-gnome-firefox-7.scope"),
+            format!("{users}/app.slice/app-org.kde.konsole@9f.service"),
+            format!("{users}/app.slice/konsole.service/tab(7).scope"),
+            format!("{users}/app.slice/gnome-terminal-server.service"),
+            "0::/system.slice/ssh.service".to_owned(),
+            "0::/system.slice/cron.service".to_owned(),
+            "0::/system.slice/supervisor.service".to_owned(),
+            "0::/system.slice/jupyterhub.service".to_owned(),
+            "0::/system.slice/docker-ID.scope".to_owned(),
+            "0::/system.slice/containerd.service\n1:name=systemd:/docker/ID".to_owned(),
+            "0::/machine.slice/libpod-ID.scope/container".to_owned(),
+            "0::/machine.slice/machine-box.scope/payload/system.slice/ollama.service".to_owned(),
+            "0::/lxc.payload.dev/system.slice/ollama.service".to_owned(),
+        ];
+        for lines in cases {
+            assert_eq!(Place::manager(&lines.replace("ID", ID)), None, "{lines}");
+        }
+        let hybrid = "0::/system.slice/containerd.service\n1:name=systemd:/docker/ID";
+        assert_eq!(container(hybrid).as_deref(), Some("docker:0123456789ab"));
     }
 }

@@ -9,6 +9,8 @@ use ratatui::widgets::{Clear, Paragraph, Widget};
 use super::format::{age, cut, cut_middle, exactly, paragraph};
 use super::theme::Theme;
 use crate::advice::release::Release;
+use crate::advice::supervisor::Supervisor;
+
 use crate::app::Model;
 use crate::app::keymap::BINDINGS;
 use crate::app::layout::{page_height, page_width};
@@ -74,6 +76,7 @@ fn end(
     // `Model::most_victims` sees to it that everybody is named and the answers can be seen.
     let mut lines: Vec<Line<'static>> =
         victims.iter().flat_map(|victim| named(model, theme, victim, width, victims.len() == 1)).collect();
+    lines.extend(caution(theme, victims, width));
     lines.push(Line::raw(""));
     let grace = model.config.grace.as_secs();
     let how = match signal {
@@ -95,6 +98,23 @@ fn end(
         _ => " End these processes? ",
     };
     (title, lines)
+}
+
+/// That what is ended may not stay so. Two lines at most: `Model::most_victims` leaves no room for more.
+fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
+    let supervisors: Vec<&Supervisor> = victims.iter().filter_map(|victim| victim.supervisor.as_ref()).collect();
+    let text = match (&supervisors[..], victims) {
+        ([], _) => return Vec::new(),
+        ([supervisor], [_]) => supervisor.caution(),
+        _ => {
+            let mut names: Vec<String> = supervisors.iter().map(ToString::to_string).collect();
+            names.dedup();
+            cut(&format!("Some may be started again, by {}.", names.join(", ")), width)
+        }
+    };
+    let mut lines = paragraph(&text, width, theme.alarm);
+    lines.truncate(2);
+    lines
 }
 
 /// What will be asked of whom, and the request as it is sent.

@@ -8,6 +8,7 @@ use ratatui::widgets::{Paragraph, Widget};
 
 use super::format::{age, bar, cut, exactly, paragraph, sparkline};
 use super::theme::Theme;
+use crate::advice::supervisor::Supervisor;
 use crate::advice::{short_card, words::gib};
 use crate::app::Model;
 use crate::app::model::{Region, RowId};
@@ -186,6 +187,9 @@ fn what(row: &GpuProcess) -> String {
     let mut text = row.recognised_as.clone().unwrap_or_else(|| command.to_owned());
     if let Some(container) = &row.container {
         text.push_str(&format!("  in {container}"));
+    }
+    if let Some(manager) = row.managed_by.as_ref().and_then(|_| Supervisor::of(row)) {
+        text.push_str(&format!("  under {}", manager.label()));
     }
     if !row.proved {
         text.push_str("  (not seen from here)");

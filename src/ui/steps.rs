@@ -13,7 +13,7 @@ use crate::advice::words::{self, Said};
 use crate::advice::{CauseKind, PlannedFix};
 use crate::app::Model;
 use crate::app::model::{Region, Source};
-use crate::app::walk::{Ending, EndingState, Mark};
+use crate::app::walk::{Again, Ending, EndingState, Mark};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
 use crate::knowledge::diagnosis::Phase;
@@ -262,11 +262,27 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
             (theme.sign("✗", "x"), format!("Nothing was signalled: {refusal}"), theme.alarm)
         }
     };
+    let (mark, text, style) = match &ending.again {
+        Some(again) => (theme.sign("✗", "x"), started_again(ending, again), theme.alarm),
+        None => (mark, text, style),
+    };
     textwrap::wrap(&text, width.saturating_sub(4).max(10))
         .into_iter()
         .enumerate()
         .map(|(row, line)| Line::styled(format!(" {} {line}", if row == 0 { mark } else { " " }), style))
         .collect()
+}
+
+/// That it did not stay ended, and who sees to that.
+fn started_again(ending: &Ending, again: &Again) -> String {
+    let command = again.supervisor.as_ref().and_then(|supervisor| supervisor.ends_by(ending.victim.yours));
+    let who = match (&ending.release, command, &again.supervisor) {
+        (Some(release), ..) => format!("somebody uses it through {}", release.program()),
+        (None, Some(command), _) => format!("to stop it: {command}"),
+        (None, None, Some(supervisor)) => format!("{supervisor} runs it"),
+        (None, None, None) => "unless that was you, something supervises it".to_owned(),
+    };
+    format!("{} was started again as {}; {who}", ending.victim.name, again.pid)
 }
 
 /// The program that was asked, at the beginning of a sentence.

@@ -123,6 +123,66 @@ fn what_is_sent_and_the_answers_are_seen_on_the_smallest_screen_whoever_is_asked
 }
 
 #[test]
+fn one_that_a_supervisor_runs_and_starts_again() {
+    let of_systemd = |pid: u32| {
+        let mut row = process(pid, held());
+        row.recognised_as = Some("whisper server".into());
+        row.command = Reading::Known("/opt/whisper/bin/python -m wyoming_faster_whisper --model large-v3".into());
+        row.managed_by = Some("service:whisper.service".into());
+        row
+    };
+    let mut session = Session::new();
+    for second in 0..=12 {
+        session.send(Msg::Sample(Box::new(two_cards(second, vec![of_systemd(4242)]))));
+    }
+    session.paste(&torch_log());
+    assert_screens("supervised", &mut session, &SIZES[..2]);
+    session.keys("x");
+    assert_screens("supervised-question", &mut session, &[crate::app::layout::SMALLEST, SIZES[0]]);
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4242), SignalReport::Ended(Duration::from_millis(4))));
+    session.send(Msg::Sample(Box::new(two_cards(13, vec![of_systemd(5180)]))));
+    assert_screens("started-again", &mut session, &SIZES[..2]);
+}
+
+#[test]
+fn the_caution_and_the_answers_are_seen_on_the_smallest_screen() {
+    let (columns, lines) = crate::app::layout::SMALLEST;
+    let of = |pid: u32, manager: Option<&str>, container: Option<&str>| {
+        let mut row = process(pid, held());
+        (row.managed_by, row.container) = (manager.map(str::to_owned), container.map(str::to_owned));
+        row.recognised_as = Some("Some program".into());
+        (row.parent_pid, row.state) = (Reading::Known(1), Reading::Known('T'));
+        row
+    };
+    let long = "user-service:a-unit-with-a-name-that-is-longer-than-anything-a-person-would-think-of.service";
+    let cases = [
+        (Some("slurm:81234"), None, "This ends one process of Slurm job 81234"),
+        (Some("service:ollama.service"), None, "systemd (ollama.service) may start it again"),
+        (Some(long), None, "systemd (a-unit"),
+        (None, Some("docker:0123456789ab"), "Docker may start it again (restart policy)"),
+        (None, Some("kubernetes:b1946ac9-2492-4d23-9c6c-0d2b6f1c3a55/0123456789ab"), "Kubernetes starts it again"),
+    ];
+    for (manager, container, caution) in cases {
+        for count in [1, 2] {
+            let mut session = Session::new();
+            session.model.config.source = Source::Demo;
+            let rows = (0..count).map(|n| of(4242 + n, manager, container)).collect();
+            session.send(Msg::Sample(Box::new(two_cards(0, rows))));
+            session.send(Msg::Resize(columns, lines));
+            for _ in 0..count {
+                session.press(KeyCode::Char(' '));
+                session.press(KeyCode::Down);
+            }
+            session.keys("x");
+            let text = drawn(&session.model);
+            assert!(text.contains(if count == 1 { caution } else { "Some may be started again" }), "{text}");
+            assert!(text.contains("[y] end it") && text.contains("Demo: nothing"), "{text}");
+        }
+    }
+}
+
+#[test]
 fn one_that_could_not_be_ended() {
     let mut session = beside_a_crash();
     session.paste(&torch_log());

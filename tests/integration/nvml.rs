@@ -290,6 +290,43 @@ fn sampler(driver: &FakeDriver) -> impl FnMut(u64) -> Snapshot + use<> {
 }
 
 #[test]
+fn rows_say_which_container_holds_a_process_and_who_starts_it_again() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(root.path().join("self/ns")).unwrap();
+    std::os::unix::fs::symlink("pid:[4026531836]", root.path().join("self/ns/pid")).unwrap();
+    let id = "0123456789abcdef".repeat(4);
+    let docker = format!("system.slice/docker-{id}.scope");
+    let quadlet = format!("user.slice/user-1000.slice/user@1000.service/app.slice/o.service/libpod-payload-{id}");
+    let cases = [
+        (70, "system.slice/vllm.service", None, Some("service:vllm.service")),
+        (71, "system.slice/slurmstepd.scope/job_81234/step_0/user/task_0", None, Some("slurm:81234")),
+        (72, "user.slice/user-1000.slice/session-3.scope", None, None),
+        (73, docker.as_str(), Some("docker:0123456789ab"), None),
+        (74, quadlet.as_str(), Some("podman:0123456789ab"), Some("user-service:o.service")),
+    ];
+    let mut entries = Vec::new();
+    for (pid, cgroup, ..) in cases {
+        let folder = root.path().join(pid.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let stat = format!("{pid} (job) S 1 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 9 0");
+        let status = format!("Tgid: {pid}\nUid: 0 0 0 0\n");
+        for (name, text) in [("stat", stat), ("status", status), ("cgroup", format!("0::/{cgroup}\n"))] {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+        entries.push(format!("(gpu: 0, pid: {pid}, bytes: Some({GIB}), ghost: true)"));
+    }
+    let driver = FakeDriver::new(&format!("(gpus: [()], processes: [{}])", entries.join(",")));
+    let mut sampler = Sampler::new(Some(driver.library()), Procfs::new(root.path()));
+    let snapshot = sampler.snapshot_at(Moment::now());
+    for (pid, _, container, manager) in cases {
+        let row = row(only_device(&snapshot), pid);
+        assert_eq!((row.container.as_deref(), row.managed_by.as_deref()), (container, manager), "{pid}");
+    }
+    let json = serde_json::to_value(&snapshot).unwrap();
+    assert_eq!(json["devices"][0]["processes"][2]["managed_by"], serde_json::Value::Null, "there, and null");
+}
+
+#[test]
 fn a_driver_that_is_loaded_later_is_found_and_not_asked_for_all_the_time() {
     let driver = FakeDriver::not_loaded();
     driver.count_calls();

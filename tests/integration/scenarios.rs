@@ -108,6 +108,7 @@ fn process(row: &Row, second: i64) -> GpuProcess {
         pid: row.pid,
         kind: ProcessKind::Compute,
         container: None,
+        managed_by: None,
         server_command: None,
         recognised_as: row.what.clone(),
         proved: row.proved,

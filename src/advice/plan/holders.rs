@@ -2,6 +2,7 @@
 
 use super::fill::{step_of, substitute};
 use super::{FreesIs, HOLDERS, PlannedFix, Step, WORTH_ENDING, empty, step_named};
+use crate::advice::supervisor::Supervisor;
 use crate::advice::{Ledger, Place, Situation, name_of, name_of_device, release, verdict};
 use crate::gpu::guard::Refusal;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
@@ -157,11 +158,12 @@ fn end_holder(
         steps: vec![step],
         ..empty(fix)
     };
-    Some(gentlest(planned, row))
+    let own = situation.viewer.is_some_and(|viewer| viewer.owns(row));
+    Some(gentlest(planned, row, own))
 }
 
-/// What its own program can be asked for, or its container stopped by, comes before ending it.
-fn gentlest(planned: PlannedFix, row: &GpuProcess) -> PlannedFix {
+/// What its own program can be asked for comes before whoever runs it, and that before ending it alone.
+fn gentlest(planned: PlannedFix, row: &GpuProcess, own: bool) -> PlannedFix {
     let gentler = |action: String, command: Option<String>| {
         let steps =
             planned.steps.iter().map(|step| Step { action: action.clone(), command: command.clone(), ..step.clone() });
@@ -181,8 +183,8 @@ fn gentlest(planned: PlannedFix, row: &GpuProcess) -> PlannedFix {
             ..gentler(action, release.command())
         };
     }
-    match release::stops_container(row).filter(|_| !planned.gentle) {
-        Some(stop) => gentler("Stop its container: it may start what is ended alone again".into(), Some(stop)),
+    match Supervisor::of(row).and_then(|supervisor| supervisor.stop(own)).filter(|_| !planned.gentle) {
+        Some(stop) => PlannedFix { costs: stop.costs.into(), ..gentler(stop.action, Some(stop.command)) },
         None => planned,
     }
 }

@@ -3,11 +3,12 @@
 //! still is in the newest reading.
 
 use crate::advice::release::{self, Release};
+use crate::advice::supervisor::Supervisor;
 use crate::app::effect::Effect;
 use crate::app::model::Model;
 use crate::app::msg::SignalReport;
 use crate::app::question::{Asked, Victim};
-use crate::app::walk::{Ending, EndingState, free_of};
+use crate::app::walk::{Ending, EndingState, free_of, listed};
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{GpuProcess, ProcessKey, Snapshot};
 use crate::units::Bytes;
@@ -114,6 +115,7 @@ fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessK
         held: snapshot.held_by(key),
         devices: devices.map(|device| device.index).collect(),
         evidence: evidence(model, row, key),
+        supervisor: Supervisor::of(row),
     }
 }
 
@@ -174,7 +176,10 @@ fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, 
     model.walk.since.get_or_insert(model.wall);
     let key = victim.key;
     let free_before = model.snapshot().map(|snapshot| free_of(snapshot, &victim.devices)).unwrap_or_default();
-    let fresh = Ending { victim, signal, release, given: Bytes::ZERO, asked_at: model.now, free_before, state };
+    let beside = model.snapshot().map(listed).unwrap_or_default();
+    let (given, asked_at) = (Bytes::ZERO, model.now);
+    let fresh =
+        Ending { victim, signal, release, given, asked_at, free_before, state, beside, ended_at: None, again: None };
     match model.endings.iter_mut().find(|ending| ending.victim.key == key) {
         // A KILL after a TERM: the proof is still held against what was free before the first of them.
         Some(ending) => *ending = Ending { free_before: ending.free_before.clone(), ..fresh },
