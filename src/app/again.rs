@@ -76,7 +76,9 @@ fn candidate(model: &Model, fits: impl Fn(&GpuProcess) -> bool) -> Option<Again>
         let script = own.as_deref().into_iter().flat_map(str::split_whitespace).find(|word| word.ends_with(".py"));
         script.zip(row.command.known()).is_some_and(|(script, command)| command.contains(script))
     };
-    let ended = |key: ProcessKey| model.ending_of(key).is_some();
+    // What a supervisor started in the place of what was ended is no run of the person's.
+    let successor = |pid: u32| model.endings.iter().any(|ending| ending.again.as_ref().is_some_and(|it| it.pid == pid));
+    let ended = |key: ProcessKey| model.ending_of(key).is_some() || successor(key.pid);
     let rows = snapshot.devices.iter().flat_map(|device| &device.processes);
     let mine = rows.filter(|row| model.config.viewer.owns(row) && row.proved && fits(row));
     let (row, key) = mine

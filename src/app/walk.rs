@@ -123,12 +123,12 @@ pub struct Ending {
     /// Since when it is known to have ended.
     pub ended_at: Option<Duration>,
     /// The one that took its place.
-    pub again: Option<Again>,
+    pub again: Option<Successor>,
 }
 
 /// A process that was started in the place of one that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Again {
+pub struct Successor {
     /// Its PID.
     pub pid: u32,
     /// Who runs it, where that is known.
@@ -242,7 +242,7 @@ impl Ending {
         };
         let devices = snapshot.devices.iter().filter(|device| victim.devices.contains(&device.index));
         let another = devices.flat_map(|device| &device.processes).find(is_another);
-        self.again = another.map(|row| Again { pid: row.pid, supervisor: Supervisor::of(row) });
+        self.again = another.map(|row| Successor { pid: row.pid, supervisor: Supervisor::of(row) });
     }
 
     fn watch_memory(&mut self, snapshot: &Snapshot, shared: Bytes, now: Duration) {

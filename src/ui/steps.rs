@@ -13,7 +13,7 @@ use crate::advice::words::{self, Said};
 use crate::advice::{CauseKind, PlannedFix};
 use crate::app::Model;
 use crate::app::model::{Region, Source};
-use crate::app::walk::{Again, Ending, EndingState, Mark};
+use crate::app::walk::{Ending, EndingState, Mark, Successor};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
 use crate::knowledge::diagnosis::Phase;
@@ -274,7 +274,7 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
 }
 
 /// That it did not stay ended, and who sees to that.
-fn started_again(ending: &Ending, again: &Again) -> String {
+fn started_again(ending: &Ending, again: &Successor) -> String {
     let command = again.supervisor.as_ref().and_then(|supervisor| supervisor.ends_by(ending.victim.yours));
     let who = match (&ending.release, command, &again.supervisor) {
         (Some(release), ..) => format!("somebody uses it through {}", release.program()),
