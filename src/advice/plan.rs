@@ -408,7 +408,8 @@ mod tests {
         let proposed = |rank: Option<u64>, device_index: u32, others: &[(u32, Bytes)]| {
             let mut diagnosis = torch_oom(others);
             (diagnosis.run.rank, diagnosis.facts.device) = (rank, Some(device_index));
-            !plan(&diagnosis, std::slice::from_ref(&own), vec![device(0, vec![])]).plan.is_empty()
+            let advice = plan(&diagnosis, std::slice::from_ref(&own), vec![device(0, vec![])]);
+            advice.plan.iter().any(|planned| planned.fix == "own-card-per-rank")
         };
         let sibling = [(4242, Bytes::gib(5))];
         assert!(proposed(Some(3), 0, &sibling) && proposed(Some(1), 0, &[]) && proposed(Some(0), 0, &sibling));
