@@ -208,6 +208,10 @@ fn applies(
         Condition::ContextInvolved => {
             diagnosis.memory == Some(MemoryKind::KvCache) || diagnosis.facts.context_tokens.is_some()
         }
+        Condition::Ranks => {
+            let company = !diagnosis.facts.other_processes.is_empty();
+            diagnosis.facts.device == Some(0) && diagnosis.run.rank.is_some_and(|rank| rank > 0 || company)
+        }
     };
     memory && phase && fix.when.iter().all(holds)
 }
@@ -407,6 +411,22 @@ mod tests {
                 assert_eq!(command, "CUDA_VISIBLE_DEVICES=GPU-00000001-aaaa-bbbb-cccc-dddddddddddd");
             }
         }
+    }
+
+    #[test]
+    fn a_card_for_each_rank_is_proposed_only_where_ranks_meet_on_gpu_0() {
+        let own = fix("own-card-per-rank", vec![Condition::Ranks], &[("*", "set_device")]);
+        let proposed = |rank: Option<u64>, device_index: u32, others: &[(u32, Bytes)]| {
+            let mut diagnosis = torch_oom(others);
+            (diagnosis.run.rank, diagnosis.facts.device) = (rank, Some(device_index));
+            let advice = plan(&diagnosis, std::slice::from_ref(&own), vec![device(0, vec![])]);
+            advice.plan.iter().any(|planned| planned.fix == "own-card-per-rank")
+        };
+        let sibling = [(4242, Bytes::gib(5))];
+        assert!(proposed(Some(3), 0, &sibling) && proposed(Some(1), 0, &[]) && proposed(Some(0), 0, &sibling));
+        assert!(!proposed(None, 0, &sibling), "no rank in the log");
+        assert!(!proposed(Some(1), 1, &sibling), "a card of its own");
+        assert!(!proposed(Some(0), 0, &[]), "rank 0 belongs there");
     }
 
     #[test]

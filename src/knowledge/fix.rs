@@ -51,6 +51,8 @@ pub enum Condition {
     NotTooBig,
     /// The log shows a context length, or the KV cache is what ran out.
     ContextInvolved,
+    /// One rank of a distributed run failed on GPU 0, and it is another rank or was not alone there.
+    Ranks,
 }
 
 /// How many bytes a fix gives back, by a named estimator.

@@ -322,6 +322,15 @@ const ROWS: &[Row] = &[
         ..NONE
     },
     Row {
+        name: "Qwen 3 has no sliding window that makes long contexts cheap",
+        never_said: &[(
+            r"Qwen ?3[^.;]{0,30}(?:with|has|uses) (?:its |a )?sliding",
+            "Qwen 3 with its sliding window mode",
+        )],
+        said: &[("questions/long-context-models", r"Qwen3[^.;]*has no such window")],
+        ..NONE
+    },
+    Row {
         name: "swap does not extend the card's memory",
         never_said: &[(
             r"swap (?:space |file )?(?:also )?(?:extends|enlarges|adds to) (?:the )?(?:VRAM|GPU|card)",
@@ -347,12 +356,18 @@ const ROWS: &[Row] = &[
     },
 ];
 
-fn regex(pattern: &str) -> Regex {
+/// Every correction by its name.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.name)
+}
+
+/// The pattern, without regard to case.
+pub fn regex(pattern: &str) -> Regex {
     Regex::new(&format!("(?i){pattern}")).unwrap_or_else(|error| panic!("{pattern}: {error}"))
 }
 
 /// Everything that is said, with the place where it is said.
-fn texts(base: &KnowledgeBase) -> Vec<(String, String)> {
+pub fn texts(base: &KnowledgeBase) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for entry in base.entries() {
         let place = format!("entries/{}", entry.id);
@@ -379,7 +394,7 @@ fn texts(base: &KnowledgeBase) -> Vec<(String, String)> {
 }
 
 /// Every command line that is recommended, with its place: the fixes' and those that `fit` and `advice` form.
-fn commands(base: &KnowledgeBase) -> Vec<(String, String)> {
+pub fn commands(base: &KnowledgeBase) -> Vec<(String, String)> {
     let of_fixes = base.fixes().iter().flat_map(|fix| {
         let lines = fix.commands.iter().filter_map(|command| command.command.clone());
         lines.map(|line| (format!("fixes/{}", fix.id), line))

@@ -20,5 +20,6 @@ mod nvml;
 mod papers;
 mod release;
 mod scenarios;
+mod seeds;
 mod session;
 mod support;
