@@ -255,7 +255,7 @@ impl Outside {
                 }
             }
             Effect::ReadEnvironment { key, names } => self.read_environment(key, names),
-            Effect::Ring => terminal::ring(),
+            Effect::Ring(title) => terminal::ring(&title),
             Effect::Copy(text) => clipboard::copy(text, self.wakes.clone()),
             Effect::Suspend => signals::ask_to_stop(),
             // The loop itself leaves.

@@ -46,8 +46,8 @@ pub enum Effect {
         /// The variables' names.
         names: Vec<String>,
     },
-    /// Ring the terminal's bell: what the person waits for has come.
-    Ring,
+    /// Ring the terminal's bell and put this into its title: what the person waits for has come.
+    Ring(String),
     /// Put this text on the clipboard.
     Copy(String),
     /// Give the terminal back and stop until the shell brings the program to the foreground again.

@@ -6,7 +6,7 @@ use std::io::{self, Stdout, stdout};
 use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
 use crossterm::execute;
 use crossterm::style::Print;
-use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode, enable_raw_mode};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
@@ -53,9 +53,9 @@ impl Drop for Screen {
     }
 }
 
-/// Rings the bell. A terminal that has none, or is gone, loses nothing.
-pub fn ring() {
-    let _ = execute!(stdout(), Print('\x07'));
+/// Rings the bell and sets the title. A terminal that has neither, or is gone, loses nothing.
+pub fn ring(title: &str) {
+    let _ = execute!(stdout(), Print('\x07'), SetTitle(title));
 }
 
 fn enter() -> io::Result<()> {

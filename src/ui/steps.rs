@@ -8,6 +8,7 @@ use ratatui::widgets::{Paragraph, Widget};
 
 use super::format::{cut, exactly, paragraph};
 use super::theme::Theme;
+use crate::advice::plan::FreesIs;
 use crate::advice::release::Release;
 use crate::advice::words::{self, Said};
 use crate::advice::{CauseKind, PlannedFix};
@@ -78,10 +79,31 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 
 fn title(model: &Model, ahead: &[&PlannedFix]) -> String {
     let Some(first) = ahead.first() else { return " What to do ".into() };
-    let enough = if first.may_be_enough { " · the first one may be enough" } else { "" };
+    let enough = enough(model, ahead, first);
     let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
     let at = behind + model.walk.position(ahead) + 1;
     format!(" What to do · step {at} of {}{enough} ", behind + ahead.len())
+}
+
+/// Which of the steps ahead may be enough: the first alone, else the first few together.
+fn enough(model: &Model, ahead: &[&PlannedFix], first: &PlannedFix) -> String {
+    if first.may_be_enough {
+        return " · the first one may be enough".into();
+    }
+    let missing = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref()?.missing_bytes);
+    let Some(missing) = missing.filter(|missing| *missing > Bytes::ZERO) else { return String::new() };
+    let mut sum = Bytes::ZERO;
+    for (at, planned) in ahead.iter().enumerate() {
+        // Only what the driver's own figures promise is added up.
+        if planned.frees_is != Some(FreesIs::Fact) {
+            break;
+        }
+        sum = sum.plus(planned.frees_bytes.unwrap_or(Bytes::ZERO));
+        if sum >= missing {
+            return format!(" · the first {} together may be enough: {sum}", at + 1);
+        }
+    }
+    String::new()
 }
 
 fn no_steps(model: &Model) -> String {

@@ -44,8 +44,9 @@ fn room_at_last(model: &mut Model) -> Option<Effect> {
     let device = model.snapshot()?.devices.iter().find(|device| device.index == index)?;
     let free = device.memory.free_bytes.value().filter(|free| *free >= wanted)?;
     model.walk.waits_for = None;
-    super::say(model, format!("{free} is free on GPU {index} now: run your job again."));
-    Some(Effect::Ring)
+    let text = format!("{free} is free on GPU {index} now");
+    super::say(model, format!("{text}: run your job again."));
+    Some(Effect::Ring(text))
 }
 
 /// Memory that comes back for several endings at once is counted once. What came back for a signal is to be noted.
