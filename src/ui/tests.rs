@@ -277,3 +277,14 @@ fn every_size_can_be_drawn() {
         }
     }
 }
+
+#[test]
+fn holders_that_are_enough_only_together_are_said_to_be() {
+    let mut session = Session::new();
+    session.sample(vec![process(4242, Bytes::gib(9)), process(5177, Bytes::gib(8))]);
+    session.paste(
+        &torch_log().replace("11.23 GiB", "9.00 GiB").replace("has 6.00 GiB", "has 8.00 GiB").replace("14.00", "20.00"),
+    );
+    let text = drawn(&session.model);
+    assert!(text.contains("the first 2 together may be enough: 17.0 GiB"), "{text}");
+}
