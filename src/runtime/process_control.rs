@@ -114,7 +114,9 @@ pub fn end_and_watch<C: ProcessControl>(
     match control.wait(&handle, grace) {
         Ok(true) => return report(SignalReport::Ended(sent.elapsed())),
         Ok(false) => {
-            let state = control.inspect(key.pid).ok().flatten().map(|now| now.state);
+            // It may end at this very moment, and then the PID's state is another's.
+            let now = control.inspect(key.pid).ok().flatten().filter(|now| now.start_ticks == key.start_ticks);
+            let state = now.map(|now| now.state);
             report(SignalReport::StillThere(state));
         }
         Err(error) => return report(SignalReport::Refused(Refusal::Failed(key.pid, error.to_string()))),

@@ -19,6 +19,7 @@ mod golden;
 mod nvml;
 mod papers;
 mod release;
+mod reuse;
 mod scenarios;
 mod session;
 mod support;
