@@ -79,7 +79,9 @@ pub fn end<C: ProcessControl>(
         return Err(Refusal::Reused(pid));
     }
     if let Some(refusal) = viewer.refuses(&now.suspect(pid)) {
-        return Err(refusal);
+        // Of one that has ended meanwhile neither files nor owner can be read any more: that is no reason of its own.
+        let ended = control.wait(&handle, Duration::ZERO).unwrap_or(false);
+        return Err(if ended { Refusal::Gone(pid) } else { refusal });
     }
     control.signal(&handle, signal).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => Refusal::OtherUser(pid, now.user.unwrap_or_else(|| "another user".into())),
@@ -142,6 +144,8 @@ mod tests {
         reused_after_open: Option<Inspection>,
         sent: Mutex<Vec<(ProcessKey, Signal)>>,
         woken: Mutex<u32>,
+        /// Whether the handles' process still runs.
+        running: bool,
     }
 
     fn ordinary(start_ticks: u64) -> Inspection {
@@ -180,12 +184,12 @@ mod tests {
             Ok(())
         }
         fn wait(&self, _: &ProcessKey, _: Duration) -> io::Result<bool> {
-            Ok(true)
+            Ok(!self.running)
         }
     }
 
     fn kernel(process: Inspection) -> Kernel {
-        Kernel { living: Mutex::new(BTreeMap::from([(42, process)])), ..Kernel::default() }
+        Kernel { living: Mutex::new(BTreeMap::from([(42, process)])), running: true, ..Kernel::default() }
     }
 
     fn try_end(kernel: &Kernel, start_ticks: u64) -> Result<ProcessKey, Refusal> {
@@ -232,6 +236,14 @@ mod tests {
             assert_eq!(try_end(&kernel, 5), Err(refusal));
             assert!(kernel.sent.lock().unwrap().is_empty());
         }
+    }
+
+    #[test]
+    fn one_that_has_ended_and_was_not_reaped_is_gone_and_not_doubtful() {
+        let mut kernel = kernel(Inspection { proved: false, state: 'Z', ..ordinary(5) });
+        kernel.running = false;
+        assert_eq!(try_end(&kernel, 5), Err(Refusal::Gone(42)));
+        assert!(kernel.sent.lock().unwrap().is_empty());
     }
 
     #[test]

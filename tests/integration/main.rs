@@ -18,6 +18,8 @@ mod fitwalk;
 mod golden;
 mod nvml;
 mod papers;
+#[path = "../stress/pids.rs"]
+mod pids;
 mod release;
 mod reuse;
 mod scenarios;
