@@ -28,6 +28,8 @@ const LIBRARY_NAMES: [&str; 3] = ["libnvidia-ml.so.1", "libnvidia-ml.so", "/usr/
 const SLOW: Duration = Duration::from_secs(5);
 /// Between two countings of the GPUs.
 const COUNT_AGAIN: Duration = Duration::from_secs(30);
+/// No machine has more; a driver that says so is mistaken, and would have us ask for cards until the memory is full.
+const MOST_GPUS: u32 = 256;
 /// Before the driver is opened again because no GPU can be read; opening wakes cards and takes long on ill ones.
 const REOPEN_ILL: Duration = Duration::from_secs(30);
 
@@ -137,7 +139,7 @@ impl NvmlDriver {
 impl Open {
     fn new(nvml: Library, now: Instant) -> Result<Open, Trouble> {
         let lib = nvml.0.as_ref().ok_or(Trouble::NoLibrary)?;
-        let count = lib.device_count().map_err(trouble)?;
+        let count = count(lib).map_err(trouble)?;
         let cuda = lib.sys_cuda_driver_version().ok();
         let driver = Driver::Available {
             version: lib.sys_driver_version().unwrap_or_default(),
@@ -188,13 +190,18 @@ impl Cadence {
     }
 }
 
-/// Cards come and go (hot plug, a GPU handed to a container); one without a handle may have one now.
+/// How many GPUs there are, as far as that can be true.
+fn count(nvml: &Nvml) -> Result<u32, NvmlError> {
+    Ok(nvml.device_count()?.min(MOST_GPUS))
+}
+
+/// Cards come and go (hot plug, a GPU handed to a container); one without a handle or a name may have one now.
 fn count_again(nvml: &Nvml, cards: &mut Vec<Card>) {
-    match nvml.device_count() {
+    match count(nvml) {
         Ok(count) if usize::try_from(count) != Ok(cards.len()) => {
             *cards = (0..count).map(|index| Card::discover(nvml, index)).collect();
         }
-        _ => cards.iter_mut().filter(|card| !card.has_handle()).for_each(|card| card.discover_again(nvml)),
+        _ => cards.iter_mut().filter(|card| !card.is_discovered()).for_each(|card| card.discover_again(nvml)),
     }
 }
 

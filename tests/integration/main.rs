@@ -13,6 +13,7 @@
 
 mod cli;
 mod corrections;
+mod faults;
 mod fit;
 mod fitwalk;
 mod golden;
