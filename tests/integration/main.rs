@@ -23,6 +23,7 @@ mod papers;
 mod pids;
 mod release;
 mod reuse;
+mod sampler;
 mod scenarios;
 mod session;
 mod support;
