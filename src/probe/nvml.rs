@@ -140,11 +140,7 @@ impl Open {
     fn new(nvml: Library, now: Instant) -> Result<Open, Trouble> {
         let lib = nvml.0.as_ref().ok_or(Trouble::NoLibrary)?;
         let count = count(lib).map_err(trouble)?;
-        let cuda = lib.sys_cuda_driver_version().ok();
-        let driver = Driver::Available {
-            version: lib.sys_driver_version().unwrap_or_default(),
-            cuda_version: cuda.map(|v| format!("{}.{}", cuda_driver_version_major(v), cuda_driver_version_minor(v))),
-        };
+        let driver = described(lib);
         Ok(Open {
             cards: (0..count).map(|index| Card::discover(lib, index)).collect(),
             driver,
@@ -160,6 +156,11 @@ impl Open {
         let Some(nvml) = &self.nvml.0 else { return Vec::new() };
         if self.counting.is_due(moment.now) {
             count_again(nvml, &mut self.cards);
+            // What it did not say of itself then it may say now.
+            if matches!(&self.driver, Driver::Available { version, cuda_version } if version.is_empty() || cuda_version.is_none())
+            {
+                self.driver = described(nvml);
+            }
         }
         let slow = self.slow.is_due(moment.now);
         let readings = self.cards.iter_mut().map(|card| card.read(nvml, moment, slow));
@@ -187,6 +188,15 @@ impl Cadence {
             (self.last, self.since) = (Some(now), 0);
         }
         due
+    }
+}
+
+/// The driver as it describes itself, as far as it does.
+fn described(nvml: &Nvml) -> Driver {
+    let cuda = nvml.sys_cuda_driver_version().ok();
+    Driver::Available {
+        version: nvml.sys_driver_version().unwrap_or_default(),
+        cuda_version: cuda.map(|v| format!("{}.{}", cuda_driver_version_major(v), cuda_driver_version_minor(v))),
     }
 }
 

@@ -182,6 +182,8 @@ fn every_call_with_every_code_at_the_start_and_in_mid_run_is_survived_and_recove
 
 fn is_well(snapshot: &Snapshot, after: &str) {
     nothing_is_made_up(snapshot, false);
+    let driver = Driver::Available { version: "570.124.06".into(), cuda_version: Some("12.8".into()) };
+    assert_eq!(snapshot.driver, driver, "{after}");
     assert_eq!(snapshot.devices.len(), 1, "{after}: {:?}", snapshot.driver);
     all_is_known(&snapshot.devices[0]);
     assert_eq!(snapshot.devices[0].processes.len(), 1, "{after}");
