@@ -58,6 +58,9 @@ pub trait ProcessControl: Send + Sync {
     fn wait(&self, handle: &Self::Handle, longest: Duration) -> io::Result<bool>;
 }
 
+/// A process closes its files this much before it has ended, at most; a refusal waits for that.
+const ENDING: Duration = Duration::from_millis(50);
+
 /// Signals exactly the process that `key` names, or refuses and says why. The order matters: handle, identity, signal.
 pub fn end<C: ProcessControl>(
     control: &C,
@@ -79,8 +82,8 @@ pub fn end<C: ProcessControl>(
         return Err(Refusal::Reused(pid));
     }
     if let Some(refusal) = viewer.refuses(&now.suspect(pid)) {
-        // Of one that has ended meanwhile neither files nor owner can be read any more: that is no reason of its own.
-        let ended = control.wait(&handle, Duration::ZERO).unwrap_or(false);
+        // Of one that is ending neither files nor owner can be read any more: that is no reason of its own.
+        let ended = control.wait(&handle, ENDING).unwrap_or(false);
         return Err(if ended { Refusal::Gone(pid) } else { refusal });
     }
     control.signal(&handle, signal).map_err(|error| match error.kind() {

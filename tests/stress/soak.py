@@ -4,7 +4,7 @@
 8 GPUs and 400 processes that come and go in the fake driver, a log pasted every minute. Prints a table of memory, open
 descriptors, threads and children, a row every half minute. Not part of the suite.
 
-    nice -n 19 tests/stress/soak.py [MINUTES]          (PROGRAM=target/release/oomdoctor for another build)
+    nice -n 19 tests/stress/soak.py [MINUTES]          (PROGRAM=target/release/oomdoctor for another build, PASTE_EVERY=10 seconds for more logs)
 """
 import fcntl
 import os
@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MINUTES = float(sys.argv[1]) if len(sys.argv) > 1 else 5
 GPUS, PROCESSES, CHANGES = 8, 400, 12
+PASTE_EVERY = int(os.environ.get("PASTE_EVERY", "60"))
 MIB = 1 << 20
 
 
@@ -120,7 +121,7 @@ def main():
     try:
         while (passed := time.monotonic() - began) < MINUTES * 60 + 1:
             machine.change()
-            if seconds % 60 == 5:
+            if seconds % PASTE_EVERY == 5:
                 # A log of its own each time, replacing the one before.
                 text = paste(machine.living[0][0].pid).replace("\n", "\r") * (1 + 2000 * (pastes % 2))
                 os.write(terminal, b"\x1b[200~")
