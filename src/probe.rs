@@ -128,7 +128,7 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
             continue;
         }
         let sm_percent = match &reading.sm_percent {
-            Reading::Known(by_pid) => Reading::Known(by_pid.get(&row.pid).copied().unwrap_or(0)),
+            Reading::Known(by_pid) => by_pid.get(&row.pid).cloned().unwrap_or(Reading::Known(0)),
             unknown => unknown.clone().map(|_| 0),
         };
         processes.push(person.on_device(row, sm_percent));

@@ -95,7 +95,10 @@ impl Stat {
         let comm = text.get(open + 1..close).ok_or_else(malformed)?;
         let rest = text.get(close + 1..).map(String::from_utf8_lossy).ok_or_else(malformed)?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        // `fields` begins with field 3 of proc(5).
+        // `fields` begins with field 3 of proc(5). One that is being taken away has no process group any more.
+        if fields.get(2) == Some(&"-1") {
+            return Err(ProcError::Gone);
+        }
         let number = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<u64>().ok());
         let small = |field: usize| number(field).and_then(|value| u32::try_from(value).ok());
         Ok(Stat {

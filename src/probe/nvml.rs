@@ -28,6 +28,8 @@ const LIBRARY_NAMES: [&str; 3] = ["libnvidia-ml.so.1", "libnvidia-ml.so", "/usr/
 const SLOW: Duration = Duration::from_secs(5);
 /// Between two countings of the GPUs.
 const COUNT_AGAIN: Duration = Duration::from_secs(30);
+/// No machine has more; a driver that says so is mistaken, and would have us ask for cards until the memory is full.
+const MOST_GPUS: u32 = 256;
 /// Before the driver is opened again because no GPU can be read; opening wakes cards and takes long on ill ones.
 const REOPEN_ILL: Duration = Duration::from_secs(30);
 
@@ -137,12 +139,8 @@ impl NvmlDriver {
 impl Open {
     fn new(nvml: Library, now: Instant) -> Result<Open, Trouble> {
         let lib = nvml.0.as_ref().ok_or(Trouble::NoLibrary)?;
-        let count = lib.device_count().map_err(trouble)?;
-        let cuda = lib.sys_cuda_driver_version().ok();
-        let driver = Driver::Available {
-            version: lib.sys_driver_version().unwrap_or_default(),
-            cuda_version: cuda.map(|v| format!("{}.{}", cuda_driver_version_major(v), cuda_driver_version_minor(v))),
-        };
+        let count = count(lib).map_err(trouble)?;
+        let driver = described(lib);
         Ok(Open {
             cards: (0..count).map(|index| Card::discover(lib, index)).collect(),
             driver,
@@ -158,6 +156,11 @@ impl Open {
         let Some(nvml) = &self.nvml.0 else { return Vec::new() };
         if self.counting.is_due(moment.now) {
             count_again(nvml, &mut self.cards);
+            // What it did not say of itself then it may say now.
+            if matches!(&self.driver, Driver::Available { version, cuda_version } if version.is_empty() || cuda_version.is_none())
+            {
+                self.driver = described(nvml);
+            }
         }
         let slow = self.slow.is_due(moment.now);
         let readings = self.cards.iter_mut().map(|card| card.read(nvml, moment, slow));
@@ -188,13 +191,27 @@ impl Cadence {
     }
 }
 
-/// Cards come and go (hot plug, a GPU handed to a container); one without a handle may have one now.
+/// The driver as it describes itself, as far as it does.
+fn described(nvml: &Nvml) -> Driver {
+    let cuda = nvml.sys_cuda_driver_version().ok();
+    Driver::Available {
+        version: nvml.sys_driver_version().unwrap_or_default(),
+        cuda_version: cuda.map(|v| format!("{}.{}", cuda_driver_version_major(v), cuda_driver_version_minor(v))),
+    }
+}
+
+/// How many GPUs there are, as far as that can be true.
+fn count(nvml: &Nvml) -> Result<u32, NvmlError> {
+    Ok(nvml.device_count()?.min(MOST_GPUS))
+}
+
+/// Cards come and go (hot plug, a GPU handed to a container); one without a handle or a name may have one now.
 fn count_again(nvml: &Nvml, cards: &mut Vec<Card>) {
-    match nvml.device_count() {
+    match count(nvml) {
         Ok(count) if usize::try_from(count) != Ok(cards.len()) => {
             *cards = (0..count).map(|index| Card::discover(nvml, index)).collect();
         }
-        _ => cards.iter_mut().filter(|card| !card.has_handle()).for_each(|card| card.discover_again(nvml)),
+        _ => cards.iter_mut().filter(|card| !card.is_discovered()).for_each(|card| card.discover_again(nvml)),
     }
 }
 

@@ -37,6 +37,14 @@ fn kernel_threads_are_known_by_their_flag() {
 }
 
 #[test]
+fn one_that_is_being_taken_away_is_gone_and_not_malformed() {
+    let root = tempfile::tempdir().unwrap();
+    // As the kernel prints it between a process's last moment and the end of its entry (do_task_stat).
+    put(root.path(), "77/stat", "77 (sleep) X 0 -1 -1 0 -1 4227084 0 0 0 0 0 0 0 0 20 0 0 0 98765 0 0");
+    assert_eq!(Procfs::new(root.path()).stat(77), Err(ProcError::Gone));
+}
+
+#[test]
 fn gone_denied_and_malformed_are_three_things() {
     let root = tempfile::tempdir().unwrap();
     put(root.path(), "3/stat", "3 (cut off");

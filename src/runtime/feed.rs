@@ -29,8 +29,9 @@ fn keep_reading(command: impl Fn() -> Command, wakes: &Sender<Wake>) {
     // Nobody sends: waiting on it is a pause that needs no sleep.
     let (_kept, pause) = std::sync::mpsc::channel::<()>();
     let mut wait = Duration::from_secs(1);
+    let mut leaving = Vec::new();
     loop {
-        let (lines, why) = one_child(&command, wakes);
+        let (lines, why) = one_child(&command, wakes, &mut leaving);
         wait = if lines > 1 { Duration::from_secs(1) } else { (wait * 2).min(LONGEST_PAUSE) };
         log::info!("sampler ended after {lines} lines: {why}");
         let text = format!("{why}; trying again in {} s", wait.as_secs());
@@ -38,11 +39,13 @@ fn keep_reading(command: impl Fn() -> Command, wakes: &Sender<Wake>) {
             return;
         }
         let _ = pause.recv_timeout(wait);
+        // Who has ended by now is not left a zombie.
+        leaving.retain_mut(|child: &mut Child| matches!(child.try_wait(), Ok(None)));
     }
 }
 
-/// One child from start to end: how many lines it gave and why it ended.
-fn one_child(command: &impl Fn() -> Command, wakes: &Sender<Wake>) -> (u64, String) {
+/// One child from start to end: how many lines it gave and why it ended. It joins those that are `leaving`.
+fn one_child(command: &impl Fn() -> Command, wakes: &Sender<Wake>, leaving: &mut Vec<Child>) -> (u64, String) {
     let mut child = match command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
         Ok(child) => child,
         Err(error) => return (0, format!("the sampler could not be started: {error}")),
@@ -52,7 +55,7 @@ fn one_child(command: &impl Fn() -> Command, wakes: &Sender<Wake>) -> (u64, Stri
     let why = trouble.unwrap_or_else(|| ended(&mut child, words));
     // It may hang in the driver, where no signal reaches it: not waited for.
     let _ = child.kill();
-    let _ = child.try_wait();
+    leaving.push(child);
     (lines, why)
 }
 
@@ -64,6 +67,8 @@ fn read_lines(mut output: impl BufRead, wakes: &Sender<Wake>) -> (u64, Option<St
         line.clear();
         match output.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return (count, None),
+            // The end came in the middle of a line: why it came is the news, not what is missing.
+            Ok(length) if line.last() != Some(&b'\n') && (length as u64) < LONGEST_LINE => return (count, None),
             Ok(_) => {}
         }
         match parse(&line, count == 0) {
@@ -119,5 +124,28 @@ fn ended(child: &mut Child, words: Option<Words>) -> String {
     match said.filter(|said| !said.is_empty()) {
         Some(said) => format!("the sampler ended ({status}): {said}"),
         None => format!("the sampler ended ({status})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn read(stream: &str) -> (u64, Option<String>) {
+        let (wakes, _kept) = mpsc::channel();
+        read_lines(Cursor::new(stream.as_bytes().to_vec()), &wakes)
+    }
+
+    #[test]
+    fn a_stream_that_ends_within_a_line_has_ended_and_nonsense_is_none_of_ours() {
+        let header = "{\"schema\":1,\"program\":\"x\",\"boot_id\":null}\n";
+        assert_eq!(read(header), (1, None));
+        assert_eq!(read(&format!("{header}{{\"taken_at\":\"2026-")), (1, None), "it was killed in mid-line");
+        let (lines, trouble) = read(&format!("{header}what?\n"));
+        assert_eq!(lines, 1);
+        assert!(trouble.unwrap().contains("could not be understood"));
     }
 }

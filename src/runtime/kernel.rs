@@ -58,21 +58,24 @@ impl ProcessControl for Kernel {
     }
 
     fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>> {
+        let uid = self.procfs.uid(pid).ok();
+        let command = self.procfs.arguments(pid).unwrap_or_default().join(" ");
+        let holds = || self.procfs.holds_driver_files(pid).is_ok_and(|files| !files.is_empty());
+        let proved = self.procfs.in_initial_pid_namespace() || holds();
+        // Its start is read last: where it is that of the process that is meant, all above was its own too, and one
+        // that ended meanwhile is said to have gone and not to be another user's.
         let stat = match self.procfs.stat(pid) {
             Ok(stat) => stat,
             Err(ProcError::Gone) => return Ok(None),
             Err(error) => return Err(io::Error::other(error.to_string())),
         };
-        let uid = self.procfs.uid(pid).ok();
-        let command = self.procfs.arguments(pid).unwrap_or_default().join(" ");
-        let holds = || self.procfs.holds_driver_files(pid).is_ok_and(|files| !files.is_empty());
         Ok(Some(Inspection {
             start_ticks: stat.start_ticks,
             uid,
             user: uid.map(|uid| Users::read().name(uid)),
             protected: recognise::protected(&stat.comm, &command),
             kernel_thread: stat.is_kernel_thread(),
-            proved: self.procfs.in_initial_pid_namespace() || holds(),
+            proved,
             state: stat.state,
         }))
     }
@@ -152,6 +155,28 @@ mod tests {
         assert_eq!(child.try_wait().unwrap(), None, "it still runs");
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// A /proc in which PID 70 ends and is given to another user's process while its owner is read: what was there
+    /// before stands in a pipe that answers only once the other one is there.
+    #[test]
+    fn one_whose_pid_changes_hands_while_it_is_looked_at_is_said_to_be_reused_and_not_another_users() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("70");
+        std::fs::create_dir_all(&folder).unwrap();
+        let stat = |start: u32| format!("70 (job) S 1 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 {start} 0");
+        std::fs::write(folder.join("stat"), stat(5)).unwrap();
+        let status = folder.join("status");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &status, rustix::fs::Mode::RWXU).unwrap();
+        let taken = std::thread::spawn(move || {
+            // Opens once somebody reads the owner.
+            let mut owner = std::fs::OpenOptions::new().write(true).open(&status).unwrap();
+            std::fs::write(folder.join("stat"), stat(6)).unwrap();
+            io::Write::write_all(&mut owner, b"Tgid: 70\nUid: 1001 1001 1001 1001\n").unwrap();
+        });
+        let seen = Kernel::new(Procfs::new(root.path())).inspect(70).unwrap().unwrap();
+        taken.join().unwrap();
+        assert_eq!(seen.start_ticks, 6, "the start is that of whose owner was read");
     }
 
     #[test]

@@ -58,6 +58,9 @@ pub trait ProcessControl: Send + Sync {
     fn wait(&self, handle: &Self::Handle, longest: Duration) -> io::Result<bool>;
 }
 
+/// A process closes its files this much before it has ended, at most; a refusal waits for that.
+const ENDING: Duration = Duration::from_millis(50);
+
 /// Signals exactly the process that `key` names, or refuses and says why. The order matters: handle, identity, signal.
 pub fn end<C: ProcessControl>(
     control: &C,
@@ -79,7 +82,9 @@ pub fn end<C: ProcessControl>(
         return Err(Refusal::Reused(pid));
     }
     if let Some(refusal) = viewer.refuses(&now.suspect(pid)) {
-        return Err(refusal);
+        // Of one that is ending neither files nor owner can be read any more: that is no reason of its own.
+        let ended = control.wait(&handle, ENDING).unwrap_or(false);
+        return Err(if ended { Refusal::Gone(pid) } else { refusal });
     }
     control.signal(&handle, signal).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => Refusal::OtherUser(pid, now.user.unwrap_or_else(|| "another user".into())),
@@ -114,7 +119,9 @@ pub fn end_and_watch<C: ProcessControl>(
     match control.wait(&handle, grace) {
         Ok(true) => return report(SignalReport::Ended(sent.elapsed())),
         Ok(false) => {
-            let state = control.inspect(key.pid).ok().flatten().map(|now| now.state);
+            // It may end at this very moment, and then the PID's state is another's.
+            let now = control.inspect(key.pid).ok().flatten().filter(|now| now.start_ticks == key.start_ticks);
+            let state = now.map(|now| now.state);
             report(SignalReport::StillThere(state));
         }
         Err(error) => return report(SignalReport::Refused(Refusal::Failed(key.pid, error.to_string()))),
@@ -140,6 +147,8 @@ mod tests {
         reused_after_open: Option<Inspection>,
         sent: Mutex<Vec<(ProcessKey, Signal)>>,
         woken: Mutex<u32>,
+        /// Whether the handles' process still runs.
+        running: bool,
     }
 
     fn ordinary(start_ticks: u64) -> Inspection {
@@ -178,12 +187,12 @@ mod tests {
             Ok(())
         }
         fn wait(&self, _: &ProcessKey, _: Duration) -> io::Result<bool> {
-            Ok(true)
+            Ok(!self.running)
         }
     }
 
     fn kernel(process: Inspection) -> Kernel {
-        Kernel { living: Mutex::new(BTreeMap::from([(42, process)])), ..Kernel::default() }
+        Kernel { living: Mutex::new(BTreeMap::from([(42, process)])), running: true, ..Kernel::default() }
     }
 
     fn try_end(kernel: &Kernel, start_ticks: u64) -> Result<ProcessKey, Refusal> {
@@ -230,6 +239,14 @@ mod tests {
             assert_eq!(try_end(&kernel, 5), Err(refusal));
             assert!(kernel.sent.lock().unwrap().is_empty());
         }
+    }
+
+    #[test]
+    fn one_that_has_ended_and_was_not_reaped_is_gone_and_not_doubtful() {
+        let mut kernel = kernel(Inspection { proved: false, state: 'Z', ..ordinary(5) });
+        kernel.running = false;
+        assert_eq!(try_end(&kernel, 5), Err(Refusal::Gone(42)));
+        assert!(kernel.sent.lock().unwrap().is_empty());
     }
 
     #[test]

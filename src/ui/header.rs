@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
+use super::format::cut;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::model::{Source, Tab};
@@ -14,6 +15,8 @@ use unicode_width::UnicodeWidthStr;
 /// Draws the line.
 pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let (right, style) = freshness(model, theme);
+    // Its first words matter most, and stand beside the program's name.
+    let right = cut(&right, usize::from(area.width).saturating_sub(12));
     let room = usize::from(area.width).saturating_sub(right.width() + 2);
     let text =
         Line::from(vec![Span::styled(" oomdoctor", theme.title), Span::raw(machine(model, room.saturating_sub(10)))]);
@@ -49,15 +52,17 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
     if model.config.source == Source::Demo {
         return ("DEMO: a recorded machine, kills are simulated".into(), theme.alarm);
     }
+    // The sampler's own failure first: a driver that nobody asks is not one that does not answer.
+    if let Some(why) = &model.feed.down {
+        let since = model.feed.received.map(|at| format!(" for {} s", model.now.saturating_sub(at).as_secs()));
+        return (format!("no reading{}: {why}", since.unwrap_or_default()), theme.alarm);
+    }
     if let Some(silent) = model.silent_for() {
         let age = match model.feed.received {
             Some(_) => format!("driver does not answer · last reading {} s ago", silent.as_secs()),
             None => format!("driver does not answer · waiting {} s", silent.as_secs()),
         };
         return (age, theme.alarm);
-    }
-    if let Some(why) = &model.feed.down {
-        return (format!("no readings: {why}"), theme.alarm);
     }
     if model.feed.paused {
         return ("paused, [p] goes on".into(), theme.alarm);

@@ -234,6 +234,21 @@ fn a_driver_that_does_not_answer() {
 }
 
 #[test]
+fn a_sampler_that_ended_is_not_taken_for_a_driver_that_does_not_answer() {
+    let mut session = beside_a_crash();
+    session.send(Msg::FeedDown("the sampler ended (signal: 9)".into()));
+    session.wait(Duration::from_secs(7));
+    let screen = drawn(&session.model);
+    assert!(screen.contains("no reading for 7 s: the sampler ended (signal: 9)"), "{screen}");
+    assert!(!screen.contains("driver does not answer"), "{screen}");
+    let long = "the sampler's output could not be understood (expected value at line 1 column 1); trying again in 1 s";
+    session.send(Msg::FeedDown(long.into()));
+    session.send(Msg::Resize(80, 24));
+    let screen = drawn(&session.model);
+    assert!(screen.lines().next().unwrap().contains("oomdoctor no reading for 7 s: the sampler's output"), "{screen}");
+}
+
+#[test]
 fn a_lost_card_and_unknown_figures_are_said_and_nothing_is_0() {
     let mut nameless = process(77, Bytes::ZERO);
     nameless.used_bytes = Reading::NotAvailable;

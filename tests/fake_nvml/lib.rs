@@ -42,7 +42,7 @@ fn call(name: &'static str, body: impl FnOnce(&Entered) -> Code) -> Return {
     match enter(name, None) {
         Ok(entered) if !entered.initialised => Code::Uninitialized as Return,
         Ok(entered) => body(&entered) as Return,
-        Err(code) => code as Return,
+        Err(code) => code,
     }
 }
 
@@ -53,7 +53,7 @@ fn device_call(name: &'static str, device: nvmlDevice_t, body: impl FnOnce(&Ente
         Ok(entered) if !entered.initialised => Code::Uninitialized as Return,
         Ok(entered) if index >= entered.scenario.gpus.len() => Code::InvalidArgument as Return,
         Ok(entered) => body(&entered, index) as Return,
-        Err(code) => code as Return,
+        Err(code) => code,
     }
 }
 
@@ -69,6 +69,7 @@ fn put<T>(out: *mut T, value: T) -> Code {
 
 /// Writes a C string into a buffer of the caller.
 fn put_text(out: *mut c_char, room: c_uint, text: &str) -> Code {
+    let text = scenario::bytes_of(text);
     if out.is_null() || text.len() >= room as usize {
         return Code::InsufficientSize;
     }
@@ -84,7 +85,7 @@ fn put_text(out: *mut c_char, room: c_uint, text: &str) -> Code {
 pub unsafe extern "C" fn nvmlInit_v2() -> Return {
     match enter("nvmlInit_v2", None) {
         Ok(_) => scenario::initialise(true) as Return,
-        Err(code) => code as Return,
+        Err(code) => code,
     }
 }
 
@@ -105,7 +106,9 @@ pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion_v2(out: *mut c_int) -> R
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetCount_v2(out: *mut c_uint) -> Return {
-    call("nvmlDeviceGetCount_v2", |entered| put(out, entered.scenario.gpus.len() as c_uint))
+    call("nvmlDeviceGetCount_v2", |entered| {
+        put(out, entered.scenario.count.unwrap_or(entered.scenario.gpus.len() as c_uint))
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -150,8 +153,8 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: nvmlDevice_t, out: *mut
     device_call("nvmlDeviceGetMemoryInfo", device, |entered, index| {
         let gpu = entered.gpu(index);
         // This version counts what the driver reserves as used.
-        let used = entered.used(index) + gpu.reserved;
-        put(out, nvmlMemory_t { total: gpu.total, free: gpu.total.saturating_sub(used), used })
+        let used = entered.used(index).saturating_add(gpu.reserved);
+        put(out, nvmlMemory_t { total: gpu.total, free: gpu.free.unwrap_or(gpu.total.saturating_sub(used)), used })
     })
 }
 
@@ -167,7 +170,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(device: nvmlDevice_t, out: *
             return Code::ArgumentVersionMismatch;
         }
         let (gpu, used) = (entered.gpu(index), entered.used(index));
-        let free = gpu.total.saturating_sub(used + gpu.reserved);
+        let free = gpu.free.unwrap_or(gpu.total.saturating_sub(used.saturating_add(gpu.reserved)));
         put(out, nvmlMemory_v2_t { version, total: gpu.total, reserved: gpu.reserved, free, used })
     })
 }
@@ -214,7 +217,7 @@ pub unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
         for (at, process) in busy.iter().enumerate() {
             let sample = nvmlProcessUtilizationSample_t {
                 pid: process.pid,
-                timeStamp: since + 1,
+                timeStamp: process.stamp.unwrap_or(since.wrapping_add(1)),
                 smUtil: process.sm,
                 memUtil: 0,
                 encUtil: 0,
@@ -245,7 +248,7 @@ fn list(
         let rows: Vec<&Process> = living.filter(|process| process.lists.contains(&which)).collect();
         // SAFETY: not null; by nvml.h the number of rows that `out` has room for.
         let room = unsafe { count.read() } as usize;
-        let wanted = if entered.grow > 0 { room + entered.grow } else { rows.len() };
+        let wanted = if entered.grow > 0 { room.saturating_add(entered.grow) } else { rows.len() };
         put(count, wanted as c_uint);
         if wanted > room || (out.is_null() && wanted > 0) {
             return Code::InsufficientSize;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
@@ -18,6 +18,8 @@ pub struct Scenario {
     pub cuda: i32,
     /// Size of a row in the `_v3` lists: 16, 24 or 32.
     pub row_bytes: usize,
+    /// How many cards the driver says there are, where that is not so.
+    pub count: Option<u32>,
     pub gpus: Vec<Gpu>,
     pub processes: Vec<Process>,
     pub faults: Vec<Fault>,
@@ -26,7 +28,7 @@ pub struct Scenario {
 impl Default for Scenario {
     fn default() -> Self {
         let (gpus, processes, faults) = (Vec::new(), Vec::new(), Vec::new());
-        Scenario { driver: "570.124.06".into(), cuda: 12080, row_bytes: 24, gpus, processes, faults }
+        Scenario { driver: "570.124.06".into(), cuda: 12080, row_bytes: 24, count: None, gpus, processes, faults }
     }
 }
 
@@ -34,12 +36,15 @@ impl Default for Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gpu {
+    /// U+FFFD is played as a byte that is no UTF-8.
     pub name: String,
     pub total: u64,
     /// Held back by the driver.
     pub reserved: u64,
     /// In use by no listed process.
     pub base: u64,
+    /// What the driver says is free, where that is not what is left.
+    pub free: Option<u64>,
     pub sm: u32,
     pub temperature: u32,
     pub milliwatts: u32,
@@ -48,7 +53,8 @@ pub struct Gpu {
 impl Default for Gpu {
     fn default() -> Self {
         let name = "Fake GPU".into();
-        Gpu { name, total: 24 << 30, reserved: 0, base: 0, sm: 0, temperature: 40, milliwatts: 60_000 }
+        let (total, reserved, base, free) = (24 << 30, 0, 0, None);
+        Gpu { name, total, reserved, base, free, sm: 0, temperature: 40, milliwatts: 60_000 }
     }
 }
 
@@ -70,6 +76,8 @@ pub struct Process {
     pub hidden: u64,
     pub lists: Vec<ListName>,
     pub sm: u32,
+    /// When its sample was taken, where that is not just now.
+    pub stamp: Option<u64>,
     /// Stays listed though no such process exists here: another PID namespace's, or a stale context.
     pub ghost: bool,
     /// How long after its end its memory is free again, in ms.
@@ -79,7 +87,7 @@ pub struct Process {
 impl Default for Process {
     fn default() -> Self {
         let lists = vec![ListName::Compute];
-        Process { gpu: 0, pid: 0, bytes: None, hidden: 0, lists, sm: 0, ghost: false, linger_ms: 0 }
+        Process { gpu: 0, pid: 0, bytes: None, hidden: 0, lists, sm: 0, stamp: None, ghost: false, linger_ms: 0 }
     }
 }
 
@@ -90,6 +98,8 @@ pub struct Fault {
     /// Function names; `*` stands for anything.
     pub call: String,
     pub code: Code,
+    /// A return code by its number, in place of `code`.
+    pub number: u32,
     /// On this GPU only.
     pub gpu: Option<usize>,
     /// After so many calls that went well.
@@ -102,12 +112,18 @@ pub struct Fault {
     pub hang: bool,
     /// A list asks for so many rows more than the caller has room for.
     pub grow: usize,
+    /// Printed on the standard output of whoever loaded the driver; U+FFFD as a byte that is no UTF-8.
+    pub says: String,
+    /// So often.
+    pub repeated: usize,
 }
 
 impl Default for Fault {
     fn default() -> Self {
         let (call, code) = ("*".into(), Code::Success);
-        Fault { call, code, gpu: None, after: 0, times: u64::MAX, hang_ms: 0, hang: false, grow: 0 }
+        let (number, says) = (0, String::new());
+        let (after, times, hang_ms, hang, grow) = (0, u64::MAX, 0, false, 0);
+        Fault { call, code, number, gpu: None, after, times, hang_ms, hang, grow, says, repeated: 1 }
     }
 }
 
@@ -188,13 +204,17 @@ pub fn initialise(up: bool) -> Code {
 }
 
 /// What every call does first: note it, read the scenario if it changed, play the faults.
-pub fn enter(name: &'static str, gpu: Option<usize>) -> Result<Entered, Code> {
+pub fn enter(name: &'static str, gpu: Option<usize>) -> Result<Entered, u32> {
     note(name);
     let (entered, code, hang) = with_state(|state| {
         if !state.reload() {
-            return (None, Code::DriverNotLoaded, None);
+            return (None, Code::DriverNotLoaded as u32, None);
         }
-        let (code, hang, grow) = state.faults(name, gpu);
+        let (code, hang, grow, said) = state.faults(name, gpu);
+        if !said.is_empty() {
+            let _ = std::io::stdout().write_all(&said);
+            let _ = std::io::stdout().flush();
+        }
         (Some(state.entered(grow)), code, hang)
     });
     match hang {
@@ -206,7 +226,7 @@ pub fn enter(name: &'static str, gpu: Option<usize>) -> Result<Entered, Code> {
         None => {}
     }
     match (entered, code) {
-        (Some(entered), Code::Success) => Ok(entered),
+        (Some(entered), 0) => Ok(entered),
         (_, code) => Err(code),
     }
 }
@@ -235,8 +255,8 @@ impl State {
         }
     }
 
-    fn faults(&mut self, name: &str, gpu: Option<usize>) -> (Code, Option<Duration>, usize) {
-        let mut result = (Code::Success, None, 0);
+    fn faults(&mut self, name: &str, gpu: Option<usize>) -> (u32, Option<Duration>, usize, Vec<u8>) {
+        let mut result = (0, None, 0, Vec::new());
         for (fault, seen) in self.scenario.faults.iter().zip(&mut self.faults_seen) {
             if !matches(&fault.call, name) || (fault.gpu.is_some() && fault.gpu != gpu) {
                 continue;
@@ -248,8 +268,10 @@ impl State {
             if fault.hang || fault.hang_ms > 0 {
                 result.1 = Some(if fault.hang { Duration::MAX } else { Duration::from_millis(fault.hang_ms) });
             }
-            result.0 = if result.0 == Code::Success { fault.code } else { result.0 };
+            let code = if fault.number > 0 { fault.number } else { fault.code as u32 };
+            result.0 = if result.0 == 0 { code } else { result.0 };
             result.2 = fault.grow.max(result.2);
+            result.3.extend(bytes_of(&fault.says).repeat(fault.repeated));
         }
         result
     }
@@ -286,6 +308,18 @@ fn started(pid: u32) -> Option<u64> {
     fields.get(19).and_then(|start| start.parse().ok()).filter(|_| lives)
 }
 
+/// A text as the driver gives it.
+pub fn bytes_of(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            char::REPLACEMENT_CHARACTER => bytes.push(0xFF),
+            letter => bytes.extend(letter.encode_utf8(&mut [0; 4]).bytes()),
+        }
+    }
+    bytes
+}
+
 /// Whether a name fits a pattern with `*`.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
@@ -307,7 +341,9 @@ fn note(name: &str) {
 
 /// The file a variable names, else one beside this library.
 fn beside(variable: &str, file: &str) -> Option<PathBuf> {
-    std::env::var_os(variable).map(PathBuf::from).or_else(|| Some(own_path()?.parent()?.join(file)))
+    static OWN: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let folder = || OWN.get_or_init(own_path).as_ref()?.parent();
+    std::env::var_os(variable).map(PathBuf::from).or_else(|| Some(folder()?.join(file)))
 }
 
 /// Where this library was loaded from: the mapping that this very function lies in.

@@ -13,12 +13,17 @@
 
 mod cli;
 mod corrections;
+mod faults;
 mod fit;
 mod fitwalk;
 mod golden;
 mod nvml;
 mod papers;
+#[path = "../stress/pids.rs"]
+mod pids;
 mod release;
+mod reuse;
+mod sampler;
 mod scenarios;
 mod seeds;
 mod session;

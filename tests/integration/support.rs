@@ -1,6 +1,7 @@
 //! What the tests share: the fakes of the outside world, and waiting for a process.
 
 pub mod api_server;
+pub mod chance;
 pub mod fake_driver;
 pub mod machine;
 pub mod pty;

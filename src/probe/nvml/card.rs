@@ -1,9 +1,7 @@
 //! Owns one GPU as the driver tells it: what never changes, what is read at each refresh, and the last reading of
 //! what changes slowly.
 
-use std::collections::HashMap;
-
-use super::raw::{self, List, ListVersion, Samples};
+use super::raw::{self, List, ListVersion, Percents, Samples};
 use super::sys::nvmlDevice_t;
 use super::{DeviceTrouble, Moment, Nvml, NvmlDevice, NvmlError, TemperatureSensor, device_trouble, figure, missing};
 use crate::gpu::accounts::{ListedRow, MergedRow, merge, row_figure};
@@ -31,7 +29,7 @@ pub struct DeviceReading {
     /// Whether the compute list, which has nearly all of the memory, could be read.
     pub listed: Reading<()>,
     /// By PID; one that is not in it has used nothing.
-    pub sm_percent: Reading<HashMap<u32, u32>>,
+    pub sm_percent: Reading<Percents>,
 }
 
 pub struct Card {
@@ -52,7 +50,7 @@ pub struct Card {
 struct Slow {
     temperature_celsius: Reading<u32>,
     power_watts: Reading<u32>,
-    sm_percent: Reading<HashMap<u32, u32>>,
+    sm_percent: Reading<Percents>,
     mps: Vec<ListedRow>,
 }
 
@@ -89,12 +87,18 @@ impl Card {
         }
     }
 
-    pub fn has_handle(&self) -> bool {
-        self.handle.is_ok()
+    /// Whether there is nothing left to discover: what failed once may go well another time.
+    pub fn is_discovered(&self) -> bool {
+        let known = |text: &Reading<String>| text.known().is_some();
+        self.handle.is_ok() && [&self.uuid, &self.bus_id, &self.name].into_iter().all(known)
     }
 
     pub fn discover_again(&mut self, nvml: &Nvml) {
-        *self = Card::discover(nvml, self.index);
+        let again = Card::discover(nvml, self.index);
+        match self.handle {
+            Ok(_) => (self.uuid, self.bus_id, self.name) = (again.uuid, again.bus_id, again.name),
+            Err(_) => *self = again,
+        }
     }
 
     /// What is due now. The trouble is that of the whole device, and its sentence is in the reading as well.
@@ -236,9 +240,22 @@ fn whole_device(error: &NvmlError) -> DeviceTrouble {
     }
 }
 
-/// Boards that share the machine's memory may give 0 for everything, which is no capacity and no figure.
+/// Boards that share the machine's memory may give 0 for everything, which is no capacity and no figure; and no part of
+/// the memory is more than all of it.
 fn with_capacity(memory: DeviceMemory) -> DeviceMemory {
-    if memory.total_bytes == Reading::Known(Bytes::ZERO) { no_memory(&Reading::NotAvailable) } else { memory }
+    let Some(total) = memory.total_bytes.value().filter(|total| *total != Bytes::ZERO) else {
+        return no_memory(&Reading::NotAvailable);
+    };
+    let part = |figure: Reading<Bytes>| match figure {
+        Reading::Known(bytes) => row_figure(bytes.0, Some(total)),
+        unknown => unknown,
+    };
+    DeviceMemory {
+        total_bytes: memory.total_bytes,
+        reserved_bytes: part(memory.reserved_bytes),
+        used_bytes: part(memory.used_bytes),
+        free_bytes: part(memory.free_bytes),
+    }
 }
 
 fn no_memory(reason: &Reading<Bytes>) -> DeviceMemory {
@@ -250,7 +267,7 @@ fn no_memory(reason: &Reading<Bytes>) -> DeviceMemory {
     }
 }
 
-fn percent(reading: Reading<u32>) -> Reading<u32> {
+pub fn percent(reading: Reading<u32>) -> Reading<u32> {
     match reading {
         Reading::Known(value) if value > 100 => Reading::Failed(format!("the driver gave {value} %")),
         reading => reading,

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use super::card::percent;
 use super::sys::{NvmlLib, nvmlDevice_t, nvmlMemory_t, nvmlProcessUtilizationSample_t};
 use super::{Nvml, NvmlDevice, NvmlError};
 use crate::gpu::{DeviceMemory, Reading};
@@ -16,6 +17,8 @@ const ARGUMENT_VERSION_MISMATCH: u32 = 25;
 /// Room for samples at first: one a process that has run in the last seconds.
 const FIRST_SAMPLES: u32 = 64;
 const MOST_SAMPLES: u32 = 1 << 16;
+/// A stamp so many µs after the earliest that counts is a mistake: after it nothing would ever be new again.
+const AHEAD: u64 = 60_000_000;
 
 /// The driver's own handle of a device, to be kept longer than nvml-wrapper's borrow of the library lasts.
 #[allow(unsafe_code, reason = "the driver's C interface")]
@@ -135,6 +138,9 @@ pub fn memory_v1(nvml: &Nvml, device: nvmlDevice_t) -> Result<DeviceMemory, Nvml
     })
 }
 
+/// By PID.
+pub type Percents = HashMap<u32, Reading<u32>>;
+
 /// Samples of how much each process used the device's compute units; the buffer is kept, so that it is one call.
 #[derive(Default)]
 pub struct Samples {
@@ -147,7 +153,7 @@ impl Samples {
     /// The newest sample of each PID since the last question, in percent; a PID without one has used nothing since
     /// (the driver keeps no samples of idle processes). `earliest`: µs of the epoch before which nothing counts.
     #[allow(unsafe_code, reason = "the driver's C interface")]
-    pub fn read(&mut self, nvml: &Nvml, device: nvmlDevice_t, earliest: u64) -> Result<HashMap<u32, u32>, NvmlError> {
+    pub fn read(&mut self, nvml: &Nvml, device: nvmlDevice_t, earliest: u64) -> Result<Percents, NvmlError> {
         let symbol = nvml.lib().nvmlDeviceGetProcessUtilization.as_ref().map_err(|_| NvmlError::FunctionNotFound)?;
         let since = self.newest.max(earliest);
         let mut room = u32::try_from(self.buffer.len()).unwrap_or(MOST_SAMPLES).max(FIRST_SAMPLES);
@@ -158,7 +164,7 @@ impl Samples {
             // room for the `count` samples that the driver is told of.
             let code = unsafe { symbol(device, self.buffer.as_mut_ptr(), &raw mut count, since) };
             match code {
-                0 => return Ok(self.newest_by_pid(count.min(room), since)),
+                0 => return Ok(self.newest_by_pid(count.min(room), since, earliest.saturating_add(AHEAD))),
                 INSUFFICIENT_SIZE => room = count.saturating_add(16).max(room.saturating_mul(2)),
                 _ => return nothing_ran(NvmlError::from(code)),
             }
@@ -166,23 +172,25 @@ impl Samples {
         Err(NvmlError::InsufficientSize(None))
     }
 
-    fn newest_by_pid(&mut self, count: u32, since: u64) -> HashMap<u32, u32> {
+    fn newest_by_pid(&mut self, count: u32, since: u64, latest: u64) -> Percents {
         let mut newest: HashMap<u32, (u64, u32)> = HashMap::new();
         let samples = self.buffer.iter().take(count as usize);
-        // Some drivers give stale samples and figures beyond 100 (nvtop issue 110).
-        for sample in samples.filter(|sample| sample.timeStamp >= since && sample.smUtil <= 100) {
+        // Some drivers give stale samples and figures beyond 100 (nvtop issue 110): the latter are no figures, and no 0.
+        for sample in samples.filter(|sample| sample.timeStamp >= since) {
             let best = newest.entry(sample.pid).or_default();
             *best = (*best).max((sample.timeStamp, sample.smUtil));
-            self.newest = self.newest.max(sample.timeStamp);
+            if sample.timeStamp <= latest {
+                self.newest = self.newest.max(sample.timeStamp);
+            }
         }
-        newest.into_iter().map(|(pid, (_, percent))| (pid, percent)).collect()
+        newest.into_iter().map(|(pid, (_, value))| (pid, percent(Reading::Known(value)))).collect()
     }
 }
 
 const EMPTY_SAMPLE: nvmlProcessUtilizationSample_t =
     nvmlProcessUtilizationSample_t { pid: 0, timeStamp: 0, smUtil: 0, memUtil: 0, encUtil: 0, decUtil: 0 };
 
-fn nothing_ran(error: NvmlError) -> Result<HashMap<u32, u32>, NvmlError> {
+fn nothing_ran(error: NvmlError) -> Result<Percents, NvmlError> {
     match error {
         NvmlError::NotFound | NvmlError::NoData => Ok(HashMap::new()),
         error => Err(error),

@@ -1,0 +1,233 @@
+//! Never the wrong process: 10,000 rounds of the shipped way of a signal against a kernel in which processes exit and
+//! their PIDs are given to others between any two calls. What was delivered is compared with what was confirmed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use oomdoctor::app::msg::SignalReport;
+use oomdoctor::gpu::ProcessKey;
+use oomdoctor::gpu::guard::{Refusal, Signal, Viewer};
+use oomdoctor::runtime::process_control::{Inspection, ProcessControl, end_and_watch};
+
+use crate::support::chance::Chance;
+
+const ROUNDS: u64 = 10_000;
+/// So few that a PID that is free is soon someone else's.
+const PIDS: [u32; 4] = [42, 43, 44, 45];
+const OURS: u32 = 1000;
+const THEIRS: u32 = 1001;
+
+/// A process as the kernel knows it.
+#[derive(Clone, Debug)]
+struct Process {
+    key: ProcessKey,
+    uid: u32,
+    protected: bool,
+    kernel_thread: bool,
+    proved: bool,
+    state: char,
+}
+
+impl Process {
+    /// Why this very process may never be signalled by us.
+    fn is_taboo(&self) -> bool {
+        self.uid != OURS || self.protected || self.kernel_thread || !self.proved
+    }
+}
+
+/// A kernel with few PIDs and a will of its own.
+struct Adversary {
+    state: Mutex<State>,
+}
+
+struct State {
+    chance: Chance,
+    /// How many of ten steps bring something, from a quiet machine to a storm.
+    unrest: u64,
+    ticks: u64,
+    living: BTreeMap<u32, Process>,
+    /// Everyone who ever lived in this round.
+    born: BTreeMap<ProcessKey, Process>,
+    delivered: Vec<(ProcessKey, &'static str)>,
+}
+
+impl State {
+    fn spawn(&mut self, pid: u32) {
+        // A tick is 10 ms; for the same PID twice in one the kernel would have to give out all of them meanwhile.
+        self.ticks += 1 + self.chance.below(3);
+        let rare = |chance: &mut Chance| chance.once_in(5);
+        let process = Process {
+            key: ProcessKey { pid, start_ticks: self.ticks },
+            uid: if rare(&mut self.chance) { THEIRS } else { OURS },
+            protected: rare(&mut self.chance),
+            kernel_thread: rare(&mut self.chance),
+            proved: !rare(&mut self.chance),
+            state: *self.chance.of(&['S', 'R', 'T', 'D', 'Z']),
+        };
+        self.born.insert(process.key, process.clone());
+        self.living.insert(pid, process);
+    }
+
+    /// What happens while nobody looks.
+    fn meanwhile(&mut self) {
+        while self.chance.below(10) < self.unrest {
+            let pid = *self.chance.of(&PIDS);
+            if self.living.remove(&pid).is_none() || self.chance.below(2) == 0 {
+                self.spawn(pid);
+            }
+        }
+    }
+
+    fn lives(&self, key: ProcessKey) -> bool {
+        self.living.get(&key.pid).is_some_and(|process| process.key == key)
+    }
+}
+
+impl Adversary {
+    fn new(seed: u64) -> Adversary {
+        let mut chance = Chance::new(seed);
+        let unrest = chance.below(8);
+        let (living, born, delivered) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let mut state = State { chance, unrest, ticks: 100, living, born, delivered };
+        PIDS.into_iter().for_each(|pid| state.spawn(pid));
+        Adversary { state: Mutex::new(state) }
+    }
+
+    /// The kernel at the next call: something may have happened since the last one.
+    fn later(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap();
+        state.meanwhile();
+        state
+    }
+}
+
+impl ProcessControl for Adversary {
+    /// The process it was taken on, as a pidfd is.
+    type Handle = ProcessKey;
+
+    fn open(&self, pid: u32) -> io::Result<ProcessKey> {
+        let state = self.later();
+        state.living.get(&pid).map(|process| process.key).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// As the real one: several files, between which the PID may change hands, and the start last.
+    fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>> {
+        let owner = self.later().living.get(&pid).map(|process| process.uid);
+        let (kind, proved) = {
+            let state = self.later();
+            let process = state.living.get(&pid);
+            (process.is_some_and(|process| process.protected), process.is_some_and(|process| process.proved))
+        };
+        let state = self.later();
+        Ok(state.living.get(&pid).map(|process| Inspection {
+            start_ticks: process.key.start_ticks,
+            uid: owner,
+            user: owner.map(|uid| uid.to_string()),
+            protected: kind.then_some("it draws the desktop"),
+            kernel_thread: process.kernel_thread,
+            proved,
+            state: process.state,
+        }))
+    }
+
+    fn signal(&self, handle: &ProcessKey, _: Signal) -> io::Result<()> {
+        self.deliver(*handle, "signal")
+    }
+
+    fn wake(&self, handle: &ProcessKey) -> io::Result<()> {
+        self.deliver(*handle, "wake")
+    }
+
+    fn wait(&self, handle: &ProcessKey, _: Duration) -> io::Result<bool> {
+        Ok(!self.later().lives(*handle))
+    }
+}
+
+impl Adversary {
+    fn deliver(&self, handle: ProcessKey, what: &'static str) -> io::Result<()> {
+        let mut state = self.later();
+        if !state.lives(handle) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        state.delivered.push((handle, what));
+        Ok(())
+    }
+}
+
+/// How a round ended.
+#[derive(Debug, Default)]
+struct Tally {
+    sent: u64,
+    gone: u64,
+    reused: u64,
+    otherwise: u64,
+}
+
+fn round(seed: u64, tally: &mut Tally) {
+    let kernel = Adversary::new(seed);
+    // The list was read, the person pointed at one, the question stood, the person said yes.
+    let confirmed = {
+        let mut state = kernel.state.lock().unwrap();
+        let pid = *state.chance.of(&PIDS);
+        state.living[&pid].key
+    };
+    (0..3).for_each(|_| drop(kernel.later()));
+    let signal = *kernel.later().chance.of(&[Signal::Term, Signal::Int, Signal::Kill]);
+    let viewer = Viewer { uid: OURS, lineage: vec![7] };
+    let reports = Mutex::new(Vec::new());
+    end_and_watch(&kernel, &viewer, confirmed, signal, Duration::ZERO, |what| reports.lock().unwrap().push(what));
+
+    let state = kernel.state.into_inner().unwrap();
+    let reports = reports.into_inner().unwrap();
+    for (key, what) in &state.delivered {
+        assert_eq!(*key, confirmed, "seed {seed}: {what} went to another process ({reports:?})");
+        assert!(!state.born[key].is_taboo(), "seed {seed}: {what} went to one that is never ended ({reports:?})");
+    }
+    let signals = state.delivered.iter().filter(|(_, what)| *what == "signal").count();
+    let meant = &state.born[&confirmed];
+    match &reports[..] {
+        [SignalReport::Refused(refusal)] => {
+            assert_eq!(signals, 0, "seed {seed}: it is said that nothing was sent");
+            match refusal {
+                Refusal::Gone(pid) | Refusal::Reused(pid) => {
+                    assert_eq!(*pid, confirmed.pid);
+                    assert!(!state.lives(confirmed), "seed {seed}: it still lives and is said to have gone");
+                    *(if matches!(refusal, Refusal::Gone(_)) { &mut tally.gone } else { &mut tally.reused }) += 1;
+                }
+                other => {
+                    assert!(meant.is_taboo(), "seed {seed}: {other} is not so of the one that was meant");
+                    tally.otherwise += 1;
+                }
+            }
+        }
+        [SignalReport::Sent, after @ ..] => {
+            assert_eq!(signals, 1, "seed {seed}: it is said that one was sent");
+            for what in after {
+                match what {
+                    SignalReport::StillThere(Some(letter)) => {
+                        assert_eq!(*letter, meant.state, "seed {seed}: that is another process's state");
+                    }
+                    SignalReport::Ended(_) => assert!(!state.lives(confirmed), "seed {seed}: it still lives"),
+                    SignalReport::StillThere(None) => {}
+                    SignalReport::Sent | SignalReport::Refused(_) => panic!("seed {seed}: {reports:?}"),
+                }
+            }
+            tally.sent += 1;
+        }
+        other => panic!("seed {seed}: {other:?}"),
+    }
+}
+
+#[test]
+fn ten_thousand_rounds_of_reused_pids_never_reach_the_wrong_process() {
+    let mut tally = Tally::default();
+    for seed in 0..ROUNDS {
+        round(seed, &mut tally);
+    }
+    assert_eq!(tally.sent + tally.gone + tally.reused + tally.otherwise, ROUNDS);
+    // Each way was taken often enough to mean something.
+    assert!(tally.sent > 500 && tally.gone > 500 && tally.reused > 500 && tally.otherwise > 500, "{tally:?}");
+    eprintln!("{ROUNDS} rounds: {tally:?}, wrong: 0");
+}
