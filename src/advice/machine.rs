@@ -128,6 +128,12 @@ fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], mention: &Named<'
     }
     match (here, situation.was_there_before(row)) {
         (Some(_), Some(true)) => Ok(Fate::Alive(row, key)),
+        // The log's stamp has no zone and perhaps an old date; only the time of its file or paste is sure.
+        (_, Some(false))
+            if situation.crashed_by.zip(row.started_at.value()).is_some_and(|(by, started)| started <= by) =>
+        {
+            Ok(Fate::Unknown)
+        }
         (_, Some(false)) => Err(format!("process {} here was started after the crash", mention.pid)),
         _ => Ok(Fate::Unknown),
     }

@@ -130,9 +130,11 @@ pub fn lay_out(
             let (idle, busy) = holders::end_holders(fix, situation, place, missing);
             later.extend(busy);
             later.extend(holders::ask_owners(situation, place, ledger));
-            if !room && !innocent {
-                plan.extend(idle);
-            }
+            // The failed program's own models: asked for, never ended for its own failure.
+            let itself = verdict::itself(situation, place).map(|row| row.pid);
+            let own = |planned: &PlannedFix| planned.target.is_some_and(|key| Some(key.pid) == itself);
+            let fits = |planned: &PlannedFix| if own(planned) { planned.gentle } else { !innocent };
+            plan.extend(idle.into_iter().filter(|planned| !room && fits(planned)));
         } else if applies(fix, situation, place, ledger, verdict) {
             plan.extend(fill::filled(fix, situation, place, ledger, fit));
         }
@@ -203,6 +205,7 @@ fn applies(
         Condition::Notebook => diagnosis.run.notebook.is_some() || diagnosis.program.as_deref() == Some("jupyter"),
         Condition::Training => diagnosis.phase == Phase::Training,
         Condition::NotTraining => diagnosis.phase != Phase::Training,
+        Condition::Limited => verdict.causes.first().is_some_and(|cause| cause.cause == CauseKind::Limit),
         Condition::NotLimited => verdict.causes.first().is_none_or(|cause| cause.cause != CauseKind::Limit),
         Condition::NotTooBig => verdict.causes.first().is_none_or(|cause| cause.cause != CauseKind::TooBig),
         Condition::ContextInvolved => {
@@ -283,6 +286,7 @@ mod tests {
                     action: "Do it".into(),
                     command: Some((*command).into()),
                     phases: vec![],
+                    costs: None,
                     versions: None,
                 })
                 .collect(),
@@ -408,7 +412,7 @@ mod tests {
             assert_eq!(advice.plan.len(), expected);
             if let Some(planned) = advice.plan.first() {
                 let command = planned.steps[0].command.as_deref().unwrap();
-                assert_eq!(command, "CUDA_VISIBLE_DEVICES=GPU-00000001-aaaa-bbbb-cccc-dddddddddddd");
+                assert_eq!(command, "export CUDA_VISIBLE_DEVICES=GPU-00000001-aaaa-bbbb-cccc-dddddddddddd");
             }
         }
     }
@@ -437,13 +441,29 @@ mod tests {
         (diagnosis.program, diagnosis.raised_by) = (Some("ollama".into()), Some("llama.cpp".into()));
         let advice =
             plan(&diagnosis, std::slice::from_ref(&shorter), vec![device(0, vec![process(8, Bytes::gib(16))])]);
-        assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("OLLAMA_CONTEXT_LENGTH=8192"));
+        assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("export OLLAMA_CONTEXT_LENGTH=8192"));
     }
 
     #[test]
     fn a_gone_holder_leads_to_running_again() {
         let advice = plan(&torch_oom(&[(4242, Bytes::mib(11_500))]), &[end()], vec![device(0, vec![])]);
         assert_eq!(advice.plan[0].fix, "run-again");
+    }
+
+    #[test]
+    fn the_logs_own_model_stands_in_the_command() {
+        let of = |template: &str, model: &str| {
+            let served = fix("lower-utilization", vec![], &[("*", template)]);
+            let mut diagnosis = torch_oom(&[]);
+            diagnosis.run.model = Some(model.into());
+            let advice =
+                plan(&diagnosis, std::slice::from_ref(&served), vec![device(0, vec![process(8, Bytes::gib(16))])]);
+            advice.plan[0].steps[0].command.clone().unwrap()
+        };
+        assert_eq!(of("vllm serve MODEL --enforce-eager", "org/m-8b"), "vllm serve org/m-8b --enforce-eager");
+        assert_eq!(of("vllm serve MODEL-AWQ", "org/m-8b"), "vllm serve MODEL-AWQ", "another model");
+        assert_eq!(of("x -m MODEL.gguf", "/srv/a.gguf"), "x -m /srv/a.gguf");
+        assert_eq!(of("x MODEL", "m; reboot"), "x MODEL", "no foreign text in a command");
     }
 
     #[test]

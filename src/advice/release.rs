@@ -60,10 +60,10 @@ pub enum Door {
     },
 }
 
-/// A port on 127.0.0.1 or [::1].
+/// A port on 127.0.0.1 or `[::1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loopback {
-    /// On [::1].
+    /// On `[::1]`.
     pub v6: bool,
     /// Which.
     pub port: u16,
@@ -168,7 +168,7 @@ fn ollama_at(host: &str) -> Option<Loopback> {
     Some(Loopback { v6: is_v6(host.trim_matches(['[', ']']))?, port })
 }
 
-/// Whether a listening address is reached at [::1] rather than at 127.0.0.1; `None` where it is neither.
+/// Whether a listening address is reached at `[::1]` rather than at 127.0.0.1; `None` where it is neither.
 fn is_v6(host: &str) -> Option<bool> {
     match host {
         "" | "127.0.0.1" | "localhost" | "0.0.0.0" | "::" => Some(false),

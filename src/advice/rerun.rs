@@ -142,6 +142,18 @@ impl Changes {
         Some(with_variables(&line, &variables, form))
     }
 
+    /// Variables that stand for themselves, as they are typed before any command; `None` where there is more to change.
+    pub fn alone(&self, form: Form) -> Option<String> {
+        let set = |change: &Change| match (change, form) {
+            (Change::Env(name, value), Form::Posix | Form::Slurm) => Some(format!("export {name}={value}")),
+            (Change::Env(name, value), Form::PowerShell) => Some(format!("$env:{name}='{value}'")),
+            (Change::Env(name, value), Form::Cmd) => Some(format!("set {name}={value}")),
+            _ => None,
+        };
+        let all: Option<Vec<String>> = self.all.iter().map(set).collect();
+        all.filter(|_| self.head.is_empty()).map(|lines| lines.join("\n"))
+    }
+
     /// Whether the command line is of the program that the change is for.
     fn is_for(&self, command: &str) -> bool {
         if self.head.is_empty() {

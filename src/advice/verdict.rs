@@ -11,7 +11,7 @@ use crate::advice::ledger::run_had;
 pub use crate::knowledge::diagnosis::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::units::Bytes;
-pub use others::{WATCHED_ENOUGH, holders, others_then};
+pub use others::{WATCHED_ENOUGH, holders, itself, others_then};
 
 /// Less than that in pieces is no fragmentation worth the name.
 const SLIVERS: Bytes = Bytes::mib(200);
@@ -42,7 +42,7 @@ pub struct Verdict {
 }
 
 /// Weighs the causes and puts the likeliest into a sentence.
-pub fn weigh(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Verdict {
+pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&Ledger>) -> Verdict {
     if situation.diagnosis.oom == Oom::No {
         let sentence = sentence::not_oom(situation);
         return Verdict { sentence, same_machine: place.same_machine, causes: Vec::new(), notes: Vec::new() };
@@ -182,7 +182,7 @@ fn host(diagnosis: &Diagnosis) -> Option<Cause> {
     };
     matches!(diagnosis.memory, Some(MemoryKind::Host | MemoryKind::Shm)).then_some(Cause {
         cause: CauseKind::HostMemory,
-        weight: 0.85,
+        weight: 0.92,
         evidence: vec![evidence],
     })
 }

@@ -34,6 +34,15 @@ pub fn needs(advice: &Advice) -> Option<String> {
         let found = missing.map_or(String::new(), |missing| format!(" At least {missing} must be found."));
         return Some(format!("Your run {had}asked for {asked}{more}; {free} was free.{found}"));
     }
+    // What died early had not asked for all of it yet.
+    let whole = advice.fit.as_ref().and_then(|fit| Some((fit.missing()?, fit.total_bytes?)));
+    if let Some((missing, total)) =
+        whole.filter(|(missing, _)| ledger.missing_bytes.is_some_and(|known| *missing > known))
+    {
+        return Some(format!(
+            "Your run had asked for {needed}{parts} when it died; in all it takes about {total}, and {free} is free now: about {missing} must be found."
+        ));
+    }
     Some(match ledger.missing_bytes {
         Some(Bytes::ZERO) => format!("Your run needed at least {needed}{parts}; {free} is free now."),
         Some(missing) => {
@@ -95,8 +104,11 @@ pub fn gives_back(planned: &PlannedFix) -> String {
 }
 
 /// What keeps it from coming back, by the likeliest cause.
-pub fn prevention(cause: CauseKind) -> &'static str {
+pub fn prevention(cause: CauseKind, training: bool) -> &'static str {
     match cause {
+        CauseKind::Batch if !training => {
+            "A smaller work area or image, or fewer requests at once, keeps the peak down; try the largest once before a long run."
+        }
         CauseKind::OtherProcess => {
             "Shut down kernels and servers that are done (a closed notebook tab keeps its kernel), and look who holds the card before a long run: oomdoctor ps."
         }

@@ -4,15 +4,13 @@
 use super::Model;
 use super::walk::{EndingState, Mark};
 use crate::advice::words;
+use crate::knowledge::diagnosis::Phase;
 use crate::knowledge::page::{Page, Tone};
 
 /// The page.
 pub fn page(model: &Model) -> Page {
     let mut page = Page::default();
     page.add(Tone::Title, "It works now");
-    if let Some(advice) = &model.advice {
-        page.add(Tone::Text, advice.verdict.sentence.clone());
-    }
     page.part("What was done");
     let mut done: Vec<String> = model
         .endings
@@ -42,9 +40,10 @@ pub fn page(model: &Model) -> Page {
         page.part("The command that works");
         page.add(Tone::Code, command);
     }
+    let training = model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.phase == Phase::Training);
     if let Some(first) = model.advice.as_ref().and_then(|advice| advice.verdict.causes.first()) {
         page.part("So that it does not come back");
-        page.add(Tone::Text, words::prevention(first.cause));
+        page.add(Tone::Text, words::prevention(first.cause, training));
     }
     page.add(Tone::Text, "");
     page.add(Tone::Quiet, "Esc closes this, [q] leaves.");

@@ -138,6 +138,8 @@ fn leave(model: &mut Model) -> Effect {
 /// Joins log and machine anew.
 fn advise_anew(model: &mut Model) {
     let live = model.config.source != Source::Recorded;
+    // What was taken is in the command already: the next step builds on it.
+    let command = model.rerun();
     model.advice = model.input.diagnosis.as_ref().map(|diagnosis| {
         advise(&Situation {
             diagnosis,
@@ -147,7 +149,7 @@ fn advise_anew(model: &mut Model) {
             viewer: Some(&model.config.viewer).filter(|_| live),
             crashed_by: model.input.crashed_by,
             zone: Some(&model.config.zone),
-            command: model.input.command.as_deref(),
+            command: command.as_deref(),
             model: model.input.model.as_deref(),
             before: model.advice.as_ref(),
         })

@@ -45,6 +45,8 @@ pub enum Condition {
     Training,
     /// The log or the phase shows that it was not training.
     NotTraining,
+    /// The likeliest cause is a limit that was set.
+    Limited,
     /// The likeliest cause is not a limit that was set.
     NotLimited,
     /// The likeliest cause is not that it needs more than the device has at all.
@@ -78,6 +80,9 @@ pub struct FixCommand {
     /// The exact command or line to change; `{name}` placeholders are filled by `advice`, see `PLACEHOLDERS`.
     #[serde(default)]
     pub command: Option<String>,
+    /// What it costs here, where that is not what the fix says.
+    #[serde(default)]
+    pub costs: Option<String>,
     /// Phases in which it is right for this program; empty: all of the fix's.
     #[serde(default)]
     pub phases: Vec<Phase>,

@@ -19,7 +19,7 @@ pub struct Listener {
 }
 
 impl Procfs {
-    /// The sockets that take connections to 127.0.0.1 or [::1] at this port.
+    /// The sockets that take connections to 127.0.0.1 or `[::1]` at this port.
     pub fn listeners(&self, port: u16) -> Vec<Listener> {
         let table = |name: &str| {
             let mut text = String::new();

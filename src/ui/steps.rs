@@ -88,7 +88,7 @@ fn title(model: &Model, ahead: &[&PlannedFix]) -> String {
 /// Which of the steps ahead may be enough: the first alone, else the first few together.
 fn enough(model: &Model, ahead: &[&PlannedFix], first: &PlannedFix) -> String {
     if first.may_be_enough {
-        return " · the first one may be enough".into();
+        return " · this one may be enough".into();
     }
     let missing = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref()?.missing_bytes);
     let Some(missing) = missing.filter(|missing| *missing > Bytes::ZERO) else { return String::new() };
@@ -142,7 +142,7 @@ fn again(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
         .causes
         .first()
         .is_some_and(|cause| matches!(cause.cause, CauseKind::TooBig | CauseKind::Context));
-    let hint = match &advice.fit {
+    let hint = match advice.fit.as_ref().filter(|fit| fit.is_told()) {
         Some(_) => Some(" [f] will it fit? sizes and choices of this model"),
         None if loading || size => Some(" [m] name the model: I say whether it fits, and what would make it"),
         None => None,
@@ -181,7 +181,12 @@ fn current(
     let mut lines =
         vec![Line::styled(format!(" {pointer} {}", one_line(planned, number, width.saturating_sub(3))), style)];
     let room = width.saturating_sub(INDENT.len() + 1).max(10);
-    for said in planned.steps.iter().flat_map(|step| words::step(step, brief)) {
+    let mut said: Vec<Said> = planned.steps.iter().flat_map(|step| words::step(step, brief)).collect();
+    if let (true, Some(Said::Note(note))) = (brief, said.last_mut()) {
+        // Its column is not there on a small screen.
+        note.push_str(&format!(" Costs: {}.", planned.costs));
+    }
+    for said in said {
         let (indent, style) = match said {
             Said::Do(_) => (INDENT, Style::new()),
             Said::Command(_) => (COMMAND_INDENT, theme.decisive),

@@ -68,6 +68,11 @@ impl FitAdvice {
         })
     }
 
+    /// Whether there is anything to read about it, beyond what a step says.
+    pub fn is_told(&self) -> bool {
+        self.sentence().is_some() || !self.lines().is_empty()
+    }
+
     /// The lines of a report: how the model was found, the choices with their flags, the sizes, what was assumed.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();

@@ -50,7 +50,11 @@ pub fn filled(
     let changes = step.command.as_deref().and_then(Changes::of);
     // The person's own command with the change made, where it is of that program.
     let own = situation.command_line().zip(changes.as_ref());
-    if let Some(with) = own.and_then(|(line, changes)| changes.apply(line, situation.form())) {
+    if let (Some(text), Some(model)) = (&step.command, &diagnosis.run.model) {
+        step.command = Some(with_model(text, model));
+    }
+    let alone = || changes.as_ref()?.alone(situation.form());
+    if let Some(with) = own.and_then(|(line, changes)| changes.apply(line, situation.form())).or_else(alone) {
         step.command = Some(with);
     }
     Some(PlannedFix {
@@ -58,16 +62,36 @@ pub fn filled(
         frees_bytes: frees.map(|(bytes, _)| bytes),
         frees_is: frees.map(|(_, is)| is),
         may_be_enough: effect.is_some_and(|effect| effect.fits == Some(true)),
-        costs: fix.costs.replace("a download", &download),
+        costs: command.costs.as_ref().unwrap_or(&fix.costs).replace("a download", &download),
         steps: vec![step],
         changes,
         ..empty(fix)
     })
 }
 
-/// The share of the card that is free now, rounded down to hundredths: what vLLM may ask for.
+/// The command with the log's own model in the place of `MODEL` or `MODEL.gguf`; only a name that a shell takes as it is.
+fn with_model(command: &str, model: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-');
+    let file = model.ends_with(".gguf");
+    let stand_in = if file { "MODEL.gguf" } else { "MODEL" };
+    if model.is_empty() || model.starts_with('-') || !model.chars().all(plain) {
+        return command.to_owned();
+    }
+    let mut said = String::new();
+    let mut rest = command;
+    while let Some((before, after)) = rest.split_once(stand_in) {
+        said.push_str(before);
+        let alone = !before.ends_with(plain) && !after.starts_with(plain);
+        said.push_str(if alone { model } else { stand_in });
+        rest = after;
+    }
+    said.push_str(rest);
+    said
+}
+
+/// The share of the card that is free (or was, where the log is read alone), rounded down to hundredths: what vLLM may ask for.
 fn utilization(ledger: &Ledger) -> Option<String> {
-    let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes.filter(|_| ledger.is_now)?);
+    let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes?);
     let hundredths = u128::from(free.0) * 100 / u128::from(capacity.0.max(1));
     Some(format!("0.{hundredths:02}")).filter(|_| hundredths < 100)
 }

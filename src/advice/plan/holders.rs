@@ -19,6 +19,9 @@ pub fn end_holders(
     missing: Option<Bytes>,
 ) -> (Vec<PlannedFix>, Vec<PlannedFix>) {
     let history = situation.history;
+    // Without having watched, the driver's last figure must do; what is somebody else's comes after one's own.
+    let unwatched = |row: &GpuProcess| history.is_none() && row.sm_percent.value().is_some_and(|percent| percent > 0);
+    let foreign = |row: &GpuProcess| situation.viewer.is_some_and(|viewer| !viewer.owns(row));
     let works = |key| history.is_some_and(|history| history.is_at_work(key, verdict::WATCHED_ENOUGH));
     let rests =
         |key| history.and_then(|history| history.idle_for(key)).is_some_and(|time| time >= verdict::WATCHED_ENOUGH);
@@ -26,7 +29,7 @@ pub fn end_holders(
     for (row, key) in verdict::holders(situation, place).into_iter().take(HOLDERS) {
         let worth = row.used_bytes.value().is_none_or(|bytes| bytes >= WORTH_ENDING);
         let Some(planned) = end_holder(fix, situation, place, row, key).filter(|_| worth) else { continue };
-        match works(key) {
+        match works(key) || unwatched(row) || foreign(row) && !planned.gentle {
             true => busy.push(planned),
             false => idle.push((planned, rests(key))),
         }
@@ -154,6 +157,7 @@ fn end_holder(
         frees_bytes: snapshot.held_by(key),
         frees_is: snapshot.held_by(key).map(|_| FreesIs::Fact),
         target: Some(key),
+        costs: command.costs.clone().unwrap_or_else(|| fix.costs.clone()),
         gentle: command.program != "*",
         steps: vec![step],
         ..empty(fix)

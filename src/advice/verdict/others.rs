@@ -119,12 +119,28 @@ pub fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Optio
     (weight > 0.0).then_some(Cause { cause: CauseKind::OtherProcess, weight, evidence })
 }
 
+/// Servers that survive the failure of a request: what still holds memory under their name is the failed program.
+const SURVIVES: &[&str] = &["comfyui", "stable-diffusion-webui", "forge", "fooocus", "invokeai", "sd.next"];
+
+/// The program that failed, where it is one that goes on and is here.
+pub fn itself<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Option<&'a GpuProcess> {
+    let program = situation.diagnosis.program.as_deref().filter(|program| SURVIVES.contains(program))?;
+    let called = |row: &GpuProcess| {
+        let name = row.recognised_as.as_deref().unwrap_or_default().to_lowercase();
+        name.split(' ').next() == Some(program)
+    };
+    let before = |row: &GpuProcess| situation.was_there_before(row) != Some(false);
+    place.device.filter(|_| place.same_machine != Some(false))?.processes.iter().find(|row| called(row) && before(row))
+}
+
 /// What the machine shows now, where the log names nobody.
 fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>, evidence: &mut Vec<String>) -> f64 {
     let holders = holders(situation, place);
+    let own = itself(situation, place).map(|row| row.pid);
+    let whole = place.device.and_then(|device| device.memory.total_bytes.value());
     let mut sum = Bytes::ZERO;
-    for (row, key) in &holders {
-        let Some(bytes) = row.used_bytes.value().filter(|bytes| *bytes >= Bytes::mib(500)) else { continue };
+    for (row, key) in holders.iter().filter(|(row, _)| Some(row.pid) != own) {
+        let Some(bytes) = row.used_bytes.value().filter(|bytes| !negligible(*bytes, whole)) else { continue };
         sum = sum.plus(bytes);
         evidence.push(format!("{} holds {bytes} now{}", name_of(row), before_and_idle(situation, *key)));
     }

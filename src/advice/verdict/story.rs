@@ -1,6 +1,7 @@
 //! Owns the causes that the run's own story tells: how far it came, what it was doing, in which process, on which
 //! card, and figures that can't be true together.
 
+use super::others::itself;
 use super::{Cause, CauseKind, decisive};
 use crate::advice::ledger::run_had;
 use crate::advice::{Ledger, Place, Situation, name_of_device, plan};
@@ -110,8 +111,15 @@ pub fn limit_set(diagnosis: &Diagnosis) -> Option<String> {
 }
 
 /// A notebook's process already held much: what earlier cells made is still there.
-pub fn same_session(situation: &Situation<'_>, place: &Place<'_>) -> Option<Cause> {
+pub fn same_session<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Option<Cause> {
     let diagnosis = situation.diagnosis;
+    if let Some((row, held)) = models_kept(situation, place) {
+        let evidence = format!(
+            "{} is the program that failed; what it still holds are its models ({held})",
+            crate::advice::name_of(row)
+        );
+        return Some(Cause { cause: CauseKind::SameSession, weight: 0.55, evidence: vec![evidence] });
+    }
     let sign = diagnosis.run.notebook.as_ref()?;
     let facts = &diagnosis.facts;
     let had = run_had(diagnosis).or(facts.allocated_bytes)?;
@@ -141,6 +149,12 @@ pub fn same_session(situation: &Situation<'_>, place: &Place<'_>) -> Option<Caus
         decisive(diagnosis)
     )];
     Some(Cause { cause: CauseKind::SameSession, weight, evidence })
+}
+
+/// The program that failed, where it goes on and keeps models loaded.
+fn models_kept<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Option<(&'a GpuProcess, Bytes)> {
+    let row = itself(situation, place)?;
+    Some((row, row.used_bytes.value().filter(|held| *held >= Bytes::gib(2))?))
 }
 
 /// The notebook's kernel that failed: it is still here, and holds what the failed process had.
@@ -195,10 +209,10 @@ pub fn widened(diagnosis: &Diagnosis) -> Option<Cause> {
 }
 
 /// What the likeliest cause adds to the plain sentence.
-pub fn sentence(
+pub fn sentence<'a>(
     cause: CauseKind,
-    situation: &Situation<'_>,
-    place: &Place<'_>,
+    situation: &Situation<'a>,
+    place: &Place<'a>,
     ledger: Option<&Ledger>,
 ) -> Option<String> {
     let diagnosis = situation.diagnosis;
@@ -209,6 +223,10 @@ pub fn sentence(
             }
             _ => format!("It had come to {}, so it grew.", reached(diagnosis)?),
         },
+        CauseKind::SameSession if models_kept(situation, place).is_some() => {
+            let (row, held) = models_kept(situation, place)?;
+            format!("{} itself still holds {held}: its models.", crate::advice::name_of(row))
+        }
         CauseKind::SameSession => match kernel_itself(situation, place) {
             Some(kernel) if diagnosis.phase == Phase::Load => {
                 format!("{} still holds what ran earlier in it.", crate::advice::name_of(kernel))

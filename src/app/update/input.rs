@@ -64,7 +64,7 @@ pub fn named(model: &mut Model, text: &str) {
     model.input.model = Some(text.clone()).filter(|text| !text.is_empty());
     model.advice = None;
     super::advise_anew(model);
-    let known = model.advice.as_ref().is_some_and(|advice| advice.fit.is_some());
+    let known = model.advice.as_ref().and_then(|advice| advice.fit.as_ref()).is_some_and(|fit| fit.is_told());
     if known {
         model.overlay = Some(Overlay::Fit(0));
     } else if !text.is_empty() {

@@ -8,6 +8,7 @@ use ratatui_textarea::TextArea;
 use unicode_width::UnicodeWidthStr;
 
 use super::{ask, endings, feed, input, leave, let_through, say};
+use crate::advice::FitAdvice;
 use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::model::{Model, Overlay, Pipe, Prompt, Purpose, Region};
@@ -332,6 +333,7 @@ fn take_step(model: &mut Model) -> Vec<Effect> {
         None => {
             model.walk.leave(&step, Mark::Taken);
             model.walk.since.get_or_insert(model.wall);
+            super::advise_anew(model);
         }
     }
     say(model, "Run your job again. [w] it works now · [e] it failed again · [Backspace] back".into());
@@ -354,6 +356,7 @@ fn back(model: &mut Model) {
         say(model, "This is the first step.".into());
     }
     model.walk.cursor = None;
+    super::advise_anew(model);
 }
 
 fn works(model: &mut Model) {
@@ -471,7 +474,7 @@ fn which_model(model: &mut Model) {
 }
 
 fn will_it_fit(model: &mut Model) {
-    if model.advice.as_ref().is_some_and(|advice| advice.fit.is_some()) {
+    if model.advice.as_ref().and_then(|advice| advice.fit.as_ref()).is_some_and(FitAdvice::is_told) {
         return toggle(model, Overlay::Fit(0));
     }
     say(model, "I don't know the model from this log: [m] names it.".into());
