@@ -100,7 +100,7 @@ fn steps_are_filled_with_what_fits() {
     let advice = advised(&llama_log(65_536, 8192), Some(&held(Bytes::gib(12))), None);
     let step = |fix: &str| advice.plan.iter().find(|planned| planned.fix == fix).unwrap_or_else(|| panic!("{fix}"));
     let command = |fix: &str| step(fix).steps[0].command.clone().unwrap();
-    assert_eq!(command("shorter-context"), "llama-server -m MODEL.gguf -c 44032");
+    assert_eq!(command("shorter-context"), "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 44032");
     assert!(step("shorter-context").may_be_enough);
     assert_eq!(step("shorter-context").frees_is, Some(FreesIs::Fact));
     assert_eq!(step("quantised-kv-cache").frees_bytes, Some(Bytes::mib(3584)), "3840 less 256 to unpack a layer");
