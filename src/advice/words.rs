@@ -97,7 +97,7 @@ pub fn gib(bytes: Bytes) -> String {
 pub fn gives_back(planned: &PlannedFix) -> String {
     match (planned.frees_bytes, planned.frees_is) {
         (Some(bytes), Some(super::plan::FreesIs::Fact)) => format!("gives back {bytes}"),
-        (Some(bytes), _) => format!("gives back about {bytes}"),
+        (Some(bytes), _) => format!("about {bytes} back"),
         (None, _) if planned.fix == "run-again" => String::new(),
         (None, _) => "how much: can't tell".to_owned(),
     }

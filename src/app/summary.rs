@@ -45,8 +45,6 @@ pub fn page(model: &Model) -> Page {
         page.part("So that it does not come back");
         page.add(Tone::Text, words::prevention(first.cause, training));
     }
-    page.add(Tone::Text, "");
-    page.add(Tone::Quiet, "Esc closes this, [q] leaves.");
     page
 }
 
@@ -63,9 +61,6 @@ pub fn fit(model: &Model) -> Option<Page> {
         page.add(Tone::Text, line);
     }
     page.add(Tone::Text, "");
-    page.add(
-        Tone::Quiet,
-        "[m] another model. From the log's own figures where it prints them; \"about\" is an estimate.",
-    );
+    page.add(Tone::Quiet, "From the log's own figures where it prints them; \"about\" is an estimate.");
     Some(page)
 }

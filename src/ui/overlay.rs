@@ -225,8 +225,12 @@ fn page(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
     }
     match model.overlay {
         Some(Overlay::Words(_)) => keys.push(("Tab", "the keys")),
-        _ if model.input.pages.len() > 1 => keys.extend([("Tab", "the next thing it may be"), ("Enter", "its line")]),
-        _ => keys.push(("Enter", "its line")),
+        Some(Overlay::Fit(_)) => keys.push(("m", "another model")),
+        Some(Overlay::Done(_)) => keys.push(("q", "leave")),
+        _ if model.input.pages.len() > 1 => {
+            keys.extend([("Tab", "the next thing it may be"), ("Enter", "its line in the log")])
+        }
+        _ => keys.push(("Enter", "its line in the log")),
     }
     keys.push(("Esc", "close"));
     drawn.push(Line::raw(""));

@@ -303,3 +303,13 @@ fn holders_that_are_enough_only_together_are_said_to_be() {
     let text = drawn(&session.model);
     assert!(text.contains("the first 2 together may be enough: 17.0 GiB"), "{text}");
 }
+
+#[test]
+fn a_second_failure_is_compared_on_the_screen() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.keys("e");
+    session.paste(&torch_log().replace("Tried to allocate 14.00", "Tried to allocate 2.00"));
+    let text = drawn(&session.model);
+    assert!(text.contains("It asked for 2.0 GiB with 6.1 GiB free; before, for 14.0 GiB"), "{text}");
+}

@@ -24,7 +24,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     block.render(area, buffer);
     let width = usize::from(inner.width).saturating_sub(2);
     let lines = match &model.advice {
-        Some(advice) => verdict(advice, theme, width, !model.is_small()),
+        Some(advice) => verdict(model, advice, theme, width),
         None => nothing_yet(model, theme, width),
     };
     let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
@@ -32,9 +32,11 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
 }
 
 /// The sentence first, then the picture where there is room for it, then what was needed and the evidence.
-fn verdict(advice: &Advice, theme: &Theme, width: usize, with_picture: bool) -> Vec<Line<'static>> {
+fn verdict(model: &Model, advice: &Advice, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let mut lines = paragraph(&advice.verdict.sentence, width, theme.sentence);
-    if with_picture {
+    // Of a second failure, how it differs is what one asks first.
+    lines.extend(model.walk.compared.iter().flat_map(|text| paragraph(text, width, theme.title)));
+    if !model.is_small() {
         lines.extend(picture(advice, theme, width));
     }
     for text in words::verdict(advice).iter().skip(1) {
