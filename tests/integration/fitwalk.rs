@@ -150,7 +150,10 @@ INFO 11-02 09:14:01 [core.py:64] Initializing a V1 LLM engine (v0.11.0) with con
 INFO 11-02 09:14:40 [gpu_model_runner.py:2653] Model loading took 14.9889 GiB and 11.2 seconds
 (EngineCore_DP0 pid=611) ERROR 11-02 09:14:51 [core.py:700] ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (7.25 GiB). Based on the available memory, the estimated maximum model length is 59392. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.";
     let diagnosis = diagnosed(&small_card(), log, &["--no-live"]);
-    assert_eq!(command(&diagnosis, "max-model-len"), "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 59392");
+    assert_eq!(
+        command(&diagnosis, "max-model-len"),
+        "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 59392"
+    );
     assert_eq!(step(&diagnosis, "quantised-kv-cache")["may_be_enough"], false, "8 GiB are more than 7.25");
     assert!(sentence(&diagnosis).contains("It fits with 58K context (about 7.2 GiB)"), "{}", sentence(&diagnosis));
 }
