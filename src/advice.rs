@@ -70,6 +70,9 @@ pub struct Advice {
     /// What there was for the run.
     #[serde(skip)]
     pub room: fit::Room,
+    /// The command line that the steps change: the person's or the log's, else that of the failed program, still here.
+    #[serde(skip)]
+    pub command: Option<String>,
 }
 
 /// Joins log and machine.
@@ -87,8 +90,12 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     {
         verdict.sentence = format!("{} {said}", verdict.sentence);
     }
+    let living = || verdict::itself(situation, &place).and_then(|row| row.command.known());
+    let command =
+        situation.command.or(situation.diagnosis.run.command.as_deref()).or_else(|| living().map(String::as_str));
+    let situation = &Situation { command, ..*situation };
     let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict, fit.as_ref());
-    Advice { verdict, ledger, fit, plan, room }
+    Advice { verdict, ledger, fit, plan, room, command: command.map(str::to_owned) }
 }
 
 /// Whether the verdict is about what the run takes, rather than who else holds the memory.

@@ -124,6 +124,9 @@ impl Changes {
         if !self.is_for(command) {
             return None;
         }
+        if self.all.is_empty() {
+            return Some(command.trim().to_owned());
+        }
         let mut line = command.trim().to_owned();
         if let Some(kin) = kin {
             line = kin.greedy.iter().fold(line, |line, flag| without(&line, flag));

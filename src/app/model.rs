@@ -414,7 +414,9 @@ impl Model {
     /// The command line to run again with what the steps taken change in it; `None` where nobody said what was run.
     pub fn rerun(&self) -> Option<String> {
         let diagnosis = self.input.diagnosis.as_ref()?;
-        let situation = Situation { command: self.input.command.as_deref(), ..Situation::alone(diagnosis) };
+        let living = self.advice.as_ref().and_then(|advice| advice.command.as_deref());
+        let command = self.input.command.as_deref().or(diagnosis.run.command.as_deref()).or(living);
+        let situation = Situation { command, ..Situation::alone(diagnosis) };
         let taken = self.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
         let changes: Vec<_> = taken.filter_map(|behind| behind.changes.clone()).collect();
         Some(apply_all(&changes, situation.command_line()?, situation.form()))

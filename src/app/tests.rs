@@ -1286,3 +1286,18 @@ fn a_model_that_the_log_does_not_name_is_named_and_reckoned() {
     let (lines, _) = session.model.page().unwrap();
     assert!(lines.iter().any(|(_, line)| line.contains("Llama")), "{lines:?}");
 }
+
+#[test]
+fn the_failed_programs_own_command_line_is_changed_where_it_still_runs() {
+    let mut comfy = process(1852, Bytes::gib(19));
+    comfy.recognised_as = Some("ComfyUI".into());
+    comfy.command = Reading::Known("python main.py --port 8188 --highvram".into());
+    let mut session = Session::new();
+    session.sample(vec![comfy]);
+    session.paste("got prompt\n  File \"/home/ada/ComfyUI/nodes.py\", line 1521, in common_ksampler\ntorch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : 22.40 GiB\nRequested               : 1.25 GiB\nDevice limit            : 23.99 GiB\nFree (according to CUDA): 0 bytes");
+    let plan = &session.model.advice.as_ref().unwrap().plan;
+    let low = plan.iter().find(|planned| planned.fix == "low-vram-mode").unwrap();
+    let command = low.steps[0].command.as_deref().unwrap();
+    assert!(command.starts_with("python main.py --port 8188 --reserve-vram"), "{command}");
+    assert_eq!(session.model.rerun().as_deref(), Some("python main.py --port 8188 --highvram"));
+}
