@@ -135,7 +135,13 @@ impl<'a> Situation<'a> {
     pub fn device_index(&self) -> Option<u32> {
         let printed = self.diagnosis.facts.device?;
         let Some(mask) = &self.diagnosis.run.visible_devices else { return Some(printed) };
-        mask.split(',').nth(usize::try_from(printed).ok()?)?.trim().parse().ok()
+        let seen = mask.split(',').nth(usize::try_from(printed).ok()?)?.trim();
+        // A card may be named by the beginning of its UUID.
+        let named = |device: &&Device| device.uuid.known().is_some_and(|uuid| uuid.starts_with(seen));
+        match seen.starts_with("GPU-") {
+            true => self.snapshot?.devices.iter().find(named).map(|device| device.index),
+            false => seen.parse().ok(),
+        }
     }
 
     /// Where that command line is written down, as far as the log shows.

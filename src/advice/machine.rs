@@ -235,6 +235,18 @@ mod tests {
     }
 
     #[test]
+    fn the_logs_gpu_0_is_the_card_that_its_mask_names() {
+        let two = Snapshot { devices: vec![device(0, vec![]), device(1, vec![])], ..snapshot(0) };
+        for (mask, card) in [("1", Some(1)), ("GPU-00000001", Some(1)), ("0,1", Some(0)), ("GPU-ffff", None)] {
+            let mut diagnosis = torch_oom(&[]);
+            diagnosis.run.visible_devices = Some(mask.into());
+            placed(&diagnosis, &two, |place| {
+                assert_eq!(place.device.map(|device| device.index), card, "{mask}");
+            });
+        }
+    }
+
+    #[test]
     fn a_log_without_a_capacity_says_nothing_about_the_machine() {
         let mut poor = torch_oom(&[]);
         poor.facts.total_bytes = None;
