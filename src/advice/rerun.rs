@@ -2,6 +2,9 @@
 //! that program's, and the new line in the form of the shell, the job script or the file it was started from.
 //! Text goes in and comes out; everything that is not changed stays as it was typed.
 
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
 use regex::Regex;
 
 /// One thing to change in a command line.
@@ -120,13 +123,13 @@ impl Changes {
 
     /// The command line with the changes made; `None` where it is another program's, or has nothing to be changed.
     pub fn apply(&self, command: &str, form: Form) -> Option<String> {
-        let kin = kin(command);
         if !self.is_for(command) {
             return None;
         }
         if self.all.is_empty() {
             return Some(command.trim().to_owned());
         }
+        let kin = kin(command);
         let mut line = command.trim().to_owned();
         if let Some(kin) = kin {
             line = kin.greedy.iter().fold(line, |line, flag| without(&line, flag));
@@ -209,16 +212,31 @@ fn kin(command: &str) -> Option<&'static Kin> {
     KIN.iter().find(|kin| kin.commands.iter().any(|one| holds(command, one)))
 }
 
-/// Whether the words stand in the line one after the other, the first as a path's last part.
+/// Whether the words stand in the line one after the other, the first as a path's last part; a module's name also
+/// where more of it follows (`vllm.entrypoints.openai.api_server`).
 fn holds(command: &str, words: &str) -> bool {
-    let spaced = regex::escape(words).replace(' ', r"\s+");
-    found(&format!(r"(?:^|[\s/\\]){spaced}(?:\.exe)?(?:\s|$)"), command).is_some()
-        || words.contains('.') && command.contains(&format!("{words}."))
+    let own: Vec<&str> = command.split_whitespace().collect();
+    let wanted: Vec<&str> = words.split(' ').collect();
+    let name = |word: &str| word.rsplit(['/', '\\']).next().map_or("", |name| name.trim_end_matches(".exe")).to_owned();
+    own.windows(wanted.len()).any(|part| {
+        part.iter().zip(&wanted).enumerate().all(|(at, (word, wanted))| match at {
+            0 => name(word) == **wanted || wanted.contains('.') && word.starts_with(&format!("{wanted}.")),
+            _ => word == wanted,
+        })
+    })
 }
 
-/// The first match of a pattern made here.
+/// The first match of a pattern made here. Plans are made anew with each reading: a pattern is compiled once. There are
+/// only as many as options and variables in the knowledge.
 fn found(pattern: &str, text: &str) -> Option<(usize, usize)> {
-    let found = Regex::new(pattern).ok()?.find(text)?;
+    static COMPILED: LazyLock<Mutex<HashMap<String, Option<Regex>>>> = LazyLock::new(Mutex::default);
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let regex = match compiled.get(pattern) {
+        Some(regex) => regex.clone(),
+        None => compiled.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok()).clone(),
+    };
+    drop(compiled);
+    let found = regex?.find(text)?;
     Some((found.start(), found.end()))
 }
 

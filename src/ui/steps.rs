@@ -155,8 +155,12 @@ fn one_line(planned: &PlannedFix, number: usize, width: usize) -> String {
     let gives = words::gives_back(planned);
     let costs = format!("costs: {}", planned.costs);
     // Title, bytes and cost stand in columns where there is room; the title is the last to be cut.
-    let (gives_width, costs_width) =
-        if width >= 90 { (22, 30) } else { (if gives.starts_with("how") { 0 } else { 20 }, 0) };
+    let (gives_width, costs_width) = match width {
+        150.. => (22, 50),
+        90.. => (22, 30),
+        _ if gives.starts_with("how") => (0, 0),
+        _ => (20, 0),
+    };
     let title_width = width.saturating_sub(gives_width + costs_width + 6).min(76);
     let mut text = format!("{number} {}", exactly(&planned.title, title_width));
     if gives_width > 0 {

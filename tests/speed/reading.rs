@@ -70,7 +70,9 @@ fn advice_anew(bencher: Bencher, log: &str) {
     let base = waiting();
     let diagnosis = base.diagnose(&PastedLog::new(log), None);
     let fixes = base.leading_fixes(&diagnosis);
-    let situation = Situation { fixes: &fixes, model: Some("Llama-3.1-8B Q4_K_M"), ..Situation::alone(&diagnosis) };
+    let command = Some("CUDA_VISIBLE_DEVICES=0 llama-server -m /srv/a.gguf -c 131072 -ngl 99 --port 8080");
+    let situation =
+        Situation { fixes: &fixes, command, model: Some("Llama-3.1-8B Q4_K_M"), ..Situation::alone(&diagnosis) };
     let first = advise(&situation);
     bencher.bench(|| advise(&Situation { before: Some(&first), ..situation }));
 }

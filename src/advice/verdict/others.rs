@@ -86,7 +86,11 @@ pub fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Optio
     }
     let mut evidence = Vec::new();
     let mut weight: f64 = 0.0;
-    for named in blamed(situation, place) {
+    // Once there is room because one has gone, those that still run are no part of the story.
+    let room = ledger.is_some_and(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO));
+    let gone = |named: &Named<'_>| matches!(named.fate, Fate::Gone);
+    let some_gone = blamed(situation, place).any(gone);
+    for named in blamed(situation, place).filter(|named| !room || !some_gone || gone(named)) {
         let (line, bytes) = (decisive(diagnosis), named.bytes);
         match named.fate {
             Fate::Alive(row, key) => {
