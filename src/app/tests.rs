@@ -1183,6 +1183,10 @@ fn what_was_run_is_told_and_the_steps_are_made_in_it() {
     }
     session.press(KeyCode::Enter);
     assert_eq!(session.model.rerun().as_deref(), Some("llama-server -m a.gguf --parallel 1"));
+    let next = own(&session, "flash-attention").unwrap();
+    assert_eq!(next, "llama-server -m a.gguf --parallel 1 -fa on", "the next step builds on the one taken");
+    session.press(KeyCode::Backspace);
+    assert_eq!(own(&session, "flash-attention").as_deref(), Some("llama-server -m a.gguf --parallel 4 -fa on"));
 }
 
 #[test]
