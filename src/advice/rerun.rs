@@ -55,7 +55,7 @@ struct Kin {
 /// As of the versions in the fixes' own files (2026-11-21).
 const KIN: &[Kin] = &[
     Kin {
-        commands: &["llama-server", "llama-cli", "llama-completion", "llama-run", "llama-mtmd-cli", "main", "server"],
+        commands: &["llama-server", "llama-cli", "llama-completion", "llama-run", "llama-mtmd-cli"],
         same: &[
             &["-c", "--ctx-size"],
             &["-ngl", "--gpu-layers", "--n-gpu-layers"],
@@ -73,11 +73,7 @@ const KIN: &[Kin] = &[
     Kin { commands: &["vllm serve", "vllm.entrypoints"], same: &[], greedy: &[] },
     Kin { commands: &["sglang.launch_server", "sglang serve"], same: &[], greedy: &[] },
     Kin { commands: &["main.py"], same: &[], greedy: &["--highvram", "--gpu-only"] },
-    Kin {
-        commands: &["koboldcpp", "koboldcpp.py"],
-        same: &[&["--gpulayers", "--gpu-layers"]],
-        greedy: &["--highpriority"],
-    },
+    Kin { commands: &["koboldcpp", "koboldcpp.py"], same: &[&["--gpulayers", "--gpu-layers"]], greedy: &[] },
 ];
 
 impl Changes {
@@ -397,6 +393,7 @@ mod tests {
         assert_eq!(changed("vllm serve MODEL --enforce-eager", "python train.py"), None);
         assert_eq!(changed("OLLAMA_NUM_PARALLEL=1 ollama serve", "ollama run llama3.1:8b"), None, "the client");
         assert_eq!(changed("llama-server -m MODEL.gguf -np 1", "vllm serve org/m"), None);
+        assert_eq!(changed("llama-server -m MODEL.gguf -np 1", "docker compose up server"), None);
         assert_eq!(changed("per_device_train_batch_size=4, gradient_accumulation_steps=4", "python train.py"), None);
     }
 
