@@ -4,20 +4,22 @@
 
 mod holders;
 pub mod host;
+mod kin;
 mod nvml;
 pub(crate) mod pace;
 mod people;
 mod rows;
 mod trouble;
+mod vantage;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::gpu::accounts::unaccounted;
-use crate::gpu::{Device, GpuProcess, Header, ProcessKind, Reading, SCHEMA, Snapshot};
+use crate::gpu::{Device, GpuProcess, Header, Holder, ProcessKind, Reading, SCHEMA, Snapshot, Vantage};
 use crate::procfs::Procfs;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
@@ -75,6 +77,7 @@ pub struct Sampler {
     procfs: Procfs,
     people: People,
     holders: Holders,
+    seen_from: Vec<Vantage>,
 }
 
 impl Sampler {
@@ -84,6 +87,7 @@ impl Sampler {
             driver: NvmlDriver::new(nvml_library),
             people: People::new(procfs.clone()),
             holders: Holders::default(),
+            seen_from: vantage::here(&procfs),
             procfs,
         }
     }
@@ -102,18 +106,63 @@ impl Sampler {
         let began = Instant::now();
         let reading = self.driver.refresh(moment, || self.procfs.nvidia_module_version());
         log::debug!("driver read in {:?}", began.elapsed());
-        let devices: Vec<Device> = reading.devices.into_iter().map(|device| join(&mut self.people, device)).collect();
+        let mut devices: Vec<Device> = reading.devices.into_iter().map(|device| join(&mut self.people, device)).collect();
         let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);
         let listed: BTreeSet<u32> = proved.map(|process| process.pid).collect();
-        let holders = self.holders.refresh(&self.procfs, &self.people, &listed, moment.now);
+        let mut holders = self.holders.refresh(&self.procfs, &self.people, &listed, moment.now);
+        locate(&self.procfs, &devices, &mut holders);
+        let launchers = self.group(&mut devices, &mut holders);
         self.people.end_refresh();
         Snapshot {
             host: host::host(&self.procfs),
             driver: reading.driver,
             devices,
             holders,
+            launchers,
+            unseen_processes: self.holders.unseen(),
+            seen_from: self.seen_from.clone(),
             taken_at: WallTime(jiff::Timestamp::now()),
         }
+    }
+}
+
+impl Sampler {
+    /// Notes of everybody whose group they belong to; gives those above them that hold nothing themselves.
+    fn group(&self, devices: &mut [Device], holders: &mut [Holder]) -> Vec<GpuProcess> {
+        let rows = devices.iter().flat_map(|device| &device.processes).filter(|row| row.proved);
+        // What only draws has no workers: a terminal's programs are their own.
+        let computes = |kind| kind != ProcessKind::Graphics;
+        let mut users: BTreeMap<u32, bool> = rows.map(|row| (row.pid, computes(row.kind))).collect();
+        users.extend(holders.iter().map(|holder| (holder.process.pid, true)));
+        let groups = kin::groups(&self.procfs, &users);
+        let rows = devices.iter_mut().flat_map(|device| &mut device.processes).filter(|row| row.proved);
+        for row in rows.chain(holders.iter_mut().map(|holder| &mut holder.process)) {
+            row.group = groups.leaders.get(&row.pid).copied();
+        }
+        let launcher = |stat: &crate::procfs::Stat| {
+            let open = self.procfs.open_driver_files(stat.pid);
+            let holds = open.map_or_else(Reading::from, |_| Reading::Known(Bytes::ZERO));
+            let row = self.people.described(stat).unlisted(stat.pid, holds);
+            GpuProcess { group: groups.leaders.get(&stat.pid).copied(), ..row }
+        };
+        groups.launchers.iter().map(launcher).collect()
+    }
+}
+
+/// Says which cards a holder has open: /dev/nvidia1 is the kernel's number 1, which need not be the driver's.
+fn locate(procfs: &Procfs, devices: &[Device], holders: &mut [Holder]) {
+    if holders.is_empty() {
+        return;
+    }
+    let numbers = procfs.card_numbers();
+    let index = |path: &String| {
+        let number: u32 = path.rsplit("/nvidia").next()?.parse().ok()?;
+        let (bus_id, _) = numbers.iter().find(|(_, known)| *known == number)?;
+        let is_there = |device: &&Device| device.bus_id.known().is_some_and(|id| id.to_lowercase().ends_with(bus_id));
+        devices.iter().find(is_there).map(|device| device.index)
+    };
+    for holder in holders {
+        holder.gpus = holder.devices.iter().filter_map(index).collect();
     }
 }
 
@@ -142,6 +191,7 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
     Device {
         index: reading.index,
         error: reading.error,
+        nature: reading.nature,
         memory: reading.memory,
         unaccounted_includes_unknown_rows: unknown_rows,
         uuid: reading.uuid,

@@ -110,6 +110,7 @@ fn process_row(device: &Device, process: &GpuProcess, now: WallTime) -> [String;
         ProcessKind::Graphics => "graphics",
         ProcessKind::Both => "both",
         ProcessKind::Mps => "mps",
+        ProcessKind::Unlisted => "-",
     };
     [
         identity,
@@ -155,15 +156,9 @@ fn remark(device: &Device, bytes: &str, text: &str) -> [String; 8] {
 }
 
 fn holder_line(holder: &Holder) -> String {
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.into());
-    format!(
-        "{}@{} {} {} ({})",
-        holder.pid,
-        holder.start_ticks,
-        text(&holder.user),
-        text(&holder.command),
-        holder.devices.join(" ")
-    )
+    let process = &holder.process;
+    let key = process.key().map_or_else(|| process.pid.to_string(), |key| key.to_string());
+    format!("{key} {} {} ({})", shown(&process.user), shown(&process.command), holder.devices.join(" "))
 }
 
 fn shown<T: ToString>(reading: &Reading<T>) -> String {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nvml_wrapper::Nvml;
-use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use nvml_wrapper::enum_wrappers::device::{GpuVirtualizationMode, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device as NvmlDevice, cuda_driver_version_major, cuda_driver_version_minor};
 use nvml_wrapper_sys::bindings as sys;
@@ -142,7 +142,7 @@ impl Open {
         let count = count(lib).map_err(trouble)?;
         let driver = described(lib);
         Ok(Open {
-            cards: (0..count).map(|index| Card::discover(lib, index)).collect(),
+            cards: discover(lib, count),
             driver,
             opened_at: now,
             counting: Cadence { every: COUNT_AGAIN, refreshes: 4, last: Some(now), since: 0 },
@@ -205,11 +205,27 @@ fn count(nvml: &Nvml) -> Result<u32, NvmlError> {
     Ok(nvml.device_count()?.min(MOST_GPUS))
 }
 
+/// Each card, with its instances after it where it is split.
+fn discover(nvml: &Nvml, count: u32) -> Vec<Card> {
+    let mut next = count;
+    let mut cards = Vec::new();
+    for index in 0..count {
+        let mut card = Card::discover(nvml, index);
+        let instances = card.instances(nvml, next);
+        next = next.saturating_add(u32::try_from(instances.len()).unwrap_or(u32::MAX));
+        cards.push(card);
+        cards.extend(instances);
+    }
+    cards
+}
+
 /// Cards come and go (hot plug, a GPU handed to a container); one without a handle or a name may have one now.
 fn count_again(nvml: &Nvml, cards: &mut Vec<Card>) {
+    let whole = cards.iter().filter(|card| !card.is_instance()).count();
     match count(nvml) {
-        Ok(count) if usize::try_from(count) != Ok(cards.len()) => {
-            *cards = (0..count).map(|index| Card::discover(nvml, index)).collect();
+        // An administrator may split a card anew at any time.
+        Ok(count) if usize::try_from(count) != Ok(whole) || cards.iter().any(Card::is_split) => {
+            *cards = discover(nvml, count);
         }
         _ => cards.iter_mut().filter(|card| !card.is_discovered()).for_each(|card| card.discover_again(nvml)),
     }
