@@ -7,6 +7,7 @@ pub mod guard;
 pub mod history;
 mod kin;
 pub mod recognise;
+pub mod sight;
 #[cfg(test)]
 pub mod testing;
 mod wire;

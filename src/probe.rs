@@ -15,11 +15,12 @@ mod vantage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::gpu::accounts::unaccounted;
-use crate::gpu::{Device, GpuProcess, Header, Holder, ProcessKind, Reading, SCHEMA, Snapshot, Vantage};
+use crate::gpu::sight;
+use crate::gpu::{Device, GpuProcess, Header, Holder, Nature, ProcessKind, Reading, SCHEMA, Snapshot, Vantage};
 use crate::procfs::Procfs;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
@@ -87,7 +88,7 @@ impl Sampler {
             driver: NvmlDriver::new(nvml_library),
             people: People::new(procfs.clone()),
             holders: Holders::default(),
-            seen_from: vantage::here(&procfs),
+            seen_from: vantage::here(&procfs, Path::new("/etc")),
             procfs,
         }
     }
@@ -106,7 +107,16 @@ impl Sampler {
         let began = Instant::now();
         let reading = self.driver.refresh(moment, || self.procfs.nvidia_module_version());
         log::debug!("driver read in {:?}", began.elapsed());
-        let mut devices: Vec<Device> = reading.devices.into_iter().map(|device| join(&mut self.people, device)).collect();
+        let host = host::host(&self.procfs);
+        let mut devices: Vec<Device> =
+            reading.devices.into_iter().map(|device| join(&mut self.people, device)).collect();
+        for device in &mut devices {
+            if let Some(memory) = sight::shared_memory(device, &host) {
+                // What is used is all programs' then, so that nothing of it is unexplained.
+                (device.nature, device.memory) = (Some(Nature::SharedMemory), memory);
+                device.unaccounted_bytes = Reading::Unsupported;
+            }
+        }
         let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);
         let listed: BTreeSet<u32> = proved.map(|process| process.pid).collect();
         let mut holders = self.holders.refresh(&self.procfs, &self.people, &listed, moment.now);
@@ -114,7 +124,7 @@ impl Sampler {
         let launchers = self.group(&mut devices, &mut holders);
         self.people.end_refresh();
         Snapshot {
-            host: host::host(&self.procfs),
+            host,
             driver: reading.driver,
             devices,
             holders,

@@ -373,12 +373,12 @@ fn marked_processes_are_ended_together() {
 fn the_selection_stays_on_its_process_when_the_list_is_sorted_anew() {
     let mut session = Session::with_holders();
     session.press(KeyCode::Down);
-    let selected = session.model.selected().unwrap().2.pid;
+    let selected = session.model.selected().unwrap().process.pid;
     assert_eq!(selected, 5177);
     session.sample(vec![process(4242, held()), process(5177, Bytes::gib(20))]);
-    assert_eq!(session.model.selected().unwrap().2.pid, 5177);
+    assert_eq!(session.model.selected().unwrap().process.pid, 5177);
     session.sample(vec![process(4242, held())]);
-    assert_eq!(session.model.selected().unwrap().2.pid, 4242);
+    assert_eq!(session.model.selected().unwrap().process.pid, 4242);
 }
 
 #[test]
@@ -486,7 +486,11 @@ fn no_more_are_asked_about_than_the_screen_can_name() {
         session.press(KeyCode::Char(' '));
     }
     session.keys("x");
-    assert!(session.model.question.is_none() && session.notice().contains("room to name 6"), "{}", session.notice());
+    assert!(
+        session.model.question.is_none() && session.notice().contains("no room to name all 9"),
+        "{}",
+        session.notice()
+    );
     session.send(Msg::Resize(80, 40));
     session.keys("x");
     let screen = crate::ui::drawn(&session.model);

@@ -253,6 +253,12 @@ impl Ending {
             self.state = EndingState::Ended { after: now.saturating_sub(self.asked_at), since: now };
         }
         let EndingState::Ended { since, .. } = self.state else { return };
+        if self.victim.held == Some(Bytes::ZERO) && self.victim.devices.is_empty() {
+            // A launcher: what comes back is its workers'.
+            let after = now.saturating_sub(self.asked_at);
+            self.state = EndingState::Returned { bytes: Bytes::ZERO, after, free_now: Vec::new(), lives: false };
+            return;
+        }
         if snapshot.find(self.victim.key).is_some() && now.saturating_sub(since) < TEARDOWN {
             return;
         }

@@ -22,7 +22,8 @@ impl<'de> Deserialize<'de> for Holder {
     /// Streams of earlier versions have less of a holder.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut map = Map::deserialize(deserializer)?;
-        for (field, usual) in [("kind", Value::from("unlisted")), ("proved", true.into()), ("gpus", Value::from(vec![0; 0]))]
+        for (field, usual) in
+            [("kind", Value::from("unlisted")), ("proved", true.into()), ("gpus", Value::from(vec![0; 0]))]
         {
             map.entry(field).or_insert(usual);
         }
@@ -43,6 +44,8 @@ pub enum Vantage {
     Kubernetes,
     /// A Slurm job, by its number: only its cards may be opened.
     SlurmJob(String),
+    /// A node of a Slurm cluster, outside any job.
+    SlurmLogin,
     /// Windows' Linux (WSL2): the driver tells no process's memory.
     Wsl,
     /// A kind that this version does not know.
@@ -122,7 +125,7 @@ mod tests {
         assert_eq!(pids(now.below(again)), [0; 0], "another process of the same PID");
         let holder = Holder { process: of(46, 41, 40), devices: vec!["/dev/nvidia0".into()], gpus: vec![] };
         now.holders.push(holder);
-        assert_eq!(pids(now.below(key(40))), [41, 42, 43, 46]);
+        assert_eq!(pids(now.below(key(40))), [41, 42, 46, 43], "the nearest first");
         assert_eq!(now.leader_of(&of(43, 42, 40)).map(|leader| leader.pid), Some(40));
         assert_eq!(now.leader_of(&now.launchers[0]), None);
     }

@@ -1,12 +1,14 @@
 //! Owns telling from where this machine is looked at: a container, a job, WSL2. Each narrows what the driver or /proc
 //! shows, and people should be told so.
 
+use std::path::Path;
+
 use crate::gpu::Vantage;
 use crate::procfs::Procfs;
 use crate::procfs::place::Place;
 
-/// What narrows the view, the most telling first. Does not change while a process lives.
-pub fn here(procfs: &Procfs) -> Vec<Vantage> {
+/// What narrows the view, the most telling first. Does not change while a process lives. `etc`: the machine's settings.
+pub fn here(procfs: &Procfs, etc: &Path) -> Vec<Vantage> {
     let mut seen = Vec::new();
     if !procfs.in_initial_pid_namespace() {
         let pod = procfs.own_variable("KUBERNETES_SERVICE_HOST").is_some();
@@ -16,7 +18,10 @@ pub fn here(procfs: &Procfs) -> Vec<Vantage> {
         Some(Place::Slurm(job)) => Some(job),
         _ => None,
     };
-    seen.extend(procfs.own_variable("SLURM_JOB_ID").or_else(by_cgroup).map(Vantage::SlurmJob));
+    let job = procfs.own_variable("SLURM_JOB_ID").or_else(by_cgroup).map(Vantage::SlurmJob);
+    let login =
+        || ["slurm", "slurm-llnl"].iter().any(|folder| etc.join(folder).is_dir()).then_some(Vantage::SlurmLogin);
+    seen.extend(job.or_else(login));
     if procfs.is_wsl() {
         seen.push(Vantage::Wsl);
     }
@@ -41,7 +46,7 @@ mod tests {
         fs::write(root.path().join("self/environ"), environment).unwrap();
         fs::write(root.path().join("self/cgroup"), cgroup).unwrap();
         fs::write(root.path().join("sys/kernel/osrelease"), kernel).unwrap();
-        here(&Procfs::new(root.path()))
+        here(&Procfs::new(root.path()), &root.path().join("etc"))
     }
 
     #[test]
@@ -55,6 +60,9 @@ mod tests {
         assert_eq!(seen(HOST, "SLURM_JOB_ID=81234\0", plain, ""), [Vantage::SlurmJob("81234".into())]);
         let job = "0::/system.slice/slurmstepd.scope/job_77/step_0/user/task_0\n";
         assert_eq!(seen(HOST, "", plain, job), [Vantage::SlurmJob("77".into())]);
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("slurm")).unwrap();
+        assert_eq!(here(&Procfs::default(), root.path()).last(), Some(&Vantage::SlurmLogin));
         assert_eq!(seen(HOST, "", "5.15.153.1-microsoft-standard-WSL2\n", ""), [Vantage::Wsl]);
     }
 }

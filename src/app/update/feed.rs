@@ -30,7 +30,7 @@ pub fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     }
     model.feed.history.note(&snapshot);
     let proved = watch_endings(model, &snapshot);
-    model.processes.marked.retain(|key| snapshot.find(*key).is_some());
+    model.processes.marked.retain(|key| snapshot.process(*key).is_some());
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);
     super::advise_anew(model);
@@ -63,6 +63,7 @@ fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
             ending.watch(snapshot, shared, model.now);
             if let (true, EndingState::Returned { bytes, .. } | EndingState::NotReturned { bytes }) =
                 (open, &ending.state)
+                && !ending.victim.devices.is_empty()
             {
                 proved.push(Effect::NoteMemory(ending.victim.key, *bytes));
             }
@@ -73,7 +74,7 @@ fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
 
 /// The selection stays on its process; where that has left, the first row is selected.
 pub fn keep_selection(model: &mut Model) {
-    let rows: Vec<RowId> = model.rows().into_iter().map(|(id, ..)| id).collect();
+    let rows: Vec<RowId> = model.rows().into_iter().map(|row| row.id).collect();
     let still = model.processes.selected.filter(|selected| rows.contains(selected));
     model.processes.selected = still.or(rows.first().copied());
 }

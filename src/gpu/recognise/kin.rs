@@ -44,12 +44,49 @@ pub fn needs_a_parent(child: &Traits) -> bool {
         || run.how == How::Code && run.name.contains("from multiprocessing.")
 }
 
+/// The same where only its label and its command line are at hand.
+pub fn is_named_as_a_worker(label: &str, command: &str) -> bool {
+    ["DataLoader worker", "worker process", "fork server"].iter().any(|of| label.starts_with(of))
+        || ["VLLM::", "sglang::"].iter().any(|engine| command.starts_with(engine))
+}
+
 /// A shell, a multiplexer, an init: whoever they start is on their own. A shell's script has the shell's name.
 fn is_shell(comm: &str, run: &Invocation) -> bool {
     let names = [
-        "sh", "bash", "dash", "zsh", "fish", "ksh", "csh", "tcsh", "nu", "pwsh", "xonsh", "busybox", "tmux", "screen",
-        "zellij", "dtach", "login", "su", "sudo", "doas", "env", "nohup", "tini", "dumb-init", "docker-init", "catatonit",
-        "conmon", "s6-svscan", "runsvdir", "supervisord", "sshd-session", "cron", "crond", "atd",
+        "sh",
+        "bash",
+        "dash",
+        "zsh",
+        "fish",
+        "ksh",
+        "csh",
+        "tcsh",
+        "nu",
+        "pwsh",
+        "xonsh",
+        "busybox",
+        "tmux",
+        "screen",
+        "zellij",
+        "dtach",
+        "login",
+        "su",
+        "sudo",
+        "doas",
+        "env",
+        "nohup",
+        "tini",
+        "dumb-init",
+        "docker-init",
+        "catatonit",
+        "conmon",
+        "s6-svscan",
+        "runsvdir",
+        "supervisord",
+        "sshd-session",
+        "cron",
+        "crond",
+        "atd",
     ];
     let program = base(run.name.trim_start_matches('-'));
     names.contains(&comm) || names.contains(&program)
@@ -70,7 +107,8 @@ mod tests {
             (comm.to_owned(), words(line))
         };
         let ((parent_comm, parent_line), (child_comm, child_line)) = (part(parent), part(child));
-        let traits = |comm: &'static str, line: &'static [String]| Traits { comm, arguments: line, ..Traits::default() };
+        let traits =
+            |comm: &'static str, line: &'static [String]| Traits { comm, arguments: line, ..Traits::default() };
         let leak = |text: String| -> &'static str { text.leak() };
         let parent = traits(leak(parent_comm), parent_line.leak());
         bond(&parent, &traits(leak(child_comm), child_line.leak()), holds)
@@ -119,7 +157,11 @@ mod tests {
                 assert_eq!(between(parent, child, parent.starts_with("gnome")), None, "{parent} > {child}");
             }
         }
-        assert_eq!(between("python|python sweep.py", "python|python train.py", false), None, "one that computes nothing");
+        assert_eq!(
+            between("python|python sweep.py", "python|python train.py", false),
+            None,
+            "one that computes nothing"
+        );
         assert_eq!(between("python|python sweep.py", "python|python train.py", true), Some(Bond::Worker));
     }
 
@@ -127,6 +169,9 @@ mod tests {
     fn a_notebook_server_and_a_ray_node_have_guests() {
         let kernel = "python|python -m ipykernel_launcher -f kernel-1.json";
         assert_eq!(between("jupyter-lab|/env/bin/python /env/bin/jupyter-lab", kernel, false), Some(Bond::Guest));
-        assert_eq!(between("raylet|/ray/raylet --raylet_socket_name=x", "ray::Train|ray::Train.step", false), Some(Bond::Guest));
+        assert_eq!(
+            between("raylet|/ray/raylet --raylet_socket_name=x", "ray::Train|ray::Train.step", false),
+            Some(Bond::Guest)
+        );
     }
 }

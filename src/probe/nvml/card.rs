@@ -3,7 +3,10 @@
 
 use super::raw::{self, List, ListVersion, Percents, Samples};
 use super::sys::{NVML_DEVICE_MIG_ENABLE, nvmlDevice_t};
-use super::{DeviceTrouble, GpuVirtualizationMode, Moment, Nvml, NvmlDevice, NvmlError, TemperatureSensor, device_trouble, figure, missing};
+use super::{
+    DeviceTrouble, GpuVirtualizationMode, Moment, Nvml, NvmlDevice, NvmlError, TemperatureSensor, device_trouble,
+    figure, missing,
+};
 use crate::gpu::accounts::{ListedRow, MergedRow, merge, row_figure};
 use crate::gpu::{DeviceMemory, Nature, Reading};
 use crate::probe::rows::RowBuffer;
@@ -173,10 +176,7 @@ impl Card {
         let total = memory.total_bytes.value();
         let (compute, graphics) = match self.has_instances {
             true => (Reading::Unsupported, Reading::Unsupported),
-            false => (
-                self.list(nvml, handle, List::Compute, total)?,
-                self.list(nvml, handle, List::Graphics, total)?,
-            ),
+            false => (self.list(nvml, handle, List::Compute, total)?, self.list(nvml, handle, List::Graphics, total)?),
         };
         let utilization = figure(device.utilization_rates().map(|rates| rates.gpu))?;
         if slow {
