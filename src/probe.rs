@@ -8,6 +8,7 @@ mod kin;
 mod nvml;
 pub(crate) mod pace;
 mod people;
+mod rest;
 mod rows;
 mod trouble;
 mod vantage;
@@ -20,13 +21,17 @@ use std::time::{Duration, Instant};
 
 use crate::gpu::accounts::unaccounted;
 use crate::gpu::sight;
-use crate::gpu::{Device, GpuProcess, Header, Holder, Nature, ProcessKind, Reading, SCHEMA, Snapshot, Vantage};
+use crate::gpu::{
+    Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, SCHEMA, Snapshot, Vantage,
+};
 use crate::procfs::Procfs;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
 pub use nvml::Moment;
 use nvml::{DeviceReading, NvmlDriver};
 use people::People;
+use rest::{Rest, Resting};
+use trouble::Trouble;
 
 /// How to sample.
 #[derive(Clone, Debug)]
@@ -78,6 +83,10 @@ pub struct Sampler {
     procfs: Procfs,
     people: People,
     holders: Holders,
+    resting: Resting,
+    /// The last reading's cards, shown while the driver is let go of.
+    last: Option<(Driver, Vec<Device>)>,
+    used: bool,
     seen_from: Vec<Vantage>,
 }
 
@@ -88,6 +97,9 @@ impl Sampler {
             driver: NvmlDriver::new(nvml_library),
             people: People::new(procfs.clone()),
             holders: Holders::default(),
+            resting: Resting::default(),
+            last: None,
+            used: false,
             seen_from: vantage::here(&procfs, Path::new("/etc")),
             procfs,
         }
@@ -104,28 +116,18 @@ impl Sampler {
 
     /// Reads what is due at this moment; the moments must not go back. Hangs where the driver hangs.
     pub fn snapshot_at(&mut self, moment: Moment) -> Snapshot {
-        let began = Instant::now();
-        let reading = self.driver.refresh(moment, || self.procfs.nvidia_module_version());
-        log::debug!("driver read in {:?}", began.elapsed());
         let host = host::host(&self.procfs);
-        let mut devices: Vec<Device> =
-            reading.devices.into_iter().map(|device| join(&mut self.people, device)).collect();
-        for device in &mut devices {
-            if let Some(memory) = sight::shared_memory(device, &host) {
-                // What is used is all programs' then, so that nothing of it is unexplained.
-                (device.nature, device.memory) = (Some(Nature::SharedMemory), memory);
-                device.unaccounted_bytes = Reading::Unsupported;
-            }
-        }
+        let (driver, mut devices) = self.cards(moment, &host);
         let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);
         let listed: BTreeSet<u32> = proved.map(|process| process.pid).collect();
         let mut holders = self.holders.refresh(&self.procfs, &self.people, &listed, moment.now);
         locate(&self.procfs, &devices, &mut holders);
         let launchers = self.group(&mut devices, &mut holders);
+        self.used = rest::is_used(&devices, &holders);
         self.people.end_refresh();
         Snapshot {
             host,
-            driver: reading.driver,
+            driver,
             devices,
             holders,
             launchers,
@@ -137,6 +139,36 @@ impl Sampler {
 }
 
 impl Sampler {
+    /// The driver and its cards now, or the last reading while the driver is let go of so that they can sleep.
+    fn cards(&mut self, moment: Moment, host: &Host) -> (Driver, Vec<Device>) {
+        match (self.resting.now(self.procfs.power(), self.used, moment.now), self.last.clone()) {
+            (Rest::Asleep, _) => {
+                self.driver.let_go();
+                self.last = None;
+                return (Driver::Unavailable { unavailable: Trouble::Asleep.sentence() }, Vec::new());
+            }
+            (Rest::LetGo, Some(last)) => {
+                self.driver.let_go();
+                return last;
+            }
+            (Rest::LetGo, None) | (Rest::Read, _) => {}
+        }
+        let began = Instant::now();
+        let reading = self.driver.refresh(moment, || self.procfs.nvidia_module_version());
+        log::debug!("driver read in {:?}", began.elapsed());
+        let mut devices: Vec<Device> =
+            reading.devices.into_iter().map(|device| join(&mut self.people, device)).collect();
+        for device in &mut devices {
+            if let Some(memory) = sight::shared_memory(device, host) {
+                // What is used is all programs' then, so that nothing of it is unexplained.
+                (device.nature, device.memory) = (Some(Nature::SharedMemory), memory);
+                device.unaccounted_bytes = Reading::Unsupported;
+            }
+        }
+        self.last = Some((reading.driver.clone(), devices.clone()));
+        (reading.driver, devices)
+    }
+
     /// Notes of everybody whose group they belong to; gives those above them that hold nothing themselves.
     fn group(&self, devices: &mut [Device], holders: &mut [Holder]) -> Vec<GpuProcess> {
         let rows = devices.iter().flat_map(|device| &device.processes).filter(|row| row.proved);

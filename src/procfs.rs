@@ -5,6 +5,7 @@
 
 pub mod machine;
 pub mod place;
+pub mod power;
 pub mod sockets;
 
 use std::fs::{self, File};
@@ -132,6 +133,7 @@ pub struct Status {
 pub struct Procfs {
     root: PathBuf,
     devices: PathBuf,
+    system: PathBuf,
 }
 
 impl Default for Procfs {
@@ -143,13 +145,15 @@ impl Default for Procfs {
 impl Procfs {
     /// Reads below `root`: /proc, or a folder that looks like one.
     pub fn new(root: impl Into<PathBuf>) -> Procfs {
-        Procfs { root: root.into(), devices: PathBuf::from("/dev") }
+        Procfs { root: root.into(), devices: PathBuf::from("/dev"), system: PathBuf::from("/sys") }
     }
 
-    /// The same with the device files in another folder than /dev: the tests' own.
+    /// The same with the device files in another folder than /dev: the tests' own, whose `sys` stands for /sys.
     #[must_use]
     pub fn with_devices(self, devices: impl Into<PathBuf>) -> Procfs {
-        Procfs { devices: devices.into(), ..self }
+        let devices = devices.into();
+        let system = if devices == Path::new("/dev") { self.system } else { devices.join("sys") };
+        Procfs { devices, system, ..self }
     }
 
     /// /proc/PID/stat. Errors tell a process that is gone from one that may not be seen.

@@ -1,11 +1,15 @@
 //! What a sequence of messages makes of the program: triples of before, messages and after, and the property that no
 //! sequence at all signals a process, or asks its program, that was not named, confirmed, alive and the same.
 
+mod groups;
+
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
+
+use groups::{launcher, reading, unlisted, works_for};
 
 use super::model::{Config, Overlay, Pipe, Region, Source};
 use super::msg::{LogRead, SignalReport};
@@ -1057,7 +1061,14 @@ fn cast() -> Vec<GpuProcess> {
     vague.proved = false;
     let ours = [process(4242, held()), process(5177, Bytes::gib(6))];
     let others = vec![reused, foreign, unproved, unknown, desktop, shell, doubtful, given_away];
-    [ours.to_vec(), others, vec![runner(1000), runner(999), vague]].concat()
+    // A launcher with its workers, one of them reused and one another user's; a holder that is not listed.
+    let mut later = works_for(4100, 4101, 3);
+    later.start_ticks = Reading::Known(4_100_500);
+    let mut theirs = works_for(4100, 4103, 2);
+    theirs.uid = Reading::Known(1001);
+    let group = vec![launcher(), works_for(4100, 4101, 9), works_for(4100, 4102, 8), later, theirs];
+    let orphan = unlisted(process(6101, Bytes::ZERO), Reading::NotAvailable);
+    [ours.to_vec(), others, vec![runner(1000), runner(999), vague], group, vec![orphan]].concat()
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -1083,10 +1094,11 @@ fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         10 => keys.prop_map(Happens::Key),
         10 => prop_oneof![Just(1_u64), Just(20), Just(30), Just(401), Just(500)].prop_map(Happens::Wait),
-        4 => prop::collection::vec(0_usize..13, 0..6).prop_map(Happens::Sample),
+        4 => prop::collection::vec(0_usize..19, 0..8).prop_map(Happens::Sample),
+        2 => Just(Happens::Sample(vec![13, 14, 15, 0])),
         1 => Just(Happens::PasteLog),
         1 => Just(Happens::PasteOther),
-        1 => (prop_oneof![Just(4242_u32), Just(5177)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
+        1 => (prop_oneof![Just(4242_u32), Just(5177), Just(4100), Just(4101)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
         1 => prop_oneof![Just(Ok("yes".to_owned())), Just(Err("no".to_owned()))].prop_map(Happens::Released),
         1 => (10_u16..200, 5_u16..60).prop_map(|(columns, rows)| Happens::Resize(columns, rows)),
     ]
@@ -1120,7 +1132,7 @@ proptest! {
                             present.push(cast[row].clone());
                         }
                     }
-                    session.sample(present);
+                    session.send(Msg::Sample(Box::new(reading(present))));
                 }
                 Happens::PasteLog => session.paste(&torch_log()),
                 Happens::PasteOther => session.paste("y\nxy\n"),
@@ -1141,10 +1153,16 @@ proptest! {
                 prop_assert_eq!(last, KeyCode::Char('y'));
                 let crowd = keys.iter().rev().nth(1).filter(|(_, before)| at - *before < gate::ALONE);
                 prop_assert!(crowd.is_none(), "y was not alone: {keys:?}");
-                let row = session.model.snapshot().and_then(|snapshot| snapshot.find(*key)).map(|(_, row)| row.clone());
+                let row = session.model.snapshot().and_then(|snapshot| snapshot.process(*key)).cloned();
                 let row = row.expect("it is in the newest reading");
                 prop_assert!(row.proved && (!signals || row.uid == Reading::Known(1000)));
-                prop_assert!([4242, 5177].contains(&row.pid), "{} may never be signalled", row.pid);
+                let may_be = [4242, 5177, 4100, 4101, 4102, 6101];
+                prop_assert!(may_be.contains(&row.pid), "{} may never be signalled", row.pid);
+                // Who waits for its launcher waits for one that is signalled by the same yes.
+                if matches!(effect, Effect::Signal { patience, .. } if !patience.is_zero()) {
+                    let first = |other: &Effect| matches!(other, Effect::Signal { key, .. } if Some(*key) == row.group);
+                    prop_assert!(session.effects[before..].iter().any(first), "{key} waits for nobody");
+                }
                 prop_assert!(signals || row.recognised_as.is_some(), "{} has nobody to ask", row.pid);
             }
             let (mut open, mut open_to_let_go): (Vec<ProcessKey>, Vec<ProcessKey>) = (vec![], vec![]);

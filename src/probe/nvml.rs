@@ -110,6 +110,14 @@ impl NvmlDriver {
         }
     }
 
+    /// Closes the library, so that the cards can sleep. The next refresh opens it again.
+    pub fn let_go(&mut self) {
+        if matches!(self.state, State::Open(_)) {
+            log::info!("driver let go of");
+            self.state = State::Closed { trouble: None, retry_at: None };
+        }
+    }
+
     fn open_if_due(&mut self, now: Instant, module: impl FnOnce() -> Option<String>) {
         let due = match &self.state {
             State::Closed { retry_at, .. } => retry_at.is_none_or(|at| now >= at),

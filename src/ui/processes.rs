@@ -128,7 +128,9 @@ fn no_driver(
 }
 
 fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, compact: bool) -> Vec<Line<'static>> {
-    let name = device.name.known().map_or("GPU", |name| short_card(name)).to_owned();
+    let name = device.name.known().map_or("GPU", |name| short_card(name));
+    // Of an instance what tells it from the card's others: MIG 3g.20gb.
+    let name = name.find("MIG ").and_then(|at| name.get(at..)).unwrap_or(name).to_owned();
     let label = format!("{} {}", device.index, exactly(&name, 14));
     if let Some(error) = &device.error {
         return vec![Line::from(vec![
@@ -139,7 +141,7 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
     let memory = &device.memory;
     let (Some(total), Some(used)) = (memory.total_bytes.value(), memory.used_bytes.value()) else {
         let why = memory.used_bytes.reason().or(memory.total_bytes.reason()).unwrap_or_default();
-        return vec![Line::from(vec![Span::styled(label, theme.title), Span::raw(format!("memory: {why}"))])];
+        return vec![Line::from(vec![Span::styled(label, theme.title), Span::raw(format!(" memory: {why}"))])];
     };
     let reserved = memory.reserved_bytes.value().unwrap_or(Bytes::ZERO);
     let other = device.unaccounted_bytes.value().unwrap_or(Bytes::ZERO);
@@ -222,7 +224,8 @@ fn row_lines(
     }
     let evidence = evidence.join(" · ");
     let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what, width.saturating_sub(NUMBERS))), style)];
-    let shown = !compact || (selected && model.focus == Region::Processes);
+    let said_before = compact && of.stands == Stands::Holder;
+    let shown = !compact || (selected && model.focus == Region::Processes && !said_before);
     if !evidence.is_empty() && shown {
         lines
             .push(Line::styled(format!("{}{}", " ".repeat(10), cut(&evidence, width.saturating_sub(10))), theme.quiet));

@@ -340,11 +340,13 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
         ),
         EndingState::NotReturned { bytes } => (
             theme.sign("✗", "x"),
-            format!(
-                "{name} has ended, but only {bytes} of the {} it held came back. {}",
-                amount(ending.victim.held),
-                still_held(model, ending)
-            ),
+            match ending.victim.held {
+                Some(held) => format!(
+                    "{name} has ended, but only {bytes} of the {held} it held came back. {}",
+                    still_held(model, ending)
+                ),
+                None => format!("{name} has ended, and no memory came back. {}", still_held(model, ending)),
+            },
             theme.alarm,
         ),
         EndingState::Unproved => (
@@ -443,8 +445,4 @@ fn still_held(model: &Model, ending: &Ending) -> String {
 fn free(free_now: &[(u32, Bytes)]) -> String {
     let parts: Vec<String> = free_now.iter().map(|(device, bytes)| format!("GPU {device}: {bytes} free now")).collect();
     parts.join(" · ")
-}
-
-fn amount(bytes: Option<Bytes>) -> String {
-    crate::advice::amount(bytes)
 }

@@ -171,7 +171,7 @@ pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String>
     }
     said.extend(match row.state.value() {
         Some('T') => Some("stopped (Ctrl-Z)".to_owned()),
-        Some('Z') => Some("has ended, but a thread of it or its parent keeps it (zombie)".to_owned()),
+        Some('Z') => Some("has ended, but something keeps it (zombie)".to_owned()),
         _ => None,
     });
     if let Some(leader) = model.snapshot().and_then(|snapshot| snapshot.leader_of(row)) {
