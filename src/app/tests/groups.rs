@@ -129,8 +129,6 @@ fn another_users_worker_is_left_out_and_a_launcher_of_theirs_refused() {
 fn who_stays_is_forced_after_a_second_yes_and_only_who_stayed() {
     let mut session = at_the_launcher(torchrun());
     session.keys("xy");
-    session.keys("x");
-    session.keys("y");
     session.effects.clear();
     session.send(Msg::Signal(key_of(4100), SignalReport::StillThere(Some('S'))));
     session.send(Msg::Signal(key_of(4101), SignalReport::Ended(ms(900))));
