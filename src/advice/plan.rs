@@ -211,6 +211,11 @@ fn applies(
         Condition::ContextInvolved => {
             diagnosis.memory == Some(MemoryKind::KvCache) || diagnosis.facts.context_tokens.is_some()
         }
+        // Shared memory is what Python's workers pass their batches through.
+        Condition::Python => diagnosis.run.python.is_some() || diagnosis.memory == Some(MemoryKind::Shm),
+        Condition::LoadsModel => {
+            diagnosis.memory != Some(MemoryKind::Host) || diagnosis.run.has_model() || fill::has_own_form(fix, diagnosis)
+        }
         Condition::Ranks => {
             let company = !diagnosis.facts.other_processes.is_empty();
             diagnosis.facts.device == Some(0) && diagnosis.run.rank.is_some_and(|rank| rank > 0 || company)

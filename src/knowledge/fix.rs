@@ -53,6 +53,10 @@ pub enum Condition {
     NotTooBig,
     /// The log shows a context length, or the KV cache is what ran out.
     ContextInvolved,
+    /// The log shows that Python code ran.
+    Python,
+    /// Not a failure of system memory, or the log shows a model, or a program for which the fix has a form of its own.
+    LoadsModel,
     /// One rank of a distributed run failed on GPU 0, and it is another rank or was not alone there.
     Ranks,
 }

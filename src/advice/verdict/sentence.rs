@@ -78,18 +78,23 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
 }
 
 fn limit_words(diagnosis: &Diagnosis) -> String {
-    let whose = match diagnosis.raised_by.as_deref() {
+    let whose = match diagnosis.run.manager().or(diagnosis.raised_by.as_deref()) {
         Some("slurm" | "pbs" | "lsf" | "sge") => "Your job",
         Some("kubernetes" | "docker") => "Your container",
+        Some("systemd") => "Your service",
         _ => "Your run",
     };
     let (what, whole) = match diagnosis.memory {
         Some(MemoryKind::Host) => ("system memory", "the machine's"),
         _ => ("memory", "the card's"),
     };
-    match diagnosis.facts.limit_bytes {
+    let said = match diagnosis.facts.limit_bytes {
         Some(limit) => format!("{whose} hit a limit of {limit} of {what} that was set for it."),
         None => format!("{whose} hit a limit on its {what} that was set for it; that is not {whole} end."),
+    };
+    match story::held_most(diagnosis) {
+        Some(most) => format!("{said} {most}"),
+        None => said,
     }
 }
 
@@ -191,6 +196,13 @@ fn kv(facts: &Facts) -> String {
 }
 
 fn host_words(diagnosis: &Diagnosis) -> String {
+    match story::held_most(diagnosis) {
+        Some(most) => format!("{} {most}", host_ran_out(diagnosis)),
+        None => host_ran_out(diagnosis),
+    }
+}
+
+fn host_ran_out(diagnosis: &Diagnosis) -> String {
     let facts = &diagnosis.facts;
     if diagnosis.matches.first().is_some_and(|found| found.entry.ends_with("/winerror-1455")) {
         return "Windows could promise no more memory: RAM and the paging file together were spoken for, not the GPU's memory.".into();

@@ -258,6 +258,19 @@ pub fn sentence<'a>(
     })
 }
 
+/// The kernel does not always end what held most: by its own table, in a sentence, where that was another process.
+pub fn held_most(diagnosis: &Diagnosis) -> Option<String> {
+    let (largest, facts) = (diagnosis.run.largest.as_ref()?, &diagnosis.facts);
+    let victim = facts.victim_pid.filter(|pid| *pid != largest.pid)?;
+    let held = facts.victim_rss_bytes.unwrap_or(Bytes::ZERO);
+    (u128::from(largest.rss_bytes.0) * 2 >= u128::from(held.0) * 3).then(|| {
+        format!(
+            "What held most was not what it ended ({victim}) but {} ({}), with {}.",
+            largest.name, largest.pid, largest.rss_bytes
+        )
+    })
+}
+
 /// Figures that can't be true together, in a sentence.
 pub fn contradiction(facts: &Facts) -> Option<String> {
     let total = facts.total_bytes?;
