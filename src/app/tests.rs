@@ -692,6 +692,23 @@ fn steps_can_be_taken_skipped_and_taken_back() {
 }
 
 #[test]
+fn what_may_be_enough_is_tried_before_more_is_changed() {
+    let mut session = Session::with_log();
+    session.keys("ss");
+    let mut step = session.model.current_step().unwrap().clone();
+    step.may_be_enough = true;
+    session.model.walk.leave(&step, Mark::Skipped);
+    assert!(!session.model.walk.enough_taken(), "skipped");
+    session.model.walk.leave(&step, Mark::Taken);
+    update::advise_anew(&mut session.model);
+    let next = session.model.current_step().unwrap().clone();
+    assert_eq!(next.fix, crate::advice::plan::RUN_AGAIN);
+    session.press(KeyCode::Enter);
+    assert!(!session.model.walk.enough_taken(), "it was tried");
+    assert_ne!(session.model.current_step().map(|step| step.fix.as_str()), Some(crate::advice::plan::RUN_AGAIN));
+}
+
+#[test]
 fn a_silent_driver_is_said_with_the_age_of_the_last_reading_and_q_leaves_at_once() {
     let mut session = Session::with_holders();
     session.wait(ms(2900));

@@ -57,6 +57,8 @@ pub enum Condition {
     Python,
     /// Not a failure of system memory, or the log shows a model, or a program for which the fix has a form of its own.
     LoadsModel,
+    /// Weights of fewer bits were made 16 bits while loading.
+    WidenedTo16,
     /// One rank of a distributed run failed on GPU 0, and it is another rank or was not alone there.
     Ranks,
 }
@@ -121,6 +123,8 @@ pub struct Leads {
     pub causes: Vec<CauseKind>,
     /// When it died doing one of these.
     pub stages: Vec<Stage>,
+    /// When its weights were made so many bits while loading, from fewer.
+    pub widened_to: Option<u32>,
 }
 
 /// One fix, shared by many entries.

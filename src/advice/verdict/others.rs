@@ -155,6 +155,22 @@ fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>,
     }
 }
 
+/// Who was started after the failure and is in the way of another try: never offered, since it may be that try.
+pub fn started_since(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<String> {
+    let missing = ledger.filter(|ledger| ledger.is_now)?.missing_bytes.filter(|missing| *missing > Bytes::ZERO)?;
+    let device = place.device.filter(|_| place.same_machine == Some(true))?;
+    let since = |row: &&GpuProcess| situation.was_there_before(row) == Some(false);
+    let held = |row: &&GpuProcess| row.used_bytes.value().unwrap_or(Bytes::ZERO);
+    let row = device.processes.iter().filter(since).max_by_key(held)?;
+    let bytes = held(&row);
+    (!negligible(bytes, device.memory.total_bytes.value())).then(|| {
+        format!(
+            "{} was started after your run failed and holds {bytes} now; {missing} is missing. I don't offer to end it: it may be your own next try.",
+            name_of(row)
+        )
+    })
+}
+
 /// The rest of a holder's evidence: it was there before the crash, and perhaps did nothing since we watch.
 fn before_and_idle(situation: &Situation<'_>, key: ProcessKey) -> String {
     let idle = situation.history.and_then(|history| history.idle_for(key));

@@ -49,7 +49,11 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
     match causes.first().map(|cause| cause.cause) {
         Some(CauseKind::OtherProcess) => others(situation, place, ledger),
         Some(CauseKind::TooBig) if too_big(situation.diagnosis, ledger).is_some() => {
-            too_big_words(situation.diagnosis, ledger.and_then(|ledger| ledger.capacity_bytes))
+            let said = too_big_words(situation.diagnosis, ledger.and_then(|ledger| ledger.capacity_bytes));
+            match story::widened(situation.diagnosis) {
+                Some(widened) => format!("{said} {}", widened.said()),
+                None => said,
+            }
         }
         Some(CauseKind::Fragmentation) => format!(
             "{} ran out of VRAM for {} although PyTorch held more than that unused: its free memory is in pieces too small.",
