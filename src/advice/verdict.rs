@@ -11,7 +11,7 @@ use crate::advice::ledger::run_had;
 pub use crate::knowledge::diagnosis::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::units::Bytes;
-pub use others::{WATCHED_ENOUGH, holders, itself, others_then};
+pub use others::{WATCHED_ENOUGH, holders, itself, others_then, own_context};
 pub use story::widened;
 
 /// Less than that in pieces is no fragmentation worth the name.

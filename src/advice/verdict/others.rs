@@ -66,13 +66,17 @@ fn never_fits(device: &Device, diagnosis: &Diagnosis) -> bool {
 /// own figure leaves out the CUDA context of its process; an engine that is only starting has no more than that.
 pub fn others_then(diagnosis: &Diagnosis) -> Option<Bytes> {
     let facts = &diagnosis.facts;
-    let starting = || {
-        let before_loading = diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY);
-        before_loading.then_some(Bytes::ZERO)
-    };
-    let without_context = || facts.reserved_bytes.or_else(starting).map(|had| had.plus(CONTEXT));
+    let without_context = || Some(facts.reserved_bytes.unwrap_or(Bytes::ZERO).plus(own_context(diagnosis)?));
     let had = facts.process_bytes.or_else(without_context)?;
     Some(facts.total_bytes?.less(facts.free_bytes?).less(had))
+}
+
+/// What the run's figures leave out of what it had: about its CUDA context. `None` where they are the whole process's,
+/// or where it can't be told what they are.
+pub fn own_context(diagnosis: &Diagnosis) -> Option<Bytes> {
+    let facts = &diagnosis.facts;
+    let starting = || diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY);
+    (facts.process_bytes.is_none() && (facts.reserved_bytes.is_some() || starting())).then_some(CONTEXT)
 }
 
 pub fn negligible(part: Bytes, whole: Option<Bytes>) -> bool {

@@ -3,7 +3,7 @@
 use super::others::{blamed, holders, negligible, others_then};
 use super::{Cause, CauseKind, story, too_big};
 use crate::advice::ledger::run_had;
-use crate::advice::{Fate, Ledger, Place, Situation, amount, name_of, name_of_device, plan};
+use crate::advice::{Fate, Ledger, Place, Situation, amount, name_of, name_of_device, plan, words};
 use crate::gpu::GpuProcess;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::knowledge::facts::Facts;
@@ -246,7 +246,10 @@ fn plain(diagnosis: &Diagnosis, place: &Place<'_>, ledger: Option<&Ledger>) -> S
         (Some(asked), Some(free)) if free >= asked => format!(
             "{what}: your run did not get {asked} although {free} was free, in pieces too small or gone a moment later."
         ),
-        (Some(asked), Some(free)) => format!("{what}: your run asked for {asked} when {free} was free."),
+        (Some(asked), Some(free)) => {
+            let (asked, free) = words::apart(asked, free);
+            format!("{what}: your run asked for {asked} when {free} was free.")
+        }
         (Some(asked), None) => match ledger.filter(|ledger| ledger.is_now).and_then(|ledger| ledger.available_bytes) {
             Some(now) => format!("{what}: your run asked for {asked}; {now} is free now."),
             None => format!("{what}: your run asked for {asked} and did not get it."),
