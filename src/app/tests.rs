@@ -778,6 +778,32 @@ fn asked_to_let_go(row: GpuProcess) -> Session {
     session
 }
 
+#[test]
+fn while_a_holder_is_waited_for_no_other_step_is_at_hand_by_itself() {
+    let mut row = process(5177, Bytes::gib(6));
+    row.managed_by = Some("slurm:81234".into());
+    let mut session = at_the_step_of(row);
+    session.press(KeyCode::Enter);
+    assert!(matches!(session.ending(), EndingState::Elsewhere { .. }));
+    assert_eq!(session.model.current_step(), None);
+    let behind = session.model.walk.behind.len();
+    session.press(KeyCode::Enter);
+    session.keys("s");
+    assert_eq!(session.model.walk.behind.len(), behind, "nothing was taken or skipped");
+    session.keys("x");
+    let Asked::End(victims, _) = &session.model.question.as_ref().unwrap().asked else { panic!() };
+    assert_eq!(victims[0].key, key_of(5177));
+    session.keys("n");
+    session.press(KeyCode::Down);
+    let first = session.model.steps_ahead()[0].fix.clone();
+    assert_eq!(session.model.current_step().unwrap().fix, first);
+    session.sample(vec![]);
+    session.model.walk.cursor = None;
+    session.wait(ms(1000));
+    session.sample(vec![]);
+    assert!(session.model.awaited().is_none() && session.model.current_step().is_some(), "it came back");
+}
+
 impl Session {
     fn requests(&self) -> Vec<(u32, String)> {
         let request = |effect: &Effect| match effect {
