@@ -68,7 +68,7 @@ fn is_symptom(line: &str) -> bool {
     SYMPTOM
         .get_or_init(|| {
             Pattern::from(
-                r"^\s*(?:#\.|\d+[.)]|[-*•])\s+(?:(?:[Tt]he|[Aa]n?)\s+)?(?:[Ee]rror|[Mm]essage|[Ee]xception|[Ll]og)[\w ]*\s['\x22](?:[^'\x22\n]+)['\x22]\s+(?:is|was|are|were|may be|will be)\s+(?:printed|displayed|reported|shown|recorded|returned|thrown)"
+                r"^\s*(?:#\.|\d+[.)]|[-*])\s+(?:(?:[Tt]he|[Aa]n?)\s+)?(?:[Ee]rror|[Mm]essage|[Ee]xception|[Ll]og)[\w ]*\s['\x22](?:[^'\x22\n]+)['\x22]\s+(?:is|was|are|were|may be|will be)\s+(?:printed|displayed|reported|shown|recorded|returned|thrown)"
                     .to_string(),
             )
         })
