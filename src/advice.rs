@@ -51,6 +51,8 @@ pub struct Situation<'a> {
     pub command: Option<&'a str>,
     /// The model, as the person says; `None` to take what the log says.
     pub model: Option<&'a str>,
+    /// A step was taken that may be enough: what comes next is to try it.
+    pub enough_taken: bool,
     /// The advice on the same log and model at an earlier reading: whether it fits is not reckoned again while the same
     /// is free.
     pub before: Option<&'a Advice>,
@@ -122,6 +124,7 @@ impl<'a> Situation<'a> {
             zone: None,
             command: None,
             model: None,
+            enough_taken: false,
             before: None,
         }
     }

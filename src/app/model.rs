@@ -410,7 +410,18 @@ impl Model {
     /// The step the person stands at.
     pub fn current_step(&self) -> Option<&PlannedFix> {
         let ahead = self.steps_ahead();
-        ahead.get(self.walk.position(&ahead)).copied()
+        ahead.get(self.cursor(&ahead)?).copied()
+    }
+
+    /// Where the person stands among the steps ahead: nowhere while they wait for what a step gives back, unless they
+    /// chose another.
+    pub fn cursor(&self, ahead: &[&PlannedFix]) -> Option<usize> {
+        (self.walk.cursor.is_some() || self.awaited().is_none()).then(|| self.walk.position(ahead))
+    }
+
+    /// Whose memory is waited for.
+    pub fn awaited(&self) -> Option<&Ending> {
+        self.endings.iter().rev().find(|ending| ending.is_under_way() && !ending.is_settled() && ending.again.is_none())
     }
 
     /// The command line to run again with what the steps taken change in it; `None` where nobody said what was run.
@@ -469,6 +480,8 @@ impl Model {
             .flat_map(|step| words::step(step, brief))
             .map(|said| wrapped(said.text()))
             .sum();
+        // What is waited for takes two lines more, and some of what comes next should be seen.
+        let step = if step == 0 && self.awaited().is_some() { 4 } else { step };
         let lines = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
         layout::layout(Shape {
             size: self.size,
