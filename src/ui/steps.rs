@@ -60,7 +60,12 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let (mut current_at, mut current_end) = (lines.len(), 0);
     let cursor = model.cursor(&ahead);
     if cursor.is_none() {
-        lines.push(offered(theme, &[("x", "end the process…"), ("↓", "another step")]));
+        // One that was signalled already, or has ended, is only waited for.
+        let gentle = |ending: &Ending| matches!(ending.state, EndingState::Elsewhere { .. } | EndingState::Asked(_));
+        let mut offers = Vec::new();
+        offers.extend(model.awaited().is_some_and(gentle).then_some(("x", "end the process…")));
+        offers.extend((!ahead.is_empty()).then_some(("↓", "another step")));
+        lines.extend((!offers.is_empty()).then(|| offered(theme, &offers)));
         current_end = lines.len();
     }
     for (at, planned) in ahead.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::app::again;
 use crate::app::effect::Effect;
 use crate::app::model::{Model, RowId};
-use crate::app::walk::EndingState;
+use crate::app::walk::{Ending, EndingState};
 use crate::gpu::{Header, SCHEMA, Snapshot};
 use crate::units::Bytes;
 
@@ -54,7 +54,10 @@ fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
     let mut proved = Vec::new();
     for at in 0..model.endings.len() {
         let Some(asked_at) = model.endings.get(at).map(|ending| ending.asked_at) else { continue };
-        let others = model.endings.iter().enumerate().filter(|(other, _)| *other != at);
+        let devices = model.endings.get(at).map(|ending| ending.victim.devices.clone()).unwrap_or_default();
+        // What came back on another device is nothing that this one could have given.
+        let same = |other: &Ending| other.victim.devices.iter().any(|device| devices.contains(device));
+        let others = model.endings.iter().enumerate().filter(|(other, ending)| *other != at && same(ending));
         let shared = others.fold(Bytes::ZERO, |sum, (_, other)| sum.plus(other.returned_since(asked_at)));
         if let Some(ending) = model.endings.get_mut(at) {
             // What a person did elsewhere is theirs: only what we sent is recorded, and so what came of it.
