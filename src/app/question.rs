@@ -67,7 +67,7 @@ pub fn workers(victims: &[Victim], width: usize, room: usize) -> Vec<String> {
         format!("  {}  {}  {what}", victim.key.pid, victim.holding())
     };
     let pids: Vec<String> = without.iter().map(|victim| victim.key.pid.to_string()).collect();
-    let helpers = format!("and the helpers {}", pids.join(", "));
+    let helpers = format!("and the helper{} {}", if pids.len() == 1 { "" } else { "s" }, pids.join(", "));
     let wrapped =
         |text: &str| textwrap::wrap(text, width.max(20)).into_iter().map(|line| line.into_owned()).collect::<Vec<_>>();
     let helpers = if pids.is_empty() { Vec::new() } else { wrapped(&helpers) };

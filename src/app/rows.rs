@@ -15,6 +15,8 @@ pub struct Row<'a> {
     pub process: &'a GpuProcess,
     /// How it stands to the others.
     pub stands: Stands,
+    /// It stands below the memory that nobody who is listed holds.
+    pub unlisted: bool,
 }
 
 /// How a row stands to the others.
@@ -46,12 +48,12 @@ pub fn rows<'a>(model: &Model, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
         rows.extend(blocks.into_iter().flat_map(|block| block.rows(snapshot, device.index)));
         let here = snapshot.holders.iter().filter(|holder| home(snapshot, holder) == device.index);
         let here = here.filter(|holder| is_worth_a_row(snapshot, Some(device), holder) && model.shows(&holder.process));
-        rows.extend(here.map(|holder| unlisted(snapshot, device.index, &holder.process)));
+        rows.extend(unlisted(snapshot, device.index, here));
     }
     if snapshot.devices.is_empty() {
         let shown = snapshot.holders.iter().filter(|holder| model.shows(&holder.process));
         let shown = shown.filter(|holder| is_worth_a_row(snapshot, None, holder));
-        rows.extend(shown.map(|holder| unlisted(snapshot, 0, &holder.process)));
+        rows.extend(unlisted(snapshot, 0, shown));
     }
     rows
 }
@@ -115,7 +117,7 @@ impl<'a> Block<'a> {
         let stands = if self.leader.is_some() { Stands::Worker } else { Stands::Alone };
         let head = self.leader.map(|leader| (leader, head(snapshot, leader)));
         let rows = head.into_iter().chain(self.workers.into_iter().map(|row| (row, stands)));
-        rows.map(|(process, stands)| Row { id: RowId::of(device, process), process, stands }).collect()
+        rows.map(|(process, stands)| Row { id: RowId::of(device, process), process, stands, unlisted: false }).collect()
     }
 }
 
@@ -127,12 +129,22 @@ fn head(snapshot: &Snapshot, leader: &GpuProcess) -> Stands {
     }
 }
 
-fn unlisted<'a>(snapshot: &Snapshot, device: u32, process: &'a GpuProcess) -> Row<'a> {
-    let stands = match head(snapshot, process) {
-        Stands::Alone => Stands::Holder,
-        head => head,
-    };
-    Row { id: RowId::of(device, process), process, stands }
+/// Holders, those that end with one launcher below it.
+fn unlisted<'a>(snapshot: &'a Snapshot, device: u32, holders: impl Iterator<Item = &'a Holder>) -> Vec<Row<'a>> {
+    let mut holders: Vec<&GpuProcess> = holders.map(|holder| &holder.process).collect();
+    holders.sort_by_key(|process| (process.group, process.group != process.key(), process.pid));
+    let mut rows: Vec<Row<'a>> = Vec::new();
+    let row = |process, stands| Row { id: RowId::of(device, process), process, stands, unlisted: true };
+    for process in holders {
+        let leader = process.group.and_then(|group| snapshot.process(group));
+        if let Some(leader) = leader.filter(|leader| rows.iter().all(|row| row.process.key() != leader.key())) {
+            rows.push(row(leader, head(snapshot, leader)));
+        }
+        if leader.is_none_or(|leader| leader.key() != process.key()) {
+            rows.push(row(process, if leader.is_some() { Stands::Worker } else { Stands::Holder }));
+        }
+    }
+    rows
 }
 
 /// The device below which a holder stands: of those it has open, the one with the most that nobody listed holds.
@@ -230,6 +242,20 @@ mod tests {
         assert_eq!(listed(&now), [(0, 50, Stands::Holder)], "it needs a parent and has none");
         now.devices.clear();
         assert_eq!(listed(&now), [(0, 50, Stands::Holder)], "also where the driver does not answer");
+    }
+
+    #[test]
+    fn holders_of_one_launcher_stand_below_it() {
+        let mut now = Snapshot { holders: vec![holder(42), holder(41), holder(9)], ..snapshot(0) };
+        now.devices[0].unaccounted_bytes = Reading::Known(Bytes::gib(9));
+        for at in [0, 1] {
+            let process = &mut now.holders[at].process;
+            (process.group, process.parent_pid) = (of(40, 0, 40).group, Reading::Known(40));
+        }
+        now.launchers = vec![GpuProcess { kind: ProcessKind::Unlisted, ..of(40, 0, 40) }];
+        let head = Stands::Head { workers: 2, together: None };
+        let expected = [(0, 9, Stands::Holder), (0, 40, head), (0, 41, Stands::Worker), (0, 42, Stands::Worker)];
+        assert_eq!(listed(&now), expected);
     }
 
     #[test]

@@ -148,12 +148,15 @@ fn what(snapshot: &Snapshot, process: &GpuProcess) -> String {
     }
     let workers = process.key().map_or(0, |key| snapshot.below(key).len());
     let together = process.key().and_then(|key| together(snapshot, key));
-    match (workers, together, snapshot.leader_of(process)) {
-        (0, _, Some(leader)) => format!("{label}, works for {}", leader.pid),
-        (0, _, None) => label,
-        (workers, Some(bytes), _) => format!("{label}, with {workers} below it {bytes}"),
-        (workers, None, _) => format!("{label}, with {workers} below it"),
-    }
+    let kin = match (workers, together, snapshot.leader_of(process)) {
+        (0, _, Some(leader)) => format!("works for {}", leader.pid),
+        (0, _, None) => return label,
+        (1, Some(bytes), _) => format!("{bytes} with 1 worker"),
+        (workers, Some(bytes), _) => format!("{bytes} with {workers} workers"),
+        (1, None, _) => "1 worker".to_owned(),
+        (workers, None, _) => format!("{workers} workers"),
+    };
+    if label == "-" { kin } else { format!("{label}, {kin}") }
 }
 
 fn unaccounted_row(device: &Device) -> Option<[String; 8]> {

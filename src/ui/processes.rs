@@ -61,7 +61,7 @@ fn lines(model: &Model, theme: &Theme, area: Rect) -> (Vec<Line<'static>>, Optio
     for device in &snapshot.devices {
         lines.extend(device_lines(model, theme, device, width, compact));
         let rows: Vec<Row<'_>> = model.rows().into_iter().filter(|row| row.id.device == device.index).collect();
-        let (holders, listed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.stands == Stands::Holder);
+        let (holders, listed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.unlisted);
         if !listed.is_empty() && !compact {
             lines.push(Line::styled(heading(), theme.quiet));
         }
@@ -219,7 +219,7 @@ fn row_lines(
         Stands::Holder if compact && !evidence.is_empty() => format!("{}: {}", evidence.join(", "), what(row)),
         Stands::Holder => what(row),
     };
-    if of.stands == Stands::Holder {
+    if of.unlisted && !matches!(of.stands, Stands::Head { .. }) {
         evidence.push("has the driver open".to_owned());
     }
     let evidence = evidence.join(" · ");

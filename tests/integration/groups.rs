@@ -93,7 +93,7 @@ fn the_stream_and_ps_say_who_works_for_whom() {
     let below: Vec<u32> = snapshot.below(launcher.key().unwrap()).into_iter().map(|key| key.pid).collect();
     assert_eq!(below, family.workers);
     let text = said(&driver.output(&["ps"]));
-    assert!(text.contains("with 2 below it 9.0 GiB"), "{text}");
+    assert!(text.contains("MPI launcher, 9.0 GiB with 2 workers"), "{text}");
     assert!(text.contains(&format!("works for {}", family.pid())), "{text}");
     let json: Snapshot = serde_json::from_slice(&driver.output(&["ps", "--json"]).stdout).unwrap();
     assert_eq!(json.launchers[0].key(), launcher.key());

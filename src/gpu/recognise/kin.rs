@@ -13,10 +13,6 @@ pub enum Bond {
     Guest,
 }
 
-/// Start what a command file says, one rank or many.
-const RANKS: [&str; 8] =
-    ["mpirun", "mpiexec", "mpiexec.hydra", "hydra_pmi_proxy", "orterun", "orted", "prterun", "prted"];
-
 /// What a process is to its parent; `None` where it is nothing to it. `holds`: the parent computes on a GPU itself.
 pub fn bond(parent: &Traits, child: &Traits, holds: bool) -> Option<Bond> {
     let run = Invocation::of(parent.arguments);
@@ -26,7 +22,7 @@ pub fn bond(parent: &Traits, child: &Traits, holds: bool) -> Option<Bond> {
     if system::protected(parent.comm, &parent.arguments.join(" ")).is_some() || is_shell(parent.comm, &run) {
         return None;
     }
-    let launches = RANKS.contains(&run.name.as_str()) || tools::launcher(parent, &run).is_some();
+    let launches = tools::launcher(parent, &run).is_some();
     let serves = engines::label(parent, &run).is_some();
     // A fork has its parent's arguments; so have Lightning's ranks, which are started as copies.
     let copy = !child.arguments.is_empty() && child.arguments == parent.arguments;

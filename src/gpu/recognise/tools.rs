@@ -57,11 +57,18 @@ fn worker(traits: &Traits, run: &Invocation) -> Option<String> {
     None
 }
 
+/// Start one program on many cards or nodes.
+const MPI: [&str; 8] =
+    ["mpirun", "mpiexec", "mpiexec.hydra", "hydra_pmi_proxy", "orterun", "orted", "prterun", "prted"];
+
 /// Launchers hold next to nothing; their ranks are found by the script.
 pub fn launcher(traits: &Traits, run: &Invocation) -> Option<String> {
     let torchrun = ["torchrun", "torch.distributed.run", "torch.distributed.launch"].contains(&run.name.as_str());
     if torchrun || traits.comm == "pt_elastic" {
         return Some(with("torchrun launcher", run.script()));
+    }
+    if MPI.contains(&run.name.as_str()) {
+        return Some(with("MPI launcher", run.script()));
     }
     let accelerate = run.is_of("accelerate") && run.has("launch") || run.name == "accelerate.commands.launch";
     if accelerate {
