@@ -1110,8 +1110,9 @@ fn cast() -> Vec<GpuProcess> {
     let mut theirs = works_for(4100, 4103, 2);
     theirs.uid = Reading::Known(1001);
     let group = vec![launcher(), works_for(4100, 4101, 9), works_for(4100, 4102, 8), later, theirs];
+    let newcomer = works_for(4100, 4104, 1);
     let orphan = unlisted(process(6101, Bytes::ZERO), Reading::NotAvailable);
-    [ours.to_vec(), others, vec![runner(1000), runner(999), vague], group, vec![orphan]].concat()
+    [ours.to_vec(), others, vec![runner(1000), runner(999), vague], group, vec![orphan, newcomer]].concat()
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -1137,8 +1138,12 @@ fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         10 => keys.prop_map(Happens::Key),
         10 => prop_oneof![Just(1_u64), Just(20), Just(30), Just(401), Just(500)].prop_map(Happens::Wait),
-        4 => prop::collection::vec(0_usize..19, 0..8).prop_map(Happens::Sample),
-        2 => Just(Happens::Sample(vec![13, 14, 15, 0])),
+        4 => prop::collection::vec(0_usize..20, 0..8).prop_map(Happens::Sample),
+        3 => prop_oneof![
+            Just(Happens::Sample(vec![13, 14, 15])),
+            Just(Happens::Sample(vec![13, 14, 15, 19])),
+            Just(Happens::Sample(vec![13, 16, 15, 17])),
+        ],
         1 => Just(Happens::PasteLog),
         1 => Just(Happens::PasteOther),
         1 => (prop_oneof![Just(4242_u32), Just(5177), Just(4100), Just(4101)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
@@ -1152,14 +1157,22 @@ proptest! {
 
     #[test]
     fn no_sequence_signals_or_asks_a_process_that_was_not_named_confirmed_alive_and_the_same(
-        story in prop::collection::vec(happens(), 1..60), at_a_runner in any::<bool>()
+        story in prop::collection::vec(happens(), 1..60), start in 0..4
     ) {
-        let mut session = if at_a_runner { at_the_step_of(runner(1000)) } else { Session::with_holders() };
+        let mut session = match start {
+            0 => at_the_step_of(runner(1000)),
+            1 => Session::with_holders(),
+            2 => groups::at_a_question(),
+            _ => groups::at_a_question_that_others_came_after(),
+        };
         let cast = cast();
         // Since when each identity has stood in an open question, and when keys came.
         let mut asked: Vec<(ProcessKey, Duration)> = Vec::new();
         let mut asked_to_let_go: Vec<(ProcessKey, Duration)> = Vec::new();
         let mut keys: Vec<(KeyCode, Duration)> = Vec::new();
+        if let Some(Asked::End(victims, _)) = session.model.question.as_ref().map(|question| &question.asked) {
+            asked.extend(victims.iter().map(|victim| (victim.key, session.now)));
+        }
         for event in story {
             let before = session.effects.len();
             match event {
@@ -1199,7 +1212,7 @@ proptest! {
                 let row = session.model.snapshot().and_then(|snapshot| snapshot.process(*key)).cloned();
                 let row = row.expect("it is in the newest reading");
                 prop_assert!(row.proved && (!signals || row.uid == Reading::Known(1000)));
-                let may_be = [4242, 5177, 4100, 4101, 4102, 6101];
+                let may_be = [4242, 5177, 4100, 4101, 4102, 4104, 6101];
                 prop_assert!(may_be.contains(&row.pid), "{} may never be signalled", row.pid);
                 // Who waits for its launcher waits for one that is signalled by the same yes.
                 if matches!(effect, Effect::Signal { patience, .. } if !patience.is_zero()) {

@@ -39,6 +39,23 @@ fn at_the_launcher(rows: Vec<GpuProcess>) -> Session {
     session
 }
 
+/// The launcher and its workers are asked about.
+pub fn at_a_question() -> Session {
+    let mut session = at_the_launcher(torchrun());
+    session.keys("x");
+    session
+}
+
+/// The same, and a worker joined and another was replaced while the question stands.
+pub fn at_a_question_that_others_came_after() -> Session {
+    let mut session = at_a_question();
+    let mut later = torchrun();
+    later[2].start_ticks = Reading::Known(4_100_500);
+    later.push(works_for(4100, 4104, 1));
+    session.send(Msg::Sample(Box::new(reading(later))));
+    session
+}
+
 impl Session {
     fn named(&self) -> Vec<u32> {
         match self.model.question.as_ref().map(|question| &question.asked) {
