@@ -62,10 +62,11 @@ pub fn of_unexplained(snapshot: &Snapshot, device: &Device) -> Option<String> {
     }
     match snapshot.unseen_processes {
         0 => None,
-        count => Some(format!(
-            "{count} processes of other users can't be looked at: `sudo oomdoctor` or `sudo fuser -v /dev/nvidia*` shows \
-             whether they hold it."
-        )),
+        _ => Some(
+            "Other users' processes can't be looked at: `sudo oomdoctor` or `sudo fuser -v /dev/nvidia*` shows whether they \
+             hold it."
+                .into(),
+        ),
     }
 }
 

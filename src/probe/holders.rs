@@ -44,7 +44,9 @@ impl Holders {
     fn scan(&mut self, procfs: &Procfs, people: &People) {
         let mut pids = procfs.pids();
         pids.sort_unstable();
-        (self.found, self.unseen) = (Vec::new(), 0);
+        // Where others' processes are hidden (hidepid), they are not even listed.
+        let hidden = matches!(procfs.stat(1), Err(ProcError::Denied));
+        (self.found, self.unseen) = (Vec::new(), u32::from(hidden));
         for pid in pids.into_iter().filter(|pid| *pid != std::process::id()) {
             match holder(procfs, people, pid) {
                 Ok(holder) => self.found.extend(holder),

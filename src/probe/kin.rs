@@ -2,6 +2,7 @@
 //! it (`recognise::kin` says what that is). A parent that is younger than its child is another process of its PID, and
 //! one of another user is not its launcher.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::gpu::ProcessKey;
@@ -108,11 +109,10 @@ fn above(
 }
 
 fn look<'a>(procfs: &Procfs, relatives: &'a mut BTreeMap<u32, Relative>, pid: u32) -> Option<&'a Relative> {
-    if !relatives.contains_key(&pid) {
-        let stat = procfs.stat(pid).ok()?;
-        relatives.insert(pid, Relative::of(procfs, stat));
+    match relatives.entry(pid) {
+        Entry::Occupied(known) => Some(known.into_mut()),
+        Entry::Vacant(unknown) => Some(unknown.insert(Relative::of(procfs, procfs.stat(pid).ok()?))),
     }
-    relatives.get(&pid)
 }
 
 #[cfg(test)]

@@ -484,6 +484,60 @@ fn a_card_that_sleeps_and_who_still_has_a_driver_open_that_does_not_answer() {
         session.send(Msg::Sample(Box::new(Snapshot { driver, devices: vec![], holders, ..snapshot(0) })));
         session.send(Msg::Resize(120, 40));
         let text = drawn(&session.model);
-        assert!(text.contains(&why[5..30]) && text.contains("6102") == (many > 0), "{text}");
+        assert!(
+            text.contains(why.split(',').next().unwrap().trim_start_matches("the "))
+                && text.contains("6102") == (many > 0),
+            "{text}"
+        );
     }
+}
+
+#[test]
+fn memory_that_stays_after_an_end_is_said_with_who_may_map_it() {
+    let neighbour = || {
+        let mut row = process(4300, Bytes::gib(2));
+        row.recognised_as = Some("python eval.py".into());
+        row
+    };
+    let foreign = || GpuProcess { user: Reading::Known("bob".into()), ..process(4400, Bytes::gib(2)) };
+    for (others, said) in [
+        (vec![neighbour(), foreign()], "may map the same memory (CUDA IPC) or have taken it: python eval.py (4300)."),
+        (vec![foreign()], "or a reboot gives it back"),
+    ] {
+        let mut session = Session::new();
+        session.send(Msg::Sample(Box::new(two_cards(0, [vec![kernel()], others.clone()].concat()))));
+        session.keys("x");
+        session.keys("y");
+        session.send(Msg::Signal(key_of(4242), SignalReport::Ended(Duration::from_millis(4))));
+        for second in [1, 12] {
+            session.wait(Duration::from_secs(11));
+            let mut after = two_cards(second, others.clone());
+            let held = held();
+            let memory = &mut after.devices[0].memory;
+            memory.free_bytes = memory.free_bytes.clone().map(|free| free.less(held));
+            session.send(Msg::Sample(Box::new(after)));
+        }
+        session.send(Msg::Resize(200, 60));
+        let text = drawn(&session.model);
+        assert!(text.contains("has ended, but only 0 bytes of the 11.2 GiB it held came back"), "{text}");
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+#[test]
+fn the_multi_process_service_and_its_clients_are_shown_as_what_they_are() {
+    let mut server = process(700, Bytes::mib(300));
+    (server.recognised_as, server.command) =
+        (Some("CUDA MPS nvidia-cuda-mps-server".into()), Reading::Known("nvidia-cuda-mps-server".into()));
+    let client = GpuProcess { kind: ProcessKind::Mps, ..process(701, Bytes::gib(3)) };
+    let mut session = Session::new();
+    session.send(Msg::Sample(Box::new(two_cards(0, vec![client, server]))));
+    session.send(Msg::Resize(200, 60));
+    let text = drawn(&session.model);
+    assert!(text.contains("CUDA MPS nvidia-cuda-mps-server  (serves MPS clients)"), "{text}");
+    assert!(text.contains("python train.py  (MPS client)"), "{text}");
+    session.press(KeyCode::Down);
+    session.keys("x");
+    let text = drawn(&session.model);
+    assert!(session.model.question.is_none() && text.contains("its clients end with it"), "{text}");
 }
