@@ -13,7 +13,7 @@ use super::live::read_one_snapshot;
 use crate::advice::supervisor::Supervisor;
 use crate::app::msg::SignalReport;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
-use crate::gpu::{ProcessKey, Snapshot};
+use crate::gpu::{ProcessKey, ProcessKind, Snapshot};
 use crate::procfs::Procfs;
 use crate::runtime::journal::Journal;
 use crate::runtime::kernel::Kernel;
@@ -121,10 +121,12 @@ fn lead(victims: &mut [Victim], snapshot: &Snapshot, signal: Signal) {
         };
         let named: Vec<String> = left.iter().map(amount).collect();
         let all: Vec<String> = std::iter::once(first).chain(&left).map(ProcessKey::to_string).collect();
+        let any = std::iter::once(first).chain(&left).any(|key| snapshot.find(*key).is_none());
         victim.line.push_str(&format!(
-            "\n  {} for it, and may or may not end with it: {}\n  to end all of them: oomdoctor kill {}",
+            "\n  {} for it, and may or may not end with it: {}\n  to end all of them: oomdoctor kill {}{}",
             if named.len() == 1 { "1 process works" } else { "these work" },
             named.join(", "),
+            if any { "--any " } else { "" },
             all.join(" ")
         ));
     }
@@ -162,11 +164,17 @@ fn named(
     }
     let key = ProcessKey { pid, start_ticks: now.start_ticks };
     let row = snapshot.and_then(|snapshot| snapshot.process(key));
+    let listed = row.is_some_and(|row| row.kind != ProcessKind::Unlisted);
     match row {
-        None if !any => {
-            return Err(Trouble::Usage(format!(
-                "no GPU lists {pid}, so ending it may give no GPU memory back; add --any if you mean it all the same"
-            )));
+        _ if !listed && !any => {
+            let below = snapshot.map(|snapshot| snapshot.below(key).len()).unwrap_or_default();
+            let why = match (row, below) {
+                (Some(_), 1) => ": a process that works for it is".to_owned(),
+                (Some(_), 2..) => format!(": {below} that work for it are"),
+                (Some(_), 0) => ", though it has the driver open".to_owned(),
+                (None, _) => ", so ending it may give no GPU memory back".to_owned(),
+            };
+            return Err(Trouble::Usage(format!("no GPU lists {pid}{why}; add --any if you mean it all the same")));
         }
         Some(row) => {
             viewer.may_end(row).map_err(Trouble::Refused)?;

@@ -142,12 +142,15 @@ fn workers_that_their_launcher_leaves_are_signalled_after_the_grace_time_and_one
 fn kill_of_a_launcher_names_its_workers_and_how_to_end_them_and_does_not_widen() {
     let mut family = Family::start(LEAVES_THEM);
     let driver = family.driver();
-    let output = driver.output(&["kill", &family.pid().to_string(), "--yes", "--grace", "5"]);
+    let output = driver.output(&["kill", &family.pid().to_string(), "--yes"]);
+    assert_eq!(output.status.code(), Some(2), "no GPU lists it");
+    assert!(said(&output).contains("2 that work for it are; add --any"), "{}", said(&output));
+    let output = driver.output(&["kill", &family.pid().to_string(), "--yes", "--any", "--grace", "5"]);
     let text = said(&output);
     assert!(output.status.success(), "{text}");
     let [a, b] = [family.workers[0], family.workers[1]];
     assert!(text.contains(&format!("{a} (5.0 GiB), {b} (4.0 GiB)")), "{text}");
-    let command = text.lines().find_map(|line| line.split_once("to end all of them: oomdoctor kill ")).unwrap().1;
+    let command = text.lines().find_map(|line| line.split_once("to end all of them: oomdoctor kill --any ")).unwrap().1;
     assert!(family.launcher_ends());
     assert!(family.lives(a) && family.lives(b), "nobody but who was meant");
     let rest: Vec<&str> = command.split(' ').filter(|target| !target.starts_with(&family.pid().to_string())).collect();
@@ -165,7 +168,7 @@ fn kill_of_all_of_them_ends_the_launcher_first_and_who_is_left_afterwards() {
         let mut targets: Vec<String> = family.workers.iter().map(u32::to_string).collect();
         targets.push(family.pid().to_string());
         let order: Vec<&str> =
-            ["kill", "--yes", "--grace", "1"].into_iter().chain(targets.iter().map(String::as_str)).collect();
+            ["kill", "--yes", "--any", "--grace", "1"].into_iter().chain(targets.iter().map(String::as_str)).collect();
         let output = driver.output(&order);
         assert!(output.status.success(), "{}", said(&output));
         assert!(!said(&output).contains("to end all of them"), "all are meant: {}", said(&output));
