@@ -14,7 +14,7 @@ use super::rows::{Row, rows};
 use super::walk::{Ending, EndingState, Mark, Walk};
 use crate::advice::release::Release;
 use crate::advice::rerun::apply_all;
-use crate::advice::{Advice, PlannedFix, Situation, words};
+use crate::advice::{Advice, PlannedFix, Situation, Taken, words};
 use crate::gpu::guard::{Refusal, Viewer};
 use crate::gpu::history::History;
 use crate::gpu::sight;
@@ -433,6 +433,16 @@ impl Model {
         let taken = self.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
         let changes: Vec<_> = taken.filter_map(|behind| behind.changes.clone()).collect();
         Some(apply_all(&changes, situation.command_line()?, situation.form()))
+    }
+
+    /// What the steps taken so far mean for those ahead.
+    pub fn taken(&self) -> Taken {
+        let taken = || self.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
+        Taken {
+            changed: taken().any(|behind| behind.changes.is_some()),
+            enough: self.walk.enough_taken(),
+            freed: self.endings.iter().any(|ending| matches!(ending.state, EndingState::Returned { .. })),
+        }
     }
 
     /// How this step's program can be asked to let go, by us and now: not where nothing may be sent at all, nor after

@@ -40,7 +40,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut lines: Vec<Line<'static>> = Vec::new();
     for behind in &model.walk.behind {
         let (mark, word) = match behind.mark {
-            Mark::Taken => (theme.sign("✓", "+"), "taken"),
+            Mark::Taken => (theme.sign("✓", "+"), "done"),
             Mark::Skipped => (theme.sign("–", "-"), "skipped"),
         };
         lines.push(Line::styled(cut(&format!(" {mark} {} ({word})", behind.title), width), theme.quiet));
