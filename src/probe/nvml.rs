@@ -22,8 +22,14 @@ use crate::gpu::{Driver, Reading};
 use card::Card;
 pub use card::DeviceReading;
 
-/// Where the library is looked for: the driver's own name first, the developer's link (which may be a stub) after it.
-const LIBRARY_NAMES: [&str; 3] = ["libnvidia-ml.so.1", "libnvidia-ml.so", "/usr/lib/wsl/lib/libnvidia-ml.so.1"];
+/// Where the library is looked for: the driver's own name first, the developer's link (which may be a stub) after it; then
+/// where WSL2 and NixOS have it, which the loader does not search.
+const LIBRARY_NAMES: [&str; 4] = [
+    "libnvidia-ml.so.1",
+    "libnvidia-ml.so",
+    "/usr/lib/wsl/lib/libnvidia-ml.so.1",
+    "/run/opengl-driver/lib/libnvidia-ml.so.1",
+];
 /// Between two tries to open the driver, and between readings of what changes slowly.
 const SLOW: Duration = Duration::from_secs(5);
 /// Between two countings of the GPUs.

@@ -121,6 +121,12 @@ fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>
     let text = match (&supervisors[..], victims) {
         ([], _) => return Vec::new(),
         ([supervisor], [_]) => supervisor.caution(),
+        // Of a launcher and its workers one is said what is so of all.
+        ([first, rest @ ..], _)
+            if victims.iter().any(|victim| victim.follows.is_some()) && rest.iter().all(|other| other == first) =>
+        {
+            first.caution()
+        }
         _ => {
             let mut names: Vec<String> = supervisors.iter().map(ToString::to_string).collect();
             names.dedup();

@@ -183,6 +183,25 @@ fn the_caution_and_the_answers_are_seen_on_the_smallest_screen() {
 }
 
 #[test]
+fn a_group_that_a_supervisor_runs_is_named_with_the_caution_on_the_smallest_screen() {
+    let (columns, lines) = crate::app::layout::SMALLEST;
+    let mut session = Session::new();
+    session.model.config.source = Source::Demo;
+    let managed = |row: GpuProcess| GpuProcess { managed_by: Some("service:a-long-named-vllm.service".into()), ..row };
+    let engine = |pid: u32| managed(works_for(4100, pid, 9, "vLLM worker", "VLLM::Worker"));
+    let front = works_for(4100, 4100, 0, "vLLM server (m)", "python vllm serve m");
+    let front = managed(GpuProcess { parent_pid: Reading::Known(1), ..unlisted(front, Reading::Known(Bytes::ZERO)) });
+    let machine = Snapshot { launchers: vec![front], ..two_cards(0, vec![engine(4101), engine(4102), engine(4103)]) };
+    session.send(Msg::Sample(Box::new(machine)));
+    session.send(Msg::Resize(columns, lines));
+    session.keys("x");
+    let text = drawn(&session.model);
+    for part in ["4100", "4101", "4102", "4103", "may start it", "[y] end all of them", "Demo: nothing"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
 fn one_that_could_not_be_ended() {
     let mut session = beside_a_crash();
     session.paste(&torch_log());
