@@ -514,7 +514,8 @@ impl Model {
     fn processes_want(&self) -> usize {
         let Some(snapshot) = self.snapshot() else { return 5 };
         if matches!(snapshot.driver, Driver::Unavailable { .. }) {
-            return 10;
+            let rows = 2 * self.rows().len();
+            return if rows == 0 { 10 } else { 12 + rows };
         }
         let unlisted = |device: &&Device| device.unaccounted_bytes.value().is_some_and(|bytes| bytes >= Bytes::mib(1));
         let unlisted = snapshot.devices.iter().filter(unlisted).count();

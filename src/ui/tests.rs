@@ -501,7 +501,7 @@ fn a_card_that_sleeps_and_who_still_has_a_driver_open_that_does_not_answer() {
         let mut session = Session::new();
         let many = holders.len();
         session.send(Msg::Sample(Box::new(Snapshot { driver, devices: vec![], holders, ..snapshot(0) })));
-        session.send(Msg::Resize(120, 40));
+        session.send(Msg::Resize(200, 60));
         let text = drawn(&session.model);
         assert!(
             text.contains(why.split(',').next().unwrap().trim_start_matches("the "))
