@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use oomdoctor::gpu::{Device, Driver, GpuProcess, Nature, ProcessKey, ProcessKind, Reading, Snapshot, sight};
+use oomdoctor::gpu::{Device, Driver, GpuProcess, Nature, ProcessKey, ProcessKind, Reading, Snapshot, Vantage, sight};
 use oomdoctor::probe::{Moment, Sampler};
 use oomdoctor::procfs::Procfs;
 use oomdoctor::units::Bytes;
@@ -643,4 +643,67 @@ fn a_card_that_sleeps_is_not_woken_and_an_idle_one_is_let_go_of() {
     let sleeper = Sleeper::start();
     driver.set_scenario(&format!("(gpus: [()], processes: [(gpu: 0, pid: {}, bytes: Some({GIB}))])", sleeper.pid()));
     assert!((19..60).all(|second| rows(only_device(&at(second))).len() == 1), "one that is used is read on");
+}
+
+/// A /proc of its own: this namespace, this kernel, and processes with their parents and open files.
+fn machine_with(namespace: &str, kernel: &str, processes: &[(u32, u32, &str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for folder in ["self/ns", "sys/kernel", "driver/nvidia/gpus/0000:01:00.0", "driver/nvidia/gpus/0000:02:00.0"] {
+        std::fs::create_dir_all(root.path().join(folder)).unwrap();
+    }
+    std::os::unix::fs::symlink(namespace, root.path().join("self/ns/pid")).unwrap();
+    std::fs::write(root.path().join("sys/kernel/osrelease"), kernel).unwrap();
+    // The kernel's numbers are the other way round than the driver's.
+    for (card, number) in [("0000:01:00.0", 1), ("0000:02:00.0", 0)] {
+        let information = root.path().join("driver/nvidia/gpus").join(card).join("information");
+        std::fs::write(information, format!("Model: \t Fake\nDevice Minor: \t {number}\n")).unwrap();
+    }
+    for (pid, parent, line, file) in processes {
+        let folder = root.path().join(pid.to_string());
+        std::fs::create_dir_all(folder.join("fd")).unwrap();
+        std::os::unix::fs::symlink(file, folder.join("fd/3")).unwrap();
+        let stat = format!("{pid} (job) S {parent} 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 {pid} 0");
+        let status = format!("Tgid: {pid}\nUid: 7 7 7 7\n");
+        let cmdline = line.replace(' ', "\0");
+        for (name, text) in [("stat", stat), ("status", status), ("cmdline", cmdline), ("maps", String::new())] {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+    }
+    root
+}
+
+const HOST: &str = "pid:[4026531836]";
+
+#[test]
+fn in_a_container_and_in_wsl_what_can_be_seen_is_shown_and_the_rest_has_its_reason() {
+    let job = [(70, 1, "python train.py", "/dev/nvidia0")];
+    let row = |bytes: &str| {
+        format!("(gpu: 0, pid: 70, bytes: {bytes}, ghost: true), (gpu: 0, pid: 812345, bytes: {bytes}, ghost: true)")
+    };
+    let scenario = |bytes: &str| format!("(gpus: [(base: {})], processes: [{}])", 2 * GIB, row(bytes));
+    let read = |namespace: &str, kernel: &str, bytes: &str| {
+        let (root, driver) = (machine_with(namespace, kernel, &job), FakeDriver::new(&scenario(bytes)));
+        Sampler::new(Some(driver.library()), Procfs::new(root.path())).snapshot_at(Moment::now())
+    };
+    let container = read("pid:[4026532999]", "6.8.0-45-generic", "Some(1073741824)");
+    assert!(container.seen_from.contains(&Vantage::Container));
+    let proved: Vec<_> = container.devices[0].processes.iter().map(|row| (row.pid, row.proved)).collect();
+    assert_eq!(proved, [(70, true), (812_345, false)]);
+    assert!(sight::of_unexplained(&container, &container.devices[0]).unwrap().contains("--pid=host"));
+    assert!(sight::of_machine(&container).unwrap().contains("can't be ended from here"));
+    let wsl = read(HOST, "5.15.153.1-microsoft-standard-WSL2", "None");
+    assert!(wsl.seen_from.contains(&Vantage::Wsl));
+    assert!(sight::of_machine(&wsl).unwrap().contains("Task Manager"));
+    assert!(wsl.devices[0].processes.iter().all(|row| row.used_bytes == Reading::NotAvailable));
+}
+
+#[test]
+fn a_holders_cards_are_told_by_their_address_and_not_by_the_kernels_number() {
+    let processes = [(40, 1, "python eval.py", "/dev/nvidia0"), (41, 1, "python sweep.py", "/dev/nvidiactl")];
+    let root = machine_with(HOST, "6.8.0", &processes);
+    let driver = FakeDriver::new("(gpus: [(), ()])");
+    let mut sampler = Sampler::new(Some(driver.library()), Procfs::new(root.path()));
+    let holders = sampler.snapshot_at(Moment::now()).holders;
+    let cards: Vec<_> = holders.iter().map(|holder| (holder.process.pid, holder.gpus.clone())).collect();
+    assert_eq!(cards, [(40, vec![1]), (41, vec![])]);
 }
