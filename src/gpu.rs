@@ -253,6 +253,9 @@ pub enum Nature {
     VirtualShare,
     /// Its memory is the machine's own (GB10, Jetson): the figures are the machine's.
     SharedMemory,
+    /// A word of a later version.
+    #[serde(other)]
+    Unknown,
 }
 
 /// In which of the driver's lists a process stands.
@@ -349,6 +352,7 @@ impl Snapshot {
             device.processes.iter_mut().for_each(GpuProcess::clean);
         }
         self.launchers.iter_mut().for_each(GpuProcess::clean);
+        self.seen_from = self.seen_from.into_iter().map(|vantage| Vantage::from(clean(vantage.into()))).collect();
         self.holders.iter_mut().for_each(|holder| holder.process.clean());
         self
     }

@@ -202,6 +202,12 @@ fn named(
         harmless(&command)
     );
     let caution = row.and_then(Supervisor::of).map(|supervisor| format!("\n  {}", supervisor.caution()));
+    let leader = row.zip(snapshot).and_then(|(row, snapshot)| snapshot.leader_of(row));
+    let leader = leader.map(|leader| {
+        let name = crate::advice::name_of(leader);
+        format!("\n  it works for {name}, which may start it again or end the others")
+    });
+    let caution = Some(caution.into_iter().chain(leader).collect::<String>());
     Ok(Victim { key, line: line + &caution.unwrap_or_default(), held, follows: false })
 }
 

@@ -34,23 +34,48 @@ impl<'de> Deserialize<'de> for Holder {
     }
 }
 
-/// What narrows the view from where a reading was taken.
+/// What narrows the view from where a reading was taken; one word each in the stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(into = "String", from = "String")]
 pub enum Vantage {
-    /// A container with a PID namespace of its own: processes outside it have no name here.
+    /// `container`: one with a PID namespace of its own, so that processes outside it have no name here.
     Container,
-    /// A container that Kubernetes runs.
+    /// `kubernetes`: a container that it runs.
     Kubernetes,
-    /// A Slurm job, by its number: only its cards may be opened.
+    /// `slurm:81234`: inside that job, where only its cards may be opened.
     SlurmJob(String),
-    /// A node of a Slurm cluster, outside any job.
+    /// `slurm`: a node of such a cluster, outside any job.
     SlurmLogin,
-    /// Windows' Linux (WSL2): the driver tells no process's memory.
+    /// `wsl`: Windows' Linux, where the driver tells no process's memory.
     Wsl,
-    /// A kind that this version does not know.
-    #[serde(untagged)]
-    Other(Value),
+    /// A word of a later version.
+    Other(String),
+}
+
+impl From<Vantage> for String {
+    fn from(vantage: Vantage) -> String {
+        match vantage {
+            Vantage::Container => "container".into(),
+            Vantage::Kubernetes => "kubernetes".into(),
+            Vantage::SlurmJob(job) => format!("slurm:{job}"),
+            Vantage::SlurmLogin => "slurm".into(),
+            Vantage::Wsl => "wsl".into(),
+            Vantage::Other(word) => word,
+        }
+    }
+}
+
+impl From<String> for Vantage {
+    fn from(word: String) -> Vantage {
+        match (word.as_str(), word.strip_prefix("slurm:")) {
+            (_, Some(job)) => Vantage::SlurmJob(job.to_owned()),
+            ("container", None) => Vantage::Container,
+            ("kubernetes", None) => Vantage::Kubernetes,
+            ("slurm", None) => Vantage::SlurmLogin,
+            ("wsl", None) => Vantage::Wsl,
+            (_, None) => Vantage::Other(word),
+        }
+    }
 }
 
 impl Snapshot {
@@ -144,7 +169,8 @@ mod tests {
     #[test]
     fn a_vantage_is_a_word_and_one_that_is_not_known_does_not_end_the_reading() {
         let seen = vec![Vantage::Wsl, Vantage::SlurmJob("77".into())];
-        assert_eq!(serde_json::to_string(&seen).unwrap(), r#"["wsl",{"slurm-job":"77"}]"#);
+        assert_eq!(serde_json::to_string(&seen).unwrap(), r#"["wsl","slurm:77"]"#);
+        assert_eq!(serde_json::from_str::<Vec<Vantage>>(r#"["wsl","slurm:77"]"#).unwrap(), seen);
         let read: Vec<Vantage> = serde_json::from_str(r#"["kubernetes","orbit"]"#).unwrap();
         assert_eq!(read, [Vantage::Kubernetes, Vantage::Other("orbit".into())]);
     }

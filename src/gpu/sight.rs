@@ -24,7 +24,7 @@ pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
         Nature::Split => "Split into instances (MIG) that can't be seen from here: `nvidia-smi -L` lists them, `sudo \
              nvidia-smi` shows who uses them."
             .into(),
-        Nature::MigInstance => return None,
+        Nature::MigInstance | Nature::Unknown => return None,
         Nature::VirtualShare => {
             "A virtual machine's share of a card (vGPU): who else uses the card, only its host can say \
              (there: `nvidia-smi vgpu`)."

@@ -156,6 +156,7 @@ fn kill_of_a_launcher_names_its_workers_and_how_to_end_them_and_does_not_widen()
     let rest: Vec<&str> = command.split(' ').filter(|target| !target.starts_with(&family.pid().to_string())).collect();
     assert_eq!(rest.len(), 2, "{command}");
     let output = driver.output(&[&["kill", "--yes"], &rest[..]].concat());
+    assert!(!said(&output).contains("works for"), "its launcher has gone");
     assert!(output.status.success(), "{}", said(&output));
     assert!(said(&output).contains("9.0 GiB of GPU memory came back"), "{}", said(&output));
 }
@@ -172,6 +173,7 @@ fn kill_of_all_of_them_ends_the_launcher_first_and_who_is_left_afterwards() {
         let output = driver.output(&order);
         assert!(output.status.success(), "{}", said(&output));
         assert!(!said(&output).contains("to end all of them"), "all are meant: {}", said(&output));
+        assert!(said(&output).contains(&format!("it works for MPI launcher ({})", family.pid())), "{}", said(&output));
         assert!(family.launcher_ends() && !family.workers.iter().any(|pid| family.lives(*pid)));
     }
 }
