@@ -207,8 +207,8 @@ fn named(
         let name = crate::advice::name_of(leader);
         format!("\n  it works for {name}, which may start it again or end the others")
     });
-    let caution = Some(caution.into_iter().chain(leader).collect::<String>());
-    Ok(Victim { key, line: line + &caution.unwrap_or_default(), held, follows: false })
+    let beside: String = caution.into_iter().chain(leader).collect();
+    Ok(Victim { key, line: line + &beside, held, follows: false })
 }
 
 /// Names them and asks on the terminal itself, wherever our output goes; `None` where there is none. What was typed
