@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::advice::compare::compare;
 use crate::app::effect::Effect;
+use crate::app::last::Story;
 use crate::app::model::{Model, Overlay, Pipe, Purpose, Region};
 use crate::app::msg::LogRead;
 use crate::app::question::{Answer, Asked};
@@ -121,6 +122,7 @@ pub fn open(model: &mut Model, text: String, origin: String) -> Effect {
     }
     let crashed_by: WallTime = model.wall;
     model.input.crashed_by = Some(crashed_by);
+    model.input.story = None;
     model.input.origin = origin;
     model.input.own = true;
     ask_for(model, text)
@@ -139,6 +141,17 @@ pub fn open_file(model: &mut Model, path: PathBuf) -> Effect {
     model.input.generation += 1;
     model.input.awaited = Some((model.input.generation, None));
     Effect::ReadFile { generation: model.input.generation, path }
+}
+
+/// The log of the last time comes back, and its story once it is read.
+pub fn open_last(model: &mut Model, text: String, story: Story) -> Effect {
+    model.input.origin = story.origin.clone();
+    model.input.command = story.command.clone();
+    model.input.model = story.model.clone();
+    model.input.crashed_by = story.crashed_by;
+    model.input.own = true;
+    model.input.story = Some(Box::new(story));
+    ask_for(model, text)
 }
 
 /// A job pipes into us: until its end, leaving would break the pipe.
@@ -173,7 +186,10 @@ pub fn read(model: &mut Model, read: LogRead) {
         let compared = before.zip(model.input.diagnosis.as_ref()).map(|(before, after)| compare(&before, after));
         // What was tried for the first failure is not proposed again for the second.
         let behind = compared.as_ref().map(|_| std::mem::take(&mut model.walk.behind)).unwrap_or_default();
-        model.walk = Walk { behind, compared, ..Walk::default() };
+        model.walk = match model.input.story.take() {
+            Some(story) => story.walk(model.config.boot_id.as_ref()),
+            None => Walk { behind, compared, ..Walk::default() },
+        };
     }
     model.advice = None;
     super::advise_anew(model);
