@@ -41,7 +41,7 @@ use journal::Journal;
 use kernel::Kernel;
 use last::Shelf;
 use process_control::end_and_watch;
-use reader::Reader;
+use reader::{Reader, Telling};
 use terminal::Screen;
 
 pub use drain::drain;
@@ -100,7 +100,6 @@ pub fn run(start: Start) -> io::Result<()> {
     let mut model = Model::new(start.config, screen.size()?, clock.wall());
     screen.draw(&model)?;
     signals::listen(wakes.clone())?;
-    listen_to_keys(clock, wakes.clone())?;
     let control = match start.sampler {
         Some(sampler) => {
             feed::live(sampler, wakes.clone())?;
@@ -113,6 +112,7 @@ pub fn run(start: Start) -> io::Result<()> {
         }
     };
     let reader = Reader::start(start.knowledge, wakes.clone())?;
+    listen_to_keys(clock, wakes.clone(), reader.telling())?;
     let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
     let mut outside = Outside { wakes, reader, viewer, control, journal, state, shelf };
@@ -213,14 +213,14 @@ fn turn(
 }
 
 /// Keys, pastes and the mouse come in on their own thread: a large paste must not stop the drawing.
-fn listen_to_keys(clock: Clock, wakes: Sender<Wake>) -> io::Result<()> {
+fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
     use crossterm::event::Event;
     thread::Builder::new().name("keys".into()).spawn(move || {
         loop {
             let msg = match crossterm::event::read() {
                 Ok(Event::Key(key)) => Msg::Key(key, clock.now().now),
                 Ok(Event::Mouse(event)) => Msg::Mouse(event),
-                Ok(Event::Paste(text)) => Msg::Paste(text),
+                Ok(Event::Paste(text)) => Msg::Paste(files::shortened(text, |block| telling.may_matter(block))),
                 Ok(Event::Resize(columns, rows)) => Msg::Resize(columns, rows),
                 Ok(_) => continue,
                 // The terminal is gone: there is nobody left to show anything to.

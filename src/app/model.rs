@@ -194,7 +194,7 @@ pub struct Input {
     pub crashed_by: Option<WallTime>,
     /// The story of the log that is being brought back from the last time.
     pub story: Option<Box<Story>>,
-    /// A log is being read: the generation that is awaited, and its text where it is not a file.
+    /// A log is being read: the generation that is awaited, and its text where it is not a file or a pipe still open.
     pub awaited: Option<(u64, Option<String>)>,
     /// Why the last one could not be read.
     pub trouble: Option<String>,

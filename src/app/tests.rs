@@ -107,7 +107,7 @@ impl Session {
     fn brought_back(&self) -> Session {
         let kept = self.kept.last().unwrap();
         let mut session = Session::new();
-        let effect = super::update::open_last(&mut session.model, kept.log.raw().to_owned(), stored(&kept.story));
+        let effect = update::open_last(&mut session.model, kept.log.raw().to_owned(), stored(&kept.story));
         session.effects.push(effect);
         session.read_logs();
         session

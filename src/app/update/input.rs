@@ -129,9 +129,17 @@ pub fn open(model: &mut Model, text: String, origin: String) -> Effect {
 }
 
 fn ask_for(model: &mut Model, text: String) -> Effect {
+    let being_read = Some(text.clone());
+    let effect = ask_for_more(model, text);
+    model.input.awaited = Some((model.input.generation, being_read));
+    effect
+}
+
+/// The same for what comes again soon, with more: no second copy of it is kept meanwhile.
+fn ask_for_more(model: &mut Model, text: String) -> Effect {
     model.input.generation += 1;
     model.input.trouble = None;
-    model.input.awaited = Some((model.input.generation, Some(text.clone())));
+    model.input.awaited = Some((model.input.generation, None));
     Effect::ReadLog { generation: model.input.generation, text }
 }
 
@@ -231,7 +239,7 @@ pub fn piped(model: &mut Model, text: Option<String>, closed: bool) -> Option<Ef
         return None;
     }
     model.input.crashed_by = Some(model.wall);
-    Some(ask_for(model, text))
+    Some(if closed { ask_for(model, text) } else { ask_for_more(model, text) })
 }
 
 /// The log before this one comes back.
