@@ -81,14 +81,14 @@ pub fn due(model: &mut Model) -> Option<Kept> {
     let log = Arc::clone(model.input.log.as_ref()?);
     let story = Story::of(model);
     let grows = model.input.pipe == Pipe::Open && !model.input.own && !model.leaving;
-    let untouched = |kept: &Kept| Story { crashed_by: story.crashed_by, ..kept.story.clone() } == story;
-    if grows && model.kept.as_ref().is_some_and(untouched) {
-        return None;
+    if let Some((generation, kept)) = &model.kept {
+        let same_log = *generation == model.input.generation;
+        // Of a log that grows only the moment is another.
+        let same_story = *kept == story || grows && Story { crashed_by: story.crashed_by, ..kept.clone() } == story;
+        if same_story && (same_log || grows) {
+            return None;
+        }
     }
-    let kept = Kept { log, story };
-    if model.kept.as_ref() == Some(&kept) {
-        return None;
-    }
-    model.kept = Some(kept.clone());
-    Some(kept)
+    model.kept = Some((model.input.generation, story.clone()));
+    Some(Kept { log, story })
 }

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use ratatui_textarea::TextArea;
 
 use super::gate::Gate;
-use super::last::{Kept, Story};
+use super::last::Story;
 use super::layout::{self, Layout, Shape};
 use super::question::Question;
 use super::walk::{Ending, EndingState, Mark, Walk};
@@ -275,8 +275,8 @@ pub struct Model {
     pub notice: Option<(String, Duration)>,
     /// Keys that may yet turn out to be a paste.
     pub gate: Gate,
-    /// What was kept last for the next start.
-    pub kept: Option<Kept>,
+    /// What was kept last for the next start: the log of which generation, with which story.
+    pub kept: Option<(u64, Story)>,
     /// The loop ends after this message.
     pub leaving: bool,
 }

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use crate::text::is_harmful;
+
 /// Text out of bytes, or `None` where this is no text.
 pub fn decode(bytes: Vec<u8>) -> Option<String> {
     if let Some(text) = decode_utf16(&bytes) {
@@ -137,7 +139,7 @@ fn first_to_change(text: &str, from: usize) -> Option<usize> {
             at += 1;
             continue;
         };
-        if is_hidden(character) || matches!(character, '\u{a0}' | '\u{202f}' | '\u{2007}' | '\u{2028}' | '\u{2029}') {
+        if is_harmful(character) || matches!(character, '\u{a0}' | '\u{202f}' | '\u{2007}' | '\u{2028}' | '\u{2029}') {
             return Some(at);
         }
         at += character.len_utf8();
@@ -145,11 +147,12 @@ fn first_to_change(text: &str, from: usize) -> Option<usize> {
 }
 
 /// Bytes that need no look: ASCII text, line ends, tabs, and the inside of characters whose first byte is harmless.
-/// Not so the first bytes of C1 controls, no-break spaces, zero-width and bidi characters, and the byte-order mark.
+/// Not so the first bytes of C1 controls, no-break spaces, zero-width and bidi characters, tags and the byte-order mark.
 /// Written without branches, so that whole blocks are compared at once.
 fn is_plain(byte: u8) -> bool {
     let control = (byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r');
-    !(control | (byte == 0x7f) | (byte == 0xc2) | (byte == 0xe2) | (byte == 0xef))
+    let leads = (byte == 0xc2) | (byte == 0xd8) | (byte == 0xe1) | (byte == 0xe2) | (byte == 0xef) | (byte == 0xf3);
+    !(control | (byte == 0x7f) | leads)
 }
 
 /// Handles what begins at `tail`; says how many bytes it took.
@@ -169,11 +172,6 @@ fn take_special(tail: &str, out: &mut String) -> usize {
         }
         _ => width,
     }
-}
-
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// The length of the escape sequence at the start, its ESC included. A sequence never reaches over a line end.
@@ -296,5 +294,13 @@ mod tests {
         let (marked, bare) = bracket_colours(text.as_bytes());
         let spelled = Spelled { marked, bare: bare && !text.contains('\u{1b}') };
         assert_eq!(clean(text.clone()), (cleaned(&text, spelled).into_owned(), true));
+    }
+
+    #[test]
+    fn nothing_that_steers_or_hides_is_overlooked() {
+        for c in (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter(|c| is_harmful(*c)) {
+            let clean = clean(format!("{}a{c}b", "x".repeat(100))).0;
+            assert!(!clean.chars().any(|c| is_harmful(c) && !matches!(c, '\t' | '\n' | '\r')), "{c:?}: {clean:?}");
+        }
     }
 }

@@ -11,9 +11,9 @@ use std::thread;
 /// Kept from the beginning.
 const HEAD: usize = 1 << 20;
 /// Kept from the end.
-const TAIL: usize = 5 << 20;
+const TAIL: usize = 4 << 20;
 /// Kept of what lies between, at most.
-const MIDDLE: usize = 3 << 20;
+const MIDDLE: usize = 2 << 20;
 /// What is read at once.
 const BLOCK: usize = 64 << 10;
 /// What is looked at, kept or dropped as one.

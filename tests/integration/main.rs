@@ -17,6 +17,7 @@ mod faults;
 mod fit;
 mod fitwalk;
 mod golden;
+mod hostile;
 mod nvml;
 mod papers;
 #[path = "../stress/pids.rs"]
