@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::harmless;
+use crate::text::{harmless, is_harmful};
 use crate::units::{Bytes, WallTime};
 use wire::readings;
 
@@ -74,7 +74,7 @@ impl<T> Reading<T> {
             (None, Some("unsupported")) => Reading::Unsupported,
             (None, Some("denied")) => Reading::Denied,
             (None, Some(text)) if text.starts_with("failed: ") => {
-                Reading::Failed(text.trim_start_matches("failed: ").to_owned())
+                Reading::Failed(harmless(text.trim_start_matches("failed: ")).into_owned())
             }
             (None, _) => Reading::NotAvailable,
         }
@@ -317,8 +317,16 @@ impl Snapshot {
     #[must_use]
     pub fn harmless(mut self) -> Snapshot {
         self.host.name = clean(self.host.name);
+        self.driver = match self.driver {
+            Driver::Unavailable { unavailable } => Driver::Unavailable { unavailable: clean(unavailable) },
+            Driver::Available { version, cuda_version } => {
+                Driver::Available { version: clean(version), cuda_version: cuda_version.map(clean) }
+            }
+        };
         for device in &mut self.devices {
             device.name = take(&mut device.name).map(clean);
+            device.uuid = take(&mut device.uuid).map(clean);
+            device.bus_id = take(&mut device.bus_id).map(clean);
             device.error = device.error.take().map(clean);
             for row in &mut device.processes {
                 row.user = take(&mut row.user).map(clean);
@@ -327,11 +335,15 @@ impl Snapshot {
                 row.managed_by = row.managed_by.take().map(clean);
                 row.recognised_as = row.recognised_as.take().map(clean);
                 row.server_command = row.server_command.take().map(clean);
+                if row.state.value().is_some_and(is_harmful) {
+                    row.state = Reading::NotAvailable;
+                }
             }
         }
         for holder in &mut self.holders {
             holder.user = holder.user.take().map(clean);
             holder.command = holder.command.take().map(clean);
+            holder.devices = std::mem::take(&mut holder.devices).into_iter().map(clean).collect();
         }
         self
     }

@@ -121,7 +121,7 @@ pub fn run(start: Start) -> io::Result<()> {
         LogSource::File(path) => Some(open_file(&mut model, path)),
         LogSource::Last(story, text) => Some(open_last(&mut model, text, *story)),
         LogSource::Pipe => {
-            reader::read_pipe(outside.wakes.clone(), outside.reader.telling())?;
+            reader::read_pipe(outside.wakes.clone(), outside.reader.telling(), outside.reader.desk())?;
             wait_for_pipe(&mut model);
             None
         }
@@ -216,6 +216,11 @@ fn turn(
 fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
     use crossterm::event::Event;
     thread::Builder::new().name("keys".into()).spawn(move || {
+        // The window may have changed between the first look at its size and the moment somebody listens for that.
+        let _ = crossterm::event::poll(Duration::ZERO);
+        if let Ok((columns, rows)) = crossterm::terminal::size() {
+            let _ = wakes.send(Wake::Msg(Msg::Resize(columns, rows)));
+        }
         loop {
             let msg = match crossterm::event::read() {
                 Ok(Event::Key(key)) => Msg::Key(key, clock.now().now),

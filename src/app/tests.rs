@@ -1419,3 +1419,15 @@ fn a_report_tells_what_was_done_and_leaves_names_out() {
     empty.keys("W");
     assert!(empty.effects.is_empty() && empty.model.notice.is_some());
 }
+
+#[test]
+fn a_log_pasted_where_a_command_is_asked_for_is_a_log() {
+    let mut session = Session::with_log();
+    session.keys("r");
+    session.paste("python train.py \\\n  --batch 8");
+    let asked = session.model.prompt.clone().unwrap();
+    assert!(asked.text.contains("train.py"), "{asked:?}");
+    session.paste(&torch_log().repeat(40));
+    assert!(session.model.prompt.is_none());
+    assert!(matches!(session.model.question.as_ref().map(|q| &q.asked), Some(Asked::Paste(_))));
+}

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -51,15 +51,37 @@ pub type Loaded = Result<(KnowledgeBase, Option<String>), String>;
 
 /// The newest request: an older one that nobody has begun is of no interest, and may be large.
 #[derive(Clone, Default)]
-struct Desk(Arc<Mutex<Option<Job>>>);
+pub struct Desk(Arc<Mutex<OnDesk>>);
+
+#[derive(Default)]
+struct OnDesk {
+    next: Option<Job>,
+    at_work: bool,
+}
 
 impl Desk {
+    fn lock(&self) -> MutexGuard<'_, OnDesk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn put(&self, job: Job) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(job);
+        self.lock().next = Some(job);
     }
 
     fn take(&self) -> Option<Job> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        let mut desk = self.lock();
+        desk.at_work = desk.next.is_some();
+        desk.next.take()
+    }
+
+    fn done(&self) {
+        self.lock().at_work = false;
+    }
+
+    /// Whether nothing is being read and nothing waits for it.
+    pub fn is_clear(&self) -> bool {
+        let desk = self.lock();
+        desk.next.is_none() && !desk.at_work
     }
 }
 
@@ -101,6 +123,11 @@ impl Reader {
         self.telling.clone()
     }
 
+    /// What is asked for and not read yet.
+    pub fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
     /// Reads a text.
     pub fn read_text(&self, generation: u64, text: String) {
         self.ask(Job::Text(generation, text));
@@ -123,6 +150,7 @@ type Jobs = (Desk, Receiver<()>);
 fn refuse(why: &str, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
     while rings.recv().is_ok() {
         let Some(Job::Text(generation, _) | Job::File(generation, _)) = desk.take() else { continue };
+        desk.done();
         if wakes.send(Wake::Msg(Msg::Unread(generation, why.to_owned()))).is_err() {
             return;
         }
@@ -139,6 +167,7 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
                 Err(error) => Msg::Unread(generation, format!("{} can't be read: {error}", path.display())),
             },
         };
+        desk.done();
         if wakes.send(Wake::Msg(msg)).is_err() {
             return;
         }
@@ -172,8 +201,9 @@ fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<W
 /// New text is passed on no more often than this, and more rarely the more there is.
 const PACE: Duration = Duration::from_millis(300);
 
-/// Collects standard input and passes on what there is.
-pub fn read_pipe(wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
+/// Collects standard input and passes on what there is: while the last of it is still being read, nothing new is passed
+/// on, so that a slow machine does not hold it many times over.
+pub fn read_pipe(wakes: Sender<Wake>, telling: Telling, desk: Desk) -> io::Result<()> {
     thread::Builder::new().name("pipe".into()).spawn(move || {
         let mut keeper = Keeper::new(|block: &[u8]| telling.may_matter(block));
         // Not through the buffered handle: what it holds would be hidden from poll.
@@ -191,7 +221,7 @@ pub fn read_pipe(wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
             unsent |= bytes > 0;
             let kept = keeper.kept();
             let pace = PACE + Duration::from_millis(u64::try_from(kept >> 20).unwrap_or(0) * 20);
-            if closed || (unsent && sent.elapsed() >= pace) {
+            if closed || (unsent && sent.elapsed() >= pace && desk.is_clear()) {
                 let text = PastedLog::decode(keeper.bytes());
                 if wakes.send(Wake::Msg(Msg::Stdin { text, closed })).is_err() || closed {
                     return;

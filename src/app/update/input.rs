@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use crate::advice::compare::compare;
 use crate::app::effect::Effect;
 use crate::app::last::Story;
-use crate::app::model::{Model, Overlay, Pipe, Purpose, Region};
+use crate::app::model::{Model, Overlay, Pipe, Prompt, Purpose, Region};
 use crate::app::msg::LogRead;
 use crate::app::question::{Answer, Asked};
 use crate::app::walk::Walk;
 use crate::units::WallTime;
 
 const NO_TEXT: &str = "This looks like a binary file, not a log: give me the text that your program printed.";
+
+/// A job script or a compose file has this much at most; what is longer was meant as a log.
+const LONGEST_COMMAND: usize = 16 << 10;
 
 /// A paste. While typing it goes into the editor; where a log is there already, the person decides.
 pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
@@ -24,9 +27,10 @@ pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
         editor.insert_str(&text);
         return None;
     }
-    if let Some(prompt) =
-        model.prompt.as_mut().filter(|prompt| matches!(prompt.purpose, Purpose::Command | Purpose::Model))
-    {
+    let takes_it = |prompt: &&mut Prompt| {
+        matches!(prompt.purpose, Purpose::Command | Purpose::Model) && prompt.text.len() + text.len() <= LONGEST_COMMAND
+    };
+    if let Some(prompt) = model.prompt.as_mut().filter(takes_it) {
         prompt.text.push_str(&one_line(&text));
         return None;
     }
