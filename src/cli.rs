@@ -16,6 +16,7 @@ use diagnose::Asked;
 pub use settings::Global;
 use settings::{Options, seconds};
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -210,8 +211,8 @@ fn usage(error: &clap::Error) -> ExitCode {
 }
 
 /// Wrong usage or unreadable input: one line that says what to do.
-#[allow(clippy::print_stderr, reason = "the command line's own voice")]
 fn refuse(message: &str) -> ExitCode {
-    eprintln!("oomdoctor: {message}");
+    // Whoever closed standard error wants to hear nothing.
+    let _ = writeln!(io::stderr(), "oomdoctor: {message}");
     ExitCode::from(2)
 }

@@ -23,6 +23,10 @@ const AROUND: usize = 4 << 10;
 /// No word of the first pass is longer.
 const SEAM: usize = 512;
 
+/// The allocator gives more than 32 MiB pages of their own, which go back when they are freed; of smaller blocks it keeps
+/// several for later, and a pipe's text is made anew every moment. Pages that are not written cost nothing.
+const OWN_PAGES: usize = 33 << 20;
+
 /// What stands in the place of so many bytes.
 fn left_out(bytes: u64) -> String {
     if bytes == 0 {
@@ -148,7 +152,8 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
 
     /// All that was kept, in order.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut whole = Vec::with_capacity(self.kept() + 128);
+        let wanted = self.kept() + 128;
+        let mut whole = Vec::with_capacity(if wanted > HEAD { wanted.max(OWN_PAGES) } else { wanted });
         whole.extend_from_slice(&self.head);
         gap(&mut whole, self.before);
         whole.extend_from_slice(match self.before {
