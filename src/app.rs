@@ -6,6 +6,7 @@ pub mod again;
 pub mod effect;
 pub mod gate;
 pub mod keymap;
+pub mod last;
 pub mod layout;
 pub mod model;
 pub mod msg;

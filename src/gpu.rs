@@ -16,7 +16,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::harmless;
+use crate::text::{harmless, is_harmful};
 use crate::units::{Bytes, WallTime};
 pub use kin::{Holder, Vantage};
 use wire::readings;
@@ -77,7 +77,7 @@ impl<T> Reading<T> {
             (None, Some("unsupported")) => Reading::Unsupported,
             (None, Some("denied")) => Reading::Denied,
             (None, Some(text)) if text.starts_with("failed: ") => {
-                Reading::Failed(text.trim_start_matches("failed: ").to_owned())
+                Reading::Failed(harmless(text.trim_start_matches("failed: ")).into_owned())
             }
             (None, _) => Reading::NotAvailable,
         }
@@ -338,6 +338,9 @@ impl GpuProcess {
         self.managed_by = self.managed_by.take().map(clean);
         self.recognised_as = self.recognised_as.take().map(clean);
         self.server_command = self.server_command.take().map(clean);
+        if self.state.value().is_some_and(is_harmful) {
+            self.state = Reading::NotAvailable;
+        }
     }
 }
 
@@ -346,14 +349,25 @@ impl Snapshot {
     #[must_use]
     pub fn harmless(mut self) -> Snapshot {
         self.host.name = clean(self.host.name);
+        self.driver = match self.driver {
+            Driver::Unavailable { unavailable } => Driver::Unavailable { unavailable: clean(unavailable) },
+            Driver::Available { version, cuda_version } => {
+                Driver::Available { version: clean(version), cuda_version: cuda_version.map(clean) }
+            }
+        };
         for device in &mut self.devices {
             device.name = take(&mut device.name).map(clean);
+            device.uuid = take(&mut device.uuid).map(clean);
+            device.bus_id = take(&mut device.bus_id).map(clean);
             device.error = device.error.take().map(clean);
             device.processes.iter_mut().for_each(GpuProcess::clean);
         }
         self.launchers.iter_mut().for_each(GpuProcess::clean);
         self.seen_from = self.seen_from.into_iter().map(|vantage| Vantage::from(clean(vantage.into()))).collect();
-        self.holders.iter_mut().for_each(|holder| holder.process.clean());
+        for holder in &mut self.holders {
+            holder.process.clean();
+            holder.devices = std::mem::take(&mut holder.devices).into_iter().map(clean).collect();
+        }
         self
     }
 

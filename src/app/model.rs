@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use ratatui_textarea::TextArea;
 
 use super::gate::Gate;
+use super::last::Story;
 use super::layout::{self, Layout, Shape};
 use super::question::{Question, Victim, lines};
 use super::rows::{Row, rows};
@@ -23,6 +24,7 @@ use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::fix::Fix;
 use crate::knowledge::page::{Page, Tone};
 use crate::log::PastedLog;
+use crate::report::redact::Names;
 use crate::units::{Bytes, WallTime};
 
 /// A part of the screen that can have the focus.
@@ -60,6 +62,8 @@ pub enum Overlay {
     Fit(usize),
     /// What was done and what keeps it from coming back: the first line shown.
     Done(usize),
+    /// Where a report was written.
+    Written(String),
     /// A text that could not be copied, shown alone so that it can be selected.
     Text(String),
 }
@@ -98,6 +102,8 @@ pub struct Config {
     pub zone: TimeZone,
     /// Whether there is a shell that could continue us after Ctrl-Z.
     pub can_suspend: bool,
+    /// Names that a report leaves out.
+    pub names: Names,
 }
 
 impl Default for Config {
@@ -113,6 +119,7 @@ impl Default for Config {
             colour: true,
             zone: TimeZone::UTC,
             can_suspend: true,
+            names: Names::default(),
         }
     }
 }
@@ -187,7 +194,9 @@ pub struct Input {
     pub model: Option<String>,
     /// The latest moment at which the job can have died.
     pub crashed_by: Option<WallTime>,
-    /// A log is being read: the generation that is awaited, and its text where it is not a file.
+    /// The story of the log that is being brought back from the last time.
+    pub story: Option<Box<Story>>,
+    /// A log is being read: the generation that is awaited, and its text where it is not a file or a pipe still open.
     pub awaited: Option<(u64, Option<String>)>,
     /// Why the last one could not be read.
     pub trouble: Option<String>,
@@ -268,6 +277,8 @@ pub struct Model {
     pub notice: Option<(String, Duration)>,
     /// Keys that may yet turn out to be a paste.
     pub gate: Gate,
+    /// What was kept last for the next start: the log of which generation, with which story.
+    pub kept: Option<(u64, Story)>,
     /// The loop ends after this message.
     pub leaving: bool,
 }
@@ -294,6 +305,7 @@ impl Model {
             glossary: None,
             notice: None,
             gate: Gate::default(),
+            kept: None,
             leaving: false,
         }
     }

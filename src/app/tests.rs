@@ -11,6 +11,7 @@ use proptest::prelude::*;
 
 use groups::{launcher, reading, unlisted, works_for};
 
+use super::last::{Kept, Story};
 use super::model::{Config, Overlay, Pipe, Region, Source};
 use super::msg::{LogRead, SignalReport};
 use super::question::{Asked, DEAF};
@@ -33,6 +34,8 @@ pub struct Session {
     pub model: Model,
     now: Duration,
     effects: Vec<Effect>,
+    /// What was kept for the next start: seen apart, since every log and every step is.
+    kept: Vec<Kept>,
     draws: bool,
 }
 
@@ -68,6 +71,7 @@ impl Session {
             model: Model::new(config, (120, 40), noon_plus(0)),
             now: Duration::ZERO,
             effects: vec![],
+            kept: vec![],
             draws: true,
         };
         session.send(Msg::Header(Header { schema: 1, program: "oomdoctor".into(), boot_id: Some("boot".into()) }));
@@ -91,11 +95,26 @@ impl Session {
     pub fn send(&mut self, msg: Msg) {
         let cx = Cx { now: self.now, wall: noon_plus(0) };
         let effects = update(&mut self.model, msg, &cx);
-        self.effects.extend(effects);
+        for effect in effects {
+            match effect {
+                Effect::Keep(kept) => self.kept.push(*kept),
+                effect => self.effects.push(effect),
+            }
+        }
         // A terminal that keeps up draws what it is told.
         if self.draws {
             update(&mut self.model, Msg::Drawn, &cx);
         }
+    }
+
+    /// What is kept for the next start, as it comes back then.
+    fn brought_back(&self) -> Session {
+        let kept = self.kept.last().unwrap();
+        let mut session = Session::new();
+        let effect = update::open_last(&mut session.model, kept.log.raw().to_owned(), stored(&kept.story));
+        session.effects.push(effect);
+        session.read_logs();
+        session
     }
 
     pub fn wait(&mut self, time: Duration) {
@@ -1382,4 +1401,111 @@ fn the_failed_programs_own_command_line_is_changed_where_it_still_runs() {
     let command = low.steps[0].command.as_deref().unwrap();
     assert!(command.starts_with("python main.py --port 8188 --reserve-vram"), "{command}");
     assert_eq!(session.model.rerun().as_deref(), Some("python main.py --port 8188 --highvram"));
+}
+
+// ---- what is kept, and what is told to others
+
+/// A story as the file has it.
+fn stored(story: &Story) -> Story {
+    serde_json::from_str(&serde_json::to_string(story).unwrap()).unwrap()
+}
+
+#[test]
+fn the_last_log_comes_back_with_the_steps_and_what_was_freed() {
+    let mut session = Session::with_log();
+    let shown = session.kept.len();
+    assert_eq!(shown, 1, "once for the log, however often it is drawn and read");
+    session.keys("s");
+    session.model.walk.freed_before = vec!["train.py (77) has ended: gave back 2.0 GiB".into()];
+    session.sample(vec![process(4242, held())]);
+    let skipped = session.model.walk.behind.clone();
+    assert!(!skipped.is_empty());
+    let mut again = session.brought_back();
+    assert_eq!(again.model.walk.behind, skipped);
+    assert_eq!(again.model.input.crashed_by, session.model.input.crashed_by);
+    again.keys("w");
+    let page = again.model.page().unwrap().0;
+    assert!(page.iter().any(|(_, line)| line.contains("gave back 2.0 GiB")), "{page:?}");
+    // The next paste is another story.
+    again.keys("q");
+    again.paste("RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB");
+    again.press(KeyCode::Char('r'));
+    again.read_logs();
+    assert!(again.model.walk.behind.is_empty());
+}
+
+#[test]
+fn a_step_about_a_process_of_another_boot_does_not_come_back() {
+    let mut session = Session::with_log();
+    session.keys("s");
+    let kept = session.kept.last().unwrap();
+    assert!(kept.story.behind.iter().any(|behind| behind.id.target.is_some()));
+    let story = Story { boot_id: Some("before".into()), ..kept.story.clone() };
+    assert!(story.walk(Some(&"boot".to_owned())).behind.iter().all(|behind| behind.id.target.is_none()));
+}
+
+#[test]
+fn nothing_is_kept_read_only_or_of_a_recording() {
+    for (read_only, source) in [(true, Source::Live), (false, Source::Demo), (false, Source::Recorded)] {
+        let mut session = Session::with_holders();
+        session.model.config.read_only = read_only;
+        session.model.config.source = source;
+        session.paste(&torch_log());
+        session.send(Msg::Terminate);
+        assert!(session.kept.is_empty());
+    }
+}
+
+#[test]
+fn a_log_that_grows_is_kept_once_until_it_ends() {
+    let mut session = Session::with_holders();
+    let text = |n: usize| Some(format!("{}step {n}\n", torch_log()));
+    for n in 0..20 {
+        session.send(Msg::Stdin { text: text(n), closed: false });
+        session.read_logs();
+    }
+    assert_eq!(session.kept.len(), 1);
+    session.send(Msg::Stdin { text: text(20), closed: true });
+    session.read_logs();
+    assert_eq!(session.kept.len(), 2);
+    assert!(session.kept[1].log.raw().ends_with("step 20\n"));
+}
+
+#[test]
+fn a_log_that_still_grows_is_kept_as_it_is_when_the_person_leaves() {
+    let mut session = Session::with_holders();
+    for n in 0..3 {
+        session.send(Msg::Stdin { text: Some(format!("{}step {n}\n", torch_log())), closed: false });
+        session.read_logs();
+    }
+    let (model, cx) = (&mut session.model, Cx { now: session.now, wall: noon_plus(0) });
+    let effects = update(model, Msg::Terminate, &cx);
+    assert!(matches!(&effects[..], [Effect::Keep(kept), Effect::Quit] if kept.log.raw().ends_with("step 2\n")));
+}
+
+#[test]
+fn a_report_tells_what_was_done_and_leaves_names_out() {
+    let mut session = Session::with_log();
+    session.model.config.names.users.insert("ada".into());
+    session.keys("s");
+    session.keys("W");
+    let Some(Effect::WriteReport(text)) = session.effects.last() else { panic!("{:?}", session.effects) };
+    assert!(text.contains("(skipped)") && text.contains("| USER |") && !text.contains("ada"), "{text}");
+    session.send(Msg::Written(Ok("/state/report.md".into())));
+    assert_eq!(session.model.overlay, Some(Overlay::Written("/state/report.md".into())));
+    let mut empty = Session::with_holders();
+    empty.keys("W");
+    assert!(empty.effects.is_empty() && empty.model.notice.is_some());
+}
+
+#[test]
+fn a_log_pasted_where_a_command_is_asked_for_is_a_log() {
+    let mut session = Session::with_log();
+    session.keys("r");
+    session.paste("python train.py \\\n  --batch 8");
+    let asked = session.model.prompt.clone().unwrap();
+    assert!(asked.text.contains("train.py"), "{asked:?}");
+    session.paste(&torch_log().repeat(40));
+    assert!(session.model.prompt.is_none());
+    assert!(matches!(session.model.question.as_ref().map(|q| &q.asked), Some(Asked::Paste(_))));
 }

@@ -32,6 +32,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         (None, Some(Overlay::Fit(_))) => (" Will it fit? ", page(model, theme)),
         (None, Some(Overlay::Done(_))) => (" Done ", page(model, theme)),
         (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(theme, *at, width)),
+        (None, Some(Overlay::Written(path))) => (" Report ", written(path, width)),
         (None, Some(Overlay::Text(text))) => (" Could not be copied: select it here ", shown(text, width)),
         (None, None) => return,
     };
@@ -272,6 +273,16 @@ fn symptoms(theme: &Theme, at: usize, width: usize) -> Vec<Line<'static>> {
     let mut lines: Vec<Line<'static>> = SYMPTOMS.iter().enumerate().map(line).collect();
     lines.push(Line::raw(""));
     lines.push(answers(theme, &[("↑↓", "move"), ("Enter", "that one"), ("Esc", "none of them")]));
+    lines
+}
+
+fn written(path: &str, width: usize) -> Vec<Line<'static>> {
+    let mut lines = paragraph("This is written down, for an issue or a colleague:", width, Style::new());
+    lines.push(Line::raw(""));
+    lines.extend(shown(path, width));
+    lines.push(Line::raw(""));
+    let caution = "Names, tokens and home folders that I recognised are left out. Read it before you share it.";
+    lines.extend(paragraph(caution, width, Style::new()));
     lines
 }
 

@@ -18,6 +18,7 @@ mod fit;
 mod fitwalk;
 mod golden;
 mod groups;
+mod hostile;
 mod nvml;
 mod papers;
 #[path = "../stress/pids.rs"]

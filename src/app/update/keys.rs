@@ -15,8 +15,10 @@ use crate::app::model::{Model, Overlay, Pipe, Prompt, Purpose, Region};
 use crate::app::question::{Answer, Asked};
 use crate::app::symptoms::SYMPTOMS;
 use crate::app::walk::{EndingState, Mark, StepId};
-use crate::app::{keymap, layout};
+use crate::app::{keymap, layout, summary};
 use crate::gpu::ProcessKey;
+use crate::report::Report;
+use crate::report::markdown::{Paper, markdown};
 
 /// A log longer than this is not put into the editor.
 const EDITABLE: usize = 256 * 1024;
@@ -153,6 +155,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Model => which_model(model),
         Action::Fit => will_it_fit(model),
         Action::Search => search(model),
+        Action::Report => return report(model).into_iter().collect(),
         Action::NextHit => input::hit(model, true),
         Action::PreviousHit => input::hit(model, false),
         Action::Zoom => model.zoomed = !model.zoomed,
@@ -371,6 +374,23 @@ fn works(model: &mut Model) {
     }
     model.walk.works = true;
     model.overlay = Some(Overlay::Done(0));
+}
+
+/// Everything that is on the screen, as a text for others.
+fn report(model: &mut Model) -> Option<Effect> {
+    let made = || {
+        let (log, diagnosis, advice) =
+            (model.input.log.as_ref()?, model.input.diagnosis.as_ref()?, model.advice.as_ref()?);
+        let snapshot = model.snapshot();
+        let report = Report { diagnosis, advice, snapshot, no_reading: model.feed.down.as_deref(), why: None };
+        let (walked, names) = (summary::walked(model), Some(&model.config.names));
+        Some(markdown(&Paper { report, log, origin: &model.input.origin, at: model.wall, walked: &walked, names }))
+    };
+    let made = made();
+    if made.is_none() {
+        say(model, "There is nothing to report yet: paste the error first.".into());
+    }
+    made.map(Effect::WriteReport)
 }
 
 /// The next paste is the new failure: no question about replacing.
