@@ -13,7 +13,7 @@ mod settings;
 
 use diagnose::{Asked, Form};
 pub use settings::Global;
-use settings::{Options, seconds};
+use settings::{Look, Options, seconds};
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +39,9 @@ pub struct Cli {
     /// Show everything on a recorded machine, with no driver; kills are simulated and marked so.
     #[arg(long)]
     pub demo: bool,
+    /// How it looks.
+    #[command(flatten)]
+    pub look: Look,
 }
 
 /// The subcommands.
@@ -174,7 +177,7 @@ pub fn run() -> ExitCode {
         return refuse(&format!("{} names {}, which can't be written: {error}", debug_log::VARIABLE, path.display()));
     }
     log::info!("oomdoctor {} with {:?}", env!("CARGO_PKG_VERSION"), std::env::args_os().skip(1).collect::<Vec<_>>());
-    let global = match settings::resolve(cli.options) {
+    let global = match settings::resolve(cli.options, cli.look) {
         Ok(global) => global,
         Err(message) => return refuse(&message),
     };

@@ -96,7 +96,8 @@ pub fn run(start: Start) -> io::Result<()> {
     let control = match start.sampler {
         Some(sampler) => {
             feed::live(sampler, wakes.clone())?;
-            Control::Real(Arc::new(Kernel::new(start.procfs)))
+            let spared = model.config.viewer.spared.clone();
+            Control::Real(Arc::new(Kernel::new(start.procfs).sparing(spared)))
         }
         None => {
             let machine = Arc::new(DemoMachine::default());
@@ -191,10 +192,10 @@ fn turn(
         }
         let now = clock.started.elapsed();
         if dirty && now >= drawn + FRAME {
-            screen.draw(model)?;
+            let targets = screen.draw(model)?;
             log::trace!("drawn in {:?}", clock.started.elapsed().saturating_sub(now));
             // What the person can read, they can answer: only from now on.
-            update(model, Msg::Drawn, &clock.now());
+            update(model, Msg::Drawn(targets), &clock.now());
             drawn = clock.started.elapsed();
             dirty = false;
         }

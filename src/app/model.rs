@@ -1,13 +1,18 @@
 //! Owns everything the program knows at a moment. The screen is a function of this and of nothing else.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossterm::event::KeyCode;
 use jiff::tz::TimeZone;
+use ratatui::layout::Rect;
 use ratatui_textarea::TextArea;
 
+use super::action::Action;
 use super::gate::Gate;
+use super::keymap::Keymap;
 use super::layout::{self, Layout, Shape};
 use super::question::Question;
 use super::walk::{Ending, EndingState, Mark, Walk};
@@ -52,6 +57,8 @@ pub enum Overlay {
     Words(usize),
     /// What the log may be, explained: which of the entries that matched, and the first line shown.
     About(usize, usize),
+    /// Everything that can be done, to pick from: what was typed to find it, and the selected one.
+    Actions(String, usize),
     /// What people see, to pick from: the selected one.
     Symptoms(usize),
     /// Whether the run's model fits, with its sizes: the first line shown.
@@ -73,6 +80,30 @@ pub enum Source {
     Recorded,
 }
 
+/// Which colours are used. None of them carries a meaning alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Palette {
+    /// The terminal's own sixteen, so that a dark and a light one both have what their owner chose.
+    #[default]
+    Terminal,
+    /// The strongest contrasts: nothing dim, nothing grey.
+    HighContrast,
+    /// Told apart with any kind of colour vision (after Okabe and Ito).
+    ColourBlind,
+    /// None at all.
+    None,
+}
+
+impl Palette {
+    /// As they are named in the configuration.
+    pub const NAMES: [(&'static str, Palette); 4] = [
+        ("terminal", Palette::Terminal),
+        ("high-contrast", Palette::HighContrast),
+        ("colour-blind", Palette::ColourBlind),
+        ("none", Palette::None),
+    ];
+}
+
 /// What does not change while the program runs.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -90,8 +121,10 @@ pub struct Config {
     pub grace: Duration,
     /// Whether the terminal can show more than ASCII.
     pub unicode: bool,
-    /// Whether colours are wanted (`NO_COLOR` is not set).
-    pub colour: bool,
+    /// Which colours are wanted; none where `NO_COLOR` is set.
+    pub palette: Palette,
+    /// What each key means.
+    pub keys: Arc<Keymap>,
     /// The zone of the person's clock.
     pub zone: TimeZone,
     /// Whether there is a shell that could continue us after Ctrl-Z.
@@ -108,7 +141,8 @@ impl Default for Config {
             read_only: false,
             grace: Duration::from_secs(5),
             unicode: true,
-            colour: true,
+            palette: Palette::Terminal,
+            keys: Arc::default(),
             zone: TimeZone::UTC,
             can_suspend: true,
         }
@@ -143,6 +177,78 @@ pub struct RowId {
     pub start_ticks: Option<u64>,
 }
 
+/// What a click does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Click {
+    /// As if this key were pressed.
+    Press(KeyCode),
+    /// Selects this row of the process list.
+    Row(RowId),
+    /// Sorts the processes by the next column.
+    Sort,
+    /// Shows this tab of a small screen.
+    Tab(Tab),
+    /// Selects the item of the list that is open; a second time picks it.
+    Item(usize),
+}
+
+/// Something on the screen that can be clicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where it was drawn.
+    pub area: Rect,
+    /// What a click there does.
+    pub does: Click,
+    /// It belongs to what is laid over the screen; the rest can't be reached then.
+    pub on_top: bool,
+}
+
+/// By which column the processes of a device are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// The largest first.
+    #[default]
+    Vram,
+    /// The lowest number first.
+    Pid,
+    /// By name.
+    User,
+    /// The oldest first.
+    Age,
+    /// By what it is.
+    What,
+}
+
+impl Sort {
+    /// The next column.
+    pub fn next(self) -> Sort {
+        match self {
+            Sort::Vram => Sort::User,
+            Sort::User => Sort::Age,
+            Sort::Age => Sort::What,
+            Sort::What => Sort::Pid,
+            Sort::Pid => Sort::Vram,
+        }
+    }
+
+    /// Which of two rows comes first; where they are alike, the larger one, then the lower PID.
+    fn compare(self, one: &GpuProcess, other: &GpuProcess) -> Ordering {
+        let name = |row: &GpuProcess| row.user.known().cloned();
+        let what = |row: &GpuProcess| row.recognised_as.clone().or_else(|| row.command.known().cloned());
+        let first = match self {
+            Sort::Vram => Ordering::Equal,
+            Sort::Pid => one.pid.cmp(&other.pid),
+            Sort::User => name(one).cmp(&name(other)),
+            Sort::Age => one.start_ticks.value().cmp(&other.start_ticks.value()),
+            Sort::What => what(one).cmp(&what(other)),
+        };
+        first.then_with(|| other.used_bytes.value().cmp(&one.used_bytes.value())).then(one.pid.cmp(&other.pid))
+    }
+}
+
+/// For so long after the person moved in the list or clicked on it, its rows keep their places.
+const STILL: Duration = Duration::from_secs(5);
+
 /// The process list's own state.
 #[derive(Clone, Debug, Default)]
 pub struct Processes {
@@ -152,6 +258,10 @@ pub struct Processes {
     pub marked: BTreeSet<ProcessKey>,
     /// Only rows that hold this text are shown.
     pub filter: String,
+    /// The column by which they are sorted.
+    pub sort: Sort,
+    /// When the person last moved in the list, and its order then.
+    pub still: Option<(Duration, Vec<RowId>)>,
 }
 
 /// Standard input, where it is a pipe.
@@ -264,6 +374,8 @@ pub struct Model {
     pub glossary: Option<Arc<Page>>,
     /// A word to the person, and when it was said.
     pub notice: Option<(String, Duration)>,
+    /// What can be clicked, as it was drawn last.
+    pub targets: Vec<Target>,
     /// Keys that may yet turn out to be a paste.
     pub gate: Gate,
     /// The loop ends after this message.
@@ -291,9 +403,15 @@ impl Model {
             prompt: None,
             glossary: None,
             notice: None,
+            targets: Vec::new(),
             gate: Gate::default(),
             leaving: false,
         }
+    }
+
+    /// How the key of this action is written here: `[x]`.
+    pub fn key(&self, action: Action) -> String {
+        format!("[{}]", self.config.keys.key_of(action).unwrap_or("?"))
     }
 
     /// The newest reading.
@@ -340,19 +458,27 @@ impl Model {
         [silence, notice, question, self.gate.wakes_at()].into_iter().flatten().min()
     }
 
-    /// The rows of the process list in the order of the screen: by device, the largest first.
+    /// The rows of the process list in the order of the screen: by device, then as they are sorted. While the person
+    /// moves in the list nothing jumps under their hands.
     pub fn rows(&self) -> Vec<(RowId, &Device, &GpuProcess)> {
         let Some(snapshot) = self.snapshot() else { return Vec::new() };
         let mut rows = Vec::new();
         for device in &snapshot.devices {
             let mut processes: Vec<&GpuProcess> = device.processes.iter().filter(|row| self.shows(row)).collect();
-            processes.sort_by_key(|row| (std::cmp::Reverse(row.used_bytes.value()), row.pid));
+            processes.sort_by(|one, other| self.processes.sort.compare(one, other));
+            if let Some((_, order)) = self.processes.still.as_ref().filter(|(at, _)| self.now < *at + STILL) {
+                let place = |row: &&GpuProcess| order.iter().position(|id| *id == RowId::of(device, row));
+                processes.sort_by_cached_key(|row| place(row).unwrap_or(usize::MAX));
+            }
             rows.extend(processes.into_iter().map(|row| (RowId::of(device, row), device, row)));
         }
         rows
     }
 
     fn shows(&self, row: &GpuProcess) -> bool {
+        if self.processes.filter.is_empty() {
+            return true;
+        }
         let filter = self.processes.filter.to_lowercase();
         let text = format!(
             "{} {} {} {}",

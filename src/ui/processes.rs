@@ -11,7 +11,7 @@ use super::theme::Theme;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{short_card, words::gib};
 use crate::app::Model;
-use crate::app::model::{Region, RowId};
+use crate::app::model::{Click, Region, RowId, Sort, Target};
 use crate::app::update::evidence_of;
 use crate::gpu::{Device, Driver, GpuProcess, Reading, Snapshot};
 use crate::units::Bytes;
@@ -20,18 +20,21 @@ use crate::units::Bytes;
 const NUMBERS: usize = 37;
 
 /// Draws the pane.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }
     let block = super::frame(theme, title(model), model.focus == Region::Processes);
     let inner = block.inner(area);
     block.render(area, buffer);
-    let (lines, selected) = lines(model, theme, inner);
+    let mut clicks = Vec::new();
+    let (lines, selected) = lines(model, theme, inner, &mut clicks);
     let height = usize::from(inner.height);
     // The selected row stays in sight; else the top does.
     let top = selected.map_or(0, |line| (line + 2).saturating_sub(height)).min(lines.len().saturating_sub(height));
     Paragraph::new(lines).scroll((u16::try_from(top).unwrap_or(u16::MAX), 0)).render(inner, buffer);
+    targets
+        .extend(clicks.into_iter().filter_map(|(line, does)| super::line_target(inner, line.checked_sub(top)?, does)));
 }
 
 fn title(model: &Model) -> String {
@@ -45,7 +48,12 @@ fn title(model: &Model) -> String {
     title
 }
 
-fn lines(model: &Model, theme: &Theme, area: Rect) -> (Vec<Line<'static>>, Option<usize>) {
+fn lines(
+    model: &Model,
+    theme: &Theme,
+    area: Rect,
+    clicks: &mut Vec<(usize, Click)>,
+) -> (Vec<Line<'static>>, Option<usize>) {
     let Some(snapshot) = model.snapshot() else {
         return (paragraph("Asking the driver who holds GPU memory…", usize::from(area.width), theme.quiet), None);
     };
@@ -60,13 +68,16 @@ fn lines(model: &Model, theme: &Theme, area: Rect) -> (Vec<Line<'static>>, Optio
         lines.extend(device_lines(model, theme, device, width, compact));
         let rows: Vec<_> = model.rows().into_iter().filter(|(id, ..)| id.device == device.index).collect();
         if !rows.is_empty() && !compact {
-            lines.push(Line::styled(heading(), theme.quiet));
+            clicks.push((lines.len(), Click::Sort));
+            lines.push(Line::styled(heading(model.processes.sort, theme), theme.quiet));
         }
         for (id, _, row) in rows {
             if model.processes.selected == Some(id) {
                 selected = Some(lines.len());
             }
+            let first = lines.len();
             lines.extend(row_lines(model, theme, snapshot, id, row, width, compact));
+            clicks.extend((first..lines.len()).map(|line| (line, Click::Row(id))));
         }
         lines.extend(unaccounted(device, theme).filter(|_| !compact));
     }
@@ -138,8 +149,16 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
     lines
 }
 
-fn heading() -> String {
-    format!("  {:>7} {:>9}  {:<9}{:>6}  what", "PID", "VRAM", "user", "age")
+/// The columns' names; the one by which the rows are sorted is marked.
+fn heading(sort: Sort, theme: &Theme) -> String {
+    let named = |column: Sort, name: &str| {
+        let mark = if column == sort { theme.sign("▾", "*") } else { "" };
+        format!("{name}{mark}")
+    };
+    let [pid, vram, user, age, what] =
+        [(Sort::Pid, "PID"), (Sort::Vram, "VRAM"), (Sort::User, "user"), (Sort::Age, "age"), (Sort::What, "what")]
+            .map(|(column, name)| named(column, name));
+    format!("  {pid:>7} {vram:>9}  {user:<9}{age:>6}  {what}")
 }
 
 fn row_lines(

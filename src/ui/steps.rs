@@ -13,7 +13,8 @@ use crate::advice::release::Release;
 use crate::advice::words::{self, Said};
 use crate::advice::{CauseKind, PlannedFix};
 use crate::app::Model;
-use crate::app::model::{Region, Source};
+use crate::app::action::Action;
+use crate::app::model::{Region, Source, Target};
 use crate::app::walk::{Ending, EndingState, Mark, Successor};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
@@ -26,7 +27,7 @@ const INDENT: &str = "     ";
 const COMMAND_INDENT: &str = "       ";
 
 /// Draws the pane.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }
@@ -74,6 +75,12 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let needed = current_at.saturating_sub(model.endings.last().map_or(0, |_| 3));
     let needed = needed.max(current_end.saturating_sub(height).min(current_at));
     let top = needed.min(lines.len().saturating_sub(height));
+    if let Some((line, row)) = current_end.checked_sub(1).and_then(|at| Some((lines.get(at)?, at.checked_sub(top)?)))
+        && row < height
+    {
+        let y = inner.y + u16::try_from(row).unwrap_or(0);
+        super::pressable(theme, line, (inner.x, y), false, targets);
+    }
     Paragraph::new(lines).scroll((u16::try_from(top).unwrap_or(u16::MAX), 0)).render(inner, buffer);
 }
 
@@ -131,8 +138,8 @@ fn again(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
             lines.extend(paragraph(&text, width.saturating_sub(1), theme.title));
         }
         None if advice.plan.iter().any(|planned| planned.changes.is_some()) => {
-            let text = " [r] tell me what you ran: I make the changes in it";
-            lines.extend(paragraph(text, width.saturating_sub(1), theme.quiet));
+            let text = format!(" {} tell me what you ran: I make the changes in it", model.key(Action::Command));
+            lines.extend(paragraph(&text, width.saturating_sub(1), theme.quiet));
         }
         None => {}
     }
@@ -143,11 +150,13 @@ fn again(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
         .first()
         .is_some_and(|cause| matches!(cause.cause, CauseKind::TooBig | CauseKind::Context));
     let hint = match advice.fit.as_ref().filter(|fit| fit.is_told()) {
-        Some(_) => Some(" [f] will it fit? sizes and choices of this model"),
-        None if loading || size => Some(" [m] name the model: I say whether it fits, and what would make it"),
+        Some(_) => Some(format!(" {} will it fit? sizes and choices of this model", model.key(Action::Fit))),
+        None if loading || size => {
+            Some(format!(" {} name the model: I say whether it fits, and what would make it", model.key(Action::Model)))
+        }
         None => None,
     };
-    lines.extend(hint.into_iter().flat_map(|text| paragraph(text, width.saturating_sub(1), theme.quiet)));
+    lines.extend(hint.into_iter().flat_map(|text| paragraph(&text, width.saturating_sub(1), theme.quiet)));
     if lines.len() == 1 { Vec::new() } else { lines }
 }
 
@@ -193,7 +202,7 @@ fn current(
     for said in said {
         let (indent, style) = match said {
             Said::Do(_) => (INDENT, Style::new()),
-            Said::Command(_) => (COMMAND_INDENT, theme.decisive),
+            Said::Command(_) => (COMMAND_INDENT, theme.command),
             Said::Note(_) => (INDENT, theme.quiet),
         };
         for line in textwrap::wrap(said.text(), room) {
@@ -206,27 +215,28 @@ fn current(
 
 fn keys(model: &Model, theme: &Theme, planned: &PlannedFix) -> Line<'static> {
     let copies = planned.steps.iter().any(|step| step.command.is_some());
-    let mut offers: Vec<(&str, &str)> = match planned.target {
-        Some(_) if model.release_of(planned).is_some() => vec![("Enter", "ask it to let go…")],
-        Some(_) if planned.gentle && copies => vec![("Enter", "copy the command")],
-        Some(_) if planned.gentle => vec![("Enter", "I do that")],
-        Some(_) => vec![("Enter", "end it…")],
-        None if planned.waits_for.is_some() => vec![("Enter", "tell me when")],
-        None if copies => vec![("Enter", "copy, done")],
-        None => vec![("Enter", "done")],
+    let key = |action: Action| model.config.keys.key_of(action).unwrap_or("?").to_owned();
+    let mut offers: Vec<(String, &str)> = match planned.target {
+        Some(_) if model.release_of(planned).is_some() => vec![(key(Action::Enter), "ask it to let go…")],
+        Some(_) if planned.gentle && copies => vec![(key(Action::Enter), "copy the command")],
+        Some(_) if planned.gentle => vec![(key(Action::Enter), "I do that")],
+        Some(_) => vec![(key(Action::Enter), "end it…")],
+        None if planned.waits_for.is_some() => vec![(key(Action::Enter), "tell me when")],
+        None if copies => vec![(key(Action::Enter), "copy, done")],
+        None => vec![(key(Action::Enter), "done")],
     };
     match planned.target {
         Some(target) => {
             // Enter may copy already.
             if copies && (!planned.gentle || model.release_of(planned).is_some()) {
-                offers.push(("c", "copy the command"));
+                offers.push((key(Action::Copy), "copy the command"));
             }
             if planned.gentle && may_end(model, target) {
-                offers.push(("x", "end the process…"));
+                offers.push((key(Action::End), "end the process…"));
             }
-            offers.push(("s", "skip"));
+            offers.push((key(Action::Skip), "skip"));
         }
-        None => offers.extend([("s", "skip"), ("i", "about this error")]),
+        None => offers.extend([(key(Action::Skip), "skip"), (key(Action::About), "about this error")]),
     }
     let mut spans = vec![Span::raw("     ")];
     for (key, words) in offers {
@@ -286,9 +296,11 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
             format!("{name} has ended; the driver gives no figure to show what came back"),
             theme.good,
         ),
-        EndingState::Survived(state) => {
-            (theme.sign("✗", "x"), format!("{name} {}", survived(ending.signal, *state)), theme.alarm)
-        }
+        EndingState::Survived(state) => (
+            theme.sign("✗", "x"),
+            format!("{name} {}", survived(ending.signal, *state, &model.key(Action::End))),
+            theme.alarm,
+        ),
         EndingState::Refused(refusal) => {
             (theme.sign("✗", "x"), format!("Nothing was signalled: {refusal}"), theme.alarm)
         }
@@ -329,8 +341,8 @@ fn asked_for(ending: &Ending) -> String {
     ending.release.as_ref().map(Release::shown).unwrap_or_default()
 }
 
-fn survived(signal: Signal, state: Option<char>) -> &'static str {
-    match (signal, state) {
+fn survived(signal: Signal, state: Option<char>, end: &str) -> String {
+    let said = match (signal, state) {
         (Signal::Kill, Some('D')) => {
             "did not end: it is stuck inside the kernel, probably in the GPU driver (state D), and no program can end it now. It ends when that call returns; if it doesn't, only a reboot helps."
         }
@@ -340,9 +352,12 @@ fn survived(signal: Signal, state: Option<char>) -> &'static str {
         (Signal::Kill, _) => {
             "is still there although it was forced to end: try again in a moment, or ask whoever runs this machine."
         }
-        (_, Some('T')) => "did not close: it is stopped (Ctrl-Z). [x] on it asks whether to force it.",
-        (_, _) => "did not close when it was asked to. [x] on it asks whether to force it.",
-    }
+        (_, Some('T')) => {
+            return format!("did not close: it is stopped (Ctrl-Z). {end} on it asks whether to force it.");
+        }
+        (_, _) => return format!("did not close when it was asked to. {end} on it asks whether to force it."),
+    };
+    said.to_owned()
 }
 
 fn free(free_now: &[(u32, Bytes)]) -> String {

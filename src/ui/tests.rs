@@ -6,7 +6,7 @@ use crossterm::event::KeyCode;
 
 use super::drawn;
 use crate::app::Msg;
-use crate::app::model::{Config, Source};
+use crate::app::model::{Config, Palette, Source};
 use crate::app::msg::SignalReport;
 use crate::app::tests::{Session, held, key_of, torch_log};
 use crate::gpu::testing::{device, process, snapshot};
@@ -266,7 +266,7 @@ fn a_lost_card_and_unknown_figures_are_said_and_nothing_is_0() {
 #[test]
 fn without_unicode_or_colour_the_same_is_said_in_ascii() {
     let mut session = beside_a_crash();
-    session.model.config = Config { unicode: false, colour: false, ..session.model.config.clone() };
+    session.model.config = Config { unicode: false, palette: Palette::None, ..session.model.config.clone() };
     session.paste(&torch_log());
     assert_screens("ascii", &mut session, &SIZES[1..2]);
 }
@@ -312,4 +312,27 @@ fn a_second_failure_is_compared_on_the_screen() {
     session.paste(&torch_log().replace("Tried to allocate 14.00", "Tried to allocate 2.00"));
     let text = drawn(&session.model);
     assert!(text.contains("It asked for 2.0 GiB with 6.1 GiB free; before, for 14.0 GiB"), "{text}");
+}
+
+#[test]
+fn everything_that_can_be_done_is_listed_and_found() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.press(KeyCode::Char(':'));
+    assert_screens("actions", &mut session, &SIZES[..2]);
+    session.keys("fit");
+    let text = drawn(&session.model);
+    assert!(text.contains("will it fit?") && !text.contains("pause"), "{text}");
+}
+
+#[test]
+fn the_keys_that_the_person_gave_are_the_ones_that_are_shown() {
+    let mut session = beside_a_crash();
+    let own = [("F9", "end"), ("x", "zoom"), ("F5", "skip")].map(|(key, name)| (key.to_owned(), name.to_owned()));
+    session.model.config.keys = std::sync::Arc::new(crate::app::keymap::Keymap::with(&own).unwrap());
+    session.paste(&torch_log());
+    let text = drawn(&session.model);
+    assert!(text.contains("[F9] end the process") && text.contains("[F5] skip") && !text.contains("[x]"), "{text}");
+    session.press(KeyCode::F(9));
+    assert!(drawn(&session.model).contains("[F9]"));
 }
