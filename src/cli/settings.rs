@@ -16,23 +16,26 @@ use crate::procfs::Procfs;
 use crate::runtime::kernel::Kernel;
 use crate::runtime::places::Places;
 
+/// Over these options in the help.
+const EVERYWHERE: &str = "Options of every command";
+
 /// Options that every command takes, as they were given.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Options {
     /// The driver's library, instead of libnvidia-ml.so.1 from the system.
-    #[arg(long, global = true, env = "OOMDOCTOR_NVML_LIBRARY", value_name = "PATH")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_NVML_LIBRARY", value_name = "PATH")]
     nvml_library: Option<PathBuf>,
     /// Where the devices are; the tests' processes can hold none in /dev.
-    #[arg(long, global = true, value_name = "DIR", default_value = "/dev", hide = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = "/dev", hide = true)]
     device_folder: PathBuf,
     /// A folder of entries and fixes to use beside the built-in knowledge; the same name takes the place of one.
-    #[arg(long, global = true, env = "OOMDOCTOR_KNOWLEDGE", value_name = "DIR")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_KNOWLEDGE", value_name = "DIR")]
     knowledge: Option<PathBuf>,
     /// Seconds between readings [default: 1]
-    #[arg(long, global = true, env = "OOMDOCTOR_INTERVAL", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_INTERVAL", value_name = "SECONDS", value_parser = seconds)]
     interval: Option<Duration>,
     /// Never signal or change anything.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     read_only: bool,
 }
 
