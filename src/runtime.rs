@@ -42,8 +42,8 @@ use terminal::Screen;
 
 pub use drain::drain;
 
-/// No more than about thirty frames a second, however much happens.
-const FRAME: Duration = Duration::from_millis(33);
+/// No more than about thirty frames a second, however much happens; one that comes alone is drawn at once.
+const TWO_FRAMES: Duration = Duration::from_millis(66);
 
 /// What wakes the loop.
 #[derive(Debug)]
@@ -77,8 +77,10 @@ pub struct Start {
     pub journal: Journal,
     /// Makes the sampling child; `None` plays the demo.
     pub sampler: Option<Box<dyn Fn() -> Command + Send>>,
-    /// Loads the knowledge, with a word about what could not be used; called on a worker, after the first frame.
+    /// Loads the knowledge, with a word about what could not be used; called on a worker, when there is a log to read.
     pub knowledge: Box<dyn FnOnce() -> reader::Loaded + Send>,
+    /// The knowledge is loaded at the start, so that what is wrong with a person's own entries is said.
+    pub own_knowledge: bool,
     /// The log to open.
     pub log: LogSource,
 }
@@ -86,16 +88,17 @@ pub struct Start {
 /// Runs the terminal program until the person leaves. Fails where there is no terminal to draw on.
 pub fn run(start: Start) -> io::Result<()> {
     terminal::give_back_on_panic();
-    let mut screen = Screen::take()?;
     let (wakes, queue) = mpsc::channel();
     let clock = Clock { started: Instant::now() };
+    // First of all, since the first reading takes longest.
+    let live = start.sampler.map(|sampler| feed::live(sampler, wakes.clone())).transpose()?;
+    let mut screen = Screen::take()?;
     let mut model = Model::new(start.config, screen.size()?, clock.wall());
     screen.draw(&model)?;
     signals::listen(wakes.clone())?;
     listen_to_keys(clock, wakes.clone())?;
-    let control = match start.sampler {
-        Some(sampler) => {
-            feed::live(sampler, wakes.clone())?;
+    let control = match live {
+        Some(()) => {
             let spared = model.config.viewer.spared.clone();
             Control::Real(Arc::new(Kernel::new(start.procfs).sparing(spared)))
         }
@@ -105,7 +108,9 @@ pub fn run(start: Start) -> io::Result<()> {
             Control::Demo(machine)
         }
     };
-    let reader = Reader::start(start.knowledge, wakes.clone())?;
+    // What comes through a pipe is searched as it comes.
+    let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe);
+    let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;
     let mut outside = Outside { wakes, reader, viewer: model.config.viewer.clone(), control, journal: start.journal };
     let opening = match start.log {
         LogSource::None => None,
@@ -152,11 +157,12 @@ fn turn(
     outside: &mut Outside,
     clock: Clock,
 ) -> io::Result<()> {
-    let mut drawn = clock.started.elapsed();
+    // When the last two frames were drawn, the later one last.
+    let mut drawn = [Duration::ZERO, clock.started.elapsed()];
     let mut dirty = true;
     loop {
         let now = clock.started.elapsed();
-        let frame = dirty.then_some(drawn + FRAME);
+        let frame = dirty.then_some(drawn[0] + TWO_FRAMES);
         let due = model.wakes_at().into_iter().chain(frame).min();
         let wake = match due.map(|due| due.saturating_sub(now)) {
             Some(wait) => match queue.recv_timeout(wait) {
@@ -173,7 +179,12 @@ fn turn(
         while let Some(wake) = next {
             match wake {
                 Wake::Msg(msg) => {
-                    dirty |= !matches!(msg, Msg::Tick) || model.wakes_at().is_some_and(|due| due <= clock.now().now);
+                    dirty |= match msg {
+                        Msg::Tick => model.wakes_at().is_some_and(|due| due <= clock.now().now),
+                        // The reading that follows shows what it says.
+                        Msg::Header(_) => false,
+                        _ => true,
+                    };
                     for effect in update(model, msg, &clock.now()) {
                         if effect == Effect::Quit {
                             return Ok(());
@@ -191,12 +202,12 @@ fn turn(
             next = queue.try_recv().ok();
         }
         let now = clock.started.elapsed();
-        if dirty && now >= drawn + FRAME {
+        if dirty && now >= drawn[0] + TWO_FRAMES {
             let targets = screen.draw(model)?;
             log::trace!("drawn in {:?}", clock.started.elapsed().saturating_sub(now));
             // What the person can read, they can answer: only from now on.
             update(model, Msg::Drawn(targets), &clock.now());
-            drawn = clock.started.elapsed();
+            drawn = [drawn[1], clock.started.elapsed()];
             dirty = false;
         }
     }
@@ -257,6 +268,7 @@ impl Outside {
             }
             Effect::ReadEnvironment { key, names } => self.read_environment(key, names),
             Effect::Ring(title) => terminal::ring(&title),
+            Effect::LoadKnowledge => self.reader.load(),
             Effect::Copy(text) => clipboard::copy(text, self.wakes.clone()),
             Effect::Suspend => signals::ask_to_stop(),
             // The loop itself leaves.

@@ -40,6 +40,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool) -> ExitCode {
         procfs: global.procfs(),
         journal: Journal::new(Places::here().state()),
         knowledge: Box::new(move || super::kb::base_at_any_rate(&for_knowledge)),
+        own_knowledge: global.knowledge.is_some(),
         log: source,
     };
     match runtime::run(start) {

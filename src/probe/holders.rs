@@ -18,6 +18,11 @@ pub struct Holders {
 }
 
 impl Holders {
+    /// Leaves the first scan to the second reading: whoever waits for the first one is not kept waiting.
+    pub fn not_at_first(&mut self, now: Instant) {
+        self.scanned_at = now.checked_sub(SCAN_AGAIN.saturating_sub(Duration::from_millis(500)));
+    }
+
     /// Processes that hold NVIDIA's device files (or WSL's) and are none of `listed`, as far as may be seen. The
     /// sampler itself is left out.
     pub fn refresh(&mut self, procfs: &Procfs, people: &People, listed: &BTreeSet<u32>, now: Instant) -> Vec<Holder> {

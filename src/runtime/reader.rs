@@ -42,6 +42,8 @@ impl Telling {
 const WARM_UP: &str = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB";
 
 enum Job {
+    /// Nothing but that the knowledge is there.
+    Load,
     Text(u64, String),
     File(u64, PathBuf),
 }
@@ -56,25 +58,33 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Starts the worker, which first loads the knowledge.
-    pub fn start(knowledge: impl FnOnce() -> Loaded + Send + 'static, wakes: Sender<Wake>) -> io::Result<Reader> {
+    /// Starts the worker, which loads the knowledge at once or with the first log: whoever only watches needs none.
+    pub fn start(
+        knowledge: impl FnOnce() -> Loaded + Send + 'static,
+        at_once: bool,
+        wakes: Sender<Wake>,
+    ) -> io::Result<Reader> {
         let (jobs, queue) = mpsc::channel();
         let telling = Telling::default();
         let learnt = telling.clone();
-        let began = Instant::now();
-        thread::Builder::new().name("reader".into()).spawn(move || match knowledge() {
+        let load = move |first: Job, queue: &Receiver<Job>| match knowledge() {
             Ok((base, trouble)) => {
                 if let Some(trouble) = trouble {
                     let _ = wakes.send(Wake::Msg(Msg::Trouble(trouble)));
                 }
-                log::debug!("knowledge loaded after {:?}", began.elapsed());
                 learnt.learn(&base);
-                // Searchers and tables are built at their first use: not while a person waits for a verdict.
-                base.diagnose(&PastedLog::new(WARM_UP), None);
                 let _ = wakes.send(Wake::Msg(Msg::Glossary(Arc::new(page::glossary(&base)))));
-                work(&base, &learnt, &queue, &wakes);
+                if matches!(first, Job::Load) {
+                    // Searchers and tables are built at their first use: not while a person waits for a verdict.
+                    base.diagnose(&PastedLog::new(WARM_UP), None);
+                }
+                work(&base, &learnt, first, queue, &wakes);
             }
-            Err(error) => refuse(&format!("The knowledge base could not be loaded: {error}"), &queue, &wakes),
+            Err(error) => refuse(&format!("The knowledge base could not be loaded: {error}"), first, queue, &wakes),
+        };
+        thread::Builder::new().name("reader".into()).spawn(move || {
+            let first = if at_once { Ok(Job::Load) } else { queue.recv() };
+            first.map(|first| load(first, &queue))
         })?;
         Ok(Reader { jobs, telling })
     }
@@ -82,6 +92,11 @@ impl Reader {
     /// What a pipe's keeper asks.
     pub fn telling(&self) -> Telling {
         self.telling.clone()
+    }
+
+    /// Sees to it that the knowledge is loaded.
+    pub fn load(&self) {
+        let _ = self.jobs.send(Job::Load);
     }
 
     /// Reads a text.
@@ -96,19 +111,25 @@ impl Reader {
 }
 
 /// Without knowledge no log can be read: each request is told so.
-fn refuse(why: &str, queue: &Receiver<Job>, wakes: &Sender<Wake>) {
-    while let Ok(Job::Text(generation, _) | Job::File(generation, _)) = queue.recv() {
-        if wakes.send(Wake::Msg(Msg::Unread(generation, why.to_owned()))).is_err() {
+fn refuse(why: &str, first: Job, queue: &Receiver<Job>, wakes: &Sender<Wake>) {
+    for job in std::iter::once(first).chain(queue.iter()) {
+        let msg = match job {
+            Job::Load => Msg::Trouble(why.to_owned()),
+            Job::Text(generation, _) | Job::File(generation, _) => Msg::Unread(generation, why.to_owned()),
+        };
+        if wakes.send(Wake::Msg(msg)).is_err() {
             return;
         }
     }
 }
 
-fn work(base: &KnowledgeBase, telling: &Telling, queue: &Receiver<Job>, wakes: &Sender<Wake>) {
-    while let Ok(job) = queue.recv() {
+fn work(base: &KnowledgeBase, telling: &Telling, first: Job, queue: &Receiver<Job>, wakes: &Sender<Wake>) {
+    let mut next = Some(first);
+    while let Some(job) = next.take().or_else(|| queue.recv().ok()) {
         // Only the newest request is of interest.
-        let job = queue.try_iter().last().unwrap_or(job);
+        let job = queue.try_iter().filter(|job| !matches!(job, Job::Load)).last().unwrap_or(job);
         let msg = match job {
+            Job::Load => continue,
             Job::Text(generation, text) => read(base, generation, PastedLog::new(text), None),
             Job::File(generation, path) => match open(&path, telling) {
                 Ok((bytes, written)) => read(base, generation, PastedLog::from_bytes(bytes), written),

@@ -151,8 +151,8 @@ fn prompted(model: &mut Model, key: KeyEvent) {
 /// Does what the person means.
 pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match action {
-        Action::NextRegion => turn(model, 1),
-        Action::PreviousRegion => turn(model, -1),
+        Action::NextRegion => return turn(model, 1).into_iter().collect(),
+        Action::PreviousRegion => return turn(model, -1).into_iter().collect(),
         Action::Move(by) => moved(model, by),
         Action::Page(by) => moved(model, by.saturating_mul(page(model))),
         Action::First => moved(model, i32::MIN / 2),
@@ -199,7 +199,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 const ORDER: [Region; 3] = [Region::Processes, Region::Input, Region::Steps];
 
 /// The next region; in an explanation the next entry that matched, in the help its other half.
-fn turn(model: &mut Model, by: isize) {
+fn turn(model: &mut Model, by: isize) -> Option<Effect> {
     model.overlay = match model.overlay {
         Some(Overlay::Help) => Some(Overlay::Words(0)),
         Some(Overlay::Words(_)) => Some(Overlay::Help),
@@ -207,8 +207,13 @@ fn turn(model: &mut Model, by: isize) {
             let many = model.input.pages.len().max(1);
             Some(Overlay::About(which.saturating_add(many).saturating_add_signed(by) % many, 0))
         }
-        _ => return focus(model, by),
+        _ => {
+            focus(model, by);
+            return None;
+        }
     };
+    let unknown = matches!(model.overlay, Some(Overlay::Words(_))) && model.glossary.is_none();
+    unknown.then_some(Effect::LoadKnowledge)
 }
 
 fn focus(model: &mut Model, by: isize) {
