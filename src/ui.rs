@@ -5,6 +5,9 @@ pub mod format;
 mod header;
 mod input;
 mod overlay;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test that keeps pictures")]
+mod pictures;
 mod processes;
 mod steps;
 #[cfg(test)]

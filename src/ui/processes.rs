@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
 
-use super::format::{age, bar, cut, exactly, paragraph, sparkline};
+use super::format::{age, bar, cut, exactly, paragraph, sparkline, ten_minutes};
 use super::theme::Theme;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{short_card, words::gib};
@@ -18,6 +18,11 @@ use crate::units::Bytes;
 
 /// Columns of PID, VRAM, user, age.
 const NUMBERS: usize = 37;
+
+/// From so many columns on the last ten minutes are drawn.
+const WIDE: usize = 100;
+/// Columns of a process's last ten minutes.
+const HISTORY: usize = 30;
 
 /// Draws the pane.
 pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
@@ -140,11 +145,18 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
             device.temperature_celsius.value().map(|celsius| format!("{celsius} °C")),
         ];
         let state: Vec<String> = state.into_iter().flatten().collect();
-        lines.push(Line::from(vec![
-            Span::styled(format!("  {} ", exactly(&state.join(" "), 14)), theme.quiet),
-            Span::styled(sparkline(theme, &seen, total, room), theme.used),
-            Span::raw(format!("  {}", free.unwrap_or_default())),
-        ]));
+        let mut spans = vec![Span::styled(format!("  {} ", exactly(&state.join(" "), 14)), theme.quiet)];
+        if width < WIDE {
+            spans.push(Span::styled(sparkline(theme, &seen, total, room), theme.used));
+        } else {
+            let columns = model.feed.history.device_columns(device.index, room);
+            spans.extend(ten_minutes(theme, &columns, total, crash(model, room)));
+        }
+        spans.push(Span::raw(format!("  {}", free.unwrap_or_default())));
+        if width >= WIDE {
+            spans.push(Span::styled("  the last 10 min", theme.quiet));
+        }
+        lines.push(Line::from(spans));
     }
     lines
 }
@@ -184,12 +196,29 @@ fn row_lines(
     let style = if selected && model.focus == Region::Processes { theme.selected } else { Default::default() };
     let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what(row), width.saturating_sub(NUMBERS))), style)];
     let evidence = evidence_of(model, row).join(" · ");
+    if let (true, false, Some(key)) = (width >= WIDE, compact, row.key()) {
+        // What it held over the last ten minutes stands at the right of what speaks for ending it.
+        let whole = snapshot.devices.iter().find(|device| device.index == id.device).map(|device| &device.memory);
+        let whole = whole.and_then(|memory| memory.total_bytes.value()).unwrap_or(Bytes::ZERO);
+        let columns = model.feed.history.process_columns(id.device, key, HISTORY);
+        let room = width.saturating_sub(HISTORY + 12);
+        let mut spans = vec![Span::styled(format!("{}{}", " ".repeat(10), exactly(&evidence, room)), theme.quiet)];
+        spans.extend(ten_minutes(theme, &columns, whole, crash(model, HISTORY)));
+        lines.push(Line::from(spans));
+        return lines;
+    }
     let shown = !compact || (selected && model.focus == Region::Processes);
     if !evidence.is_empty() && shown {
         lines
             .push(Line::styled(format!("{}{}", " ".repeat(10), cut(&evidence, width.saturating_sub(10))), theme.quiet));
     }
     lines
+}
+
+/// In which of so many columns the job died, where that is known and was within the last ten minutes.
+fn crash(model: &Model, width: usize) -> Option<usize> {
+    model.input.diagnosis.as_ref()?;
+    model.feed.history.column_of(model.input.crashed_by?, width)
 }
 
 fn held(reading: &Reading<Bytes>) -> String {

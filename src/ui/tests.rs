@@ -35,7 +35,7 @@ fn kernel() -> GpuProcess {
     row
 }
 
-fn rows() -> Vec<GpuProcess> {
+pub fn rows() -> Vec<GpuProcess> {
     let mut runner = process(5177, Bytes::gib(6));
     runner.recognised_as = Some("Ollama runner llama3.1:8b".into());
     let mut desktop = process(1203, Bytes::mib(96));
@@ -46,11 +46,11 @@ fn rows() -> Vec<GpuProcess> {
     vec![kernel(), runner, desktop]
 }
 
-fn two_cards(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
+pub fn two_cards(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
     Snapshot { devices: vec![device(0, rows), device(1, vec![])], ..snapshot(second) }
 }
 
-fn beside_a_crash() -> Session {
+pub fn beside_a_crash() -> Session {
     let mut session = Session::new();
     for second in 0..=12 {
         session.send(Msg::Sample(Box::new(two_cards(second, rows()))));
