@@ -4,17 +4,25 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::people::People;
 use crate::gpu::{Holder, Reading};
 use crate::procfs::Procfs;
 
 const SCAN_AGAIN: Duration = Duration::from_secs(5);
+/// Where there are very many processes, a scan is due only so much later.
+const SELDOM: Duration = Duration::from_secs(30);
+/// A scan may cost one part in so many of the time.
+const SHARE: u32 = 3000;
 
 /// The last scan, shown until the next with those taken out that have ended.
 #[derive(Debug, Default)]
 pub struct Holders {
     found: Vec<Holder>,
     scanned_at: Option<Instant>,
+    /// Until the next one.
+    pause: Duration,
 }
 
 impl Holders {
@@ -26,16 +34,23 @@ impl Holders {
     /// Processes that hold NVIDIA's device files (or WSL's) and are none of `listed`, as far as may be seen. The
     /// sampler itself is left out.
     pub fn refresh(&mut self, procfs: &Procfs, people: &People, listed: &BTreeSet<u32>, now: Instant) -> Vec<Holder> {
-        if self.scanned_at.is_none_or(|at| now.duration_since(at) >= SCAN_AGAIN) {
+        if self.scanned_at.is_none_or(|at| now.duration_since(at) >= self.pause.max(SCAN_AGAIN)) {
             self.scanned_at = Some(now);
+            let began = cpu_time();
             let mut pids = procfs.pids();
             pids.sort_unstable();
             self.found = pids.into_iter().filter_map(|pid| holder(procfs, people, pid)).collect();
+            self.pause = (cpu_time().saturating_sub(began) * SHARE).min(SELDOM);
         }
         let lives = |holder: &Holder| procfs.stat(holder.pid).is_ok_and(|stat| stat.start_ticks == holder.start_ticks);
         self.found.retain(lives);
         self.found.iter().filter(|holder| !listed.contains(&holder.pid)).cloned().collect()
     }
+}
+
+/// What this thread has used of a processor so far.
+fn cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 fn holder(procfs: &Procfs, people: &People, pid: u32) -> Option<Holder> {
