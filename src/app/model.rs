@@ -584,7 +584,9 @@ impl Model {
     pub fn layout(&self) -> Layout {
         let width = usize::from(self.size.0.saturating_sub(6)).max(20);
         let wrapped = |text: &str| textwrap::wrap(text, width).len();
-        let why: usize = self.why().iter().map(|line| wrapped(line)).sum();
+        let said: usize = self.why().iter().map(|line| wrapped(line)).sum();
+        // Before there is a log: how to give one, and what is worth a look.
+        let why = if self.advice.is_some() { said } else { 4 };
         let brief = self.is_small();
         let step: usize = self
             .current_step()
@@ -620,7 +622,14 @@ impl Model {
         let unlisted = |device: &&Device| device.unaccounted_bytes.value().is_some_and(|bytes| bytes >= Bytes::mib(1));
         let unlisted = snapshot.devices.iter().filter(unlisted).count();
         let (devices, rows) = (snapshot.devices.len(), self.rows().len());
-        if self.is_small() { 2 + devices + rows.min(3) } else { 2 + 3 * devices + 2 * rows + unlisted }
+        if self.is_small() && self.advice.is_none() {
+            // Before there is a log nothing else needs the room.
+            3 + devices + rows
+        } else if self.is_small() {
+            2 + devices + rows.min(3)
+        } else {
+            2 + 3 * devices + 2 * rows + unlisted
+        }
     }
 
     /// The verdict in lines, the sentence first.
