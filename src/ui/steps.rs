@@ -39,7 +39,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
     let mut lines: Vec<Line<'static>> = Vec::new();
     for behind in &model.walk.behind {
         let (mark, word) = match behind.mark {
-            Mark::Taken => (theme.sign("✓", "+"), "taken"),
+            Mark::Taken => (theme.sign("✓", "+"), "done"),
             Mark::Skipped => (theme.sign("–", "-"), "skipped"),
         };
         lines.push(Line::styled(cut(&format!(" {mark} {} ({word})", behind.title), width), theme.quiet));
@@ -50,10 +50,14 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
     }
     let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
     let (mut current_at, mut current_end) = (lines.len(), 0);
-    let cursor = model.walk.position(&ahead);
+    let cursor = model.cursor(&ahead);
+    if cursor.is_none() {
+        lines.push(offered(model, theme, &[(Action::End, "end the process…"), (Action::Move(1), "another step")]));
+        current_end = lines.len();
+    }
     for (at, planned) in ahead.iter().enumerate() {
         let number = behind + at + 1;
-        if at == cursor {
+        if Some(at) == cursor {
             current_at = lines.len();
             let kept = model.endings.last().map_or(0, |_| lines.len().min(3));
             let mut step = current(model, theme, planned, number, width, model.is_small());
@@ -88,7 +92,7 @@ fn title(model: &Model, ahead: &[&PlannedFix]) -> String {
     let Some(first) = ahead.first() else { return " What to do ".into() };
     let enough = enough(model, ahead, first);
     let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
-    let at = behind + model.walk.position(ahead) + 1;
+    let at = behind + model.cursor(ahead).map_or(0, |at| at + 1);
     format!(" What to do · step {at} of {}{enough} ", behind + ahead.len())
 }
 
@@ -213,37 +217,40 @@ fn current(
     lines
 }
 
+fn offered(model: &Model, theme: &Theme, offers: &[(Action, &'static str)]) -> Line<'static> {
+    let mut spans = vec![Span::raw("     ")];
+    for (action, words) in offers {
+        spans.push(Span::styled(model.key(*action), theme.key));
+        spans.push(Span::raw(format!(" {words}   ")));
+    }
+    Line::from(spans)
+}
+
 fn keys(model: &Model, theme: &Theme, planned: &PlannedFix) -> Line<'static> {
     let copies = planned.steps.iter().any(|step| step.command.is_some());
-    let key = |action: Action| model.config.keys.key_of(action).unwrap_or("?").to_owned();
-    let mut offers: Vec<(String, &str)> = match planned.target {
-        Some(_) if model.release_of(planned).is_some() => vec![(key(Action::Enter), "ask it to let go…")],
-        Some(_) if planned.gentle && copies => vec![(key(Action::Enter), "copy the command")],
-        Some(_) if planned.gentle => vec![(key(Action::Enter), "I do that")],
-        Some(_) => vec![(key(Action::Enter), "end it…")],
-        None if planned.waits_for.is_some() => vec![(key(Action::Enter), "tell me when")],
-        None if copies => vec![(key(Action::Enter), "copy, done")],
-        None => vec![(key(Action::Enter), "done")],
+    let mut offers: Vec<(Action, &'static str)> = match planned.target {
+        Some(_) if model.release_of(planned).is_some() => vec![(Action::Enter, "ask it to let go…")],
+        Some(_) if planned.gentle && copies => vec![(Action::Enter, "copy the command")],
+        Some(_) if planned.gentle => vec![(Action::Enter, "I do that")],
+        Some(_) => vec![(Action::Enter, "end it…")],
+        None if planned.waits_for.is_some() => vec![(Action::Enter, "tell me when")],
+        None if copies => vec![(Action::Enter, "copy, done")],
+        None => vec![(Action::Enter, "done")],
     };
     match planned.target {
         Some(target) => {
             // Enter may copy already.
             if copies && (!planned.gentle || model.release_of(planned).is_some()) {
-                offers.push((key(Action::Copy), "copy the command"));
+                offers.push((Action::Copy, "copy the command"));
             }
             if planned.gentle && may_end(model, target) {
-                offers.push((key(Action::End), "end the process…"));
+                offers.push((Action::End, "end the process…"));
             }
-            offers.push((key(Action::Skip), "skip"));
+            offers.push((Action::Skip, "skip"));
         }
-        None => offers.extend([(key(Action::Skip), "skip"), (key(Action::About), "about this error")]),
+        None => offers.extend([(Action::Skip, "skip"), (Action::About, "about this error")]),
     }
-    let mut spans = vec![Span::raw("     ")];
-    for (key, words) in offers {
-        spans.push(Span::styled(format!("[{key}]"), theme.key));
-        spans.push(Span::raw(format!(" {words}   ")));
-    }
-    Line::from(spans)
+    offered(model, theme, &offers)
 }
 
 /// Another user's holder can be asked to let go, not ended.
