@@ -157,12 +157,12 @@ fn turn(
     outside: &mut Outside,
     clock: Clock,
 ) -> io::Result<()> {
-    // When the last two frames were drawn, the later one last.
-    let mut drawn = [Duration::ZERO, clock.started.elapsed()];
+    // From when on the next frame and the one after it may be drawn.
+    let mut frames = [Duration::ZERO, clock.started.elapsed() + TWO_FRAMES];
     let mut dirty = true;
     loop {
         let now = clock.started.elapsed();
-        let frame = dirty.then_some(drawn[0] + TWO_FRAMES);
+        let frame = dirty.then_some(frames[0]);
         let due = model.wakes_at().into_iter().chain(frame).min();
         let wake = match due.map(|due| due.saturating_sub(now)) {
             Some(wait) => match queue.recv_timeout(wait) {
@@ -202,12 +202,12 @@ fn turn(
             next = queue.try_recv().ok();
         }
         let now = clock.started.elapsed();
-        if dirty && now >= drawn[0] + TWO_FRAMES {
+        if dirty && now >= frames[0] {
             let targets = screen.draw(model)?;
             log::trace!("drawn in {:?}", clock.started.elapsed().saturating_sub(now));
             // What the person can read, they can answer: only from now on.
             update(model, Msg::Drawn(targets), &clock.now());
-            drawn = [drawn[1], clock.started.elapsed()];
+            frames = [frames[1], clock.started.elapsed() + TWO_FRAMES];
             dirty = false;
         }
     }

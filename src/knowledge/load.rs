@@ -64,10 +64,15 @@ pub fn embedded() -> Vec<Source> {
 /// The files of a half, as `build.rs` has packed them: path, zero, text, zero.
 fn unpacked(packed: &[u8]) -> Vec<Source> {
     let all = miniz_oxide::inflate::decompress_to_vec(packed).unwrap_or_default();
-    let mut parts = all.split(|byte| *byte == 0).map(|part| String::from_utf8_lossy(part).into_owned());
+    let mut from = 0;
+    let mut parts = memchr::memchr_iter(0, &all).filter_map(|zero| {
+        let part = all.get(from..zero).and_then(|part| std::str::from_utf8(part).ok());
+        from = zero + 1;
+        part
+    });
     let mut sources = Vec::new();
     while let (Some(path), Some(text)) = (parts.next(), parts.next()) {
-        sources.push(Source { path, text: text.into() });
+        sources.push(Source { path: path.to_owned(), text: text.to_owned().into() });
     }
     sources
 }
