@@ -1,7 +1,7 @@
 //! What other monitors look for before they start, so that they can be measured on the same driver: known by name, and
 //! not supported, as on a card that lacks it.
 
-use std::ffi::{c_char, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 
 use nvml_wrapper_sys::bindings::nvmlDevice_t;
 
@@ -11,6 +11,18 @@ use crate::scenario::Code;
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlErrorString(_code: Return) -> *const c_char {
     c"an error that was played".as_ptr()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlInitWithFlags(_flags: c_uint) -> Return {
+    // SAFETY: it takes nothing.
+    unsafe { super::nvmlInit_v2() }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(out: *mut c_int) -> Return {
+    // SAFETY: the caller's pointer, as that one takes it.
+    unsafe { super::nvmlSystemGetCudaDriverVersion_v2(out) }
 }
 
 macro_rules! not_supported {
@@ -35,6 +47,23 @@ not_supported! {
     nvmlDeviceGetEnforcedPowerLimit(*mut c_uint);
     nvmlDeviceGetEncoderUtilization(*mut c_uint, *mut c_uint);
     nvmlDeviceGetDecoderUtilization(*mut c_uint, *mut c_uint);
-    nvmlDeviceGetMigMode(*mut c_uint, *mut c_uint);
     nvmlDeviceGetPerformanceState(*mut c_void);
+    nvmlDeviceGetPowerManagementLimit();
+    nvmlDeviceGetPersistenceMode();
+    nvmlDeviceGetDisplayActive();
+    nvmlDeviceGetDisplayMode();
+    nvmlDeviceGetCurrentDriverModel();
+    nvmlDeviceGetDriverModel();
+    nvmlDeviceGetDriverModel_v2();
+    nvmlDeviceGetTotalEccErrors();
+    nvmlDeviceGetComputeMode();
+    nvmlDeviceGetBAR1MemoryInfo();
+    nvmlDeviceGetSerial();
+    nvmlDeviceGetBrand();
+    nvmlDeviceGetMinorNumber();
+    nvmlDeviceGetFanSpeed_v2();
+    nvmlDeviceGetNumFans();
+    nvmlDeviceGetMemoryErrorCounter();
+    nvmlDeviceGetVbiosVersion();
+    nvmlDeviceGetCudaComputeCapability();
 }
