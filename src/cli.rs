@@ -3,6 +3,7 @@
 
 mod diagnose;
 mod fit;
+mod help;
 mod kb;
 mod kill;
 pub mod live;
@@ -14,7 +15,7 @@ mod settings;
 
 use diagnose::Asked;
 pub use settings::Global;
-use settings::{Options, seconds};
+use settings::{Look, Options, seconds};
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ use crate::runtime::debug_log;
 
 /// What ran out of GPU memory, who holds it now, and the steps that get the job running again.
 #[derive(Debug, Parser)]
-#[command(name = "oomdoctor", version)]
+#[command(name = "oomdoctor", version, after_help = help::MAIN)]
 pub struct Cli {
     /// Options every command takes.
     #[command(flatten)]
@@ -44,12 +45,16 @@ pub struct Cli {
     /// Open the log of the last time, with the steps that were taken.
     #[arg(long, conflicts_with_all = ["log", "demo"])]
     pub last: bool,
+    /// How it looks.
+    #[command(flatten)]
+    pub look: Look,
 }
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Read a log and say what ran out of memory, why, and what to do about it.
+    #[command(after_help = help::DIAGNOSE)]
     Diagnose {
         /// The log; `-` or nothing reads standard input.
         file: Option<PathBuf>,
@@ -64,20 +69,24 @@ pub enum Command {
         model: Option<String>,
     },
     /// Write what was found as Markdown, without names and secrets, to paste where you ask for help.
+    #[command(after_help = help::REPORT)]
     Report(report::ReportArgs),
     /// Print readings of this machine's GPUs, one JSON line each.
+    #[command(after_help = help::SAMPLE)]
     Sample {
         /// How many readings; without it, until the output closes.
         #[arg(long)]
         count: Option<u64>,
     },
     /// List the processes that hold GPU memory.
+    #[command(after_help = help::PS)]
     Ps {
         /// Print the reading as JSON.
         #[arg(long)]
         json: bool,
     },
     /// End processes that hold GPU memory, by PID or PID@START_TICKS, and show what came back.
+    #[command(after_help = help::KILL)]
     Kill {
         /// Which: PID or PID@START_TICKS, as `ps` prints them.
         #[arg(required = true, value_name = "PID[@START_TICKS]")]
@@ -96,11 +105,22 @@ pub enum Command {
         any: bool,
     },
     /// Say whether a model fits on a card with what is free now, and what would make it fit.
+    #[command(after_help = help::FIT)]
     Fit(fit::FitArgs),
     /// Read standard input to its end and throw it away, so that its writer does not die of a broken pipe.
     #[command(hide = true)]
     Drain,
+    /// Write the completions of a shell: `oomdoctor completions bash > /etc/bash_completion.d/oomdoctor`.
+    #[command(hide = true)]
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual page: `oomdoctor man > oomdoctor.1`.
+    #[command(hide = true)]
+    Man,
     /// List, show and check the knowledge base's entries.
+    #[command(after_help = help::KB)]
     Kb {
         /// Which of them.
         #[command(subcommand)]
@@ -173,7 +193,7 @@ pub fn run() -> ExitCode {
         return refuse(&format!("{} names {}, which can't be written: {error}", debug_log::VARIABLE, path.display()));
     }
     log::info!("oomdoctor {} with {:?}", env!("CARGO_PKG_VERSION"), std::env::args_os().skip(1).collect::<Vec<_>>());
-    let global = match settings::resolve(cli.options) {
+    let global = match settings::resolve(cli.options, cli.look) {
         Ok(global) => global,
         Err(message) => return refuse(&message),
     };
@@ -194,6 +214,8 @@ pub fn run() -> ExitCode {
             kill::run(&global, &kill::Order { targets, signal: signal.into(), grace, yes, any })
         }
         Some(Command::Fit(args)) => fit::run(&global, &args),
+        Some(Command::Completions { shell }) => help::completions(shell),
+        Some(Command::Man) => help::manual(),
         Some(Command::Drain) => crate::runtime::drain(),
         Some(Command::Kb { command }) => kb::run(&global, &command),
     }

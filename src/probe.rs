@@ -55,6 +55,9 @@ pub fn run(options: &Options, out: &mut (impl Write + AsFd), count: Option<u64>)
 
 fn stream(options: &Options, out: &mut (impl Write + AsFd), count: Option<u64>) -> io::Result<()> {
     let mut sampler = Sampler::new(options.nvml_library.clone(), options.procfs.clone());
+    if count.is_none() {
+        sampler.holders.not_at_first(Instant::now());
+    }
     write_line(out, &sampler.header())?;
     let mut written = 0;
     let mut due = Instant::now();

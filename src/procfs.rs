@@ -298,7 +298,8 @@ impl Procfs {
     }
 
     fn read(&self, pid: u32, file: &str, most: u64) -> Result<Vec<u8>, ProcError> {
-        let mut bytes = Vec::new();
+        // Most of these files are small: with room for all of one, it is read at once and not bit by bit.
+        let mut bytes = Vec::with_capacity(2048);
         let read = File::open(self.path(pid, file)).and_then(|file| file.take(most).read_to_end(&mut bytes));
         read.map_err(|error| self.failure(pid, &error))?;
         Ok(bytes)

@@ -46,8 +46,8 @@ use terminal::Screen;
 
 pub use drain::drain;
 
-/// No more than about thirty frames a second, however much happens.
-const FRAME: Duration = Duration::from_millis(33);
+/// No more than about thirty frames a second, however much happens; one that comes alone is drawn at once.
+const TWO_FRAMES: Duration = Duration::from_millis(66);
 
 /// What wakes the loop.
 #[derive(Debug)]
@@ -85,8 +85,10 @@ pub struct Start {
     pub state: Option<PathBuf>,
     /// Makes the sampling child; `None` plays the demo.
     pub sampler: Option<Box<dyn Fn() -> Command + Send>>,
-    /// Loads the knowledge, with a word about what could not be used; called on a worker, after the first frame.
+    /// Loads the knowledge, with a word about what could not be used; called on a worker, when there is a log to read.
     pub knowledge: Box<dyn FnOnce() -> reader::Loaded + Send>,
+    /// The knowledge is loaded at the start, so that what is wrong with a person's own entries is said.
+    pub own_knowledge: bool,
     /// The log to open.
     pub log: LogSource,
 }
@@ -94,16 +96,18 @@ pub struct Start {
 /// Runs the terminal program until the person leaves. Fails where there is no terminal to draw on.
 pub fn run(start: Start) -> io::Result<()> {
     terminal::give_back_on_panic();
-    let mut screen = Screen::take()?;
     let (wakes, queue) = mpsc::channel();
     let clock = Clock { started: Instant::now() };
+    // First of all, since the first reading takes longest.
+    let live = start.sampler.map(|sampler| feed::live(sampler, wakes.clone())).transpose()?;
+    let mut screen = Screen::take()?;
     let mut model = Model::new(start.config, screen.size()?, clock.wall());
     screen.draw(&model)?;
     signals::listen(wakes.clone())?;
-    let control = match start.sampler {
-        Some(sampler) => {
-            feed::live(sampler, wakes.clone())?;
-            Control::Real(Arc::new(Kernel::new(start.procfs)))
+    let control = match live {
+        Some(()) => {
+            let spared = model.config.viewer.spared.clone();
+            Control::Real(Arc::new(Kernel::new(start.procfs).sparing(spared)))
         }
         None => {
             let machine = Arc::new(DemoMachine::default());
@@ -111,7 +115,9 @@ pub fn run(start: Start) -> io::Result<()> {
             Control::Demo(machine)
         }
     };
-    let reader = Reader::start(start.knowledge, wakes.clone())?;
+    // What comes through a pipe is searched as it comes.
+    let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe);
+    let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;
     listen_to_keys(clock, wakes.clone(), reader.telling())?;
     let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
@@ -162,11 +168,12 @@ fn turn(
     outside: &mut Outside,
     clock: Clock,
 ) -> io::Result<()> {
-    let mut drawn = clock.started.elapsed();
+    // From when on the next frame and the one after it may be drawn.
+    let mut frames = [Duration::ZERO, clock.started.elapsed() + TWO_FRAMES];
     let mut dirty = true;
     loop {
         let now = clock.started.elapsed();
-        let frame = dirty.then_some(drawn + FRAME);
+        let frame = dirty.then_some(frames[0]);
         let due = model.wakes_at().into_iter().chain(frame).min();
         let wake = match due.map(|due| due.saturating_sub(now)) {
             Some(wait) => match queue.recv_timeout(wait) {
@@ -183,7 +190,12 @@ fn turn(
         while let Some(wake) = next {
             match wake {
                 Wake::Msg(msg) => {
-                    dirty |= !matches!(msg, Msg::Tick) || model.wakes_at().is_some_and(|due| due <= clock.now().now);
+                    dirty |= match msg {
+                        Msg::Tick => model.wakes_at().is_some_and(|due| due <= clock.now().now),
+                        // The reading that follows shows what it says.
+                        Msg::Header(_) => false,
+                        _ => true,
+                    };
                     for effect in update(model, msg, &clock.now()) {
                         if effect == Effect::Quit {
                             return Ok(());
@@ -201,12 +213,12 @@ fn turn(
             next = queue.try_recv().ok();
         }
         let now = clock.started.elapsed();
-        if dirty && now >= drawn + FRAME {
-            screen.draw(model)?;
+        if dirty && now >= frames[0] {
+            let targets = screen.draw(model)?;
             log::trace!("drawn in {:?}", clock.started.elapsed().saturating_sub(now));
             // What the person can read, they can answer: only from now on.
-            update(model, Msg::Drawn, &clock.now());
-            drawn = clock.started.elapsed();
+            update(model, Msg::Drawn(targets), &clock.now());
+            frames = [frames[1], clock.started.elapsed() + TWO_FRAMES];
             dirty = false;
         }
     }
@@ -274,6 +286,7 @@ impl Outside {
             }
             Effect::ReadEnvironment { key, names } => self.read_environment(key, names),
             Effect::Ring(title) => terminal::ring(&title),
+            Effect::LoadKnowledge => self.reader.load(),
             Effect::Copy(text) => clipboard::copy(text, self.wakes.clone()),
             Effect::Keep(kept) => self.shelf.keep(*kept),
             Effect::WriteReport(text) => outbox::write(self.state.clone(), text, self.wakes.clone()),

@@ -6,6 +6,9 @@ pub mod format;
 mod header;
 mod input;
 mod overlay;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test that keeps pictures")]
+mod pictures;
 mod processes;
 mod steps;
 #[cfg(test)]
@@ -19,7 +22,9 @@ use ratatui::text::Line;
 use ratatui::widgets::{Block, BorderType, Paragraph, Widget, Wrap};
 
 use crate::app::Model;
+use crate::app::keymap;
 use crate::app::layout::SMALLEST;
+use crate::app::model::{Click, Target};
 use theme::Theme;
 
 /// The whole screen as text, a line each, without styles: for tests and for pictures.
@@ -31,23 +36,47 @@ pub fn drawn(model: &Model) -> String {
     (0..area.height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
 }
 
-/// Draws the whole screen.
-pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) {
+/// Draws the whole screen, and says what on it can be clicked.
+pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Vec<Target> {
     let theme = Theme::of(&model.config);
     let layout = model.layout();
+    let mut targets = Vec::new();
     if layout.tiny {
         too_small(area, buffer);
-        return ascii::only(theme.unicode, buffer);
+        ascii::only(theme.unicode, buffer);
+        return targets;
     }
     header::render(model, &theme, layout.header, buffer);
-    header::tabs(model, &theme, layout.tabs, buffer);
-    processes::render(model, &theme, layout.processes, buffer);
+    header::tabs(model, &theme, layout.tabs, buffer, &mut targets);
+    processes::render(model, &theme, layout.processes, buffer, &mut targets);
     input::render(model, &theme, layout.input, buffer);
     why::render(model, &theme, layout.why, buffer);
-    steps::render(model, &theme, layout.steps, buffer);
-    footer::render(model, &theme, layout.footer, buffer);
-    overlay::render(model, &theme, area, buffer);
+    steps::render(model, &theme, layout.steps, buffer, &mut targets);
+    footer::render(model, &theme, layout.footer, buffer, &mut targets);
+    overlay::render(model, &theme, area, buffer, &mut targets);
     ascii::only(theme.unicode, buffer);
+    targets
+}
+
+/// A click on this line of an area; `None` where it is out of sight.
+fn line_target(inner: Rect, line: usize, does: Click) -> Option<Target> {
+    let line = u16::try_from(line).ok().filter(|line| *line < inner.height)?;
+    Some(Target { area: Rect { y: inner.y + line, height: 1, ..inner }, does, on_top: false })
+}
+
+/// The keys of a line such as `[y] end it   [n] leave it`, which begins at this place: a click on one is that key.
+fn pressable(theme: &Theme, line: &Line<'_>, (mut x, y): (u16, u16), on_top: bool, targets: &mut Vec<Target>) {
+    let mut key = None;
+    for span in &line.spans {
+        let width = u16::try_from(span.width()).unwrap_or(u16::MAX);
+        if span.style == theme.key {
+            key = keymap::code(span.content.trim().trim_matches(['[', ']']));
+        }
+        if let Some(code) = key {
+            targets.push(Target { area: Rect { x, y, width, height: 1 }, does: Click::Press(code), on_top });
+        }
+        x = x.saturating_add(width);
+    }
 }
 
 fn too_small(area: Rect, buffer: &mut Buffer) {

@@ -334,7 +334,7 @@ mod tests {
 
     fn plan(diagnosis: &Diagnosis, fixes: &[Fix], devices: Vec<Device>) -> Advice {
         let here = Snapshot { devices, ..snapshot(0) };
-        let viewer = Viewer { uid: 1000, lineage: vec![900, 1] };
+        let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
         advise(&Situation {
             fixes,
             snapshot: Some(&here),

@@ -205,7 +205,7 @@ mod tests {
 
     fn advice(diagnosis: &Diagnosis, rows: Vec<GpuProcess>) -> Advice {
         let here = Snapshot { devices: vec![device(0, rows)], ..snapshot(0) };
-        let viewer = Viewer { uid: 1000, lineage: vec![900, 1] };
+        let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
         advise(&Situation {
             snapshot: Some(&here),
             viewer: Some(&viewer),

@@ -57,10 +57,24 @@ pub enum Action {
     Pause,
     /// Pick what was seen, with no log at hand.
     Symptoms,
+    /// List what can be done, to pick from.
+    Actions,
+    /// Sort the processes by the next column.
+    Sort,
     /// Show the keys.
     Help,
     /// Stop until the shell brings the program back.
     Suspend,
     /// Leave.
     Quit,
+}
+
+impl Action {
+    /// Whether it stands in the list to pick from: there, what only moves about would be of no use.
+    pub fn can_be_picked(self) -> bool {
+        !matches!(
+            self,
+            Action::Move(_) | Action::Page(_) | Action::First | Action::Last | Action::Escape | Action::Actions
+        )
+    }
 }

@@ -26,6 +26,8 @@ pub enum Effect {
         /// Which file.
         path: PathBuf,
     },
+    /// Load the knowledge base, if it is not there yet, and answer with `Msg::Glossary`.
+    LoadKnowledge,
     /// Signal exactly this process, if it still is that process, and report what becomes of it.
     Signal {
         /// Whom.

@@ -1,12 +1,14 @@
 //! Owns which key means what, and the words for it: help and footer are made from this table and can't disagree.
 
+use std::borrow::Cow;
+
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::action::Action;
 use super::model::Region;
 
 /// One key of the table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Binding {
     /// The key.
     pub code: KeyCode,
@@ -17,21 +19,22 @@ pub struct Binding {
     /// Where it means that; `None`: everywhere.
     pub region: Option<Region>,
     /// How it is written: `Tab`, `x`.
-    pub shown: &'static str,
+    pub shown: Cow<'static, str>,
     /// What it does, in two or three words; empty for a second spelling of another key.
     pub words: &'static str,
 }
 
 const fn key(code: KeyCode, action: Action, shown: &'static str, words: &'static str) -> Binding {
-    Binding { code, ctrl: false, action, region: None, shown, words }
+    Binding { code, ctrl: false, action, region: None, shown: Cow::Borrowed(shown), words }
 }
 
 const fn ctrl(character: char, action: Action, shown: &'static str, words: &'static str) -> Binding {
-    Binding { code: KeyCode::Char(character), ctrl: true, action, region: None, shown, words }
+    Binding { code: KeyCode::Char(character), ctrl: true, action, region: None, shown: Cow::Borrowed(shown), words }
 }
 
-const fn at(region: Region, binding: Binding) -> Binding {
-    Binding { region: Some(region), ..binding }
+const fn at(region: Region, mut binding: Binding) -> Binding {
+    binding.region = Some(region);
+    binding
 }
 
 /// Every key. A region's own meaning comes before the general one.
@@ -47,6 +50,7 @@ pub const BINDINGS: &[Binding] = &[
     at(Region::Processes, key(KeyCode::Enter, Action::End, "Enter", "end it…")),
     at(Region::Processes, key(KeyCode::Char(' '), Action::Mark, "Space", "mark")),
     at(Region::Processes, key(KeyCode::Char('/'), Action::Search, "/", "filter")),
+    at(Region::Processes, key(KeyCode::Char('t'), Action::Sort, "t", "sort")),
     at(Region::Input, key(KeyCode::Enter, Action::Enter, "Enter", "type")),
     at(Region::Input, key(KeyCode::Char('/'), Action::Search, "/", "search")),
     at(Region::Input, key(KeyCode::Char('n'), Action::NextHit, "n", "next hit")),
@@ -73,6 +77,7 @@ pub const BINDINGS: &[Binding] = &[
     key(KeyCode::Char('z'), Action::Zoom, "z", "zoom"),
     key(KeyCode::Char('p'), Action::Pause, "p", "pause"),
     key(KeyCode::Char('W'), Action::Report, "W", "write a report"),
+    key(KeyCode::Char(':'), Action::Actions, ":", "all actions"),
     key(KeyCode::Char('?'), Action::Help, "?", "help"),
     key(KeyCode::Char('q'), Action::Quit, "q", "quit"),
     key(KeyCode::Esc, Action::Escape, "Esc", "close"),
@@ -80,32 +85,249 @@ pub const BINDINGS: &[Binding] = &[
     ctrl('z', Action::Suspend, "Ctrl-Z", "stop for now"),
 ];
 
-/// What a key means in this region.
-pub fn action(key: KeyEvent, region: Region) -> Option<Action> {
-    let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-    if key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SUPER) {
-        return None;
+/// What can be given a key of one's own, as the configuration names it, and its words in the help.
+pub const NAMES: &[(&str, Action)] = &[
+    ("enter", Action::Enter),
+    ("end", Action::End),
+    ("mark", Action::Mark),
+    ("sort", Action::Sort),
+    ("skip", Action::Skip),
+    ("back", Action::Back),
+    ("works", Action::Works),
+    ("failed-again", Action::FailedAgain),
+    ("command", Action::Command),
+    ("model", Action::Model),
+    ("fit", Action::Fit),
+    ("copy", Action::Copy),
+    ("about", Action::About),
+    ("symptoms", Action::Symptoms),
+    ("search", Action::Search),
+    ("next-hit", Action::NextHit),
+    ("previous-hit", Action::PreviousHit),
+    ("previous-log", Action::Previous),
+    ("next-region", Action::NextRegion),
+    ("previous-region", Action::PreviousRegion),
+    ("up", Action::Move(-1)),
+    ("down", Action::Move(1)),
+    ("page-up", Action::Page(-1)),
+    ("page-down", Action::Page(1)),
+    ("first", Action::First),
+    ("last", Action::Last),
+    ("zoom", Action::Zoom),
+    ("pause", Action::Pause),
+    ("actions", Action::Actions),
+    ("report", Action::Report),
+    ("help", Action::Help),
+    ("escape", Action::Escape),
+    ("suspend", Action::Suspend),
+    ("quit", Action::Quit),
+];
+
+/// The keys as they are here: a person's own, and the built-in ones that they did not give another meaning.
+#[derive(Clone, Debug)]
+pub struct Keymap(Vec<Binding>);
+
+impl Default for Keymap {
+    fn default() -> Self {
+        Keymap(BINDINGS.to_vec())
     }
-    BINDINGS
-        .iter()
-        .find(|binding| {
-            binding.code == key.code && binding.ctrl == ctrl && binding.region.is_none_or(|at| at == region)
-        })
-        .map(|binding| binding.action)
+}
+
+impl Keymap {
+    /// The built-in keys with a person's own: each a key's and an action's name. Fails with the wrong word and what
+    /// may be said in its place. Ctrl-C always leaves, Esc always closes.
+    pub fn with(own: &[(String, String)]) -> Result<Keymap, Mistake> {
+        let mut added = Vec::new();
+        for (key, name) in own {
+            let (code, ctrl) = spelled(key).ok_or_else(|| Mistake::Key(key.clone()))?;
+            let action = NAMES.iter().find(|(known, _)| known == name).map(|(_, action)| *action);
+            let action = action.ok_or_else(|| Mistake::Action(name.clone()))?;
+            let like = BINDINGS.iter().find(|binding| binding.action == action && !binding.words.is_empty());
+            let words = like.map_or("", |binding| binding.words);
+            added.push(Binding { code, ctrl, action, region: None, shown: Cow::Owned(key.clone()), words });
+        }
+        let kept = BINDINGS
+            .iter()
+            .filter(|built_in| added.iter().all(|own| (own.code, own.ctrl) != (built_in.code, built_in.ctrl)));
+        let map = Keymap(added.iter().chain(kept).cloned().collect());
+        // Whoever gives the only key of an action another meaning could not do it any more.
+        let lost = |action: Action| {
+            let (before, after) = (Keymap::default().binding_of(action).cloned(), map.binding_of(action));
+            before.is_some_and(|before| after.is_none_or(|after| before.region.is_none() && after.region.is_some()))
+        };
+        match NAMES.iter().find(|(_, action)| lost(*action)) {
+            Some((name, _)) => Err(Mistake::Lost(name)),
+            None => Ok(map),
+        }
+    }
+
+    /// Every key.
+    pub fn all(&self) -> &[Binding] {
+        &self.0
+    }
+
+    /// What a key means in this region.
+    pub fn action(&self, key: KeyEvent, region: Region) -> Option<Action> {
+        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
+        if key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SUPER) {
+            return None;
+        }
+        let here = |binding: &&Binding| binding.region.is_none_or(|at| at == region);
+        let means = |binding: &&Binding| binding.code == key.code && binding.ctrl == ctrl;
+        self.0.iter().filter(means).find(here).map(|binding| binding.action)
+    }
+
+    /// How the first key of an action is written; one that works everywhere before one of a region.
+    pub fn key_of(&self, action: Action) -> Option<&str> {
+        self.binding_of(action).map(|binding| binding.shown.as_ref())
+    }
+
+    fn binding_of(&self, action: Action) -> Option<&Binding> {
+        let mut of_action = self.0.iter().filter(|binding| binding.action == action);
+        of_action.clone().find(|binding| binding.region.is_none()).or_else(|| of_action.next())
+    }
+
+    /// What a person can pick from when they know no key: each action once, with its key, those that hold every
+    /// letter of `wanted` in its order, the closest first.
+    pub fn actions(&self, wanted: &str) -> Vec<&Binding> {
+        let mut seen = Vec::new();
+        let mut found: Vec<(usize, &Binding)> = Vec::new();
+        for binding in self.0.iter().filter(|binding| !binding.words.is_empty() && binding.action.can_be_picked()) {
+            if seen.contains(&(binding.action, binding.region)) {
+                continue;
+            }
+            seen.push((binding.action, binding.region));
+            found.extend(distance(wanted, binding.words).map(|distance| (distance, binding)));
+        }
+        found.sort_by_key(|(distance, _)| *distance);
+        found.into_iter().map(|(_, binding)| binding).collect()
+    }
+}
+
+/// How far the words are from what was typed: where it stands in them, or else, scattered, how many letters lie between.
+fn distance(wanted: &str, words: &str) -> Option<usize> {
+    let (wanted, words) = (wanted.trim().to_lowercase(), words.to_lowercase());
+    if let Some(at) = words.find(&wanted) {
+        return Some(at);
+    }
+    let mut letters = words.char_indices();
+    let mut last = 0;
+    for letter in wanted.chars() {
+        last = letters.find(|(_, other)| *other == letter)?.0;
+    }
+    Some(1000 + last)
+}
+
+/// What is wrong with a key of one's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mistake {
+    /// No key is written like this.
+    Key(String),
+    /// No action has this name.
+    Action(String),
+    /// This action would have no key any more.
+    Lost(&'static str),
+}
+
+/// The key of a word on the screen that says what to press; `None` where it says more than one.
+pub fn code(name: &str) -> Option<KeyCode> {
+    if name == "Esc" { Some(KeyCode::Esc) } else { spelled(name).filter(|(_, ctrl)| !ctrl).map(|(code, _)| code) }
+}
+
+/// A key by its name: `x`, `F5`, `Ctrl-N`, `Space`. `None` where it is none, or one that is not to be given away.
+fn spelled(name: &str) -> Option<(KeyCode, bool)> {
+    let (ctrl, key) = match name.strip_prefix("Ctrl-") {
+        Some(key) => (true, key),
+        None => (false, name),
+    };
+    let mut letters = key.chars();
+    let code = match (letters.next(), letters.next()) {
+        (Some(letter), None) if ctrl => KeyCode::Char(letter.to_ascii_lowercase()),
+        (Some(letter), None) => KeyCode::Char(letter),
+        (Some('F'), Some(_)) => KeyCode::F(key.get(1..)?.parse().ok().filter(|number| (1..=24).contains(number))?),
+        _ => match key {
+            "Space" => KeyCode::Char(' '),
+            "Enter" => KeyCode::Enter,
+            "Tab" => KeyCode::Tab,
+            "Backspace" => KeyCode::Backspace,
+            "Delete" => KeyCode::Delete,
+            "Insert" => KeyCode::Insert,
+            "Home" => KeyCode::Home,
+            "End" => KeyCode::End,
+            "PgUp" => KeyCode::PageUp,
+            "PgDn" => KeyCode::PageDown,
+            "Up" => KeyCode::Up,
+            "Down" => KeyCode::Down,
+            "Left" => KeyCode::Left,
+            "Right" => KeyCode::Right,
+            _ => return None,
+        },
+    };
+    // What always works, and what terminals send for Enter, Tab and Esc.
+    let kept = ctrl && matches!(code, KeyCode::Char('c' | 'i' | 'j' | 'm' | '['));
+    (!kept && (!ctrl || matches!(code, KeyCode::Char(_)))).then_some((code, ctrl))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn press(character: char) -> KeyEvent {
+        KeyEvent::new(KeyCode::Char(character), KeyModifiers::NONE)
+    }
+
+    fn own(pairs: &[(&str, &str)]) -> Result<Keymap, Mistake> {
+        Keymap::with(&pairs.iter().map(|(key, name)| ((*key).to_owned(), (*name).to_owned())).collect::<Vec<_>>())
+    }
+
     #[test]
     fn the_contracts_keys_mean_what_it_says() {
-        let press = |character| KeyEvent::new(KeyCode::Char(character), KeyModifiers::NONE);
-        assert_eq!(action(press('x'), Region::Processes), Some(Action::End));
-        assert_eq!(action(press('s'), Region::Steps), Some(Action::Skip));
-        assert_eq!(action(press('s'), Region::Input), None);
-        assert_eq!(action(press('u'), Region::Input), Some(Action::Previous));
-        assert_eq!(action(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), Region::Input), Some(Action::Quit));
-        assert_eq!(action(press('c'), Region::Input), Some(Action::Copy));
+        let keys = Keymap::default();
+        assert_eq!(keys.action(press('x'), Region::Processes), Some(Action::End));
+        assert_eq!(keys.action(press('s'), Region::Steps), Some(Action::Skip));
+        assert_eq!(keys.action(press('s'), Region::Input), None);
+        assert_eq!(keys.action(press('u'), Region::Input), Some(Action::Previous));
+        let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(keys.action(ctrl_c, Region::Input), Some(Action::Quit));
+        assert_eq!(keys.action(press('c'), Region::Input), Some(Action::Copy));
+    }
+
+    #[test]
+    fn a_key_of_ones_own_takes_the_place_of_a_built_in_one_and_is_what_is_shown() {
+        let keys = own(&[("F10", "quit"), ("Ctrl-N", "down"), ("q", "end")]).unwrap();
+        assert_eq!(keys.action(press('q'), Region::Steps), Some(Action::End));
+        assert_eq!(keys.action(press('x'), Region::Steps), Some(Action::End), "the built-in key stays");
+        let down = KeyEvent::new(KeyCode::Char('n'), KeyModifiers::CONTROL);
+        assert_eq!(keys.action(down, Region::Input), Some(Action::Move(1)));
+        assert_eq!(keys.key_of(Action::Quit), Some("F10"));
+    }
+
+    #[test]
+    fn a_wrong_key_action_or_an_action_left_without_a_key_is_named() {
+        assert_eq!(own(&[("Strg-X", "end")]).unwrap_err(), Mistake::Key("Strg-X".into()));
+        assert_eq!(own(&[("Ctrl-C", "end")]).unwrap_err(), Mistake::Key("Ctrl-C".into()), "it always leaves");
+        assert_eq!(own(&[("Esc", "end")]).unwrap_err(), Mistake::Key("Esc".into()));
+        assert_eq!(own(&[("F5", "kill")]).unwrap_err(), Mistake::Action("kill".into()));
+        assert_eq!(own(&[("x", "zoom")]).unwrap_err(), Mistake::Lost("end"));
+        assert!(own(&[("x", "zoom"), ("F9", "end")]).is_ok());
+    }
+
+    #[test]
+    fn an_action_is_found_by_a_few_of_its_letters_the_closest_first() {
+        let keys = Keymap::default();
+        let found = |wanted: &str| keys.actions(wanted).first().map(|binding| binding.action);
+        assert_eq!(found("zoom"), Some(Action::Zoom));
+        assert_eq!(found("fit"), Some(Action::Fit));
+        assert_eq!(found("fld agn"), Some(Action::FailedAgain));
+        assert_eq!(found("no such thing"), None);
+        let all = keys.actions("");
+        assert!(all.len() > 20 && !all.iter().any(|binding| matches!(binding.action, Action::Move(_))));
+    }
+
+    #[test]
+    fn every_action_that_has_a_key_has_a_name() {
+        for binding in BINDINGS {
+            assert!(NAMES.iter().any(|(_, action)| *action == binding.action), "{binding:?}");
+        }
     }
 }

@@ -1,13 +1,18 @@
 //! Owns everything the program knows at a moment. The screen is a function of this and of nothing else.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crossterm::event::KeyCode;
 use jiff::tz::TimeZone;
+use ratatui::layout::Rect;
 use ratatui_textarea::TextArea;
 
+use super::action::Action;
 use super::gate::Gate;
+use super::keymap::Keymap;
 use super::last::Story;
 use super::layout::{self, Layout, Shape};
 use super::question::{Question, Victim, lines};
@@ -56,6 +61,8 @@ pub enum Overlay {
     Words(usize),
     /// What the log may be, explained: which of the entries that matched, and the first line shown.
     About(usize, usize),
+    /// Everything that can be done, to pick from: what was typed to find it, and the selected one.
+    Actions(String, usize),
     /// What people see, to pick from: the selected one.
     Symptoms(usize),
     /// Whether the run's model fits, with its sizes: the first line shown.
@@ -79,6 +86,30 @@ pub enum Source {
     Recorded,
 }
 
+/// Which colours are used. None of them carries a meaning alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Palette {
+    /// The terminal's own sixteen, so that a dark and a light one both have what their owner chose.
+    #[default]
+    Terminal,
+    /// The strongest contrasts: nothing dim, nothing grey.
+    HighContrast,
+    /// Told apart with any kind of colour vision (after Okabe and Ito).
+    ColourBlind,
+    /// None at all.
+    None,
+}
+
+impl Palette {
+    /// As they are named in the configuration.
+    pub const NAMES: [(&'static str, Palette); 4] = [
+        ("terminal", Palette::Terminal),
+        ("high-contrast", Palette::HighContrast),
+        ("colour-blind", Palette::ColourBlind),
+        ("none", Palette::None),
+    ];
+}
+
 /// What does not change while the program runs.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -96,8 +127,10 @@ pub struct Config {
     pub grace: Duration,
     /// Whether the terminal can show more than ASCII.
     pub unicode: bool,
-    /// Whether colours are wanted (`NO_COLOR` is not set).
-    pub colour: bool,
+    /// Which colours are wanted; none where `NO_COLOR` is set.
+    pub palette: Palette,
+    /// What each key means.
+    pub keys: Arc<Keymap>,
     /// The zone of the person's clock.
     pub zone: TimeZone,
     /// Whether there is a shell that could continue us after Ctrl-Z.
@@ -116,7 +149,8 @@ impl Default for Config {
             read_only: false,
             grace: Duration::from_secs(5),
             unicode: true,
-            colour: true,
+            palette: Palette::Terminal,
+            keys: Arc::default(),
             zone: TimeZone::UTC,
             can_suspend: true,
             names: Names::default(),
@@ -152,6 +186,78 @@ pub struct RowId {
     pub start_ticks: Option<u64>,
 }
 
+/// What a click does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Click {
+    /// As if this key were pressed.
+    Press(KeyCode),
+    /// Selects this row of the process list.
+    Row(RowId),
+    /// Sorts the processes by the next column.
+    Sort,
+    /// Shows this tab of a small screen.
+    Tab(Tab),
+    /// Selects the item of the list that is open; a second time picks it.
+    Item(usize),
+}
+
+/// Something on the screen that can be clicked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Where it was drawn.
+    pub area: Rect,
+    /// What a click there does.
+    pub does: Click,
+    /// It belongs to what is laid over the screen; the rest can't be reached then.
+    pub on_top: bool,
+}
+
+/// By which column the processes of a device are sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// The largest first.
+    #[default]
+    Vram,
+    /// The lowest number first.
+    Pid,
+    /// By name.
+    User,
+    /// The oldest first.
+    Age,
+    /// By what it is.
+    What,
+}
+
+impl Sort {
+    /// The next column.
+    pub fn next(self) -> Sort {
+        match self {
+            Sort::Vram => Sort::User,
+            Sort::User => Sort::Age,
+            Sort::Age => Sort::What,
+            Sort::What => Sort::Pid,
+            Sort::Pid => Sort::Vram,
+        }
+    }
+
+    /// Which of two rows comes first; where they are alike, the larger one, then the lower PID.
+    pub fn compare(self, one: &GpuProcess, other: &GpuProcess) -> Ordering {
+        let name = |row: &GpuProcess| row.user.known().cloned();
+        let what = |row: &GpuProcess| row.recognised_as.clone().or_else(|| row.command.known().cloned());
+        let first = match self {
+            Sort::Vram => Ordering::Equal,
+            Sort::Pid => one.pid.cmp(&other.pid),
+            Sort::User => name(one).cmp(&name(other)),
+            Sort::Age => one.start_ticks.value().cmp(&other.start_ticks.value()),
+            Sort::What => what(one).cmp(&what(other)),
+        };
+        first.then_with(|| other.used_bytes.value().cmp(&one.used_bytes.value())).then(one.pid.cmp(&other.pid))
+    }
+}
+
+/// For so long after the person moved in the list or clicked on it, its rows keep their places.
+const STILL: Duration = Duration::from_secs(5);
+
 /// The process list's own state.
 #[derive(Clone, Debug, Default)]
 pub struct Processes {
@@ -161,6 +267,10 @@ pub struct Processes {
     pub marked: BTreeSet<ProcessKey>,
     /// Only rows that hold this text are shown.
     pub filter: String,
+    /// The column by which they are sorted.
+    pub sort: Sort,
+    /// When the person last moved in the list, and its order then.
+    pub still: Option<(Duration, Vec<RowId>)>,
 }
 
 /// Standard input, where it is a pipe.
@@ -275,6 +385,8 @@ pub struct Model {
     pub glossary: Option<Arc<Page>>,
     /// A word to the person, and when it was said.
     pub notice: Option<(String, Duration)>,
+    /// What can be clicked, as it was drawn last.
+    pub targets: Vec<Target>,
     /// Keys that may yet turn out to be a paste.
     pub gate: Gate,
     /// What was kept last for the next start: the log of which generation, with which story.
@@ -304,10 +416,16 @@ impl Model {
             prompt: None,
             glossary: None,
             notice: None,
+            targets: Vec::new(),
             gate: Gate::default(),
             kept: None,
             leaving: false,
         }
+    }
+
+    /// How the key of this action is written here: `[x]`.
+    pub fn key(&self, action: Action) -> String {
+        format!("[{}]", self.config.keys.key_of(action).unwrap_or("?"))
     }
 
     /// The newest reading.
@@ -354,13 +472,23 @@ impl Model {
         [silence, notice, question, self.gate.wakes_at()].into_iter().flatten().min()
     }
 
-    /// The rows of the process list in the order of the screen.
+    /// The rows of the process list in the order of the screen. While the person moves in the list nothing jumps under
+    /// their hands.
     pub fn rows(&self) -> Vec<Row<'_>> {
         self.snapshot().map(|snapshot| rows(self, snapshot)).unwrap_or_default()
     }
 
+    /// The order to keep for now, since the person moves in the list.
+    pub fn kept_order(&self) -> Option<&[RowId]> {
+        let (at, order) = self.processes.still.as_ref()?;
+        (self.now < *at + STILL).then_some(order)
+    }
+
     /// Whether the filter lets it through.
     pub fn shows(&self, row: &GpuProcess) -> bool {
+        if self.processes.filter.is_empty() {
+            return true;
+        }
         let filter = self.processes.filter.to_lowercase();
         let text = format!(
             "{} {} {} {}",
@@ -493,7 +621,9 @@ impl Model {
     pub fn layout(&self) -> Layout {
         let width = usize::from(self.size.0.saturating_sub(6)).max(20);
         let wrapped = |text: &str| textwrap::wrap(text, width).len();
-        let why: usize = self.why().iter().map(|line| wrapped(line)).sum();
+        let said: usize = self.why().iter().map(|line| wrapped(line)).sum();
+        // Before there is a log: how to give one, and what is worth a look.
+        let why = if self.advice.is_some() { said } else { 4 };
         let brief = self.is_small();
         let step: usize = self
             .current_step()
@@ -535,7 +665,10 @@ impl Model {
         let width = if self.is_small() { self.size.0 } else { self.size.0.saturating_mul(57) / 100 };
         let remarks: usize =
             self.remarks(usize::from(width.saturating_sub(2))).into_iter().map(|(_, lines)| lines.len()).sum();
-        if self.is_small() {
+        if self.is_small() && self.advice.is_none() {
+            // Before there is a log nothing else needs the room.
+            3 + devices + rows + unlisted + remarks
+        } else if self.is_small() {
             let unlisted = snapshot.devices.iter().filter(|device| sight::unexplained(device).is_some()).count();
             2 + devices + rows.min(3) + unlisted + remarks
         } else {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyEvent, MouseEvent};
 
+use super::model::Target;
 use crate::gpu::guard::Refusal;
 use crate::gpu::{Header, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
@@ -27,8 +28,8 @@ pub struct Cx {
 pub enum Msg {
     /// A key was pressed, at this moment: the edge stamps it, since it may have waited while the terminal was slow.
     Key(KeyEvent, Duration),
-    /// What the model showed last is on the terminal now.
-    Drawn,
+    /// What the model showed last is on the terminal now, with what can be clicked there.
+    Drawn(Vec<Target>),
     /// The mouse did something.
     Mouse(MouseEvent),
     /// The terminal says that this text was pasted.

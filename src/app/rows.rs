@@ -1,7 +1,7 @@
 //! Owns the order of the process list: by device, the largest first, workers below the launcher or server that they end
 //! with, and last who has the driver open without being listed.
 
-use super::model::{Model, RowId};
+use super::model::{Model, RowId, Sort};
 use crate::gpu::recognise::{kin, protected_command};
 use crate::gpu::{Device, GpuProcess, Holder, ProcessKey, Snapshot};
 use crate::units::Bytes;
@@ -43,8 +43,14 @@ pub fn rows<'a>(model: &Model, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
     for device in &snapshot.devices {
         let shown = |row: &&GpuProcess| model.shows(row);
         let mut blocks = blocks(snapshot, device, device.processes.iter().filter(shown));
-        // The largest first; a group by what it holds here, as one.
-        blocks.sort_by_key(|block| (std::cmp::Reverse(block.bytes), block.first));
+        blocks.sort_by(|one, other| one.compare(other, model.processes.sort));
+        if let Some(order) = model.kept_order() {
+            let place = |block: &Block<'_>| {
+                let id = block.face().map(|row| RowId::of(device.index, row));
+                order.iter().position(|kept| Some(*kept) == id)
+            };
+            blocks.sort_by_cached_key(|block| place(block).unwrap_or(usize::MAX));
+        }
         rows.extend(blocks.into_iter().flat_map(|block| block.rows(snapshot, device.index)));
         let here = snapshot.holders.iter().filter(|holder| home(snapshot, holder) == device.index);
         let here = here.filter(|holder| is_worth_a_row(snapshot, Some(device), holder) && model.shows(&holder.process));
@@ -113,6 +119,20 @@ fn stands_on(snapshot: &Snapshot, leader: &GpuProcess, device: &Device) -> bool 
 }
 
 impl<'a> Block<'a> {
+    /// Who stands at its top.
+    fn face(&self) -> Option<&'a GpuProcess> {
+        self.leader.or_else(|| self.workers.first().copied())
+    }
+
+    /// Which of two comes first; a group by what it holds here, as one.
+    fn compare(&self, other: &Block<'_>, sort: Sort) -> std::cmp::Ordering {
+        let largest = (std::cmp::Reverse(self.bytes), self.first).cmp(&(std::cmp::Reverse(other.bytes), other.first));
+        match (self.face(), other.face()) {
+            (Some(one), Some(two)) if sort != Sort::Vram => sort.compare(one, two),
+            _ => largest,
+        }
+    }
+
     fn rows(self, snapshot: &'a Snapshot, device: u32) -> Vec<Row<'a>> {
         let stands = if self.leader.is_some() { Stands::Worker } else { Stands::Alone };
         let head = self.leader.map(|leader| (leader, head(snapshot, leader)));

@@ -63,7 +63,7 @@ pub fn torch_log() -> String {
 impl Session {
     pub fn new() -> Session {
         let config = Config {
-            viewer: Viewer { uid: 1000, lineage: vec![900, 1] },
+            viewer: Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() },
             boot_id: Some("boot".into()),
             ..Config::default()
         };
@@ -103,7 +103,7 @@ impl Session {
         }
         // A terminal that keeps up draws what it is told.
         if self.draws {
-            update(&mut self.model, Msg::Drawn, &cx);
+            update(&mut self.model, Msg::Drawn(vec![]), &cx);
         }
     }
 
@@ -467,7 +467,7 @@ fn what_was_typed_while_the_terminal_was_stuck_is_no_answer() {
     session.press(KeyCode::Enter);
     let typed_at = session.now + ms(800);
     session.now += Duration::from_secs(5);
-    session.send(Msg::Drawn);
+    session.send(Msg::Drawn(vec![]));
     session.send(Msg::Key(KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE), typed_at));
     session.wait(ms(1000));
     assert_eq!(session.signals(), []);
@@ -1508,4 +1508,123 @@ fn a_log_pasted_where_a_command_is_asked_for_is_a_log() {
     session.paste(&torch_log().repeat(40));
     assert!(session.model.prompt.is_none());
     assert!(matches!(session.model.question.as_ref().map(|q| &q.asked), Some(Asked::Paste(_))));
+}
+mod pointing_and_picking {
+    use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+    use super::*;
+    use crate::app::model::{Overlay, Region, RowId};
+
+    fn pids(session: &Session) -> Vec<u32> {
+        session.model.rows().iter().map(|row| row.id.pid).collect()
+    }
+
+    /// Clicks on the first place where this text is on the screen.
+    fn click_on(session: &mut Session, text: &str) {
+        let (columns, rows) = session.model.size;
+        let area = ratatui::layout::Rect::new(0, 0, columns, rows);
+        let mut buffer = ratatui::buffer::Buffer::empty(area);
+        let targets = crate::ui::view(&session.model, area, &mut buffer);
+        session.draws = false;
+        session.send(Msg::Drawn(targets));
+        let line = |y: u16| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        let (row, column) = (0..rows)
+            .find_map(|y| line(y).find(text).map(|at| (y, line(y)[..at].chars().count())))
+            .unwrap_or_else(|| panic!("{text} is not on the screen"));
+        let kind = MouseEventKind::Down(MouseButton::Left);
+        let column = u16::try_from(column).unwrap();
+        session.send(Msg::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
+        session.draws = true;
+    }
+
+    fn three() -> Session {
+        let mut session = Session::new();
+        let mut rows = [(50, 3), (60, 9), (70, 5)].map(|(pid, gib)| process(pid, Bytes::gib(gib)));
+        rows[1].user = Reading::Known("ada".into());
+        session.sample(rows.to_vec());
+        session
+    }
+
+    #[test]
+    fn processes_are_sorted_by_the_column_the_person_wants() {
+        let mut session = three();
+        assert_eq!(pids(&session), [60, 70, 50], "the largest first");
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..5 {
+            session.keys("t");
+            seen.insert(pids(&session));
+        }
+        assert!(seen.contains(&vec![50, 60, 70]), "by PID: {seen:?}");
+        assert_eq!(pids(&session), [60, 70, 50], "and round again");
+    }
+
+    #[test]
+    fn nothing_jumps_while_the_person_moves_and_the_order_is_right_again_afterwards() {
+        let mut session = three();
+        session.press(KeyCode::Down);
+        let swapped = [(50, 3), (60, 4), (70, 5)].map(|(pid, gib)| process(pid, Bytes::gib(gib)));
+        session.sample(swapped.to_vec());
+        assert_eq!(pids(&session), [60, 70, 50], "60 shrank under the person's hands");
+        session.wait(Duration::from_secs(6));
+        assert_eq!(pids(&session), [70, 60, 50]);
+        assert_eq!(session.model.selected().unwrap().id.pid, 70, "the selection stays on its process");
+    }
+
+    #[test]
+    fn a_click_selects_the_row_that_stands_there() {
+        let mut session = three();
+        click_on(&mut session, "70   5.0 GiB");
+        assert_eq!((session.model.focus, session.model.selected().unwrap().id.pid), (Region::Processes, 70));
+        click_on(&mut session, "VRAM▾");
+        assert_eq!(pids(&session)[0], 60, "by user, ada first");
+    }
+
+    #[test]
+    fn a_click_on_an_answer_is_heard_no_sooner_than_a_key() {
+        let mut session = Session::with_log();
+        session.press(KeyCode::Char('x'));
+        assert!(session.model.question.is_some());
+        click_on(&mut session, "[y] end it");
+        session.wait(ms(100));
+        assert!(session.effects.iter().all(|effect| !matches!(effect, Effect::Signal { .. })), "too early to be read");
+        session.wait(ms(500));
+        click_on(&mut session, "[y] end it");
+        session.wait(ms(100));
+        assert!(session.effects.iter().any(|effect| matches!(effect, Effect::Signal { .. })));
+    }
+
+    #[test]
+    fn what_a_question_covers_can_not_be_clicked() {
+        let mut session = Session::with_log();
+        let selected: Option<RowId> = session.model.processes.selected;
+        session.press(KeyCode::Char('x'));
+        click_on(&mut session, "5177   6.0 GiB");
+        assert_eq!(session.model.processes.selected, selected);
+        assert!(session.model.question.is_some());
+    }
+
+    #[test]
+    fn an_action_is_found_by_its_words_and_done() {
+        let mut session = Session::with_log();
+        session.press(KeyCode::Char(':'));
+        session.keys("paus");
+        session.press(KeyCode::Enter);
+        assert!(session.model.feed.paused && session.model.overlay.is_none());
+        session.press(KeyCode::Char(':'));
+        session.keys("filter");
+        session.press(KeyCode::Enter);
+        assert_eq!(session.model.focus, Region::Processes, "it belongs there");
+        assert!(session.model.prompt.is_some());
+    }
+
+    #[test]
+    fn a_click_on_an_action_selects_it_and_a_second_one_does_it() {
+        let mut session = Session::with_log();
+        session.press(KeyCode::Char(':'));
+        session.keys("o");
+        click_on(&mut session, "zoom");
+        assert!(matches!(&session.model.overlay, Some(Overlay::Actions(..))) && !session.model.zoomed);
+        click_on(&mut session, "zoom");
+        assert!(session.model.zoomed && session.model.overlay.is_none());
+    }
 }

@@ -14,7 +14,7 @@ pub use keys::decisive_top;
 use super::effect::Effect;
 use super::gate::Passed;
 use super::last;
-use super::model::{Model, Source};
+use super::model::{Model, Source, Target};
 use super::msg::{Cx, Msg};
 use super::question::{Asked, Question};
 use crate::advice::{Situation, advise};
@@ -32,11 +32,11 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
     let mut effects = Vec::new();
     match msg {
         Msg::Key(key, at) => effects.extend(keys::pressed(model, key, at)),
-        Msg::Drawn => {
-            drawn(model);
+        Msg::Drawn(targets) => {
+            drawn(model, targets);
             return effects;
         }
-        Msg::Mouse(event) => keys::mouse(model, event),
+        Msg::Mouse(event) => effects.extend(keys::mouse(model, event)),
         Msg::Paste(text) => effects.extend(input::pasted(model, text)),
         Msg::Offered(text) => effects.extend(input::offered(model, text)),
         Msg::Resize(columns, rows) => resized(model, columns, rows),
@@ -109,7 +109,8 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
 }
 
 /// The question counts from when it can be read.
-fn drawn(model: &mut Model) {
+fn drawn(model: &mut Model, targets: Vec<Target>) {
+    model.targets = targets;
     let now = model.now;
     let readable = !model.is_tiny();
     if let Some(question) = model.question.as_mut().filter(|_| readable) {

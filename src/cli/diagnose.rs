@@ -15,7 +15,6 @@ use crate::log::PastedLog;
 use crate::memory::table;
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
-use crate::runtime::kernel::Kernel;
 use crate::runtime::reader::{Telling, open};
 use crate::text::harmless;
 use crate::units::WallTime;
@@ -130,7 +129,7 @@ pub fn examine(
     let (snapshot, no_reading) = if asked.live { this_machine(global) } else { (None, None) };
     let fixes = base.leading_fixes(&diagnosis);
     let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
-    let viewer = Kernel::default().viewer();
+    let viewer = global.kernel().viewer();
     let zone = jiff::tz::TimeZone::system();
     let advice = advise(&Situation {
         fixes: &fixes,

@@ -59,7 +59,7 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
         Ok((_, snapshot)) => (Some(snapshot.harmless()), None),
         Err(error) => (None, Some(error.to_string())),
     };
-    let kernel = Kernel::new(global.procfs());
+    let kernel = global.kernel();
     let viewer = kernel.viewer();
     let mut victims = Vec::new();
     let mut refused = false;

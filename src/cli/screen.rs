@@ -4,15 +4,15 @@
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 
 use super::Global;
 use super::diagnose::Asked;
 use super::live::sampler;
-use crate::app::model::{Config, Source};
+use crate::app::model::{Config, Palette, Source};
 use crate::procfs::Procfs;
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
-use crate::runtime::kernel::Kernel;
 use crate::runtime::places::Places;
 use crate::runtime::{self, LogSource, Start};
 
@@ -47,6 +47,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
         journal: Journal::new(Places::here().state()),
         state: Places::here().state(),
         knowledge: Box::new(move || super::kb::base_at_any_rate(&for_knowledge)),
+        own_knowledge: global.knowledge.is_some(),
         log: source,
     };
     match runtime::run(start) {
@@ -74,12 +75,15 @@ fn config(global: &Global) -> Config {
     let says = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let locale = says("LC_ALL").or_else(|| says("LC_CTYPE")).or_else(|| says("LANG")).unwrap_or_default();
     Config {
-        viewer: Kernel::new(global.procfs()).viewer(),
+        viewer: global.kernel().viewer(),
         boot_id: Procfs::default().boot_id(),
         interval: global.interval,
         read_only: global.read_only,
-        unicode: locale.to_lowercase().replace('-', "").contains("utf8") && says("TERM").as_deref() != Some("linux"),
-        colour: says("NO_COLOR").is_none(),
+        unicode: !global.ascii
+            && locale.to_lowercase().replace('-', "").contains("utf8")
+            && says("TERM").as_deref() != Some("linux"),
+        palette: global.palette.unwrap_or(if says("NO_COLOR").is_some() { Palette::None } else { Palette::Terminal }),
+        keys: Arc::clone(&global.keys),
         zone: jiff::tz::TimeZone::system(),
         can_suspend: runtime::signals::can_be_continued(),
         names: super::report::names(),

@@ -1,34 +1,53 @@
 //! Owns where an option's value comes from: the flag, then the environment (both by clap), then the configuration
 //! file `config.ron`, then the default.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use ron::extensions::Extensions;
 use serde::Deserialize;
 
+use crate::app::keymap::{Keymap, Mistake, NAMES};
+use crate::app::model::Palette;
 use crate::procfs::Procfs;
+use crate::runtime::kernel::Kernel;
 use crate::runtime::places::Places;
+
+/// Over these options in the help.
+const EVERYWHERE: &str = "Options of every command";
 
 /// Options that every command takes, as they were given.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Options {
     /// The driver's library, instead of libnvidia-ml.so.1 from the system.
-    #[arg(long, global = true, env = "OOMDOCTOR_NVML_LIBRARY", value_name = "PATH")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_NVML_LIBRARY", value_name = "PATH")]
     nvml_library: Option<PathBuf>,
     /// Where the devices are; the tests' processes can hold none in /dev.
-    #[arg(long, global = true, value_name = "DIR", default_value = "/dev", hide = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE, value_name = "DIR", default_value = "/dev", hide = true)]
     device_folder: PathBuf,
     /// A folder of entries and fixes to use beside the built-in knowledge; the same name takes the place of one.
-    #[arg(long, global = true, env = "OOMDOCTOR_KNOWLEDGE", value_name = "DIR")]
+    #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_KNOWLEDGE", value_name = "DIR")]
     knowledge: Option<PathBuf>,
     /// Seconds between readings [default: 1]
-    #[arg(long, global = true, env = "OOMDOCTOR_INTERVAL", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, global = true, help_heading = EVERYWHERE, env = "OOMDOCTOR_INTERVAL", value_name = "SECONDS", value_parser = seconds)]
     interval: Option<Duration>,
     /// Never signal or change anything.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     read_only: bool,
+}
+
+/// How the terminal program looks, as it was asked for.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Look {
+    /// The colours: terminal, high-contrast, colour-blind or none [default: terminal; none where NO_COLOR is set]
+    #[arg(long, env = "OOMDOCTOR_THEME", value_name = "NAME", value_parser = palette)]
+    theme: Option<Palette>,
+    /// Draw with ASCII characters only.
+    #[arg(long)]
+    ascii: bool,
 }
 
 /// The same with every source asked.
@@ -44,12 +63,25 @@ pub struct Global {
     pub interval: Duration,
     /// Never signal or change anything.
     pub read_only: bool,
+    /// The colours; `None`: nobody asked for any.
+    pub palette: Option<Palette>,
+    /// Draw with ASCII characters only.
+    pub ascii: bool,
+    /// What each key means.
+    pub keys: Arc<Keymap>,
+    /// Names of programs that are never ended.
+    pub protected: Vec<String>,
 }
 
 impl Global {
     /// Where processes are read.
     pub fn procfs(&self) -> Procfs {
         Procfs::default().with_devices(&self.device_folder)
+    }
+
+    /// The kernel, which spares what the configuration protects.
+    pub fn kernel(&self) -> Kernel {
+        Kernel::new(self.procfs()).sparing(self.protected.clone())
     }
 }
 
@@ -61,13 +93,25 @@ struct Configuration {
     knowledge: Option<PathBuf>,
     interval: Option<f64>,
     read_only: bool,
+    theme: Option<String>,
+    ascii: bool,
+    keys: BTreeMap<String, String>,
+    protected: Vec<String>,
+}
+
+/// What the file says, understood.
+#[derive(Debug, Default)]
+struct Understood {
+    said: Configuration,
+    palette: Option<Palette>,
+    keys: Keymap,
 }
 
 /// Every option's value. Fails with a sentence where the configuration can't be read.
-pub fn resolve(options: Options) -> Result<Global, String> {
+pub fn resolve(options: Options, look: Look) -> Result<Global, String> {
     let folder = Places::here().config();
     let configuration = folder.as_deref().map(|folder| read(&folder.join("config.ron"))).transpose()?;
-    let configuration = configuration.flatten().unwrap_or_default();
+    let Understood { said: configuration, palette, keys } = configuration.flatten().unwrap_or_default();
     // Entries of one's own need no setting: they lie beside the configuration.
     let own_knowledge = || folder.map(|folder| folder.join("knowledge")).filter(|folder| folder.is_dir());
     let interval = options.interval.or(configuration.interval.map(Duration::from_secs_f64));
@@ -77,10 +121,14 @@ pub fn resolve(options: Options) -> Result<Global, String> {
         knowledge: options.knowledge.or(configuration.knowledge).or_else(own_knowledge),
         interval: interval.unwrap_or(Duration::from_secs(1)),
         read_only: options.read_only || configuration.read_only,
+        palette: look.theme.or(palette),
+        ascii: look.ascii || configuration.ascii,
+        keys: Arc::new(keys),
+        protected: configuration.protected,
     })
 }
 
-fn read(path: &Path) -> Result<Option<Configuration>, String> {
+fn read(path: &Path) -> Result<Option<Understood>, String> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -90,9 +138,9 @@ fn read(path: &Path) -> Result<Option<Configuration>, String> {
 }
 
 /// The error begins with its line and column.
-fn parse(text: &str) -> Result<Configuration, String> {
+fn parse(text: &str) -> Result<Understood, String> {
     if text.trim().is_empty() {
-        return Ok(Configuration::default());
+        return Ok(Understood::default());
     }
     let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
     let configuration: Configuration = options.from_str(text).map_err(|error| {
@@ -100,18 +148,46 @@ fn parse(text: &str) -> Result<Configuration, String> {
         format!("{}:{}: {}", at.line, at.col, in_words(&error.code))
     })?;
     if let Some(interval) = configuration.interval {
-        in_range(interval).map_err(|error| format!("1:1: interval: {error}"))?;
+        in_range(interval).map_err(|error| format!("{}: interval: {error}", place(text, "interval")))?;
     }
-    Ok(configuration)
+    let at = |word: &str, error: String| format!("{}: {error}", place(text, &format!("\"{word}\"")));
+    let palette = configuration.theme.as_deref();
+    let palette = palette.map(|name| self::palette(name).map_err(|error| at(name, error))).transpose()?;
+    let own: Vec<(String, String)> = configuration.keys.clone().into_iter().collect();
+    let keys = Keymap::with(&own).map_err(|mistake| match mistake {
+        Mistake::Key(key) => at(&key, format!("`{key}` is no key that can be given: write x, F5, Ctrl-N, Space, PgUp")),
+        Mistake::Action(name) => at(&name, unknown("action", &name, NAMES.iter().map(|(name, _)| *name))),
+        Mistake::Lost(name) => at("keys", format!("`{name}` would have no key any more: give it one, too")),
+    })?;
+    Ok(Understood { said: configuration, palette, keys })
+}
+
+/// Where a word first stands, as line and column.
+fn place(text: &str, word: &str) -> String {
+    let before = text.split(word).next().filter(|before| before.len() < text.len()).unwrap_or_default();
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    format!("{}:{column}", before.matches('\n').count() + 1)
+}
+
+/// A palette by its name.
+fn palette(name: &str) -> Result<Palette, String> {
+    let known = Palette::NAMES.iter().find(|(known, _)| *known == name).map(|(_, palette)| *palette);
+    known.ok_or_else(|| unknown("theme", name, Palette::NAMES.iter().map(|(name, _)| *name)))
+}
+
+/// That there is no such thing, and which one was probably meant.
+fn unknown<'a>(kind: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let likeness = |name: &&str| strsim::jaro_winkler(name, found);
+    let nearest = known.clone().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+    match nearest.filter(|name| likeness(name) > 0.8) {
+        Some(meant) => format!("there is no {kind} `{found}`; did you mean `{meant}`?"),
+        None => format!("there is no {kind} `{found}`; there are {}", known.collect::<Vec<_>>().join(", ")),
+    }
 }
 
 fn in_words(error: &ron::Error) -> String {
     let ron::Error::NoSuchStructField { expected, found, .. } = error else { return error.to_string() };
-    let like = |known: &&&str| strsim::jaro_winkler(known, found) > 0.8;
-    match expected.iter().find(like) {
-        Some(meant) => format!("there is no setting `{found}`; did you mean `{meant}`?"),
-        None => format!("there is no setting `{found}`; there are {}", expected.join(", ")),
-    }
+    unknown("setting", found, expected.iter().copied())
 }
 
 /// A number of seconds that readings may be apart, or a process be waited for.
@@ -134,14 +210,30 @@ mod tests {
         assert!(error.starts_with("2:") && error.contains("did you mean `interval`?"), "{error}");
         let error = parse("(colour: \"red\")").unwrap_err();
         assert!(error.contains("nvml_library"), "{error}");
-        assert!(parse("(interval: 0)").unwrap_err().contains("between"));
+        assert!(parse("(\n interval: 0)").unwrap_err().starts_with("2:2: interval: give between"));
+        let error = parse("(\n  theme: \"high-contrst\",\n)").unwrap_err();
+        assert!(error.starts_with("2:10:") && error.contains("did you mean `high-contrast`?"), "{error}");
+        let error = parse("(\n  keys: {\n    \"F5\": \"zom\",\n  },\n)").unwrap_err();
+        assert!(error.starts_with("3:11:") && error.contains("did you mean `zoom`?"), "{error}");
+        let error = parse("(keys: {\"Strg-X\": \"end\"})").unwrap_err();
+        assert!(error.starts_with("1:9:") && error.contains("no key that can be given"), "{error}");
+        assert!(parse("(keys: {\"q\": \"end\"})").is_ok(), "Ctrl-C still leaves");
         assert!(parse("(interval: \"x\")").is_err());
     }
 
     #[test]
+    fn what_is_set_is_taken() {
+        let set = parse("(theme: \"colour-blind\", ascii: true, protected: [\"train.py\"], keys: {\"F9\": \"end\"})")
+            .unwrap();
+        assert_eq!((set.palette, set.said.ascii), (Some(Palette::ColourBlind), true));
+        assert_eq!(set.said.protected, ["train.py"]);
+        assert_eq!(set.keys.key_of(crate::app::action::Action::End), Some("F9"));
+    }
+
+    #[test]
     fn an_empty_file_says_nothing() {
-        assert_eq!(parse(" \n").unwrap(), Configuration::default());
-        let set = parse("(interval: 2.5, read_only: true, knowledge: \"/k\")").unwrap();
+        assert_eq!(parse(" \n").unwrap().said, Configuration::default());
+        let set = parse("(interval: 2.5, read_only: true, knowledge: \"/k\")").unwrap().said;
         assert_eq!((set.interval, set.read_only, set.knowledge), (Some(2.5), true, Some("/k".into())));
     }
 }

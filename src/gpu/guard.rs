@@ -24,6 +24,8 @@ pub struct Viewer {
     pub uid: u32,
     /// Our own process id and those of every ancestor up to PID 1.
     pub lineage: Vec<u32>,
+    /// Names of programs that the person's configuration spares.
+    pub spared: Vec<String>,
 }
 
 /// What is known of a process that somebody wants to end.
@@ -95,6 +97,13 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// Why a process with this command line is spared: the configuration names its program or its script.
+pub fn spares(spared: &[String], command: &str) -> Option<&'static str> {
+    let base = |word: &str| word.rsplit('/').next().unwrap_or_default().trim_end_matches(':').to_owned();
+    let named = command.split_ascii_whitespace().map(base).any(|word| spared.contains(&word));
+    named.then_some("your configuration protects it")
+}
+
 impl Viewer {
     /// Why this process must not be signalled; `None` where it may.
     pub fn refuses(&self, suspect: &Suspect<'_>) -> Option<Refusal> {
@@ -124,7 +133,7 @@ impl Viewer {
             pid: row.pid,
             uid: row.uid.value(),
             user: row.user.known().map(String::as_str),
-            protected: super::recognise::protected_command(command),
+            protected: super::recognise::protected_command(command).or_else(|| spares(&self.spared, command)),
             kernel_thread: false,
             proved: row.proved,
         };
@@ -146,7 +155,7 @@ mod tests {
     use super::*;
 
     fn viewer(uid: u32) -> Viewer {
-        Viewer { uid, lineage: vec![900, 800, 1] }
+        Viewer { uid, lineage: vec![900, 800, 1], ..Viewer::default() }
     }
 
     fn suspect(pid: u32) -> Suspect<'static> {
@@ -175,6 +184,17 @@ mod tests {
             me.refuses(&Suspect { protected: Some("it draws the desktop"), ..suspect(7) }),
             Some(Refusal::Protected(7, "it draws the desktop".into()))
         );
+    }
+
+    #[test]
+    fn a_program_that_the_configuration_names_is_spared_by_its_name_alone() {
+        let me = Viewer { spared: vec!["serve.py".into(), "vllm".into()], ..viewer(1000) };
+        for command in ["/opt/bin/vllm serve m", "python -u /srv/serve.py --port 1", "vllm: worker"] {
+            let mut row = crate::gpu::testing::process(4242, crate::units::Bytes::gib(1));
+            row.command = crate::gpu::Reading::Known(command.into());
+            assert!(matches!(me.may_end(&row), Err(Refusal::Protected(4242, _))), "{command}");
+        }
+        assert_eq!(spares(&me.spared, "python train.py --like vllm-model"), None);
     }
 
     #[test]

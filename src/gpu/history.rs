@@ -9,6 +9,10 @@ use crate::units::{Bytes, WallTime};
 
 /// Ten minutes at one reading a second.
 const KEPT: usize = 600;
+/// What is drawn over the last ten minutes is kept by slots of so many seconds.
+const SLOT: i64 = 5;
+/// Ten minutes of them.
+const SLOTS: usize = 120;
 /// Readings further apart than this, in seconds, leave a time in which nobody watched. Intervals may be long.
 const LONGEST_GAP: i64 = 60;
 /// USER_HZ, the unit of utime and stime in /proc/PID/stat: 100 on every Linux that glibc supports.
@@ -19,6 +23,51 @@ const TICKS_PER_SECOND: u64 = 100;
 pub struct History {
     devices: BTreeMap<u32, VecDeque<Option<Bytes>>>,
     processes: BTreeMap<ProcessKey, Watch>,
+    /// The same over ten minutes, and what each process held.
+    device_slots: BTreeMap<u32, Slots>,
+    process_slots: BTreeMap<(u32, ProcessKey), Slots>,
+    now: i64,
+}
+
+/// The most that was in use within each slot of time in which it was known, the oldest first.
+#[derive(Clone, Debug, Default)]
+struct Slots(VecDeque<(i64, Bytes)>);
+
+impl Slots {
+    fn note(&mut self, slot: i64, bytes: Option<Bytes>) {
+        // A clock that was set back leaves slots of a future that has not been.
+        self.0.retain(|(at, _)| (slot - SLOTS as i64 + 1..=slot).contains(at));
+        let Some(bytes) = bytes else { return };
+        match self.0.back_mut() {
+            Some((at, most)) if *at == slot => *most = bytes.max(*most),
+            _ => self.0.push_back((slot, bytes)),
+        }
+    }
+
+    /// Over so many columns; the last one ends now.
+    fn columns(&self, now: i64, width: usize) -> Vec<Option<Bytes>> {
+        let mut columns = vec![None; width];
+        for (at, bytes) in &self.0 {
+            let column = column(now - at, width).and_then(|column| columns.get_mut(column));
+            if let Some(column) = column {
+                *column = (*column).max(Some(*bytes));
+            }
+        }
+        // Where there are more columns than slots, each slot fills its own.
+        for at in 1..width {
+            let before = columns.get(at - 1).copied().flatten();
+            if let Some(gap) = columns.get_mut(at).filter(|gap| gap.is_none() && width > SLOTS) {
+                *gap = before;
+            }
+        }
+        columns
+    }
+}
+
+/// The column of what was so many slots ago.
+fn column(ago: i64, width: usize) -> Option<usize> {
+    let left = usize::try_from(SLOTS as i64 - 1 - ago).ok().filter(|left| *left < SLOTS)?;
+    Some(left * width / SLOTS)
 }
 
 /// One process as watched: the start of the present idle time and the CPU ticks it had then.
@@ -35,19 +84,42 @@ impl History {
     pub fn note(&mut self, snapshot: &Snapshot) {
         let now = snapshot.taken_at;
         let mut seen = BTreeMap::new();
+        self.now = now.0.as_second().div_euclid(SLOT);
+        let mut process_slots = BTreeMap::new();
         for device in &snapshot.devices {
             let ring = self.devices.entry(device.index).or_default();
             if ring.len() == KEPT {
                 ring.pop_front();
             }
             ring.push_back(device.memory.used_bytes.value());
+            self.device_slots.entry(device.index).or_default().note(self.now, device.memory.used_bytes.value());
             for process in &device.processes {
                 let Some(key) = process.key() else { continue };
                 let before = seen.get(&key).or(self.processes.get(&key)).copied();
                 seen.insert(key, watch(before, device, process, now));
+                let mut slots = self.process_slots.remove(&(device.index, key)).unwrap_or_default();
+                slots.note(self.now, process.used_bytes.value());
+                process_slots.insert((device.index, key), slots);
             }
         }
         self.processes = seen;
+        self.process_slots = process_slots;
+    }
+
+    /// What the device had in use over the last ten minutes, in so many columns; `None` where nobody watched.
+    pub fn device_columns(&self, device: u32, width: usize) -> Vec<Option<Bytes>> {
+        self.device_slots.get(&device).map_or(vec![None; width], |slots| slots.columns(self.now, width))
+    }
+
+    /// The same of what a process held there.
+    pub fn process_columns(&self, device: u32, key: ProcessKey, width: usize) -> Vec<Option<Bytes>> {
+        self.process_slots.get(&(device, key)).map_or(vec![None; width], |slots| slots.columns(self.now, width))
+    }
+
+    /// In which of so many columns over the last ten minutes this moment lies.
+    pub fn column_of(&self, moment: WallTime, width: usize) -> Option<usize> {
+        let slot = moment.0.as_second().div_euclid(SLOT);
+        (slot <= self.now).then(|| column(self.now - slot, width)).flatten()
     }
 
     /// How long this process has used neither GPU (0 %) nor CPU (under 1 %), as far as we have watched.
@@ -167,6 +239,26 @@ mod tests {
         assert_eq!(idle_after(&[(0, 0, 10), (3600, 0, 10)]), None);
         assert_eq!(idle_after(&[(0, 0, 10), (3600, 0, 10), (3620, 0, 10)]), Some(Duration::from_secs(20)));
         assert_eq!(idle_after(&[(3600, 0, 10), (0, 0, 10)]), None, "the clock was set back");
+    }
+
+    #[test]
+    fn ten_minutes_are_kept_by_the_most_that_was_in_use() {
+        let mut history = History::default();
+        let key = process(42, Bytes::ZERO).key().unwrap();
+        for (second, gib) in [(0, 9), (300, 2), (301, 5), (302, 1), (600, 3)] {
+            let mut now = at(second, 0, 0);
+            now.devices[0].processes[0].used_bytes = Reading::Known(Bytes::gib(gib));
+            history.note(&now);
+        }
+        let columns = history.process_columns(0, key, 10);
+        let known: Vec<_> = columns.iter().enumerate().filter_map(|(at, bytes)| Some((at, (*bytes)?))).collect();
+        assert_eq!(known, [(4, Bytes::gib(5)), (9, Bytes::gib(3))], "what is older than ten minutes is gone");
+        let moment = |second| WallTime(jiff::Timestamp::from_second(second).unwrap());
+        let start = at(0, 0, 0).taken_at.0.as_second();
+        assert_eq!(history.column_of(moment(start + 301), 10), Some(4));
+        assert_eq!(history.column_of(moment(start + 700), 10), None, "it is still to come");
+        assert_eq!(history.column_of(moment(start - 1), 10), None);
+        assert!(history.device_columns(0, 240).iter().flatten().count() > 4, "a slot fills its columns");
     }
 
     #[test]

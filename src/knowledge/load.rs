@@ -4,7 +4,6 @@
 use std::borrow::Cow;
 use std::thread;
 
-use include_dir::{Dir, include_dir};
 use ron::extensions::Extensions;
 use serde::de::DeserializeOwned;
 
@@ -16,7 +15,11 @@ use super::matching::Finder;
 use super::program::{PhaseRule, PhaseTable, ProgramRule, ProgramTable};
 use super::run::RunRule;
 
-static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/knowledge");
+/// The folder knowledge/, packed by `build.rs`.
+static EMBEDDED: [&[u8]; 2] = [
+    include_bytes!(concat!(env!("OUT_DIR"), "/knowledge.0")),
+    include_bytes!(concat!(env!("OUT_DIR"), "/knowledge.1")),
+];
 
 /// A file of a knowledge base.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,16 +50,29 @@ impl LoadError {
     }
 }
 
-/// The files built into the program.
+/// The files built into the program. A half that can't be unpacked would be empty: a test holds that none is.
 pub fn embedded() -> Vec<Source> {
+    let [earlier, later] = EMBEDDED;
+    thread::scope(|scope| {
+        let other = thread::Builder::new().spawn_scoped(scope, || unpacked(later)).ok();
+        let mut sources = unpacked(earlier);
+        sources.extend(other.and_then(|other| other.join().ok()).unwrap_or_else(|| unpacked(later)));
+        sources
+    })
+}
+
+/// The files of a half, as `build.rs` has packed them: path, zero, text, zero.
+fn unpacked(packed: &[u8]) -> Vec<Source> {
+    let all = miniz_oxide::inflate::decompress_to_vec(packed).unwrap_or_default();
+    let mut from = 0;
+    let mut parts = memchr::memchr_iter(0, &all).filter_map(|zero| {
+        let part = all.get(from..zero).and_then(|part| std::str::from_utf8(part).ok());
+        from = zero + 1;
+        part
+    });
     let mut sources = Vec::new();
-    let mut folders = vec![&EMBEDDED];
-    while let Some(folder) = folders.pop() {
-        folders.extend(folder.dirs());
-        sources.extend(folder.files().filter_map(|file| {
-            let path = file.path().to_str()?.replace('\\', "/");
-            Some(Source { path, text: Cow::Borrowed(file.contents_utf8()?) })
-        }));
+    while let (Some(path), Some(text)) = (parts.next(), parts.next()) {
+        sources.push(Source { path: path.to_owned(), text: text.to_owned().into() });
     }
     sources
 }

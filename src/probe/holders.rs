@@ -4,11 +4,17 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::people::People;
 use crate::gpu::{Holder, Reading};
 use crate::procfs::{ProcError, Procfs};
 
 const SCAN_AGAIN: Duration = Duration::from_secs(5);
+/// Where there are very many processes, a scan is due only so much later.
+const SELDOM: Duration = Duration::from_secs(30);
+/// A scan may cost one part in so many of the time.
+const SHARE: u32 = 3000;
 
 /// The last scan, shown until the next with those taken out that have ended.
 #[derive(Debug, Default)]
@@ -16,15 +22,24 @@ pub struct Holders {
     found: Vec<Holder>,
     unseen: u32,
     scanned_at: Option<Instant>,
+    /// Until the next one.
+    pause: Duration,
 }
 
 impl Holders {
+    /// Leaves the first scan to the second reading: whoever waits for the first one is not kept waiting.
+    pub fn not_at_first(&mut self, now: Instant) {
+        self.scanned_at = now.checked_sub(SCAN_AGAIN.saturating_sub(Duration::from_millis(500)));
+    }
+
     /// Processes that hold NVIDIA's device files (or WSL's) and are none of `listed`, as far as may be seen. The
     /// sampler itself is left out.
     pub fn refresh(&mut self, procfs: &Procfs, people: &People, listed: &BTreeSet<u32>, now: Instant) -> Vec<Holder> {
-        if self.scanned_at.is_none_or(|at| now.duration_since(at) >= SCAN_AGAIN) {
+        if self.scanned_at.is_none_or(|at| now.duration_since(at) >= self.pause.max(SCAN_AGAIN)) {
             self.scanned_at = Some(now);
+            let began = cpu_time();
             self.scan(procfs, people);
+            self.pause = (cpu_time().saturating_sub(began) * SHARE).min(SELDOM);
         }
         self.found.retain_mut(|holder| {
             let stat = procfs.stat(holder.process.pid).ok().filter(|stat| Some(stat.key()) == holder.process.key());
@@ -58,6 +73,11 @@ impl Holders {
             }
         }
     }
+}
+
+/// What this thread has used of a processor so far.
+fn cpu_time() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
 fn holder(procfs: &Procfs, people: &People, pid: u32) -> Result<Option<Holder>, ProcError> {

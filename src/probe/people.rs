@@ -17,6 +17,9 @@ use crate::units::{Bytes, WallTime};
 /// How far above a process that wiped its own arguments one is looked for that has them still.
 const ANCESTORS_ASKED: usize = 4;
 
+/// For so many refreshes what hardly ever changes (command line, user, control group) is not read again.
+const LOOK_AGAIN: u32 = 10;
+
 /// What /proc says of one PID of the driver.
 #[derive(Clone, Debug)]
 pub struct Person {
@@ -108,6 +111,8 @@ pub struct People {
     listed_before: HashMap<u32, u64>,
     /// This refresh's look-ups: a PID may stand on several devices.
     current: HashMap<u32, Person>,
+    /// Who was described lately, as which stat, and how many refreshes ago.
+    described: HashMap<u32, (Stat, Person, u32)>,
 }
 
 impl People {
@@ -120,6 +125,7 @@ impl People {
             own_manager: procfs.own_cgroup().and_then(|text| Place::manager(&text)),
             listed_before: HashMap::new(),
             current: HashMap::new(),
+            described: HashMap::new(),
             procfs,
         }
     }
@@ -140,6 +146,10 @@ impl People {
         let start = |pid: u32, person: &Person| person.start_ticks.value().or_else(|| before.get(&pid).copied());
         self.listed_before =
             self.current.iter().filter_map(|(pid, person)| Some((*pid, start(*pid, person)?))).collect();
+        self.described.retain(|pid, (_, _, age)| {
+            *age += 1;
+            *age < LOOK_AGAIN && self.current.contains_key(pid)
+        });
         self.current.clear();
     }
 
@@ -159,8 +169,23 @@ impl People {
         (uid, user, command)
     }
 
-    fn person(&self, pid: u32) -> Result<Person, ProcError> {
-        self.identify(pid).map(|stat| self.described(&stat))
+    /// As [`People::described`], and where this very process was described lately, only what changes is new.
+    fn person(&mut self, pid: u32) -> Result<Person, ProcError> {
+        let stat = self.identify(pid)?;
+        let same = |then: &Stat| {
+            (then.start_ticks, &then.comm, then.parent_pid) == (stat.start_ticks, &stat.comm, stat.parent_pid)
+        };
+        if let Some((_, person, _)) = self.described.get(&pid).filter(|(then, ..)| same(then)) {
+            return Ok(Person {
+                session: Reading::Known(stat.session),
+                state: Reading::Known(stat.state),
+                cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
+                ..person.clone()
+            });
+        }
+        let person = self.described(&stat);
+        self.described.insert(pid, (stat, person.clone(), 0));
+        Ok(person)
     }
 
     /// Who the process of this PID here is, apart from the driver.
@@ -206,7 +231,8 @@ impl People {
             return Err(ProcError::Gone);
         }
         let stat = self.procfs.stat(pid)?;
-        if stat.is_kernel_thread() || self.procfs.status(pid)?.thread_group != pid {
+        let known = self.described.get(&pid).is_some_and(|(then, ..)| then.start_ticks == stat.start_ticks);
+        if !known && (stat.is_kernel_thread() || self.procfs.status(pid)?.thread_group != pid) {
             return Err(ProcError::Gone);
         }
         let reused = self.listed_before.get(&pid).is_some_and(|start| *start != stat.start_ticks);
@@ -307,6 +333,29 @@ mod tests {
         assert_eq!(person.command, Reading::Known("python job.py".into()));
         assert_eq!(person.recognised_as.as_deref(), Some("python job.py"));
         assert!(people.look(71).is_gone());
+    }
+
+    #[test]
+    fn what_hardly_ever_changes_is_read_again_only_after_a_while_or_where_it_is_another_program() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 70, 9, 0, 70, "/dev/null");
+        let mut people = people(root.path(), HOST);
+        let command = |people: &mut People| {
+            let command = people.look(70).command.clone();
+            people.end_refresh();
+            command.known().cloned().unwrap()
+        };
+        assert_eq!(command(&mut people), "python job.py");
+        fs::write(root.path().join("70/cmdline"), "VLLM::Worker\0").unwrap();
+        assert_eq!(command(&mut people), "python job.py", "not yet");
+        let seen: Vec<String> = (0..LOOK_AGAIN).map(|_| command(&mut people)).collect();
+        assert_eq!(seen.last().unwrap(), "VLLM::Worker");
+        fs::write(root.path().join("70/cmdline"), "other\0").unwrap();
+        fs::write(root.path().join("70/stat"), "70 (other) S 1 1 1 0 -1 0 0 0 0 0 3 8 0 0 20 0 1 0 9 0").unwrap();
+        assert_eq!(people.look(70).cpu_ticks.value(), Some(11), "what changes is read each time");
+        assert_eq!(command(&mut people), "other", "it runs another program now");
+        process(root.path(), 70, 10, 0, 70, "/dev/nvidia0");
+        assert_eq!(command(&mut people), "python job.py", "the PID is another process's");
     }
 
     #[test]

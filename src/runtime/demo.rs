@@ -38,7 +38,7 @@ struct State {
 impl DemoMachine {
     /// Who looks at it: the recorded user.
     pub fn viewer() -> Viewer {
-        Viewer { uid: 1000, lineage: Vec::new() }
+        Viewer { uid: 1000, lineage: Vec::new(), ..Viewer::default() }
     }
 
     /// Plays the recording, one snapshot each interval, then goes on with the last one. The log comes with the crash.

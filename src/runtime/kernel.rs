@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use super::process_control::{Inspection, ProcessControl};
-use crate::gpu::guard::{Signal, Viewer};
+use crate::gpu::guard::{Signal, Viewer, spares};
 use crate::gpu::recognise;
 use crate::probe::host::Users;
 use crate::probe::pace::timespec;
@@ -18,12 +18,18 @@ use crate::procfs::{ProcError, Procfs};
 #[derive(Clone, Debug, Default)]
 pub struct Kernel {
     procfs: Procfs,
+    spared: Vec<String>,
 }
 
 impl Kernel {
     /// Reads processes there.
     pub fn new(procfs: Procfs) -> Kernel {
-        Kernel { procfs }
+        Kernel { procfs, spared: Vec::new() }
+    }
+
+    /// The same, with programs that the configuration spares.
+    pub fn sparing(self, spared: Vec<String>) -> Kernel {
+        Kernel { spared, ..self }
     }
 
     /// Where processes are read.
@@ -36,7 +42,7 @@ impl Kernel {
         let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
         let mut lineage = self.procfs.ancestors(own);
         lineage.push(own);
-        Viewer { uid: rustix::process::getuid().as_raw(), lineage }
+        Viewer { uid: rustix::process::getuid().as_raw(), lineage, spared: self.spared.clone() }
     }
 }
 
@@ -75,7 +81,7 @@ impl ProcessControl for Kernel {
             start_ticks: stat.start_ticks,
             uid,
             user: uid.map(|uid| Users::read().name(uid)),
-            protected: recognise::protected(&stat.comm, &command),
+            protected: recognise::protected(&stat.comm, &command).or_else(|| spares(&self.spared, &command)),
             kernel_thread: stat.is_kernel_thread(),
             proved,
             state: stat.state,

@@ -216,7 +216,7 @@ mod tests {
     }
 
     fn try_end(kernel: &Kernel, start_ticks: u64) -> Result<ProcessKey, Refusal> {
-        let viewer = Viewer { uid: 1000, lineage: vec![7] };
+        let viewer = Viewer { uid: 1000, lineage: vec![7], ..Viewer::default() };
         end(kernel, &viewer, ProcessKey { pid: 42, start_ticks }, Signal::Term)
     }
 

@@ -93,27 +93,37 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Starts the worker, which first loads the knowledge.
-    pub fn start(knowledge: impl FnOnce() -> Loaded + Send + 'static, wakes: Sender<Wake>) -> io::Result<Reader> {
+    /// Starts the worker, which loads the knowledge at once or with the first log: whoever only watches needs none.
+    pub fn start(
+        knowledge: impl FnOnce() -> Loaded + Send + 'static,
+        at_once: bool,
+        wakes: Sender<Wake>,
+    ) -> io::Result<Reader> {
         let (bell, rings) = mpsc::channel();
         let desk = Desk::default();
         let jobs = (desk.clone(), rings);
         let telling = Telling::default();
         let learnt = telling.clone();
-        let began = Instant::now();
-        thread::Builder::new().name("reader".into()).spawn(move || match knowledge() {
-            Ok((base, trouble)) => {
-                if let Some(trouble) = trouble {
-                    let _ = wakes.send(Wake::Msg(Msg::Trouble(trouble)));
-                }
-                log::debug!("knowledge loaded after {:?}", began.elapsed());
-                learnt.learn(&base);
-                // Searchers and tables are built at their first use: not while a person waits for a verdict.
-                base.diagnose(&PastedLog::new(WARM_UP), None);
-                let _ = wakes.send(Wake::Msg(Msg::Glossary(Arc::new(page::glossary(&base)))));
-                work(&base, &learnt, &jobs, &wakes);
+        thread::Builder::new().name("reader".into()).spawn(move || {
+            // The first ring may be for a log, which then lies on the desk.
+            if !at_once && jobs.1.recv().is_err() {
+                return;
             }
-            Err(error) => refuse(&format!("The knowledge base could not be loaded: {error}"), &jobs, &wakes),
+            match knowledge() {
+                Ok((base, trouble)) => {
+                    if let Some(trouble) = trouble {
+                        let _ = wakes.send(Wake::Msg(Msg::Trouble(trouble)));
+                    }
+                    learnt.learn(&base);
+                    let _ = wakes.send(Wake::Msg(Msg::Glossary(Arc::new(page::glossary(&base)))));
+                    if jobs.0.is_clear() {
+                        // Searchers and tables are built at their first use: not while a person waits for a verdict.
+                        base.diagnose(&PastedLog::new(WARM_UP), None);
+                    }
+                    work(&base, &learnt, &jobs, &wakes);
+                }
+                Err(error) => refuse(&format!("The knowledge base could not be loaded: {error}"), &jobs, &wakes),
+            }
         })?;
         Ok(Reader { desk, bell, telling })
     }
@@ -126,6 +136,11 @@ impl Reader {
     /// What is asked for and not read yet.
     pub fn desk(&self) -> Desk {
         self.desk.clone()
+    }
+
+    /// Sees to it that the knowledge is loaded.
+    pub fn load(&self) {
+        let _ = self.bell.send(());
     }
 
     /// Reads a text.
@@ -148,18 +163,26 @@ type Jobs = (Desk, Receiver<()>);
 
 /// Without knowledge no log can be read: each request is told so.
 fn refuse(why: &str, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
-    while rings.recv().is_ok() {
-        let Some(Job::Text(generation, _) | Job::File(generation, _)) = desk.take() else { continue };
-        desk.done();
-        if wakes.send(Wake::Msg(Msg::Unread(generation, why.to_owned()))).is_err() {
+    let mut said = wakes.send(Wake::Msg(Msg::Trouble(why.to_owned())));
+    while said.is_ok() {
+        if let Some(Job::Text(generation, _) | Job::File(generation, _)) = desk.take() {
+            desk.done();
+            said = wakes.send(Wake::Msg(Msg::Unread(generation, why.to_owned())));
+        }
+        if rings.recv().is_err() {
             return;
         }
     }
 }
 
 fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
-    while rings.recv().is_ok() {
-        let Some(job) = desk.take() else { continue };
+    loop {
+        let Some(job) = desk.take() else {
+            match rings.recv() {
+                Ok(()) => continue,
+                Err(_) => return,
+            }
+        };
         let msg = match job {
             Job::Text(generation, text) => read(base, generation, PastedLog::new(text), None),
             Job::File(generation, path) => match open(&path, telling) {

@@ -9,15 +9,15 @@ use super::format::{cut, paragraph};
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
-use crate::app::keymap::{BINDINGS, Binding};
-use crate::app::model::Purpose;
+use crate::app::keymap::Binding;
+use crate::app::model::{Purpose, Target};
 use unicode_width::UnicodeWidthStr;
 
 /// Always there, whatever else fits.
 const LAST: [Action; 3] = [Action::NextRegion, Action::Help, Action::Quit];
 
 /// Draws the line; a longer word to the person takes the lines above it, too.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
     let width = usize::from(area.width);
     if let Some(prompt) = &model.prompt {
         let (what, keys) = match prompt.purpose {
@@ -40,9 +40,10 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         return Line::styled(" typing: Esc when done", theme.quiet).render(area, buffer);
     }
     let words = |binding: &&Binding| !binding.words.is_empty() && !binding.ctrl;
-    let last = BINDINGS.iter().filter(words).filter(|binding| LAST.contains(&binding.action));
+    let bindings = model.config.keys.all();
+    let last = bindings.iter().filter(words).filter(|binding| LAST.contains(&binding.action));
     let here = |binding: &&Binding| binding.region.is_none_or(|region| region == model.focus);
-    let first = BINDINGS.iter().filter(words).filter(here).filter(|binding| !LAST.contains(&binding.action));
+    let first = bindings.iter().filter(words).filter(here).filter(|binding| !LAST.contains(&binding.action));
     let reserved: usize = last.clone().map(wide).sum();
     let mut room = width.saturating_sub(reserved + 1);
     let mut spans = Vec::new();
@@ -54,7 +55,9 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     }
     spans.extend(last.flat_map(|binding| shown(binding, theme)));
     spans.pop();
-    Line::from(spans).render(area, buffer);
+    let line = Line::from(spans);
+    super::pressable(theme, &line, (area.x, area.y), false, targets);
+    line.render(area, buffer);
 }
 
 /// Columns that a key with its words takes.

@@ -101,6 +101,18 @@ pub fn sparkline(theme: &Theme, values: &[Option<Bytes>], whole: Bytes, width: u
     format!("{}{}", " ".repeat(width.saturating_sub(values.len())), marks.collect::<String>())
 }
 
+/// The last ten minutes as one row of marks, with the moment of the crash marked in it.
+pub fn ten_minutes(theme: &Theme, columns: &[Option<Bytes>], whole: Bytes, crash: Option<usize>) -> Vec<Span<'static>> {
+    let all = sparkline(theme, columns, whole, columns.len());
+    let part = |from: usize, to: usize| all.chars().skip(from).take(to.saturating_sub(from)).collect::<String>();
+    let Some(at) = crash else { return vec![Span::styled(all, theme.used)] };
+    vec![
+        Span::styled(part(0, at), theme.used),
+        Span::styled(theme.sign("✗", "x"), theme.alarm),
+        Span::styled(part(at + 1, columns.len()), theme.used),
+    ]
+}
+
 /// Words wrapped to a width, as lines in one style.
 pub fn paragraph(text: &str, width: usize, style: Style) -> Vec<Line<'static>> {
     textwrap::wrap(text, width.max(1)).into_iter().map(|line| Line::styled(line.into_owned(), style)).collect()

@@ -8,7 +8,8 @@ use ratatui::widgets::Widget;
 use super::format::cut;
 use super::theme::Theme;
 use crate::app::Model;
-use crate::app::model::{Source, Tab};
+use crate::app::action::Action;
+use crate::app::model::{Click, Source, Tab, Target};
 use crate::gpu::Driver;
 use unicode_width::UnicodeWidthStr;
 
@@ -65,7 +66,7 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
         return (age, theme.alarm);
     }
     if model.feed.paused {
-        return ("paused, [p] goes on".into(), theme.alarm);
+        return (format!("paused, {} goes on", model.key(Action::Pause)), theme.alarm);
     }
     if let Some((device, wanted)) = model.walk.waits_for {
         return (format!("waiting for {wanted} on GPU {device} · Esc stops it"), theme.title);
@@ -78,10 +79,13 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
 }
 
 /// Draws the tabs of small screens.
-pub fn tabs(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub fn tabs(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }
+    let other = if model.tab() == Tab::Overview { (22, 7) } else { (1, 20) };
+    let does = Click::Tab(if model.tab() == Tab::Overview { Tab::Input } else { Tab::Overview });
+    targets.push(Target { area: Rect { x: area.x + other.0, width: other.1, ..area }, does, on_top: false });
     let style = |on: bool| if on { theme.selected } else { theme.quiet };
     Line::from(vec![
         Span::raw(" "),

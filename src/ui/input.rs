@@ -10,6 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::format::{broken, cut, paragraph};
 use super::theme::Theme;
 use crate::app::Model;
+use crate::app::action::Action;
 use crate::app::model::{Pipe, Region};
 use crate::app::update::decisive_top;
 use crate::knowledge::diagnosis::Diagnosis;
@@ -71,7 +72,10 @@ fn empty(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
             "  oomdoctor crash.log",
             "  python -u train.py 2>&1 | oomdoctor",
             "",
-            "No log at hand? [o] lets you pick what you saw. oomdoctor --demo shows how it looks.",
+            &format!(
+                "No log at hand? {} lets you pick what you saw. oomdoctor --demo shows how it looks.",
+                model.key(Action::Symptoms)
+            ),
         ] {
             lines.extend(paragraph(text, width, theme.quiet));
             if text.is_empty() {

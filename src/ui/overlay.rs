@@ -12,9 +12,10 @@ use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
 
 use crate::app::Model;
-use crate::app::keymap::BINDINGS;
+use crate::app::action::Action;
+use crate::app::keymap::Binding;
 use crate::app::layout::{page_height, page_width};
-use crate::app::model::{Overlay, Source};
+use crate::app::model::{Click, Overlay, Region, Source, Target};
 use crate::app::question::{Asked, Victim, workers};
 use crate::app::rows::together;
 use crate::app::symptoms::{SYMPTOMS, Symptom};
@@ -22,11 +23,12 @@ use crate::gpu::guard::Signal;
 use crate::knowledge::page::Tone;
 
 /// Draws whatever is open.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
     let width = page_width((area.width, area.height));
     let (title, lines) = match (&model.question, &model.overlay) {
         (Some(question), _) => asked(model, theme, &question.asked, width),
-        (None, Some(Overlay::Help)) => (" Keys ", help(theme)),
+        (None, Some(Overlay::Help)) => (" Keys ", help(model, theme)),
+        (None, Some(Overlay::Actions(wanted, at))) => (" What can be done ", actions(model, theme, wanted, *at, width)),
         (None, Some(Overlay::Words(_))) => (" Words used here ", page(model, theme)),
         (None, Some(Overlay::About(..))) => (" About this error ", page(model, theme)),
         (None, Some(Overlay::Fit(_))) => (" Will it fit? ", page(model, theme)),
@@ -44,7 +46,56 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let inner = block.inner(over);
     block.render(over, buffer);
     let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
+    // The answers stand on the last line; of a list, each line can be picked.
+    if let (Some(answers), Some(y)) = (lines.last(), inner.bottom().checked_sub(1)) {
+        super::pressable(theme, answers, (inner.x, y), true, targets);
+    }
+    if let (None, Some(Overlay::Symptoms(_))) = (&model.question, &model.overlay) {
+        let items = (0..SYMPTOMS.len()).filter_map(|at| super::line_target(inner, at, Click::Item(at)));
+        targets.extend(items.map(|target| Target { on_top: true, ..target }));
+    }
+    if let (None, Some(Overlay::Actions(wanted, at))) = (&model.question, &model.overlay) {
+        let (first, many) = window(model.config.keys.actions(wanted).len(), *at, model.size);
+        let items = (0..many).filter_map(|row| super::line_target(inner, row + 2, Click::Item(first + row)));
+        targets.extend(items.map(|target| Target { on_top: true, ..target }));
+    }
     Paragraph::new(lines).render(inner, buffer);
+}
+
+/// The first of so many items to show, and how many fit: the selected one stays in sight.
+fn window(count: usize, at: usize, size: (u16, u16)) -> (usize, usize) {
+    let room = page_height(size).saturating_sub(2).clamp(1, 18);
+    let first = (at + 1).saturating_sub(room).min(count.saturating_sub(room));
+    (first, count.saturating_sub(first).min(room))
+}
+
+/// Everything that can be done, as far as it holds what was typed.
+fn actions(model: &Model, theme: &Theme, wanted: &str, at: usize, width: usize) -> Vec<Line<'static>> {
+    let found = model.config.keys.actions(wanted);
+    let mut lines = vec![Line::from(vec![Span::raw(format!(" :{wanted}")), Span::raw("_")]), Line::raw("")];
+    let (first, many) = window(found.len(), at, model.size);
+    for (number, binding) in found.iter().enumerate().skip(first).take(many) {
+        let pointer = if number == at { theme.sign("▸", ">") } else { " " };
+        let style = if number == at { theme.selected } else { Style::new() };
+        let text = format!("{pointer} {}  {}{}", exactly(&binding.shown, 10), binding.words, place(binding));
+        lines.push(Line::styled(exactly(&text, width), style));
+    }
+    if found.is_empty() {
+        lines.push(Line::styled("Nothing is called that. Backspace takes a letter back.", theme.quiet));
+    }
+    lines.push(Line::raw(""));
+    lines.push(answers(theme, &[("↑↓", "move"), ("Enter", "do it"), ("Esc", "close")]));
+    lines
+}
+
+/// Where an action that is not everywhere belongs.
+fn place(binding: &Binding) -> &'static str {
+    match binding.region {
+        None => "",
+        Some(Region::Processes) => " (processes)",
+        Some(Region::Input) => " (input)",
+        Some(Region::Steps) => " (steps)",
+    }
 }
 
 fn asked(model: &Model, theme: &Theme, asked: &Asked, width: usize) -> (&'static str, Vec<Line<'static>>) {
@@ -93,7 +144,8 @@ fn end(
             first.first().map_or_else(String::new, |victim| victim.key.pid.to_string())
         ),
         Signal::Term | Signal::Int => format!(
-            "It is asked to close. Should it still be there after {grace} s, [x] asks whether to force it. What it has not saved is lost."
+            "It is asked to close. Should it still be there after {grace} s, {} asks whether to force it. What it has not saved is lost.",
+            model.key(Action::End)
         ),
     };
     lines.extend(paragraph(&how, width, Style::new()));
@@ -199,15 +251,10 @@ fn answers(theme: &Theme, keys: &[(&str, &str)]) -> Line<'static> {
 }
 
 /// The keys in two columns, so that they fit on 24 lines, and the signs of the bars.
-fn help(theme: &Theme) -> Vec<Line<'static>> {
-    let entries: Vec<(&str, String)> = BINDINGS
-        .iter()
-        .filter(|binding| !binding.words.is_empty())
-        .map(|binding| {
-            let place = binding.region.map_or(String::new(), |region| format!(" ({region:?})").to_lowercase());
-            (binding.shown, format!("{}{place}", binding.words))
-        })
-        .collect();
+fn help(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
+    let bindings = model.config.keys.all().iter().filter(|binding| !binding.words.is_empty());
+    let entries: Vec<(&str, String)> =
+        bindings.map(|binding| (binding.shown.as_ref(), format!("{}{}", binding.words, place(binding)))).collect();
     let half = entries.len().div_ceil(2);
     let mut lines: Vec<Line<'static>> = Vec::new();
     for row in 0..half {
@@ -251,8 +298,8 @@ fn page(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
     }
     match model.overlay {
         Some(Overlay::Words(_)) => keys.push(("Tab", "the keys")),
-        Some(Overlay::Fit(_)) => keys.push(("m", "another model")),
-        Some(Overlay::Done(_)) => keys.push(("q", "leave")),
+        Some(Overlay::Fit(_)) => keys.push((model.config.keys.key_of(Action::Model).unwrap_or("m"), "another model")),
+        Some(Overlay::Done(_)) => keys.push((model.config.keys.key_of(Action::Quit).unwrap_or("q"), "leave")),
         _ if model.input.pages.len() > 1 => {
             keys.extend([("Tab", "the next thing it may be"), ("Enter", "its line in the log")])
         }

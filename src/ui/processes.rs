@@ -6,12 +6,12 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
 
-use super::format::{age, bar, cut, exactly, paragraph, sparkline};
+use super::format::{age, bar, cut, exactly, paragraph, sparkline, ten_minutes};
 use super::theme::Theme;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{short_card, words::gib};
 use crate::app::Model;
-use crate::app::model::Region;
+use crate::app::model::{Click, Region, Sort, Target};
 use crate::app::rows::{Row, Stands};
 use crate::app::update::evidence_of;
 use crate::gpu::{Device, Driver, GpuProcess, ProcessKind, Reading, Snapshot, sight};
@@ -20,19 +20,27 @@ use crate::units::Bytes;
 /// Columns of PID, VRAM, user, age.
 const NUMBERS: usize = 37;
 
+/// From so many columns on the last ten minutes are drawn.
+const WIDE: usize = 100;
+/// Columns of a process's last ten minutes.
+const HISTORY: usize = 30;
+
 /// Draws the pane.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }
     let block = super::frame(theme, title(model), model.focus == Region::Processes);
     let inner = block.inner(area);
     block.render(area, buffer);
-    let (lines, selected) = lines(model, theme, inner);
+    let mut clicks = Vec::new();
+    let (lines, selected) = lines(model, theme, inner, &mut clicks);
     let height = usize::from(inner.height);
     // The selected row stays in sight; else the top does.
     let top = selected.map_or(0, |line| (line + 2).saturating_sub(height)).min(lines.len().saturating_sub(height));
     Paragraph::new(lines).scroll((u16::try_from(top).unwrap_or(u16::MAX), 0)).render(inner, buffer);
+    targets
+        .extend(clicks.into_iter().filter_map(|(line, does)| super::line_target(inner, line.checked_sub(top)?, does)));
 }
 
 fn title(model: &Model) -> String {
@@ -46,7 +54,12 @@ fn title(model: &Model) -> String {
     title
 }
 
-fn lines(model: &Model, theme: &Theme, area: Rect) -> (Vec<Line<'static>>, Option<usize>) {
+fn lines(
+    model: &Model,
+    theme: &Theme,
+    area: Rect,
+    clicks: &mut Vec<(usize, Click)>,
+) -> (Vec<Line<'static>>, Option<usize>) {
     let Some(snapshot) = model.snapshot() else {
         return (paragraph("Asking the driver who holds GPU memory…", usize::from(area.width), theme.quiet), None);
     };
@@ -63,7 +76,8 @@ fn lines(model: &Model, theme: &Theme, area: Rect) -> (Vec<Line<'static>>, Optio
         let rows: Vec<Row<'_>> = model.rows().into_iter().filter(|row| row.id.device == device.index).collect();
         let (holders, listed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.unlisted);
         if !listed.is_empty() && !compact {
-            lines.push(Line::styled(heading(), theme.quiet));
+            clicks.push((lines.len(), Click::Sort));
+            lines.push(Line::styled(heading(model.processes.sort, theme), theme.quiet));
         }
         let unexplained = unaccounted(device, theme).filter(|_| !compact || sight::unexplained(device).is_some());
         for (at, row) in listed.iter().chain(&holders).enumerate() {
@@ -73,7 +87,9 @@ fn lines(model: &Model, theme: &Theme, area: Rect) -> (Vec<Line<'static>>, Optio
             if model.processes.selected == Some(row.id) {
                 selected = Some(lines.len());
             }
+            let first = lines.len();
             lines.extend(row_lines(model, theme, snapshot, row, width, compact));
+            clicks.extend((first..lines.len()).map(|line| (line, Click::Row(row.id))));
         }
         if holders.is_empty() {
             lines.extend(unexplained);
@@ -166,17 +182,32 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
             device.temperature_celsius.value().map(|celsius| format!("{celsius} °C")),
         ];
         let state: Vec<String> = state.into_iter().flatten().collect();
-        lines.push(Line::from(vec![
-            Span::styled(format!("  {} ", exactly(&state.join(" "), 14)), theme.quiet),
-            Span::styled(sparkline(theme, &seen, total, room), theme.used),
-            Span::raw(format!("  {}", free.unwrap_or_default())),
-        ]));
+        let mut spans = vec![Span::styled(format!("  {} ", exactly(&state.join(" "), 14)), theme.quiet)];
+        if width < WIDE {
+            spans.push(Span::styled(sparkline(theme, &seen, total, room), theme.used));
+        } else {
+            let columns = model.feed.history.device_columns(device.index, room);
+            spans.extend(ten_minutes(theme, &columns, total, crash(model, room)));
+        }
+        spans.push(Span::raw(format!("  {}", free.unwrap_or_default())));
+        if width >= WIDE {
+            spans.push(Span::styled("  the last 10 min", theme.quiet));
+        }
+        lines.push(Line::from(spans));
     }
     lines
 }
 
-fn heading() -> String {
-    format!("  {:>7} {:>9}  {:<9}{:>6}  what", "PID", "VRAM", "user", "age")
+/// The columns' names; the one by which the rows are sorted is marked.
+fn heading(sort: Sort, theme: &Theme) -> String {
+    let named = |column: Sort, name: &str| {
+        let mark = if column == sort { theme.sign("▾", "*") } else { "" };
+        format!("{name}{mark}")
+    };
+    let [pid, vram, user, age, what] =
+        [(Sort::Pid, "PID"), (Sort::Vram, "VRAM"), (Sort::User, "user"), (Sort::Age, "age"), (Sort::What, "what")]
+            .map(|(column, name)| named(column, name));
+    format!("  {pid:>7} {vram:>9}  {user:<9}{age:>6}  {what}")
 }
 
 fn row_lines(
@@ -224,6 +255,17 @@ fn row_lines(
     }
     let evidence = evidence.join(" · ");
     let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what, width.saturating_sub(NUMBERS))), style)];
+    if let (true, false, Some(key)) = (width >= WIDE, compact, row.key()) {
+        // What it held over the last ten minutes stands at the right of what speaks for ending it.
+        let whole = snapshot.devices.iter().find(|device| device.index == of.id.device).map(|device| &device.memory);
+        let whole = whole.and_then(|memory| memory.total_bytes.value()).unwrap_or(Bytes::ZERO);
+        let columns = model.feed.history.process_columns(of.id.device, key, HISTORY);
+        let room = width.saturating_sub(HISTORY + 12);
+        let mut spans = vec![Span::styled(format!("{}{}", " ".repeat(10), exactly(&evidence, room)), theme.quiet)];
+        spans.extend(ten_minutes(theme, &columns, whole, crash(model, HISTORY)));
+        lines.push(Line::from(spans));
+        return lines;
+    }
     let said_before = compact && of.stands == Stands::Holder;
     let shown = !compact || (selected && model.focus == Region::Processes && !said_before);
     if !evidence.is_empty() && shown {
@@ -231,6 +273,12 @@ fn row_lines(
             .push(Line::styled(format!("{}{}", " ".repeat(10), cut(&evidence, width.saturating_sub(10))), theme.quiet));
     }
     lines
+}
+
+/// In which of so many columns the job died, where that is known and was within the last ten minutes.
+fn crash(model: &Model, width: usize) -> Option<usize> {
+    model.input.diagnosis.as_ref()?;
+    model.feed.history.column_of(model.input.crashed_by?, width)
 }
 
 fn held(reading: &Reading<Bytes>) -> String {

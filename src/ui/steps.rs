@@ -15,7 +15,8 @@ use crate::advice::release::Release;
 use crate::advice::words::{self, Said};
 use crate::advice::{CauseKind, PlannedFix};
 use crate::app::Model;
-use crate::app::model::{Region, Source};
+use crate::app::action::Action;
+use crate::app::model::{Region, Source, Target};
 use crate::app::walk::{Ending, EndingState, Mark, Successor, free_of};
 use crate::gpu::guard::Signal;
 use crate::gpu::{GpuProcess, ProcessKey, ProcessKind};
@@ -28,7 +29,7 @@ const INDENT: &str = "     ";
 const COMMAND_INDENT: &str = "       ";
 
 /// Draws the pane.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }
@@ -63,9 +64,9 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         // One that was signalled already, or has ended, is only waited for.
         let gentle = |ending: &Ending| matches!(ending.state, EndingState::Elsewhere { .. } | EndingState::Asked(_));
         let mut offers = Vec::new();
-        offers.extend(model.awaited().is_some_and(gentle).then_some(("x", "end the process…")));
-        offers.extend((!ahead.is_empty()).then_some(("↓", "another step")));
-        lines.extend((!offers.is_empty()).then(|| offered(theme, &offers)));
+        offers.extend(model.awaited().is_some_and(gentle).then_some((Action::End, "end the process…")));
+        offers.extend((!ahead.is_empty()).then_some((Action::Move(1), "another step")));
+        lines.extend((!offers.is_empty()).then(|| offered(model, theme, &offers)));
         current_end = lines.len();
     }
     for (at, planned) in ahead.iter().enumerate() {
@@ -92,6 +93,12 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let needed = current_at.saturating_sub(model.endings.last().map_or(0, |_| 3));
     let needed = needed.max(current_end.saturating_sub(height).min(current_at));
     let top = needed.min(lines.len().saturating_sub(height));
+    if let Some((line, row)) = current_end.checked_sub(1).and_then(|at| Some((lines.get(at)?, at.checked_sub(top)?)))
+        && row < height
+    {
+        let y = inner.y + u16::try_from(row).unwrap_or(0);
+        super::pressable(theme, line, (inner.x, y), false, targets);
+    }
     Paragraph::new(lines).scroll((u16::try_from(top).unwrap_or(u16::MAX), 0)).render(inner, buffer);
 }
 
@@ -149,8 +156,8 @@ fn again(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
             lines.extend(paragraph(&text, width.saturating_sub(1), theme.title));
         }
         None if advice.plan.iter().any(|planned| planned.changes.is_some()) => {
-            let text = " [r] tell me what you ran: I make the changes in it";
-            lines.extend(paragraph(text, width.saturating_sub(1), theme.quiet));
+            let text = format!(" {} tell me what you ran: I make the changes in it", model.key(Action::Command));
+            lines.extend(paragraph(&text, width.saturating_sub(1), theme.quiet));
         }
         None => {}
     }
@@ -161,11 +168,13 @@ fn again(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
         .first()
         .is_some_and(|cause| matches!(cause.cause, CauseKind::TooBig | CauseKind::Context));
     let hint = match advice.fit.as_ref().filter(|fit| fit.is_told()) {
-        Some(_) => Some(" [f] will it fit? sizes and choices of this model"),
-        None if loading || size => Some(" [m] name the model: I say whether it fits, and what would make it"),
+        Some(_) => Some(format!(" {} will it fit? sizes and choices of this model", model.key(Action::Fit))),
+        None if loading || size => {
+            Some(format!(" {} name the model: I say whether it fits, and what would make it", model.key(Action::Model)))
+        }
         None => None,
     };
-    lines.extend(hint.into_iter().flat_map(|text| paragraph(text, width.saturating_sub(1), theme.quiet)));
+    lines.extend(hint.into_iter().flat_map(|text| paragraph(&text, width.saturating_sub(1), theme.quiet)));
     if lines.len() == 1 { Vec::new() } else { lines }
 }
 
@@ -211,7 +220,7 @@ fn current(
     for said in said {
         let (indent, style) = match said {
             Said::Do(_) => (INDENT, Style::new()),
-            Said::Command(_) => (COMMAND_INDENT, theme.decisive),
+            Said::Command(_) => (COMMAND_INDENT, theme.command),
             Said::Note(_) => (INDENT, theme.quiet),
         };
         for line in textwrap::wrap(said.text(), room) {
@@ -222,10 +231,10 @@ fn current(
     lines
 }
 
-fn offered(theme: &Theme, offers: &[(&'static str, &'static str)]) -> Line<'static> {
+fn offered(model: &Model, theme: &Theme, offers: &[(Action, &'static str)]) -> Line<'static> {
     let mut spans = vec![Span::raw("     ")];
-    for (key, words) in offers {
-        spans.push(Span::styled(format!("[{key}]"), theme.key));
+    for (action, words) in offers {
+        spans.push(Span::styled(model.key(*action), theme.key));
         spans.push(Span::raw(format!(" {words}   ")));
     }
     Line::from(spans)
@@ -233,29 +242,29 @@ fn offered(theme: &Theme, offers: &[(&'static str, &'static str)]) -> Line<'stat
 
 fn keys(model: &Model, theme: &Theme, planned: &PlannedFix) -> Line<'static> {
     let copies = planned.steps.iter().any(|step| step.command.is_some());
-    let mut offers: Vec<(&'static str, &'static str)> = match planned.target {
-        Some(_) if model.release_of(planned).is_some() => vec![("Enter", "ask it to let go…")],
-        Some(_) if planned.gentle && copies => vec![("Enter", "copy the command")],
-        Some(_) if planned.gentle => vec![("Enter", "I do that")],
-        Some(_) => vec![("Enter", "end it…")],
-        None if planned.waits_for.is_some() => vec![("Enter", "tell me when")],
-        None if copies => vec![("Enter", "copy, done")],
-        None => vec![("Enter", "done")],
+    let mut offers: Vec<(Action, &'static str)> = match planned.target {
+        Some(_) if model.release_of(planned).is_some() => vec![(Action::Enter, "ask it to let go…")],
+        Some(_) if planned.gentle && copies => vec![(Action::Enter, "copy the command")],
+        Some(_) if planned.gentle => vec![(Action::Enter, "I do that")],
+        Some(_) => vec![(Action::Enter, "end it…")],
+        None if planned.waits_for.is_some() => vec![(Action::Enter, "tell me when")],
+        None if copies => vec![(Action::Enter, "copy, done")],
+        None => vec![(Action::Enter, "done")],
     };
     match planned.target {
         Some(target) => {
             // Enter may copy already.
             if copies && (!planned.gentle || model.release_of(planned).is_some()) {
-                offers.push(("c", "copy the command"));
+                offers.push((Action::Copy, "copy the command"));
             }
             if planned.gentle && may_end(model, target) {
-                offers.push(("x", "end the process…"));
+                offers.push((Action::End, "end the process…"));
             }
-            offers.push(("s", "skip"));
+            offers.push((Action::Skip, "skip"));
         }
-        None => offers.extend([("s", "skip"), ("i", "about this error")]),
+        None => offers.extend([(Action::Skip, "skip"), (Action::About, "about this error")]),
     }
-    offered(theme, &offers)
+    offered(model, theme, &offers)
 }
 
 /// Another user's holder can be asked to let go, not ended.
@@ -367,9 +376,11 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
             format!("{name} has ended; the driver gives no figure to show what came back"),
             theme.good,
         ),
-        EndingState::Survived(state) => {
-            (theme.sign("✗", "x"), format!("{name} {}", survived(ending.signal, *state)), theme.alarm)
-        }
+        EndingState::Survived(state) => (
+            theme.sign("✗", "x"),
+            format!("{name} {}", survived(ending.signal, *state, &model.key(Action::End))),
+            theme.alarm,
+        ),
         EndingState::Refused(refusal) => {
             (theme.sign("✗", "x"), format!("Nothing was signalled: {refusal}"), theme.alarm)
         }
@@ -414,8 +425,8 @@ fn asked_for(ending: &Ending) -> String {
     ending.release.as_ref().map(Release::shown).unwrap_or_default()
 }
 
-fn survived(signal: Signal, state: Option<char>) -> &'static str {
-    match (signal, state) {
+fn survived(signal: Signal, state: Option<char>, end: &str) -> String {
+    let said = match (signal, state) {
         (Signal::Kill, Some('D')) => {
             "did not end: it is stuck inside the kernel, probably in the GPU driver (state D), and no program can end it now. It ends when that call returns; if it doesn't, only a reboot helps."
         }
@@ -425,9 +436,12 @@ fn survived(signal: Signal, state: Option<char>) -> &'static str {
         (Signal::Kill, _) => {
             "is still there although it was forced to end: try again in a moment, or ask whoever runs this machine."
         }
-        (_, Some('T')) => "did not close: it is stopped (Ctrl-Z). [x] on it asks whether to force it.",
-        (_, _) => "did not close when it was asked to. [x] on it asks whether to force it.",
-    }
+        (_, Some('T')) => {
+            return format!("did not close: it is stopped (Ctrl-Z). {end} on it asks whether to force it.");
+        }
+        (_, _) => return format!("did not close when it was asked to. {end} on it asks whether to force it."),
+    };
+    said.to_owned()
 }
 
 /// Who may have the memory of one that has ended: memory shared between processes (CUDA IPC) stays until the last of

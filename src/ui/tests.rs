@@ -6,7 +6,7 @@ use crossterm::event::KeyCode;
 
 use super::drawn;
 use crate::app::Msg;
-use crate::app::model::{Config, Source};
+use crate::app::model::{Config, Palette, Source};
 use crate::app::msg::SignalReport;
 use crate::app::tests::{Session, held, key_of, torch_log};
 use crate::gpu::testing::{device, process, snapshot};
@@ -35,7 +35,7 @@ fn kernel() -> GpuProcess {
     row
 }
 
-fn rows() -> Vec<GpuProcess> {
+pub fn rows() -> Vec<GpuProcess> {
     let mut runner = process(5177, Bytes::gib(6));
     runner.recognised_as = Some("Ollama runner llama3.1:8b".into());
     let mut desktop = process(1203, Bytes::mib(96));
@@ -46,11 +46,11 @@ fn rows() -> Vec<GpuProcess> {
     vec![kernel(), runner, desktop]
 }
 
-fn two_cards(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
+pub fn two_cards(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
     Snapshot { devices: vec![device(0, rows), device(1, vec![])], ..snapshot(second) }
 }
 
-fn beside_a_crash() -> Session {
+pub fn beside_a_crash() -> Session {
     let mut session = Session::new();
     for second in 0..=12 {
         session.send(Msg::Sample(Box::new(two_cards(second, rows()))));
@@ -285,7 +285,7 @@ fn a_lost_card_and_unknown_figures_are_said_and_nothing_is_0() {
 #[test]
 fn without_unicode_or_colour_the_same_is_said_in_ascii() {
     let mut session = beside_a_crash();
-    session.model.config = Config { unicode: false, colour: false, ..session.model.config.clone() };
+    session.model.config = Config { unicode: false, palette: Palette::None, ..session.model.config.clone() };
     session.paste(&torch_log());
     assert_screens("ascii", &mut session, &SIZES[1..2]);
 }
@@ -559,4 +559,27 @@ fn the_multi_process_service_and_its_clients_are_shown_as_what_they_are() {
     session.keys("x");
     let text = drawn(&session.model);
     assert!(session.model.question.is_none() && text.contains("its clients end with it"), "{text}");
+}
+
+#[test]
+fn everything_that_can_be_done_is_listed_and_found() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session.press(KeyCode::Char(':'));
+    assert_screens("actions", &mut session, &SIZES[..2]);
+    session.keys("fit");
+    let text = drawn(&session.model);
+    assert!(text.contains("will it fit?") && !text.contains("pause"), "{text}");
+}
+
+#[test]
+fn the_keys_that_the_person_gave_are_the_ones_that_are_shown() {
+    let mut session = beside_a_crash();
+    let own = [("F9", "end"), ("x", "zoom"), ("F5", "skip")].map(|(key, name)| (key.to_owned(), name.to_owned()));
+    session.model.config.keys = std::sync::Arc::new(crate::app::keymap::Keymap::with(&own).unwrap());
+    session.paste(&torch_log());
+    let text = drawn(&session.model);
+    assert!(text.contains("[F9] end the process") && text.contains("[F5] skip") && !text.contains("[x]"), "{text}");
+    session.press(KeyCode::F(9));
+    assert!(drawn(&session.model).contains("[F9]"));
 }

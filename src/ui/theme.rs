@@ -1,9 +1,10 @@
-//! Owns the styles, named by what they mean. Colour never carries meaning alone, so that `NO_COLOR` loses nothing.
+//! Owns the styles, named by what they mean. Each colour means one thing, and none carries it alone: what is in use,
+//! what is held back, what is wrong and what went well each have a sign or a word, too, so that `NO_COLOR` loses nothing.
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::border;
 
-use crate::app::model::Config;
+use crate::app::model::{Config, Palette};
 
 /// Borders for terminals that have nothing but ASCII.
 pub const ASCII: border::Set<'static> = border::Set {
@@ -50,6 +51,8 @@ pub struct Theme {
     pub decisive: Style,
     /// A figure found in the log.
     pub figure: Style,
+    /// A command to run.
+    pub command: Style,
     /// Memory of processes.
     pub used: Style,
     /// Memory held back by the driver, or of nobody listed.
@@ -64,31 +67,116 @@ pub struct Theme {
     pub key: Style,
 }
 
+/// The colours of a palette by their meaning; the text itself always keeps the terminal's own.
+struct Colours {
+    used: Option<Color>,
+    held: Option<Color>,
+    good: Option<Color>,
+    wrong: Option<Color>,
+    /// Whether what recedes (borders, free memory, quiet words) is dimmed: a grey of its own would be the background
+    /// of one terminal or another.
+    dim: bool,
+}
+
+impl Colours {
+    const fn of(palette: Palette) -> Colours {
+        match palette {
+            // The terminal's own sixteen: readable on dark and on light, as its owner set them. No yellow and no grey
+            // text, which vanish on white.
+            Palette::Terminal => Colours {
+                used: Some(Color::Cyan),
+                held: Some(Color::Magenta),
+                good: Some(Color::Green),
+                wrong: Some(Color::Red),
+                dim: true,
+            },
+            Palette::HighContrast => Colours {
+                used: None,
+                held: Some(Color::LightMagenta),
+                good: Some(Color::LightGreen),
+                wrong: Some(Color::LightRed),
+                dim: false,
+            },
+            // Sky blue, reddish purple, bluish green and vermilion of Okabe and Ito, as near as 256 colours come: told
+            // apart with every common kind of colour vision, on dark and on light.
+            Palette::ColourBlind => Colours {
+                used: Some(Color::Indexed(32)),
+                held: Some(Color::Indexed(175)),
+                good: Some(Color::Indexed(36)),
+                wrong: Some(Color::Indexed(166)),
+                dim: true,
+            },
+            Palette::None => Colours { used: None, held: None, good: None, wrong: None, dim: true },
+        }
+    }
+}
+
 impl Theme {
     /// The styles this terminal can show.
     pub fn of(config: &Config) -> Theme {
-        let colour = |colour: Color| if config.colour { Style::new().fg(colour) } else { Style::new() };
+        let colours = Colours::of(config.palette);
+        let ink = |colour: Option<Color>| colour.map_or(Style::new(), |colour| Style::new().fg(colour));
+        let quiet = if colours.dim { Style::new().add_modifier(Modifier::DIM) } else { Style::new() };
+        let bold = Style::new().add_modifier(Modifier::BOLD);
         Theme {
             unicode: config.unicode,
-            title: Style::new().add_modifier(Modifier::BOLD),
-            border: colour(Color::DarkGray),
-            focus: colour(Color::Cyan).add_modifier(Modifier::BOLD),
-            quiet: colour(Color::Gray).add_modifier(Modifier::DIM),
-            sentence: Style::new().add_modifier(Modifier::BOLD),
+            title: bold,
+            border: quiet,
+            focus: bold,
+            quiet,
+            sentence: bold,
             selected: Style::new().add_modifier(Modifier::REVERSED),
-            decisive: colour(Color::Yellow).add_modifier(Modifier::BOLD),
+            decisive: ink(colours.wrong).add_modifier(Modifier::BOLD),
             figure: Style::new().add_modifier(Modifier::UNDERLINED),
-            used: colour(Color::Cyan),
-            held: colour(Color::Magenta),
-            free: colour(Color::DarkGray),
-            good: colour(Color::Green).add_modifier(Modifier::BOLD),
-            alarm: colour(Color::Red).add_modifier(Modifier::BOLD),
-            key: Style::new().add_modifier(Modifier::BOLD),
+            command: bold,
+            used: ink(colours.used),
+            held: ink(colours.held),
+            free: quiet,
+            good: ink(colours.good).add_modifier(Modifier::BOLD),
+            alarm: ink(colours.wrong).add_modifier(Modifier::BOLD),
+            key: bold,
         }
     }
 
     /// A sign, or its ASCII stand-in.
     pub fn sign(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.unicode { unicode } else { ascii }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn theme(palette: Palette) -> Theme {
+        Theme::of(&Config { palette, ..Config::default() })
+    }
+
+    #[test]
+    fn each_colour_means_one_thing_in_every_palette() {
+        for (name, palette) in Palette::NAMES {
+            let theme = theme(palette);
+            let colours: Vec<Color> =
+                [theme.used, theme.held, theme.good, theme.alarm].iter().filter_map(|style| style.fg).collect();
+            for (at, colour) in colours.iter().enumerate() {
+                assert!(!colours.iter().skip(at + 1).any(|other| other == colour), "{name}: {colour:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn without_colours_there_is_none_anywhere() {
+        let theme = theme(Palette::None);
+        let all = [theme.title, theme.border, theme.focus, theme.quiet, theme.decisive, theme.used, theme.held];
+        assert!(all.iter().chain(&[theme.free, theme.good, theme.alarm, theme.command]).all(|s| s.fg.is_none()));
+    }
+
+    #[test]
+    fn no_text_is_written_in_a_colour_that_vanishes_on_a_dark_or_a_light_terminal() {
+        let theme = theme(Palette::Terminal);
+        let vanishing = [Color::White, Color::Gray, Color::Black, Color::Yellow, Color::LightYellow, Color::Blue];
+        for style in [theme.quiet, theme.decisive, theme.command, theme.good, theme.alarm, theme.used, theme.held] {
+            assert!(style.fg.is_none_or(|colour| !vanishing.contains(&colour)), "{style:?}");
+        }
     }
 }

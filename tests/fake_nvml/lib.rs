@@ -23,6 +23,7 @@
 #![allow(clippy::missing_safety_doc, reason = "nvml.h says what each pointer must be")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test double of the outside world")]
 
+mod others;
 mod scenario;
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};

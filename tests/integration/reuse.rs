@@ -175,7 +175,7 @@ fn round(seed: u64, tally: &mut Tally) {
     };
     (0..3).for_each(|_| drop(kernel.later()));
     let signal = *kernel.later().chance.of(&[Signal::Term, Signal::Int, Signal::Kill]);
-    let viewer = Viewer { uid: OURS, lineage: vec![7] };
+    let viewer = Viewer { uid: OURS, lineage: vec![7], ..Viewer::default() };
     let reports = Mutex::new(Vec::new());
     end_and_watch(&kernel, &viewer, confirmed, signal, Duration::ZERO, |what| reports.lock().unwrap().push(what));
 
@@ -242,7 +242,7 @@ fn group_round(seed: u64, late: &mut u64) {
     };
     (0..3).for_each(|_| drop(kernel.later()));
     let signal = *kernel.later().chance.of(&[Signal::Term, Signal::Int]);
-    let viewer = Viewer { uid: OURS, lineage: vec![7] };
+    let viewer = Viewer { uid: OURS, lineage: vec![7], ..Viewer::default() };
     for (at, key) in confirmed.iter().enumerate() {
         let patience = Duration::from_millis(if at == 0 { 0 } else { 5 });
         let reports = Mutex::new(Vec::new());

@@ -188,7 +188,7 @@ fn advice(base: &KnowledgeBase, scenario: &Scenario) -> Advice {
         fixes: &fixes,
         snapshot: (!scenario.cards.is_empty()).then_some(&now),
         history: Some(&history),
-        viewer: Some(&Viewer { uid: 1000, lineage: vec![900] }),
+        viewer: Some(&Viewer { uid: 1000, lineage: vec![900], ..Viewer::default() }),
         crashed_by: Some(noon(0)),
         ..Situation::alone(&diagnosis)
     })

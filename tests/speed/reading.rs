@@ -1,12 +1,20 @@
-//! Benches of what a person waits for: loading the knowledge, the verdict on a paste, the advice at each reading. `cargo bench`. The ratio to a
-//! plain search, and a log of 100 MB, are in first_pass.py.
+//! Benches of what a person waits for: loading the knowledge, the verdict on a paste, the advice at each reading, a
+//! reading taken in, a frame. `cargo bench`. The ratio to a plain search, and a log of 100 MB, are in first_pass.py.
 
 #![allow(clippy::unwrap_used, reason = "a bench may")]
 
 use divan::{Bencher, black_box};
 use oomdoctor::advice::{Situation, advise};
+use oomdoctor::app::model::Config;
+use oomdoctor::app::msg::LogRead;
+use oomdoctor::app::{Cx, Model, Msg, update};
+use oomdoctor::gpu::Snapshot;
 use oomdoctor::knowledge::KnowledgeBase;
+use oomdoctor::knowledge::page;
 use oomdoctor::log::PastedLog;
+use oomdoctor::units::WallTime;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 
 fn main() {
     divan::main();
@@ -75,4 +83,71 @@ fn advice_anew(bencher: Bencher, log: &str) {
         Situation { fixes: &fixes, command, model: Some("Llama-3.1-8B Q4_K_M"), ..Situation::alone(&diagnosis) };
     let first = advise(&situation);
     bencher.bench(|| advise(&Situation { before: Some(&first), ..situation }));
+}
+
+/// A reading of 8 cards with 64 processes, as the sampler writes it.
+fn large_reading() -> String {
+    let demo = include_str!("../../assets/demo.jsonl");
+    let recorded = demo.lines().filter_map(|line| serde_json::from_str::<Snapshot>(line).ok());
+    let mut snapshot =
+        recorded.max_by_key(|snapshot| snapshot.devices.iter().map(|d| d.processes.len()).sum::<usize>()).unwrap();
+    let device = snapshot.devices.iter().max_by_key(|device| device.processes.len()).unwrap().clone();
+    snapshot.devices = (0..8)
+        .map(|index| {
+            let mut device = device.clone();
+            device.index = index;
+            device.processes = (0..8)
+                .map(|at| {
+                    let mut row = device.processes[at % device.processes.len()].clone();
+                    row.pid = 10_000 + index * 100 + u32::try_from(at).unwrap();
+                    row
+                })
+                .collect();
+            device
+        })
+        .collect();
+    serde_json::to_string(&snapshot).unwrap()
+}
+
+/// The program on a screen of 200x60 with that reading and a log.
+fn at_work() -> (Model, Snapshot) {
+    let base = waiting();
+    let snapshot: Snapshot = serde_json::from_str(&large_reading()).unwrap();
+    let mut model = Model::new(Config::default(), (200, 60), WallTime(jiff::Timestamp::UNIX_EPOCH));
+    let log = std::sync::Arc::new(PastedLog::new(FAILURE));
+    let diagnosis = base.diagnose(&log, None);
+    let (fixes, pages) = (base.leading_fixes(&diagnosis), page::of_matches(&base, &diagnosis));
+    update(&mut model, Msg::Paste(FAILURE.to_owned()), &at(1));
+    let read = LogRead { generation: 1, log, diagnosis, fixes, pages, written: None };
+    update(&mut model, Msg::LogRead(Box::new(read)), &at(1));
+    update(&mut model, Msg::Sample(Box::new(snapshot.clone())), &at(2));
+    (model, snapshot)
+}
+
+fn at(second: u64) -> Cx {
+    Cx { now: std::time::Duration::from_secs(second), wall: WallTime(jiff::Timestamp::UNIX_EPOCH) }
+}
+
+#[divan::bench]
+fn frame_of_200x60(bencher: Bencher) {
+    let (model, _) = at_work();
+    let area = Rect::new(0, 0, 200, 60);
+    let mut buffer = Buffer::empty(area);
+    bencher.bench_local(|| {
+        buffer.reset();
+        oomdoctor::ui::view(&model, area, &mut buffer)
+    });
+}
+
+#[divan::bench]
+fn reading_taken_in(bencher: Bencher) {
+    let (mut model, snapshot) = at_work();
+    let sample = || Msg::Sample(Box::new(snapshot.clone()));
+    bencher.with_inputs(sample).bench_local_values(|msg| update(&mut model, msg, &at(3)));
+}
+
+#[divan::bench]
+fn reading_parsed(bencher: Bencher) {
+    let line = large_reading();
+    bencher.bench(|| serde_json::from_str::<Snapshot>(&line).unwrap());
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::advice::release::{self, Release};
 use crate::advice::supervisor::Supervisor;
+use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::model::Model;
 use crate::app::msg::SignalReport;
@@ -236,7 +237,7 @@ fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, 
 
 /// What the outside says became of a signal.
 pub fn reported(model: &mut Model, key: ProcessKey, report: SignalReport) {
-    let now = model.now;
+    let (now, end) = (model.now, model.key(Action::End));
     let Some(ending) = model.endings.iter_mut().find(|ending| ending.victim.key == key) else { return };
     if ending.is_over() {
         // After a KILL both waits report the same end.
@@ -254,7 +255,7 @@ pub fn reported(model: &mut Model, key: ProcessKey, report: SignalReport) {
     };
     if matches!(ending.state, EndingState::Survived(_)) && ending.signal != Signal::Kill {
         // Only offered: a question that opened by itself could be answered by what was being typed.
-        let text = format!("{} did not close. [x] on it asks whether to force it.", ending.victim.name);
+        let text = format!("{} did not close. {end} on it asks whether to force it.", ending.victim.name);
         super::say(model, text);
     }
 }

@@ -11,11 +11,12 @@ use super::{ask, endings, feed, input, leave, let_through, say};
 use crate::advice::FitAdvice;
 use crate::app::action::Action;
 use crate::app::effect::Effect;
-use crate::app::model::{Model, Overlay, Pipe, Prompt, Purpose, Region};
+use crate::app::layout;
+use crate::app::model::{Click, Model, Overlay, Pipe, Prompt, Purpose, Region, Tab};
 use crate::app::question::{Answer, Asked};
+use crate::app::summary;
 use crate::app::symptoms::SYMPTOMS;
 use crate::app::walk::{EndingState, Mark, StepId};
-use crate::app::{keymap, layout, summary};
 use crate::gpu::ProcessKey;
 use crate::report::Report;
 use crate::report::markdown::{Paper, markdown};
@@ -55,15 +56,36 @@ pub fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
 
 /// A key that is certainly a person's.
 pub fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
+    if let Some(Overlay::Actions(wanted, at)) = &mut model.overlay {
+        let typed = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+        match key.code {
+            KeyCode::Char(character) if typed => (wanted.push(character), *at = 0).1,
+            KeyCode::Backspace => drop(wanted.pop()),
+            KeyCode::Enter => return pick(model),
+            _ => {
+                return model.config.keys.action(key, model.focus).map(|action| act(model, action)).unwrap_or_default();
+            }
+        }
+        return Vec::new();
+    }
     let action = match key.code {
         // What Enter means in the region below is covered by what lies on top.
         KeyCode::Enter if model.overlay.is_some() => Some(Action::Enter),
-        _ => keymap::action(key, model.focus),
+        _ => model.config.keys.action(key, model.focus),
     };
     match action {
         Some(action) => act(model, action),
         None => Vec::new(),
     }
+}
+
+/// Does the action that is selected in the list of all, where it means something.
+fn pick(model: &mut Model) -> Vec<Effect> {
+    let Some(Overlay::Actions(wanted, at)) = model.overlay.take() else { return Vec::new() };
+    let keys = std::sync::Arc::clone(&model.config.keys);
+    let Some(picked) = keys.actions(&wanted).get(at).copied() else { return Vec::new() };
+    model.focus = picked.region.unwrap_or(model.focus);
+    act(model, picked.action)
 }
 
 /// A question was answered.
@@ -132,8 +154,8 @@ fn prompted(model: &mut Model, key: KeyEvent) {
 /// Does what the person means.
 pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match action {
-        Action::NextRegion => turn(model, 1),
-        Action::PreviousRegion => turn(model, -1),
+        Action::NextRegion => return turn(model, 1).into_iter().collect(),
+        Action::PreviousRegion => return turn(model, -1).into_iter().collect(),
         Action::Move(by) => moved(model, by),
         Action::Page(by) => moved(model, by.saturating_mul(page(model))),
         Action::First => moved(model, i32::MIN / 2),
@@ -154,6 +176,11 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Command => what_ran(model),
         Action::Model => which_model(model),
         Action::Fit => will_it_fit(model),
+        Action::Sort => {
+            model.processes.sort = model.processes.sort.next();
+            model.processes.still = None;
+        }
+        Action::Actions => toggle(model, Overlay::Actions(String::new(), 0)),
         Action::Search => search(model),
         Action::Report => return report(model).into_iter().collect(),
         Action::NextHit => input::hit(model, true),
@@ -164,7 +191,10 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Help => toggle(model, Overlay::Help),
         Action::Symptoms => toggle(model, Overlay::Symptoms(0)),
         Action::Suspend if model.config.can_suspend => return vec![Effect::Suspend],
-        Action::Suspend => say(model, "There is no shell here that could bring me back; [q] leaves.".into()),
+        Action::Suspend => {
+            let quit = model.key(Action::Quit);
+            say(model, format!("There is no shell here that could bring me back; {quit} leaves."));
+        }
         Action::Quit => return quit(model).into_iter().collect(),
     }
     Vec::new()
@@ -173,7 +203,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
 const ORDER: [Region; 3] = [Region::Processes, Region::Input, Region::Steps];
 
 /// The next region; in an explanation the next entry that matched, in the help its other half.
-fn turn(model: &mut Model, by: isize) {
+fn turn(model: &mut Model, by: isize) -> Option<Effect> {
     model.overlay = match model.overlay {
         Some(Overlay::Help) => Some(Overlay::Words(0)),
         Some(Overlay::Words(_)) => Some(Overlay::Help),
@@ -181,8 +211,13 @@ fn turn(model: &mut Model, by: isize) {
             let many = model.input.pages.len().max(1);
             Some(Overlay::About(which.saturating_add(many).saturating_add_signed(by) % many, 0))
         }
-        _ => return focus(model, by),
+        _ => {
+            focus(model, by);
+            return None;
+        }
     };
+    let unknown = matches!(model.overlay, Some(Overlay::Words(_))) && model.glossary.is_none();
+    unknown.then_some(Effect::LoadKnowledge)
 }
 
 fn focus(model: &mut Model, by: isize) {
@@ -209,6 +244,10 @@ fn moved(model: &mut Model, by: i32) {
         *at = shifted(*at, by, SYMPTOMS.len());
         return;
     }
+    if let Some(Overlay::Actions(wanted, at)) = &mut model.overlay {
+        *at = shifted(*at, by, model.config.keys.actions(wanted).len());
+        return;
+    }
     if let Some((lines, _)) = model.page() {
         let last = lines.len().saturating_sub(layout::page_height(model.size));
         if let Some(Overlay::Words(top) | Overlay::About(_, top) | Overlay::Done(top) | Overlay::Fit(top)) =
@@ -223,7 +262,9 @@ fn moved(model: &mut Model, by: i32) {
             let rows = model.rows();
             let here = rows.iter().position(|row| Some(row.id) == model.processes.selected).unwrap_or(0);
             let next = rows.get(shifted(here, by, rows.len())).map(|row| row.id);
+            let order = rows.into_iter().map(|row| row.id).collect();
             model.processes.selected = next;
+            model.processes.still = Some((model.now, order));
         }
         Region::Input => {
             let lines = model.input.log.as_ref().map_or(0, |log| log.line_count());
@@ -345,7 +386,8 @@ fn take_step(model: &mut Model) -> Vec<Effect> {
             super::advise_anew(model);
         }
     }
-    say(model, "Run your job again. [w] it works now · [e] it failed again · [Backspace] back".into());
+    let [works, again, back] = [Action::Works, Action::FailedAgain, Action::Back].map(|action| model.key(action));
+    say(model, format!("Run your job again. {works} it works now · {again} it failed again · {back} back"));
     if commands.is_empty() { Vec::new() } else { vec![Effect::Copy(commands.join("\n"))] }
 }
 
@@ -504,7 +546,8 @@ fn will_it_fit(model: &mut Model) {
     if model.advice.as_ref().and_then(|advice| advice.fit.as_ref()).is_some_and(FitAdvice::is_told) {
         return toggle(model, Overlay::Fit(0));
     }
-    say(model, "I don't know the model from this log: [m] names it.".into());
+    let key = model.key(Action::Model);
+    say(model, format!("I don't know the model from this log: {key} names it."));
 }
 
 fn pause(model: &mut Model) {
@@ -528,28 +571,59 @@ fn quit(model: &mut Model) -> Option<Effect> {
     None
 }
 
-/// The mouse: a click focuses and selects, the wheel scrolls what it is over.
-pub fn mouse(model: &mut Model, event: MouseEvent) {
-    if model.question.is_some() || model.input.typing.is_some() {
-        return;
+/// The mouse: a click does what stands there, or focuses and selects; the wheel scrolls what it is over.
+pub fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Effect> {
+    if model.input.typing.is_some() || model.is_tiny() {
+        return Vec::new();
     }
-    if model.page().is_some() {
-        return match event.kind {
-            MouseEventKind::ScrollDown => moved(model, 3),
-            MouseEventKind::ScrollUp => moved(model, -3),
-            _ => {}
-        };
+    let by = match event.kind {
+        MouseEventKind::Down(MouseButton::Left) => return clicked(model, event.column, event.row),
+        MouseEventKind::ScrollDown => 3,
+        MouseEventKind::ScrollUp => -3,
+        _ => return Vec::new(),
+    };
+    if model.question.is_some() {
+        return Vec::new();
     }
-    let layout = model.layout();
-    let Some(region) = layout.region_at(event.column, event.row) else { return };
-    match event.kind {
-        MouseEventKind::Down(MouseButton::Left) => model.focus = region,
-        MouseEventKind::ScrollDown | MouseEventKind::ScrollUp => {
-            let before = model.focus;
-            model.focus = region;
-            moved(model, if event.kind == MouseEventKind::ScrollDown { 3 } else { -3 });
-            model.focus = before;
+    if model.overlay.is_some() {
+        moved(model, by);
+    } else if let Some(region) = model.layout().region_at(event.column, event.row) {
+        let before = std::mem::replace(&mut model.focus, region);
+        moved(model, by);
+        model.focus = before;
+    }
+    Vec::new()
+}
+
+/// What stands on top was drawn last and is meant first.
+fn clicked(model: &mut Model, column: u16, row: u16) -> Vec<Effect> {
+    let at = ratatui::layout::Position::new(column, row);
+    let covered = model.question.is_some() || model.overlay.is_some();
+    let target = model.targets.iter().rev().find(|target| target.area.contains(at)).filter(|t| t.on_top || !covered);
+    match target.map(|target| target.does) {
+        // The same way as a key from the keyboard: a question hears it no sooner, and a burst of clicks is no answer.
+        Some(Click::Press(code)) => return pressed(model, KeyEvent::new(code, KeyModifiers::NONE), model.now),
+        Some(Click::Row(id)) => {
+            model.focus = Region::Processes;
+            let order = model.rows().into_iter().map(|row| row.id).collect();
+            model.processes.selected = Some(id);
+            model.processes.still = Some((model.now, order));
         }
-        _ => {}
+        Some(Click::Tab(tab)) => model.focus = if tab == Tab::Input { Region::Input } else { Region::Processes },
+        Some(Click::Sort) => {
+            model.focus = Region::Processes;
+            return act(model, Action::Sort);
+        }
+        Some(Click::Item(item)) => {
+            if let Some(Overlay::Symptoms(at) | Overlay::Actions(_, at)) = &mut model.overlay {
+                // The first click selects, so that what is done was read before.
+                if std::mem::replace(at, item) == item {
+                    return certain(model, KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
+                }
+            }
+        }
+        None if covered => {}
+        None => model.focus = model.layout().region_at(column, row).unwrap_or(model.focus),
     }
+    Vec::new()
 }

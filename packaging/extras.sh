@@ -1,0 +1,9 @@
+#!/bin/sh
+# usage: extras.sh OOMDOCTOR FOLDER   writes what a package installs beside the program: completions and the manual page
+set -eu
+program=$1 folder=$2
+mkdir -p "$folder"
+"$program" completions bash > "$folder/oomdoctor.bash"
+"$program" completions zsh > "$folder/_oomdoctor"
+"$program" completions fish > "$folder/oomdoctor.fish"
+"$program" man > "$folder/oomdoctor.1"

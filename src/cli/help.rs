@@ -1,0 +1,140 @@
+//! Owns what `--help` shows below the options: examples that teach, one use a line. Also the completions and the manual
+//! page, which packages make from the same description.
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use super::Cli;
+
+/// Of the program itself.
+pub const MAIN: &str = "\
+Examples:
+  oomdoctor                                start it, then paste the error
+  oomdoctor slurm-1234.out                 open it on a log
+  python -u train.py 2>&1 | oomdoctor      let a job write into it
+  oomdoctor --demo                         no GPU at hand: a recorded sick machine
+  oomdoctor ps                             who holds GPU memory, as plain text
+  oomdoctor fit llama3.1:8b                will this model fit in what is free now?
+
+In the terminal program ? shows the keys and : everything that can be done.
+Settings: ~/.config/oomdoctor/config.ron, as the README has them. Exit codes: 0 found or done, 1 not, 2 wrong usage.";
+
+/// Of `diagnose`.
+pub const DIAGNOSE: &str = "\
+Examples:
+  oomdoctor diagnose crash.log             what ran out, why, what to do on this machine
+  kubectl logs POD -p | oomdoctor diagnose
+  oomdoctor diagnose --no-live crash.log   a log from another machine
+  oomdoctor diagnose --json crash.log | jq .verdict.sentence
+
+Exit code: 0 out of memory or perhaps, 1 not, 2 the log can't be read.";
+
+/// Of `report`.
+pub const REPORT: &str = "\
+Examples:
+  oomdoctor report crash.log               Markdown to paste into an issue or a chat
+  oomdoctor report crash.log > report.md";
+
+/// Of `sample`.
+pub const SAMPLE: &str = "\
+Examples:
+  oomdoctor sample --count 1               one reading, and the header line before it
+  oomdoctor sample --interval 5 >> gpu.jsonl";
+
+/// Of `ps`.
+pub const PS: &str = "\
+Examples:
+  oomdoctor ps
+  oomdoctor ps --json | jq '.devices[].processes[] | {pid, used_bytes}'
+  watch -n 2 oomdoctor ps
+
+Exit code: 0, or 1 where no driver answers.";
+
+/// Of `kill`.
+pub const KILL: &str = "\
+Examples:
+  oomdoctor kill 4242                      names it, asks, ends it, shows what came back
+  oomdoctor kill 4242@162083 --yes         in a script: exactly that process, or none
+  oomdoctor kill 4242 --signal KILL        where it did not close when asked
+
+Exit code: 0 only if all of them ended.";
+
+/// Of `fit`.
+pub const FIT: &str = "\
+Examples:
+  oomdoctor fit ./model-Q4_K_M.gguf --context 32768
+  oomdoctor fit llama3.1:8b --engine ollama
+  oomdoctor fit Qwen/Qwen3-8B --engine vllm --context 32K
+
+Exit code: 0 if it fits, 1 if not, 2 where the model is not known.";
+
+/// Of `kb`.
+pub const KB: &str = "\
+Examples:
+  oomdoctor kb list pytorch
+  oomdoctor kb show pytorch/cuda-out-of-memory
+  oomdoctor kb new --from crash.log > knowledge/my-framework/out-of-memory.ron
+  oomdoctor kb check knowledge             judge your own entries beside the built-in ones";
+
+/// Writes the completions of a shell to standard output.
+pub fn completions(shell: Shell) -> ExitCode {
+    clap_complete::generate(shell, &mut Cli::command(), "oomdoctor", &mut io::stdout());
+    ExitCode::SUCCESS
+}
+
+/// Writes the manual page to standard output.
+pub fn manual() -> ExitCode {
+    match clap_mangen::Man::new(Cli::command()).render(&mut io::stdout()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => super::refuse(&format!("the manual page could not be written: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    /// The arguments of the example on this line, where it is one: up to a pipe, a redirection or its explanation.
+    fn arguments(line: &str) -> Option<Vec<&str>> {
+        let command = line.strip_prefix("  ")?.split("  ").next()?;
+        let from = command.find("oomdoctor")?;
+        let words = command.get(from..)?.split_whitespace();
+        Some(words.take_while(|word| !["|", ">", ">>"].contains(word)).collect())
+    }
+
+    #[test]
+    fn every_example_is_one_that_the_program_takes_and_every_command_has_some() {
+        let mut tried = 0;
+        for example in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            let text = example.get_after_help().map(ToString::to_string);
+            assert!(text.is_some_and(|text| text.starts_with("Examples:")), "{} has none", example.get_name());
+        }
+        for text in [MAIN, DIAGNOSE, REPORT, SAMPLE, PS, KILL, FIT, KB] {
+            assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
+            for arguments in text.lines().filter_map(arguments) {
+                let parsed = Cli::try_parse_from(&arguments);
+                assert!(parsed.is_ok(), "{arguments:?}: {}", parsed.unwrap_err());
+                tried += 1;
+            }
+        }
+        assert!(tried > 20, "{tried}");
+    }
+
+    #[test]
+    fn every_shell_gets_completions_and_the_manual_its_commands() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "oomdoctor", &mut text);
+            assert!(String::from_utf8(text).unwrap().contains("diagnose"), "{shell}");
+        }
+        let mut page = Vec::new();
+        clap_mangen::Man::new(Cli::command()).render(&mut page).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        assert!(page.contains("Examples:") && !page.contains("drain"), "{page}");
+    }
+}

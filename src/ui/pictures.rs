@@ -1,0 +1,228 @@
+//! Owns the pictures of the screen in `assets/`, made from the program itself. A test holds them, so that what the
+//! README shows is what is drawn today; `UPDATE_PICTURES=1 cargo test --lib pictures` draws them anew.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use crossterm::event::KeyCode;
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier};
+
+use super::tests::{beside_a_crash, rows, two_cards};
+use crate::app::model::{Overlay, Source};
+use crate::app::msg::SignalReport;
+use crate::app::tests::{Session, key_of, torch_log};
+use crate::app::{Model, Msg};
+
+/// Of a character, in the picture's units.
+const WIDTH: f32 = 8.4;
+const HEIGHT: f32 = 18.0;
+/// Around the screen.
+const MARGIN: f32 = 12.0;
+
+const PAPER: &str = "#0d1117";
+const INK: &str = "#d0d7de";
+const DIM: &str = "#8b949e";
+
+/// What makes two characters next to each other look alike.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Look {
+    ink: &'static str,
+    bold: bool,
+    underlined: bool,
+    reversed: bool,
+}
+
+impl Look {
+    fn of(cell: &Cell) -> Look {
+        let dim = cell.modifier.contains(Modifier::DIM);
+        let ink = match cell.fg {
+            Color::Cyan => "#39c5cf",
+            Color::Magenta => "#d2a8ff",
+            Color::Green => "#56d364",
+            Color::Red => "#ff7b72",
+            Color::Reset if dim => DIM,
+            Color::Reset => INK,
+            other => panic!("the pictures know no {other:?}"),
+        };
+        Look {
+            ink,
+            bold: cell.modifier.contains(Modifier::BOLD),
+            underlined: cell.modifier.contains(Modifier::UNDERLINED),
+            reversed: cell.modifier.contains(Modifier::REVERSED),
+        }
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// The screen of a model as the inside of an SVG picture.
+fn drawn(model: &Model) -> String {
+    let (columns, lines) = model.size;
+    let area = Rect::new(0, 0, columns, lines);
+    let mut buffer = Buffer::empty(area);
+    super::view(model, area, &mut buffer);
+    let mut svg = String::new();
+    for y in 0..lines {
+        let mut x = 0;
+        while x < columns {
+            let look = Look::of(&buffer[(x, y)]);
+            let from = x;
+            let mut text = String::new();
+            while x < columns && Look::of(&buffer[(x, y)]) == look {
+                text.push_str(buffer[(x, y)].symbol());
+                x += 1;
+            }
+            run(&mut svg, (from, y), x - from, &text, look);
+        }
+    }
+    svg
+}
+
+/// Characters that look alike, at their place.
+fn run(svg: &mut String, (x, y): (u16, u16), count: u16, text: &str, look: Look) {
+    let (left, top, width) = (MARGIN + f32::from(x) * WIDTH, MARGIN + f32::from(y) * HEIGHT, f32::from(count) * WIDTH);
+    if look.reversed {
+        writeln!(svg, r#"<rect x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{HEIGHT}" fill="{}"/>"#, look.ink)
+            .unwrap();
+    }
+    let shown = text.trim_end();
+    if shown.is_empty() {
+        return;
+    }
+    let skipped = shown.chars().take_while(|character| *character == ' ').count();
+    let shown = shown.trim_start();
+    let left = left + WIDTH * f32::from(u16::try_from(skipped).unwrap());
+    let width = WIDTH * f32::from(u16::try_from(shown.chars().count()).unwrap());
+    let ink = if look.reversed { PAPER } else { look.ink };
+    let weight = if look.bold { r#" font-weight="bold""# } else { "" };
+    let line = if look.underlined { r#" text-decoration="underline""# } else { "" };
+    writeln!(
+        svg,
+        r#"<text x="{left:.1}" y="{:.1}" textLength="{width:.1}" fill="{ink}"{weight}{line}>{}</text>"#,
+        top + HEIGHT * 0.76,
+        escaped(shown)
+    )
+    .unwrap();
+}
+
+/// A whole picture of a screen of this size around what was drawn; what it shows in a sentence, for those who hear it.
+fn picture((columns, lines): (u16, u16), said: &str, inside: &str) -> String {
+    let (width, height) = (f32::from(columns) * WIDTH + 2.0 * MARGIN, f32::from(lines) * HEIGHT + 2.0 * MARGIN);
+    format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0} {height:.0}" font-family="'DejaVu Sans Mono','Cascadia Mono',Menlo,Consolas,monospace" font-size="14" xml:space="preserve">
+<title>{}</title>
+<rect width="100%" height="100%" rx="8" fill="{PAPER}"/>
+{inside}</svg>
+"#,
+        escaped(said)
+    )
+}
+
+/// One screen after the other, each for so many seconds, round and round.
+fn film(size: (u16, u16), said: &str, scenes: &[(f32, String)]) -> String {
+    let whole: f32 = scenes.iter().map(|(seconds, _)| seconds).sum();
+    let mut inside = String::from("<style>g{visibility:hidden}");
+    let mut from = 0.0;
+    for (at, (seconds, _)) in scenes.iter().enumerate() {
+        let (start, end) = (from / whole * 100.0, (from + seconds) / whole * 100.0);
+        let before =
+            if at == 0 { String::new() } else { format!("0%{{visibility:hidden}}{start:.2}%{{visibility:hidden}}") };
+        let after = if at + 1 == scenes.len() { String::new() } else { format!("{end:.2}%,100%{{visibility:hidden}}") };
+        write!(
+            inside,
+            "@keyframes s{at}{{{before}{:.2}%{{visibility:visible}}{:.2}%{{visibility:visible}}{after}}}#s{at}{{animation:s{at} {whole}s step-end infinite}}",
+            start + if at == 0 { 0.0 } else { 0.01 },
+            end - if at + 1 == scenes.len() { 0.0 } else { 0.01 },
+        )
+        .unwrap();
+        from += seconds;
+    }
+    inside.push_str("</style>\n");
+    for (at, (_, scene)) in scenes.iter().enumerate() {
+        writeln!(inside, "<g id=\"s{at}\">\n{scene}</g>").unwrap();
+    }
+    picture(size, said, &inside)
+}
+
+fn at_size(mut session: Session, size: (u16, u16)) -> Session {
+    session.send(Msg::Resize(size.0, size.1));
+    session
+}
+
+fn verdict() -> Session {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    session
+}
+
+/// From the crash to the proof.
+fn story(size: (u16, u16)) -> Vec<(f32, String)> {
+    let mut session = at_size(beside_a_crash(), size);
+    let mut scenes = vec![(2.5, drawn(&session.model))];
+    session.paste(&torch_log());
+    scenes.push((5.0, drawn(&session.model)));
+    session.press(KeyCode::Char('x'));
+    scenes.push((4.0, drawn(&session.model)));
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4242), SignalReport::Ended(Duration::from_millis(4))));
+    session.send(Msg::Sample(Box::new(two_cards(13, rows().split_off(1)))));
+    scenes.push((4.0, drawn(&session.model)));
+    session.keys("w");
+    assert!(matches!(session.model.overlay, Some(Overlay::Done(_))));
+    scenes.push((3.0, drawn(&session.model)));
+    scenes
+}
+
+fn all() -> Vec<(&'static str, String)> {
+    let (small, large) = ((100, 34), (120, 40));
+    let mut served = beside_a_crash();
+    served.model.config.source = Source::Live;
+    served.paste(&torch_log());
+    served.keys("s");
+    served.press(KeyCode::Enter);
+    vec![
+        (
+            "screen.svg",
+            picture(
+                large,
+                "oomdoctor: who holds GPU memory, the pasted error, the verdict in one sentence, and the first step",
+                &drawn(&at_size(verdict(), large).model),
+            ),
+        ),
+        (
+            "story.svg",
+            film(
+                small,
+                "From the crash to the proof: paste, verdict, question, the memory that came back",
+                &story(small),
+            ),
+        ),
+        (
+            "let-go.svg",
+            picture(
+                (80, 24),
+                "oomdoctor asks before it has Ollama unload a model",
+                &drawn(&at_size(served, (80, 24)).model),
+            ),
+        ),
+    ]
+}
+
+#[test]
+fn the_pictures_are_of_the_present_screen() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets");
+    let update = std::env::var_os("UPDATE_PICTURES").is_some();
+    for (name, svg) in all() {
+        let path = folder.join(name);
+        if update {
+            std::fs::write(&path, &svg).unwrap();
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(kept == svg, "{name} is stale: UPDATE_PICTURES=1 cargo test --lib pictures draws it anew");
+    }
+}
