@@ -11,6 +11,7 @@ pub mod layout;
 pub mod model;
 pub mod msg;
 pub mod question;
+pub mod rows;
 pub mod summary;
 pub mod symptoms;
 #[cfg(test)]

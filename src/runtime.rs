@@ -40,7 +40,7 @@ use demo::DemoMachine;
 use journal::Journal;
 use kernel::Kernel;
 use last::Shelf;
-use process_control::end_and_watch;
+use process_control::follow_and_watch;
 use reader::{Reader, Telling};
 use terminal::Screen;
 
@@ -265,7 +265,7 @@ impl Outside {
         match effect {
             Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
             Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
-            Effect::Signal { key, signal, grace } => self.signal(key, signal, grace),
+            Effect::Signal { key, signal, patience, grace } => self.signal((key, signal), (patience, grace)),
             Effect::Release(key, release) => self.release(key, release),
             Effect::NoteMemory(key, bytes) => {
                 if matches!(self.control, Control::Real(_)) {
@@ -320,7 +320,7 @@ impl Outside {
         }
     }
 
-    fn signal(&self, key: ProcessKey, signal: Signal, grace: Duration) {
+    fn signal(&self, (key, signal): (ProcessKey, Signal), times: (Duration, Duration)) {
         let (control, viewer, wakes) = (self.control.clone(), self.viewer.clone(), self.wakes.clone());
         let journal = self.journal.clone();
         let spawned = thread::Builder::new().name("signal".into()).spawn(move || {
@@ -328,7 +328,7 @@ impl Outside {
             match control {
                 Control::Real(kernel) => {
                     let deed = Journal::deed(kernel.procfs(), key, Some(signal));
-                    end_and_watch(&*kernel, &viewer, key, signal, grace, |what| {
+                    follow_and_watch(&*kernel, &viewer, (key, signal), times, |what| {
                         log::info!("{signal:?} to {key:?}: {what:?}");
                         if let Err(error) = journal.note(&deed, &what) {
                             let _ = wakes.send(Wake::Msg(Msg::Trouble(not_recorded(&error))));
@@ -336,7 +336,7 @@ impl Outside {
                         report(what);
                     });
                 }
-                Control::Demo(machine) => end_and_watch(&*machine, &viewer, key, signal, grace, report),
+                Control::Demo(machine) => follow_and_watch(&*machine, &viewer, (key, signal), times, report),
             }
         });
         if let Err(error) = spawned {

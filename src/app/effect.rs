@@ -32,6 +32,8 @@ pub enum Effect {
         key: ProcessKey,
         /// Which.
         signal: Signal,
+        /// How long it may take to end by itself first: its launcher is being ended.
+        patience: Duration,
         /// How long to wait for its end before saying that it is still there.
         grace: Duration,
     },

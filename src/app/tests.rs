@@ -1,11 +1,15 @@
 //! What a sequence of messages makes of the program: triples of before, messages and after, and the property that no
 //! sequence at all signals a process, or asks its program, that was not named, confirmed, alive and the same.
 
+mod groups;
+
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
+
+use groups::{launcher, reading, unlisted, works_for};
 
 use super::last::{Kept, Story};
 use super::model::{Config, Overlay, Pipe, Region, Source};
@@ -392,12 +396,12 @@ fn marked_processes_are_ended_together() {
 fn the_selection_stays_on_its_process_when_the_list_is_sorted_anew() {
     let mut session = Session::with_holders();
     session.press(KeyCode::Down);
-    let selected = session.model.selected().unwrap().2.pid;
+    let selected = session.model.selected().unwrap().process.pid;
     assert_eq!(selected, 5177);
     session.sample(vec![process(4242, held()), process(5177, Bytes::gib(20))]);
-    assert_eq!(session.model.selected().unwrap().2.pid, 5177);
+    assert_eq!(session.model.selected().unwrap().process.pid, 5177);
     session.sample(vec![process(4242, held())]);
-    assert_eq!(session.model.selected().unwrap().2.pid, 4242);
+    assert_eq!(session.model.selected().unwrap().process.pid, 4242);
 }
 
 #[test]
@@ -505,7 +509,11 @@ fn no_more_are_asked_about_than_the_screen_can_name() {
         session.press(KeyCode::Char(' '));
     }
     session.keys("x");
-    assert!(session.model.question.is_none() && session.notice().contains("room to name 6"), "{}", session.notice());
+    assert!(
+        session.model.question.is_none() && session.notice().contains("no room to name all 9"),
+        "{}",
+        session.notice()
+    );
     session.send(Msg::Resize(80, 40));
     session.keys("x");
     let screen = crate::ui::drawn(&session.model);
@@ -1115,7 +1123,15 @@ fn cast() -> Vec<GpuProcess> {
     vague.proved = false;
     let ours = [process(4242, held()), process(5177, Bytes::gib(6))];
     let others = vec![reused, foreign, unproved, unknown, desktop, shell, doubtful, given_away];
-    [ours.to_vec(), others, vec![runner(1000), runner(999), vague]].concat()
+    // A launcher with its workers, one of them reused and one another user's; a holder that is not listed.
+    let mut later = works_for(4100, 4101, 3);
+    later.start_ticks = Reading::Known(4_100_500);
+    let mut theirs = works_for(4100, 4103, 2);
+    theirs.uid = Reading::Known(1001);
+    let group = vec![launcher(), works_for(4100, 4101, 9), works_for(4100, 4102, 8), later, theirs];
+    let newcomer = works_for(4100, 4104, 1);
+    let orphan = unlisted(process(6101, Bytes::ZERO), Reading::NotAvailable);
+    [ours.to_vec(), others, vec![runner(1000), runner(999), vague], group, vec![orphan, newcomer]].concat()
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -1141,10 +1157,15 @@ fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         10 => keys.prop_map(Happens::Key),
         10 => prop_oneof![Just(1_u64), Just(20), Just(30), Just(401), Just(500)].prop_map(Happens::Wait),
-        4 => prop::collection::vec(0_usize..13, 0..6).prop_map(Happens::Sample),
+        4 => prop::collection::vec(0_usize..20, 0..8).prop_map(Happens::Sample),
+        3 => prop_oneof![
+            Just(Happens::Sample(vec![13, 14, 15])),
+            Just(Happens::Sample(vec![13, 14, 15, 19])),
+            Just(Happens::Sample(vec![13, 16, 15, 17])),
+        ],
         1 => Just(Happens::PasteLog),
         1 => Just(Happens::PasteOther),
-        1 => (prop_oneof![Just(4242_u32), Just(5177)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
+        1 => (prop_oneof![Just(4242_u32), Just(5177), Just(4100), Just(4101)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
         1 => prop_oneof![Just(Ok("yes".to_owned())), Just(Err("no".to_owned()))].prop_map(Happens::Released),
         1 => (10_u16..200, 5_u16..60).prop_map(|(columns, rows)| Happens::Resize(columns, rows)),
     ]
@@ -1155,14 +1176,22 @@ proptest! {
 
     #[test]
     fn no_sequence_signals_or_asks_a_process_that_was_not_named_confirmed_alive_and_the_same(
-        story in prop::collection::vec(happens(), 1..60), at_a_runner in any::<bool>()
+        story in prop::collection::vec(happens(), 1..60), start in 0..4
     ) {
-        let mut session = if at_a_runner { at_the_step_of(runner(1000)) } else { Session::with_holders() };
+        let mut session = match start {
+            0 => at_the_step_of(runner(1000)),
+            1 => Session::with_holders(),
+            2 => groups::at_a_question(),
+            _ => groups::at_a_question_that_others_came_after(),
+        };
         let cast = cast();
         // Since when each identity has stood in an open question, and when keys came.
         let mut asked: Vec<(ProcessKey, Duration)> = Vec::new();
         let mut asked_to_let_go: Vec<(ProcessKey, Duration)> = Vec::new();
         let mut keys: Vec<(KeyCode, Duration)> = Vec::new();
+        if let Some(Asked::End(victims, _)) = session.model.question.as_ref().map(|question| &question.asked) {
+            asked.extend(victims.iter().map(|victim| (victim.key, session.now)));
+        }
         for event in story {
             let before = session.effects.len();
             match event {
@@ -1178,7 +1207,7 @@ proptest! {
                             present.push(cast[row].clone());
                         }
                     }
-                    session.sample(present);
+                    session.send(Msg::Sample(Box::new(reading(present))));
                 }
                 Happens::PasteLog => session.paste(&torch_log()),
                 Happens::PasteOther => session.paste("y\nxy\n"),
@@ -1199,10 +1228,16 @@ proptest! {
                 prop_assert_eq!(last, KeyCode::Char('y'));
                 let crowd = keys.iter().rev().nth(1).filter(|(_, before)| at - *before < gate::ALONE);
                 prop_assert!(crowd.is_none(), "y was not alone: {keys:?}");
-                let row = session.model.snapshot().and_then(|snapshot| snapshot.find(*key)).map(|(_, row)| row.clone());
+                let row = session.model.snapshot().and_then(|snapshot| snapshot.process(*key)).cloned();
                 let row = row.expect("it is in the newest reading");
                 prop_assert!(row.proved && (!signals || row.uid == Reading::Known(1000)));
-                prop_assert!([4242, 5177].contains(&row.pid), "{} may never be signalled", row.pid);
+                let may_be = [4242, 5177, 4100, 4101, 4102, 4104, 6101];
+                prop_assert!(may_be.contains(&row.pid), "{} may never be signalled", row.pid);
+                // Who waits for its launcher waits for one that is signalled by the same yes.
+                if matches!(effect, Effect::Signal { patience, .. } if !patience.is_zero()) {
+                    let first = |other: &Effect| matches!(other, Effect::Signal { key, .. } if Some(*key) == row.group);
+                    prop_assert!(session.effects[before..].iter().any(first), "{key} waits for nobody");
+                }
                 prop_assert!(signals || row.recognised_as.is_some(), "{} has nobody to ask", row.pid);
             }
             let (mut open, mut open_to_let_go): (Vec<ProcessKey>, Vec<ProcessKey>) = (vec![], vec![]);

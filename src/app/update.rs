@@ -120,8 +120,7 @@ fn drawn(model: &mut Model) {
 /// A question that does not fit on the new screen is not asked any more: nobody answers what they can't read.
 fn resized(model: &mut Model, columns: u16, rows: u16) {
     model.size = (columns, rows);
-    let most = model.most_victims();
-    let too_long = |question: &Question| matches!(&question.asked, Asked::End(victims, _) if victims.len() > most);
+    let too_long = |question: &Question| matches!(&question.asked, Asked::End(victims, _) if !model.can_name(victims));
     if model.is_tiny() || model.question.as_ref().is_some_and(too_long) {
         model.question = None;
     }

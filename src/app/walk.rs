@@ -267,6 +267,13 @@ impl Ending {
             self.state = EndingState::Ended { after: now.saturating_sub(self.asked_at), since: now };
         }
         let EndingState::Ended { since, .. } = self.state else { return };
+        let launches = self.victim.held == Some(Bytes::ZERO) && self.victim.devices.is_empty();
+        if launches || (self.victim.held.is_none() && self.victim.follows.is_some()) {
+            // A launcher, or a helper of another one: what comes back is the workers'.
+            let after = now.saturating_sub(self.asked_at);
+            self.state = EndingState::Returned { bytes: Bytes::ZERO, after, free_now: Vec::new(), lives: false };
+            return;
+        }
         if snapshot.find(self.victim.key).is_some() && now.saturating_sub(since) < TEARDOWN {
             return;
         }

@@ -59,7 +59,7 @@ pub fn markdown(paper: &Paper<'_>) -> String {
         names.hosts.insert(snapshot.host.name.clone());
         let rows = snapshot.devices.iter().flat_map(|device| &device.processes);
         names.users.extend(rows.filter_map(|row| row.user.known().cloned()));
-        names.users.extend(snapshot.holders.iter().filter_map(|holder| holder.user.clone()));
+        names.users.extend(snapshot.holders.iter().filter_map(|holder| holder.process.user.known().cloned()));
     }
     let text =
         |excerpt: &[(usize, String)]| excerpt.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n");

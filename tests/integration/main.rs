@@ -17,6 +17,7 @@ mod faults;
 mod fit;
 mod fitwalk;
 mod golden;
+mod groups;
 mod hostile;
 mod nvml;
 mod papers;

@@ -221,8 +221,8 @@ fn moved(model: &mut Model, by: i32) {
     match model.focus {
         Region::Processes => {
             let rows = model.rows();
-            let here = rows.iter().position(|(id, ..)| Some(*id) == model.processes.selected).unwrap_or(0);
-            let next = rows.get(shifted(here, by, rows.len())).map(|(id, ..)| *id);
+            let here = rows.iter().position(|row| Some(row.id) == model.processes.selected).unwrap_or(0);
+            let next = rows.get(shifted(here, by, rows.len())).map(|row| row.id);
             model.processes.selected = next;
         }
         Region::Input => {
@@ -417,8 +417,8 @@ fn escape(model: &mut Model) {
 }
 
 fn mark(model: &mut Model) {
-    let Some((_, _, row)) = model.selected() else { return };
-    match model.config.viewer.may_end(row) {
+    let Some(row) = model.selected() else { return };
+    match model.config.viewer.may_end(row.process) {
         Ok(key) => {
             if !model.processes.marked.remove(&key) {
                 model.processes.marked.insert(key);
@@ -442,10 +442,10 @@ fn end(model: &mut Model) {
     if !marked.is_empty() {
         return endings::ask_to_end(model, &marked);
     }
-    let Some((_, _, row)) = model.selected() else {
+    let Some(row) = model.selected() else {
         return say(model, "No process is selected.".into());
     };
-    match (model.refuses_all(), model.config.viewer.may_end(row)) {
+    match (model.refuses_all(), model.config.viewer.may_end(row.process)) {
         (Some(refusal), _) | (None, Err(refusal)) => say(model, endings::sentence(&refusal)),
         (None, Ok(key)) => endings::ask_to_end(model, &[key]),
     }
@@ -453,7 +453,7 @@ fn end(model: &mut Model) {
 
 fn copy(model: &mut Model) -> Option<Effect> {
     let text = match model.focus {
-        Region::Processes => model.selected().and_then(|(_, _, row)| row.command.known().cloned()),
+        Region::Processes => model.selected().and_then(|row| row.process.command.known().cloned()),
         Region::Input => model.input.diagnosis.as_ref().and_then(|d| d.matches.first()).map(|found| found.text.clone()),
         Region::Steps => model.current_step().and_then(|step| step.steps.iter().find_map(|step| step.command.clone())),
     };
