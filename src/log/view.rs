@@ -23,6 +23,8 @@ struct Part {
     line: usize,
     /// Where it begins in that line.
     from: usize,
+    /// How much of the line it is; what joins it to the next part is none of it.
+    len: usize,
 }
 
 impl View {
@@ -75,9 +77,10 @@ impl View {
     /// The stretch as line number and byte range; where it runs over a wrap, the part on its first line.
     pub fn span(&self, range: Range<usize>) -> Option<(usize, Range<usize>)> {
         let (line, start) = self.locate(range.start)?;
-        let index = self.parts.partition_point(|part| part.at <= range.start);
-        let part_end = self.parts.get(index).map_or(self.text.len(), |part| part.at);
-        Some((line, start..start + range.end.min(part_end).saturating_sub(range.start)))
+        let index = self.parts.partition_point(|part| part.at <= range.start).checked_sub(1)?;
+        let part = self.parts.get(index)?;
+        let start = start.min(part.from + part.len);
+        Some((line, start..start + range.end.min(part.at + part.len).saturating_sub(range.start)))
     }
 
     /// Where byte `column` of line `number` stands in the view.
@@ -98,7 +101,7 @@ impl View {
                 self.text.push('\n');
                 offset += 2;
             }
-            self.parts.push(Part { at: self.text.len(), line, from: offset });
+            self.parts.push(Part { at: self.text.len(), line, from: offset, len: piece.len() });
             self.text.push_str(piece);
             offset += piece.len();
         }
@@ -167,6 +170,14 @@ mod tests {
         let view = View::joined([(1, "│ Error: 2.00    │"), (2, "│ GiB            │")].into_iter());
         assert_eq!(view.text(), "Error: 2.00 GiB");
         assert_eq!(view.locate(0), Some((1, 4)));
+    }
+
+    #[test]
+    fn what_runs_over_a_line_end_spans_no_more_than_its_first_line_has() {
+        let view = View::joined([(1, "failed to allocate 524288"), (2, "bytes")].into_iter());
+        assert_eq!(view.text(), "failed to allocate 524288 bytes");
+        assert_eq!(view.span(19..31), Some((1, 19..25)));
+        assert_eq!(View::single(1, r"524288\nbytes").span(0..12), Some((1, 0..6)));
     }
 
     #[test]
