@@ -46,8 +46,11 @@ use terminal::Screen;
 
 pub use drain::drain;
 
-/// No more than about thirty frames a second, however much happens; one that comes alone is drawn at once.
-const TWO_FRAMES: Duration = Duration::from_millis(66);
+/// No more than about thirty frames a second, however much happens: so many within so long. One that comes alone, or
+/// with a few others as at the start, is drawn at once.
+const BURST: usize = 4;
+/// See `BURST`.
+const BURST_TIME: Duration = Duration::from_millis(133);
 
 /// What wakes the loop.
 #[derive(Debug)]
@@ -168,8 +171,8 @@ fn turn(
     outside: &mut Outside,
     clock: Clock,
 ) -> io::Result<()> {
-    // From when on the next frame and the one after it may be drawn.
-    let mut frames = [Duration::ZERO, clock.started.elapsed() + TWO_FRAMES];
+    // From when on the next frames may be drawn, the nearest first.
+    let mut frames = [Duration::ZERO; BURST];
     let mut dirty = true;
     loop {
         let now = clock.started.elapsed();
@@ -218,7 +221,8 @@ fn turn(
             log::trace!("drawn in {:?}", clock.started.elapsed().saturating_sub(now));
             // What the person can read, they can answer: only from now on.
             update(model, Msg::Drawn(targets), &clock.now());
-            frames = [frames[1], clock.started.elapsed() + TWO_FRAMES];
+            frames.rotate_left(1);
+            frames[BURST - 1] = clock.started.elapsed() + BURST_TIME;
             dirty = false;
         }
     }

@@ -1529,7 +1529,7 @@ mod pointing_and_picking {
         session.send(Msg::Drawn(targets));
         let line = |y: u16| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         let (row, column) = (0..rows)
-            .find_map(|y| line(y).find(text).map(|at| (y, line(y)[..at].chars().count())))
+            .find_map(|y| Some((y, line(y).split_once(text)?.0.chars().count())))
             .unwrap_or_else(|| panic!("{text} is not on the screen"));
         let kind = MouseEventKind::Down(MouseButton::Left);
         let column = u16::try_from(column).unwrap();

@@ -39,8 +39,8 @@ class Terminal:
         self.began = time.monotonic()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, SIZE)
             os.execvpe(command[0], command, environment)
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, SIZE)
         self.text = b""
 
     def read_until(self, due, wanted=None):

@@ -8,7 +8,7 @@ use oomdoctor::advice::{Situation, advise};
 use oomdoctor::app::model::Config;
 use oomdoctor::app::msg::LogRead;
 use oomdoctor::app::{Cx, Model, Msg, update};
-use oomdoctor::gpu::Snapshot;
+use oomdoctor::gpu::{GpuProcess, Snapshot};
 use oomdoctor::knowledge::KnowledgeBase;
 use oomdoctor::knowledge::page;
 use oomdoctor::log::PastedLog;
@@ -96,13 +96,8 @@ fn large_reading() -> String {
         .map(|index| {
             let mut device = device.clone();
             device.index = index;
-            device.processes = (0..8)
-                .map(|at| {
-                    let mut row = device.processes[at % device.processes.len()].clone();
-                    row.pid = 10_000 + index * 100 + u32::try_from(at).unwrap();
-                    row
-                })
-                .collect();
+            let rows = device.processes.iter().cloned().cycle().zip(0_u32..8);
+            device.processes = rows.map(|(row, at)| GpuProcess { pid: 10_000 + index * 100 + at, ..row }).collect();
             device
         })
         .collect();
