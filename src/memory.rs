@@ -6,6 +6,7 @@
 pub mod cache;
 pub mod compute;
 pub mod config;
+pub mod dials;
 pub mod engine;
 pub mod estimate;
 pub mod flags;

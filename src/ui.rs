@@ -1,5 +1,6 @@
 //! Owns the drawing: the screen is a function of the model. One pane a file; nothing here changes anything.
 
+mod fit;
 mod footer;
 pub mod format;
 mod header;

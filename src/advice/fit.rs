@@ -10,7 +10,10 @@ mod setup;
 #[cfg(test)]
 mod tests;
 mod trained;
+pub mod trial;
 pub mod words;
+
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -23,6 +26,8 @@ use crate::memory::{Engine, Estimate, Is, Part};
 use crate::units::Bytes;
 pub use effect::Effect;
 use setup::Kind;
+use trial::Basis;
+pub use trial::Trial;
 
 /// What a choice must leave free, as llama.cpp's own fit does: estimates are "about", and others' needs change. vLLM
 /// leaves its own by its utilisation.
@@ -149,6 +154,9 @@ pub struct FitAdvice {
     /// What each fix of the knowledge base would do.
     #[serde(skip)]
     effects: Vec<Effect>,
+    /// What the person can try other settings on, where the model is known.
+    #[serde(skip)]
+    basis: Option<Arc<Basis>>,
     /// What is free is what is free now, not what was when the log was written.
     #[serde(skip)]
     is_now: bool,
@@ -173,8 +181,19 @@ impl FitAdvice {
             instead: Vec::new(),
             notes: Vec::new(),
             effects: Vec::new(),
+            basis: None,
             is_now: false,
         }
+    }
+
+    /// The settings of the log, to try others from; `None` where the model is not known.
+    pub fn trial(&self) -> Option<Trial> {
+        Some(Trial::new(self.basis.as_ref()?))
+    }
+
+    /// Whether what is free is what is free now, rather than when the log was written.
+    pub fn is_now(&self) -> bool {
+        self.is_now
     }
 
     /// What a fix of the knowledge base would do here; `None` where that can't be told.
@@ -336,6 +355,7 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
         instead,
         notes,
         is_now: room.is_now,
+        basis: (!is_blind).then(|| Arc::new(Basis::new(known.name.clone(), &known.quantization, shape, engine))),
         model: Some(FitModel {
             layers: Some(shape.layer_count()).filter(|count| *count > 0),
             parameters: shape.parameters,

@@ -143,6 +143,11 @@ impl Session {
         }
     }
 
+    /// What was asked for so far.
+    pub fn effects(&self) -> &[Effect] {
+        &self.effects
+    }
+
     fn signals(&self) -> Vec<(u32, Signal)> {
         let signal = |effect: &Effect| match effect {
             Effect::Signal { key, signal, .. } => Some((key.pid, *signal)),

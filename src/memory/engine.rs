@@ -8,7 +8,7 @@ use super::{Estimate, ModelShape, Settings, estimate, vllm};
 use crate::units::Bytes;
 
 /// An engine with its settings.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// llama.cpp.
     LlamaCpp(Settings),

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use super::Settings;
 use super::engine::Engine;
 use super::ggml::GgmlType;
 use super::inference::Dtype;
 use super::training::{Recipe, Step};
+use super::{ModelShape, Settings};
 
 impl Engine {
     /// The flags that say these settings, in the engine's own form; empty where it has none.
@@ -18,9 +18,7 @@ impl Engine {
             Engine::Vllm(serving) => {
                 let length = serving.max_model_len.map(|length| format!("--max-model-len {length}"));
                 let fp8 = (serving.kv_half_bytes == 2).then(|| "--kv-cache-dtype fp8".to_owned());
-                let (whole, thousandths) = (serving.utilization / 1000, serving.utilization % 1000);
-                let utilization = (serving.utilization != 920)
-                    .then(|| format!("--gpu-memory-utilization {whole}.{thousandths:03}").trim_end_matches('0').to_owned());
+                let utilization = (serving.utilization != 920).then(|| utilization(serving.utilization));
                 join([length, fp8, utilization, serving.eager.then(|| "--enforce-eager".to_owned())])
             }
             Engine::Transformers(dtype, ..) => match dtype {
@@ -50,11 +48,94 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// The command that says what is changed from another setting of the same engine, in the form of the knowledge
+    /// base's fixes; `None` where nothing is, or where it is no command line that says it.
+    pub fn changed_from(&self, from: &Engine, shape: &ModelShape) -> Option<String> {
+        let all = shape.layer_count().saturating_add(1);
+        let text = match (self, from) {
+            (Engine::LlamaCpp(now), Engine::LlamaCpp(then)) => {
+                join([Some("llama-server".into()), Some(llama_changes(now, then, all)?)])
+            }
+            (Engine::Ollama(now), Engine::Ollama(then)) => {
+                let each = |settings: &Settings| settings.context?.checked_div(settings.parallel.max(1));
+                let context = each(now).filter(|context| Some(*context) != each(then));
+                let flash = now.k_type.is_quantised() && !then.k_type.is_quantised();
+                join([
+                    context.map(|context| format!("OLLAMA_CONTEXT_LENGTH={context}")),
+                    unlike(now.parallel, then.parallel, "OLLAMA_NUM_PARALLEL="),
+                    flash.then(|| "OLLAMA_FLASH_ATTENTION=1".to_owned()),
+                    (now.k_type != then.k_type).then(|| format!("OLLAMA_KV_CACHE_TYPE={}", now.k_type.name)),
+                    unlike(now.host_experts, then.host_experts, "LLAMA_ARG_N_CPU_MOE="),
+                    Some("ollama serve".into()),
+                ])
+            }
+            (Engine::Vllm(now), Engine::Vllm(then)) => {
+                let length = now.max_model_len.filter(|length| Some(*length) != then.max_model_len);
+                let cache = if now.kv_half_bytes == 2 { "fp8" } else { "auto" };
+                let eager = if now.eager { "--enforce-eager" } else { "--no-enforce-eager" };
+                join([
+                    Some("vllm serve".into()),
+                    length.map(|length| format!("--max-model-len {length}")),
+                    (now.kv_half_bytes != then.kv_half_bytes).then(|| format!("--kv-cache-dtype {cache}")),
+                    (now.utilization != then.utilization).then(|| utilization(now.utilization)),
+                    (now.eager != then.eager).then(|| eager.to_owned()),
+                ])
+            }
+            (now, then) => Some(now.flags()).filter(|flags| *flags != then.flags()).unwrap_or_default(),
+        };
+        Some(text).filter(|text| self != from && text.contains(['-', '=', '(']))
+    }
+
+    /// How many layers are on the card, where this engine takes that from its chat or its Modelfile alone (Ollama), and
+    /// it is not as it was.
+    pub fn layers_set_from(&self, from: &Engine) -> Option<String> {
+        match (self, from) {
+            (Engine::Ollama(now), Engine::Ollama(then)) if now.gpu_layers != then.gpu_layers => Some(format!(
+                "/set parameter num_gpu {}",
+                now.gpu_layers.map_or("-1".into(), |count| count.to_string())
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// `0.85` behind its flag.
+fn utilization(thousandths: u64) -> String {
+    let (whole, part) = (thousandths / 1000, thousandths % 1000);
+    format!("--gpu-memory-utilization {whole}.{part:03}").trim_end_matches('0').to_owned()
+}
+
+/// A number behind its flag, where it is not as it was.
+fn unlike(now: u64, then: u64, flag: &str) -> Option<String> {
+    (now != then).then(|| format!("{flag}{now}"))
+}
+
+fn llama_changes(now: &Settings, then: &Settings, all: u64) -> Option<String> {
+    let quantised = |settings: &Settings| settings.k_type.is_quantised() || settings.v_type.is_quantised();
+    let flash = match (now.flash_attention, then.flash_attention) {
+        (true, false) => Some("-fa on".to_owned()),
+        (false, true) => Some("-fa off".to_owned()),
+        _ => (quantised(now) && !quantised(then)).then(|| "-fa on".to_owned()),
+    };
+    let context = now.context.filter(|context| Some(*context) != then.context);
+    let text = join([
+        context.map(|context| format!("-c {context}")),
+        unlike(now.parallel, then.parallel, "-np "),
+        flash,
+        (now.k_type != then.k_type).then(|| format!("-ctk {}", now.k_type.name)),
+        (now.v_type != then.v_type).then(|| format!("-ctv {}", now.v_type.name)),
+        unlike(now.micro_batch, then.micro_batch, "-ub "),
+        (now.gpu_layers != then.gpu_layers).then(|| format!("-ngl {}", now.gpu_layers.unwrap_or(all))),
+        unlike(now.host_experts, then.host_experts, "--n-cpu-moe "),
+    ]);
+    Some(text).filter(|text| !text.is_empty())
+}
+
 fn llama_flags(settings: &Settings) -> String {
     let usual = Settings::default();
     let f16 = GgmlType::F16;
     let quantised = settings.k_type.is_quantised() || settings.v_type.is_quantised();
-    let unlike = |this: u64, usual: u64, flag: &str| (this != usual).then(|| format!("{flag} {this}"));
     let flash = match settings.flash_attention {
         false => Some("-fa off".to_owned()),
         true => quantised.then(|| "-fa on".to_owned()),
@@ -65,8 +146,8 @@ fn llama_flags(settings: &Settings) -> String {
         flash,
         (settings.k_type != f16).then(|| format!("-ctk {}", settings.k_type.name)),
         (settings.v_type != f16).then(|| format!("-ctv {}", settings.v_type.name)),
-        unlike(settings.batch, usual.batch, "-b"),
-        unlike(settings.micro_batch, usual.micro_batch, "-ub"),
+        unlike(settings.batch, usual.batch, "-b "),
+        unlike(settings.micro_batch, usual.micro_batch, "-ub "),
         settings.gpu_layers.map(|layers| format!("-ngl {layers}")),
         (settings.host_experts > 0).then(|| format!("-ncmoe {}", settings.host_experts)),
     ])

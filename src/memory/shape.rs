@@ -45,7 +45,7 @@ pub struct Layer {
 }
 
 /// A model as far as memory goes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelShape {
     /// Its own name for itself; foreign text.
     pub name: Option<String>,

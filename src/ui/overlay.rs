@@ -28,7 +28,8 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         (None, Some(Overlay::Help)) => (" Keys ", help(theme)),
         (None, Some(Overlay::Words(_))) => (" Words used here ", page(model, theme)),
         (None, Some(Overlay::About(..))) => (" About this error ", page(model, theme)),
-        (None, Some(Overlay::Fit(_))) => (" Will it fit? ", page(model, theme)),
+        (None, Some(Overlay::Trial)) => (" Will it fit? ", super::fit::lines(model, theme, width)),
+        (None, Some(Overlay::Fit(_))) => (" Sizes and choices ", page(model, theme)),
         (None, Some(Overlay::Done(_))) => (" Done ", page(model, theme)),
         (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(theme, *at, width)),
         (None, Some(Overlay::Text(text))) => (" Could not be copied: select it here ", shown(text, width)),
@@ -37,6 +38,9 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2).min(area.height);
     let width = u16::try_from(width).unwrap_or(u16::MAX).saturating_add(4).min(area.width);
     let over = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
+    let trying = model.question.is_none() && model.overlay == Some(Overlay::Trial);
+    let beside = if trying { super::fit::place(model, area, over.width, over.height) } else { None };
+    let over = beside.unwrap_or(over);
     Clear.render(over, buffer);
     let block = super::frame(theme, Span::styled(title, theme.title), true);
     let inner = block.inner(over);
@@ -225,6 +229,9 @@ fn page(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
     }
     match model.overlay {
         Some(Overlay::Words(_)) => keys.push(("Tab", "the keys")),
+        Some(Overlay::Fit(_)) if model.trial.is_some() => {
+            keys.extend([("Tab", "the settings"), ("m", "another model")])
+        }
         Some(Overlay::Fit(_)) => keys.push(("m", "another model")),
         Some(Overlay::Done(_)) => keys.push(("q", "leave")),
         _ if model.input.pages.len() > 1 => {

@@ -143,7 +143,7 @@ fn again(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
         .first()
         .is_some_and(|cause| matches!(cause.cause, CauseKind::TooBig | CauseKind::Context));
     let hint = match advice.fit.as_ref().filter(|fit| fit.is_told()) {
-        Some(_) => Some(" [f] will it fit? sizes and choices of this model"),
+        Some(_) => Some(" [f] will it fit? turn context, cache and layers, and see"),
         None if loading || size => Some(" [m] name the model: I say whether it fits, and what would make it"),
         None => None,
     };

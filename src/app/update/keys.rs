@@ -7,8 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButto
 use ratatui_textarea::TextArea;
 use unicode_width::UnicodeWidthStr;
 
-use super::{ask, endings, feed, input, leave, let_through, say};
-use crate::advice::FitAdvice;
+use super::{ask, endings, feed, fit, input, leave, let_through, say};
 use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::model::{Model, Overlay, Pipe, Prompt, Purpose, Region};
@@ -56,6 +55,10 @@ pub fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
     let action = match key.code {
         // What Enter means in the region below is covered by what lies on top.
         KeyCode::Enter if model.overlay.is_some() => Some(Action::Enter),
+        KeyCode::Left | KeyCode::Char('h') if model.overlay == Some(Overlay::Trial) => Some(Action::Turn(-1)),
+        KeyCode::Right | KeyCode::Char('l') if model.overlay == Some(Overlay::Trial) => Some(Action::Turn(1)),
+        KeyCode::Backspace if model.overlay == Some(Overlay::Trial) => Some(Action::Back),
+        KeyCode::Char('f' | 'm') if model.overlay == Some(Overlay::Trial) => keymap::action(key, Region::Steps),
         _ => keymap::action(key, model.focus),
     };
     match action {
@@ -133,6 +136,8 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::NextRegion => turn(model, 1),
         Action::PreviousRegion => turn(model, -1),
         Action::Move(by) => moved(model, by),
+        Action::Turn(by) => fit::turned(model, by),
+        Action::Page(by) if model.overlay == Some(Overlay::Trial) => fit::turned(model, -by.saturating_mul(4)),
         Action::Page(by) => moved(model, by.saturating_mul(page(model))),
         Action::First => moved(model, i32::MIN / 2),
         Action::Last => moved(model, i32::MAX / 2),
@@ -143,6 +148,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::End if model.overlay.is_some() => {}
         Action::End => end(model),
         Action::Skip => leave_step(model, Mark::Skipped),
+        Action::Back if model.overlay == Some(Overlay::Trial) => fit::reset(model),
         Action::Back => back(model),
         Action::Copy => return copy(model).into_iter().collect(),
         Action::About => about(model),
@@ -151,7 +157,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::FailedAgain => failed_again(model),
         Action::Command => what_ran(model),
         Action::Model => which_model(model),
-        Action::Fit => will_it_fit(model),
+        Action::Fit => fit::open(model),
         Action::Search => search(model),
         Action::NextHit => input::hit(model, true),
         Action::PreviousHit => input::hit(model, false),
@@ -174,6 +180,7 @@ fn turn(model: &mut Model, by: isize) {
     model.overlay = match model.overlay {
         Some(Overlay::Help) => Some(Overlay::Words(0)),
         Some(Overlay::Words(_)) => Some(Overlay::Help),
+        Some(Overlay::Trial | Overlay::Fit(_)) => return fit::turned_over(model),
         Some(Overlay::About(which, _)) => {
             let many = model.input.pages.len().max(1);
             Some(Overlay::About(which.saturating_add(many).saturating_add_signed(by) % many, 0))
@@ -205,6 +212,9 @@ fn moved(model: &mut Model, by: i32) {
     if let Some(Overlay::Symptoms(at)) = &mut model.overlay {
         *at = shifted(*at, by, SYMPTOMS.len());
         return;
+    }
+    if model.overlay == Some(Overlay::Trial) {
+        return fit::selected(model, by);
     }
     if let Some((lines, _)) = model.page() {
         let last = lines.len().saturating_sub(layout::page_height(model.size));
@@ -280,6 +290,9 @@ fn enter(model: &mut Model) -> Vec<Effect> {
     if let Some(Overlay::About(which, _)) = model.overlay {
         go_to_line(model, which);
         return Vec::new();
+    }
+    if model.overlay == Some(Overlay::Trial) {
+        return fit::taken(model).into_iter().collect();
     }
     if model.overlay.is_some() {
         // Enter is about what lies on top, not about what it covers.
@@ -473,13 +486,6 @@ fn which_model(model: &mut Model) {
     model.prompt = Some(Prompt { purpose: Purpose::Model, text });
 }
 
-fn will_it_fit(model: &mut Model) {
-    if model.advice.as_ref().and_then(|advice| advice.fit.as_ref()).is_some_and(FitAdvice::is_told) {
-        return toggle(model, Overlay::Fit(0));
-    }
-    say(model, "I don't know the model from this log: [m] names it.".into());
-}
-
 fn pause(model: &mut Model) {
     model.feed.paused = !model.feed.paused;
 }
@@ -506,10 +512,10 @@ pub fn mouse(model: &mut Model, event: MouseEvent) {
     if model.question.is_some() || model.input.typing.is_some() {
         return;
     }
-    if model.page().is_some() {
+    if model.page().is_some() || model.overlay == Some(Overlay::Trial) {
         return match event.kind {
-            MouseEventKind::ScrollDown => moved(model, 3),
-            MouseEventKind::ScrollUp => moved(model, -3),
+            MouseEventKind::ScrollDown => moved(model, if model.page().is_some() { 3 } else { 1 }),
+            MouseEventKind::ScrollUp => moved(model, if model.page().is_some() { -3 } else { -1 }),
             _ => {}
         };
     }
