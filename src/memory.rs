@@ -19,6 +19,7 @@ pub mod safetensors;
 pub mod search;
 pub mod settings;
 pub mod shape;
+pub mod split;
 pub mod table;
 #[cfg(test)]
 mod tests;

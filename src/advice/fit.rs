@@ -3,6 +3,7 @@
 //! What can't be known is said. Bytes and tokens; weights and caches as exact as `memory` has them, the rest "about".
 
 mod effect;
+pub mod holders;
 mod model;
 mod offers;
 mod pool;
@@ -58,6 +59,8 @@ pub struct FitModel {
 pub struct Parts {
     /// Weights on the card.
     pub weights: Part,
+    /// The image encoder on the card; 0 where there is none.
+    pub image_encoder: Part,
     /// KV cache on the card.
     pub kv_cache: Part,
     /// Recurrent state on the card.
@@ -76,6 +79,7 @@ impl Parts {
     fn of(estimate: &Estimate) -> Parts {
         Parts {
             weights: estimate.weights.clone(),
+            image_encoder: estimate.projector.clone(),
             kv_cache: estimate.kv_cache.clone(),
             recurrent_state: estimate.recurrent.clone(),
             gradients: estimate.gradients.clone(),

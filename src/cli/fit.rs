@@ -16,11 +16,15 @@ use clap::Args;
 use self::arguments::EngineName;
 use self::locate::{Located, Source};
 use super::{Global, live};
+use crate::advice::fit::holders::{self, Holder};
+use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
 use crate::memory::options::{self, Card, Choice};
 use crate::memory::quant::MIXES;
 use crate::memory::{Engine, Estimate};
+use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
+use crate::units::Bytes;
 
 /// On or off, as llama.cpp takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -100,6 +104,8 @@ struct Answer {
     fits: Option<bool>,
     why_not_known: Option<String>,
     options: Vec<Choice>,
+    /// Who could let go of memory on the card, the largest first.
+    holders: Vec<Holder>,
     /// Whether the machine has more cards than this one.
     several_cards: bool,
     /// Whether the context was asked for, so that a shorter one is not the first offer.
@@ -111,6 +117,24 @@ impl Answer {
     fn name(&self) -> String {
         let own = self.located.shape.name.as_deref().filter(|_| self.located.source == Source::Gguf);
         harmless(own.unwrap_or(self.asked.trim_end_matches('/'))).into_owned()
+    }
+
+    /// Free on the card once those have ended that could.
+    fn free_after(&self) -> Option<Bytes> {
+        let card = self.card.as_ref().filter(|_| !self.holders.is_empty())?;
+        let held = self.holders.iter().fold(card.free, |sum, holder| sum.plus(holder.bytes));
+        Some(if held > card.total { card.total } else { held })
+    }
+
+    /// Whose end makes it fit as it is; empty where it fits already, or where that is not enough.
+    fn in_the_way(&self) -> Vec<&Holder> {
+        let (Some(total), Some(card)) = (self.estimate.total(), &self.card) else { return Vec::new() };
+        let enough = holders::enough(&self.holders, total.less(card.free));
+        let free = enough.iter().fold(card.free, |sum, holder| sum.plus(holder.bytes));
+        let then = Card { free, ..card.clone() };
+        let fits =
+            self.fits == Some(false) && options::fits(&self.engine, &self.located.shape, Some(&then)) == Some(true);
+        if fits { enough } else { Vec::new() }
     }
 
     /// The change to offer first.
@@ -161,19 +185,32 @@ struct Machine {
     cards: Vec<Card>,
     chosen: Option<usize>,
     no_card: Option<String>,
+    snapshot: Option<Snapshot>,
 }
 
 impl Machine {
     fn card(&self) -> Option<&Card> {
         self.chosen.and_then(|at| self.cards.get(at))
     }
+
+    /// Who could let go of memory on the chosen card.
+    fn holders(&self, viewer: &Viewer) -> Vec<Holder> {
+        let chosen = self.card().map(|card| card.index);
+        let devices = self.snapshot.iter().flat_map(|snapshot| &snapshot.devices);
+        let device = devices.into_iter().find(|device| Some(device.index) == chosen);
+        device.map(|device| holders::idle(device, viewer)).unwrap_or_default()
+    }
 }
 
 /// Reads this machine once; without a wish the card with most free memory is meant.
 fn machine(global: &Global, wish: Option<u32>) -> Result<Machine, String> {
-    let (cards, no_card) = match live::read_one_snapshot(global) {
-        Ok((_, snapshot)) => cards(&snapshot.harmless()),
-        Err(error) => (Vec::new(), Some(error.to_string())),
+    let (snapshot, (cards, no_card)) = match live::read_one_snapshot(global) {
+        Ok((_, snapshot)) => {
+            let snapshot = snapshot.harmless();
+            let cards = cards(&snapshot);
+            (Some(snapshot), cards)
+        }
+        Err(error) => (None, (Vec::new(), Some(error.to_string()))),
     };
     let places = cards.iter().enumerate();
     let chosen = match wish {
@@ -184,7 +221,7 @@ fn machine(global: &Global, wish: Option<u32>) -> Result<Machine, String> {
         _ => places.max_by_key(|(_, card)| (card.free, std::cmp::Reverse(card.index))),
     };
     let chosen = chosen.map(|(at, _)| at);
-    Ok(Machine { cards, chosen, no_card })
+    Ok(Machine { cards, chosen, no_card, snapshot })
 }
 
 fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String> {
@@ -207,6 +244,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let why_not_known = if fits.is_none() { unknown() } else { None };
     Ok(Answer {
         asked: model.to_owned(),
+        holders: machine.holders(&Kernel::new(global.procfs()).viewer()),
         several_cards: cards.len() > 1,
         options: options::options(engine, &located.shape, card, cards),
         engine,

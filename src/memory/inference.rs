@@ -80,6 +80,7 @@ pub fn estimate(shape: &ModelShape, dtype: Dtype, context: Option<u64>, batch: u
         weights_on_host: Part::fact(0),
         kv_cache: Part::of(kv, shape.cache_is),
         kv_split: None,
+        projector: Part::fact(0),
         recurrent: Part::of(states, Is::About),
         compute: Part::of(compute, Is::About),
         gradients: Part::fact(0),

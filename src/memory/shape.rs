@@ -79,6 +79,8 @@ pub struct ModelShape {
     pub weights: Result<WeightSums, String>,
     /// How well `weights` is known.
     pub weights_are: Is,
+    /// Bytes of the image or audio encoder's own file (`--mmproj`); 0 for none.
+    pub projector: u64,
     /// The tensors, where they are known one by one.
     pub tensors: Vec<TensorInfo>,
 }

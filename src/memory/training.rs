@@ -164,6 +164,7 @@ pub fn estimate(shape: &ModelShape, recipe: Recipe, step: &Step) -> Estimate {
         weights_on_host: Part::fact(0),
         kv_cache: Part::fact(0),
         kv_split: None,
+        projector: Part::fact(0),
         recurrent: Part::fact(0),
         compute: Part::about(activations(shape, step)),
         gradients: part(each.gradients),

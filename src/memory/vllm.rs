@@ -128,6 +128,7 @@ pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
         weights_on_host: Part::fact(0),
         kv_cache: Part::of(kv, if ranks == 1 && !shape.has_window() { shape.cache_is } else { Is::About }),
         kv_split: None,
+        projector: Part::fact(0),
         recurrent: Part::of(state, Is::About),
         compute: Part::about(activations(shape, serving)),
         gradients: Part::fact(0),

@@ -63,7 +63,7 @@ fn sign(theme: &Theme, name: &str) -> (&'static str, Style) {
         "others" => (theme.sign("▓", "="), theme.held),
         "weights" => (theme.sign("█", "#"), theme.used),
         "KV cache" => (theme.sign("▆", "%"), theme.used),
-        "state" | "gradients" => (theme.sign("▅", "o"), theme.used),
+        "image encoder" | "state" | "gradients" => (theme.sign("▅", "o"), theme.used),
         "optimizer" => (theme.sign("▄", "*"), theme.used),
         "compute" => (theme.sign("▃", "+"), theme.used),
         _ => (theme.sign("▂", "-"), theme.used),

@@ -152,16 +152,7 @@ impl Trial {
     /// The parts that are not nothing, with their names.
     pub fn parts(&self) -> Vec<(&'static str, Option<Bytes>)> {
         let Some(estimate) = self.estimate() else { return Vec::new() };
-        let all = [
-            ("weights", &estimate.weights),
-            ("KV cache", &estimate.kv_cache),
-            ("state", &estimate.recurrent),
-            ("gradients", &estimate.gradients),
-            ("optimizer", &estimate.optimizer),
-            ("compute", &estimate.compute),
-            ("overhead", &estimate.overhead),
-        ];
-        let there = all.into_iter().filter(|(_, part)| part.bytes != Some(Bytes::ZERO));
+        let there = estimate.named().into_iter().filter(|(_, part)| part.bytes != Some(Bytes::ZERO));
         there.map(|(name, part)| (name, part.bytes)).collect()
     }
 

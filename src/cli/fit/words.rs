@@ -6,6 +6,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::Answer;
+use crate::advice::fit::holders::Holder;
 use crate::memory::options::{Choice, tokens_in_words};
 use crate::memory::{Engine, Is, Part};
 use crate::text::harmless;
@@ -28,15 +29,26 @@ pub fn text(answer: &Answer) -> String {
     let mix = shape.quantization.as_deref().map(|mix| format!(" {mix}")).unwrap_or_default();
     let _ = writeln!(out, "{}{mix}{} in {}\n", answer.name(), context.unwrap_or_default(), answer.engine.name());
     for (name, part) in parts(answer) {
-        let _ = writeln!(out, "  {name:<12} {}", shown(part));
+        let _ = writeln!(out, "  {name:<13} {}", shown(part));
     }
     let total = answer.estimate.total().map_or_else(|| "not known".into(), |total| format!("about {total}"));
-    let _ = writeln!(out, "  {:<12} {total}", "total");
+    let _ = writeln!(out, "  {:<13} {total}", "total");
     if let Some(card) = &answer.card {
-        let _ =
-            writeln!(out, "  {:<12} {} of {} on GPU {} ({})", "free now", card.free, card.total, card.index, card.name);
+        let _ = writeln!(
+            out,
+            "\n  {:<13} {} of {} on GPU {} ({})",
+            "free now", card.free, card.total, card.index, card.name
+        );
+    }
+    if let Some(free) = answer.free_after() {
+        let names: Vec<String> =
+            answer.holders.iter().map(|holder| format!("{} with {}", holder.name, holder.bytes)).collect();
+        let _ = writeln!(out, "  {:<13} {free}, once {} has ended", "free then", in_words(&names));
     }
     let _ = writeln!(out, "\n{}", sentence(answer));
+    for holder in answer.in_the_way() {
+        let _ = writeln!(out, "  {}", holder.command);
+    }
     if let Some(command) = command(answer) {
         let _ = writeln!(out, "  {command}");
     }
@@ -57,18 +69,16 @@ pub fn text(answer: &Answer) -> String {
 
 /// The parts that are not nothing, with their names.
 fn parts(answer: &Answer) -> Vec<(&'static str, &Part)> {
-    let estimate = &answer.estimate;
-    let all = [
-        ("weights", &estimate.weights),
-        ("KV cache", &estimate.kv_cache),
-        ("state", &estimate.recurrent),
-        ("gradients", &estimate.gradients),
-        ("optimizer", &estimate.optimizer),
-        ("compute", &estimate.compute),
-        ("overhead", &estimate.overhead),
-    ];
     let seen = |name: &str, part: &Part| name == "weights" || part.bytes != Some(Bytes::ZERO);
-    all.into_iter().filter(|(name, part)| seen(name, part)).collect()
+    answer.estimate.named().into_iter().filter(|(name, part)| seen(name, part)).collect()
+}
+
+/// "a", "a and b", "a, b and c".
+fn in_words(names: &[String]) -> String {
+    match names {
+        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        all => all.concat(),
+    }
 }
 
 /// The answer in a sentence or two.
@@ -90,6 +100,16 @@ pub fn sentence(answer: &Answer) -> String {
             card.free, card.index
         )
     };
+    let in_the_way = answer.in_the_way();
+    if !in_the_way.is_empty() {
+        let names: Vec<String> = in_the_way.iter().map(|holder| holder.name.clone()).collect();
+        let have = if names.len() == 1 { "has" } else { "have" };
+        let _ = write!(
+            text,
+            " It fits once {} {have} ended, which did nothing on the GPU when I looked; or without that:",
+            in_words(&names)
+        );
+    }
     match answer.best() {
         Some(choice) => {
             let takes = choice.total.map(|total| format!(" it takes about {total} and")).unwrap_or_default();
@@ -97,7 +117,7 @@ pub fn sentence(answer: &Answer) -> String {
         }
         None => text.push_str(" No single change makes it fit."),
     }
-    if total <= card.total && missing > Bytes::ZERO {
+    if total <= card.total && missing > Bytes::ZERO && in_the_way.is_empty() {
         let _ =
             write!(text, " The card has {}: ending what holds it (see `oomdoctor ps`) would be enough.", card.total);
     }
@@ -157,6 +177,11 @@ pub fn json(answer: &Answer) -> Value {
         ..estimate.kv_cache.clone()
     };
     let option = |choice: &Choice| json!({"change": choice.change, "total_bytes": choice.total, "fits": choice.fits, "flags": choice.flags});
+    let in_the_way: Vec<_> = answer.in_the_way().iter().map(|holder| holder.key).collect();
+    let holder = |holder: &Holder| {
+        json!({"pid": holder.key.pid, "start_ticks": holder.key.start_ticks, "name": holder.name, "bytes": holder.bytes,
+            "command": holder.command, "in_the_way": in_the_way.contains(&holder.key)})
+    };
     json!({
         "schema": 1,
         "model": {
@@ -177,6 +202,7 @@ pub fn json(answer: &Answer) -> Value {
             "full_bytes": estimate.kv_split.map(|split| split.full),
             "window_bytes": estimate.kv_split.map(|split| split.windowed)})),
         "recurrent_state": part(&estimate.recurrent, json!({})),
+        "image_encoder": part(&estimate.projector, json!({})),
         "gradients": part(&estimate.gradients, json!({})),
         "optimizer": part(&estimate.optimizer, json!({})),
         "compute": part(&estimate.compute, json!({})),
@@ -184,6 +210,8 @@ pub fn json(answer: &Answer) -> Value {
         "total_bytes": estimate.total(),
         "gpu": answer.card.as_ref().map(|card| card.index),
         "free_now_bytes": answer.card.as_ref().map(|card| card.free),
+        "free_after_bytes": answer.free_after(),
+        "holders": answer.holders.iter().map(holder).collect::<Vec<_>>(),
         "card_bytes": answer.card.as_ref().map(|card| card.total),
         "fits": answer.fits,
         "why_not_known": answer.why_not_known,

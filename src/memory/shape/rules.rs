@@ -73,6 +73,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
             Ok(weights::sums_of(&gguf.tensors, if blocks == 0 { named() } else { count }))
         },
         weights_are: Is::Fact,
+        projector: 0,
         tensors: gguf.tensors.clone(),
         architecture: architecture.clone(),
     }
