@@ -18,6 +18,7 @@ pub mod quant;
 pub mod safetensors;
 pub mod search;
 pub mod settings;
+pub mod sglang;
 pub mod shape;
 pub mod split;
 pub mod table;

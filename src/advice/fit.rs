@@ -293,13 +293,13 @@ fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Eng
                 (sums, ..) => sums.cloned().map_err(Clone::clone),
             };
         }
-        Engine::Transformers(..) | Engine::Train(..) => {}
+        Engine::Sglang(_) | Engine::Transformers(_) | Engine::Train(_) => {}
     }
 }
 
 fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Room, diagnosis: &Diagnosis) -> FitAdvice {
     let shape = &known.shape;
-    let headroom = if let Engine::Vllm(_) = engine { Bytes::ZERO } else { HEADROOM };
+    let headroom = if let Engine::Vllm(_) | Engine::Sglang(_) = engine { Bytes::ZERO } else { HEADROOM };
     let card = room.free.zip(room.capacity.or(room.free)).map(|(free, total)| Card {
         index: 0,
         uuid: None,

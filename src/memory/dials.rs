@@ -3,10 +3,10 @@
 
 use super::engine::Engine;
 use super::ggml::GgmlType;
-use super::inference::Dtype;
+use super::inference::{Dtype, Generating};
 use super::options::tokens_in_words;
-use super::training::{Recipe, Step};
-use super::{ModelShape, Settings, vllm};
+use super::training::{Optimizer, Recipe, Sharing, Step, Training};
+use super::{ModelShape, Settings, sglang, vllm};
 
 /// A setting that can be turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,26 +21,39 @@ pub enum Dial {
     HostExperts,
     /// Slots, or sequences at once.
     Slots,
-    /// vLLM's share of the card in thousandths.
+    /// vLLM's share of the card, SGLang's of what is free, in thousandths.
     Utilization,
+    /// SGLang's tokens of a prefill at once.
+    Chunk,
     /// vLLM's CUDA graphs, 0 or 1.
     Graphs,
     /// Bits of a weight while transformers loads them.
     Bits,
-    /// What is trained, by its place in [`RECIPES`].
+    /// What is trained, by its place in `RECIPES`.
     Recipe,
+    /// The optimizer, by its place in `OPTIMIZERS`.
+    Optimizer,
+    /// ZeRO's stage, from 3 down to 0 to the right.
+    Stage,
     /// Whether activations are kept, 0 or 1.
     Kept,
 }
 
 /// Ways to train, from what takes least to what takes most.
-const RECIPES: [(Recipe, &str); 6] = [
+const RECIPES: [(Recipe, &str); 5] = [
     (Recipe::Qlora(16), "QLoRA, rank 16"),
     (Recipe::Lora(16), "LoRA, rank 16"),
     (Recipe::Pure16, "all, bf16 alone"),
-    (Recipe::Mixed8bit, "all, 8-bit Adam"),
     (Recipe::Full32, "all, float32"),
     (Recipe::Mixed, "all, mixed precision"),
+];
+
+/// Optimizers, from what takes least to what takes most.
+const OPTIMIZERS: [(Optimizer, &str); 4] = [
+    (Optimizer::AdamW8bit, "8-bit AdamW"),
+    (Optimizer::Adafactor, "Adafactor"),
+    (Optimizer::Sgd, "SGD, momentum"),
+    (Optimizer::AdamW, "AdamW"),
 ];
 
 /// The settings of this engine that change what this model takes.
@@ -56,8 +69,13 @@ pub fn of(engine: &Engine, shape: &ModelShape) -> Vec<Dial> {
             dials
         }
         Engine::Vllm(_) => vec![Dial::Context, Dial::Cache, Dial::Utilization, Dial::Graphs],
-        Engine::Transformers(..) => vec![Dial::Context, Dial::Bits, Dial::Slots],
-        Engine::Train(..) => vec![Dial::Recipe, Dial::Context, Dial::Slots, Dial::Kept],
+        Engine::Sglang(_) => vec![Dial::Context, Dial::Cache, Dial::Utilization, Dial::Chunk],
+        Engine::Transformers(_) => vec![Dial::Context, Dial::Bits, Dial::Slots],
+        Engine::Train(training) => {
+            let mut dials = vec![Dial::Recipe, Dial::Optimizer, Dial::Context, Dial::Slots, Dial::Kept];
+            dials.extend((training.sharing.cards > 1).then_some(Dial::Stage));
+            dials
+        }
     }
 }
 
@@ -82,14 +100,18 @@ impl Dial {
     /// Its name on the screen.
     pub fn name(self, engine: &Engine) -> &'static str {
         match self {
-            Dial::Context if matches!(engine, Engine::Train(..)) => "sequence length",
+            Dial::Context if matches!(engine, Engine::Train(_)) => "sequence length",
             Dial::Context => "context",
             Dial::Cache => "KV cache type",
             Dial::Layers => "layers on the card",
             Dial::HostExperts => "experts in RAM",
-            Dial::Slots if matches!(engine, Engine::Transformers(..) | Engine::Train(..)) => "sequences at once",
+            Dial::Slots if matches!(engine, Engine::Transformers(_) | Engine::Train(_)) => "sequences at once",
             Dial::Slots => "parallel slots",
+            Dial::Utilization if matches!(engine, Engine::Sglang(_)) => "share of free VRAM",
             Dial::Utilization => "share of the card",
+            Dial::Chunk => "prefill at once",
+            Dial::Optimizer => "optimizer",
+            Dial::Stage => "ZeRO stage",
             Dial::Graphs => "CUDA graphs",
             Dial::Bits => "weights in",
             Dial::Recipe => "what is trained",
@@ -103,27 +125,35 @@ impl Dial {
             (Dial::Context, _) => engine.context(shape).unwrap_or(0).checked_div(shared(engine)).unwrap_or(0),
             (Dial::Cache, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) => bits(settings.k_type),
             (Dial::Cache, Engine::Vllm(serving)) => serving.kv_half_bytes.saturating_mul(4),
+            (Dial::Cache, Engine::Sglang(serving)) => serving.kv_half_bytes.saturating_mul(4),
+            (Dial::Utilization, Engine::Sglang(serving)) => serving.fraction,
+            (Dial::Chunk, Engine::Sglang(serving)) => serving.chunk,
+            (Dial::Optimizer, Engine::Train(training)) => {
+                OPTIMIZERS.iter().position(|(known, _)| *known == training.optimizer).unwrap_or(0) as u64
+            }
+            (Dial::Stage, Engine::Train(training)) => 3_u64.saturating_sub(training.sharing.stage.into()),
             (Dial::Layers, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) => {
                 let all = units(shape);
                 settings.gpu_layers.map_or(all, |layers| layers.min(all))
             }
             (Dial::HostExperts, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) => settings.host_experts,
             (Dial::Slots, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) => settings.parallel,
-            (Dial::Slots, Engine::Transformers(_, _, batch)) => *batch,
-            (Dial::Slots, Engine::Train(_, step)) => step.batch,
+            (Dial::Slots, Engine::Transformers(generating)) => generating.batch,
+            (Dial::Slots, Engine::Train(training)) => training.step.batch,
             (Dial::Utilization, Engine::Vllm(serving)) => serving.utilization,
             (Dial::Graphs, Engine::Vllm(serving)) => u64::from(!serving.eager),
-            (Dial::Bits, Engine::Transformers(dtype, ..)) => match dtype {
+            (Dial::Bits, Engine::Transformers(generating)) => match generating.dtype {
                 Dtype::Nf4 => 4,
                 Dtype::Int8 => 8,
                 Dtype::Half | Dtype::Checkpoint => 16,
                 Dtype::Float32 => 32,
             },
-            (Dial::Recipe, Engine::Train(recipe, _)) => {
-                let same = |known: &(Recipe, &str)| std::mem::discriminant(&known.0) == std::mem::discriminant(recipe);
+            (Dial::Recipe, Engine::Train(training)) => {
+                let kind = std::mem::discriminant(&training.recipe);
+                let same = |known: &(Recipe, &str)| std::mem::discriminant(&known.0) == kind;
                 RECIPES.iter().position(same).unwrap_or(0) as u64
             }
-            (Dial::Kept, Engine::Train(_, step)) => u64::from(!step.checkpointing),
+            (Dial::Kept, Engine::Train(training)) => u64::from(!training.step.checkpointing),
             _ => 0,
         }
     }
@@ -155,24 +185,44 @@ impl Dial {
                 let context = each.map(|each| each.saturating_mul(to));
                 llama(Settings { parallel: to, context, ..settings })
             }
-            (Dial::Slots, Engine::Transformers(dtype, context, _)) => Engine::Transformers(dtype, context, to),
-            (Dial::Slots, Engine::Train(recipe, step)) => Engine::Train(recipe, Step { batch: to, ..step }),
+            (Dial::Slots, Engine::Transformers(generating)) => {
+                Engine::Transformers(Generating { batch: to, ..generating })
+            }
+            (Dial::Slots, Engine::Train(training)) => {
+                Engine::Train(Training { step: Step { batch: to, ..training.step }, ..training })
+            }
+            (Dial::Cache, Engine::Sglang(serving)) => {
+                Engine::Sglang(sglang::Serving { kv_half_bytes: to / 4, ..serving })
+            }
+            (Dial::Utilization, Engine::Sglang(serving)) => Engine::Sglang(sglang::Serving { fraction: to, ..serving }),
+            (Dial::Chunk, Engine::Sglang(serving)) => Engine::Sglang(sglang::Serving { chunk: to, ..serving }),
+            (Dial::Optimizer, Engine::Train(training)) => {
+                let at = usize::try_from(to).ok().and_then(|at| OPTIMIZERS.get(at));
+                let optimizer = at.map_or(training.optimizer, |(optimizer, _)| *optimizer);
+                Engine::Train(Training { optimizer, ..training })
+            }
+            (Dial::Stage, Engine::Train(training)) => {
+                let stage = u8::try_from(3_u64.saturating_sub(to)).unwrap_or(0);
+                Engine::Train(Training { sharing: Sharing { stage, ..training.sharing }, ..training })
+            }
             (Dial::Utilization, Engine::Vllm(serving)) => Engine::Vllm(vllm::Serving { utilization: to, ..serving }),
             (Dial::Graphs, Engine::Vllm(serving)) => Engine::Vllm(vllm::Serving { eager: to == 0, ..serving }),
-            (Dial::Bits, Engine::Transformers(_, context, batch)) => {
+            (Dial::Bits, Engine::Transformers(generating)) => {
                 let dtype = match to {
                     ..8 => Dtype::Nf4,
                     8 => Dtype::Int8,
                     16 => Dtype::Half,
                     _ => Dtype::Float32,
                 };
-                Engine::Transformers(dtype, context, batch)
+                Engine::Transformers(Generating { dtype, ..generating })
             }
-            (Dial::Recipe, Engine::Train(recipe, step)) => {
+            (Dial::Recipe, Engine::Train(training)) => {
                 let at = usize::try_from(to).ok().and_then(|at| RECIPES.get(at));
-                Engine::Train(at.map_or(recipe, |(recipe, _)| *recipe), step)
+                Engine::Train(Training { recipe: at.map_or(training.recipe, |(recipe, _)| *recipe), ..training })
             }
-            (Dial::Kept, Engine::Train(recipe, step)) => Engine::Train(recipe, Step { checkpointing: to == 0, ..step }),
+            (Dial::Kept, Engine::Train(training)) => {
+                Engine::Train(Training { step: Step { checkpointing: to == 0, ..training.step }, ..training })
+            }
             _ => engine,
         }
     }
@@ -189,7 +239,10 @@ impl Dial {
                 ladder.sort_unstable();
                 ladder
             }
-            Dial::Cache if matches!(engine, Engine::Vllm(_)) => vec![8, 16],
+            Dial::Cache if matches!(engine, Engine::Vllm(_) | Engine::Sglang(_)) => vec![8, 16],
+            Dial::Chunk => vec![512, 1024, 2048, 4096, 8192, 16_384],
+            Dial::Optimizer => (0..OPTIMIZERS.len() as u64).collect(),
+            Dial::Stage => vec![0, 1, 2, 3],
             Dial::Cache => vec![4, 8, 16],
             Dial::Layers => (0..=units(shape)).collect(),
             Dial::HostExperts => (0..=shape.layer_count()).collect(),
@@ -239,7 +292,17 @@ impl Dial {
                 shown.strip_suffix('0').unwrap_or(&shown).to_owned()
             }
             (Dial::Graphs, _) => if here == 0 { "off" } else { "on" }.into(),
-            (Dial::Bits, Engine::Transformers(dtype, ..)) => match dtype {
+            (Dial::Optimizer, _) => {
+                usize::try_from(here).ok().and_then(|at| OPTIMIZERS.get(at)).map_or("?", |(_, words)| words).into()
+            }
+            (Dial::Stage, _) => match 3_u64.saturating_sub(here) {
+                0 => "0: nothing shared".into(),
+                1 => "1: optimizer".into(),
+                2 => "2: and gradients".into(),
+                _ => "3: and weights".into(),
+            },
+            (Dial::Chunk, _) => tokens_in_words(here),
+            (Dial::Bits, Engine::Transformers(generating)) => match generating.dtype {
                 Dtype::Checkpoint => "as the file",
                 Dtype::Float32 => "float32",
                 Dtype::Half => "bfloat16",
@@ -276,8 +339,14 @@ mod tests {
             Engine::LlamaCpp(Settings { context: Some(5000), parallel: 3, ..Settings::default() }),
             Engine::Ollama(Settings { context: Some(8192), parallel: 2, ..Settings::default() }),
             Engine::Vllm(vllm::Serving { max_model_len: Some(4096), ..vllm::Serving::default() }),
-            Engine::Transformers(Dtype::Half, Some(4096), 1),
-            Engine::Train(Recipe::Mixed, step),
+            Engine::Sglang(sglang::Serving { context: Some(4096), ..sglang::Serving::of_card(None, 1) }),
+            Engine::Transformers(Generating::of(Dtype::Half, Some(4096))),
+            Engine::Train(Training {
+                recipe: Recipe::Mixed,
+                optimizer: Optimizer::AdamW,
+                sharing: Sharing { cards: 4, ..Sharing::default() },
+                step,
+            }),
         ]
     }
 
@@ -313,7 +382,7 @@ mod tests {
     #[test]
     fn what_stands_beside_the_ladder_goes_to_its_neighbour() {
         let shape = model("llama-3.1-8b");
-        let [llama, ollama, ..] = engines().try_into().unwrap_or_else(|_| [Engine::Vllm(vllm::Serving::default()); 5]);
+        let (llama, ollama) = (engines()[0], engines()[1]);
         let tokens = |by| Dial::Context.turned(llama, &shape, by).context(&shape);
         assert_eq!((tokens(1), tokens(-1), tokens(2)), (Some(6144), Some(4096), Some(8192)));
         let more = Dial::Slots.turned(ollama, &shape, 1);

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::engine::Engine;
 use super::ggml::GgmlType;
 use super::inference::Dtype;
-use super::training::{Recipe, Step};
+use super::training::{Optimizer, Recipe, Training};
 use super::{ModelShape, Settings};
 
 impl Engine {
@@ -19,16 +19,30 @@ impl Engine {
                 let length = serving.max_model_len.map(|length| format!("--max-model-len {length}"));
                 let fp8 = (serving.kv_half_bytes == 2).then(|| "--kv-cache-dtype fp8".to_owned());
                 let utilization = (serving.utilization != 920).then(|| utilization(serving.utilization));
-                join([length, fp8, utilization, serving.eager.then(|| "--enforce-eager".to_owned())])
+                let tp = (serving.tensor_parallel > 1)
+                    .then(|| format!("--tensor-parallel-size {}", serving.tensor_parallel));
+                join([length, fp8, utilization, serving.eager.then(|| "--enforce-eager".to_owned()), tp])
             }
-            Engine::Transformers(dtype, ..) => match dtype {
-                Dtype::Checkpoint => "dtype=\"auto\"".into(),
-                Dtype::Float32 => "dtype=torch.float32".into(),
-                Dtype::Half => "dtype=torch.bfloat16".into(),
-                Dtype::Int8 => "quantization_config=BitsAndBytesConfig(load_in_8bit=True)".into(),
-                Dtype::Nf4 => "quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.bfloat16)".into(),
-            },
-            Engine::Train(recipe, step) => train_flags(*recipe, step),
+            Engine::Sglang(serving) => {
+                let context = serving.context.map(|length| format!("--context-length {length}"));
+                let fp8 = (serving.kv_half_bytes == 2).then(|| "--kv-cache-dtype fp8_e4m3".to_owned());
+                let fraction = (serving.fraction != serving.usual_fraction).then(|| fraction(serving.fraction));
+                let tp = (serving.tensor_parallel > 1).then(|| format!("--tp {}", serving.tensor_parallel));
+                let chunk =
+                    (serving.chunk != serving.usual_chunk).then(|| format!("--chunked-prefill-size {}", serving.chunk));
+                join([context, fp8, fraction, chunk, tp])
+            }
+            Engine::Transformers(generating) => {
+                let most = generating.max_memory.map(|most| {
+                    format!("device_map=\"auto\", max_memory={{0: \"{}GiB\", \"cpu\": \"999GiB\"}}", most.0 >> 30)
+                });
+                [Some(dtype_words(generating.dtype).to_owned()), most]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            }
+            Engine::Train(training) => train_flags(training),
         }
     }
 
@@ -43,7 +57,8 @@ impl Engine {
             )),
             Engine::Ollama(_) => Some(format!("{flags} ollama serve").trim_start().to_owned()),
             Engine::Vllm(_) => with(format!("vllm serve {}", quoted(name))),
-            Engine::Transformers(..) | Engine::Train(..) => None,
+            Engine::Sglang(_) => with(format!("python -m sglang.launch_server --model-path {}", quoted(name))),
+            Engine::Transformers(_) | Engine::Train(_) => None,
         }
     }
 }
@@ -82,6 +97,17 @@ impl Engine {
                     (now.eager != then.eager).then(|| eager.to_owned()),
                 ])
             }
+            (Engine::Sglang(now), Engine::Sglang(then)) => {
+                let context = now.context.filter(|length| Some(*length) != then.context);
+                let cache = if now.kv_half_bytes == 2 { "fp8_e4m3" } else { "auto" };
+                join([
+                    Some("python -m sglang.launch_server".into()),
+                    context.map(|length| format!("--context-length {length}")),
+                    (now.kv_half_bytes != then.kv_half_bytes).then(|| format!("--kv-cache-dtype {cache}")),
+                    (now.fraction != then.fraction).then(|| fraction(now.fraction)),
+                    unlike(now.chunk, then.chunk, "--chunked-prefill-size "),
+                ])
+            }
             (now, then) => Some(now.flags()).filter(|flags| *flags != then.flags()).unwrap_or_default(),
         };
         Some(text).filter(|text| self != from && text.contains(['-', '=', '(']))
@@ -100,10 +126,31 @@ impl Engine {
     }
 }
 
-/// `0.85` behind its flag.
+/// `0.85` behind vLLM's flag.
 fn utilization(thousandths: u64) -> String {
-    let (whole, part) = (thousandths / 1000, thousandths % 1000);
-    format!("--gpu-memory-utilization {whole}.{part:03}").trim_end_matches('0').to_owned()
+    format!("--gpu-memory-utilization {}", share(thousandths))
+}
+
+/// The same behind SGLang's.
+fn fraction(thousandths: u64) -> String {
+    format!("--mem-fraction-static {}", share(thousandths))
+}
+
+fn share(thousandths: u64) -> String {
+    let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn dtype_words(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::Checkpoint => "dtype=\"auto\"",
+        Dtype::Float32 => "dtype=torch.float32",
+        Dtype::Half => "dtype=torch.bfloat16",
+        Dtype::Int8 => "quantization_config=BitsAndBytesConfig(load_in_8bit=True)",
+        Dtype::Nf4 => {
+            "quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.bfloat16)"
+        }
+    }
 }
 
 /// A number behind its flag, where it is not as it was.
@@ -165,18 +212,27 @@ fn ollama_flags(settings: &Settings) -> String {
     ])
 }
 
-fn train_flags(recipe: Recipe, step: &Step) -> String {
+fn train_flags(training: &Training) -> String {
+    let Training { recipe, optimizer, sharing, step } = training;
     let lora = |rank: u64| format!("LoraConfig(r={rank}, target_modules=\"all-linear\")");
     let recipe = match recipe {
         Recipe::Full32 => None,
         Recipe::Mixed => Some("bf16=True".to_owned()),
         Recipe::Pure16 => Some("dtype=torch.bfloat16".to_owned()),
-        Recipe::Mixed8bit => Some("bf16=True optim=\"adamw_bnb_8bit\"".to_owned()),
-        Recipe::Lora(rank) => Some(lora(rank)),
-        Recipe::Qlora(rank) => Some(format!("{} {}", Engine::Transformers(Dtype::Nf4, None, 1).flags(), lora(rank))),
+        Recipe::Lora(rank) => Some(lora(*rank)),
+        Recipe::Qlora(rank) => Some(format!("{} {}", dtype_words(Dtype::Nf4), lora(*rank))),
     };
+    let optimizer = match optimizer {
+        Optimizer::AdamW => None,
+        Optimizer::AdamW8bit => Some("optim=\"adamw_bnb_8bit\"".to_owned()),
+        Optimizer::Adafactor => Some("optim=\"adafactor\"".to_owned()),
+        Optimizer::Sgd => Some("optim=\"sgd\"".to_owned()),
+    };
+    let offload = if sharing.offload { ", \"offload_optimizer\": {\"device\": \"cpu\"}" } else { "" };
+    let stage = (sharing.stage > 0)
+        .then(|| format!("deepspeed={{\"zero_optimization\": {{\"stage\": {}{offload}}}}}", sharing.stage));
     let batch = Some(format!("per_device_train_batch_size={}", step.batch));
-    join([recipe, batch, step.checkpointing.then(|| "gradient_checkpointing=True".to_owned())])
+    join([recipe, optimizer, batch, step.checkpointing.then(|| "gradient_checkpointing=True".to_owned()), stage])
 }
 
 fn join<const N: usize>(parts: [Option<String>; N]) -> String {

@@ -3,13 +3,13 @@
 
 use super::engine::Engine;
 use super::ggml::GgmlType;
-use super::inference::Dtype;
+use super::inference::{self, Dtype, Generating};
 use super::quant::{self, MIXES, Shape};
 use super::search::largest;
 use super::settings::CELL_PADDING;
 use super::shape::Is;
-use super::training::{Recipe, Step};
-use super::{Estimate, ModelShape, Settings, best_layers, fewest_host_experts, vllm, weights};
+use super::training::{Optimizer, Recipe, Sharing, Step, Training};
+use super::{Estimate, ModelShape, Settings, best_layers, fewest_host_experts, sglang, split, vllm, weights};
 use crate::units::Bytes;
 
 /// What is free for the model.
@@ -50,8 +50,20 @@ pub enum Change {
     Utilization(u64),
     /// vLLM without CUDA graphs.
     NoGraphs,
+    /// vLLM, SGLang: the model over so many cards.
+    TensorParallel(u64),
+    /// SGLang: smaller pieces of a prefill.
+    Chunk(u64),
+    /// llama.cpp: over all cards of the machine.
+    AllCards,
+    /// llama.cpp: the image encoder in system memory.
+    HostEncoder,
     /// transformers: weights in fewer bits.
     Dtype(Dtype),
+    /// transformers: so much of the weights on the card, the rest in system memory.
+    MaxMemory(Bytes),
+    /// Training: the next stage of ZeRO.
+    Stage(u8),
     /// Training: activations computed again.
     Checkpointing,
     /// Training: one sequence at once.
@@ -93,6 +105,7 @@ pub fn fits(engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> Option<
             let allowed = vllm::allowed(card.total, serving.utilization);
             total <= allowed && allowed <= card.free
         }
+        Engine::Sglang(serving) => return sglang::fits(shape, serving, card.free),
         _ => total <= card.free,
     })
 }
@@ -115,16 +128,11 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
     match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => llama(engine, settings, shape, card, &mut choices),
         Engine::Vllm(serving) => of_vllm(serving, shape, card, &mut choices),
-        Engine::Transformers(dtype, context, batch) => {
-            for (smaller, words) in [(Dtype::Int8, "weights in 8 bits"), (Dtype::Nf4, "weights in NF4")] {
-                if dtype != smaller && dtype != Dtype::Nf4 {
-                    let changed = Engine::Transformers(smaller, context, batch);
-                    choices.push(choice(Change::Dtype(smaller), words, changed, shape, card));
-                }
-            }
-        }
-        Engine::Train(recipe, step) => training(recipe, step, shape, card, &mut choices),
+        Engine::Sglang(serving) => of_sglang(serving, shape, card, &mut choices),
+        Engine::Transformers(generating) => of_transformers(generating, shape, card, &mut choices),
+        Engine::Train(run) => training(run, shape, card, &mut choices),
     }
+    choices.extend(shared(engine, shape, cards).filter(|_| !fits_already));
     if let Some(tokens) = card.and_then(|card| longest(engine, shape, card)) {
         let mut context = choice(
             Change::Context(tokens),
@@ -196,6 +204,12 @@ fn llama(engine: Engine, settings: Settings, shape: &ModelShape, card: Option<&C
             both.shortens = asked.is_some_and(|asked| asked > tokens);
             choices.push(both);
         }
+    }
+    if shape.projector > 0 && !settings.host_projector {
+        let host = again(Settings { host_projector: true, ..settings });
+        let mut encoder = choice(Change::HostEncoder, "the image encoder in system memory", host, shape, card);
+        encoder.flags = Some("--no-mmproj-offload".into()).filter(|_| matches!(engine, Engine::LlamaCpp(_)));
+        choices.push(encoder);
     }
     let Some(budget) = card.map(|card| card.free) else { return };
     if let Some(count) = fewest_host_experts(shape, &settings, budget).filter(|count| *count > settings.host_experts) {
@@ -288,30 +302,128 @@ fn of_vllm(serving: vllm::Serving, shape: &ModelShape, card: Option<&Card>, choi
     }
 }
 
-fn training(recipe: Recipe, step: Step, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
-    let mut with = |kind: Change, words: &str, recipe: Recipe, step: Step| {
-        choices.push(choice(kind, words, Engine::Train(recipe, step), shape, card))
+fn of_sglang(serving: sglang::Serving, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
+    let mut with = |kind: Change, words: &str, serving: sglang::Serving| {
+        choices.push(choice(kind, words, Engine::Sglang(serving), shape, card))
     };
-    let again = Step { checkpointing: true, ..step };
-    if !step.checkpointing {
-        with(Change::Checkpointing, "gradient checkpointing", recipe, again);
+    let small = sglang::Serving { chunk: 2048, ..serving };
+    if let Some(card) = card {
+        let fraction = sglang::possible_fraction(shape, &serving, card.free);
+        if fraction != serving.fraction && fraction > 0 {
+            let words = if fraction > serving.fraction {
+                "a larger pool, as much as prefills leave"
+            } else {
+                "a smaller pool, so that prefills have room"
+            };
+            with(Change::Utilization(fraction), words, sglang::Serving { fraction, ..serving });
+        }
+        let fraction = sglang::possible_fraction(shape, &small, card.free);
+        if serving.chunk > small.chunk && fraction > 0 {
+            let words = "prefills of 2K tokens at once and a pool of what they leave";
+            with(Change::Chunk(2048), words, sglang::Serving { fraction, ..small });
+        }
     }
-    if step.batch > 1 {
-        with(
-            Change::OneSequence,
-            "one sequence at a time and gradient accumulation",
-            recipe,
-            Step { batch: 1, ..again },
-        );
+    if serving.kv_half_bytes > 2 {
+        with(Change::KvCache, "the KV cache in fp8", sglang::Serving { kv_half_bytes: 2, ..serving });
     }
-    if recipe == Recipe::Mixed {
-        with(Change::SmallOptimizer, "8-bit Adam and gradient checkpointing", Recipe::Mixed8bit, again);
+}
+
+fn of_transformers(generating: Generating, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
+    let mut with = |kind: Change, words: &str, generating: Generating| {
+        choices.push(choice(kind, words, Engine::Transformers(generating), shape, card))
+    };
+    for (smaller, words) in [(Dtype::Int8, "weights in 8 bits"), (Dtype::Nf4, "weights in NF4")] {
+        if generating.dtype != smaller && generating.dtype != Dtype::Nf4 {
+            with(Change::Dtype(smaller), words, Generating { dtype: smaller, ..generating });
+        }
     }
-    if !matches!(recipe, Recipe::Lora(_) | Recipe::Qlora(_)) {
-        with(Change::Adapter, "LoRA of rank 16 and gradient checkpointing", Recipe::Lora(16), again);
+    // With less than half of them on the card it would crawl.
+    let most = card.and_then(|card| inference::largest_max_memory(shape, &generating, card.free));
+    let all = generating.max_memory.is_none().then(|| inference::weight_bytes(shape, generating.dtype).ok()).flatten();
+    if let Some((most, _)) = most.zip(all).filter(|(most, all)| most.0 < *all && most.0 >= *all / 2) {
+        let words = format!("{most} of the weights on the card and the rest in system memory");
+        with(Change::MaxMemory(most), &words, Generating { max_memory: Some(most), ..generating });
     }
-    if !matches!(recipe, Recipe::Qlora(_)) {
-        with(Change::Adapter, "QLoRA of rank 16 and gradient checkpointing", Recipe::Qlora(16), again);
+}
+
+/// The model over several cards of the machine, where one is not enough: the smallest free memory among them decides.
+fn shared(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
+    let mut free: Vec<&Card> = cards.iter().collect();
+    free.sort_by_key(|card| std::cmp::Reverse(card.free));
+    let over = |ranks: u64| match engine {
+        Engine::Vllm(serving) => Some(Engine::Vllm(vllm::Serving { tensor_parallel: ranks, ..serving })),
+        Engine::Sglang(serving) => Some(Engine::Sglang(sglang::Serving { tensor_parallel: ranks, ..serving })),
+        _ => None,
+    };
+    // Attention heads are shared out evenly.
+    let even = |ranks: &u64| shape.heads.checked_rem(*ranks) == Some(0) && *ranks > engine.ranks();
+    let choices = [2, 4, 8].into_iter().filter(even).filter_map(|ranks| {
+        let least = free.get(usize::try_from(ranks).ok()?.checked_sub(1)?)?;
+        let words = format!("the model over {ranks} cards");
+        let mut found = choice(Change::TensorParallel(ranks), &words, over(ranks)?, shape, Some(least));
+        found.flags = found.engine.map(|_| match engine {
+            Engine::Sglang(_) => format!("--tp {ranks}"),
+            _ => format!("--tensor-parallel-size {ranks}"),
+        });
+        Some(found)
+    });
+    let tensor = choices.into_iter().find(|choice| choice.fits == Some(true));
+    tensor.or_else(|| split(engine, shape, cards))
+}
+
+/// llama.cpp over all cards, layer by layer.
+fn split(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
+    let Engine::LlamaCpp(settings) = engine else { return None };
+    let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
+    if cards.len() < 2 || settings.gpu_layers == Some(0) {
+        return None;
+    }
+    let shares = split::fitting(shape, &settings, &free)?;
+    let plain: Vec<u64> = free.iter().map(|free| free.0 >> 20).collect();
+    let taken = split::over(shape, &settings, split::Mode::Layer, &shares, 0).ok()?;
+    let several = Engine::LlamaCpp(Settings { devices: cards.len() as u64, ..settings });
+    let words: Vec<String> = shares.iter().map(|share| (share / 100).max(1).to_string()).collect();
+    let flags = format!("-sm layer -ts {}", words.join(","));
+    let counts: Vec<String> =
+        taken.iter().zip(cards).map(|(share, card)| format!("{} on GPU {}", share.total(), card.index)).collect();
+    Some(Choice {
+        total: Some(taken.iter().fold(Bytes::ZERO, |sum, share| sum.plus(share.total()))),
+        fits: Some(true),
+        flags: Some(if shares == plain { "-sm layer".into() } else { flags }),
+        engine: None,
+        ..choice(Change::AllCards, &format!("all {} cards ({})", cards.len(), counts.join(", ")), several, shape, None)
+    })
+}
+
+fn training(run: Training, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
+    let mut with =
+        |kind: Change, words: &str, run: Training| choices.push(choice(kind, words, Engine::Train(run), shape, card));
+    let again = Training { step: Step { checkpointing: true, ..run.step }, ..run };
+    if !run.step.checkpointing {
+        with(Change::Checkpointing, "gradient checkpointing", again);
+    }
+    if run.step.batch > 1 {
+        let step = Step { batch: 1, ..again.step };
+        with(Change::OneSequence, "one sequence at a time and gradient accumulation", Training { step, ..again });
+    }
+    if run.optimizer == Optimizer::AdamW && !run.recipe.is_adapter() {
+        let optimizer = Optimizer::AdamW8bit;
+        with(Change::SmallOptimizer, "8-bit Adam and gradient checkpointing", Training { optimizer, ..again });
+    }
+    if run.sharing.cards > 1 {
+        for stage in run.sharing.stage.saturating_add(1)..=3 {
+            let sharing = Sharing { stage, ..run.sharing };
+            let words = format!("ZeRO stage {stage} and gradient checkpointing");
+            with(Change::Stage(stage), &words, Training { sharing, ..again });
+        }
+    }
+    if !run.recipe.is_adapter() {
+        let recipe = Recipe::Lora(16);
+        with(Change::Adapter, "LoRA of rank 16 and gradient checkpointing", Training { recipe, ..again });
+    }
+    if !matches!(run.recipe, Recipe::Qlora(_)) {
+        let recipe = Recipe::Qlora(16);
+        with(Change::Adapter, "QLoRA of rank 16 and gradient checkpointing", Training { recipe, ..again });
     }
 }
 

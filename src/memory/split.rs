@@ -14,7 +14,7 @@ use crate::units::Bytes;
 pub const MOST_CARDS: usize = 16;
 
 /// How a model is spread (`-sm`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Whole layers with their caches (the default).
     Layer,

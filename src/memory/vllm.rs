@@ -63,7 +63,7 @@ pub fn possible_utilization(free: Bytes, total: Bytes) -> u64 {
 }
 
 /// Bytes that one token takes in one layer on one rank. Latent attention is not shared out.
-fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
+pub(super) fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
     let ranks = serving.tensor_parallel.max(1);
     let elements = if cache.v == 0 {
         cache.k

@@ -15,13 +15,15 @@ pub fn ranked(all: &[Choice], engine: &Engine, shape: &ModelShape) -> Vec<Choice
     let asked = engine.context(shape).unwrap_or(u64::MAX);
     let units = shape.layer_count().saturating_add(1);
     let rank = |choice: &Choice| match choice.kind {
-        Change::OtherCard | Change::FlashAttention | Change::Utilization(_) => 0,
-        Change::OneSlot | Change::Checkpointing | Change::OneSequence => 1,
+        Change::OtherCard | Change::FlashAttention | Change::Utilization(_) | Change::AllCards => 0,
+        Change::OneSlot | Change::Checkpointing | Change::OneSequence | Change::TensorParallel(_) => 1,
+        Change::Chunk(_) | Change::Stage(_) | Change::HostEncoder => 2,
         Change::KvCache => 2,
         Change::Context(tokens) if tokens >= asked / 2 => 3,
         Change::NoGraphs | Change::Experts(_) | Change::SmallOptimizer => 4,
         Change::Mix(_) | Change::Dtype(_) | Change::Adapter => 5,
         Change::KvCacheAndContext(_) => 6,
+        Change::MaxMemory(_) => 8,
         Change::Context(_) => 7,
         Change::Layers(count) if count >= units / 2 => 8,
         Change::Layers(_) => 9,

@@ -5,8 +5,8 @@ use crate::knowledge::diagnosis::{Diagnosis, Phase};
 use crate::knowledge::run::Run;
 use crate::memory::engine::ollama_context;
 use crate::memory::ggml::GgmlType;
-use crate::memory::inference::Dtype;
-use crate::memory::training::{Recipe, Step};
+use crate::memory::inference::{Dtype, Generating};
+use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
 use crate::memory::{Engine, ModelShape, Settings, vllm};
 use crate::units::Bytes;
 
@@ -112,7 +112,7 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
         Kind::Transformers => {
             let dtype = if run.dtype.as_deref() == Some("float32") { Dtype::Float32 } else { Dtype::Half };
             let context = asked.unwrap_or_else(|| assumed(ASSUMED_CONTEXT, "a long conversation"));
-            Engine::Transformers(dtype, Some(context), 1)
+            Engine::Transformers(Generating::of(dtype, Some(context)))
         }
         Kind::Train => {
             let some = run.trainable_parameters.zip(shape.parameters).is_some_and(|(some, all)| some < all / 10);
@@ -122,7 +122,7 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
             let step =
                 Step { batch: run.batch_size.unwrap_or(1).max(1), length, checkpointing: false, flash_attention: true };
             notes.push(format!("taken is {} with AdamW", if some { "LoRA" } else { "mixed precision" }));
-            Engine::Train(recipe, step)
+            Engine::Train(Training { recipe, optimizer: Optimizer::AdamW, sharing: Sharing::default(), step })
         }
     };
     (engine, notes)

@@ -227,11 +227,11 @@ fn files(own: File, basis: &Basis) -> (Vec<File>, usize) {
             .map(|(mix, shape)| File { quantization: mix.to_owned(), shape: Arc::new(shape) })
             .filter(|file| file.quantization != own.quantization)
             .collect(),
-        Engine::Vllm(_) => effect::in_four_bits(basis.engine, &basis.shape)
+        Engine::Vllm(_) | Engine::Sglang(_) => effect::in_four_bits(basis.engine, &basis.shape)
             .map(|(_, shape)| File { quantization: "4 bits (AWQ, GPTQ)".into(), shape: Arc::new(shape) })
             .into_iter()
             .collect(),
-        Engine::Transformers(..) | Engine::Train(..) => Vec::new(),
+        Engine::Transformers(_) | Engine::Train(_) => Vec::new(),
     };
     let mut files: Vec<File> = others.into_iter().chain([own.clone()]).collect();
     files.sort_by_key(bytes);
