@@ -5,6 +5,7 @@
 mod arguments;
 mod list;
 mod locate;
+mod spread;
 mod stores;
 mod words;
 
@@ -16,6 +17,7 @@ use clap::Args;
 
 use self::arguments::{EngineName, OptimizerName};
 use self::locate::{Located, Source};
+use self::spread::Spread;
 use super::{Global, live};
 use crate::advice::fit::holders::{self, Holder};
 use crate::gpu::guard::Viewer;
@@ -185,6 +187,10 @@ struct Answer {
     options: Vec<Choice>,
     /// Who could let go of memory on the card, the largest first.
     holders: Vec<Holder>,
+    /// Over several cards, where that is asked for.
+    spread: Option<Spread>,
+    /// Where llama.cpp's own measuring program is installed.
+    fit_params: Option<PathBuf>,
     /// Whether the machine has more cards than this one.
     several_cards: bool,
     /// Whether the context was asked for, so that a shorter one is not the first offer.
@@ -275,6 +281,24 @@ impl Machine {
         self.chosen.and_then(|at| self.cards.get(at))
     }
 
+    /// The card that decides for this engine: the chosen one; of a model that several share evenly, the one with least
+    /// free memory among as many as it takes. Why there is none, where there are too few.
+    fn card_for(&self, engine: &Engine, wish: Option<u32>) -> (Option<&Card>, Option<String>) {
+        let ranks = usize::try_from(engine.ranks()).unwrap_or(usize::MAX);
+        if ranks == 1 || wish.is_some() && self.cards.len() >= ranks {
+            return (self.card(), None);
+        }
+        let mut free: Vec<&Card> = self.cards.iter().collect();
+        free.sort_by_key(|card| std::cmp::Reverse(card.free));
+        let there = self.cards.len();
+        match free.get(ranks.saturating_sub(1)) {
+            Some(least) => (Some(*least), None),
+            // Of a run on many machines each card is like this one.
+            None if matches!(engine, Engine::Train(_)) => (self.card(), None),
+            None => (None, Some(format!("it is to run on {ranks} cards and this machine has {there}"))),
+        }
+    }
+
     /// Who could let go of memory on the chosen card.
     fn holders(&self, viewer: &Viewer) -> Vec<Holder> {
         let chosen = self.card().map(|card| card.index);
@@ -311,24 +335,41 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     if !MIXES.contains(&mix.as_str()) {
         return Err(format!("--dtype {mix}: give one of {}", MIXES.join(", ")));
     }
-    let located = locate::locate(model, &mix)?;
+    let mut located = locate::locate(model, &mix)?;
+    if let Some(encoder) = &args.mmproj {
+        located.shape.projector = locate::encoder(encoder)?;
+    }
+    let located = located;
     let machine = machine(global, args.gpu)?;
-    let (card, cards) = (machine.card(), &machine.cards);
+    let cards = &machine.cards;
     let name = args.engine.unwrap_or(match located.source {
         Source::Ollama => EngineName::Ollama,
         Source::Checkpoint => EngineName::Transformers,
         _ => EngineName::LlamaCpp,
     });
-    let engine = arguments::engine(name, args, &located.shape, card.map(|card| card.total))?;
+    let capacity = machine.card().map(|card| card.total);
+    let engine = arguments::engine(name, args, &located, capacity)?;
+    let (card, too_few) = machine.card_for(&engine, args.gpu);
     let estimate = engine.estimate(&located.shape);
-    let fits = options::fits(&engine, &located.shape, card);
-    let unknown = || estimate.why_not().map(str::to_owned).or_else(|| machine.no_card.clone());
+    let spread = spread::spread(args, &engine, &located.shape, cards)?;
+    let fits = match &spread {
+        Some(spread) => Some(spread.fits),
+        None => options::fits(&engine, &located.shape, card),
+    };
+    let unknown = || estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone());
     let why_not_known = if fits.is_none() { unknown() } else { None };
+    let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
     Ok(Answer {
         asked: model.to_owned(),
-        holders: machine.holders(&Kernel::new(global.procfs()).viewer()),
-        several_cards: cards.len() > 1,
-        options: options::options(engine, &located.shape, card, cards),
+        holders: if engine.ranks() == 1 && spread.is_none() {
+            machine.holders(&Kernel::new(global.procfs()).viewer())
+        } else {
+            Vec::new()
+        },
+        several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
+        options: if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, card, cards) },
+        fit_params: of_llama.then(|| installed("llama-fit-params")).flatten(),
+        spread,
         engine,
         why_not_known,
         card: card.cloned(),
@@ -337,6 +378,12 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         estimate,
         located,
     })
+}
+
+/// Where a program is, among the folders of PATH.
+fn installed(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
 /// The cards that can be read, or why there is none.

@@ -2,11 +2,12 @@
 //! vLLM 0.33.0). Knows nothing of this machine and no formula.
 
 use super::FitArgs;
+use super::locate::Located;
 use crate::memory::engine::ollama_context;
 use crate::memory::ggml::{GgmlType, KV_TYPES};
 use crate::memory::inference::{Dtype, Generating};
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
-use crate::memory::{Engine, ModelShape, Settings, sglang, vllm};
+use crate::memory::{Engine, Settings, sglang, vllm};
 use crate::units::Bytes;
 
 /// Which program is to run the model.
@@ -41,14 +42,17 @@ pub enum OptimizerName {
 }
 
 /// From the command line. The error says what to do.
-pub fn engine(name: EngineName, args: &FitArgs, shape: &ModelShape, card: Option<Bytes>) -> Result<Engine, String> {
+pub fn engine(name: EngineName, args: &FitArgs, located: &Located, card: Option<Bytes>) -> Result<Engine, String> {
+    let shape = &located.shape;
     Ok(match name {
         EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args)?),
         EngineName::Ollama => {
             let settings = llama_settings(args)?;
             let usual = ollama_context(card).min(shape.context_trained.unwrap_or(u64::MAX));
-            let one = args.context.unwrap_or(usual);
-            Engine::Ollama(Settings { context: Some(one.saturating_mul(settings.parallel)), ..settings })
+            // What is asked for, what its Modelfile sets, else the default by the card.
+            let one = args.context.or(located.num_ctx).unwrap_or(usual);
+            let gpu_layers = settings.gpu_layers.or(located.num_gpu);
+            Engine::Ollama(Settings { context: Some(one.saturating_mul(settings.parallel)), gpu_layers, ..settings })
         }
         EngineName::Vllm => {
             let usual = vllm::Serving::default();

@@ -6,9 +6,10 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::FitArgs;
 use super::arguments::{self, EngineName};
 use super::locate::{self, Located, Source};
-use super::{FitArgs, stores};
+use super::stores::{self, Found};
 use crate::memory::options::{self, Card, tokens_in_words};
 use crate::memory::{Engine, Settings, best_layers};
 use crate::text::harmless;
@@ -28,11 +29,17 @@ struct Line {
 /// The text or JSON, and whether any model fits whole.
 pub fn answer(args: &FitArgs, card: Option<&Card>) -> (String, bool) {
     let found = stores::all();
-    let lines: Vec<Line> =
-        found.into_iter().map(|(name, path)| line(args, name, locate::at_path(&path), card)).collect();
+    let lines: Vec<Line> = found.into_iter().map(|(name, found)| line(args, name, located(&found), card)).collect();
     let any = lines.iter().any(|line| line.longest.is_some());
     let text = if args.json { as_json(&lines, card) } else { as_text(&lines, card) };
     (text, any)
+}
+
+fn located(found: &Found) -> Result<Located, String> {
+    match found {
+        Found::Ollama(stored) => locate::of_ollama(stored),
+        Found::Path(path) => locate::at_path(path),
+    }
 }
 
 fn line(args: &FitArgs, name: String, located: Result<Located, String>, card: Option<&Card>) -> Line {
@@ -47,7 +54,7 @@ fn line(args: &FitArgs, name: String, located: Result<Located, String>, card: Op
     line.file = located.file.as_ref().map(|file| file.to_string_lossy().into_owned());
     line.quantization.clone_from(&shape.quantization);
     line.weights = shape.weights.as_ref().ok().map(|sums| Bytes(sums.in_file()));
-    match (arguments::engine(args.engine.unwrap_or(kind), args, shape, card.map(|card| card.total)), card) {
+    match (arguments::engine(args.engine.unwrap_or(kind), args, &located, card.map(|card| card.total)), card) {
         (Ok(engine), Some(card)) => {
             line.trouble = engine.estimate(shape).why_not().map(str::to_owned);
             line.longest = options::longest(engine, shape, card);

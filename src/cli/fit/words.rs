@@ -6,8 +6,11 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::Answer;
+use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
-use crate::memory::options::{Choice, tokens_in_words};
+use crate::memory::flags::quoted;
+use crate::memory::options::{Card, Choice, tokens_in_words};
+use crate::memory::split::Share;
 use crate::memory::{Engine, Is, Part};
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -33,12 +36,13 @@ pub fn text(answer: &Answer) -> String {
     }
     let total = answer.estimate.total().map_or_else(|| "not known".into(), |total| format!("about {total}"));
     let _ = writeln!(out, "  {:<13} {total}", "total");
-    if let Some(card) = &answer.card {
-        let _ = writeln!(
-            out,
-            "\n  {:<13} {} of {} on GPU {} ({})",
-            "free now", card.free, card.total, card.index, card.name
-        );
+    match (&answer.spread, &answer.card) {
+        (Some(spread), _) => out.push_str(&each_card(spread)),
+        (None, Some(card)) => {
+            let (free, total) = (card.free, card.total);
+            let _ = writeln!(out, "\n  {:<13} {free} of {total} on GPU {} ({})", "free now", card.index, card.name);
+        }
+        (None, None) => {}
     }
     if let Some(free) = answer.free_after() {
         let names: Vec<String> =
@@ -61,10 +65,57 @@ pub fn text(answer: &Answer) -> String {
             let _ = writeln!(out, "  {}, about {total}{flags}", choice.change);
         }
     }
+    if let (Some(program), Some(file)) = (&answer.fit_params, &answer.located.file) {
+        let context = answer.engine.context(shape).map(|tokens| format!(" -c {tokens}")).unwrap_or_default();
+        let (program, file) = (program.to_string_lossy(), file.to_string_lossy());
+        let _ = writeln!(
+            out,
+            "\nllama.cpp measures it without loading it:\n  {} -m {}{context} -fitp on",
+            quoted(&program),
+            quoted(&file)
+        );
+    }
     if let Some(note) = &answer.located.note {
         let _ = writeln!(out, "\nNote: {}", harmless(note));
     }
     out.lines().map(|line| harmless(line).into_owned() + "\n").collect()
+}
+
+/// Each card with its share of a split.
+fn each_card(spread: &Spread) -> String {
+    let mut out = String::from("\n");
+    for (card, share) in &spread.cards {
+        let (total, beside) = (share.total(), Bytes(share.compute.saturating_add(share.overhead)));
+        let verdict = if total <= card.free { "fits" } else { "does not fit" };
+        let _ = writeln!(
+            out,
+            "  {:<13} about {total} of {} free: {} layers, weights {}, cache {}, the rest about {beside}: {verdict}",
+            format!("GPU {}", card.index),
+            card.free,
+            share.layers,
+            Bytes(share.weights),
+            Bytes(share.cache)
+        );
+    }
+    out
+}
+
+/// The same in a sentence or two.
+fn sentence_of(spread: &Spread) -> String {
+    if spread.fits {
+        return "It fits: each card has room for its share.".into();
+    }
+    let full: Vec<String> = spread
+        .cards
+        .iter()
+        .filter(|(card, share)| share.total() > card.free)
+        .map(|(card, share)| format!("{} too little on GPU {}", share.total().less(card.free), card.index))
+        .collect();
+    let instead = match &spread.instead {
+        Some((words, _)) => format!(" With {words} it fits."),
+        None => " No other split makes it fit.".into(),
+    };
+    format!("It does not fit: {}.{instead}", in_words(&full))
 }
 
 /// The parts that are not nothing, with their names.
@@ -83,6 +134,9 @@ fn in_words(names: &[String]) -> String {
 
 /// The answer in a sentence or two.
 pub fn sentence(answer: &Answer) -> String {
+    if let Some(spread) = &answer.spread {
+        return sentence_of(spread);
+    }
     let (Some(fits), Some(total), Some(card)) = (answer.fits, answer.estimate.total(), &answer.card) else {
         let why = answer.why_not_known.as_deref().unwrap_or("a figure is missing");
         let takes = answer.estimate.total().map(|total| format!("It takes about {total}. ")).unwrap_or_default();
@@ -127,14 +181,21 @@ pub fn sentence(answer: &Answer) -> String {
 /// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
 /// named, or the program would spread over all of them.
 fn command(answer: &Answer) -> Option<String> {
+    if let Some(spread) = &answer.spread {
+        let line = answer.engine.command(answer.located.file.as_deref(), &answer.name())?;
+        let flags = spread.instead.as_ref().map_or(&spread.flags, |(_, flags)| flags);
+        return (spread.fits || spread.instead.is_some()).then(|| format!("{line} {flags}"));
+    }
     let line = command_on_card(answer)?;
     let elsewhere = line.starts_with("CUDA_VISIBLE_DEVICES")
         || line.starts_with('/')
-        || !line.contains(" serve") && !line.contains("llama-server");
+        || line.contains(" -sm layer")
+        || [" --tp ", "--tensor-parallel-size"].iter().any(|flag| line.contains(flag))
+        || ![" serve", "llama-server", "sglang"].iter().any(|program| line.contains(program));
     match &answer.card {
         Some(card) if answer.several_cards && !elsewhere => {
             let name = card.uuid.clone().unwrap_or_else(|| card.index.to_string());
-            Some(format!("CUDA_VISIBLE_DEVICES={} {line}", crate::memory::flags::quoted(&name)))
+            Some(format!("CUDA_VISIBLE_DEVICES={} {line}", quoted(&name)))
         }
         _ => Some(line),
     }
@@ -152,6 +213,9 @@ fn command_on_card(answer: &Answer) -> Option<String> {
             Some(format!("{flags}   (inside `ollama run`)"))
         }
         (Some(engine), _) => engine.command(file, &name).or_else(|| best.flags.clone()),
+        (None, Some(flags)) if flags.starts_with('-') => {
+            Some(format!("{} {flags}", answer.engine.command(file, &name)?))
+        }
         (None, Some(flags)) => Some(format!("{flags} {}", answer.engine.command(file, &name)?)),
         (None, None) => None,
     }
@@ -182,6 +246,11 @@ pub fn json(answer: &Answer) -> Value {
         json!({"pid": holder.key.pid, "start_ticks": holder.key.start_ticks, "name": holder.name, "bytes": holder.bytes,
             "command": holder.command, "in_the_way": in_the_way.contains(&holder.key)})
     };
+    let one_card = |(card, share): &(Card, Share)| {
+        json!({"gpu": card.index, "layers": share.layers, "weights_bytes": share.weights, "cache_bytes": share.cache,
+            "compute_bytes": share.compute, "overhead_bytes": share.overhead, "total_bytes": share.total(),
+            "free_now_bytes": card.free, "fits": share.total() <= card.free})
+    };
     json!({
         "schema": 1,
         "model": {
@@ -210,6 +279,7 @@ pub fn json(answer: &Answer) -> Value {
         "total_bytes": estimate.total(),
         "gpu": answer.card.as_ref().map(|card| card.index),
         "free_now_bytes": answer.card.as_ref().map(|card| card.free),
+        "cards": answer.spread.as_ref().map(|spread| spread.cards.iter().map(one_card).collect::<Vec<_>>()),
         "free_after_bytes": answer.free_after(),
         "holders": answer.holders.iter().map(holder).collect::<Vec<_>>(),
         "card_bytes": answer.card.as_ref().map(|card| card.total),
