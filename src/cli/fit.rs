@@ -24,7 +24,7 @@ use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
 use crate::memory::options::{self, Card, Choice};
 use crate::memory::quant::MIXES;
-use crate::memory::{Engine, Estimate};
+use crate::memory::{Engine, Estimate, sglang};
 use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
 use crate::units::{Bytes, UnitBase};
@@ -191,6 +191,8 @@ struct Answer {
     spread: Option<Spread>,
     /// Where llama.cpp's own measuring program is installed.
     fit_params: Option<PathBuf>,
+    /// What a person should know beside the figures.
+    notes: Vec<String>,
     /// Whether the machine has more cards than this one.
     several_cards: bool,
     /// Whether the context was asked for, so that a shorter one is not the first offer.
@@ -235,7 +237,10 @@ impl Answer {
 #[allow(clippy::print_stderr, reason = "the command line's own voice")]
 pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
     let said = match &args.model {
-        None => machine(global, args.gpu).map(|machine| list::answer(args, machine.card())),
+        None => machine(global, args.gpu).map(|machine| {
+            let holders = machine.holders(&Kernel::new(global.procfs()).viewer());
+            list::answer(args, machine.card(), &holders)
+        }),
         Some(model) => answer(global, args, model).map(|answer| {
             let text = if args.json { format!("{:#}\n", words::json(&answer)) } else { words::text(&answer) };
             (text, answer.fits == Some(true))
@@ -358,6 +363,16 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     };
     let unknown = || estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone());
     let why_not_known = if fits.is_none() { unknown() } else { None };
+    let pool = match (&engine, card) {
+        (Engine::Sglang(serving), Some(card)) => sglang::tokens(&located.shape, serving, card.free).ok(),
+        _ => None,
+    };
+    let pool = pool.filter(|tokens| *tokens > 0).map(|tokens| {
+        format!(
+            "SGLang gives its pool what the weights leave of the share: about {tokens} tokens here. It starts with fewer than the context, too, and then refuses longer requests"
+        )
+    });
+    let notes: Vec<String> = located.note.iter().cloned().chain(pool).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
     Ok(Answer {
         asked: model.to_owned(),
@@ -368,6 +383,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         },
         several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
         options: if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, card, cards) },
+        notes,
         fit_params: of_llama.then(|| installed("llama-fit-params")).flatten(),
         spread,
         engine,

@@ -50,6 +50,8 @@ pub enum Change {
     Utilization(u64),
     /// vLLM without CUDA graphs.
     NoGraphs,
+    /// vLLM, SGLang: a checkpoint that was quantised to four bits.
+    FourBits,
     /// vLLM, SGLang: the model over so many cards.
     TensorParallel(u64),
     /// SGLang: smaller pieces of a prefill.
@@ -124,7 +126,9 @@ pub fn longest(engine: Engine, shape: &ModelShape, card: &Card) -> Option<u64> {
 pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &[Card]) -> Vec<Choice> {
     let mut choices = Vec::new();
     let fits_already = fits(&engine, shape, card) == Some(true);
-    choices.extend(other_card(engine, shape, card, cards).filter(|_| !fits_already));
+    if !fits_already {
+        choices.extend(other_card(engine, shape, card, cards).or_else(|| shared(engine, shape, cards)));
+    }
     match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => llama(engine, settings, shape, card, &mut choices),
         Engine::Vllm(serving) => of_vllm(serving, shape, card, &mut choices),
@@ -132,7 +136,13 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
         Engine::Transformers(generating) => of_transformers(generating, shape, card, &mut choices),
         Engine::Train(run) => training(run, shape, card, &mut choices),
     }
-    choices.extend(shared(engine, shape, cards).filter(|_| !fits_already));
+    if let (Engine::Vllm(_) | Engine::Sglang(_), Some((_, four)), false) =
+        (engine, in_four_bits(engine, shape), fits_already)
+    {
+        let mut found = choice(Change::FourBits, "a checkpoint in 4 bits (AWQ or GPTQ)", engine, &four, card);
+        (found.flags, found.engine) = (None, None);
+        choices.push(found);
+    }
     if let Some(tokens) = card.and_then(|card| longest(engine, shape, card)) {
         let mut context = choice(
             Change::Context(tokens),
@@ -239,6 +249,23 @@ fn llama(engine: Engine, settings: Settings, shape: &ModelShape, card: Option<&C
     }
     if fits(&engine, shape, card) == Some(false) {
         choices.extend(smaller_mix(engine, shape, card));
+    }
+}
+
+/// The model in 4 bits where weights are not named by mixes: NF4 while loading (transformers), or a checkpoint that was
+/// quantised already (vLLM; AWQ and GPTQ take about as much). `None` where it has so few bits already. About.
+pub fn in_four_bits(engine: Engine, shape: &ModelShape) -> Option<(Engine, ModelShape)> {
+    let sums = shape.weights.as_ref().ok()?;
+    let four = inference::weight_bytes(shape, Dtype::Nf4).ok().filter(|four| sums.in_file() / 3 > four / 2)?;
+    match engine {
+        Engine::Transformers(generating) if generating.dtype != Dtype::Nf4 => {
+            Some((Engine::Transformers(Generating { dtype: Dtype::Nf4, ..generating }), shape.clone()))
+        }
+        Engine::Vllm(_) | Engine::Sglang(_) => {
+            let weights = Ok(sums.scaled(four, sums.in_file()));
+            Some((engine, ModelShape { weights, weights_are: Is::About, ..shape.clone() }))
+        }
+        _ => None,
     }
 }
 
@@ -379,10 +406,10 @@ fn split(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
         return None;
     }
     let shares = split::fitting(shape, &settings, &free)?;
-    let plain: Vec<u64> = free.iter().map(|free| free.0 >> 20).collect();
+    let plain: Vec<u64> = free.iter().map(|free| split::in_hundreds(*free)).collect();
     let taken = split::over(shape, &settings, split::Mode::Layer, &shares, 0).ok()?;
     let several = Engine::LlamaCpp(Settings { devices: cards.len() as u64, ..settings });
-    let words: Vec<String> = shares.iter().map(|share| (share / 100).max(1).to_string()).collect();
+    let words: Vec<String> = shares.iter().map(u64::to_string).collect();
     let flags = format!("-sm layer -ts {}", words.join(","));
     let counts: Vec<String> =
         taken.iter().zip(cards).map(|(share, card)| format!("{} on GPU {}", share.total(), card.index)).collect();
@@ -391,7 +418,17 @@ fn split(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
         fits: Some(true),
         flags: Some(if shares == plain { "-sm layer".into() } else { flags }),
         engine: None,
-        ..choice(Change::AllCards, &format!("all {} cards ({})", cards.len(), counts.join(", ")), several, shape, None)
+        ..choice(
+            Change::AllCards,
+            &format!(
+                "{} cards ({})",
+                if cards.len() == 2 { "both".into() } else { format!("all {}", cards.len()) },
+                counts.join(", ")
+            ),
+            several,
+            shape,
+            None,
+        )
     })
 }
 

@@ -131,17 +131,22 @@ pub fn fits(shares: &[Share], free: &[Bytes]) -> bool {
     shares.len() == free.len() && shares.iter().zip(free).all(|(share, free)| share.total() <= *free)
 }
 
-/// Shares with which the model fits over all cards, as few layers moved as need be: what is free, then what is free
-/// without what each card holds beside layers. `None` where neither fits. Hundredths of a GiB, for `-ts`.
+/// A card's share for `-ts`, in units of 100 MiB; at least 1 where there is anything.
+pub fn in_hundreds(bytes: Bytes) -> u64 {
+    (bytes.0 / (100 << 20)).max(u64::from(bytes > Bytes::ZERO))
+}
+
+/// Shares with which the model fits over all cards: what is free, else what is free without what each card holds beside
+/// its layers, see [`in_hundreds`]. `None` where neither fits.
 pub fn fitting(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<Vec<u64>> {
-    let plain: Vec<u64> = free.iter().map(|free| free.0 >> 20).collect();
+    let plain: Vec<u64> = free.iter().map(|free| in_hundreds(*free)).collect();
     let fine = |shares: &Vec<u64>| over(shape, settings, Mode::Layer, shares, 0).is_ok_and(|taken| fits(&taken, free));
     if fine(&plain) {
         return Some(plain);
     }
     let taken = over(shape, settings, Mode::Layer, &plain, 0).ok()?;
-    let beside = |share: &Share| share.compute.saturating_add(share.overhead);
-    let rest = free.iter().zip(&taken).map(|(free, share)| free.0.saturating_sub(beside(share)) >> 20).collect();
+    let beside = |share: &Share| Bytes(share.compute.saturating_add(share.overhead));
+    let rest = free.iter().zip(&taken).map(|(free, share)| in_hundreds(free.less(beside(share)))).collect();
     Some(rest).filter(fine)
 }
 

@@ -5,7 +5,6 @@ use super::frees_is;
 use crate::advice::plan::FreesIs;
 use crate::memory::cache;
 use crate::memory::compute::{self, Graph};
-use crate::memory::inference::{self, Dtype, Generating};
 use crate::memory::options::{self, Card, Change, Choice};
 use crate::memory::training::{Optimizer, Recipe, Step, Training};
 use crate::memory::{Engine, Estimate, Is, ModelShape, Settings};
@@ -52,7 +51,9 @@ fn fixes(kind: Change, engine: &Engine) -> (&'static [&'static str], Option<(&'s
         Change::NoGraphs => (&["no-cuda-graphs"], None),
         Change::Checkpointing => (&["gradient-checkpointing"], None),
         Change::Utilization(_) | Change::KvCacheAndContext(_) | Change::Dtype(_) | Change::OtherCard => (&[], None),
-        Change::TensorParallel(_) | Change::Chunk(_) | Change::AllCards | Change::HostEncoder => (&[], None),
+        Change::FourBits | Change::TensorParallel(_) | Change::Chunk(_) | Change::AllCards | Change::HostEncoder => {
+            (&[], None)
+        }
         Change::MaxMemory(_) | Change::Stage(_) => (&[], None),
         // Each of these comes with gradient checkpointing there; alone, see `alone`.
         Change::OneSequence | Change::SmallOptimizer | Change::Adapter => (&[], None),
@@ -90,7 +91,7 @@ pub fn effects(
         Some(Effect { frees: Some((frees, FreesIs::About)), fits, value, ..Effect::of(fix) })
     }));
     effects.extend(cache_on_host(engine, before, card));
-    effects.extend(in_four_bits(*engine, shape).map(|(changed, shape)| {
+    effects.extend(options::in_four_bits(*engine, shape).map(|(changed, shape)| {
         let frees = less(before, &changed.estimate(&shape));
         let frees = frees.map(|bytes| (bytes, FreesIs::About));
         Effect { frees, fits: options::fits(&changed, &shape, card), ..Effect::of("smaller-quantisation") }
@@ -142,23 +143,6 @@ fn less(before: &Estimate, after: &Estimate) -> Option<Bytes> {
         }
     }
     Some(gone.less(come)).filter(|bytes| *bytes > Bytes::ZERO)
-}
-
-/// The model in 4 bits where weights are not named by mixes: NF4 while loading (transformers), or a checkpoint that was
-/// quantised already (vLLM; AWQ and GPTQ take about as much). `None` where it has so few bits already. About.
-pub fn in_four_bits(engine: Engine, shape: &ModelShape) -> Option<(Engine, ModelShape)> {
-    let sums = shape.weights.as_ref().ok()?;
-    let four = inference::weight_bytes(shape, Dtype::Nf4).ok().filter(|four| sums.in_file() / 3 > four / 2)?;
-    match engine {
-        Engine::Transformers(generating) if generating.dtype != Dtype::Nf4 => {
-            Some((Engine::Transformers(Generating { dtype: Dtype::Nf4, ..generating }), shape.clone()))
-        }
-        Engine::Vllm(_) | Engine::Sglang(_) => {
-            let weights = Ok(sums.scaled(four, sums.in_file()));
-            Some((engine, ModelShape { weights, weights_are: Is::About, ..shape.clone() }))
-        }
-        _ => None,
-    }
 }
 
 /// Changes of training, each by itself.

@@ -255,7 +255,7 @@ fn a_server_of_half_precision_is_told_what_four_bits_take() {
     let advice = advised(&format!("{head}\nERROR vllm/v1/engine/core.py:700 {TORCH}"), None, None);
     let fit = advice.fit.unwrap();
     assert_eq!((fit.engine, fit.fits), ("vLLM", Some(false)));
-    assert_eq!(fit.instead[0], "Qwen2.5-14B in 4 bits at 4K context");
+    assert_eq!(fit.choices[0].change, "a checkpoint in 4 bits (AWQ or GPTQ)");
     let frees = fit.effect_of("smaller-quantisation").unwrap().frees.unwrap().0;
     assert!((Bytes::gib(17)..Bytes::gib(20)).contains(&frees), "14.8 billion at 1.5 bytes less each: {frees}");
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{FitAdvice, HEADROOM, effect, words};
+use super::{FitAdvice, HEADROOM, words};
 use crate::memory::dials::{self, Dial};
 use crate::memory::options::{self, Card};
 use crate::memory::{Engine, Estimate, ModelShape};
@@ -227,7 +227,7 @@ fn files(own: File, basis: &Basis) -> (Vec<File>, usize) {
             .map(|(mix, shape)| File { quantization: mix.to_owned(), shape: Arc::new(shape) })
             .filter(|file| file.quantization != own.quantization)
             .collect(),
-        Engine::Vllm(_) | Engine::Sglang(_) => effect::in_four_bits(basis.engine, &basis.shape)
+        Engine::Vllm(_) | Engine::Sglang(_) => options::in_four_bits(basis.engine, &basis.shape)
             .map(|(_, shape)| File { quantization: "4 bits (AWQ, GPTQ)".into(), shape: Arc::new(shape) })
             .into_iter()
             .collect(),

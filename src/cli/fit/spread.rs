@@ -39,9 +39,9 @@ pub fn spread(args: &FitArgs, engine: &Engine, shape: &ModelShape, cards: &[Card
     let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
     let mode = if args.split_mode == Some(SplitMode::Row) { Mode::Row } else { Mode::Layer };
     let shares: Vec<u64> = match (args.tensor_split.as_slice(), mode) {
-        ([], Mode::Layer) => free.iter().map(|free| free.0 >> 20).collect(),
+        ([], Mode::Layer) => free.iter().map(|free| split::in_hundreds(*free)).collect(),
         // Rows are shared out by the cards' size where nothing is said.
-        ([], Mode::Row) => cards.iter().map(|card| card.total.0 >> 20).collect(),
+        ([], Mode::Row) => cards.iter().map(|card| split::in_hundreds(card.total)).collect(),
         (said, _) => said.to_vec(),
     };
     let taken = split::over(shape, settings, mode, &shares, args.main_gpu)?;
@@ -57,8 +57,8 @@ pub fn spread(args: &FitArgs, engine: &Engine, shape: &ModelShape, cards: &[Card
     }
     let instead = || {
         if let Some(better) = split::fitting(shape, settings, &free) {
-            let shares: Vec<u64> = better.iter().map(|share| share * 10).collect();
-            return Some(("layers shared out by what is free".to_owned(), format!("-sm layer -ts {}", said(&shares))));
+            let shares = better.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+            return Some(("layers shared out by what is free".to_owned(), format!("-sm layer -ts {shares}")));
         }
         let all = shape.layer_count().saturating_add(1);
         let fine = |count: u64| {

@@ -30,7 +30,10 @@ pub fn text(answer: &Answer) -> String {
     let shape = &answer.located.shape;
     let context = answer.engine.context(shape).map(|tokens| format!(" with {} of context", tokens_in_words(tokens)));
     let mix = shape.quantization.as_deref().map(|mix| format!(" {mix}")).unwrap_or_default();
-    let _ = writeln!(out, "{}{mix}{} in {}\n", answer.name(), context.unwrap_or_default(), answer.engine.name());
+    let name = answer.name();
+    // Of a path the last part is enough.
+    let short = if answer.located.file.is_some() { name.rsplit('/').next().unwrap_or(&name) } else { &name };
+    let _ = writeln!(out, "{short}{mix}{} in {}\n", context.unwrap_or_default(), answer.engine.name());
     for (name, part) in parts(answer) {
         let _ = writeln!(out, "  {name:<13} {}", shown(part));
     }
@@ -75,8 +78,8 @@ pub fn text(answer: &Answer) -> String {
             quoted(&file)
         );
     }
-    if let Some(note) = &answer.located.note {
-        let _ = writeln!(out, "\nNote: {}", harmless(note));
+    for note in &answer.notes {
+        let _ = writeln!(out, "\nNote: {}.", harmless(note));
     }
     out.lines().map(|line| harmless(line).into_owned() + "\n").collect()
 }
@@ -149,8 +152,12 @@ pub fn sentence(answer: &Answer) -> String {
     let mut text = if missing == Bytes::ZERO {
         "It does not fit within the utilisation that is set or free now.".to_owned()
     } else {
+        let each = match answer.engine.ranks() {
+            1 => String::new(),
+            ranks => format!(" on each of {ranks} cards"),
+        };
         format!(
-            "It does not fit: about {total} are needed and {} are free on GPU {}, {missing} too little.",
+            "It does not fit: about {total} are needed{each} and {} are free on GPU {}, {missing} too little.",
             card.free, card.index
         )
     };
@@ -160,16 +167,18 @@ pub fn sentence(answer: &Answer) -> String {
         let have = if names.len() == 1 { "has" } else { "have" };
         let _ = write!(
             text,
-            " It fits once {} {have} ended, which did nothing on the GPU when I looked; or without that:",
+            " It fits once {} {have} ended, which did nothing on the GPU when I looked.",
             in_words(&names)
         );
     }
     match answer.best() {
         Some(choice) => {
-            let takes = choice.total.map(|total| format!(" it takes about {total} and")).unwrap_or_default();
-            let _ = write!(text, " With {}{takes} fits.", choice.change);
+            let takes = choice.total.map(|total| format!(" takes about {total} and")).unwrap_or_default();
+            let without = if in_the_way.is_empty() { "With" } else { "Without that, with" };
+            let _ = write!(text, " {without} {} it{takes} fits.", choice.change);
         }
-        None => text.push_str(" No single change makes it fit."),
+        None if in_the_way.is_empty() => text.push_str(" No single change makes it fit."),
+        None => {}
     }
     if total <= card.total && missing > Bytes::ZERO && in_the_way.is_empty() {
         let _ =
@@ -287,7 +296,8 @@ pub fn json(answer: &Answer) -> Value {
         "why_not_known": answer.why_not_known,
         "answer": sentence(answer),
         "command": command(answer),
-        "note": answer.located.note,
+        "note": answer.notes.first(),
+        "notes": answer.notes,
         "options": answer.options.iter().map(option).collect::<Vec<_>>(),
     })
 }
