@@ -12,6 +12,9 @@ use super::weights::WeightSums;
 pub use figures::{Experts, Figures, Mla, Recurrent, Window};
 pub use rules::from_gguf;
 
+/// More layers than any model has; real ones have up to about 130.
+pub const MOST_LAYERS: u64 = 1024;
+
 /// Whether a figure is computed exactly as the engine does, or estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -17,6 +17,7 @@ mod faults;
 mod fit;
 mod fitwalk;
 mod golden;
+mod headers;
 mod nvml;
 mod papers;
 #[path = "../stress/pids.rs"]

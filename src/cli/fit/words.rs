@@ -142,8 +142,20 @@ pub fn sentence(answer: &Answer) -> String {
     }
     let (Some(fits), Some(total), Some(card)) = (answer.fits, answer.estimate.total(), &answer.card) else {
         let why = answer.why_not_known.as_deref().unwrap_or("a figure is missing");
-        let takes = answer.estimate.total().map(|total| format!("It takes about {total}. ")).unwrap_or_default();
-        return format!("{takes}Whether it fits is not known: {why}.");
+        return match (answer.estimate.total(), answer.estimate.weights.bytes, &answer.card) {
+            (Some(total), ..) => format!("It takes about {total}. Whether it fits is not known: {why}."),
+            // What is known may be enough to say no.
+            (None, Some(weights), Some(card)) if weights > card.free => {
+                let (free, index) = (card.free, card.index);
+                format!(
+                    "It does not fit whole: its weights alone take {weights} and {free} are free on GPU {index}. The rest is not known: {why}."
+                )
+            }
+            (None, Some(weights), _) => {
+                format!("Its weights alone take {weights}. Whether it fits is not known: {why}.")
+            }
+            (None, None, _) => format!("Whether it fits is not known: {why}."),
+        };
     };
     if fits {
         return format!("It fits: about {total} of the {} that are free on GPU {}.", card.free, card.index);

@@ -164,7 +164,7 @@ impl Figures {
     fn window_keys(&self, keys: &mut Metadata) {
         let Some(window) = &self.window else { return };
         let key = |name: &str| format!("{}.attention.{name}", self.architecture);
-        let layers = usize::try_from(self.layers.min(10_000)).unwrap_or(0);
+        let layers = usize::try_from(self.layers.min(super::MOST_LAYERS)).unwrap_or(0);
         let flags: Vec<i128> =
             window.pattern.chars().cycle().take(layers).map(|flag| i128::from(flag == '1')).collect();
         keys.set(&key("sliding_window"), Value::Whole(window.size.into()));

@@ -3,13 +3,10 @@
 //! Source: llama.cpp 0.5.0's hparams and caches, read on 2026-11-20. Knows nothing of contexts and cache types.
 
 use super::known::{Recurrence, Traits, traits};
-use super::{Cache, Is, Layer, ModelShape};
+use super::{Cache, Is, Layer, MOST_LAYERS, ModelShape};
 use crate::memory::gguf::{Gguf, Metadata, Value};
 use crate::memory::quant::file_type;
 use crate::memory::weights;
-
-/// More layers than any model has.
-const MOST_LAYERS: u64 = 10_000;
 
 /// Keys under the architecture's prefix.
 struct Keys<'a> {
