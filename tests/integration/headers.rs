@@ -131,7 +131,7 @@ fn header(dice: &mut Dice) -> Vec<u8> {
     for (at, name) in
         ["token_embd.weight", "blk.0.attn_k.weight", "blk.1.ffn_up_exps.weight", "output.weight"].iter().enumerate()
     {
-        let count = 1 + dice.below(4);
+        let count = 1 + dice.below(if dice.below(8) == 0 { 4 } else { 2 });
         let dims: Vec<u64> = (0..count).map(|_| if dice.below(20) == 0 { dice.nasty() } else { 256 }).collect();
         let kind = if dice.below(10) == 0 { dice.next() as u32 % 60 } else { [1, 12, 14, 8][at] };
         let offset = if dice.below(20) == 0 { dice.nasty() } else { 0 };
@@ -212,7 +212,7 @@ fn whatever_a_header_says_reading_it_ends_with_figures_or_a_clear_error() {
             }
         }
     }
-    assert!(read > cases / 20 && refused > cases / 20, "both are tried: {read} read, {refused} refused");
+    assert!(read > cases / 50 && refused > cases / 50, "both are tried: {read} read, {refused} refused");
 }
 
 #[test]

@@ -114,6 +114,7 @@ fn from_table(name: &str, mix: &str) -> Result<Located, String> {
     } else {
         format!("; not verified: {}", row.unverified.join(", "))
     };
+    let mix = table::own_mix(&row, mix);
     let note = format!("no file of it was found here: figures of {} from the table, {mix} assumed{doubt}", row.name);
     Ok(Located { note: Some(note), ..Located::new(table::shape(&row, mix), None, Source::Table) })
 }

@@ -76,6 +76,8 @@ pub struct Recurrent {
 pub struct Figures {
     /// Its name.
     pub name: String,
+    /// Other names of models with the same figures: fine-tunes, later versions.
+    pub also: Vec<String>,
     /// llama.cpp's name for the architecture.
     pub architecture: String,
     /// Parameters in billions as published; 0 where not known.
