@@ -2,6 +2,7 @@
 //! settings from the log, the memory arithmetic, choices best first, the sizes of this model by quantisation. Pure.
 //! What can't be known is said. Bytes and tokens; weights and caches as exact as `memory` has them, the rest "about".
 
+mod after;
 mod effect;
 pub mod holders;
 mod model;
@@ -25,6 +26,7 @@ use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::memory::options::{self, Card};
 use crate::memory::{Engine, Estimate, Is, Part};
 use crate::units::Bytes;
+pub use after::changed;
 pub use effect::Effect;
 use setup::Kind;
 use trial::Basis;

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::verdict::own_context;
 use super::{Place, Situation, machine::Fate};
 use crate::gpu::{Device, Host};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
@@ -58,6 +59,9 @@ pub struct Ledger {
     pub held_by: Vec<Held>,
     /// Whether the figures are the machine's now (else the log's own).
     pub is_now: bool,
+    /// It is an engine's own cache, of which all is free: not a device's memory.
+    #[serde(skip)]
+    pub is_cache: bool,
     /// What the run already had, the part of `needed_bytes` that is not the request.
     #[serde(skip)]
     pub had_bytes: Option<Bytes>,
@@ -114,6 +118,7 @@ fn sums(wanted: &Wanted, capacity: Option<Bytes>, available: Option<Bytes>, held
         missing_bytes: needed.zip(available).map(|(needed, available)| needed.less(available)),
         held_by,
         is_now: false,
+        is_cache: false,
         had_bytes: asked.and(had),
         asked_bytes: asked,
     }
@@ -164,7 +169,8 @@ fn of_host(host: &Host, diagnosis: &Diagnosis) -> Option<Ledger> {
 
 /// The engine's KV cache, as it printed its room and what was wanted.
 fn of_cache(facts: &Facts) -> Ledger {
-    sums(&Wanted { asked: facts.requested_bytes, had: None }, facts.free_bytes, facts.free_bytes, Vec::new())
+    let wanted = Wanted { asked: facts.requested_bytes, had: None };
+    Ledger { is_cache: true, ..sums(&wanted, facts.free_bytes, facts.free_bytes, Vec::new()) }
 }
 
 /// The log's own figures. Nothing where it prints neither a capacity nor a limit.
@@ -183,7 +189,12 @@ fn of_log(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Ledger> {
         held.push(Held { what, pid: Some(named.pid), bytes: named.bytes, share: Share::Process });
     }
     let accounted = held.iter().fold(facts.free_bytes.unwrap_or(Bytes::ZERO), |sum, held| sum.plus(held.bytes));
-    let rest = capacity.less(accounted);
+    let mut rest = capacity.less(accounted);
+    // An allocator's figure leaves out the CUDA context of its own process: that is nobody else's.
+    if let Some(context) = own_context(diagnosis).map(|context| context.min(rest)).filter(|own| *own > Bytes::ZERO) {
+        rest = rest.less(context);
+        held.push(Held { what: "its CUDA context about".into(), pid: None, bytes: context, share: Share::Run });
+    }
     if facts.free_bytes.is_some() && rest > Bytes::ZERO {
         held.push(Held { what: "other".into(), pid: None, bytes: rest, share: Share::Other });
     }

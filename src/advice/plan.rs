@@ -21,6 +21,9 @@ const WORTH_ENDING: Bytes = Bytes::mib(256);
 /// The fix that says where the fuller log lies.
 pub const FULLER_LOG: &str = "see-the-fuller-log";
 
+/// The step that is to try it, rather than a fix of the knowledge base.
+pub const RUN_AGAIN: &str = "run-again";
+
 /// How sure an estimate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -107,21 +110,31 @@ pub fn lay_out(
         return fuller.filter_map(|fix| fill::filled(fix, situation, place, ledger, fit)).collect();
     }
     // The log's figure is a lower bound; what the model takes may be more.
-    let missing = ledger.and_then(|ledger| ledger.missing_bytes).max(fit.and_then(FitAdvice::missing));
+    let missing = match fit {
+        // Of the changed run only its own sum tells.
+        Some(fit) if situation.taken.changed => fit.missing(),
+        _ => ledger.and_then(|ledger| ledger.missing_bytes).max(fit.and_then(FitAdvice::missing)),
+    };
     let cause = verdict.causes.first().map(|cause| cause.cause);
-    let mut plan: Vec<PlannedFix> = run_again(situation, place, ledger, verdict).into_iter().collect();
+    let again = run_again(situation, place, ledger, verdict);
     // With room again nobody has to go; nor where a limit was hit, or the others are the run's own ranks or process.
-    let room = !plan.is_empty();
+    let room = again.is_some();
     let innocent = matches!(cause, Some(CauseKind::Limit | CauseKind::SameSession))
         || cause == Some(CauseKind::WrongDevice) && situation.diagnosis.run.rank.is_some();
     // What it was doing tells what to change only where nobody else is to blame.
     let own = matches!(cause, Some(CauseKind::Batch | CauseKind::Growth | CauseKind::TooBig | CauseKind::Unknown));
     let stage = situation.diagnosis.run.stage.filter(|_| own);
+    let widened_to = verdict::widened(situation.diagnosis).map(|widened| widened.to_bits);
     let leads = |fix: &&Fix| {
         cause.is_some_and(|cause| fix.leads.causes.contains(&cause))
             || stage.is_some_and(|stage| fix.leads.stages.contains(&stage))
+            || own && fix.leads.widened_to.is_some() && fix.leads.widened_to == widened_to
     };
     let (first, rest): (Vec<&Fix>, Vec<&Fix>) = situation.fixes.iter().partition(leads);
+    // What was taken is tried before more is changed on top of it.
+    let untold = situation.taken.freed && missing.is_none();
+    let first_of_all = if situation.taken.enough || untold { Some(run_now(situation)) } else { again };
+    let mut plan: Vec<PlannedFix> = first_of_all.into_iter().collect();
     // What costs somebody their work comes after what costs nothing.
     let mut later = Vec::new();
     for fix in first.into_iter().chain(rest) {
@@ -183,8 +196,25 @@ fn run_again(
             if_not: "If it fails again, paste the new error here.".into(),
             versions: None,
         }],
-        ..step_named("run-again", "nothing")
+        ..step_named(RUN_AGAIN, "nothing")
     })
+}
+
+/// After a step that may be enough, or memory that came back where nothing tells how much is missing, trying it tells
+/// more than any further change.
+fn run_now(situation: &Situation<'_>) -> PlannedFix {
+    PlannedFix {
+        title: "Run it again before you change more".into(),
+        steps: vec![Step {
+            action: "Start your job again".into(),
+            command: situation.command_line().map(str::to_owned),
+            why: "what was done so far may be enough; the steps below can still come on top of it".into(),
+            expect: "It runs past the point where it died.".into(),
+            if_not: "If it fails again, paste the new error here, or take the next step as well.".into(),
+            versions: None,
+        }],
+        ..step_named(RUN_AGAIN, "nothing")
+    }
 }
 
 fn applies(
@@ -211,6 +241,14 @@ fn applies(
         Condition::ContextInvolved => {
             diagnosis.memory == Some(MemoryKind::KvCache) || diagnosis.facts.context_tokens.is_some()
         }
+        // Shared memory is what Python's workers pass their batches through.
+        Condition::Python => diagnosis.run.python.is_some() || diagnosis.memory == Some(MemoryKind::Shm),
+        Condition::LoadsModel => {
+            diagnosis.memory != Some(MemoryKind::Host)
+                || diagnosis.run.has_model()
+                || fill::has_own_form(fix, diagnosis)
+        }
+        Condition::WidenedTo16 => verdict::widened(diagnosis).is_some_and(|widened| widened.to_bits == 16),
         Condition::Ranks => {
             let company = !diagnosis.facts.other_processes.is_empty();
             diagnosis.facts.device == Some(0) && diagnosis.run.rank.is_some_and(|rank| rank > 0 || company)
@@ -257,7 +295,7 @@ mod tests {
     use super::fill::substitute;
     use super::*;
     use crate::advice::testing::torch_oom;
-    use crate::advice::{Advice, advise};
+    use crate::advice::{Advice, Taken, advise};
     use crate::gpu::guard::Viewer;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Reading, Snapshot};
@@ -448,6 +486,26 @@ mod tests {
     fn a_gone_holder_leads_to_running_again() {
         let advice = plan(&torch_oom(&[(4242, Bytes::mib(11_500))]), &[end()], vec![device(0, vec![])]);
         assert_eq!(advice.plan[0].fix, "run-again");
+    }
+
+    #[test]
+    fn after_a_step_that_may_be_enough_comes_the_try() {
+        let shorter = fix("shorter-context", vec![], &[("*", "-c 4096")]);
+        let diagnosis = torch_oom(&[]);
+        let here = Snapshot { devices: vec![device(0, vec![process(8, Bytes::gib(16))])], ..snapshot(0) };
+        let fixes = [shorter];
+        for enough in [false, true] {
+            let advice = advise(&Situation {
+                fixes: &fixes,
+                snapshot: Some(&here),
+                command: Some("llama-server -m a.gguf -c 4096"),
+                taken: Taken { enough, ..Taken::default() },
+                ..Situation::alone(&diagnosis)
+            });
+            let first = &advice.plan[0];
+            assert_eq!(first.fix == RUN_AGAIN, enough);
+            assert!(!enough || first.steps[0].command.as_deref() == Some("llama-server -m a.gguf -c 4096"));
+        }
     }
 
     #[test]

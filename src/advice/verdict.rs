@@ -11,7 +11,8 @@ use crate::advice::ledger::run_had;
 pub use crate::knowledge::diagnosis::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::units::Bytes;
-pub use others::{WATCHED_ENOUGH, holders, itself, others_then};
+pub use others::{WATCHED_ENOUGH, holders, itself, others_then, own_context};
+pub use story::widened;
 
 /// Less than that in pieces is no fragmentation worth the name.
 const SLIVERS: Bytes = Bytes::mib(200);
@@ -58,7 +59,7 @@ pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&L
         host(situation.diagnosis),
         story::same_session(situation, place),
         story::wrong_device(situation, place, ledger),
-        story::widened(situation.diagnosis),
+        story::widened_weights(situation.diagnosis, place),
         story::optimizer(situation.diagnosis),
         story::growth(situation.diagnosis).or_else(|| story::batch(situation.diagnosis)),
     ]
@@ -82,7 +83,8 @@ pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&L
         let evidence = vec!["the log prints too few figures to tell why".to_owned()];
         causes.push(Cause { cause: CauseKind::Unknown, weight: 0.1, evidence });
     }
-    let notes = story::contradiction(&situation.diagnosis.facts).into_iter().collect();
+    let notes = [story::contradiction(&situation.diagnosis.facts), others::started_since(situation, place, ledger)];
+    let notes = notes.into_iter().flatten().collect();
     Verdict {
         sentence: sentence::sentence(situation, place, ledger, &causes),
         same_machine: place.same_machine,
@@ -289,12 +291,15 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_started_after_the_crash_is_not_offered() {
-        let mut late = process(7, Bytes::gib(12));
+    fn a_holder_started_after_the_crash_is_named_and_not_offered() {
+        let mut late = process(7, Bytes::gib(16));
         late.started_at = Reading::Known(noon_plus(60));
         let mut diagnosis = torch_oom(&[]);
         diagnosis.facts.process_bytes = None;
         let advice = advice(&diagnosis, vec![late]);
+        let said = advice.verdict.notes.join(" ");
+        assert!(said.contains("started after your run failed and holds 16.0 GiB"), "{said}");
+        assert!(advice.plan.iter().all(|planned| planned.target.is_none()));
         assert!(advice.verdict.causes.iter().all(|cause| cause.cause != CauseKind::OtherProcess));
     }
 }

@@ -32,6 +32,10 @@ pub fn needs(advice: &Advice) -> Option<String> {
         };
         let missing = ledger.missing_bytes.filter(|missing| *missing > Bytes::ZERO);
         let found = missing.map_or(String::new(), |missing| format!(" At least {missing} must be found."));
+        let (asked, free) = apart(asked, free);
+        if ledger.is_cache {
+            return Some(format!("The cache needed {asked}; {free} was set aside for it.{found}"));
+        }
         return Some(format!("Your run {had}asked for {asked}{more}; {free} was free.{found}"));
     }
     // What died early had not asked for all of it yet.
@@ -83,7 +87,15 @@ pub fn sums(advice: &Advice) -> Option<String> {
     if let Some(free) = ledger.available_bytes {
         parts.push(format!("free {}", gib(free)));
     }
-    (!parts.is_empty()).then(|| format!("{capacity} = {}", parts.join(" + ")))
+    // Of an engine's cache all is free: no sum.
+    (!parts.is_empty() && !ledger.is_cache).then(|| format!("{capacity} = {}", parts.join(" + ")))
+}
+
+/// Two sizes that are not the same, so that they don't look the same.
+pub fn apart(one: Bytes, other: Bytes) -> (String, String) {
+    let alike = one != other && one.to_string() == other.to_string();
+    let finer = |bytes: Bytes| if alike { format!("{} MiB", bytes.0 >> 20) } else { bytes.to_string() };
+    (finer(one), finer(other))
 }
 
 /// A figure in GiB without its unit, for sums whose first term carries it.

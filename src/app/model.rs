@@ -13,7 +13,7 @@ use super::question::Question;
 use super::walk::{Ending, EndingState, Mark, Walk};
 use crate::advice::release::Release;
 use crate::advice::rerun::apply_all;
-use crate::advice::{Advice, PlannedFix, Situation, Trial, words};
+use crate::advice::{Advice, PlannedFix, Situation, Taken, Trial, words};
 use crate::gpu::guard::{Refusal, Viewer};
 use crate::gpu::history::History;
 use crate::gpu::{Device, Driver, GpuProcess, Header, ProcessKey, Snapshot};
@@ -413,7 +413,18 @@ impl Model {
     /// The step the person stands at.
     pub fn current_step(&self) -> Option<&PlannedFix> {
         let ahead = self.steps_ahead();
-        ahead.get(self.walk.position(&ahead)).copied()
+        ahead.get(self.cursor(&ahead)?).copied()
+    }
+
+    /// Where the person stands among the steps ahead: nowhere while they wait for what a step gives back, unless they
+    /// chose another.
+    pub fn cursor(&self, ahead: &[&PlannedFix]) -> Option<usize> {
+        (self.walk.cursor.is_some() || self.awaited().is_none()).then(|| self.walk.position(ahead))
+    }
+
+    /// Whose memory is waited for.
+    pub fn awaited(&self) -> Option<&Ending> {
+        self.endings.iter().rev().find(|ending| ending.is_under_way() && !ending.is_settled() && ending.again.is_none())
     }
 
     /// The command line to run again with what the steps taken change in it; `None` where nobody said what was run.
@@ -425,6 +436,16 @@ impl Model {
         let taken = self.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
         let changes: Vec<_> = taken.filter_map(|behind| behind.changes.clone()).collect();
         Some(apply_all(&changes, situation.command_line()?, situation.form()))
+    }
+
+    /// What the steps taken so far mean for those ahead.
+    pub fn taken(&self) -> Taken {
+        let taken = || self.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
+        Taken {
+            changed: taken().any(|behind| behind.changes.is_some()),
+            enough: self.walk.enough_taken(),
+            freed: self.endings.iter().any(|ending| matches!(ending.state, EndingState::Returned { .. })),
+        }
     }
 
     /// How this step's program can be asked to let go, by us and now: not where nothing may be sent at all, nor after
@@ -472,6 +493,8 @@ impl Model {
             .flat_map(|step| words::step(step, brief))
             .map(|said| wrapped(said.text()))
             .sum();
+        // What is waited for takes two lines more, and some of what comes next should be seen.
+        let step = if step == 0 && self.awaited().is_some() { 4 } else { step };
         let lines = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
         layout::layout(Shape {
             size: self.size,

@@ -21,6 +21,7 @@ pub fn page(model: &Model) -> Page {
                 return Some(format!("{name} has ended, and was started again as {}", again.pid));
             }
             match &ending.state {
+                EndingState::Returned { bytes, lives: true, .. } => Some(format!("{name} let go: gave back {bytes}")),
                 EndingState::Returned { bytes, .. } => Some(format!("{name} has ended: gave back {bytes}")),
                 EndingState::NotReturned { bytes } => Some(format!("{name} has ended: {bytes} came back")),
                 EndingState::Ended { .. } | EndingState::Unproved => Some(format!("{name} has ended")),

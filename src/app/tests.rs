@@ -697,6 +697,23 @@ fn steps_can_be_taken_skipped_and_taken_back() {
 }
 
 #[test]
+fn what_may_be_enough_is_tried_before_more_is_changed() {
+    let mut session = Session::with_log();
+    session.keys("ss");
+    let mut step = session.model.current_step().unwrap().clone();
+    step.may_be_enough = true;
+    session.model.walk.leave(&step, Mark::Skipped);
+    assert!(!session.model.walk.enough_taken(), "skipped");
+    session.model.walk.leave(&step, Mark::Taken);
+    update::advise_anew(&mut session.model);
+    let next = session.model.current_step().unwrap().clone();
+    assert_eq!(next.fix, crate::advice::plan::RUN_AGAIN);
+    session.press(KeyCode::Enter);
+    assert!(!session.model.walk.enough_taken(), "it was tried");
+    assert_ne!(session.model.current_step().map(|step| step.fix.as_str()), Some(crate::advice::plan::RUN_AGAIN));
+}
+
+#[test]
 fn a_silent_driver_is_said_with_the_age_of_the_last_reading_and_q_leaves_at_once() {
     let mut session = Session::with_holders();
     session.wait(ms(2900));
@@ -764,6 +781,32 @@ fn asked_to_let_go(row: GpuProcess) -> Session {
     session.press(KeyCode::Enter);
     session.keys("y");
     session
+}
+
+#[test]
+fn while_a_holder_is_waited_for_no_other_step_is_at_hand_by_itself() {
+    let mut row = process(5177, Bytes::gib(6));
+    row.managed_by = Some("slurm:81234".into());
+    let mut session = at_the_step_of(row);
+    session.press(KeyCode::Enter);
+    assert!(matches!(session.ending(), EndingState::Elsewhere { .. }));
+    assert_eq!(session.model.current_step(), None);
+    let behind = session.model.walk.behind.len();
+    session.press(KeyCode::Enter);
+    session.keys("s");
+    assert_eq!(session.model.walk.behind.len(), behind, "nothing was taken or skipped");
+    session.keys("x");
+    let Asked::End(victims, _) = &session.model.question.as_ref().unwrap().asked else { panic!() };
+    assert_eq!(victims[0].key, key_of(5177));
+    session.keys("n");
+    session.press(KeyCode::Down);
+    let first = session.model.steps_ahead()[0].fix.clone();
+    assert_eq!(session.model.current_step().unwrap().fix, first);
+    session.sample(vec![]);
+    session.model.walk.cursor = None;
+    session.wait(ms(1000));
+    session.sample(vec![]);
+    assert!(session.model.awaited().is_none() && session.model.current_step().is_some(), "it came back");
 }
 
 impl Session {
@@ -1292,6 +1335,9 @@ fn a_model_that_the_log_does_not_name_is_named_and_reckoned() {
     session.wait(ms(500));
     session.paste("Llama-3.1-8B Q4_K_M");
     session.press(KeyCode::Enter);
+    assert_eq!(session.model.overlay, Some(Overlay::Trial));
+    assert_eq!(session.model.trial.as_ref().unwrap().title(), "Llama-3.1-8B Q4_K_M in llama.cpp");
+    session.press(KeyCode::Tab);
     let (lines, _) = session.model.page().unwrap();
     assert!(lines.iter().any(|(_, line)| line.contains("Llama")), "{lines:?}");
 }

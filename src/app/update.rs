@@ -137,7 +137,7 @@ fn leave(model: &mut Model) -> Effect {
 }
 
 /// Joins log and machine anew.
-fn advise_anew(model: &mut Model) {
+pub fn advise_anew(model: &mut Model) {
     let live = model.config.source != Source::Recorded;
     // What was taken is in the command already: the next step builds on it.
     let command = model.rerun();
@@ -152,6 +152,7 @@ fn advise_anew(model: &mut Model) {
             zone: Some(&model.config.zone),
             command: command.as_deref(),
             model: model.input.model.as_deref(),
+            taken: model.taken(),
             before: model.advice.as_ref(),
         })
     });

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::again::Again;
 use super::question::Victim;
+use crate::advice::plan::RUN_AGAIN;
 use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{Changes, PlannedFix};
@@ -58,6 +59,8 @@ pub struct Behind {
     pub mark: Mark,
     /// What it changes in the command line to run again with.
     pub changes: Option<Changes>,
+    /// It promised as much as was missing, or more.
+    pub enough: bool,
 }
 
 /// Where the person stands.
@@ -93,10 +96,17 @@ impl Walk {
         ahead.iter().position(chosen).unwrap_or(0)
     }
 
+    /// Whether a step was taken that may be enough, and not tried since.
+    pub fn enough_taken(&self) -> bool {
+        let taken = self.behind.iter().rev().filter(|behind| behind.mark == Mark::Taken);
+        taken.take_while(|behind| behind.id.fix != RUN_AGAIN).any(|behind| behind.enough)
+    }
+
     /// Leaves a step behind.
     pub fn leave(&mut self, planned: &PlannedFix, mark: Mark) {
-        let changes = planned.changes.clone();
-        self.behind.push(Behind { id: StepId::of(planned), title: planned.title.clone(), mark, changes });
+        let (id, title, changes) = (StepId::of(planned), planned.title.clone(), planned.changes.clone());
+        let enough = planned.may_be_enough && planned.fix != RUN_AGAIN;
+        self.behind.push(Behind { id, title, mark, changes, enough });
         self.cursor = None;
     }
 }

@@ -53,6 +53,12 @@ pub enum Condition {
     NotTooBig,
     /// The log shows a context length, or the KV cache is what ran out.
     ContextInvolved,
+    /// The log shows that Python code ran.
+    Python,
+    /// Not a failure of system memory, or the log shows a model, or a program for which the fix has a form of its own.
+    LoadsModel,
+    /// Weights of fewer bits were made 16 bits while loading.
+    WidenedTo16,
     /// One rank of a distributed run failed on GPU 0, and it is another rank or was not alone there.
     Ranks,
 }
@@ -117,6 +123,8 @@ pub struct Leads {
     pub causes: Vec<CauseKind>,
     /// When it died doing one of these.
     pub stages: Vec<Stage>,
+    /// When its weights were made so many bits while loading, from fewer.
+    pub widened_to: Option<u32>,
 }
 
 /// One fix, shared by many entries.

@@ -46,7 +46,7 @@ pub fn is_quoted(line: &str, column: usize) -> bool {
         )
     });
     let before = line.get(..column).unwrap_or_default();
-    if is_heading(line) {
+    if is_heading(line) || is_symptom(line) {
         return true;
     }
     if before.len() < line.len() && source.is_match(line) && !looks_like_output(line) {
@@ -60,6 +60,19 @@ pub fn is_quoted(line: &str, column: usize) -> bool {
 fn is_heading(line: &str) -> bool {
     let text = line.trim_start_matches('#');
     (2..=6).contains(&(line.len() - text.len())) && text.starts_with(' ') && !text.contains(':')
+}
+
+/// A guide's list of symptoms: "#. Error message "CUDA out of memory" was printed in logs."
+fn is_symptom(line: &str) -> bool {
+    static SYMPTOM: OnceLock<Pattern> = OnceLock::new();
+    SYMPTOM
+        .get_or_init(|| {
+            Pattern::from(
+                r"^\s*(?:#\.|\d+[.)]|[-*])\s+(?:(?:[Tt]he|[Aa]n?)\s+)?(?:[Ee]rror|[Mm]essage|[Ee]xception|[Ll]og)[\w ]*\s['\x22](?:[^'\x22\n]+)['\x22]\s+(?:is|was|are|were|may be|will be)\s+(?:printed|displayed|reported|shown|recorded|returned|thrown)"
+                    .to_string(),
+            )
+        })
+        .is_match(line)
 }
 
 /// Whether an open backtick with words before it precedes, and what it quotes is no message that somebody reports.
@@ -278,12 +291,14 @@ mod tests {
             "The message `CUDA out of memory. Tried to allocate 2.00 GiB` means that the card is full",
             "We catch every `RuntimeError: CUDA out of memory` here",
             "I use `torch.cuda.empty_cache` and `CUDA out of memory` handling",
+            "#. Error message \"RuntimeError: CUDA out of memory.\" was printed in logs.",
             "README: `RuntimeError: CUDA out of memory` usually means that the batch is too large",
         ];
         for line in said {
             assert!(is_quoted(line, line.find("out of memory").unwrap()), "{line}");
         }
         let reported = [
+            "- The error \"CUDA out of memory\" came at step 40",
             "After two epochs I get the error `RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB`",
             "I run ```python run.py``` and get this: ```RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
             "On the second prompt it fails with `torch.OutOfMemoryError: CUDA out of memory.`",

@@ -57,7 +57,21 @@ enum Key {
     AddressLimitKib,
     ResumedStep,
     Shell,
+    Python,
+    Cgroup,
+    Tasks,
     Command,
+}
+
+/// A process of the kernel's report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Task {
+    /// Its PID.
+    pub pid: u32,
+    /// Its name, cut after 15 characters by the kernel.
+    pub name: String,
+    /// Its resident memory; the kernel counts pages, taken as 4 KiB.
+    pub rss_bytes: Bytes,
 }
 
 /// What the log prints, and only that.
@@ -163,6 +177,15 @@ pub struct Run {
     /// The shell it was started from, where its prompt shows: `PS`, or a drive such as `C:` on Windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
+    /// A sign that Python code ran.
+    #[serde(skip)]
+    pub python: Option<String>,
+    /// The control group that the kernel ended a process of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// What held most system memory in the table that the kernel printed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub largest: Option<Task>,
     /// The command line, where the log shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -174,9 +197,28 @@ impl Run {
         self.printed.get(name)?.parse().ok()
     }
 
-    /// Whether the log says nothing of it.
+    /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`.
+    pub fn manager(&self) -> Option<&'static str> {
+        let path = self.cgroup.as_deref()?;
+        let known = [("kubepods", "kubernetes"), ("docker", "docker"), ("slurm", "slurm"), (".service", "systemd")];
+        known.into_iter().find(|(sign, _)| path.contains(sign)).map(|(_, manager)| manager)
+    }
+
+    /// The systemd unit whose limit that was; only a name that a shell takes as it is.
+    pub fn unit(&self) -> Option<&str> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '@' | '-');
+        let unit = self.cgroup.as_deref()?.rsplit('/').find(|part| part.ends_with(".service"))?;
+        Some(unit).filter(|unit| !unit.starts_with('-') && unit.chars().all(plain))
+    }
+
+    /// Whether it is a language model's run, or that of another model that comes as a file.
+    pub fn has_model(&self) -> bool {
+        self.model.is_some() || self.architecture.is_some() || self.quantisation.is_some() || self.layers.is_some()
+    }
+
+    /// Whether the log says nothing of it; that Python ran says nothing of what it ran.
     pub fn is_empty(&self) -> bool {
-        *self == Run::default()
+        Run { python: None, ..self.clone() } == Run::default()
     }
 }
 
@@ -236,6 +278,9 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::AddressLimitKib => run.address_limit_kib = number(),
             Key::ResumedStep => run.resumed_step = number(),
             Key::Shell => run.shell = word(),
+            Key::Python => run.python = word(),
+            Key::Cgroup => run.cgroup = word(),
+            Key::Tasks => run.largest = largest(rule, near).or_else(|| largest(rule, head)),
             Key::Command => run.command = word(),
         }
     }
@@ -268,6 +313,21 @@ fn sizes_by_device(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, Bytes> {
         }
     }
     sizes
+}
+
+/// The largest process of the table that the kernel prints before it ends one; a log may hold several tables.
+fn largest(rule: &RunRule, text: &str) -> Option<Task> {
+    const PAGE: u64 = 4096;
+    let table = text.get(text.rfind("total_vm")?..)?;
+    let rows = rule.patterns.iter().filter_map(|pattern| pattern.regex_for(table)).flat_map(|regex| {
+        regex.captures_iter(table.as_bytes()).filter_map(|found| {
+            let word = |name| Some(String::from_utf8_lossy(found.name(name)?.as_bytes()).into_owned());
+            let pages: u64 = word("v")?.parse().ok()?;
+            let rss_bytes = Bytes(pages.checked_mul(PAGE)?);
+            Some(Task { pid: word("k")?.parse().ok()?, name: word("name")?, rss_bytes })
+        })
+    });
+    rows.max_by_key(|task| task.rss_bytes)
 }
 
 /// Values by the names that stand beside them; of each name the last one counts.
@@ -356,6 +416,22 @@ ValueError: To serve at least one request with the models's max seq len (65536),
         assert_eq!((run.context_tokens, run.tensor_parallel, run.rank), (Some(65536), Some(2), Some(1)));
         assert_eq!((run.quantisation.as_deref(), run.kv_type.as_deref()), (Some("awq"), Some("fp8")));
         assert_eq!(run.weights_bytes, Some(Bytes(20_669_530_112)));
+    }
+
+    #[test]
+    fn the_kernels_table_tells_what_held_most_and_whose_limit_it_was() {
+        let run = run("\
+[  811.300] Tasks state (memory values in pages):
+[  811.301] [  pid  ]   uid  tgid total_vm      rss rss_anon rss_file rss_shmem pgtables_bytes swapents oom_score_adj name
+[  811.302] [    901]     0   901     7201      610      201      409         0    61440      110         -1000 sshd
+[  811.303] [   4242]  1000  4242 21203344 15204352 15203000     1352         0 12161024        0             0 python train.py
+[  811.304] [   4301]  1000  4301   903344    51200    51000      200         0   161024        0           300 chrome
+[  811.305] oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/kubepods.slice/x,task_memcg=/kubepods.slice/x/cri-7,task=chrome,pid=4301,uid=1000
+[  811.306] Memory cgroup out of memory: Killed process 4301 (chrome) total-vm:3613376kB, anon-rss:204000kB, file-rss:800kB, shmem-rss:0kB, UID:1000 pgtables:157kB oom_score_adj:300");
+        let largest = run.largest.clone().unwrap();
+        assert_eq!((largest.pid, largest.name.as_str(), largest.rss_bytes), (4242, "python", Bytes::gib(58)));
+        assert_eq!(run.manager(), Some("kubernetes"));
+        assert!(run.python.is_some());
     }
 
     #[test]

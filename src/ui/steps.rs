@@ -38,7 +38,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut lines: Vec<Line<'static>> = Vec::new();
     for behind in &model.walk.behind {
         let (mark, word) = match behind.mark {
-            Mark::Taken => (theme.sign("✓", "+"), "taken"),
+            Mark::Taken => (theme.sign("✓", "+"), "done"),
             Mark::Skipped => (theme.sign("–", "-"), "skipped"),
         };
         lines.push(Line::styled(cut(&format!(" {mark} {} ({word})", behind.title), width), theme.quiet));
@@ -49,10 +49,14 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     }
     let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
     let (mut current_at, mut current_end) = (lines.len(), 0);
-    let cursor = model.walk.position(&ahead);
+    let cursor = model.cursor(&ahead);
+    if cursor.is_none() {
+        lines.push(offered(theme, &[("x", "end the process…"), ("↓", "another step")]));
+        current_end = lines.len();
+    }
     for (at, planned) in ahead.iter().enumerate() {
         let number = behind + at + 1;
-        if at == cursor {
+        if Some(at) == cursor {
             current_at = lines.len();
             let kept = model.endings.last().map_or(0, |_| lines.len().min(3));
             let mut step = current(model, theme, planned, number, width, model.is_small());
@@ -81,7 +85,7 @@ fn title(model: &Model, ahead: &[&PlannedFix]) -> String {
     let Some(first) = ahead.first() else { return " What to do ".into() };
     let enough = enough(model, ahead, first);
     let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
-    let at = behind + model.walk.position(ahead) + 1;
+    let at = behind + model.cursor(ahead).map_or(0, |at| at + 1);
     format!(" What to do · step {at} of {}{enough} ", behind + ahead.len())
 }
 
@@ -204,9 +208,18 @@ fn current(
     lines
 }
 
+fn offered(theme: &Theme, offers: &[(&'static str, &'static str)]) -> Line<'static> {
+    let mut spans = vec![Span::raw("     ")];
+    for (key, words) in offers {
+        spans.push(Span::styled(format!("[{key}]"), theme.key));
+        spans.push(Span::raw(format!(" {words}   ")));
+    }
+    Line::from(spans)
+}
+
 fn keys(model: &Model, theme: &Theme, planned: &PlannedFix) -> Line<'static> {
     let copies = planned.steps.iter().any(|step| step.command.is_some());
-    let mut offers: Vec<(&str, &str)> = match planned.target {
+    let mut offers: Vec<(&'static str, &'static str)> = match planned.target {
         Some(_) if model.release_of(planned).is_some() => vec![("Enter", "ask it to let go…")],
         Some(_) if planned.gentle && copies => vec![("Enter", "copy the command")],
         Some(_) if planned.gentle => vec![("Enter", "I do that")],
@@ -228,12 +241,7 @@ fn keys(model: &Model, theme: &Theme, planned: &PlannedFix) -> Line<'static> {
         }
         None => offers.extend([("s", "skip"), ("i", "about this error")]),
     }
-    let mut spans = vec![Span::raw("     ")];
-    for (key, words) in offers {
-        spans.push(Span::styled(format!("[{key}]"), theme.key));
-        spans.push(Span::raw(format!(" {words}   ")));
-    }
-    Line::from(spans)
+    offered(theme, &offers)
 }
 
 /// Another user's holder can be asked to let go, not ended.

@@ -131,9 +131,10 @@ fn header(dice: &mut Dice) -> Vec<u8> {
     for (at, name) in
         ["token_embd.weight", "blk.0.attn_k.weight", "blk.1.ffn_up_exps.weight", "output.weight"].iter().enumerate()
     {
-        let count = 1 + dice.below(if dice.below(8) == 0 { 4 } else { 2 });
+        let most = if dice.below(8) == 0 { 4 } else { 2 };
+        let count = 1 + dice.below(most);
         let dims: Vec<u64> = (0..count).map(|_| if dice.below(20) == 0 { dice.nasty() } else { 256 }).collect();
-        let kind = if dice.below(10) == 0 { dice.next() as u32 % 60 } else { [1, 12, 14, 8][at] };
+        let kind = if dice.below(10) == 0 { u32::try_from(dice.below(60)).unwrap() } else { [1, 12, 14, 8][at] };
         let offset = if dice.below(20) == 0 { dice.nasty() } else { 0 };
         let dims: Vec<u8> = dims.iter().flat_map(|dim| dim.to_le_bytes()).collect();
         let head = [text(name), u32::try_from(count).unwrap().to_le_bytes().to_vec()].concat();
@@ -149,7 +150,7 @@ fn damaged(mut bytes: Vec<u8>, dice: &mut Dice) -> Vec<u8> {
     for _ in 0..dice.below(4) {
         let at = usize::try_from(dice.below(bytes.len() as u64)).unwrap();
         match dice.below(4) {
-            0 => bytes[at] = dice.next() as u8,
+            0 => bytes[at] = u8::try_from(dice.below(256)).unwrap(),
             1 => {
                 let number = dice.nasty().to_le_bytes();
                 let end = (at + 8).min(bytes.len());

@@ -90,6 +90,9 @@ struct Expected {
     missing: Option<u64>,
     /// The plan begins so; `end-holder PID` names whom.
     plan: Vec<String>,
+    /// Commands that stand in the plan as they are.
+    #[serde(default)]
+    commands: Vec<String>,
     /// Steps that must not be there.
     #[serde(default)]
     never: Vec<String>,
@@ -217,6 +220,11 @@ fn faults(name: &str, advice: &Advice, expected: &Expected) -> Vec<String> {
             format!("{never}: {}", plan.iter().any(|step| step.starts_with(never.as_str()))),
             format!("{never}: false"),
         );
+    }
+    let commands: Vec<&str> =
+        advice.plan.iter().flat_map(|planned| &planned.steps).filter_map(|step| step.command.as_deref()).collect();
+    for wanted in expected.commands.iter().filter(|wanted| !commands.contains(&wanted.as_str())) {
+        faults.push(format!("{name}: the plan lacks {wanted:?}: {commands:?}"));
     }
     let sentence = &advice.verdict.sentence;
     let mut rest = sentence.as_str();

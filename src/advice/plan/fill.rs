@@ -3,6 +3,7 @@
 use super::{FreesIs, PlannedFix, Step, empty, roomy_device};
 use crate::advice::fit::words::download;
 use crate::advice::{Changes, FitAdvice, Ledger, Place, Situation};
+use crate::knowledge::diagnosis::{CauseKind, Diagnosis};
 use crate::knowledge::fix::{Fix, FixCommand, Frees};
 
 /// The fix with this log's figures, in the form for the program the person runs.
@@ -18,9 +19,7 @@ pub fn filled(
     if effect.is_some_and(|effect| effect.is_idle) {
         return None;
     }
-    // What the person runs before whose code complained: an Ollama user is not told llama-server's flags.
-    let programs: Vec<&str> =
-        [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str).collect();
+    let programs = programs(diagnosis);
     if programs.first().is_some_and(|program| fix.not_for.iter().any(|other| other == program)) {
         return None;
     }
@@ -53,6 +52,9 @@ pub fn filled(
     if let (Some(text), Some(model)) = (&step.command, &diagnosis.run.model) {
         step.command = Some(with_model(text, model));
     }
+    if let (Some(text), Some(unit)) = (&step.command, diagnosis.run.unit()) {
+        step.command = Some(text.replace(" UNIT ", &format!(" {unit} ")));
+    }
     let alone = || changes.as_ref()?.alone(situation.form());
     if let Some(with) = own.and_then(|(line, changes)| changes.apply(line, situation.form())).or_else(alone) {
         step.command = Some(with);
@@ -67,6 +69,38 @@ pub fn filled(
         changes,
         ..empty(fix)
     })
+}
+
+/// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit of a
+/// control group comes first: whoever set it can raise it.
+fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
+    let manager = diagnosis.run.manager().filter(|_| diagnosis.run.told == Some(CauseKind::Limit));
+    let names = [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten();
+    manager.into_iter().chain(names.flat_map(|name| [Some(name.as_str()), family(name)]).flatten()).collect()
+}
+
+/// The program that a process of this name belongs to; the kernel cuts names after 15 characters.
+fn family(name: &str) -> Option<&'static str> {
+    let families = [
+        ("llama-", "llama.cpp"),
+        ("ollama", "ollama"),
+        ("VLLM::", "vllm"),
+        ("sglang::", "sglang"),
+        ("ray::", "ray"),
+        ("pt_", "pytorch"),
+        ("cc1", "gcc"),
+        ("cicc", "gcc"),
+        ("ptxas", "gcc"),
+        ("nvcc", "gcc"),
+        ("clang", "gcc"),
+        ("llvm", "gcc"),
+    ];
+    families.into_iter().find(|(start, of)| name.starts_with(start) && name != *of).map(|(_, of)| of)
+}
+
+/// Whether it has a form that is this program's own.
+pub fn has_own_form(fix: &Fix, diagnosis: &Diagnosis) -> bool {
+    fix.command_for(&programs(diagnosis), diagnosis.phase).is_some_and(|command| command.program != "*")
 }
 
 /// The command with the log's own model in the place of `MODEL` or `MODEL.gguf`; only a name that a shell takes as it is.

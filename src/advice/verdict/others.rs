@@ -66,13 +66,17 @@ fn never_fits(device: &Device, diagnosis: &Diagnosis) -> bool {
 /// own figure leaves out the CUDA context of its process; an engine that is only starting has no more than that.
 pub fn others_then(diagnosis: &Diagnosis) -> Option<Bytes> {
     let facts = &diagnosis.facts;
-    let starting = || {
-        let before_loading = diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY);
-        before_loading.then_some(Bytes::ZERO)
-    };
-    let without_context = || facts.reserved_bytes.or_else(starting).map(|had| had.plus(CONTEXT));
+    let without_context = || Some(facts.reserved_bytes.unwrap_or(Bytes::ZERO).plus(own_context(diagnosis)?));
     let had = facts.process_bytes.or_else(without_context)?;
     Some(facts.total_bytes?.less(facts.free_bytes?).less(had))
+}
+
+/// What the run's figures leave out of what it had: about its CUDA context. `None` where they are the whole process's,
+/// or where it can't be told what they are.
+pub fn own_context(diagnosis: &Diagnosis) -> Option<Bytes> {
+    let facts = &diagnosis.facts;
+    let starting = || diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY);
+    (facts.process_bytes.is_none() && (facts.reserved_bytes.is_some() || starting())).then_some(CONTEXT)
 }
 
 pub fn negligible(part: Bytes, whole: Option<Bytes>) -> bool {
@@ -153,6 +157,22 @@ fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>,
         Some(missing) if missing > Bytes::ZERO && sum >= missing => 0.6,
         _ => 0.35,
     }
+}
+
+/// Who was started after the failure and is in the way of another try: never offered, since it may be that try.
+pub fn started_since(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<String> {
+    let missing = ledger.filter(|ledger| ledger.is_now)?.missing_bytes.filter(|missing| *missing > Bytes::ZERO)?;
+    let device = place.device.filter(|_| place.same_machine == Some(true))?;
+    let since = |row: &&GpuProcess| situation.was_there_before(row) == Some(false);
+    let held = |row: &&GpuProcess| row.used_bytes.value().unwrap_or(Bytes::ZERO);
+    let row = device.processes.iter().filter(since).max_by_key(held)?;
+    let bytes = held(&row);
+    (!negligible(bytes, device.memory.total_bytes.value())).then(|| {
+        format!(
+            "{} was started after your run failed and holds {bytes} now; {missing} is missing. I don't offer to end it: it may be your own next try.",
+            name_of(row)
+        )
+    })
 }
 
 /// The rest of a holder's evidence: it was there before the crash, and perhaps did nothing since we watch.

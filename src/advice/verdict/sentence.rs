@@ -3,7 +3,7 @@
 use super::others::{blamed, holders, negligible, others_then};
 use super::{Cause, CauseKind, story, too_big};
 use crate::advice::ledger::run_had;
-use crate::advice::{Fate, Ledger, Place, Situation, amount, name_of, name_of_device, plan};
+use crate::advice::{Fate, Ledger, Place, Situation, amount, name_of, name_of_device, plan, words};
 use crate::gpu::GpuProcess;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::knowledge::facts::Facts;
@@ -49,7 +49,11 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
     match causes.first().map(|cause| cause.cause) {
         Some(CauseKind::OtherProcess) => others(situation, place, ledger),
         Some(CauseKind::TooBig) if too_big(situation.diagnosis, ledger).is_some() => {
-            too_big_words(situation.diagnosis, ledger.and_then(|ledger| ledger.capacity_bytes))
+            let said = too_big_words(situation.diagnosis, ledger.and_then(|ledger| ledger.capacity_bytes));
+            match story::widened(situation.diagnosis) {
+                Some(widened) => format!("{said} {}", widened.said()),
+                None => said,
+            }
         }
         Some(CauseKind::Fragmentation) => format!(
             "{} ran out of VRAM for {} although PyTorch held more than that unused: its free memory is in pieces too small.",
@@ -78,18 +82,23 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
 }
 
 fn limit_words(diagnosis: &Diagnosis) -> String {
-    let whose = match diagnosis.raised_by.as_deref() {
+    let whose = match diagnosis.run.manager().or(diagnosis.raised_by.as_deref()) {
         Some("slurm" | "pbs" | "lsf" | "sge") => "Your job",
         Some("kubernetes" | "docker") => "Your container",
+        Some("systemd") => "Your service",
         _ => "Your run",
     };
     let (what, whole) = match diagnosis.memory {
         Some(MemoryKind::Host) => ("system memory", "the machine's"),
         _ => ("memory", "the card's"),
     };
-    match diagnosis.facts.limit_bytes {
+    let said = match diagnosis.facts.limit_bytes {
         Some(limit) => format!("{whose} hit a limit of {limit} of {what} that was set for it."),
         None => format!("{whose} hit a limit on its {what} that was set for it; that is not {whole} end."),
+    };
+    match story::held_most(diagnosis) {
+        Some(most) => format!("{said} {most}"),
+        None => said,
     }
 }
 
@@ -191,6 +200,13 @@ fn kv(facts: &Facts) -> String {
 }
 
 fn host_words(diagnosis: &Diagnosis) -> String {
+    match story::held_most(diagnosis) {
+        Some(most) => format!("{} {most}", host_ran_out(diagnosis)),
+        None => host_ran_out(diagnosis),
+    }
+}
+
+fn host_ran_out(diagnosis: &Diagnosis) -> String {
     let facts = &diagnosis.facts;
     if diagnosis.matches.first().is_some_and(|found| found.entry.ends_with("/winerror-1455")) {
         return "Windows could promise no more memory: RAM and the paging file together were spoken for, not the GPU's memory.".into();
@@ -230,7 +246,10 @@ fn plain(diagnosis: &Diagnosis, place: &Place<'_>, ledger: Option<&Ledger>) -> S
         (Some(asked), Some(free)) if free >= asked => format!(
             "{what}: your run did not get {asked} although {free} was free, in pieces too small or gone a moment later."
         ),
-        (Some(asked), Some(free)) => format!("{what}: your run asked for {asked} when {free} was free."),
+        (Some(asked), Some(free)) => {
+            let (asked, free) = words::apart(asked, free);
+            format!("{what}: your run asked for {asked} when {free} was free.")
+        }
         (Some(asked), None) => match ledger.filter(|ledger| ledger.is_now).and_then(|ledger| ledger.available_bytes) {
             Some(now) => format!("{what}: your run asked for {asked}; {now} is free now."),
             None => format!("{what}: your run asked for {asked} and did not get it."),

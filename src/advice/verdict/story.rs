@@ -8,6 +8,7 @@ use crate::advice::{Ledger, Place, Situation, name_of_device, plan};
 use crate::gpu::GpuProcess;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
 use crate::knowledge::facts::Facts;
+use crate::memory::table;
 use crate::units::Bytes;
 
 /// A run that came this far had room for an ordinary step.
@@ -194,18 +195,74 @@ pub fn wrong_device(situation: &Situation<'_>, place: &Place<'_>, ledger: Option
     (weight > 0.0).then_some(Cause { cause: CauseKind::WrongDevice, weight, evidence })
 }
 
-/// The weights were made larger than their file while loading.
-pub fn widened(diagnosis: &Diagnosis) -> Option<Cause> {
-    let to = diagnosis.run.widened.as_ref()?;
-    let weights = matches!(diagnosis.phase, Phase::Load | Phase::Startup | Phase::Unknown);
-    let evidence = vec![format!(
-        "its weights were widened to {to} while loading, which takes two to four times what their file has"
-    )];
-    (weights && diagnosis.memory == Some(MemoryKind::Gpu)).then_some(Cause {
-        cause: CauseKind::TooBig,
-        weight: 0.6,
-        evidence,
-    })
+/// Weights that were made larger than their file has them.
+pub struct Widened {
+    /// What speaks for it.
+    evidence: String,
+    /// Bits of a weight as it was loaded, 16 or 32.
+    pub to_bits: u32,
+}
+
+impl Widened {
+    /// For the verdict's sentence.
+    pub fn said(&self) -> String {
+        let file = if self.to_bits == 32 { "its file has 16" } else { "its file has fewer" };
+        format!("Its weights were made {} bits each while loading; {file}.", self.to_bits)
+    }
+}
+
+/// Whether the weights were made larger than their file while loading: by the log's own word, else because the run
+/// held more bytes for each parameter than the model's file has.
+pub fn widened(diagnosis: &Diagnosis) -> Option<Widened> {
+    if diagnosis.memory != Some(MemoryKind::Gpu) {
+        return None;
+    }
+    if let Some(to) = &diagnosis.run.widened {
+        let weights = matches!(diagnosis.phase, Phase::Load | Phase::Startup | Phase::Unknown);
+        let evidence = format!(
+            "its weights were widened to {to} while loading, which takes two to four times what their file has"
+        );
+        return weights.then_some(Widened { evidence, to_bits: if to.contains("32") { 32 } else { 16 } });
+    }
+    // While it loads, weights are all that is there.
+    let loading = diagnosis.phase == Phase::Load && diagnosis.raised_by.as_deref() == Some("pytorch");
+    let name = diagnosis.run.model.as_deref().filter(|_| loading && diagnosis.run.notebook.is_none())?;
+    let row = table::find(table::rows().ok()?, name)?;
+    let had = diagnosis.facts.allocated_bytes?;
+    let bits = had.0 as f64 * 8.0 / (row.billions * 1e9);
+    let file_has = file_bits(name)?;
+    // A fifth more is the work space of loading; twice and more is another type.
+    if !bits.is_finite() || bits < file_has * 1.2 {
+        return None;
+    }
+    let (to_bits, why) = match file_has {
+        16.0 => (32, "loaders before transformers 5 take float32 unless they are told the type"),
+        _ => (16, "what can't be calculated with as it is, on this card or with what is installed, is made 16 bits"),
+    };
+    let evidence = format!(
+        "while loading it held {had} for the {} billion parameters of {}: {bits:.0} bits each or more, where its file has {file_has:.0}; {why}",
+        row.billions, row.name
+    );
+    Some(Widened { evidence, to_bits })
+}
+
+/// Bits of a weight in the file of this name, with its scales; `None` where its name tells of bits that may be any.
+fn file_bits(name: &str) -> Option<f64> {
+    let name = name.to_lowercase();
+    let has = |signs: &[&str]| signs.iter().any(|sign| name.contains(sign));
+    match () {
+        () if has(&["gguf", "exl2", "exl3", "bnb", "int8", "8bit", "w8a"]) => None,
+        () if has(&["gpt-oss", "mxfp4", "nvfp4", "awq", "gptq", "4bit", "int4", "nf4"]) => Some(5.0),
+        () if has(&["fp8", "deepseek-v3", "deepseek-r1-0528"]) => Some(9.0),
+        () => Some(16.0),
+    }
+}
+
+/// Larger weights as a cause: where they fill the card, that they need not says more than that they do.
+pub fn widened_weights(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Cause> {
+    let evidence = vec![widened(diagnosis)?.evidence];
+    let weight = weights_alone(diagnosis, place).map_or(0.6, |alone| alone.weight + 0.01);
+    Some(Cause { cause: CauseKind::TooBig, weight, evidence })
 }
 
 /// What the likeliest cause adds to the plain sentence.
@@ -235,6 +292,7 @@ pub fn sentence<'a>(
             None => "The notebook's own kernel still holds what ran earlier.".into(),
         },
         CauseKind::TooBig => match weights_alone(diagnosis, place).or_else(|| optimizer(diagnosis)) {
+            _ if widened(diagnosis).is_some() => widened(diagnosis)?.said(),
             Some(cause) => format!("It does not fit as it is: {}.", cause.evidence.first()?),
             None => return None,
         },
@@ -255,6 +313,19 @@ pub fn sentence<'a>(
             _ => return None,
         },
         _ => return None,
+    })
+}
+
+/// The kernel does not always end what held most: by its own table, in a sentence, where that was another process.
+pub fn held_most(diagnosis: &Diagnosis) -> Option<String> {
+    let (largest, facts) = (diagnosis.run.largest.as_ref()?, &diagnosis.facts);
+    let victim = facts.victim_pid.filter(|pid| *pid != largest.pid)?;
+    let held = facts.victim_rss_bytes.unwrap_or(Bytes::ZERO);
+    (u128::from(largest.rss_bytes.0) * 2 >= u128::from(held.0) * 3).then(|| {
+        format!(
+            "What held most was not what it ended ({victim}) but {} ({}), with {}.",
+            largest.name, largest.pid, largest.rss_bytes
+        )
     })
 }
 

@@ -74,13 +74,14 @@ pub fn taken(model: &mut Model) -> Option<Effect> {
         super::advise_anew(model);
         return None;
     }
+    let enough = fit(model).is_some_and(|fit| trial.fits(fit) == Some(true));
     let (command, beside, title) = (trial.command(), trial.beside(), trial.changes().join(", "));
     let changes = command.as_deref().and_then(Changes::of);
     model.walk.behind.retain(|behind| behind.id.fix != TRIED);
     let before = model.rerun();
     let id = StepId { fix: TRIED.into(), target: None };
     let title = format!("Use other settings: {title}");
-    model.walk.behind.push(Behind { id, title, mark: Mark::Taken, changes });
+    model.walk.behind.push(Behind { id, title, mark: Mark::Taken, changes, enough });
     model.walk.since.get_or_insert(model.wall);
     let rerun = model.rerun().filter(|rerun| before.as_ref() != Some(rerun));
     super::advise_anew(model);

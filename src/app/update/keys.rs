@@ -239,7 +239,8 @@ fn moved(model: &mut Model, by: i32) {
         }
         Region::Steps => {
             let ahead = model.steps_ahead();
-            let next = ahead.get(shifted(model.walk.position(&ahead), by, ahead.len())).map(|step| StepId::of(step));
+            let from = model.cursor(&ahead).map_or(0, |at| shifted(at, by, ahead.len()));
+            let next = ahead.get(from).map(|step| StepId::of(step));
             model.walk.cursor = next;
         }
     }
@@ -321,7 +322,12 @@ fn type_into(model: &mut Model) {
 }
 
 fn take_step(model: &mut Model) -> Vec<Effect> {
-    let Some(step) = model.current_step().cloned() else { return Vec::new() };
+    let Some(step) = model.current_step().cloned() else {
+        if let Some(name) = model.awaited().map(|ending| ending.victim.name.clone()) {
+            say(model, format!("I still wait for {name}. The arrow keys go to the other steps, x ends it."));
+        }
+        return Vec::new();
+    };
     let commands: Vec<String> = step.steps.iter().filter_map(|step| step.command.clone()).collect();
     match step.target {
         Some(target) if model.release_of(&step).is_some() => {
@@ -419,7 +425,8 @@ fn mark(model: &mut Model) {
 /// `x`: the marked processes, else the selected row, else the current step's process.
 fn end(model: &mut Model) {
     if model.focus == Region::Steps {
-        return match model.current_step().and_then(|step| step.target) {
+        let awaited = || model.awaited().map(|ending| ending.victim.key).filter(|_| model.current_step().is_none());
+        return match model.current_step().and_then(|step| step.target).or_else(awaited) {
             Some(key) => endings::ask_to_end(model, &[key]),
             None => say(model, "This step ends no process. Tab goes to the process list.".into()),
         };
