@@ -285,8 +285,8 @@ fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Eng
             let cache = setup::context(diagnosis).and(run.kv_cache_bytes.or(refused)).map(|bytes| bytes.0);
             model::hold_to_the_log(&mut known.shape, run, settings, cache);
         }
-        Engine::Vllm(serving) => {
-            let printed = run.weights_bytes.map(|bytes| bytes.0.saturating_mul(serving.tensor_parallel));
+        Engine::Vllm(_) | Engine::Sglang(_) => {
+            let printed = run.weights_bytes.map(|bytes| bytes.0.saturating_mul(engine.ranks()));
             known.shape.weights = match (known.shape.weights.as_ref(), printed, &run.quantisation) {
                 (Ok(sums), Some(printed), _) => Ok(sums.scaled(printed, sums.in_file())),
                 (_, None, Some(quantised)) => {
@@ -295,7 +295,7 @@ fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Eng
                 (sums, ..) => sums.cloned().map_err(Clone::clone),
             };
         }
-        Engine::Sglang(_) | Engine::Transformers(_) | Engine::Train(_) => {}
+        Engine::Transformers(_) | Engine::Train(_) => {}
     }
 }
 

@@ -42,6 +42,15 @@ pub fn lines(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     lines.extend(answer);
     lines.push(Line::raw(""));
     lines.push(keys(theme, trial, width));
+    // On the smallest screens the blank lines go first; the settings, the bar and the answer stay.
+    let room = usize::from(model.size.1.saturating_sub(2));
+    if lines.len() > room {
+        lines.retain(|line| line.width() > 0);
+    }
+    // Then the model's name, which the verdict has too.
+    if lines.len() > room {
+        lines.remove(0);
+    }
     lines
 }
 
@@ -184,5 +193,6 @@ mod tests {
         session.press(KeyCode::Left);
         session.press(KeyCode::Down);
         assert_screens("fit-turned", &mut session, &SIZES);
+        assert_screens("fit", &mut session, &[crate::app::layout::SMALLEST]);
     }
 }

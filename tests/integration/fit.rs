@@ -296,6 +296,52 @@ fn files_that_lie_are_refused_at_once() {
     }
 }
 
+/// A header as large as is read at all: 16 384 tensors with names of 60 bytes, 4 096 keys, texts of a KiB, lists.
+fn write_largest(path: &Path) {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let mut bytes = b"GGUF\x03\0\0\0".to_vec();
+    bytes.extend([16_384_u64.to_le_bytes(), 4096_u64.to_le_bytes()].concat());
+    bytes.extend([text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text("llama")].concat());
+    for (key, number) in KEYS {
+        let number = if key.ends_with("block_count") { 1024 } else { number };
+        bytes.extend([text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat());
+    }
+    for at in 0..32 {
+        bytes.extend([text(&format!("list{at}")), [9_u32.to_le_bytes(), 5_u32.to_le_bytes()].concat()].concat());
+        bytes.extend([&4096_u64.to_le_bytes()[..], &[1_u8; 4 * 4096]].concat());
+    }
+    for at in 0..4096 - 1 - KEYS.len() - 32 {
+        bytes.extend([text(&format!("{at:0240}")), 8_u32.to_le_bytes().to_vec(), text(&"v".repeat(1000))].concat());
+    }
+    for at in 0_u64..16_384 {
+        bytes.extend(
+            [text(&format!("{:z<60}", format!("blk.{}.n{at}", at % 1024))), 4_u32.to_le_bytes().to_vec()].concat(),
+        );
+        bytes.extend([1_u64.to_le_bytes(); 4].concat());
+        bytes.extend([&0_u32.to_le_bytes()[..], &(at * 32).to_le_bytes()].concat());
+    }
+    fs::write(path, &bytes).unwrap();
+    File::options().write(true).open(path).unwrap().set_len(bytes.len() as u64 + (1 << 20)).unwrap();
+}
+
+#[test]
+fn no_header_takes_more_than_64_mib_of_memory() {
+    let (folder, _) = model();
+    let path = folder.path().join("largest.gguf");
+    write_largest(&path);
+    let driver = card(20);
+    let program = driver.oomdoctor(&["fit", path.to_str().unwrap(), "--context", "4096", "--json"]);
+    // The limit holds for everything that a process can write to.
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -d 65536; exec \"$0\" \"$@\""]).arg(program.get_program()).args(program.get_args());
+    for (name, value) in program.get_envs() {
+        value.map(|value| limited.env(name, value));
+    }
+    let output = assert_cmd::Command::from_std(limited).env("HOME", folder.path()).timeout(PATIENCE).output().unwrap();
+    let found = parsed(&output);
+    assert_eq!(found["weights"]["bytes"], 16_384 * 4, "{found}");
+}
+
 #[test]
 fn arguments_that_cannot_be_are_refused() {
     let (folder, file) = model();

@@ -7,7 +7,7 @@ use crate::memory::engine::ollama_context;
 use crate::memory::ggml::GgmlType;
 use crate::memory::inference::{Dtype, Generating};
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
-use crate::memory::{Engine, ModelShape, Settings, vllm};
+use crate::memory::{Engine, ModelShape, Settings, sglang, vllm};
 use crate::units::Bytes;
 
 /// What a context is taken for where the log does not say: the least that llama.cpp's own fit goes down to.
@@ -22,6 +22,8 @@ pub enum Kind {
     Ollama,
     /// vLLM.
     Vllm,
+    /// SGLang.
+    Sglang,
     /// transformers, generating.
     Transformers,
     /// PyTorch, training.
@@ -40,6 +42,7 @@ impl Kind {
                 Some(Kind::LlamaCpp)
             }
             "vllm" => Some(Kind::Vllm),
+            "sglang" => Some(Kind::Sglang),
             "transformers" | "accelerate" | "pytorch" | "trl" | "peft" | "bitsandbytes" => {
                 Some(match diagnosis.phase {
                     Phase::Training => Kind::Train,
@@ -52,7 +55,7 @@ impl Kind {
 
     /// Whether weights are named by dtype rather than by quantisation.
     pub fn is_torch(self) -> bool {
-        matches!(self, Kind::Vllm | Kind::Transformers | Kind::Train)
+        matches!(self, Kind::Vllm | Kind::Sglang | Kind::Transformers | Kind::Train)
     }
 }
 
@@ -70,7 +73,8 @@ fn flag_number(run: &Run, names: &[&str]) -> Option<u64> {
 /// The context in tokens that the log or its command line asks for.
 pub fn context(diagnosis: &Diagnosis) -> Option<u64> {
     let said = diagnosis.run.context_tokens.or(diagnosis.facts.context_tokens);
-    said.or_else(|| flag_number(&diagnosis.run, &["-c", "--ctx-size", "--max-model-len"])).filter(|tokens| *tokens > 0)
+    said.or_else(|| flag_number(&diagnosis.run, &["-c", "--ctx-size", "--max-model-len", "--context-length"]))
+        .filter(|tokens| *tokens > 0)
 }
 
 /// The engine with the run's settings, and what had to be assumed.
@@ -106,6 +110,18 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
                     .unwrap_or(usual.utilization),
                 kv_half_bytes: if fp8 { 2 } else { usual.kv_half_bytes },
                 tensor_parallel: run.tensor_parallel.unwrap_or(1).max(1),
+                ..usual
+            })
+        }
+        Kind::Sglang => {
+            let usual = sglang::Serving::of_card(card, run.tensor_parallel.unwrap_or(1));
+            let fp8 = run.kv_type.as_deref().is_some_and(|kind| kind.starts_with("fp8"));
+            let fraction = flag(run, &["--mem-fraction-static"]).and_then(thousandths);
+            Engine::Sglang(sglang::Serving {
+                context: asked,
+                fraction: fraction.unwrap_or(usual.fraction),
+                kv_half_bytes: if fp8 { 2 } else { usual.kv_half_bytes },
+                chunk: flag_number(run, &["--chunked-prefill-size"]).unwrap_or(usual.chunk),
                 ..usual
             })
         }

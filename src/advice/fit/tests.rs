@@ -285,6 +285,16 @@ fn a_server_of_half_precision_is_told_what_four_bits_take() {
 }
 
 #[test]
+fn sglangs_share_and_length_are_read_from_its_command_line() {
+    let log = "$ python -m sglang.launch_server --model-path Qwen/Qwen2.5-7B-Instruct --context-length 16384 --mem-fraction-static 0.5\nRuntimeError: Not enough memory. Please try to increase --mem-fraction-static.";
+    let fit = advised(log, Some(&held(Bytes::gib(4))), None).fit.unwrap();
+    assert_eq!((fit.engine, fit.context_tokens, fit.fits), ("SGLang", Some(16_384), Some(false)));
+    // 14.2 GiB of weights do not lie within half of what is free; with more of it they do.
+    let larger = fit.choices.iter().find(|choice| choice.change.contains("larger pool")).unwrap();
+    assert!(larger.flags.as_deref().unwrap().contains("--mem-fraction-static 0.9"), "{larger:?}");
+}
+
+#[test]
 fn a_smaller_share_of_the_card_gives_back_what_was_wanted_beyond_what_is_free() {
     let log = "ValueError: Free memory on device (18.00/23.99 GiB) on startup is less than desired GPU memory utilization (0.92, 22.08 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.";
     let advice = advised(log, Some(&held(Bytes::gib(6))), None);
