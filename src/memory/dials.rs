@@ -286,7 +286,8 @@ impl Dial {
             }
             (Dial::Cache, _) => if here == 8 { "fp8" } else { "auto" }.into(),
             (Dial::Layers, _) => format!("{here} of {}", units(shape)),
-            (Dial::HostExperts, _) => format!("of {here} layers"),
+            (Dial::HostExperts, _) if here == 0 => "none".into(),
+            (Dial::HostExperts, _) => format!("{} of {} layers", here.min(shape.layer_count()), shape.layer_count()),
             (Dial::Utilization, _) => {
                 let shown = format!("{}.{:03}", here / 1000, here % 1000);
                 shown.strip_suffix('0').unwrap_or(&shown).to_owned()

@@ -188,6 +188,25 @@ mod tests {
     }
 
     #[test]
+    fn a_name_means_one_row_and_doubts_are_named() {
+        let rows = rows().unwrap();
+        let mut names: Vec<Vec<String>> = Vec::new();
+        for row in rows {
+            for name in row.name.split(" / ").chain(row.also.iter().map(String::as_str)) {
+                assert!(!names.contains(&words(name)), "{name} is there twice");
+                names.push(words(name));
+                let found = find(rows, name).map(|row| row.name);
+                assert_eq!(found.as_deref(), Some(row.name.as_str()), "{name} leads elsewhere");
+            }
+            for doubt in &row.unverified {
+                assert!(["context", "params_b", "shape"].contains(&doubt.as_str()), "{}: {doubt}", row.name);
+            }
+            let doubtful = row.source.contains("unchecked");
+            assert!(!doubtful || row.unverified.contains(&"shape".to_owned()), "{}: {}", row.name, row.source);
+        }
+    }
+
+    #[test]
     fn shapes_without_a_doubt_give_the_published_count() {
         for row in rows().unwrap().iter().filter(|row| row.unverified.is_empty()) {
             let ours = from_gguf(&row.as_gguf("F16")).parameters.unwrap() as f64 / 1e9;

@@ -296,6 +296,22 @@ fn files_that_lie_are_refused_at_once() {
     }
 }
 
+#[test]
+fn llama_cpps_own_measure_is_pointed_to_where_it_is_installed() {
+    let (folder, file) = model();
+    let said = |path: &Path| {
+        let mut command = card(20).oomdoctor(&["fit", &file, "--context", "8192"]);
+        command.env("PATH", path).env("HOME", folder.path());
+        let output = assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(!said(folder.path()).contains("llama-fit-params"));
+    let program = folder.path().join("llama-fit-params");
+    fs::write(&program, "").unwrap();
+    let line = format!("{} -m {file} -c 8192 -fitp on", program.display());
+    assert!(said(folder.path()).contains(&line), "{}", said(folder.path()));
+}
+
 /// A header as large as is read at all: 16 384 tensors with names of 60 bytes, 4 096 keys, texts of a KiB, lists.
 fn write_largest(path: &Path) {
     let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();

@@ -87,10 +87,12 @@ pub fn taken(model: &mut Model) -> Option<Effect> {
     super::advise_anew(model);
     let beside = beside.map(|beside| format!(" It also takes {beside}.")).unwrap_or_default();
     match (rerun, command) {
-        (Some(rerun), _) => {
-            say(model, format!("The command to run again has these settings now, and is copied.{beside}"));
-            Some(Effect::Copy(rerun))
+        // That it is copied would be said over what else must be done.
+        (Some(_), _) if !beside.is_empty() => {
+            say(model, format!("The command to run again has these settings now.{beside}"));
+            None
         }
+        (Some(rerun), _) => Some(Effect::Copy(rerun)),
         (None, Some(command)) => {
             say(model, format!("Copied: {command}.{beside} [r] tells me what you ran: I put them in there."));
             Some(Effect::Copy(command))

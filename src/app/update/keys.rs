@@ -137,7 +137,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::PreviousRegion => turn(model, -1),
         Action::Move(by) => moved(model, by),
         Action::Turn(by) => fit::turned(model, by),
-        Action::Page(by) if model.overlay == Some(Overlay::Trial) => fit::turned(model, -by.saturating_mul(4)),
+        Action::Page(by) if model.overlay == Some(Overlay::Trial) => fit::turned(model, -by.saturating_mul(8)),
         Action::Page(by) => moved(model, by.saturating_mul(page(model))),
         Action::First => moved(model, i32::MIN / 2),
         Action::Last => moved(model, i32::MAX / 2),
