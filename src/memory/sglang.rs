@@ -179,6 +179,22 @@ mod tests {
     }
 
     #[test]
+    fn documented_runs_come_out() {
+        let moe = table::shape(&table::find(table::rows().unwrap(), "qwen3-30b-a3b").unwrap(), "BF16");
+        let gib = |hundredths: u64| Bytes(hundredths * (1 << 30) / 100);
+        // sgl-project/sglang#18263: 287.18 GiB free before the load, 56.98 of weights, a fraction of 0.911: 204.63 GiB
+        // for the pool, of which 152.88 hold 1 669 816 tokens.
+        let serving = Serving { context: Some(1_669_816), fraction: 911, ..Serving::of_card(Some(Bytes::gib(288)), 1) };
+        let (weights, pool, _) = within(&moe, &serving).unwrap();
+        assert!(Bytes(pool).within_percent(gib(15_288), 1), "{pool}");
+        assert!(Bytes(weights).within_percent(gib(5698), 1), "{weights}");
+        let left = vllm::allowed(gib(28_718), serving.fraction).less(Bytes(weights));
+        assert!(left.within_percent(gib(20_463), 1), "{left}");
+        // SemiAnalysisAI/InferenceX#2128: 125.65 of 137.9 GiB are weights, and 0.9113 is the least fraction it names.
+        assert!(vllm::allowed(gib(13_790), 911) < gib(12_565) && vllm::allowed(gib(13_790), 912) > gib(12_565));
+    }
+
+    #[test]
     fn the_pool_is_what_the_fraction_leaves() {
         let llama = table::shape(&table::find(table::rows().unwrap(), "llama-3.1-8b").unwrap(), "BF16");
         let serving = Serving { context: Some(8192), ..Serving::of_card(Some(Bytes::gib(80)), 1) };

@@ -187,6 +187,18 @@ mod tests {
     }
 
     #[test]
+    fn a_documented_run_comes_out() {
+        // ollama/ollama#11986: a 70B in Q8_0 over two cards, 28 layers on the first; MiB as printed.
+        let row = table::find(table::rows().unwrap(), "llama-3.3-70b").unwrap();
+        let settings = Settings { context: Some(4096), ..Settings::default() };
+        let taken = over(&table::shape(&row, "Q8_0"), &settings, Mode::Layer, &[28, 53], 0).unwrap();
+        for (share, printed) in taken.iter().zip([24_277.75, 46_151.91]) {
+            let mib = share.weights as f64 / 1_048_576.0;
+            assert!((mib / printed - 1.0).abs() < 0.0001, "{mib} for {printed}");
+        }
+    }
+
+    #[test]
     fn experts_on_the_host_take_no_card_and_none_are_split_by_rows() {
         let moe = model("qwen3-30b-a3b");
         let settings = Settings { context: Some(4096), host_experts: 48, ..Settings::default() };
