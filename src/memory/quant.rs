@@ -10,8 +10,9 @@ use super::gguf::TensorInfo;
 pub const MIXES: [&str; 10] = ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "Q3_K_M"];
 
 /// Experts in MXFP4 as gpt-oss was trained, the rest in Q8_0 (its GGUF files: 59.02 GiB for 120B, as printed in
-/// ggml-org/llama.cpp#15253) or in bf16 (its checkpoints).
-pub const OWN_MIXES: [&str; 2] = ["MXFP4", "MXFP4, BF16"];
+/// ggml-org/llama.cpp#15253) or in bf16 (its checkpoints); all layers in a byte, the rest in bf16, as DeepSeek-V3's
+/// checkpoint (its README_WEIGHTS, read on 2026-11-21).
+pub const OWN_MIXES: [&str; 3] = ["MXFP4", "MXFP4, BF16", "FP8"];
 
 /// A tensor of which the type is still to be chosen.
 pub type Shape = (String, Vec<u64>);
@@ -68,7 +69,8 @@ fn kind(name: &str, dims: &[u64], mix: &str, index: u64, model: Model) -> GgmlTy
     match mix {
         "MXFP4" | "MXFP4, BF16" if name.contains("_exps.") => GgmlType::MXFP4,
         "MXFP4" => GgmlType::Q8_0,
-        "BF16" | "MXFP4, BF16" => GgmlType::BF16,
+        "FP8" if name.starts_with("blk.") => GgmlType::I8,
+        "BF16" | "MXFP4, BF16" | "FP8" => GgmlType::BF16,
         "F32" => GgmlType::F32,
         "F16" => GgmlType::F16,
         "Q8_0" => GgmlType::Q8_0,

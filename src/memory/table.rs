@@ -110,11 +110,13 @@ fn tells_size(word: &str) -> bool {
     number != word && !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.' || c == 'x')
 }
 
-/// The mix that a model is given out in whatever is asked for: gpt-oss was trained with its experts in MXFP4.
+/// The mix that is meant where this one is asked for: a checkpoint of two bytes may have been given out in fewer, and
+/// what was trained in four bits (gpt-oss) is in no other.
 pub fn own_mix<'a>(row: &Figures, mix: &'a str) -> &'a str {
-    match (row.architecture.as_str(), mix) {
-        ("gpt-oss", "F32" | "BF16" | "F16") => "MXFP4, BF16",
-        ("gpt-oss", _) => "MXFP4",
+    match (row.stored.as_deref(), mix) {
+        (Some("MXFP4"), "F32" | "BF16" | "F16") => "MXFP4, BF16",
+        (Some("MXFP4"), _) => "MXFP4",
+        (Some("FP8"), "BF16") => "FP8",
         _ => mix,
     }
 }
@@ -177,7 +179,7 @@ mod tests {
             let estimate = estimate(&shape, &Settings { context: Some(8192), ..Settings::default() });
             let in_file = estimate.weights_in_file.bytes.unwrap().0 as f64;
             let bits = in_file * 8.0 / (row.billions * 1e9);
-            if row.architecture == "gpt-oss" {
+            if row.stored.as_deref() == Some("MXFP4") {
                 assert!((4.3..4.7).contains(&bits), "{}: {bits} bits a parameter", row.name);
                 continue;
             }
@@ -221,6 +223,10 @@ mod tests {
         // 59.02 GiB is what llama.cpp prints; the checkpoint's 65.2 GB are 60.8 GiB.
         assert!((gib("Q4_K_M") / 59.02 - 1.0).abs() < 0.01, "{}", gib("Q4_K_M"));
         assert!((gib("BF16") / 60.8 - 1.0).abs() < 0.02, "{}", gib("BF16"));
+        // 671 billion, of which all but 1.8 in a byte.
+        let row = find(rows().unwrap(), "deepseek-ai/DeepSeek-R1").unwrap();
+        let bytes = shape(&row, "BF16").weights.unwrap().in_file();
+        assert!((671_000_000_000..690_000_000_000).contains(&bytes), "{bytes}");
     }
 
     #[test]

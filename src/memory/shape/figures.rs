@@ -108,6 +108,8 @@ pub struct Figures {
     pub experts: Option<Experts>,
     /// See [`Recurrent`].
     pub recurrent: Option<Recurrent>,
+    /// What its makers give the weights out in, where that is less than two bytes: `MXFP4` or `FP8`.
+    pub stored: Option<String>,
     /// Where the figures are from.
     pub source: String,
     /// Which figures nobody has checked.
