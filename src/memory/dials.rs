@@ -136,7 +136,9 @@ impl Dial {
                 let all = units(shape);
                 settings.gpu_layers.map_or(all, |layers| layers.min(all))
             }
-            (Dial::HostExperts, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) => settings.host_experts,
+            (Dial::HostExperts, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) => {
+                settings.host_experts.min(shape.layer_count())
+            }
             (Dial::Slots, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) => settings.parallel,
             (Dial::Slots, Engine::Transformers(generating)) => generating.batch,
             (Dial::Slots, Engine::Train(training)) => training.step.batch,

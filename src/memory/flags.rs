@@ -158,6 +158,11 @@ fn unlike(now: u64, then: u64, flag: &str) -> Option<String> {
     (now != then).then(|| format!("{flag}{now}"))
 }
 
+/// Experts on the host: of all layers, or of so many.
+fn host_experts(layers: u64) -> String {
+    if layers == u64::MAX { "--cpu-moe".into() } else { format!("--n-cpu-moe {layers}") }
+}
+
 fn llama_changes(now: &Settings, then: &Settings, all: u64) -> Option<String> {
     let quantised = |settings: &Settings| settings.k_type.is_quantised() || settings.v_type.is_quantised();
     let flash = match (now.flash_attention, then.flash_attention) {
@@ -174,7 +179,7 @@ fn llama_changes(now: &Settings, then: &Settings, all: u64) -> Option<String> {
         (now.v_type != then.v_type).then(|| format!("-ctv {}", now.v_type.name)),
         unlike(now.micro_batch, then.micro_batch, "-ub "),
         (now.gpu_layers != then.gpu_layers).then(|| format!("-ngl {}", now.gpu_layers.unwrap_or(all))),
-        unlike(now.host_experts, then.host_experts, "--n-cpu-moe "),
+        (now.host_experts != then.host_experts).then(|| host_experts(now.host_experts)),
     ]);
     Some(text).filter(|text| !text.is_empty())
 }
@@ -196,7 +201,7 @@ fn llama_flags(settings: &Settings) -> String {
         unlike(settings.batch, usual.batch, "-b "),
         unlike(settings.micro_batch, usual.micro_batch, "-ub "),
         settings.gpu_layers.map(|layers| format!("-ngl {layers}")),
-        (settings.host_experts > 0).then(|| format!("-ncmoe {}", settings.host_experts)),
+        (settings.host_experts > 0).then(|| host_experts(settings.host_experts)),
     ])
 }
 
@@ -230,7 +235,10 @@ fn train_flags(training: &Training) -> String {
     };
     let offload = if sharing.offload { ", \"offload_optimizer\": {\"device\": \"cpu\"}" } else { "" };
     let stage = (sharing.stage > 0)
-        .then(|| format!("deepspeed={{\"zero_optimization\": {{\"stage\": {}{offload}}}}}", sharing.stage));
+        .then(|| format!(
+                "deepspeed={{\"zero_optimization\": {{\"stage\": {}{offload}}}, \"train_micro_batch_size_per_gpu\": \"auto\", \"bf16\": {{\"enabled\": \"auto\"}}}}",
+                sharing.stage
+            ));
     let batch = Some(format!("per_device_train_batch_size={}", step.batch));
     join([recipe, optimizer, batch, step.checkpointing.then(|| "gradient_checkpointing=True".to_owned()), stage])
 }

@@ -155,6 +155,8 @@ pub fn llama(run: &Run) -> Settings {
     let flash = run.printed.get("flash_attn").map(String::as_str).or_else(|| flag(run, &["-fa", "--flash-attn"]));
     let number = |name: &str, flags: &[&str]| run.printed_number(name).or_else(|| flag_number(run, flags));
     let (k_type, v_type) = (kind(&["-ctk", "--cache-type-k"]), kind(&["-ctv", "--cache-type-v"]));
+    let words = || run.command.iter().flat_map(|command| command.split(' '));
+    let all_experts = words().any(|word| ["-cmoe", "--cpu-moe"].contains(&word));
     let off = matches!(flash, Some("0" | "off" | "disabled"));
     Settings {
         k_type,
@@ -168,7 +170,10 @@ pub fn llama(run: &Run) -> Settings {
             Some((on, all)) => Some(on).filter(|on| *on < all),
             None => layers(),
         },
-        host_experts: flag_number(run, &["-ncmoe", "--n-cpu-moe"]).unwrap_or(0),
+        host_experts: match all_experts {
+            true => u64::MAX,
+            false => flag_number(run, &["-ncmoe", "--n-cpu-moe"]).unwrap_or(0),
+        },
         devices: run.devices.unwrap_or(1).max(1),
         ..usual
     }

@@ -36,7 +36,8 @@ pub struct FitArgs {
     /// Tokens computed at once.
     #[arg(long, value_name = "TOKENS", value_parser = tokens)]
     pub micro_batch: Option<u64>,
-    /// Tokens handed over at once (llama.cpp, vLLM); sequences at once (transformers, training).
+    /// Tokens handed over at once (llama.cpp, vLLM) or prefilled at once (SGLang); sequences at once (transformers,
+    /// training).
     #[arg(long, value_name = "N", value_parser = tokens)]
     pub batch: Option<u64>,
     /// Slots or sequences served at once.
