@@ -17,7 +17,9 @@ mod faults;
 mod fit;
 mod fitwalk;
 mod golden;
+mod groups;
 mod headers;
+mod hostile;
 mod nvml;
 mod papers;
 #[path = "../stress/pids.rs"]
