@@ -45,6 +45,8 @@ struct Answer {
     spread: Option<Spread>,
     /// Where llama.cpp's own measuring program is installed.
     fit_params: Option<PathBuf>,
+    /// System memory that is available.
+    host_available: Option<Bytes>,
     /// What a person should know beside the figures.
     notes: Vec<String>,
     /// Whether the machine has more cards than this one.
@@ -175,6 +177,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         },
         several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
         options: if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, card, cards) },
+        host_available: machine.host_available(),
         notes,
         fit_params: of_llama.then(|| installed("llama-fit-params")).flatten(),
         spread,

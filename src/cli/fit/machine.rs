@@ -6,6 +6,7 @@ use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
 use crate::memory::Engine;
 use crate::memory::options::Card;
+use crate::units::Bytes;
 
 /// The cards of this machine, which of them is meant, and why there is none.
 pub struct Machine {
@@ -39,6 +40,11 @@ impl Machine {
             None if matches!(engine, Engine::Train(_)) => (self.card(), None),
             None => (None, Some(format!("it is to run on {ranks} cards and this machine has {there}"))),
         }
+    }
+
+    /// System memory that is available.
+    pub fn host_available(&self) -> Option<Bytes> {
+        self.snapshot.as_ref()?.host.memory_available_bytes.value()
     }
 
     /// Who could let go of memory on the chosen card.

@@ -188,6 +188,13 @@ pub fn sentence(answer: &Answer) -> String {
             let takes = choice.total.map(|total| format!(" takes about {total} and")).unwrap_or_default();
             let without = if in_the_way.is_empty() { "With" } else { "Without that, with" };
             let _ = write!(text, " {without} {} it{takes} fits.", choice.change);
+            let on_host = choice.estimate.weights_on_host.bytes;
+            if let Some((needed, there)) = on_host.zip(answer.host_available).filter(|(needed, there)| needed > there) {
+                let _ = write!(
+                    text,
+                    " That leaves {needed} to system memory, of which {there} is available: it would be read from disk again and again."
+                );
+            }
         }
         None if in_the_way.is_empty() => text.push_str(" No single change makes it fit."),
         None => {}
