@@ -23,7 +23,7 @@ use crate::knowledge::diagnosis::{Diagnosis, Oom, Phase};
 use crate::knowledge::fix::Fix;
 use crate::units::{Bytes, WallTime};
 
-pub use fit::FitAdvice;
+pub use fit::{FitAdvice, Trial};
 pub use ledger::Ledger;
 pub use machine::{Fate, Place};
 pub use plan::{PlannedFix, Step};

@@ -106,7 +106,7 @@ pub enum Command {
     },
     /// Say whether a model fits on a card with what is free now, and what would make it fit.
     #[command(after_help = help::FIT)]
-    Fit(fit::FitArgs),
+    Fit(Box<fit::FitArgs>),
     /// Read standard input to its end and throw it away, so that its writer does not die of a broken pipe.
     #[command(hide = true)]
     Drain,

@@ -6,6 +6,7 @@
 pub mod cache;
 pub mod compute;
 pub mod config;
+pub mod dials;
 pub mod engine;
 pub mod estimate;
 pub mod flags;
@@ -17,7 +18,9 @@ pub mod quant;
 pub mod safetensors;
 pub mod search;
 pub mod settings;
+pub mod sglang;
 pub mod shape;
+pub mod split;
 pub mod table;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Owns the drawing: the screen is a function of the model. One pane a file; nothing here changes anything.
 
 mod ascii;
+mod fit;
 mod footer;
 pub mod format;
 mod header;

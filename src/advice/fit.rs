@@ -4,6 +4,7 @@
 
 mod after;
 mod effect;
+pub mod holders;
 mod model;
 mod offers;
 mod pool;
@@ -11,9 +12,10 @@ mod setup;
 #[cfg(test)]
 mod tests;
 mod trained;
+pub mod trial;
 pub mod words;
 
-pub use after::changed;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -24,8 +26,11 @@ use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::memory::options::{self, Card};
 use crate::memory::{Engine, Estimate, Is, Part};
 use crate::units::Bytes;
+pub use after::changed;
 pub use effect::Effect;
 use setup::Kind;
+use trial::Basis;
+pub use trial::Trial;
 
 /// What a choice must leave free, as llama.cpp's own fit does: estimates are "about", and others' needs change. vLLM
 /// leaves its own by its utilisation.
@@ -56,6 +61,8 @@ pub struct FitModel {
 pub struct Parts {
     /// Weights on the card.
     pub weights: Part,
+    /// The image encoder on the card; 0 where there is none.
+    pub image_encoder: Part,
     /// KV cache on the card.
     pub kv_cache: Part,
     /// Recurrent state on the card.
@@ -74,6 +81,7 @@ impl Parts {
     fn of(estimate: &Estimate) -> Parts {
         Parts {
             weights: estimate.weights.clone(),
+            image_encoder: estimate.projector.clone(),
             kv_cache: estimate.kv_cache.clone(),
             recurrent_state: estimate.recurrent.clone(),
             gradients: estimate.gradients.clone(),
@@ -152,6 +160,9 @@ pub struct FitAdvice {
     /// What each fix of the knowledge base would do.
     #[serde(skip)]
     effects: Vec<Effect>,
+    /// What the person can try other settings on, where the model is known.
+    #[serde(skip)]
+    basis: Option<Arc<Basis>>,
     /// What is free is what is free now, not what was when the log was written.
     #[serde(skip)]
     is_now: bool,
@@ -176,8 +187,19 @@ impl FitAdvice {
             instead: Vec::new(),
             notes: Vec::new(),
             effects: Vec::new(),
+            basis: None,
             is_now: false,
         }
+    }
+
+    /// The settings of the log, to try others from; `None` where the model is not known.
+    pub fn trial(&self) -> Option<Trial> {
+        Some(Trial::new(self.basis.as_ref()?))
+    }
+
+    /// Whether what is free is what is free now, rather than when the log was written.
+    pub fn is_now(&self) -> bool {
+        self.is_now
     }
 
     /// What a fix of the knowledge base would do here; `None` where that can't be told.
@@ -263,8 +285,8 @@ fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Eng
             let cache = setup::context(diagnosis).and(run.kv_cache_bytes.or(refused)).map(|bytes| bytes.0);
             model::hold_to_the_log(&mut known.shape, run, settings, cache);
         }
-        Engine::Vllm(serving) => {
-            let printed = run.weights_bytes.map(|bytes| bytes.0.saturating_mul(serving.tensor_parallel));
+        Engine::Vllm(_) | Engine::Sglang(_) => {
+            let printed = run.weights_bytes.map(|bytes| bytes.0.saturating_mul(engine.ranks()));
             known.shape.weights = match (known.shape.weights.as_ref(), printed, &run.quantisation) {
                 (Ok(sums), Some(printed), _) => Ok(sums.scaled(printed, sums.in_file())),
                 (_, None, Some(quantised)) => {
@@ -273,13 +295,13 @@ fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Eng
                 (sums, ..) => sums.cloned().map_err(Clone::clone),
             };
         }
-        Engine::Transformers(..) | Engine::Train(..) => {}
+        Engine::Transformers(_) | Engine::Train(_) => {}
     }
 }
 
 fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Room, diagnosis: &Diagnosis) -> FitAdvice {
     let shape = &known.shape;
-    let headroom = if let Engine::Vllm(_) = engine { Bytes::ZERO } else { HEADROOM };
+    let headroom = if let Engine::Vllm(_) | Engine::Sglang(_) = engine { Bytes::ZERO } else { HEADROOM };
     let card = room.free.zip(room.capacity.or(room.free)).map(|(free, total)| Card {
         index: 0,
         uuid: None,
@@ -339,6 +361,7 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
         instead,
         notes,
         is_now: room.is_now,
+        basis: (!is_blind).then(|| Arc::new(Basis::new(known.name.clone(), &known.quantization, shape, engine))),
         model: Some(FitModel {
             layers: Some(shape.layer_count()).filter(|count| *count > 0),
             parameters: shape.parameters,

@@ -11,6 +11,8 @@ pub enum Action {
     Move(i32),
     /// Move by so many screenfuls.
     Page(i32),
+    /// Turn the selected setting by so many steps.
+    Turn(i32),
     /// Go to the first line.
     First,
     /// Go to the last line.

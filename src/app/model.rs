@@ -20,7 +20,7 @@ use super::rows::{Row, rows};
 use super::walk::{Ending, EndingState, Mark, Walk};
 use crate::advice::release::Release;
 use crate::advice::rerun::apply_all;
-use crate::advice::{Advice, PlannedFix, Situation, Taken, words};
+use crate::advice::{Advice, PlannedFix, Situation, Taken, Trial, words};
 use crate::gpu::guard::{Refusal, Viewer};
 use crate::gpu::history::History;
 use crate::gpu::sight;
@@ -65,7 +65,9 @@ pub enum Overlay {
     Actions(String, usize),
     /// What people see, to pick from: the selected one.
     Symptoms(usize),
-    /// Whether the run's model fits, with its sizes: the first line shown.
+    /// Settings of the run's model being tried, see [`Model::trial`].
+    Trial,
+    /// The sizes and choices of the run's model: the first line shown.
     Fit(usize),
     /// What was done and what keeps it from coming back: the first line shown.
     Done(usize),
@@ -373,6 +375,8 @@ pub struct Model {
     pub advice: Option<Advice>,
     /// The walk through its plan.
     pub walk: Walk,
+    /// The settings of the run's model that the person tries; kept while log and model are the same.
+    pub trial: Option<Box<Trial>>,
     /// What was ended, in order.
     pub endings: Vec<Ending>,
     /// What is asked.
@@ -410,6 +414,7 @@ impl Model {
             input: Input::default(),
             advice: None,
             walk: Walk::default(),
+            trial: None,
             endings: Vec::new(),
             question: None,
             overlay: None,

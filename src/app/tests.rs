@@ -166,6 +166,11 @@ impl Session {
         }
     }
 
+    /// What was asked for so far.
+    pub fn effects(&self) -> &[Effect] {
+        &self.effects
+    }
+
     fn signals(&self) -> Vec<(u32, Signal)> {
         let signal = |effect: &Effect| match effect {
             Effect::Signal { key, signal, .. } => Some((key.pid, *signal)),
@@ -1384,6 +1389,9 @@ fn a_model_that_the_log_does_not_name_is_named_and_reckoned() {
     session.wait(ms(500));
     session.paste("Llama-3.1-8B Q4_K_M");
     session.press(KeyCode::Enter);
+    assert_eq!(session.model.overlay, Some(Overlay::Trial));
+    assert_eq!(session.model.trial.as_ref().unwrap().title(), "Llama-3.1-8B Q4_K_M in llama.cpp");
+    session.press(KeyCode::Tab);
     let (lines, _) = session.model.page().unwrap();
     assert!(lines.iter().any(|(_, line)| line.contains("Llama")), "{lines:?}");
 }

@@ -3,6 +3,7 @@
 
 mod endings;
 mod feed;
+pub(crate) mod fit;
 mod input;
 mod keys;
 

@@ -33,24 +33,32 @@ pub struct StateSums {
     pub gpu: u64,
 }
 
-/// The KV cache for these settings; the error says why it can't be known.
-pub fn kv_cache(shape: &ModelShape, settings: &Settings) -> Result<CacheSums, String> {
+/// The KV cache of each layer in bytes; the error says why it can't be known.
+pub fn by_layer(shape: &ModelShape, settings: &Settings) -> Result<Vec<u64>, String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
     if layers.iter().all(|layer| layer.cache.is_none()) {
-        return Ok(CacheSums::default());
+        return Ok(vec![0; layers.len()]);
     }
     let context = settings.context_tokens(shape.context_trained).ok_or("the context is not known")?;
     let cells = settings.cells(context, shape.window).ok_or("the context is too large")?;
-    let first = on_gpu(layers.len(), settings);
-    let mut sums = CacheSums::default();
-    for (index, layer) in (0_u64..).zip(layers) {
-        let Some(cache) = layer.cache else { continue };
+    let bytes = |layer: &super::shape::Layer| {
+        let Some(cache) = layer.cache else { return Ok(0) };
         let count = if cache.windowed { cells.windowed } else { cells.full };
-        let bytes = row_bytes(cache, settings)?
-            .checked_mul(count)
-            .and_then(|bytes| bytes.checked_mul(cells.streams))
-            .ok_or("the cache would take more than 2^64 bytes")?;
-        let sum = if cache.windowed { &mut sums.windowed } else { &mut sums.full };
+        let row = row_bytes(cache, settings)?;
+        let bytes = row.checked_mul(count).and_then(|bytes| bytes.checked_mul(cells.streams));
+        bytes.ok_or_else(|| "the cache would take more than 2^64 bytes".to_owned())
+    };
+    layers.iter().map(bytes).collect()
+}
+
+/// The KV cache for these settings; the error says why it can't be known.
+pub fn kv_cache(shape: &ModelShape, settings: &Settings) -> Result<CacheSums, String> {
+    let bytes = by_layer(shape, settings)?;
+    let first = on_gpu(bytes.len(), settings);
+    let mut sums = CacheSums::default();
+    for (index, (bytes, layer)) in (0_u64..).zip(bytes.into_iter().zip(shape.layers.iter().flatten())) {
+        let windowed = layer.cache.is_some_and(|cache| cache.windowed);
+        let sum = if windowed { &mut sums.windowed } else { &mut sums.full };
         *sum = sum.saturating_add(bytes);
         if index >= first {
             sums.gpu = sums.gpu.saturating_add(bytes);
@@ -67,17 +75,23 @@ fn row_bytes(cache: Cache, settings: &Settings) -> Result<u64, String> {
     Ok(row(cache.k, settings.k_type)?.saturating_add(row(cache.v, settings.v_type)?))
 }
 
-/// The recurrent state for these settings: four bytes a number, for each slot.
-pub fn recurrent_state(shape: &ModelShape, settings: &Settings) -> Result<StateSums, String> {
+/// The recurrent state of each layer in bytes: four a number, for each slot.
+pub fn state_by_layer(shape: &ModelShape, settings: &Settings) -> Result<Vec<u64>, String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
-    let first = on_gpu(layers.len(), settings);
-    let mut sums = StateSums::default();
-    for (index, layer) in (0_u64..).zip(layers) {
+    let bytes = |layer: &super::shape::Layer| {
         let numbers = layer.recurrent.ok_or("the size of its recurrent state is not known")?;
-        let bytes = numbers
-            .checked_mul(4)
-            .and_then(|bytes| bytes.checked_mul(settings.parallel.max(1)))
-            .ok_or("the state would take more than 2^64 bytes")?;
+        let bytes = numbers.checked_mul(4).and_then(|bytes| bytes.checked_mul(settings.parallel.max(1)));
+        bytes.ok_or_else(|| "the state would take more than 2^64 bytes".to_owned())
+    };
+    layers.iter().map(bytes).collect()
+}
+
+/// The recurrent state for these settings.
+pub fn recurrent_state(shape: &ModelShape, settings: &Settings) -> Result<StateSums, String> {
+    let bytes = state_by_layer(shape, settings)?;
+    let first = on_gpu(bytes.len(), settings);
+    let mut sums = StateSums::default();
+    for (index, bytes) in (0_u64..).zip(bytes) {
         sums.all = sums.all.saturating_add(bytes);
         if index >= first {
             sums.gpu = sums.gpu.saturating_add(bytes);

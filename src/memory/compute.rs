@@ -49,7 +49,9 @@ fn attention_phase(graph: &Graph, settings: &Settings, context: u64, tokens: u64
         let masks = if settings.devices > 1 { 4 } else { 1 };
         if gpu { context.checked_mul(tokens)?.checked_mul(2)?.checked_mul(masks)? } else { 0 }
     } else {
-        context.checked_mul(tokens)?.checked_mul(graph.heads.checked_add(1)?)?.checked_mul(4)?
+        // Each head's scores and the mask in f32, which a pipeline over several cards has four of.
+        let masks = if settings.devices > 1 { 4 } else { 1 };
+        context.checked_mul(tokens)?.checked_mul(graph.heads.checked_add(masks)?)?.checked_mul(4)?
     };
     // Copies of the hidden states that are alive, in halves: 8 with flash attention, 4 without, 5.5 on the processor.
     let halves = match (settings.flash_attention, gpu) {

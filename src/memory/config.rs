@@ -4,11 +4,10 @@
 
 use serde::Deserialize;
 
-use super::shape::{Experts, Figures, Mla, Recurrent, Window};
+use super::shape::{Experts, Figures, MOST_LAYERS, Mla, Recurrent, Window};
 
 /// Longer than any real one.
 pub const MOST_BYTES: usize = 4 << 20;
-const MOST_LAYERS: u64 = 10_000;
 
 /// The figures that count, as the file names them.
 #[derive(Debug, Default, Deserialize)]

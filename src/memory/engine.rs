@@ -2,13 +2,13 @@
 //! for all engines, so that the choices (`options`) can vary it. Engines as of 2026-11-20: llama.cpp 0.5.0, Ollama
 //! 0.30, vLLM 0.33.0, transformers 5.23.0. Knows nothing of arguments or of this machine.
 
-use super::inference::{self, Dtype};
-use super::training::{self, Recipe, Step};
-use super::{Estimate, ModelShape, Settings, estimate, vllm};
+use super::inference::{self, Generating};
+use super::training::{self, Step, Training};
+use super::{Estimate, ModelShape, Settings, estimate, sglang, vllm};
 use crate::units::Bytes;
 
 /// An engine with its settings.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     /// llama.cpp.
     LlamaCpp(Settings),
@@ -16,10 +16,12 @@ pub enum Engine {
     Ollama(Settings),
     /// vLLM.
     Vllm(vllm::Serving),
-    /// transformers: dtype, context, sequences at once.
-    Transformers(Dtype, Option<u64>, u64),
+    /// SGLang.
+    Sglang(sglang::Serving),
+    /// transformers.
+    Transformers(Generating),
     /// Training.
-    Train(Recipe, Step),
+    Train(Training),
 }
 
 /// Ollama's context in tokens where none is set, by the card's memory (since v0.15.5).
@@ -38,6 +40,7 @@ impl Engine {
             Engine::LlamaCpp(_) => "llama.cpp",
             Engine::Ollama(_) => "Ollama",
             Engine::Vllm(_) => "vLLM",
+            Engine::Sglang(_) => "SGLang",
             Engine::Transformers(..) => "transformers",
             Engine::Train(..) => "training",
         }
@@ -48,8 +51,19 @@ impl Engine {
         match self {
             Engine::LlamaCpp(settings) | Engine::Ollama(settings) => estimate(shape, settings),
             Engine::Vllm(serving) => vllm::estimate(shape, serving),
-            Engine::Transformers(dtype, context, batch) => inference::estimate(shape, *dtype, *context, *batch),
-            Engine::Train(recipe, step) => training::estimate(shape, *recipe, step),
+            Engine::Sglang(serving) => sglang::estimate(shape, serving),
+            Engine::Transformers(generating) => inference::estimate(shape, generating),
+            Engine::Train(training) => training::estimate(shape, training),
+        }
+    }
+
+    /// Cards that share the model evenly; 1 where it is not shared.
+    pub fn ranks(&self) -> u64 {
+        match self {
+            Engine::Vllm(serving) => serving.tensor_parallel.max(1),
+            Engine::Sglang(serving) => serving.tensor_parallel.max(1),
+            Engine::Train(training) => training.sharing.cards.max(1),
+            _ => 1,
         }
     }
 
@@ -58,8 +72,9 @@ impl Engine {
         match self {
             Engine::LlamaCpp(settings) | Engine::Ollama(settings) => settings.context.or(shape.context_trained),
             Engine::Vllm(serving) => serving.max_model_len.or(shape.context_trained),
-            Engine::Transformers(_, context, _) => context.or(shape.context_trained),
-            Engine::Train(_, step) => Some(step.length),
+            Engine::Sglang(serving) => serving.context.or(shape.context_trained),
+            Engine::Transformers(generating) => generating.context.or(shape.context_trained),
+            Engine::Train(training) => Some(training.step.length),
         }
     }
 
@@ -70,8 +85,13 @@ impl Engine {
             Engine::LlamaCpp(settings) => Engine::LlamaCpp(Settings { context: Some(tokens), ..settings }),
             Engine::Ollama(settings) => Engine::Ollama(Settings { context: Some(tokens), ..settings }),
             Engine::Vllm(serving) => Engine::Vllm(vllm::Serving { max_model_len: Some(tokens), ..serving }),
-            Engine::Transformers(dtype, _, batch) => Engine::Transformers(dtype, Some(tokens), batch),
-            Engine::Train(recipe, step) => Engine::Train(recipe, Step { length: tokens, ..step }),
+            Engine::Sglang(serving) => Engine::Sglang(sglang::Serving { context: Some(tokens), ..serving }),
+            Engine::Transformers(generating) => {
+                Engine::Transformers(Generating { context: Some(tokens), ..generating })
+            }
+            Engine::Train(training) => {
+                Engine::Train(Training { step: Step { length: tokens, ..training.step }, ..training })
+            }
         }
     }
 }

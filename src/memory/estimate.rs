@@ -13,6 +13,10 @@ use crate::units::Bytes;
 /// What CUDA's context takes on a card beside the program's own buffers: seen were 153 to 500 MiB.
 pub const CONTEXT_BYTES: u64 = 400 << 20;
 
+/// What an image encoder computes in: 4 to 250 MiB were seen with flash attention; where a card has no kernel of that
+/// for the encoder's heads it may be several GiB (llama.cpp's `alloc_compute_meta` lines, read on 2026-11-21).
+pub const ENCODING_BYTES: u64 = 256 << 20;
+
 /// A figure, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
@@ -61,6 +65,8 @@ pub struct Estimate {
     pub kv_split: Option<CacheSums>,
     /// Recurrent state on the card.
     pub recurrent: Part,
+    /// The image encoder's weights on the card (`--mmproj`); 0 where there is none.
+    pub projector: Part,
     /// Compute buffer of the card. About, see [`compute`].
     pub compute: Part,
     /// Gradients, when training; else 0.
@@ -73,10 +79,22 @@ pub struct Estimate {
 
 impl Estimate {
     /// The parts that are on the card.
-    pub fn on_card(&self) -> [&Part; 7] {
-        let (state, training) = ([&self.kv_cache, &self.recurrent], [&self.gradients, &self.optimizer]);
-        let ([kv_cache, recurrent], [gradients, optimizer]) = (state, training);
-        [&self.weights, kv_cache, recurrent, &self.compute, gradients, optimizer, &self.overhead]
+    pub fn on_card(&self) -> [&Part; 8] {
+        self.named().map(|(_, part)| part)
+    }
+
+    /// The same with their names, in the order of a sum.
+    pub fn named(&self) -> [(&'static str, &Part); 8] {
+        [
+            ("weights", &self.weights),
+            ("image encoder", &self.projector),
+            ("KV cache", &self.kv_cache),
+            ("state", &self.recurrent),
+            ("gradients", &self.gradients),
+            ("optimizer", &self.optimizer),
+            ("compute", &self.compute),
+            ("overhead", &self.overhead),
+        ]
     }
 
     /// What the card must have; `None` where a part is not known. At least a part of it is "about".
@@ -103,6 +121,8 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
     let overhead = compute.as_ref().map_or(CONTEXT_BYTES, |bytes| {
         compute::margin(*bytes).saturating_add(CONTEXT_BYTES.saturating_mul(settings.devices.max(1)))
     });
+    let projector = if on_gpu && !settings.host_projector { shape.projector } else { 0 };
+    let overhead = overhead.saturating_add(if projector > 0 { ENCODING_BYTES } else { 0 });
     Estimate {
         weights: Part::of(placed.clone().map(|placed| placed.gpu), shape.weights_are),
         weights_in_file: Part::of(in_file, shape.weights_are),
@@ -111,6 +131,7 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
         kv_cache: Part::of(kv.map(|sums| sums.gpu), shape.cache_is),
         recurrent: Part::of(state.map(|sums| sums.gpu), shape.cache_is),
         compute: if on_gpu || settings.backend == Backend::Cpu { Part::of(compute, Is::About) } else { Part::about(0) },
+        projector: Part::fact(projector),
         gradients: Part::fact(0),
         optimizer: Part::fact(0),
         overhead: Part::about(if on_gpu { overhead } else { 0 }),
@@ -124,7 +145,7 @@ fn refused(settings: &Settings) -> Option<String> {
 }
 
 /// The compute buffer of one device.
-fn compute_buffer(shape: &ModelShape, settings: &Settings) -> Result<u64, String> {
+pub(super) fn compute_buffer(shape: &ModelShape, settings: &Settings) -> Result<u64, String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
     if shape.embedding == 0 || shape.vocab == 0 {
         return Err("the model's width or vocabulary is not known".to_owned());

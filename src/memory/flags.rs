@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use super::Settings;
 use super::engine::Engine;
 use super::ggml::GgmlType;
 use super::inference::Dtype;
-use super::training::{Recipe, Step};
+use super::training::{Optimizer, Recipe, Training};
+use super::{ModelShape, Settings};
 
 impl Engine {
     /// The flags that say these settings, in the engine's own form; empty where it has none.
@@ -18,19 +18,31 @@ impl Engine {
             Engine::Vllm(serving) => {
                 let length = serving.max_model_len.map(|length| format!("--max-model-len {length}"));
                 let fp8 = (serving.kv_half_bytes == 2).then(|| "--kv-cache-dtype fp8".to_owned());
-                let (whole, thousandths) = (serving.utilization / 1000, serving.utilization % 1000);
-                let utilization = (serving.utilization != 920)
-                    .then(|| format!("--gpu-memory-utilization {whole}.{thousandths:03}").trim_end_matches('0').to_owned());
-                join([length, fp8, utilization, serving.eager.then(|| "--enforce-eager".to_owned())])
+                let utilization = (serving.utilization != 920).then(|| utilization(serving.utilization));
+                let tp = (serving.tensor_parallel > 1)
+                    .then(|| format!("--tensor-parallel-size {}", serving.tensor_parallel));
+                join([length, fp8, utilization, serving.eager.then(|| "--enforce-eager".to_owned()), tp])
             }
-            Engine::Transformers(dtype, ..) => match dtype {
-                Dtype::Checkpoint => "dtype=\"auto\"".into(),
-                Dtype::Float32 => "dtype=torch.float32".into(),
-                Dtype::Half => "dtype=torch.bfloat16".into(),
-                Dtype::Int8 => "quantization_config=BitsAndBytesConfig(load_in_8bit=True)".into(),
-                Dtype::Nf4 => "quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.bfloat16)".into(),
-            },
-            Engine::Train(recipe, step) => train_flags(*recipe, step),
+            Engine::Sglang(serving) => {
+                let context = serving.context.map(|length| format!("--context-length {length}"));
+                let fp8 = (serving.kv_half_bytes == 2).then(|| "--kv-cache-dtype fp8_e4m3".to_owned());
+                let fraction = (serving.fraction != serving.usual_fraction).then(|| fraction(serving.fraction));
+                let tp = (serving.tensor_parallel > 1).then(|| format!("--tp {}", serving.tensor_parallel));
+                let chunk =
+                    (serving.chunk != serving.usual_chunk).then(|| format!("--chunked-prefill-size {}", serving.chunk));
+                join([context, fp8, fraction, chunk, tp])
+            }
+            Engine::Transformers(generating) => {
+                let most = generating.max_memory.map(|most| {
+                    format!("device_map=\"auto\", max_memory={{0: \"{}GiB\", \"cpu\": \"999GiB\"}}", most.0 >> 30)
+                });
+                [Some(dtype_words(generating.dtype).to_owned()), most]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            }
+            Engine::Train(training) => train_flags(training),
         }
     }
 
@@ -45,16 +57,137 @@ impl Engine {
             )),
             Engine::Ollama(_) => Some(format!("{flags} ollama serve").trim_start().to_owned()),
             Engine::Vllm(_) => with(format!("vllm serve {}", quoted(name))),
-            Engine::Transformers(..) | Engine::Train(..) => None,
+            Engine::Sglang(_) => with(format!("python -m sglang.launch_server --model-path {}", quoted(name))),
+            Engine::Transformers(_) | Engine::Train(_) => None,
         }
     }
+}
+
+impl Engine {
+    /// The command that says what is changed from another setting of the same engine, in the form of the knowledge
+    /// base's fixes; `None` where nothing is, or where it is no command line that says it.
+    pub fn changed_from(&self, from: &Engine, shape: &ModelShape) -> Option<String> {
+        let all = shape.layer_count().saturating_add(1);
+        let text = match (self, from) {
+            (Engine::LlamaCpp(now), Engine::LlamaCpp(then)) => {
+                join([Some("llama-server".into()), Some(llama_changes(now, then, all)?)])
+            }
+            (Engine::Ollama(now), Engine::Ollama(then)) => {
+                let each = |settings: &Settings| settings.context?.checked_div(settings.parallel.max(1));
+                let context = each(now).filter(|context| Some(*context) != each(then));
+                let flash = now.k_type.is_quantised() && !then.k_type.is_quantised();
+                join([
+                    context.map(|context| format!("OLLAMA_CONTEXT_LENGTH={context}")),
+                    unlike(now.parallel, then.parallel, "OLLAMA_NUM_PARALLEL="),
+                    flash.then(|| "OLLAMA_FLASH_ATTENTION=1".to_owned()),
+                    (now.k_type != then.k_type).then(|| format!("OLLAMA_KV_CACHE_TYPE={}", now.k_type.name)),
+                    unlike(now.host_experts, then.host_experts, "LLAMA_ARG_N_CPU_MOE="),
+                    Some("ollama serve".into()),
+                ])
+            }
+            (Engine::Vllm(now), Engine::Vllm(then)) => {
+                let length = now.max_model_len.filter(|length| Some(*length) != then.max_model_len);
+                let cache = if now.kv_half_bytes == 2 { "fp8" } else { "auto" };
+                let eager = if now.eager { "--enforce-eager" } else { "--no-enforce-eager" };
+                join([
+                    Some("vllm serve".into()),
+                    length.map(|length| format!("--max-model-len {length}")),
+                    (now.kv_half_bytes != then.kv_half_bytes).then(|| format!("--kv-cache-dtype {cache}")),
+                    (now.utilization != then.utilization).then(|| utilization(now.utilization)),
+                    (now.eager != then.eager).then(|| eager.to_owned()),
+                ])
+            }
+            (Engine::Sglang(now), Engine::Sglang(then)) => {
+                let context = now.context.filter(|length| Some(*length) != then.context);
+                let cache = if now.kv_half_bytes == 2 { "fp8_e4m3" } else { "auto" };
+                join([
+                    Some("python -m sglang.launch_server".into()),
+                    context.map(|length| format!("--context-length {length}")),
+                    (now.kv_half_bytes != then.kv_half_bytes).then(|| format!("--kv-cache-dtype {cache}")),
+                    (now.fraction != then.fraction).then(|| fraction(now.fraction)),
+                    unlike(now.chunk, then.chunk, "--chunked-prefill-size "),
+                ])
+            }
+            (now, then) => Some(now.flags()).filter(|flags| *flags != then.flags()).unwrap_or_default(),
+        };
+        Some(text).filter(|text| self != from && text.contains(['-', '=', '(']))
+    }
+
+    /// How many layers are on the card, where this engine takes that from its chat or its Modelfile alone (Ollama), and
+    /// it is not as it was.
+    pub fn layers_set_from(&self, from: &Engine) -> Option<String> {
+        match (self, from) {
+            (Engine::Ollama(now), Engine::Ollama(then)) if now.gpu_layers != then.gpu_layers => Some(format!(
+                "/set parameter num_gpu {}",
+                now.gpu_layers.map_or("-1".into(), |count| count.to_string())
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// `0.85` behind vLLM's flag.
+fn utilization(thousandths: u64) -> String {
+    format!("--gpu-memory-utilization {}", share(thousandths))
+}
+
+/// The same behind SGLang's.
+fn fraction(thousandths: u64) -> String {
+    format!("--mem-fraction-static {}", share(thousandths))
+}
+
+fn share(thousandths: u64) -> String {
+    let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn dtype_words(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::Checkpoint => "dtype=\"auto\"",
+        Dtype::Float32 => "dtype=torch.float32",
+        Dtype::Half => "dtype=torch.bfloat16",
+        Dtype::Int8 => "quantization_config=BitsAndBytesConfig(load_in_8bit=True)",
+        Dtype::Nf4 => {
+            "quantization_config=BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.bfloat16)"
+        }
+    }
+}
+
+/// A number behind its flag, where it is not as it was.
+fn unlike(now: u64, then: u64, flag: &str) -> Option<String> {
+    (now != then).then(|| format!("{flag}{now}"))
+}
+
+/// Experts on the host: of all layers, or of so many.
+fn host_experts(layers: u64) -> String {
+    if layers == u64::MAX { "--cpu-moe".into() } else { format!("--n-cpu-moe {layers}") }
+}
+
+fn llama_changes(now: &Settings, then: &Settings, all: u64) -> Option<String> {
+    let quantised = |settings: &Settings| settings.k_type.is_quantised() || settings.v_type.is_quantised();
+    let flash = match (now.flash_attention, then.flash_attention) {
+        (true, false) => Some("-fa on".to_owned()),
+        (false, true) => Some("-fa off".to_owned()),
+        _ => (quantised(now) && !quantised(then)).then(|| "-fa on".to_owned()),
+    };
+    let context = now.context.filter(|context| Some(*context) != then.context);
+    let text = join([
+        context.map(|context| format!("-c {context}")),
+        unlike(now.parallel, then.parallel, "-np "),
+        flash,
+        (now.k_type != then.k_type).then(|| format!("-ctk {}", now.k_type.name)),
+        (now.v_type != then.v_type).then(|| format!("-ctv {}", now.v_type.name)),
+        unlike(now.micro_batch, then.micro_batch, "-ub "),
+        (now.gpu_layers != then.gpu_layers).then(|| format!("-ngl {}", now.gpu_layers.unwrap_or(all))),
+        (now.host_experts != then.host_experts).then(|| host_experts(now.host_experts)),
+    ]);
+    Some(text).filter(|text| !text.is_empty())
 }
 
 fn llama_flags(settings: &Settings) -> String {
     let usual = Settings::default();
     let f16 = GgmlType::F16;
     let quantised = settings.k_type.is_quantised() || settings.v_type.is_quantised();
-    let unlike = |this: u64, usual: u64, flag: &str| (this != usual).then(|| format!("{flag} {this}"));
     let flash = match settings.flash_attention {
         false => Some("-fa off".to_owned()),
         true => quantised.then(|| "-fa on".to_owned()),
@@ -65,10 +198,10 @@ fn llama_flags(settings: &Settings) -> String {
         flash,
         (settings.k_type != f16).then(|| format!("-ctk {}", settings.k_type.name)),
         (settings.v_type != f16).then(|| format!("-ctv {}", settings.v_type.name)),
-        unlike(settings.batch, usual.batch, "-b"),
-        unlike(settings.micro_batch, usual.micro_batch, "-ub"),
+        unlike(settings.batch, usual.batch, "-b "),
+        unlike(settings.micro_batch, usual.micro_batch, "-ub "),
         settings.gpu_layers.map(|layers| format!("-ngl {layers}")),
-        (settings.host_experts > 0).then(|| format!("-ncmoe {}", settings.host_experts)),
+        (settings.host_experts > 0).then(|| host_experts(settings.host_experts)),
     ])
 }
 
@@ -84,18 +217,30 @@ fn ollama_flags(settings: &Settings) -> String {
     ])
 }
 
-fn train_flags(recipe: Recipe, step: &Step) -> String {
+fn train_flags(training: &Training) -> String {
+    let Training { recipe, optimizer, sharing, step } = training;
     let lora = |rank: u64| format!("LoraConfig(r={rank}, target_modules=\"all-linear\")");
     let recipe = match recipe {
         Recipe::Full32 => None,
         Recipe::Mixed => Some("bf16=True".to_owned()),
         Recipe::Pure16 => Some("dtype=torch.bfloat16".to_owned()),
-        Recipe::Mixed8bit => Some("bf16=True optim=\"adamw_bnb_8bit\"".to_owned()),
-        Recipe::Lora(rank) => Some(lora(rank)),
-        Recipe::Qlora(rank) => Some(format!("{} {}", Engine::Transformers(Dtype::Nf4, None, 1).flags(), lora(rank))),
+        Recipe::Lora(rank) => Some(lora(*rank)),
+        Recipe::Qlora(rank) => Some(format!("{} {}", dtype_words(Dtype::Nf4), lora(*rank))),
     };
+    let optimizer = match optimizer {
+        Optimizer::AdamW => None,
+        Optimizer::AdamW8bit => Some("optim=\"adamw_bnb_8bit\"".to_owned()),
+        Optimizer::Adafactor => Some("optim=\"adafactor\"".to_owned()),
+        Optimizer::Sgd => Some("optim=\"sgd\"".to_owned()),
+    };
+    let offload = if sharing.offload { ", \"offload_optimizer\": {\"device\": \"cpu\"}" } else { "" };
+    let stage = (sharing.stage > 0)
+        .then(|| format!(
+                "deepspeed={{\"zero_optimization\": {{\"stage\": {}{offload}}}, \"train_micro_batch_size_per_gpu\": \"auto\", \"bf16\": {{\"enabled\": \"auto\"}}}}",
+                sharing.stage
+            ));
     let batch = Some(format!("per_device_train_batch_size={}", step.batch));
-    join([recipe, batch, step.checkpointing.then(|| "gradient_checkpointing=True".to_owned())])
+    join([recipe, optimizer, batch, step.checkpointing.then(|| "gradient_checkpointing=True".to_owned()), stage])
 }
 
 fn join<const N: usize>(parts: [Option<String>; N]) -> String {

@@ -16,7 +16,7 @@ use cursor::Cursor;
 pub use metadata::{Metadata, Value};
 
 /// More than any file has; a Mixture of 61 layers has 1 086.
-const MOST_TENSORS: u64 = 65_536;
+const MOST_TENSORS: u64 = 16_384;
 /// ggml's own limit on a tensor's name, with its closing zero.
 const MOST_NAME: u64 = 64;
 const MOST_DIMS: u32 = 4;

@@ -5,6 +5,7 @@
 use super::estimate::{CONTEXT_BYTES, Estimate, Part};
 use super::shape::{Is, ModelShape};
 use super::training::bytes;
+use crate::units::Bytes;
 
 /// How weights are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,27 @@ impl Dtype {
     }
 }
 
+/// A run of plain transformers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generating {
+    /// How weights are held.
+    pub dtype: Dtype,
+    /// Tokens of context; `None` for what the model was made for.
+    pub context: Option<u64>,
+    /// Sequences at once.
+    pub batch: u64,
+    /// What the weights may take of the card (`device_map="auto"` with `max_memory`); the rest is in system memory and
+    /// comes over layer by layer. `None` for no limit.
+    pub max_memory: Option<Bytes>,
+}
+
+impl Generating {
+    /// One sequence, all weights on the card.
+    pub fn of(dtype: Dtype, context: Option<u64>) -> Generating {
+        Generating { dtype, context, batch: 1, max_memory: None }
+    }
+}
+
 /// Bytes of the weights in a dtype; the error says why they are not known.
 pub fn weight_bytes(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
     let Some((inside, outside)) = dtype.thousandths() else {
@@ -60,9 +82,10 @@ pub fn weight_bytes(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
     Ok(bytes(inner, inside).saturating_add(bytes(all.saturating_sub(inner), outside)))
 }
 
-/// What generating takes with a context of so many tokens for `batch` sequences, the cache in two bytes a number (or
-/// four with float32).
-pub fn estimate(shape: &ModelShape, dtype: Dtype, context: Option<u64>, batch: u64) -> Estimate {
+/// What generating takes: the cache in two bytes a number (or four with float32). Weights beyond `max_memory` are on the
+/// host; while they are computed, a layer of them is on the card, and it keeps the cache of all.
+pub fn estimate(shape: &ModelShape, generating: &Generating) -> Estimate {
+    let Generating { dtype, context, batch, max_memory } = *generating;
     let wide = if dtype == Dtype::Float32 { 4 } else { 2 };
     let length = context.or(shape.context_trained).ok_or_else(|| "the context is not known".to_owned());
     let kv = length.clone().and_then(|length| cache_bytes(shape, length, wide, batch));
@@ -74,18 +97,32 @@ pub fn estimate(shape: &ModelShape, dtype: Dtype, context: Option<u64>, batch: u
     });
     let weights = weight_bytes(shape, dtype);
     let margin = weights.as_ref().map_or(0, |bytes| bytes / 50);
+    let layer = |all: u64| all.checked_div(shape.layer_count().max(1)).unwrap_or(0);
+    let on_card = |all: u64| max_memory.map_or(all, |most| all.min(most.0));
+    let passing = weights.as_ref().map_or(0, |all| if on_card(*all) < *all { layer(*all) } else { 0 });
+    let is = if dtype == Dtype::Checkpoint && passing == 0 { shape.weights_are } else { Is::About };
     Estimate {
-        weights: Part::of(weights, if dtype == Dtype::Checkpoint { shape.weights_are } else { Is::About }),
+        weights: Part::of(weights.clone().map(on_card), is),
         weights_in_file: Part::of(weight_bytes(shape, Dtype::Checkpoint), shape.weights_are),
-        weights_on_host: Part::fact(0),
+        weights_on_host: Part::of(weights.map(|all| all.saturating_sub(on_card(all))), Is::About),
         kv_cache: Part::of(kv, shape.cache_is),
         kv_split: None,
+        projector: Part::fact(0),
         recurrent: Part::of(states, Is::About),
-        compute: Part::of(compute, Is::About),
+        compute: Part::of(compute.map(|bytes| bytes.saturating_add(passing)), Is::About),
         gradients: Part::fact(0),
         optimizer: Part::fact(0),
         overhead: Part::about(CONTEXT_BYTES.saturating_add(margin)),
     }
+}
+
+/// What `max_memory` may be so that all of it fits into the budget, in whole GiB: what the rest of the run leaves.
+/// `None` where less than a layer would be on the card.
+pub fn largest_max_memory(shape: &ModelShape, generating: &Generating, budget: Bytes) -> Option<Bytes> {
+    let least = Generating { max_memory: Some(Bytes::ZERO), ..*generating };
+    let beside = estimate(shape, &least).total()?;
+    let gib = budget.0.checked_sub(beside.0)? >> 30;
+    Some(Bytes::gib(gib)).filter(|most| most.0 > 0)
 }
 
 fn cache_bytes(shape: &ModelShape, length: u64, wide: u64, batch: u64) -> Result<u64, String> {
@@ -101,7 +138,6 @@ fn cache_bytes(shape: &ModelShape, length: u64, wide: u64, batch: u64) -> Result
 mod tests {
     use super::*;
     use crate::memory::table;
-    use crate::units::Bytes;
 
     #[test]
     fn four_bits_leave_the_embeddings_as_they_are() {
@@ -113,8 +149,16 @@ mod tests {
         assert!((29.8..30.0).contains(&gib(Dtype::Float32)));
         let nf4 = weight_bytes(&shape, Dtype::Nf4).unwrap();
         assert_eq!(nf4 / 10_000_000, (matrices * 2000 / 1000 + (8_030_000_000 - matrices) * 516 / 1000) / 10_000_000);
-        let at = estimate(&shape, Dtype::Half, Some(8192), 2);
+        let two = Generating { batch: 2, ..Generating::of(Dtype::Half, Some(8192)) };
+        let at = estimate(&shape, &two);
         assert_eq!(at.kv_cache.bytes, Some(Bytes::gib(2)), "two sequences");
+        let most = largest_max_memory(&shape, &two, Bytes::gib(12)).unwrap();
+        let part = estimate(&shape, &Generating { max_memory: Some(most), ..two });
+        assert_eq!(part.weights.bytes, Some(most));
+        let on_host = part.weights_on_host.bytes.unwrap();
+        assert_eq!(most.plus(on_host), at.weights.bytes.unwrap());
+        let total = part.total().unwrap();
+        assert!(total <= Bytes::gib(12) && total > Bytes::gib(11), "{total}");
         for word in ["auto", "BF16", "nf4", "8bit", "float32"] {
             assert!(Dtype::from_name(word).is_some(), "{word}");
         }

@@ -1,16 +1,17 @@
 //! Owns what could be changed so that a model fits: each change with what it then takes, whether it fits, and the
 //! flags. Order: what costs nothing or little first. Knows the engines' settings, not where a model was found.
 
+mod llama;
+mod torch;
+
 use super::engine::Engine;
-use super::ggml::GgmlType;
 use super::inference::Dtype;
-use super::quant::{self, MIXES, Shape};
 use super::search::largest;
 use super::settings::CELL_PADDING;
-use super::shape::Is;
-use super::training::{Recipe, Step};
-use super::{Estimate, ModelShape, Settings, best_layers, fewest_host_experts, vllm, weights};
+use super::{Estimate, ModelShape, sglang, vllm};
 use crate::units::Bytes;
+pub use llama::at_mixes;
+pub use torch::in_four_bits;
 
 /// What is free for the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +51,22 @@ pub enum Change {
     Utilization(u64),
     /// vLLM without CUDA graphs.
     NoGraphs,
+    /// vLLM, SGLang: a checkpoint that was quantised to four bits.
+    FourBits,
+    /// vLLM, SGLang: the model over so many cards.
+    TensorParallel(u64),
+    /// SGLang: smaller pieces of a prefill.
+    Chunk(u64),
+    /// llama.cpp: over all cards of the machine.
+    AllCards,
+    /// llama.cpp: the image encoder in system memory.
+    HostEncoder,
     /// transformers: weights in fewer bits.
     Dtype(Dtype),
+    /// transformers: so much of the weights on the card, the rest in system memory.
+    MaxMemory(Bytes),
+    /// Training: the next stage of ZeRO.
+    Stage(u8),
     /// Training: activations computed again.
     Checkpointing,
     /// Training: one sequence at once.
@@ -93,6 +108,7 @@ pub fn fits(engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> Option<
             let allowed = vllm::allowed(card.total, serving.utilization);
             total <= allowed && allowed <= card.free
         }
+        Engine::Sglang(serving) => return sglang::fits(shape, serving, card.free),
         _ => total <= card.free,
     })
 }
@@ -111,19 +127,28 @@ pub fn longest(engine: Engine, shape: &ModelShape, card: &Card) -> Option<u64> {
 pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &[Card]) -> Vec<Choice> {
     let mut choices = Vec::new();
     let fits_already = fits(&engine, shape, card) == Some(true);
-    choices.extend(other_card(engine, shape, card, cards).filter(|_| !fits_already));
+    if !fits_already {
+        choices.extend(
+            other_card(engine, shape, card, cards)
+                .or_else(|| torch::shared(engine, shape, cards))
+                .or_else(|| llama::split(engine, shape, cards)),
+        );
+    }
     match engine {
-        Engine::LlamaCpp(settings) | Engine::Ollama(settings) => llama(engine, settings, shape, card, &mut choices),
-        Engine::Vllm(serving) => of_vllm(serving, shape, card, &mut choices),
-        Engine::Transformers(dtype, context, batch) => {
-            for (smaller, words) in [(Dtype::Int8, "weights in 8 bits"), (Dtype::Nf4, "weights in NF4")] {
-                if dtype != smaller && dtype != Dtype::Nf4 {
-                    let changed = Engine::Transformers(smaller, context, batch);
-                    choices.push(choice(Change::Dtype(smaller), words, changed, shape, card));
-                }
-            }
+        Engine::LlamaCpp(settings) | Engine::Ollama(settings) => {
+            llama::llama(engine, settings, shape, card, &mut choices)
         }
-        Engine::Train(recipe, step) => training(recipe, step, shape, card, &mut choices),
+        Engine::Vllm(serving) => torch::of_vllm(serving, shape, card, &mut choices),
+        Engine::Sglang(serving) => torch::of_sglang(serving, shape, card, &mut choices),
+        Engine::Transformers(generating) => torch::of_transformers(generating, shape, card, &mut choices),
+        Engine::Train(run) => torch::training(run, shape, card, &mut choices),
+    }
+    if let (Engine::Vllm(_) | Engine::Sglang(_), Some((_, four)), false) =
+        (engine, in_four_bits(engine, shape), fits_already)
+    {
+        let mut found = choice(Change::FourBits, "a checkpoint in 4 bits (AWQ or GPTQ)", engine, &four, card);
+        (found.flags, found.engine) = (None, None);
+        choices.push(found);
     }
     if let Some(tokens) = card.and_then(|card| longest(engine, shape, card)) {
         let mut context = choice(
@@ -165,154 +190,6 @@ fn other_card(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &[
         ..choice(Change::OtherCard, &format!("GPU {} ({})", other.index, other.name), engine, shape, Some(other))
     })
     .filter(|choice| choice.fits == Some(true))
-}
-
-fn llama(engine: Engine, settings: Settings, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
-    let again = |settings: Settings| match engine {
-        Engine::Ollama(_) => Engine::Ollama(settings),
-        _ => Engine::LlamaCpp(settings),
-    };
-    let attends = shape.layers.iter().flatten().any(|layer| layer.cache.is_some());
-    if attends && !settings.flash_attention {
-        let on = again(Settings { flash_attention: true, ..settings });
-        let mut flash = choice(Change::FlashAttention, "flash attention", on, shape, card);
-        flash.flags = Some(if let Engine::Ollama(_) = engine { "OLLAMA_FLASH_ATTENTION=1" } else { "-fa on" }.into());
-        choices.push(flash);
-    }
-    if settings.parallel > 1 {
-        let each = engine.context(shape).and_then(|all| all.checked_div(settings.parallel));
-        let one = again(Settings { parallel: 1, context: each, ..settings });
-        choices.push(choice(Change::OneSlot, "one request at a time", one, shape, card));
-    }
-    let eight = Settings { k_type: GgmlType::Q8_0, v_type: GgmlType::Q8_0, flash_attention: true, ..settings };
-    if attends && !settings.k_type.is_quantised() {
-        choices.push(choice(Change::KvCache, "the KV cache in q8_0", again(eight), shape, card));
-        let tokens = card.and_then(|card| longest(again(eight), shape, card));
-        let asked = engine.context(shape);
-        if let Some(tokens) = tokens.filter(|tokens| Some(*tokens) != asked) {
-            let words = format!("{} context and the KV cache in q8_0", tokens_in_words(tokens));
-            let mut both =
-                choice(Change::KvCacheAndContext(tokens), &words, again(eight).with_context(tokens), shape, card);
-            both.shortens = asked.is_some_and(|asked| asked > tokens);
-            choices.push(both);
-        }
-    }
-    let Some(budget) = card.map(|card| card.free) else { return };
-    if let Some(count) = fewest_host_experts(shape, &settings, budget).filter(|count| *count > settings.host_experts) {
-        let with = again(Settings { gpu_layers: None, host_experts: count, ..settings });
-        let mut experts = choice(
-            Change::Experts(count),
-            &format!("the experts of {count} layers in system memory"),
-            with,
-            shape,
-            card,
-        );
-        if let Engine::Ollama(_) = engine {
-            experts.flags = Some(format!("LLAMA_ARG_N_CPU_MOE={count}"));
-        }
-        choices.push(experts);
-    }
-    let all = shape.layer_count().saturating_add(1);
-    let asked = settings.gpu_layers.unwrap_or(all).min(all);
-    if let Some(count) = best_layers(shape, &settings, budget).filter(|count| *count < asked && *count > 0) {
-        let with = again(Settings { gpu_layers: Some(count), ..settings });
-        let mut layers =
-            choice(Change::Layers(count), &format!("{count} of {all} layers on the card"), with, shape, card);
-        if let Engine::Ollama(_) = engine {
-            layers.flags = Some(format!("/set parameter num_gpu {count}"));
-        }
-        choices.push(layers);
-    }
-    if fits(&engine, shape, card) == Some(false) {
-        choices.extend(smaller_mix(engine, shape, card));
-    }
-}
-
-/// The model at each mix that files are given out in, from the largest to the smallest; their sizes are about. Empty
-/// where its tensors are not known one by one, or are trained in a type of their own (gpt-oss).
-pub fn at_mixes(shape: &ModelShape) -> Vec<(&'static str, ModelShape)> {
-    let own_type = shape.tensors.iter().any(|tensor| tensor.kind == GgmlType::MXFP4);
-    if own_type || shape.architecture == "gpt-oss" {
-        return Vec::new();
-    }
-    let shapes: Vec<Shape> = shape.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.dims.clone())).collect();
-    let count = usize::try_from(shape.layer_count()).unwrap_or(0);
-    let at = |mix: &&'static str| {
-        let tensors =
-            quant::mixed(&shapes, mix, shape.layer_count(), shape.experts).filter(|found| !found.is_empty())?;
-        let weights = Ok(weights::sums_of(&tensors, count));
-        Some((*mix, ModelShape { weights, weights_are: Is::About, quantization: Some((*mix).into()), ..shape.clone() }))
-    };
-    MIXES.iter().filter(|mix| !["F32", "BF16", "F16"].contains(mix)).filter_map(at).collect()
-}
-
-/// The largest smaller quantisation that fits, or the smallest of all; its size is about.
-fn smaller_mix(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Option<Choice> {
-    let now = shape.weights.as_ref().ok()?.in_file();
-    let from = shape.quantization.as_deref().unwrap_or("this file");
-    let mut last = None;
-    for (mix, smaller) in at_mixes(shape) {
-        if smaller.weights.as_ref().is_ok_and(|sums| sums.in_file() >= now / 100 * 97) {
-            continue;
-        }
-        let mut found = choice(Change::Mix(mix), &format!("{mix} instead of {from}"), engine, &smaller, card);
-        (found.flags, found.engine) = (None, None);
-        let enough = found.fits == Some(true);
-        last = Some(found);
-        if enough {
-            break;
-        }
-    }
-    last
-}
-
-fn of_vllm(serving: vllm::Serving, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
-    let mut with = |kind: Change, words: &str, serving: vllm::Serving| {
-        choices.push(choice(kind, words, Engine::Vllm(serving), shape, card))
-    };
-    if let Some(card) = card {
-        let possible = vllm::possible_utilization(card.free, card.total) / 10 * 10;
-        if possible < serving.utilization && possible > 0 {
-            with(
-                Change::Utilization(possible),
-                "a utilisation that what is free now allows",
-                vllm::Serving { utilization: possible, ..serving },
-            );
-        }
-    }
-    if serving.kv_half_bytes > 2 {
-        with(Change::KvCache, "the KV cache in fp8", vllm::Serving { kv_half_bytes: 2, ..serving });
-    }
-    if !serving.eager {
-        with(Change::NoGraphs, "no CUDA graphs", vllm::Serving { eager: true, ..serving });
-    }
-}
-
-fn training(recipe: Recipe, step: Step, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
-    let mut with = |kind: Change, words: &str, recipe: Recipe, step: Step| {
-        choices.push(choice(kind, words, Engine::Train(recipe, step), shape, card))
-    };
-    let again = Step { checkpointing: true, ..step };
-    if !step.checkpointing {
-        with(Change::Checkpointing, "gradient checkpointing", recipe, again);
-    }
-    if step.batch > 1 {
-        with(
-            Change::OneSequence,
-            "one sequence at a time and gradient accumulation",
-            recipe,
-            Step { batch: 1, ..again },
-        );
-    }
-    if recipe == Recipe::Mixed {
-        with(Change::SmallOptimizer, "8-bit Adam and gradient checkpointing", Recipe::Mixed8bit, again);
-    }
-    if !matches!(recipe, Recipe::Lora(_) | Recipe::Qlora(_)) {
-        with(Change::Adapter, "LoRA of rank 16 and gradient checkpointing", Recipe::Lora(16), again);
-    }
-    if !matches!(recipe, Recipe::Qlora(_)) {
-        with(Change::Adapter, "QLoRA of rank 16 and gradient checkpointing", Recipe::Qlora(16), again);
-    }
 }
 
 /// `32K` where it is a whole number of them.

@@ -9,6 +9,11 @@ use super::gguf::TensorInfo;
 /// The mixes that are known here, from the largest to the smallest.
 pub const MIXES: [&str; 10] = ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "Q3_K_M"];
 
+/// Experts in MXFP4 as gpt-oss was trained, the rest in Q8_0 (its GGUF files: 59.02 GiB for 120B, as printed in
+/// ggml-org/llama.cpp#15253) or in bf16 (its checkpoints); all layers in a byte, the rest in bf16, as DeepSeek-V3's
+/// checkpoint (its README_WEIGHTS, read on 2026-11-21).
+pub const OWN_MIXES: [&str; 3] = ["MXFP4", "MXFP4, BF16", "FP8"];
+
 /// A tensor of which the type is still to be chosen.
 pub type Shape = (String, Vec<u64>);
 
@@ -26,7 +31,7 @@ struct Model {
 /// The tensors with the types of a mix and their bytes; `None` for a mix that is not known here or a shape that
 /// can't be.
 pub fn mixed(shapes: &[Shape], mix: &str, layers: u64, experts: u64) -> Option<Vec<TensorInfo>> {
-    let mix = MIXES.iter().find(|known| known.eq_ignore_ascii_case(mix))?;
+    let mix = MIXES.iter().chain(&OWN_MIXES).find(|known| known.eq_ignore_ascii_case(mix))?;
     let values = shapes.iter().filter(|(name, _)| is_value(name)).count() as u64;
     let tied = !shapes.iter().any(|(name, _)| name == "output.weight");
     let model = Model { layers, experts, seventy: layers == 80, values, tied };
@@ -62,8 +67,11 @@ fn kind(name: &str, dims: &[u64], mix: &str, index: u64, model: Model) -> GgmlTy
     }
     let is_output = name == "output.weight" || model.tied && name == "token_embd.weight";
     match mix {
+        "MXFP4" | "MXFP4, BF16" if name.contains("_exps.") => GgmlType::MXFP4,
+        "MXFP4" => GgmlType::Q8_0,
+        "FP8" if name.starts_with("blk.") => GgmlType::I8,
+        "BF16" | "MXFP4, BF16" | "FP8" => GgmlType::BF16,
         "F32" => GgmlType::F32,
-        "BF16" => GgmlType::BF16,
         "F16" => GgmlType::F16,
         "Q8_0" => GgmlType::Q8_0,
         "Q6_K" => GgmlType::Q6_K,

@@ -48,6 +48,8 @@ pub struct Settings {
     pub flash_attention: bool,
     /// Layers on the card with the output as one (`-ngl`); `None` for all.
     pub gpu_layers: Option<u64>,
+    /// Whether the image encoder stays on the host (`--no-mmproj-offload`).
+    pub host_projector: bool,
     /// The first so many layers leave their experts on the host (`-ncmoe`).
     pub host_experts: u64,
     /// See [`Outputs`].
@@ -71,6 +73,7 @@ impl Default for Settings {
             swa_full: false,
             flash_attention: true,
             gpu_layers: None,
+            host_projector: false,
             host_experts: 0,
             outputs: Outputs::MicroBatch,
             backend: Backend::Gpu,

@@ -12,6 +12,9 @@ use super::weights::WeightSums;
 pub use figures::{Experts, Figures, Mla, Recurrent, Window};
 pub use rules::from_gguf;
 
+/// More layers than any model has; real ones have up to about 130.
+pub const MOST_LAYERS: u64 = 1024;
+
 /// Whether a figure is computed exactly as the engine does, or estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -45,7 +48,7 @@ pub struct Layer {
 }
 
 /// A model as far as memory goes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelShape {
     /// Its own name for itself; foreign text.
     pub name: Option<String>,
@@ -79,6 +82,8 @@ pub struct ModelShape {
     pub weights: Result<WeightSums, String>,
     /// How well `weights` is known.
     pub weights_are: Is,
+    /// Bytes of the image or audio encoder's own file (`--mmproj`); 0 for none.
+    pub projector: u64,
     /// The tensors, where they are known one by one.
     pub tensors: Vec<TensorInfo>,
 }

@@ -169,7 +169,17 @@ proptest! {
             let _ = estimate(&shape, &Settings { context: Some(number), ..Settings::default() });
             let _ = vllm::estimate(&shape, &vllm::Serving { max_model_len: Some(number), ..vllm::Serving::default() });
             let step = training::Step { batch: number, length, checkpointing: false, flash_attention: false };
-            let _ = training::estimate(&shape, training::Recipe::Qlora(number), &step).total();
+            let _ = training::estimate(&shape, &training::Training {
+                recipe: training::Recipe::Qlora(number),
+                optimizer: training::Optimizer::AdamW,
+                sharing: training::Sharing { stage: 3, cards: number, offload: false },
+                step,
+            }).total();
+            let serving = sglang::Serving::of_card(Some(Bytes(length)), number);
+            let _ = sglang::estimate(&shape, &sglang::Serving { context: Some(number), ..serving }).total();
+            let _ = sglang::fits(&shape, &serving, Bytes(number));
+            let _ = split::over(&shape, &Settings { context: Some(4096), ..Settings::default() }, split::Mode::Row,
+                &[number, length, 1], 0);
         }
         let mut bytes = (text.len() as u64).to_le_bytes().to_vec();
         bytes.extend(text.as_bytes());

@@ -6,21 +6,63 @@
 use super::estimate::{CONTEXT_BYTES, Estimate, Part};
 use super::shape::{Is, ModelShape};
 
-/// What is trained, and how.
+/// What is trained, and in which precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipe {
-    /// All in f32 with AdamW: 16 bytes a parameter.
+    /// All in f32.
     Full32,
-    /// Mixed precision with AdamW: 2 for weights, 4 for gradients, 12 for the f32 copy and two states.
+    /// Mixed precision: 2 bytes for weights, 4 for gradients, 4 for the f32 copy.
     Mixed,
-    /// All in bf16 with AdamW: 8 bytes.
+    /// All in bf16.
     Pure16,
-    /// Mixed precision with 8-bit Adam: f32 copy of 4 and states of about 2.
-    Mixed8bit,
     /// Weights of 2 bytes as they are, adapters of this rank in mixed precision.
     Lora(u64),
     /// Weights in NF4 with double quantisation, adapters of this rank in mixed precision.
     Qlora(u64),
+}
+
+/// The optimizer; what its states take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Optimizer {
+    /// Two states in full: 8 bytes a parameter, 4 in pure bf16.
+    #[default]
+    AdamW,
+    /// Two states of a byte, and their scales.
+    AdamW8bit,
+    /// One state at most: 4 bytes. About.
+    Adafactor,
+    /// One state, its momentum.
+    Sgd,
+}
+
+/// How the cards share what is kept of the training (ZeRO's stages; FSDP's FULL_SHARD is 3, SHARD_GRAD_OP is 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharing {
+    /// 0: nothing; 1: optimizer states; 2: and gradients; 3: and weights.
+    pub stage: u8,
+    /// Cards, at least 1.
+    pub cards: u64,
+    /// Whether the optimizer's states are in system memory.
+    pub offload: bool,
+}
+
+impl Default for Sharing {
+    fn default() -> Sharing {
+        Sharing { stage: 0, cards: 1, offload: false }
+    }
+}
+
+/// A training run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Training {
+    /// What is trained.
+    pub recipe: Recipe,
+    /// Its optimizer.
+    pub optimizer: Optimizer,
+    /// Over how many cards, and how.
+    pub sharing: Sharing,
+    /// What a step computes.
+    pub step: Step,
 }
 
 /// Thousandths of a byte for each parameter.
@@ -35,13 +77,23 @@ pub struct PerParameter {
 }
 
 impl Recipe {
+    /// Whether only adapters are trained.
+    pub fn is_adapter(self) -> bool {
+        matches!(self, Recipe::Lora(_) | Recipe::Qlora(_))
+    }
+
     /// For each trained parameter.
-    pub fn trained(self) -> PerParameter {
+    pub fn trained(self, optimizer: Optimizer) -> PerParameter {
+        let states = |half: bool| match (optimizer, half) {
+            (Optimizer::AdamW, false) => 8000,
+            (Optimizer::AdamW8bit, _) => 2030,
+            (Optimizer::AdamW, true) | (Optimizer::Adafactor | Optimizer::Sgd, false) => 4000,
+            (Optimizer::Adafactor | Optimizer::Sgd, true) => 2000,
+        };
         let (weights, gradients, optimizer) = match self {
-            Recipe::Full32 => (4000, 4000, 8000),
-            Recipe::Mixed | Recipe::Lora(_) | Recipe::Qlora(_) => (2000, 4000, 12_000),
-            Recipe::Pure16 => (2000, 2000, 4000),
-            Recipe::Mixed8bit => (2000, 4000, 6030),
+            Recipe::Full32 => (4000, 4000, states(false)),
+            Recipe::Mixed | Recipe::Lora(_) | Recipe::Qlora(_) => (2000, 4000, 4000 + states(false)),
+            Recipe::Pure16 => (2000, 2000, states(true)),
         };
         PerParameter { weights, gradients, optimizer }
     }
@@ -142,19 +194,32 @@ pub fn activations(shape: &ModelShape, step: &Step) -> u64 {
     u64::try_from(kept.saturating_add(logits)).unwrap_or(u64::MAX)
 }
 
-/// What training takes on one card without sharing. States are exact for the recipe, activations about.
-pub fn estimate(shape: &ModelShape, recipe: Recipe, step: &Step) -> Estimate {
-    let each = recipe.trained();
+/// What training takes on one card. States are exact for the recipe, activations about.
+pub fn estimate(shape: &ModelShape, training: &Training) -> Estimate {
+    let Training { recipe, optimizer, sharing, step } = training;
+    let mut each = recipe.trained(*optimizer);
+    if sharing.stage > 0 && each.gradients > each.weights {
+        // Those who share keep gradients as wide as the weights.
+        each.gradients = each.weights;
+    }
     let known = shape.parameters.ok_or_else(|| "the number of parameters is not known".to_owned());
     let adapters = recipe.frozen().map(|(_, rank)| adapter_parameters(shape, rank));
-    let part = |thousandths: u64| {
+    // What a card has of something that is shared from this stage on.
+    let own = |bytes: u64, from: u8| if sharing.stage >= from { bytes.div_ceil(sharing.cards.max(1)) } else { bytes };
+    let part = |thousandths: u64, from: u8| {
         let trained = known.clone().map(|all| adapters.unwrap_or(all));
-        Part::of(trained.map(|count| bytes(count, thousandths)), Is::About)
+        Part::of(trained.map(|count| own(bytes(count, thousandths), from)), Is::About)
     };
-    let weights = known.clone().map(|all| match (recipe.frozen(), adapters) {
-        (Some((frozen, _)), Some(count)) => bytes(all, frozen).saturating_add(bytes(count, each.weights)),
-        _ => bytes(all, each.weights),
+    let weights = known.clone().map(|all| {
+        let whole = match (recipe.frozen(), adapters) {
+            (Some((frozen, _)), Some(count)) => bytes(all, frozen).saturating_add(bytes(count, each.weights)),
+            _ => bytes(all, each.weights),
+        };
+        own(whole, 3)
     });
+    // Where weights are shared, a whole layer is gathered while it is computed, and the next one with it.
+    let gathered =
+        if sharing.stage >= 3 && sharing.cards > 1 { bytes(largest_layer(shape), 2 * each.weights) } else { 0 };
     Estimate {
         weights: Part::of(weights, Is::About),
         weights_in_file: Part::of(
@@ -164,17 +229,45 @@ pub fn estimate(shape: &ModelShape, recipe: Recipe, step: &Step) -> Estimate {
         weights_on_host: Part::fact(0),
         kv_cache: Part::fact(0),
         kv_split: None,
+        projector: Part::fact(0),
         recurrent: Part::fact(0),
-        compute: Part::about(activations(shape, step)),
-        gradients: part(each.gradients),
-        optimizer: part(each.optimizer),
+        compute: Part::about(activations(shape, step).saturating_add(gathered)),
+        gradients: part(each.gradients, 2),
+        optimizer: if sharing.offload { Part::about(0) } else { part(each.optimizer, 1) },
         overhead: Part::about(CONTEXT_BYTES),
     }
+}
+
+/// Parameters of the largest part that is gathered at once, about: a layer, or the output matrix.
+fn largest_layer(shape: &ModelShape) -> u64 {
+    let layer = shape.parameters.unwrap_or(0).checked_div(shape.layer_count().max(1)).unwrap_or(0);
+    layer.max(shape.embedding.saturating_mul(shape.vocab))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::table;
+
+    #[test]
+    fn stages_share_what_the_paper_says_they_do() {
+        let llama = table::shape(&table::find(table::rows().unwrap(), "llama-3.1-8b").unwrap(), "BF16");
+        let count = llama.parameters.unwrap();
+        let step = Step { batch: 1, length: 2048, checkpointing: true, flash_attention: true };
+        for stage in 0..=3 {
+            let sharing = Sharing { stage, cards: 8, offload: false };
+            let taken =
+                estimate(&llama, &Training { recipe: Recipe::Mixed, optimizer: Optimizer::AdamW, sharing, step });
+            let states = [&taken.weights, &taken.gradients, &taken.optimizer].map(|part| part.bytes.unwrap().0);
+            // Without sharing, PyTorch keeps gradients of four bytes.
+            let more = if stage == 0 { 2 * count } else { 0 };
+            let paper = zero_stage(count, 8, stage) + more;
+            assert!(states.iter().sum::<u64>().abs_diff(paper) < 16, "{stage}");
+        }
+        let sharing = Sharing { stage: 2, cards: 8, offload: true };
+        let away = Training { recipe: Recipe::Mixed, optimizer: Optimizer::AdamW, sharing, step };
+        assert_eq!(estimate(&llama, &away).optimizer.bytes.unwrap().0, 0);
+    }
 
     #[test]
     fn the_papers_example_comes_out() {
@@ -186,10 +279,12 @@ mod tests {
     #[test]
     fn recipes_take_what_their_makers_say() {
         let all = |recipe: Recipe| {
-            let each = recipe.trained();
+            let each = recipe.trained(Optimizer::AdamW);
             each.weights + each.gradients + each.optimizer
         };
         assert_eq!([Recipe::Full32, Recipe::Mixed, Recipe::Pure16].map(all), [16_000, 18_000, 8000]);
+        let small = Recipe::Mixed.trained(Optimizer::AdamW8bit);
+        assert_eq!(small.weights + small.gradients + small.optimizer, 12_030);
         assert_eq!(bytes(u64::MAX, 18_000), u64::MAX);
         // t5-small on one card: 1.08 and 0.09 GiB.
         let (card, host) = zero3_estimate(60_506_624, 16_449_536, 1, Offload::Nothing);

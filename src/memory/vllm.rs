@@ -63,7 +63,7 @@ pub fn possible_utilization(free: Bytes, total: Bytes) -> u64 {
 }
 
 /// Bytes that one token takes in one layer on one rank. Latent attention is not shared out.
-fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
+pub(super) fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
     let ranks = serving.tensor_parallel.max(1);
     let elements = if cache.v == 0 {
         cache.k
@@ -128,6 +128,7 @@ pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
         weights_on_host: Part::fact(0),
         kv_cache: Part::of(kv, if ranks == 1 && !shape.has_window() { shape.cache_is } else { Is::About }),
         kv_split: None,
+        projector: Part::fact(0),
         recurrent: Part::of(state, Is::About),
         compute: Part::about(activations(shape, serving)),
         gradients: Part::fact(0),

@@ -31,7 +31,8 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
         (None, Some(Overlay::Actions(wanted, at))) => (" What can be done ", actions(model, theme, wanted, *at, width)),
         (None, Some(Overlay::Words(_))) => (" Words used here ", page(model, theme)),
         (None, Some(Overlay::About(..))) => (" About this error ", page(model, theme)),
-        (None, Some(Overlay::Fit(_))) => (" Will it fit? ", page(model, theme)),
+        (None, Some(Overlay::Trial)) => (" Will it fit? ", super::fit::lines(model, theme, width)),
+        (None, Some(Overlay::Fit(_))) => (" Sizes and choices ", page(model, theme)),
         (None, Some(Overlay::Done(_))) => (" Done ", page(model, theme)),
         (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(theme, *at, width)),
         (None, Some(Overlay::Written(path))) => (" Report ", written(path, width)),
@@ -41,6 +42,9 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2).min(area.height);
     let width = u16::try_from(width).unwrap_or(u16::MAX).saturating_add(4).min(area.width);
     let over = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
+    let trying = model.question.is_none() && model.overlay == Some(Overlay::Trial);
+    let beside = if trying { super::fit::place(model, area, over.width, over.height) } else { None };
+    let over = beside.unwrap_or(over);
     Clear.render(over, buffer);
     let block = super::frame(theme, Span::styled(title, theme.title), true);
     let inner = block.inner(over);
@@ -298,7 +302,10 @@ fn page(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
     }
     match model.overlay {
         Some(Overlay::Words(_)) => keys.push(("Tab", "the keys")),
-        Some(Overlay::Fit(_)) => keys.push((model.config.keys.key_of(Action::Model).unwrap_or("m"), "another model")),
+        Some(Overlay::Fit(_)) => {
+            keys.extend(model.trial.is_some().then_some(("Tab", "the settings")));
+            keys.push((model.config.keys.key_of(Action::Model).unwrap_or("m"), "another model"));
+        }
         Some(Overlay::Done(_)) => keys.push((model.config.keys.key_of(Action::Quit).unwrap_or("q"), "leave")),
         _ if model.input.pages.len() > 1 => {
             keys.extend([("Tab", "the next thing it may be"), ("Enter", "its line in the log")])

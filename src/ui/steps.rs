@@ -168,7 +168,7 @@ fn again(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
         .first()
         .is_some_and(|cause| matches!(cause.cause, CauseKind::TooBig | CauseKind::Context));
     let hint = match advice.fit.as_ref().filter(|fit| fit.is_told()) {
-        Some(_) => Some(format!(" {} will it fit? sizes and choices of this model", model.key(Action::Fit))),
+        Some(_) => Some(format!(" {} will it fit? turn context, cache and layers, and see", model.key(Action::Fit))),
         None if loading || size => {
             Some(format!(" {} name the model: I say whether it fits, and what would make it", model.key(Action::Model)))
         }

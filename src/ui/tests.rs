@@ -13,10 +13,10 @@ use crate::gpu::testing::{device, process, snapshot};
 use crate::gpu::{Driver, GpuProcess, Holder, Nature, ProcessKind, Reading, Snapshot, Vantage};
 use crate::units::Bytes;
 
-const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
+pub(super) const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
 /// Compares the screen at these sizes with the kept pictures. The clock of the picture's maker must not show.
-fn assert_screens(name: &str, session: &mut Session, sizes: &[(u16, u16)]) {
+pub(super) fn assert_screens(name: &str, session: &mut Session, sizes: &[(u16, u16)]) {
     for (columns, rows) in sizes {
         session.send(Msg::Resize(*columns, *rows));
         let mut settings = insta::Settings::clone_current();

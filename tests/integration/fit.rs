@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE};
+use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper};
 
 /// A GGUF file of a llama with eight layers of one 2048-wide f16 matrix each, its data a hole.
 fn write_gguf(path: &Path, keys: &[(&str, u32)], tensors: &[(&str, [u64; 2])]) {
@@ -140,7 +140,8 @@ fn what_does_not_fit_is_made_to_fit_with_todays_flags() {
     assert_eq!(code, 0);
     let text = fit(&driver, folder.path(), &[&file, "--context", "32768"]);
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.contains("It does not fit: about") && text.contains("weights      2.1 GiB"), "{text}");
+    assert!(text.starts_with("model.gguf with 32K of context in llama.cpp"), "{text}");
+    assert!(text.contains("It does not fit: about") && text.contains("weights       2.1 GiB"), "{text}");
 }
 
 #[test]
@@ -296,6 +297,68 @@ fn files_that_lie_are_refused_at_once() {
 }
 
 #[test]
+fn llama_cpps_own_measure_is_pointed_to_where_it_is_installed() {
+    let (folder, file) = model();
+    let said = |path: &Path| {
+        let mut command = card(20).oomdoctor(&["fit", &file, "--context", "8192"]);
+        command.env("PATH", path).env("HOME", folder.path());
+        let output = assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(!said(folder.path()).contains("llama-fit-params"));
+    let program = folder.path().join("llama-fit-params");
+    fs::write(&program, "").unwrap();
+    let line = format!("{} -m {file} -c 8192 -fitp on", program.display());
+    assert!(said(folder.path()).contains(&line), "{}", said(folder.path()));
+}
+
+/// A header as large as is read at all: 16 384 tensors with names of 60 bytes, 4 096 keys, texts of a KiB, lists.
+fn write_largest(path: &Path) {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let mut bytes = b"GGUF\x03\0\0\0".to_vec();
+    bytes.extend([16_384_u64.to_le_bytes(), 4096_u64.to_le_bytes()].concat());
+    bytes.extend([text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text("llama")].concat());
+    for (key, number) in KEYS {
+        let number = if key.ends_with("block_count") { 1024 } else { number };
+        bytes.extend([text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat());
+    }
+    for at in 0..32 {
+        bytes.extend([text(&format!("list{at}")), [9_u32.to_le_bytes(), 5_u32.to_le_bytes()].concat()].concat());
+        bytes.extend([&4096_u64.to_le_bytes()[..], &[1_u8; 4 * 4096]].concat());
+    }
+    for at in 0..4096 - 1 - KEYS.len() - 32 {
+        bytes.extend([text(&format!("{at:0240}")), 8_u32.to_le_bytes().to_vec(), text(&"v".repeat(1000))].concat());
+    }
+    for at in 0_u64..16_384 {
+        bytes.extend(
+            [text(&format!("{:z<60}", format!("blk.{}.n{at}", at % 1024))), 4_u32.to_le_bytes().to_vec()].concat(),
+        );
+        bytes.extend([1_u64.to_le_bytes(); 4].concat());
+        bytes.extend([&0_u32.to_le_bytes()[..], &(at * 32).to_le_bytes()].concat());
+    }
+    fs::write(path, &bytes).unwrap();
+    File::options().write(true).open(path).unwrap().set_len(bytes.len() as u64 + (1 << 20)).unwrap();
+}
+
+#[test]
+fn no_header_takes_more_than_64_mib_of_memory() {
+    let (folder, _) = model();
+    let path = folder.path().join("largest.gguf");
+    write_largest(&path);
+    let driver = card(20);
+    let program = driver.oomdoctor(&["fit", path.to_str().unwrap(), "--context", "4096", "--json"]);
+    // The limit holds for everything that a process can write to.
+    let mut limited = std::process::Command::new("sh");
+    limited.args(["-c", "ulimit -d 65536; exec \"$0\" \"$@\""]).arg(program.get_program()).args(program.get_args());
+    for (name, value) in program.get_envs() {
+        value.map(|value| limited.env(name, value));
+    }
+    let output = assert_cmd::Command::from_std(limited).env("HOME", folder.path()).timeout(PATIENCE).output().unwrap();
+    let found = parsed(&output);
+    assert_eq!(found["weights"]["bytes"], 16_384 * 4, "{found}");
+}
+
+#[test]
 fn arguments_that_cannot_be_are_refused() {
     let (folder, file) = model();
     for arguments in [
@@ -310,4 +373,140 @@ fn arguments_that_cannot_be_are_refused() {
         let output = fit(&card(20), folder.path(), &[&[file.as_str()], arguments].concat());
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}");
     }
+}
+
+#[test]
+fn who_does_nothing_on_the_card_is_named_with_what_their_end_would_free() {
+    let sleeper = Sleeper::start();
+    let scenario = format!(
+        "(gpus: [(name: \"RTX 4090\", total: {}, reserved: 0, base: {GIB})], processes: [(pid: {}, bytes: Some({}))])",
+        24 * GIB,
+        sleeper.pid(),
+        21 * GIB
+    );
+    let driver = FakeDriver::new(&scenario);
+    let (folder, file) = model();
+    let (found, code) = answer(&driver, folder.path(), &[&file, "--context", "32768"]);
+    assert_eq!((code, &found["fits"], &found["free_now_bytes"]), (1, &json!(false), &json!(2 * GIB)), "{found}");
+    assert_eq!((&found["free_after_bytes"], &found["card_bytes"]), (&json!(23 * GIB), &json!(24 * GIB)));
+    let holder = &found["holders"][0];
+    assert_eq!((&holder["pid"], &holder["in_the_way"]), (&json!(sleeper.pid()), &json!(true)));
+    let command = holder["command"].as_str().unwrap();
+    assert!(command.starts_with(&format!("oomdoctor kill {}@", sleeper.pid())), "{command}");
+    let said = String::from_utf8(fit(&driver, folder.path(), &[&file, "--context", "32768"]).stdout).unwrap();
+    assert!(said.contains("free then     23.0 GiB, once sleep"), "{said}");
+    assert!(said.contains(command) && said.contains("It fits once sleep"), "{said}");
+    // At work it is left alone.
+    driver.set_scenario(&scenario.replace("bytes: Some", "sm: 60, bytes: Some"));
+    let (found, _) = answer(&driver, folder.path(), &[&file, "--context", "32768"]);
+    assert_eq!((&found["holders"], &found["free_after_bytes"]), (&json!([]), &Value::Null));
+}
+
+#[test]
+fn each_card_of_a_split_is_held_against_what_is_free_on_it() {
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: {1}), (name: \"RTX 3060\", total: {0}, reserved: 0, base: 0)])",
+        3 * GIB,
+        GIB
+    ));
+    let (folder, file) = model();
+    let (found, code) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--tensor-split", "1,1"]);
+    let cards = found["cards"].as_array().unwrap();
+    // Five of nine units on the first: four layers of 256 MiB and the output of 125 on the second.
+    assert_eq!((&cards[0]["layers"], &cards[1]["layers"]), (&json!(5), &json!(4)), "{found}");
+    assert_eq!((&cards[0]["weights_bytes"], &cards[1]["weights_bytes"]), (&json!(1280 * MIB), &json!(893 * MIB)));
+    assert_eq!((&cards[0]["cache_bytes"], &cards[1]["cache_bytes"]), (&json!(40 * MIB), &json!(24 * MIB)));
+    assert_eq!((code, &cards[0]["fits"], &cards[1]["fits"]), (0, &json!(true), &json!(true)), "{found}");
+    let (found, code) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--tensor-split", "9,1"]);
+    assert_eq!((code, &found["cards"][0]["fits"]), (1, &json!(false)));
+    let command = found["command"].as_str().unwrap().to_owned();
+    let shares = command.split("-ts ").nth(1).unwrap().to_owned();
+    let (_, code) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--tensor-split", &shares]);
+    assert_eq!(code, 0, "what it says fits, fits: {command}");
+    let (_, code) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--split-mode", "row"]);
+    assert_eq!(code, 0);
+    // Without a wish one card is meant, and both are offered where it is too small.
+    let (found, _) = answer(&driver, folder.path(), &[&file, "--context", "40960"]);
+    let both = found["options"].as_array().unwrap().iter().find(|option| option["flags"] == "-sm layer").cloned();
+    assert!(both.is_some_and(|both| both["fits"] == true), "{found}");
+    for wrong in
+        [&["--tensor-split", "1,1,1"][..], &["--tensor-split", "1,x"], &["--split-mode", "row", "--main-gpu", "2"]]
+    {
+        let output = fit(&driver, folder.path(), &[&[file.as_str()], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn ollamas_modelfile_and_the_image_encoder_are_counted_in() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |path: &str| {
+        let path = home.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    };
+    let digest = |byte: &str| byte.repeat(32);
+    let blob = |byte: &str| at(&format!(".ollama/models/blobs/sha256-{}", digest(byte)));
+    small_model(&blob("ab"));
+    write_gguf(&blob("cd"), &[], &[("v.blk.0.attn_q.weight", [1024, 65_536])]);
+    fs::write(blob("ef"), json!({"num_ctx": 65_536, "num_gpu": 5, "stop": ["<|end|>"]}).to_string()).unwrap();
+    let layer = |kind: &str, byte: &str| json!({"mediaType": format!("application/vnd.ollama.image.{kind}"), "digest": format!("sha256:{}", digest(byte))});
+    let manifest =
+        json!({"layers": [layer("model", "ab"), layer("projector", "cd"), layer("params", "ef")]}).to_string();
+    fs::write(at(".ollama/models/manifests/hf.co/me/Tiny-GGUF/Q8_0"), manifest).unwrap();
+    let (all, _) = answer(&card(20), home.path(), &[]);
+    assert_eq!(all["models"][0]["name"], "hf.co/me/Tiny-GGUF:Q8_0", "{all}");
+    let name = "hf.co/me/Tiny-GGUF:Q8_0";
+    let (found, code) = answer(&card(20), home.path(), &[name]);
+    assert_eq!((code, &found["context"], &found["engine"]), (0, &json!(65_536), &json!("Ollama")));
+    assert_eq!(found["image_encoder"]["bytes"], 128 * MIB);
+    // Output and the last four layers.
+    assert_eq!(found["weights"]["gpu_bytes"], (125 + 4 * 256) * MIB);
+    let (found, _) = answer(&card(20), home.path(), &[name, "--context", "4096", "--parallel", "2"]);
+    assert_eq!(found["context"], 8192, "each of two slots");
+    let file = blob("ab").to_str().unwrap().to_owned();
+    let encoder = blob("cd").to_str().unwrap().to_owned();
+    let total = |arguments: &[&str]| answer(&card(20), home.path(), arguments).0["total_bytes"].as_u64().unwrap();
+    let plain = [file.as_str(), "--context", "4096"];
+    let with = [&plain[..], &["--mmproj", &encoder]].concat();
+    assert_eq!(total(&with) - total(&plain), (128 + 256) * MIB, "its weights and what it computes in");
+    assert_eq!(total(&[&with[..], &["--no-mmproj-offload"]].concat()), total(&plain));
+}
+
+#[test]
+fn engines_are_asked_for_what_they_share_out() {
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [(name: \"H100\", total: {0}, reserved: 0, base: 0), (name: \"H100\", total: {0}, reserved: 0, base: {1})])",
+        80 * GIB,
+        20 * GIB
+    ));
+    let home = tempfile::tempdir().unwrap();
+    let ask = |arguments: &[&str]| answer(&driver, home.path(), arguments);
+    let (one, _) = ask(&["llama-3.3-70b", "--engine", "vllm", "--context", "8192"]);
+    assert_eq!(one["fits"], false);
+    let (two, _) = ask(&["llama-3.3-70b", "--engine", "vllm", "--context", "8192", "--tp", "2"]);
+    let (whole, half) = (one["total_bytes"].as_u64().unwrap(), two["total_bytes"].as_u64().unwrap());
+    assert!(half < whole * 53 / 100, "{half} of {whole}");
+    assert_eq!((&two["gpu"], &two["free_now_bytes"]), (&json!(1), &json!(60 * GIB)), "the fullest of them decides");
+    let (four, code) = ask(&["llama-3.3-70b", "--engine", "sglang", "--tp", "4"]);
+    assert_eq!((code, &four["fits"]), (1, &Value::Null));
+    assert!(four["why_not_known"].as_str().unwrap().contains("4 cards and this machine has 2"), "{four}");
+    let (pool, code) = ask(&["llama-3.1-8b", "--engine", "sglang", "--context", "32768"]);
+    assert_eq!((code, &pool["kv_cache"]["bytes"]), (0, &json!(4 * GIB)), "{pool}");
+    assert!(pool["command"].as_str().unwrap().contains("-m sglang.launch_server --model-path"), "{pool}");
+    let (tight, code) =
+        ask(&["llama-3.1-8b", "--engine", "sglang", "--context", "32768", "--mem-fraction-static", "0.2"]);
+    let offers = tight["options"].to_string();
+    assert!(code == 1 && offers.contains("--mem-fraction-static 0.9"), "{offers}");
+    let (part, _) = ask(&["qwen2.5-32b", "--engine", "transformers", "--context", "4096", "--max-memory", "20GiB"]);
+    assert_eq!((&part["weights"]["gpu_bytes"], &part["fits"]), (&json!(20 * GIB), &json!(true)));
+    let train = |more: &[&str]| ask(&[&["llama-3.1-8b", "--engine", "train"], more].concat()).0;
+    let bytes = |answer: &Value, part: &str| answer[part]["bytes"].as_u64().unwrap();
+    let (alone, shared) = (train(&[]), train(&["--zero", "3", "--cards", "8"]));
+    assert_eq!(bytes(&alone, "optimizer"), bytes(&shared, "optimizer") * 8);
+    let weights = |answer: &Value| answer["weights"]["gpu_bytes"].as_u64().unwrap();
+    assert_eq!(weights(&alone), weights(&shared) * 8);
+    let small = train(&["--optimizer", "adamw8bit", "--gradient-checkpointing"]);
+    assert!(bytes(&small, "optimizer") < bytes(&alone, "optimizer") * 51 / 100);
+    assert!(bytes(&small, "compute") < bytes(&alone, "compute"));
 }

@@ -44,6 +44,7 @@ fn shape(layers: Vec<Layer>, window: u64) -> ModelShape {
         cache_is: Is::Fact,
         weights: Err("none".into()),
         weights_are: Is::Fact,
+        projector: 0,
         tensors: Vec::new(),
     }
 }

@@ -18,6 +18,7 @@ mod fit;
 mod fitwalk;
 mod golden;
 mod groups;
+mod headers;
 mod hostile;
 mod nvml;
 mod papers;

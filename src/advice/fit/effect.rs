@@ -5,9 +5,8 @@ use super::frees_is;
 use crate::advice::plan::FreesIs;
 use crate::memory::cache;
 use crate::memory::compute::{self, Graph};
-use crate::memory::inference::{self, Dtype};
 use crate::memory::options::{self, Card, Change, Choice};
-use crate::memory::training::{Recipe, Step};
+use crate::memory::training::{Optimizer, Recipe, Step, Training};
 use crate::memory::{Engine, Estimate, Is, ModelShape, Settings};
 use crate::units::Bytes;
 
@@ -52,6 +51,10 @@ fn fixes(kind: Change, engine: &Engine) -> (&'static [&'static str], Option<(&'s
         Change::NoGraphs => (&["no-cuda-graphs"], None),
         Change::Checkpointing => (&["gradient-checkpointing"], None),
         Change::Utilization(_) | Change::KvCacheAndContext(_) | Change::Dtype(_) | Change::OtherCard => (&[], None),
+        Change::FourBits | Change::TensorParallel(_) | Change::Chunk(_) | Change::AllCards | Change::HostEncoder => {
+            (&[], None)
+        }
+        Change::MaxMemory(_) | Change::Stage(_) => (&[], None),
         // Each of these comes with gradient checkpointing there; alone, see `alone`.
         Change::OneSequence | Change::SmallOptimizer | Change::Adapter => (&[], None),
     }
@@ -82,13 +85,13 @@ pub fn effects(
         let frees = less(before, &after)?;
         let fits = options::fits(&changed, shape, card);
         let value = match changed {
-            Engine::Train(_, step) if fix == "smaller-batch" => Some(("half_batch", step.batch.to_string())),
+            Engine::Train(training) if fix == "smaller-batch" => Some(("half_batch", training.step.batch.to_string())),
             _ => None,
         };
         Some(Effect { frees: Some((frees, FreesIs::About)), fits, value, ..Effect::of(fix) })
     }));
     effects.extend(cache_on_host(engine, before, card));
-    effects.extend(in_four_bits(*engine, shape).map(|(changed, shape)| {
+    effects.extend(options::in_four_bits(*engine, shape).map(|(changed, shape)| {
         let frees = less(before, &changed.estimate(&shape));
         let frees = frees.map(|bytes| (bytes, FreesIs::About));
         Effect { frees, fits: options::fits(&changed, &shape, card), ..Effect::of("smaller-quantisation") }
@@ -142,35 +145,21 @@ fn less(before: &Estimate, after: &Estimate) -> Option<Bytes> {
     Some(gone.less(come)).filter(|bytes| *bytes > Bytes::ZERO)
 }
 
-/// The model in 4 bits where weights are not named by mixes: NF4 while loading (transformers), or a checkpoint that was
-/// quantised already (vLLM; AWQ and GPTQ take about as much). `None` where it has so few bits already. About.
-pub fn in_four_bits(engine: Engine, shape: &ModelShape) -> Option<(Engine, ModelShape)> {
-    let sums = shape.weights.as_ref().ok()?;
-    let four = inference::weight_bytes(shape, Dtype::Nf4).ok().filter(|four| sums.in_file() / 3 > four / 2)?;
-    match engine {
-        Engine::Transformers(dtype, context, batch) if dtype != Dtype::Nf4 => {
-            Some((Engine::Transformers(Dtype::Nf4, context, batch), shape.clone()))
-        }
-        Engine::Vllm(_) => {
-            let weights = Ok(sums.scaled(four, sums.in_file()));
-            Some((engine, ModelShape { weights, weights_are: Is::About, ..shape.clone() }))
-        }
-        _ => None,
-    }
-}
-
 /// Changes of training, each by itself.
 fn alone(engine: &Engine) -> Vec<(&'static str, Engine)> {
-    let Engine::Train(recipe, step) = *engine else { return Vec::new() };
+    let Engine::Train(training) = *engine else { return Vec::new() };
+    let Training { recipe, step, .. } = training;
     let mut changed = Vec::new();
     if step.batch > 1 {
-        changed.push(("smaller-batch", Engine::Train(recipe, Step { batch: step.batch / 2, ..step })));
+        let step = Step { batch: step.batch / 2, ..step };
+        changed.push(("smaller-batch", Engine::Train(Training { step, ..training })));
     }
-    if recipe == Recipe::Mixed {
-        changed.push(("eight-bit-optimizer", Engine::Train(Recipe::Mixed8bit, step)));
+    if training.optimizer == Optimizer::AdamW && !recipe.is_adapter() {
+        let optimizer = Optimizer::AdamW8bit;
+        changed.push(("eight-bit-optimizer", Engine::Train(Training { optimizer, ..training })));
     }
-    if !matches!(recipe, Recipe::Lora(_) | Recipe::Qlora(_)) {
-        changed.push(("lora", Engine::Train(Recipe::Lora(16), step)));
+    if !recipe.is_adapter() {
+        changed.push(("lora", Engine::Train(Training { recipe: Recipe::Lora(16), ..training })));
     }
     changed
 }

@@ -183,6 +183,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
             ..WeightSums::default()
         }),
         weights_are: Is::About,
+        projector: 0,
         tensors: Vec::new(),
     };
     let how = "by the buffers that the log prints".to_owned();

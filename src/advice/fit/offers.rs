@@ -15,13 +15,15 @@ pub fn ranked(all: &[Choice], engine: &Engine, shape: &ModelShape) -> Vec<Choice
     let asked = engine.context(shape).unwrap_or(u64::MAX);
     let units = shape.layer_count().saturating_add(1);
     let rank = |choice: &Choice| match choice.kind {
-        Change::OtherCard | Change::FlashAttention | Change::Utilization(_) => 0,
-        Change::OneSlot | Change::Checkpointing | Change::OneSequence => 1,
+        Change::OtherCard | Change::FlashAttention | Change::Utilization(_) | Change::AllCards => 0,
+        Change::OneSlot | Change::Checkpointing | Change::OneSequence | Change::TensorParallel(_) => 1,
+        Change::Chunk(_) | Change::Stage(_) | Change::HostEncoder => 2,
         Change::KvCache => 2,
         Change::Context(tokens) if tokens >= asked / 2 => 3,
         Change::NoGraphs | Change::Experts(_) | Change::SmallOptimizer => 4,
-        Change::Mix(_) | Change::Dtype(_) | Change::Adapter => 5,
+        Change::Mix(_) | Change::FourBits | Change::Dtype(_) | Change::Adapter => 5,
         Change::KvCacheAndContext(_) => 6,
+        Change::MaxMemory(_) => 8,
         Change::Context(_) => 7,
         Change::Layers(count) if count >= units / 2 => 8,
         Change::Layers(_) => 9,
@@ -86,7 +88,7 @@ pub fn instead(known: &Known, engine: Engine, card: Option<&Card>) -> Vec<String
     let mix = if let Engine::LlamaCpp(_) | Engine::Ollama(_) = engine { "Q4_K_M" } else { "BF16" };
     let own = options::at_mixes(&known.shape).into_iter().filter(|_| mix == "Q4_K_M");
     let own = own.filter(|(_, shape)| fits(shape)).map(|(mix, _)| format!("{} {mix} at 4K context", known.name));
-    let in_four_bits = effect::in_four_bits(short, &known.shape);
+    let in_four_bits = options::in_four_bits(short, &known.shape);
     let in_four_bits = in_four_bits.filter(|(engine, shape)| options::fits(engine, shape, card) == Some(true));
     let in_four_bits = in_four_bits.map(|_| format!("{} in 4 bits at 4K context", known.name));
     let family = table::near(rows, &known.name);

@@ -5,9 +5,9 @@ use crate::knowledge::diagnosis::{Diagnosis, Phase};
 use crate::knowledge::run::Run;
 use crate::memory::engine::ollama_context;
 use crate::memory::ggml::GgmlType;
-use crate::memory::inference::Dtype;
-use crate::memory::training::{Recipe, Step};
-use crate::memory::{Engine, ModelShape, Settings, vllm};
+use crate::memory::inference::{Dtype, Generating};
+use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
+use crate::memory::{Engine, ModelShape, Settings, sglang, vllm};
 use crate::units::Bytes;
 
 /// What a context is taken for where the log does not say: the least that llama.cpp's own fit goes down to.
@@ -22,6 +22,8 @@ pub enum Kind {
     Ollama,
     /// vLLM.
     Vllm,
+    /// SGLang.
+    Sglang,
     /// transformers, generating.
     Transformers,
     /// PyTorch, training.
@@ -40,6 +42,7 @@ impl Kind {
                 Some(Kind::LlamaCpp)
             }
             "vllm" => Some(Kind::Vllm),
+            "sglang" => Some(Kind::Sglang),
             "transformers" | "accelerate" | "pytorch" | "trl" | "peft" | "bitsandbytes" => {
                 Some(match diagnosis.phase {
                     Phase::Training => Kind::Train,
@@ -52,7 +55,7 @@ impl Kind {
 
     /// Whether weights are named by dtype rather than by quantisation.
     pub fn is_torch(self) -> bool {
-        matches!(self, Kind::Vllm | Kind::Transformers | Kind::Train)
+        matches!(self, Kind::Vllm | Kind::Sglang | Kind::Transformers | Kind::Train)
     }
 }
 
@@ -70,7 +73,8 @@ fn flag_number(run: &Run, names: &[&str]) -> Option<u64> {
 /// The context in tokens that the log or its command line asks for.
 pub fn context(diagnosis: &Diagnosis) -> Option<u64> {
     let said = diagnosis.run.context_tokens.or(diagnosis.facts.context_tokens);
-    said.or_else(|| flag_number(&diagnosis.run, &["-c", "--ctx-size", "--max-model-len"])).filter(|tokens| *tokens > 0)
+    said.or_else(|| flag_number(&diagnosis.run, &["-c", "--ctx-size", "--max-model-len", "--context-length"]))
+        .filter(|tokens| *tokens > 0)
 }
 
 /// The engine with the run's settings, and what had to be assumed.
@@ -109,10 +113,22 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
                 ..usual
             })
         }
+        Kind::Sglang => {
+            let usual = sglang::Serving::of_card(card, run.tensor_parallel.unwrap_or(1));
+            let fp8 = run.kv_type.as_deref().is_some_and(|kind| kind.starts_with("fp8"));
+            let fraction = flag(run, &["--mem-fraction-static"]).and_then(thousandths);
+            Engine::Sglang(sglang::Serving {
+                context: asked,
+                fraction: fraction.unwrap_or(usual.fraction),
+                kv_half_bytes: if fp8 { 2 } else { usual.kv_half_bytes },
+                chunk: flag_number(run, &["--chunked-prefill-size"]).unwrap_or(usual.chunk),
+                ..usual
+            })
+        }
         Kind::Transformers => {
             let dtype = if run.dtype.as_deref() == Some("float32") { Dtype::Float32 } else { Dtype::Half };
             let context = asked.unwrap_or_else(|| assumed(ASSUMED_CONTEXT, "a long conversation"));
-            Engine::Transformers(dtype, Some(context), 1)
+            Engine::Transformers(Generating::of(dtype, Some(context)))
         }
         Kind::Train => {
             let some = run.trainable_parameters.zip(shape.parameters).is_some_and(|(some, all)| some < all / 10);
@@ -122,7 +138,7 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
             let step =
                 Step { batch: run.batch_size.unwrap_or(1).max(1), length, checkpointing: false, flash_attention: true };
             notes.push(format!("taken is {} with AdamW", if some { "LoRA" } else { "mixed precision" }));
-            Engine::Train(recipe, step)
+            Engine::Train(Training { recipe, optimizer: Optimizer::AdamW, sharing: Sharing::default(), step })
         }
     };
     (engine, notes)
@@ -139,6 +155,8 @@ pub fn llama(run: &Run) -> Settings {
     let flash = run.printed.get("flash_attn").map(String::as_str).or_else(|| flag(run, &["-fa", "--flash-attn"]));
     let number = |name: &str, flags: &[&str]| run.printed_number(name).or_else(|| flag_number(run, flags));
     let (k_type, v_type) = (kind(&["-ctk", "--cache-type-k"]), kind(&["-ctv", "--cache-type-v"]));
+    let words = || run.command.iter().flat_map(|command| command.split(' '));
+    let all_experts = words().any(|word| ["-cmoe", "--cpu-moe"].contains(&word));
     let off = matches!(flash, Some("0" | "off" | "disabled"));
     Settings {
         k_type,
@@ -152,7 +170,10 @@ pub fn llama(run: &Run) -> Settings {
             Some((on, all)) => Some(on).filter(|on| *on < all),
             None => layers(),
         },
-        host_experts: flag_number(run, &["-ncmoe", "--n-cpu-moe"]).unwrap_or(0),
+        host_experts: match all_experts {
+            true => u64::MAX,
+            false => flag_number(run, &["-ncmoe", "--n-cpu-moe"]).unwrap_or(0),
+        },
         devices: run.devices.unwrap_or(1).max(1),
         ..usual
     }

@@ -279,9 +279,19 @@ fn a_server_of_half_precision_is_told_what_four_bits_take() {
     let advice = advised(&format!("{head}\nERROR vllm/v1/engine/core.py:700 {TORCH}"), None, None);
     let fit = advice.fit.unwrap();
     assert_eq!((fit.engine, fit.fits), ("vLLM", Some(false)));
-    assert_eq!(fit.instead[0], "Qwen2.5-14B in 4 bits at 4K context");
+    assert_eq!(fit.choices[0].change, "a checkpoint in 4 bits (AWQ or GPTQ)");
     let frees = fit.effect_of("smaller-quantisation").unwrap().frees.unwrap().0;
     assert!((Bytes::gib(17)..Bytes::gib(20)).contains(&frees), "14.8 billion at 1.5 bytes less each: {frees}");
+}
+
+#[test]
+fn sglangs_share_and_length_are_read_from_its_command_line() {
+    let log = "$ python -m sglang.launch_server --model-path Qwen/Qwen2.5-7B-Instruct --context-length 16384 --mem-fraction-static 0.5\nRuntimeError: Not enough memory. Please try to increase --mem-fraction-static.";
+    let fit = advised(log, Some(&held(Bytes::gib(4))), None).fit.unwrap();
+    assert_eq!((fit.engine, fit.context_tokens, fit.fits), ("SGLang", Some(16_384), Some(false)));
+    // 14.2 GiB of weights do not lie within half of what is free; with more of it they do.
+    let larger = fit.choices.iter().find(|choice| choice.change.contains("larger pool")).unwrap();
+    assert!(larger.flags.as_deref().unwrap().contains("--mem-fraction-static 0.9"), "{larger:?}");
 }
 
 #[test]

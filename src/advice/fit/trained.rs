@@ -4,14 +4,14 @@
 use super::{Effect, FitAdvice};
 use crate::advice::plan::FreesIs;
 use crate::knowledge::diagnosis::Diagnosis;
-use crate::memory::training::{Recipe, bytes};
+use crate::memory::training::{Optimizer, Recipe, bytes};
 use crate::units::Bytes;
 
 /// What the log's own count of trained parameters says. `None` where it prints none.
 pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
     let trained = diagnosis.run.trainable_parameters?;
-    let states = |recipe: Recipe| bytes(trained, recipe.trained().optimizer);
-    let saved = Bytes(states(Recipe::Mixed).saturating_sub(states(Recipe::Mixed8bit)));
+    let states = |optimizer: Optimizer| bytes(trained, Recipe::Mixed.trained(optimizer).optimizer);
+    let saved = Bytes(states(Optimizer::AdamW).saturating_sub(states(Optimizer::AdamW8bit)));
     let effect = Effect { frees: Some((saved, FreesIs::About)), ..Effect::of("eight-bit-optimizer") };
     Some(FitAdvice {
         effects: vec![effect],

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::advice::compare::compare;
 use crate::app::effect::Effect;
 use crate::app::last::Story;
-use crate::app::model::{Model, Overlay, Pipe, Prompt, Purpose, Region};
+use crate::app::model::{Model, Pipe, Prompt, Purpose, Region};
 use crate::app::msg::LogRead;
 use crate::app::question::{Answer, Asked};
 use crate::app::walk::Walk;
@@ -67,11 +67,11 @@ pub fn ran(model: &mut Model, text: &str) {
 pub fn named(model: &mut Model, text: &str) {
     let text = crate::text::harmless(text.trim()).into_owned();
     model.input.model = Some(text.clone()).filter(|text| !text.is_empty());
-    model.advice = None;
+    (model.advice, model.trial) = (None, None);
     super::advise_anew(model);
     let known = model.advice.as_ref().and_then(|advice| advice.fit.as_ref()).is_some_and(|fit| fit.is_told());
     if known {
-        model.overlay = Some(Overlay::Fit(0));
+        super::fit::open(model);
     } else if !text.is_empty() {
         let said = format!("I have no figures for \"{text}\". oomdoctor fit FILE reads the model's own file.");
         super::say(model, said);
@@ -204,6 +204,9 @@ pub fn read(model: &mut Model, read: LogRead) {
         };
     }
     model.advice = None;
+    if !grew {
+        model.trial = None;
+    }
     super::advise_anew(model);
     let found = model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty());
     if found && (first || !grew) {

@@ -7,8 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButto
 use ratatui_textarea::TextArea;
 use unicode_width::UnicodeWidthStr;
 
-use super::{ask, endings, feed, input, leave, let_through, say};
-use crate::advice::FitAdvice;
+use super::{ask, endings, feed, fit, input, leave, let_through, say};
 use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::layout;
@@ -71,6 +70,12 @@ pub fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
     let action = match key.code {
         // What Enter means in the region below is covered by what lies on top.
         KeyCode::Enter if model.overlay.is_some() => Some(Action::Enter),
+        KeyCode::Left | KeyCode::Char('h') if model.overlay == Some(Overlay::Trial) => Some(Action::Turn(-1)),
+        KeyCode::Right | KeyCode::Char('l') if model.overlay == Some(Overlay::Trial) => Some(Action::Turn(1)),
+        KeyCode::Backspace if model.overlay == Some(Overlay::Trial) => Some(Action::Back),
+        KeyCode::Char('f' | 'm') if model.overlay == Some(Overlay::Trial) => {
+            model.config.keys.action(key, Region::Steps)
+        }
         _ => model.config.keys.action(key, model.focus),
     };
     match action {
@@ -157,6 +162,8 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::NextRegion => return turn(model, 1).into_iter().collect(),
         Action::PreviousRegion => return turn(model, -1).into_iter().collect(),
         Action::Move(by) => moved(model, by),
+        Action::Turn(by) => fit::turned(model, by),
+        Action::Page(by) if model.overlay == Some(Overlay::Trial) => fit::turned(model, -by.saturating_mul(8)),
         Action::Page(by) => moved(model, by.saturating_mul(page(model))),
         Action::First => moved(model, i32::MIN / 2),
         Action::Last => moved(model, i32::MAX / 2),
@@ -167,6 +174,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::End if model.overlay.is_some() => {}
         Action::End => end(model),
         Action::Skip => leave_step(model, Mark::Skipped),
+        Action::Back if model.overlay == Some(Overlay::Trial) => fit::reset(model),
         Action::Back => back(model),
         Action::Copy => return copy(model).into_iter().collect(),
         Action::About => about(model),
@@ -175,7 +183,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::FailedAgain => failed_again(model),
         Action::Command => what_ran(model),
         Action::Model => which_model(model),
-        Action::Fit => will_it_fit(model),
+        Action::Fit => fit::open(model),
         Action::Sort => {
             model.processes.sort = model.processes.sort.next();
             model.processes.still = None;
@@ -207,6 +215,10 @@ fn turn(model: &mut Model, by: isize) -> Option<Effect> {
     model.overlay = match model.overlay {
         Some(Overlay::Help) => Some(Overlay::Words(0)),
         Some(Overlay::Words(_)) => Some(Overlay::Help),
+        Some(Overlay::Trial | Overlay::Fit(_)) => {
+            fit::turned_over(model);
+            return None;
+        }
         Some(Overlay::About(which, _)) => {
             let many = model.input.pages.len().max(1);
             Some(Overlay::About(which.saturating_add(many).saturating_add_signed(by) % many, 0))
@@ -247,6 +259,9 @@ fn moved(model: &mut Model, by: i32) {
     if let Some(Overlay::Actions(wanted, at)) = &mut model.overlay {
         *at = shifted(*at, by, model.config.keys.actions(wanted).len());
         return;
+    }
+    if model.overlay == Some(Overlay::Trial) {
+        return fit::selected(model, by);
     }
     if let Some((lines, _)) = model.page() {
         let last = lines.len().saturating_sub(layout::page_height(model.size));
@@ -325,6 +340,9 @@ fn enter(model: &mut Model) -> Vec<Effect> {
     if let Some(Overlay::About(which, _)) = model.overlay {
         go_to_line(model, which);
         return Vec::new();
+    }
+    if model.overlay == Some(Overlay::Trial) {
+        return fit::taken(model).into_iter().collect();
     }
     if model.overlay.is_some() {
         // Enter is about what lies on top, not about what it covers.
@@ -542,14 +560,6 @@ fn which_model(model: &mut Model) {
     model.prompt = Some(Prompt { purpose: Purpose::Model, text });
 }
 
-fn will_it_fit(model: &mut Model) {
-    if model.advice.as_ref().and_then(|advice| advice.fit.as_ref()).is_some_and(FitAdvice::is_told) {
-        return toggle(model, Overlay::Fit(0));
-    }
-    let key = model.key(Action::Model);
-    say(model, format!("I don't know the model from this log: {key} names it."));
-}
-
 fn pause(model: &mut Model) {
     model.feed.paused = !model.feed.paused;
 }
@@ -576,7 +586,7 @@ pub fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Effect> {
     if model.input.typing.is_some() || model.is_tiny() {
         return Vec::new();
     }
-    let by = match event.kind {
+    let by: i32 = match event.kind {
         MouseEventKind::Down(MouseButton::Left) => return clicked(model, event.column, event.row),
         MouseEventKind::ScrollDown => 3,
         MouseEventKind::ScrollUp => -3,
@@ -585,7 +595,10 @@ pub fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Effect> {
     if model.question.is_some() {
         return Vec::new();
     }
-    if model.overlay.is_some() {
+    if model.overlay == Some(Overlay::Trial) {
+        // Each step chooses another setting.
+        moved(model, by.signum());
+    } else if model.overlay.is_some() {
         moved(model, by);
     } else if let Some(region) = model.layout().region_at(event.column, event.row) {
         let before = std::mem::replace(&mut model.focus, region);

@@ -2,11 +2,12 @@
 //! vLLM 0.33.0). Knows nothing of this machine and no formula.
 
 use super::FitArgs;
+use super::locate::Located;
 use crate::memory::engine::ollama_context;
 use crate::memory::ggml::{GgmlType, KV_TYPES};
-use crate::memory::inference::Dtype;
-use crate::memory::training::{Recipe, Step};
-use crate::memory::{Engine, ModelShape, Settings, vllm};
+use crate::memory::inference::{Dtype, Generating};
+use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
+use crate::memory::{Engine, Settings, sglang, vllm};
 use crate::units::Bytes;
 
 /// Which program is to run the model.
@@ -19,30 +20,59 @@ pub enum EngineName {
     Ollama,
     /// vLLM.
     Vllm,
+    /// SGLang.
+    Sglang,
     /// Python with transformers.
     Transformers,
-    /// Training with AdamW in mixed precision.
+    /// Training, see --dtype, --optimizer and --zero.
     Train,
 }
 
+/// An optimizer, as --optimizer takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum OptimizerName {
+    /// Two states of four bytes a parameter.
+    Adamw,
+    /// Two states of a byte.
+    Adamw8bit,
+    /// About one state.
+    Adafactor,
+    /// One state, with momentum.
+    Sgd,
+}
+
 /// From the command line. The error says what to do.
-pub fn engine(name: EngineName, args: &FitArgs, shape: &ModelShape, card: Option<Bytes>) -> Result<Engine, String> {
+pub fn engine(name: EngineName, args: &FitArgs, located: &Located, card: Option<Bytes>) -> Result<Engine, String> {
+    let shape = &located.shape;
     Ok(match name {
         EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args)?),
         EngineName::Ollama => {
             let settings = llama_settings(args)?;
             let usual = ollama_context(card).min(shape.context_trained.unwrap_or(u64::MAX));
-            let one = args.context.unwrap_or(usual);
-            Engine::Ollama(Settings { context: Some(one.saturating_mul(settings.parallel)), ..settings })
+            // What is asked for, what its Modelfile sets, else the default by the card.
+            let one = args.context.or(located.num_ctx).unwrap_or(usual);
+            let gpu_layers = settings.gpu_layers.or(located.num_gpu);
+            Engine::Ollama(Settings { context: Some(one.saturating_mul(settings.parallel)), gpu_layers, ..settings })
         }
         EngineName::Vllm => {
-            let fp8 = args.kv_type.as_deref().or(args.k_type.as_deref()).is_some_and(|kind| kind.starts_with("fp8"));
             let usual = vllm::Serving::default();
             Engine::Vllm(vllm::Serving {
                 max_model_len: args.context,
-                kv_half_bytes: if fp8 { 2 } else { usual.kv_half_bytes },
+                kv_half_bytes: if is_fp8(args) { 2 } else { usual.kv_half_bytes },
                 batched_tokens: args.batch.unwrap_or(usual.batched_tokens),
                 sequences: args.parallel.unwrap_or(usual.sequences),
+                utilization: args.share.unwrap_or(usual.utilization),
+                tensor_parallel: args.tensor_parallel_size,
+                ..usual
+            })
+        }
+        EngineName::Sglang => {
+            let usual = sglang::Serving::of_card(card, args.tensor_parallel_size);
+            Engine::Sglang(sglang::Serving {
+                context: args.context,
+                kv_half_bytes: if is_fp8(args) { 2 } else { usual.kv_half_bytes },
+                fraction: args.share.unwrap_or(usual.fraction),
+                chunk: args.batch.unwrap_or(usual.chunk),
                 ..usual
             })
         }
@@ -50,18 +80,30 @@ pub fn engine(name: EngineName, args: &FitArgs, shape: &ModelShape, card: Option
             let word = args.dtype.as_deref().unwrap_or("auto");
             let dtype = Dtype::from_name(word)
                 .ok_or_else(|| format!("--dtype {word}: give auto, float32, float16, bfloat16, int8 or nf4"))?;
-            Engine::Transformers(dtype, args.context, args.batch.unwrap_or(1))
+            let batch = args.batch.unwrap_or(1);
+            let max_memory = args.max_memory;
+            Engine::Transformers(Generating { dtype, context: args.context, batch, max_memory })
         }
         EngineName::Train => {
-            let recipe = recipe(args.dtype.as_deref().unwrap_or("mixed"))?;
+            let recipe = recipe(args.dtype.as_deref().unwrap_or("mixed"), args.lora_rank)?;
             let flash_attention = args.flash_attention != Some(super::OnOff::Off);
             let length = args.context.unwrap_or(2048).min(shape.context_trained.unwrap_or(u64::MAX));
-            Engine::Train(
-                recipe,
-                Step { batch: args.batch.unwrap_or(1), length, checkpointing: false, flash_attention },
-            )
+            let checkpointing = args.gradient_checkpointing;
+            let step = Step { batch: args.batch.unwrap_or(1), length, checkpointing, flash_attention };
+            let sharing = Sharing { stage: args.zero, cards: args.cards, offload: args.offload_optimizer };
+            let optimizer = match args.optimizer {
+                OptimizerName::Adamw => Optimizer::AdamW,
+                OptimizerName::Adamw8bit => Optimizer::AdamW8bit,
+                OptimizerName::Adafactor => Optimizer::Adafactor,
+                OptimizerName::Sgd => Optimizer::Sgd,
+            };
+            Engine::Train(Training { recipe, optimizer, sharing, step })
         }
     })
+}
+
+fn is_fp8(args: &FitArgs) -> bool {
+    args.kv_type.as_deref().or(args.k_type.as_deref()).is_some_and(|kind| kind.starts_with("fp8"))
 }
 
 fn cache_type(word: &str) -> Result<GgmlType, String> {
@@ -84,17 +126,19 @@ fn llama_settings(args: &FitArgs) -> Result<Settings, String> {
         parallel: args.parallel.unwrap_or(usual.parallel),
         flash_attention: args.flash_attention != Some(super::OnOff::Off),
         gpu_layers: args.gpu_layers,
+        host_experts: if args.cpu_moe { u64::MAX } else { args.n_cpu_moe.unwrap_or(0) },
+        host_projector: args.no_mmproj_offload,
         ..usual
     })
 }
 
-fn recipe(word: &str) -> Result<Recipe, String> {
+fn recipe(word: &str, rank: u64) -> Result<Recipe, String> {
     Ok(match word {
         "float32" | "fp32" => Recipe::Full32,
         "mixed" | "fp16" | "float16" => Recipe::Mixed,
         "bf16" | "bfloat16" => Recipe::Pure16,
-        "lora" => Recipe::Lora(16),
-        "qlora" | "nf4" => Recipe::Qlora(16),
+        "lora" => Recipe::Lora(rank),
+        "qlora" | "nf4" => Recipe::Qlora(rank),
         _ => return Err(format!("--dtype {word}: for training give float32, mixed, bfloat16, lora or qlora")),
     })
 }

@@ -6,9 +6,11 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::FitArgs;
 use super::arguments::{self, EngineName};
 use super::locate::{self, Located, Source};
-use super::{FitArgs, stores};
+use super::stores::{self, Found};
+use crate::advice::fit::holders::Holder;
 use crate::memory::options::{self, Card, tokens_in_words};
 use crate::memory::{Engine, Settings, best_layers};
 use crate::text::harmless;
@@ -22,22 +24,48 @@ struct Line {
     weights: Option<Bytes>,
     longest: Option<u64>,
     layers: Option<(u64, u64)>,
+    /// The longest context once the idle holders have ended, where it does not fit now.
+    then: Option<u64>,
     trouble: Option<String>,
 }
 
 /// The text or JSON, and whether any model fits whole.
-pub fn answer(args: &FitArgs, card: Option<&Card>) -> (String, bool) {
+pub fn answer(args: &FitArgs, card: Option<&Card>, holders: &[Holder]) -> (String, bool) {
+    let freed = holders.iter().fold(Bytes::ZERO, |sum, holder| sum.plus(holder.bytes));
+    let then = card.filter(|_| freed > Bytes::ZERO);
+    let then = then.map(|card| Card { free: card.free.plus(freed).min(card.total), ..card.clone() });
     let found = stores::all();
     let lines: Vec<Line> =
-        found.into_iter().map(|(name, path)| line(args, name, locate::at_path(&path), card)).collect();
+        found.into_iter().map(|(name, found)| line(args, name, located(&found), card, then.as_ref())).collect();
     let any = lines.iter().any(|line| line.longest.is_some());
-    let text = if args.json { as_json(&lines, card) } else { as_text(&lines, card) };
+    let text = if args.json { as_json(&lines, card, then.as_ref()) } else { as_text(&lines, card, holders) };
     (text, any)
 }
 
-fn line(args: &FitArgs, name: String, located: Result<Located, String>, card: Option<&Card>) -> Line {
-    let mut line =
-        Line { name, file: None, quantization: None, weights: None, longest: None, layers: None, trouble: None };
+fn located(found: &Found) -> Result<Located, String> {
+    match found {
+        Found::Ollama(stored) => locate::of_ollama(stored),
+        Found::Path(path) => locate::at_path(path),
+    }
+}
+
+fn line(
+    args: &FitArgs,
+    name: String,
+    located: Result<Located, String>,
+    card: Option<&Card>,
+    then: Option<&Card>,
+) -> Line {
+    let mut line = Line {
+        name,
+        file: None,
+        quantization: None,
+        weights: None,
+        longest: None,
+        layers: None,
+        then: None,
+        trouble: None,
+    };
     let located = match located {
         Ok(located) => located,
         Err(trouble) => return Line { trouble: Some(trouble), ..line },
@@ -47,10 +75,13 @@ fn line(args: &FitArgs, name: String, located: Result<Located, String>, card: Op
     line.file = located.file.as_ref().map(|file| file.to_string_lossy().into_owned());
     line.quantization.clone_from(&shape.quantization);
     line.weights = shape.weights.as_ref().ok().map(|sums| Bytes(sums.in_file()));
-    match (arguments::engine(args.engine.unwrap_or(kind), args, shape, card.map(|card| card.total)), card) {
+    match (arguments::engine(args.engine.unwrap_or(kind), args, &located, card.map(|card| card.total)), card) {
         (Ok(engine), Some(card)) => {
             line.trouble = engine.estimate(shape).why_not().map(str::to_owned);
             line.longest = options::longest(engine, shape, card);
+            if line.longest.is_none() {
+                line.then = then.and_then(|card| options::longest(engine, shape, card));
+            }
             if let (None, Engine::LlamaCpp(settings)) = (line.longest, engine) {
                 let few = Settings { context: Some(settings.context.unwrap_or(4096)), ..settings };
                 line.layers = best_layers(shape, &few, card.free).map(|count| (count, shape.layer_count() + 1));
@@ -62,11 +93,15 @@ fn line(args: &FitArgs, name: String, located: Result<Located, String>, card: Op
     line
 }
 
-fn as_text(lines: &[Line], card: Option<&Card>) -> String {
+fn as_text(lines: &[Line], card: Option<&Card>, holders: &[Holder]) -> String {
     let mut out = String::new();
     match card {
         Some(card) => {
-            let _ = writeln!(out, "Free now: {} of {} on GPU {} ({})\n", card.free, card.total, card.index, card.name);
+            let _ = writeln!(out, "Free now: {} of {} on GPU {} ({})", card.free, card.total, card.index, card.name);
+            for holder in holders {
+                let _ = writeln!(out, "Idle now: {} holds {}; {}", holder.name, holder.bytes, holder.command);
+            }
+            out.push('\n');
         }
         None => out.push_str("No card's free memory can be read, so only sizes are known.\n\n"),
     }
@@ -84,18 +119,27 @@ fn fate(line: &Line, has_card: bool) -> String {
     match (line.longest, line.layers, &line.trouble) {
         (_, _, Some(trouble)) => format!("not known: {trouble}"),
         (Some(tokens), ..) => format!("fits with up to {} of context", tokens_in_words(tokens)),
-        (None, Some((count, all)), _) if count > 0 => format!("{count} of {all} layers fit on the card"),
-        _ if has_card => "does not fit".into(),
+        (None, Some((count, all)), _) if count > 0 => {
+            format!("{count} of {all} layers fit on the card{}", once_free(line))
+        }
+        _ if has_card => format!("does not fit{}", once_free(line)),
         _ => "not known".into(),
     }
 }
 
-fn as_json(lines: &[Line], card: Option<&Card>) -> String {
+fn once_free(line: &Line) -> String {
+    let tokens =
+        line.then.map(|tokens| format!("; whole with up to {} once what is idle has ended", tokens_in_words(tokens)));
+    tokens.unwrap_or_default()
+}
+
+fn as_json(lines: &[Line], card: Option<&Card>, then: Option<&Card>) -> String {
     let one = |line: &Line| -> Value {
         json!({"name": line.name, "file": line.file, "quantization": line.quantization, "weights_bytes": line.weights,
-            "largest_context": line.longest, "gpu_layers": line.layers.map(|(count, _)| count), "why_not_known": line.trouble})
+            "largest_context": line.longest, "largest_context_after": line.then,
+            "gpu_layers": line.layers.map(|(count, _)| count), "why_not_known": line.trouble})
     };
     let models: Vec<Value> = lines.iter().map(one).collect();
-    let all = json!({"schema": 1, "gpu": card.map(|card| card.index), "free_now_bytes": card.map(|card| card.free), "models": models});
+    let all = json!({"schema": 1, "gpu": card.map(|card| card.index), "free_now_bytes": card.map(|card| card.free), "free_after_bytes": then.map(|card| card.free), "models": models});
     format!("{all:#}\n")
 }

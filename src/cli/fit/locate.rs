@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use super::stores::Stored;
 use crate::memory::gguf::{self, Gguf, split_names};
 use crate::memory::shape::{Figures, Is, from_gguf};
 use crate::memory::{ModelShape, config, safetensors, table, weights};
@@ -33,6 +34,10 @@ pub struct Located {
     pub file: Option<PathBuf>,
     /// Where it was found.
     pub source: Source,
+    /// Tokens of context that Ollama keeps with the model (`PARAMETER num_ctx`).
+    pub num_ctx: Option<u64>,
+    /// Layers on the card that Ollama keeps with the model (`PARAMETER num_gpu`).
+    pub num_gpu: Option<u64>,
     /// What a person should know of how it was found.
     pub note: Option<String>,
 }
@@ -51,14 +56,47 @@ pub fn locate(name: &str, mix: &str) -> Result<Located, String> {
     if name.ends_with(".gguf") || name.starts_with(['/', '.', '~']) {
         return Err(format!("{name} is not there: give a GGUF file, a folder with config.json, or a model's name"));
     }
-    if let Some(blob) = super::stores::ollama(name) {
-        let shape = from_gguf(&read_gguf(&blob)?);
-        return Ok(Located { shape, file: Some(blob), source: Source::Ollama, note: None });
+    if let Some(stored) = super::stores::ollama(name) {
+        return of_ollama(&stored);
     }
     if let Some(found) = super::stores::hugging_face(name).or_else(|| super::stores::lm_studio(name)) {
         return at_path(&found);
     }
     from_table(name, mix)
+}
+
+/// A model of Ollama's store, with its image encoder and what its Modelfile sets.
+pub fn of_ollama(stored: &Stored) -> Result<Located, String> {
+    let mut shape = from_gguf(&read_gguf(&stored.blob)?);
+    if let Some(file) = &stored.projector {
+        shape.projector = encoder(file)?;
+    }
+    let parameters = stored.parameters.as_deref().and_then(parameters).unwrap_or_default();
+    let number = |name: &str| parameters.get(name).and_then(serde_json::Value::as_u64).filter(|number| *number > 0);
+    let file = Some(stored.blob.clone());
+    let (num_ctx, num_gpu) = (number("num_ctx"), number("num_gpu"));
+    Ok(Located { num_ctx, num_gpu, ..Located::new(shape, file, Source::Ollama) })
+}
+
+/// The parameters of a Modelfile, as Ollama keeps them; `None` where they can't be read, which changes no size.
+fn parameters(file: &Path) -> Option<serde_json::Map<String, serde_json::Value>> {
+    let (file, length) = open(file).ok()?;
+    if length > MOST_TEXT {
+        return None;
+    }
+    serde_json::from_reader(std::io::Read::take(file, MOST_TEXT)).ok()
+}
+
+/// Bytes of an image or audio encoder's tensors (`--mmproj`).
+pub fn encoder(file: &Path) -> Result<u64, String> {
+    let tensors = read_gguf(file)?.tensors;
+    Ok(tensors.iter().fold(0, |sum: u64, tensor| sum.saturating_add(tensor.bytes)))
+}
+
+impl Located {
+    fn new(shape: ModelShape, file: Option<PathBuf>, source: Source) -> Located {
+        Located { shape, file, source, num_ctx: None, num_gpu: None, note: None }
+    }
 }
 
 fn from_table(name: &str, mix: &str) -> Result<Located, String> {
@@ -76,8 +114,9 @@ fn from_table(name: &str, mix: &str) -> Result<Located, String> {
     } else {
         format!("; not verified: {}", row.unverified.join(", "))
     };
+    let mix = table::own_mix(&row, mix);
     let note = format!("no file of it was found here: figures of {} from the table, {mix} assumed{doubt}", row.name);
-    Ok(Located { shape: table::shape(&row, mix), file: None, source: Source::Table, note: Some(note) })
+    Ok(Located { note: Some(note), ..Located::new(table::shape(&row, mix), None, Source::Table) })
 }
 
 /// The model in a file or a folder.
@@ -88,7 +127,17 @@ pub fn at_path(path: &Path) -> Result<Located, String> {
 fn gguf_file(path: &Path) -> Result<Located, String> {
     let first = read_gguf(path)?;
     let gguf = with_parts(path, first)?;
-    Ok(Located { shape: from_gguf(&gguf), file: Some(path.to_owned()), source: Source::Gguf, note: None })
+    let beside = encoder_beside(path)
+        .map(|file| format!("an image encoder lies beside it: with --mmproj {} it is counted in", file.display()));
+    Ok(Located { note: beside, ..Located::new(from_gguf(&gguf), Some(path.to_owned()), Source::Gguf) })
+}
+
+/// An image encoder's file in the same folder, as `mmproj-model-f16.gguf`.
+fn encoder_beside(model: &Path) -> Option<PathBuf> {
+    let folder = model.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_encoder =
+        |file: &PathBuf| file.file_name().is_some_and(|name| name.to_string_lossy().to_lowercase().contains("mmproj"));
+    files(folder, "gguf").ok()?.into_iter().find(|file| is_encoder(file) && file != model)
 }
 
 /// Opens a regular file; a pipe or a device would be waited for.
@@ -169,7 +218,7 @@ fn checkpoint(path: &Path, config: &Path) -> Result<Located, String> {
     shape.quantization = read.dtype;
     shape.weights_are = Is::About;
     let note = stored_weights(path, &read.figures, &mut shape)?;
-    Ok(Located { shape, file: Some(path.to_owned()), source: Source::Checkpoint, note })
+    Ok(Located { note, ..Located::new(shape, Some(path.to_owned()), Source::Checkpoint) })
 }
 
 /// Puts the stored tensors' sums in; what to say where there are none.

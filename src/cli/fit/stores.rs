@@ -35,8 +35,18 @@ struct ManifestLayer {
     digest: String,
 }
 
-/// The blob of a model in Ollama's store: `llama3.1:8b`, `user/model:tag`, `hf.co/user/repository:quant`.
-pub fn ollama(name: &str) -> Option<PathBuf> {
+/// A model of Ollama's store.
+pub struct Stored {
+    /// Its GGUF file.
+    pub blob: PathBuf,
+    /// The image encoder's file, where it has one of its own.
+    pub projector: Option<PathBuf>,
+    /// What its Modelfile sets, as JSON.
+    pub parameters: Option<PathBuf>,
+}
+
+/// A model in Ollama's store: `llama3.1:8b`, `user/model:tag`, `hf.co/user/repository:quant`.
+pub fn ollama(name: &str) -> Option<Stored> {
     ollama_roots().iter().find_map(|root| in_ollama(root, name))
 }
 
@@ -46,7 +56,7 @@ fn ollama_roots() -> Vec<PathBuf> {
     [env::var_os("OLLAMA_MODELS").map(PathBuf::from), user].into_iter().flatten().chain(system).collect()
 }
 
-fn in_ollama(root: &Path, name: &str) -> Option<PathBuf> {
+fn in_ollama(root: &Path, name: &str) -> Option<Stored> {
     let (name, tag) = name.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).unwrap_or((name, "latest"));
     let parts: Vec<&str> = name.split('/').collect();
     if !parts.iter().chain([&tag]).all(|part| is_plain(part)) {
@@ -63,9 +73,12 @@ fn in_ollama(root: &Path, name: &str) -> Option<PathBuf> {
     let metadata = fs::metadata(&file).ok().filter(|metadata| metadata.is_file() && metadata.len() <= MOST_MANIFEST);
     metadata?;
     let manifest: Manifest = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
-    let layer = manifest.layers.into_iter().find(|layer| layer.media_type.ends_with("image.model"))?;
-    let digest = layer.digest.strip_prefix("sha256:").filter(|digest| is_digest(digest))?;
-    Some(root.join("blobs").join(format!("sha256-{digest}")))
+    let blob = |kind: &str| {
+        let layer = manifest.layers.iter().find(|layer| layer.media_type.ends_with(kind))?;
+        let digest = layer.digest.strip_prefix("sha256:").filter(|digest| is_digest(digest))?;
+        Some(root.join("blobs").join(format!("sha256-{digest}")))
+    };
+    Some(Stored { blob: blob("image.model")?, projector: blob("image.projector"), parameters: blob("image.params") })
 }
 
 fn is_digest(text: &str) -> bool {
@@ -132,29 +145,62 @@ fn name_of(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The models of all stores, each once: its name as `fit` takes it, and its file or folder.
-pub fn all() -> Vec<(String, PathBuf)> {
-    let mut found: Vec<(String, PathBuf)> = Vec::new();
+/// The manifests below a folder, at most this deep.
+fn manifests(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    for path in entries(folder) {
+        if found.len() >= MOST_ENTRIES {
+            return;
+        }
+        match path.is_dir() {
+            true if depth > 0 => manifests(&path, depth - 1, found),
+            true => {}
+            false => found.push(path),
+        }
+    }
+}
+
+/// The name that Ollama gives the model of a manifest: without the registry and the library's own folder.
+fn ollama_name(manifests: &Path, file: &Path) -> Option<String> {
+    let parts: Vec<String> =
+        file.strip_prefix(manifests).ok()?.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+    let [host, user, model, tag] = parts.as_slice() else { return None };
+    Some(match (host.as_str(), user.as_str()) {
+        ("registry.ollama.ai", "library") => format!("{model}:{tag}"),
+        ("registry.ollama.ai", user) => format!("{user}/{model}:{tag}"),
+        (host, user) => format!("{host}/{user}/{model}:{tag}"),
+    })
+}
+
+/// A model that a store has.
+pub enum Found {
+    /// In Ollama's store.
+    Ollama(Stored),
+    /// A file or a folder.
+    Path(PathBuf),
+}
+
+/// The models of all stores, each once and by its name as `fit` takes it.
+pub fn all() -> Vec<(String, Found)> {
+    let mut found: Vec<(String, Found)> = Vec::new();
     for root in ollama_roots() {
-        let library = root.join("manifests/registry.ollama.ai/library");
-        let manifests = entries(&library).into_iter().flat_map(|model| entries(&model));
-        let names =
-            manifests.map(|file| format!("{}:{}", file.parent().map(name_of).unwrap_or_default(), name_of(&file)));
-        found.extend(names.filter_map(|name| in_ollama(&root, &name).map(|blob| (name, blob))));
+        let (folder, mut files) = (root.join("manifests"), Vec::new());
+        manifests(&folder, 3, &mut files);
+        let names = files.iter().filter_map(|file| ollama_name(&folder, file));
+        found.extend(names.filter_map(|name| in_ollama(&root, &name).map(|stored| (name, Found::Ollama(stored)))));
     }
     for repository in hub_roots().iter().flat_map(|root| entries(root)) {
         let name = name_of(&repository).strip_prefix("models--").map(|name| name.replacen("--", "/", 1));
-        found.extend(name.and_then(|name| hugging_face(&name).map(|path| (name, path))));
+        found.extend(name.and_then(|name| hugging_face(&name).map(|path| (name, Found::Path(path)))));
     }
     for repository in lm_studio_roots().iter().flat_map(|root| entries(root)).flat_map(|publisher| entries(&publisher))
     {
         let is_model =
             |file: &PathBuf| file.extension().is_some_and(|this| this == "gguf") && !name_of(file).contains("mmproj");
         let files = entries(&repository).into_iter().filter(is_model);
-        found.extend(files.map(|file| (name_of(&file).trim_end_matches(".gguf").to_owned(), file)));
+        found.extend(files.map(|file| (name_of(&file).trim_end_matches(".gguf").to_owned(), Found::Path(file))));
     }
-    found.sort();
-    found.dedup();
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    found.dedup_by(|(one, _), (other, _)| one == other);
     found.truncate(MOST_LISTED);
     found
 }

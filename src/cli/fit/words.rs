@@ -6,7 +6,11 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::Answer;
-use crate::memory::options::{Choice, tokens_in_words};
+use super::spread::Spread;
+use crate::advice::fit::holders::Holder;
+use crate::memory::flags::quoted;
+use crate::memory::options::{Card, Choice, tokens_in_words};
+use crate::memory::split::Share;
 use crate::memory::{Engine, Is, Part};
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -26,17 +30,32 @@ pub fn text(answer: &Answer) -> String {
     let shape = &answer.located.shape;
     let context = answer.engine.context(shape).map(|tokens| format!(" with {} of context", tokens_in_words(tokens)));
     let mix = shape.quantization.as_deref().map(|mix| format!(" {mix}")).unwrap_or_default();
-    let _ = writeln!(out, "{}{mix}{} in {}\n", answer.name(), context.unwrap_or_default(), answer.engine.name());
+    let name = answer.name();
+    // Of a path the last part is enough.
+    let short = if answer.located.file.is_some() { name.rsplit('/').next().unwrap_or(&name) } else { &name };
+    let _ = writeln!(out, "{short}{mix}{} in {}\n", context.unwrap_or_default(), answer.engine.name());
     for (name, part) in parts(answer) {
-        let _ = writeln!(out, "  {name:<12} {}", shown(part));
+        let _ = writeln!(out, "  {name:<13} {}", shown(part));
     }
     let total = answer.estimate.total().map_or_else(|| "not known".into(), |total| format!("about {total}"));
-    let _ = writeln!(out, "  {:<12} {total}", "total");
-    if let Some(card) = &answer.card {
-        let _ =
-            writeln!(out, "  {:<12} {} of {} on GPU {} ({})", "free now", card.free, card.total, card.index, card.name);
+    let _ = writeln!(out, "  {:<13} {total}", "total");
+    match (&answer.spread, &answer.card) {
+        (Some(spread), _) => out.push_str(&each_card(spread)),
+        (None, Some(card)) => {
+            let (free, total) = (card.free, card.total);
+            let _ = writeln!(out, "\n  {:<13} {free} of {total} on GPU {} ({})", "free now", card.index, card.name);
+        }
+        (None, None) => {}
+    }
+    if let Some(free) = answer.free_after() {
+        let names: Vec<String> =
+            answer.holders.iter().map(|holder| format!("{} with {}", holder.name, holder.bytes)).collect();
+        let _ = writeln!(out, "  {:<13} {free}, once {} has ended", "free then", in_words(&names));
     }
     let _ = writeln!(out, "\n{}", sentence(answer));
+    for holder in answer.in_the_way() {
+        let _ = writeln!(out, "  {}", holder.command);
+    }
     if let Some(command) = command(answer) {
         let _ = writeln!(out, "  {command}");
     }
@@ -49,34 +68,94 @@ pub fn text(answer: &Answer) -> String {
             let _ = writeln!(out, "  {}, about {total}{flags}", choice.change);
         }
     }
-    if let Some(note) = &answer.located.note {
-        let _ = writeln!(out, "\nNote: {}", harmless(note));
+    if let (Some(program), Some(file)) = (&answer.fit_params, &answer.located.file) {
+        let context = answer.engine.context(shape).map(|tokens| format!(" -c {tokens}")).unwrap_or_default();
+        let (program, file) = (program.to_string_lossy(), file.to_string_lossy());
+        let _ = writeln!(
+            out,
+            "\nllama.cpp measures it without loading it:\n  {} -m {}{context} -fitp on",
+            quoted(&program),
+            quoted(&file)
+        );
+    }
+    for note in &answer.notes {
+        let _ = writeln!(out, "\nNote: {}.", harmless(note));
     }
     out.lines().map(|line| harmless(line).into_owned() + "\n").collect()
 }
 
+/// Each card with its share of a split.
+fn each_card(spread: &Spread) -> String {
+    let mut out = String::from("\n");
+    for (card, share) in &spread.cards {
+        let (total, beside) = (share.total(), Bytes(share.compute.saturating_add(share.overhead)));
+        let verdict = if total <= card.free { "fits" } else { "does not fit" };
+        let _ = writeln!(
+            out,
+            "  {:<13} about {total} of {} free: {} layers, weights {}, cache {}, the rest about {beside}: {verdict}",
+            format!("GPU {}", card.index),
+            card.free,
+            share.layers,
+            Bytes(share.weights),
+            Bytes(share.cache)
+        );
+    }
+    out
+}
+
+/// The same in a sentence or two.
+fn sentence_of(spread: &Spread) -> String {
+    if spread.fits {
+        return "It fits: each card has room for its share.".into();
+    }
+    let full: Vec<String> = spread
+        .cards
+        .iter()
+        .filter(|(card, share)| share.total() > card.free)
+        .map(|(card, share)| format!("{} too little on GPU {}", share.total().less(card.free), card.index))
+        .collect();
+    let instead = match &spread.instead {
+        Some((words, _)) => format!(" With {words} it fits."),
+        None => " No other split makes it fit.".into(),
+    };
+    format!("It does not fit: {}.{instead}", in_words(&full))
+}
+
 /// The parts that are not nothing, with their names.
 fn parts(answer: &Answer) -> Vec<(&'static str, &Part)> {
-    let estimate = &answer.estimate;
-    let all = [
-        ("weights", &estimate.weights),
-        ("KV cache", &estimate.kv_cache),
-        ("state", &estimate.recurrent),
-        ("gradients", &estimate.gradients),
-        ("optimizer", &estimate.optimizer),
-        ("compute", &estimate.compute),
-        ("overhead", &estimate.overhead),
-    ];
     let seen = |name: &str, part: &Part| name == "weights" || part.bytes != Some(Bytes::ZERO);
-    all.into_iter().filter(|(name, part)| seen(name, part)).collect()
+    answer.estimate.named().into_iter().filter(|(name, part)| seen(name, part)).collect()
+}
+
+/// "a", "a and b", "a, b and c".
+fn in_words(names: &[String]) -> String {
+    match names {
+        [before @ .., last] if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        all => all.concat(),
+    }
 }
 
 /// The answer in a sentence or two.
 pub fn sentence(answer: &Answer) -> String {
+    if let Some(spread) = &answer.spread {
+        return sentence_of(spread);
+    }
     let (Some(fits), Some(total), Some(card)) = (answer.fits, answer.estimate.total(), &answer.card) else {
         let why = answer.why_not_known.as_deref().unwrap_or("a figure is missing");
-        let takes = answer.estimate.total().map(|total| format!("It takes about {total}. ")).unwrap_or_default();
-        return format!("{takes}Whether it fits is not known: {why}.");
+        return match (answer.estimate.total(), answer.estimate.weights.bytes, &answer.card) {
+            (Some(total), ..) => format!("It takes about {total}. Whether it fits is not known: {why}."),
+            // What is known may be enough to say no.
+            (None, Some(weights), Some(card)) if weights > card.free => {
+                let (free, index) = (card.free, card.index);
+                format!(
+                    "It does not fit whole: its weights alone take {weights} and {free} are free on GPU {index}. The rest is not known: {why}."
+                )
+            }
+            (None, Some(weights), _) => {
+                format!("Its weights alone take {weights}. Whether it fits is not known: {why}.")
+            }
+            (None, None, _) => format!("Whether it fits is not known: {why}."),
+        };
     };
     if fits {
         return format!("It fits: about {total} of the {} that are free on GPU {}.", card.free, card.index);
@@ -85,19 +164,42 @@ pub fn sentence(answer: &Answer) -> String {
     let mut text = if missing == Bytes::ZERO {
         "It does not fit within the utilisation that is set or free now.".to_owned()
     } else {
+        let each = match answer.engine.ranks() {
+            1 => String::new(),
+            ranks => format!(" on each of {ranks} cards"),
+        };
         format!(
-            "It does not fit: about {total} are needed and {} are free on GPU {}, {missing} too little.",
+            "It does not fit: about {total} are needed{each} and {} are free on GPU {}, {missing} too little.",
             card.free, card.index
         )
     };
+    let in_the_way = answer.in_the_way();
+    if !in_the_way.is_empty() {
+        let names: Vec<String> = in_the_way.iter().map(|holder| holder.name.clone()).collect();
+        let have = if names.len() == 1 { "has" } else { "have" };
+        let _ = write!(
+            text,
+            " It fits once {} {have} ended, which did nothing on the GPU when I looked.",
+            in_words(&names)
+        );
+    }
     match answer.best() {
         Some(choice) => {
-            let takes = choice.total.map(|total| format!(" it takes about {total} and")).unwrap_or_default();
-            let _ = write!(text, " With {}{takes} fits.", choice.change);
+            let takes = choice.total.map(|total| format!(" takes about {total} and")).unwrap_or_default();
+            let without = if in_the_way.is_empty() { "With" } else { "Without that, with" };
+            let _ = write!(text, " {without} {} it{takes} fits.", choice.change);
+            let on_host = choice.estimate.weights_on_host.bytes;
+            if let Some((needed, there)) = on_host.zip(answer.host_available).filter(|(needed, there)| needed > there) {
+                let _ = write!(
+                    text,
+                    " That leaves {needed} to system memory, of which {there} is available: it would be read from disk again and again."
+                );
+            }
         }
-        None => text.push_str(" No single change makes it fit."),
+        None if in_the_way.is_empty() => text.push_str(" No single change makes it fit."),
+        None => {}
     }
-    if total <= card.total && missing > Bytes::ZERO {
+    if total <= card.total && missing > Bytes::ZERO && in_the_way.is_empty() {
         let _ =
             write!(text, " The card has {}: ending what holds it (see `oomdoctor ps`) would be enough.", card.total);
     }
@@ -107,14 +209,21 @@ pub fn sentence(answer: &Answer) -> String {
 /// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
 /// named, or the program would spread over all of them.
 fn command(answer: &Answer) -> Option<String> {
+    if let Some(spread) = &answer.spread {
+        let line = answer.engine.command(answer.located.file.as_deref(), &answer.name())?;
+        let flags = spread.instead.as_ref().map_or(&spread.flags, |(_, flags)| flags);
+        return (spread.fits || spread.instead.is_some()).then(|| format!("{line} {flags}"));
+    }
     let line = command_on_card(answer)?;
     let elsewhere = line.starts_with("CUDA_VISIBLE_DEVICES")
         || line.starts_with('/')
-        || !line.contains(" serve") && !line.contains("llama-server");
+        || line.contains(" -sm layer")
+        || [" --tp ", "--tensor-parallel-size"].iter().any(|flag| line.contains(flag))
+        || ![" serve", "llama-server", "sglang"].iter().any(|program| line.contains(program));
     match &answer.card {
         Some(card) if answer.several_cards && !elsewhere => {
             let name = card.uuid.clone().unwrap_or_else(|| card.index.to_string());
-            Some(format!("CUDA_VISIBLE_DEVICES={} {line}", crate::memory::flags::quoted(&name)))
+            Some(format!("CUDA_VISIBLE_DEVICES={} {line}", quoted(&name)))
         }
         _ => Some(line),
     }
@@ -132,6 +241,9 @@ fn command_on_card(answer: &Answer) -> Option<String> {
             Some(format!("{flags}   (inside `ollama run`)"))
         }
         (Some(engine), _) => engine.command(file, &name).or_else(|| best.flags.clone()),
+        (None, Some(flags)) if flags.starts_with('-') => {
+            Some(format!("{} {flags}", answer.engine.command(file, &name)?))
+        }
         (None, Some(flags)) => Some(format!("{flags} {}", answer.engine.command(file, &name)?)),
         (None, None) => None,
     }
@@ -157,6 +269,16 @@ pub fn json(answer: &Answer) -> Value {
         ..estimate.kv_cache.clone()
     };
     let option = |choice: &Choice| json!({"change": choice.change, "total_bytes": choice.total, "fits": choice.fits, "flags": choice.flags});
+    let in_the_way: Vec<_> = answer.in_the_way().iter().map(|holder| holder.key).collect();
+    let holder = |holder: &Holder| {
+        json!({"pid": holder.key.pid, "start_ticks": holder.key.start_ticks, "name": holder.name, "bytes": holder.bytes,
+            "command": holder.command, "in_the_way": in_the_way.contains(&holder.key)})
+    };
+    let one_card = |(card, share): &(Card, Share)| {
+        json!({"gpu": card.index, "layers": share.layers, "weights_bytes": share.weights, "cache_bytes": share.cache,
+            "compute_bytes": share.compute, "overhead_bytes": share.overhead, "total_bytes": share.total(),
+            "free_now_bytes": card.free, "fits": share.total() <= card.free})
+    };
     json!({
         "schema": 1,
         "model": {
@@ -177,6 +299,7 @@ pub fn json(answer: &Answer) -> Value {
             "full_bytes": estimate.kv_split.map(|split| split.full),
             "window_bytes": estimate.kv_split.map(|split| split.windowed)})),
         "recurrent_state": part(&estimate.recurrent, json!({})),
+        "image_encoder": part(&estimate.projector, json!({})),
         "gradients": part(&estimate.gradients, json!({})),
         "optimizer": part(&estimate.optimizer, json!({})),
         "compute": part(&estimate.compute, json!({})),
@@ -184,12 +307,16 @@ pub fn json(answer: &Answer) -> Value {
         "total_bytes": estimate.total(),
         "gpu": answer.card.as_ref().map(|card| card.index),
         "free_now_bytes": answer.card.as_ref().map(|card| card.free),
+        "cards": answer.spread.as_ref().map(|spread| spread.cards.iter().map(one_card).collect::<Vec<_>>()),
+        "free_after_bytes": answer.free_after(),
+        "holders": answer.holders.iter().map(holder).collect::<Vec<_>>(),
         "card_bytes": answer.card.as_ref().map(|card| card.total),
         "fits": answer.fits,
         "why_not_known": answer.why_not_known,
         "answer": sentence(answer),
         "command": command(answer),
-        "note": answer.located.note,
+        "note": answer.notes.first(),
+        "notes": answer.notes,
         "options": answer.options.iter().map(option).collect::<Vec<_>>(),
     })
 }

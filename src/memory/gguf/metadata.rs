@@ -8,16 +8,16 @@ use super::GgufError;
 use super::cursor::Cursor;
 
 /// More than any file has; large ones have about 60.
-const MOST_KEYS: u64 = 16_384;
+const MOST_KEYS: u64 = 4096;
 const MOST_KEY: u64 = 256;
 /// A longer text is passed over: no figure is in it.
 const MOST_TEXT: u64 = 1024;
-/// Longer lists are counted and passed over. Lists by layer have at most 10 000 values.
-const MOST_LIST: u64 = 10_000;
+/// Longer lists are counted and passed over. Lists by layer have at most 1 024 values.
+const MOST_LIST: u64 = 4096;
 /// All kept lists together.
-const MOST_LISTED: u64 = 1 << 20;
-/// Texts in a list: a vocabulary has at most about 300 000.
-const MOST_TEXTS: u64 = 2 << 20;
+const MOST_LISTED: u64 = 1 << 17;
+/// Texts in a list: a vocabulary and its merges have at most about 600 000.
+const MOST_TEXTS: u64 = 1 << 20;
 
 const TEXT: u32 = 8;
 const LIST: u32 = 9;

@@ -76,6 +76,8 @@ pub struct Recurrent {
 pub struct Figures {
     /// Its name.
     pub name: String,
+    /// Other names of models with the same figures: fine-tunes, later versions.
+    pub also: Vec<String>,
     /// llama.cpp's name for the architecture.
     pub architecture: String,
     /// Parameters in billions as published; 0 where not known.
@@ -106,6 +108,8 @@ pub struct Figures {
     pub experts: Option<Experts>,
     /// See [`Recurrent`].
     pub recurrent: Option<Recurrent>,
+    /// What its makers give the weights out in, where that is less than two bytes: `MXFP4` or `FP8`.
+    pub stored: Option<String>,
     /// Where the figures are from.
     pub source: String,
     /// Which figures nobody has checked.
@@ -164,7 +168,7 @@ impl Figures {
     fn window_keys(&self, keys: &mut Metadata) {
         let Some(window) = &self.window else { return };
         let key = |name: &str| format!("{}.attention.{name}", self.architecture);
-        let layers = usize::try_from(self.layers.min(10_000)).unwrap_or(0);
+        let layers = usize::try_from(self.layers.min(super::MOST_LAYERS)).unwrap_or(0);
         let flags: Vec<i128> =
             window.pattern.chars().cycle().take(layers).map(|flag| i128::from(flag == '1')).collect();
         keys.set(&key("sliding_window"), Value::Whole(window.size.into()));

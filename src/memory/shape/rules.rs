@@ -3,13 +3,10 @@
 //! Source: llama.cpp 0.5.0's hparams and caches, read on 2026-11-20. Knows nothing of contexts and cache types.
 
 use super::known::{Recurrence, Traits, traits};
-use super::{Cache, Is, Layer, ModelShape};
+use super::{Cache, Is, Layer, MOST_LAYERS, ModelShape};
 use crate::memory::gguf::{Gguf, Metadata, Value};
 use crate::memory::quant::file_type;
 use crate::memory::weights;
-
-/// More layers than any model has.
-const MOST_LAYERS: u64 = 10_000;
 
 /// Keys under the architecture's prefix.
 struct Keys<'a> {
@@ -73,6 +70,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
             Ok(weights::sums_of(&gguf.tensors, if blocks == 0 { named() } else { count }))
         },
         weights_are: Is::Fact,
+        projector: 0,
         tensors: gguf.tensors.clone(),
         architecture: architecture.clone(),
     }

@@ -13,7 +13,7 @@ impl Figures {
             shapes.push(("output.weight".to_owned(), vec![self.hidden, self.vocab]));
         }
         shapes.push(("output_norm.weight".to_owned(), vec![self.hidden]));
-        for layer in 0..self.layers.min(10_000) {
+        for layer in 0..self.layers.min(super::MOST_LAYERS) {
             let mut add = |name: &str, dims: &[u64]| shapes.push((format!("blk.{layer}.{name}.weight"), dims.to_vec()));
             add("attn_norm", &[self.hidden]);
             add("ffn_norm", &[self.hidden]);

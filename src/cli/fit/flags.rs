@@ -1,0 +1,155 @@
+//! Owns what `oomdoctor fit` takes: its flags and how their values are read.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::arguments::{EngineName, OptimizerName};
+use crate::units::{Bytes, UnitBase};
+
+/// On or off, as llama.cpp takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum OnOff {
+    /// On.
+    On,
+    /// Off.
+    Off,
+}
+
+/// What `fit` takes.
+#[derive(Debug, Args)]
+pub struct FitArgs {
+    /// A GGUF file, a folder with config.json, or a model's name; without it, the models this machine has.
+    pub model: Option<String>,
+    /// Tokens of context, such as 32768 or 32K; without it, what the engine would take.
+    #[arg(long, value_name = "TOKENS", value_parser = tokens)]
+    pub context: Option<u64>,
+    /// Type of the KV cache, such as q8_0 (vLLM: fp8).
+    #[arg(long, value_name = "TYPE")]
+    pub kv_type: Option<String>,
+    /// Type of K alone.
+    #[arg(long, value_name = "TYPE")]
+    pub k_type: Option<String>,
+    /// Type of V alone.
+    #[arg(long, value_name = "TYPE")]
+    pub v_type: Option<String>,
+    /// Tokens computed at once.
+    #[arg(long, value_name = "TOKENS", value_parser = tokens)]
+    pub micro_batch: Option<u64>,
+    /// Tokens handed over at once (llama.cpp, vLLM) or prefilled at once (SGLang); sequences at once (transformers,
+    /// training).
+    #[arg(long, value_name = "N", value_parser = tokens)]
+    pub batch: Option<u64>,
+    /// Slots or sequences served at once.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub parallel: Option<u64>,
+    /// Flash attention; on unless said otherwise.
+    #[arg(long, value_name = "on|off")]
+    pub flash_attention: Option<OnOff>,
+    /// Layers on the card, the output counts as one; all without it.
+    #[arg(long, value_name = "N")]
+    pub gpu_layers: Option<u64>,
+    /// llama.cpp: the experts of so many layers stay in system memory.
+    #[arg(long, value_name = "N")]
+    pub n_cpu_moe: Option<u64>,
+    /// llama.cpp: all experts stay in system memory.
+    #[arg(long)]
+    pub cpu_moe: bool,
+    /// llama.cpp: the image encoder's file.
+    #[arg(long, value_name = "FILE")]
+    pub mmproj: Option<PathBuf>,
+    /// llama.cpp: the image encoder stays in system memory.
+    #[arg(long)]
+    pub no_mmproj_offload: bool,
+    /// llama.cpp over several cards: each one's share, such as 3,1; without it, by what is free.
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', value_parser = share_of_cards)]
+    pub tensor_split: Vec<u64>,
+    /// llama.cpp over several cards: none, layer or row.
+    #[arg(long, value_name = "MODE")]
+    pub split_mode: Option<SplitMode>,
+    /// llama.cpp over several cards: the one with the image encoder, counted from 0.
+    #[arg(long, value_name = "INDEX", default_value_t = 0)]
+    pub main_gpu: usize,
+    /// vLLM and SGLang: cards that share the model.
+    #[arg(long, visible_alias = "tp", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub tensor_parallel_size: u64,
+    /// vLLM's --gpu-memory-utilization, SGLang's --mem-fraction-static, such as 0.85.
+    #[arg(long, visible_aliases = ["gpu-memory-utilization", "mem-fraction-static"], value_name = "SHARE", value_parser = thousandths)]
+    pub share: Option<u64>,
+    /// transformers: what the weights may take of the card with device_map="auto", such as 20GiB.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub max_memory: Option<Bytes>,
+    /// Training: the optimizer.
+    #[arg(long, value_name = "NAME", default_value = "adamw")]
+    pub optimizer: OptimizerName,
+    /// Training: DeepSpeed's ZeRO stage (FSDP's FULL_SHARD is 3).
+    #[arg(long, value_name = "STAGE", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub zero: u8,
+    /// Training: cards that share by --zero.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub cards: u64,
+    /// Training: the optimizer's states in system memory.
+    #[arg(long)]
+    pub offload_optimizer: bool,
+    /// Training: the rank of LoRA's and QLoRA's adapters.
+    #[arg(long, value_name = "RANK", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub lora_rank: u64,
+    /// Training: compute activations again instead of keeping them.
+    #[arg(long)]
+    pub gradient_checkpointing: bool,
+    /// Which program is to run it; without it, by the kind of model.
+    #[arg(long, value_name = "NAME")]
+    pub engine: Option<EngineName>,
+    /// transformers: auto, float32, bfloat16, int8, nf4; training: float32, mixed, bfloat16, lora, qlora. A model
+    /// from the table: its quantisation, such as Q4_K_M.
+    #[arg(long, value_name = "TYPE")]
+    pub dtype: Option<String>,
+    /// Which card, by the driver's index; without it, the one with most free memory.
+    #[arg(long, value_name = "INDEX")]
+    pub gpu: Option<u32>,
+    /// Print JSON (contract schema 1).
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How llama.cpp spreads a model, as it takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SplitMode {
+    /// One card.
+    None,
+    /// Whole layers.
+    Layer,
+    /// Rows of each matrix.
+    Row,
+}
+
+/// A share of the card between 0 and 1, in thousandths.
+fn thousandths(text: &str) -> Result<u64, String> {
+    let share = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
+    share.map(|share| (share * 1000.0).round() as u64).ok_or_else(|| format!("{text} is no share above 0 and up to 1"))
+}
+
+/// A card's share in thousandths of what is written.
+fn share_of_cards(text: &str) -> Result<u64, String> {
+    let share = text.trim().parse::<f64>().ok().filter(|share| (0.0..=1e9).contains(share));
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10^12")]
+    share.map(|share| (share * 1000.0).round() as u64).ok_or_else(|| format!("{text} is no share of a card"))
+}
+
+/// A size such as 20GiB or 500MB.
+fn size(text: &str) -> Result<Bytes, String> {
+    Bytes::parse(text, UnitBase::Decimal).ok_or_else(|| format!("{text} is no size such as 20GiB"))
+}
+
+/// A number of tokens, 1 to 2^40, with K for 1024.
+fn tokens(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1024),
+        None => (text, 1),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    number
+        .filter(|number| (1..=1 << 40).contains(number))
+        .ok_or_else(|| format!("{text} is no number of tokens from 1 on"))
+}

@@ -1,0 +1,155 @@
+//! Owns what llama.cpp's and Ollama's settings offer where a model does not fit: flash attention, the cache's type, experts
+//! and layers on the host, another file, all cards. Bytes and tokens.
+
+use super::{Card, Change, Choice, choice, fits, longest, tokens_in_words};
+use crate::memory::engine::Engine;
+use crate::memory::ggml::GgmlType;
+use crate::memory::quant::{self, MIXES, Shape};
+use crate::memory::shape::Is;
+use crate::memory::{ModelShape, Settings, best_layers, fewest_host_experts, split, weights};
+use crate::units::Bytes;
+
+pub(super) fn llama(
+    engine: Engine,
+    settings: Settings,
+    shape: &ModelShape,
+    card: Option<&Card>,
+    choices: &mut Vec<Choice>,
+) {
+    let again = |settings: Settings| match engine {
+        Engine::Ollama(_) => Engine::Ollama(settings),
+        _ => Engine::LlamaCpp(settings),
+    };
+    let attends = shape.layers.iter().flatten().any(|layer| layer.cache.is_some());
+    if attends && !settings.flash_attention {
+        let on = again(Settings { flash_attention: true, ..settings });
+        let mut flash = choice(Change::FlashAttention, "flash attention", on, shape, card);
+        flash.flags = Some(if let Engine::Ollama(_) = engine { "OLLAMA_FLASH_ATTENTION=1" } else { "-fa on" }.into());
+        choices.push(flash);
+    }
+    if settings.parallel > 1 {
+        let each = engine.context(shape).and_then(|all| all.checked_div(settings.parallel));
+        let one = again(Settings { parallel: 1, context: each, ..settings });
+        choices.push(choice(Change::OneSlot, "one request at a time", one, shape, card));
+    }
+    let eight = Settings { k_type: GgmlType::Q8_0, v_type: GgmlType::Q8_0, flash_attention: true, ..settings };
+    if attends && !settings.k_type.is_quantised() {
+        choices.push(choice(Change::KvCache, "the KV cache in q8_0", again(eight), shape, card));
+        let tokens = card.and_then(|card| longest(again(eight), shape, card));
+        let asked = engine.context(shape);
+        if let Some(tokens) = tokens.filter(|tokens| Some(*tokens) != asked) {
+            let words = format!("{} context and the KV cache in q8_0", tokens_in_words(tokens));
+            let mut both =
+                choice(Change::KvCacheAndContext(tokens), &words, again(eight).with_context(tokens), shape, card);
+            both.shortens = asked.is_some_and(|asked| asked > tokens);
+            choices.push(both);
+        }
+    }
+    if shape.projector > 0 && !settings.host_projector {
+        let host = again(Settings { host_projector: true, ..settings });
+        let mut encoder = choice(Change::HostEncoder, "the image encoder in system memory", host, shape, card);
+        encoder.flags = Some("--no-mmproj-offload".into()).filter(|_| matches!(engine, Engine::LlamaCpp(_)));
+        choices.push(encoder);
+    }
+    let Some(budget) = card.map(|card| card.free) else { return };
+    if let Some(count) = fewest_host_experts(shape, &settings, budget).filter(|count| *count > settings.host_experts) {
+        let with = again(Settings { gpu_layers: None, host_experts: count, ..settings });
+        let mut experts = choice(
+            Change::Experts(count),
+            &format!("the experts of {count} layers in system memory"),
+            with,
+            shape,
+            card,
+        );
+        if let Engine::Ollama(_) = engine {
+            experts.flags = Some(format!("LLAMA_ARG_N_CPU_MOE={count}"));
+        }
+        choices.push(experts);
+    }
+    let all = shape.layer_count().saturating_add(1);
+    let asked = settings.gpu_layers.unwrap_or(all).min(all);
+    if let Some(count) = best_layers(shape, &settings, budget).filter(|count| *count < asked && *count > 0) {
+        let with = again(Settings { gpu_layers: Some(count), ..settings });
+        let mut layers =
+            choice(Change::Layers(count), &format!("{count} of {all} layers on the card"), with, shape, card);
+        if let Engine::Ollama(_) = engine {
+            layers.flags = Some(format!("/set parameter num_gpu {count}"));
+        }
+        choices.push(layers);
+    }
+    if fits(&engine, shape, card) == Some(false) {
+        choices.extend(smaller_mix(engine, shape, card));
+    }
+}
+
+/// The model at each mix that files are given out in, from the largest to the smallest; their sizes are about. Empty
+/// where its tensors are not known one by one, or are trained in a type of their own (gpt-oss).
+pub fn at_mixes(shape: &ModelShape) -> Vec<(&'static str, ModelShape)> {
+    let own_type = shape.tensors.iter().any(|tensor| tensor.kind == GgmlType::MXFP4);
+    if own_type || shape.architecture == "gpt-oss" {
+        return Vec::new();
+    }
+    let shapes: Vec<Shape> = shape.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.dims.clone())).collect();
+    let count = usize::try_from(shape.layer_count()).unwrap_or(0);
+    let at = |mix: &&'static str| {
+        let tensors =
+            quant::mixed(&shapes, mix, shape.layer_count(), shape.experts).filter(|found| !found.is_empty())?;
+        let weights = Ok(weights::sums_of(&tensors, count));
+        Some((*mix, ModelShape { weights, weights_are: Is::About, quantization: Some((*mix).into()), ..shape.clone() }))
+    };
+    MIXES.iter().filter(|mix| !["F32", "BF16", "F16"].contains(mix)).filter_map(at).collect()
+}
+
+/// The largest smaller quantisation that fits, or the smallest of all; its size is about.
+fn smaller_mix(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Option<Choice> {
+    let now = shape.weights.as_ref().ok()?.in_file();
+    let from = shape.quantization.as_deref().unwrap_or("this file");
+    let mut last = None;
+    for (mix, smaller) in at_mixes(shape) {
+        if smaller.weights.as_ref().is_ok_and(|sums| sums.in_file() >= now / 100 * 97) {
+            continue;
+        }
+        let mut found = choice(Change::Mix(mix), &format!("{mix} instead of {from}"), engine, &smaller, card);
+        (found.flags, found.engine) = (None, None);
+        let enough = found.fits == Some(true);
+        last = Some(found);
+        if enough {
+            break;
+        }
+    }
+    last
+}
+
+/// llama.cpp over all cards, layer by layer.
+pub(super) fn split(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
+    let Engine::LlamaCpp(settings) = engine else { return None };
+    let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
+    if cards.len() < 2 || settings.gpu_layers == Some(0) {
+        return None;
+    }
+    let shares = split::fitting(shape, &settings, &free)?;
+    let plain: Vec<u64> = free.iter().map(|free| split::in_hundreds(*free)).collect();
+    let taken = split::over(shape, &settings, split::Mode::Layer, &shares, 0).ok()?;
+    let several = Engine::LlamaCpp(Settings { devices: cards.len() as u64, ..settings });
+    let words: Vec<String> = shares.iter().map(u64::to_string).collect();
+    let flags = format!("-sm layer -ts {}", words.join(","));
+    let counts: Vec<String> =
+        taken.iter().zip(cards).map(|(share, card)| format!("{} on GPU {}", share.total(), card.index)).collect();
+    Some(Choice {
+        total: Some(taken.iter().fold(Bytes::ZERO, |sum, share| sum.plus(share.total()))),
+        fits: Some(true),
+        flags: Some(if shares == plain { "-sm layer".into() } else { flags }),
+        engine: None,
+        ..choice(
+            Change::AllCards,
+            &format!(
+                "{} cards ({})",
+                if cards.len() == 2 { "both".into() } else { format!("all {}", cards.len()) },
+                counts.join(", ")
+            ),
+            several,
+            shape,
+            None,
+        )
+    })
+}

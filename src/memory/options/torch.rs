@@ -1,0 +1,152 @@
+//! Owns what the settings of vLLM, SGLang, transformers and training offer where a model does not fit. Bytes.
+
+use super::{Card, Change, Choice, choice};
+use crate::memory::engine::Engine;
+use crate::memory::inference::{self, Dtype, Generating};
+use crate::memory::shape::Is;
+use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
+use crate::memory::{ModelShape, sglang, vllm};
+
+/// The model in 4 bits where weights are not named by mixes: NF4 while loading (transformers), or a checkpoint that was
+/// quantised already (vLLM; AWQ and GPTQ take about as much). `None` where it has so few bits already. About.
+pub fn in_four_bits(engine: Engine, shape: &ModelShape) -> Option<(Engine, ModelShape)> {
+    let sums = shape.weights.as_ref().ok()?;
+    let four = inference::weight_bytes(shape, Dtype::Nf4).ok().filter(|four| sums.in_file() / 3 > four / 2)?;
+    match engine {
+        Engine::Transformers(generating) if generating.dtype != Dtype::Nf4 => {
+            Some((Engine::Transformers(Generating { dtype: Dtype::Nf4, ..generating }), shape.clone()))
+        }
+        Engine::Vllm(_) | Engine::Sglang(_) => {
+            let weights = Ok(sums.scaled(four, sums.in_file()));
+            Some((engine, ModelShape { weights, weights_are: Is::About, ..shape.clone() }))
+        }
+        _ => None,
+    }
+}
+
+pub(super) fn of_vllm(serving: vllm::Serving, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
+    let mut with = |kind: Change, words: &str, serving: vllm::Serving| {
+        choices.push(choice(kind, words, Engine::Vllm(serving), shape, card))
+    };
+    if let Some(card) = card {
+        let possible = vllm::possible_utilization(card.free, card.total) / 10 * 10;
+        if possible < serving.utilization && possible > 0 {
+            with(
+                Change::Utilization(possible),
+                "a utilisation that what is free now allows",
+                vllm::Serving { utilization: possible, ..serving },
+            );
+        }
+    }
+    if serving.kv_half_bytes > 2 {
+        with(Change::KvCache, "the KV cache in fp8", vllm::Serving { kv_half_bytes: 2, ..serving });
+    }
+    if !serving.eager {
+        with(Change::NoGraphs, "no CUDA graphs", vllm::Serving { eager: true, ..serving });
+    }
+}
+
+pub(super) fn of_sglang(serving: sglang::Serving, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
+    let mut with = |kind: Change, words: &str, serving: sglang::Serving| {
+        choices.push(choice(kind, words, Engine::Sglang(serving), shape, card))
+    };
+    let small = sglang::Serving { chunk: 2048, ..serving };
+    if let Some(card) = card {
+        let fraction = sglang::possible_fraction(shape, &serving, card.free);
+        if fraction != serving.fraction && fraction > 0 {
+            let words = if fraction > serving.fraction {
+                "a larger pool, as much as prefills leave"
+            } else {
+                "a smaller pool, so that prefills have room"
+            };
+            with(Change::Utilization(fraction), words, sglang::Serving { fraction, ..serving });
+        }
+        let fraction = sglang::possible_fraction(shape, &small, card.free);
+        if serving.chunk > small.chunk && fraction > 0 {
+            let words = "prefills of 2K tokens at once and a pool of what they leave";
+            with(Change::Chunk(2048), words, sglang::Serving { fraction, ..small });
+        }
+    }
+    if serving.kv_half_bytes > 2 {
+        with(Change::KvCache, "the KV cache in fp8", sglang::Serving { kv_half_bytes: 2, ..serving });
+    }
+}
+
+pub(super) fn of_transformers(
+    generating: Generating,
+    shape: &ModelShape,
+    card: Option<&Card>,
+    choices: &mut Vec<Choice>,
+) {
+    let mut with = |kind: Change, words: &str, generating: Generating| {
+        choices.push(choice(kind, words, Engine::Transformers(generating), shape, card))
+    };
+    for (smaller, words) in [(Dtype::Int8, "weights in 8 bits"), (Dtype::Nf4, "weights in NF4")] {
+        if generating.dtype != smaller && generating.dtype != Dtype::Nf4 {
+            with(Change::Dtype(smaller), words, Generating { dtype: smaller, ..generating });
+        }
+    }
+    // With less than half of them on the card it would crawl.
+    let most = card.and_then(|card| inference::largest_max_memory(shape, &generating, card.free));
+    let all = generating.max_memory.is_none().then(|| inference::weight_bytes(shape, generating.dtype).ok()).flatten();
+    if let Some((most, _)) = most.zip(all).filter(|(most, all)| most.0 < *all && most.0 >= *all / 2) {
+        let words = format!("{most} of the weights on the card and the rest in system memory");
+        with(Change::MaxMemory(most), &words, Generating { max_memory: Some(most), ..generating });
+    }
+}
+
+/// The model over several cards of the machine, where one is not enough: the smallest free memory among them decides.
+pub(super) fn shared(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
+    let mut free: Vec<&Card> = cards.iter().collect();
+    free.sort_by_key(|card| std::cmp::Reverse(card.free));
+    let over = |ranks: u64| match engine {
+        Engine::Vllm(serving) => Some(Engine::Vllm(vllm::Serving { tensor_parallel: ranks, ..serving })),
+        Engine::Sglang(serving) => Some(Engine::Sglang(sglang::Serving { tensor_parallel: ranks, ..serving })),
+        _ => None,
+    };
+    // Attention heads are shared out evenly.
+    let even = |ranks: &u64| shape.heads.checked_rem(*ranks) == Some(0) && *ranks > engine.ranks();
+    let choices = [2, 4, 8].into_iter().filter(even).filter_map(|ranks| {
+        let least = free.get(usize::try_from(ranks).ok()?.checked_sub(1)?)?;
+        let words = format!("the model over {ranks} cards");
+        let mut found = choice(Change::TensorParallel(ranks), &words, over(ranks)?, shape, Some(least));
+        found.flags = found.engine.map(|_| match engine {
+            Engine::Sglang(_) => format!("--tp {ranks}"),
+            _ => format!("--tensor-parallel-size {ranks}"),
+        });
+        Some(found)
+    });
+    choices.into_iter().find(|choice| choice.fits == Some(true))
+}
+
+pub(super) fn training(run: Training, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
+    let mut with =
+        |kind: Change, words: &str, run: Training| choices.push(choice(kind, words, Engine::Train(run), shape, card));
+    let again = Training { step: Step { checkpointing: true, ..run.step }, ..run };
+    if !run.step.checkpointing {
+        with(Change::Checkpointing, "gradient checkpointing", again);
+    }
+    if run.step.batch > 1 {
+        let step = Step { batch: 1, ..again.step };
+        with(Change::OneSequence, "one sequence at a time and gradient accumulation", Training { step, ..again });
+    }
+    if run.optimizer == Optimizer::AdamW && !run.recipe.is_adapter() {
+        let optimizer = Optimizer::AdamW8bit;
+        with(Change::SmallOptimizer, "8-bit Adam and gradient checkpointing", Training { optimizer, ..again });
+    }
+    if run.sharing.cards > 1 {
+        for stage in run.sharing.stage.saturating_add(1)..=3 {
+            let sharing = Sharing { stage, ..run.sharing };
+            let words = format!("ZeRO stage {stage} and gradient checkpointing");
+            with(Change::Stage(stage), &words, Training { sharing, ..again });
+        }
+    }
+    if !run.recipe.is_adapter() {
+        let recipe = Recipe::Lora(16);
+        with(Change::Adapter, "LoRA of rank 16 and gradient checkpointing", Training { recipe, ..again });
+    }
+    if !matches!(run.recipe, Recipe::Qlora(_)) {
+        let recipe = Recipe::Qlora(16);
+        with(Change::Adapter, "QLoRA of rank 16 and gradient checkpointing", Training { recipe, ..again });
+    }
+}
