@@ -3,6 +3,7 @@
 
 pub mod clock;
 pub mod diagnosis;
+mod document;
 pub mod draft;
 pub mod entry;
 pub mod facts;

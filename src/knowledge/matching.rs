@@ -1,6 +1,7 @@
 //! Owns finding: one pass over the log for every entry's literals, then the patterns of the entries concerned on the
 //! lines concerned, once alone and once with wraps undone.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -8,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, Input};
 
 use super::diagnosis::Oom;
+use super::document::is_document;
 use super::entry::{Entry, When};
 use super::needle::holds_ignoring_case;
 use super::pattern::Pattern;
@@ -98,6 +100,7 @@ impl Finder {
             }
         }
         let mut hits = BTreeSet::new();
+        let document = OnceCell::new();
         for fallback in [false, true] {
             // Where an entry knows of memory that ran out, no fallback is heard (rank.rs): they cost the most.
             let told = |hit: &Hit| entries.get(hit.entry).is_some_and(|entry| entry.oom == Oom::Yes);
@@ -107,6 +110,7 @@ impl Finder {
             for (index, (entry, lines)) in entries.iter().zip(&by_entry).enumerate() {
                 if entry.fallback == fallback {
                     let found = both_ends(lines).filter_map(|line| decisive(entry, log, *line));
+                    let found = found.filter(|_| entry.when.in_source || !*document.get_or_init(|| is_document(log)));
                     hits.extend(found.map(|found| Hit { entry: index, ..found }));
                 }
             }

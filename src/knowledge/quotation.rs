@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use super::document::{continues_prose, stands_in_program};
 use super::pattern::Pattern;
 use crate::log::PastedLog;
 
@@ -59,7 +60,9 @@ pub fn is_quoted(line: &str, column: usize) -> bool {
 /// colon and all.
 fn is_heading(line: &str) -> bool {
     let text = line.trim_start_matches('#');
-    (2..=6).contains(&(line.len() - text.len())) && text.starts_with(' ') && !text.contains(':')
+    (2..=6).contains(&(line.len() - text.len()))
+        && text.starts_with(' ')
+        && (!text.contains(':') || text.contains("\\["))
 }
 
 /// A guide's list of symptoms: "#. Error message "CUDA out of memory" was printed in logs."
@@ -68,7 +71,7 @@ fn is_symptom(line: &str) -> bool {
     SYMPTOM
         .get_or_init(|| {
             Pattern::from(
-                r"^\s*(?:#\.|\d+[.)]|[-*])\s+(?:(?:[Tt]he|[Aa]n?)\s+)?(?:[Ee]rror|[Mm]essage|[Ee]xception|[Ll]og)[\w ]*\s['\x22](?:[^'\x22\n]+)['\x22]\s+(?:is|was|are|were|may be|will be)\s+(?:printed|displayed|reported|shown|recorded|returned|thrown)"
+                r"^\s*(?:#\.|\d+[.)]|[-*])\s+(?:(?:[Tt]he|[Aa]n?)\s+)?(?:[Ee]rror|[Mm]essage|[Ee]xception|[Ll]og)[\w ]*\s['\x22](?:[^'\x22\n]+)['\x22]\s+(?:is|was|are|were|may be|will be)\s+(?:printed|displayed|reported|shown|recorded|returned|thrown)|^\s*(?:\d+[.)]|[-*])[ ].*: (?:This|It)[ ](?:can|could|may|might)[ ](?:usually[ ]|often[ ])?be[ ]|\b(?:typically|usually|commonly|often)[ ](?:appears?|shows? up|reads?|looks?)[ ](?:as|like)\b|^\s*(?:How to (?:fix|solve|resolve)|Fix(?:ing)?:?[ ]|Cómo (?:solucionar|resolver|arreglar)|Como (?:resolver|corrigir|solucionar)|Как (?:исправить|решить|устранить)|修复|解决|如何解决|Comment (?:résoudre|corriger))[^\n]{0,60}(?i:out of memory)[^\n]{0,60}$"
                     .to_string(),
             )
         })
@@ -110,6 +113,9 @@ pub fn stands_in_source(log: &PastedLog, number: usize, column: usize) -> bool {
         || is_comment(line) && is_beside_statement(log, number)
         || is_listed(log, number, line)
         || is_explained(log, number)
+        || is_explained_beside(log, number, column)
+        || stands_in_program(log, number)
+        || continues_prose(log, number)
         || !looks_like_output(line)
             && is_in_string(before, line.get(column..).unwrap_or_default())
             && statements(log, number) >= 2
@@ -150,9 +156,27 @@ fn is_explained(log: &PastedLog, number: usize) -> bool {
     next.is_some_and(|line| means.is_match(line))
 }
 
-/// A name alone on its line beside another such: an index of names.
+/// A table's row whose other cell explains the message.
+fn is_explained_beside(log: &PastedLog, number: usize, column: usize) -> bool {
+    let cells = |line: &str| line.trim_start().starts_with('|') && line.matches('|').count() >= 3;
+    let rule = |line: &str| cells(line) && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' '));
+    let Some(line) = log.line(number).filter(|line| cells(line)) else { return false };
+    let own = line.get(..column).unwrap_or_default().matches('|').count();
+    let explains =
+        |cell: &str| cell.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count() >= 5;
+    let above = (1..number).rev().take(LONG_STRING).map_while(|near| log.line(near)).take_while(|line| cells(line));
+    above.into_iter().any(rule) && line.split('|').enumerate().any(|(index, cell)| index != own && explains(cell))
+}
+
+/// A name alone on its line beside another such: an index of names; or a word in a list of words.
 fn is_listed(log: &PastedLog, number: usize, line: &str) -> bool {
     static NAME: OnceLock<Pattern> = OnceLock::new();
+    static WORD: OnceLock<Pattern> = OnceLock::new();
+    let word = WORD.get_or_init(|| Pattern::from(r"^[a-z#]+$".to_string()));
+    if (number.saturating_sub(3).max(1)..=number + 3).all(|near| log.line(near).is_some_and(|line| word.is_match(line)))
+    {
+        return true;
+    }
     let name = NAME.get_or_init(|| Pattern::from(r"^\s*[a-z]\w*(?:\.\w+)+,?\s*$".to_string()));
     let beside = [number.saturating_sub(1), number + 1];
     name.is_match(line) && beside.iter().any(|near| log.line(*near).is_some_and(|line| name.is_match(line)))
@@ -291,6 +315,11 @@ mod tests {
             "The message `CUDA out of memory. Tried to allocate 2.00 GiB` means that the card is full",
             "We catch every `RuntimeError: CUDA out of memory` here",
             "I use `torch.cuda.empty_cache` and `CUDA out of memory` handling",
+            "1. Out of memory while quantising: This can be addressed by a shorter calibration",
+            "Cómo solucionar el error CUDA out of memory",
+            "Fix CUDA out of memory in ten steps",
+            "It typically appears as \"CUDA error: out of memory\" where the batch is large",
+            "### RuntimeError: \\[worker\\] CUDA error: out of memory",
             "#. Error message \"RuntimeError: CUDA out of memory.\" was printed in logs.",
             "README: `RuntimeError: CUDA out of memory` usually means that the batch is too large",
         ];
@@ -346,7 +375,11 @@ mod tests {
         for text in source {
             assert!(quoted_at(text), "{text}");
         }
+        assert!(quoted_at(
+            "| What | Why |\n|---|---|\n| CUDA out of memory | The model and its cache are larger than the card |"
+        ));
         let output = [
+            "| run | said |\n|---|---|\n| 3 | CUDA out of memory |",
             "import torch\nmodel = make()\nRuntimeError: CUDA out of memory.",
             "- epoch 1\n- CUDA out of memory\n- epoch 2",
             "# nvidia-smi\n# CUDA out of memory",

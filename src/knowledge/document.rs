@@ -1,0 +1,286 @@
+//! Owns telling a document from a log: pages (guides, manuals, changelogs) and programs' sources are full of messages
+//! about memory, and nothing has failed. A report that somebody posts has headings and code too, and is none.
+
+use std::sync::OnceLock;
+
+use super::pattern::Pattern;
+use crate::log::PastedLog;
+
+/// A page is no longer than this; a log may be.
+const PAGE: usize = 512 << 10;
+/// How many lines a page's head takes at most.
+const HEAD: usize = 200;
+/// How far around a line a program's text is looked for.
+const NEAR: usize = 12;
+
+/// Whether the whole text is a page about failures, or a program's source, rather than a failure's log.
+pub fn is_document(log: &PastedLog) -> bool {
+    let text = log.text();
+    text.len() <= PAGE
+        && (has_head(text)
+            || is_changelog(text)
+            || !holds_traces(text, false) && is_program(text)
+            || !holds_traces(text, true) && (is_manual(text) || is_guide(text)))
+}
+
+/// A page's head as site generators read it (a title between two lines of dashes or plus signs), or a comment with its
+/// licence.
+fn has_head(text: &str) -> bool {
+    static KEY: OnceLock<Pattern> = OnceLock::new();
+    let key = KEY.get_or_init(|| {
+        Pattern::from(
+            r"^(?:title|description|sidebar\w*|slug|layout|permalink|weight|ms\.\w+)\s*[:=]\s*\S|[Cc]opyright \d{4}"
+                .to_string(),
+        )
+    });
+    let mut lines = text.lines().skip_while(|line| line.trim().is_empty());
+    let first = lines.next().unwrap_or_default().trim_end();
+    let end = match first {
+        "---" | "+++" => first,
+        _ if first.starts_with("<!--") => "-->",
+        _ => return false,
+    };
+    let head: Vec<&str> = lines.take(HEAD).take_while(|line| line.trim_end() != end).collect();
+    head.len() < HEAD && (key.is_match(first) || head.iter().any(|line| key.is_match(line)))
+}
+
+/// What only a run prints (a traceback's frame, a stamp) or, if asked for, only a person says who had one ("my").
+fn holds_traces(text: &str, told: bool) -> bool {
+    static PRINTED: OnceLock<Pattern> = OnceLock::new();
+    static TOLD: OnceLock<Pattern> = OnceLock::new();
+    let printed = PRINTED.get_or_init(|| {
+        Pattern::from(
+            [
+                r"^Traceback \(most recent call last\)|^\W*File \x22[^\x22]+\x22, line \d+|, line \d+, in \w|^\s+at [\w.$]+\(",
+                r"|^\W{0,3}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|^\W{0,3}\d\d:\d\d:\d\d\b|^[A-Z]\w\w[ ]+\d+[ ]\d\d:\d\d|^\[?[IWEF]\d{4} \d\d:",
+            ]
+            .concat(),
+        )
+    });
+    let own = TOLD.get_or_init(|| {
+        Pattern::from(
+            [
+                r"\b(?:I|I'm|I've|I'd|[Mm]y|me)\b[ ,.]|^(?:#+[ ]|\*\*)(?:Describe|To [Rr]epro|Steps? to|Expected|Actual|Your [Qq]uestion|Environment|System|Operating|OS\b|GPU\b|VRAM|What (?:happened|did)|Is there an existing|Checklist|Checks|Console|Debug|Logs?\b|Full|Repro|Screenshot|Version|Your|Bug\b|Traceback|Output|Additional)",
+                r"|·[ ](?:description|comment)[ ]·|\bcommented\b|^(?:Hardware|OS|GPU|Version|Environment)\s*:|(?i)\bthanks?\b|same (?:issue|problem|error)|\?\s*$|please help",
+            ]
+            .concat(),
+        )
+    });
+    text.lines().any(|line| printed.is_match(line) || told && own.is_match(line))
+}
+
+/// reStructuredText: directives, targets, roles and headings that are underlined.
+fn is_manual(text: &str) -> bool {
+    static MARKUP: OnceLock<Pattern> = OnceLock::new();
+    let markup = MARKUP.get_or_init(|| {
+        Pattern::from(r"^\s*\.\. [\w-]+::|^\.\. _[^:\n]+:|:(?:ref|doc|class|func|meth|attr|mod|issue|pr):`".to_string())
+    });
+    text.lines().filter(|line| markup.is_match(line)).count() >= 3
+}
+
+/// Versions as headings, their changes as lists below.
+fn is_changelog(text: &str) -> bool {
+    static VERSION: OnceLock<Pattern> = OnceLock::new();
+    let version = VERSION.get_or_init(|| {
+        Pattern::from(r"^#{1,3}[ ]\[?(?:[A-Za-z.]+[ ])?v?\d+\.\d+(?:\.\w+)*\]?(?:[ (].*)?$".to_string())
+    });
+    let item = |line: &&str| line.starts_with("- ") || line.starts_with("* ");
+    text.lines().filter(|line| version.is_match(line)).count() >= 3 && text.lines().filter(item).count() >= 6
+}
+
+/// Advice under headings.
+fn is_guide(text: &str) -> bool {
+    static HEADING: OnceLock<Pattern> = OnceLock::new();
+    static ADVICE: OnceLock<Pattern> = OnceLock::new();
+    let heading = HEADING.get_or_init(|| {
+        Pattern::from(
+            r"^#{1,4}[ ]\S|^\d+\.[ ](?:[A-Z][\w ()-]{3,50}|[^ -~].{2,60})$|^(?:(?:Fix|Solution|Solución|Solução|Lösung|Решение|Step|Method|Cause|Symptom|Problem|Option)s?(?: \d+)?(?::|$)|(?:How to|Fix(?:ing)?[ ]|Cómo[ ]|Como[ ]|Как[ ]|Comment[ ]|Common|Quick|Introduction|Conclusion|Understanding|Prerequisites|Troubleshooting|Possible|Related)\b[^.]{0,60}$)|^(?:\*\*|__)[^*_]{3,60}(?:\*\*|__):?\s*$".to_string(),
+        )
+    });
+    let advice = ADVICE.get_or_init(|| {
+        Pattern::from(
+            [
+                r"^\s*(?:[-*]|•|\d+[.)]|#+)?\s*(?:\*\*|`)?(?:Fix \d+: |Step \d+: |Solution \d+: |Solution: |Fix: )?(?:Reduce|Lower|Decrease|Use|Try|Set|Increase|Enable|Disable|Check|Close|Restart|Install|Make sure|Consider|Add|Avoid|Ensure|Upgrade|Switch|Clear|Start|Verify|Limit|Offload|Monitor|Choose|Free)\s+\w",
+                r"|(?i)\b(?:you can|you should|you may|you might|you will|you need|we recommend|it is recommended|can be (?:solved|fixed|avoided|reduced|addressed)|to (?:fix|solve|avoid|resolve|reduce) (?:this|the|it)|consider \w+ing|try (?:to )?(?:reduc|lower|decreas|us|increas|sett)\w*)\b",
+                // The same in Chinese, Japanese, Korean, Russian, Arabic, Spanish and Portuguese, French, German.
+                r"|^\d+\.[ ](?:减小|降低|使用|清理|监控|启用|检查|关闭|限制)|建议|可以通过|请(?:尝试|检查|使用|减小|确保)|解决(?:方案|方法|办法)|してください|解決(?:策|方法)|対処法|対策|하세요|해결|Попробуйте|Уменьшите|Используйте|Проверьте|Решение|استخدم|تأكد|يمكنك|قلل|الحل|جرّب|حاول|يجب",
+                r"|(?:Reduz[ac]\w*|Utilice|Pruebe|Usa|Use o|Intenta|Asegúrate|Verifi(?:ca|que)|Solución|Solução|Utilisez|Réduisez|Essayez|Vérifiez|Verwenden Sie|Reduzieren Sie|Versuchen Sie|Stellen Sie sicher|Lösung)\b",
+            ]
+            .concat(),
+        )
+    });
+    let count = |pattern: &Pattern| text.lines().filter(|line| pattern.is_match(line)).count();
+    let (headings, advices) = (count(heading), count(advice));
+    headings >= 2 && advices >= 3 && headings + advices >= 6
+}
+
+/// A program's source as a whole.
+fn is_program(text: &str) -> bool {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let (code, plain) = shares(&lines);
+    let opens = lines.first().is_some_and(|line| is_code(line) || is_plain(line));
+    opens && lines.len() >= 25 && code * 5 >= lines.len() * 2 && (code + plain) * 4 >= lines.len() * 3
+}
+
+/// How many of the lines are code, and how many more may be.
+fn shares(lines: &[&str]) -> (usize, usize) {
+    let code = lines.iter().filter(|line| is_code(line)).count();
+    (code, lines.iter().filter(|line| !is_code(line) && is_plain(line)).count())
+}
+
+/// What only programs have: a definition, a block's beginning or end, a statement's end, a comment over lines.
+fn is_code(line: &str) -> bool {
+    static CODE: OnceLock<Pattern> = OnceLock::new();
+    CODE.get_or_init(|| {
+        Pattern::from(
+            [
+                r"^\s*(?:async[ ])?(?:def|class|function|struct|enum|template|namespace|fn|impl|func)\b.*[:{(,]?$|^\s*(?:from[ ]\w[\w.]*[ ])?import[ ]\w|^\s*#\s*(?:include|define|if|endif|ifdef|ifndef|else|pragma)\b|^\s*(?:if|for|while|elif|else|elseif|try|except|with|switch|case|return|raise|throw|yield|end)\b[^.!?]*[:{;)(,\]]?\s*$",
+                r"|[;{}]\s*(?:\\|//.*|/\*.*)?$|^\s*[)}\]]+[,;]?\s*$|^\s*/?\*{1,2}(?:[ ]|$|/)|^\s*//|^\s*%\s|\x22{3}|^\s*@\w+|^[\s\w.,*&\[\]()]*[\w)\]][ ](?:=|==|!=|\+=|:=|->|=>|\|\||&&)[ ]|^\s+\w[\w.]*\(.*\)$|\($|\[$|^\s*[\w.:]+\(.*,$|^\s*[rfbu]?\x22.*\x22,?\)*$|^\s*[\w.]+,$|^\s*[A-Z]\w+ ?=",
+            ]
+            .concat(),
+        )
+    })
+    .is_match(line)
+}
+
+/// What stands in programs and elsewhere: a comment, an indented line.
+fn is_plain(line: &str) -> bool {
+    line.trim_start().starts_with('#') || line.starts_with("    ") && !line.trim().is_empty()
+}
+
+/// Whether the line stands in a program's text: statements and comments above and below, and nothing that a run prints.
+pub fn stands_in_program(log: &PastedLog, number: usize) -> bool {
+    static OUTPUT: OnceLock<Pattern> = OnceLock::new();
+    let output = OUTPUT.get_or_init(|| {
+        Pattern::from(
+            [
+                r"Traceback \(|^\W*File \x22|, line \d+, in \w|^\s*at [\w.$:<>]+ ?\(|^\s*\x22[\w.-]+\x22\s*:|^\s*\[\w+\] \(\d+\)|^\s*@ |0x[0-9a-f]{8,}|^\s*(?:E\s+)?[\w.]+(?:Error|Exception)\b:",
+                r"|^\W{0,3}\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d|^\[?[IWEF]\d{4} |^\s*\|.*\|\s*$|\d+%\||^\w+_\w+: |^-+>|^[$>]|^(?:In|Out) ?\[|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b[ :\]]|^\[\w",
+            ]
+            .concat(),
+        )
+    });
+    let fence = |line: &str| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~");
+    if log.line(number).is_none_or(|line| output.is_match(line)) {
+        return false;
+    }
+    let side = |lines: &mut dyn Iterator<Item = usize>| {
+        let lines = lines.map_while(|near| log.line(near)).take_while(|line| !fence(line));
+        let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
+        let sure = lines.iter().filter(|line| is_code(line)).count();
+        let rest = lines.iter().filter(|line| !is_code(line) && is_plain(line)).count();
+        (lines.len(), sure, rest, lines.iter().any(|line| output.is_match(line)))
+    };
+    let (above, sure_above, rest_above, ran_above) = side(&mut (number.saturating_sub(NEAR).max(1)..number).rev());
+    let (below, sure_below, rest_below, ran_below) = side(&mut (number + 1..=number + NEAR));
+    let (all, sure) = (above + below, sure_above + sure_below);
+    !ran_above
+        && !ran_below
+        && sure_above >= 2
+        && sure_below >= 2
+        && sure >= 6
+        && (sure + rest_above + rest_below) * 4 >= all * 3
+}
+
+/// Whether the line goes on with a sentence of the line above it, in prose that nobody tells of themselves.
+pub fn continues_prose(log: &PastedLog, number: usize) -> bool {
+    static BEGUN: OnceLock<Pattern> = OnceLock::new();
+    static GOES_ON: OnceLock<Pattern> = OnceLock::new();
+    let begun = BEGUN.get_or_init(|| {
+        Pattern::from(r"^[\s#*/%>-]*(?:[A-Za-z(`'\x22*][\w'`\x22()*/.,-]*,?[ ]){5,}[\w'`\x22()*/-]+,?\s*$".to_string())
+    });
+    let goes_on = GOES_ON.get_or_init(|| {
+        Pattern::from(r"^[\s#*/%>-]*\(?[a-z][a-z-]*(?:[ ][\w'`\x22()*/-]+[.,;]?)*(?: \([^()]*\)[.,]?)?\s*$".to_string())
+    });
+    let said = |near: usize| log.line(near).is_some_and(|line| OWN.is_told(line));
+    let above = number.checked_sub(1).and_then(|above| log.line(above));
+    above.is_some_and(|line| begun.is_match(line))
+        && log.line(number).is_some_and(|line| goes_on.is_match(line))
+        && !(number.saturating_sub(NEAR).max(1)..=number + NEAR).any(said)
+}
+
+/// Words of a person who tells what happened to them.
+struct Own(OnceLock<Pattern>);
+
+static OWN: Own = Own(OnceLock::new());
+
+impl Own {
+    fn is_told(&self, line: &str) -> bool {
+        self.0
+            .get_or_init(|| {
+                Pattern::from(
+                    r"\b(?:I|I'm|I've|[Mm]y|[Ww]e|[Oo]ur|me)\b|\?\s*$|\b(?:crashed|failed|died)\b".to_string(),
+                )
+            })
+            .is_match(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MESSAGE: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB";
+
+    fn document(text: &str) -> bool {
+        is_document(&PastedLog::new(text.replace("MESSAGE", MESSAGE)))
+    }
+
+    #[test]
+    fn pages_and_sources_are_documents() {
+        let function = "def load(path):\n    # MESSAGE\n    data = read(path)\n    return data\n\n";
+        let documents = [
+            "---\ntitle: Troubleshooting\n---\n\n## Memory\n\nMESSAGE\n",
+            "<!--Copyright 2026 The Team.-->\n<!--\ntext\n-->\n# Memory\n\nMESSAGE\n",
+            "# Troubleshooting\n\n## Memory\n\n```\nMESSAGE\n```\n\n- Lower the resolution\n- Use a quantized model\n- Start with a smaller one\n\n## Black images\n\nSet the flag.\n",
+            "常见错误\n\nMESSAGE\n\n解决方案\n\n1. 减小批量大小\n\n2. 使用混合精度\n\n请使用 autocast\n\n3. 梯度检查点\n",
+            ".. _memory:\n\nMemory\n------\n\n.. code-block:: console\n\n   MESSAGE\n\nSee :ref:`flags`.\n",
+            "# 1.2.0\n\n- MESSAGE is told\n- a\n\n# 1.1.0\n\n- b\n- c\n\n# 1.0.0\n\n- d\n- e\n",
+            &format!("import os\n\n{}", function.repeat(7)),
+        ];
+        for text in documents {
+            assert!(document(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_somebody_reports_is_none() {
+        let reports = [
+            "# Memory\n\nAfter an hour I get\n\n```\nMESSAGE\n```\n\n## Tried\n\n- Lower the resolution\n- Use a smaller model\n- Set the flag\n- Try again\n",
+            "### What happened?\n\nMESSAGE\n\n### Fix\n\nReduce the batch\nUse less\nTry more\nSet it\n",
+            "# Memory\n\n## Log\n\nTraceback (most recent call last):\n  File \"run.py\", line 3, in <module>\nMESSAGE\n\n- Lower it\n- Use less\n- Try more\n- Set it\n",
+            "# load\n# 2026-02-03 10:11:12 MESSAGE\n# Reduce it\n# Use less\n# Try more\n# Set it\n",
+            "import torch\nmodel = make()\nmodel.cuda()\nMESSAGE\n",
+            "llama_context: n_ctx = 4096\nllama_context: n_batch = 512\nMESSAGE\n",
+            "---\nMESSAGE\n---\n",
+        ];
+        for text in reports {
+            assert!(!document(text), "{text}");
+        }
+    }
+
+    fn at(text: &str, check: fn(&PastedLog, usize) -> bool) -> bool {
+        let log = PastedLog::new(text.replace("MESSAGE", MESSAGE));
+        let number = (1..=log.line_count()).find(|number| log.line(*number).unwrap().contains("memory")).unwrap();
+        check(&log, number)
+    }
+
+    #[test]
+    fn a_program_around_a_message_is_told_from_a_run() {
+        let inside = "    if (!block) {\n        report(st);\n        return 1;\n    }\n        risk of out of memory failure. It raises\n    if (next) {\n        free(next);\n        return 0;\n    }\n";
+        assert!(at(inside, stands_in_program));
+        let run = "model = make()\nfor batch in data:\n    step(batch)\n    return x\nMESSAGE\nimport os\ndef f():\n    return 1\nx = 2\n";
+        assert!(!at(run, stands_in_program));
+        let traced = "  File \"a.py\", line 3, in f\n    return g(x)\n  out of memory\n  File \"a.py\", line 9, in g\n    return h(x)\n";
+        assert!(!at(traced, stands_in_program));
+    }
+
+    #[test]
+    fn prose_that_goes_on_is_no_message() {
+        let prose = "reaches the limit of the pool here and allows the\nout-of-memory error to be tested.\n";
+        assert!(at(prose, continues_prose));
+        let told = "I started it again with a smaller model and got an\nout of memory error after a while.\n";
+        assert!(!at(told, continues_prose));
+        assert!(!at("loading model shards: 4/9 done\nout of memory\n", continues_prose));
+    }
+}
