@@ -51,11 +51,22 @@ pub struct Situation<'a> {
     pub command: Option<&'a str>,
     /// The model, as the person says; `None` to take what the log says.
     pub model: Option<&'a str>,
-    /// A step was taken that may be enough: what comes next is to try it.
-    pub enough_taken: bool,
+    /// What was done about it so far.
+    pub taken: Taken,
     /// The advice on the same log and model at an earlier reading: whether it fits is not reckoned again while the same
     /// is free.
     pub before: Option<&'a Advice>,
+}
+
+/// What the steps taken so far mean for those ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// They change the command line: what is ahead is reckoned from there.
+    pub changed: bool,
+    /// One of them may be enough.
+    pub enough: bool,
+    /// Memory came back.
+    pub freed: bool,
 }
 
 /// What to tell the person.
@@ -69,6 +80,9 @@ pub struct Advice {
     pub fit: Option<FitAdvice>,
     /// What to do, best first.
     pub plan: Vec<PlannedFix>,
+    /// The same of the run as the steps taken change it, with its command line.
+    #[serde(skip)]
+    pub changed: Option<(String, FitAdvice)>,
     /// What there was for the run.
     #[serde(skip)]
     pub room: fit::Room,
@@ -87,8 +101,12 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
         Some(before) => before.fit.clone(),
         None => fit::fit(situation, room, ledger.as_ref()),
     };
-    if let Some(said) =
-        fit.as_ref().filter(|_| speaks_of_size(situation.diagnosis, &verdict)).and_then(FitAdvice::sentence)
+    if let Some(said) = fit
+        .as_ref()
+        .filter(|fit| {
+            speaks_of_size(situation.diagnosis, &verdict) && !is_refuted(fit, ledger.as_ref(), situation.diagnosis)
+        })
+        .and_then(FitAdvice::sentence)
     {
         verdict.sentence = format!("{} {said}", verdict.sentence);
     }
@@ -96,8 +114,28 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let command =
         situation.command.or(situation.diagnosis.run.command.as_deref()).or_else(|| living().map(String::as_str));
     let situation = &Situation { command, ..*situation };
-    let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict, fit.as_ref());
-    Advice { verdict, ledger, fit, plan, room, command: command.map(str::to_owned) }
+    let changed = changed_fit(situation, room, ledger.as_ref());
+    let ahead = changed.as_ref().map(|(_, fit)| fit).or(fit.as_ref());
+    let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict, ahead);
+    Advice { verdict, ledger, fit, changed, plan, room, command: command.map(str::to_owned) }
+}
+
+/// What the run takes with the steps taken.
+fn changed_fit(situation: &Situation<'_>, room: fit::Room, ledger: Option<&Ledger>) -> Option<(String, FitAdvice)> {
+    let command = situation.command.filter(|_| situation.taken.changed)?;
+    let before = situation.before.filter(|before| before.room == room).and_then(|before| before.changed.as_ref());
+    if let Some(same) = before.filter(|(of, _)| of == command) {
+        return Some(same.clone());
+    }
+    let diagnosis = fit::changed(situation.diagnosis, command);
+    let fit = fit::fit(&Situation { diagnosis: &diagnosis, ..*situation }, room, ledger)?;
+    Some((command.to_owned(), fit))
+}
+
+/// Whether the log shows that more is missing than the sums say, at the size that the weights should have.
+fn is_refuted(fit: &FitAdvice, ledger: Option<&Ledger>, diagnosis: &Diagnosis) -> bool {
+    let missing = ledger.and_then(|ledger| ledger.missing_bytes).is_some_and(|missing| missing > Bytes::ZERO);
+    fit.fits == Some(true) && missing && verdict::widened(diagnosis).is_none()
 }
 
 /// Whether the verdict is about what the run takes, rather than who else holds the memory.
@@ -124,7 +162,7 @@ impl<'a> Situation<'a> {
             zone: None,
             command: None,
             model: None,
-            enough_taken: false,
+            taken: Taken::default(),
             before: None,
         }
     }

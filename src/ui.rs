@@ -1,5 +1,6 @@
 //! Owns the drawing: the screen is a function of the model. One pane a file; nothing here changes anything.
 
+mod ascii;
 mod footer;
 pub mod format;
 mod header;
@@ -35,7 +36,8 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) {
     let theme = Theme::of(&model.config);
     let layout = model.layout();
     if layout.tiny {
-        return too_small(area, buffer);
+        too_small(area, buffer);
+        return ascii::only(theme.unicode, buffer);
     }
     header::render(model, &theme, layout.header, buffer);
     header::tabs(model, &theme, layout.tabs, buffer);
@@ -45,6 +47,7 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) {
     steps::render(model, &theme, layout.steps, buffer);
     footer::render(model, &theme, layout.footer, buffer);
     overlay::render(model, &theme, area, buffer);
+    ascii::only(theme.unicode, buffer);
 }
 
 fn too_small(area: Rect, buffer: &mut Buffer) {

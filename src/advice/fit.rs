@@ -2,6 +2,7 @@
 //! settings from the log, the memory arithmetic, choices best first, the sizes of this model by quantisation. Pure.
 //! What can't be known is said. Bytes and tokens; weights and caches as exact as `memory` has them, the rest "about".
 
+mod after;
 mod effect;
 mod model;
 mod offers;
@@ -11,6 +12,8 @@ mod setup;
 mod tests;
 mod trained;
 pub mod words;
+
+pub use after::changed;
 
 use serde::Serialize;
 

@@ -110,7 +110,11 @@ pub fn lay_out(
         return fuller.filter_map(|fix| fill::filled(fix, situation, place, ledger, fit)).collect();
     }
     // The log's figure is a lower bound; what the model takes may be more.
-    let missing = ledger.and_then(|ledger| ledger.missing_bytes).max(fit.and_then(FitAdvice::missing));
+    let missing = match fit {
+        // Of the changed run only its own sum tells.
+        Some(fit) if situation.taken.changed => fit.missing(),
+        _ => ledger.and_then(|ledger| ledger.missing_bytes).max(fit.and_then(FitAdvice::missing)),
+    };
     let cause = verdict.causes.first().map(|cause| cause.cause);
     let again = run_again(situation, place, ledger, verdict);
     // With room again nobody has to go; nor where a limit was hit, or the others are the run's own ranks or process.
@@ -128,7 +132,8 @@ pub fn lay_out(
     };
     let (first, rest): (Vec<&Fix>, Vec<&Fix>) = situation.fixes.iter().partition(leads);
     // What was taken is tried before more is changed on top of it.
-    let first_of_all = if situation.enough_taken { Some(run_changed(situation)) } else { again };
+    let untold = situation.taken.freed && missing.is_none();
+    let first_of_all = if situation.taken.enough || untold { Some(run_now(situation)) } else { again };
     let mut plan: Vec<PlannedFix> = first_of_all.into_iter().collect();
     // What costs somebody their work comes after what costs nothing.
     let mut later = Vec::new();
@@ -195,14 +200,15 @@ fn run_again(
     })
 }
 
-/// After a step that may be enough, trying it tells more than any further change.
-fn run_changed(situation: &Situation<'_>) -> PlannedFix {
+/// After a step that may be enough, or memory that came back where nothing tells how much is missing, trying it tells
+/// more than any further change.
+fn run_now(situation: &Situation<'_>) -> PlannedFix {
     PlannedFix {
-        title: "Run it again with what you changed".into(),
+        title: "Run it again before you change more".into(),
         steps: vec![Step {
             action: "Start your job again".into(),
             command: situation.command_line().map(str::to_owned),
-            why: "the step you took may be enough; the ones below can still come on top of it".into(),
+            why: "what was done so far may be enough; the steps below can still come on top of it".into(),
             expect: "It runs past the point where it died.".into(),
             if_not: "If it fails again, paste the new error here, or take the next step as well.".into(),
             versions: None,
@@ -289,7 +295,7 @@ mod tests {
     use super::fill::substitute;
     use super::*;
     use crate::advice::testing::torch_oom;
-    use crate::advice::{Advice, advise};
+    use crate::advice::{Advice, Taken, advise};
     use crate::gpu::guard::Viewer;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Reading, Snapshot};
@@ -488,17 +494,17 @@ mod tests {
         let diagnosis = torch_oom(&[]);
         let here = Snapshot { devices: vec![device(0, vec![process(8, Bytes::gib(16))])], ..snapshot(0) };
         let fixes = [shorter];
-        for enough_taken in [false, true] {
+        for enough in [false, true] {
             let advice = advise(&Situation {
                 fixes: &fixes,
                 snapshot: Some(&here),
                 command: Some("llama-server -m a.gguf -c 4096"),
-                enough_taken,
+                taken: Taken { enough, ..Taken::default() },
                 ..Situation::alone(&diagnosis)
             });
             let first = &advice.plan[0];
-            assert_eq!(first.fix == RUN_AGAIN, enough_taken);
-            assert!(!enough_taken || first.steps[0].command.as_deref() == Some("llama-server -m a.gguf -c 4096"));
+            assert_eq!(first.fix == RUN_AGAIN, enough);
+            assert!(!enough || first.steps[0].command.as_deref() == Some("llama-server -m a.gguf -c 4096"));
         }
     }
 

@@ -72,6 +72,7 @@ pub const BINDINGS: &[Binding] = &[
     key(KeyCode::End, Action::Last, "End", ""),
     key(KeyCode::Char('z'), Action::Zoom, "z", "zoom"),
     key(KeyCode::Char('p'), Action::Pause, "p", "pause"),
+    key(KeyCode::Char('W'), Action::Report, "W", "write a report"),
     key(KeyCode::Char('?'), Action::Help, "?", "help"),
     key(KeyCode::Char('q'), Action::Quit, "q", "quit"),
     key(KeyCode::Esc, Action::Escape, "Esc", "close"),

@@ -8,19 +8,23 @@ use jiff::tz::TimeZone;
 use ratatui_textarea::TextArea;
 
 use super::gate::Gate;
+use super::last::Story;
 use super::layout::{self, Layout, Shape};
-use super::question::Question;
+use super::question::{Question, Victim, lines};
+use super::rows::{Row, rows};
 use super::walk::{Ending, EndingState, Mark, Walk};
 use crate::advice::release::Release;
 use crate::advice::rerun::apply_all;
-use crate::advice::{Advice, PlannedFix, Situation, words};
+use crate::advice::{Advice, PlannedFix, Situation, Taken, words};
 use crate::gpu::guard::{Refusal, Viewer};
 use crate::gpu::history::History;
+use crate::gpu::sight;
 use crate::gpu::{Device, Driver, GpuProcess, Header, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::fix::Fix;
 use crate::knowledge::page::{Page, Tone};
 use crate::log::PastedLog;
+use crate::report::redact::Names;
 use crate::units::{Bytes, WallTime};
 
 /// A part of the screen that can have the focus.
@@ -58,6 +62,8 @@ pub enum Overlay {
     Fit(usize),
     /// What was done and what keeps it from coming back: the first line shown.
     Done(usize),
+    /// Where a report was written.
+    Written(String),
     /// A text that could not be copied, shown alone so that it can be selected.
     Text(String),
 }
@@ -96,6 +102,8 @@ pub struct Config {
     pub zone: TimeZone,
     /// Whether there is a shell that could continue us after Ctrl-Z.
     pub can_suspend: bool,
+    /// Names that a report leaves out.
+    pub names: Names,
 }
 
 impl Default for Config {
@@ -111,6 +119,7 @@ impl Default for Config {
             colour: true,
             zone: TimeZone::UTC,
             can_suspend: true,
+            names: Names::default(),
         }
     }
 }
@@ -185,7 +194,9 @@ pub struct Input {
     pub model: Option<String>,
     /// The latest moment at which the job can have died.
     pub crashed_by: Option<WallTime>,
-    /// A log is being read: the generation that is awaited, and its text where it is not a file.
+    /// The story of the log that is being brought back from the last time.
+    pub story: Option<Box<Story>>,
+    /// A log is being read: the generation that is awaited, and its text where it is not a file or a pipe still open.
     pub awaited: Option<(u64, Option<String>)>,
     /// Why the last one could not be read.
     pub trouble: Option<String>,
@@ -266,6 +277,8 @@ pub struct Model {
     pub notice: Option<(String, Duration)>,
     /// Keys that may yet turn out to be a paste.
     pub gate: Gate,
+    /// What was kept last for the next start: the log of which generation, with which story.
+    pub kept: Option<(u64, Story)>,
     /// The loop ends after this message.
     pub leaving: bool,
 }
@@ -292,6 +305,7 @@ impl Model {
             glossary: None,
             notice: None,
             gate: Gate::default(),
+            kept: None,
             leaving: false,
         }
     }
@@ -340,19 +354,13 @@ impl Model {
         [silence, notice, question, self.gate.wakes_at()].into_iter().flatten().min()
     }
 
-    /// The rows of the process list in the order of the screen: by device, the largest first.
-    pub fn rows(&self) -> Vec<(RowId, &Device, &GpuProcess)> {
-        let Some(snapshot) = self.snapshot() else { return Vec::new() };
-        let mut rows = Vec::new();
-        for device in &snapshot.devices {
-            let mut processes: Vec<&GpuProcess> = device.processes.iter().filter(|row| self.shows(row)).collect();
-            processes.sort_by_key(|row| (std::cmp::Reverse(row.used_bytes.value()), row.pid));
-            rows.extend(processes.into_iter().map(|row| (RowId::of(device, row), device, row)));
-        }
-        rows
+    /// The rows of the process list in the order of the screen.
+    pub fn rows(&self) -> Vec<Row<'_>> {
+        self.snapshot().map(|snapshot| rows(self, snapshot)).unwrap_or_default()
     }
 
-    fn shows(&self, row: &GpuProcess) -> bool {
+    /// Whether the filter lets it through.
+    pub fn shows(&self, row: &GpuProcess) -> bool {
         let filter = self.processes.filter.to_lowercase();
         let text = format!(
             "{} {} {} {}",
@@ -365,9 +373,9 @@ impl Model {
     }
 
     /// The selected row as it stands in the newest reading.
-    pub fn selected(&self) -> Option<(RowId, &Device, &GpuProcess)> {
+    pub fn selected(&self) -> Option<Row<'_>> {
         let selected = self.processes.selected?;
-        self.rows().into_iter().find(|(id, ..)| *id == selected)
+        self.rows().into_iter().find(|row| row.id == selected)
     }
 
     /// What the marked processes hold together.
@@ -386,9 +394,15 @@ impl Model {
         layout::is_tiny(self.size)
     }
 
-    /// How many processes a question can name on this screen, two lines each, beside its other lines.
-    pub fn most_victims(&self) -> usize {
-        usize::from(self.size.1.saturating_sub(11) / 2).max(1)
+    /// How many lines a question has on this screen to name processes in, beside its other lines.
+    pub fn room_for_names(&self) -> usize {
+        usize::from(self.size.1.saturating_sub(11)).max(2)
+    }
+
+    /// Whether a question can name all of these on this screen; one alone has room on any.
+    pub fn can_name(&self, victims: &[Victim]) -> bool {
+        let room = self.room_for_names();
+        victims.len() == 1 || lines(victims, layout::page_width(self.size), room) <= room
     }
 
     /// Whether the screen has room for two tabs only.
@@ -431,6 +445,16 @@ impl Model {
         let taken = self.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
         let changes: Vec<_> = taken.filter_map(|behind| behind.changes.clone()).collect();
         Some(apply_all(&changes, situation.command_line()?, situation.form()))
+    }
+
+    /// What the steps taken so far mean for those ahead.
+    pub fn taken(&self) -> Taken {
+        let taken = || self.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
+        Taken {
+            changed: taken().any(|behind| behind.changes.is_some()),
+            enough: self.walk.enough_taken(),
+            freed: self.endings.iter().any(|ending| matches!(ending.state, EndingState::Returned { .. })),
+        }
     }
 
     /// How this step's program can be asked to let go, by us and now: not where nothing may be sent at all, nor after
@@ -502,12 +526,35 @@ impl Model {
     fn processes_want(&self) -> usize {
         let Some(snapshot) = self.snapshot() else { return 5 };
         if matches!(snapshot.driver, Driver::Unavailable { .. }) {
-            return 10;
+            let rows = 2 * self.rows().len();
+            return if rows == 0 { 10 } else { 12 + rows };
         }
         let unlisted = |device: &&Device| device.unaccounted_bytes.value().is_some_and(|bytes| bytes >= Bytes::mib(1));
         let unlisted = snapshot.devices.iter().filter(unlisted).count();
         let (devices, rows) = (snapshot.devices.len(), self.rows().len());
-        if self.is_small() { 2 + devices + rows.min(3) } else { 2 + 3 * devices + 2 * rows + unlisted }
+        let width = if self.is_small() { self.size.0 } else { self.size.0.saturating_mul(57) / 100 };
+        let remarks: usize =
+            self.remarks(usize::from(width.saturating_sub(2))).into_iter().map(|(_, lines)| lines.len()).sum();
+        if self.is_small() {
+            let unlisted = snapshot.devices.iter().filter(|device| sight::unexplained(device).is_some()).count();
+            2 + devices + rows.min(3) + unlisted + remarks
+        } else {
+            2 + 3 * devices + 2 * rows + unlisted + remarks
+        }
+    }
+
+    /// What is said below each device, or (`None`) below all of them, of what can't be seen from here; wrapped.
+    pub fn remarks(&self, width: usize) -> Vec<(Option<u32>, Vec<String>)> {
+        let Some(snapshot) = self.snapshot() else { return Vec::new() };
+        let of_devices = snapshot.devices.iter().flat_map(|device| {
+            let texts = [sight::of_device(snapshot, device), sight::of_unexplained(snapshot, device)];
+            texts.into_iter().flatten().map(|text| (Some(device.index), text))
+        });
+        let all = of_devices.chain(sight::of_machine(snapshot).map(|text| (None, text)));
+        let wrapped = |text: &str| {
+            textwrap::wrap(text, width.saturating_sub(2).max(20)).into_iter().map(|line| line.into_owned()).collect()
+        };
+        all.map(|(device, text)| (device, wrapped(&text))).collect()
     }
 
     /// The verdict in lines, the sentence first.
@@ -521,7 +568,7 @@ impl Model {
 
 impl RowId {
     /// The row's name.
-    pub fn of(device: &Device, row: &GpuProcess) -> RowId {
-        RowId { device: device.index, pid: row.pid, start_ticks: row.start_ticks.value() }
+    pub fn of(device: u32, row: &GpuProcess) -> RowId {
+        RowId { device, pid: row.pid, start_ticks: row.start_ticks.value() }
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,16 +49,55 @@ enum Job {
 /// The knowledge base, with a word about what was left out of it; or why there is none.
 pub type Loaded = Result<(KnowledgeBase, Option<String>), String>;
 
+/// The newest request: an older one that nobody has begun is of no interest, and may be large.
+#[derive(Clone, Default)]
+pub struct Desk(Arc<Mutex<OnDesk>>);
+
+#[derive(Default)]
+struct OnDesk {
+    next: Option<Job>,
+    at_work: bool,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, OnDesk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, job: Job) {
+        self.lock().next = Some(job);
+    }
+
+    fn take(&self) -> Option<Job> {
+        let mut desk = self.lock();
+        desk.at_work = desk.next.is_some();
+        desk.next.take()
+    }
+
+    fn done(&self) {
+        self.lock().at_work = false;
+    }
+
+    /// Whether nothing is being read and nothing waits for it.
+    pub fn is_clear(&self) -> bool {
+        let desk = self.lock();
+        desk.next.is_none() && !desk.at_work
+    }
+}
+
 /// The worker.
 pub struct Reader {
-    jobs: Sender<Job>,
+    desk: Desk,
+    bell: Sender<()>,
     telling: Telling,
 }
 
 impl Reader {
     /// Starts the worker, which first loads the knowledge.
     pub fn start(knowledge: impl FnOnce() -> Loaded + Send + 'static, wakes: Sender<Wake>) -> io::Result<Reader> {
-        let (jobs, queue) = mpsc::channel();
+        let (bell, rings) = mpsc::channel();
+        let desk = Desk::default();
+        let jobs = (desk.clone(), rings);
         let telling = Telling::default();
         let learnt = telling.clone();
         let began = Instant::now();
@@ -72,11 +111,11 @@ impl Reader {
                 // Searchers and tables are built at their first use: not while a person waits for a verdict.
                 base.diagnose(&PastedLog::new(WARM_UP), None);
                 let _ = wakes.send(Wake::Msg(Msg::Glossary(Arc::new(page::glossary(&base)))));
-                work(&base, &learnt, &queue, &wakes);
+                work(&base, &learnt, &jobs, &wakes);
             }
-            Err(error) => refuse(&format!("The knowledge base could not be loaded: {error}"), &queue, &wakes),
+            Err(error) => refuse(&format!("The knowledge base could not be loaded: {error}"), &jobs, &wakes),
         })?;
-        Ok(Reader { jobs, telling })
+        Ok(Reader { desk, bell, telling })
     }
 
     /// What a pipe's keeper asks.
@@ -84,30 +123,43 @@ impl Reader {
         self.telling.clone()
     }
 
+    /// What is asked for and not read yet.
+    pub fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
     /// Reads a text.
     pub fn read_text(&self, generation: u64, text: String) {
-        let _ = self.jobs.send(Job::Text(generation, text));
+        self.ask(Job::Text(generation, text));
     }
 
     /// Reads a file.
     pub fn read_file(&self, generation: u64, path: PathBuf) {
-        let _ = self.jobs.send(Job::File(generation, path));
+        self.ask(Job::File(generation, path));
+    }
+
+    fn ask(&self, job: Job) {
+        self.desk.put(job);
+        let _ = self.bell.send(());
     }
 }
 
+type Jobs = (Desk, Receiver<()>);
+
 /// Without knowledge no log can be read: each request is told so.
-fn refuse(why: &str, queue: &Receiver<Job>, wakes: &Sender<Wake>) {
-    while let Ok(Job::Text(generation, _) | Job::File(generation, _)) = queue.recv() {
+fn refuse(why: &str, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
+    while rings.recv().is_ok() {
+        let Some(Job::Text(generation, _) | Job::File(generation, _)) = desk.take() else { continue };
+        desk.done();
         if wakes.send(Wake::Msg(Msg::Unread(generation, why.to_owned()))).is_err() {
             return;
         }
     }
 }
 
-fn work(base: &KnowledgeBase, telling: &Telling, queue: &Receiver<Job>, wakes: &Sender<Wake>) {
-    while let Ok(job) = queue.recv() {
-        // Only the newest request is of interest.
-        let job = queue.try_iter().last().unwrap_or(job);
+fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
+    while rings.recv().is_ok() {
+        let Some(job) = desk.take() else { continue };
         let msg = match job {
             Job::Text(generation, text) => read(base, generation, PastedLog::new(text), None),
             Job::File(generation, path) => match open(&path, telling) {
@@ -115,6 +167,7 @@ fn work(base: &KnowledgeBase, telling: &Telling, queue: &Receiver<Job>, wakes: &
                 Err(error) => Msg::Unread(generation, format!("{} can't be read: {error}", path.display())),
             },
         };
+        desk.done();
         if wakes.send(Wake::Msg(msg)).is_err() {
             return;
         }
@@ -148,8 +201,9 @@ fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<W
 /// New text is passed on no more often than this, and more rarely the more there is.
 const PACE: Duration = Duration::from_millis(300);
 
-/// Collects standard input and passes on what there is.
-pub fn read_pipe(wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
+/// Collects standard input and passes on what there is: while the last of it is still being read, nothing new is passed
+/// on, so that a slow machine does not hold it many times over.
+pub fn read_pipe(wakes: Sender<Wake>, telling: Telling, desk: Desk) -> io::Result<()> {
     thread::Builder::new().name("pipe".into()).spawn(move || {
         let mut keeper = Keeper::new(|block: &[u8]| telling.may_matter(block));
         // Not through the buffered handle: what it holds would be hidden from poll.
@@ -167,7 +221,7 @@ pub fn read_pipe(wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
             unsent |= bytes > 0;
             let kept = keeper.kept();
             let pace = PACE + Duration::from_millis(u64::try_from(kept >> 20).unwrap_or(0) * 20);
-            if closed || (unsent && sent.elapsed() >= pace) {
+            if closed || (unsent && sent.elapsed() >= pace && desk.is_clear()) {
                 let text = PastedLog::decode(keeper.bytes());
                 if wakes.send(Wake::Msg(Msg::Stdin { text, closed })).is_err() || closed {
                     return;

@@ -63,6 +63,30 @@ fn mib(part: &Part) -> f64 {
 }
 
 #[test]
+fn what_is_ahead_is_reckoned_from_what_was_changed() {
+    let base = KnowledgeBase::built_in().unwrap();
+    let diagnosis = base.diagnose(&PastedLog::new(llama_log(65_536, 8192)), None);
+    let fixes = base.leading_fixes(&diagnosis);
+    let here = held(Bytes::gib(16));
+    let back = |command: &str, changed: bool| {
+        let advice = advise(&Situation {
+            fixes: &fixes,
+            snapshot: Some(&here),
+            crashed_by: Some(noon_plus(0)),
+            command: Some(command),
+            taken: crate::advice::Taken { changed, ..Default::default() },
+            ..Situation::alone(&diagnosis)
+        });
+        assert_eq!(advice.fit.unwrap().context_tokens, Some(65_536), "of what failed nothing changes");
+        let step = advice.plan.into_iter().find(|step| step.fix == "quantised-kv-cache").unwrap();
+        step.frees_bytes.unwrap()
+    };
+    let line = "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf";
+    assert_eq!(back(&format!("{line} -c 65536"), false), Bytes::mib(3840 - 256));
+    assert_eq!(back(&format!("{line} -c 8192"), true), Bytes::mib(480 - 32), "an eighth of it");
+}
+
+#[test]
 fn the_worked_example_comes_out() {
     let advice = advised(&llama_log(32_768, 4096), None, None);
     let fit = advice.fit.unwrap();

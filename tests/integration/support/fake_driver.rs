@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// One GiB, in which the scenarios count.
 pub const GIB: u64 = 1 << 30;
 /// How long a line of the stream may take before the test fails: much longer than any reading does.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A driver of its own for one test.
 pub struct FakeDriver {

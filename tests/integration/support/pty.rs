@@ -16,7 +16,7 @@ use vt100::{MouseProtocolMode, Parser, Screen};
 use super::fake_driver::{devices, homes};
 
 /// How long anything may take that is not itself the point of a test: much longer than it does.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Set for what runs in one of these terminals.
 pub const IN_A_PTY: &str = "OOMDOCTOR_TEST_IN_A_PTY";
 /// The two bits of a terminal's local modes that make it "cooked": line editing and echo (termios.h).
