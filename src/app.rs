@@ -6,10 +6,12 @@ pub mod again;
 pub mod effect;
 pub mod gate;
 pub mod keymap;
+pub mod last;
 pub mod layout;
 pub mod model;
 pub mod msg;
 pub mod question;
+pub mod rows;
 pub mod summary;
 pub mod symptoms;
 #[cfg(test)]

@@ -8,14 +8,16 @@ mod kb;
 mod kill;
 pub mod live;
 mod ps;
+mod report;
 mod sample;
 mod screen;
 mod settings;
 
-use diagnose::{Asked, Form};
+use diagnose::Asked;
 pub use settings::Global;
 use settings::{Look, Options, seconds};
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -43,6 +45,9 @@ pub struct Cli {
     /// How it looks.
     #[command(flatten)]
     pub look: Look,
+    /// Open the log of the last time, with the steps that were taken.
+    #[arg(long, conflicts_with_all = ["log", "demo"])]
+    pub last: bool,
 }
 
 /// The subcommands.
@@ -63,15 +68,9 @@ pub enum Command {
         #[arg(long, value_name = "NAME")]
         model: Option<String>,
     },
-    /// Write what was found as Markdown, to paste where you ask for help.
+    /// Write what was found as Markdown, without names and secrets, to paste where you ask for help.
     #[command(after_help = help::REPORT)]
-    Report {
-        /// The log; `-` or nothing reads standard input.
-        file: Option<PathBuf>,
-        /// Look at the log alone, not at this machine.
-        #[arg(long)]
-        no_live: bool,
-    },
+    Report(report::ReportArgs),
     /// Print readings of this machine's GPUs, one JSON line each.
     #[command(after_help = help::SAMPLE)]
     Sample {
@@ -199,19 +198,16 @@ pub fn run() -> ExitCode {
         Err(message) => return refuse(&message),
     };
     log::debug!("settings: {global:?}");
-    if cli.command.is_some() && (cli.log.is_some() || cli.demo) {
-        return refuse("a log or --demo goes with the terminal program, not with a subcommand; see --help");
+    if cli.command.is_some() && (cli.log.is_some() || cli.demo || cli.last) {
+        return refuse("a log, --demo or --last goes with the terminal program, not with a subcommand; see --help");
     }
     match cli.command {
-        None => screen::run(&global, cli.log, cli.demo),
+        None => screen::run(&global, cli.log, cli.demo, cli.last),
         Some(Command::Diagnose { file, json, no_live, model }) => {
-            let form = if json { Form::Json } else { Form::Text };
-            diagnose::run(&global, &Asked { file: file.as_deref(), form, live: !no_live, model: model.as_deref() })
+            let (live, model) = (!no_live, model.as_deref());
+            diagnose::run(&global, &Asked { json, live, model, ..Asked::text(file.as_deref()) })
         }
-        Some(Command::Report { file, no_live }) => {
-            let form = Form::Markdown;
-            diagnose::run(&global, &Asked { file: file.as_deref(), form, live: !no_live, model: None })
-        }
+        Some(Command::Report(args)) => report::run(&global, &args),
         Some(Command::Sample { count }) => sample::run(&global, count),
         Some(Command::Ps { json }) => ps::run(&global, json),
         Some(Command::Kill { targets, signal, grace, yes, any }) => {
@@ -237,8 +233,8 @@ fn usage(error: &clap::Error) -> ExitCode {
 }
 
 /// Wrong usage or unreadable input: one line that says what to do.
-#[allow(clippy::print_stderr, reason = "the command line's own voice")]
 fn refuse(message: &str) -> ExitCode {
-    eprintln!("oomdoctor: {message}");
+    // Whoever closed standard error wants to hear nothing.
+    let _ = writeln!(io::stderr(), "oomdoctor: {message}");
     ExitCode::from(2)
 }

@@ -5,7 +5,9 @@
 pub mod accounts;
 pub mod guard;
 pub mod history;
+mod kin;
 pub mod recognise;
+pub mod sight;
 #[cfg(test)]
 pub mod testing;
 mod wire;
@@ -14,8 +16,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::text::harmless;
+use crate::text::{harmless, is_harmful};
 use crate::units::{Bytes, WallTime};
+pub use kin::{Holder, Vantage};
 use wire::readings;
 
 /// The version of the stream and of the JSON reports. Readers refuse a higher one by name.
@@ -74,7 +77,7 @@ impl<T> Reading<T> {
             (None, Some("unsupported")) => Reading::Unsupported,
             (None, Some("denied")) => Reading::Denied,
             (None, Some(text)) if text.starts_with("failed: ") => {
-                Reading::Failed(text.trim_start_matches("failed: ").to_owned())
+                Reading::Failed(harmless(text.trim_start_matches("failed: ")).into_owned())
             }
             (None, _) => Reading::NotAvailable,
         }
@@ -136,6 +139,15 @@ pub struct Snapshot {
     /// Processes that hold the driver's device files open but are not listed by the driver, as far as can be seen.
     #[serde(default)]
     pub holders: Vec<Holder>,
+    /// Those above them that started them and hold nothing themselves: the torchrun of these ranks. See `group`.
+    #[serde(default)]
+    pub launchers: Vec<GpuProcess>,
+    /// How many processes could not be asked what they have open: holders may be among them. 0 for root.
+    #[serde(default)]
+    pub unseen_processes: u32,
+    /// What narrows the view from where this was read; empty on a plain machine.
+    #[serde(default)]
+    pub seen_from: Vec<Vantage>,
 }
 
 readings! {
@@ -207,6 +219,8 @@ readings! {
             unaccounted_includes_unknown_rows: bool,
             /// Processes with memory on this device, each PID once.
             processes: Vec<GpuProcess>,
+            /// What makes it another thing than a whole card with memory of its own.
+            nature: Option<Nature>,
         }
         readings {
             /// `GPU-…`, the name CUDA_VISIBLE_DEVICES takes.
@@ -227,6 +241,23 @@ readings! {
     }
 }
 
+/// Another thing than a whole card with memory of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Nature {
+    /// Split into instances (MIG), which have the memory.
+    Split,
+    /// One of these instances.
+    MigInstance,
+    /// A virtual machine's share of a card (vGPU).
+    VirtualShare,
+    /// Its memory is the machine's own (GB10, Jetson): the figures are the machine's.
+    SharedMemory,
+    /// A word of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
 /// In which of the driver's lists a process stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -239,6 +270,8 @@ pub enum ProcessKind {
     Both,
     /// A client of the multi-process service.
     Mps,
+    /// None of them: see [`Holder`] and `launchers`.
+    Unlisted,
 }
 
 readings! {
@@ -262,6 +295,8 @@ readings! {
             server_command: Option<String>,
             /// Whether the PID is that process here; an unproved one is never signalled.
             proved: bool,
+            /// The topmost of those it belongs together with: its launcher, its server, or itself where it is that.
+            group: Option<ProcessKey>,
         }
         readings {
             /// See [`ProcessKey`].
@@ -295,21 +330,18 @@ impl GpuProcess {
     pub fn key(&self) -> Option<ProcessKey> {
         self.start_ticks.value().map(|start_ticks| ProcessKey { pid: self.pid, start_ticks })
     }
-}
 
-/// A process with the driver's device files open that the driver does not list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// Process id here.
-    pub pid: u32,
-    /// See [`ProcessKey`].
-    pub start_ticks: u64,
-    /// User name.
-    pub user: Option<String>,
-    /// Command line.
-    pub command: Option<String>,
-    /// Such as /dev/nvidia0.
-    pub devices: Vec<String>,
+    fn clean(&mut self) {
+        self.user = take(&mut self.user).map(clean);
+        self.command = take(&mut self.command).map(clean);
+        self.container = self.container.take().map(clean);
+        self.managed_by = self.managed_by.take().map(clean);
+        self.recognised_as = self.recognised_as.take().map(clean);
+        self.server_command = self.server_command.take().map(clean);
+        if self.state.value().is_some_and(is_harmful) {
+            self.state = Reading::NotAvailable;
+        }
+    }
 }
 
 impl Snapshot {
@@ -317,21 +349,24 @@ impl Snapshot {
     #[must_use]
     pub fn harmless(mut self) -> Snapshot {
         self.host.name = clean(self.host.name);
+        self.driver = match self.driver {
+            Driver::Unavailable { unavailable } => Driver::Unavailable { unavailable: clean(unavailable) },
+            Driver::Available { version, cuda_version } => {
+                Driver::Available { version: clean(version), cuda_version: cuda_version.map(clean) }
+            }
+        };
         for device in &mut self.devices {
             device.name = take(&mut device.name).map(clean);
+            device.uuid = take(&mut device.uuid).map(clean);
+            device.bus_id = take(&mut device.bus_id).map(clean);
             device.error = device.error.take().map(clean);
-            for row in &mut device.processes {
-                row.user = take(&mut row.user).map(clean);
-                row.command = take(&mut row.command).map(clean);
-                row.container = row.container.take().map(clean);
-                row.managed_by = row.managed_by.take().map(clean);
-                row.recognised_as = row.recognised_as.take().map(clean);
-                row.server_command = row.server_command.take().map(clean);
-            }
+            device.processes.iter_mut().for_each(GpuProcess::clean);
         }
+        self.launchers.iter_mut().for_each(GpuProcess::clean);
+        self.seen_from = self.seen_from.into_iter().map(|vantage| Vantage::from(clean(vantage.into()))).collect();
         for holder in &mut self.holders {
-            holder.user = holder.user.take().map(clean);
-            holder.command = holder.command.take().map(clean);
+            holder.process.clean();
+            holder.devices = std::mem::take(&mut holder.devices).into_iter().map(clean).collect();
         }
         self
     }

@@ -7,19 +7,21 @@ mod view;
 
 pub use view::View;
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
+/// The raw text is kept up to here: larger ones are not edited, and twice the text would be too much.
+const RAW_KEPT: usize = 1 << 20;
+
 /// A log, cleaned once; line numbers count from 1 as every pane shows them.
 #[derive(Clone, Debug, Default)]
 pub struct PastedLog {
-    /// `None` where the clean text is the raw text.
+    /// `None` where the clean text is the raw text, or is kept instead of it.
     raw: Option<String>,
     text: String,
-    /// Where each clean line begins in `text`.
-    starts: Vec<usize>,
+    /// Where each clean line begins in `text`. Small figures: a log may be nothing but line ends.
+    starts: Vec<u32>,
     binary: bool,
 }
 
@@ -27,16 +29,10 @@ impl PastedLog {
     /// A log out of text.
     pub fn new(text: impl Into<String>) -> PastedLog {
         let raw = text.into();
-        let cleaned = match clean::clean(&raw) {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(clean) => Some(clean),
-        };
-        let (raw, text) = match cleaned {
-            Some(clean) => (Some(raw), clean),
-            None => (None, raw),
-        };
+        let kept = (raw.len() <= RAW_KEPT).then(|| raw.clone());
+        let (text, changed) = clean::clean(raw);
         let starts = line_starts(&text);
-        PastedLog { raw, text, starts, binary: false }
+        PastedLog { raw: kept.filter(|_| changed), text, starts, binary: false }
     }
 
     /// A log out of whatever a file or a pipe held: UTF-8 with or without faults, UTF-16, or no text at all.
@@ -62,7 +58,7 @@ impl PastedLog {
         !self.binary && self.text.trim().is_empty()
     }
 
-    /// The text as it came, faults in its encoding replaced.
+    /// The text as it came, faults in its encoding replaced; of one larger than 1 MiB the clean text.
     pub fn raw(&self) -> &str {
         self.raw.as_deref().unwrap_or(&self.text)
     }
@@ -89,15 +85,15 @@ impl PastedLog {
 
     /// Where line `number` lies in [`PastedLog::text`], without its line end.
     pub fn line_range(&self, number: usize) -> Option<Range<usize>> {
-        let start = *self.starts.get(number.checked_sub(1)?)?;
-        let end = self.starts.get(number).copied().unwrap_or(self.text.len());
+        let start = *self.starts.get(number.checked_sub(1)?)? as usize;
+        let end = self.starts.get(number).map_or(self.text.len(), |end| *end as usize);
         let line = self.text.get(start..end)?;
         Some(start..start + line.trim_end_matches(['\n', '\r']).len())
     }
 
     /// The number of the line that holds byte `offset` of [`PastedLog::text`].
     pub fn line_at(&self, offset: usize) -> usize {
-        self.starts.partition_point(|start| *start <= offset).max(1)
+        self.starts.partition_point(|start| *start as usize <= offset).max(1)
     }
 
     /// Lines `from..=to` as one text with wraps undone; see [`View`].
@@ -122,8 +118,8 @@ impl PastedLog {
     }
 }
 
-/// LF, CRLF and a lone CR (a progress bar's) each end a line.
-fn line_starts(text: &str) -> Vec<usize> {
+/// LF, CRLF and a lone CR (a progress bar's) each end a line. What lies beyond 4 GiB is one line.
+fn line_starts(text: &str) -> Vec<u32> {
     let mut starts = Vec::new();
     if text.is_empty() {
         return starts;
@@ -133,9 +129,11 @@ fn line_starts(text: &str) -> Vec<usize> {
     for end in memchr::memchr2_iter(b'\n', b'\r', bytes) {
         let followed_by_lf = bytes.get(end) == Some(&b'\r') && bytes.get(end + 1) == Some(&b'\n');
         if !followed_by_lf && end + 1 < bytes.len() {
-            starts.push(end + 1);
+            let Ok(start) = u32::try_from(end + 1) else { break };
+            starts.push(start);
         }
     }
+    starts.shrink_to_fit();
     starts
 }
 

@@ -4,26 +4,34 @@
 
 mod holders;
 pub mod host;
+mod kin;
 mod nvml;
 pub(crate) mod pace;
 mod people;
+mod rest;
 mod rows;
 mod trouble;
+mod vantage;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::gpu::accounts::unaccounted;
-use crate::gpu::{Device, GpuProcess, Header, ProcessKind, Reading, SCHEMA, Snapshot};
+use crate::gpu::sight;
+use crate::gpu::{
+    Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, SCHEMA, Snapshot, Vantage,
+};
 use crate::procfs::Procfs;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
 pub use nvml::Moment;
 use nvml::{DeviceReading, NvmlDriver};
 use people::People;
+use rest::{Rest, Resting};
+use trouble::Trouble;
 
 /// How to sample.
 #[derive(Clone, Debug)]
@@ -78,6 +86,11 @@ pub struct Sampler {
     procfs: Procfs,
     people: People,
     holders: Holders,
+    resting: Resting,
+    /// The last reading's cards, shown while the driver is let go of.
+    last: Option<(Driver, Vec<Device>)>,
+    used: bool,
+    seen_from: Vec<Vantage>,
 }
 
 impl Sampler {
@@ -87,6 +100,10 @@ impl Sampler {
             driver: NvmlDriver::new(nvml_library),
             people: People::new(procfs.clone()),
             holders: Holders::default(),
+            resting: Resting::default(),
+            last: None,
+            used: false,
+            seen_from: vantage::here(&procfs, Path::new("/etc")),
             procfs,
         }
     }
@@ -102,21 +119,95 @@ impl Sampler {
 
     /// Reads what is due at this moment; the moments must not go back. Hangs where the driver hangs.
     pub fn snapshot_at(&mut self, moment: Moment) -> Snapshot {
+        let host = host::host(&self.procfs);
+        let (driver, mut devices) = self.cards(moment, &host);
+        let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);
+        let listed: BTreeSet<u32> = proved.map(|process| process.pid).collect();
+        let mut holders = self.holders.refresh(&self.procfs, &self.people, &listed, moment.now);
+        locate(&self.procfs, &devices, &mut holders);
+        let launchers = self.group(&mut devices, &mut holders);
+        self.used = rest::is_used(&devices, &holders);
+        self.people.end_refresh();
+        Snapshot {
+            host,
+            driver,
+            devices,
+            holders,
+            launchers,
+            unseen_processes: self.holders.unseen(),
+            seen_from: self.seen_from.clone(),
+            taken_at: WallTime(jiff::Timestamp::now()),
+        }
+    }
+}
+
+impl Sampler {
+    /// The driver and its cards now, or the last reading while the driver is let go of so that they can sleep.
+    fn cards(&mut self, moment: Moment, host: &Host) -> (Driver, Vec<Device>) {
+        match (self.resting.now(self.procfs.power(), self.used, moment.now), self.last.clone()) {
+            (Rest::Asleep, _) => {
+                self.driver.let_go();
+                self.last = None;
+                return (Driver::Unavailable { unavailable: Trouble::Asleep.sentence() }, Vec::new());
+            }
+            (Rest::LetGo, Some(last)) => {
+                self.driver.let_go();
+                return last;
+            }
+            (Rest::LetGo, None) | (Rest::Read, _) => {}
+        }
         let began = Instant::now();
         let reading = self.driver.refresh(moment, || self.procfs.nvidia_module_version());
         log::debug!("driver read in {:?}", began.elapsed());
-        let devices: Vec<Device> = reading.devices.into_iter().map(|device| join(&mut self.people, device)).collect();
-        let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);
-        let listed: BTreeSet<u32> = proved.map(|process| process.pid).collect();
-        let holders = self.holders.refresh(&self.procfs, &self.people, &listed, moment.now);
-        self.people.end_refresh();
-        Snapshot {
-            host: host::host(&self.procfs),
-            driver: reading.driver,
-            devices,
-            holders,
-            taken_at: WallTime(jiff::Timestamp::now()),
+        let mut devices: Vec<Device> =
+            reading.devices.into_iter().map(|device| join(&mut self.people, device)).collect();
+        for device in &mut devices {
+            if let Some(memory) = sight::shared_memory(device, host) {
+                // What is used is all programs' then, so that nothing of it is unexplained.
+                (device.nature, device.memory) = (Some(Nature::SharedMemory), memory);
+                device.unaccounted_bytes = Reading::Unsupported;
+            }
         }
+        self.last = Some((reading.driver.clone(), devices.clone()));
+        (reading.driver, devices)
+    }
+
+    /// Notes of everybody whose group they belong to; gives those above them that hold nothing themselves.
+    fn group(&self, devices: &mut [Device], holders: &mut [Holder]) -> Vec<GpuProcess> {
+        let rows = devices.iter().flat_map(|device| &device.processes).filter(|row| row.proved);
+        // What only draws has no workers: a terminal's programs are their own.
+        let computes = |kind| kind != ProcessKind::Graphics;
+        let mut users: BTreeMap<u32, bool> = rows.map(|row| (row.pid, computes(row.kind))).collect();
+        users.extend(holders.iter().map(|holder| (holder.process.pid, true)));
+        let groups = kin::groups(&self.procfs, &users);
+        let rows = devices.iter_mut().flat_map(|device| &mut device.processes).filter(|row| row.proved);
+        for row in rows.chain(holders.iter_mut().map(|holder| &mut holder.process)) {
+            row.group = groups.leaders.get(&row.pid).copied();
+        }
+        let launcher = |stat: &crate::procfs::Stat| {
+            let open = self.procfs.open_driver_files(stat.pid);
+            let holds = open.map_or_else(Reading::from, |_| Reading::Known(Bytes::ZERO));
+            let row = self.people.described_anew(stat).unlisted(stat.pid, holds);
+            GpuProcess { group: groups.leaders.get(&stat.pid).copied(), ..row }
+        };
+        groups.launchers.iter().map(launcher).collect()
+    }
+}
+
+/// Says which cards a holder has open: /dev/nvidia1 is the kernel's number 1, which need not be the driver's.
+fn locate(procfs: &Procfs, devices: &[Device], holders: &mut [Holder]) {
+    if holders.is_empty() {
+        return;
+    }
+    let numbers = procfs.card_numbers();
+    let index = |path: &String| {
+        let number: u32 = path.rsplit("/nvidia").next()?.parse().ok()?;
+        let (bus_id, _) = numbers.iter().find(|(_, known)| *known == number)?;
+        let is_there = |device: &&Device| device.bus_id.known().is_some_and(|id| id.to_lowercase().ends_with(bus_id));
+        devices.iter().find(is_there).map(|device| device.index)
+    };
+    for holder in holders {
+        holder.gpus = holder.devices.iter().filter_map(index).collect();
     }
 }
 
@@ -145,6 +236,7 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
     Device {
         index: reading.index,
         error: reading.error,
+        nature: reading.nature,
         memory: reading.memory,
         unaccounted_includes_unknown_rows: unknown_rows,
         uuid: reading.uuid,

@@ -5,6 +5,7 @@
 
 pub mod machine;
 pub mod place;
+pub mod power;
 pub mod sockets;
 
 use std::fs::{self, File};
@@ -132,6 +133,7 @@ pub struct Status {
 pub struct Procfs {
     root: PathBuf,
     devices: PathBuf,
+    system: PathBuf,
 }
 
 impl Default for Procfs {
@@ -143,13 +145,15 @@ impl Default for Procfs {
 impl Procfs {
     /// Reads below `root`: /proc, or a folder that looks like one.
     pub fn new(root: impl Into<PathBuf>) -> Procfs {
-        Procfs { root: root.into(), devices: PathBuf::from("/dev") }
+        Procfs { root: root.into(), devices: PathBuf::from("/dev"), system: PathBuf::from("/sys") }
     }
 
-    /// The same with the device files in another folder than /dev: the tests' own.
+    /// The same with the device files in another folder than /dev: the tests' own, whose `sys` stands for /sys.
     #[must_use]
     pub fn with_devices(self, devices: impl Into<PathBuf>) -> Procfs {
-        Procfs { devices: devices.into(), ..self }
+        let devices = devices.into();
+        let system = if devices == Path::new("/dev") { self.system } else { devices.join("sys") };
+        Procfs { devices, system, ..self }
     }
 
     /// /proc/PID/stat. Errors tell a process that is gone from one that may not be seen.
@@ -190,10 +194,7 @@ impl Procfs {
     /// that set their own title (vLLM, SGLang) have wiped it.
     pub fn environment_variable(&self, pid: u32, name: &str) -> Result<Option<String>, ProcError> {
         let bytes = self.read(pid, "environ", LARGE_FILE_BYTES)?;
-        let value = bytes.split(|byte| *byte == 0).find_map(|entry| {
-            entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")).map(String::from_utf8_lossy)
-        });
-        Ok(value.map(std::borrow::Cow::into_owned))
+        Ok(variable(&bytes, name))
     }
 
     /// Working directory.
@@ -217,8 +218,20 @@ impl Procfs {
     pub fn open_driver_files(&self, pid: u32) -> Result<Vec<String>, ProcError> {
         let folder = self.path(pid, "fd");
         let entries = fs::read_dir(&folder).map_err(|error| self.failure(pid, &error))?;
-        let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
-        Ok(self.driver_files(links.filter_map(|target| target.to_str().map(str::to_owned))))
+        let mut links: Vec<String> = links(entries).collect();
+        if links.is_empty() {
+            // One whose first thread has ended (a zombie) still has what its other threads have open.
+            let tasks = fs::read_dir(self.path(pid, "task")).into_iter().flatten().flatten();
+            let folders = tasks.filter_map(|task| fs::read_dir(task.path().join("fd")).ok());
+            links = folders.flat_map(self::links).collect();
+        }
+        Ok(self.driver_files(links.into_iter()))
+    }
+
+    /// Whether a process works for this one and has driver files open: a launcher is known by its ranks.
+    pub fn children_hold_driver_files(&self, pid: u32) -> bool {
+        let holds = |child: &u32| self.open_driver_files(*child).is_ok_and(|files| !files.is_empty());
+        self.pids().iter().filter(|child| holds(child)).any(|child| self.ancestors(*child).contains(&pid))
     }
 
     /// As [`Procfs::open_driver_files`], and also those that are only mapped. Slower: reads all of the process's maps.
@@ -310,6 +323,19 @@ impl Procfs {
         self.root == Path::new("/proc")
             && pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM))
     }
+}
+
+/// The value of a variable in an environment.
+fn variable(environment: &[u8], name: &str) -> Option<String> {
+    let value = environment.split(|byte| *byte == 0).find_map(|entry| {
+        entry.strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")).map(String::from_utf8_lossy)
+    });
+    value.map(std::borrow::Cow::into_owned)
+}
+
+/// Where the links of a folder lead.
+fn links(entries: fs::ReadDir) -> impl Iterator<Item = String> {
+    entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()?.to_str().map(str::to_owned))
 }
 
 #[cfg(test)]

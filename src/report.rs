@@ -1,8 +1,12 @@
-//! Owns printing what was found: the JSON of the contract and the plain text. Knows nothing of terminals.
+//! Owns printing what was found: the JSON of the contract and the plain text; `markdown` has the report for others.
+//! Knows nothing of terminals.
+
+pub mod markdown;
+pub mod redact;
 
 use serde_json::{Value, json};
 
-use crate::advice::{self, Advice, PlannedFix, words};
+use crate::advice::{Advice, PlannedFix, words};
 use crate::gpu::Snapshot;
 use crate::knowledge::diagnosis::{Diagnosis, Match, Oom};
 
@@ -82,37 +86,6 @@ pub fn text(report: &Report<'_>) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The same as Markdown, to paste where somebody else is asked: what was found, who holds the memory, what is advised.
-pub fn markdown(report: &Report<'_>) -> String {
-    let mut lines = vec!["### Out of memory, read by oomdoctor".to_owned(), String::new()];
-    let verdict = words::verdict(report.advice);
-    lines.extend(verdict.first().map(|sentence| format!("**{sentence}**")));
-    lines.extend(verdict.iter().skip(1).map(|line| format!("\n{line}")));
-    if let Some(leading) = report.diagnosis.matches.first() {
-        lines.push(format!("\nLine {} of the log ({}):", leading.line, leading.entry));
-        lines.push(format!("\n```text\n{}\n```", shortened(&leading.text).replace("```", "'''")));
-    }
-    if let Some(snapshot) = report.snapshot.filter(|snapshot| !snapshot.devices.is_empty()) {
-        lines.push("\n| GPU | process | VRAM | user |\n|---|---|---|---|".to_owned());
-        for device in &snapshot.devices {
-            let (free, total) = (device.memory.free_bytes.value(), device.memory.total_bytes.value());
-            let device_name = advice::name_of_device(device);
-            lines.push(format!("| {device_name} | free | {} of {} | |", advice::amount(free), advice::amount(total)));
-            lines.extend(device.processes.iter().map(|row| {
-                let user = row.user.known().map_or("?", String::as_str);
-                let held = advice::amount(row.used_bytes.value());
-                format!("| | {} | {held} | {user} |", advice::name_of(row).replace('|', "\\|"))
-            }));
-        }
-    }
-    lines.push(String::new());
-    for (at, planned) in report.advice.plan.iter().enumerate() {
-        let gives = words::gives_back(planned);
-        lines.push(format!("{}. {} ({gives}; costs: {})", at + 1, planned.title, planned.costs));
-    }
-    lines.join("\n") + "\n"
-}
-
 fn step(number: usize, planned: &PlannedFix) -> Vec<String> {
     let mut notes = vec![words::gives_back(planned), format!("costs: {}", planned.costs)];
     if planned.may_be_enough {
@@ -129,7 +102,7 @@ fn step(number: usize, planned: &PlannedFix) -> Vec<String> {
     lines
 }
 
-fn shortened(line: &str) -> String {
+pub(crate) fn shortened(line: &str) -> String {
     const WIDTH: usize = 240;
     let line = line.trim();
     match line.char_indices().nth(WIDTH) {
@@ -167,24 +140,6 @@ mod tests {
             assert!(json["live"].is_null());
             assert!(text.starts_with("GPU 1 ran out of VRAM"), "{text}");
         });
-    }
-
-    #[test]
-    fn the_markdown_names_line_holders_and_steps_and_breaks_out_of_nothing() {
-        let base = KnowledgeBase::built_in().unwrap();
-        let log = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 24.00 GiB total capacity) ```";
-        let diagnosis = base.diagnose(&PastedLog::new(log), None);
-        let mut row = crate::gpu::testing::process(4242, crate::units::Bytes::gib(11));
-        row.recognised_as = Some("a|b".into());
-        let snapshot =
-            Snapshot { devices: vec![crate::gpu::testing::device(0, vec![row])], ..crate::gpu::testing::snapshot(0) };
-        let situation = Situation { fixes: base.fixes(), snapshot: Some(&snapshot), ..Situation::alone(&diagnosis) };
-        let advice = advise(&situation);
-        let report =
-            Report { diagnosis: &diagnosis, advice: &advice, snapshot: Some(&snapshot), no_reading: None, why: None };
-        let text = markdown(&report);
-        assert!(text.contains("| | a\\|b (4242) | 11.0 GiB | ada |"), "{text}");
-        assert!(text.contains("pytorch/cuda-out-of-memory") && text.matches("```").count() == 2, "{text}");
     }
 
     #[test]

@@ -9,6 +9,8 @@ pub mod feed;
 pub mod files;
 pub mod journal;
 pub mod kernel;
+pub mod last;
+pub mod outbox;
 pub mod places;
 pub mod process_control;
 pub mod reader;
@@ -27,8 +29,9 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::advice::release::Release;
+use crate::app::last::Story;
 use crate::app::model::{Config, Pipe};
-use crate::app::update::{open_file, wait_for_pipe};
+use crate::app::update::{open_file, open_last, wait_for_pipe};
 use crate::app::{Cx, Effect, Model, Msg, update};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Signal, Viewer};
@@ -36,8 +39,9 @@ use crate::units::WallTime;
 use demo::DemoMachine;
 use journal::Journal;
 use kernel::Kernel;
-use process_control::end_and_watch;
-use reader::Reader;
+use last::Shelf;
+use process_control::follow_and_watch;
+use reader::{Reader, Telling};
 use terminal::Screen;
 
 pub use drain::drain;
@@ -66,6 +70,8 @@ pub enum LogSource {
     None,
     /// This file.
     File(PathBuf),
+    /// The log of the last time.
+    Last(Box<Story>, String),
     /// Standard input, which is a pipe.
     Pipe,
 }
@@ -78,6 +84,8 @@ pub struct Start {
     pub procfs: crate::procfs::Procfs,
     /// Where signals are recorded.
     pub journal: Journal,
+    /// The state folder; `None` where no home is known.
+    pub state: Option<PathBuf>,
     /// Makes the sampling child; `None` plays the demo.
     pub sampler: Option<Box<dyn Fn() -> Command + Send>>,
     /// Loads the knowledge, with a word about what could not be used; called on a worker, when there is a log to read.
@@ -99,7 +107,6 @@ pub fn run(start: Start) -> io::Result<()> {
     let mut model = Model::new(start.config, screen.size()?, clock.wall());
     screen.draw(&model)?;
     signals::listen(wakes.clone())?;
-    listen_to_keys(clock, wakes.clone())?;
     let control = match live {
         Some(()) => {
             let spared = model.config.viewer.spared.clone();
@@ -114,12 +121,16 @@ pub fn run(start: Start) -> io::Result<()> {
     // What comes through a pipe is searched as it comes.
     let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe);
     let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;
-    let mut outside = Outside { wakes, reader, viewer: model.config.viewer.clone(), control, journal: start.journal };
+    listen_to_keys(clock, wakes.clone(), reader.telling())?;
+    let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
+    let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
+    let mut outside = Outside { wakes, reader, viewer, control, journal, state, shelf };
     let opening = match start.log {
         LogSource::None => None,
         LogSource::File(path) => Some(open_file(&mut model, path)),
+        LogSource::Last(story, text) => Some(open_last(&mut model, text, *story)),
         LogSource::Pipe => {
-            reader::read_pipe(outside.wakes.clone(), outside.reader.telling())?;
+            reader::read_pipe(outside.wakes.clone(), outside.reader.telling(), outside.reader.desk())?;
             wait_for_pipe(&mut model);
             None
         }
@@ -218,14 +229,19 @@ fn turn(
 }
 
 /// Keys, pastes and the mouse come in on their own thread: a large paste must not stop the drawing.
-fn listen_to_keys(clock: Clock, wakes: Sender<Wake>) -> io::Result<()> {
+fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
     use crossterm::event::Event;
     thread::Builder::new().name("keys".into()).spawn(move || {
+        // The window may have changed between the first look at its size and the moment somebody listens for that.
+        let _ = crossterm::event::poll(Duration::ZERO);
+        if let Ok((columns, rows)) = crossterm::terminal::size() {
+            let _ = wakes.send(Wake::Msg(Msg::Resize(columns, rows)));
+        }
         loop {
             let msg = match crossterm::event::read() {
                 Ok(Event::Key(key)) => Msg::Key(key, clock.now().now),
                 Ok(Event::Mouse(event)) => Msg::Mouse(event),
-                Ok(Event::Paste(text)) => Msg::Paste(text),
+                Ok(Event::Paste(text)) => Msg::Paste(files::shortened(text, |block| telling.may_matter(block))),
                 Ok(Event::Resize(columns, rows)) => Msg::Resize(columns, rows),
                 Ok(_) => continue,
                 // The terminal is gone: there is nobody left to show anything to.
@@ -247,6 +263,8 @@ struct Outside {
     viewer: Viewer,
     control: Control,
     journal: Journal,
+    state: Option<PathBuf>,
+    shelf: Shelf,
 }
 
 /// Whom signals reach.
@@ -263,7 +281,7 @@ impl Outside {
         match effect {
             Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
             Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
-            Effect::Signal { key, signal, grace } => self.signal(key, signal, grace),
+            Effect::Signal { key, signal, patience, grace } => self.signal((key, signal), (patience, grace)),
             Effect::Release(key, release) => self.release(key, release),
             Effect::NoteMemory(key, bytes) => {
                 if matches!(self.control, Control::Real(_)) {
@@ -274,6 +292,8 @@ impl Outside {
             Effect::Ring(title) => terminal::ring(&title),
             Effect::LoadKnowledge => self.reader.load(),
             Effect::Copy(text) => clipboard::copy(text, self.wakes.clone()),
+            Effect::Keep(kept) => self.shelf.keep(*kept),
+            Effect::WriteReport(text) => outbox::write(self.state.clone(), text, self.wakes.clone()),
             Effect::Suspend => signals::ask_to_stop(),
             // The loop itself leaves.
             Effect::Quit => {}
@@ -317,7 +337,7 @@ impl Outside {
         }
     }
 
-    fn signal(&self, key: ProcessKey, signal: Signal, grace: Duration) {
+    fn signal(&self, (key, signal): (ProcessKey, Signal), times: (Duration, Duration)) {
         let (control, viewer, wakes) = (self.control.clone(), self.viewer.clone(), self.wakes.clone());
         let journal = self.journal.clone();
         let spawned = thread::Builder::new().name("signal".into()).spawn(move || {
@@ -325,7 +345,7 @@ impl Outside {
             match control {
                 Control::Real(kernel) => {
                     let deed = Journal::deed(kernel.procfs(), key, Some(signal));
-                    end_and_watch(&*kernel, &viewer, key, signal, grace, |what| {
+                    follow_and_watch(&*kernel, &viewer, (key, signal), times, |what| {
                         log::info!("{signal:?} to {key:?}: {what:?}");
                         if let Err(error) = journal.note(&deed, &what) {
                             let _ = wakes.send(Wake::Msg(Msg::Trouble(not_recorded(&error))));
@@ -333,7 +353,7 @@ impl Outside {
                         report(what);
                     });
                 }
-                Control::Demo(machine) => end_and_watch(&*machine, &viewer, key, signal, grace, report),
+                Control::Demo(machine) => follow_and_watch(&*machine, &viewer, (key, signal), times, report),
             }
         });
         if let Err(error) = spawned {

@@ -1,5 +1,6 @@
 //! Owns the drawing: the screen is a function of the model. One pane a file; nothing here changes anything.
 
+mod ascii;
 mod footer;
 pub mod format;
 mod header;
@@ -42,6 +43,7 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Vec<Target> {
     let mut targets = Vec::new();
     if layout.tiny {
         too_small(area, buffer);
+        ascii::only(theme.unicode, buffer);
         return targets;
     }
     header::render(model, &theme, layout.header, buffer);
@@ -52,6 +54,7 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Vec<Target> {
     steps::render(model, &theme, layout.steps, buffer, &mut targets);
     footer::render(model, &theme, layout.footer, buffer, &mut targets);
     overlay::render(model, &theme, area, buffer, &mut targets);
+    ascii::only(theme.unicode, buffer);
     targets
 }
 

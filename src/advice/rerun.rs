@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 
 /// One thing to change in a command line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
     /// An environment variable.
     Env(String, String),
@@ -19,7 +20,7 @@ pub enum Change {
 }
 
 /// What a fix's command changes, and in the command lines of which program.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     /// The words that begin the fix's own command: `vllm serve`; empty where the change is for any command.
     head: Vec<String>,

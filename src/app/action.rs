@@ -51,6 +51,8 @@ pub enum Action {
     PreviousHit,
     /// Give the focused region the whole screen.
     Zoom,
+    /// Write a report for others.
+    Report,
     /// Stop taking new readings, or go on.
     Pause,
     /// Pick what was seen, with no log at hand.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::last::Kept;
 use crate::advice::release::Release;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
@@ -33,6 +34,8 @@ pub enum Effect {
         key: ProcessKey,
         /// Which.
         signal: Signal,
+        /// How long it may take to end by itself first: its launcher is being ended.
+        patience: Duration,
         /// How long to wait for its end before saying that it is still there.
         grace: Duration,
     },
@@ -52,6 +55,10 @@ pub enum Effect {
     Ring(String),
     /// Put this text on the clipboard.
     Copy(String),
+    /// Keep this log and its story for `--last`; nothing is answered but `Msg::Trouble`, once.
+    Keep(Box<Kept>),
+    /// Write this report to a file and answer with `Msg::Written`.
+    WriteReport(String),
     /// Give the terminal back and stop until the shell brings the program to the foreground again.
     Suspend,
     /// Leave.

@@ -76,6 +76,7 @@ pub const BINDINGS: &[Binding] = &[
     key(KeyCode::End, Action::Last, "End", ""),
     key(KeyCode::Char('z'), Action::Zoom, "z", "zoom"),
     key(KeyCode::Char('p'), Action::Pause, "p", "pause"),
+    key(KeyCode::Char('W'), Action::Report, "W", "write a report"),
     key(KeyCode::Char(':'), Action::Actions, ":", "all actions"),
     key(KeyCode::Char('?'), Action::Help, "?", "help"),
     key(KeyCode::Char('q'), Action::Quit, "q", "quit"),
@@ -118,6 +119,7 @@ pub const NAMES: &[(&str, Action)] = &[
     ("help", Action::Help),
     ("escape", Action::Escape),
     ("suspend", Action::Suspend),
+    ("report", Action::Report),
     ("quit", Action::Quit),
 ];
 

@@ -13,19 +13,23 @@ use ratatui_textarea::TextArea;
 use super::action::Action;
 use super::gate::Gate;
 use super::keymap::Keymap;
+use super::last::Story;
 use super::layout::{self, Layout, Shape};
-use super::question::Question;
+use super::question::{Question, Victim, lines};
+use super::rows::{Row, rows};
 use super::walk::{Ending, EndingState, Mark, Walk};
 use crate::advice::release::Release;
 use crate::advice::rerun::apply_all;
 use crate::advice::{Advice, PlannedFix, Situation, Taken, words};
 use crate::gpu::guard::{Refusal, Viewer};
 use crate::gpu::history::History;
+use crate::gpu::sight;
 use crate::gpu::{Device, Driver, GpuProcess, Header, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::fix::Fix;
 use crate::knowledge::page::{Page, Tone};
 use crate::log::PastedLog;
+use crate::report::redact::Names;
 use crate::units::{Bytes, WallTime};
 
 /// A part of the screen that can have the focus.
@@ -65,6 +69,8 @@ pub enum Overlay {
     Fit(usize),
     /// What was done and what keeps it from coming back: the first line shown.
     Done(usize),
+    /// Where a report was written.
+    Written(String),
     /// A text that could not be copied, shown alone so that it can be selected.
     Text(String),
 }
@@ -129,6 +135,8 @@ pub struct Config {
     pub zone: TimeZone,
     /// Whether there is a shell that could continue us after Ctrl-Z.
     pub can_suspend: bool,
+    /// Names that a report leaves out.
+    pub names: Names,
 }
 
 impl Default for Config {
@@ -145,6 +153,7 @@ impl Default for Config {
             keys: Arc::default(),
             zone: TimeZone::UTC,
             can_suspend: true,
+            names: Names::default(),
         }
     }
 }
@@ -231,18 +240,17 @@ impl Sort {
         }
     }
 
-    /// Which of two rows comes first; where they are alike, the larger one, then the lower PID.
-    fn compare(self, one: &GpuProcess, other: &GpuProcess) -> Ordering {
+    /// Which of two rows comes first; alike where they stand as they are, the largest first.
+    pub fn compare(self, one: &GpuProcess, other: &GpuProcess) -> Ordering {
         let name = |row: &GpuProcess| row.user.known().cloned();
         let what = |row: &GpuProcess| row.recognised_as.clone().or_else(|| row.command.known().cloned());
-        let first = match self {
+        match self {
             Sort::Vram => Ordering::Equal,
             Sort::Pid => one.pid.cmp(&other.pid),
             Sort::User => name(one).cmp(&name(other)),
             Sort::Age => one.start_ticks.value().cmp(&other.start_ticks.value()),
             Sort::What => what(one).cmp(&what(other)),
-        };
-        first.then_with(|| other.used_bytes.value().cmp(&one.used_bytes.value())).then(one.pid.cmp(&other.pid))
+        }
     }
 }
 
@@ -295,7 +303,9 @@ pub struct Input {
     pub model: Option<String>,
     /// The latest moment at which the job can have died.
     pub crashed_by: Option<WallTime>,
-    /// A log is being read: the generation that is awaited, and its text where it is not a file.
+    /// The story of the log that is being brought back from the last time.
+    pub story: Option<Box<Story>>,
+    /// A log is being read: the generation that is awaited, and its text where it is not a file or a pipe still open.
     pub awaited: Option<(u64, Option<String>)>,
     /// Why the last one could not be read.
     pub trouble: Option<String>,
@@ -378,6 +388,8 @@ pub struct Model {
     pub targets: Vec<Target>,
     /// Keys that may yet turn out to be a paste.
     pub gate: Gate,
+    /// What was kept last for the next start: the log of which generation, with which story.
+    pub kept: Option<(u64, Story)>,
     /// The loop ends after this message.
     pub leaving: bool,
 }
@@ -405,6 +417,7 @@ impl Model {
             notice: None,
             targets: Vec::new(),
             gate: Gate::default(),
+            kept: None,
             leaving: false,
         }
     }
@@ -458,24 +471,19 @@ impl Model {
         [silence, notice, question, self.gate.wakes_at()].into_iter().flatten().min()
     }
 
-    /// The rows of the process list in the order of the screen: by device, then as they are sorted. While the person
-    /// moves in the list nothing jumps under their hands.
-    pub fn rows(&self) -> Vec<(RowId, &Device, &GpuProcess)> {
-        let Some(snapshot) = self.snapshot() else { return Vec::new() };
-        let mut rows = Vec::new();
-        for device in &snapshot.devices {
-            let mut processes: Vec<&GpuProcess> = device.processes.iter().filter(|row| self.shows(row)).collect();
-            processes.sort_by(|one, other| self.processes.sort.compare(one, other));
-            if let Some((_, order)) = self.processes.still.as_ref().filter(|(at, _)| self.now < *at + STILL) {
-                let place = |row: &&GpuProcess| order.iter().position(|id| *id == RowId::of(device, row));
-                processes.sort_by_cached_key(|row| place(row).unwrap_or(usize::MAX));
-            }
-            rows.extend(processes.into_iter().map(|row| (RowId::of(device, row), device, row)));
-        }
-        rows
+    /// The rows of the process list in the order of the screen. While the person moves in the list nothing jumps under
+    /// their hands.
+    pub fn rows(&self) -> Vec<Row<'_>> {
+        self.snapshot().map(|snapshot| rows(self, snapshot)).unwrap_or_default()
     }
 
-    fn shows(&self, row: &GpuProcess) -> bool {
+    /// The places that the rows keep while the person moves in the list.
+    pub fn kept_order(&self) -> Option<&[RowId]> {
+        self.processes.still.as_ref().filter(|(at, _)| self.now < *at + STILL).map(|(_, order)| order.as_slice())
+    }
+
+    /// Whether the filter lets it through.
+    pub fn shows(&self, row: &GpuProcess) -> bool {
         if self.processes.filter.is_empty() {
             return true;
         }
@@ -491,9 +499,9 @@ impl Model {
     }
 
     /// The selected row as it stands in the newest reading.
-    pub fn selected(&self) -> Option<(RowId, &Device, &GpuProcess)> {
+    pub fn selected(&self) -> Option<Row<'_>> {
         let selected = self.processes.selected?;
-        self.rows().into_iter().find(|(id, ..)| *id == selected)
+        self.rows().into_iter().find(|row| row.id == selected)
     }
 
     /// What the marked processes hold together.
@@ -512,9 +520,15 @@ impl Model {
         layout::is_tiny(self.size)
     }
 
-    /// How many processes a question can name on this screen, two lines each, beside its other lines.
-    pub fn most_victims(&self) -> usize {
-        usize::from(self.size.1.saturating_sub(11) / 2).max(1)
+    /// How many lines a question has on this screen to name processes in, beside its other lines.
+    pub fn room_for_names(&self) -> usize {
+        usize::from(self.size.1.saturating_sub(11)).max(2)
+    }
+
+    /// Whether a question can name all of these on this screen; one alone has room on any.
+    pub fn can_name(&self, victims: &[Victim]) -> bool {
+        let room = self.room_for_names();
+        victims.len() == 1 || lines(victims, layout::page_width(self.size), room) <= room
     }
 
     /// Whether the screen has room for two tabs only.
@@ -640,19 +654,37 @@ impl Model {
     fn processes_want(&self) -> usize {
         let Some(snapshot) = self.snapshot() else { return 5 };
         if matches!(snapshot.driver, Driver::Unavailable { .. }) {
-            return 10;
+            let rows = 2 * self.rows().len();
+            return if rows == 0 { 10 } else { 12 + rows };
         }
         let unlisted = |device: &&Device| device.unaccounted_bytes.value().is_some_and(|bytes| bytes >= Bytes::mib(1));
         let unlisted = snapshot.devices.iter().filter(unlisted).count();
         let (devices, rows) = (snapshot.devices.len(), self.rows().len());
-        if self.is_small() && self.advice.is_none() {
+        let width = if self.is_small() { self.size.0 } else { self.size.0.saturating_mul(57) / 100 };
+        let remarks: usize =
+            self.remarks(usize::from(width.saturating_sub(2))).into_iter().map(|(_, lines)| lines.len()).sum();
+        if self.is_small() {
+            let unlisted = snapshot.devices.iter().filter(|device| sight::unexplained(device).is_some()).count();
             // Before there is a log nothing else needs the room.
-            3 + devices + rows
-        } else if self.is_small() {
-            2 + devices + rows.min(3)
+            let rows = if self.advice.is_none() { rows + 1 } else { rows.min(3) };
+            2 + devices + rows + unlisted + remarks
         } else {
-            2 + 3 * devices + 2 * rows + unlisted
+            2 + 3 * devices + 2 * rows + unlisted + remarks
         }
+    }
+
+    /// What is said below each device, or (`None`) below all of them, of what can't be seen from here; wrapped.
+    pub fn remarks(&self, width: usize) -> Vec<(Option<u32>, Vec<String>)> {
+        let Some(snapshot) = self.snapshot() else { return Vec::new() };
+        let of_devices = snapshot.devices.iter().flat_map(|device| {
+            let texts = [sight::of_device(snapshot, device), sight::of_unexplained(snapshot, device)];
+            texts.into_iter().flatten().map(|text| (Some(device.index), text))
+        });
+        let all = of_devices.chain(sight::of_machine(snapshot).map(|text| (None, text)));
+        let wrapped = |text: &str| {
+            textwrap::wrap(text, width.saturating_sub(2).max(20)).into_iter().map(|line| line.into_owned()).collect()
+        };
+        all.map(|(device, text)| (device, wrapped(&text))).collect()
     }
 
     /// The verdict in lines, the sentence first.
@@ -666,7 +698,7 @@ impl Model {
 
 impl RowId {
     /// The row's name.
-    pub fn of(device: &Device, row: &GpuProcess) -> RowId {
-        RowId { device: device.index, pid: row.pid, start_ticks: row.start_ticks.value() }
+    pub fn of(device: u32, row: &GpuProcess) -> RowId {
+        RowId { device, pid: row.pid, start_ticks: row.start_ticks.value() }
     }
 }

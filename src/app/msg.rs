@@ -67,6 +67,8 @@ pub enum Msg {
     Released(ProcessKey, Result<String, String>),
     /// Of these environment variables of a process, whether they are set.
     Environment(ProcessKey, Vec<(String, bool)>),
+    /// Where the report was written, or why it was not.
+    Written(Result<String, String>),
     /// What became of a copy.
     Copied(Result<&'static str, String>),
     /// The process is asked to end (SIGTERM, SIGHUP).

@@ -40,6 +40,51 @@ pub struct Victim {
     pub evidence: Vec<String>,
     /// Who may start it again.
     pub supervisor: Option<Supervisor>,
+    /// Whom it should end with: that one is signalled first, and it only if it is still there afterwards.
+    pub follows: Option<ProcessKey>,
+}
+
+impl Victim {
+    /// What it holds and where, in a few words.
+    pub fn holding(&self) -> String {
+        let devices: Vec<String> = self.devices.iter().map(u32::to_string).collect();
+        match (self.held, devices.is_empty()) {
+            (Some(Bytes::ZERO), true) => "no GPU memory itself".into(),
+            (None, true) => "GPU memory unknown".into(),
+            (held, _) => format!("{} on GPU {}", crate::advice::amount(held), devices.join(", ")),
+        }
+    }
+}
+
+/// The workers among the victims, in lines that name each: a line each where there is room, else as many to a line as
+/// fit.
+pub fn workers(victims: &[Victim], width: usize, room: usize) -> Vec<String> {
+    let workers: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_some()).collect();
+    let (with, without): (Vec<&Victim>, Vec<&Victim>) =
+        workers.into_iter().partition(|victim| victim.held.is_some_and(|held| held > Bytes::ZERO));
+    let line = |victim: &&Victim| {
+        let what = victim.what.as_ref().unwrap_or(&victim.command);
+        format!("  {}  {}  {what}", victim.key.pid, victim.holding())
+    };
+    let pids: Vec<String> = without.iter().map(|victim| victim.key.pid.to_string()).collect();
+    let helpers = format!("and the helper{} {}", if pids.len() == 1 { "" } else { "s" }, pids.join(", "));
+    let wrapped =
+        |text: &str| textwrap::wrap(text, width.max(20)).into_iter().map(|line| line.into_owned()).collect::<Vec<_>>();
+    let helpers = if pids.is_empty() { Vec::new() } else { wrapped(&helpers) };
+    if with.len() + helpers.len() <= room {
+        return with.iter().map(line).chain(helpers).collect();
+    }
+    let short: Vec<String> =
+        with.iter().map(|victim| format!("{} ({})", victim.key.pid, crate::advice::amount(victim.held))).collect();
+    wrapped(
+        &[short.join(", "), pids.join(", ")].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
+    )
+}
+
+/// How many lines the victims take: two each, their workers after them.
+pub fn lines(victims: &[Victim], width: usize, room: usize) -> usize {
+    let first = 2 * victims.iter().filter(|victim| victim.follows.is_none()).count();
+    first + workers(victims, width, room.saturating_sub(first)).len()
 }
 
 /// What is asked.

@@ -6,29 +6,14 @@ use super::walk::{EndingState, Mark};
 use crate::advice::words;
 use crate::knowledge::diagnosis::Phase;
 use crate::knowledge::page::{Page, Tone};
+use crate::report::markdown::Walked;
 
 /// The page.
 pub fn page(model: &Model) -> Page {
     let mut page = Page::default();
     page.add(Tone::Title, "It works now");
     page.part("What was done");
-    let mut done: Vec<String> = model
-        .endings
-        .iter()
-        .filter_map(|ending| {
-            let name = &ending.victim.name;
-            if let Some(again) = &ending.again {
-                return Some(format!("{name} has ended, and was started again as {}", again.pid));
-            }
-            match &ending.state {
-                EndingState::Returned { bytes, lives: true, .. } => Some(format!("{name} let go: gave back {bytes}")),
-                EndingState::Returned { bytes, .. } => Some(format!("{name} has ended: gave back {bytes}")),
-                EndingState::NotReturned { bytes } => Some(format!("{name} has ended: {bytes} came back")),
-                EndingState::Ended { .. } | EndingState::Unproved => Some(format!("{name} has ended")),
-                _ => None,
-            }
-        })
-        .collect();
+    let mut done = freed(model);
     let taken = model.walk.behind.iter().filter(|behind| behind.mark == Mark::Taken);
     done.extend(taken.map(|behind| behind.title.clone()));
     if done.is_empty() {
@@ -46,7 +31,35 @@ pub fn page(model: &Model) -> Page {
         page.part("So that it does not come back");
         page.add(Tone::Text, words::prevention(first.cause, training));
     }
+    page.add(Tone::Text, "");
+    page.add(Tone::Quiet, "[W] writes all of it down as a report for others.");
     page
+}
+
+/// Whose memory came back, a line each: in this sitting, and in the one it goes on from.
+pub fn freed(model: &Model) -> Vec<String> {
+    let now = model.endings.iter().filter_map(|ending| {
+        let name = &ending.victim.name;
+        if let Some(again) = &ending.again {
+            return Some(format!("{name} has ended, and was started again as {}", again.pid));
+        }
+        match &ending.state {
+            EndingState::Returned { bytes, lives: true, .. } => Some(format!("{name} let go: gave back {bytes}")),
+            EndingState::Returned { bytes, .. } => Some(format!("{name} has ended: gave back {bytes}")),
+            EndingState::NotReturned { bytes } => Some(format!("{name} has ended: {bytes} came back")),
+            EndingState::Ended { .. } | EndingState::Unproved => Some(format!("{name} has ended")),
+            _ => None,
+        }
+    });
+    model.walk.freed_before.iter().cloned().chain(now).collect()
+}
+
+/// What was done, for a report.
+pub fn walked(model: &Model) -> Walked {
+    let behind = model.walk.behind.iter().map(|behind| (behind.title.clone(), behind.mark == Mark::Taken));
+    let changed = model.walk.behind.iter().any(|behind| behind.mark == Mark::Taken);
+    let rerun = if changed { model.rerun() } else { None };
+    Walked { behind: behind.collect(), freed: freed(model), works: model.walk.works, rerun }
 }
 
 /// Whether the run's model fits, what would make it, and its sizes. `None` where no model is known.

@@ -1,12 +1,17 @@
 //! What a sequence of messages makes of the program: triples of before, messages and after, and the property that no
 //! sequence at all signals a process, or asks its program, that was not named, confirmed, alive and the same.
 
+mod groups;
+
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
 
+use groups::{launcher, reading, unlisted, works_for};
+
+use super::last::{Kept, Story};
 use super::model::{Config, Overlay, Pipe, Region, Source};
 use super::msg::{LogRead, SignalReport};
 use super::question::{Asked, DEAF};
@@ -29,6 +34,8 @@ pub struct Session {
     pub model: Model,
     now: Duration,
     effects: Vec<Effect>,
+    /// What was kept for the next start: seen apart, since every log and every step is.
+    kept: Vec<Kept>,
     draws: bool,
 }
 
@@ -64,6 +71,7 @@ impl Session {
             model: Model::new(config, (120, 40), noon_plus(0)),
             now: Duration::ZERO,
             effects: vec![],
+            kept: vec![],
             draws: true,
         };
         session.send(Msg::Header(Header { schema: 1, program: "oomdoctor".into(), boot_id: Some("boot".into()) }));
@@ -87,11 +95,26 @@ impl Session {
     pub fn send(&mut self, msg: Msg) {
         let cx = Cx { now: self.now, wall: noon_plus(0) };
         let effects = update(&mut self.model, msg, &cx);
-        self.effects.extend(effects);
+        for effect in effects {
+            match effect {
+                Effect::Keep(kept) => self.kept.push(*kept),
+                effect => self.effects.push(effect),
+            }
+        }
         // A terminal that keeps up draws what it is told.
         if self.draws {
             update(&mut self.model, Msg::Drawn(vec![]), &cx);
         }
+    }
+
+    /// What is kept for the next start, as it comes back then.
+    fn brought_back(&self) -> Session {
+        let kept = self.kept.last().unwrap();
+        let mut session = Session::new();
+        let effect = update::open_last(&mut session.model, kept.log.raw().to_owned(), stored(&kept.story));
+        session.effects.push(effect);
+        session.read_logs();
+        session
     }
 
     pub fn wait(&mut self, time: Duration) {
@@ -373,12 +396,12 @@ fn marked_processes_are_ended_together() {
 fn the_selection_stays_on_its_process_when_the_list_is_sorted_anew() {
     let mut session = Session::with_holders();
     session.press(KeyCode::Down);
-    let selected = session.model.selected().unwrap().2.pid;
+    let selected = session.model.selected().unwrap().process.pid;
     assert_eq!(selected, 5177);
     session.sample(vec![process(4242, held()), process(5177, Bytes::gib(20))]);
-    assert_eq!(session.model.selected().unwrap().2.pid, 5177);
+    assert_eq!(session.model.selected().unwrap().process.pid, 5177);
     session.sample(vec![process(4242, held())]);
-    assert_eq!(session.model.selected().unwrap().2.pid, 4242);
+    assert_eq!(session.model.selected().unwrap().process.pid, 4242);
 }
 
 #[test]
@@ -486,7 +509,11 @@ fn no_more_are_asked_about_than_the_screen_can_name() {
         session.press(KeyCode::Char(' '));
     }
     session.keys("x");
-    assert!(session.model.question.is_none() && session.notice().contains("room to name 6"), "{}", session.notice());
+    assert!(
+        session.model.question.is_none() && session.notice().contains("no room to name all 9"),
+        "{}",
+        session.notice()
+    );
     session.send(Msg::Resize(80, 40));
     session.keys("x");
     let screen = crate::ui::drawn(&session.model);
@@ -1096,7 +1123,15 @@ fn cast() -> Vec<GpuProcess> {
     vague.proved = false;
     let ours = [process(4242, held()), process(5177, Bytes::gib(6))];
     let others = vec![reused, foreign, unproved, unknown, desktop, shell, doubtful, given_away];
-    [ours.to_vec(), others, vec![runner(1000), runner(999), vague]].concat()
+    // A launcher with its workers, one of them reused and one another user's; a holder that is not listed.
+    let mut later = works_for(4100, 4101, 3);
+    later.start_ticks = Reading::Known(4_100_500);
+    let mut theirs = works_for(4100, 4103, 2);
+    theirs.uid = Reading::Known(1001);
+    let group = vec![launcher(), works_for(4100, 4101, 9), works_for(4100, 4102, 8), later, theirs];
+    let newcomer = works_for(4100, 4104, 1);
+    let orphan = unlisted(process(6101, Bytes::ZERO), Reading::NotAvailable);
+    [ours.to_vec(), others, vec![runner(1000), runner(999), vague], group, vec![orphan, newcomer]].concat()
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -1122,10 +1157,15 @@ fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         10 => keys.prop_map(Happens::Key),
         10 => prop_oneof![Just(1_u64), Just(20), Just(30), Just(401), Just(500)].prop_map(Happens::Wait),
-        4 => prop::collection::vec(0_usize..13, 0..6).prop_map(Happens::Sample),
+        4 => prop::collection::vec(0_usize..20, 0..8).prop_map(Happens::Sample),
+        3 => prop_oneof![
+            Just(Happens::Sample(vec![13, 14, 15])),
+            Just(Happens::Sample(vec![13, 14, 15, 19])),
+            Just(Happens::Sample(vec![13, 16, 15, 17])),
+        ],
         1 => Just(Happens::PasteLog),
         1 => Just(Happens::PasteOther),
-        1 => (prop_oneof![Just(4242_u32), Just(5177)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
+        1 => (prop_oneof![Just(4242_u32), Just(5177), Just(4100), Just(4101)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
         1 => prop_oneof![Just(Ok("yes".to_owned())), Just(Err("no".to_owned()))].prop_map(Happens::Released),
         1 => (10_u16..200, 5_u16..60).prop_map(|(columns, rows)| Happens::Resize(columns, rows)),
     ]
@@ -1136,14 +1176,22 @@ proptest! {
 
     #[test]
     fn no_sequence_signals_or_asks_a_process_that_was_not_named_confirmed_alive_and_the_same(
-        story in prop::collection::vec(happens(), 1..60), at_a_runner in any::<bool>()
+        story in prop::collection::vec(happens(), 1..60), start in 0..4
     ) {
-        let mut session = if at_a_runner { at_the_step_of(runner(1000)) } else { Session::with_holders() };
+        let mut session = match start {
+            0 => at_the_step_of(runner(1000)),
+            1 => Session::with_holders(),
+            2 => groups::at_a_question(),
+            _ => groups::at_a_question_that_others_came_after(),
+        };
         let cast = cast();
         // Since when each identity has stood in an open question, and when keys came.
         let mut asked: Vec<(ProcessKey, Duration)> = Vec::new();
         let mut asked_to_let_go: Vec<(ProcessKey, Duration)> = Vec::new();
         let mut keys: Vec<(KeyCode, Duration)> = Vec::new();
+        if let Some(Asked::End(victims, _)) = session.model.question.as_ref().map(|question| &question.asked) {
+            asked.extend(victims.iter().map(|victim| (victim.key, session.now)));
+        }
         for event in story {
             let before = session.effects.len();
             match event {
@@ -1159,7 +1207,7 @@ proptest! {
                             present.push(cast[row].clone());
                         }
                     }
-                    session.sample(present);
+                    session.send(Msg::Sample(Box::new(reading(present))));
                 }
                 Happens::PasteLog => session.paste(&torch_log()),
                 Happens::PasteOther => session.paste("y\nxy\n"),
@@ -1180,10 +1228,16 @@ proptest! {
                 prop_assert_eq!(last, KeyCode::Char('y'));
                 let crowd = keys.iter().rev().nth(1).filter(|(_, before)| at - *before < gate::ALONE);
                 prop_assert!(crowd.is_none(), "y was not alone: {keys:?}");
-                let row = session.model.snapshot().and_then(|snapshot| snapshot.find(*key)).map(|(_, row)| row.clone());
+                let row = session.model.snapshot().and_then(|snapshot| snapshot.process(*key)).cloned();
                 let row = row.expect("it is in the newest reading");
                 prop_assert!(row.proved && (!signals || row.uid == Reading::Known(1000)));
-                prop_assert!([4242, 5177].contains(&row.pid), "{} may never be signalled", row.pid);
+                let may_be = [4242, 5177, 4100, 4101, 4102, 4104, 6101];
+                prop_assert!(may_be.contains(&row.pid), "{} may never be signalled", row.pid);
+                // Who waits for its launcher waits for one that is signalled by the same yes.
+                if matches!(effect, Effect::Signal { patience, .. } if !patience.is_zero()) {
+                    let first = |other: &Effect| matches!(other, Effect::Signal { key, .. } if Some(*key) == row.group);
+                    prop_assert!(session.effects[before..].iter().any(first), "{key} waits for nobody");
+                }
                 prop_assert!(signals || row.recognised_as.is_some(), "{} has nobody to ask", row.pid);
             }
             let (mut open, mut open_to_let_go): (Vec<ProcessKey>, Vec<ProcessKey>) = (vec![], vec![]);
@@ -1356,7 +1410,7 @@ mod pointing_and_picking {
     use crate::app::model::{Overlay, Region, RowId};
 
     fn pids(session: &Session) -> Vec<u32> {
-        session.model.rows().iter().map(|(id, ..)| id.pid).collect()
+        session.model.rows().iter().map(|row| row.id.pid).collect()
     }
 
     /// Clicks on the first place where this text is on the screen.
@@ -1407,14 +1461,14 @@ mod pointing_and_picking {
         assert_eq!(pids(&session), [60, 70, 50], "60 shrank under the person's hands");
         session.wait(Duration::from_secs(6));
         assert_eq!(pids(&session), [70, 60, 50]);
-        assert_eq!(session.model.selected().unwrap().0.pid, 70, "the selection stays on its process");
+        assert_eq!(session.model.processes.selected.unwrap().pid, 70, "the selection stays on its process");
     }
 
     #[test]
     fn a_click_selects_the_row_that_stands_there() {
         let mut session = three();
         click_on(&mut session, "70   5.0 GiB");
-        assert_eq!((session.model.focus, session.model.selected().unwrap().0.pid), (Region::Processes, 70));
+        assert_eq!((session.model.focus, session.model.processes.selected.unwrap().pid), (Region::Processes, 70));
         click_on(&mut session, "VRAM▾");
         assert_eq!(pids(&session)[0], 60, "by user, ada first");
     }
@@ -1467,4 +1521,110 @@ mod pointing_and_picking {
         click_on(&mut session, "zoom");
         assert!(session.model.zoomed && session.model.overlay.is_none());
     }
+}
+// ---- what is kept, and what is told to others
+
+/// A story as the file has it.
+fn stored(story: &Story) -> Story {
+    serde_json::from_str(&serde_json::to_string(story).unwrap()).unwrap()
+}
+
+#[test]
+fn the_last_log_comes_back_with_the_steps_and_what_was_freed() {
+    let mut session = Session::with_log();
+    let shown = session.kept.len();
+    assert_eq!(shown, 1, "once for the log, however often it is drawn and read");
+    session.keys("s");
+    session.model.walk.freed_before = vec!["train.py (77) has ended: gave back 2.0 GiB".into()];
+    session.sample(vec![process(4242, held())]);
+    let skipped = session.model.walk.behind.clone();
+    assert!(!skipped.is_empty());
+    let mut again = session.brought_back();
+    assert_eq!(again.model.walk.behind, skipped);
+    assert_eq!(again.model.input.crashed_by, session.model.input.crashed_by);
+    again.keys("w");
+    let page = again.model.page().unwrap().0;
+    assert!(page.iter().any(|(_, line)| line.contains("gave back 2.0 GiB")), "{page:?}");
+    // The next paste is another story.
+    again.keys("q");
+    again.paste("RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB");
+    again.press(KeyCode::Char('r'));
+    again.read_logs();
+    assert!(again.model.walk.behind.is_empty());
+}
+
+#[test]
+fn a_step_about_a_process_of_another_boot_does_not_come_back() {
+    let mut session = Session::with_log();
+    session.keys("s");
+    let kept = session.kept.last().unwrap();
+    assert!(kept.story.behind.iter().any(|behind| behind.id.target.is_some()));
+    let story = Story { boot_id: Some("before".into()), ..kept.story.clone() };
+    assert!(story.walk(Some(&"boot".to_owned())).behind.iter().all(|behind| behind.id.target.is_none()));
+}
+
+#[test]
+fn nothing_is_kept_read_only_or_of_a_recording() {
+    for (read_only, source) in [(true, Source::Live), (false, Source::Demo), (false, Source::Recorded)] {
+        let mut session = Session::with_holders();
+        session.model.config.read_only = read_only;
+        session.model.config.source = source;
+        session.paste(&torch_log());
+        session.send(Msg::Terminate);
+        assert!(session.kept.is_empty());
+    }
+}
+
+#[test]
+fn a_log_that_grows_is_kept_once_until_it_ends() {
+    let mut session = Session::with_holders();
+    let text = |n: usize| Some(format!("{}step {n}\n", torch_log()));
+    for n in 0..20 {
+        session.send(Msg::Stdin { text: text(n), closed: false });
+        session.read_logs();
+    }
+    assert_eq!(session.kept.len(), 1);
+    session.send(Msg::Stdin { text: text(20), closed: true });
+    session.read_logs();
+    assert_eq!(session.kept.len(), 2);
+    assert!(session.kept[1].log.raw().ends_with("step 20\n"));
+}
+
+#[test]
+fn a_log_that_still_grows_is_kept_as_it_is_when_the_person_leaves() {
+    let mut session = Session::with_holders();
+    for n in 0..3 {
+        session.send(Msg::Stdin { text: Some(format!("{}step {n}\n", torch_log())), closed: false });
+        session.read_logs();
+    }
+    let (model, cx) = (&mut session.model, Cx { now: session.now, wall: noon_plus(0) });
+    let effects = update(model, Msg::Terminate, &cx);
+    assert!(matches!(&effects[..], [Effect::Keep(kept), Effect::Quit] if kept.log.raw().ends_with("step 2\n")));
+}
+
+#[test]
+fn a_report_tells_what_was_done_and_leaves_names_out() {
+    let mut session = Session::with_log();
+    session.model.config.names.users.insert("ada".into());
+    session.keys("s");
+    session.keys("W");
+    let Some(Effect::WriteReport(text)) = session.effects.last() else { panic!("{:?}", session.effects) };
+    assert!(text.contains("(skipped)") && text.contains("| USER |") && !text.contains("ada"), "{text}");
+    session.send(Msg::Written(Ok("/state/report.md".into())));
+    assert_eq!(session.model.overlay, Some(Overlay::Written("/state/report.md".into())));
+    let mut empty = Session::with_holders();
+    empty.keys("W");
+    assert!(empty.effects.is_empty() && empty.model.notice.is_some());
+}
+
+#[test]
+fn a_log_pasted_where_a_command_is_asked_for_is_a_log() {
+    let mut session = Session::with_log();
+    session.keys("r");
+    session.paste("python train.py \\\n  --batch 8");
+    let asked = session.model.prompt.clone().unwrap();
+    assert!(asked.text.contains("train.py"), "{asked:?}");
+    session.paste(&torch_log().repeat(40));
+    assert!(session.model.prompt.is_none());
+    assert!(matches!(session.model.question.as_ref().map(|q| &q.asked), Some(Asked::Paste(_))));
 }

@@ -8,11 +8,12 @@ mod keys;
 
 use std::time::Duration;
 
-pub use input::{open_file, wait_for_pipe};
+pub use input::{open_file, open_last, wait_for_pipe};
 pub use keys::decisive_top;
 
 use super::effect::Effect;
 use super::gate::Passed;
+use super::last;
 use super::model::{Model, Source, Target};
 use super::msg::{Cx, Msg};
 use super::question::{Asked, Question};
@@ -31,7 +32,10 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
     let mut effects = Vec::new();
     match msg {
         Msg::Key(key, at) => effects.extend(keys::pressed(model, key, at)),
-        Msg::Drawn(targets) => drawn(model, targets),
+        Msg::Drawn(targets) => {
+            drawn(model, targets);
+            return effects;
+        }
         Msg::Mouse(event) => effects.extend(keys::mouse(model, event)),
         Msg::Paste(text) => effects.extend(input::pasted(model, text)),
         Msg::Offered(text) => effects.extend(input::offered(model, text)),
@@ -52,9 +56,15 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
                 again.variables = variables;
             }
         }
+        Msg::Written(Ok(path)) => model.overlay = Some(super::model::Overlay::Written(path)),
+        Msg::Written(Err(why)) => say(model, format!("The report could not be written: {why}")),
         Msg::Copied(Ok(how)) => say(model, format!("copied ({how})")),
         Msg::Copied(Err(text)) => model.overlay = Some(super::model::Overlay::Text(text)),
         Msg::Terminate => effects.push(leave(model)),
+    }
+    // Before the effect that ends the loop.
+    if let Some(kept) = last::due(model) {
+        effects.insert(0, Effect::Keep(Box::new(kept)));
     }
     effects
 }
@@ -111,8 +121,7 @@ fn drawn(model: &mut Model, targets: Vec<Target>) {
 /// A question that does not fit on the new screen is not asked any more: nobody answers what they can't read.
 fn resized(model: &mut Model, columns: u16, rows: u16) {
     model.size = (columns, rows);
-    let most = model.most_victims();
-    let too_long = |question: &Question| matches!(&question.asked, Asked::End(victims, _) if victims.len() > most);
+    let too_long = |question: &Question| matches!(&question.asked, Asked::End(victims, _) if !model.can_name(victims));
     if model.is_tiny() || model.question.as_ref().is_some_and(too_long) {
         model.question = None;
     }

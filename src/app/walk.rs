@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::again::Again;
 use super::question::Victim;
 use crate::advice::plan::RUN_AGAIN;
@@ -24,7 +26,7 @@ pub const STARTING_AGAIN: Duration = Duration::from_secs(30);
 const NOTICEABLE: Bytes = Bytes::mib(64);
 
 /// Names a step over changing plans.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepId {
     /// The fix's id.
     pub fix: String,
@@ -40,7 +42,7 @@ impl StepId {
 }
 
 /// How a step was left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mark {
     /// The person took it.
     Taken,
@@ -49,7 +51,7 @@ pub enum Mark {
 }
 
 /// A step behind the person.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behind {
     /// Which.
     pub id: StepId,
@@ -80,6 +82,8 @@ pub struct Walk {
     pub since: Option<WallTime>,
     /// That run.
     pub again: Option<Again>,
+    /// Whose memory came back before the program was started again, in words.
+    pub freed_before: Vec<String>,
     /// They wait until so much is free on the device of that index.
     pub waits_for: Option<(u32, Bytes)>,
 }
@@ -263,6 +267,13 @@ impl Ending {
             self.state = EndingState::Ended { after: now.saturating_sub(self.asked_at), since: now };
         }
         let EndingState::Ended { since, .. } = self.state else { return };
+        let launches = self.victim.held == Some(Bytes::ZERO) && self.victim.devices.is_empty();
+        if launches || (self.victim.held.is_none() && self.victim.follows.is_some()) {
+            // A launcher, or a helper of another one: what comes back is the workers'.
+            let after = now.saturating_sub(self.asked_at);
+            self.state = EndingState::Returned { bytes: Bytes::ZERO, after, free_now: Vec::new(), lives: false };
+            return;
+        }
         if snapshot.find(self.victim.key).is_some() && now.saturating_sub(since) < TEARDOWN {
             return;
         }

@@ -7,9 +7,10 @@ use std::process::ExitCode;
 use super::Global;
 use super::kb::base;
 use super::live::read_one_snapshot;
-use crate::advice::{Situation, advise};
+use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
-use crate::knowledge::diagnosis::Oom;
+use crate::knowledge::KnowledgeBase;
+use crate::knowledge::diagnosis::{Diagnosis, Oom};
 use crate::log::PastedLog;
 use crate::memory::table;
 use crate::report::{self, Report};
@@ -18,34 +19,25 @@ use crate::runtime::reader::{Telling, open};
 use crate::text::harmless;
 use crate::units::WallTime;
 
-/// How the answer is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// For a person at a terminal.
-    Text,
-    /// The contract's JSON.
-    Json,
-    /// For an issue or a chat.
-    Markdown,
-}
-
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The log; `-` or nothing for standard input.
     pub file: Option<&'a Path>,
-    /// How to answer.
-    pub form: Form,
+    /// Answer with the contract's JSON.
+    pub json: bool,
     /// Whether to look at this machine.
     pub live: bool,
     /// The model, where the person says it.
     pub model: Option<&'a str>,
+    /// The command line that failed, where the person said it.
+    pub command: Option<&'a str>,
 }
 
 impl<'a> Asked<'a> {
     /// A log in text, held against this machine.
     pub fn text(file: Option<&'a Path>) -> Asked<'a> {
-        Asked { file, form: Form::Text, live: true, model: None }
+        Asked { file, json: false, live: true, model: None, command: None }
     }
 }
 
@@ -58,26 +50,82 @@ pub fn run(global: &Global, asked: &Asked<'_>) -> ExitCode {
 }
 
 fn diagnose(global: &Global, asked: &Asked<'_>) -> Result<ExitCode, String> {
-    // A name that is not known would silently say nothing.
-    if let Some(name) = asked.model.filter(|name| table::rows().is_ok_and(|rows| table::find(rows, name).is_none())) {
-        let near = table::near(table::rows()?, name).join(", ");
-        let near = if near.is_empty() { String::new() } else { format!("; known by name are {near}") };
-        return Err(format!("--model {}: not in the table of models{near}", harmless(name)));
+    let base = asked.base(global)?;
+    let (log, written) = asked.read(&base)?;
+    let examined = examine(global, asked, &base, &log, written);
+    let report = examined.report();
+    let text = if asked.json { format!("{}\n", report::json(&report)) } else { report::text(&report) };
+    // A reader that closed the pipe early wants no more.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    Ok(examined.exit_code())
+}
+
+impl Asked<'_> {
+    /// The knowledge to read with. Fails where the model's name is not known: it would silently say nothing.
+    pub fn base(&self, global: &Global) -> Result<KnowledgeBase, String> {
+        if let Some(name) = self.model.filter(|name| table::rows().is_ok_and(|rows| table::find(rows, name).is_none()))
+        {
+            let near = table::near(table::rows()?, name).join(", ");
+            let near = if near.is_empty() { String::new() } else { format!("; known by name are {near}") };
+            return Err(format!("--model {}: not in the table of models{near}", harmless(name)));
+        }
+        base(global)
     }
-    let base = base(global)?;
-    let telling = Telling::default();
-    telling.learn(&base);
-    let (bytes, written) = read(asked.file, &telling)?;
-    let log = PastedLog::from_bytes(bytes);
-    if log.is_binary() {
-        return Err("this looks like a binary file; give the text your program printed".into());
+
+    /// The log, and when its file was last written. Fails where there is no text.
+    pub fn read(&self, base: &KnowledgeBase) -> Result<(PastedLog, Option<WallTime>), String> {
+        let telling = Telling::default();
+        telling.learn(base);
+        let (bytes, written) = read(self.file, &telling)?;
+        let log = PastedLog::from_bytes(bytes);
+        if log.is_binary() {
+            return Err("this looks like a binary file; give the text your program printed".into());
+        }
+        if log.is_empty() {
+            return Err(
+                "the log is empty; paste what your program printed, or run it with `2>&1 | oomdoctor diagnose`".into(),
+            );
+        }
+        Ok((log, written))
     }
-    if log.is_empty() {
-        return Err(
-            "the log is empty; paste what your program printed, or run it with `2>&1 | oomdoctor diagnose`".into()
-        );
+}
+
+/// What a log says, joined with this machine.
+pub struct Examined {
+    diagnosis: Diagnosis,
+    advice: Advice,
+    snapshot: Option<Snapshot>,
+    no_reading: Option<String>,
+    why: Option<String>,
+}
+
+impl Examined {
+    /// To be printed.
+    pub fn report(&self) -> Report<'_> {
+        Report {
+            diagnosis: &self.diagnosis,
+            advice: &self.advice,
+            snapshot: self.snapshot.as_ref(),
+            no_reading: self.no_reading.as_deref(),
+            why: self.why.as_deref(),
+        }
     }
-    let diagnosis = base.diagnose(&log, Some(&jiff::Zoned::now()));
+
+    /// 0 for yes and maybe, 1 for no.
+    pub fn exit_code(&self) -> ExitCode {
+        if self.diagnosis.oom == Oom::No { ExitCode::from(1) } else { ExitCode::SUCCESS }
+    }
+}
+
+/// Reads the log and looks at this machine.
+pub fn examine(
+    global: &Global,
+    asked: &Asked<'_>,
+    base: &KnowledgeBase,
+    log: &PastedLog,
+    written: Option<WallTime>,
+) -> Examined {
+    let diagnosis = base.diagnose(log, Some(&jiff::Zoned::now()));
     let (snapshot, no_reading) = if asked.live { this_machine(global) } else { (None, None) };
     let fixes = base.leading_fixes(&diagnosis);
     let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
@@ -90,23 +138,11 @@ fn diagnose(global: &Global, asked: &Asked<'_>) -> Result<ExitCode, String> {
         zone: Some(&zone),
         crashed_by: Some(written.unwrap_or(WallTime(jiff::Timestamp::now()))),
         model: asked.model,
+        command: asked.command,
         ..Situation::alone(&diagnosis)
     });
-    let report = Report {
-        diagnosis: &diagnosis,
-        advice: &advice,
-        snapshot: snapshot.as_ref(),
-        no_reading: no_reading.as_deref(),
-        why: entry.map(|entry| entry.why.as_str()),
-    };
-    let text = match asked.form {
-        Form::Text => report::text(&report),
-        Form::Json => format!("{}\n", report::json(&report)),
-        Form::Markdown => report::markdown(&report),
-    };
-    // A reader that closed the pipe early wants no more.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
-    Ok(if diagnosis.oom == Oom::No { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    let why = entry.map(|entry| entry.why.clone());
+    Examined { diagnosis, advice, snapshot, no_reading, why }
 }
 
 /// This machine now, or why it can't be read.

@@ -13,13 +13,13 @@ use super::live::read_one_snapshot;
 use crate::advice::supervisor::Supervisor;
 use crate::app::msg::SignalReport;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
-use crate::gpu::{ProcessKey, Snapshot};
+use crate::gpu::{ProcessKey, ProcessKind, Snapshot};
 use crate::procfs::Procfs;
 use crate::runtime::journal::Journal;
 use crate::runtime::kernel::Kernel;
 use crate::runtime::not_recorded;
 use crate::runtime::places::Places;
-use crate::runtime::process_control::{ProcessControl, end_and_watch};
+use crate::runtime::process_control::{ProcessControl, follow_and_watch};
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -46,6 +46,8 @@ struct Victim {
     key: ProcessKey,
     line: String,
     held: Option<Bytes>,
+    /// It should end with another one that is meant, too: that one is signalled first.
+    follows: bool,
 }
 
 /// Runs it; 0 only if all ended, 1 where one did not, 2 where the order can't be understood or nobody can be asked.
@@ -75,6 +77,9 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
             }
         }
     }
+    if let Some(snapshot) = &snapshot {
+        lead(&mut victims, snapshot, order.signal);
+    }
     for victim in &victims {
         say(&victim.line);
     }
@@ -95,6 +100,36 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
     let all = end_all(&victims, order, &kernel, &viewer, &journal);
     report_memory(global, &victims, snapshot.as_ref(), &all, &journal);
     if all.iter().all(|ended| *ended) && !refused { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+/// Sees who works for whom: the topmost that is meant is signalled first, and who works for one that is meant without
+/// being meant is named, with the way to end it. Nobody is added.
+fn lead(victims: &mut [Victim], snapshot: &Snapshot, signal: Signal) {
+    let meant: Vec<ProcessKey> = victims.iter().map(|victim| victim.key).collect();
+    for at in 0..victims.len() {
+        let Some(first) = meant.get(at) else { continue };
+        let below = snapshot.below(*first);
+        for victim in victims.iter_mut().filter(|victim| below.contains(&victim.key)) {
+            // What is forced ends nobody itself.
+            victim.follows = signal != Signal::Kill;
+        }
+        let left: Vec<ProcessKey> = below.into_iter().filter(|key| !meant.contains(key)).collect();
+        let Some(victim) = victims.get_mut(at).filter(|_| !left.is_empty()) else { continue };
+        let amount = |key: &ProcessKey| match snapshot.held_by(*key) {
+            Some(held) => format!("{} ({held})", key.pid),
+            None => key.pid.to_string(),
+        };
+        let named: Vec<String> = left.iter().map(amount).collect();
+        let all: Vec<String> = std::iter::once(first).chain(&left).map(ProcessKey::to_string).collect();
+        let any = std::iter::once(first).chain(&left).any(|key| snapshot.find(*key).is_none());
+        victim.line.push_str(&format!(
+            "\n  {} for it, and may or may not end with it: {}\n  to end all of them: oomdoctor kill {}{}",
+            if named.len() == 1 { "1 process works" } else { "these work" },
+            named.join(", "),
+            if any { "--any " } else { "" },
+            all.join(" ")
+        ));
+    }
 }
 
 enum Trouble {
@@ -128,12 +163,18 @@ fn named(
         return Err(Trouble::Refused(Refusal::Reused(pid)));
     }
     let key = ProcessKey { pid, start_ticks: now.start_ticks };
-    let row = snapshot.and_then(|snapshot| snapshot.find(key)).map(|(_, row)| row);
+    let row = snapshot.and_then(|snapshot| snapshot.process(key));
+    let listed = row.is_some_and(|row| row.kind != ProcessKind::Unlisted);
     match row {
-        None if !any => {
-            return Err(Trouble::Usage(format!(
-                "no GPU lists {pid}, so ending it may give no GPU memory back; add --any if you mean it all the same"
-            )));
+        _ if !listed && !any => {
+            let below = snapshot.map(|snapshot| snapshot.below(key).len()).unwrap_or_default();
+            let why = match (row, below) {
+                (Some(_), 1) => ": a process that works for it is".to_owned(),
+                (Some(_), 2..) => format!(": {below} that work for it are"),
+                (Some(_), 0) => ", though it has the driver open".to_owned(),
+                (None, _) => ", so ending it may give no GPU memory back".to_owned(),
+            };
+            return Err(Trouble::Usage(format!("no GPU lists {pid}{why}; add --any if you mean it all the same")));
         }
         Some(row) => {
             viewer.may_end(row).map_err(Trouble::Refused)?;
@@ -147,16 +188,27 @@ fn named(
     let procfs = Procfs::default();
     let command = procfs.arguments(pid).unwrap_or_default().join(" ");
     let held = snapshot.and_then(|snapshot| snapshot.held_by(key));
+    let launches = row.is_some_and(|row| row.used_bytes.value() == Some(Bytes::ZERO));
     let started = procfs.boot_clock().and_then(|clock| clock.at(key.start_ticks));
     let line = format!(
         "{key}  {}  {}  started {}  {}",
         now.user.as_deref().unwrap_or("?"),
-        held.map_or("GPU memory unknown".to_owned(), |held| format!("{held} of GPU memory")),
+        match held {
+            Some(held) => format!("{held} of GPU memory"),
+            None if launches => "no GPU memory itself".to_owned(),
+            None => "GPU memory unknown".to_owned(),
+        },
         started.map_or("?".to_owned(), |time| time.to_string()),
         harmless(&command)
     );
     let caution = row.and_then(Supervisor::of).map(|supervisor| format!("\n  {}", supervisor.caution()));
-    Ok(Victim { key, line: line + &caution.unwrap_or_default(), held })
+    let leader = row.zip(snapshot).and_then(|(row, snapshot)| snapshot.leader_of(row));
+    let leader = leader.map(|leader| {
+        let name = crate::advice::name_of(leader);
+        format!("\n  it works for {name}, which may start it again or end the others")
+    });
+    let beside: String = caution.into_iter().chain(leader).collect();
+    Ok(Victim { key, line: line + &beside, held, follows: false })
 }
 
 /// Names them and asks on the terminal itself, wherever our output goes; `None` where there is none. What was typed
@@ -184,9 +236,10 @@ fn end_all(victims: &[Victim], order: &Order, kernel: &Kernel, viewer: &Viewer, 
     for (at, victim) in victims.iter().enumerate() {
         let (reports, kernel, viewer, key) = (reports.clone(), kernel.clone(), viewer.clone(), victim.key);
         let (signal, grace, journal) = (order.signal, order.grace, journal.clone());
+        let patience = if victim.follows { grace } else { Duration::ZERO };
         thread::spawn(move || {
             let deed = Journal::deed(kernel.procfs(), key, Some(signal));
-            end_and_watch(&kernel, &viewer, key, signal, grace, |report| {
+            follow_and_watch(&kernel, &viewer, (key, signal), (patience, grace), |report| {
                 log::info!("{signal:?} to {key:?}: {report:?}");
                 if let Err(error) = journal.note(&deed, &report) {
                     complain(&not_recorded(&error));

@@ -8,7 +8,8 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Global, live};
 use crate::advice::supervisor::Supervisor;
-use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot};
+use crate::app::rows::{has_lost_its_parent, together};
+use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot, sight};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
@@ -61,8 +62,10 @@ fn terminal_width() -> Option<usize> {
 fn as_text(snapshot: &Snapshot, width: Option<usize>) -> String {
     let mut lines: Vec<String> = snapshot.devices.iter().map(device_line).collect();
     let mut rows: Vec<[String; 8]> = Vec::new();
+    // Who only launches has no card: it stands above the others.
+    rows.extend(snapshot.launchers.iter().map(|process| process_row(snapshot, None, process)));
     for device in &snapshot.devices {
-        rows.extend(device.processes.iter().map(|process| process_row(device, process, snapshot.taken_at)));
+        rows.extend(device.processes.iter().map(|process| process_row(snapshot, Some(device), process)));
         rows.extend(unaccounted_row(device));
     }
     if !rows.is_empty() {
@@ -77,7 +80,17 @@ fn as_text(snapshot: &Snapshot, width: Option<usize>) -> String {
     if !snapshot.holders.is_empty() {
         lines.push(String::new());
         lines.push("Not listed by the driver, but with its device files open:".into());
-        lines.extend(snapshot.holders.iter().map(holder_line));
+        lines.extend(snapshot.holders.iter().map(|holder| holder_line(snapshot, holder)));
+    }
+    let of_devices = snapshot.devices.iter().flat_map(|device| {
+        let texts = [sight::of_device(snapshot, device), sight::of_unexplained(snapshot, device)];
+        texts.into_iter().flatten().map(|text| format!("GPU {}: {text}", device.index))
+    });
+    let remarks: Vec<String> = of_devices.chain(sight::of_machine(snapshot)).collect();
+    if !remarks.is_empty() {
+        lines.push(String::new());
+        let width = width.unwrap_or(usize::MAX);
+        lines.extend(remarks.iter().flat_map(|text| textwrap::wrap(text, width)).map(std::borrow::Cow::into_owned));
     }
     let cut = |line: String| width.map_or_else(|| line.clone(), |width| cut_to(&line, width));
     lines.into_iter().map(|line| cut(harmless(&line).into_owned()).trim_end().to_owned() + "\n").collect()
@@ -100,7 +113,7 @@ fn device_line(device: &Device) -> String {
     )
 }
 
-fn process_row(device: &Device, process: &GpuProcess, now: WallTime) -> [String; 8] {
+fn process_row(snapshot: &Snapshot, device: Option<&Device>, process: &GpuProcess) -> [String; 8] {
     let identity = match process.key() {
         Some(key) if process.proved => key.to_string(),
         _ => format!("{}{UNKNOWN}", process.pid),
@@ -110,26 +123,40 @@ fn process_row(device: &Device, process: &GpuProcess, now: WallTime) -> [String;
         ProcessKind::Graphics => "graphics",
         ProcessKind::Both => "both",
         ProcessKind::Mps => "mps",
+        ProcessKind::Unlisted => "-",
     };
     [
         identity,
-        device.index.to_string(),
-        shown(&process.used_bytes),
+        device.map_or_else(|| "-".into(), |device| device.index.to_string()),
+        device.map_or_else(|| "-".into(), |_| shown(&process.used_bytes)),
         shown(&process.user),
-        process.started_at.value().map_or_else(|| UNKNOWN.into(), |start| age(start, now)),
+        process.started_at.value().map_or_else(|| UNKNOWN.into(), |start| age(start, snapshot.taken_at)),
         kind.into(),
-        what(process),
+        what(snapshot, process),
         shown(&process.command),
     ]
 }
 
-/// What it is, and who would start it again or end all of it.
-fn what(process: &GpuProcess) -> String {
-    let label = process.recognised_as.clone().unwrap_or_else(|| "-".into());
-    match Supervisor::of(process).filter(|_| process.managed_by.is_some()) {
-        Some(manager) => format!("{label} under {}", manager.label()),
-        None => label,
+/// What it is, who would start it again or end all of it, and who ends with whom.
+fn what(snapshot: &Snapshot, process: &GpuProcess) -> String {
+    let mut label = process.recognised_as.clone().unwrap_or_else(|| "-".into());
+    if let Some(manager) = Supervisor::of(process).filter(|_| process.managed_by.is_some()) {
+        label.push_str(&format!(" under {}", manager.label()));
     }
+    if let Some(service) = sight::of_service(process) {
+        label.push_str(&format!(" ({service})"));
+    }
+    let workers = process.key().map_or(0, |key| snapshot.below(key).len());
+    let together = process.key().and_then(|key| together(snapshot, key));
+    let kin = match (workers, together, snapshot.leader_of(process)) {
+        (0, _, Some(leader)) => format!("works for {}", leader.pid),
+        (0, _, None) => return label,
+        (1, Some(bytes), _) => format!("{bytes} with 1 worker"),
+        (workers, Some(bytes), _) => format!("{bytes} with {workers} workers"),
+        (1, None, _) => "1 worker".to_owned(),
+        (workers, None, _) => format!("{workers} workers"),
+    };
+    if label == "-" { kin } else { format!("{label}, {kin}") }
 }
 
 fn unaccounted_row(device: &Device) -> Option<[String; 8]> {
@@ -154,16 +181,21 @@ fn remark(device: &Device, bytes: &str, text: &str) -> [String; 8] {
     ["-".into(), index, bytes.to_owned(), empty(), empty(), empty(), empty(), text.to_owned()]
 }
 
-fn holder_line(holder: &Holder) -> String {
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.into());
-    format!(
-        "{}@{} {} {} ({})",
-        holder.pid,
-        holder.start_ticks,
-        text(&holder.user),
-        text(&holder.command),
-        holder.devices.join(" ")
-    )
+fn holder_line(snapshot: &Snapshot, holder: &Holder) -> String {
+    let process = &holder.process;
+    let key = process.key().map_or_else(|| process.pid.to_string(), |key| key.to_string());
+    let mut said = vec![what(snapshot, process)];
+    if has_lost_its_parent(process) {
+        said.push("its parent is gone".into());
+    }
+    said.extend(match process.state.value() {
+        Some('T') => Some("stopped (Ctrl-Z)".to_owned()),
+        Some('Z') => Some("has ended but for a thread (zombie)".to_owned()),
+        _ => None,
+    });
+    said.retain(|text| text != "-");
+    let said = if said.is_empty() { String::new() } else { format!("{}: ", said.join(", ")) };
+    format!("{key} {} {said}{} ({})", shown(&process.user), shown(&process.command), holder.devices.join(" "))
 }
 
 fn shown<T: ToString>(reading: &Reading<T>) -> String {

@@ -17,7 +17,7 @@ use crate::runtime::places::Places;
 use crate::runtime::{self, LogSource, Start};
 
 /// Runs it.
-pub fn run(global: &Global, log: Option<PathBuf>, demo: bool) -> ExitCode {
+pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> ExitCode {
     let piped = !stdin().is_terminal();
     let dash = log.as_deref().is_some_and(|path| path.as_os_str() == "-");
     if let Some(path) = log.as_ref().filter(|_| !dash)
@@ -26,10 +26,16 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool) -> ExitCode {
         return super::refuse(&format!("{} can't be read: {error}", path.display()));
     }
     if !stdout().is_terminal() {
-        return plain(global, log, piped);
+        return if last { super::report::of_the_last(global) } else { plain(global, log, piped) };
     }
-    let source = match log {
-        Some(path) if !dash => LogSource::File(path),
+    let last = match last.then(|| runtime::last::read(Places::here().state().as_deref())) {
+        Some(Err(why)) => return super::refuse(&why),
+        Some(Ok(last)) => Some(last),
+        None => None,
+    };
+    let source = match (log, last) {
+        (_, Some((story, text))) => LogSource::Last(Box::new(story), text),
+        (Some(path), _) if !dash => LogSource::File(path),
         _ if piped => LogSource::Pipe,
         _ => LogSource::None,
     };
@@ -39,6 +45,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool) -> ExitCode {
         sampler: (!demo).then(|| Box::new(move || sampler(&for_sampler, None)) as Box<dyn Fn() -> Command + Send>),
         procfs: global.procfs(),
         journal: Journal::new(Places::here().state()),
+        state: Places::here().state(),
         knowledge: Box::new(move || super::kb::base_at_any_rate(&for_knowledge)),
         own_knowledge: global.knowledge.is_some(),
         log: source,
@@ -79,6 +86,7 @@ fn config(global: &Global) -> Config {
         keys: Arc::clone(&global.keys),
         zone: jiff::tz::TimeZone::system(),
         can_suspend: runtime::signals::can_be_continued(),
+        names: super::report::names(),
         ..Config::default()
     }
 }

@@ -4,6 +4,7 @@
 
 mod engines;
 pub mod invocation;
+pub mod kin;
 mod system;
 mod tools;
 

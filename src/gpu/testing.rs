@@ -17,6 +17,7 @@ pub fn process(pid: u32, used: Bytes) -> GpuProcess {
         recognised_as: None,
         server_command: None,
         proved: true,
+        group: None,
         start_ticks: Reading::Known(u64::from(pid) * 1000),
         started_at: Reading::Known(noon_plus(-3600)),
         used_bytes: Reading::Known(used),
@@ -49,6 +50,7 @@ pub fn device(index: u32, processes: Vec<GpuProcess>) -> Device {
         },
         unaccounted_includes_unknown_rows,
         processes,
+        nature: None,
         uuid: Reading::Known(format!("GPU-0000000{index}-aaaa-bbbb-cccc-dddddddddddd")),
         bus_id: Reading::Known(format!("00000000:0{index}:00.0")),
         name: Reading::Known("NVIDIA GeForce RTX 4090".into()),
@@ -73,5 +75,8 @@ pub fn snapshot(second: i64) -> Snapshot {
         driver: Driver::Available { version: "570.124.06".into(), cuda_version: Some("12.8".into()) },
         devices: vec![device(0, vec![])],
         holders: vec![],
+        launchers: vec![],
+        unseen_processes: 0,
+        seen_from: vec![],
     }
 }

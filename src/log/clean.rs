@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use crate::text::is_harmful;
+
 /// Text out of bytes, or `None` where this is no text.
 pub fn decode(bytes: Vec<u8>) -> Option<String> {
     if let Some(text) = decode_utf16(&bytes) {
@@ -54,9 +56,57 @@ fn looks_binary(bytes: &[u8]) -> bool {
         || (others == 0 && !head.is_empty())
 }
 
-/// The text without what is invisible or steers a terminal. Borrowed where there was nothing of it.
-pub fn clean(raw: &str) -> Cow<'_, str> {
-    let shown = without_spelled_escapes(raw);
+/// How much is cleaned at once, in whole lines: of a large log no second copy is made.
+const PIECE: usize = 1 << 20;
+
+/// What a whole text says of colours whose ESC shows no more.
+#[derive(Clone, Copy)]
+struct Spelled {
+    /// Some stand behind a spelled-out ESC.
+    marked: bool,
+    /// Some have lost theirs on the way.
+    bare: bool,
+}
+
+/// The text without what is invisible or steers a terminal, and whether there was any of it.
+pub fn clean(raw: String) -> (String, bool) {
+    let (marked, bare) = bracket_colours(raw.as_bytes());
+    let spelled = Spelled { marked, bare: bare && memchr::memchr(0x1b, raw.as_bytes()).is_none() };
+    let (mut bytes, mut from, mut to, mut changed) = (raw.into_bytes(), 0, 0, false);
+    while from < bytes.len() {
+        let end = piece_end(&bytes, from);
+        // Line ends stand between characters, so a piece is text.
+        let piece = bytes.get(from..end).map(str::from_utf8).and_then(Result::ok).unwrap_or_default();
+        match cleaned(piece, spelled) {
+            Cow::Borrowed(_) => {
+                if to < from {
+                    bytes.copy_within(from..end, to);
+                }
+                to += end - from;
+            }
+            // What is clean is never longer.
+            Cow::Owned(clean) => {
+                changed = true;
+                if let Some(room) = bytes.get_mut(to..to + clean.len()).filter(|_| to + clean.len() <= end) {
+                    room.copy_from_slice(clean.as_bytes());
+                    to += clean.len();
+                }
+            }
+        }
+        from = end;
+    }
+    bytes.truncate(to);
+    (String::from_utf8(bytes).unwrap_or_default(), changed)
+}
+
+fn piece_end(bytes: &[u8], from: usize) -> usize {
+    let least = from + PIECE;
+    bytes.get(least..).and_then(|rest| memchr::memchr2(b'\n', b'\r', rest)).map_or(bytes.len(), |end| least + end + 1)
+}
+
+/// A piece without it. Borrowed where there was nothing of it.
+fn cleaned(raw: &str, spelled: Spelled) -> Cow<'_, str> {
+    let shown = without_spelled_escapes(raw, spelled);
     let Some(mut at) = first_to_change(&shown, 0) else { return shown };
     let mut out = String::with_capacity(shown.len());
     let mut from = 0;
@@ -89,7 +139,7 @@ fn first_to_change(text: &str, from: usize) -> Option<usize> {
             at += 1;
             continue;
         };
-        if is_hidden(character) || matches!(character, '\u{a0}' | '\u{202f}' | '\u{2007}' | '\u{2028}' | '\u{2029}') {
+        if is_harmful(character) || matches!(character, '\u{a0}' | '\u{202f}' | '\u{2007}' | '\u{2028}' | '\u{2029}') {
             return Some(at);
         }
         at += character.len_utf8();
@@ -97,11 +147,12 @@ fn first_to_change(text: &str, from: usize) -> Option<usize> {
 }
 
 /// Bytes that need no look: ASCII text, line ends, tabs, and the inside of characters whose first byte is harmless.
-/// Not so the first bytes of C1 controls, no-break spaces, zero-width and bidi characters, and the byte-order mark.
+/// Not so the first bytes of C1 controls, no-break spaces, zero-width and bidi characters, tags and the byte-order mark.
 /// Written without branches, so that whole blocks are compared at once.
 fn is_plain(byte: u8) -> bool {
     let control = (byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r');
-    !(control | (byte == 0x7f) | (byte == 0xc2) | (byte == 0xe2) | (byte == 0xef))
+    let leads = (byte == 0xc2) | (byte == 0xd8) | (byte == 0xe1) | (byte == 0xe2) | (byte == 0xef) | (byte == 0xf3);
+    !(control | (byte == 0x7f) | leads)
 }
 
 /// Handles what begins at `tail`; says how many bytes it took.
@@ -121,11 +172,6 @@ fn take_special(tail: &str, out: &mut String) -> usize {
         }
         _ => width,
     }
-}
-
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 /// The length of the escape sequence at the start, its ESC included. A sequence never reaches over a line end.
@@ -160,16 +206,15 @@ fn control_string(bytes: &[u8]) -> usize {
 }
 
 /// Colours whose ESC was spelled out (JSON's `\u001b[31m`, `^[[31m`) or lost on the way (`[31m` beside `[0m`).
-fn without_spelled_escapes(raw: &str) -> Cow<'_, str> {
+fn without_spelled_escapes(raw: &str, spelled: Spelled) -> Cow<'_, str> {
     const SPELLED: &[&str] = &["\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[", "^[[", "\u{241b}["];
     let mut text = Cow::Borrowed(raw);
-    let (spelled, bare) = bracket_colours(raw.as_bytes());
-    for marker in SPELLED.iter().filter(|_| spelled) {
+    for marker in SPELLED.iter().filter(|_| spelled.marked) {
         if text.contains(marker) {
             text = Cow::Owned(drop_colours(&text, marker));
         }
     }
-    if bare && !raw.contains('\u{1b}') {
+    if spelled.bare {
         text = Cow::Owned(drop_colours(&text, "["));
     }
     text
@@ -225,12 +270,37 @@ mod tests {
             ("14\u{a0}GiB", "14 GiB"),
         ];
         for (raw, want) in cases {
-            assert_eq!(clean(raw), want, "{raw:?}");
+            assert_eq!(clean(raw.to_owned()).0, want, "{raw:?}");
         }
     }
 
     #[test]
     fn healthy_text_is_not_copied() {
-        assert!(matches!(clean("step 1: ok\r\nstep 2: 50%|███  | ok\n"), Cow::Borrowed(_)));
+        assert!(!clean("step 1: ok\r\nstep 2: 50%|███  | ok\n".to_owned()).1);
+    }
+
+    #[test]
+    fn a_text_of_many_pieces_is_cleaned_as_its_lines_are() {
+        let lines = [
+            "plain\r",
+            "\u{1b}[31mred\u{1b}[0m größer\n",
+            "\u{a0}\u{2028}x\r\n",
+            "\\u001b[1m[0m█▌\n",
+            "\n",
+            "\u{1b}]0;title\n",
+        ];
+        let text: String = (0..400_000).map(|n: usize| lines[(n * n + n / 7) % lines.len()]).collect();
+        assert!(text.len() > 3 * PIECE);
+        let (marked, bare) = bracket_colours(text.as_bytes());
+        let spelled = Spelled { marked, bare: bare && !text.contains('\u{1b}') };
+        assert_eq!(clean(text.clone()), (cleaned(&text, spelled).into_owned(), true));
+    }
+
+    #[test]
+    fn nothing_that_steers_or_hides_is_overlooked() {
+        for c in (0..=u32::from(char::MAX)).filter_map(char::from_u32).filter(|c| is_harmful(*c)) {
+            let clean = clean(format!("{}a{c}b", "x".repeat(100))).0;
+            assert!(!clean.chars().any(|c| is_harmful(c) && !matches!(c, '\t' | '\n' | '\r')), "{c:?}: {clean:?}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::people::People;
 use crate::gpu::{Holder, Reading};
-use crate::procfs::Procfs;
+use crate::procfs::{ProcError, Procfs};
 
 const SCAN_AGAIN: Duration = Duration::from_secs(5);
 /// Where there are very many processes, a scan is due only so much later.
@@ -20,6 +20,7 @@ const SHARE: u32 = 3000;
 #[derive(Debug, Default)]
 pub struct Holders {
     found: Vec<Holder>,
+    unseen: u32,
     scanned_at: Option<Instant>,
     /// Until the next one.
     pause: Duration,
@@ -37,14 +38,40 @@ impl Holders {
         if self.scanned_at.is_none_or(|at| now.duration_since(at) >= self.pause.max(SCAN_AGAIN)) {
             self.scanned_at = Some(now);
             let began = cpu_time();
-            let mut pids = procfs.pids();
-            pids.sort_unstable();
-            self.found = pids.into_iter().filter_map(|pid| holder(procfs, people, pid)).collect();
+            self.scan(procfs, people);
             self.pause = (cpu_time().saturating_sub(began) * SHARE).min(SELDOM);
         }
-        let lives = |holder: &Holder| procfs.stat(holder.pid).is_ok_and(|stat| stat.start_ticks == holder.start_ticks);
-        self.found.retain(lives);
-        self.found.iter().filter(|holder| !listed.contains(&holder.pid)).cloned().collect()
+        self.found.retain_mut(|holder| {
+            let stat = procfs.stat(holder.process.pid).ok().filter(|stat| Some(stat.key()) == holder.process.key());
+            let Some(stat) = stat else { return false };
+            holder.process.state = Reading::Known(stat.state);
+            holder.process.parent_pid = Reading::Known(stat.parent_pid);
+            true
+        });
+        self.found.iter().filter(|holder| !listed.contains(&holder.process.pid)).cloned().collect()
+    }
+
+    /// How many processes could not be looked at: other users'.
+    pub fn unseen(&self) -> u32 {
+        self.unseen
+    }
+
+    fn scan(&mut self, procfs: &Procfs, people: &People) {
+        let mut pids = procfs.pids();
+        pids.sort_unstable();
+        // Where others' processes are hidden (hidepid), they are not even listed.
+        let hidden = matches!(procfs.stat(1), Err(ProcError::Denied));
+        (self.found, self.unseen) = (Vec::new(), u32::from(hidden));
+        for pid in pids.into_iter().filter(|pid| *pid != std::process::id()) {
+            match holder(procfs, people, pid) {
+                Ok(holder) => self.found.extend(holder),
+                // Threads of the kernel are nobody's, and have nothing open.
+                Err(ProcError::Denied) if !procfs.stat(pid).is_ok_and(|stat| stat.is_kernel_thread()) => {
+                    self.unseen = self.unseen.saturating_add(1);
+                }
+                Err(_) => {}
+            }
+        }
     }
 }
 
@@ -53,20 +80,16 @@ fn cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
 
-fn holder(procfs: &Procfs, people: &People, pid: u32) -> Option<Holder> {
-    if pid == std::process::id() {
-        return None;
-    }
-    let mut devices = procfs.open_driver_files(pid).ok()?;
+fn holder(procfs: &Procfs, people: &People, pid: u32) -> Result<Option<Holder>, ProcError> {
+    let mut devices = procfs.open_driver_files(pid)?;
     // /dev/dri is any vendor's: a desktop's programs on another card hold nothing of this driver.
     devices.retain(|path| !path.contains("/dri/"));
     if devices.iter().all(|path| path.ends_with("/nvidia-modeset")) {
-        return None;
+        return Ok(None);
     }
-    let stat = procfs.stat(pid).ok()?;
-    let (_, user, command) = people.user_and_command(&stat);
-    let known = |reading: Reading<String>| reading.known().cloned();
-    Some(Holder { pid, start_ticks: stat.start_ticks, user: known(user), command: known(command), devices })
+    let stat = procfs.stat(pid)?;
+    let process = people.described_anew(&stat).unlisted(pid, Reading::NotAvailable);
+    Ok(Some(Holder { process, devices, gpus: Vec::new() }))
 }
 
 #[cfg(test)]
@@ -107,7 +130,8 @@ mod tests {
         let listed = BTreeSet::from([41]);
         let found = holders.refresh(&procfs, &people, &listed, now);
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].pid, found[0].command.as_deref()), (40, Some("python job.py")));
+        assert_eq!((found[0].process.pid, found[0].process.command.known().unwrap().as_str()), (40, "python job.py"));
+        assert_eq!((found[0].process.proved, holders.unseen()), (true, 0));
         assert_eq!(found[0].devices, ["/dev/nvidia0", "/dev/nvidiactl"]);
 
         process(root.path(), 44, 7, &["/dev/nvidia0"]);
@@ -116,6 +140,6 @@ mod tests {
         let soon = holders.refresh(&procfs, &people, &listed, now + Duration::from_secs(1));
         assert_eq!(soon, [], "the PID is another's now, and no new scan is due");
         let later = holders.refresh(&procfs, &people, &listed, now + Duration::from_secs(5));
-        assert_eq!(later.iter().map(|holder| holder.pid).collect::<Vec<_>>(), [40, 44]);
+        assert_eq!(later.iter().map(|holder| holder.process.pid).collect::<Vec<_>>(), [40, 44]);
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nvml_wrapper::Nvml;
-use nvml_wrapper::enum_wrappers::device::TemperatureSensor;
+use nvml_wrapper::enum_wrappers::device::{GpuVirtualizationMode, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device as NvmlDevice, cuda_driver_version_major, cuda_driver_version_minor};
 use nvml_wrapper_sys::bindings as sys;
@@ -22,8 +22,14 @@ use crate::gpu::{Driver, Reading};
 use card::Card;
 pub use card::DeviceReading;
 
-/// Where the library is looked for: the driver's own name first, the developer's link (which may be a stub) after it.
-const LIBRARY_NAMES: [&str; 3] = ["libnvidia-ml.so.1", "libnvidia-ml.so", "/usr/lib/wsl/lib/libnvidia-ml.so.1"];
+/// Where the library is looked for: the driver's own name first, the developer's link (which may be a stub) after it; then
+/// where WSL2 and NixOS have it, which the loader does not search.
+const LIBRARY_NAMES: [&str; 4] = [
+    "libnvidia-ml.so.1",
+    "libnvidia-ml.so",
+    "/usr/lib/wsl/lib/libnvidia-ml.so.1",
+    "/run/opengl-driver/lib/libnvidia-ml.so.1",
+];
 /// Between two tries to open the driver, and between readings of what changes slowly.
 const SLOW: Duration = Duration::from_secs(5);
 /// Between two countings of the GPUs.
@@ -110,6 +116,14 @@ impl NvmlDriver {
         }
     }
 
+    /// Closes the library, so that the cards can sleep. The next refresh opens it again.
+    pub fn let_go(&mut self) {
+        if matches!(self.state, State::Open(_)) {
+            log::info!("driver let go of");
+            self.state = State::Closed { trouble: None, retry_at: None };
+        }
+    }
+
     fn open_if_due(&mut self, now: Instant, module: impl FnOnce() -> Option<String>) {
         let due = match &self.state {
             State::Closed { retry_at, .. } => retry_at.is_none_or(|at| now >= at),
@@ -142,7 +156,7 @@ impl Open {
         let count = count(lib).map_err(trouble)?;
         let driver = described(lib);
         Ok(Open {
-            cards: (0..count).map(|index| Card::discover(lib, index)).collect(),
+            cards: discover(lib, count),
             driver,
             opened_at: now,
             counting: Cadence { every: COUNT_AGAIN, refreshes: 4, last: Some(now), since: 0 },
@@ -205,11 +219,27 @@ fn count(nvml: &Nvml) -> Result<u32, NvmlError> {
     Ok(nvml.device_count()?.min(MOST_GPUS))
 }
 
+/// Each card, with its instances after it where it is split.
+fn discover(nvml: &Nvml, count: u32) -> Vec<Card> {
+    let mut next = count;
+    let mut cards = Vec::new();
+    for index in 0..count {
+        let mut card = Card::discover(nvml, index);
+        let instances = card.instances(nvml, next);
+        next = next.saturating_add(u32::try_from(instances.len()).unwrap_or(u32::MAX));
+        cards.push(card);
+        cards.extend(instances);
+    }
+    cards
+}
+
 /// Cards come and go (hot plug, a GPU handed to a container); one without a handle or a name may have one now.
 fn count_again(nvml: &Nvml, cards: &mut Vec<Card>) {
+    let whole = cards.iter().filter(|card| !card.is_instance()).count();
     match count(nvml) {
-        Ok(count) if usize::try_from(count) != Ok(cards.len()) => {
-            *cards = (0..count).map(|index| Card::discover(nvml, index)).collect();
+        // An administrator may split a card anew at any time.
+        Ok(count) if usize::try_from(count) != Ok(whole) || cards.iter().any(Card::is_split) => {
+            *cards = discover(nvml, count);
         }
         _ => cards.iter_mut().filter(|card| !card.is_discovered()).for_each(|card| card.discover_again(nvml)),
     }

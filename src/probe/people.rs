@@ -7,12 +7,12 @@ use std::path::Path;
 use crate::gpu::accounts::MergedRow;
 use crate::gpu::recognise::invocation::base;
 use crate::gpu::recognise::{Traits, recognise};
-use crate::gpu::{GpuProcess, Reading};
+use crate::gpu::{GpuProcess, ProcessKind, Reading};
 use crate::probe::host::Users;
 use crate::procfs::machine::BootClock;
 use crate::procfs::place::Place;
 use crate::procfs::{ProcError, Procfs, Stat};
-use crate::units::WallTime;
+use crate::units::{Bytes, WallTime};
 
 /// How far above a process that wiped its own arguments one is looked for that has them still.
 const ANCESTORS_ASKED: usize = 4;
@@ -64,6 +64,12 @@ impl Person {
         self.start_ticks == Reading::NotAvailable
     }
 
+    /// The same where the driver lists it nowhere.
+    pub fn unlisted(&self, pid: u32, used_bytes: Reading<Bytes>) -> GpuProcess {
+        let row = MergedRow { pid, kind: ProcessKind::Unlisted, used_bytes };
+        self.on_device(&row, Reading::NotAvailable)
+    }
+
     /// Its row on one device.
     pub fn on_device(&self, row: &MergedRow, sm_percent: Reading<u32>) -> GpuProcess {
         let Person { start_ticks, started_at, uid, user, command, parent_pid, session, state, cpu_ticks, .. } =
@@ -76,6 +82,7 @@ impl Person {
             recognised_as: self.recognised_as.clone(),
             server_command: self.server_command.clone(),
             proved: self.proved,
+            group: None,
             start_ticks,
             started_at,
             used_bytes: row.used_bytes.clone(),
@@ -151,8 +158,8 @@ impl People {
         self.initial_namespace
     }
 
-    /// The processes' user, command line and start as they are shown.
-    pub fn user_and_command(&self, stat: &Stat) -> (Reading<u32>, Reading<String>, Reading<String>) {
+    /// The process's user and command line as they are shown.
+    fn user_and_command(&self, stat: &Stat) -> (Reading<u32>, Reading<String>, Reading<String>) {
         let uid = self.procfs.uid(stat.pid).map_or_else(Reading::from, Reading::Known);
         let user = uid.clone().map(|uid| self.users.name(uid));
         let command = match self.procfs.arguments(stat.pid) {
@@ -181,7 +188,8 @@ impl People {
         Ok(person)
     }
 
-    fn described_anew(&self, stat: &Stat) -> Person {
+    /// Who the process of this PID here is, apart from the driver.
+    pub fn described_anew(&self, stat: &Stat) -> Person {
         let pid = stat.pid;
         let arguments = self.procfs.arguments(pid).unwrap_or_default();
         let above = self.procfs.ancestors(pid);

@@ -20,6 +20,8 @@ pub enum Trouble {
     NoPermission,
     /// The kernel or a cgroup refuses the devices.
     Blocked,
+    /// The cards are switched off to save power.
+    Asleep,
     /// Anything else, in the driver's words.
     Other(String),
 }
@@ -58,6 +60,11 @@ impl Trouble {
             Trouble::Blocked => "the operating system blocks the GPU's device files (a cgroup or a container without \
                 them): start the container with --gpus all, or run this in the job that was given the GPU"
                 .into(),
+            Trouble::Asleep => {
+                "the GPU sleeps to save power, so nobody holds memory on it; it is not woken for a look, and \
+                the next program that uses it wakes it"
+                    .into()
+            }
             Trouble::Other(why) => format!(
                 "the NVIDIA driver could not be started ({}); `nvidia-smi` and `sudo dmesg | grep -i nvrm` say more",
                 one_line(why)

@@ -45,6 +45,29 @@ impl Procfs {
         line.split_ascii_whitespace().find(numbered).map(str::to_owned)
     }
 
+    /// Of each NVIDIA card its PCI address in lower case and the number of its device file (/dev/nvidia3), as the kernel
+    /// module gives them; empty where it does not (WSL2).
+    pub fn card_numbers(&self) -> Vec<(String, u32)> {
+        let cards = fs::read_dir(self.root.join("driver/nvidia/gpus")).into_iter().flatten().flatten();
+        let card = |entry: fs::DirEntry| {
+            let text = fs::read_to_string(entry.path().join("information")).ok()?;
+            let number = text.lines().find_map(|line| line.strip_prefix("Device Minor:"))?.trim().parse().ok()?;
+            Some((entry.file_name().to_str()?.to_lowercase(), number))
+        };
+        cards.filter_map(card).collect()
+    }
+
+    /// Whether this is Windows' Linux (WSL), whose driver is Windows'.
+    pub fn is_wsl(&self) -> bool {
+        self.machine_file("sys/kernel/osrelease").is_ok_and(|release| release.to_lowercase().contains("microsoft"))
+    }
+
+    /// A variable of this very process's environment.
+    pub fn own_variable(&self, name: &str) -> Option<String> {
+        let bytes = fs::read(self.root.join("self/environ")).ok()?;
+        super::variable(&bytes, name).filter(|value| !value.is_empty())
+    }
+
     /// The machine's name; empty where it can't be read.
     pub fn host_name(&self) -> String {
         self.machine_file("sys/kernel/hostname").map(|name| name.trim().to_owned()).unwrap_or_default()

@@ -9,15 +9,23 @@ use std::os::unix::fs::FileExt;
 use std::thread;
 
 /// Kept from the beginning.
-const HEAD: usize = 4 << 20;
+const HEAD: usize = 1 << 20;
 /// Kept from the end.
-const TAIL: usize = 32 << 20;
-/// What is looked at, kept or dropped as one.
+const TAIL: usize = 4 << 20;
+/// Kept of what lies between, at most.
+const MIDDLE: usize = 2 << 20;
+/// What is read at once.
 const BLOCK: usize = 64 << 10;
+/// What is looked at, kept or dropped as one.
+const PIECE: usize = 32 << 10;
+/// Kept before and behind a piece that is kept: a message begins before its telling word and goes on after it.
+const AROUND: usize = 4 << 10;
 /// No word of the first pass is longer.
 const SEAM: usize = 512;
-/// Kept of what lies between, at most.
-const MIDDLE: usize = 8 << 20;
+
+/// The allocator gives more than 32 MiB pages of their own, which go back when they are freed; of smaller blocks it keeps
+/// several for later, and a pipe's text is made anew every moment. Pages that are not written cost nothing.
+const OWN_PAGES: usize = 33 << 20;
 
 /// What stands in the place of so many bytes.
 fn left_out(bytes: u64) -> String {
@@ -37,8 +45,10 @@ pub struct Keeper<F> {
     before: u64,
     tail: VecDeque<Vec<u8>>,
     tail_bytes: usize,
-    /// The end of the last block, where it was dropped.
+    /// The end of the last piece, where it was dropped.
     edge: Vec<u8>,
+    /// How much more is kept because the piece before was.
+    owed: usize,
     /// A block that was let go, to be filled again: fresh memory costs more than the copy into it.
     spare: Vec<u8>,
     /// Dropped since the last kept block of the middle.
@@ -55,6 +65,7 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
             tail: VecDeque::new(),
             tail_bytes: 0,
             edge: Vec::new(),
+            owed: 0,
             before: 0,
             spare: Vec::new(),
             dropped: 0,
@@ -90,16 +101,37 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
     }
 
     fn leave(&mut self, block: &[u8]) {
-        // A word may stand across two blocks.
-        let seam = || [&self.edge, block.get(..SEAM).unwrap_or(block)].concat();
-        if self.middle.len() < MIDDLE && ((self.telling)(block) || (self.telling)(&seam())) {
+        for piece in block.chunks(PIECE) {
+            self.leave_piece(piece);
+        }
+    }
+
+    fn leave_piece(&mut self, piece: &[u8]) {
+        // A word may stand across two pieces.
+        let seam = || {
+            let before = self.edge.get(self.edge.len().saturating_sub(SEAM)..).unwrap_or_default();
+            [before, piece.get(..SEAM).unwrap_or(piece)].concat()
+        };
+        if self.middle.len() < MIDDLE && ((self.telling)(piece) || (self.telling)(&seam())) {
             self.dropped -= self.edge.len() as u64;
             self.mark_gap();
-            self.middle.append(&mut self.edge);
-            self.middle.extend_from_slice(block);
+            self.middle.extend_from_slice(without_half_a_character(&self.edge));
+            self.edge.clear();
+            self.middle.extend_from_slice(piece);
+            self.owed = AROUND;
+            return;
+        }
+        let (kept, left) = piece.split_at_checked(std::mem::take(&mut self.owed)).unwrap_or((piece, &[]));
+        self.middle.extend_from_slice(kept);
+        self.dropped += left.len() as u64;
+        let (whole, end) = left.split_at(left.len().saturating_sub(AROUND));
+        if whole.is_empty() {
+            self.edge.extend_from_slice(end);
+            let surplus = self.edge.len().saturating_sub(AROUND);
+            self.edge.drain(..surplus);
         } else {
-            self.dropped += block.len() as u64;
-            self.edge = block.get(block.len().saturating_sub(SEAM)..).unwrap_or_default().to_vec();
+            self.edge.clear();
+            self.edge.extend_from_slice(end);
         }
     }
 
@@ -108,6 +140,7 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
         if self.middle.is_empty() {
             self.before = dropped;
         } else {
+            end_with_a_character(&mut self.middle);
             self.middle.extend_from_slice(left_out(dropped).as_bytes());
         }
     }
@@ -119,15 +152,44 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
 
     /// All that was kept, in order.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut whole = Vec::with_capacity(self.kept() + 64);
+        let wanted = self.kept() + 128;
+        let mut whole = Vec::with_capacity(if wanted > HEAD { wanted.max(OWN_PAGES) } else { wanted });
         whole.extend_from_slice(&self.head);
-        whole.extend_from_slice(left_out(self.before).as_bytes());
-        whole.extend_from_slice(&self.middle);
-        whole.extend_from_slice(left_out(self.dropped).as_bytes());
-        for block in &self.tail {
-            whole.extend_from_slice(block);
+        gap(&mut whole, self.before);
+        whole.extend_from_slice(match self.before {
+            0 => &self.middle,
+            _ => without_half_a_character(&self.middle),
+        });
+        gap(&mut whole, self.dropped);
+        for (at, block) in self.tail.iter().enumerate() {
+            let first = at == 0 && self.dropped > 0;
+            whole.extend_from_slice(if first { without_half_a_character(block) } else { block });
         }
         whole
+    }
+}
+
+/// Says what is left out here. The text around it is cut between characters: half of one would make all of it faulty.
+fn gap(text: &mut Vec<u8>, dropped: u64) {
+    if dropped > 0 {
+        end_with_a_character(text);
+        text.extend_from_slice(left_out(dropped).as_bytes());
+    }
+}
+
+/// Without the rest of a character that began before.
+fn without_half_a_character(bytes: &[u8]) -> &[u8] {
+    let rest = bytes.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
+    bytes.get(rest..).unwrap_or_default()
+}
+
+/// Without the beginning of a character that goes on behind it.
+fn end_with_a_character(bytes: &mut Vec<u8>) {
+    let end = bytes.len().saturating_sub(4);
+    if let Some(Err(error)) = bytes.get(end..).map(str::from_utf8)
+        && error.error_len().is_none()
+    {
+        bytes.truncate(end + error.valid_up_to());
     }
 }
 
@@ -159,16 +221,16 @@ pub fn read_file(mut file: File, telling: impl Fn(&[u8]) -> bool + Sync) -> io::
     });
     let (first, second) = (first?, second?);
     // Where a part kept nothing, all it dropped is one gap with its neighbour's.
-    let mut gap = 0;
+    let mut dropped = 0;
     for part in [first, second] {
-        gap += part.before;
+        dropped += part.before;
         if !part.middle.is_empty() {
-            whole.extend_from_slice(left_out(std::mem::take(&mut gap)).as_bytes());
-            whole.extend_from_slice(&part.middle);
+            gap(&mut whole, std::mem::take(&mut dropped));
+            whole.extend_from_slice(without_half_a_character(&part.middle));
         }
-        gap += part.dropped;
+        dropped += part.dropped;
     }
-    whole.extend_from_slice(left_out(gap).as_bytes());
+    gap(&mut whole, dropped);
     file.seek(SeekFrom::Start(tail))?;
     file.read_to_end(&mut whole)?;
     Ok(whole)
@@ -201,6 +263,17 @@ fn between<F: Fn(&[u8]) -> bool>(file: &File, part: Range<u64>, telling: F) -> i
         }
     }
     Ok(keeper)
+}
+
+/// A text that is there already, with only what `Keeper` keeps of it.
+pub fn shortened(text: String, telling: impl Fn(&[u8]) -> bool) -> String {
+    if text.len() <= HEAD + TAIL {
+        return text;
+    }
+    let mut keeper = Keeper::new(telling);
+    keeper.push(text.as_bytes());
+    drop(text);
+    String::from_utf8(keeper.bytes()).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// Reads all of it, keeping what `Keeper` keeps.

@@ -67,7 +67,9 @@ impl ProcessControl for Kernel {
         let uid = self.procfs.uid(pid).ok();
         let command = self.procfs.arguments(pid).unwrap_or_default().join(" ");
         let holds = || self.procfs.holds_driver_files(pid).is_ok_and(|files| !files.is_empty());
-        let proved = self.procfs.in_initial_pid_namespace() || holds();
+        // A launcher has nothing open itself: its ranks prove it.
+        let launches = || self.procfs.children_hold_driver_files(pid);
+        let proved = self.procfs.in_initial_pid_namespace() || holds() || launches();
         // Its start is read last: where it is that of the process that is meant, all above was its own too, and one
         // that ended meanwhile is said to have gone and not to be another user's.
         let stat = match self.procfs.stat(pid) {

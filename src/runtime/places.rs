@@ -57,6 +57,16 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
+/// Makes a file that only its owner may read; one of that name is emptied.
+pub fn private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+/// Makes a file that only its owner may read; fails where there is one of that name.
+pub fn new_private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
 /// Opens a file to append to that only its owner may read.
 pub fn append_to(path: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)

@@ -100,6 +100,26 @@ pub fn end<C: ProcessControl>(
 /// How long a signalled process is watched for after its grace time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
+/// As [`end_and_watch`] for one that should end with another, which is being ended: it is signalled only if it is still
+/// there, and still itself, when `patience` is over.
+pub fn follow_and_watch<C: ProcessControl>(
+    control: &C,
+    viewer: &Viewer,
+    (key, signal): (ProcessKey, Signal),
+    (patience, grace): (Duration, Duration),
+    report: impl Fn(SignalReport),
+) {
+    let begun = Instant::now();
+    let is_it = |now: Inspection| now.start_ticks == key.start_ticks;
+    if let (false, Ok(handle)) = (patience.is_zero(), control.open(key.pid)) {
+        let itself = control.inspect(key.pid).ok().flatten().is_some_and(is_it);
+        if itself && control.wait(&handle, patience).unwrap_or(false) {
+            return report(SignalReport::Ended(begun.elapsed()));
+        }
+    }
+    end_and_watch(control, viewer, key, signal, grace, report);
+}
+
 /// Ends a process and reports what becomes of it: sent or refused; ended, or still there when the grace time is over,
 /// and then ended if it does so yet. Blocks until then.
 pub fn end_and_watch<C: ProcessControl>(

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -42,8 +42,6 @@ impl Telling {
 const WARM_UP: &str = "RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB";
 
 enum Job {
-    /// Nothing but that the knowledge is there.
-    Load,
     Text(u64, String),
     File(u64, PathBuf),
 }
@@ -51,9 +49,46 @@ enum Job {
 /// The knowledge base, with a word about what was left out of it; or why there is none.
 pub type Loaded = Result<(KnowledgeBase, Option<String>), String>;
 
+/// The newest request: an older one that nobody has begun is of no interest, and may be large.
+#[derive(Clone, Default)]
+pub struct Desk(Arc<Mutex<OnDesk>>);
+
+#[derive(Default)]
+struct OnDesk {
+    next: Option<Job>,
+    at_work: bool,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, OnDesk> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, job: Job) {
+        self.lock().next = Some(job);
+    }
+
+    fn take(&self) -> Option<Job> {
+        let mut desk = self.lock();
+        desk.at_work = desk.next.is_some();
+        desk.next.take()
+    }
+
+    fn done(&self) {
+        self.lock().at_work = false;
+    }
+
+    /// Whether nothing is being read and nothing waits for it.
+    pub fn is_clear(&self) -> bool {
+        let desk = self.lock();
+        desk.next.is_none() && !desk.at_work
+    }
+}
+
 /// The worker.
 pub struct Reader {
-    jobs: Sender<Job>,
+    desk: Desk,
+    bell: Sender<()>,
     telling: Telling,
 }
 
@@ -64,29 +99,35 @@ impl Reader {
         at_once: bool,
         wakes: Sender<Wake>,
     ) -> io::Result<Reader> {
-        let (jobs, queue) = mpsc::channel();
+        let (bell, rings) = mpsc::channel();
+        let desk = Desk::default();
+        let jobs = (desk.clone(), rings);
         let telling = Telling::default();
         let learnt = telling.clone();
-        let load = move |first: Job, queue: &Receiver<Job>| match knowledge() {
+        let again = bell.clone();
+        let load = move |jobs: Jobs| match knowledge() {
             Ok((base, trouble)) => {
                 if let Some(trouble) = trouble {
                     let _ = wakes.send(Wake::Msg(Msg::Trouble(trouble)));
                 }
                 learnt.learn(&base);
                 let _ = wakes.send(Wake::Msg(Msg::Glossary(Arc::new(page::glossary(&base)))));
-                if matches!(first, Job::Load) {
-                    // Searchers and tables are built at their first use: not while a person waits for a verdict.
+                // Searchers and tables are built at their first use: not while a person waits for a verdict.
+                if at_once {
                     base.diagnose(&PastedLog::new(WARM_UP), None);
                 }
-                work(&base, &learnt, first, queue, &wakes);
+                work(&base, &learnt, &jobs, &wakes);
             }
-            Err(error) => refuse(&format!("The knowledge base could not be loaded: {error}"), first, queue, &wakes),
+            Err(error) => refuse(&format!("The knowledge base could not be loaded: {error}"), &jobs, &wakes),
         };
         thread::Builder::new().name("reader".into()).spawn(move || {
-            let first = if at_once { Ok(Job::Load) } else { queue.recv() };
-            first.map(|first| load(first, &queue))
+            // The first ring is for loading it; it rings on for whoever rang.
+            if at_once || jobs.1.recv().is_ok() {
+                again.send(()).ok();
+                load(jobs);
+            }
         })?;
-        Ok(Reader { jobs, telling })
+        Ok(Reader { desk, bell, telling })
     }
 
     /// What a pipe's keeper asks.
@@ -96,46 +137,54 @@ impl Reader {
 
     /// Sees to it that the knowledge is loaded.
     pub fn load(&self) {
-        let _ = self.jobs.send(Job::Load);
+        let _ = self.bell.send(());
+    }
+
+    /// What is asked for and not read yet.
+    pub fn desk(&self) -> Desk {
+        self.desk.clone()
     }
 
     /// Reads a text.
     pub fn read_text(&self, generation: u64, text: String) {
-        let _ = self.jobs.send(Job::Text(generation, text));
+        self.ask(Job::Text(generation, text));
     }
 
     /// Reads a file.
     pub fn read_file(&self, generation: u64, path: PathBuf) {
-        let _ = self.jobs.send(Job::File(generation, path));
+        self.ask(Job::File(generation, path));
+    }
+
+    fn ask(&self, job: Job) {
+        self.desk.put(job);
+        let _ = self.bell.send(());
     }
 }
 
+type Jobs = (Desk, Receiver<()>);
+
 /// Without knowledge no log can be read: each request is told so.
-fn refuse(why: &str, first: Job, queue: &Receiver<Job>, wakes: &Sender<Wake>) {
-    for job in std::iter::once(first).chain(queue.iter()) {
-        let msg = match job {
-            Job::Load => Msg::Trouble(why.to_owned()),
-            Job::Text(generation, _) | Job::File(generation, _) => Msg::Unread(generation, why.to_owned()),
-        };
-        if wakes.send(Wake::Msg(msg)).is_err() {
+fn refuse(why: &str, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
+    while rings.recv().is_ok() {
+        let Some(Job::Text(generation, _) | Job::File(generation, _)) = desk.take() else { continue };
+        desk.done();
+        if wakes.send(Wake::Msg(Msg::Unread(generation, why.to_owned()))).is_err() {
             return;
         }
     }
 }
 
-fn work(base: &KnowledgeBase, telling: &Telling, first: Job, queue: &Receiver<Job>, wakes: &Sender<Wake>) {
-    let mut next = Some(first);
-    while let Some(job) = next.take().or_else(|| queue.recv().ok()) {
-        // Only the newest request is of interest.
-        let job = queue.try_iter().filter(|job| !matches!(job, Job::Load)).last().unwrap_or(job);
+fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
+    while rings.recv().is_ok() {
+        let Some(job) = desk.take() else { continue };
         let msg = match job {
-            Job::Load => continue,
             Job::Text(generation, text) => read(base, generation, PastedLog::new(text), None),
             Job::File(generation, path) => match open(&path, telling) {
                 Ok((bytes, written)) => read(base, generation, PastedLog::from_bytes(bytes), written),
                 Err(error) => Msg::Unread(generation, format!("{} can't be read: {error}", path.display())),
             },
         };
+        desk.done();
         if wakes.send(Wake::Msg(msg)).is_err() {
             return;
         }
@@ -169,8 +218,9 @@ fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<W
 /// New text is passed on no more often than this, and more rarely the more there is.
 const PACE: Duration = Duration::from_millis(300);
 
-/// Collects standard input and passes on what there is.
-pub fn read_pipe(wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
+/// Collects standard input and passes on what there is: while the last of it is still being read, nothing new is passed
+/// on, so that a slow machine does not hold it many times over.
+pub fn read_pipe(wakes: Sender<Wake>, telling: Telling, desk: Desk) -> io::Result<()> {
     thread::Builder::new().name("pipe".into()).spawn(move || {
         let mut keeper = Keeper::new(|block: &[u8]| telling.may_matter(block));
         // Not through the buffered handle: what it holds would be hidden from poll.
@@ -188,7 +238,7 @@ pub fn read_pipe(wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
             unsent |= bytes > 0;
             let kept = keeper.kept();
             let pace = PACE + Duration::from_millis(u64::try_from(kept >> 20).unwrap_or(0) * 20);
-            if closed || (unsent && sent.elapsed() >= pace) {
+            if closed || (unsent && sent.elapsed() >= pace && desk.is_clear()) {
                 let text = PastedLog::decode(keeper.bytes());
                 if wakes.send(Wake::Msg(Msg::Stdin { text, closed })).is_err() || closed {
                     return;

@@ -2,6 +2,7 @@
 //! is given back as it was on every way out, a panic among them.
 
 use std::io::{self, Stdout, stdout};
+use std::mem::ManuallyDrop;
 
 use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
 use crossterm::execute;
@@ -16,7 +17,9 @@ use crate::app::model::Target;
 
 /// The terminal while it is ours. Dropping it gives it back.
 pub struct Screen {
-    terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Its own end shows the cursor and, where the terminal is gone, panics over an error that nobody can be told:
+    /// `give_back` does it instead.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
 impl Screen {
@@ -24,7 +27,7 @@ impl Screen {
     pub fn take() -> io::Result<Screen> {
         enter()?;
         let terminal = Terminal::new(CrosstermBackend::new(stdout())).inspect_err(|_| give_back())?;
-        Ok(Screen { terminal })
+        Ok(Screen { terminal: ManuallyDrop::new(terminal) })
     }
 
     /// Columns and rows.

@@ -16,7 +16,8 @@ use crate::app::action::Action;
 use crate::app::keymap::Binding;
 use crate::app::layout::{page_height, page_width};
 use crate::app::model::{Click, Overlay, Region, Source, Target};
-use crate::app::question::{Asked, Victim};
+use crate::app::question::{Asked, Victim, workers};
+use crate::app::rows::together;
 use crate::app::symptoms::{SYMPTOMS, Symptom};
 use crate::gpu::guard::Signal;
 use crate::knowledge::page::Tone;
@@ -33,6 +34,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
         (None, Some(Overlay::Fit(_))) => (" Will it fit? ", page(model, theme)),
         (None, Some(Overlay::Done(_))) => (" Done ", page(model, theme)),
         (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(theme, *at, width)),
+        (None, Some(Overlay::Written(path))) => (" Report ", written(path, width)),
         (None, Some(Overlay::Text(text))) => (" Could not be copied: select it here ", shown(text, width)),
         (None, None) => return,
     };
@@ -124,14 +126,23 @@ fn end(
     signal: Signal,
     width: usize,
 ) -> (&'static str, Vec<Line<'static>>) {
-    // `Model::most_victims` sees to it that everybody is named and the answers can be seen.
+    // `Model::can_name` sees to it that everybody is named and the answers can be seen.
+    let first: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_none()).collect();
     let mut lines: Vec<Line<'static>> =
-        victims.iter().flat_map(|victim| named(model, theme, victim, width, victims.len() == 1)).collect();
+        first.iter().flat_map(|victim| named(model, theme, victim, width, victims.len() == 1)).collect();
+    let room = model.room_for_names().saturating_sub(lines.len());
+    let workers = workers(victims, width, room);
+    let led = !workers.is_empty();
+    lines.extend(workers.into_iter().map(|line| Line::styled(cut(&line, width), theme.sentence)));
     lines.extend(caution(theme, victims, width));
     lines.push(Line::raw(""));
     let grace = model.config.grace.as_secs();
     let how = match signal {
         Signal::Kill => "It did not close when asked. Forced, it gets no chance to save anything.".to_owned(),
+        Signal::Term | Signal::Int if led => format!(
+            "Asked first: {}, which should end the others itself. Whoever of them is still there after {grace} s is asked, too. What is not saved is lost.",
+            first.first().map_or_else(String::new, |victim| victim.key.pid.to_string())
+        ),
         Signal::Term | Signal::Int => format!(
             "It is asked to close. Should it still be there after {grace} s, {} asks whether to force it. What it has not saved is lost.",
             model.key(Action::End)
@@ -142,9 +153,14 @@ fn end(
         lines.extend(paragraph("Demo: nothing real is ended.", width, theme.alarm));
     }
     lines.push(Line::raw(""));
-    let yes = if signal == Signal::Kill { "force it" } else { "end it" };
-    lines.push(answers(theme, &[("y", yes), ("n", "leave it")]));
+    let (yes, no) = match (signal, led) {
+        (Signal::Kill, _) => ("force it", "leave it"),
+        (_, true) => ("end all of them", "leave them"),
+        _ => ("end it", "leave it"),
+    };
+    lines.push(answers(theme, &[("y", yes), ("n", no)]));
     let title = match (signal, victims.len()) {
+        (Signal::Term | Signal::Int, _) if led => " End this and all that works for it? ",
         (Signal::Kill, _) => " Force this process to end? ",
         (_, 1) => " End this process? ",
         _ => " End these processes? ",
@@ -152,12 +168,18 @@ fn end(
     (title, lines)
 }
 
-/// That what is ended may not stay so. Two lines at most: `Model::most_victims` leaves no room for more.
+/// That what is ended may not stay so. Two lines at most: `Model::room_for_names` leaves no room for more.
 fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
     let supervisors: Vec<&Supervisor> = victims.iter().filter_map(|victim| victim.supervisor.as_ref()).collect();
     let text = match (&supervisors[..], victims) {
         ([], _) => return Vec::new(),
         ([supervisor], [_]) => supervisor.caution(),
+        // Of a launcher and its workers one is said what is so of all.
+        ([first, rest @ ..], _)
+            if victims.iter().any(|victim| victim.follows.is_some()) && rest.iter().all(|other| other == first) =>
+        {
+            first.caution()
+        }
         _ => {
             let mut names: Vec<String> = supervisors.iter().map(ToString::to_string).collect();
             names.dedup();
@@ -202,9 +224,13 @@ fn named(model: &Model, theme: &Theme, victim: &Victim, width: usize, alone: boo
         Some((then, now)) => format!("started {} ago", age(then, now)),
         None => "start unknown".to_owned(),
     };
-    let devices: Vec<String> = victim.devices.iter().map(u32::to_string).collect();
-    let held = crate::advice::amount(victim.held);
-    let mut facts = format!("{whose} · {since} · {held} on GPU {}", devices.join(", "));
+    let mut facts = format!("{whose} · {since} · {}", victim.holding());
+    let together = model.snapshot().and_then(|snapshot| Some((together(snapshot, victim.key)?, snapshot)));
+    if let Some((bytes, snapshot)) = together
+        && !snapshot.below(victim.key).is_empty()
+    {
+        facts.push_str(&format!(" · {bytes} together"));
+    }
     if alone {
         lines.push(Line::raw(cut(&facts, width)));
         facts = victim.evidence.join(" · ");
@@ -294,6 +320,16 @@ fn symptoms(theme: &Theme, at: usize, width: usize) -> Vec<Line<'static>> {
     let mut lines: Vec<Line<'static>> = SYMPTOMS.iter().enumerate().map(line).collect();
     lines.push(Line::raw(""));
     lines.push(answers(theme, &[("↑↓", "move"), ("Enter", "that one"), ("Esc", "none of them")]));
+    lines
+}
+
+fn written(path: &str, width: usize) -> Vec<Line<'static>> {
+    let mut lines = paragraph("This is written down, for an issue or a colleague:", width, Style::new());
+    lines.push(Line::raw(""));
+    lines.extend(shown(path, width));
+    lines.push(Line::raw(""));
+    let caution = "Names, tokens and home folders that I recognised are left out. Read it before you share it.";
+    lines.extend(paragraph(caution, width, Style::new()));
     lines
 }
 

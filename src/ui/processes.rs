@@ -11,9 +11,10 @@ use super::theme::Theme;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{short_card, words::gib};
 use crate::app::Model;
-use crate::app::model::{Click, Region, RowId, Sort, Target};
+use crate::app::model::{Click, Region, Sort, Target};
+use crate::app::rows::{Row, Stands};
 use crate::app::update::evidence_of;
-use crate::gpu::{Device, Driver, GpuProcess, Reading, Snapshot};
+use crate::gpu::{Device, Driver, GpuProcess, ProcessKind, Reading, Snapshot, sight};
 use crate::units::Bytes;
 
 /// Columns of PID, VRAM, user, age.
@@ -63,37 +64,71 @@ fn lines(
         return (paragraph("Asking the driver who holds GPU memory…", usize::from(area.width), theme.quiet), None);
     };
     if let Driver::Unavailable { unavailable } = &snapshot.driver {
-        return (no_driver(snapshot, unavailable, theme, usize::from(area.width)), None);
+        return no_driver(model, snapshot, unavailable, theme, usize::from(area.width));
     }
     let mut lines = Vec::new();
     let mut selected = None;
     let compact = area.height < 10;
     let width = usize::from(area.width);
+    let remarks = model.remarks(width);
     for device in &snapshot.devices {
         lines.extend(device_lines(model, theme, device, width, compact));
-        let rows: Vec<_> = model.rows().into_iter().filter(|(id, ..)| id.device == device.index).collect();
-        if !rows.is_empty() && !compact {
+        let rows: Vec<Row<'_>> = model.rows().into_iter().filter(|row| row.id.device == device.index).collect();
+        let (holders, listed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.unlisted);
+        if !listed.is_empty() && !compact {
             clicks.push((lines.len(), Click::Sort));
             lines.push(Line::styled(heading(model.processes.sort, theme), theme.quiet));
         }
-        for (id, _, row) in rows {
-            if model.processes.selected == Some(id) {
+        let unexplained = unaccounted(device, theme).filter(|_| !compact || sight::unexplained(device).is_some());
+        for (at, row) in listed.iter().chain(&holders).enumerate() {
+            if at == listed.len() {
+                lines.extend(unexplained.clone());
+            }
+            if model.processes.selected == Some(row.id) {
                 selected = Some(lines.len());
             }
             let first = lines.len();
-            lines.extend(row_lines(model, theme, snapshot, id, row, width, compact));
-            clicks.extend((first..lines.len()).map(|line| (line, Click::Row(id))));
+            lines.extend(row_lines(model, theme, snapshot, row, width, compact));
+            clicks.extend((first..lines.len()).map(|line| (line, Click::Row(row.id))));
         }
-        lines.extend(unaccounted(device, theme).filter(|_| !compact));
+        if holders.is_empty() {
+            lines.extend(unexplained);
+        }
+        let here = remarks.iter().filter(|(of, _)| *of == Some(device.index));
+        lines.extend(here.flat_map(|(_, said)| said).map(|line| Line::styled(format!("  {line}"), theme.title)));
     }
+    let all = remarks.iter().filter(|(of, _)| of.is_none());
+    lines.extend(all.flat_map(|(_, said)| said).map(|line| Line::styled(format!("  {line}"), theme.title)));
     if snapshot.devices.is_empty() {
         lines = paragraph("The driver answers, but lists no GPU that may be seen from here.", width, theme.quiet);
     }
     (lines, selected)
 }
 
-fn no_driver(snapshot: &Snapshot, why: &str, theme: &Theme, width: usize) -> Vec<Line<'static>> {
+fn no_driver(
+    model: &Model,
+    snapshot: &Snapshot,
+    why: &str,
+    theme: &Theme,
+    width: usize,
+) -> (Vec<Line<'static>>, Option<usize>) {
     let mut lines = paragraph(&crate::advice::words::sentence(why), width, theme.sentence);
+    for (_, said) in model.remarks(width) {
+        lines.extend(said.into_iter().map(|line| Line::styled(line, theme.title)));
+    }
+    let mut selected = None;
+    let rows = model.rows();
+    if !rows.is_empty() {
+        // Programs that were running keep their memory also where the driver no longer answers.
+        lines.push(Line::raw(""));
+        lines.push(Line::styled("These have the driver open:", theme.title));
+    }
+    for row in &rows {
+        if model.processes.selected == Some(row.id) {
+            selected = Some(lines.len());
+        }
+        lines.extend(row_lines(model, theme, snapshot, row, width, false));
+    }
     let host = &snapshot.host;
     if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
         lines.push(Line::raw(""));
@@ -105,11 +140,13 @@ fn no_driver(snapshot: &Snapshot, why: &str, theme: &Theme, width: usize) -> Vec
     }
     lines.push(Line::raw(""));
     lines.extend(paragraph("Pasted logs are read all the same: paste the error here.", width, theme.quiet));
-    lines
+    (lines, selected)
 }
 
 fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, compact: bool) -> Vec<Line<'static>> {
-    let name = device.name.known().map_or("GPU", |name| short_card(name)).to_owned();
+    let name = device.name.known().map_or("GPU", |name| short_card(name));
+    // Of an instance what tells it from the card's others: MIG 3g.20gb.
+    let name = name.find("MIG ").and_then(|at| name.get(at..)).unwrap_or(name).to_owned();
     let label = format!("{} {}", device.index, exactly(&name, 14));
     if let Some(error) = &device.error {
         return vec![Line::from(vec![
@@ -120,7 +157,7 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
     let memory = &device.memory;
     let (Some(total), Some(used)) = (memory.total_bytes.value(), memory.used_bytes.value()) else {
         let why = memory.used_bytes.reason().or(memory.total_bytes.reason()).unwrap_or_default();
-        return vec![Line::from(vec![Span::styled(label, theme.title), Span::raw(format!("memory: {why}"))])];
+        return vec![Line::from(vec![Span::styled(label, theme.title), Span::raw(format!(" memory: {why}"))])];
     };
     let reserved = memory.reserved_bytes.value().unwrap_or(Bytes::ZERO);
     let other = device.unaccounted_bytes.value().unwrap_or(Bytes::ZERO);
@@ -177,12 +214,12 @@ fn row_lines(
     model: &Model,
     theme: &Theme,
     snapshot: &Snapshot,
-    id: RowId,
-    row: &GpuProcess,
+    of: &Row<'_>,
     width: usize,
     compact: bool,
 ) -> Vec<Line<'static>> {
-    let selected = model.processes.selected == Some(id);
+    let row = of.process;
+    let selected = model.processes.selected == Some(of.id);
     let marked = row.key().is_some_and(|key| model.processes.marked.contains(&key));
     let pointer = match (selected, marked) {
         (_, true) => theme.sign("●", "*"),
@@ -191,23 +228,46 @@ fn row_lines(
     };
     let user = if model.config.viewer.owns(row) { "you" } else { row.user.known().map_or("?", String::as_str) };
     let started = row.started_at.value().map_or("?".to_owned(), |then| age(then, snapshot.taken_at));
-    let numbers =
-        format!("{pointer} {:>7} {:>9}  {}{:>6}  ", row.pid, held(&row.used_bytes), exactly(user, 9), started);
+    let bytes = match (row.kind, &row.used_bytes) {
+        (ProcessKind::Unlisted, Reading::Known(_)) => theme.sign("–", "-").to_owned(),
+        (ProcessKind::Unlisted, _) => "?".to_owned(),
+        (_, reading) => held(reading),
+    };
+    let numbers = format!("{pointer} {:>7} {bytes:>9}  {}{:>6}  ", row.pid, exactly(user, 9), started);
     let style = if selected && model.focus == Region::Processes { theme.selected } else { Default::default() };
-    let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what(row), width.saturating_sub(NUMBERS))), style)];
-    let evidence = evidence_of(model, row).join(" · ");
+    // Below its launcher nobody has to be told whose it is.
+    let works_for = |said: &String| of.stands == Stands::Worker && said.starts_with("works for ");
+    let mut evidence = evidence_of(model, row);
+    evidence.retain(|said| !works_for(said));
+    let what = match of.stands {
+        Stands::Alone => what(row),
+        Stands::Head { workers, together } => {
+            let workers = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
+            let together = together.map_or("GPU memory unknown".to_owned(), |bytes| bytes.to_string());
+            format!("{together} with {workers}: {}", what(row))
+        }
+        Stands::Worker => format!("{} {}", theme.sign("└", "-"), what(row)),
+        Stands::Holder if compact && !evidence.is_empty() => format!("{}: {}", evidence.join(", "), what(row)),
+        Stands::Holder => what(row),
+    };
+    if of.unlisted && !matches!(of.stands, Stands::Head { .. }) {
+        evidence.push("has the driver open".to_owned());
+    }
+    let evidence = evidence.join(" · ");
+    let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what, width.saturating_sub(NUMBERS))), style)];
     if let (true, false, Some(key)) = (width >= WIDE, compact, row.key()) {
         // What it held over the last ten minutes stands at the right of what speaks for ending it.
-        let whole = snapshot.devices.iter().find(|device| device.index == id.device).map(|device| &device.memory);
+        let whole = snapshot.devices.iter().find(|device| device.index == of.id.device).map(|device| &device.memory);
         let whole = whole.and_then(|memory| memory.total_bytes.value()).unwrap_or(Bytes::ZERO);
-        let columns = model.feed.history.process_columns(id.device, key, HISTORY);
+        let columns = model.feed.history.process_columns(of.id.device, key, HISTORY);
         let room = width.saturating_sub(HISTORY + 12);
         let mut spans = vec![Span::styled(format!("{}{}", " ".repeat(10), exactly(&evidence, room)), theme.quiet)];
         spans.extend(ten_minutes(theme, &columns, whole, crash(model, HISTORY)));
         lines.push(Line::from(spans));
         return lines;
     }
-    let shown = !compact || (selected && model.focus == Region::Processes);
+    let said_before = compact && of.stands == Stands::Holder;
+    let shown = !compact || (selected && model.focus == Region::Processes && !said_before);
     if !evidence.is_empty() && shown {
         lines
             .push(Line::styled(format!("{}{}", " ".repeat(10), cut(&evidence, width.saturating_sub(10))), theme.quiet));
@@ -238,6 +298,9 @@ fn what(row: &GpuProcess) -> String {
     }
     if let Some(manager) = row.managed_by.as_ref().and_then(|_| Supervisor::of(row)) {
         text.push_str(&format!("  under {}", manager.label()));
+    }
+    if let Some(service) = sight::of_service(row) {
+        text.push_str(&format!("  ({service})"));
     }
     if !row.proved {
         text.push_str("  (not seen from here)");

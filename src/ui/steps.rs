@@ -1,5 +1,7 @@
 //! Owns the walk's pane: what is behind with what it really gave back, the current step in full, what is ahead.
 
+use std::time::Duration;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -15,9 +17,9 @@ use crate::advice::{CauseKind, PlannedFix};
 use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::model::{Region, Source, Target};
-use crate::app::walk::{Ending, EndingState, Mark, Successor};
-use crate::gpu::ProcessKey;
+use crate::app::walk::{Ending, EndingState, Mark, Successor, free_of};
 use crate::gpu::guard::Signal;
+use crate::gpu::{GpuProcess, ProcessKey, ProcessKind};
 use crate::knowledge::diagnosis::Phase;
 use crate::units::Bytes;
 
@@ -46,13 +48,25 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
     }
     // The proof stands next to the current step.
     for ending in &model.endings {
-        lines.extend(ending_lines(model, theme, ending, width));
+        let crew: Vec<&Ending> = crew(&model.endings, ending).collect();
+        // Of a crew one line says it all, as long as nothing is wrong with one of them.
+        let led = leader(&model.endings, ending).is_some_and(|first| is_well(first) && is_well(ending));
+        match (led, crew.is_empty() || !is_well(ending)) {
+            (true, _) => {}
+            (false, true) => lines.extend(ending_lines(model, theme, ending, width)),
+            (false, false) => lines.extend(crew_lines(model, theme, ending, &crew, width)),
+        }
     }
     let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
     let (mut current_at, mut current_end) = (lines.len(), 0);
     let cursor = model.cursor(&ahead);
     if cursor.is_none() {
-        lines.push(offered(model, theme, &[(Action::End, "end the process…"), (Action::Move(1), "another step")]));
+        // One that was signalled already, or has ended, is only waited for.
+        let gentle = |ending: &Ending| matches!(ending.state, EndingState::Elsewhere { .. } | EndingState::Asked(_));
+        let mut offers = Vec::new();
+        offers.extend(model.awaited().is_some_and(gentle).then_some((Action::End, "end the process…")));
+        offers.extend((!ahead.is_empty()).then_some((Action::Move(1), "another step")));
+        lines.extend((!offers.is_empty()).then(|| offered(model, theme, &offers)));
         current_end = lines.len();
     }
     for (at, planned) in ahead.iter().enumerate() {
@@ -259,6 +273,58 @@ fn may_end(model: &Model, target: ProcessKey) -> bool {
     row.is_some_and(|(_, row)| model.config.viewer.may_end(row).is_ok())
 }
 
+/// Those that were to end with this one.
+fn crew<'a>(endings: &'a [Ending], first: &'a Ending) -> impl Iterator<Item = &'a Ending> {
+    endings.iter().filter(|ending| ending.victim.follows == Some(first.victim.key))
+}
+
+fn leader<'a>(endings: &'a [Ending], of: &Ending) -> Option<&'a Ending> {
+    endings.iter().find(|ending| of.victim.follows == Some(ending.victim.key))
+}
+
+/// Under way, or over as it should be: nothing of it needs a word of its own.
+fn is_well(ending: &Ending) -> bool {
+    use EndingState::{NotReturned, Unproved};
+    ending.is_under_way() && ending.again.is_none() && !matches!(ending.state, NotReturned { .. } | Unproved)
+}
+
+/// What became of a launcher and those who were to end with it, together.
+fn crew_lines(model: &Model, theme: &Theme, first: &Ending, crew: &[&Ending], width: usize) -> Vec<Line<'static>> {
+    let all = || std::iter::once(first).chain(crew.iter().copied());
+    let well = all().filter(|ending| is_well(ending)).count();
+    let proved = all().filter_map(|ending| match ending.state {
+        EndingState::Returned { bytes, after, .. } => Some((bytes, after)),
+        _ => None,
+    });
+    let simulated = if model.config.source == Source::Demo { " (simulated)" } else { "" };
+    let (name, others) = (&first.victim.name, crew.len());
+    let (count, bytes, after) = proved.fold((0, Bytes::ZERO, Duration::ZERO), |(count, sum, last), (bytes, after)| {
+        (count + 1, sum.plus(bytes), last.max(after))
+    });
+    let (mark, text, style) = if count == others + 1 {
+        let mut devices: Vec<u32> = all().flat_map(|ending| ending.victim.devices.iter().copied()).collect();
+        devices.sort_unstable();
+        devices.dedup();
+        let free_now = model.snapshot().map(|snapshot| free_of(snapshot, &devices)).unwrap_or_default();
+        let text = format!(
+            "{name} and the {others} that worked for it have ended{simulated}: gave back {bytes} in {:.1} s. {}",
+            after.as_secs_f32(),
+            free(&free_now)
+        );
+        (theme.sign("✓", "+"), text, theme.good)
+    } else {
+        let over = all().filter(|ending| ending.is_over()).count();
+        let others = if well == others + 1 { "" } else { "; the others below" };
+        let text = format!(
+            "{name} was asked to close{simulated}, and should end the {} that work for it; {over} of {} have ended{others}",
+            crew.len(),
+            crew.len() + 1
+        );
+        (theme.sign("…", "."), text, theme.quiet)
+    };
+    marked(mark, &text, style, width)
+}
+
 /// What became of a process that was ended: the proof, or an honest word.
 fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> Vec<Line<'static>> {
     let name = &ending.victim.name;
@@ -276,6 +342,10 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
         EndingState::NotReleased(why) => {
             (theme.sign("✗", "x"), format!("{} did not let go: {why}.", program(ending)), theme.alarm)
         }
+        EndingState::Sending if ending.victim.follows.is_some() => {
+            let grace = model.config.grace.as_secs();
+            ("…", format!("{name} should end by itself; after {grace} s it is asked to"), theme.quiet)
+        }
         EndingState::Sending | EndingState::Waiting => {
             ("…", format!("{name} {asked}{simulated}; waiting for it"), theme.quiet)
         }
@@ -292,10 +362,13 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
         ),
         EndingState::NotReturned { bytes } => (
             theme.sign("✗", "x"),
-            format!(
-                "{name} has ended, but only {bytes} of the {} it held came back. Another process may map the same memory or have taken it: look at the list.",
-                amount(ending.victim.held)
-            ),
+            match ending.victim.held {
+                Some(held) => format!(
+                    "{name} has ended, but only {bytes} of the {held} it held came back. {}",
+                    still_held(model, ending)
+                ),
+                None => format!("{name} has ended, and no memory came back. {}", still_held(model, ending)),
+            },
             theme.alarm,
         ),
         EndingState::Unproved => (
@@ -316,7 +389,11 @@ fn ending_lines(model: &Model, theme: &Theme, ending: &Ending, width: usize) -> 
         Some(again) => (theme.sign("✗", "x"), started_again(ending, again), theme.alarm),
         None => (mark, text, style),
     };
-    textwrap::wrap(&text, width.saturating_sub(4).max(10))
+    marked(mark, &text, style, width)
+}
+
+fn marked(mark: &str, text: &str, style: Style, width: usize) -> Vec<Line<'static>> {
+    textwrap::wrap(text, width.saturating_sub(4).max(10))
         .into_iter()
         .enumerate()
         .map(|(row, line)| Line::styled(format!(" {} {line}", if row == 0 { mark } else { " " }), style))
@@ -354,7 +431,7 @@ fn survived(signal: Signal, state: Option<char>, end: &str) -> String {
             "did not end: it is stuck inside the kernel, probably in the GPU driver (state D), and no program can end it now. It ends when that call returns; if it doesn't, only a reboot helps."
         }
         (Signal::Kill, Some('Z')) => {
-            "has ended, but a thread of it or its parent still keeps it listed (zombie): end or restart its parent."
+            "has ended, but a thread of it that hangs in the driver or its parent still keeps it (zombie): end or restart its parent; if its memory stays, only a reboot helps."
         }
         (Signal::Kill, _) => {
             "is still there although it was forced to end: try again in a moment, or ask whoever runs this machine."
@@ -367,11 +444,32 @@ fn survived(signal: Signal, state: Option<char>, end: &str) -> String {
     said.to_owned()
 }
 
+/// Who may have the memory of one that has ended: memory shared between processes (CUDA IPC) stays until the last of
+/// them has ended, and one that was orphaned holds on for nobody.
+fn still_held(model: &Model, ending: &Ending) -> String {
+    let Some(snapshot) = model.snapshot() else { return String::new() };
+    let victim = &ending.victim;
+    let same_user = |row: &&GpuProcess| row.user.known().is_some_and(|user| *user == victim.user);
+    let devices = snapshot.devices.iter().filter(|device| victim.devices.contains(&device.index));
+    let listed = devices.flat_map(|device| &device.processes).filter(|row| row.kind != ProcessKind::Graphics);
+    let open = snapshot
+        .holders
+        .iter()
+        .filter(|holder| holder.gpus.is_empty() || holder.gpus.iter().any(|index| victim.devices.contains(index)));
+    let others = open.map(|holder| &holder.process).chain(listed).filter(same_user);
+    let names: Vec<String> = others.take(3).map(crate::advice::name_of).collect();
+    if names.is_empty() {
+        return "Nobody of the same user has the card open: another user's process may have taken or mapped it; if nobody \
+            has, the driver lost it, and `sudo nvidia-smi --gpu-reset` or a reboot gives it back."
+            .into();
+    }
+    format!(
+        "Still there, and may map the same memory (CUDA IPC) or have taken it: {}. End those next.",
+        names.join(", ")
+    )
+}
+
 fn free(free_now: &[(u32, Bytes)]) -> String {
     let parts: Vec<String> = free_now.iter().map(|(device, bytes)| format!("GPU {device}: {bytes} free now")).collect();
     parts.join(" · ")
-}
-
-fn amount(bytes: Option<Bytes>) -> String {
-    crate::advice::amount(bytes)
 }

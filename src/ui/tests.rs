@@ -10,7 +10,7 @@ use crate::app::model::{Config, Palette, Source};
 use crate::app::msg::SignalReport;
 use crate::app::tests::{Session, held, key_of, torch_log};
 use crate::gpu::testing::{device, process, snapshot};
-use crate::gpu::{Driver, GpuProcess, Reading, Snapshot};
+use crate::gpu::{Driver, GpuProcess, Holder, Nature, ProcessKind, Reading, Snapshot, Vantage};
 use crate::units::Bytes;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
@@ -183,6 +183,25 @@ fn the_caution_and_the_answers_are_seen_on_the_smallest_screen() {
 }
 
 #[test]
+fn a_group_that_a_supervisor_runs_is_named_with_the_caution_on_the_smallest_screen() {
+    let (columns, lines) = crate::app::layout::SMALLEST;
+    let mut session = Session::new();
+    session.model.config.source = Source::Demo;
+    let managed = |row: GpuProcess| GpuProcess { managed_by: Some("service:a-long-named-vllm.service".into()), ..row };
+    let engine = |pid: u32| managed(works_for(4100, pid, 9, "vLLM worker", "VLLM::Worker"));
+    let front = works_for(4100, 4100, 0, "vLLM server (m)", "python vllm serve m");
+    let front = managed(GpuProcess { parent_pid: Reading::Known(1), ..unlisted(front, Reading::Known(Bytes::ZERO)) });
+    let machine = Snapshot { launchers: vec![front], ..two_cards(0, vec![engine(4101), engine(4102), engine(4103)]) };
+    session.send(Msg::Sample(Box::new(machine)));
+    session.send(Msg::Resize(columns, lines));
+    session.keys("x");
+    let text = drawn(&session.model);
+    for part in ["4100", "4101", "4102", "4103", "may start it", "[y] end all of them", "Demo: nothing"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
 fn one_that_could_not_be_ended() {
     let mut session = beside_a_crash();
     session.paste(&torch_log());
@@ -335,4 +354,232 @@ fn the_keys_that_the_person_gave_are_the_ones_that_are_shown() {
     assert!(text.contains("[F9] end the process") && text.contains("[F5] skip") && !text.contains("[x]"), "{text}");
     session.press(KeyCode::F(9));
     assert!(drawn(&session.model).contains("[F9]"));
+}
+
+/// One that works for another, in that one's group.
+fn works_for(leader: u32, pid: u32, gib: u64, what: &str, command: &str) -> GpuProcess {
+    let mut row = process(pid, Bytes::gib(gib));
+    (row.recognised_as, row.command) = (Some(what.into()), Reading::Known(command.into()));
+    (row.parent_pid, row.group) = (Reading::Known(leader), Some(key_of(leader)));
+    row
+}
+
+/// As the driver does not list it.
+fn unlisted(row: GpuProcess, used_bytes: Reading<Bytes>) -> GpuProcess {
+    GpuProcess { kind: ProcessKind::Unlisted, used_bytes, ..row }
+}
+
+/// torchrun with two ranks on each of two cards, each with a DataLoader's worker; beside them a notebook.
+fn torchrun(second: i64) -> Snapshot {
+    let rank = |pid: u32| works_for(4100, pid, 9, "python train.py", "python -u train.py --epochs 3");
+    let launcher = works_for(
+        4100,
+        4100,
+        0,
+        "torchrun launcher (train.py)",
+        "python /env/bin/torchrun --nproc-per-node 4 train.py",
+    );
+    let launcher = GpuProcess { parent_pid: Reading::Known(900), ..unlisted(launcher, Reading::Known(Bytes::ZERO)) };
+    let helper = |rank: u32, pid: u32| {
+        let row = works_for(rank, pid, 0, "DataLoader worker of train.py", "python -u train.py --epochs 3");
+        let process = GpuProcess { group: Some(key_of(4100)), ..unlisted(row, Reading::NotAvailable) };
+        Holder { process, devices: vec!["/dev/nvidia0".into()], gpus: vec![0] }
+    };
+    Snapshot {
+        devices: vec![
+            device(0, vec![rank(4101), rank(4102), process(5177, Bytes::gib(3))]),
+            device(1, vec![rank(4103), rank(4104)]),
+        ],
+        launchers: vec![launcher],
+        holders: vec![helper(4101, 4111), helper(4102, 4112), helper(4103, 4113), helper(4104, 4114)],
+        ..snapshot(second)
+    }
+}
+
+#[test]
+fn a_launcher_with_its_workers_the_question_and_what_became_of_them() {
+    let mut session = Session::new();
+    for second in 0..=12 {
+        session.send(Msg::Sample(Box::new(torchrun(second))));
+    }
+    assert_screens("group", &mut session, &[SIZES[0], SIZES[2]]);
+    session.keys("x");
+    assert_screens("group-question", &mut session, &[crate::app::layout::SMALLEST, SIZES[0], SIZES[2]]);
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4100), SignalReport::Sent));
+    assert_screens("group-ending", &mut session, &[SIZES[0]]);
+    for pid in [4100, 4101, 4102, 4103, 4104, 4111, 4112, 4113, 4114] {
+        session.send(Msg::Signal(key_of(pid), SignalReport::Ended(Duration::from_millis(400))));
+    }
+    let rest =
+        Snapshot { devices: vec![device(0, vec![process(5177, Bytes::gib(3))]), device(1, vec![])], ..snapshot(13) };
+    session.send(Msg::Sample(Box::new(rest)));
+    assert_screens("group-proof", &mut session, &[SIZES[0], SIZES[2]]);
+}
+
+/// Memory that nobody lists, and who has the driver open: an orphaned worker, a stopped job, a zombie's thread.
+fn unlisted_holders(second: i64) -> Snapshot {
+    let of = |pid: u32, what: &str, state: char| {
+        let mut row = unlisted(process(pid, Bytes::ZERO), Reading::NotAvailable);
+        (row.recognised_as, row.state) = (Some(what.into()), Reading::Known(state));
+        row.command = Reading::Known("python train.py".into());
+        Holder { process: row, devices: vec!["/dev/nvidia0".into()], gpus: vec![0] }
+    };
+    let mut orphan = of(6101, "DataLoader worker of train.py", 'S');
+    orphan.process.parent_pid = Reading::Known(1);
+    let mut card = device(0, vec![process(5177, Bytes::gib(6))]);
+    card.memory.used_bytes = Reading::Known(Bytes::gib(17));
+    card.memory.free_bytes = Reading::Known(Bytes::mib(6758));
+    card.unaccounted_bytes = Reading::Known(Bytes::gib(11));
+    Snapshot {
+        devices: vec![card],
+        holders: vec![orphan, of(6102, "python sweep.py", 'T'), of(6103, "python eval.py", 'Z')],
+        unseen_processes: 7,
+        ..snapshot(second)
+    }
+}
+
+#[test]
+fn who_holds_memory_without_being_listed() {
+    let mut session = Session::new();
+    for second in 0..=3 {
+        session.send(Msg::Sample(Box::new(unlisted_holders(second))));
+    }
+    session.press(KeyCode::Down);
+    assert_screens("unlisted", &mut session, &[SIZES[0], SIZES[2]]);
+    session.keys("x");
+    assert_screens("unlisted-question", &mut session, &[SIZES[0]]);
+}
+
+fn odd(name: &str, machine: Snapshot) {
+    let mut session = Session::new();
+    session.send(Msg::Sample(Box::new(machine)));
+    assert_screens(name, &mut session, &[SIZES[0], SIZES[2]]);
+}
+
+#[test]
+fn a_card_that_is_split_into_instances() {
+    let mut whole = device(0, vec![]);
+    (whole.name, whole.nature) = (Reading::Known("NVIDIA A100-SXM4-40GB".into()), Some(Nature::Split));
+    whole.memory = crate::gpu::DeviceMemory {
+        total_bytes: Reading::Denied,
+        reserved_bytes: Reading::Denied,
+        used_bytes: Reading::Denied,
+        free_bytes: Reading::Denied,
+    };
+    whole.unaccounted_bytes = Reading::Unsupported;
+    let instance = |index: u32, rows: Vec<GpuProcess>| {
+        let mut part = device(index, rows);
+        (part.name, part.nature) =
+            (Reading::Known("NVIDIA A100-SXM4-40GB MIG 3g.20gb".into()), Some(Nature::MigInstance));
+        part
+    };
+    odd("mig", Snapshot { devices: vec![whole, instance(1, vec![kernel()]), instance(2, vec![])], ..snapshot(0) });
+}
+
+#[test]
+fn inside_windows() {
+    let mut nameless = kernel();
+    nameless.used_bytes = Reading::NotAvailable;
+    let mut card = device(0, vec![nameless]);
+    card.memory.used_bytes = Reading::Known(Bytes::gib(9));
+    card.memory.free_bytes = Reading::Known(Bytes::gib(15));
+    card.unaccounted_bytes = Reading::Known(Bytes::gib(9));
+    card.unaccounted_includes_unknown_rows = true;
+    odd("wsl", Snapshot { devices: vec![card], seen_from: vec![Vantage::Wsl], ..snapshot(0) });
+}
+
+#[test]
+fn a_board_that_shares_the_machines_memory() {
+    let now = snapshot(0);
+    let mut board = device(0, vec![kernel()]);
+    board.name = Reading::Known("NVIDIA GB10".into());
+    board.memory.total_bytes = Reading::Unsupported;
+    board.memory = crate::gpu::sight::shared_memory(&board, &now.host).unwrap();
+    (board.nature, board.unaccounted_bytes) = (Some(Nature::SharedMemory), Reading::Unsupported);
+    odd("shared-memory", Snapshot { devices: vec![board], ..now });
+}
+
+#[test]
+fn inside_a_container() {
+    let mut outside = process(812_345, Bytes::gib(11));
+    (outside.proved, outside.start_ticks) = (false, Reading::NotAvailable);
+    (outside.user, outside.command) = (Reading::NotAvailable, Reading::NotAvailable);
+    (outside.started_at, outside.state) = (Reading::NotAvailable, Reading::NotAvailable);
+    let mut card = device(0, vec![outside, process(77, Bytes::gib(2))]);
+    card.unaccounted_bytes = Reading::Known(Bytes::gib(3));
+    card.memory.used_bytes = Reading::Known(Bytes::gib(16));
+    card.memory.free_bytes = Reading::Known(Bytes::mib(7782));
+    odd("container", Snapshot { devices: vec![card], seen_from: vec![Vantage::Container], ..snapshot(0) });
+}
+
+#[test]
+fn a_card_that_sleeps_and_who_still_has_a_driver_open_that_does_not_answer() {
+    let asleep = "the GPU sleeps to save power, so nobody holds memory on it";
+    let holders = unlisted_holders(0).holders;
+    for (why, holders) in
+        [(asleep, vec![]), ("the driver's library and the loaded kernel module are of different versions", holders)]
+    {
+        let driver = Driver::Unavailable { unavailable: why.into() };
+        let mut session = Session::new();
+        let many = holders.len();
+        session.send(Msg::Sample(Box::new(Snapshot { driver, devices: vec![], holders, ..snapshot(0) })));
+        session.send(Msg::Resize(200, 60));
+        let text = drawn(&session.model);
+        assert!(
+            text.contains(why.split(',').next().unwrap().trim_start_matches("the "))
+                && text.contains("6102") == (many > 0),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn memory_that_stays_after_an_end_is_said_with_who_may_map_it() {
+    let neighbour = || {
+        let mut row = process(4300, Bytes::gib(2));
+        row.recognised_as = Some("python eval.py".into());
+        row
+    };
+    let foreign = || GpuProcess { user: Reading::Known("bob".into()), ..process(4400, Bytes::gib(2)) };
+    for (others, said) in [
+        (vec![neighbour(), foreign()], "may map the same memory (CUDA IPC) or have taken it: python eval.py (4300)."),
+        (vec![foreign()], "or a reboot gives it back"),
+    ] {
+        let mut session = Session::new();
+        session.send(Msg::Sample(Box::new(two_cards(0, [vec![kernel()], others.clone()].concat()))));
+        session.keys("x");
+        session.keys("y");
+        session.send(Msg::Signal(key_of(4242), SignalReport::Ended(Duration::from_millis(4))));
+        for second in [1, 12] {
+            session.wait(Duration::from_secs(11));
+            let mut after = two_cards(second, others.clone());
+            let held = held();
+            let memory = &mut after.devices[0].memory;
+            memory.free_bytes = memory.free_bytes.clone().map(|free| free.less(held));
+            session.send(Msg::Sample(Box::new(after)));
+        }
+        session.send(Msg::Resize(200, 60));
+        let text = drawn(&session.model);
+        assert!(text.contains("has ended, but only 0 bytes of the 11.2 GiB it held came back"), "{text}");
+        assert!(text.contains(said), "{text}");
+    }
+}
+
+#[test]
+fn the_multi_process_service_and_its_clients_are_shown_as_what_they_are() {
+    let mut server = process(700, Bytes::mib(300));
+    (server.recognised_as, server.command) =
+        (Some("CUDA MPS nvidia-cuda-mps-server".into()), Reading::Known("nvidia-cuda-mps-server".into()));
+    let client = GpuProcess { kind: ProcessKind::Mps, ..process(701, Bytes::gib(3)) };
+    let mut session = Session::new();
+    session.send(Msg::Sample(Box::new(two_cards(0, vec![client, server]))));
+    session.send(Msg::Resize(200, 60));
+    let text = drawn(&session.model);
+    assert!(text.contains("CUDA MPS nvidia-cuda-mps-server  (serves MPS clients)"), "{text}");
+    assert!(text.contains("python train.py  (MPS client)"), "{text}");
+    session.press(KeyCode::Down);
+    session.keys("x");
+    let text = drawn(&session.model);
+    assert!(session.model.question.is_none() && text.contains("its clients end with it"), "{text}");
 }

@@ -108,7 +108,8 @@ pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion_v2(out: *mut c_int) -> R
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetCount_v2(out: *mut c_uint) -> Return {
     call("nvmlDeviceGetCount_v2", |entered| {
-        put(out, entered.scenario.count.unwrap_or(entered.scenario.gpus.len() as c_uint))
+        let whole = entered.scenario.gpus.iter().filter(|gpu| gpu.instance_of.is_none()).count();
+        put(out, entered.scenario.count.unwrap_or(whole as c_uint))
     })
 }
 
@@ -119,14 +120,56 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(index: c_uint, out: *mut 
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMigMode(
+    device: nvmlDevice_t,
+    current: *mut c_uint,
+    pending: *mut c_uint,
+) -> Return {
+    device_call("nvmlDeviceGetMigMode", device, |entered, gpu| match entered.gpu(gpu).split {
+        true => {
+            put(pending, 1);
+            put(current, 1)
+        }
+        false => Code::NotSupported,
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMaxMigDeviceCount(device: nvmlDevice_t, out: *mut c_uint) -> Return {
+    device_call("nvmlDeviceGetMaxMigDeviceCount", device, |_, _| put(out, 7))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMigDeviceHandleByIndex(
+    device: nvmlDevice_t,
+    index: c_uint,
+    out: *mut nvmlDevice_t,
+) -> Return {
+    device_call("nvmlDeviceGetMigDeviceHandleByIndex", device, |entered, gpu| {
+        match entered.instances(gpu).get(index as usize) {
+            Some(instance) => put(out, std::ptr::without_provenance_mut(instance + 1)),
+            None => Code::NotFound,
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetVirtualizationMode(device: nvmlDevice_t, out: *mut c_uint) -> Return {
+    device_call("nvmlDeviceGetVirtualizationMode", device, |entered, gpu| {
+        put(out, if entered.gpu(gpu).shared { 2 } else { 0 })
+    })
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetName(device: nvmlDevice_t, out: *mut c_char, room: c_uint) -> Return {
     device_call("nvmlDeviceGetName", device, |entered, gpu| put_text(out, room, &entered.gpu(gpu).name))
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetUUID(device: nvmlDevice_t, out: *mut c_char, room: c_uint) -> Return {
-    device_call("nvmlDeviceGetUUID", device, |_, gpu| {
-        put_text(out, room, &format!("GPU-fa4e0000-0000-4000-8000-{gpu:012}"))
+    device_call("nvmlDeviceGetUUID", device, |entered, gpu| {
+        let kind = if entered.gpu(gpu).instance_of.is_some() { "MIG" } else { "GPU" };
+        put_text(out, room, &format!("{kind}-fa4e0000-0000-4000-8000-{gpu:012}"))
     })
 }
 

@@ -48,13 +48,31 @@ pub struct Gpu {
     pub sm: u32,
     pub temperature: u32,
     pub milliwatts: u32,
+    /// Split into instances (MIG), the cards that say so of it; they stand after all whole ones.
+    pub split: bool,
+    pub instance_of: Option<usize>,
+    /// A virtual machine's share (vGPU).
+    pub shared: bool,
 }
 
 impl Default for Gpu {
     fn default() -> Self {
         let name = "Fake GPU".into();
         let (total, reserved, base, free) = (24 << 30, 0, 0, None);
-        Gpu { name, total, reserved, base, free, sm: 0, temperature: 40, milliwatts: 60_000 }
+        let (split, instance_of, shared) = (false, None, false);
+        Gpu {
+            name,
+            total,
+            reserved,
+            base,
+            free,
+            sm: 0,
+            temperature: 40,
+            milliwatts: 60_000,
+            split,
+            instance_of,
+            shared,
+        }
     }
 }
 
@@ -162,6 +180,12 @@ impl Entered {
     /// The card; a default one where there is none (the caller has checked).
     pub fn gpu(&self, index: usize) -> Gpu {
         self.scenario.gpus.get(index).cloned().unwrap_or_default()
+    }
+
+    /// The instances of a card that is split.
+    pub fn instances(&self, gpu: usize) -> Vec<usize> {
+        let gpus = self.scenario.gpus.iter().enumerate();
+        gpus.filter(|(_, other)| other.instance_of == Some(gpu)).map(|(index, _)| index).collect()
     }
 
     /// The processes on it that hold memory.

@@ -594,3 +594,29 @@ fn the_debug_log_is_written_only_when_asked_for_and_holds_no_log() {
     command.args(["kb", "list"]).envs(homes()).env("OOMDOCTOR_LOG", "/nonexistent/folder/x.log");
     assert_refused(&command.timeout(PATIENCE).output().unwrap(), &["OOMDOCTOR_LOG", "/nonexistent/folder/x.log"]);
 }
+
+// ---- report
+
+#[test]
+fn a_report_leaves_secrets_out_and_replaces_no_file_unasked() {
+    let log = format!("HF_TOKEN=hf_abcdEFGH12345678 python /home/grace/t.py\n{}", torch_log(4242, "23.99"));
+    let output = run(&["report", "-"], log.as_bytes());
+    let text = stdout(&output);
+    assert_eq!(code(&output), 0, "{}", all(&output));
+    assert!(text.contains("HF_TOKEN=[redacted] python ~/t.py") && !text.contains("grace"), "{text}");
+    assert!(
+        stdout(&run(&["report", "--no-redact"], log.as_bytes()))
+            .contains("hf_abcdEFGH12345678 python /home/grace/t.py")
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.md");
+    let to = ["report", "--output", path.to_str().unwrap()];
+    assert_eq!(code(&run(&to, log.as_bytes())), 0);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::write(&path, "mine").unwrap();
+    assert_refused(&run(&to, log.as_bytes()), &["is there already", "--force"]);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "mine");
+    assert_eq!(code(&run(&[&to[..], &["--force"]].concat(), log.as_bytes())), 0);
+    assert!(fs::read_to_string(&path).unwrap().starts_with("### Out of memory"));
+    assert_eq!(code(&run(&["report"], b"all is well\n")), 1);
+}

@@ -17,6 +17,8 @@ mod faults;
 mod fit;
 mod fitwalk;
 mod golden;
+mod groups;
+mod hostile;
 mod nvml;
 mod papers;
 #[path = "../stress/pids.rs"]

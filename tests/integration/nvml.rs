@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use oomdoctor::gpu::{Device, Driver, GpuProcess, ProcessKind, Reading, Snapshot};
+use oomdoctor::gpu::{Device, Driver, GpuProcess, Nature, ProcessKey, ProcessKind, Reading, Snapshot, Vantage, sight};
 use oomdoctor::probe::{Moment, Sampler};
 use oomdoctor::procfs::Procfs;
 use oomdoctor::units::Bytes;
@@ -530,4 +530,180 @@ fn ps_prints_a_table_that_cannot_write_on_the_terminal() {
     let json = driver.output(&["ps", "--json"]);
     let snapshot: Snapshot = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(rows(only_device(&snapshot)), [(sleeper.pid(), Some(Bytes::gib(1)))]);
+}
+
+#[test]
+fn a_card_that_is_split_has_its_instances_as_cards_and_counts_nobody_twice() {
+    let sleeper = Sleeper::start();
+    let row = |gpu: usize| format!("(gpu: {gpu}, pid: {}, bytes: Some({}))", sleeper.pid(), 5 * GIB);
+    let part = |mib: u64| format!("(name: \"A100 MIG 3g.20gb\", total: {}, instance_of: Some(0))", mib << 20);
+    let split = format!("(name: \"A100\", total: {}, split: true)", 40 * GIB);
+    // As the driver has it, a card that is split lists all of its instances' processes, but only for root.
+    let scenario = |faults: &str| {
+        format!(
+            "(gpus: [{split}, (), {}, {}], processes: [{}, {}], faults: [{faults}])",
+            part(20_000),
+            part(19_000),
+            row(0),
+            row(2)
+        )
+    };
+    let denied = "(call: \"nvmlDeviceGetMemoryInfo*\", code: NoPermission, gpu: Some(0)), (call: \"*Utilization*\", code: NotSupported, gpu: Some(2))";
+    for faults in ["", denied] {
+        let snapshot = FakeDriver::new(&scenario(faults)).snapshot();
+        let natures: Vec<_> = snapshot.devices.iter().map(|device| (device.index, device.nature)).collect();
+        let expected =
+            [(0, Some(Nature::Split)), (2, Some(Nature::MigInstance)), (3, Some(Nature::MigInstance)), (1, None)];
+        assert_eq!(natures, expected, "after their card, counted on after the whole cards");
+        let [whole, part, ..] = &snapshot.devices[..] else { panic!() };
+        assert_eq!((whole.processes.len(), whole.error.as_deref()), (0, None));
+        assert_eq!(whole.memory.total_bytes.known().is_some(), faults.is_empty());
+        assert_eq!(rows(part), [(sleeper.pid(), Some(Bytes::gib(5)))]);
+        assert!(part.uuid.known().unwrap().starts_with("MIG-"), "what CUDA_VISIBLE_DEVICES takes");
+        assert_eq!(snapshot.held_by(row_of(part, sleeper.pid())), Some(Bytes::gib(5)), "once");
+        assert_eq!(part.utilization_percent.known().is_some(), faults.is_empty());
+    }
+    let blind = "(call: \"nvmlDeviceGetMigDeviceHandleByIndex\", code: NoPermission)";
+    let snapshot = FakeDriver::new(&scenario(blind)).snapshot();
+    assert_eq!(snapshot.devices.len(), 2, "instances that may not be seen");
+    assert_eq!(rows(&snapshot.devices[0]).len(), 1, "then the card's own list is all there is");
+    assert!(sight::of_device(&snapshot, &snapshot.devices[0]).unwrap().contains("sudo nvidia-smi"));
+}
+
+fn row_of(device: &Device, pid: u32) -> ProcessKey {
+    row(device, pid).key().unwrap()
+}
+
+#[test]
+fn a_card_that_is_split_anew_is_seen_within_half_a_minute() {
+    let driver = FakeDriver::new("(gpus: [(split: true), (instance_of: Some(0))])");
+    let mut at = sampler(&driver);
+    assert_eq!(at(0).devices.len(), 2);
+    driver.set_scenario("(gpus: [(split: true), (instance_of: Some(0)), (instance_of: Some(0))])");
+    assert!((1..30).all(|second| at(second).devices.len() == 2));
+    assert_eq!(at(30).devices.len(), 3);
+}
+
+#[test]
+fn a_virtual_machines_share_is_said_to_be_one() {
+    let snapshot = FakeDriver::new("(gpus: [(shared: true), ()])").snapshot();
+    let natures: Vec<_> = snapshot.devices.iter().map(|device| device.nature).collect();
+    assert_eq!(natures, [Some(Nature::VirtualShare), None]);
+}
+
+#[test]
+fn a_board_that_shares_the_machines_memory_has_its_figures_and_nothing_is_unexplained() {
+    let sleeper = Sleeper::start();
+    let row = format!("(gpu: 0, pid: {}, bytes: Some({GIB}))", sleeper.pid());
+    let unsupported = "(call: \"nvmlDeviceGetMemoryInfo*\", code: NotSupported)";
+    for scenario in [
+        format!("(gpus: [(name: \"NVIDIA GB10\")], processes: [{row}], faults: [{unsupported}])"),
+        format!("(gpus: [(name: \"NVIDIA GB10\", total: 0)], processes: [{row}])"),
+    ] {
+        let snapshot = FakeDriver::new(&scenario).snapshot();
+        let device = only_device(&snapshot);
+        assert_eq!(device.nature, Some(Nature::SharedMemory));
+        assert_eq!(device.memory.total_bytes, snapshot.host.memory_total_bytes);
+        assert_eq!(device.memory.free_bytes, snapshot.host.memory_available_bytes);
+        assert_eq!(device.unaccounted_bytes, Reading::Unsupported, "what is used is all programs'");
+        assert_eq!(rows(device), [(sleeper.pid(), Some(Bytes::gib(1)))]);
+    }
+}
+
+/// A laptop's second card in the tests' own /sys.
+fn power(status: &str) {
+    let folder = devices().join("sys/bus/pci/devices/0000:01:00.0");
+    std::fs::create_dir_all(folder.join("power")).unwrap();
+    let files =
+        [("vendor", "0x10de"), ("class", "0x030000"), ("power/runtime_status", status), ("power/control", "auto")];
+    files.iter().for_each(|(file, text)| std::fs::write(folder.join(file), text).unwrap());
+}
+
+#[test]
+fn a_card_that_sleeps_is_not_woken_and_an_idle_one_is_let_go_of() {
+    power("suspended");
+    let driver = FakeDriver::new("(gpus: [()])");
+    driver.count_calls();
+    let mut at = sampler(&driver);
+    assert!(unavailable(&at(0)).contains("sleeps to save power"));
+    assert_eq!(driver.calls(), [""; 0], "asking would wake it");
+    power("active");
+    assert_eq!(at(1).devices.len(), 1, "somebody woke it");
+    for second in 2..11 {
+        at(second);
+    }
+    driver.count_calls();
+    assert_eq!(at(11).devices.len(), 1, "the last reading stands");
+    assert_eq!(driver.calls(), ["nvmlShutdown"], "an open driver keeps it awake");
+    driver.count_calls();
+    power("suspended");
+    unavailable(&at(18));
+    assert_eq!(driver.calls(), [""; 0]);
+    power("active");
+    let sleeper = Sleeper::start();
+    driver.set_scenario(&format!("(gpus: [()], processes: [(gpu: 0, pid: {}, bytes: Some({GIB}))])", sleeper.pid()));
+    assert!((19..60).all(|second| rows(only_device(&at(second))).len() == 1), "one that is used is read on");
+}
+
+/// A /proc of its own: this namespace, this kernel, and processes with their parents and open files.
+fn machine_with(namespace: &str, kernel: &str, processes: &[(u32, u32, &str, &str)]) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for folder in ["self/ns", "sys/kernel", "driver/nvidia/gpus/0000:01:00.0", "driver/nvidia/gpus/0000:02:00.0"] {
+        std::fs::create_dir_all(root.path().join(folder)).unwrap();
+    }
+    std::os::unix::fs::symlink(namespace, root.path().join("self/ns/pid")).unwrap();
+    std::fs::write(root.path().join("sys/kernel/osrelease"), kernel).unwrap();
+    // The kernel's numbers are the other way round than the driver's.
+    for (card, number) in [("0000:01:00.0", 1), ("0000:02:00.0", 0)] {
+        let information = root.path().join("driver/nvidia/gpus").join(card).join("information");
+        std::fs::write(information, format!("Model: \t Fake\nDevice Minor: \t {number}\n")).unwrap();
+    }
+    for (pid, parent, line, file) in processes {
+        let folder = root.path().join(pid.to_string());
+        std::fs::create_dir_all(folder.join("fd")).unwrap();
+        std::os::unix::fs::symlink(file, folder.join("fd/3")).unwrap();
+        let stat = format!("{pid} (job) S {parent} 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 {pid} 0");
+        let status = format!("Tgid: {pid}\nUid: 7 7 7 7\n");
+        let cmdline = line.replace(' ', "\0");
+        for (name, text) in [("stat", stat), ("status", status), ("cmdline", cmdline), ("maps", String::new())] {
+            std::fs::write(folder.join(name), text).unwrap();
+        }
+    }
+    root
+}
+
+const HOST: &str = "pid:[4026531836]";
+
+#[test]
+fn in_a_container_and_in_wsl_what_can_be_seen_is_shown_and_the_rest_has_its_reason() {
+    let job = [(70, 1, "python train.py", "/dev/nvidia0")];
+    let row = |bytes: &str| {
+        format!("(gpu: 0, pid: 70, bytes: {bytes}, ghost: true), (gpu: 0, pid: 812345, bytes: {bytes}, ghost: true)")
+    };
+    let scenario = |bytes: &str| format!("(gpus: [(base: {})], processes: [{}])", 2 * GIB, row(bytes));
+    let read = |namespace: &str, kernel: &str, bytes: &str| {
+        let (root, driver) = (machine_with(namespace, kernel, &job), FakeDriver::new(&scenario(bytes)));
+        Sampler::new(Some(driver.library()), Procfs::new(root.path())).snapshot_at(Moment::now())
+    };
+    let container = read("pid:[4026532999]", "6.8.0-45-generic", "Some(1073741824)");
+    assert!(container.seen_from.contains(&Vantage::Container));
+    let proved: Vec<_> = container.devices[0].processes.iter().map(|row| (row.pid, row.proved)).collect();
+    assert_eq!(proved, [(70, true), (812_345, false)]);
+    assert!(sight::of_unexplained(&container, &container.devices[0]).unwrap().contains("--pid=host"));
+    assert!(sight::of_machine(&container).unwrap().contains("can't be ended from here"));
+    let wsl = read(HOST, "5.15.153.1-microsoft-standard-WSL2", "None");
+    assert!(wsl.seen_from.contains(&Vantage::Wsl));
+    assert!(sight::of_machine(&wsl).unwrap().contains("Task Manager"));
+    assert!(wsl.devices[0].processes.iter().all(|row| row.used_bytes == Reading::NotAvailable));
+}
+
+#[test]
+fn a_holders_cards_are_told_by_their_address_and_not_by_the_kernels_number() {
+    let processes = [(40, 1, "python eval.py", "/dev/nvidia0"), (41, 1, "python sweep.py", "/dev/nvidiactl")];
+    let root = machine_with(HOST, "6.8.0", &processes);
+    let driver = FakeDriver::new("(gpus: [(), ()])");
+    let mut sampler = Sampler::new(Some(driver.library()), Procfs::new(root.path()));
+    let holders = sampler.snapshot_at(Moment::now()).holders;
+    let cards: Vec<_> = holders.iter().map(|holder| (holder.process.pid, holder.gpus.clone())).collect();
+    assert_eq!(cards, [(40, vec![1]), (41, vec![])]);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use oomdoctor::app::msg::SignalReport;
 use oomdoctor::gpu::ProcessKey;
 use oomdoctor::gpu::guard::{Refusal, Signal, Viewer};
-use oomdoctor::runtime::process_control::{Inspection, ProcessControl, end_and_watch};
+use oomdoctor::runtime::process_control::{Inspection, ProcessControl, end_and_watch, follow_and_watch};
 
 use crate::support::chance::Chance;
 
@@ -230,4 +230,51 @@ fn ten_thousand_rounds_of_reused_pids_never_reach_the_wrong_process() {
     // Each way was taken often enough to mean something.
     assert!(tally.sent > 500 && tally.gone > 500 && tally.reused > 500 && tally.otherwise > 500, "{tally:?}");
     eprintln!("{ROUNDS} rounds: {tally:?}, wrong: 0");
+}
+
+/// A launcher and two of its workers are confirmed together; the first is signalled at once, the others when their time
+/// to end by themselves is over.
+fn group_round(seed: u64, late: &mut u64) {
+    let kernel = Adversary::new(seed);
+    let confirmed: Vec<ProcessKey> = {
+        let state = kernel.state.lock().unwrap();
+        PIDS[..3].iter().map(|pid| state.living[pid].key).collect()
+    };
+    (0..3).for_each(|_| drop(kernel.later()));
+    let signal = *kernel.later().chance.of(&[Signal::Term, Signal::Int]);
+    let viewer = Viewer { uid: OURS, lineage: vec![7], ..Viewer::default() };
+    for (at, key) in confirmed.iter().enumerate() {
+        let patience = Duration::from_millis(if at == 0 { 0 } else { 5 });
+        let reports = Mutex::new(Vec::new());
+        let report = |what| reports.lock().unwrap().push(what);
+        follow_and_watch(&kernel, &viewer, (*key, signal), (patience, Duration::ZERO), report);
+        let sent =
+            kernel.state.lock().unwrap().delivered.iter().filter(|(to, what)| to == key && *what == "signal").count();
+        let reports = reports.into_inner().unwrap();
+        match &reports[..] {
+            [SignalReport::Sent, ..] => {
+                assert_eq!(sent, 1, "seed {seed}: it is said that one was sent");
+                *late += u64::from(at > 0);
+            }
+            _ => assert_eq!(sent, 0, "seed {seed}: {reports:?}"),
+        }
+        if let [SignalReport::Ended(_)] = &reports[..] {
+            assert!(at > 0 && !kernel.state.lock().unwrap().lives(*key), "seed {seed}: it did not end by itself");
+        }
+    }
+    let state = kernel.state.into_inner().unwrap();
+    for (key, what) in &state.delivered {
+        assert!(confirmed.contains(key), "seed {seed}: {what} went to {key}, which was not confirmed");
+        assert!(!state.born[key].is_taboo(), "seed {seed}: {what} went to one that is never ended");
+    }
+}
+
+#[test]
+fn ten_thousand_groups_of_reused_pids_never_reach_one_that_was_not_confirmed() {
+    let mut late = 0;
+    for seed in 0..ROUNDS {
+        group_round(seed, &mut late);
+    }
+    assert!(late > 500, "{late} workers were signalled after their launcher");
+    eprintln!("{ROUNDS} groups: {late} workers signalled after their launcher, wrong: 0");
 }

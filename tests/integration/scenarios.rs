@@ -115,6 +115,7 @@ fn process(row: &Row, second: i64) -> GpuProcess {
         server_command: None,
         recognised_as: row.what.clone(),
         proved: row.proved,
+        group: None,
         start_ticks: Reading::Known(u64::from(row.pid) * 10),
         started_at: Reading::Known(noon(-row.started)),
         used_bytes: Reading::Known(Bytes::mib(row.mib)),
@@ -146,6 +147,7 @@ fn machine(scenario: &Scenario, second: i64) -> Snapshot {
             },
             unaccounted_includes_unknown_rows: false,
             processes: card.rows.iter().map(|row| process(row, second)).collect(),
+            nature: None,
             uuid: Reading::Known(format!("GPU-{index}")),
             bus_id: Reading::Known(format!("00000000:0{index}:00.0")),
             name: Reading::Known("NVIDIA GeForce RTX 4090".into()),
@@ -167,6 +169,9 @@ fn machine(scenario: &Scenario, second: i64) -> Snapshot {
         driver: Driver::Available { version: "570.124.06".into(), cuda_version: None },
         devices: cards.iter().enumerate().map(device).collect(),
         holders: vec![],
+        launchers: vec![],
+        unseen_processes: 0,
+        seen_from: vec![],
     }
 }
 

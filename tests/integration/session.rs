@@ -938,3 +938,52 @@ fn a_pipe_that_says_nothing_is_said_to_be_empty() {
     session.wait_for_text(&["Nothing came"]);
     quit(session);
 }
+
+// ---- the last log, and a report of it
+
+#[test]
+fn the_last_log_comes_back_and_a_report_is_written_below_the_state_folder() {
+    let machine = Machine::new();
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let line = |rest: &str| {
+        let (state, library) = (state.display(), machine.driver.library());
+        format!(
+            "XDG_STATE_HOME='{state}' \"$OOMDOCTOR\" --device-folder \"$DEVICES\" --nvml-library '{}' {rest}",
+            library.display()
+        )
+    };
+    let mut session = Session::shell(LARGE, &line("--last"));
+    session.wait_for_exit(PATIENCE);
+    assert!(session.text().contains("no last log yet"), "{}", session.text());
+
+    let mut session = Session::shell(LARGE, &line(""));
+    session.wait_for_text(&[&machine.pids()[0]]);
+    session.paste(machine.log().replace("Traceback", "HF_TOKEN=hf_abcdEFGH12345678 Traceback"));
+    session.wait_for_text(&["step 1"]);
+    session.send("s");
+    session.wait_for_text(&["step 2"]);
+    session.send("W");
+    let screen = session.wait_for_text(&["state/oomdoctor/report-"]);
+    session.send("\x1b");
+    session.wait_for("the report's place is closed", |screen| !shows(screen, &["oomdoctor/report-"]));
+    quit(session);
+    let own = state.join("oomdoctor");
+    let report = fs::read_dir(&own)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| path.extension().is_some_and(|e| e == "md"));
+    let text = fs::read_to_string(report.unwrap_or_else(|| panic!("{screen}"))).unwrap();
+    assert!(text.contains("(skipped)") && !text.contains("hf_abcd"), "{text}");
+    let kept = fs::read_to_string(own.join("last.log")).unwrap();
+    assert!(kept.contains("hf_abcdEFGH12345678"), "the log itself is kept whole");
+
+    let session = Session::shell(LARGE, &line("--last"));
+    session.wait_for_text(&["step 2", "pasted "]);
+    quit(session);
+
+    let mut session = Session::shell((200, 60), &line("report < /dev/null"));
+    assert!(session.wait_for_exit(PATIENCE).success());
+    assert!(session.text().contains("(skipped)"), "{}", session.text());
+}

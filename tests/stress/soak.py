@@ -100,8 +100,9 @@ def main():
                        XDG_CONFIG_HOME=str(folder / "config"))
     pid, terminal = pty.fork()
     if pid == 0:
+        # Before the program looks: on a terminal without a size nothing is shown and no question answered.
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
         os.execve(program, ["oomdoctor", "--interval", "1", "--nvml-library", str(library)], environment)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     drawn = [0]
 
     def drain():
@@ -129,7 +130,9 @@ def main():
                     os.write(terminal, text[at:at + 4096].encode())
                 os.write(terminal, b"\x1b[201~")
                 time.sleep(1)
-                os.write(terminal, b"r")
+                # The first replaces nothing: there the key would ask what was run, and take the next paste for that.
+                if pastes:
+                    os.write(terminal, b"r")
                 pastes += 1
             if seconds % 30 == 20:
                 kin = children(pid)

@@ -2,6 +2,8 @@
 //! outside reported. A signal or a request leaves here only for a process that was named in a question, confirmed, and
 //! still is in the newest reading.
 
+use std::time::Duration;
+
 use crate::advice::release::{self, Release};
 use crate::advice::supervisor::Supervisor;
 use crate::app::action::Action;
@@ -9,30 +11,60 @@ use crate::app::effect::Effect;
 use crate::app::model::Model;
 use crate::app::msg::SignalReport;
 use crate::app::question::{Asked, Victim};
+use crate::app::rows::has_lost_its_parent;
 use crate::app::walk::{Ending, EndingState, free_of, listed};
 use crate::gpu::guard::{Refusal, Signal};
-use crate::gpu::{GpuProcess, ProcessKey, Snapshot};
+use crate::gpu::{Device, GpuProcess, ProcessKey, ProcessKind, Snapshot};
 use crate::units::Bytes;
 
-/// Asks whether to end these, or to force the one that did not close; says why where one may not be.
+/// Asks whether to end these, or to force the one that did not close; says why where one may not be. Who ends with one of
+/// them is named as well: one yes is for all that are named, and nobody else is ever signalled.
 pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
     if let Some(refusal) = model.refuses_all() {
         return super::say(model, sentence(&refusal));
     }
-    let most = model.most_victims();
-    if keys.len() > most {
-        let text = format!("This screen has room to name {most} processes in one question: mark fewer, or enlarge it.");
-        return super::say(model, text);
-    }
     let survived =
         |key: &ProcessKey| model.ending_of(*key).is_some_and(|ending| matches!(ending.state, EndingState::Survived(_)));
     let signal = if keys.iter().all(survived) { Signal::Kill } else { Signal::Term };
-    let mut victims = Vec::new();
+    let below = |key: &ProcessKey| model.snapshot().map(|snapshot| snapshot.below(*key)).unwrap_or_default();
+    let mut victims: Vec<Victim> = Vec::new();
     for key in keys {
         match victim(model, *key) {
             Ok(victim) => victims.push(victim),
             Err(refusal) => return super::say(model, sentence(&refusal)),
         }
+    }
+    for key in keys {
+        for worker in below(key) {
+            match victims.iter_mut().find(|victim| victim.key == worker) {
+                // What is forced does not end its workers itself, so nobody waits for it.
+                Some(named) if signal == Signal::Term => named.follows = Some(*key),
+                Some(_) => {}
+                None if signal == Signal::Term => {
+                    let worker = victim(model, worker).ok();
+                    victims.extend(worker.map(|worker| Victim { follows: Some(*key), ..worker }));
+                }
+                None if survived(&worker) => victims.extend(victim(model, worker)),
+                None => {}
+            }
+        }
+    }
+    // Everybody waits for the topmost of those that are asked about.
+    let follows: Vec<(ProcessKey, ProcessKey)> =
+        victims.iter().filter_map(|victim| Some((victim.key, victim.follows?))).collect();
+    let above = |key: ProcessKey| follows.iter().find(|(follower, _)| *follower == key).map(|(_, first)| *first);
+    for victim in &mut victims {
+        let chain = std::iter::successors(victim.follows, |first| above(*first));
+        victim.follows = chain.take(follows.len() + 1).last();
+    }
+    // Who is signalled first is named first.
+    victims.sort_by_key(|victim| victim.follows.is_some());
+    if !model.can_name(&victims) {
+        let text = format!(
+            "This screen has no room to name all {} processes in one question: mark fewer, or enlarge it.",
+            victims.len()
+        );
+        return super::say(model, text);
     }
     if !victims.is_empty() {
         super::ask(model, Asked::End(victims, signal));
@@ -98,13 +130,16 @@ pub fn sentence(refusal: &Refusal) -> String {
 /// The process as the question names it, or why it is not to be ended.
 fn victim(model: &Model, key: ProcessKey) -> Result<Victim, Refusal> {
     let snapshot = model.snapshot().ok_or(Refusal::Gone(key.pid))?;
-    let (_, row) = snapshot.find(key).ok_or(Refusal::Gone(key.pid))?;
+    let row = snapshot.process(key).ok_or(Refusal::Gone(key.pid))?;
     model.config.viewer.may_end(row)?;
     Ok(described(model, snapshot, row, key))
 }
 
 fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessKey) -> Victim {
-    let devices = snapshot.devices.iter().filter(|device| device.processes.iter().any(|row| row.key() == Some(key)));
+    let lists = |device: &&Device| device.processes.iter().any(|row| row.key() == Some(key));
+    let listed = snapshot.devices.iter().filter(lists).map(|device| device.index);
+    let open = snapshot.holders.iter().find(|holder| holder.process.key() == Some(key)).map(|holder| &holder.gpus);
+    let held = snapshot.held_by(key).or_else(|| row.used_bytes.value().filter(|_| row.kind == ProcessKind::Unlisted));
     Victim {
         key,
         name: crate::advice::name_of(row),
@@ -113,10 +148,11 @@ fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessK
         user: row.user.known().cloned().unwrap_or_default(),
         yours: model.config.viewer.owns(row),
         started_at: row.started_at.value(),
-        held: snapshot.held_by(key),
-        devices: devices.map(|device| device.index).collect(),
+        held,
+        devices: listed.chain(open.into_iter().flatten().copied()).collect(),
         evidence: evidence(model, row, key),
         supervisor: Supervisor::of(row),
+        follows: None,
     }
 }
 
@@ -131,12 +167,16 @@ pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String>
     if let Some(idle) = model.feed.history.idle_for(key).filter(|idle| idle.as_secs() >= 5) {
         said.push(format!("no GPU or CPU use for {} s", idle.as_secs()));
     }
-    // A service is a child of PID 1 by right, and leads its own session; what was started from a shell does not.
-    if row.parent_pid.value() == Some(1) && row.session.value().is_some_and(|session| session != row.pid) {
+    if has_lost_its_parent(row) {
         said.push("its parent is gone".to_owned());
     }
-    if row.state.value() == Some('T') {
-        said.push("stopped (Ctrl-Z)".to_owned());
+    said.extend(match row.state.value() {
+        Some('T') => Some("stopped (Ctrl-Z)".to_owned()),
+        Some('Z') => Some("has ended, but something keeps it (zombie)".to_owned()),
+        _ => None,
+    });
+    if let Some(leader) = model.snapshot().and_then(|snapshot| snapshot.leader_of(row)) {
+        said.push(format!("works for {}", crate::advice::name_of(leader)));
     }
     said
 }
@@ -148,9 +188,15 @@ pub fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec
         return Vec::new();
     }
     let mut effects = Vec::new();
-    for named in victims {
+    let mut started: Vec<ProcessKey> = Vec::new();
+    for mut named in victims {
+        // Where the one that it should end with can't be signalled any more, there is nobody to wait for.
+        named.follows = named.follows.filter(|first| started.contains(first));
         match victim(model, named.key) {
-            Ok(_) => effects.push(start(model, named, signal)),
+            Ok(_) => {
+                started.push(named.key);
+                effects.push(start(model, named, signal));
+            }
             Err(refusal) => super::say(model, sentence(&refusal)),
         }
     }
@@ -168,9 +214,10 @@ pub fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String) {
 }
 
 fn start(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
-    let key = victim.key;
+    let (key, grace) = (victim.key, model.config.grace);
+    let patience = if victim.follows.is_some() { grace } else { Duration::ZERO };
     begin(model, victim, signal, EndingState::Sending, None);
-    Effect::Signal { key, signal, grace: model.config.grace }
+    Effect::Signal { key, signal, patience, grace }
 }
 
 fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, release: Option<Release>) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::app::again;
 use crate::app::effect::Effect;
 use crate::app::model::{Model, RowId};
-use crate::app::walk::EndingState;
+use crate::app::walk::{Ending, EndingState};
 use crate::gpu::{Header, SCHEMA, Snapshot};
 use crate::units::Bytes;
 
@@ -30,7 +30,7 @@ pub fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     }
     model.feed.history.note(&snapshot);
     let proved = watch_endings(model, &snapshot);
-    model.processes.marked.retain(|key| snapshot.find(*key).is_some());
+    model.processes.marked.retain(|key| snapshot.process(*key).is_some());
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);
     super::advise_anew(model);
@@ -54,7 +54,10 @@ fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
     let mut proved = Vec::new();
     for at in 0..model.endings.len() {
         let Some(asked_at) = model.endings.get(at).map(|ending| ending.asked_at) else { continue };
-        let others = model.endings.iter().enumerate().filter(|(other, _)| *other != at);
+        let devices = model.endings.get(at).map(|ending| ending.victim.devices.clone()).unwrap_or_default();
+        // What came back on another device is nothing that this one could have given.
+        let same = |other: &Ending| other.victim.devices.iter().any(|device| devices.contains(device));
+        let others = model.endings.iter().enumerate().filter(|(other, ending)| *other != at && same(ending));
         let shared = others.fold(Bytes::ZERO, |sum, (_, other)| sum.plus(other.returned_since(asked_at)));
         if let Some(ending) = model.endings.get_mut(at) {
             // What a person did elsewhere is theirs: only what we sent is recorded, and so what came of it.
@@ -63,6 +66,7 @@ fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
             ending.watch(snapshot, shared, model.now);
             if let (true, EndingState::Returned { bytes, .. } | EndingState::NotReturned { bytes }) =
                 (open, &ending.state)
+                && !ending.victim.devices.is_empty()
             {
                 proved.push(Effect::NoteMemory(ending.victim.key, *bytes));
             }
@@ -73,7 +77,7 @@ fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
 
 /// The selection stays on its process; where that has left, the first row is selected.
 pub fn keep_selection(model: &mut Model) {
-    let rows: Vec<RowId> = model.rows().into_iter().map(|(id, ..)| id).collect();
+    let rows: Vec<RowId> = model.rows().into_iter().map(|row| row.id).collect();
     let still = model.processes.selected.filter(|selected| rows.contains(selected));
     model.processes.selected = still.or(rows.first().copied());
 }

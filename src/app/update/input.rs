@@ -4,13 +4,17 @@ use std::path::PathBuf;
 
 use crate::advice::compare::compare;
 use crate::app::effect::Effect;
-use crate::app::model::{Model, Overlay, Pipe, Purpose, Region};
+use crate::app::last::Story;
+use crate::app::model::{Model, Overlay, Pipe, Prompt, Purpose, Region};
 use crate::app::msg::LogRead;
 use crate::app::question::{Answer, Asked};
 use crate::app::walk::Walk;
 use crate::units::WallTime;
 
 const NO_TEXT: &str = "This looks like a binary file, not a log: give me the text that your program printed.";
+
+/// A job script or a compose file has this much at most; what is longer was meant as a log.
+const LONGEST_COMMAND: usize = 16 << 10;
 
 /// A paste. While typing it goes into the editor; where a log is there already, the person decides.
 pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
@@ -23,9 +27,10 @@ pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
         editor.insert_str(&text);
         return None;
     }
-    if let Some(prompt) =
-        model.prompt.as_mut().filter(|prompt| matches!(prompt.purpose, Purpose::Command | Purpose::Model))
-    {
+    let takes_it = |prompt: &&mut Prompt| {
+        matches!(prompt.purpose, Purpose::Command | Purpose::Model) && prompt.text.len() + text.len() <= LONGEST_COMMAND
+    };
+    if let Some(prompt) = model.prompt.as_mut().filter(takes_it) {
         prompt.text.push_str(&one_line(&text));
         return None;
     }
@@ -121,15 +126,24 @@ pub fn open(model: &mut Model, text: String, origin: String) -> Effect {
     }
     let crashed_by: WallTime = model.wall;
     model.input.crashed_by = Some(crashed_by);
+    model.input.story = None;
     model.input.origin = origin;
     model.input.own = true;
     ask_for(model, text)
 }
 
 fn ask_for(model: &mut Model, text: String) -> Effect {
+    let being_read = Some(text.clone());
+    let effect = ask_for_more(model, text);
+    model.input.awaited = Some((model.input.generation, being_read));
+    effect
+}
+
+/// The same for what comes again soon, with more: no second copy of it is kept meanwhile.
+fn ask_for_more(model: &mut Model, text: String) -> Effect {
     model.input.generation += 1;
     model.input.trouble = None;
-    model.input.awaited = Some((model.input.generation, Some(text.clone())));
+    model.input.awaited = Some((model.input.generation, None));
     Effect::ReadLog { generation: model.input.generation, text }
 }
 
@@ -139,6 +153,17 @@ pub fn open_file(model: &mut Model, path: PathBuf) -> Effect {
     model.input.generation += 1;
     model.input.awaited = Some((model.input.generation, None));
     Effect::ReadFile { generation: model.input.generation, path }
+}
+
+/// The log of the last time comes back, and its story once it is read.
+pub fn open_last(model: &mut Model, text: String, story: Story) -> Effect {
+    model.input.origin = story.origin.clone();
+    model.input.command = story.command.clone();
+    model.input.model = story.model.clone();
+    model.input.crashed_by = story.crashed_by;
+    model.input.own = true;
+    model.input.story = Some(Box::new(story));
+    ask_for(model, text)
 }
 
 /// A job pipes into us: until its end, leaving would break the pipe.
@@ -173,7 +198,10 @@ pub fn read(model: &mut Model, read: LogRead) {
         let compared = before.zip(model.input.diagnosis.as_ref()).map(|(before, after)| compare(&before, after));
         // What was tried for the first failure is not proposed again for the second.
         let behind = compared.as_ref().map(|_| std::mem::take(&mut model.walk.behind)).unwrap_or_default();
-        model.walk = Walk { behind, compared, ..Walk::default() };
+        model.walk = match model.input.story.take() {
+            Some(story) => story.walk(model.config.boot_id.as_ref()),
+            None => Walk { behind, compared, ..Walk::default() },
+        };
     }
     model.advice = None;
     super::advise_anew(model);
@@ -215,7 +243,7 @@ pub fn piped(model: &mut Model, text: Option<String>, closed: bool) -> Option<Ef
         return None;
     }
     model.input.crashed_by = Some(model.wall);
-    Some(ask_for(model, text))
+    Some(if closed { ask_for(model, text) } else { ask_for_more(model, text) })
 }
 
 /// The log before this one comes back.

@@ -11,12 +11,14 @@ use super::{ask, endings, feed, input, leave, let_through, say};
 use crate::advice::FitAdvice;
 use crate::app::action::Action;
 use crate::app::effect::Effect;
-use crate::app::layout;
 use crate::app::model::{Click, Model, Overlay, Pipe, Prompt, Purpose, Region, Tab};
 use crate::app::question::{Answer, Asked};
 use crate::app::symptoms::SYMPTOMS;
 use crate::app::walk::{EndingState, Mark, StepId};
+use crate::app::{layout, summary};
 use crate::gpu::ProcessKey;
+use crate::report::Report;
+use crate::report::markdown::{Paper, markdown};
 
 /// A log longer than this is not put into the editor.
 const EDITABLE: usize = 256 * 1024;
@@ -179,6 +181,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         }
         Action::Actions => toggle(model, Overlay::Actions(String::new(), 0)),
         Action::Search => search(model),
+        Action::Report => return report(model).into_iter().collect(),
         Action::NextHit => input::hit(model, true),
         Action::PreviousHit => input::hit(model, false),
         Action::Zoom => model.zoomed = !model.zoomed,
@@ -256,9 +259,9 @@ fn moved(model: &mut Model, by: i32) {
     match model.focus {
         Region::Processes => {
             let rows = model.rows();
-            let here = rows.iter().position(|(id, ..)| Some(*id) == model.processes.selected).unwrap_or(0);
-            let next = rows.get(shifted(here, by, rows.len())).map(|(id, ..)| *id);
-            let order = rows.into_iter().map(|(id, ..)| id).collect();
+            let here = rows.iter().position(|row| Some(row.id) == model.processes.selected).unwrap_or(0);
+            let next = rows.get(shifted(here, by, rows.len())).map(|row| row.id);
+            let order = rows.into_iter().map(|row| row.id).collect();
             model.processes.selected = next;
             model.processes.still = Some((model.now, order));
         }
@@ -414,6 +417,23 @@ fn works(model: &mut Model) {
     model.overlay = Some(Overlay::Done(0));
 }
 
+/// Everything that is on the screen, as a text for others.
+fn report(model: &mut Model) -> Option<Effect> {
+    let made = || {
+        let (log, diagnosis, advice) =
+            (model.input.log.as_ref()?, model.input.diagnosis.as_ref()?, model.advice.as_ref()?);
+        let snapshot = model.snapshot();
+        let report = Report { diagnosis, advice, snapshot, no_reading: model.feed.down.as_deref(), why: None };
+        let (walked, names) = (summary::walked(model), Some(&model.config.names));
+        Some(markdown(&Paper { report, log, origin: &model.input.origin, at: model.wall, walked: &walked, names }))
+    };
+    let made = made();
+    if made.is_none() {
+        say(model, "There is nothing to report yet: paste the error first.".into());
+    }
+    made.map(Effect::WriteReport)
+}
+
 /// The next paste is the new failure: no question about replacing.
 fn failed_again(model: &mut Model) {
     let Some(diagnosis) = model.input.diagnosis.clone() else {
@@ -438,8 +458,8 @@ fn escape(model: &mut Model) {
 }
 
 fn mark(model: &mut Model) {
-    let Some((_, _, row)) = model.selected() else { return };
-    match model.config.viewer.may_end(row) {
+    let Some(row) = model.selected() else { return };
+    match model.config.viewer.may_end(row.process) {
         Ok(key) => {
             if !model.processes.marked.remove(&key) {
                 model.processes.marked.insert(key);
@@ -463,10 +483,10 @@ fn end(model: &mut Model) {
     if !marked.is_empty() {
         return endings::ask_to_end(model, &marked);
     }
-    let Some((_, _, row)) = model.selected() else {
+    let Some(row) = model.selected() else {
         return say(model, "No process is selected.".into());
     };
-    match (model.refuses_all(), model.config.viewer.may_end(row)) {
+    match (model.refuses_all(), model.config.viewer.may_end(row.process)) {
         (Some(refusal), _) | (None, Err(refusal)) => say(model, endings::sentence(&refusal)),
         (None, Ok(key)) => endings::ask_to_end(model, &[key]),
     }
@@ -474,7 +494,7 @@ fn end(model: &mut Model) {
 
 fn copy(model: &mut Model) -> Option<Effect> {
     let text = match model.focus {
-        Region::Processes => model.selected().and_then(|(_, _, row)| row.command.known().cloned()),
+        Region::Processes => model.selected().and_then(|row| row.process.command.known().cloned()),
         Region::Input => model.input.diagnosis.as_ref().and_then(|d| d.matches.first()).map(|found| found.text.clone()),
         Region::Steps => model.current_step().and_then(|step| step.steps.iter().find_map(|step| step.command.clone())),
     };
@@ -584,7 +604,7 @@ fn clicked(model: &mut Model, column: u16, row: u16) -> Vec<Effect> {
         Some(Click::Press(code)) => return pressed(model, KeyEvent::new(code, KeyModifiers::NONE), model.now),
         Some(Click::Row(id)) => {
             model.focus = Region::Processes;
-            let order = model.rows().into_iter().map(|(id, ..)| id).collect();
+            let order = model.rows().into_iter().map(|row| row.id).collect();
             model.processes.selected = Some(id);
             model.processes.still = Some((model.now, order));
         }

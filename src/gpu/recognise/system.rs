@@ -11,9 +11,10 @@ const DISPLAY: &str = "the display server: ending it closes everything on the sc
 const SESSION: &str = "part of the desktop session: ending it logs the user out";
 const REMOTE: &str = "a remote desktop's server: ending it cuts that session off";
 const NVIDIA: &str = "one of NVIDIA's own services: other programs on the GPU depend on it";
-const MPS: &str = "CUDA's multi-process service: its clients end with it";
+const MPS: &str =
+    "CUDA's multi-process service: its clients end with it; `echo quit | nvidia-cuda-mps-control` ends it";
 const OLLAMA: &str = "the Ollama server, which holds next to no GPU memory itself: stop its model with `ollama stop`";
-const RAY: &str = "a Ray node's own service: every job on this node depends on it";
+const RAY: &str = "a Ray node's own service: every job on this node depends on it; `ray stop` ends them all";
 const SYSTEM: &str = "a system service that others depend on";
 
 /// Names, what to call them where the name alone says too little, and why to leave them alone.

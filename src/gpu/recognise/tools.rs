@@ -28,8 +28,14 @@ fn notebook(traits: &Traits, run: &Invocation) -> Option<String> {
             (None, false) => "Jupyter kernel".into(),
         });
     }
-    let server = ["jupyter-lab", "jupyter-notebook", "jupyter-server", "jupyterhub-singleuser"];
-    server.contains(&run.name.as_str()).then(|| "Jupyter server".into())
+    is_notebook_server(run).then(|| "Jupyter server".into())
+}
+
+/// Starts kernels that have nothing to do with each other.
+pub fn is_notebook_server(run: &Invocation) -> bool {
+    let programs = ["jupyter-lab", "jupyter-notebook", "jupyter-server", "jupyterhub-singleuser"];
+    let modules = ["jupyterlab", "notebook", "jupyter_server"];
+    programs.contains(&run.name.as_str()) || run.how == How::Module && modules.contains(&run.name.as_str())
 }
 
 /// Processes that a program starts of itself; named after that program.
@@ -51,11 +57,18 @@ fn worker(traits: &Traits, run: &Invocation) -> Option<String> {
     None
 }
 
+/// Start one program on many cards or nodes.
+const MPI: [&str; 8] =
+    ["mpirun", "mpiexec", "mpiexec.hydra", "hydra_pmi_proxy", "orterun", "orted", "prterun", "prted"];
+
 /// Launchers hold next to nothing; their ranks are found by the script.
-fn launcher(traits: &Traits, run: &Invocation) -> Option<String> {
+pub fn launcher(traits: &Traits, run: &Invocation) -> Option<String> {
     let torchrun = ["torchrun", "torch.distributed.run", "torch.distributed.launch"].contains(&run.name.as_str());
     if torchrun || traits.comm == "pt_elastic" {
         return Some(with("torchrun launcher", run.script()));
+    }
+    if MPI.contains(&run.name.as_str()) {
+        return Some(with("MPI launcher", run.script()));
     }
     let accelerate = run.is_of("accelerate") && run.has("launch") || run.name == "accelerate.commands.launch";
     if accelerate {

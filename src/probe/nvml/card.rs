@@ -2,15 +2,20 @@
 //! what changes slowly.
 
 use super::raw::{self, List, ListVersion, Percents, Samples};
-use super::sys::nvmlDevice_t;
-use super::{DeviceTrouble, Moment, Nvml, NvmlDevice, NvmlError, TemperatureSensor, device_trouble, figure, missing};
+use super::sys::{NVML_DEVICE_MIG_ENABLE, nvmlDevice_t};
+use super::{
+    DeviceTrouble, GpuVirtualizationMode, Moment, Nvml, NvmlDevice, NvmlError, TemperatureSensor, device_trouble,
+    figure, missing,
+};
 use crate::gpu::accounts::{ListedRow, MergedRow, merge, row_figure};
-use crate::gpu::{DeviceMemory, Reading};
+use crate::gpu::{DeviceMemory, Nature, Reading};
 use crate::probe::rows::RowBuffer;
 use crate::units::Bytes;
 
 /// Samples older than this say nothing about now, in µs.
 const SAMPLES_SINCE: u64 = 5_000_000;
+/// No card is split into more.
+const MOST_INSTANCES: u32 = 64;
 
 /// One GPU at one moment; everything but the processes' own story.
 #[derive(Clone, Debug)]
@@ -20,6 +25,7 @@ pub struct DeviceReading {
     pub uuid: Reading<String>,
     pub bus_id: Reading<String>,
     pub name: Reading<String>,
+    pub nature: Option<Nature>,
     pub memory: DeviceMemory,
     pub utilization_percent: Reading<u32>,
     pub temperature_celsius: Reading<u32>,
@@ -38,6 +44,9 @@ pub struct Card {
     uuid: Reading<String>,
     bus_id: Reading<String>,
     name: Reading<String>,
+    nature: Option<Nature>,
+    /// Then its processes are listed there, and here would count twice.
+    has_instances: bool,
     memory_is_v1: bool,
     versions: [ListVersion; 3],
     rows: RowBuffer,
@@ -69,6 +78,36 @@ impl Card {
     /// Reads what never changes. Where there is no handle the rest is left for later.
     pub fn discover(nvml: &Nvml, index: u32) -> Card {
         let device = nvml.device_by_index(index).map_err(|error| whole_device(&error));
+        let nature = device.as_ref().ok().and_then(nature);
+        Card::of(device, index, nature)
+    }
+
+    /// The instances of a card that is split (MIG). They are counted on after the whole cards, from `next` on.
+    pub fn instances(&mut self, nvml: &Nvml, next: u32) -> Vec<Card> {
+        let Some(handle) = self.handle.clone().ok().filter(|_| self.nature == Some(Nature::Split)) else {
+            return Vec::new();
+        };
+        let parent = raw::device(nvml, handle);
+        let most = parent.mig_device_count().unwrap_or(0).min(MOST_INSTANCES);
+        // Numbers without an instance are gaps.
+        let there = (0..most).filter_map(|at| parent.mig_device_by_index(at).ok());
+        let card = |(device, index)| Card::of(Ok(device), index, Some(Nature::MigInstance));
+        let instances: Vec<Card> = there.zip(next..).map(card).collect();
+        self.has_instances = !instances.is_empty();
+        instances
+    }
+
+    /// Whether it is no card of its own.
+    pub fn is_instance(&self) -> bool {
+        self.nature == Some(Nature::MigInstance)
+    }
+
+    /// Whether it is split.
+    pub fn is_split(&self) -> bool {
+        self.nature == Some(Nature::Split)
+    }
+
+    fn of(device: Result<NvmlDevice, DeviceTrouble>, index: u32, nature: Option<Nature>) -> Card {
         let text = |read: fn(&NvmlDevice) -> Result<String, NvmlError>| match &device {
             Ok(device) => read(device).map_or_else(|error| missing(&error), Reading::Known),
             Err(_) => Reading::NotAvailable,
@@ -78,6 +117,8 @@ impl Card {
             uuid: text(|device| device.uuid()),
             bus_id: text(|device| device.pci_info().map(|pci| pci.bus_id)),
             name: text(|device| device.name()),
+            nature,
+            has_instances: false,
             handle: device.map(|device| raw::handle(&device)),
             memory_is_v1: false,
             versions: [ListVersion::default(); 3],
@@ -97,6 +138,8 @@ impl Card {
         let again = Card::discover(nvml, self.index);
         match self.handle {
             Ok(_) => (self.uuid, self.bus_id, self.name) = (again.uuid, again.bus_id, again.name),
+            // What an instance has, its card knows; both are discovered anew then.
+            Err(_) if self.is_instance() => {}
             Err(_) => *self = again,
         }
     }
@@ -125,10 +168,16 @@ impl Card {
         slow: bool,
     ) -> Result<DeviceReading, DeviceTrouble> {
         let device = raw::device(nvml, handle);
-        let memory = self.memory(nvml, handle, &device)?;
+        let memory = match self.memory(nvml, handle, &device) {
+            // Of a card that is split only root may see all; its instances are everybody's.
+            Err(DeviceTrouble::NoPermission) if self.is_split() => no_memory(&Reading::Denied),
+            memory => memory?,
+        };
         let total = memory.total_bytes.value();
-        let compute = self.list(nvml, handle, List::Compute, total)?;
-        let graphics = self.list(nvml, handle, List::Graphics, total)?;
+        let (compute, graphics) = match self.has_instances {
+            true => (Reading::Unsupported, Reading::Unsupported),
+            false => (self.list(nvml, handle, List::Compute, total)?, self.list(nvml, handle, List::Graphics, total)?),
+        };
         let utilization = figure(device.utilization_rates().map(|rates| rates.gpu))?;
         if slow {
             self.read_slow(nvml, handle, &device, total, moment)?;
@@ -140,6 +189,7 @@ impl Card {
             uuid: self.uuid.clone(),
             bus_id: self.bus_id.clone(),
             name: self.name.clone(),
+            nature: self.nature,
             rows: merge(compute.known().unwrap_or(&none), graphics.known().unwrap_or(&none), &self.slow.mps),
             listed: compute.map(|_| ()),
             memory,
@@ -220,6 +270,7 @@ impl Card {
             uuid: self.uuid.clone(),
             bus_id: self.bus_id.clone(),
             name: self.name.clone(),
+            nature: self.nature,
             memory: no_memory(&Reading::NotAvailable),
             utilization_percent: Reading::NotAvailable,
             temperature_celsius: Reading::NotAvailable,
@@ -229,6 +280,15 @@ impl Card {
             sm_percent: Reading::NotAvailable,
         }
     }
+}
+
+/// Whether it is split or itself a part. A driver that does not know the question has whole cards.
+fn nature(device: &NvmlDevice) -> Option<Nature> {
+    if device.mig_mode().is_ok_and(|mode| mode.current == NVML_DEVICE_MIG_ENABLE) {
+        return Some(Nature::Split);
+    }
+    let mode = device.virtualization_mode();
+    matches!(mode, Ok(GpuVirtualizationMode::Vgpu)).then_some(Nature::VirtualShare)
 }
 
 /// A device whose memory or handle can't be had can't be read at all.

@@ -1,0 +1,94 @@
+//! Owns what is kept for the next start (`--last`): the log that was read and the walk through its steps.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Model;
+use super::model::{Pipe, Source};
+use super::summary;
+use super::walk::{Behind, Walk};
+use crate::log::PastedLog;
+use crate::units::WallTime;
+
+/// What is known beside the log's text.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Story {
+    /// Where the log came from.
+    pub origin: String,
+    /// The command line that failed, as the person gave it.
+    pub command: Option<String>,
+    /// The model, as the person named it.
+    pub model: Option<String>,
+    /// The latest moment at which the job can have died.
+    pub crashed_by: Option<WallTime>,
+    /// The boot during which the steps were left: another one has other processes.
+    pub boot_id: Option<String>,
+    /// The steps taken and skipped.
+    pub behind: Vec<Behind>,
+    /// Whose memory came back, in words.
+    pub freed: Vec<String>,
+    /// The person said that it works.
+    pub works: bool,
+}
+
+/// A log with its story, to be kept.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// The log.
+    pub log: Arc<PastedLog>,
+    /// The rest.
+    pub story: Story,
+}
+
+impl PartialEq for Kept {
+    fn eq(&self, other: &Kept) -> bool {
+        Arc::ptr_eq(&self.log, &other.log) && self.story == other.story
+    }
+}
+
+impl Eq for Kept {}
+
+impl Story {
+    fn of(model: &Model) -> Story {
+        Story {
+            origin: model.input.origin.clone(),
+            command: model.input.command.clone(),
+            model: model.input.model.clone(),
+            crashed_by: model.input.crashed_by,
+            boot_id: model.config.boot_id.clone(),
+            behind: model.walk.behind.clone(),
+            freed: summary::freed(model),
+            works: model.walk.works,
+        }
+    }
+
+    /// The walk as it goes on: a step about a process of another boot is about nobody.
+    pub fn walk(self, boot_id: Option<&String>) -> Walk {
+        let same_boot = boot_id.is_some() && self.boot_id.as_ref() == boot_id;
+        let behind = self.behind.into_iter().filter(|behind| same_boot || behind.id.target.is_none()).collect();
+        Walk { behind, freed_before: self.freed, ..Walk::default() }
+    }
+}
+
+/// What is to be kept now, if it is not what was kept last. A log that still grows is kept when it ends, when the
+/// person does something about it, and when they leave.
+pub fn due(model: &mut Model) -> Option<Kept> {
+    if model.config.source != Source::Live || model.config.read_only || model.input.awaited.is_some() {
+        return None;
+    }
+    let log = Arc::clone(model.input.log.as_ref()?);
+    let story = Story::of(model);
+    let grows = model.input.pipe == Pipe::Open && !model.input.own && !model.leaving;
+    if let Some((generation, kept)) = &model.kept {
+        let same_log = *generation == model.input.generation;
+        // Of a log that grows only the moment is another.
+        let same_story = *kept == story || grows && Story { crashed_by: story.crashed_by, ..kept.clone() } == story;
+        if same_story && (same_log || grows) {
+            return None;
+        }
+    }
+    model.kept = Some((model.input.generation, story.clone()));
+    Some(Kept { log, story })
+}

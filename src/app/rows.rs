@@ -1,0 +1,283 @@
+//! Owns the order of the process list: by device, the largest first, workers below the launcher or server that they end
+//! with, and last who has the driver open without being listed.
+
+use super::model::{Model, RowId};
+use crate::gpu::recognise::{kin, protected_command};
+use crate::gpu::{Device, GpuProcess, Holder, ProcessKey, Snapshot};
+use crate::units::Bytes;
+
+/// A line of the list.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// Its name over re-sorted lists.
+    pub id: RowId,
+    /// Who stands there.
+    pub process: &'a GpuProcess,
+    /// How it stands to the others.
+    pub stands: Stands,
+    /// It stands below the memory that nobody who is listed holds.
+    pub unlisted: bool,
+}
+
+/// How a row stands to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stands {
+    /// On its own.
+    Alone,
+    /// Above its workers.
+    Head {
+        /// How many.
+        workers: usize,
+        /// What they and it hold together on all devices; `None` where the driver does not say.
+        together: Option<Bytes>,
+    },
+    /// Below the one it works for.
+    Worker,
+    /// Not listed by the driver, with its device files open.
+    Holder,
+}
+
+/// All rows, those of a device in one piece.
+pub fn rows<'a>(model: &Model, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
+    let mut rows = Vec::new();
+    for device in &snapshot.devices {
+        let shown = |row: &&GpuProcess| model.shows(row);
+        let mut blocks = blocks(snapshot, device, device.processes.iter().filter(shown));
+        // The largest first; a group by what it holds here, as one.
+        blocks.sort_by_key(|block| (std::cmp::Reverse(block.bytes), block.first));
+        blocks.sort_by(|one, other| match (one.head(), other.head()) {
+            (Some(one), Some(other)) => model.processes.sort.compare(one, other),
+            _ => std::cmp::Ordering::Equal,
+        });
+        let mut of_blocks: Vec<Vec<Row<'a>>> =
+            blocks.into_iter().map(|block| block.rows(snapshot, device.index)).collect();
+        if let Some(order) = model.kept_order() {
+            let place = |rows: &Vec<Row<'_>>| order.iter().position(|id| rows.first().is_some_and(|row| row.id == *id));
+            of_blocks.sort_by_key(|rows| place(rows).unwrap_or(usize::MAX));
+        }
+        rows.extend(of_blocks.into_iter().flatten());
+        let here = snapshot.holders.iter().filter(|holder| home(snapshot, holder) == device.index);
+        let here = here.filter(|holder| is_worth_a_row(snapshot, Some(device), holder) && model.shows(&holder.process));
+        rows.extend(unlisted(snapshot, device.index, here));
+    }
+    if snapshot.devices.is_empty() {
+        let shown = snapshot.holders.iter().filter(|holder| model.shows(&holder.process));
+        let shown = shown.filter(|holder| is_worth_a_row(snapshot, None, holder));
+        rows.extend(unlisted(snapshot, 0, shown));
+    }
+    rows
+}
+
+/// What a process and those that end with it hold on all devices; unknown where that of a listed one is.
+pub fn together(snapshot: &Snapshot, key: ProcessKey) -> Option<Bytes> {
+    let below = snapshot.below(key);
+    let rows = snapshot.devices.iter().flat_map(|device| &device.processes);
+    let mut rows = rows.filter(|row| row.key().is_some_and(|of| of == key || below.contains(&of))).peekable();
+    rows.peek()?;
+    rows.try_fold(Bytes::ZERO, |sum, row| Some(sum.plus(row.used_bytes.value()?)))
+}
+
+/// Rows of a device that stand together.
+struct Block<'a> {
+    leader: Option<&'a GpuProcess>,
+    workers: Vec<&'a GpuProcess>,
+    bytes: Option<Bytes>,
+    first: u32,
+}
+
+fn blocks<'a>(snapshot: &'a Snapshot, device: &Device, listed: impl Iterator<Item = &'a GpuProcess>) -> Vec<Block<'a>> {
+    let mut blocks: Vec<Block<'a>> = Vec::new();
+    let mut listed: Vec<&GpuProcess> = listed.collect();
+    listed.sort_by_key(|row| (std::cmp::Reverse(row.used_bytes.value()), row.pid));
+    for row in listed {
+        let leader =
+            row.group.and_then(|group| snapshot.process(group)).filter(|leader| stands_on(snapshot, leader, device));
+        let same = |block: &&mut Block<'_>| {
+            leader.is_some() && block.leader.map(|head| head.pid) == leader.map(|head| head.pid)
+        };
+        let block = match blocks.iter_mut().find(same) {
+            Some(block) => block,
+            None => {
+                blocks.push(Block { leader, workers: Vec::new(), bytes: None, first: row.pid });
+                let Some(block) = blocks.last_mut() else { continue };
+                block
+            }
+        };
+        block.bytes =
+            row.used_bytes.value().map(|bytes| block.bytes.unwrap_or(Bytes::ZERO).plus(bytes)).or(block.bytes);
+        if leader.is_none_or(|head| head.key() != row.key()) {
+            block.workers.push(row);
+        }
+    }
+    blocks
+}
+
+/// Whether a leader's row is drawn on this device: where it is listed; else where the first of its group is.
+fn stands_on(snapshot: &Snapshot, leader: &GpuProcess, device: &Device) -> bool {
+    let lists = |device: &Device| device.processes.iter().any(|row| row.key() == leader.key());
+    if snapshot.devices.iter().any(lists) {
+        return lists(device);
+    }
+    let of_group = |device: &&Device| device.processes.iter().any(|row| row.group == leader.key());
+    snapshot.devices.iter().find(of_group).is_some_and(|first| first.index == device.index)
+}
+
+impl<'a> Block<'a> {
+    fn head(&self) -> Option<&'a GpuProcess> {
+        self.leader.or(self.workers.first().copied())
+    }
+
+    fn rows(self, snapshot: &'a Snapshot, device: u32) -> Vec<Row<'a>> {
+        let stands = if self.leader.is_some() { Stands::Worker } else { Stands::Alone };
+        let head = self.leader.map(|leader| (leader, head(snapshot, leader)));
+        let rows = head.into_iter().chain(self.workers.into_iter().map(|row| (row, stands)));
+        rows.map(|(process, stands)| Row { id: RowId::of(device, process), process, stands, unlisted: false }).collect()
+    }
+}
+
+fn head(snapshot: &Snapshot, leader: &GpuProcess) -> Stands {
+    let Some(key) = leader.key() else { return Stands::Alone };
+    match snapshot.below(key).len() {
+        0 => Stands::Alone,
+        workers => Stands::Head { workers, together: together(snapshot, key) },
+    }
+}
+
+/// Holders, those that end with one launcher below it.
+fn unlisted<'a>(snapshot: &'a Snapshot, device: u32, holders: impl Iterator<Item = &'a Holder>) -> Vec<Row<'a>> {
+    let mut holders: Vec<&GpuProcess> = holders.map(|holder| &holder.process).collect();
+    holders.sort_by_key(|process| (process.group, process.group != process.key(), process.pid));
+    let mut rows: Vec<Row<'a>> = Vec::new();
+    let row = |process, stands| Row { id: RowId::of(device, process), process, stands, unlisted: true };
+    for process in holders {
+        let leader = process.group.and_then(|group| snapshot.process(group));
+        if let Some(leader) = leader.filter(|leader| rows.iter().all(|row| row.process.key() != leader.key())) {
+            rows.push(row(leader, head(snapshot, leader)));
+        }
+        if leader.is_none_or(|leader| leader.key() != process.key()) {
+            rows.push(row(process, if leader.is_some() { Stands::Worker } else { Stands::Holder }));
+        }
+    }
+    rows
+}
+
+/// The device below which a holder stands: of those it has open, the one with the most that nobody listed holds.
+fn home(snapshot: &Snapshot, holder: &Holder) -> u32 {
+    let open = |device: &&Device| holder.gpus.is_empty() || holder.gpus.contains(&device.index);
+    let most = |device: &&Device| (device.unaccounted_bytes.value(), std::cmp::Reverse(device.index));
+    snapshot.devices.iter().filter(open).max_by_key(most).map_or(0, |device| device.index)
+}
+
+/// A worker of one that is listed is counted there, and nobody can do anything about the driver's own services. Who is
+/// left matters where there is memory that nobody else explains, or has lost its parent.
+fn is_worth_a_row(snapshot: &Snapshot, device: Option<&Device>, holder: &Holder) -> bool {
+    let process = &holder.process;
+    let mut listed = snapshot.devices.iter().flat_map(|device| &device.processes);
+    if process.group.is_some() && listed.any(|row| row.group == process.group) {
+        return false;
+    }
+    if protected_command(process.command.known().map_or("", String::as_str)).is_some() {
+        return false;
+    }
+    let unexplained =
+        device.is_none_or(|device| device.unaccounted_bytes.value().is_none_or(|bytes| bytes >= Bytes::mib(1)));
+    unexplained || has_lost_its_parent(process)
+}
+
+/// Whether what started it is gone, though it needs that: it holds on for nobody.
+pub fn has_lost_its_parent(row: &GpuProcess) -> bool {
+    // A service is a child of PID 1 by right, and leads its own session; what was started from a shell does not.
+    let left = row.parent_pid.value() == Some(1) && row.session.value().is_some_and(|session| session != row.pid);
+    let label = row.recognised_as.as_deref().unwrap_or_default();
+    let command = row.command.known().map_or("", String::as_str);
+    // Whoever takes orphans in (a user's systemd, a container's init) is its parent now, and no leader of it.
+    left || row.proved && row.group.is_none() && kin::is_named_as_a_worker(label, command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::tests::Session;
+    use crate::gpu::testing::{device, process, snapshot};
+    use crate::gpu::{ProcessKind, Reading};
+
+    fn of(pid: u32, gib: u64, leader: u32) -> GpuProcess {
+        let mut row = process(pid, Bytes::gib(gib));
+        row.parent_pid = Reading::Known(leader);
+        row.group = process(leader, Bytes::ZERO).key();
+        row
+    }
+
+    fn holder(pid: u32) -> Holder {
+        let process =
+            GpuProcess { kind: ProcessKind::Unlisted, used_bytes: Reading::NotAvailable, ..process(pid, Bytes::ZERO) };
+        Holder { process, devices: vec!["/dev/nvidia0".into()], gpus: vec![0] }
+    }
+
+    fn listed(now: &Snapshot) -> Vec<(u32, u32, Stands)> {
+        let model = Session::new().model;
+        rows(&model, now).into_iter().map(|row| (row.id.device, row.process.pid, row.stands)).collect()
+    }
+
+    #[test]
+    fn a_launcher_stands_above_its_workers_with_their_sum_and_only_once() {
+        let launcher = GpuProcess { kind: ProcessKind::Unlisted, ..of(40, 0, 40) };
+        let devices = vec![
+            device(0, vec![process(7, Bytes::gib(5)), of(41, 4, 40), of(42, 3, 40)]),
+            device(1, vec![of(43, 2, 40)]),
+        ];
+        let now = Snapshot { devices, launchers: vec![launcher], ..snapshot(0) };
+        let head = Stands::Head { workers: 3, together: Some(Bytes::gib(9)) };
+        let expected = [
+            (0, 40, head),
+            (0, 41, Stands::Worker),
+            (0, 42, Stands::Worker),
+            (0, 7, Stands::Alone),
+            (1, 43, Stands::Alone),
+        ];
+        assert_eq!(listed(&now), expected);
+    }
+
+    #[test]
+    fn who_is_not_listed_stands_where_memory_is_unexplained() {
+        let (mut first, mut second) = (device(0, vec![]), device(1, vec![]));
+        second.unaccounted_bytes = Reading::Known(Bytes::gib(9));
+        first.unaccounted_bytes = Reading::Known(Bytes::ZERO);
+        let mut now = Snapshot { devices: vec![first, second], holders: vec![holder(50)], ..snapshot(0) };
+        assert_eq!(listed(&now), [], "it has only the first open, where nothing is unexplained");
+        now.holders[0].gpus = vec![0, 1];
+        assert_eq!(listed(&now), [(1, 50, Stands::Holder)]);
+        now.holders[0].gpus = vec![];
+        assert_eq!(listed(&now), [(1, 50, Stands::Holder)]);
+        now.holders[0].process.command = Reading::Known("/usr/bin/nvidia-persistenced".into());
+        assert_eq!(listed(&now), [], "the driver's own");
+        now.holders[0] = holder(50);
+        now.holders[0].process.recognised_as = Some("DataLoader worker of train.py".into());
+        assert_eq!(listed(&now), [(0, 50, Stands::Holder)], "it needs a parent and has none");
+        now.devices.clear();
+        assert_eq!(listed(&now), [(0, 50, Stands::Holder)], "also where the driver does not answer");
+    }
+
+    #[test]
+    fn holders_of_one_launcher_stand_below_it() {
+        let mut now = Snapshot { holders: vec![holder(42), holder(41), holder(9)], ..snapshot(0) };
+        now.devices[0].unaccounted_bytes = Reading::Known(Bytes::gib(9));
+        for at in [0, 1] {
+            let process = &mut now.holders[at].process;
+            (process.group, process.parent_pid) = (of(40, 0, 40).group, Reading::Known(40));
+        }
+        now.launchers = vec![GpuProcess { kind: ProcessKind::Unlisted, ..of(40, 0, 40) }];
+        let head = Stands::Head { workers: 2, together: None };
+        let expected = [(0, 9, Stands::Holder), (0, 40, head), (0, 41, Stands::Worker), (0, 42, Stands::Worker)];
+        assert_eq!(listed(&now), expected);
+    }
+
+    #[test]
+    fn helpers_of_a_listed_process_are_counted_there() {
+        let mut helper = holder(42);
+        helper.process.group = process(41, Bytes::ZERO).key();
+        helper.process.parent_pid = Reading::Known(41);
+        let now = Snapshot { devices: vec![device(0, vec![of(41, 4, 41)])], holders: vec![helper], ..snapshot(0) };
+        assert_eq!(listed(&now), [(0, 41, Stands::Head { workers: 1, together: Some(Bytes::gib(4)) })]);
+    }
+}

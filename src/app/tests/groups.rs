@@ -1,0 +1,217 @@
+//! What ending a launcher or a server makes of its workers: who is named, who is signalled when, and who never.
+
+use super::*;
+use crate::gpu::{Holder, ProcessKind};
+
+/// One that works for another.
+pub fn works_for(leader: u32, pid: u32, gib: u64) -> GpuProcess {
+    let mut row = process(pid, Bytes::gib(gib));
+    (row.parent_pid, row.group) = (Reading::Known(leader), Some(key_of(leader)));
+    row
+}
+
+/// The same as the driver does not list it: a launcher holds nothing, of another it is not known.
+pub fn unlisted(row: GpuProcess, used_bytes: Reading<Bytes>) -> GpuProcess {
+    GpuProcess { kind: ProcessKind::Unlisted, used_bytes, ..row }
+}
+
+pub fn launcher() -> GpuProcess {
+    let row = GpuProcess { parent_pid: Reading::Known(900), ..works_for(900, 4100, 0) };
+    unlisted(GpuProcess { group: Some(key_of(4100)), ..row }, Reading::Known(Bytes::ZERO))
+}
+
+/// A reading of these, each where it belongs.
+pub fn reading(rows: Vec<GpuProcess>) -> Snapshot {
+    let (unlisted, listed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.kind == ProcessKind::Unlisted);
+    let (launchers, open): (Vec<_>, Vec<_>) = unlisted.into_iter().partition(|row| row.used_bytes.known().is_some());
+    let holder = |process| Holder { process, devices: vec!["/dev/nvidia0".into()], gpus: vec![0] };
+    Snapshot { launchers, holders: open.into_iter().map(holder).collect(), ..machine(0, listed) }
+}
+
+fn torchrun() -> Vec<GpuProcess> {
+    vec![launcher(), works_for(4100, 4101, 6), works_for(4100, 4102, 5), process(5177, Bytes::gib(6))]
+}
+
+fn at_the_launcher(rows: Vec<GpuProcess>) -> Session {
+    let mut session = Session::new();
+    session.send(Msg::Sample(Box::new(reading(rows))));
+    assert_eq!(session.model.selected().unwrap().process.pid, 4100, "the largest is first");
+    session
+}
+
+/// The launcher and its workers are asked about.
+pub fn at_a_question() -> Session {
+    let mut session = at_the_launcher(torchrun());
+    session.keys("x");
+    session
+}
+
+/// The same, and a worker joined and another was replaced while the question stands.
+pub fn at_a_question_that_others_came_after() -> Session {
+    let mut session = at_a_question();
+    let mut later = torchrun();
+    later[2].start_ticks = Reading::Known(4_100_500);
+    later.push(works_for(4100, 4104, 1));
+    session.send(Msg::Sample(Box::new(reading(later))));
+    session
+}
+
+impl Session {
+    fn named(&self) -> Vec<u32> {
+        match self.model.question.as_ref().map(|question| &question.asked) {
+            Some(Asked::End(victims, _)) => victims.iter().map(|victim| victim.key.pid).collect(),
+            _ => vec![],
+        }
+    }
+
+    /// Whom, and whether at once.
+    fn signalled(&self) -> Vec<(u32, bool)> {
+        let signal = |effect: &Effect| match effect {
+            Effect::Signal { key, patience, .. } => Some((key.pid, patience.is_zero())),
+            _ => None,
+        };
+        self.effects.iter().filter_map(signal).collect()
+    }
+}
+
+#[test]
+fn a_launcher_is_asked_about_with_its_workers_and_signalled_first() {
+    let mut session = at_the_launcher(torchrun());
+    session.keys("x");
+    assert_eq!(session.named(), [4100, 4101, 4102]);
+    assert_eq!(session.signalled(), []);
+    session.keys("y");
+    assert_eq!(session.signalled(), [(4100, true), (4101, false), (4102, false)]);
+    for pid in [4100, 4101, 4102] {
+        session.send(Msg::Signal(key_of(pid), SignalReport::Ended(ms(200))));
+    }
+    session.send(Msg::Sample(Box::new(reading(vec![process(5177, Bytes::gib(6))]))));
+    let screen = crate::ui::drawn(&session.model);
+    assert!(screen.contains("(4100) and the 2 that worked for it have ended: gave back 11.0 GiB"), "{screen}");
+}
+
+#[test]
+fn who_joined_after_the_question_is_not_signalled_and_who_left_is_not_either() {
+    let mut session = at_the_launcher(torchrun());
+    session.keys("x");
+    let mut later = torchrun();
+    later[2].start_ticks = Reading::Known(99);
+    later.push(works_for(4100, 4103, 1));
+    session.send(Msg::Sample(Box::new(reading(later))));
+    session.keys("y");
+    assert_eq!(
+        session.signalled(),
+        [(4100, true), (4101, false)],
+        "4102 is another process by now, 4103 was not named"
+    );
+    assert_eq!(session.notice(), "4102 has already ended.");
+}
+
+#[test]
+fn where_the_launcher_has_gone_nobody_waits_for_it() {
+    let mut session = at_the_launcher(torchrun());
+    session.keys("x");
+    session.send(Msg::Sample(Box::new(reading(torchrun().split_off(1)))));
+    session.keys("y");
+    assert_eq!(session.signalled(), [(4101, true), (4102, true)]);
+}
+
+#[test]
+fn one_worker_is_ended_alone_and_the_question_says_whose_it_is() {
+    let mut session = at_the_launcher(torchrun());
+    session.press(KeyCode::Down);
+    session.keys("x");
+    assert_eq!(session.named(), [4101]);
+    let screen = crate::ui::drawn(&session.model);
+    assert!(screen.contains("works for") && screen.contains("(4100)"), "{screen}");
+    session.keys("y");
+    assert_eq!(session.signalled(), [(4101, true)]);
+}
+
+#[test]
+fn another_users_worker_is_left_out_and_a_launcher_of_theirs_refused() {
+    let mut rows = torchrun();
+    rows[1].uid = Reading::Known(1001);
+    let mut session = at_the_launcher(rows.clone());
+    session.keys("x");
+    assert_eq!(session.named(), [4100, 4102]);
+    rows[0].uid = Reading::Known(1001);
+    let mut session = at_the_launcher(rows);
+    session.keys("x");
+    assert_eq!(session.named(), [0; 0]);
+    assert!(session.notice().contains("belongs to"), "{}", session.notice());
+}
+
+#[test]
+fn who_stays_is_forced_after_a_second_yes_and_only_who_stayed() {
+    let mut session = at_the_launcher(torchrun());
+    session.keys("xy");
+    session.effects.clear();
+    session.send(Msg::Signal(key_of(4100), SignalReport::StillThere(Some('S'))));
+    session.send(Msg::Signal(key_of(4101), SignalReport::Ended(ms(900))));
+    session.send(Msg::Signal(key_of(4102), SignalReport::StillThere(Some('S'))));
+    assert_eq!(session.signals(), [], "nothing is forced by itself");
+    session.keys("x");
+    assert!(matches!(&session.model.question.as_ref().unwrap().asked, Asked::End(_, Signal::Kill)));
+    assert_eq!(session.named(), [4100, 4102]);
+    session.keys("y");
+    assert_eq!(session.signals(), [(4100, Signal::Kill), (4102, Signal::Kill)]);
+    assert_eq!(session.signalled(), [(4100, true), (4102, true)], "what is forced ends nobody itself");
+}
+
+#[test]
+fn marked_with_its_launcher_a_worker_still_waits_for_it() {
+    let mut session = at_the_launcher(torchrun());
+    session.press(KeyCode::Down);
+    session.keys(" ");
+    session.press(KeyCode::Home);
+    for _ in 0..4 {
+        session.press(KeyCode::Up);
+    }
+    session.keys(" ");
+    assert_eq!(session.model.processes.marked.len(), 2);
+    session.keys("x");
+    assert_eq!(session.named(), [4100, 4101, 4102]);
+    session.keys("y");
+    assert_eq!(session.signalled(), [(4100, true), (4101, false), (4102, false)]);
+}
+
+#[test]
+fn more_than_the_screen_can_name_are_not_asked_about() {
+    let many = (0..60).map(|at| works_for(4100, 4200 + at, 1));
+    let mut session = at_the_launcher(std::iter::once(launcher()).chain(many).collect());
+    session.send(Msg::Resize(60, 15));
+    session.keys("x");
+    assert_eq!(session.named(), [0; 0]);
+    assert!(session.notice().contains("no room to name all 61"), "{}", session.notice());
+    session.send(Msg::Resize(120, 60));
+    session.keys("x");
+    assert_eq!(session.named().len(), 61);
+    let screen = crate::ui::drawn(&session.model);
+    assert!(
+        (4200..4260).all(|pid| screen.contains(&pid.to_string())) && screen.contains("[y] end all of them"),
+        "{screen}"
+    );
+    session.send(Msg::Resize(60, 15));
+    assert!(session.model.question.is_none(), "nobody answers what they can't read");
+}
+
+#[test]
+fn who_is_not_listed_can_be_ended_and_what_comes_back_is_seen() {
+    let orphan = unlisted(process(6101, Bytes::ZERO), Reading::NotAvailable);
+    let mut session = Session::new();
+    let mut before = reading(vec![orphan]);
+    before.devices[0].memory.free_bytes = Reading::Known(Bytes::gib(9));
+    before.devices[0].unaccounted_bytes = Reading::Known(Bytes::gib(11));
+    session.send(Msg::Sample(Box::new(before)));
+    session.keys("x");
+    assert_eq!(session.named(), [6101]);
+    session.keys("y");
+    assert_eq!(session.signalled(), [(6101, true)]);
+    session.send(Msg::Signal(key_of(6101), SignalReport::Ended(ms(3))));
+    let mut after = reading(vec![]);
+    after.devices[0].memory.free_bytes = Reading::Known(Bytes::gib(20));
+    session.send(Msg::Sample(Box::new(after)));
+    let EndingState::Returned { bytes, .. } = session.ending() else { panic!("{:?}", session.ending()) };
+    assert_eq!(*bytes, Bytes::gib(11));
+}

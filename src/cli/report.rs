@@ -1,0 +1,123 @@
+//! Owns `oomdoctor report`: the same reading as `diagnose`, or the terminal program's last log, as Markdown for others.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write, stdin, stdout};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::Global;
+use super::diagnose::{Asked, examine};
+use crate::app::last::Story;
+use crate::app::walk::Mark;
+use crate::log::PastedLog;
+use crate::probe::host::Users;
+use crate::procfs::Procfs;
+use crate::report::markdown::{Paper, Walked, markdown};
+use crate::report::redact::Names;
+use crate::runtime::last;
+use crate::runtime::places::Places;
+use crate::units::WallTime;
+
+/// What is asked for.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// The log; `-` or a pipe reads standard input; with neither, the terminal program's last one with its steps.
+    file: Option<PathBuf>,
+    /// Look at the log alone, not at this machine.
+    #[arg(long)]
+    no_live: bool,
+    /// Which model it was, where the log does not say: a name such as llama-3.1-8b or llama3.1:8b.
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+    /// Write to this file instead of standard output; one that is there already stays.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file.
+    #[arg(long, requires = "output")]
+    force: bool,
+    /// Leave in what is otherwise left out: tokens, home folders, names of users and hosts.
+    #[arg(long)]
+    no_redact: bool,
+}
+
+/// Runs it; 0 for yes and maybe, 1 for no, 2 where the log can't be read or the report can't be written.
+pub fn run(global: &Global, args: &ReportArgs) -> ExitCode {
+    match report(global, args) {
+        Ok(code) => code,
+        Err(message) => super::refuse(&message),
+    }
+}
+
+fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
+    let asked = Asked { live: !args.no_live, model: args.model.as_deref(), ..Asked::text(args.file.as_deref()) };
+    let names = names();
+    let base = asked.base(global)?;
+    let made = |log: &PastedLog, asked: &Asked<'_>, written: Option<WallTime>, origin: &str, walked: &Walked| {
+        let examined = examine(global, asked, &base, log, written);
+        let at = WallTime(jiff::Timestamp::now());
+        let names = (!args.no_redact).then_some(&names);
+        let text = markdown(&Paper { report: examined.report(), log, origin, at, walked, names });
+        (text, examined.exit_code())
+    };
+    let (text, code) = if args.file.is_none() && !is_fed() {
+        let (story, log) = last::read(Places::here().state().as_deref())?;
+        let asked = Asked { model: asked.model.or(story.model.as_deref()), command: story.command.as_deref(), ..asked };
+        made(&PastedLog::new(log), &asked, story.crashed_by, &story.origin, &walked(&story))
+    } else {
+        let (log, written) = asked.read(&base)?;
+        let named = args.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
+        made(&log, &asked, written, &named.filter(|name| name != "-").unwrap_or_default(), &Walked::default())
+    };
+    match &args.output {
+        // A reader that closed the pipe early wants no more.
+        None => drop(stdout().lock().write_all(text.as_bytes())),
+        Some(path) => write(path, &text, args.force).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => format!("{} is there already; --force replaces it", path.display()),
+            _ => format!("{} can't be written: {error}", path.display()),
+        })?,
+    }
+    Ok(code)
+}
+
+/// The terminal program's last log, where there is no terminal.
+pub fn of_the_last(global: &Global) -> ExitCode {
+    let args = ReportArgs { file: None, no_live: false, model: None, output: None, force: false, no_redact: false };
+    run(global, &args)
+}
+
+/// Whether standard input holds something: a pipe or a file, no terminal and not /dev/null.
+fn is_fed() -> bool {
+    use rustix::fs::FileType;
+    let kind = rustix::fs::fstat(stdin()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
+}
+
+fn walked(story: &Story) -> Walked {
+    let behind = story.behind.iter().map(|behind| (behind.title.clone(), behind.mark == Mark::Taken));
+    Walked { behind: behind.collect(), freed: story.freed.clone(), works: story.works, rerun: None }
+}
+
+/// Its owner's alone: even without names it tells what they run.
+fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    if force {
+        options.create(true).truncate(true)
+    } else {
+        options.create_new(true)
+    };
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+/// Whose machine this is, for reports that leave it out.
+pub fn names() -> Names {
+    let own = Users::read().name(rustix::process::getuid().as_raw());
+    let said = ["USER", "LOGNAME", "SUDO_USER"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let home = Places::here().home.and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));
+    let host = Procfs::default().host_name();
+    let short = host.split('.').next().map(str::to_owned);
+    Names { users: said.chain([own]).chain(home).collect(), hosts: short.into_iter().chain([host]).collect() }
+}

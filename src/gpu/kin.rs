@@ -1,0 +1,177 @@
+//! Owns who belongs together in a reading: launchers and servers with their workers, holders that the driver does not
+//! list, and what narrows the view. Who is whose was decided where /proc is read; see `GpuProcess::group`.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+use super::{GpuProcess, ProcessKey, Snapshot};
+
+/// A process with the driver's device files open that the driver does not list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Holder {
+    /// Who it is. What it holds is unknown.
+    #[serde(flatten)]
+    pub process: GpuProcess,
+    /// Such as /dev/nvidia0.
+    pub devices: Vec<String>,
+    /// The driver's indices of those cards, where that is known.
+    pub gpus: Vec<u32>,
+}
+
+impl<'de> Deserialize<'de> for Holder {
+    /// Streams of earlier versions have less of a holder.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut map = Map::deserialize(deserializer)?;
+        for (field, usual) in
+            [("kind", Value::from("unlisted")), ("proved", true.into()), ("gpus", Value::from(vec![0; 0]))]
+        {
+            map.entry(field).or_insert(usual);
+        }
+        let devices = super::wire::take(&mut map, "devices")?;
+        let gpus = super::wire::take(&mut map, "gpus")?;
+        let process = serde_json::from_value(Value::Object(map)).map_err(serde::de::Error::custom)?;
+        Ok(Holder { process, devices, gpus })
+    }
+}
+
+/// What narrows the view from where a reading was taken; one word each in the stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", from = "String")]
+pub enum Vantage {
+    /// `container`: one with a PID namespace of its own, so that processes outside it have no name here.
+    Container,
+    /// `kubernetes`: a container that it runs.
+    Kubernetes,
+    /// `slurm:81234`: inside that job, where only its cards may be opened.
+    SlurmJob(String),
+    /// `slurm`: a node of such a cluster, outside any job.
+    SlurmLogin,
+    /// `wsl`: Windows' Linux, where the driver tells no process's memory.
+    Wsl,
+    /// A word of a later version.
+    Other(String),
+}
+
+impl From<Vantage> for String {
+    fn from(vantage: Vantage) -> String {
+        match vantage {
+            Vantage::Container => "container".into(),
+            Vantage::Kubernetes => "kubernetes".into(),
+            Vantage::SlurmJob(job) => format!("slurm:{job}"),
+            Vantage::SlurmLogin => "slurm".into(),
+            Vantage::Wsl => "wsl".into(),
+            Vantage::Other(word) => word,
+        }
+    }
+}
+
+impl From<String> for Vantage {
+    fn from(word: String) -> Vantage {
+        match (word.as_str(), word.strip_prefix("slurm:")) {
+            (_, Some(job)) => Vantage::SlurmJob(job.to_owned()),
+            ("container", None) => Vantage::Container,
+            ("kubernetes", None) => Vantage::Kubernetes,
+            ("slurm", None) => Vantage::SlurmLogin,
+            ("wsl", None) => Vantage::Wsl,
+            (_, None) => Vantage::Other(word),
+        }
+    }
+}
+
+impl Snapshot {
+    /// Everybody it speaks of: who is listed (once a device), launchers, holders.
+    pub fn everybody(&self) -> impl Iterator<Item = &GpuProcess> {
+        let listed = self.devices.iter().flat_map(|device| &device.processes);
+        listed.chain(&self.launchers).chain(self.holders.iter().map(|holder| &holder.process))
+    }
+
+    /// The process with this identity, whether or not the driver lists it.
+    pub fn process(&self, key: ProcessKey) -> Option<&GpuProcess> {
+        self.everybody().find(|process| process.key() == Some(key))
+    }
+
+    /// Who ends with it: the workers that it or one of its workers started, the nearest first. Only proved members of its
+    /// group whose parents lead to it, each older than its child.
+    pub fn below(&self, key: ProcessKey) -> Vec<ProcessKey> {
+        let Some(group) = self.process(key).and_then(|process| process.group) else { return Vec::new() };
+        let members: Vec<(ProcessKey, u32)> = self
+            .everybody()
+            .filter(|process| process.group == Some(group) && process.proved)
+            .filter_map(|process| Some((process.key()?, process.parent_pid.value()?)))
+            .collect();
+        let mut found = vec![key];
+        let mut at = 0;
+        while let Some(parent) = found.get(at).copied() {
+            for (child, above) in &members {
+                if *above == parent.pid && child.start_ticks >= parent.start_ticks && !found.contains(child) {
+                    found.push(*child);
+                }
+            }
+            at += 1;
+        }
+        found.split_off(1)
+    }
+
+    /// The topmost of the group that this process belongs to, where that is another one.
+    pub fn leader_of(&self, process: &GpuProcess) -> Option<&GpuProcess> {
+        self.process(process.group.filter(|leader| process.key() != Some(*leader))?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::testing::{device, process, snapshot};
+    use crate::units::Bytes;
+
+    fn of(pid: u32, parent: u32, leader: u32) -> GpuProcess {
+        let mut row = process(pid, Bytes::gib(1));
+        row.parent_pid = crate::gpu::Reading::Known(parent);
+        row.group = process(leader, Bytes::ZERO).key();
+        row
+    }
+
+    fn pids(keys: Vec<ProcessKey>) -> Vec<u32> {
+        keys.into_iter().map(|key| key.pid).collect()
+    }
+
+    #[test]
+    fn who_ends_with_whom_follows_the_parents_and_not_the_group_alone() {
+        let mut vague = of(45, 40, 40);
+        vague.proved = false;
+        let rows = vec![of(41, 40, 40), of(42, 40, 40), of(43, 42, 40), of(44, 1, 44), vague, of(39, 42, 40)];
+        let mut now = Snapshot { devices: vec![device(0, rows)], launchers: vec![of(40, 9, 40)], ..snapshot(0) };
+        let key = |pid: u32| process(pid, Bytes::ZERO).key().unwrap();
+        assert_eq!(pids(now.below(key(40))), [41, 42, 43]);
+        assert_eq!(pids(now.below(key(42))), [43], "39 is older than 42: its parent was another process of that PID");
+        assert_eq!(pids(now.below(key(41))), [0; 0]);
+        assert_eq!(pids(now.below(key(99))), [0; 0]);
+        let again = ProcessKey { start_ticks: 1, ..key(40) };
+        assert_eq!(pids(now.below(again)), [0; 0], "another process of the same PID");
+        let holder = Holder { process: of(46, 41, 40), devices: vec!["/dev/nvidia0".into()], gpus: vec![] };
+        now.holders.push(holder);
+        assert_eq!(pids(now.below(key(40))), [41, 42, 46, 43], "the nearest first");
+        assert_eq!(now.leader_of(&of(43, 42, 40)).map(|leader| leader.pid), Some(40));
+        assert_eq!(now.leader_of(&now.launchers[0]), None);
+    }
+
+    #[test]
+    fn a_holder_of_an_earlier_stream_is_read_and_a_new_one_comes_back_as_it_was() {
+        let early = r#"{"pid": 5, "start_ticks": 6, "user": null, "command": "x", "devices": ["/dev/nvidia0"]}"#;
+        let holder: Holder = serde_json::from_str(early).unwrap();
+        assert_eq!((holder.process.key().map(|key| key.start_ticks), holder.process.proved), (Some(6), true));
+        assert_eq!(holder.process.kind, crate::gpu::ProcessKind::Unlisted);
+        let json = serde_json::to_value(&holder).unwrap();
+        assert_eq!((&json["pid"], &json["devices"][0]), (&5.into(), &"/dev/nvidia0".into()));
+        assert_eq!(serde_json::from_value::<Holder>(json).unwrap(), holder);
+    }
+
+    #[test]
+    fn a_vantage_is_a_word_and_one_that_is_not_known_does_not_end_the_reading() {
+        let seen = vec![Vantage::Wsl, Vantage::SlurmJob("77".into())];
+        assert_eq!(serde_json::to_string(&seen).unwrap(), r#"["wsl","slurm:77"]"#);
+        assert_eq!(serde_json::from_str::<Vec<Vantage>>(r#"["wsl","slurm:77"]"#).unwrap(), seen);
+        let read: Vec<Vantage> = serde_json::from_str(r#"["kubernetes","orbit"]"#).unwrap();
+        assert_eq!(read, [Vantage::Kubernetes, Vantage::Other("orbit".into())]);
+    }
+}

@@ -1,0 +1,187 @@
+//! Owns what is said of memory and cards that can't be seen whole from here: why, and the way to see more. Said only
+//! where something is really missing. The commands were looked up in their manuals on 2026-11-21: docker run (--pid),
+//! kubectl debug, srun (--jobid, --overlap, --pty), fuser(1), nvidia-smi.
+
+use super::{Device, Driver, GpuProcess, Nature, Reading, Snapshot, Vantage};
+use crate::units::Bytes;
+
+/// Less than this that nobody explains is a driver's everyday life: contexts, a console.
+const MATTERS: Bytes = Bytes::mib(256);
+
+/// What nobody who is listed explains on a device, where it is worth a word.
+pub fn unexplained(device: &Device) -> Option<Bytes> {
+    device.unaccounted_bytes.value().filter(|bytes| *bytes >= MATTERS && device.error.is_none())
+}
+
+/// What makes a device another thing than it looks, and why some of it is not shown.
+pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
+    let nature = device.nature.filter(|_| device.error.is_none())?;
+    let listed = !device.processes.is_empty();
+    Some(match nature {
+        Nature::Split if snapshot.devices.iter().any(|other| other.nature == Some(Nature::MigInstance)) => {
+            "Split into instances (MIG): each is a card of its own here, with its memory and processes.".into()
+        }
+        Nature::Split => "Split into instances (MIG) that can't be seen from here: `nvidia-smi -L` lists them, `sudo \
+             nvidia-smi` shows who uses them."
+            .into(),
+        Nature::MigInstance | Nature::Unknown => return None,
+        Nature::VirtualShare => {
+            "A virtual machine's share of a card (vGPU): who else uses the card, only its host can say \
+             (there: `nvidia-smi vgpu`)."
+                .into()
+        }
+        Nature::SharedMemory if listed => {
+            "Shares the machine's memory: these figures count all programs, on the GPU or not.".into()
+        }
+        Nature::SharedMemory => {
+            "Shares the machine's memory: these figures count all programs, on the GPU or not. The driver \
+             lists nobody here: `top` shows who has memory."
+                .into()
+        }
+    })
+}
+
+/// Why memory on this device has nobody's name, and the way to it.
+pub fn of_unexplained(snapshot: &Snapshot, device: &Device) -> Option<String> {
+    let bytes = unexplained(device)?;
+    let has = |vantage: &Vantage| snapshot.seen_from.contains(vantage);
+    if has(&Vantage::Wsl) {
+        return None;
+    }
+    if has(&Vantage::Kubernetes) {
+        return Some(format!(
+            "{bytes} may be another pod's: whoever runs the cluster sees it with `kubectl debug node/NODE -it \
+             --image=IMAGE --profile=sysadmin -- chroot /host nvidia-smi`."
+        ));
+    }
+    if has(&Vantage::Container) {
+        return Some(format!(
+            "{bytes} may be held outside this container: run oomdoctor on the host, or start the container with `docker run \
+             --pid=host --gpus all`."
+        ));
+    }
+    match snapshot.unseen_processes {
+        0 => None,
+        _ => Some(
+            "Other users' processes can't be looked at: `sudo oomdoctor` or `sudo fuser -v /dev/nvidia*` shows whether they \
+             hold it."
+                .into(),
+        ),
+    }
+}
+
+/// What narrows the view of all of it.
+pub fn of_machine(snapshot: &Snapshot) -> Option<String> {
+    let rows = || snapshot.devices.iter().flat_map(|device| &device.processes);
+    let says = |vantage: &Vantage| {
+        match vantage {
+        Vantage::Wsl => {
+            let figures = rows().any(|row| row.used_bytes.known().is_some());
+            let text = "WSL2: Windows' driver tells no process's memory here. Windows' Task Manager does: Details, column \
+                 Dedicated GPU memory.";
+            (!figures && !snapshot.devices.is_empty()).then(|| text.to_owned())
+        }
+        Vantage::Container | Vantage::Kubernetes => {
+            let hidden = rows().any(|row| !row.proved);
+            hidden.then(|| {
+                "This is a container: processes outside it have no name here and can't be ended from here.".to_owned()
+            })
+        }
+        Vantage::SlurmJob(job) => {
+            let closed = snapshot.devices.iter().any(|device| device.error.is_some());
+            closed.then(|| format!("Inside Slurm job {job} only its own cards may be opened."))
+        }
+        Vantage::SlurmLogin => matches!(snapshot.driver, Driver::Unavailable { .. }).then(|| {
+            "The cards of a cluster are on other nodes: `srun --jobid=J --overlap --pty oomdoctor` looks from inside your \
+             running job J; `squeue --me` lists them."
+                .to_owned()
+        }),
+        Vantage::Other(_) => None,
+    }
+    };
+    snapshot.seen_from.iter().find_map(says)
+}
+
+/// What a process is to the multi-process service, where it is anything.
+pub fn of_service(row: &GpuProcess) -> Option<&'static str> {
+    let command = row.command.known().map_or("", String::as_str);
+    if command.starts_with("nvidia-cuda-mps-server") || command.contains("/nvidia-cuda-mps-server") {
+        return Some("serves MPS clients");
+    }
+    (row.kind == super::ProcessKind::Mps).then_some("MPS client")
+}
+
+/// The machine's own memory as that of a board that has none of its own; `None` where it has, or that is not known.
+pub fn shared_memory(device: &Device, snapshot_host: &super::Host) -> Option<super::DeviceMemory> {
+    let no_total = matches!(device.memory.total_bytes, Reading::Unsupported | Reading::NotAvailable);
+    let total = snapshot_host.memory_total_bytes.value().filter(|_| no_total && device.error.is_none())?;
+    let available = snapshot_host.memory_available_bytes.value()?;
+    Some(super::DeviceMemory {
+        total_bytes: Reading::Known(total),
+        reserved_bytes: Reading::Unsupported,
+        used_bytes: Reading::Known(total.less(available)),
+        free_bytes: Reading::Known(available),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::testing::{device, process, snapshot};
+
+    fn machine(unaccounted: Bytes, seen_from: Vec<Vantage>) -> Snapshot {
+        let mut card = device(0, vec![process(7, Bytes::gib(1))]);
+        card.unaccounted_bytes = Reading::Known(unaccounted);
+        Snapshot { devices: vec![card], seen_from, ..snapshot(0) }
+    }
+
+    fn said(now: &Snapshot) -> String {
+        of_unexplained(now, &now.devices[0]).unwrap_or_default()
+    }
+
+    #[test]
+    fn root_is_asked_for_only_where_memory_is_unexplained_and_somebody_is_not_seen() {
+        let mut now = machine(Bytes::gib(9), vec![]);
+        assert_eq!(said(&now), "", "everybody was looked at");
+        now.unseen_processes = 3;
+        assert!(said(&now).contains("sudo fuser -v /dev/nvidia*"), "{}", said(&now));
+        now.devices[0].unaccounted_bytes = Reading::Known(Bytes::mib(200));
+        assert_eq!(said(&now), "", "a little is a driver's everyday life");
+        now.devices[0].unaccounted_bytes = Reading::Denied;
+        assert_eq!(said(&now), "");
+    }
+
+    #[test]
+    fn each_place_has_its_own_way_to_see_more() {
+        assert!(said(&machine(Bytes::gib(9), vec![Vantage::Container])).contains("--pid=host --gpus all"));
+        assert!(said(&machine(Bytes::gib(9), vec![Vantage::Kubernetes])).contains("--profile=sysadmin"));
+        assert_eq!(said(&machine(Bytes::ZERO, vec![Vantage::Container])), "");
+        assert_eq!(of_machine(&machine(Bytes::ZERO, vec![Vantage::Container])), None, "all that is listed is known");
+        let mut hidden = machine(Bytes::ZERO, vec![Vantage::Container]);
+        hidden.devices[0].processes[0].proved = false;
+        assert!(of_machine(&hidden).unwrap().contains("can't be ended from here"));
+        let mut login = machine(Bytes::ZERO, vec![Vantage::SlurmLogin]);
+        assert_eq!(of_machine(&login), None);
+        login.driver = Driver::Unavailable { unavailable: "no driver".into() };
+        assert!(of_machine(&login).unwrap().contains("srun --jobid=J --overlap --pty oomdoctor"));
+        let mut wsl = machine(Bytes::gib(9), vec![Vantage::Wsl]);
+        assert_eq!(of_machine(&wsl), None, "a driver that tells figures");
+        wsl.devices[0].processes[0].used_bytes = Reading::NotAvailable;
+        assert!(of_machine(&wsl).unwrap().contains("Task Manager"));
+    }
+
+    #[test]
+    fn a_board_without_memory_of_its_own_has_the_machines() {
+        let now = snapshot(0);
+        let mut board = device(0, vec![]);
+        assert_eq!(shared_memory(&board, &now.host), None);
+        board.memory.total_bytes = Reading::Unsupported;
+        let memory = shared_memory(&board, &now.host).unwrap();
+        assert_eq!(
+            (memory.total_bytes, memory.free_bytes),
+            (Reading::Known(Bytes::gib(125)), Reading::Known(Bytes::gib(84)))
+        );
+        board.error = Some("GPU is lost".into());
+        assert_eq!(shared_memory(&board, &now.host), None);
+    }
+}

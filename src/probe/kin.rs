@@ -1,0 +1,189 @@
+//! Owns finding who belongs together: from each process that uses a GPU upwards, as long as each works for the one above
+//! it (`recognise::kin` says what that is). A parent that is younger than its child is another process of its PID, and
+//! one of another user is not its launcher.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::gpu::ProcessKey;
+use crate::gpu::recognise::Traits;
+use crate::gpu::recognise::kin::{Bond, bond};
+use crate::procfs::{Procfs, Stat};
+
+/// No family is deeper; ends a walk through a garbled tree.
+const GENERATIONS: usize = 8;
+
+/// Who belongs together.
+#[derive(Debug, Default)]
+pub struct Groups {
+    /// Of each member the topmost of its group, by PID.
+    pub leaders: BTreeMap<u32, ProcessKey>,
+    /// Members that use no GPU themselves.
+    pub launchers: Vec<Stat>,
+}
+
+/// A process as far as kinship needs it.
+struct Relative {
+    stat: Stat,
+    uid: Option<u32>,
+    arguments: Vec<String>,
+    folder: Option<String>,
+}
+
+impl Relative {
+    fn of(procfs: &Procfs, stat: Stat) -> Relative {
+        let pid = stat.pid;
+        let folder = procfs.working_directory(pid).ok().and_then(|folder| folder.to_str().map(str::to_owned));
+        Relative { uid: procfs.uid(pid).ok(), arguments: procfs.arguments(pid).unwrap_or_default(), folder, stat }
+    }
+
+    fn traits(&self) -> Traits<'_> {
+        let folder = self.folder.as_deref();
+        Traits { comm: &self.stat.comm, arguments: &self.arguments, working_directory: folder, ..Traits::default() }
+    }
+}
+
+/// Groups those that use a GPU; the flag says whether it computes there or only draws.
+pub fn groups(procfs: &Procfs, users: &BTreeMap<u32, bool>) -> Groups {
+    let mut relatives: BTreeMap<u32, Relative> = BTreeMap::new();
+    // Of each user the way up to the topmost it works for, and whose guest that one is.
+    let mut ways: Vec<(Vec<u32>, Option<u32>)> = Vec::new();
+    for pid in users.keys() {
+        let mut way = vec![*pid];
+        let mut host = None;
+        while let Some(below) = way.last().copied().filter(|_| way.len() < GENERATIONS) {
+            match above(procfs, &mut relatives, below, users) {
+                Some((parent, Bond::Worker)) if !way.contains(&parent) => way.push(parent),
+                Some((parent, Bond::Guest)) => {
+                    host = Some(parent);
+                    break;
+                }
+                _ => break,
+            }
+        }
+        ways.push((way, host));
+    }
+    let guests = |host: u32| {
+        let tops = ways.iter().filter(|(_, of)| *of == Some(host)).filter_map(|(way, _)| way.last());
+        tops.collect::<BTreeSet<_>>().len()
+    };
+    let mut members: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for (way, host) in &ways {
+        // One notebook alone is not shown below its server.
+        let host = host.filter(|host| guests(*host) > 1);
+        let Some(top) = host.or(way.last().copied()) else { continue };
+        members.entry(top).or_default().extend(way.iter().copied().chain(host));
+    }
+    let mut found = Groups::default();
+    for (top, members) in members.into_iter().filter(|(_, members)| members.len() > 1) {
+        let Some(leader) = relatives.get(&top).map(|relative| relative.stat.key()) else { continue };
+        for pid in members {
+            found.leaders.insert(pid, leader);
+            let launcher = relatives.get(&pid).filter(|_| !users.contains_key(&pid));
+            found.launchers.extend(launcher.map(|relative| relative.stat.clone()));
+        }
+    }
+    found
+}
+
+/// The parent of a process and what it is to it.
+fn above(
+    procfs: &Procfs,
+    relatives: &mut BTreeMap<u32, Relative>,
+    child: u32,
+    users: &BTreeMap<u32, bool>,
+) -> Option<(u32, Bond)> {
+    let parent = look(procfs, relatives, child)?.stat.parent_pid;
+    if parent <= 1 {
+        return None;
+    }
+    look(procfs, relatives, parent)?;
+    let (child, parent) = (relatives.get(&child)?, relatives.get(&parent)?);
+    let stat = &parent.stat;
+    let is_parent = stat.start_ticks <= child.stat.start_ticks && parent.uid.is_some() && parent.uid == child.uid;
+    if !is_parent || stat.is_kernel_thread() || stat.state == 'Z' {
+        return None;
+    }
+    let computes = users.get(&stat.pid).copied().unwrap_or(false);
+    bond(&parent.traits(), &child.traits(), computes).map(|bond| (stat.pid, bond))
+}
+
+fn look<'a>(procfs: &Procfs, relatives: &'a mut BTreeMap<u32, Relative>, pid: u32) -> Option<&'a Relative> {
+    match relatives.entry(pid) {
+        Entry::Occupied(known) => Some(known.into_mut()),
+        Entry::Vacant(unknown) => Some(unknown.insert(Relative::of(procfs, procfs.stat(pid).ok()?))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::path::Path;
+
+    use super::groups;
+    use crate::procfs::Procfs;
+
+    /// A process: PID, parent, start, user, name, command line.
+    fn process(root: &Path, (pid, parent, start, uid): (u32, u32, u32, u32), comm: &str, line: &str) {
+        let folder = root.join(pid.to_string());
+        fs::create_dir_all(&folder).unwrap();
+        let stat = format!("{pid} ({comm}) S {parent} 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 {start} 0");
+        fs::write(folder.join("stat"), stat).unwrap();
+        fs::write(folder.join("status"), format!("Tgid: {pid}\nUid: {uid} {uid} {uid} {uid}\n")).unwrap();
+        fs::write(folder.join("cmdline"), line.replace(' ', "\0")).unwrap();
+    }
+
+    /// Of each member its leader, and who was found above those that use a GPU.
+    fn found(root: &Path, users: &[u32]) -> (Vec<(u32, u32)>, Vec<u32>) {
+        let users: BTreeMap<u32, bool> = users.iter().map(|pid| (*pid, true)).collect();
+        let found = groups(&Procfs::new(root), &users);
+        let leaders = found.leaders.into_iter().map(|(pid, leader)| (pid, leader.pid)).collect();
+        (leaders, found.launchers.into_iter().map(|stat| stat.pid).collect())
+    }
+
+    #[test]
+    fn the_ranks_of_a_launcher_are_one_group_and_two_jobs_of_one_shell_are_none() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), (30, 1, 5, 7), "bash", "-bash");
+        process(root.path(), (40, 30, 10, 7), "pt_elastic", "python torchrun --nproc-per-node 2 train.py");
+        process(root.path(), (41, 40, 11, 7), "python", "python -u train.py");
+        process(root.path(), (42, 40, 11, 7), "python", "python -u train.py");
+        process(root.path(), (43, 42, 12, 7), "pt_data_worker", "python -u train.py");
+        process(root.path(), (50, 30, 13, 7), "python", "python other.py");
+        let (leaders, launchers) = found(root.path(), &[41, 42, 43, 50]);
+        assert_eq!(leaders, [(40, 40), (41, 40), (42, 40), (43, 40)], "50 is on its own");
+        assert_eq!(launchers, [40]);
+    }
+
+    #[test]
+    fn a_parent_that_is_younger_or_another_users_or_a_zombie_is_none() {
+        for (parent, state) in [((40, 1, 12, 7), "S"), ((40, 1, 10, 8), "S"), ((40, 1, 10, 7), "Z")] {
+            let root = tempfile::tempdir().unwrap();
+            process(root.path(), parent, "pt_elastic", "python torchrun train.py");
+            let stat = fs::read_to_string(root.path().join("40/stat")).unwrap();
+            fs::write(root.path().join("40/stat"), stat.replace(" S ", &format!(" {state} "))).unwrap();
+            process(root.path(), (41, 40, 11, 7), "python", "python -u train.py");
+            assert_eq!(found(root.path(), &[41]), (vec![], vec![]), "{parent:?} {state}");
+        }
+    }
+
+    #[test]
+    fn kernels_of_one_server_are_shown_together_where_there_are_two() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), (40, 30, 10, 7), "jupyter-lab", "python /env/bin/jupyter-lab");
+        for pid in [41, 42] {
+            process(root.path(), (pid, 40, 11, 7), "python", "python -m ipykernel_launcher -f k.json");
+        }
+        assert_eq!(found(root.path(), &[41]), (vec![], vec![]));
+        assert_eq!(found(root.path(), &[41, 42]), (vec![(40, 40), (41, 40), (42, 40)], vec![40]));
+    }
+
+    #[test]
+    fn a_tree_that_bites_its_tail_ends() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), (40, 41, 10, 7), "python", "python train.py");
+        process(root.path(), (41, 40, 10, 7), "python", "python train.py");
+        found(root.path(), &[40, 41]);
+    }
+}

@@ -1,0 +1,109 @@
+//! Owns letting a laptop's card sleep: one that sleeps is not looked at, and one that nobody uses is let go of, since an
+//! open driver keeps it awake. Decides by what /sys says and by what was read; does nothing itself.
+
+use std::time::{Duration, Instant};
+
+use crate::gpu::{Device, Holder};
+use crate::procfs::power::Power;
+
+/// Idle so long, a card is let go of.
+const IDLE: Duration = Duration::from_secs(10);
+/// The kernel takes some seconds to switch a card off; who looks meanwhile keeps it awake.
+const FALLING_ASLEEP: Duration = Duration::from_secs(15);
+/// After a card did not fall asleep it is looked at this long: something else keeps it awake.
+const AWAKE: Duration = Duration::from_secs(300);
+
+/// What to do with the driver now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Read it.
+    Read,
+    /// Keep away from it for a while; the last reading stands.
+    LetGo,
+    /// Keep away from it: the cards sleep.
+    Asleep,
+}
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub struct Resting {
+    idle_since: Option<Instant>,
+    let_go_at: Option<Instant>,
+    not_before: Option<Instant>,
+}
+
+impl Resting {
+    /// Asked before each reading. `used`: somebody has the driver open or stood in the last reading.
+    pub fn now(&mut self, power: Power, used: bool, now: Instant) -> Rest {
+        if power == Power::Asleep {
+            (self.idle_since, self.let_go_at) = (None, None);
+            return Rest::Asleep;
+        }
+        if power == Power::StaysOn || used {
+            *self = Resting { not_before: self.not_before, ..Resting::default() };
+            return Rest::Read;
+        }
+        if let Some(since) = self.let_go_at {
+            if now.duration_since(since) < FALLING_ASLEEP {
+                return Rest::LetGo;
+            }
+            *self = Resting { not_before: Some(now + AWAKE), ..Resting::default() };
+            return Rest::Read;
+        }
+        let idle = now.duration_since(*self.idle_since.get_or_insert(now));
+        if idle >= IDLE && self.not_before.is_none_or(|at| now >= at) {
+            self.let_go_at = Some(now);
+            return Rest::LetGo;
+        }
+        Rest::Read
+    }
+}
+
+/// Whether anybody uses a card, as far as the last reading tells.
+pub fn is_used(devices: &[Device], holders: &[Holder]) -> bool {
+    let busy = |device: &Device| {
+        !device.processes.is_empty()
+            || device.error.is_some()
+            || device.utilization_percent.value().is_some_and(|used| used > 0)
+    };
+    devices.iter().any(busy) || !holders.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_card_is_let_go_of_and_one_that_stays_awake_is_looked_at_again() {
+        let mut resting = Resting::default();
+        let begun = Instant::now();
+        let mut at =
+            |second: u64, power: Power, used: bool| resting.now(power, used, begun + Duration::from_secs(second));
+        assert_eq!(at(0, Power::MaySleep, false), Rest::Read);
+        assert_eq!(at(9, Power::MaySleep, false), Rest::Read);
+        assert_eq!(at(10, Power::MaySleep, true), Rest::Read, "somebody came");
+        assert_eq!(at(11, Power::MaySleep, false), Rest::Read);
+        assert_eq!(at(21, Power::MaySleep, false), Rest::LetGo);
+        assert_eq!(at(27, Power::Asleep, false), Rest::Asleep);
+        assert_eq!(at(900, Power::Asleep, false), Rest::Asleep);
+        assert_eq!(at(901, Power::MaySleep, false), Rest::Read, "it was woken by somebody");
+        assert_eq!(at(911, Power::MaySleep, false), Rest::LetGo);
+        assert_eq!(at(915, Power::MaySleep, true), Rest::Read, "a program opened it meanwhile");
+        assert_eq!(at(916, Power::MaySleep, false), Rest::Read);
+        assert_eq!(at(926, Power::MaySleep, false), Rest::LetGo);
+        assert_eq!(at(941, Power::MaySleep, false), Rest::Read, "something keeps it awake");
+        assert_eq!(at(960, Power::MaySleep, false), Rest::Read);
+        assert_eq!(at(1300, Power::MaySleep, false), Rest::LetGo);
+    }
+
+    #[test]
+    fn a_card_that_never_sleeps_is_always_read() {
+        let mut resting = Resting::default();
+        let begun = Instant::now();
+        assert!(
+            (0..100).all(|second| {
+                resting.now(Power::StaysOn, false, begun + Duration::from_secs(second)) == Rest::Read
+            })
+        );
+    }
+}

@@ -1,0 +1,68 @@
+//! Owns telling from where this machine is looked at: a container, a job, WSL2. Each narrows what the driver or /proc
+//! shows, and people should be told so.
+
+use std::path::Path;
+
+use crate::gpu::Vantage;
+use crate::procfs::Procfs;
+use crate::procfs::place::Place;
+
+/// What narrows the view, the most telling first. Does not change while a process lives. `etc`: the machine's settings.
+pub fn here(procfs: &Procfs, etc: &Path) -> Vec<Vantage> {
+    let mut seen = Vec::new();
+    if !procfs.in_initial_pid_namespace() {
+        let pod = procfs.own_variable("KUBERNETES_SERVICE_HOST").is_some();
+        seen.push(if pod { Vantage::Kubernetes } else { Vantage::Container });
+    }
+    let by_cgroup = || match procfs.own_cgroup().as_deref().and_then(Place::parse) {
+        Some(Place::Slurm(job)) => Some(job),
+        _ => None,
+    };
+    let job = procfs.own_variable("SLURM_JOB_ID").or_else(by_cgroup).map(Vantage::SlurmJob);
+    let login =
+        || ["slurm", "slurm-llnl"].iter().any(|folder| etc.join(folder).is_dir()).then_some(Vantage::SlurmLogin);
+    seen.extend(job.or_else(login));
+    if procfs.is_wsl() {
+        seen.push(Vantage::Wsl);
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::here;
+    use crate::gpu::Vantage;
+    use crate::procfs::Procfs;
+
+    fn seen(namespace: &str, environment: &str, kernel: &str, cgroup: &str) -> Vec<Vantage> {
+        let root = tempfile::tempdir().unwrap();
+        for folder in ["self/ns", "sys/kernel"] {
+            fs::create_dir_all(root.path().join(folder)).unwrap();
+        }
+        symlink(namespace, root.path().join("self/ns/pid")).unwrap();
+        fs::write(root.path().join("self/environ"), environment).unwrap();
+        fs::write(root.path().join("self/cgroup"), cgroup).unwrap();
+        fs::write(root.path().join("sys/kernel/osrelease"), kernel).unwrap();
+        here(&Procfs::new(root.path()), &root.path().join("etc"))
+    }
+
+    #[test]
+    fn a_plain_machine_has_nothing_to_say_and_each_odd_one_its_word() {
+        const HOST: &str = "pid:[4026531836]";
+        const INNER: &str = "pid:[4026532999]";
+        let plain = "6.8.0-45-generic\n";
+        assert_eq!(seen(HOST, "HOME=/root\0", plain, "0::/user.slice\n"), []);
+        assert_eq!(seen(INNER, "", plain, ""), [Vantage::Container]);
+        assert_eq!(seen(INNER, "KUBERNETES_SERVICE_HOST=10.0.0.1\0", plain, ""), [Vantage::Kubernetes]);
+        assert_eq!(seen(HOST, "SLURM_JOB_ID=81234\0", plain, ""), [Vantage::SlurmJob("81234".into())]);
+        let job = "0::/system.slice/slurmstepd.scope/job_77/step_0/user/task_0\n";
+        assert_eq!(seen(HOST, "", plain, job), [Vantage::SlurmJob("77".into())]);
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("slurm")).unwrap();
+        assert_eq!(here(&Procfs::default(), root.path()).last(), Some(&Vantage::SlurmLogin));
+        assert_eq!(seen(HOST, "", "5.15.153.1-microsoft-standard-WSL2\n", ""), [Vantage::Wsl]);
+    }
+}

@@ -1,0 +1,74 @@
+//! Owns reading whether the NVIDIA cards sleep, out of /sys: a laptop's second card is switched off while nobody has it
+//! open, and looking at it through the driver would wake it.
+
+use std::fs;
+use std::path::Path;
+
+use super::Procfs;
+
+/// Whether the machine's NVIDIA cards sleep. One that doesn't keeps the others company.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Power {
+    /// All are switched off: nobody has memory there.
+    Asleep,
+    /// All would be, if nobody had them open.
+    MaySleep,
+    /// At least one stays on, or nothing is known of them.
+    StaysOn,
+}
+
+impl Procfs {
+    /// Reads it; asks no card and no driver.
+    pub fn power(&self) -> Power {
+        let devices = fs::read_dir(self.system.join("bus/pci/devices")).into_iter().flatten().flatten();
+        let cards: Vec<Power> = devices.filter_map(|entry| card(&entry.path())).collect();
+        match &cards[..] {
+            [] => Power::StaysOn,
+            cards if cards.iter().all(|card| *card == Power::Asleep) => Power::Asleep,
+            cards if cards.contains(&Power::StaysOn) => Power::StaysOn,
+            _ => Power::MaySleep,
+        }
+    }
+}
+
+/// `None` where it is no card of NVIDIA's; their sound and USB functions are none.
+fn card(folder: &Path) -> Option<Power> {
+    let text = |file: &str| fs::read_to_string(folder.join(file)).ok().map(|text| text.trim().to_owned());
+    if text("vendor")? != "0x10de" || !text("class")?.starts_with("0x03") {
+        return None;
+    }
+    Some(match (text("power/runtime_status").as_deref(), text("power/control").as_deref()) {
+        (Some("suspended"), _) => Power::Asleep,
+        (_, Some("auto")) => Power::MaySleep,
+        _ => Power::StaysOn,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_sleep_only_if_all_of_them_do() {
+        let root = tempfile::tempdir().unwrap();
+        let card = |slot: &str, vendor: &str, class: &str, status: &str, control: &str| {
+            let folder = root.path().join("sys/bus/pci/devices").join(slot);
+            fs::create_dir_all(folder.join("power")).unwrap();
+            let files =
+                [("vendor", vendor), ("class", class), ("power/runtime_status", status), ("power/control", control)];
+            for (file, text) in files {
+                fs::write(folder.join(file), format!("{text}\n")).unwrap();
+            }
+        };
+        let procfs = Procfs::default().with_devices(root.path());
+        assert_eq!(procfs.power(), Power::StaysOn, "no cards");
+        card("0000:00:02.0", "0x8086", "0x030000", "active", "on");
+        card("0000:01:00.1", "0x10de", "0x040300", "active", "on");
+        card("0000:01:00.0", "0x10de", "0x030200", "suspended", "auto");
+        assert_eq!(procfs.power(), Power::Asleep, "another vendor's card and its own sound don't count");
+        card("0000:01:00.0", "0x10de", "0x030200", "active", "auto");
+        assert_eq!(procfs.power(), Power::MaySleep);
+        card("0000:02:00.0", "0x10de", "0x030000", "active", "on");
+        assert_eq!(procfs.power(), Power::StaysOn);
+    }
+}

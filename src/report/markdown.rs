@@ -1,0 +1,340 @@
+//! Owns the report for an issue or a colleague: the log around its telling lines, the verdict with its sums, the steps
+//! with what was taken, and the machine, as one Markdown text. Names and secrets are left out unless that is refused.
+
+use super::redact::Names;
+use super::{Report, shortened};
+use crate::advice::{self, PlannedFix, words};
+use crate::gpu::{Driver, GpuProcess, Reading, Snapshot};
+use crate::knowledge::diagnosis::Match;
+use crate::log::PastedLog;
+use crate::text::harmless;
+use crate::units::{Bytes, WallTime};
+
+/// Lines shown before and behind a telling line.
+const BEFORE: usize = 20;
+const AFTER: usize = 10;
+/// Telling lines that are shown with what stands around them.
+const PLACES: usize = 4;
+/// Columns of a log line that are shown.
+const WIDTH: usize = 400;
+/// Of each card the largest holders are listed.
+const PROCESSES: usize = 30;
+
+/// What a report in Markdown is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Paper<'a> {
+    /// What was found.
+    pub report: Report<'a>,
+    /// The log itself.
+    pub log: &'a PastedLog,
+    /// Where it came from: "crash.log".
+    pub origin: &'a str,
+    /// When the report is made.
+    pub at: WallTime,
+    /// What the person did about it.
+    pub walked: &'a Walked,
+    /// The names known beforehand; `None` to leave names and secrets in.
+    pub names: Option<&'a Names>,
+}
+
+/// What a person did on the walk, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// The steps behind them, and whether they took them (else they skipped them).
+    pub behind: Vec<(String, bool)>,
+    /// Whose memory came back, a line each.
+    pub freed: Vec<String>,
+    /// They said that it works.
+    pub works: bool,
+    /// The command line to run again.
+    pub rerun: Option<String>,
+}
+
+/// The report.
+pub fn markdown(paper: &Paper<'_>) -> String {
+    let excerpt = excerpt(paper.log, &paper.report.diagnosis.matches);
+    let Some(names) = paper.names else { return written(paper, &excerpt) };
+    let mut names = names.clone();
+    if let Some(snapshot) = paper.report.snapshot {
+        names.hosts.insert(snapshot.host.name.clone());
+        let rows = snapshot.devices.iter().flat_map(|device| &device.processes);
+        names.users.extend(rows.filter_map(|row| row.user.known().cloned()));
+        names.users.extend(snapshot.holders.iter().filter_map(|holder| holder.process.user.known().cloned()));
+    }
+    let text =
+        |excerpt: &[(usize, String)]| excerpt.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n");
+    names.learn(&text(&excerpt));
+    let whole = written(paper, &excerpt);
+    names.learn(&whole);
+    // The log on its own first: what a terminal wrapped is seen only while no line number stands between.
+    let lines = names.redacted(&text(&excerpt));
+    let excerpt: Vec<_> = excerpt.iter().map(|(number, _)| *number).zip(lines.split('\n').map(str::to_owned)).collect();
+    names.redacted(&written(paper, &excerpt))
+}
+
+/// The lines around the telling ones; number 0 stands for a gap.
+fn excerpt(log: &PastedLog, matches: &[Match]) -> Vec<(usize, String)> {
+    let mut telling: Vec<usize> = matches.iter().take(PLACES).map(|found| found.line).collect();
+    if telling.is_empty() {
+        telling.push(log.line_count());
+    }
+    telling.sort_unstable();
+    let mut lines: Vec<(usize, String)> = Vec::new();
+    for line in telling {
+        let next = lines.last().map_or(1, |(number, _)| number + 1);
+        let first = line.saturating_sub(BEFORE).max(next);
+        if first > next {
+            lines.push((0, String::new()));
+        }
+        let wanted = first..=(line + AFTER).min(log.line_count());
+        lines.extend(wanted.filter_map(|number| Some((number, cut(&harmless(log.line(number)?))))));
+    }
+    lines
+}
+
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or(line)),
+        None => line.trim_end().to_owned(),
+    }
+}
+
+fn written(paper: &Paper<'_>, excerpt: &[(usize, String)]) -> String {
+    let report = &paper.report;
+    let mut lines = vec![format!("### {}", harmless(&paper_title(report))), String::new()];
+    let verdict = words::verdict(report.advice);
+    lines.extend(verdict.first().map(|sentence| format!("**{}**", plain(sentence))));
+    lines.extend(verdict.iter().skip(1).map(|line| format!("\n{}", plain(line))));
+    lines.extend(words::sums(report.advice).map(|sums| format!("\n{}", fenced("", &sums))));
+    lines.push(log_part(paper, excerpt));
+    lines.extend(steps(report.advice.plan.as_slice(), paper.walked));
+    lines.push(machine(report));
+    let version = env!("CARGO_PKG_VERSION");
+    lines.push(format!("Made by oomdoctor {version} at {}.", paper.at));
+    if paper.names.is_some() {
+        lines.push("Tokens, home folders and names of users and hosts that it recognised were left out.".to_owned());
+    }
+    lines.join("\n") + "\n"
+}
+
+fn paper_title(report: &Report<'_>) -> String {
+    let who = report.diagnosis.raised_by.as_deref().map(|who| format!(", raised by {who}"));
+    match report.diagnosis.oom {
+        crate::knowledge::diagnosis::Oom::No => "No memory that ran out".to_owned(),
+        _ => format!("Out of memory{}", who.unwrap_or_default()),
+    }
+}
+
+fn log_part(paper: &Paper<'_>, excerpt: &[(usize, String)]) -> String {
+    let matches = &paper.report.diagnosis.matches;
+    let mut part = format!("\n#### The log ({} lines", paper.log.line_count());
+    if !paper.origin.is_empty() {
+        part += &format!(", {}", plain(paper.origin));
+    }
+    part += ")\n";
+    for found in matches.iter().take(PLACES) {
+        part += &format!("\nLine {}: `{}`", found.line, found.entry);
+    }
+    let telling = |number: usize| matches.first().is_some_and(|found| found.line == number);
+    let shown: Vec<String> = excerpt
+        .iter()
+        .map(|(number, line)| match number {
+            0 => "   …".to_owned(),
+            number if telling(*number) => format!("> {number:>6}  {line}"),
+            number => format!("  {number:>6}  {line}"),
+        })
+        .collect();
+    part + &format!("\n\n{}", fenced("text", &shown.join("\n")))
+}
+
+fn steps(plan: &[PlannedFix], walked: &Walked) -> Vec<String> {
+    let mut lines = Vec::new();
+    if !walked.behind.is_empty() || !walked.freed.is_empty() || walked.works {
+        lines.push("\n#### What was done\n".to_owned());
+        lines.extend(walked.freed.iter().map(|line| format!("- {}", plain(line))));
+        lines.extend(walked.behind.iter().map(|(title, taken)| match taken {
+            true => format!("- [x] {}", plain(title)),
+            false => format!("- [ ] {} (skipped)", plain(title)),
+        }));
+        let works = if walked.works { "After that it worked." } else { "Whether it works now was not said." };
+        lines.push(format!("\n{works}"));
+    }
+    if let Some(rerun) = &walked.rerun {
+        lines.push(format!("\nThe command line with what was taken:\n\n{}", fenced("sh", rerun)));
+    }
+    let behind = |planned: &&PlannedFix| walked.behind.iter().all(|(title, _)| *title != planned.title);
+    let ahead: Vec<&PlannedFix> = plan.iter().filter(behind).collect();
+    if !ahead.is_empty() {
+        lines.push("\n#### What is advised\n".to_owned());
+    }
+    for (at, planned) in ahead.into_iter().enumerate() {
+        let notes = [words::gives_back(planned), format!("costs: {}", planned.costs)];
+        let notes: Vec<&str> = notes.iter().map(String::as_str).filter(|note| !note.is_empty()).collect();
+        lines.push(format!("{}. {} ({})", at + 1, plain(&planned.title), plain(&notes.join("; "))));
+        let commands = planned.steps.iter().filter_map(|step| step.command.as_deref());
+        lines.extend(commands.map(|command| indented(&fenced("", command))));
+    }
+    lines
+}
+
+fn machine(report: &Report<'_>) -> String {
+    let mut part = "\n#### The machine\n\n".to_owned();
+    let Some(snapshot) = report.snapshot else {
+        let why =
+            report.no_reading.map_or("It was not looked at.".to_owned(), |why| format!("Not read: {}", plain(why)));
+        return part + &why + "\n";
+    };
+    part += &match &snapshot.driver {
+        Driver::Available { version, cuda_version } => {
+            let cuda = cuda_version.as_ref().map_or(String::new(), |version| format!(", CUDA {}", plain(version)));
+            format!("Driver {}{cuda}.", plain(version))
+        }
+        Driver::Unavailable { unavailable } => plain(&words::sentence(unavailable)),
+    };
+    let host = &snapshot.host;
+    part += &format!(
+        "\n\nSystem memory: {} of {} available.\n",
+        figure(&host.memory_available_bytes),
+        figure(&host.memory_total_bytes)
+    );
+    if !snapshot.devices.is_empty() {
+        part += "\n| GPU, process | VRAM | user | command |\n|---|---|---|---|\n";
+        part += &devices(snapshot);
+    }
+    part
+}
+
+fn devices(snapshot: &Snapshot) -> String {
+    let mut rows = String::new();
+    for device in &snapshot.devices {
+        let (free, total) = (figure(&device.memory.free_bytes), figure(&device.memory.total_bytes));
+        let trouble = device.error.as_ref().map(|error| plain(error)).unwrap_or_default();
+        rows += &format!("| {} | {free} free of {total} | | {trouble} |\n", plain(&advice::name_of_device(device)));
+        let mut processes: Vec<&GpuProcess> = device.processes.iter().collect();
+        processes.sort_by_key(|row| std::cmp::Reverse(row.used_bytes.value()));
+        for row in processes.iter().take(PROCESSES) {
+            let user = row.user.known().map_or("?", String::as_str);
+            let command = row.command.known().map_or("", String::as_str);
+            let (name, held) = (plain(&advice::name_of(row)), figure(&row.used_bytes));
+            rows += &format!("| {name} | {held} | {} | {} |\n", plain(user), plain(&shortened(command)));
+        }
+        if let Some(more @ 1..) = processes.len().checked_sub(PROCESSES) {
+            rows += &format!("| and {more} more | | | |\n");
+        }
+    }
+    rows
+}
+
+fn figure(reading: &Reading<Bytes>) -> String {
+    advice::amount(reading.value())
+}
+
+/// Foreign words where Markdown is read: they make no markup and no HTML.
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in harmless(text).chars() {
+        if matches!(c, '\\' | '`' | '*' | '<' | '>' | '[' | ']' | '|' | '#') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A block of code that its own text can't end.
+fn fenced(language: &str, text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat((longest + 1).max(3));
+    format!("{fence}{language}\n{text}\n{fence}")
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("   {line}")).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::advice::{Situation, advise};
+    use crate::gpu::testing::{device, noon_plus, process, snapshot};
+    use crate::knowledge::KnowledgeBase;
+
+    fn paper(log: &str, walked: &Walked, names: Option<&Names>) -> String {
+        let base = KnowledgeBase::built_in().unwrap();
+        let log = PastedLog::new(log);
+        let diagnosis = base.diagnose(&log, None);
+        let mut row = process(4242, Bytes::gib(11));
+        row.recognised_as = Some("a|b".into());
+        row.command = Reading::Known("python t.py --api-key letmein --data /home/ada/x".into());
+        let snapshot = Snapshot { devices: vec![device(0, vec![row])], ..snapshot(0) };
+        let situation = Situation { fixes: base.fixes(), snapshot: Some(&snapshot), ..Situation::alone(&diagnosis) };
+        let advice = advise(&situation);
+        let report =
+            Report { diagnosis: &diagnosis, advice: &advice, snapshot: Some(&snapshot), no_reading: None, why: None };
+        markdown(&Paper { report, log: &log, origin: "crash.log", at: noon_plus(0), walked, names })
+    }
+
+    fn failed(beside: &str) -> String {
+        let filler = "step 1 of many\n".repeat(60);
+        format!(
+            "{filler}{beside}\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 24.00 GiB total capacity)\n"
+        )
+    }
+
+    #[test]
+    fn it_has_the_excerpt_the_verdict_the_sums_the_steps_and_the_machine() {
+        let text = paper(&failed("the line before"), &Walked::default(), None);
+        for part in [
+            "**GPU 0 (RTX 4090) ran out of VRAM",
+            " = ",
+            ">     62  RuntimeError",
+            "      61  the line before",
+            "Line 62: `pytorch/",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        for part in ["What is advised", "| a\\|b (4242) | 11.0 GiB | ada |", "Driver ", "/home/ada/x", "letmein"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("      30  step"), "only what stands around: {text}");
+        assert!(text.matches("step 1 of many").count() == 19, "{text}");
+    }
+
+    #[test]
+    fn what_was_done_is_told_and_no_longer_advised() {
+        let plan = paper(&failed("x"), &Walked::default(), None);
+        let first = plan.lines().find_map(|line| line.strip_prefix("1. ")).unwrap();
+        let first = first.split(" (").next().unwrap().replace('\\', "");
+        let walked = Walked {
+            behind: vec![(first.clone(), true), ("Another".into(), false)],
+            freed: vec!["train.py (77) has ended: gave back 2.0 GiB".into()],
+            works: true,
+            rerun: Some("python t.py --batch 4".into()),
+        };
+        let text = paper(&failed("x"), &walked, None);
+        for part in ["- [x] ", "- [ ] Another (skipped)", "gave back 2.0 GiB", "it worked", "python t.py --batch 4"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains(&format!("1. {first}")), "{text}");
+    }
+
+    #[test]
+    fn names_and_secrets_are_left_out_of_all_parts() {
+        let log = failed("HF_TOKEN=hf_abcdEFGH12345678 File \"/home/grace/t.py\" of grace on box");
+        let names = Names { users: ["ada".to_owned()].into(), hosts: ["box".to_owned()].into() };
+        let text = paper(&log, &Walked::default(), Some(&names));
+        for secret in ["hf_abcd", "letmein", "/home/", "grace", "ada", " box"] {
+            assert!(!text.contains(secret), "{secret}: {text}");
+        }
+        assert!(text.contains("HF_TOKEN=[redacted] File \"~/t.py\" of USER on HOST"), "{text}");
+    }
+
+    #[test]
+    fn foreign_text_breaks_out_of_nothing() {
+        let text = paper(&failed("````\n<script>\u{1b}[2J\u{202e}"), &Walked::default(), None);
+        assert!(
+            text.contains("\n`````text\n") && text.contains("<script>\n") && !text.contains(['\u{1b}', '\u{202e}']),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,188 @@
+//! Owns `last.log` in the state folder: the log that was read last and the story of its walk, for `--last` and for
+//! `oomdoctor report`. Its first line is the story in JSON, the rest the log as it came. Its owner's alone, replaced
+//! as a whole, and never a condition of anything: what can't be written costs one line on the screen.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+use std::{fs, thread};
+
+use super::Wake;
+use super::places::{make_folder, private_file};
+use crate::app::Msg;
+use crate::app::last::{Kept, Story};
+
+const FILE: &str = "last.log";
+/// Kept of a log's beginning and of its end, where it is larger than both.
+const HEAD: usize = 2 << 20;
+const TAIL: usize = 6 << 20;
+/// More than this is no file of ours.
+const LARGEST: u64 = 16 << 20;
+/// Leaving waits no longer than this for a state folder that does not answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Writes the file on a thread of its own; a slow state folder holds up nothing.
+pub struct Shelf {
+    jobs: Option<Sender<Kept>>,
+    done: Receiver<()>,
+}
+
+impl Shelf {
+    /// Keeps there; `None`: nowhere, because no home is known.
+    pub fn start(folder: Option<PathBuf>, wakes: Sender<Wake>) -> io::Result<Shelf> {
+        let (jobs, queue) = mpsc::channel::<Kept>();
+        let (finished, done) = mpsc::channel();
+        thread::Builder::new().name("last".into()).spawn(move || {
+            // Dropped when this ends, however it does.
+            let _finished = finished;
+            let mut told = false;
+            while let Ok(kept) = queue.recv() {
+                let kept = queue.try_iter().last().unwrap_or(kept);
+                let Some(folder) = &folder else { continue };
+                let kept = write(folder, &kept.story, kept.log.raw());
+                if let (Err(error), false) = (kept, told) {
+                    told = true;
+                    let said = format!("This log can't be kept for --last: {error}");
+                    let _ = wakes.send(Wake::Msg(Msg::Trouble(said)));
+                }
+            }
+        })?;
+        Ok(Shelf { jobs: Some(jobs), done })
+    }
+
+    /// Keeps this in the place of what was kept before.
+    pub fn keep(&self, kept: Kept) {
+        if let Some(jobs) = &self.jobs {
+            let _ = jobs.send(kept);
+        }
+    }
+}
+
+impl Drop for Shelf {
+    /// Waits for what is still being written.
+    fn drop(&mut self) {
+        self.jobs = None;
+        let _ = self.done.recv_timeout(PATIENCE);
+    }
+}
+
+/// Writes the file anew: whoever reads meanwhile has the old one whole.
+fn write(folder: &Path, story: &Story, log: &str) -> io::Result<()> {
+    make_folder(folder)?;
+    // Two programs at once each write their own, and the later one stays.
+    let new = folder.join(format!("{FILE}.{}", std::process::id()));
+    let (head, tail) = ends(log);
+    let written = private_file(&new).and_then(|mut file| {
+        serde_json::to_writer(&mut file, story)?;
+        file.write_all(b"\n")?;
+        file.write_all(head.as_bytes())?;
+        if let Some(tail) = tail {
+            let left_out = log.len() - head.len() - tail.len();
+            writeln!(file, "\n… {} of this log left out here …", crate::units::Bytes(left_out as u64))?;
+            file.write_all(tail.as_bytes())?;
+        }
+        fs::rename(&new, folder.join(FILE))
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written
+}
+
+/// The log, or its beginning and its end, in whole lines where they are not too long.
+fn ends(log: &str) -> (&str, Option<&str>) {
+    if log.len() <= HEAD + TAIL {
+        return (log, None);
+    }
+    let head = log.get(..log.floor_char_boundary(HEAD)).unwrap_or_default();
+    let tail = log.get(log.ceil_char_boundary(log.len() - TAIL)..).unwrap_or_default();
+    let head = head.rsplit_once('\n').map_or(head, |(whole, _)| whole);
+    let tail = tail.split_once('\n').map_or(tail, |(_, whole)| whole);
+    (head, Some(tail))
+}
+
+/// What was kept last: its story and its text. Fails with a sentence where there is nothing, or nothing readable.
+pub fn read(folder: Option<&Path>) -> Result<(Story, String), String> {
+    let Some(folder) = folder else { return Err("no last log: neither HOME nor XDG_STATE_HOME says where".into()) };
+    let path = folder.join(FILE);
+    let unreadable = |why: String| format!("the last log, {}, can't be read: {why}", path.display());
+    match fs::metadata(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err("there is no last log yet; give a file: oomdoctor crash.log".into());
+        }
+        Err(error) => return Err(unreadable(error.to_string())),
+        Ok(metadata) if !metadata.is_file() || metadata.len() > LARGEST => {
+            return Err(unreadable("it is none of oomdoctor's".into()));
+        }
+        Ok(_) => {}
+    }
+    let bytes = fs::read(&path).map_err(|error| unreadable(error.to_string()))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let (first, log) = text.split_once('\n').ok_or_else(|| unreadable("it is cut off".into()))?;
+    let story = serde_json::from_str(first).map_err(|error| unreadable(error.to_string()))?;
+    Ok((story, log.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::log::PastedLog;
+
+    fn story() -> Story {
+        Story { origin: "crash.log".into(), freed: vec!["x".into()], ..Story::default() }
+    }
+
+    #[test]
+    fn what_was_kept_comes_back_and_is_its_owners_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("oomdoctor");
+        for log in ["one\ntwo\n", "\n\u{1b}[31mthree"] {
+            write(&folder, &story(), log).unwrap();
+            assert_eq!(read(Some(&folder)).unwrap(), (story(), log.to_owned()));
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&folder.join(FILE)), mode(&folder)), (0o600, 0o700));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn of_a_large_log_both_ends_are_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let log = format!("BEGIN\n{}END\n", "größer step 1\n".repeat(1_000_000));
+        write(root.path(), &story(), &log).unwrap();
+        let (_, kept) = read(Some(root.path())).unwrap();
+        assert!(kept.len() <= HEAD + TAIL + 100, "{}", kept.len());
+        assert!(kept.starts_with("BEGIN\n") && kept.ends_with("step 1\nEND\n"));
+        assert_eq!(kept.matches("of this log left out here").count(), 1);
+    }
+
+    #[test]
+    fn nothing_or_nonsense_is_said() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(read(None).unwrap_err().contains("HOME"));
+        assert!(read(Some(root.path())).unwrap_err().contains("no last log yet"));
+        for nonsense in ["", "{", "{}", "log\nlog", "{\"behind\":3}\nlog"] {
+            fs::write(root.path().join(FILE), nonsense).unwrap();
+            assert!(read(Some(root.path())).unwrap_err().contains("can't be read"), "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_can_not_be_written_is_said_once() {
+        let root = tempfile::tempdir().unwrap();
+        let in_the_way = root.path().join("file");
+        fs::write(&in_the_way, "").unwrap();
+        let (wakes, queue) = mpsc::channel();
+        let shelf = Shelf::start(Some(in_the_way.join("oomdoctor")), wakes).unwrap();
+        for _ in 0..2 {
+            shelf.keep(Kept { log: Arc::new(PastedLog::new("x")), story: story() });
+        }
+        drop(shelf);
+        let said: Vec<Wake> = queue.try_iter().collect();
+        assert!(matches!(&said[..], [Wake::Msg(Msg::Trouble(said))] if said.contains("--last")), "{said:?}");
+    }
+}

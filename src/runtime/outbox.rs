@@ -1,0 +1,65 @@
+//! Owns writing a report below the state folder: a new file each time, its owner's alone.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use super::Wake;
+use super::places::{make_folder, new_private_file};
+use crate::app::Msg;
+
+/// More reports within one second than this are not written.
+const SAME_SECOND: u32 = 20;
+
+/// Writes it on a thread of its own and says where.
+pub fn write(state: Option<PathBuf>, text: String, wakes: Sender<Wake>) {
+    let answer = wakes.clone();
+    let spawned = thread::Builder::new().name("report".into()).spawn(move || {
+        let written = match &state {
+            Some(folder) => new_report(folder, &text, &jiff::Zoned::now()).map_err(|error| error.to_string()),
+            None => Err("neither HOME nor XDG_STATE_HOME says where".to_owned()),
+        };
+        let _ = answer.send(Wake::Msg(Msg::Written(written.map(|path| path.display().to_string()))));
+    });
+    if let Err(error) = spawned {
+        let _ = wakes.send(Wake::Msg(Msg::Written(Err(error.to_string()))));
+    }
+}
+
+fn new_report(folder: &Path, text: &str, now: &jiff::Zoned) -> io::Result<PathBuf> {
+    make_folder(folder)?;
+    let stem = now.strftime("report-%Y-%m-%d-%H%M%S").to_string();
+    let mut another = 1;
+    loop {
+        let name = if another == 1 { format!("{stem}.md") } else { format!("{stem}-{another}.md") };
+        let path = folder.join(name);
+        match new_private_file(&path) {
+            Ok(mut file) => {
+                return file.write_all(text.as_bytes()).map(|()| path.clone()).inspect_err(|_| {
+                    // Half a report is none.
+                    let _ = std::fs::remove_file(&path);
+                });
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && another < SAME_SECOND => another += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_report_is_a_file_of_its_own() {
+        let root = tempfile::tempdir().unwrap();
+        let now: jiff::Zoned = "2026-11-21T09:30:05+01:00[+01:00]".parse().unwrap();
+        let folder = root.path().join("oomdoctor");
+        let first = new_report(&folder, "one", &now).unwrap();
+        let second = new_report(&folder, "two", &now).unwrap();
+        assert_eq!(first, folder.join("report-2026-11-21-093005.md"));
+        assert_eq!(std::fs::read_to_string(first).unwrap(), "one");
+        assert_eq!(std::fs::read_to_string(second).unwrap(), "two");
+    }
+}

@@ -1,0 +1,186 @@
+//! What must hold for any bytes at all: of a log, an entry, a reading, and the headers of model files. Used by the suite
+//! (`integration/hostile.rs`) and by cargo-fuzz (`fuzz_targets`); a broken promise panics.
+
+use std::borrow::Cow;
+use std::io::Cursor;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use oomdoctor::advice::{Situation, advise};
+use oomdoctor::app::model::{Config, Region};
+use oomdoctor::app::msg::LogRead;
+use oomdoctor::app::{Cx, Model, Msg, update};
+use oomdoctor::gpu::Snapshot;
+use oomdoctor::knowledge::load::{Source, embedded};
+use oomdoctor::knowledge::{KnowledgeBase, page};
+use oomdoctor::log::PastedLog;
+use oomdoctor::memory::engine::Engine;
+use oomdoctor::memory::options::{Card, options};
+use oomdoctor::memory::settings::Settings;
+use oomdoctor::memory::shape::from_gguf;
+use oomdoctor::memory::{config, gguf, safetensors};
+use oomdoctor::report::markdown::{Paper, Walked, markdown};
+use oomdoctor::report::redact::Names;
+use oomdoctor::report::{self, Report};
+use oomdoctor::runtime::files::read_all;
+use oomdoctor::text::{harmless, is_harmful};
+use oomdoctor::ui::drawn;
+use oomdoctor::units::{Bytes, WallTime};
+
+static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in().unwrap());
+
+fn moment() -> WallTime {
+    WallTime(jiff::Timestamp::from_second(1_800_000_000).unwrap())
+}
+
+/// Nothing in it steers a terminal or hides what is there.
+fn assert_harmless(text: &str, what: &str) {
+    let found = text.chars().find(|c| *c != '\n' && is_harmful(*c));
+    assert!(found.is_none(), "{what} holds {found:?}");
+}
+
+/// A log: read, cleaned, diagnosed, advised on and reported, and the whole of it on a screen.
+pub fn log(data: &[u8]) {
+    let kept = read_all(data, |_| true).unwrap();
+    assert!(kept == data || data.len() > 1 << 20);
+    let log = PastedLog::from_bytes(kept);
+    let mut end = 0;
+    for (number, line) in log.lines() {
+        let steers = |c: char| {
+            c != '\t'
+                && (c.is_control()
+                    || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
+        };
+        assert!(!line.contains(steers), "line {number}: {line:?}");
+        let range = log.line_range(number).unwrap();
+        assert!(range.start >= end && log.line_at(range.start) == number, "line {number} at {range:?}");
+        end = range.end;
+    }
+    let diagnosis = BASE.diagnose(&log, None);
+    for found in &diagnosis.matches {
+        assert!((1..=log.line_count()).contains(&found.line));
+    }
+    for figure in &diagnosis.figures {
+        assert!(log.line(figure.line).is_some_and(|line| line.get(figure.span.clone()).is_some()), "{figure:?}");
+    }
+    let fixes = BASE.leading_fixes(&diagnosis);
+    let advice = advise(&Situation { fixes: &fixes, ..Situation::alone(&diagnosis) });
+    let report = Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None };
+    let names = Names::default();
+    let paper = Paper { report, log: &log, origin: "x", at: moment(), walked: &Walked::default(), names: Some(&names) };
+    assert_harmless(&markdown(&paper), "the report");
+    let _ = report::json(&report).to_string();
+    let _ = report::text(&report);
+    if log.is_binary() || log.is_empty() {
+        return;
+    }
+    let mut model = Model::new(Config::default(), (100, 30), moment());
+    model.input.generation = 1;
+    model.input.awaited = Some((1, None));
+    let pages = page::of_matches(&BASE, &diagnosis);
+    let read = LogRead { generation: 1, log: log.into(), diagnosis, fixes, pages, written: None };
+    show(&mut model, vec![Msg::LogRead(Box::new(read))]);
+}
+
+/// The screens after these messages, in every region and at several sizes.
+fn show(model: &mut Model, messages: Vec<Msg>) {
+    let cx = Cx { now: Duration::from_secs(1), wall: moment() };
+    for msg in messages {
+        update(model, msg, &cx);
+    }
+    for (size, focus) in [((80, 24), Region::Input), ((140, 45), Region::Steps), ((20, 5), Region::Processes)] {
+        model.focus = focus;
+        update(model, Msg::Resize(size.0, size.1), &cx);
+        assert_harmless(&drawn(model), "the screen");
+    }
+}
+
+/// A line of the sampler's stream: refused, or shown harmlessly and joined with a log.
+pub fn snapshot(data: &[u8]) {
+    let Ok(snapshot) = serde_json::from_slice::<Snapshot>(data) else { return };
+    let written = serde_json::to_vec(&snapshot).unwrap();
+    assert_eq!(serde_json::from_slice::<Snapshot>(&written).unwrap(), snapshot, "what was written reads the same");
+    static LOG: LazyLock<PastedLog> = LazyLock::new(|| {
+        PastedLog::new(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 23.99 GiB of which 6.10 GiB is free. Process 4242 has 11.23 GiB memory in use.\n",
+        )
+    });
+    let diagnosis = BASE.diagnose(&LOG, None);
+    let (fixes, pages) = (BASE.leading_fixes(&diagnosis), Vec::new());
+    let mut model = Model::new(Config::default(), (100, 30), moment());
+    model.input.generation = 1;
+    model.input.awaited = Some((1, None));
+    let read = LogRead { generation: 1, log: LOG.clone().into(), diagnosis, fixes, pages, written: None };
+    show(
+        &mut model,
+        vec![Msg::LogRead(Box::new(read)), Msg::Sample(Box::new(snapshot.clone())), Msg::Sample(Box::new(snapshot))],
+    );
+    if let Some(advice) = &model.advice {
+        for line in oomdoctor::advice::words::verdict(advice) {
+            assert_harmless(&line, "the verdict");
+        }
+    }
+}
+
+/// An entry somebody wrote: refused with its place, or good enough to read a log with.
+pub fn entry(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    for path in ["x/y.ron", "fixes/y.ron", "programs.ron", "phases.ron", "run.ron", "questions.ron"] {
+        let source = Source { path: path.to_owned(), text: Cow::Owned(text.to_owned()) };
+        match KnowledgeBase::from_sources(vec![source]) {
+            Err(error) => assert!(!harmless(&error.to_string()).is_empty()),
+            Ok(base) => {
+                let log = PastedLog::new(format!(
+                    "step 1\nRuntimeError: CUDA out of memory. {}\n",
+                    text.get(..200).unwrap_or(text)
+                ));
+                let diagnosis = base.diagnose(&log, None);
+                let _ = page::of_matches(&base, &diagnosis);
+            }
+        }
+    }
+}
+
+/// A GGUF header: refused, or a shape to reckon with.
+pub fn gguf(data: &[u8]) {
+    // Files are larger than their headers, or say so.
+    for length in [data.len() as u64, 1 << 40] {
+        if let Ok(read) = gguf::read(Cursor::new(data), length) {
+            let shape = from_gguf(&read);
+            let card = Card { index: 0, uuid: None, name: "GPU".into(), total: Bytes::gib(24), free: Bytes::gib(20) };
+            for engine in [
+                Engine::LlamaCpp(Settings::default()),
+                Engine::LlamaCpp(Settings { context: Some(u64::MAX), ..Settings::default() }),
+            ] {
+                let _ = options(engine, &shape, Some(&card), std::slice::from_ref(&card));
+            }
+        }
+    }
+}
+
+/// A safetensors header.
+pub fn safetensors(data: &[u8]) {
+    for length in [data.len() as u64, 1 << 40] {
+        let _ = safetensors::read(data, length);
+    }
+}
+
+/// A config.json.
+pub fn config(data: &[u8]) {
+    if let Ok(read) = config::read(data, "x") {
+        let shape = from_gguf(&read.figures.as_gguf("Q4_K_M"));
+        let card = Card { index: 0, uuid: None, name: "GPU".into(), total: Bytes::gib(24), free: Bytes::gib(20) };
+        let _ = options(Engine::LlamaCpp(Settings::default()), &shape, Some(&card), std::slice::from_ref(&card));
+    }
+}
+
+/// What logs are made from: every entry's own examples.
+pub fn logs() -> Vec<Vec<u8>> {
+    BASE.entries().iter().flat_map(|entry| &entry.matches).map(|example| example.log.clone().into_bytes()).collect()
+}
+
+/// The knowledge's own files.
+pub fn entries() -> Vec<Vec<u8>> {
+    let read = |source: &Source| source.path.ends_with(".ron") && !source.path.starts_with("models/");
+    embedded().into_iter().filter(read).map(|source| source.text.into_owned().into_bytes()).collect()
+}

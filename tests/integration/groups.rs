@@ -1,0 +1,231 @@
+//! Launchers with real workers, and holders that the driver does not list: what the stream, `ps`, `kill` and the terminal
+//! program make of them, and whom the signals reach.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use oomdoctor::gpu::{ProcessKind, Snapshot};
+use oomdoctor::procfs::Procfs;
+
+use crate::support::ends_within;
+use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper, device, devices};
+use crate::support::pty::Session;
+
+/// A shell that goes by the name of a launcher of ranks, and the two workers that it started, each with the driver open.
+struct Family {
+    launcher: Child,
+    workers: Vec<u32>,
+}
+
+/// What the launcher does when it is asked to close.
+const ENDS_ITS_WORKERS: &str = "kill $a $b; exit";
+const LEAVES_THEM: &str = "exit";
+
+impl Family {
+    fn start(when_asked: &str) -> Family {
+        let name = devices().join("mpirun");
+        if !name.exists() {
+            std::fs::copy("/bin/sh", &name).unwrap();
+        }
+        let gpu = devices().join("nvidia0");
+        drop(device());
+        let sleep = format!("sleep 1000 <{} >/dev/null &", gpu.display());
+        let script =
+            format!("trap '{when_asked}' TERM; {sleep} a=$!; {sleep} b=$!; echo $a; echo $b; while :; do wait; done");
+        let mut command = Command::new(&name);
+        let mut launcher = command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(launcher.stdout.take().unwrap()).lines().take(2);
+        let workers = lines.map(|line| line.unwrap().parse().unwrap()).collect();
+        Family { launcher, workers }
+    }
+
+    fn pid(&self) -> u32 {
+        self.launcher.id()
+    }
+
+    /// The workers with 5 and 4 GiB, and 2 GiB more that nobody lists.
+    fn driver(&self) -> FakeDriver {
+        let row = |pid: u32, gib: u64| format!("(gpu: 0, pid: {pid}, bytes: Some({}))", gib * GIB);
+        FakeDriver::new(&format!(
+            "(gpus: [(name: \"NVIDIA GeForce RTX 4090\", total: {}, base: {})], processes: [{}, {}])",
+            24 * GIB,
+            2 * GIB,
+            row(self.workers[0], 5),
+            row(self.workers[1], 4)
+        ))
+    }
+
+    /// Waits for the launcher's end.
+    fn launcher_ends(&mut self) -> bool {
+        ends_within(self.pid(), PATIENCE) && self.launcher.wait().is_ok()
+    }
+
+    fn lives(&self, pid: u32) -> bool {
+        Procfs::default().stat(pid).is_ok_and(|stat| stat.state != 'Z')
+    }
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        let _ = self.launcher.kill();
+        let _ = self.launcher.wait();
+        for pid in &self.workers {
+            let pid = rustix::process::Pid::from_raw(i32::try_from(*pid).unwrap()).unwrap();
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn the_stream_and_ps_say_who_works_for_whom() {
+    let family = Family::start(ENDS_ITS_WORKERS);
+    let driver = family.driver();
+    let snapshot = driver.snapshot();
+    let [launcher] = &snapshot.launchers[..] else { panic!("{:?}", snapshot.launchers) };
+    assert_eq!((launcher.pid, launcher.kind, launcher.proved), (family.pid(), ProcessKind::Unlisted, true));
+    assert!(snapshot.devices[0].processes.iter().all(|row| row.group == launcher.key()));
+    let below: Vec<u32> = snapshot.below(launcher.key().unwrap()).into_iter().map(|key| key.pid).collect();
+    assert_eq!(below, family.workers);
+    let text = said(&driver.output(&["ps"]));
+    assert!(text.contains("MPI launcher, 9.0 GiB with 2 workers"), "{text}");
+    assert!(text.contains(&format!("works for {}", family.pid())), "{text}");
+    let json: Snapshot = serde_json::from_slice(&driver.output(&["ps", "--json"]).stdout).unwrap();
+    assert_eq!(json.launchers[0].key(), launcher.key());
+}
+
+#[test]
+fn a_launcher_is_ended_with_its_workers_after_one_question_that_names_them_all() {
+    let mut family = Family::start(ENDS_ITS_WORKERS);
+    let driver = family.driver();
+    let mut session = on(&driver);
+    let [a, b] = [family.workers[0].to_string(), family.workers[1].to_string()];
+    session.wait_for_text(&[&family.pid().to_string(), "9.0 GiB with 2 workers", &a, &b]);
+    session.send("x");
+    session.wait_for_text(&[
+        "[y] end all of them",
+        &format!("{a}  5.0 GiB on GPU 0"),
+        &format!("{b}  4.0 GiB on GPU 0"),
+    ]);
+    session.let_the_question_stand();
+    assert!(family.lives(family.pid()), "asking ends nothing");
+    session.send("y");
+    assert!(family.launcher_ends());
+    session.wait_for_text(&["the 2 that worked for it have ended: gave back 9.0 GiB"]);
+}
+
+#[test]
+fn workers_that_their_launcher_leaves_are_signalled_after_the_grace_time_and_one_that_came_later_is_not() {
+    let mut family = Family::start(LEAVES_THEM);
+    let driver = family.driver();
+    let mut session = on(&driver);
+    session.wait_for_text(&["9.0 GiB with 2 workers"]);
+    session.send("x");
+    session.wait_for_text(&["[y] end all of them"]);
+    let mut later = Sleeper::start();
+    session.let_the_question_stand();
+    session.send("y");
+    assert!(family.launcher_ends());
+    for worker in &family.workers {
+        assert!(ends_within(*worker, PATIENCE), "{worker} was named and confirmed");
+    }
+    session.wait_for_text(&["the 2 that worked for it have ended: gave back 9.0 GiB"]);
+    assert!(later.lives());
+}
+
+#[test]
+fn kill_of_a_launcher_names_its_workers_and_how_to_end_them_and_does_not_widen() {
+    let mut family = Family::start(LEAVES_THEM);
+    let driver = family.driver();
+    let output = driver.output(&["kill", &family.pid().to_string(), "--yes"]);
+    assert_eq!(output.status.code(), Some(2), "no GPU lists it");
+    assert!(said(&output).contains("2 that work for it are; add --any"), "{}", said(&output));
+    let output = driver.output(&["kill", &family.pid().to_string(), "--yes", "--any", "--grace", "5"]);
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    let [a, b] = [family.workers[0], family.workers[1]];
+    assert!(text.contains(&format!("{a} (5.0 GiB), {b} (4.0 GiB)")), "{text}");
+    let command = text.lines().find_map(|line| line.split_once("to end all of them: oomdoctor kill --any ")).unwrap().1;
+    assert!(family.launcher_ends());
+    assert!(family.lives(a) && family.lives(b), "nobody but who was meant");
+    let rest: Vec<&str> = command.split(' ').filter(|target| !target.starts_with(&family.pid().to_string())).collect();
+    assert_eq!(rest.len(), 2, "{command}");
+    let output = driver.output(&[&["kill", "--yes"], &rest[..]].concat());
+    assert!(!said(&output).contains("works for"), "its launcher has gone");
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(said(&output).contains("9.0 GiB of GPU memory came back"), "{}", said(&output));
+}
+
+#[test]
+fn kill_of_all_of_them_ends_the_launcher_first_and_who_is_left_afterwards() {
+    for when_asked in [ENDS_ITS_WORKERS, LEAVES_THEM] {
+        let mut family = Family::start(when_asked);
+        let driver = family.driver();
+        let mut targets: Vec<String> = family.workers.iter().map(u32::to_string).collect();
+        targets.push(family.pid().to_string());
+        let order: Vec<&str> =
+            ["kill", "--yes", "--any", "--grace", "1"].into_iter().chain(targets.iter().map(String::as_str)).collect();
+        let output = driver.output(&order);
+        assert!(output.status.success(), "{}", said(&output));
+        assert!(!said(&output).contains("to end all of them"), "all are meant: {}", said(&output));
+        assert!(said(&output).contains(&format!("it works for MPI launcher ({})", family.pid())), "{}", said(&output));
+        assert!(family.launcher_ends() && !family.workers.iter().any(|pid| family.lives(*pid)));
+    }
+}
+
+#[test]
+fn two_jobs_of_one_shell_are_no_group() {
+    let (one, two) = (Sleeper::start(), Sleeper::start());
+    let row = |pid: u32| format!("(gpu: 0, pid: {pid}, bytes: Some({GIB}))");
+    let driver = FakeDriver::new(&format!("(gpus: [()], processes: [{}, {}])", row(one.pid()), row(two.pid())));
+    let snapshot = driver.snapshot();
+    assert!(snapshot.devices[0].processes.iter().all(|row| row.group.is_none()) && snapshot.launchers.is_empty());
+}
+
+#[test]
+fn who_has_the_driver_open_without_being_listed_is_shown_and_can_be_ended() {
+    let mut unlisted = Sleeper::start();
+    let pid = unlisted.pid().to_string();
+    let scenario = format!("(gpus: [(name: \"NVIDIA GeForce RTX 4090\", total: {}, base: {})])", 24 * GIB, 9 * GIB);
+    let driver = FakeDriver::new(&scenario);
+    let text = said(&driver.output(&["ps"]));
+    let line = text.lines().find(|line| line.starts_with(&format!("{pid}@"))).expect(&text);
+    assert!(line.contains("sleep 1000") && line.contains("nvidia0"), "{line}");
+    let mut session = on(&driver);
+    session.wait_for_text(&["9.0 GiB  used, but the driver doesn't say by whom", &pid]);
+    session.send("x");
+    session.wait_for_text(&["[y] end it", &pid, "sleep 1000"]);
+    session.let_the_question_stand();
+    session.send("y");
+    assert_eq!(unlisted.ended_by(), Some(15));
+}
+
+#[test]
+fn one_that_was_stopped_is_said_to_be() {
+    let unlisted = Sleeper::start();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(unlisted.pid()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let driver = FakeDriver::new(&format!("(gpus: [(base: {})])", 9 * GIB));
+    let snapshot = driver.sample(&[]).next_where("the stop", |now| {
+        now.holders
+            .iter()
+            .any(|holder| holder.process.pid == unlisted.pid() && holder.process.state.value() == Some('T'))
+    });
+    assert!(snapshot.holders.iter().all(|holder| holder.process.proved), "a device file that is held is proof");
+    let text = said(&driver.output(&["ps"]));
+    assert!(text.contains("stopped (Ctrl-Z)"), "{text}");
+}
+
+/// The program beside this driver, in a terminal.
+fn on(driver: &FakeDriver) -> Session {
+    let library: PathBuf = driver.library();
+    Session::oomdoctor((120, 40), &["--interval", "0.2", "--nvml-library", library.to_str().unwrap()])
+}
+
+/// Longer than the grace time of the program.
+const _: () = assert!(PATIENCE.as_secs() > Duration::from_secs(10).as_secs());
