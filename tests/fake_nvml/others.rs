@@ -15,8 +15,7 @@ pub extern "C" fn nvmlErrorString(_code: Return) -> *const c_char {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlInitWithFlags(_flags: c_uint) -> Return {
-    // SAFETY: it takes nothing.
-    unsafe { super::nvmlInit_v2() }
+    super::initialised()
 }
 
 #[unsafe(no_mangle)]
