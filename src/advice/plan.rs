@@ -298,7 +298,7 @@ mod tests {
     use crate::advice::{Advice, Taken, advise};
     use crate::gpu::guard::Viewer;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
-    use crate::gpu::{Reading, Snapshot};
+    use crate::gpu::{GpuProcess, Reading, Snapshot};
     use crate::knowledge::diagnosis::Diagnosis;
     use crate::knowledge::fix::{FixCommand, Frees};
 
@@ -480,6 +480,44 @@ mod tests {
         let advice =
             plan(&diagnosis, std::slice::from_ref(&shorter), vec![device(0, vec![process(8, Bytes::gib(16))])]);
         assert_eq!(advice.plan[0].steps[0].command.as_deref(), Some("export OLLAMA_CONTEXT_LENGTH=8192"));
+    }
+
+    #[test]
+    fn one_rank_is_not_ended_alone_but_its_launcher_with_all_of_its() {
+        let rank = |pid: u32| {
+            let mut row = process(pid, Bytes::gib(8));
+            (row.parent_pid, row.group) = (Reading::Known(40), process(40, Bytes::ZERO).key());
+            row
+        };
+        let mut launcher = process(40, Bytes::ZERO);
+        (launcher.group, launcher.kind) = (launcher.key(), crate::gpu::ProcessKind::Unlisted);
+        launcher.recognised_as = Some("torchrun launcher (train.py)".into());
+        let plan_of = |launcher: GpuProcess| {
+            let here = Snapshot {
+                devices: vec![device(0, vec![rank(41), rank(42)])],
+                launchers: vec![launcher],
+                ..snapshot(0)
+            };
+            let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
+            let diagnosis = torch_oom(&[]);
+            advise(&Situation {
+                fixes: &[end()],
+                snapshot: Some(&here),
+                viewer: Some(&viewer),
+                crashed_by: Some(noon_plus(0)),
+                ..Situation::alone(&diagnosis)
+            })
+            .plan
+        };
+        let steps = plan_of(launcher.clone());
+        let [step] = &steps[..] else { panic!("{steps:?}") };
+        assert_eq!((step.target, step.frees_bytes), (launcher.key(), Some(Bytes::gib(16))));
+        assert_eq!(step.title, "End torchrun launcher (train.py) (40) with its 2 workers");
+        let command = step.steps[0].command.clone().unwrap();
+        assert_eq!(command, "oomdoctor kill --any 40@40000 41@41000 42@42000");
+        launcher.uid = Reading::Known(1001);
+        let targets: Vec<u32> = plan_of(launcher).iter().filter_map(|step| Some(step.target?.pid)).collect();
+        assert_eq!(targets, [41, 42], "somebody else's launcher is not offered");
     }
 
     #[test]

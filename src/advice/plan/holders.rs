@@ -29,6 +29,11 @@ pub fn end_holders(
     for (row, key) in verdict::holders(situation, place).into_iter().take(HOLDERS) {
         let worth = row.used_bytes.value().is_none_or(|bytes| bytes >= WORTH_ENDING);
         let Some(planned) = end_holder(fix, situation, place, row, key).filter(|_| worth) else { continue };
+        let planned = with_its_launcher(planned, situation, place, row);
+        let named = |other: &PlannedFix| other.target == planned.target;
+        if idle.iter().any(|(other, _)| named(other)) || busy.iter().any(named) {
+            continue;
+        }
         match works(key) || unwatched(row) || foreign(row) && !planned.gentle {
             true => busy.push(planned),
             false => idle.push((planned, rests(key))),
@@ -48,6 +53,47 @@ pub fn end_holders(
         idle.insert(0, first);
     }
     (idle.into_iter().map(|(planned, _)| planned).collect(), busy)
+}
+
+/// One rank or engine is not ended alone where the launcher or server it works for would only start it again or wait for
+/// it: the step is then about that one, with all who end with it. Its question names them.
+fn with_its_launcher(
+    planned: PlannedFix,
+    situation: &Situation<'_>,
+    place: &Place<'_>,
+    row: &GpuProcess,
+) -> PlannedFix {
+    let leader = || {
+        let leader = situation.snapshot?.leader_of(row)?;
+        let key = situation.viewer?.may_end(leader).ok()?;
+        Some((leader, key, situation.snapshot?.below(key)))
+    };
+    let Some((leader, key, below)) = leader().filter(|(_, _, below)| !planned.gentle && !below.is_empty()) else {
+        return planned;
+    };
+    let device = place.device.into_iter().flat_map(|device| &device.processes);
+    let mut rows = device.filter(|row| row.key().is_some_and(|of| of == key || below.contains(&of)));
+    let together = rows.try_fold(Bytes::ZERO, |sum, row| Some(sum.plus(row.used_bytes.value()?)));
+    let all: Vec<String> = std::iter::once(&key).chain(&below).map(ToString::to_string).collect();
+    let name = name_of(leader);
+    let free = place.device.and_then(|device| device.memory.free_bytes.value()).zip(together);
+    let steps = planned.steps.iter().map(|step| Step {
+        action: format!("It is asked to close and should end the {} that work for it; who of them stays is asked, too", below.len()),
+        command: Some(format!("oomdoctor kill --any {}", all.join(" "))),
+        expect: free.map_or_else(
+            || step.expect.clone(),
+            |(free, held)| format!("Expect {} free afterwards.", free.plus(held)),
+        ),
+        ..step.clone()
+    });
+    PlannedFix {
+        title: format!("End {name} with its {} workers", below.len()),
+        steps: steps.collect(),
+        target: Some(key),
+        frees_bytes: together,
+        frees_is: together.map(|_| FreesIs::Fact),
+        ..planned
+    }
 }
 
 /// Where others' processes hold the memory: whom to ask and what to write, and to be told when there is room.
