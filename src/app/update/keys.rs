@@ -459,6 +459,7 @@ fn failed_again(model: &mut Model) {
         return say(model, "There is no earlier failure to compare with: paste the error.".into());
     };
     model.walk.before = Some(Box::new(diagnosis));
+    model.walk.was_not_enough();
     say(model, "Paste the new error here: I hold it against the one before.".into());
 }
 
