@@ -379,7 +379,7 @@ fn kill_is_exit_1_when_one_of_several_was_not_ended() {
     gone.end();
     let output = machine.driver.output(&["kill", &named(&machine.third), &gone_name, "--yes"]);
     assert_eq!(code(&output), 1);
-    assert!(stdout(&output).contains(&format!("{} has already ended", gone.pid())), "{}", all(&output));
+    assert!(stdout(&output).contains(&format!("there is no process {} here", gone.pid())), "{}", all(&output));
     assert_eq!(machine.third.ended_by(), Some(15));
 }
 
