@@ -296,6 +296,7 @@ pub(crate) mod testing {
             remark: None,
             crashed_at: None,
             run: crate::knowledge::run::Run::default(),
+            is_shortened: false,
         }
     }
 }

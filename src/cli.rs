@@ -228,8 +228,12 @@ fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let text = error.to_string();
-    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    refuse(&format!("{first}; see --help"))
+    // What is missing stands on lines of its own.
+    let mut lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let rest: Vec<&str> = lines.collect();
+    let said = if rest.is_empty() { first } else { format!("{first} {}", rest.join(" ")) };
+    refuse(&format!("{said}; see --help"))
 }
 
 /// Wrong usage or unreadable input: one line that says what to do.

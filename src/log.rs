@@ -11,6 +11,9 @@ use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
+/// What stands, behind how much it was, where a part of a very long log was left out.
+pub const LEFT_OUT: &str = "of this log left out here …";
+
 /// The raw text is kept up to here: larger ones are not edited, and twice the text would be too much.
 const RAW_KEPT: usize = 1 << 20;
 
@@ -46,6 +49,11 @@ impl PastedLog {
     /// The text of what a file or a pipe held; `None` where it is no text but binary.
     pub fn decode(bytes: Vec<u8>) -> Option<String> {
         clean::decode(bytes)
+    }
+
+    /// Whether parts of it were left out before it came here, since it is very long.
+    pub fn is_shortened(&self) -> bool {
+        memchr::memmem::find(self.text.as_bytes(), LEFT_OUT.as_bytes()).is_some()
     }
 
     /// Whether this was no text ("this looks like a binary file"); such a log has no lines.

@@ -266,6 +266,12 @@ impl Procfs {
         own.session != 0 && self.stat(own.parent_pid).is_ok_and(|parent| parent.session == own.session)
     }
 
+    /// Whether the PIDs here are those that a signal of ours goes to: another namespace's /proc may be mounted over it.
+    pub fn is_of_our_namespace(&self) -> bool {
+        let own = std::process::id().to_string();
+        fs::read_link(self.root.join("self")).is_ok_and(|target| target == Path::new(&own))
+    }
+
     /// Whether the PIDs we see are the machine's own. Not known counts as no.
     pub fn in_initial_pid_namespace(&self) -> bool {
         fs::read_link(self.root.join("self/ns/pid")).is_ok_and(|target| target == Path::new(INITIAL_PID_NAMESPACE))

@@ -240,7 +240,7 @@ fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Re
         loop {
             let msg = match crossterm::event::read() {
                 Ok(Event::Key(key)) => Msg::Key(key, clock.now().now),
-                Ok(Event::Mouse(event)) => Msg::Mouse(event),
+                Ok(Event::Mouse(event)) => Msg::Mouse(event, clock.now().now),
                 Ok(Event::Paste(text)) => Msg::Paste(files::shortened(text, |block| telling.may_matter(block))),
                 Ok(Event::Resize(columns, rows)) => Msg::Resize(columns, rows),
                 Ok(_) => continue,

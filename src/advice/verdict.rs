@@ -17,6 +17,10 @@ pub use story::widened;
 /// Less than that in pieces is no fragmentation worth the name.
 const SLIVERS: Bytes = Bytes::mib(200);
 
+/// Said where line numbers are not the file's.
+const SHORTENED: &str =
+    "The log is long: parts that say nothing of memory were left out, and line numbers count what was kept.";
+
 /// One cause with what speaks for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
@@ -83,7 +87,9 @@ pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&L
         let evidence = vec!["the log prints too few figures to tell why".to_owned()];
         causes.push(Cause { cause: CauseKind::Unknown, weight: 0.1, evidence });
     }
-    let notes = [story::contradiction(&situation.diagnosis.facts), others::started_since(situation, place, ledger)];
+    let shortened = situation.diagnosis.is_shortened.then(|| SHORTENED.to_owned());
+    let notes =
+        [shortened, story::contradiction(&situation.diagnosis.facts), others::started_since(situation, place, ledger)];
     let notes = notes.into_iter().flatten().collect();
     Verdict {
         sentence: sentence::sentence(situation, place, ledger, &causes),

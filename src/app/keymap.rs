@@ -140,6 +140,9 @@ impl Keymap {
         let mut added = Vec::new();
         for (key, name) in own {
             let (code, ctrl) = spelled(key).ok_or_else(|| Mistake::Key(key.clone()))?;
+            if (code, ctrl) == (KeyCode::Char('y'), false) {
+                return Err(Mistake::Answers(key.clone()));
+            }
             let action = NAMES.iter().find(|(known, _)| known == name).map(|(_, action)| *action);
             let action = action.ok_or_else(|| Mistake::Action(name.clone()))?;
             let like = BINDINGS.iter().find(|binding| binding.action == action && !binding.words.is_empty());
@@ -225,6 +228,8 @@ pub enum Mistake {
     Key(String),
     /// No action has this name.
     Action(String),
+    /// It answers a question, and would ask and answer by itself where it is held down.
+    Answers(String),
     /// This action would have no key any more.
     Lost(&'static str),
 }
@@ -310,6 +315,7 @@ mod tests {
         assert_eq!(own(&[("F5", "kill")]).unwrap_err(), Mistake::Action("kill".into()));
         assert_eq!(own(&[("x", "zoom")]).unwrap_err(), Mistake::Lost("end"));
         assert!(own(&[("x", "zoom"), ("F9", "end")]).is_ok());
+        assert_eq!(own(&[("y", "end")]).unwrap_err(), Mistake::Answers("y".into()));
     }
 
     #[test]

@@ -31,7 +31,8 @@ pub enum Msg {
     /// What the model showed last is on the terminal now, with what can be clicked there.
     Drawn(Vec<Target>),
     /// The mouse did something.
-    Mouse(MouseEvent),
+    /// At which moment, as for keys.
+    Mouse(MouseEvent, Duration),
     /// The terminal says that this text was pasted.
     Paste(String),
     /// A log that comes by itself (the demo's): taken only where there is none.

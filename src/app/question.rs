@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crossterm::event::{KeyCode, KeyEvent};
+use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::gate::ALONE;
 use crate::advice::release::Release;
@@ -14,6 +14,9 @@ use crate::units::{Bytes, WallTime};
 
 /// Keys of a question's first moments on the screen were meant for something else.
 pub const DEAF: Duration = Duration::from_millis(400);
+
+/// The same key again so soon is held down: more than the pause before a keyboard repeats it is another press.
+const HELD: Duration = Duration::from_millis(250);
 
 /// A process as the question names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +48,12 @@ pub struct Victim {
 }
 
 impl Victim {
+    /// What it is, in the words that say most of it.
+    pub fn called(&self) -> &str {
+        let command = Some(self.command.as_str()).filter(|command| !command.is_empty());
+        self.what.as_deref().or(command).unwrap_or("a process without a name")
+    }
+
     /// What it holds and where, in a few words.
     pub fn holding(&self) -> String {
         let devices: Vec<String> = self.devices.iter().map(u32::to_string).collect();
@@ -62,23 +71,38 @@ pub fn workers(victims: &[Victim], width: usize, room: usize) -> Vec<String> {
     let workers: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_some()).collect();
     let (with, without): (Vec<&Victim>, Vec<&Victim>) =
         workers.into_iter().partition(|victim| victim.held.is_some_and(|held| held > Bytes::ZERO));
-    let line = |victim: &&Victim| {
-        let what = victim.what.as_ref().unwrap_or(&victim.command);
-        format!("  {}  {}  {what}", victim.key.pid, victim.holding())
-    };
-    let pids: Vec<String> = without.iter().map(|victim| victim.key.pid.to_string()).collect();
-    let helpers = format!("and the helper{} {}", if pids.len() == 1 { "" } else { "s" }, pids.join(", "));
-    let wrapped =
-        |text: &str| textwrap::wrap(text, width.max(20)).into_iter().map(|line| line.into_owned()).collect::<Vec<_>>();
-    let helpers = if pids.is_empty() { Vec::new() } else { wrapped(&helpers) };
+    let line = |victim: &&Victim| format!("  {}  {}  {}", victim.key.pid, victim.holding(), victim.called());
+    let helpers = folded(&without, width);
     if with.len() + helpers.len() <= room {
         return with.iter().map(line).chain(helpers).collect();
     }
-    let short: Vec<String> =
-        with.iter().map(|victim| format!("{} ({})", victim.key.pid, crate::advice::amount(victim.held))).collect();
-    wrapped(
-        &[short.join(", "), pids.join(", ")].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", "),
-    )
+    folded(&with, width).into_iter().chain(helpers).collect()
+}
+
+/// Those that are called alike together, each with its PID, and with its bytes where it has any.
+fn folded(victims: &[&Victim], width: usize) -> Vec<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for victim in victims {
+        if !names.contains(&victim.called()) {
+            names.push(victim.called());
+        }
+    }
+    let one = |victim: &&Victim| match victim.held {
+        Some(held) if held > Bytes::ZERO => format!("{} ({held})", victim.key.pid),
+        _ => victim.key.pid.to_string(),
+    };
+    let text = |name: &str| {
+        let alike: Vec<String> = victims.iter().filter(|victim| victim.called() == name).map(one).collect();
+        let many = if alike.len() == 1 { String::new() } else { format!("{} × ", alike.len()) };
+        format!("  {many}{name}: {}", alike.join(", "))
+    };
+    names
+        .into_iter()
+        .flat_map(|name| {
+            let options = textwrap::Options::new(width.max(20)).subsequent_indent("    ");
+            textwrap::wrap(&text(name), options).into_iter().map(|line| line.into_owned()).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// How many lines the victims take: two each, their workers after them.
@@ -107,7 +131,7 @@ pub struct Question {
     pub asked: Asked,
     /// Since when it stands on the terminal; `None` until it was drawn.
     shown: Option<Duration>,
-    last_key: Option<Duration>,
+    last_key: Option<(KeyCode, Duration)>,
     waiting: Option<(char, Duration)>,
 }
 
@@ -135,8 +159,15 @@ impl Question {
 
     /// Takes a key pressed at this moment; `No` counts at once, anything else only after it stood alone.
     pub fn key(&mut self, key: KeyEvent, at: Duration) -> Option<Answer> {
-        let before = self.last_key.replace(at);
-        let crowded = before.is_some_and(|before| at.saturating_sub(before) < ALONE);
+        // A key that is held down is one answer at most, and never to a question that it opened itself.
+        if key.kind == KeyEventKind::Repeat {
+            return None;
+        }
+        let before = self.last_key.replace((key.code, at));
+        let crowded = before.is_some_and(|(code, before)| {
+            let apart = if code == key.code { HELD } else { ALONE };
+            at.saturating_sub(before) < apart
+        });
         let waited = self.waiting.take();
         if self.shown.is_none_or(|shown| at < shown + DEAF) {
             return None;
@@ -146,6 +177,9 @@ impl Question {
             return Some(answer);
         }
         match key.code {
+            // Esc and a letter right behind it arrive as Alt with the letter: it began with a no.
+            _ if key.modifiers.contains(KeyModifiers::ALT) => Some(Answer::No),
+            _ if !(key.modifiers - KeyModifiers::SHIFT).is_empty() => None,
             KeyCode::Esc => Some(Answer::No),
             KeyCode::Char('n') if !matches!(self.asked, Asked::Paste(_)) => Some(Answer::No),
             KeyCode::Char(character) if !crowded && self.meaning(character).is_some() => {
@@ -183,6 +217,42 @@ mod tests {
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
+    }
+
+    #[test]
+    fn only_the_bare_letter_is_a_yes() {
+        let pressed = |modifiers, kind| {
+            let mut question = Question::new(Asked::Quit(String::new()));
+            question.drawn(ms(0));
+            let key = KeyEvent::new_with_kind(KeyCode::Char('y'), modifiers, kind);
+            question.key(key, ms(600)).or_else(|| question.tick(ms(900)))
+        };
+        assert_eq!(pressed(KeyModifiers::NONE, KeyEventKind::Press), Some(Answer::Yes));
+        assert_eq!(pressed(KeyModifiers::CONTROL, KeyEventKind::Press), None);
+        assert_eq!(pressed(KeyModifiers::ALT, KeyEventKind::Press), Some(Answer::No), "Esc and y in one piece");
+        assert_eq!(pressed(KeyModifiers::NONE, KeyEventKind::Repeat), None);
+    }
+
+    #[test]
+    fn everybody_is_named_also_where_the_driver_gives_no_figures() {
+        let victim = |pid: u32, what: &str, held: Option<Bytes>| Victim {
+            key: ProcessKey { pid, start_ticks: 1 },
+            name: String::new(),
+            what: Some(what.into()),
+            command: String::new(),
+            user: String::new(),
+            yours: true,
+            started_at: None,
+            held,
+            devices: vec![],
+            evidence: vec![],
+            supervisor: None,
+            follows: Some(ProcessKey { pid: 1, start_ticks: 1 }),
+        };
+        let mut victims: Vec<Victim> = (10..14).map(|pid| victim(pid, "VLLM::Worker", None)).collect();
+        victims.push(victim(20, "rank", Some(Bytes::gib(9))));
+        assert_eq!(workers(&victims, 60, 9), ["  20  9.0 GiB on GPU   rank", "  4 × VLLM::Worker: 10, 11, 12, 13"]);
+        assert_eq!(workers(&victims, 60, 1), ["  rank: 20 (9.0 GiB)", "  4 × VLLM::Worker: 10, 11, 12, 13"]);
     }
 
     /// Opens a question at 0, types these, waits; gives the first answer.

@@ -1541,7 +1541,8 @@ mod pointing_and_picking {
             .unwrap_or_else(|| panic!("{text} is not on the screen"));
         let kind = MouseEventKind::Down(MouseButton::Left);
         let column = u16::try_from(column).unwrap();
-        session.send(Msg::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
+        let at = session.now;
+        session.send(Msg::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }, at));
         session.draws = true;
     }
 

@@ -100,6 +100,11 @@ impl Walk {
         ahead.iter().position(chosen).unwrap_or(0)
     }
 
+    /// It failed again: what was taken was not enough.
+    pub fn was_not_enough(&mut self) {
+        self.behind.iter_mut().for_each(|behind| behind.enough = false);
+    }
+
     /// Whether a step was taken that may be enough, and not tried since.
     pub fn enough_taken(&self) -> bool {
         let taken = self.behind.iter().rev().filter(|behind| behind.mark == Mark::Taken);

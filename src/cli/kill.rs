@@ -71,6 +71,10 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
             Ok(victim) if victims.iter().any(|known: &Victim| known.key == victim.key) => {}
             Ok(victim) => victims.push(victim),
             Err(Trouble::Usage(text)) => return super::refuse(&text),
+            Err(Trouble::Refused(Refusal::Gone(pid))) => {
+                say(&format!("not ended: there is no process {pid} here, or not any more"));
+                refused = true;
+            }
             Err(Trouble::Refused(refusal)) => {
                 say(&format!("not ended: {refusal}"));
                 refused = true;

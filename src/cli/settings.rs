@@ -156,6 +156,7 @@ fn parse(text: &str) -> Result<Understood, String> {
     let own: Vec<(String, String)> = configuration.keys.clone().into_iter().collect();
     let keys = Keymap::with(&own).map_err(|mistake| match mistake {
         Mistake::Key(key) => at(&key, format!("`{key}` is no key that can be given: write x, F5, Ctrl-N, Space, PgUp")),
+        Mistake::Answers(key) => at(&key, format!("`{key}` answers questions and nothing else: give another key")),
         Mistake::Action(name) => at(&name, unknown("action", &name, NAMES.iter().map(|(name, _)| *name))),
         Mistake::Lost(name) => at("keys", format!("`{name}` would have no key any more: give it one, too")),
     })?;

@@ -100,7 +100,13 @@ impl fmt::Display for Refusal {
 /// Why a process with this command line is spared: the configuration names its program or its script.
 pub fn spares(spared: &[String], command: &str) -> Option<&'static str> {
     let base = |word: &str| word.rsplit('/').next().unwrap_or_default().trim_end_matches(':').to_owned();
-    let named = command.split_ascii_whitespace().map(base).any(|word| spared.contains(&word));
+    let is = |word: &str| spared.iter().any(|name| name.eq_ignore_ascii_case(word));
+    let words: Vec<String> = command.split_ascii_whitespace().map(base).collect();
+    // `python -m vllm.entrypoints.openai.api_server`, and titles that a program gives itself: `VLLM::EngineCore`.
+    let module = words.iter().position(|word| word == "-m").and_then(|at| words.get(at.checked_add(1)?));
+    let package = module.and_then(|module| module.split('.').next());
+    let title = words.first().and_then(|word| word.split_once("::")).map(|(title, _)| title);
+    let named = words.iter().any(|word| is(word)) || package.is_some_and(is) || title.is_some_and(is);
     named.then_some("your configuration protects it")
 }
 
@@ -160,6 +166,23 @@ mod tests {
 
     fn suspect(pid: u32) -> Suspect<'static> {
         Suspect { pid, uid: Some(1000), user: Some("ada"), protected: None, kernel_thread: false, proved: true }
+    }
+
+    #[test]
+    fn what_the_configuration_protects_is_known_in_every_form() {
+        let spared = ["vllm".to_owned(), "serve.py".to_owned()];
+        for line in [
+            "vllm serve org/m",
+            "/env/bin/python /env/bin/vllm serve org/m",
+            "python -m vllm.entrypoints.openai.api_server --model m",
+            "VLLM::EngineCore",
+            "python /srv/serve.py",
+        ] {
+            assert!(spares(&spared, line).is_some(), "{line}");
+        }
+        for line in ["python train.py", "python -m torch.distributed.run vllm_train.py", "sglang::scheduler"] {
+            assert_eq!(spares(&spared, line), None, "{line}");
+        }
     }
 
     #[test]

@@ -167,4 +167,6 @@ pub struct Diagnosis {
     pub crashed_at: Option<WallTime>,
     /// What the log says of the model and the run.
     pub run: Run,
+    /// Parts of the log were left out before it was read: its lines are those that were kept.
+    pub is_shortened: bool,
 }

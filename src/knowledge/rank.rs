@@ -133,6 +133,7 @@ fn nothing() -> Diagnosis {
         remark: None,
         crashed_at: None,
         run: Run::default(),
+        is_shortened: false,
     }
 }
 
@@ -174,6 +175,7 @@ fn answer(
         remark: leading.remark.clone(),
         crashed_at: clock::crashed_at(log, leading.hit.line, now),
         run: Run { stage, told: told(entry, log, leading.hit.line), ..run::read(&base.runs, log, leading.hit.line) },
+        is_shortened: log.is_shortened(),
     }
 }
 

@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::thread;
 
+use crate::log::LEFT_OUT;
+
 /// Kept from the beginning.
 const HEAD: usize = 1 << 20;
 /// Kept from the end.
@@ -29,11 +31,7 @@ const OWN_PAGES: usize = 33 << 20;
 
 /// What stands in the place of so many bytes.
 fn left_out(bytes: u64) -> String {
-    if bytes == 0 {
-        String::new()
-    } else {
-        format!("\n… {} of this log left out here …\n", crate::units::Bytes(bytes))
-    }
+    if bytes == 0 { String::new() } else { format!("\n… {} {LEFT_OUT}\n", crate::units::Bytes(bytes)) }
 }
 
 /// Takes a log in block by block.

@@ -32,6 +32,19 @@ impl Kernel {
         Kernel { spared, ..self }
     }
 
+    /// Whether what it works for is spared, up to the shell or terminal that somebody started that in.
+    fn spares_its_server(&self, pid: u32) -> Option<&'static str> {
+        if self.spared.is_empty() {
+            return None;
+        }
+        let lines = self.procfs.ancestors(pid).into_iter().map_while(|above| {
+            let stat = self.procfs.stat(above).ok()?;
+            let arguments = self.procfs.arguments(above).unwrap_or_default();
+            (!recognise::kin::is_a_start(&stat.comm, &arguments)).then(|| arguments.join(" "))
+        });
+        lines.take_while(|line| !line.is_empty()).find_map(|line| spares(&self.spared, &line))
+    }
+
     /// Where processes are read.
     pub fn procfs(&self) -> &Procfs {
         &self.procfs
@@ -65,11 +78,17 @@ impl ProcessControl for Kernel {
 
     fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>> {
         let uid = self.procfs.uid(pid).ok();
-        let command = self.procfs.arguments(pid).unwrap_or_default().join(" ");
+        let arguments = self.procfs.arguments(pid).unwrap_or_default();
+        let command = arguments.join(" ");
         let holds = || self.procfs.holds_driver_files(pid).is_ok_and(|files| !files.is_empty());
-        // A launcher has nothing open itself: its ranks prove it.
-        let launches = || self.procfs.children_hold_driver_files(pid);
-        let proved = self.procfs.in_initial_pid_namespace() || holds() || launches();
+        // A launcher has nothing open itself: its ranks prove it. A shell is proved by nothing that was started in it.
+        let is_a_start = |comm: &str| recognise::kin::is_a_start(comm, &arguments);
+        let launches = || {
+            self.procfs.stat(pid).is_ok_and(|stat| !is_a_start(&stat.comm))
+                && self.procfs.children_hold_driver_files(pid)
+        };
+        let proved =
+            self.procfs.is_of_our_namespace() && (self.procfs.in_initial_pid_namespace() || holds() || launches());
         // Its start is read last: where it is that of the process that is meant, all above was its own too, and one
         // that ended meanwhile is said to have gone and not to be another user's.
         let stat = match self.procfs.stat(pid) {
@@ -81,7 +100,9 @@ impl ProcessControl for Kernel {
             start_ticks: stat.start_ticks,
             uid,
             user: uid.map(|uid| Users::read().name(uid)),
-            protected: recognise::protected(&stat.comm, &command).or_else(|| spares(&self.spared, &command)),
+            protected: recognise::protected(&stat.comm, &command)
+                .or_else(|| spares(&self.spared, &command))
+                .or_else(|| self.spares_its_server(pid)),
             kernel_thread: stat.is_kernel_thread(),
             proved,
             state: stat.state,

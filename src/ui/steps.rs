@@ -134,6 +134,9 @@ fn enough(model: &Model, ahead: &[&PlannedFix], first: &PlannedFix) -> String {
 fn no_steps(model: &Model) -> String {
     match &model.advice {
         None => "The steps come with the error.".into(),
+        Some(_) if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.matches.is_empty()) => {
+            "The steps come with the error itself: paste the log down to its last line.".into()
+        }
         Some(advice) if advice.verdict.causes.is_empty() => "Nothing has to be freed for this.".into(),
         Some(_) if model.walk.behind.is_empty() && model.endings.is_empty() => {
             "There is nothing to do about this that I know of.".into()

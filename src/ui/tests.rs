@@ -381,7 +381,7 @@ fn a_launcher_with_its_workers_the_question_and_what_became_of_them() {
     }
     assert_screens("group", &mut session, &[SIZES[0], SIZES[2]]);
     session.keys("x");
-    assert_screens("group-question", &mut session, &[crate::app::layout::SMALLEST, SIZES[0], SIZES[2]]);
+    assert_screens("group-question", &mut session, &[SIZES[0], SIZES[2]]);
     session.keys("y");
     session.send(Msg::Signal(key_of(4100), SignalReport::Sent));
     assert_screens("group-ending", &mut session, &[SIZES[0]]);

@@ -78,12 +78,13 @@ fn with_its_launcher(
     let name = name_of(leader);
     let free = place.device.and_then(|device| device.memory.free_bytes.value()).zip(together);
     let steps = planned.steps.iter().map(|step| Step {
-        action: format!("It is asked to close and should end the {} that work for it; who of them stays is asked, too", below.len()),
-        command: Some(format!("oomdoctor kill --any {}", all.join(" "))),
-        expect: free.map_or_else(
-            || step.expect.clone(),
-            |(free, held)| format!("Expect {} free afterwards.", free.plus(held)),
+        action: format!(
+            "It is asked to close and should end the {} that work for it; who of them stays is asked, too",
+            below.len()
         ),
+        command: Some(format!("oomdoctor kill --any {}", all.join(" "))),
+        expect: free
+            .map_or_else(|| step.expect.clone(), |(free, held)| format!("Expect {} free afterwards.", free.plus(held))),
         ..step.clone()
     });
     PlannedFix {

@@ -39,6 +39,25 @@ fn at_the_launcher(rows: Vec<GpuProcess>) -> Session {
     session
 }
 
+#[test]
+fn a_protected_worker_or_server_spares_the_whole_group() {
+    let refused = |name: &str, pid: u32| {
+        let mut rows = torchrun();
+        rows[0].command = Reading::Known("vllm serve org/m".into());
+        rows[1].command = Reading::Known("VLLM::EngineCore".into());
+        rows[2].command = Reading::Known("python helper.py".into());
+        let mut session = at_the_launcher(rows);
+        session.model.config.viewer.spared = vec![name.into()];
+        session.model.processes.selected = session.model.rows().iter().find(|row| row.id.pid == pid).map(|row| row.id);
+        session.keys("x");
+        session.model.question.is_none() && session.notice().contains("your configuration protects it")
+    };
+    assert!(refused("vllm", 4100), "the server itself");
+    assert!(refused("vllm", 4102), "a worker of a protected server");
+    assert!(refused("helper.py", 4100), "it would take the protected worker with it");
+    assert!(!refused("other.py", 4100));
+}
+
 /// The launcher and its workers are asked about.
 pub fn at_a_question() -> Session {
     let mut session = at_the_launcher(torchrun());

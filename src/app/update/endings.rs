@@ -40,10 +40,12 @@ pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
                 // What is forced does not end its workers itself, so nobody waits for it.
                 Some(named) if signal == Signal::Term => named.follows = Some(*key),
                 Some(_) => {}
-                None if signal == Signal::Term => {
-                    let worker = victim(model, worker).ok();
-                    victims.extend(worker.map(|worker| Victim { follows: Some(*key), ..worker }));
-                }
+                None if signal == Signal::Term => match victim(model, worker) {
+                    Ok(worker) => victims.push(Victim { follows: Some(*key), ..worker }),
+                    // It would end with the one it works for all the same.
+                    Err(refusal @ Refusal::Protected(..)) => return super::say(model, sentence(&refusal)),
+                    Err(_) => {}
+                },
                 None if survived(&worker) => victims.extend(victim(model, worker)),
                 None => {}
             }
@@ -132,6 +134,15 @@ fn victim(model: &Model, key: ProcessKey) -> Result<Victim, Refusal> {
     let snapshot = model.snapshot().ok_or(Refusal::Gone(key.pid))?;
     let row = snapshot.process(key).ok_or(Refusal::Gone(key.pid))?;
     model.config.viewer.may_end(row)?;
+    // What belongs to a protected server is that server.
+    let above = snapshot.leader_of(row).and_then(|leader| leader.command.known());
+    if let Some(why) = above
+        .into_iter()
+        .chain(&row.server_command)
+        .find_map(|line| crate::gpu::guard::spares(&model.config.viewer.spared, line))
+    {
+        return Err(Refusal::Protected(key.pid, format!("{why}, or what it belongs to")));
+    }
     Ok(described(model, snapshot, row, key))
 }
 
@@ -188,6 +199,7 @@ pub fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec
         return Vec::new();
     }
     let mut effects = Vec::new();
+    let mut refused: Vec<String> = Vec::new();
     let mut started: Vec<ProcessKey> = Vec::new();
     for mut named in victims {
         // Where the one that it should end with can't be signalled any more, there is nobody to wait for.
@@ -197,8 +209,11 @@ pub fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec
                 started.push(named.key);
                 effects.push(start(model, named, signal));
             }
-            Err(refusal) => super::say(model, sentence(&refusal)),
+            Err(refusal) => refused.push(sentence(&refusal)),
         }
+    }
+    if !refused.is_empty() {
+        super::say(model, refused.join(" "));
     }
     model.processes.marked.clear();
     effects

@@ -1,5 +1,7 @@
 //! Owns what a reading changes: the newest snapshot, what was watched, the selection, the endings' proof, the advice.
 
+use crate::advice::plan::RUN_AGAIN;
+use crate::app::walk::StepId;
 use std::sync::Arc;
 
 use crate::app::again;
@@ -33,7 +35,16 @@ pub fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     model.processes.marked.retain(|key| snapshot.process(*key).is_some());
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);
+    // The step that a person reads in a walk that has begun stays theirs, whatever the reading adds above it; but for the
+    // word to try it now.
+    let read = model.current_step().map(StepId::of).filter(|_| !model.walk.behind.is_empty());
     super::advise_anew(model);
+    let ahead = model.steps_ahead();
+    let now = ahead.get(model.walk.position(&ahead)).map(|step| StepId::of(step));
+    let stays = read.filter(|read| ahead.iter().any(|step| StepId::of(step) == *read));
+    if stays.is_some() && stays != now && now.is_some_and(|now| now.fix != RUN_AGAIN) {
+        model.walk.cursor = stays;
+    }
     let watched = again::watch(model);
     proved.into_iter().chain(room_at_last(model)).chain(watched).collect()
 }

@@ -459,6 +459,7 @@ fn failed_again(model: &mut Model) {
         return say(model, "There is no earlier failure to compare with: paste the error.".into());
     };
     model.walk.before = Some(Box::new(diagnosis));
+    model.walk.was_not_enough();
     say(model, "Paste the new error here: I hold it against the one before.".into());
 }
 
@@ -582,12 +583,12 @@ fn quit(model: &mut Model) -> Option<Effect> {
 }
 
 /// The mouse: a click does what stands there, or focuses and selects; the wheel scrolls what it is over.
-pub fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Effect> {
+pub fn mouse(model: &mut Model, event: MouseEvent, moment: Duration) -> Vec<Effect> {
     if model.input.typing.is_some() || model.is_tiny() {
         return Vec::new();
     }
     let by: i32 = match event.kind {
-        MouseEventKind::Down(MouseButton::Left) => return clicked(model, event.column, event.row),
+        MouseEventKind::Down(MouseButton::Left) => return clicked(model, event.column, event.row, moment),
         MouseEventKind::ScrollDown => 3,
         MouseEventKind::ScrollUp => -3,
         _ => return Vec::new(),
@@ -609,13 +610,13 @@ pub fn mouse(model: &mut Model, event: MouseEvent) -> Vec<Effect> {
 }
 
 /// What stands on top was drawn last and is meant first.
-fn clicked(model: &mut Model, column: u16, row: u16) -> Vec<Effect> {
+fn clicked(model: &mut Model, column: u16, row: u16, moment: Duration) -> Vec<Effect> {
     let at = ratatui::layout::Position::new(column, row);
     let covered = model.question.is_some() || model.overlay.is_some();
     let target = model.targets.iter().rev().find(|target| target.area.contains(at)).filter(|t| t.on_top || !covered);
     match target.map(|target| target.does) {
         // The same way as a key from the keyboard: a question hears it no sooner, and a burst of clicks is no answer.
-        Some(Click::Press(code)) => return pressed(model, KeyEvent::new(code, KeyModifiers::NONE), model.now),
+        Some(Click::Press(code)) => return pressed(model, KeyEvent::new(code, KeyModifiers::NONE), moment),
         Some(Click::Row(id)) => {
             model.focus = Region::Processes;
             let order = model.rows().into_iter().map(|row| row.id).collect();

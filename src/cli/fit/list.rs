@@ -106,7 +106,7 @@ fn as_text(lines: &[Line], card: Option<&Card>, holders: &[Holder]) -> String {
         None => out.push_str("No card's free memory can be read, so only sizes are known.\n\n"),
     }
     if lines.is_empty() {
-        out.push_str("No models were found in Ollama's store, the Hugging Face cache or LM Studio's folder. Name a GGUF file or a folder.\n");
+        out.push_str("No models were found in Ollama's store, the Hugging Face cache or LM Studio's folder. Name a model (such as llama3.1:8b), a GGUF file or a folder.\n");
     }
     for line in lines {
         let size = line.weights.map_or_else(|| "?".into(), |bytes| bytes.to_string());

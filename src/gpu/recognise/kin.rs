@@ -46,6 +46,11 @@ pub fn is_named_as_a_worker(label: &str, command: &str) -> bool {
         || ["VLLM::", "sglang::"].iter().any(|engine| command.starts_with(engine))
 }
 
+/// Whether others were started from it that are on their own: a shell, a multiplexer, an init.
+pub fn is_a_start(comm: &str, arguments: &[String]) -> bool {
+    is_shell(comm, &Invocation::of(arguments))
+}
+
 /// A shell, a multiplexer, an init: whoever they start is on their own. A shell's script has the shell's name.
 fn is_shell(comm: &str, run: &Invocation) -> bool {
     let names = [
