@@ -1,8 +1,6 @@
 //! Owns `oomdoctor report`: the same reading as `diagnose`, or the terminal program's last log, as Markdown for others.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write, stdin, stdout};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,7 +16,7 @@ use crate::procfs::Procfs;
 use crate::report::markdown::{Paper, Walked, markdown};
 use crate::report::redact::Names;
 use crate::runtime::last;
-use crate::runtime::places::Places;
+use crate::runtime::places::{Places, new_private_file, replace};
 use crate::units::WallTime;
 
 /// What is asked for.
@@ -102,14 +100,10 @@ fn walked(story: &Story) -> Walked {
 
 /// Its owner's alone: even without names it tells what they run.
 fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
     if force {
-        options.create(true).truncate(true)
-    } else {
-        options.create_new(true)
-    };
-    options.open(path)?.write_all(text.as_bytes())
+        return replace(path, |file| file.write_all(text.as_bytes()));
+    }
+    new_private_file(path)?.write_all(text.as_bytes())
 }
 
 /// Whose machine this is, for reports that leave it out.

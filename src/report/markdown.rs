@@ -1,6 +1,8 @@
 //! Owns the report for an issue or a colleague: the log around its telling lines, the verdict with its sums, the steps
 //! with what was taken, and the machine, as one Markdown text. Names and secrets are left out unless that is refused.
 
+use std::cell::RefCell;
+
 use super::redact::Names;
 use super::{Report, shortened};
 use crate::advice::{self, PlannedFix, words};
@@ -17,6 +19,8 @@ const AFTER: usize = 10;
 const PLACES: usize = 4;
 /// Columns of a log line that are shown.
 const WIDTH: usize = 400;
+/// Columns that are searched for secrets: one that goes on behind the shown ones is still seen whole.
+const READ: usize = 16 * WIDTH;
 /// Of each card the largest holders are listed.
 const PROCESSES: usize = 30;
 
@@ -53,24 +57,33 @@ pub struct Walked {
 /// The report.
 pub fn markdown(paper: &Paper<'_>) -> String {
     let excerpt = excerpt(paper.log, &paper.report.diagnosis.matches);
-    let Some(names) = paper.names else { return written(paper, &excerpt) };
-    let mut names = names.clone();
+    let Some(known) = paper.names else { return written(paper, &excerpt, &str::to_owned) };
+    let mut names = known.clone();
     if let Some(snapshot) = paper.report.snapshot {
         names.hosts.insert(snapshot.host.name.clone());
         let rows = snapshot.devices.iter().flat_map(|device| &device.processes);
         names.users.extend(rows.filter_map(|row| row.user.known().cloned()));
         names.users.extend(snapshot.holders.iter().filter_map(|holder| holder.process.user.known().cloned()));
     }
-    let text =
-        |excerpt: &[(usize, String)]| excerpt.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n");
-    names.learn(&text(&excerpt));
-    let whole = written(paper, &excerpt);
-    names.learn(&whole);
-    // The log on its own first: what a terminal wrapped is seen only while no line number stands between.
-    let lines = names.redacted(&text(&excerpt));
+    let text = excerpt.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n");
+    names.learn(&text);
+    // Written once to learn the names from every part, and once more without them. Each part is seen as it stands, before
+    // it is shortened or made harmless in Markdown: neither may hide a secret's beginning or split it.
+    let names = RefCell::new(names);
+    let learn = |part: &str| {
+        names.borrow_mut().learn(part);
+        part.to_owned()
+    };
+    written(paper, &excerpt, &learn);
+    let names = names.into_inner();
+    // The log as a whole: what a terminal wrapped is seen only while no line number stands between.
+    let lines = names.redacted(&text);
     let excerpt: Vec<_> = excerpt.iter().map(|(number, _)| *number).zip(lines.split('\n').map(str::to_owned)).collect();
-    names.redacted(&written(paper, &excerpt))
+    written(paper, &excerpt, &|part| names.redacted(part))
 }
+
+/// What becomes of each part that came from outside.
+type Show<'a> = &'a dyn Fn(&str) -> String;
 
 /// The lines around the telling ones; number 0 stands for a gap.
 fn excerpt(log: &PastedLog, matches: &[Match]) -> Vec<(usize, String)> {
@@ -87,28 +100,29 @@ fn excerpt(log: &PastedLog, matches: &[Match]) -> Vec<(usize, String)> {
             lines.push((0, String::new()));
         }
         let wanted = first..=(line + AFTER).min(log.line_count());
-        lines.extend(wanted.filter_map(|number| Some((number, cut(&harmless(log.line(number)?))))));
+        lines.extend(wanted.filter_map(|number| Some((number, cut(&harmless(log.line(number)?), READ)))));
     }
     lines
 }
 
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(WIDTH) {
+fn cut(line: &str, width: usize) -> String {
+    match line.char_indices().nth(width) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or(line)),
         None => line.trim_end().to_owned(),
     }
 }
 
-fn written(paper: &Paper<'_>, excerpt: &[(usize, String)]) -> String {
+fn written(paper: &Paper<'_>, excerpt: &[(usize, String)], show: Show<'_>) -> String {
     let report = &paper.report;
-    let mut lines = vec![format!("### {}", harmless(&paper_title(report))), String::new()];
+    let plain = |part: &str| escaped(&show(part));
+    let mut lines = vec![format!("### {}", harmless(&show(&paper_title(report)))), String::new()];
     let verdict = words::verdict(report.advice);
     lines.extend(verdict.first().map(|sentence| format!("**{}**", plain(sentence))));
     lines.extend(verdict.iter().skip(1).map(|line| format!("\n{}", plain(line))));
-    lines.extend(words::sums(report.advice).map(|sums| format!("\n{}", fenced("", &sums))));
-    lines.push(log_part(paper, excerpt));
-    lines.extend(steps(report.advice.plan.as_slice(), paper.walked));
-    lines.push(machine(report));
+    lines.extend(words::sums(report.advice).map(|sums| format!("\n{}", fenced("", &show(&sums)))));
+    lines.push(log_part(paper, excerpt, show));
+    lines.extend(steps(report.advice.plan.as_slice(), paper.walked, show));
+    lines.push(machine(report, show));
     let version = env!("CARGO_PKG_VERSION");
     lines.push(format!("Made by oomdoctor {version} at {}.", paper.at));
     if paper.names.is_some() {
@@ -125,11 +139,11 @@ fn paper_title(report: &Report<'_>) -> String {
     }
 }
 
-fn log_part(paper: &Paper<'_>, excerpt: &[(usize, String)]) -> String {
+fn log_part(paper: &Paper<'_>, excerpt: &[(usize, String)], show: Show<'_>) -> String {
     let matches = &paper.report.diagnosis.matches;
     let mut part = format!("\n#### The log ({} lines", paper.log.line_count());
     if !paper.origin.is_empty() {
-        part += &format!(", {}", plain(paper.origin));
+        part += &format!(", {}", escaped(&show(paper.origin)));
     }
     part += ")\n";
     for found in matches.iter().take(PLACES) {
@@ -140,14 +154,15 @@ fn log_part(paper: &Paper<'_>, excerpt: &[(usize, String)]) -> String {
         .iter()
         .map(|(number, line)| match number {
             0 => "   …".to_owned(),
-            number if telling(*number) => format!("> {number:>6}  {line}"),
-            number => format!("  {number:>6}  {line}"),
+            number if telling(*number) => format!("> {number:>6}  {}", cut(line, WIDTH)),
+            number => format!("  {number:>6}  {}", cut(line, WIDTH)),
         })
         .collect();
     part + &format!("\n\n{}", fenced("text", &shown.join("\n")))
 }
 
-fn steps(plan: &[PlannedFix], walked: &Walked) -> Vec<String> {
+fn steps(plan: &[PlannedFix], walked: &Walked, show: Show<'_>) -> Vec<String> {
+    let plain = |part: &str| escaped(&show(part));
     let mut lines = Vec::new();
     if !walked.behind.is_empty() || !walked.freed.is_empty() || walked.works {
         lines.push("\n#### What was done\n".to_owned());
@@ -160,7 +175,7 @@ fn steps(plan: &[PlannedFix], walked: &Walked) -> Vec<String> {
         lines.push(format!("\n{works}"));
     }
     if let Some(rerun) = &walked.rerun {
-        lines.push(format!("\nThe command line with what was taken:\n\n{}", fenced("sh", rerun)));
+        lines.push(format!("\nThe command line with what was taken:\n\n{}", fenced("sh", &show(rerun))));
     }
     let behind = |planned: &&PlannedFix| walked.behind.iter().all(|(title, _)| *title != planned.title);
     let ahead: Vec<&PlannedFix> = plan.iter().filter(behind).collect();
@@ -172,12 +187,13 @@ fn steps(plan: &[PlannedFix], walked: &Walked) -> Vec<String> {
         let notes: Vec<&str> = notes.iter().map(String::as_str).filter(|note| !note.is_empty()).collect();
         lines.push(format!("{}. {} ({})", at + 1, plain(&planned.title), plain(&notes.join("; "))));
         let commands = planned.steps.iter().filter_map(|step| step.command.as_deref());
-        lines.extend(commands.map(|command| indented(&fenced("", command))));
+        lines.extend(commands.map(|command| indented(&fenced("", &show(command)))));
     }
     lines
 }
 
-fn machine(report: &Report<'_>) -> String {
+fn machine(report: &Report<'_>, show: Show<'_>) -> String {
+    let plain = |part: &str| escaped(&show(part));
     let mut part = "\n#### The machine\n\n".to_owned();
     let Some(snapshot) = report.snapshot else {
         let why =
@@ -199,12 +215,13 @@ fn machine(report: &Report<'_>) -> String {
     );
     if !snapshot.devices.is_empty() {
         part += "\n| GPU, process | VRAM | user | command |\n|---|---|---|---|\n";
-        part += &devices(snapshot);
+        part += &devices(snapshot, show);
     }
     part
 }
 
-fn devices(snapshot: &Snapshot) -> String {
+fn devices(snapshot: &Snapshot, show: Show<'_>) -> String {
+    let plain = |part: &str| escaped(&show(part));
     let mut rows = String::new();
     for device in &snapshot.devices {
         let (free, total) = (figure(&device.memory.free_bytes), figure(&device.memory.total_bytes));
@@ -216,7 +233,7 @@ fn devices(snapshot: &Snapshot) -> String {
             let user = row.user.known().map_or("?", String::as_str);
             let command = row.command.known().map_or("", String::as_str);
             let (name, held) = (plain(&advice::name_of(row)), figure(&row.used_bytes));
-            rows += &format!("| {name} | {held} | {} | {} |\n", plain(user), plain(&shortened(command)));
+            rows += &format!("| {name} | {held} | {} | {} |\n", plain(user), escaped(&shortened(&show(command))));
         }
         if let Some(more @ 1..) = processes.len().checked_sub(PROCESSES) {
             rows += &format!("| and {more} more | | | |\n");
@@ -230,7 +247,7 @@ fn figure(reading: &Reading<Bytes>) -> String {
 }
 
 /// Foreign words where Markdown is read: they make no markup and no HTML.
-fn plain(text: &str) -> String {
+fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in harmless(text).chars() {
         if matches!(c, '\\' | '`' | '*' | '<' | '>' | '[' | ']' | '|' | '#') {
@@ -260,12 +277,16 @@ mod tests {
     use crate::knowledge::KnowledgeBase;
 
     fn paper(log: &str, walked: &Walked, names: Option<&Names>) -> String {
+        paper_of("python t.py --api-key letmein --data /home/ada/x", log, walked, names)
+    }
+
+    fn paper_of(command: &str, log: &str, walked: &Walked, names: Option<&Names>) -> String {
         let base = KnowledgeBase::built_in().unwrap();
         let log = PastedLog::new(log);
         let diagnosis = base.diagnose(&log, None);
         let mut row = process(4242, Bytes::gib(11));
         row.recognised_as = Some("a|b".into());
-        row.command = Reading::Known("python t.py --api-key letmein --data /home/ada/x".into());
+        row.command = Reading::Known(command.into());
         let snapshot = Snapshot { devices: vec![device(0, vec![row])], ..snapshot(0) };
         let situation = Situation { fixes: base.fixes(), snapshot: Some(&snapshot), ..Situation::alone(&diagnosis) };
         let advice = advise(&situation);
@@ -327,6 +348,20 @@ mod tests {
             assert!(!text.contains(secret), "{secret}: {text}");
         }
         assert!(text.contains("HF_TOKEN=[redacted] File \"~/t.py\" of USER on HOST"), "{text}");
+    }
+
+    #[test]
+    fn a_secret_is_seen_before_marks_and_widths_change_it() {
+        let names = Names { users: ["a_d#a".to_owned()].into(), hosts: Default::default() };
+        let key = format!("hf_{}zq", "aB3".repeat(5));
+        let wide = format!("{} {key}", "x".repeat(WIDTH - 6));
+        let command = format!("t.py --password 'a|\\'zq' of a_d#a /home/gr[ace/x {} {key}", "y".repeat(185));
+        let walked = Walked { freed: vec!["--password a[zq]*zq".into()], ..Walked::default() };
+        let text = paper_of(&command, &failed(&wide), &walked, Some(&names));
+        for part in ["zq", "hf_", "ace", "a_d"] {
+            assert!(!text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains("| t.py --password \\[redacted\\] of USER ~/x y"), "{text}");
     }
 
     #[test]

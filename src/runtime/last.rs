@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use super::Wake;
-use super::places::{make_folder, private_file};
+use super::places::{is_own, make_folder, replace};
 use crate::app::Msg;
 use crate::app::last::{Kept, Story};
 
@@ -71,10 +71,9 @@ impl Drop for Shelf {
 fn write(folder: &Path, story: &Story, log: &str) -> io::Result<()> {
     make_folder(folder)?;
     // Two programs at once each write their own, and the later one stays.
-    let new = folder.join(format!("{FILE}.{}", std::process::id()));
     let (head, tail) = ends(log);
-    let written = private_file(&new).and_then(|mut file| {
-        serde_json::to_writer(&mut file, story)?;
+    replace(&folder.join(FILE), |file| {
+        serde_json::to_writer(&mut *file, story)?;
         file.write_all(b"\n")?;
         file.write_all(head.as_bytes())?;
         if let Some(tail) = tail {
@@ -82,12 +81,8 @@ fn write(folder: &Path, story: &Story, log: &str) -> io::Result<()> {
             writeln!(file, "\n… {} of this log left out here …", crate::units::Bytes(left_out as u64))?;
             file.write_all(tail.as_bytes())?;
         }
-        fs::rename(&new, folder.join(FILE))
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    written
+        Ok(())
+    })
 }
 
 /// The log, or its beginning and its end, in whole lines where they are not too long.
@@ -112,7 +107,8 @@ pub fn read(folder: Option<&Path>) -> Result<(Story, String), String> {
             return Err("there is no last log yet; give a file: oomdoctor crash.log".into());
         }
         Err(error) => return Err(unreadable(error.to_string())),
-        Ok(metadata) if !metadata.is_file() || metadata.len() > LARGEST => {
+        // Another user's would put their words, and their commands, on this screen.
+        Ok(metadata) if !metadata.is_file() || !is_own(&metadata) || metadata.len() > LARGEST => {
             return Err(unreadable("it is none of oomdoctor's".into()));
         }
         Ok(_) => {}

@@ -1,10 +1,13 @@
 //! Owns where files of ours lie: the configuration (read only) and the state folder, as the XDG base directory
 //! specification has them. Under sudo nothing is written into the caller's home.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 /// Where root's state goes when somebody's HOME came along through sudo.
 const ROOTS_STATE: &str = "/root/.local/state";
@@ -48,35 +51,75 @@ impl Places {
     }
 }
 
-/// Makes a folder that only its owner may look into, and those above it.
+/// Makes a folder that only its owner may look into, and those above it. One that is somebody else's, or a link that
+/// somebody else made, is refused: who owns it could read along, or put a link where a file of ours goes.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
+    make_folder_for(rustix::process::geteuid().as_raw(), folder)
+}
+
+fn make_folder_for(user: u32, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder.parent().unwrap_or(folder))?;
     match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let own = fs::symlink_metadata(folder)?.uid() == user && fs::metadata(folder)?.uid() == user;
+            own.then_some(()).ok_or_else(|| refused(folder, "belongs to another user"))
+        }
         made => made,
     }
 }
 
-/// Makes a file that only its owner may read; one of that name is emptied.
-pub fn private_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
+/// Whether it belongs to the effective user.
+pub fn is_own(there: &fs::Metadata) -> bool {
+    there.uid() == rustix::process::geteuid().as_raw()
 }
 
-/// Makes a file that only its owner may read; fails where there is one of that name.
+/// Makes a file that only its owner may read; fails where there is one of that name, or a link.
 pub fn new_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Opens a file to append to that only its owner may read.
+/// Puts a new file, which only its owner may read, in the place of the one that is there: whoever reads meanwhile has the
+/// old one whole. What is there and is no plain file (a link, a device) stays, and this fails.
+pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        return Err(refused(path, "is no plain file"));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Under a name that nobody can guess; gone again if anything fails.
+    let mut new = tempfile::Builder::new().prefix(".oomdoctor-").tempfile_in(folder)?;
+    write(new.as_file_mut())?;
+    new.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// Opens a file of ours to append to, which only its owner may read, also if it was made otherwise. A link is not followed.
 pub fn append_to(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    let mut options = OpenOptions::new();
+    options.append(true).create(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => refused(path, "is a link"),
+        _ => error,
+    })?;
+    let there = file.metadata()?;
+    if there.is_file() && there.mode() & 0o077 != 0 {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    Ok(file)
+}
+
+fn refused(path: &Path, why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("{} {why}", path.display()))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::io::Write;
+    use std::os::unix::fs::symlink;
 
     use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
 
     fn at(home: &str) -> Places {
         Places { home: Some(home.into()), ..Places::default() }
@@ -105,7 +148,46 @@ mod tests {
             make_folder(path.parent().unwrap()).unwrap();
             append_to(&path).unwrap();
         }
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        assert!(make_folder_for(own, root.path()).is_ok());
+        let error = make_folder_for(own + 1, root.path()).unwrap_err();
+        assert!(error.to_string().ends_with("belongs to another user"), "{error}");
+    }
+
+    #[test]
+    fn what_is_appended_to_is_no_link_and_becomes_its_owners_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, link) = (root.path().join("signals.log"), root.path().join("link"));
+        fs::write(&path, "before\n").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        symlink(&path, &link).unwrap();
+        assert!(append_to(&link).unwrap_err().to_string().ends_with("is a link"));
+        append_to(&path).unwrap().write_all(b"after\n").unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("before\nafter\n", 0o600));
+    }
+
+    #[test]
+    fn what_is_replaced_is_a_new_file_and_a_link_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let (path, link, other) = (root.path().join("r.md"), root.path().join("link"), root.path().join("other"));
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        fs::hard_link(&path, &other).unwrap();
+        symlink(&path, &link).unwrap();
+        let new = |file: &mut File| file.write_all(b"new");
+        assert!(replace(&link, new).unwrap_err().to_string().ends_with("is no plain file"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        replace(&path, new).unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("new", 0o600));
+        assert_eq!(fs::read_to_string(&other).unwrap(), "old");
+        assert!(replace(&path, |_| Err(io::Error::other("full"))).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 3, "nothing is left beside it");
     }
 }

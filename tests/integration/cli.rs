@@ -619,4 +619,14 @@ fn a_report_leaves_secrets_out_and_replaces_no_file_unasked() {
     assert_eq!(code(&run(&[&to[..], &["--force"]].concat(), log.as_bytes())), 0);
     assert!(fs::read_to_string(&path).unwrap().starts_with("### Out of memory"));
     assert_eq!(code(&run(&["report"], b"all is well\n")), 1);
+    // A file that was open to others is not after it was replaced, and what a link names stays.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(code(&run(&[&to[..], &["--force"]].concat(), log.as_bytes())), 0);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let (other, link) = (folder.path().join("other"), folder.path().join("link.md"));
+    fs::write(&other, "mine").unwrap();
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+    let to = ["report", "--output", link.to_str().unwrap(), "--force"];
+    assert_refused(&run(&to, log.as_bytes()), &["is no plain file"]);
+    assert_eq!(fs::read_to_string(&other).unwrap(), "mine");
 }
