@@ -13,6 +13,20 @@ const HOST: &str = "HOST";
 
 /// Names that say nothing of a person or a machine.
 const COMMON: &[&str] = &[
+    // Words of the report itself.
+    "home",
+    "driver",
+    "model",
+    "memory",
+    "machine",
+    "process",
+    "python",
+    "steps",
+    "work",
+    "data",
+    "log",
+    "gpu",
+    "cuda",
     "root",
     "user",
     "users",
