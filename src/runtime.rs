@@ -210,6 +210,7 @@ fn turn(
                 Wake::Stop => {}
                 Wake::Continue => {
                     screen.retake()?;
+                    update(model, Msg::Resumed, &clock.now());
                     dirty = true;
                 }
             }

@@ -297,6 +297,25 @@ mod tests {
     }
 
     #[test]
+    fn once_one_let_go_the_next_is_not_blamed_where_nothing_tells_how_much_is_missing() {
+        let mut bare = torch_oom(&[]);
+        (bare.facts.requested_bytes, bare.facts.process_bytes) = (None, None);
+        let here = Snapshot { devices: vec![device(0, vec![process(7, Bytes::gib(6))])], ..snapshot(0) };
+        let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
+        let blames = |freed: bool| {
+            let advice = advise(&Situation {
+                snapshot: Some(&here),
+                viewer: Some(&viewer),
+                crashed_by: Some(noon_plus(0)),
+                taken: crate::advice::Taken { freed, ..Default::default() },
+                ..Situation::alone(&bare)
+            });
+            advice.verdict.causes.iter().any(|cause| cause.cause == CauseKind::OtherProcess)
+        };
+        assert!(blames(false) && !blames(true));
+    }
+
+    #[test]
     fn a_holder_started_after_the_crash_is_named_and_not_offered() {
         let mut late = process(7, Bytes::gib(16));
         late.started_at = Reading::Known(noon_plus(60));

@@ -30,8 +30,9 @@ pub enum Msg {
     Key(KeyEvent, Duration),
     /// What the model showed last is on the terminal now, with what can be clicked there.
     Drawn(Vec<Target>),
-    /// The mouse did something.
-    /// At which moment, as for keys.
+    /// The program runs on after it was stopped, with its own screen.
+    Resumed,
+    /// The mouse did something, at this moment, as for keys.
     Mouse(MouseEvent, Duration),
     /// The terminal says that this text was pasted.
     Paste(String),

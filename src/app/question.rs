@@ -157,6 +157,11 @@ impl Question {
         self.shown.get_or_insert(now);
     }
 
+    /// The screen was somebody else's for a while: what was typed before it is drawn again is no answer.
+    pub fn hidden(&mut self) {
+        (self.shown, self.waiting) = (None, None);
+    }
+
     /// Takes a key pressed at this moment; `No` counts at once, anything else only after it stood alone.
     pub fn key(&mut self, key: KeyEvent, at: Duration) -> Option<Answer> {
         // A key that is held down is one answer at most, and never to a question that it opened itself.
@@ -217,6 +222,18 @@ mod tests {
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
+    }
+
+    #[test]
+    fn after_a_stop_the_question_is_deaf_again() {
+        let mut question = Question::new(Asked::Quit(String::new()));
+        question.drawn(ms(0));
+        question.hidden();
+        let yes = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE);
+        assert_eq!(question.key(yes, ms(5000)).or_else(|| question.tick(ms(5100))), None);
+        question.drawn(ms(6000));
+        assert_eq!(question.key(yes, ms(6100)).or_else(|| question.tick(ms(6200))), None);
+        assert_eq!(question.key(yes, ms(6900)).or_else(|| question.tick(ms(7000))), Some(Answer::Yes));
     }
 
     #[test]

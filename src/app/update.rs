@@ -37,6 +37,7 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
             drawn(model, targets);
             return effects;
         }
+        Msg::Resumed => model.question.iter_mut().for_each(Question::hidden),
         Msg::Mouse(event, at) => effects.extend(keys::mouse(model, event, at)),
         Msg::Paste(text) => effects.extend(input::pasted(model, text)),
         Msg::Offered(text) => effects.extend(input::offered(model, text)),

@@ -121,7 +121,9 @@ pub fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Optio
         evidence.push(format!("{others} of the card belonged to others when it failed{}", decisive(diagnosis)));
         weight = weight.max(0.7);
     }
-    if place.named.is_empty() && others.is_none_or(|others| !negligible(others, diagnosis.facts.total_bytes)) {
+    // What the blamed one gave back is no reason to blame the next, where nothing tells how much is missing.
+    let next = situation.taken.freed && ledger.is_none_or(|ledger| ledger.missing_bytes.is_none());
+    if place.named.is_empty() && !next && others.is_none_or(|others| !negligible(others, diagnosis.facts.total_bytes)) {
         weight = weight.max(living(situation, place, ledger, &mut evidence));
     }
     (weight > 0.0).then_some(Cause { cause: CauseKind::OtherProcess, weight, evidence })
