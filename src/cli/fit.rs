@@ -144,6 +144,8 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let name = args.engine.unwrap_or(match located.source {
         Source::Ollama => EngineName::Ollama,
         Source::Checkpoint => EngineName::Transformers,
+        // A name as only Ollama has it: model:tag.
+        Source::Table if model.contains(':') && !model.contains('/') => EngineName::Ollama,
         _ => EngineName::LlamaCpp,
     });
     let capacity = machine.card().map(|card| card.total);
