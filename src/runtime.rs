@@ -121,6 +121,9 @@ pub fn run(start: Start) -> io::Result<()> {
     // What comes through a pipe is searched as it comes.
     let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe);
     let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;
+    if let Err(error) = reader.load_when_touched() {
+        log::debug!("the knowledge is loaded with the first log: {error}");
+    }
     listen_to_keys(clock, wakes.clone(), reader.telling())?;
     let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);

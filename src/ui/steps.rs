@@ -47,7 +47,9 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
         lines.push(Line::styled(cut(&format!(" {mark} {} ({word})", behind.title), width), theme.quiet));
     }
     // The proof stands next to the current step.
+    let mut proofs = Vec::new();
     for ending in &model.endings {
+        let start = lines.len();
         let crew: Vec<&Ending> = crew(&model.endings, ending).collect();
         // Of a crew one line says it all, as long as nothing is wrong with one of them.
         let led = leader(&model.endings, ending).is_some_and(|first| is_well(first) && is_well(ending));
@@ -56,6 +58,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
             (false, true) => lines.extend(ending_lines(model, theme, ending, width)),
             (false, false) => lines.extend(crew_lines(model, theme, ending, &crew, width)),
         }
+        proofs.push(start..lines.len());
     }
     let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
     let (mut current_at, mut current_end) = (lines.len(), 0);
@@ -93,6 +96,9 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
     let needed = current_at.saturating_sub(model.endings.last().map_or(0, |_| 3));
     let needed = needed.max(current_end.saturating_sub(height).min(current_at));
     let top = needed.min(lines.len().saturating_sub(height));
+    // Half of a proof tells nothing: all of it or none.
+    let halved = proofs.iter().find(|proof| proof.start < top && top < proof.end);
+    let top = halved.map_or(top, |proof| proof.end);
     if let Some((line, row)) = current_end.checked_sub(1).and_then(|at| Some((lines.get(at)?, at.checked_sub(top)?)))
         && row < height
     {

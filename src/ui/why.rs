@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
 
-use super::format::{bar, paragraph};
+use super::format::{bar, cut, paragraph};
 use super::theme::Theme;
 use crate::advice::ledger::Share;
 use crate::advice::{Advice, words};
@@ -29,7 +29,24 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         None => nothing_yet(model, theme, width),
     };
     let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
-    Paragraph::new(lines).render(inner, buffer);
+    Paragraph::new(shortened(lines, usize::from(inner.height), width)).render(inner, buffer);
+}
+
+/// What has no room is said to go on.
+fn shortened(mut lines: Vec<Line<'static>>, height: usize, width: usize) -> Vec<Line<'static>> {
+    if lines.len() <= height {
+        return lines;
+    }
+    lines.truncate(height);
+    if let Some(last) = lines.pop() {
+        let text: String = last.spans.iter().map(|span| span.content.as_ref()).collect();
+        let text = text.trim_end();
+        let fits = text.chars().count() + 2 <= width;
+        let said = if fits { format!("{text} …") } else { cut(text, width.saturating_sub(2)) };
+        let style = last.spans.first().map_or(last.style, |span| last.style.patch(span.style));
+        lines.push(Line::styled(said, style));
+    }
+    lines
 }
 
 /// The sentence first, then the picture where there is room for it, then what was needed and the evidence.

@@ -42,7 +42,7 @@ fn training_log(size: usize) -> String {
     log + FAILURE
 }
 
-/// As the program has it while it waits for a paste: loaded, and a first line read.
+/// As the program has it when a paste has come in: loaded at its first byte, and a first line read.
 fn waiting() -> KnowledgeBase {
     let base = KnowledgeBase::built_in().unwrap();
     base.diagnose(&PastedLog::new("RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB"), None);
