@@ -741,6 +741,32 @@ fn what_may_be_enough_is_tried_before_more_is_changed() {
 }
 
 #[test]
+fn a_second_failure_takes_back_that_a_step_may_be_enough() {
+    let mut session = Session::with_log();
+    let mut step = session.model.current_step().unwrap().clone();
+    (step.may_be_enough, step.target) = (true, None);
+    session.model.walk.leave(&step, Mark::Taken);
+    assert!(session.model.walk.enough_taken());
+    session.keys("e");
+    assert!(!session.model.walk.enough_taken());
+}
+
+#[test]
+fn the_step_a_person_reads_stays_theirs_whatever_a_reading_adds_above_it() {
+    let mut session = Session::with_holders();
+    let log = torch_log().replace("Process 4242", "It says 4242").replace("Process 5177", "It says 5177");
+    session.sample(vec![]);
+    session.paste(&log);
+    session.keys("s");
+    let read = session.model.current_step().unwrap().fix.clone();
+    // The same holders as before the crash, seen again: ending one becomes a step, above.
+    session.sample(vec![process(4242, held()), process(5177, Bytes::gib(6))]);
+    let ahead: Vec<String> = session.model.steps_ahead().iter().map(|step| step.fix.clone()).collect();
+    assert!(ahead.first().is_some_and(|first| first == "end-holder"), "{ahead:?}");
+    assert_eq!(session.model.current_step().unwrap().fix, read);
+}
+
+#[test]
 fn a_silent_driver_is_said_with_the_age_of_the_last_reading_and_q_leaves_at_once() {
     let mut session = Session::with_holders();
     session.wait(ms(2900));

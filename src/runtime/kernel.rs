@@ -186,6 +186,37 @@ mod tests {
         child.wait().unwrap();
     }
 
+    #[test]
+    fn what_a_protected_program_runs_is_protected_at_the_signal() {
+        let mut child = sleeper();
+        let program = std::env::current_exe().unwrap();
+        let name = program.file_name().unwrap().to_str().unwrap().to_owned();
+        let protected = |spared: &str| Kernel::default().sparing(vec![spared.to_owned()]).inspect(child.id());
+        assert!(protected(&name).unwrap().unwrap().protected.is_some(), "{name} runs it");
+        assert!(protected("another").unwrap().unwrap().protected.is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn another_namespaces_proc_proves_nobody() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("70");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("stat"), "70 (job) S 1 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 5 0").unwrap();
+        let proved = |own: u32| {
+            let _ = std::fs::remove_file(root.path().join("self"));
+            let _ = std::fs::remove_dir_all(root.path().join(own.to_string()));
+            let own = root.path().join(own.to_string());
+            std::fs::create_dir_all(own.join("ns")).unwrap();
+            std::os::unix::fs::symlink("pid:[4026531836]", own.join("ns/pid")).unwrap();
+            std::os::unix::fs::symlink(own.file_name().unwrap(), root.path().join("self")).unwrap();
+            Kernel::new(Procfs::new(root.path())).inspect(70).unwrap().unwrap().proved
+        };
+        assert!(proved(std::process::id()));
+        assert!(!proved(std::process::id() + 1), "its PIDs are not those that our signals go to");
+    }
+
     /// A /proc in which PID 70 ends and is given to another user's process while its owner is read: what was there
     /// before stands in a pipe that answers only once the other one is there.
     #[test]
