@@ -221,10 +221,10 @@ fn turn(
         }
         let now = clock.started.elapsed();
         if dirty && now >= frames[0] {
-            let targets = screen.draw(model)?;
+            let shown = screen.draw(model)?;
             log::trace!("drawn in {:?}", clock.started.elapsed().saturating_sub(now));
             // What the person can read, they can answer: only from now on.
-            update(model, Msg::Drawn(targets), &clock.now());
+            update(model, Msg::Drawn(shown), &clock.now());
             frames.rotate_left(1);
             frames[BURST - 1] = clock.started.elapsed() + BURST_TIME;
             dirty = false;

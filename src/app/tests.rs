@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use groups::{launcher, reading, unlisted, works_for};
 
 use super::last::{Kept, Story};
-use super::model::{Config, Overlay, Pipe, Region, Source};
+use super::model::{Config, Overlay, Pipe, Region, Shown, Source};
 use super::msg::{LogRead, SignalReport};
 use super::question::{Asked, DEAF};
 use super::walk::{EndingState, Mark};
@@ -37,6 +37,8 @@ pub struct Session {
     /// What was kept for the next start: seen apart, since every log and every step is.
     kept: Vec<Kept>,
     draws: bool,
+    /// The question that was drawn last, on which size, and what could be seen of it.
+    seen: Option<((u16, u16), Asked, Shown)>,
 }
 
 fn ms(n: u64) -> Duration {
@@ -73,6 +75,7 @@ impl Session {
             effects: vec![],
             kept: vec![],
             draws: true,
+            seen: None,
         };
         session.send(Msg::Header(Header { schema: 1, program: "oomdoctor".into(), boot_id: Some("boot".into()) }));
         session
@@ -103,7 +106,8 @@ impl Session {
         }
         // A terminal that keeps up draws what it is told.
         if self.draws {
-            update(&mut self.model, Msg::Drawn(vec![]), &cx);
+            let shown = self.drawn();
+            update(&mut self.model, Msg::Drawn(shown), &cx);
         }
     }
 
@@ -115,6 +119,18 @@ impl Session {
         session.effects.push(effect);
         session.read_logs();
         session
+    }
+
+    /// What the screen shows of a question.
+    fn drawn(&mut self) -> Shown {
+        let Some(question) = &self.model.question else { return Shown::default() };
+        let size = self.model.size;
+        if self.seen.as_ref().is_none_or(|(then, asked, _)| (*then, asked) != (size, &question.asked)) {
+            let area = ratatui::layout::Rect::new(0, 0, size.0, size.1);
+            let shown = crate::ui::view(&self.model, area, &mut ratatui::buffer::Buffer::empty(area));
+            self.seen = Some((size, question.asked.clone(), shown));
+        }
+        self.seen.as_ref().map(|(.., shown)| shown.clone()).unwrap_or_default()
     }
 
     pub fn wait(&mut self, time: Duration) {
@@ -472,7 +488,7 @@ fn what_was_typed_while_the_terminal_was_stuck_is_no_answer() {
     session.press(KeyCode::Enter);
     let typed_at = session.now + ms(800);
     session.now += Duration::from_secs(5);
-    session.send(Msg::Drawn(vec![]));
+    session.send(Msg::Drawn(Shown::default()));
     session.send(Msg::Key(KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE), typed_at));
     session.wait(ms(1000));
     assert_eq!(session.signals(), []);
@@ -505,7 +521,7 @@ fn a_screen_too_small_to_read_takes_no_answer() {
 }
 
 #[test]
-fn no_more_are_asked_about_than_the_screen_can_name() {
+fn a_question_that_names_more_than_the_screen_has_room_for_takes_no_yes() {
     let rows: Vec<_> = (0..9).map(|at| process(6000 + at, Bytes::gib(1))).collect();
     let mut session = Session::new();
     session.sample(rows);
@@ -514,15 +530,39 @@ fn no_more_are_asked_about_than_the_screen_can_name() {
         session.press(KeyCode::Char(' '));
     }
     session.keys("x");
-    assert!(
-        session.model.question.is_none() && session.notice().contains("no room to name all 9"),
-        "{}",
-        session.notice()
-    );
+    let screen = crate::ui::drawn(&session.model);
+    assert!(screen.contains("make the terminal larger") && !screen.contains("[y]"), "{screen}");
+    session.keys("y");
+    assert!(session.notice().contains("nothing was signalled"), "{}", session.notice());
+    assert!(session.model.question.is_some() && session.signals().is_empty(), "it still asks");
     session.send(Msg::Resize(80, 40));
-    session.keys("x");
     let screen = crate::ui::drawn(&session.model);
     assert!((6000..6009).all(|pid| screen.contains(&format!(" {pid} "))) && screen.contains("[y] end it"), "{screen}");
+}
+
+#[test]
+fn no_question_that_is_cut_takes_a_yes_whatever_it_asks() {
+    let asks = |session: &mut Session| {
+        session.draws = false;
+        session.send(Msg::Drawn(Shown { cut: true, ..Shown::default() }));
+        session.wait(ms(450));
+        session.keys("y");
+        (session.effects.len(), session.model.question.is_some(), session.notice().to_owned())
+    };
+    let mut release = at_the_step_of(runner(1000));
+    release.press(KeyCode::Enter);
+    assert!(matches!(release.model.question.as_ref().unwrap().asked, Asked::Release(..)));
+    let word = "Make the terminal larger to read all of it; nothing was";
+    assert_eq!(asks(&mut release), (0, true, format!("{word} asked.")));
+    let mut force = Session::with_holders();
+    force.keys("xy");
+    force.send(Msg::Signal(key_of(4242), SignalReport::StillThere(Some('S'))));
+    force.keys("x");
+    assert!(matches!(force.model.question.as_ref().unwrap().asked, Asked::End(_, Signal::Kill)));
+    force.effects.clear();
+    assert_eq!(asks(&mut force), (0, true, format!("{word} signalled.")));
+    force.keys("n");
+    assert!(force.model.question.is_none(), "a no is always taken");
 }
 
 #[test]
@@ -1558,9 +1598,9 @@ mod pointing_and_picking {
         let (columns, rows) = session.model.size;
         let area = ratatui::layout::Rect::new(0, 0, columns, rows);
         let mut buffer = ratatui::buffer::Buffer::empty(area);
-        let targets = crate::ui::view(&session.model, area, &mut buffer);
+        let shown = crate::ui::view(&session.model, area, &mut buffer);
         session.draws = false;
-        session.send(Msg::Drawn(targets));
+        session.send(Msg::Drawn(shown));
         let line = |y: u16| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         let (row, column) = (0..rows)
             .find_map(|y| Some((y, line(y).split_once(text)?.0.chars().count())))

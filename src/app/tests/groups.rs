@@ -196,15 +196,14 @@ fn marked_with_its_launcher_a_worker_still_waits_for_it() {
 }
 
 #[test]
-fn more_than_the_screen_can_name_are_not_asked_about() {
+fn a_group_that_the_screen_can_not_name_whole_takes_no_yes_until_it_can() {
     let many = (0..60).map(|at| works_for(4100, 4200 + at, 1));
     let mut session = at_the_launcher(std::iter::once(launcher()).chain(many).collect());
     session.send(Msg::Resize(60, 15));
     session.keys("x");
-    assert_eq!(session.named(), [0; 0]);
-    assert!(session.notice().contains("no room to name all 61"), "{}", session.notice());
+    session.keys("y");
+    assert_eq!((session.signalled(), session.notice().contains("larger")), (vec![], true), "{}", session.notice());
     session.send(Msg::Resize(120, 60));
-    session.keys("x");
     assert_eq!(session.named().len(), 61);
     let screen = crate::ui::drawn(&session.model);
     assert!(
@@ -212,7 +211,14 @@ fn more_than_the_screen_can_name_are_not_asked_about() {
         "{screen}"
     );
     session.send(Msg::Resize(60, 15));
-    assert!(session.model.question.is_none(), "nobody answers what they can't read");
+    session.keys("y");
+    assert_eq!(session.signalled(), [], "nobody answers what they can't read");
+    session.send(Msg::Resize(120, 60));
+    session.key(KeyCode::Char('y'));
+    session.wait(ms(100));
+    assert_eq!(session.signalled(), [], "it was not on the screen yet");
+    session.keys("y");
+    assert_eq!(session.signalled().len(), 61);
 }
 
 #[test]

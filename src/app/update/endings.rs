@@ -61,13 +61,6 @@ pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
     }
     // Who is signalled first is named first.
     victims.sort_by_key(|victim| victim.follows.is_some());
-    if !model.can_name(&victims) {
-        let text = format!(
-            "This screen has no room to name all {} processes in one question: mark fewer, or enlarge it.",
-            victims.len()
-        );
-        return super::say(model, text);
-    }
     if !victims.is_empty() {
         super::ask(model, Asked::End(victims, signal));
     }
