@@ -331,6 +331,11 @@ impl Procfs {
     }
 }
 
+/// As `ps` has it: the arguments joined, or the kernel's name in brackets where there are none.
+pub fn command_line(arguments: &[String], comm: &str) -> String {
+    if arguments.is_empty() { format!("[{comm}]") } else { arguments.join(" ") }
+}
+
 /// The value of a variable in an environment.
 fn variable(environment: &[u8], name: &str) -> Option<String> {
     let value = environment.split(|byte| *byte == 0).find_map(|entry| {

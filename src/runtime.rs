@@ -29,18 +29,19 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::advice::release::Release;
+use crate::app::effect::Order;
 use crate::app::last::Story;
 use crate::app::model::{Config, Pipe};
 use crate::app::update::{open_file, open_last, wait_for_pipe};
 use crate::app::{Cx, Effect, Model, Msg, update};
 use crate::gpu::ProcessKey;
-use crate::gpu::guard::{Signal, Viewer};
+use crate::gpu::guard::Viewer;
 use crate::units::WallTime;
 use demo::DemoMachine;
 use journal::Journal;
 use kernel::Kernel;
 use last::Shelf;
-use process_control::follow_and_watch;
+use process_control::{Leaders, follow_and_watch};
 use reader::{Reader, Telling};
 use terminal::Screen;
 
@@ -127,7 +128,8 @@ pub fn run(start: Start) -> io::Result<()> {
     listen_to_keys(clock, wakes.clone(), reader.telling())?;
     let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
-    let mut outside = Outside { wakes, reader, viewer, control, journal, state, shelf };
+    let leaders = Leaders::default();
+    let mut outside = Outside { wakes, reader, viewer, control, leaders, journal, state, shelf };
     let opening = match start.log {
         LogSource::None => None,
         LogSource::File(path) => Some(open_file(&mut model, path)),
@@ -266,6 +268,7 @@ struct Outside {
     reader: Reader,
     viewer: Viewer,
     control: Control,
+    leaders: Leaders,
     journal: Journal,
     state: Option<PathBuf>,
     shelf: Shelf,
@@ -285,7 +288,7 @@ impl Outside {
         match effect {
             Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
             Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
-            Effect::Signal { key, signal, patience, grace } => self.signal((key, signal), (patience, grace)),
+            Effect::Signal(order) => self.signal(order),
             Effect::Release(key, release) => self.release(key, release),
             Effect::NoteMemory(key, bytes) => {
                 if matches!(self.control, Control::Real(_)) {
@@ -341,15 +344,18 @@ impl Outside {
         }
     }
 
-    fn signal(&self, (key, signal): (ProcessKey, Signal), times: (Duration, Duration)) {
+    fn signal(&self, order: Order) {
         let (control, viewer, wakes) = (self.control.clone(), self.viewer.clone(), self.wakes.clone());
-        let journal = self.journal.clone();
+        let (journal, leaders) = (self.journal.clone(), self.leaders.clone());
+        let (key, signal) = (order.key, order.signal);
+        // On this thread, and so before anybody who follows it asks.
+        leaders.expect(key);
         let spawned = thread::Builder::new().name("signal".into()).spawn(move || {
             let report = |report| drop(wakes.send(Wake::Msg(Msg::Signal(key, report))));
             match control {
                 Control::Real(kernel) => {
                     let deed = Journal::deed(kernel.procfs(), key, Some(signal));
-                    follow_and_watch(&*kernel, &viewer, (key, signal), times, |what| {
+                    follow_and_watch(&*kernel, &viewer, &order, &leaders, |what| {
                         log::info!("{signal:?} to {key:?}: {what:?}");
                         if let Err(error) = journal.note(&deed, &what) {
                             let _ = wakes.send(Wake::Msg(Msg::Trouble(not_recorded(&error))));
@@ -357,7 +363,7 @@ impl Outside {
                         report(what);
                     });
                 }
-                Control::Demo(machine) => follow_and_watch(&*machine, &viewer, (key, signal), times, report),
+                Control::Demo(machine) => follow_and_watch(&*machine, &viewer, &order, &leaders, report),
             }
         });
         if let Err(error) = spawned {

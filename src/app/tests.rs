@@ -189,7 +189,7 @@ impl Session {
 
     fn signals(&self) -> Vec<(u32, Signal)> {
         let signal = |effect: &Effect| match effect {
-            Effect::Signal { key, signal, .. } => Some((key.pid, *signal)),
+            Effect::Signal(order) => Some((order.key.pid, order.signal)),
             _ => None,
         };
         self.effects.iter().filter_map(signal).collect()
@@ -1288,7 +1288,7 @@ proptest! {
             }
             for effect in &session.effects[before.min(session.effects.len())..] {
                 let (key, signals) = match effect {
-                    Effect::Signal { key, .. } => (key, true),
+                    Effect::Signal(order) => (&order.key, true),
                     Effect::Release(key, _) => (key, false),
                     _ => continue,
                 };
@@ -1305,8 +1305,8 @@ proptest! {
                 let may_be = [4242, 5177, 4100, 4101, 4102, 4104, 6101];
                 prop_assert!(may_be.contains(&row.pid), "{} may never be signalled", row.pid);
                 // Who waits for its launcher waits for one that is signalled by the same yes.
-                if matches!(effect, Effect::Signal { patience, .. } if !patience.is_zero()) {
-                    let first = |other: &Effect| matches!(other, Effect::Signal { key, .. } if Some(*key) == row.group);
+                if matches!(effect, Effect::Signal(order) if order.follows.is_some()) {
+                    let first = |other: &Effect| matches!(other, Effect::Signal(order) if Some(order.key) == row.group);
                     prop_assert!(session.effects[before..].iter().any(first), "{key} waits for nobody");
                 }
                 prop_assert!(signals || row.recognised_as.is_some(), "{} has nobody to ask", row.pid);
@@ -1661,11 +1661,11 @@ mod pointing_and_picking {
         assert!(session.model.question.is_some());
         click_on(&mut session, "[y] end it");
         session.wait(ms(100));
-        assert!(session.effects.iter().all(|effect| !matches!(effect, Effect::Signal { .. })), "too early to be read");
+        assert!(session.effects.iter().all(|effect| !matches!(effect, Effect::Signal(_))), "too early to be read");
         session.wait(ms(500));
         click_on(&mut session, "[y] end it");
         session.wait(ms(100));
-        assert!(session.effects.iter().any(|effect| matches!(effect, Effect::Signal { .. })));
+        assert!(session.effects.iter().any(|effect| matches!(effect, Effect::Signal(_))));
     }
 
     #[test]

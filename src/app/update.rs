@@ -17,7 +17,7 @@ use super::gate::Passed;
 use super::last;
 use super::model::{Model, Shown, Source};
 use super::msg::{Cx, Msg};
-use super::question::{Asked, Question};
+use super::question::{Asked, Question, Victim};
 use crate::advice::{Situation, advise};
 
 /// How long a word to the person stands.
@@ -167,6 +167,11 @@ pub fn advise_anew(model: &mut Model) {
             before: model.advice.as_ref(),
         })
     });
+}
+
+/// Who works for one of these and is not signalled with it, each with the reason in a few words.
+pub fn left_out(model: &Model, named: &[Victim]) -> Vec<(u32, String)> {
+    endings::left_out(model, named)
 }
 
 /// What speaks for ending this row's process, for the list.

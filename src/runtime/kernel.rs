@@ -12,7 +12,8 @@ use crate::gpu::guard::{Signal, Viewer, spares};
 use crate::gpu::recognise;
 use crate::probe::host::Users;
 use crate::probe::pace::timespec;
-use crate::procfs::{ProcError, Procfs};
+use crate::procfs::{ProcError, Procfs, command_line};
+use crate::text::harmless;
 
 /// The kernel of this machine.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +90,9 @@ impl ProcessControl for Kernel {
         };
         let proved =
             self.procfs.is_of_our_namespace() && (self.procfs.in_initial_pid_namespace() || holds() || launches());
+        // What it runs may change at any moment, so this is read late.
+        let now = self.procfs.arguments(pid);
+        let called = |comm: &str| now.as_ref().map(|now| command_line(now, comm)).unwrap_or_default();
         // Its start is read last: where it is that of the process that is meant, all above was its own too, and one
         // that ended meanwhile is said to have gone and not to be another user's.
         let stat = match self.procfs.stat(pid) {
@@ -98,6 +102,7 @@ impl ProcessControl for Kernel {
         };
         Ok(Some(Inspection {
             start_ticks: stat.start_ticks,
+            called: harmless(&called(&stat.comm)).into_owned(),
             uid,
             user: uid.map(|uid| Users::read().name(uid)),
             protected: recognise::protected(&stat.comm, &command)
@@ -142,6 +147,7 @@ impl ProcessControl for Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::effect::Order;
     use crate::gpu::ProcessKey;
     use crate::gpu::guard::Refusal;
     use crate::runtime::process_control::end;
@@ -149,6 +155,11 @@ mod tests {
 
     fn sleeper() -> Child {
         Command::new("sleep").arg("1000").spawn().unwrap()
+    }
+
+    fn order(key: ProcessKey, signal: Signal) -> Order {
+        let called = Kernel::default().inspect(key.pid).unwrap().unwrap().called;
+        Order { key, called, signal, follows: None, grace: Duration::ZERO }
     }
 
     fn key_of(child: &Child) -> ProcessKey {
@@ -164,7 +175,7 @@ mod tests {
     fn a_real_child_ends_by_term_and_is_seen_to() {
         let mut child = sleeper();
         let kernel = Kernel::default();
-        let Ok(handle) = end(&kernel, &viewer(), key_of(&child), Signal::Term) else {
+        let Ok(handle) = end(&kernel, &viewer(), &order(key_of(&child), Signal::Term)) else {
             // In a container's PID namespace a child that holds no driver file is not proved: refused, rightly.
             child.kill().unwrap();
             child.wait().unwrap();
@@ -179,7 +190,7 @@ mod tests {
     fn another_start_time_spares_a_real_child() {
         let mut child = sleeper();
         let wrong = ProcessKey { start_ticks: key_of(&child).start_ticks + 1, ..key_of(&child) };
-        let refused = end(&Kernel::default(), &viewer(), wrong, Signal::Kill).unwrap_err();
+        let refused = end(&Kernel::default(), &viewer(), &order(wrong, Signal::Kill)).unwrap_err();
         assert_eq!(refused, Refusal::Reused(child.id()));
         assert_eq!(child.try_wait().unwrap(), None, "it still runs");
         child.kill().unwrap();
@@ -243,12 +254,15 @@ mod tests {
     fn we_and_what_we_run_in_are_spared() {
         let own = std::process::id();
         let key = Procfs::default().stat(own).unwrap().key();
-        let refused = end(&Kernel::default(), &viewer(), key, Signal::Term).unwrap_err();
+        let refused = end(&Kernel::default(), &viewer(), &order(key, Signal::Term)).unwrap_err();
         assert_eq!(refused, Refusal::Lineage(own));
         let parent = Procfs::default().stat(own).unwrap().parent_pid;
         if parent > 1 {
             let key = Procfs::default().stat(parent).unwrap().key();
-            assert_eq!(end(&Kernel::default(), &viewer(), key, Signal::Term).unwrap_err(), Refusal::Lineage(parent));
+            assert_eq!(
+                end(&Kernel::default(), &viewer(), &order(key, Signal::Term)).unwrap_err(),
+                Refusal::Lineage(parent)
+            );
         }
     }
 }

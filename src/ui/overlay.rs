@@ -19,6 +19,7 @@ use crate::app::model::{Click, Overlay, Region, Source, Target};
 use crate::app::question::{Asked, Victim, workers};
 use crate::app::rows::together;
 use crate::app::symptoms::{SYMPTOMS, Symptom};
+use crate::app::update::left_out;
 use crate::gpu::guard::Signal;
 use crate::knowledge::page::Tone;
 
@@ -153,7 +154,8 @@ fn end(
 ) -> (&'static str, Vec<Line<'static>>) {
     let first: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_none()).collect();
     let led = first.len() < victims.len();
-    let mut rest = caution(theme, victims, width);
+    let mut rest = spared(model, theme, victims, width);
+    rest.extend(caution(theme, victims, width));
     rest.push(Line::raw(""));
     let grace = model.config.grace.as_secs();
     let how = match signal {
@@ -191,6 +193,17 @@ fn end(
         _ => " End these processes? ",
     };
     (title, lines)
+}
+
+/// Who works for them and gets no signal.
+fn spared(model: &Model, theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
+    let left = left_out(model, victims);
+    let named: Vec<String> = left.iter().map(|(pid, why)| format!("{pid} ({why})")).collect();
+    let works = if named.len() == 1 { "works for it but gets" } else { "work for it but get" };
+    match named.len() {
+        0 => Vec::new(),
+        many => paragraph(&format!("{many} more {works} no signal: {}.", named.join(", ")), width, theme.quiet),
+    }
 }
 
 /// That what is ended may not stay so, in two lines at most.

@@ -20,6 +20,7 @@ mod golden;
 mod groups;
 mod headers;
 mod hostile;
+mod identity;
 mod nvml;
 mod papers;
 #[path = "../stress/pids.rs"]
