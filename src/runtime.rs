@@ -126,6 +126,10 @@ pub fn run(start: Start) -> io::Result<()> {
         log::debug!("the knowledge is loaded with the first log: {error}");
     }
     listen_to_keys(clock, wakes.clone(), reader.telling())?;
+    let unwanted = start.state.as_deref().filter(|_| !model.config.keep_log && !model.config.read_only);
+    if let Some(Err(error)) = unwanted.map(last::forget) {
+        let _ = wakes.send(Wake::Msg(Msg::Trouble(format!("The last log could not be removed: {error}"))));
+    }
     let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
     let leaders = Leaders::default();

@@ -125,6 +125,8 @@ pub struct Config {
     pub interval: Duration,
     /// `--read-only`.
     pub read_only: bool,
+    /// Whether the last log is kept for `--last`.
+    pub keep_log: bool,
     /// How long a signalled process may take before KILL is offered.
     pub grace: Duration,
     /// Whether the terminal can show more than ASCII.
@@ -149,6 +151,7 @@ impl Default for Config {
             boot_id: None,
             interval: Duration::from_secs(1),
             read_only: false,
+            keep_log: true,
             grace: Duration::from_secs(5),
             unicode: true,
             palette: Palette::Terminal,

@@ -1494,7 +1494,11 @@ fn the_last_log_comes_back_with_the_steps_and_what_was_freed() {
     session.sample(vec![process(4242, held())]);
     let skipped = session.model.walk.behind.clone();
     assert!(!skipped.is_empty());
+    session.model.walk.since = Some(noon_plus(20));
+    session.keys("s");
+    let skipped = [skipped, session.model.walk.behind.split_off(1)].concat();
     let mut again = session.brought_back();
+    assert_eq!(again.model.walk.since, Some(noon_plus(20)), "what starts later may be the run");
     assert_eq!(again.model.walk.behind, skipped);
     assert_eq!(again.model.input.crashed_by, session.model.input.crashed_by);
     again.keys("w");
@@ -1519,10 +1523,17 @@ fn a_step_about_a_process_of_another_boot_does_not_come_back() {
 }
 
 #[test]
-fn nothing_is_kept_read_only_or_of_a_recording() {
-    for (read_only, source) in [(true, Source::Live), (false, Source::Demo), (false, Source::Recorded)] {
+fn nothing_is_kept_read_only_of_a_recording_or_where_the_person_wants_none() {
+    let cases = [
+        (true, true, Source::Live),
+        (false, true, Source::Demo),
+        (false, true, Source::Recorded),
+        (false, false, Source::Live),
+    ];
+    for (read_only, keep_log, source) in cases {
         let mut session = Session::with_holders();
         session.model.config.read_only = read_only;
+        session.model.config.keep_log = keep_log;
         session.model.config.source = source;
         session.paste(&torch_log());
         session.send(Msg::Terminate);
