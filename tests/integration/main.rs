@@ -11,6 +11,7 @@
     reason = "tests: a panic is a failure, and they start processes and read files"
 )]
 
+mod adversity;
 mod cli;
 mod corrections;
 mod faults;
