@@ -300,6 +300,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::gpu::guard::{Refusal, Viewer};
 
     const HOST: &str = "pid:[4026531836]";
     const CONTAINER: &str = "pid:[4026532999]";
@@ -370,6 +371,24 @@ mod tests {
         assert_eq!(command(&mut people), "other", "it runs another program now");
         process(root.path(), 70, 10, 0, 70, "/dev/nvidia0");
         assert_eq!(command(&mut people), "python job.py", "the PID is another process's");
+    }
+
+    #[test]
+    fn one_that_is_hidden_has_no_name_no_user_and_no_end() {
+        let row = MergedRow { pid: 70, kind: ProcessKind::Compute, used_bytes: Reading::Known(Bytes::gib(2)) };
+        for reason in [ProcError::Denied, ProcError::Gone] {
+            let row = Person::unknown(reason.clone()).on_device(&row, Reading::NotAvailable);
+            let known = [row.user.known(), row.command.known(), row.recognised_as.as_ref()];
+            assert!(known.iter().all(Option::is_none) && !row.proved && row.key().is_none(), "{reason}");
+            assert_eq!(row.used_bytes, Reading::Known(Bytes::gib(2)), "what the driver says of it stays");
+            for uid in [0, 1000] {
+                let viewer = Viewer { uid, ..Viewer::default() };
+                assert_eq!(viewer.may_end(&row), Err(Refusal::Unproved(70)), "{reason}");
+            }
+        }
+        let root = tempfile::tempdir().unwrap();
+        let mut people = people(root.path(), HOST);
+        assert!(!people.look(70).proved && people.look(70).command.known().is_none());
     }
 
     #[test]

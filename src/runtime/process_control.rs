@@ -108,7 +108,8 @@ const WORD: Duration = Duration::from_secs(10);
 /// What became of the signals to those that others should end with. Shared by the threads that signal.
 #[derive(Clone, Debug, Default)]
 pub struct Leaders {
-    told: Arc<(Mutex<BTreeMap<ProcessKey, Result<(), Refusal>>>, Condvar)>,
+    /// Of each whether it was signalled, or had ended by itself.
+    told: Arc<(Mutex<BTreeMap<ProcessKey, bool>>, Condvar)>,
 }
 
 impl Leaders {
@@ -117,8 +118,9 @@ impl Leaders {
         self.told.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
 
-    fn tell(&self, key: ProcessKey, became: Result<(), Refusal>) {
-        self.told.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, became);
+    fn tell<T>(&self, key: ProcessKey, became: &Result<T, Refusal>) {
+        let went = matches!(became, Ok(_) | Err(Refusal::Gone(_)));
+        self.told.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, went);
         self.told.1.notify_all();
     }
 
@@ -127,7 +129,7 @@ impl Leaders {
         let told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
         let unknown = |told: &mut BTreeMap<_, _>| !told.contains_key(&key);
         let told = self.told.1.wait_timeout_while(told, longest, unknown).unwrap_or_else(PoisonError::into_inner).0;
-        matches!(told.get(&key), Some(Ok(()) | Err(Refusal::Gone(_))))
+        told.get(&key).copied().unwrap_or(false)
     }
 }
 
@@ -167,7 +169,7 @@ pub fn end_and_watch<C: ProcessControl>(
 ) {
     let (sent, key) = (Instant::now(), order.key);
     let handle = end(control, viewer, order);
-    leaders.tell(key, handle.as_ref().map(|_| ()).map_err(Refusal::clone));
+    leaders.tell(key, &handle);
     let handle = match handle {
         Ok(handle) => handle,
         Err(refusal) => return report(SignalReport::Refused(refusal)),
@@ -328,7 +330,7 @@ mod tests {
         let kernel = kernel(ordinary(5));
         let (leaders, first) = (Leaders::default(), ProcessKey { pid: 7, start_ticks: 1 });
         match became {
-            Some(became) => leaders.tell(first, became),
+            Some(became) => leaders.tell(first, &became),
             None => leaders.expect(first),
         }
         let order = Order { follows: Some(first), ..order(ProcessKey { pid: 42, start_ticks: 5 }) };
@@ -353,7 +355,7 @@ mod tests {
     #[test]
     fn an_earlier_signal_says_nothing_of_the_one_under_way() {
         let (leaders, first) = (Leaders::default(), ProcessKey { pid: 7, start_ticks: 1 });
-        leaders.tell(first, Ok(()));
+        leaders.tell(first, &Ok(()));
         assert!(leaders.went(first, Duration::ZERO));
         leaders.expect(first);
         assert!(!leaders.went(first, Duration::ZERO), "in doubt nobody follows");

@@ -149,7 +149,9 @@ fn on_a_full_disk_nothing_is_lost_but_the_files_and_that_is_said() {
 fn without_a_home_or_with_one_that_can_not_be_written_only_the_keeping_is_missing() {
     // Root may write anywhere, and has a home without being told.
     let nobody = "if [ $(id -u) = 0 ]; then set -- setpriv --reuid=65534 --regid=65534 --clear-groups; else set --; fi";
-    for (home, said) in [("unset HOME", "neither HOME nor XDG_STATE_HOME"), ("HOME=/; export HOME", "can't be kept for")] {
+    for (home, said) in
+        [("unset HOME", "neither HOME nor XDG_STATE_HOME"), ("HOME=/; export HOME", "can't be kept for")]
+    {
         let without = "unset XDG_STATE_HOME XDG_CONFIG_HOME";
         let line = format!("{nobody}; {without}; {home}; exec \"$@\" \"$OOMDOCTOR\" --nvml-library {NOWHERE}");
         let mut session = Session::shell(LARGE, &line);
