@@ -525,7 +525,7 @@ fn a_question_that_names_more_than_the_screen_has_room_for_takes_no_yes() {
     let rows: Vec<_> = (0..9).map(|at| process(6000 + at, Bytes::gib(1))).collect();
     let mut session = Session::new();
     session.sample(rows);
-    session.send(Msg::Resize(80, 24));
+    session.send(Msg::Resize(80, 15));
     for _ in 0..9 {
         session.press(KeyCode::Char(' '));
     }
@@ -535,9 +535,14 @@ fn a_question_that_names_more_than_the_screen_has_room_for_takes_no_yes() {
     session.keys("y");
     assert!(session.notice().contains("nothing was signalled"), "{}", session.notice());
     assert!(session.model.question.is_some() && session.signals().is_empty(), "it still asks");
-    session.send(Msg::Resize(80, 40));
-    let screen = crate::ui::drawn(&session.model);
-    assert!((6000..6009).all(|pid| screen.contains(&format!(" {pid} "))) && screen.contains("[y] end it"), "{screen}");
+    for (size, lines) in [((80, 24), 1), ((80, 40), 2)] {
+        session.send(Msg::Resize(size.0, size.1));
+        let screen = crate::ui::drawn(&session.model);
+        let all = (6000..6009).all(|pid| screen.contains(&format!(" {pid} ")));
+        assert!(all && screen.contains("[y] end it"), "{lines} each: {screen}");
+    }
+    session.keys("y");
+    assert_eq!((session.signals().len(), session.notice()), (9, ""));
 }
 
 #[test]

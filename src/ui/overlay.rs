@@ -77,7 +77,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
 
 /// In the place of the answers where a question has no room: nobody says yes to what they can't read.
 fn unread(theme: &Theme, width: usize) -> Vec<Line<'static>> {
-    let text = "There is more to read: make the terminal larger. Until then it takes no yes.";
+    let text = "There is more to read: make the terminal larger to answer.";
     let mut lines = paragraph(text, width, theme.alarm);
     lines.push(answers(theme, &[("Esc", "leave it")]));
     lines
@@ -182,8 +182,12 @@ fn end(
     rest.push(answers(theme, &[("y", yes), ("n", no)]));
     let mut lines: Vec<Line<'static>> =
         first.iter().flat_map(|victim| named(model, theme, victim, width, victims.len() == 1)).collect();
-    let room = rows.saturating_sub(lines.len() + rest.len());
-    let workers = workers(victims, width, room);
+    let workers = workers(victims, width, rows.saturating_sub(lines.len() + rest.len()));
+    if first.len() > 1 && lines.len() + workers.len() + rest.len() > rows {
+        // Where there are many, all of them in few words come before much about some.
+        let line = |victim: &&Victim| format!("{}  {}  {}", victim.key.pid, victim.holding(), victim.called());
+        lines = first.iter().map(|victim| Line::styled(cut(&line(victim), width), theme.sentence)).collect();
+    }
     lines.extend(workers.into_iter().map(|line| Line::styled(cut(&line, width), theme.sentence)));
     lines.extend(rest);
     let title = match (signal, victims.len()) {

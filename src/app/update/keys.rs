@@ -101,6 +101,8 @@ pub fn answered(model: &mut Model, answer: Answer) -> Vec<Effect> {
         return Vec::new();
     }
     let Some(question) = model.question.take() else { return Vec::new() };
+    // What was said of the question is over with it.
+    model.notice = None;
     match (question.asked, answer) {
         (Asked::Paste(text), answer) => input::second_paste(model, text, answer).into_iter().collect(),
         (_, Answer::No | Answer::Append) => Vec::new(),
