@@ -59,7 +59,7 @@ fn what_ran(situation: &Situation<'_>) -> Option<String> {
     let words = || line.split_whitespace().filter(|word| !word.starts_with('-') && !word.contains('='));
     let script = words().find(|word| word.ends_with(".py")).map(file_name);
     let program = || words().map(file_name).find(|word| !STARTERS.contains(word));
-    let named = script.or_else(|| situation.diagnosis.run.script.as_deref()).or_else(program);
+    let named = script.or(situation.diagnosis.run.script.as_deref()).or_else(program);
     named.filter(|name| name.len() > 2).map(str::to_owned)
 }
 
