@@ -1306,6 +1306,9 @@ proptest! {
                 prop_assert!(crowd.is_none(), "y was not alone: {keys:?}");
                 let row = session.model.snapshot().and_then(|snapshot| snapshot.process(*key)).cloned();
                 let row = row.expect("it is in the newest reading");
+                if let Effect::Signal(order) = effect {
+                    prop_assert_eq!(Some(&order.called), row.command.known(), "it is signalled under the name it has");
+                }
                 prop_assert!(row.proved && (!signals || row.uid == Reading::Known(1000)));
                 let may_be = [4242, 5177, 4100, 4101, 4102, 4104, 6101];
                 prop_assert!(may_be.contains(&row.pid), "{} may never be signalled", row.pid);

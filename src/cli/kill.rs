@@ -193,6 +193,7 @@ fn named(
             }
         }
     }
+    let called = now.called.unwrap_or_default();
     let held = snapshot.and_then(|snapshot| snapshot.held_by(key));
     let launches = row.is_some_and(|row| row.used_bytes.value() == Some(Bytes::ZERO));
     let started = Procfs::default().boot_clock().and_then(|clock| clock.at(key.start_ticks));
@@ -205,7 +206,7 @@ fn named(
             None => "GPU memory unknown".to_owned(),
         },
         started.map_or("?".to_owned(), |time| time.to_string()),
-        now.called
+        called
     );
     let caution = row.and_then(Supervisor::of).map(|supervisor| format!("\n  {}", supervisor.caution()));
     let leader = row.zip(snapshot).and_then(|(row, snapshot)| snapshot.leader_of(row));
@@ -214,7 +215,7 @@ fn named(
         format!("\n  it works for {name}, which may start it again or end the others")
     });
     let beside: String = caution.into_iter().chain(leader).collect();
-    Ok(Victim { key, line: line + &beside, called: now.called, held, follows: None })
+    Ok(Victim { key, line: line + &beside, called, held, follows: None })
 }
 
 /// Names them and asks on the terminal itself, wherever our output goes; `None` where there is none. What was typed

@@ -180,7 +180,9 @@ impl People {
             (then.start_ticks, &then.comm, then.parent_pid) == (stat.start_ticks, &stat.comm, stat.parent_pid)
         };
         let known = self.described.get(&pid).filter(|(then, ..)| same(then));
-        if let Some((_, person, _)) = known.filter(|(_, person, _)| person.command == self.command(&stat)) {
+        // One that is ending has none any more.
+        let runs_the_same = |then: &Person| stat.is_exiting() || then.command == self.command(&stat);
+        if let Some((_, person, _)) = known.filter(|(_, person, _)| runs_the_same(person)) {
             return Ok(Person {
                 session: Reading::Known(stat.session),
                 state: Reading::Known(stat.state),
@@ -356,6 +358,13 @@ mod tests {
             "another script of the same program"
         );
         assert_eq!(command(&mut people), "python other.py");
+        fs::write(root.path().join("70/cmdline"), "").unwrap();
+        assert_eq!(command(&mut people), "[job]");
+        fs::write(root.path().join("70/cmdline"), "python\0other.py\0").unwrap();
+        assert_eq!(command(&mut people), "python other.py");
+        fs::write(root.path().join("70/cmdline"), "").unwrap();
+        fs::write(root.path().join("70/stat"), "70 (job) S 1 1 1 0 -1 4 0 0 0 0 3 4 0 0 20 0 1 0 9 0").unwrap();
+        assert_eq!(command(&mut people), "python other.py", "it is ending");
         fs::write(root.path().join("70/status"), "Tgid: 70\nUid: 7 7 7 7\n").unwrap();
         let uids: Vec<Option<u32>> = (0..=LOOK_AGAIN)
             .map(|_| {

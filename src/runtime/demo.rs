@@ -219,7 +219,7 @@ impl ProcessControl for DemoMachine {
         Ok(self.row(pid).and_then(|row| {
             Some(Inspection {
                 start_ticks: row.start_ticks.value()?,
-                called: row.command.known().cloned().unwrap_or_default(),
+                called: Some(row.command.known().cloned().unwrap_or_default()),
                 uid: row.uid.value(),
                 user: row.user.known().cloned(),
                 protected: recognise::protected_command(row.command.known().map_or("", String::as_str)),

@@ -102,7 +102,7 @@ impl ProcessControl for Kernel {
         };
         Ok(Some(Inspection {
             start_ticks: stat.start_ticks,
-            called: harmless(&called(&stat.comm)).into_owned(),
+            called: (!stat.is_exiting()).then(|| harmless(&called(&stat.comm)).into_owned()),
             uid,
             user: uid.map(|uid| Users::read().name(uid)),
             protected: recognise::protected(&stat.comm, &command)
@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn order(key: ProcessKey, signal: Signal) -> Order {
-        let called = Kernel::default().inspect(key.pid).unwrap().unwrap().called;
+        let called = Kernel::default().inspect(key.pid).unwrap().unwrap().called.unwrap();
         Order { key, called, signal, follows: None, grace: Duration::ZERO }
     }
 
@@ -249,6 +249,21 @@ mod tests {
         let seen = Kernel::new(Procfs::new(root.path())).inspect(70).unwrap().unwrap();
         taken.join().unwrap();
         assert_eq!(seen.start_ticks, 6, "the start is that of whose owner was read");
+    }
+
+    #[test]
+    fn one_that_is_ending_has_no_name_and_another_has_the_lists() {
+        let root = tempfile::tempdir().unwrap();
+        let called = |flags: u32, command: &str| {
+            std::fs::create_dir_all(root.path().join("70")).unwrap();
+            let stat = format!("70 (job) S 1 1 1 0 -1 {flags} 0 0 0 0 3 4 0 0 20 0 1 0 5 0");
+            std::fs::write(root.path().join("70/stat"), stat).unwrap();
+            std::fs::write(root.path().join("70/cmdline"), command).unwrap();
+            Kernel::new(Procfs::new(root.path())).inspect(70).unwrap().unwrap().called
+        };
+        assert_eq!(called(0x0040_0000, "python\0a\u{1b}b\0").as_deref(), Some("python a·b"));
+        assert_eq!(called(0x0040_0000, "").as_deref(), Some("[job]"));
+        assert_eq!(called(0x0040_0004, ""), None);
     }
 
     #[test]

@@ -16,8 +16,9 @@ use crate::gpu::guard::{Refusal, Signal, Suspect, Viewer};
 pub struct Inspection {
     /// Field 22 of /proc/PID/stat.
     pub start_ticks: u64,
-    /// Its command line as the list shows it; empty where it can't be read.
-    pub called: String,
+    /// Its command line as the list shows it, empty where it can't be read; `None` of one that is ending, which has none
+    /// any more.
+    pub called: Option<String>,
     /// Its real user id, where it may be seen.
     pub uid: Option<u32>,
     /// Its user's name.
@@ -82,7 +83,8 @@ pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Re
     if now.start_ticks != order.key.start_ticks {
         return Err(Refusal::Reused(pid));
     }
-    let changed = || (now.called != order.called).then(|| Refusal::Changed(pid, now.called.clone()));
+    let another = now.called.as_ref().filter(|called| **called != order.called);
+    let changed = || another.map(|called| Refusal::Changed(pid, called.clone()));
     if let Some(refusal) = viewer.refuses(&now.suspect(pid)).or_else(changed) {
         // Of one that is ending neither files nor owner can be read any more: that is no reason of its own.
         let ended = control.wait(&handle, ENDING).unwrap_or(false);
@@ -213,7 +215,7 @@ mod tests {
     fn ordinary(start_ticks: u64) -> Inspection {
         Inspection {
             start_ticks,
-            called: "python train.py".into(),
+            called: Some("python train.py".into()),
             uid: Some(1000),
             user: Some("ada".into()),
             protected: None,
@@ -274,6 +276,12 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_ending_has_no_name_any_more_and_is_no_other_for_that() {
+        let kernel = kernel(Inspection { called: None, ..ordinary(5) });
+        assert!(try_end(&kernel, 5).is_ok());
+    }
+
+    #[test]
     fn another_start_is_another_process() {
         let kernel = kernel(ordinary(6));
         assert_eq!(try_end(&kernel, 5), Err(Refusal::Reused(42)));
@@ -297,7 +305,7 @@ mod tests {
             ),
             (Inspection { proved: false, ..ordinary(5) }, Refusal::Unproved(42)),
             (Inspection { kernel_thread: true, ..ordinary(5) }, Refusal::KernelThread(42)),
-            (Inspection { called: "bash".into(), ..ordinary(5) }, Refusal::Changed(42, "bash".into())),
+            (Inspection { called: Some("bash".into()), ..ordinary(5) }, Refusal::Changed(42, "bash".into())),
             (Inspection { protected: Some("x"), ..ordinary(5) }, Refusal::Protected(42, "x".into())),
         ];
         for (now, refusal) in cases {

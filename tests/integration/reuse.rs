@@ -134,7 +134,7 @@ impl ProcessControl for Adversary {
         let state = self.later();
         Ok(state.living.get(&pid).map(|process| Inspection {
             start_ticks: process.key.start_ticks,
-            called: process.called(),
+            called: Some(process.called()),
             uid: owner,
             user: owner.map(|uid| uid.to_string()),
             protected: kind.then_some("it draws the desktop"),
