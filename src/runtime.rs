@@ -10,6 +10,7 @@ pub mod files;
 pub mod journal;
 pub mod kernel;
 pub mod last;
+pub mod leaders;
 pub mod outbox;
 pub mod places;
 pub mod process_control;
@@ -41,7 +42,8 @@ use demo::DemoMachine;
 use journal::Journal;
 use kernel::Kernel;
 use last::Shelf;
-use process_control::{Leaders, follow_and_watch};
+use leaders::Leaders;
+use process_control::follow_and_watch;
 use reader::{Reader, Telling};
 use terminal::Screen;
 

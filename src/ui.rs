@@ -25,7 +25,7 @@ use ratatui::widgets::{Block, BorderType, Paragraph, Widget, Wrap};
 use crate::app::Model;
 use crate::app::keymap;
 use crate::app::layout::SMALLEST;
-use crate::app::model::{Click, Shown, Target};
+use crate::app::model::{Click, Seen, Target};
 use theme::Theme;
 
 /// The whole screen as text, a line each, without styles: for tests and for pictures.
@@ -38,14 +38,14 @@ pub fn drawn(model: &Model) -> String {
 }
 
 /// Draws the whole screen, and says what of it can be seen and clicked.
-pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Shown {
+pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Seen {
     let theme = Theme::of(&model.config);
     let layout = model.layout();
     let mut targets = Vec::new();
     if layout.tiny {
         too_small(area, buffer);
         ascii::only(theme.unicode, buffer);
-        return Shown { targets, cut: true };
+        return Seen { targets, cut: true };
     }
     header::render(model, &theme, layout.header, buffer);
     header::tabs(model, &theme, layout.tabs, buffer, &mut targets);
@@ -56,7 +56,7 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Shown {
     footer::render(model, &theme, layout.footer, buffer, &mut targets);
     let cut = overlay::render(model, &theme, area, buffer, &mut targets);
     ascii::only(theme.unicode, buffer);
-    Shown { targets, cut }
+    Seen { targets, cut }
 }
 
 /// A click on this line of an area; `None` where it is out of sight.

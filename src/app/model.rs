@@ -219,7 +219,7 @@ pub struct Target {
 
 /// What the drawing tells of a screen that was drawn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct Seen {
     /// What can be clicked.
     pub targets: Vec<Target>,
     /// The question that stands there has more to read than the screen has room for.

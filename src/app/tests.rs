@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use groups::{launcher, reading, unlisted, works_for};
 
 use super::last::{Kept, Story};
-use super::model::{Config, Overlay, Pipe, Region, Shown, Source};
+use super::model::{Config, Overlay, Pipe, Region, Seen, Source};
 use super::msg::{LogRead, SignalReport};
 use super::question::{Asked, DEAF};
 use super::walk::{EndingState, Mark};
@@ -38,7 +38,7 @@ pub struct Session {
     kept: Vec<Kept>,
     draws: bool,
     /// The question that was drawn last, on which size, and what could be seen of it.
-    seen: Option<((u16, u16), Asked, Shown)>,
+    seen: Option<((u16, u16), Asked, Seen)>,
 }
 
 fn ms(n: u64) -> Duration {
@@ -122,8 +122,8 @@ impl Session {
     }
 
     /// What the screen shows of a question.
-    fn drawn(&mut self) -> Shown {
-        let Some(question) = &self.model.question else { return Shown::default() };
+    fn drawn(&mut self) -> Seen {
+        let Some(question) = &self.model.question else { return Seen::default() };
         let size = self.model.size;
         if self.seen.as_ref().is_none_or(|(then, asked, _)| (*then, asked) != (size, &question.asked)) {
             let area = ratatui::layout::Rect::new(0, 0, size.0, size.1);
@@ -488,7 +488,7 @@ fn what_was_typed_while_the_terminal_was_stuck_is_no_answer() {
     session.press(KeyCode::Enter);
     let typed_at = session.now + ms(800);
     session.now += Duration::from_secs(5);
-    session.send(Msg::Drawn(Shown::default()));
+    session.send(Msg::Drawn(Seen::default()));
     session.send(Msg::Key(KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE), typed_at));
     session.wait(ms(1000));
     assert_eq!(session.signals(), []);
@@ -549,7 +549,7 @@ fn a_question_that_names_more_than_the_screen_has_room_for_takes_no_yes() {
 fn no_question_that_is_cut_takes_a_yes_whatever_it_asks() {
     let asks = |session: &mut Session| {
         session.draws = false;
-        session.send(Msg::Drawn(Shown { cut: true, ..Shown::default() }));
+        session.send(Msg::Drawn(Seen { cut: true, ..Seen::default() }));
         session.wait(ms(450));
         session.keys("y");
         (session.effects.len(), session.model.question.is_some(), session.notice().to_owned())

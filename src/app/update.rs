@@ -15,7 +15,7 @@ pub use keys::decisive_top;
 use super::effect::Effect;
 use super::gate::Passed;
 use super::last;
-use super::model::{Model, Shown, Source};
+use super::model::{Model, Seen, Source};
 use super::msg::{Cx, Msg};
 use super::question::{Asked, Question, Victim};
 use crate::advice::{Situation, advise};
@@ -111,7 +111,7 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
 }
 
 /// The question counts from when it can be read.
-fn drawn(model: &mut Model, shown: Shown) {
+fn drawn(model: &mut Model, shown: Seen) {
     model.targets = shown.targets;
     let now = model.now;
     let readable = !model.is_tiny();

@@ -18,9 +18,10 @@ use crate::gpu::{ProcessKey, ProcessKind, Snapshot};
 use crate::procfs::Procfs;
 use crate::runtime::journal::Journal;
 use crate::runtime::kernel::Kernel;
+use crate::runtime::leaders::Leaders;
 use crate::runtime::not_recorded;
 use crate::runtime::places::Places;
-use crate::runtime::process_control::{Leaders, ProcessControl, follow_and_watch};
+use crate::runtime::process_control::{ProcessControl, follow_and_watch};
 use crate::units::Bytes;
 
 /// A driver's teardown may take a moment.

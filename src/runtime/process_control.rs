@@ -1,11 +1,10 @@
 //! Owns signalling, the one dangerous thing here. A process is ended only through `end`, which takes a handle first,
 //! then checks who that handle is, then signals through it: a PID that is reused in between can't be hit.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::leaders::{Leaders, WORD};
 use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
 use crate::gpu::ProcessKey;
@@ -103,37 +102,6 @@ pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Re
 
 /// How long a signalled process is watched for after its grace time.
 const PATIENCE: Duration = Duration::from_secs(3600);
-
-/// How long the word about the one that others should end with may take; it takes as long as a look at /proc.
-const WORD: Duration = Duration::from_secs(10);
-
-/// What became of the signals to those that others should end with. Shared by the threads that signal.
-#[derive(Clone, Debug, Default)]
-pub struct Leaders {
-    /// Of each whether it was signalled, or had ended by itself.
-    told: Arc<(Mutex<BTreeMap<ProcessKey, bool>>, Condvar)>,
-}
-
-impl Leaders {
-    /// A signal to it is under way: what became of an earlier one says nothing any more.
-    pub fn expect(&self, key: ProcessKey) {
-        self.told.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-    }
-
-    fn tell<T>(&self, key: ProcessKey, became: &Result<T, Refusal>) {
-        let went = matches!(became, Ok(_) | Err(Refusal::Gone(_)));
-        self.told.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, went);
-        self.told.1.notify_all();
-    }
-
-    /// Whether it was signalled or had ended, waited for at most so long. Not known counts as no.
-    fn went(&self, key: ProcessKey, longest: Duration) -> bool {
-        let told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let unknown = |told: &mut BTreeMap<_, _>| !told.contains_key(&key);
-        let told = self.told.1.wait_timeout_while(told, longest, unknown).unwrap_or_else(PoisonError::into_inner).0;
-        told.get(&key).copied().unwrap_or(false)
-    }
-}
 
 /// As [`end_and_watch`], and one that should end with another, which is being ended, is signalled only if that one was,
 /// and if it is still there, and still itself, when the grace time is over.
@@ -358,15 +326,6 @@ mod tests {
         for went in [Ok(()), Err(Refusal::Gone(7))] {
             assert_eq!(follower(Some(went)), (vec![SignalReport::Sent, SignalReport::StillThere(Some('S'))], 1));
         }
-    }
-
-    #[test]
-    fn an_earlier_signal_says_nothing_of_the_one_under_way() {
-        let (leaders, first) = (Leaders::default(), ProcessKey { pid: 7, start_ticks: 1 });
-        leaders.tell(first, &Ok(()));
-        assert!(leaders.went(first, Duration::ZERO));
-        leaders.expect(first);
-        assert!(!leaders.went(first, Duration::ZERO), "in doubt nobody follows");
     }
 
     #[test]

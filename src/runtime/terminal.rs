@@ -13,7 +13,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 
 use crate::app::Model;
-use crate::app::model::Shown;
+use crate::app::model::Seen;
 
 /// The terminal while it is ours. Dropping it gives it back.
 pub struct Screen {
@@ -37,8 +37,8 @@ impl Screen {
     }
 
     /// Draws the model; gives what can be seen and clicked.
-    pub fn draw(&mut self, model: &Model) -> io::Result<Shown> {
-        let mut shown = Shown::default();
+    pub fn draw(&mut self, model: &Model) -> io::Result<Seen> {
+        let mut shown = Seen::default();
         self.terminal.draw(|frame| shown = crate::ui::view(model, frame.area(), frame.buffer_mut()))?;
         Ok(shown)
     }

@@ -10,7 +10,8 @@ use oomdoctor::app::effect::Order;
 use oomdoctor::app::msg::SignalReport;
 use oomdoctor::gpu::ProcessKey;
 use oomdoctor::gpu::guard::{Refusal, Signal, Viewer};
-use oomdoctor::runtime::process_control::{Inspection, Leaders, ProcessControl, end_and_watch, follow_and_watch};
+use oomdoctor::runtime::leaders::Leaders;
+use oomdoctor::runtime::process_control::{Inspection, ProcessControl, end_and_watch, follow_and_watch};
 
 use crate::support::chance::Chance;
 
