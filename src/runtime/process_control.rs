@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use super::leaders::{Leaders, WORD};
 use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
-use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Refusal, Signal, Suspect, Viewer};
 
 /// What the kernel says of a process now.
@@ -167,6 +166,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::gpu::ProcessKey;
 
     /// A kernel whose PID 42 can change hands between any two calls.
     #[derive(Default)]
