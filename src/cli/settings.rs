@@ -2,6 +2,7 @@
 //! file `config.ron`, then the default.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,7 +139,20 @@ fn read(path: &Path) -> Result<Option<Understood>, String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{} can't be read: {error}", path.display())),
     };
-    parse(&text).map(Some).map_err(|error| format!("{}:{error}", path.display()))
+    let understood = parse(&text).map_err(|error| format!("{}:{error}", path.display()))?;
+    let owner = std::fs::metadata(path).map_or(u32::MAX, |there| there.uid());
+    if understood.said.nvml_library.is_some() && !may_name_a_library(owner, rustix::process::geteuid().as_raw()) {
+        return Err(format!(
+            "{}: nvml_library: this file is not root's, and root loads no library that somebody else names; give it as --nvml-library",
+            path.display()
+        ));
+    }
+    Ok(Some(understood))
+}
+
+/// Whether code may be loaded because a file of this owner says so: root, by sudo or su, reads other people's settings.
+fn may_name_a_library(owner: u32, user: u32) -> bool {
+    user != 0 || owner == 0
 }
 
 /// The error begins with its line and column.
@@ -208,6 +222,12 @@ fn in_range(value: f64) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn root_loads_no_library_that_another_users_settings_name() {
+        assert!(may_name_a_library(1000, 1000) && may_name_a_library(0, 0) && may_name_a_library(0, 1000));
+        assert!(!may_name_a_library(1000, 0));
+    }
 
     #[test]
     fn a_mistake_is_named_with_its_place_and_what_was_meant() {

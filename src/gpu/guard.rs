@@ -91,7 +91,7 @@ impl fmt::Display for Refusal {
                 "the driver's PID {pid} can't be proved to be that process here (another container's, perhaps), so nothing is signalled"
             ),
             Refusal::Gone(pid) => write!(f, "{pid} has already ended"),
-            Refusal::Reused(pid) => write!(f, "PID {pid} belongs to another process by now, so nothing was signalled"),
+            Refusal::Reused(pid) => write!(f, "PID {pid} belongs to another process by now"),
             Refusal::Changed(pid, now) => {
                 write!(f, "{pid} calls itself {} now, so look again first", brief(now))
             }
