@@ -148,8 +148,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         Source::Table if model.contains(':') && !model.contains('/') => EngineName::Ollama,
         _ => EngineName::LlamaCpp,
     });
-    let capacity = machine.card().map(|card| card.total);
-    let engine = arguments::engine(name, args, &located, capacity)?;
+    let engine = arguments::engine(name, args, &located, machine.card(), cards)?;
     let (card, too_few) = machine.card_for(&engine, args.gpu);
     let estimate = engine.estimate(&located.shape);
     let spread = spread::spread(args, &engine, &located.shape, cards)?;

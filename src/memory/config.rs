@@ -35,6 +35,7 @@ struct Config {
     qk_rope_head_dim: Option<u64>,
     qk_nope_head_dim: Option<u64>,
     v_head_dim: Option<u64>,
+    index_head_dim: Option<u64>,
     n_routed_experts: Option<u64>,
     num_experts: Option<u64>,
     num_local_experts: Option<u64>,
@@ -146,6 +147,7 @@ fn mla(config: &Config) -> Option<Mla> {
         rope: config.qk_rope_head_dim?,
         nope: config.qk_nope_head_dim?,
         v_head: config.v_head_dim?,
+        indexer: config.index_head_dim.unwrap_or(0),
     })
 }
 

@@ -4,7 +4,7 @@
 
 use super::cache;
 use super::compute;
-use super::estimate::{CONTEXT_BYTES, ENCODING_BYTES};
+use super::estimate::{CONTEXT_BYTES, ENCODING_BYTES, buffer_beside, compute_buffer};
 use super::settings::Settings;
 use super::shape::ModelShape;
 use super::weights::first_on_gpu;
@@ -73,7 +73,8 @@ pub fn over(
     let several = Settings { devices: shares.len() as u64, ..*settings };
     let sums = shape.weights.as_ref().map_err(Clone::clone)?;
     let (kv, state) = (cache::by_layer(shape, &several)?, cache::state_by_layer(shape, &several)?);
-    let compute = super::estimate::compute_buffer(shape, &several)?;
+    // Only the first card takes what comes over from system memory.
+    let (on_first, on_others) = (compute_buffer(shape, &several)?, buffer_beside(shape, &several, 0)?);
     let all = sums.layers.len() as u64;
     let first = first_on_gpu(all, settings.gpu_layers.unwrap_or(u64::MAX));
     let units = if settings.gpu_layers == Some(0) { 0 } else { all.saturating_sub(first).saturating_add(1) };
@@ -117,6 +118,7 @@ pub fn over(
         }
     }
     for (at, share) in taken.iter_mut().enumerate().filter(|(_, share)| share.layers > 0 || mode == Mode::Row) {
+        let compute = if at == 0 { on_first } else { on_others };
         share.compute = compute;
         share.overhead = CONTEXT_BYTES.saturating_add(compute::margin(compute));
         if at == main && shape.projector > 0 && !settings.host_projector {

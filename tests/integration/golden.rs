@@ -146,6 +146,7 @@ fn buffer(row: &Value, f: &str) -> u64 {
         widest: (of("k"), of("v")),
         mla: row["a"]["mla"].as_bool().unwrap_or(false),
         attends: f != "cb_logits",
+        passing: 0,
     };
     let context = number(row, "n_ctx").unwrap_or(8192);
     let mut settings = settings(row, context);

@@ -34,6 +34,9 @@ pub struct Mla {
     pub nope: u64,
     /// Length of a value.
     pub v_head: u64,
+    /// Length of the keys of an indexer (sparse attention); 0 for none.
+    #[serde(default)]
+    pub indexer: u64,
 }
 
 /// Routed experts.
@@ -146,6 +149,7 @@ impl Figures {
             set("attention.key_length", mla.kv_lora.saturating_add(mla.rope));
             set("attention.key_length_mla", mla.nope.saturating_add(mla.rope));
             set("attention.value_length_mla", mla.v_head);
+            set("attention.indexer.key_length", mla.indexer);
         }
         if let Some(experts) = self.experts {
             set("expert_count", experts.count);
