@@ -106,8 +106,15 @@ pub fn margin(buffer: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const LLAMA_8B: Graph =
-        Graph { embedding: 4096, heads: 32, vocab: 128_256, widest: (1024, 1024), mla: false, attends: true, passing: 0 };
+    const LLAMA_8B: Graph = Graph {
+        embedding: 4096,
+        heads: 32,
+        vocab: 128_256,
+        widest: (1024, 1024),
+        mla: false,
+        attends: true,
+        passing: 0,
+    };
 
     fn mib(settings: Settings, context: u64) -> f64 {
         buffer(&LLAMA_8B, &settings, context).unwrap() as f64 / 1_048_576.0

@@ -11,8 +11,9 @@ pub const MIXES: [&str; 10] = ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "
 
 /// Experts in MXFP4 as gpt-oss was trained, the rest in Q8_0 (its GGUF files: 59.02 GiB for 120B, as printed in
 /// ggml-org/llama.cpp#15253) or in bf16 (its checkpoints); all layers in a byte, the rest in bf16, as DeepSeek-V3's
-/// checkpoint (its README_WEIGHTS, read on 2026-11-21).
-pub const OWN_MIXES: [&str; 3] = ["MXFP4", "MXFP4, BF16", "FP8"];
+/// checkpoint (its README_WEIGHTS, read on 2026-11-21); experts in four bits with a 16-bit scale for each 32 of them,
+/// the rest in bf16, as Kimi-K2-Thinking's (lightseekorg/tokenspeed#444).
+pub const OWN_MIXES: [&str; 4] = ["MXFP4", "MXFP4, BF16", "INT4, BF16", "FP8"];
 
 /// A tensor of which the type is still to be chosen.
 pub type Shape = (String, Vec<u64>);
@@ -65,12 +66,15 @@ fn kind(name: &str, dims: &[u64], mix: &str, index: u64, model: Model) -> GgmlTy
     if dims.len() < 2 || !name.ends_with(".weight") || stays.iter().any(|end| name.ends_with(end)) {
         return GgmlType::F32;
     }
-    let is_output = name == "output.weight" || model.tied && name == "token_embd.weight";
+    let is_embedding = ["token_embd.weight", "per_layer_token_embd.weight"].contains(&name);
+    let is_output = name == "output.weight" || model.tied && is_embedding;
     match mix {
         "MXFP4" | "MXFP4, BF16" if name.contains("_exps.") => GgmlType::MXFP4,
+        // As many bits.
+        "INT4, BF16" if name.contains("_exps.") => GgmlType::Q4_0,
         "MXFP4" => GgmlType::Q8_0,
         "FP8" if name.starts_with("blk.") => GgmlType::I8,
-        "BF16" | "MXFP4, BF16" | "FP8" => GgmlType::BF16,
+        "BF16" | "MXFP4, BF16" | "INT4, BF16" | "FP8" => GgmlType::BF16,
         "F32" => GgmlType::F32,
         "F16" => GgmlType::F16,
         "Q8_0" => GgmlType::Q8_0,

@@ -65,7 +65,8 @@ pub fn fewest_host_experts(shape: &ModelShape, settings: &Settings, budget: Byte
         return Some(0);
     }
     // The more stay, the smaller: the largest number that may be on the card.
-    let on_card = largest(0, layers.saturating_sub(1), |count| fits_with(shape, &with(layers.saturating_sub(count)), budget))?;
+    let on_card =
+        largest(0, layers.saturating_sub(1), |count| fits_with(shape, &with(layers.saturating_sub(count)), budget))?;
     Some(layers.saturating_sub(on_card))
 }
 

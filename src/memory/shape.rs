@@ -9,7 +9,7 @@ mod tensors;
 
 use super::gguf::TensorInfo;
 use super::weights::WeightSums;
-pub use figures::{Experts, Figures, Mla, Recurrent, Window};
+pub use figures::{Experts, Figures, Mla, Recurrent, SharedKv, Window};
 pub use rules::from_gguf;
 
 /// More layers than any model has; real ones have up to about 130.

@@ -116,6 +116,7 @@ pub fn own_mix<'a>(row: &Figures, mix: &'a str) -> &'a str {
     match (row.stored.as_deref(), mix) {
         (Some("MXFP4"), "F32" | "BF16" | "F16") => "MXFP4, BF16",
         (Some("MXFP4"), _) => "MXFP4",
+        (Some("INT4"), "BF16") => "INT4, BF16",
         (Some("FP8"), "BF16") => "FP8",
         _ => mix,
     }
@@ -255,6 +256,18 @@ mod tests {
             ("phi4:14b", Some("phi-4")),
             ("llama4:scout", Some("Llama-4-Scout-17B-16E")),
             ("qwen3.5:9b", Some("Qwen3.5-9B")),
+            ("gemma4:e4b", Some("Gemma-4-E4B")),
+            ("gemma4:26b", Some("Gemma-4-26B-A4B")),
+            ("gemma3n:e4b", Some("Gemma-3n-E4B")),
+            ("google/gemma-3n-E2B-it", Some("Gemma-3n-E2B")),
+            ("zai-org/GLM-5.2", Some("GLM-5.2")),
+            ("zai-org/GLM-5", Some("GLM-5")),
+            ("zai-org/GLM-4.7-Flash", Some("GLM-4.7-Flash")),
+            ("moonshotai/Kimi-K2-Instruct-0905", Some("Kimi-K2")),
+            ("moonshotai/Kimi-K2.5", Some("Kimi-K2-Thinking")),
+            ("mistralai/Ministral-3-8B-Instruct-2512", Some("Ministral-3-8B")),
+            ("qwen3-coder-next", Some("Qwen3-Next-80B-A3B")),
+            ("Qwen/Qwen3.8-27B", Some("Qwen3.5-27B / Qwen3.6-27B")),
             ("no-such-model", None),
             ("", None),
         ] {

@@ -3,8 +3,8 @@
 
 use super::FitArgs;
 use super::locate::Located;
-use crate::memory::engine::{ollama_batch, ollama_context};
 use crate::memory::cache::kv_cache;
+use crate::memory::engine::{ollama_batch, ollama_context};
 use crate::memory::ggml::{GgmlType, KV_TYPES};
 use crate::memory::inference::{Dtype, Generating};
 use crate::memory::options::Card;

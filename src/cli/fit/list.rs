@@ -75,7 +75,10 @@ fn line(
     line.file = located.file.as_ref().map(|file| file.to_string_lossy().into_owned());
     line.quantization.clone_from(&shape.quantization);
     line.weights = shape.weights.as_ref().ok().map(|sums| Bytes(sums.in_file()));
-    match (arguments::engine(args.engine.unwrap_or(kind), args, &located, card, card.map_or(&[], std::slice::from_ref)), card) {
+    match (
+        arguments::engine(args.engine.unwrap_or(kind), args, &located, card, card.map_or(&[], std::slice::from_ref)),
+        card,
+    ) {
         (Ok(engine), Some(card)) => {
             line.trouble = engine.estimate(shape).why_not().map(str::to_owned);
             line.longest = options::longest(engine, shape, card);

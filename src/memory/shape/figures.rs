@@ -73,6 +73,17 @@ pub struct Recurrent {
     pub inner: u64,
 }
 
+/// Layers at the end that read the cache of others (Gemma 3n, the small Gemma 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharedKv {
+    /// How many.
+    pub layers: u64,
+    /// Width of the dense feed-forward part in those; 0 where it is the same.
+    #[serde(default)]
+    pub ffn: u64,
+}
+
 /// A model by its figures. Sizes are in elements.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -111,7 +122,11 @@ pub struct Figures {
     pub experts: Option<Experts>,
     /// See [`Recurrent`].
     pub recurrent: Option<Recurrent>,
-    /// What its makers give the weights out in, where that is less than two bytes: `MXFP4` or `FP8`.
+    /// See [`SharedKv`].
+    pub shared_kv: Option<SharedKv>,
+    /// Width of the embeddings that each layer has of its own; 0 for none.
+    pub per_layer: u64,
+    /// What its makers give the weights out in, where that is less than two bytes: `MXFP4`, `INT4` or `FP8`.
     pub stored: Option<String>,
     /// Where the figures are from.
     pub source: String,
@@ -156,6 +171,10 @@ impl Figures {
             set("expert_used_count", experts.used);
             set("expert_feed_forward_length", experts.ffn);
         }
+        if let Some(shared) = self.shared_kv {
+            set("attention.shared_kv_layers", shared.layers);
+            set("feed_forward_length", self.ffn.max(shared.ffn));
+        }
         if let Some(recurrent) = self.recurrent {
             set("full_attention_interval", recurrent.interval);
             if recurrent.state > 0 {
@@ -167,6 +186,21 @@ impl Figures {
         }
         self.window_keys(&mut keys);
         keys
+    }
+
+    /// Heads of K and V and the length of a head in one layer.
+    pub(super) fn heads_in(&self, layer: u64) -> (u64, u64) {
+        let full = self.window.as_ref().and_then(|window| {
+            let flags = window.pattern.as_bytes();
+            let place = usize::try_from(layer).ok()?.checked_rem(flags.len())?;
+            window.full_heads.filter(|_| flags.get(place) != Some(&b'1'))
+        });
+        full.unwrap_or((self.kv_heads, self.head_dim))
+    }
+
+    /// Whether a layer reads another's cache.
+    pub(super) fn shares(&self, layer: u64) -> Option<SharedKv> {
+        self.shared_kv.filter(|shared| layer >= self.layers.saturating_sub(shared.layers))
     }
 
     fn window_keys(&self, keys: &mut Metadata) {

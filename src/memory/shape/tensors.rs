@@ -13,19 +13,29 @@ impl Figures {
             shapes.push(("output.weight".to_owned(), vec![self.hidden, self.vocab]));
         }
         shapes.push(("output_norm.weight".to_owned(), vec![self.hidden]));
+        if self.per_layer > 0 {
+            let all = self.per_layer.saturating_mul(self.layers);
+            shapes.push(("per_layer_token_embd.weight".to_owned(), vec![all, self.vocab]));
+            shapes.push(("per_layer_model_proj.weight".to_owned(), vec![self.hidden, all]));
+        }
         for layer in 0..self.layers.min(super::MOST_LAYERS) {
             let mut add = |name: &str, dims: &[u64]| shapes.push((format!("blk.{layer}.{name}.weight"), dims.to_vec()));
             add("attn_norm", &[self.hidden]);
             add("ffn_norm", &[self.hidden]);
             self.attention(layer, &mut add);
             self.forward(layer, &mut add);
+            if self.per_layer > 0 {
+                add("inp_gate", &[self.hidden, self.per_layer]);
+                add("proj", &[self.per_layer, self.hidden]);
+            }
         }
         shapes
     }
 
     fn attention(&self, layer: u64, add: &mut impl FnMut(&str, &[u64])) {
         let width = |heads: u64, length: u64| heads.saturating_mul(length);
-        let queries = width(self.heads, self.head_dim);
+        let (kv_heads, head_dim) = self.heads_in(layer);
+        let queries = width(self.heads, head_dim);
         if let Some(state) = self.recurrent
             && layer.saturating_add(1).checked_rem(state.interval) != Some(0)
         {
@@ -45,18 +55,21 @@ impl Figures {
             return add("attn_output", &[width(self.heads, mla.v_head), self.hidden]);
         }
         if self.architecture == "qwen2" {
-            for count in [queries, width(self.kv_heads, self.head_dim), width(self.kv_heads, self.head_dim)] {
+            for count in [queries, width(kv_heads, head_dim), width(kv_heads, head_dim)] {
                 add("attn_bias", &[count]);
             }
         }
         if self.architecture.starts_with("qwen3") || self.architecture == "gemma3" {
-            add("attn_q_norm", &[self.head_dim]);
-            add("attn_k_norm", &[self.head_dim]);
+            add("attn_q_norm", &[head_dim]);
+            add("attn_k_norm", &[head_dim]);
         }
         // The gate of hybrid models doubles the queries.
         add("attn_q", &[self.hidden, if self.recurrent.is_some() { queries.saturating_mul(2) } else { queries }]);
-        add("attn_k", &[self.hidden, width(self.kv_heads, self.head_dim)]);
-        add("attn_v", &[self.hidden, width(self.kv_heads, self.head_dim)]);
+        // Gemma 3n's layers have their own K and V, though the last ones use another's.
+        if self.shares(layer).is_none() || self.architecture == "gemma3n" {
+            add("attn_k", &[self.hidden, width(kv_heads, head_dim)]);
+            add("attn_v", &[self.hidden, width(kv_heads, head_dim)]);
+        }
         add("attn_output", &[queries, self.hidden]);
     }
 
@@ -79,7 +92,9 @@ impl Figures {
         let experts = self.experts.filter(|experts| layer >= experts.first_dense);
         let (suffix, width, many) = match experts {
             Some(experts) => ("_exps", experts.ffn, Some(experts.count)),
-            None => ("", self.ffn, None),
+            None => {
+                ("", self.shares(layer).filter(|shared| shared.ffn > 0).map_or(self.ffn, |shared| shared.ffn), None)
+            }
         };
         let mut three = |suffix: &str, width: u64, many: Option<u64>| {
             if width == 0 {
