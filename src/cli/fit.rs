@@ -4,6 +4,7 @@
 
 mod arguments;
 mod flags;
+mod held;
 mod list;
 mod locate;
 mod machine;
@@ -17,14 +18,15 @@ use std::process::ExitCode;
 
 use self::arguments::EngineName;
 pub use self::flags::{FitArgs, OnOff, SplitMode};
+use self::held::Held;
 use self::locate::{Located, Source};
 use self::machine::machine;
 use self::spread::Spread;
 use super::Global;
-use crate::advice::fit::holders::{self, Holder};
+use crate::advice::fit::holders::Holder;
 use crate::memory::options::{self, Card, Choice};
 use crate::memory::quant::MIXES;
-use crate::memory::{Engine, Estimate, sglang};
+use crate::memory::{Engine, Estimate, sglang, vllm};
 use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -39,8 +41,8 @@ struct Answer {
     fits: Option<bool>,
     why_not_known: Option<String>,
     options: Vec<Choice>,
-    /// Who could let go of memory on the card, the largest first.
-    holders: Vec<Holder>,
+    /// The cards that the plan names, with who could let go of memory there; the one that decides is the last.
+    held: Vec<Held>,
     /// Over several cards, where that is asked for.
     spread: Option<Spread>,
     /// Where llama.cpp's own measuring program is installed.
@@ -62,22 +64,24 @@ impl Answer {
         harmless(own.unwrap_or(self.asked.trim_end_matches('/'))).into_owned()
     }
 
-    /// Free on the card once those have ended that could.
+    /// Free on the card that has least, once those have ended that could; of a split each card has its own.
     fn free_after(&self) -> Option<Bytes> {
-        let card = self.card.as_ref().filter(|_| !self.holders.is_empty())?;
-        let held = self.holders.iter().fold(card.free, |sum, holder| sum.plus(holder.bytes));
-        Some(if held > card.total { card.total } else { held })
+        let anybody = self.spread.is_none() && self.held.iter().any(|held| !held.holders.is_empty());
+        self.held.iter().filter(|_| anybody).map(Held::free_after).min()
     }
 
     /// Whose end makes it fit as it is; empty where it fits already, or where that is not enough.
     fn in_the_way(&self) -> Vec<&Holder> {
-        let (Some(total), Some(card)) = (self.estimate.total(), &self.card) else { return Vec::new() };
-        let enough = holders::enough(&self.holders, total.less(card.free));
-        let free = enough.iter().fold(card.free, |sum, holder| sum.plus(holder.bytes));
-        let then = Card { free, ..card.clone() };
-        let fits =
-            self.fits == Some(false) && options::fits(&self.engine, &self.located.shape, Some(&then)) == Some(true);
-        if fits { enough } else { Vec::new() }
+        if self.fits != Some(false) {
+            return Vec::new();
+        }
+        held::in_the_way(&self.held, |held, free| {
+            let then = Card { free, ..held.card.clone() };
+            match &self.spread {
+                Some(_) => held.takes.is_some_and(|takes| takes <= free),
+                None => options::fits(&self.engine, &self.located.shape, Some(&then)) == Some(true),
+            }
+        })
     }
 
     /// The change to offer first.
@@ -94,8 +98,8 @@ impl Answer {
 pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
     let said = match &args.model {
         None => machine(global, args.gpu).map(|machine| {
-            let holders = machine.holders(&Kernel::new(global.procfs()).viewer());
-            list::answer(args, machine.card(), &holders)
+            let holders = machine.holders(machine.card(), &Kernel::new(global.procfs()).viewer());
+            list::answer(args, machine.card(), &machine.cards, &holders)
         }),
         Some(model) => answer(global, args, model).map(|answer| {
             let text = if args.json { format!("{:#}\n", words::json(&answer)) } else { words::text(&answer) };
@@ -149,9 +153,17 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         _ => EngineName::LlamaCpp,
     });
     let engine = arguments::engine(name, args, &located, machine.card(), cards)?;
-    let (card, too_few) = machine.card_for(&engine, args.gpu);
+    let (named, too_few) = machine.cards_for(&engine, args.gpu);
+    let card = named.last().copied();
     let estimate = engine.estimate(&located.shape);
     let spread = spread::spread(args, &engine, &located.shape, cards)?;
+    let viewer = Kernel::new(global.procfs()).viewer();
+    let with_holders =
+        |card: &Card, takes| Held { holders: machine.holders(Some(card), &viewer), card: card.clone(), takes };
+    let held = match &spread {
+        Some(spread) => spread.cards.iter().map(|(card, share)| with_holders(card, Some(share.total()))).collect(),
+        None => named.iter().map(|card| with_holders(card, takes(&engine, &estimate, card))).collect(),
+    };
     let fits = match &spread {
         Some(spread) => Some(spread.fits),
         None => options::fits(&engine, &located.shape, card),
@@ -171,11 +183,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
     Ok(Answer {
         asked: model.to_owned(),
-        holders: if engine.ranks() == 1 && spread.is_none() {
-            machine.holders(&Kernel::new(global.procfs()).viewer())
-        } else {
-            Vec::new()
-        },
+        held,
         several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
         options: if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, card, cards) },
         host_available: machine.host_available(),
@@ -189,6 +197,15 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         context_asked: args.context.is_some(),
         estimate,
         located,
+    })
+}
+
+/// What it takes of a card: vLLM all that it is allowed.
+fn takes(engine: &Engine, estimate: &Estimate, card: &Card) -> Option<Bytes> {
+    let total = estimate.total()?;
+    Some(match engine {
+        Engine::Vllm(serving) => total.max(vllm::allowed(card.total, serving.utilization)),
+        _ => total,
     })
 }
 

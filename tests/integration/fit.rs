@@ -403,6 +403,35 @@ fn who_does_nothing_on_the_card_is_named_with_what_their_end_would_free() {
 }
 
 #[test]
+fn holders_on_each_card_of_a_plan_are_named_with_what_is_free_then() {
+    let (one, other) = (Sleeper::start(), Sleeper::start());
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: {GIB}), (name: \"RTX 3060\", total: {0}, reserved: 0, base: {GIB})], processes: [(pid: {1}, bytes: Some({3})), (pid: {2}, gpu: 1, bytes: Some({3}))])",
+        6 * GIB,
+        one.pid(),
+        other.pid(),
+        9 * GIB / 2
+    ));
+    let (folder, file) = model();
+    let split = ["--context", "4096", "--tensor-split", "1,1"];
+    let ranks = ["--engine", "vllm", "--context", "4096", "--tp", "2", "--share", "0.8"];
+    for flags in [&split[..], &ranks] {
+        let arguments = [&[&*file], flags].concat();
+        let (found, code) = answer(&driver, folder.path(), &arguments);
+        let holders = found["holders"].as_array().unwrap();
+        let named: Vec<_> = holders.iter().map(|holder| (&holder["gpu"], &holder["in_the_way"])).collect();
+        assert_eq!(code, 1, "{arguments:?} {found}");
+        assert_eq!(named.len(), 2, "{arguments:?} {found}");
+        let text = String::from_utf8(fit(&driver, folder.path(), &arguments).stdout).unwrap();
+        assert!(text.contains("free then     5.0 GiB on GPU 1, once sleep"), "{text}");
+        assert!(text.contains("have ended, which did nothing"), "{text}");
+    }
+    let (found, _) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--tensor-split", "1,1"]);
+    let then: Vec<_> = found["cards"].as_array().unwrap().iter().map(|card| &card["free_after_bytes"]).collect();
+    assert_eq!(then, [&json!(5 * GIB), &json!(5 * GIB)]);
+}
+
+#[test]
 fn each_card_of_a_split_is_held_against_what_is_free_on_it() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: {1}), (name: \"RTX 3060\", total: {0}, reserved: 0, base: 0)])",
