@@ -20,12 +20,13 @@ use self::arguments::EngineName;
 pub use self::flags::{FitArgs, OnOff, SplitMode};
 use self::held::Held;
 use self::locate::{Located, Source};
-use self::machine::machine;
+use self::machine::{Machine, machine};
 use self::spread::Spread;
 use super::Global;
 use crate::advice::fit::holders::Holder;
+use crate::memory::flags::quoted;
 use crate::memory::options::{self, Card, Choice};
-use crate::memory::quant::MIXES;
+use crate::memory::quant::{self, MIXES};
 use crate::memory::{Engine, Estimate, sglang, vllm};
 use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
@@ -120,24 +121,31 @@ pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
     }
 }
 
-/// The quantisation to assume for a model that only the table knows.
-fn assumed_mix(args: &FitArgs) -> String {
-    let of_torch = matches!(
-        args.engine,
-        Some(EngineName::Vllm | EngineName::Sglang | EngineName::Transformers | EngineName::Train)
-    );
-    match &args.dtype {
-        Some(dtype) if !of_torch => dtype.to_uppercase(),
-        _ if of_torch => "BF16".into(),
-        _ => "Q4_K_M".into(),
+/// The quantisation to assume for a model that only the table knows: as asked for, as its name says, or the usual.
+fn assumed_mix(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<String, String> {
+    let of_torch =
+        matches!(engine, Some(EngineName::Vllm | EngineName::Sglang | EngineName::Transformers | EngineName::Train));
+    match (&args.dtype, quant::in_name(model)) {
+        (Some(dtype), _) if !of_torch => {
+            let mix = dtype.to_uppercase();
+            let known = MIXES.contains(&mix.as_str());
+            known.then_some(mix).ok_or_else(|| format!("--dtype {dtype}: give one of {}", MIXES.join(", ")))
+        }
+        // NF4 and 8 bits of transformers begin at the checkpoint.
+        (None, Some((_, mix))) => Ok(mix.into()),
+        _ if of_torch => Ok("BF16".into()),
+        _ => Ok("Q4_K_M".into()),
     }
 }
 
+/// The engine that a name alone speaks of: a checkpoint in few bits is no file of llama.cpp's.
+fn engine_of_name(model: &str) -> Option<EngineName> {
+    quant::in_name(model).filter(|(_, mix)| quant::of_checkpoint(mix)).map(|_| EngineName::Vllm)
+}
+
 fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String> {
-    let mix = assumed_mix(args);
-    if !MIXES.contains(&mix.as_str()) {
-        return Err(format!("--dtype {mix}: give one of {}", MIXES.join(", ")));
-    }
+    let by_name = args.engine.or_else(|| engine_of_name(model));
+    let mix = assumed_mix(args, model, by_name)?;
     let mut located = locate::locate(model, &mix)?;
     if let Some(encoder) = &args.mmproj {
         located.shape.projector = locate::encoder(encoder)?;
@@ -150,7 +158,8 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         Source::Checkpoint => EngineName::Transformers,
         // A name as only Ollama has it: model:tag.
         Source::Table if model.contains(':') && !model.contains('/') => EngineName::Ollama,
-        _ => EngineName::LlamaCpp,
+        Source::Table => by_name.unwrap_or(EngineName::LlamaCpp),
+        Source::Gguf => EngineName::LlamaCpp,
     });
     let engine = arguments::engine(name, args, &located, machine.card(), cards)?;
     let (named, too_few) = machine.cards_for(&engine, args.gpu);
@@ -179,7 +188,13 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
             "SGLang gives its pool what the weights leave of the share: about {tokens} tokens here. It starts with fewer than the context, too, and then refuses longer requests"
         )
     });
-    let notes: Vec<String> = located.note.iter().cloned().chain(pool).collect();
+    let as_it_is = match located.source {
+        Source::Table if args.engine.is_none() && name == EngineName::LlamaCpp => repository(args, model, &machine),
+        _ => None,
+    };
+    let old = (matches!(engine, Engine::Ollama(_)) && located.source == Source::Table && located.shape.mla)
+        .then(|| OLD_LATENT.to_owned());
+    let notes: Vec<String> = located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
     Ok(Answer {
         asked: model.to_owned(),
@@ -198,6 +213,29 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         estimate,
         located,
     })
+}
+
+/// DeepSeek-Coder-V2-Lite at 16384 tokens took 4320 MiB instead of 486 from Ollama's file.
+const OLD_LATENT: &str = "a file of it that was converted before April 2025, as Ollama has of deepseek-v2 and deepseek-coder-v2, caches about nine times as much";
+
+/// A repository of safetensors by its name, for which a GGUF file was assumed: what it takes as it is, in vLLM.
+fn repository(args: &FitArgs, model: &str, machine: &Machine) -> Option<String> {
+    if !model.contains('/') || model.to_lowercase().contains("gguf") {
+        return None;
+    }
+    let there = locate::locate(model, "BF16").ok()?;
+    let engine = arguments::engine(EngineName::Vllm, args, &there, machine.card(), &machine.cards).ok()?;
+    let mix = there.shape.quantization.as_deref().unwrap_or("BF16");
+    let fits = match options::fits(&engine, &there.shape, machine.card()) {
+        Some(true) => " and fits",
+        Some(false) => " and does not fit",
+        None => "",
+    };
+    let total = engine.estimate(&there.shape).total()?;
+    Some(format!(
+        "a repository of that name holds safetensors as a rule, and llama.cpp runs GGUF files: one was assumed. As it is ({mix}) it takes about {total}{fits} in vLLM: oomdoctor fit {} --engine vllm, or --engine transformers",
+        quoted(&harmless(model))
+    ))
 }
 
 /// What it takes of a card: vLLM all that it is allowed.

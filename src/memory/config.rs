@@ -15,6 +15,7 @@ pub const MOST_BYTES: usize = 4 << 20;
 struct Config {
     model_type: Option<String>,
     text_config: Option<Box<Config>>,
+    vision_config: Option<Box<Config>>,
     num_hidden_layers: Option<u64>,
     hidden_size: Option<u64>,
     intermediate_size: Option<u64>,
@@ -58,6 +59,8 @@ pub struct Read {
     pub figures: Figures,
     /// The dtype of the checkpoint, such as `bfloat16`.
     pub dtype: Option<String>,
+    /// Layers and width of its image encoder, as SGLang takes them: 24 and 1024 where the file names none.
+    pub encoder: Option<(u64, u64)>,
 }
 
 /// llama.cpp's name for a family that transformers names so.
@@ -92,6 +95,8 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Read, String> {
     let outer: Config = serde_json::from_slice(bytes).map_err(|error| format!("config.json: {error}"))?;
     let dtype = outer.dtype.clone().or_else(|| outer.torch_dtype.clone());
     let tied_outside = outer.tie_word_embeddings;
+    let encoder = outer.vision_config.as_ref();
+    let encoder = encoder.map(|vision| (vision.num_hidden_layers.unwrap_or(24), vision.hidden_size.unwrap_or(1024)));
     // The text model of one that also sees or hears is nested.
     let config = match outer.text_config {
         Some(inner) => *inner,
@@ -123,7 +128,7 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Read, String> {
         recurrent: recurrent(&config),
         ..Figures::default()
     };
-    Ok(Read { figures, dtype: dtype.or(config.dtype).or(config.torch_dtype) })
+    Ok(Read { figures, dtype: dtype.or(config.dtype).or(config.torch_dtype), encoder })
 }
 
 fn window(config: &Config) -> Option<Window> {
@@ -188,8 +193,10 @@ mod tests {
     fn nested_figures_are_found_and_absent_ones_not_guessed() {
         let text = r#"{"model_type": "gemma3", "torch_dtype": "bfloat16", "text_config": {"model_type": "gemma3_text",
             "num_hidden_layers": 34, "hidden_size": 2560, "num_attention_heads": 8, "num_key_value_heads": 4,
-            "head_dim": 256, "sliding_window": 1024, "sliding_window_pattern": 6, "vocab_size": 262208}}"#;
+            "head_dim": 256, "sliding_window": 1024, "sliding_window_pattern": 6, "vocab_size": 262208},
+            "vision_config": {"hidden_size": 1152, "num_hidden_layers": 27}}"#;
         let read = read(text.as_bytes(), "x").unwrap();
+        assert_eq!(read.encoder, Some((27, 1152)));
         let figures = read.figures;
         assert_eq!((figures.layers, figures.kv_heads, figures.architecture.as_str()), (34, 4, "gemma3"));
         assert_eq!(figures.window.unwrap().pattern, "111110");

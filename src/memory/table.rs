@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use include_dir::{Dir, include_dir};
 use ron::extensions::Extensions;
 
+use super::quant::OWN_MIXES;
 use super::shape::{Figures, Is, ModelShape, from_gguf};
 use super::weights::WeightSums;
 
@@ -114,6 +115,7 @@ fn tells_size(word: &str) -> bool {
 /// what was trained in four bits (gpt-oss) is in no other.
 pub fn own_mix<'a>(row: &Figures, mix: &'a str) -> &'a str {
     match (row.stored.as_deref(), mix) {
+        (_, mix) if OWN_MIXES.contains(&mix) => mix,
         (Some("MXFP4"), "F32" | "BF16" | "F16") => "MXFP4, BF16",
         (Some("MXFP4"), _) => "MXFP4",
         (Some("INT4"), "BF16") => "INT4, BF16",

@@ -45,6 +45,7 @@ fn shape(layers: Vec<Layer>, window: u64) -> ModelShape {
         weights: Err("none".into()),
         weights_are: Is::Fact,
         projector: 0,
+        encoder: None,
         tensors: Vec::new(),
     }
 }

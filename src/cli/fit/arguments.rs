@@ -85,7 +85,7 @@ pub fn engine(
             })
         }
         EngineName::Sglang => {
-            let usual = sglang::Serving::of_card(card, args.tensor_parallel_size);
+            let usual = sglang::Serving::of_model(shape, card, args.tensor_parallel_size);
             Engine::Sglang(sglang::Serving {
                 context: args.context,
                 kv_half_bytes: if is_fp8(args) { 2 } else { usual.kv_half_bytes },

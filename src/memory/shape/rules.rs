@@ -75,6 +75,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         },
         weights_are: Is::Fact,
         projector: 0,
+        encoder: None,
         tensors: gguf.tensors.clone(),
         architecture: architecture.clone(),
     }
