@@ -166,6 +166,13 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let card = named.last().copied();
     let estimate = engine.estimate(&located.shape);
     let spread = spread::spread(args, &engine, &located.shape, cards)?;
+    let alone = options::fits(&engine, &located.shape, card) == Some(true);
+    let spread = match &engine {
+        Engine::Ollama(settings) if args.gpu.is_none() && !alone => {
+            spread::by_itself(settings, &located.shape, cards, args.context.is_some())
+        }
+        _ => spread,
+    };
     let viewer = Kernel::new(global.procfs()).viewer();
     let with_holders =
         |card: &Card, takes| Held { holders: machine.holders(Some(card), &viewer), card: card.clone(), takes };

@@ -218,6 +218,7 @@ fn ollama_flags(settings: &Settings) -> String {
         (slots > 1).then(|| format!("OLLAMA_NUM_PARALLEL={slots}")),
         quantised.then(|| "OLLAMA_FLASH_ATTENTION=1".to_owned()),
         (settings.k_type != GgmlType::F16).then(|| format!("OLLAMA_KV_CACHE_TYPE={}", settings.k_type.name)),
+        (settings.host_experts > 0).then(|| format!("LLAMA_ARG_N_CPU_MOE={}", settings.host_experts)),
     ])
 }
 

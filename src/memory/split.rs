@@ -5,6 +5,7 @@
 use super::cache;
 use super::compute;
 use super::estimate::{CONTEXT_BYTES, ENCODING_BYTES, buffer_beside, compute_buffer};
+use super::search::largest;
 use super::settings::Settings;
 use super::shape::ModelShape;
 use super::weights::first_on_gpu;
@@ -150,6 +151,16 @@ pub fn fitting(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Optio
     let beside = |share: &Share| Bytes(share.compute.saturating_add(share.overhead));
     let rest = free.iter().zip(&taken).map(|(free, share)| in_hundreds(free.less(beside(share)))).collect();
     Some(rest).filter(fine)
+}
+
+/// The most layers (the output counts as one) for which all cards have room, shared out by what is free.
+pub fn most_layers(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<u64> {
+    let shares: Vec<u64> = free.iter().map(|free| in_hundreds(*free)).collect();
+    let fine = |count: u64| {
+        let few = Settings { gpu_layers: Some(count), ..*settings };
+        over(shape, &few, Mode::Layer, &shares, 0).is_ok_and(|taken| fits(&taken, free))
+    };
+    largest(1, shape.layer_count().saturating_add(1), fine)
 }
 
 #[cfg(test)]

@@ -125,7 +125,8 @@ fn each_card(spread: &Spread) -> String {
 /// The same in a sentence or two.
 fn sentence_of(answer: &Answer, spread: &Spread) -> String {
     if spread.fits {
-        return "It fits: each card has room for its share.".into();
+        let by_itself = if let Engine::Ollama(_) = answer.engine { ", which Ollama gives it by itself" } else { "" };
+        return format!("It fits: each card has room for its share{by_itself}.");
     }
     let full: Vec<String> = spread
         .cards
@@ -237,8 +238,11 @@ pub fn sentence(answer: &Answer) -> String {
 fn command(answer: &Answer) -> Option<String> {
     if let Some(spread) = &answer.spread {
         let line = answer.engine.command(answer.located.file.as_deref(), &answer.name())?;
-        let flags = spread.instead.as_ref().map_or(&spread.flags, |(_, flags)| flags);
-        return (spread.fits || spread.instead.is_some()).then(|| format!("{line} {flags}"));
+        return match (&answer.engine, &spread.instead) {
+            (Engine::Ollama(_), Some((_, whole))) => Some(whole.clone()),
+            (_, Some((_, flags))) => Some(format!("{line} {flags}")),
+            (_, None) => spread.fits.then(|| format!("{line} {}", spread.flags).trim_end().to_owned()),
+        };
     }
     let line = command_on_card(answer)?;
     let elsewhere = line.starts_with("CUDA_VISIBLE_DEVICES")
