@@ -122,6 +122,9 @@ pub struct Figures {
     pub experts: Option<Experts>,
     /// See [`Recurrent`].
     pub recurrent: Option<Recurrent>,
+    /// What each layer mixes with, where no interval says it: `M` state, `*` attention; and, in models whose layers are
+    /// one thing each (Nemotron-H), `E` experts and `-` a dense forward part. Repeated over the layers; empty for none.
+    pub mixers: String,
     /// See [`SharedKv`].
     pub shared_kv: Option<SharedKv>,
     /// Width of the embeddings that each layer has of its own; 0 for none.
@@ -185,7 +188,40 @@ impl Figures {
             }
         }
         self.window_keys(&mut keys);
+        if !self.mixers.is_empty() {
+            let key = |name: &str| format!("{}.{name}", self.architecture);
+            let where_kind = |kinds: &str, number: u64| -> Value {
+                let layers = 0..self.layers.min(super::MOST_LAYERS);
+                let numbers =
+                    layers.map(|layer| self.mixer(layer).filter(|kind| kinds.contains(*kind)).map_or(0, |_| number));
+                Value::List(numbers.map(i128::from).collect())
+            };
+            keys.set(&key("attention.head_count_kv"), where_kind("*", self.kv_heads));
+            if self.single_layers() {
+                let width = self.experts.map_or(self.ffn, |experts| experts.ffn);
+                keys.set(&key("feed_forward_length"), where_kind("E-", width.max(1)));
+            }
+        }
         keys
+    }
+
+    /// What a layer mixes with, where the figures say it layer by layer.
+    pub(super) fn mixer(&self, layer: u64) -> Option<char> {
+        let place = usize::try_from(layer).ok()?.checked_rem(self.mixers.len())?;
+        self.mixers.as_bytes().get(place).map(|kind| char::from(*kind))
+    }
+
+    /// Whether each layer is one thing: state, attention or a forward part.
+    pub(super) fn single_layers(&self) -> bool {
+        self.architecture.starts_with("nemotron_h")
+    }
+
+    /// Whether a layer keeps a state and has no attention.
+    pub(super) fn is_recurrent(&self, layer: u64) -> bool {
+        self.recurrent.is_some_and(|state| match self.mixer(layer) {
+            Some(kind) => kind == 'M',
+            None => layer.saturating_add(1).checked_rem(state.interval) != Some(0),
+        })
     }
 
     /// Heads of K and V and the length of a head in one layer.

@@ -36,10 +36,11 @@ impl Figures {
         let width = |heads: u64, length: u64| heads.saturating_mul(length);
         let (kv_heads, head_dim) = self.heads_in(layer);
         let queries = width(self.heads, head_dim);
-        if let Some(state) = self.recurrent
-            && layer.saturating_add(1).checked_rem(state.interval) != Some(0)
-        {
+        if let Some(state) = self.recurrent.filter(|_| self.is_recurrent(layer)) {
             return self.recurrent_layer(state, add);
+        }
+        if self.mixer(layer).is_some_and(|kind| kind != '*') {
+            return;
         }
         if let Some(mla) = self.mla {
             let key = width(self.heads, mla.nope.saturating_add(mla.rope));
@@ -63,8 +64,9 @@ impl Figures {
             add("attn_q_norm", &[head_dim]);
             add("attn_k_norm", &[head_dim]);
         }
-        // The gate of hybrid models doubles the queries.
-        add("attn_q", &[self.hidden, if self.recurrent.is_some() { queries.saturating_mul(2) } else { queries }]);
+        // The gate of hybrid models whose layers follow an interval doubles the queries.
+        let gated = self.recurrent.is_some() && self.mixers.is_empty();
+        add("attn_q", &[self.hidden, if gated { queries.saturating_mul(2) } else { queries }]);
         // Gemma 3n's layers have their own K and V, though the last ones use another's.
         if self.shares(layer).is_none() || self.architecture == "gemma3n" {
             add("attn_k", &[self.hidden, width(kv_heads, head_dim)]);
@@ -75,7 +77,10 @@ impl Figures {
 
     fn recurrent_layer(&self, state: Recurrent, add: &mut impl FnMut(&str, &[u64])) {
         let keys = state.state.saturating_mul(state.groups).saturating_mul(2);
-        if state.interval == 0 {
+        if !self.mixers.is_empty() {
+            // Mamba 2: the numbers of its heads beside these are few.
+            add("ssm_in", &[self.hidden, state.inner.saturating_mul(2).saturating_add(keys)]);
+        } else if state.interval == 0 {
             add("ssm_in", &[self.hidden, state.inner.saturating_mul(2)]);
             // One number in sixteen of the width is Mamba's rank for the time step.
             let rank = self.hidden / 16;
@@ -89,6 +94,9 @@ impl Figures {
     }
 
     fn forward(&self, layer: u64, add: &mut impl FnMut(&str, &[u64])) {
+        if self.single_layers() && self.mixer(layer).is_some_and(|kind| "M*".contains(kind)) {
+            return;
+        }
         let experts = self.experts.filter(|experts| layer >= experts.first_dense);
         let (suffix, width, many) = match experts {
             Some(experts) => ("_exps", experts.ffn, Some(experts.count)),
@@ -116,7 +124,20 @@ impl Figures {
 
     /// Whether the feed-forward part has a gate, and so three matrices instead of two.
     fn has_gate(&self) -> bool {
-        !["gpt2", "gptj", "gptneox", "falcon", "phi2", "mpt", "bloom", "starcoder", "starcoder2", "nemotron"]
-            .contains(&self.architecture.as_str())
+        ![
+            "gpt2",
+            "gptj",
+            "gptneox",
+            "falcon",
+            "phi2",
+            "mpt",
+            "bloom",
+            "starcoder",
+            "starcoder2",
+            "nemotron",
+            "nemotron_h",
+            "nemotron_h_moe",
+        ]
+        .contains(&self.architecture.as_str())
     }
 }
