@@ -295,7 +295,13 @@ impl Outside {
             Effect::ReadEnvironment { key, names } => self.read_environment(key, names),
             Effect::Ring(title) => terminal::ring(&title),
             Effect::LoadKnowledge => self.reader.load(),
-            Effect::Copy(text) => clipboard::copy(text, self.wakes.clone()),
+            Effect::Copy(text) => match &self.control {
+                Control::Demo(machine) if machine.start(&text) => {
+                    let started = "in the demo it starts at once, as if pasted in the other pane";
+                    drop(self.wakes.send(Wake::Msg(Msg::Copied(Ok(started)))));
+                }
+                _ => clipboard::copy(text, self.wakes.clone()),
+            },
             Effect::Keep(kept) => self.shelf.keep(*kept),
             Effect::WriteReport(text) => outbox::write(self.state.clone(), text, self.wakes.clone()),
             Effect::Suspend => signals::ask_to_stop(),

@@ -145,10 +145,11 @@ mod tests {
     use crate::gpu::ProcessKey;
     use crate::gpu::guard::Refusal;
     use crate::runtime::process_control::end;
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
 
     fn sleeper() -> Child {
-        Command::new("sleep").arg("1000").spawn().unwrap()
+        // It must not hold the test's own output open, should the test leave it behind.
+        Command::new("sleep").arg("1000").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     }
 
     fn key_of(child: &Child) -> ProcessKey {
