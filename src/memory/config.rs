@@ -251,7 +251,7 @@ fn shared<T>(config: &Config<T>) -> u64 {
 /// What each layer mixes with, where the file says it so: as Nemotron-H's pattern, or as Granite's list.
 fn mixers<T>(config: &Config<T>) -> String {
     if let Some(pattern) = &config.hybrid_override_pattern {
-        return pattern.chars().filter(char::is_ascii).take(MOST_LAYERS as usize).collect();
+        return pattern.chars().filter(char::is_ascii).collect();
     }
     let types = config.layer_types.as_deref().unwrap_or_default();
     if !types.iter().any(|kind| kind == "mamba") {
