@@ -188,7 +188,7 @@ impl<'a> Situation<'a> {
         let seen = mask.split(',').nth(usize::try_from(printed).ok()?)?.trim();
         // A card may be named by the beginning of its UUID.
         let named = |device: &&Device| device.uuid.known().is_some_and(|uuid| uuid.starts_with(seen));
-        match seen.starts_with("GPU-") {
+        match seen.starts_with("GPU-") || seen.starts_with("MIG-") {
             true => self.snapshot?.devices.iter().find(named).map(|device| device.index),
             false => seen.parse().ok(),
         }

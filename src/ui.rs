@@ -25,7 +25,7 @@ use ratatui::widgets::{Block, BorderType, Paragraph, Widget, Wrap};
 use crate::app::Model;
 use crate::app::keymap;
 use crate::app::layout::SMALLEST;
-use crate::app::model::{Click, Target};
+use crate::app::model::{Click, Seen, Target};
 use theme::Theme;
 
 /// The whole screen as text, a line each, without styles: for tests and for pictures.
@@ -37,15 +37,15 @@ pub fn drawn(model: &Model) -> String {
     (0..area.height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
 }
 
-/// Draws the whole screen, and says what on it can be clicked.
-pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Vec<Target> {
+/// Draws the whole screen, and says what of it can be seen and clicked.
+pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Seen {
     let theme = Theme::of(&model.config);
     let layout = model.layout();
     let mut targets = Vec::new();
     if layout.tiny {
         too_small(area, buffer);
         ascii::only(theme.unicode, buffer);
-        return targets;
+        return Seen { targets, cut: true };
     }
     header::render(model, &theme, layout.header, buffer);
     header::tabs(model, &theme, layout.tabs, buffer, &mut targets);
@@ -54,9 +54,9 @@ pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Vec<Target> {
     why::render(model, &theme, layout.why, buffer);
     steps::render(model, &theme, layout.steps, buffer, &mut targets);
     footer::render(model, &theme, layout.footer, buffer, &mut targets);
-    overlay::render(model, &theme, area, buffer, &mut targets);
+    let cut = overlay::render(model, &theme, area, buffer, &mut targets);
     ascii::only(theme.unicode, buffer);
-    targets
+    Seen { targets, cut }
 }
 
 /// A click on this line of an area; `None` where it is out of sight.

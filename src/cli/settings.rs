@@ -63,6 +63,8 @@ pub struct Global {
     pub interval: Duration,
     /// Never signal or change anything.
     pub read_only: bool,
+    /// Whether the last log is kept for `--last`.
+    pub keep_log: bool,
     /// The colours; `None`: nobody asked for any.
     pub palette: Option<Palette>,
     /// Draw with ASCII characters only.
@@ -93,6 +95,7 @@ struct Configuration {
     knowledge: Option<PathBuf>,
     interval: Option<f64>,
     read_only: bool,
+    keep_log: Option<bool>,
     theme: Option<String>,
     ascii: bool,
     keys: BTreeMap<String, String>,
@@ -121,6 +124,7 @@ pub fn resolve(options: Options, look: Look) -> Result<Global, String> {
         knowledge: options.knowledge.or(configuration.knowledge).or_else(own_knowledge),
         interval: interval.unwrap_or(Duration::from_secs(1)),
         read_only: options.read_only || configuration.read_only,
+        keep_log: configuration.keep_log.unwrap_or(true),
         palette: look.theme.or(palette),
         ascii: look.ascii || configuration.ascii,
         keys: Arc::new(keys),
@@ -224,9 +228,9 @@ mod tests {
 
     #[test]
     fn what_is_set_is_taken() {
-        let set = parse("(theme: \"colour-blind\", ascii: true, protected: [\"train.py\"], keys: {\"F9\": \"end\"})")
+        let set = parse("(theme: \"colour-blind\", ascii: true, keep_log: false, protected: [\"train.py\"], keys: {\"F9\": \"end\"})")
             .unwrap();
-        assert_eq!((set.palette, set.said.ascii), (Some(Palette::ColourBlind), true));
+        assert_eq!((set.palette, set.said.ascii, set.said.keep_log), (Some(Palette::ColourBlind), true, Some(false)));
         assert_eq!(set.said.protected, ["train.py"]);
         assert_eq!(set.keys.key_of(crate::app::action::Action::End), Some("F9"));
     }

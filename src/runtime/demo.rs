@@ -219,6 +219,7 @@ impl ProcessControl for DemoMachine {
         Ok(self.row(pid).and_then(|row| {
             Some(Inspection {
                 start_ticks: row.start_ticks.value()?,
+                called: Some(row.command.known().cloned().unwrap_or_default()),
                 uid: row.uid.value(),
                 user: row.user.known().cloned(),
                 protected: recognise::protected_command(row.command.known().map_or("", String::as_str)),
@@ -248,6 +249,7 @@ impl ProcessControl for DemoMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::effect::Order;
     use crate::runtime::process_control::end;
 
     /// The machine at the recording's end, and that moment.
@@ -305,13 +307,20 @@ mod tests {
         let Ok(Msg::Sample(last)) = parse(lines.next_back().unwrap().as_bytes(), false) else { panic!() };
         let before = machine.at_present((*last).clone());
         let row = before.devices[0].processes.iter().find(|row| row.pid == 4242).unwrap();
-        assert!(end(&machine, &DemoMachine::viewer(), row.key().unwrap(), Signal::Term).is_ok());
+        let order = |row: &GpuProcess| Order {
+            key: row.key().unwrap(),
+            called: row.command.known().unwrap().clone(),
+            signal: Signal::Term,
+            follows: None,
+            grace: Duration::ZERO,
+        };
+        assert!(end(&machine, &DemoMachine::viewer(), &order(row)).is_ok());
         let after = machine.at_present(*last);
         let free = |snapshot: &Snapshot| snapshot.devices[0].memory.free_bytes.value().unwrap();
         assert_eq!(free(&after), free(&before).plus(row.used_bytes.value().unwrap()));
         assert_eq!(after.find(row.key().unwrap()), None);
         assert!(matches!(row.started_at, Reading::Known(then) if then < before.taken_at));
         let xorg = before.devices[0].processes.iter().find(|row| row.pid == 1203).unwrap();
-        assert!(end(&machine, &DemoMachine::viewer(), xorg.key().unwrap(), Signal::Term).is_err());
+        assert!(end(&machine, &DemoMachine::viewer(), &order(xorg)).is_err());
     }
 }

@@ -13,7 +13,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 
 use crate::app::Model;
-use crate::app::model::Target;
+use crate::app::model::Seen;
 
 /// The terminal while it is ours. Dropping it gives it back.
 pub struct Screen {
@@ -36,11 +36,11 @@ impl Screen {
         Ok((size.width, size.height))
     }
 
-    /// Draws the model; gives what can be clicked.
-    pub fn draw(&mut self, model: &Model) -> io::Result<Vec<Target>> {
-        let mut targets = Vec::new();
-        self.terminal.draw(|frame| targets = crate::ui::view(model, frame.area(), frame.buffer_mut()))?;
-        Ok(targets)
+    /// Draws the model; gives what can be seen and clicked.
+    pub fn draw(&mut self, model: &Model) -> io::Result<Seen> {
+        let mut shown = Seen::default();
+        self.terminal.draw(|frame| shown = crate::ui::view(model, frame.area(), frame.buffer_mut()))?;
+        Ok(shown)
     }
 
     /// Takes the terminal again after somebody else had it, and forgets what was on it. Not by `clear`, which asks
