@@ -421,6 +421,10 @@ ValueError: To serve at least one request with the models's max seq len (65536),
         assert_eq!((run.context_tokens, run.tensor_parallel, run.rank), (Some(65536), Some(2), Some(1)));
         assert_eq!((run.quantisation.as_deref(), run.kv_type.as_deref()), (Some("awq"), Some("fp8")));
         assert_eq!(run.weights_bytes, Some(Bytes(20_669_530_112)));
+        for line in ["$ vllm serve org/model -tp 4", "$ python -m sglang.launch_server --tp-size=4"] {
+            let log = format!("{line}\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.");
+            assert_eq!(self::run(&log).tensor_parallel, Some(4), "{line}");
+        }
     }
 
     #[test]
