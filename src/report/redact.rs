@@ -50,6 +50,8 @@ impl Names {
             |host: &String| host.split_once('.').map(|(short, _)| short.to_owned()).filter(|short| is_machine(short));
         let short: Vec<String> = self.hosts.iter().filter_map(short).collect();
         self.hosts.extend(short);
+        let alike = names::numbered_like(&self.hosts);
+        self.hosts.extend(found(&alike, text).filter_map(|found| part(&found, "host")));
     }
 
     /// The text without them, and without tokens, passwords, home folders and addresses.
@@ -265,6 +267,12 @@ mod tests {
                 "--rdzv_endpoint=nid001:29500 SLURM_NODELIST=gpu[01-04]",
                 "--rdzv_endpoint=HOST:29500 SLURM_NODELIST=HOST",
             ),
+            (
+                "node gpu042; mpirun -H gpu042:8,gpu043:8 gpu1 gpu0421",
+                "node HOST; mpirun -H HOST:8,HOST:8 gpu1 gpu0421",
+            ),
+            ("node a100-03, KAGGLE_USERNAME=yolanda ~yolanda", "node HOST, KAGGLE_USERNAME=USER ~USER"),
+            ("-rw-r--r-- 1 heidi mlteam 4096 x\n/data/heidi", "-rw-r--r-- 1 USER mlteam 4096 x\n/data/USER"),
             ("[nid002:77] *** Process received signal", "[HOST:77] *** Process received signal"),
             ("nid003: [2026-11-21 10:00:00] x", "HOST: [2026-11-21 10:00:00] x"),
             ("https://git.corp.example.com/x, git.corp.example.com", "https://HOST/x, HOST"),

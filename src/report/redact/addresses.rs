@@ -53,7 +53,7 @@ static MACS: Pattern = LazyLock::new(|| {
 static TOLD: Pattern = LazyLock::new(|| {
     pattern(concat!(
         r"(?i)(?://|@|\[|\b(?:ip|ipv4|inet|addr|address|host|hostname|server|client|peer|remote|endpoint|node|ssh|ping|via",
-        r"|gateway|nameserver|connect(?:ed|ing|ion)?(?: (?:to|from))?|listening (?:on|at)|master_addr)[\x22']?[ \t]*[:=(]*[ \t]*[\x22']?)$"
+        r"|gateway|nameserver|brd|src|dst|forwarded-for|real-ip|server at|connect(?:ed|ing|ion)?(?: (?:to|from))?|listening (?:on|at)|master_addr)[\x22']?[ \t]*[:=(]*[ \t]*[\x22']?)$"
     ))
 });
 /// What says beforehand that they are a version: "libfoo 8.9.2.26", "cu12==12.8.4.1", "Chrome/148.0.0.0", "v1.2.3.4".
@@ -117,6 +117,10 @@ mod tests {
             ("Accepted publickey from 203.0.113.9 port 52111", "Accepted publickey from IP port 52111"),
             ("203.0.113.9 - - [26/May/2026]", "IP - - [26/May/2026]"),
             ("client 8.8.4.4 or peer: \"8.8.4.4\"", "client IP or peer: \"IP\""),
+            (
+                "inet 203.0.113.9/24 brd 203.0.113.255, X-Forwarded-For: 203.0.113.9",
+                "inet IP/24 brd IP, X-Forwarded-For: IP",
+            ),
             ("fe80::1ff:fe23:4567:890a%eth0 and 2001:db8::7, [fd00::3]:29500", "IP and IP, [IP]:29500"),
             ("fe80::1: unreachable", "IP: unreachable"),
             ("::ffff:10.0.0.3 said", "IP said"),

@@ -1,6 +1,7 @@
 //! Owns where a text names people and machines: home folders, prompts, settings, tables of processes and jobs, and the
 //! prefixes of a system's log; and which such words say nothing of anybody.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
@@ -132,8 +133,11 @@ pub(super) fn is_machine(name: &str) -> bool {
     let short = name.split('.').next().unwrap_or(name).to_lowercase();
     let letters: String = short.chars().take_while(char::is_ascii_alphabetic).collect();
     let number = short.chars().any(|c| c.is_ascii_digit());
-    let gpu =
-        ["a", "b", "h", "l", "t", "v", "p", "gh", "gb", "rtx", "gtx", "mi", "cuda", "sm"].contains(&letters.as_str());
+    // `a100`, `h100-80gb`, not `a100-03`.
+    let gpu = ["a", "b", "h", "l", "t", "v", "p", "gh", "gb", "rtx", "gtx", "mi", "cuda", "sm"]
+        .contains(&letters.as_str())
+        && (!short.contains('-')
+            || ["gb", "sxm", "pcie", "nvl", "ti", "super"].iter().any(|word| short.contains(word)));
     let service =
         ["vllm", "ollama", "llama", "qwen", "gemma", "mistral", "sglang", "tgi", "comfyui", "redis", "postgres"];
     let layer = [
@@ -141,6 +145,20 @@ pub(super) fn is_machine(name: &str) -> bool {
         "reshape", "x",
     ];
     is_telling(name) && number && !gpu && !service.contains(&letters.as_str()) && !layer.contains(&letters.as_str())
+}
+
+/// The machines numbered like those that are known: beside `gpu042` stands `gpu043`.
+pub(super) fn numbered_like(hosts: &BTreeSet<String>) -> Option<Regex> {
+    let stem = |host: &String| {
+        let stem = host.trim_end_matches(|c: char| c.is_ascii_digit());
+        let digits = host.len() - stem.len();
+        (stem.len() >= 2 && digits >= 2 && is_machine(host)).then(|| format!(r"{}\d{{{digits}}}", regex::escape(stem)))
+    };
+    let stems: BTreeSet<String> = hosts.iter().filter_map(stem).take(16).collect();
+    if stems.is_empty() {
+        return None;
+    }
+    pattern(&format!(r"\b(?P<host>{})\b", Vec::from_iter(stems).join("|")))
 }
 
 /// Home folders, as Linux, macOS, Windows and WSL have them; on the last three a name may hold a blank.
@@ -174,7 +192,7 @@ pub(super) fn is_person_at_machine(found: &Captures<'_>) -> bool {
 }
 
 /// Where people are named.
-pub(super) static PEOPLE: LazyLock<[Option<Regex>; 10]> = LazyLock::new(|| {
+pub(super) static PEOPLE: LazyLock<[Option<Regex>; 11]> = LazyLock::new(|| {
     [
         // `[ada@box run]$`, `ada@box run %`.
         pattern(
@@ -182,7 +200,7 @@ pub(super) static PEOPLE: LazyLock<[Option<Regex>; 10]> = LazyLock::new(|| {
         ),
         // `user=ada`, `"username": "ada"`.
         pattern(
-            r"(?i)\b(?:user(?:_?name)?|logname)(?:=|\\?['\x22][ \t]*:[ \t]*|[ \t]+=[ \t]+)\\?['\x22]?(?P<user>[a-z_][\w.-]*\w)(?:[^\w.(\[=-]|\.?$|\.\s)",
+            r"(?i)(?:\b|_)(?:user(?:_?name)?|logname)(?:=|\\?['\x22][ \t]*:[ \t]*|[ \t]+=[ \t]+)\\?['\x22]?(?P<user>[a-z_][\w.-]*\w)(?:[^\w.(\[=-]|\.?$|\.\s)",
         ),
         // `User: ada`, with nothing behind it that makes it a sentence.
         pattern(
@@ -201,6 +219,8 @@ pub(super) static PEOPLE: LazyLock<[Option<Regex>; 10]> = LazyLock::new(|| {
             r"|\bssh [^\n|;]*?-l[ \t]*|\blogin\b[^\n|;]*?[ \t]-u[ \t]+|[ \t]--user-?name[ =]|\b(?i:mysql|mariadb)[\w-]*[^\n|;]*?[ \t]-u[ \t]*)",
             r"['\x22]?(?P<user>[A-Za-z_][\w.-]*\w)"
         )),
+        // `ls -l`.
+        pattern(r"(?m)^[-dl][-rwxsStT]{9}[.+@]?[ \t]+\d+[ \t]+(?P<user>[A-Za-z_][\w.-]*)[ \t]"),
         // `ps aux`, and gpustat's `ada(1234M)`.
         pattern(concat!(
             r"(?m)^(?P<user>[a-z_][\w.-]*)\+?[ \t]+\d+[ \t]+\d+\.\d[ \t]+\d+\.\d[ \t]+\d+[ \t]+\d+[ \t]",

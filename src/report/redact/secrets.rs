@@ -81,7 +81,7 @@ fn unwrapped_tokens(text: &str) -> String {
 }
 
 /// What goes without a further look; `before` and `after` stay.
-static PLAIN: LazyLock<[Option<Regex>; 8]> = LazyLock::new(|| {
+static PLAIN: LazyLock<[Option<Regex>; 9]> = LazyLock::new(|| {
     [
         // A user and a password in an address; the password may hold an `@` itself.
         pattern(r"(?P<before>\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\x22`]+(?P<after>@)"),
@@ -96,6 +96,8 @@ static PLAIN: LazyLock<[Option<Regex>; 8]> = LazyLock::new(|| {
             r"(?P<before>\b(?:hooks\.slack(?:-gov)?\.com/[a-z]+/|discord(?:app)?\.com/api/webhooks/",
             r"|api\.telegram\.org/bot))[\w/:-]+"
         )),
+        // A registry's login as Docker keeps it.
+        pattern(r"(?P<before>\bauth\\?\x22[ \t]*:[ \t]*\\?\x22)[A-Za-z0-9+/]{8,}={0,2}"),
         // A bare secret of AWS right behind the id of its key.
         pattern(
             r"(?P<before>\[redacted\][^\w\[]{1,8}(?:\w+[^\w\n\[]{1,4})?)[A-Za-z0-9/+]{40}(?P<after>[^A-Za-z0-9/+]|$)",
@@ -104,7 +106,7 @@ static PLAIN: LazyLock<[Option<Regex>; 8]> = LazyLock::new(|| {
 });
 
 /// What the arguments of known commands, and the answers to a program's questions, hold.
-static COMMANDS: LazyLock<[Option<Regex>; 10]> = LazyLock::new(|| {
+static COMMANDS: LazyLock<[Option<Regex>; 12]> = LazyLock::new(|| {
     [
         pattern(r"(?P<before>\bwandb[ \t]+login\b[^\n]*?[ \t]['\x22]?)[\w-]{40,}"),
         pattern(r"(?P<before>\bwandb\.login\([^\n]*?\bkey[ \t]*=[ \t]*['\x22]?)[^\s'\x22,)]+"),
@@ -123,6 +125,11 @@ static COMMANDS: LazyLock<[Option<Regex>; 10]> = LazyLock::new(|| {
         filled(
             r"(?P<before>\b(?:redis-cli\b[^\n|;]*?[ \t]-a|mongo\w*\b[^\n|;]*?[ \t]-p|zip\b[^\n|;]*?[ \t]-P)[ \t]+)(?:<WORD>)",
         ),
+        // What a command is fed.
+        filled(
+            r"(?P<before>\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)?)(?:<WORD>)(?P<after>[ \t]*\|[^\n|]*(?:\bsudo[^\n|]*[ \t]-S|\blogin|-stdin|passwd)\b)",
+        ),
+        filled(r"(?P<before>\blogin\([ \t]*)(?:<QUOTED>)(?:[ \t]*,[ \t]*(?:<QUOTED>))?"),
         // A .netrc on one line, and OpenSSL's `pass:X`.
         filled(r"(?P<before>\blogin[ \t]+\S+[ \t]+password[ \t]+|[ \t]-pass(?:in|out)?[ \t]+pass:)(?:<WORD>)"),
     ]

@@ -38,14 +38,14 @@ const PARTS: &[(&str, &str)] = &[
     ("<IN>", r"(?:[^\s\x22'`]|[\x22'`][^\s\x22'`,;:)}\]])"),
     ("<END>", r"[^\s\x22'`,;)}\]]"),
     // The end of a name in quotation marks, also as an index: `environ['X']`.
-    ("<NAME_END>", r"\\?['\x22]?\]?"),
+    ("<NAME_END>", r"\\?['\x22]?(?:[ \t]*\])?"),
     // Names whose value is a secret, as options and settings have them.
     (
         "<SECRET>",
         concat!(
             r"(?:<API_KEY>|access[-_ ]?key(?:[-_ ]?id)?|access[-_]?signature|secret(?:[-_ ]?(?:access[-_ ]?)?key)?",
             r"|(?:private|auth|account|master|signing|encryption|wandb|openai|hf|license)[-_ ]?key",
-            r"|token|password|passwd|passphrase|passcode|credentials?)"
+            r"|token|password|passwd|passphrase|passcode|credentials?|pwd|(?:db|smtp|mail|user|root|admin|login|ftp|sudo)[_.-]?pass)"
         ),
     ),
     ("<API_KEY>", r"api[-_ ]?keys?"),
@@ -80,7 +80,7 @@ pub(super) static NAMED: LazyLock<[Option<Regex>; 9]> = LazyLock::new(|| {
             r"(?P<before><IS>)(?P<value><TYPED>|<VALUE>)"
         )),
         // `HF_TOKEN=X`, `MYSQL_PWD=X`; `PWD` and `OLDPWD` are folders.
-        filled(r"(?P<name>\b<VARIABLE>)(?P<before>=)(?P<value><WORD>)"),
+        filled(r"(?P<name>\b(?:<VARIABLE>|PASS))(?P<before>=)(?P<value><WORD>)"),
         // `environ["DB_PASS"] = "X"`, `DB_PASS: X`.
         filled(r"(?P<name>\b<VARIABLE><NAME_END>)(?P<before><IS>)(?P<value><VALUE>)"),
         // `setdefault("HF_TOKEN", "X")`, and an image's `ENV HF_TOKEN X`.
@@ -222,9 +222,12 @@ fn valued(found: &Captures<'_>) -> Option<String> {
     let (name, before, value) = (part(found, "name")?, part(found, "before")?, part(found, "value")?);
     let bare = value.trim_matches(['"', '\'', '\\']);
     let word = bare.trim_end_matches(['.', '!', '?', ':']).to_lowercase();
+    let is_pwd = name.to_lowercase().contains("pwd");
     let harmless = before != "=" && bare.starts_with('-')
         || NO_VALUE.contains(&bare)
         || before.trim_start().starts_with(['i', 'w']) && SAID.contains(&word.as_str())
+        // `pwd: /srv` is a folder.
+        || is_pwd && bare.starts_with(['/', '~', '.', '$'])
         || is_a_models(&name);
     (!harmless).then(|| format!("{name}{before}{SECRET}"))
 }

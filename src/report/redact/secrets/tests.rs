@@ -123,6 +123,12 @@ fn no_part_of_a_value_is_left() {
         "the passphrase is correct-horse-zq",
         "password for xavier: zq",
         "Your API key is: zq",
+        "os.environ [ \"WANDB_API_KEY\" ] = \"zq\"",
+        "huggingface_hub.login(\"zq\")",
+        "echo zq | sudo -S apt update",
+        "echo 'zq' | docker login -u victor --password-stdin",
+        "PASS=zq; db_pwd = 'zq', pwd: zq",
+        "\"auth\": \"dmljdG9yOmh1bnRlcg0zq==\"",
         "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4\nshortzq==\n-----END RSA PRIVATE KEY-----",
     ] {
         assert!(!left_out(text).contains("zq"), "{text}: {}", left_out(text));
@@ -166,6 +172,7 @@ fn what_only_looks_like_a_secret_stays() {
         "def login(password: str, token: Optional[str], api_key: SecretStr)",
         "key: layer_12_attention_weight, \"key\": \"model.layers.0.self_attn\", --key name, cache_key=(3, 128)",
         "KeyError: 'model.embed_tokens.weight', primary_key = id, key=lambda x: x, query/key/value: 4096",
+        "pwd: /srv/x; PWD=/srv, echo x | tee y, --auth none, forward_pass = 3",
         "-----BEGIN x\n-----END x\nabcdef",
         "missing_keys: 12, KeyError: 'key', {\"name\":\"gpu\",\"value\":\"3\"}",
         "https://pypi.org/simple and https://huggingface.co/a/b@main",
