@@ -130,7 +130,10 @@ fn written(paper: &Paper<'_>, excerpt: &[(usize, String)], show: Show<'_>) -> St
     let version = env!("CARGO_PKG_VERSION");
     lines.push(format!("Made by oomdoctor {version} at {}.", paper.at));
     if paper.names.is_some() {
-        lines.push("Tokens, home folders and names of users and hosts that it recognised were left out.".to_owned());
+        lines.push(
+            "Tokens, passwords, home folders, addresses and names of users and hosts that it recognised were left out."
+                .to_owned(),
+        );
     }
     lines.join("\n") + "\n"
 }

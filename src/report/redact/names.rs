@@ -73,6 +73,7 @@ const COMMON: &[&str] = &[
     "comfyui",
     "sglang",
     "torch",
+    "mac",
     "guest",
     // What stands in a name's place in source code and in chats.
     "username",

@@ -181,6 +181,10 @@ const NO_VALUE: &[&str] = &[
     "SecretStr",
 ];
 
+/// Where source code has a value from: that is no secret itself.
+const SOURCES: &[&str] =
+    &["self.", "args.", "kwargs", "os.environ", "os.getenv", "config.", "cfg.", "settings.", "process.", "getpass."];
+
 /// What prose says of a password without telling it: "the password is wrong".
 const SAID: &[&str] = &[
     "required",
@@ -226,6 +230,7 @@ fn valued(found: &Captures<'_>) -> Option<String> {
     let harmless = before != "=" && bare.starts_with('-')
         || NO_VALUE.contains(&bare)
         || before.trim_start().starts_with(['i', 'w']) && SAID.contains(&word.as_str())
+        || SOURCES.iter().any(|source| value.starts_with(source))
         // `pwd: /srv` is a folder.
         || is_pwd && bare.starts_with(['/', '~', '.', '$'])
         || is_a_models(&name);
