@@ -73,6 +73,8 @@ pub enum Overlay {
     Done(usize),
     /// Where a report was written.
     Written(String),
+    /// What is known of a model that draws.
+    Draws(String),
     /// A text that could not be copied, shown alone so that it can be selected.
     Text(String),
 }

@@ -450,6 +450,17 @@ fn an_unbracketed_paste_is_read_as_a_log_and_does_nothing_else() {
 }
 
 #[test]
+fn a_model_that_draws_is_told_by_its_weights() {
+    let mut session = Session::with_holders();
+    session.paste(&torch_log());
+    session.keys("mflux.1-dev");
+    session.press(KeyCode::Enter);
+    let screen = crate::ui::drawn(&session.model);
+    assert!(screen.contains("The weights of FLUX.1 take about 22.2 GiB in 16 bits"), "{screen}");
+    assert!(screen.contains("6.1 GiB is free: the weights alone do not fit, even in 4 bits."), "{screen}");
+}
+
+#[test]
 fn an_error_pasted_after_a_walk_can_be_said_to_be_the_second_failure() {
     let mut session = Session::with_holders();
     session.paste(&torch_log());

@@ -39,6 +39,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
         (None, Some(Overlay::Done(_))) => (" Done ", page(model, theme)),
         (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(theme, *at, width)),
         (None, Some(Overlay::Written(path))) => (" Report ", written(path, width)),
+        (None, Some(Overlay::Draws(said))) => (" Will it fit? ", paragraph(said, width, Style::new())),
         (None, Some(Overlay::Text(text))) => (" Could not be copied: select it here ", shown(text, width)),
         (None, None) => return false,
     };
