@@ -23,6 +23,7 @@ use crate::gpu::{GpuProcess, Header, ProcessKey, Reading, Snapshot};
 use crate::knowledge::KnowledgeBase;
 use crate::knowledge::page;
 use crate::log::PastedLog;
+use crate::ui::picture::testing::Terminal;
 use crate::units::Bytes;
 
 /// Loaded once for all tests.
@@ -1202,6 +1203,27 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
+fn happen(session: &mut Session, cast: &[GpuProcess], event: Happens) {
+    match event {
+        Happens::Key(code) => session.key(code),
+        Happens::Wait(time) => session.wait(ms(time)),
+        Happens::Sample(rows) => {
+            let mut present: Vec<GpuProcess> = Vec::new();
+            for row in rows {
+                if present.iter().all(|other| other.pid != cast[row].pid) {
+                    present.push(cast[row].clone());
+                }
+            }
+            session.send(Msg::Sample(Box::new(reading(present))));
+        }
+        Happens::PasteLog => session.paste(&torch_log()),
+        Happens::PasteOther => session.paste("y\nxy\n"),
+        Happens::Report(pid, report) => session.send(Msg::Signal(key_of(pid), report)),
+        Happens::Released(outcome) => session.send(Msg::Released(key_of(5177), outcome)),
+        Happens::Resize(columns, rows) => session.send(Msg::Resize(columns, rows)),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -1225,27 +1247,10 @@ proptest! {
         }
         for event in story {
             let before = session.effects.len();
-            match event {
-                Happens::Key(code) => {
-                    keys.push((code, session.now));
-                    session.key(code);
-                }
-                Happens::Wait(time) => session.wait(ms(time)),
-                Happens::Sample(rows) => {
-                    let mut present: Vec<GpuProcess> = Vec::new();
-                    for row in rows {
-                        if present.iter().all(|other| other.pid != cast[row].pid) {
-                            present.push(cast[row].clone());
-                        }
-                    }
-                    session.send(Msg::Sample(Box::new(reading(present))));
-                }
-                Happens::PasteLog => session.paste(&torch_log()),
-                Happens::PasteOther => session.paste("y\nxy\n"),
-                Happens::Report(pid, report) => session.send(Msg::Signal(key_of(pid), report)),
-                Happens::Released(outcome) => session.send(Msg::Released(key_of(5177), outcome)),
-                Happens::Resize(columns, rows) => session.send(Msg::Resize(columns, rows)),
+            if let Happens::Key(code) = event {
+                keys.push((code, session.now));
             }
+            happen(&mut session, &cast, event);
             for effect in &session.effects[before.min(session.effects.len())..] {
                 let (key, signals) = match effect {
                     Effect::Signal { key, .. } => (key, true),
@@ -1288,6 +1293,24 @@ proptest! {
         }
         // Whatever came of it can be drawn.
         let _ = crate::ui::drawn(&session.model);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn what_is_drawn_bit_by_bit_is_what_would_be_drawn_as_a_whole(
+        story in prop::collection::vec(happens(), 1..40), with_log in any::<bool>()
+    ) {
+        let mut session = if with_log { Session::with_log() } else { Session::with_holders() };
+        let (cast, mut terminal) = (cast(), Terminal::default());
+        for event in story {
+            happen(&mut session, &cast, event);
+            session.wait(ms(600));
+            terminal.draw(&session.model);
+            terminal.assert_whole();
+        }
     }
 }
 
@@ -1556,9 +1579,8 @@ mod pointing_and_picking {
     /// Clicks on the first place where this text is on the screen.
     fn click_on(session: &mut Session, text: &str) {
         let (columns, rows) = session.model.size;
-        let area = ratatui::layout::Rect::new(0, 0, columns, rows);
-        let mut buffer = ratatui::buffer::Buffer::empty(area);
-        let targets = crate::ui::view(&session.model, area, &mut buffer);
+        let (picture, targets) = crate::ui::view(&session.model);
+        let buffer = picture.painted();
         session.draws = false;
         session.send(Msg::Drawn(targets));
         let line = |y: u16| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>();
