@@ -25,12 +25,15 @@ use crate::gpu::{
     Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, SCHEMA, Snapshot, Vantage,
 };
 use crate::procfs::Procfs;
+use crate::procfs::power::Power;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
+use host::Machine;
+use kin::Families;
 pub use nvml::Moment;
 use nvml::{DeviceReading, NvmlDriver};
 use people::People;
-use rest::{Rest, Resting};
+use rest::{Rest, Resting, Sleepers};
 use trouble::Trouble;
 
 /// How to sample.
@@ -84,10 +87,13 @@ fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result
 pub struct Sampler {
     driver: NvmlDriver,
     procfs: Procfs,
+    machine: Machine,
     people: People,
+    families: Families,
     holders: Holders,
+    sleepers: Sleepers,
     resting: Resting,
-    /// The last reading's cards, shown while the driver is let go of.
+    /// The last reading of cards that may sleep, shown while the driver is let go of.
     last: Option<(Driver, Vec<Device>)>,
     used: bool,
     seen_from: Vec<Vantage>,
@@ -100,7 +106,10 @@ impl Sampler {
             driver: NvmlDriver::new(nvml_library),
             people: People::new(procfs.clone()),
             holders: Holders::default(),
+            sleepers: Sleepers::default(),
             resting: Resting::default(),
+            machine: Machine::new(&procfs),
+            families: Families::default(),
             last: None,
             used: false,
             seen_from: vantage::here(&procfs, Path::new("/etc")),
@@ -119,11 +128,13 @@ impl Sampler {
 
     /// Reads what is due at this moment; the moments must not go back. Hangs where the driver hangs.
     pub fn snapshot_at(&mut self, moment: Moment) -> Snapshot {
-        let host = host::host(&self.procfs);
+        let host = self.machine.host();
         let (driver, mut devices) = self.cards(moment, &host);
         let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);
         let listed: BTreeSet<u32> = proved.map(|process| process.pid).collect();
-        let mut holders = self.holders.refresh(&self.procfs, &self.people, &listed, moment.now);
+        let unexplained = devices.iter().filter_map(|device| device.unaccounted_bytes.value());
+        let unexplained = unexplained.fold(Bytes::ZERO, Bytes::plus);
+        let mut holders = self.holders.refresh(&self.procfs, &self.people, &listed, unexplained, moment.now);
         locate(&self.procfs, &devices, &mut holders);
         let launchers = self.group(&mut devices, &mut holders);
         self.used = rest::is_used(&devices, &holders);
@@ -144,7 +155,8 @@ impl Sampler {
 impl Sampler {
     /// The driver and its cards now, or the last reading while the driver is let go of so that they can sleep.
     fn cards(&mut self, moment: Moment, host: &Host) -> (Driver, Vec<Device>) {
-        match (self.resting.now(self.procfs.power(), self.used, moment.now), self.last.clone()) {
+        let power = self.sleepers.power(&self.procfs, moment.now);
+        match (self.resting.now(power, self.used, moment.now), &self.last) {
             (Rest::Asleep, _) => {
                 self.driver.let_go();
                 self.last = None;
@@ -152,7 +164,7 @@ impl Sampler {
             }
             (Rest::LetGo, Some(last)) => {
                 self.driver.let_go();
-                return last;
+                return last.clone();
             }
             (Rest::LetGo, None) | (Rest::Read, _) => {}
         }
@@ -168,18 +180,18 @@ impl Sampler {
                 device.unaccounted_bytes = Reading::Unsupported;
             }
         }
-        self.last = Some((reading.driver.clone(), devices.clone()));
+        self.last = (power == Power::MaySleep).then(|| (reading.driver.clone(), devices.clone()));
         (reading.driver, devices)
     }
 
     /// Notes of everybody whose group they belong to; gives those above them that hold nothing themselves.
-    fn group(&self, devices: &mut [Device], holders: &mut [Holder]) -> Vec<GpuProcess> {
+    fn group(&mut self, devices: &mut [Device], holders: &mut [Holder]) -> Vec<GpuProcess> {
         let rows = devices.iter().flat_map(|device| &device.processes).filter(|row| row.proved);
         // What only draws has no workers: a terminal's programs are their own.
         let computes = |kind| kind != ProcessKind::Graphics;
         let mut users: BTreeMap<u32, bool> = rows.map(|row| (row.pid, computes(row.kind))).collect();
         users.extend(holders.iter().map(|holder| (holder.process.pid, true)));
-        let groups = kin::groups(&self.procfs, &users);
+        let groups = self.families.groups(&self.procfs, |pid| self.people.stat(pid), &users);
         let rows = devices.iter_mut().flat_map(|device| &mut device.processes).filter(|row| row.proved);
         for row in rows.chain(holders.iter_mut().map(|holder| &mut holder.process)) {
             row.group = groups.leaders.get(&row.pid).copied();

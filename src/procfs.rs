@@ -219,7 +219,7 @@ impl Procfs {
         let folder = self.path(pid, "fd");
         let entries = fs::read_dir(&folder).map_err(|error| self.failure(pid, &error))?;
         let mut links: Vec<String> = links(entries).collect();
-        if links.is_empty() {
+        if links.is_empty() && !self.stat(pid)?.is_kernel_thread() {
             // One whose first thread has ended (a zombie) still has what its other threads have open.
             let tasks = fs::read_dir(self.path(pid, "task")).into_iter().flatten().flatten();
             let folders = tasks.filter_map(|task| fs::read_dir(task.path().join("fd")).ok());

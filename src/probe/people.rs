@@ -18,7 +18,7 @@ use crate::units::{Bytes, WallTime};
 const ANCESTORS_ASKED: usize = 4;
 
 /// For so many refreshes what hardly ever changes (command line, user, control group) is not read again.
-const LOOK_AGAIN: u32 = 10;
+pub const LOOK_AGAIN: u32 = 10;
 
 /// What /proc says of one PID of the driver.
 #[derive(Clone, Debug)]
@@ -111,6 +111,8 @@ pub struct People {
     listed_before: HashMap<u32, u64>,
     /// This refresh's look-ups: a PID may stand on several devices.
     current: HashMap<u32, Person>,
+    /// The stats that this refresh has read.
+    stats: HashMap<u32, Stat>,
     /// Who was described lately, as which stat, and how many refreshes ago.
     described: HashMap<u32, (Stat, Person, u32)>,
 }
@@ -125,6 +127,7 @@ impl People {
             own_manager: procfs.own_cgroup().and_then(|text| Place::manager(&text)),
             listed_before: HashMap::new(),
             current: HashMap::new(),
+            stats: HashMap::new(),
             described: HashMap::new(),
             procfs,
         }
@@ -151,6 +154,12 @@ impl People {
             *age < LOOK_AGAIN && self.current.contains_key(pid)
         });
         self.current.clear();
+        self.stats.clear();
+    }
+
+    /// The stat of this PID at this refresh.
+    pub fn stat(&self, pid: u32) -> Option<Stat> {
+        self.stats.get(&pid).cloned().or_else(|| self.procfs.stat(pid).ok())
     }
 
     /// Whether the PIDs we see are the driver's.
@@ -172,6 +181,7 @@ impl People {
     /// As [`People::described`], and where this very process was described lately, only what changes is new.
     fn person(&mut self, pid: u32) -> Result<Person, ProcError> {
         let stat = self.identify(pid)?;
+        self.stats.insert(pid, stat.clone());
         let same = |then: &Stat| {
             (then.start_ticks, &then.comm, then.parent_pid) == (stat.start_ticks, &stat.comm, stat.parent_pid)
         };
