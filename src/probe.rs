@@ -14,7 +14,7 @@ mod trouble;
 mod vantage;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -48,30 +48,51 @@ pub struct Options {
 }
 
 /// Writes the stream: a header line, then a snapshot a line, each flushed, until `count` are written or the reader of
-/// `out` has gone, which is no error. Errors are those of writing.
-pub fn run(options: &Options, out: &mut (impl Write + AsFd), count: Option<u64>) -> io::Result<()> {
-    match stream(options, out, count) {
+/// `out` has gone, which is no error. Errors are those of writing. `orders`: who reads says there, in lines of seconds,
+/// how far apart readings should be from then on.
+pub fn run(
+    options: &Options,
+    out: &mut (impl Write + AsFd),
+    count: Option<u64>,
+    orders: Option<impl Read + AsFd>,
+) -> io::Result<()> {
+    match stream(options, out, count, orders) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
 
-fn stream(options: &Options, out: &mut (impl Write + AsFd), count: Option<u64>) -> io::Result<()> {
+fn stream(
+    options: &Options,
+    out: &mut (impl Write + AsFd),
+    count: Option<u64>,
+    mut orders: Option<impl Read + AsFd>,
+) -> io::Result<()> {
     let mut sampler = Sampler::new(options.nvml_library.clone(), options.procfs.clone());
     if count.is_none() {
         sampler.holders.not_at_first(Instant::now());
     }
     write_line(out, &sampler.header())?;
     let mut written = 0;
-    let mut due = Instant::now();
+    let (mut last, mut due, mut interval) = (Instant::now(), Instant::now(), options.interval);
     while count.is_none_or(|count| written < count) {
-        if pace::wait_until(due, &*out) == pace::Woken::ReaderGone {
-            break;
+        match pace::wait_until(due, &*out, orders.as_ref()) {
+            pace::Woken::ReaderGone => break,
+            pace::Woken::Ordered => {
+                match orders.as_mut().map(pace::order) {
+                    Some(Ok(ordered)) => interval = ordered.unwrap_or(interval),
+                    _ => orders = None,
+                }
+                due = last + interval;
+            }
+            pace::Woken::Due => {
+                last = due;
+                write_line(out, &sampler.snapshot_at(Moment::now()))?;
+                written += 1;
+                // Readings that took longer than the interval are not made up for.
+                due = (due + interval).max(Instant::now());
+            }
         }
-        write_line(out, &sampler.snapshot_at(Moment::now()))?;
-        written += 1;
-        // Readings that took longer than the interval are not made up for.
-        due = (due + options.interval).max(Instant::now());
     }
     Ok(())
 }

@@ -158,7 +158,11 @@ impl Procfs {
 
     /// /proc/PID/stat. Errors tell a process that is gone from one that may not be seen.
     pub fn stat(&self, pid: u32) -> Result<Stat, ProcError> {
-        Stat::parse(pid, &self.read(pid, "stat", COMMAND_BYTES)?)
+        // Read for every process at every reading: at once, since the kernel gives all of it at once.
+        let mut text = [0; 1024];
+        let read = File::open(self.path(pid, "stat")).and_then(|mut file| file.read(&mut text));
+        let length = read.map_err(|error| self.failure(pid, &error))?;
+        Stat::parse(pid, text.get(..length).unwrap_or_default())
     }
 
     /// /proc/PID/status.

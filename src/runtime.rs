@@ -37,6 +37,7 @@ use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::units::WallTime;
 use demo::DemoMachine;
+use feed::Pacer;
 use journal::Journal;
 use kernel::Kernel;
 use last::Shelf;
@@ -102,13 +103,14 @@ pub fn run(start: Start) -> io::Result<()> {
     let (wakes, queue) = mpsc::channel();
     let clock = Clock { started: Instant::now() };
     // First of all, since the first reading takes longest.
-    let live = start.sampler.map(|sampler| feed::live(sampler, wakes.clone())).transpose()?;
+    let interval = start.config.interval;
+    let live = start.sampler.map(|sampler| feed::live(sampler, interval, wakes.clone())).transpose()?;
     let mut screen = Screen::take()?;
     let mut model = Model::new(start.config, screen.size()?, clock.wall());
     screen.draw(&model)?;
     signals::listen(wakes.clone())?;
-    let control = match live {
-        Some(()) => {
+    let control = match &live {
+        Some(_) => {
             let spared = model.config.viewer.spared.clone();
             Control::Real(Arc::new(Kernel::new(start.procfs).sparing(spared)))
         }
@@ -127,7 +129,7 @@ pub fn run(start: Start) -> io::Result<()> {
     listen_to_keys(clock, wakes.clone(), reader.telling())?;
     let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
-    let mut outside = Outside { wakes, reader, viewer, control, journal, state, shelf };
+    let mut outside = Outside { wakes, reader, viewer, control, pacer: live, journal, state, shelf };
     let opening = match start.log {
         LogSource::None => None,
         LogSource::File(path) => Some(open_file(&mut model, path)),
@@ -219,6 +221,9 @@ fn turn(
             }
             next = queue.try_recv().ok();
         }
+        if let Some(pacer) = &outside.pacer {
+            pacer.set(model.pace());
+        }
         let now = clock.started.elapsed();
         if dirty && now >= frames[0] {
             let targets = screen.draw(model)?;
@@ -247,7 +252,8 @@ fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Re
                 Ok(Event::Mouse(event)) => Msg::Mouse(event, clock.now().now),
                 Ok(Event::Paste(text)) => Msg::Paste(files::shortened(text, |block| telling.may_matter(block))),
                 Ok(Event::Resize(columns, rows)) => Msg::Resize(columns, rows),
-                Ok(_) => continue,
+                Ok(Event::FocusGained) => Msg::InFront(true),
+                Ok(Event::FocusLost) => Msg::InFront(false),
                 // The terminal is gone: there is nobody left to show anything to.
                 Err(_) => Msg::Terminate,
             };
@@ -266,6 +272,7 @@ struct Outside {
     reader: Reader,
     viewer: Viewer,
     control: Control,
+    pacer: Option<Pacer>,
     journal: Journal,
     state: Option<PathBuf>,
     shelf: Shelf,

@@ -40,6 +40,10 @@ pub enum Msg {
     Offered(String),
     /// The terminal has this many columns and rows now.
     Resize(u16, u16),
+    /// The terminal says whether its window is the one the person works in.
+    InFront(bool),
+    /// Whether the machine lives on its battery.
+    OnBattery(bool),
     /// A deadline of the model has come; see `Model::wakes_at`.
     Tick,
     /// The sampler's first line.

@@ -319,6 +319,52 @@ fn memory_that_does_not_come_back_is_said_so() {
 }
 
 #[test]
+fn readings_are_rarer_while_nobody_looks_and_the_screen_says_so() {
+    let mut session = Session::with_holders();
+    let seconds = |session: &Session| session.model.pace().as_secs();
+    assert_eq!(seconds(&session), 1);
+    for (in_front, on_battery, wanted, said) in [
+        (false, false, 5, "every 5 s while not in front"),
+        (false, true, 10, "every 10 s on battery, not in front"),
+        (true, true, 2, "every 2 s on battery"),
+        (true, false, 1, "every 1 s"),
+    ] {
+        session.send(Msg::InFront(in_front));
+        session.send(Msg::OnBattery(on_battery));
+        assert_eq!(seconds(&session), wanted);
+        let screen = crate::ui::drawn(&session.model);
+        assert!(screen.contains(&format!("{said} · ")), "{screen}");
+    }
+    session.model.config.interval = Duration::from_secs(60);
+    session.send(Msg::InFront(false));
+    assert_eq!(seconds(&session), 60, "what a person asked for is never made more frequent");
+}
+
+#[test]
+fn what_is_awaited_and_whoever_comes_back_is_not_kept_waiting() {
+    let mut session = Session::with_log();
+    session.send(Msg::InFront(false));
+    session.wait(Duration::from_secs(9));
+    assert_eq!(session.model.silent_for(), None, "a reading in five seconds is no silence");
+    session.send(Msg::InFront(true));
+    assert_eq!(session.model.silent_for(), None, "nor is the one that was asked for just now late");
+    session.wait(Duration::from_secs(3));
+    assert_eq!(session.model.silent_for(), Some(Duration::from_secs(12)), "counted from the last that came");
+
+    let mut session = Session::with_log();
+    session.send(Msg::InFront(false));
+    session.press(KeyCode::Enter);
+    assert_eq!(session.model.pace().as_secs(), 1, "who presses keys is there");
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4242), SignalReport::Sent));
+    session.send(Msg::InFront(false));
+    assert_eq!(session.model.pace().as_secs(), 1, "the end of a process is watched");
+    session.send(Msg::Signal(key_of(4242), SignalReport::Ended(ms(3))));
+    session.sample(vec![process(5177, Bytes::gib(6))]);
+    assert_eq!(session.model.pace().as_secs(), 5, "its memory is back");
+}
+
+#[test]
 fn half_of_it_is_no_proof() {
     let mut session = Session::with_log();
     session.press(KeyCode::Enter);

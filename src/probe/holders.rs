@@ -154,6 +154,7 @@ mod tests {
         process(root.path(), 40, 8, &["/dev/nvidia0"]);
         let soon = holders.refresh(&procfs, &people, &listed, Bytes::ZERO, now + Duration::from_secs(1));
         assert_eq!(soon, [], "the PID is another's now, and no new scan is due");
+        holders.pause = Duration::ZERO;
         let later = holders.refresh(&procfs, &people, &listed, Bytes::ZERO, now + Duration::from_secs(5));
         assert_eq!(later.iter().map(|holder| holder.process.pid).collect::<Vec<_>>(), [40, 44]);
         process(root.path(), 45, 7, &["/dev/nvidia0"]);

@@ -18,6 +18,18 @@ pub enum Power {
 }
 
 impl Procfs {
+    /// Whether the machine lives on its battery now. Batteries of a mouse or a headset are none of it.
+    pub fn on_battery(&self) -> bool {
+        let supplies = fs::read_dir(self.system.join("class/power_supply")).into_iter().flatten().flatten();
+        let supplies: Vec<PathBuf> = supplies.map(|entry| entry.path()).collect();
+        let says = |folder: &PathBuf, file: &str, word: &str| text(folder, file).is_some_and(|said| said == word);
+        let drained = |folder: &PathBuf| {
+            says(folder, "type", "Battery") && says(folder, "status", "Discharging") && !says(folder, "scope", "Device")
+        };
+        // Two chargers may be plugged in, or a battery may be kept from charging beyond 80 %.
+        supplies.iter().any(drained) && !supplies.iter().any(|folder| says(folder, "online", "1"))
+    }
+
     /// Where the machine's NVIDIA cards are in /sys; their sound and USB functions are none.
     pub fn cards(&self) -> Vec<PathBuf> {
         let devices = fs::read_dir(self.system.join("bus/pci/devices")).into_iter().flatten().flatten();
@@ -81,5 +93,27 @@ mod tests {
         assert_eq!(power(), Power::MaySleep);
         card("0000:02:00.0", "0x10de", "0x030000", "active", "on");
         assert_eq!(power(), Power::StaysOn);
+    }
+
+    #[test]
+    fn a_battery_counts_where_the_machine_lives_on_it() {
+        let root = tempfile::tempdir().unwrap();
+        let supply = |name: &str, files: &[(&str, &str)]| {
+            let folder = root.path().join("sys/class/power_supply").join(name);
+            fs::create_dir_all(&folder).unwrap();
+            for (file, text) in files {
+                fs::write(folder.join(file), format!("{text}\n")).unwrap();
+            }
+        };
+        let procfs = Procfs::default().with_devices(root.path());
+        assert!(!procfs.on_battery(), "a machine without one");
+        supply("hidpp_battery_0", &[("type", "Battery"), ("scope", "Device"), ("status", "Discharging")]);
+        assert!(!procfs.on_battery(), "a mouse's");
+        supply("AC", &[("type", "Mains"), ("online", "1")]);
+        supply("BAT0", &[("type", "Battery"), ("status", "Not charging")]);
+        assert!(!procfs.on_battery());
+        supply("AC", &[("online", "0")]);
+        supply("BAT0", &[("status", "Discharging")]);
+        assert!(procfs.on_battery());
     }
 }

@@ -1,10 +1,13 @@
-//! Owns the terminal's state: raw mode, alternate screen, bracketed paste and mouse, on and off together, so that it
+//! Owns the terminal's state: raw mode, alternate screen, bracketed paste, mouse and focus, on and off together, so that it
 //! is given back as it was on every way out, a panic among them.
 
 use std::io::{self, BufWriter, Stdout, stdout};
 
 use crossterm::cursor::{Hide, Show};
-use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
+use crossterm::event::{
+    DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste, EnableFocusChange,
+    EnableMouseCapture,
+};
 use crossterm::execute;
 use crossterm::style::Print;
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode, enable_raw_mode};
@@ -65,13 +68,14 @@ pub fn ring(title: &str) {
 
 fn enter() -> io::Result<()> {
     enable_raw_mode()?;
-    execute!(stdout(), EnterAlternateScreen, Hide, EnableBracketedPaste, EnableMouseCapture)
+    execute!(stdout(), EnterAlternateScreen, Hide, EnableBracketedPaste, EnableMouseCapture, EnableFocusChange)
         .inspect_err(|_| give_back())
 }
 
 /// Gives the terminal back as it was. Safe to call twice; what fails here can't be helped.
 pub fn give_back() {
-    let _ = execute!(stdout(), DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, Show);
+    let _ =
+        execute!(stdout(), DisableFocusChange, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 

@@ -8,7 +8,7 @@ use super::picture::Picture;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
-use crate::app::model::{Click, Source, Tab, Target};
+use crate::app::model::{Click, LookedAt, Source, Tab, Target};
 use crate::gpu::Driver;
 use unicode_width::UnicodeWidthStr;
 
@@ -51,7 +51,13 @@ fn machine(model: &Model, room: usize) -> String {
 }
 
 fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
-    let every = format!("every {} s", model.config.interval.as_secs_f32());
+    let why = match model.looked_at {
+        _ if model.pace() == model.config.interval => "",
+        LookedAt { in_front: true, .. } => " on battery",
+        LookedAt { on_battery: false, .. } => " while not in front",
+        LookedAt { .. } => " on battery, not in front",
+    };
+    let every = format!("every {} s{why}", model.pace().as_secs_f32());
     if model.config.source == Source::Demo {
         return ("DEMO: a recorded machine, kills are simulated".into(), theme.alarm);
     }
