@@ -86,6 +86,9 @@ pub struct Advice {
     /// What there was for the run.
     #[serde(skip)]
     pub room: fit::Room,
+    /// The run seems to have been started again, and nothing is known to be in its way: the steps are for its failing again.
+    #[serde(skip)]
+    pub on_its_way: bool,
     /// The command line that the steps change: the person's or the log's, else that of the failed program, still here.
     #[serde(skip)]
     pub command: Option<String>,
@@ -110,6 +113,12 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     {
         verdict.sentence = format!("{} {said}", verdict.sentence);
     }
+    // The best news there is comes before why it failed.
+    let next = verdict::next_try(situation, &place).filter(|_| situation.diagnosis.oom != Oom::No);
+    if let Some(next) = next {
+        verdict.sentence = next.said(&place, ledger.as_ref());
+    }
+    let on_its_way = next.is_some_and(|next| next.has_room(&place, ledger.as_ref()));
     let living = || verdict::itself(situation, &place).and_then(|row| row.command.known());
     let command =
         situation.command.or(situation.diagnosis.run.command.as_deref()).or_else(|| living().map(String::as_str));
@@ -117,7 +126,7 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let changed = changed_fit(situation, room, ledger.as_ref());
     let ahead = changed.as_ref().map(|(_, fit)| fit).or(fit.as_ref());
     let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict, ahead);
-    Advice { verdict, ledger, fit, changed, plan, room, command: command.map(str::to_owned) }
+    Advice { verdict, ledger, fit, changed, plan, room, on_its_way, command: command.map(str::to_owned) }
 }
 
 /// What the run takes with the steps taken.
@@ -179,7 +188,7 @@ impl<'a> Situation<'a> {
         let seen = mask.split(',').nth(usize::try_from(printed).ok()?)?.trim();
         // A card may be named by the beginning of its UUID.
         let named = |device: &&Device| device.uuid.known().is_some_and(|uuid| uuid.starts_with(seen));
-        match seen.starts_with("GPU-") {
+        match seen.starts_with("GPU-") || seen.starts_with("MIG-") {
             true => self.snapshot?.devices.iter().find(named).map(|device| device.index),
             false => seen.parse().ok(),
         }

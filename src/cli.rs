@@ -214,7 +214,7 @@ pub fn run() -> ExitCode {
         Some(Command::Sample { count, paced }) => sample::run(&global, count, paced),
         Some(Command::Ps { json }) => ps::run(&global, json),
         Some(Command::Kill { targets, signal, grace, yes, any }) => {
-            kill::run(&global, &kill::Order { targets, signal: signal.into(), grace, yes, any })
+            kill::run(&global, &kill::Asked { targets, signal: signal.into(), grace, yes, any })
         }
         Some(Command::Fit(args)) => fit::run(&global, &args),
         Some(Command::Completions { shell }) => help::completions(shell),

@@ -212,7 +212,7 @@ impl Sampler {
         let computes = |kind| kind != ProcessKind::Graphics;
         let mut users: BTreeMap<u32, bool> = rows.map(|row| (row.pid, computes(row.kind))).collect();
         users.extend(holders.iter().map(|holder| (holder.process.pid, true)));
-        let groups = self.families.groups(&self.procfs, |pid| self.people.stat(pid), &users);
+        let groups = self.families.groups(&self.procfs, |pid| self.people.running(pid), &users);
         let rows = devices.iter_mut().flat_map(|device| &mut device.processes).filter(|row| row.proved);
         for row in rows.chain(holders.iter_mut().map(|holder| &mut holder.process)) {
             row.group = groups.leaders.get(&row.pid).copied();

@@ -22,6 +22,8 @@ const LARGE_FILE_BYTES: u64 = 4 << 20;
 const MOST_ANCESTORS: usize = 256;
 /// Set in `Stat::flags` for kernel threads (PF_KTHREAD).
 const KERNEL_THREAD: u32 = 0x0020_0000;
+/// Set there once a process ends (PF_EXITING).
+const EXITING: u32 = 0x4;
 /// What /proc/self/ns/pid is in the namespace the kernel booted with (PROC_PID_INIT_INO).
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -81,6 +83,11 @@ impl Stat {
     /// Kernel threads take signals without an error and never end.
     pub fn is_kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
+    }
+
+    /// It is on its way out: its memory, and with it its command line, goes first.
+    pub fn is_exiting(&self) -> bool {
+        self.flags & EXITING != 0
     }
 
     /// Names the process for good.
@@ -333,6 +340,11 @@ impl Procfs {
         self.root == Path::new("/proc")
             && pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM))
     }
+}
+
+/// As `ps` has it: the arguments joined, or the kernel's name in brackets where there are none.
+pub fn command_line(arguments: &[String], comm: &str) -> String {
+    if arguments.is_empty() { format!("[{comm}]") } else { arguments.join(" ") }
 }
 
 /// The value of a variable in an environment.

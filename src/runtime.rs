@@ -10,6 +10,7 @@ pub mod files;
 pub mod journal;
 pub mod kernel;
 pub mod last;
+pub mod leaders;
 pub mod outbox;
 pub mod places;
 pub mod process_control;
@@ -29,18 +30,20 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::advice::release::Release;
+use crate::app::effect::Order;
 use crate::app::last::Story;
 use crate::app::model::{Config, Pipe};
 use crate::app::update::{open_file, open_last, wait_for_pipe};
 use crate::app::{Cx, Effect, Model, Msg, update};
 use crate::gpu::ProcessKey;
-use crate::gpu::guard::{Signal, Viewer};
+use crate::gpu::guard::Viewer;
 use crate::units::WallTime;
 use demo::DemoMachine;
 use feed::Pacer;
 use journal::Journal;
 use kernel::Kernel;
 use last::Shelf;
+use leaders::Leaders;
 use process_control::follow_and_watch;
 use reader::{Reader, Telling};
 use terminal::Screen;
@@ -127,9 +130,14 @@ pub fn run(start: Start) -> io::Result<()> {
         log::debug!("the knowledge is loaded with the first log: {error}");
     }
     listen_to_keys(clock, wakes.clone(), reader.telling())?;
+    let unwanted = start.state.as_deref().filter(|_| !model.config.keep_log && !model.config.read_only);
+    if let Some(Err(error)) = unwanted.map(last::forget) {
+        let _ = wakes.send(Wake::Msg(Msg::Trouble(format!("The last log could not be removed: {error}"))));
+    }
     let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
-    let mut outside = Outside { wakes, reader, viewer, control, pacer: live, journal, state, shelf };
+    let leaders = Leaders::default();
+    let mut outside = Outside { wakes, reader, viewer, control, pacer: live, leaders, journal, state, shelf };
     let opening = match start.log {
         LogSource::None => None,
         LogSource::File(path) => Some(open_file(&mut model, path)),
@@ -226,10 +234,10 @@ fn turn(
         }
         let now = clock.started.elapsed();
         if dirty && now >= frames[0] {
-            let targets = screen.draw(model)?;
+            let shown = screen.draw(model)?;
             log::trace!("drawn in {:?}", clock.started.elapsed().saturating_sub(now));
             // What the person can read, they can answer: only from now on.
-            update(model, Msg::Drawn(targets), &clock.now());
+            update(model, Msg::Drawn(shown), &clock.now());
             frames.rotate_left(1);
             frames[BURST - 1] = clock.started.elapsed() + BURST_TIME;
             dirty = false;
@@ -273,6 +281,7 @@ struct Outside {
     viewer: Viewer,
     control: Control,
     pacer: Option<Pacer>,
+    leaders: Leaders,
     journal: Journal,
     state: Option<PathBuf>,
     shelf: Shelf,
@@ -292,7 +301,7 @@ impl Outside {
         match effect {
             Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
             Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
-            Effect::Signal { key, signal, patience, grace } => self.signal((key, signal), (patience, grace)),
+            Effect::Signal(order) => self.signal(order),
             Effect::Release(key, release) => self.release(key, release),
             Effect::NoteMemory(key, bytes) => {
                 if matches!(self.control, Control::Real(_)) {
@@ -302,7 +311,13 @@ impl Outside {
             Effect::ReadEnvironment { key, names } => self.read_environment(key, names),
             Effect::Ring(title) => terminal::ring(&title),
             Effect::LoadKnowledge => self.reader.load(),
-            Effect::Copy(text) => clipboard::copy(text, self.wakes.clone()),
+            Effect::Copy(text) => match &self.control {
+                Control::Demo(machine) if machine.start(&text) => {
+                    let started = "in the demo it starts at once, as if pasted in the other pane";
+                    drop(self.wakes.send(Wake::Msg(Msg::Copied(Ok(started)))));
+                }
+                _ => clipboard::copy(text, self.wakes.clone()),
+            },
             Effect::Keep(kept) => self.shelf.keep(*kept),
             Effect::WriteReport(text) => outbox::write(self.state.clone(), text, self.wakes.clone()),
             Effect::Suspend => signals::ask_to_stop(),
@@ -348,15 +363,18 @@ impl Outside {
         }
     }
 
-    fn signal(&self, (key, signal): (ProcessKey, Signal), times: (Duration, Duration)) {
+    fn signal(&self, order: Order) {
         let (control, viewer, wakes) = (self.control.clone(), self.viewer.clone(), self.wakes.clone());
-        let journal = self.journal.clone();
+        let (journal, leaders) = (self.journal.clone(), self.leaders.clone());
+        let (key, signal) = (order.key, order.signal);
+        // On this thread, and so before anybody who follows it asks.
+        leaders.expect(key);
         let spawned = thread::Builder::new().name("signal".into()).spawn(move || {
             let report = |report| drop(wakes.send(Wake::Msg(Msg::Signal(key, report))));
             match control {
                 Control::Real(kernel) => {
                     let deed = Journal::deed(kernel.procfs(), key, Some(signal));
-                    follow_and_watch(&*kernel, &viewer, (key, signal), times, |what| {
+                    follow_and_watch(&*kernel, &viewer, &order, &leaders, |what| {
                         log::info!("{signal:?} to {key:?}: {what:?}");
                         if let Err(error) = journal.note(&deed, &what) {
                             let _ = wakes.send(Wake::Msg(Msg::Trouble(not_recorded(&error))));
@@ -364,7 +382,7 @@ impl Outside {
                         report(what);
                     });
                 }
-                Control::Demo(machine) => follow_and_watch(&*machine, &viewer, (key, signal), times, report),
+                Control::Demo(machine) => follow_and_watch(&*machine, &viewer, &order, &leaders, report),
             }
         });
         if let Err(error) = spawned {

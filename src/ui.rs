@@ -26,7 +26,7 @@ use ratatui::widgets::{Block, BorderType};
 use crate::app::Model;
 use crate::app::keymap;
 use crate::app::layout::SMALLEST;
-use crate::app::model::{Click, Target};
+use crate::app::model::{Click, Seen, Target};
 use picture::Picture;
 use theme::Theme;
 
@@ -38,15 +38,15 @@ pub fn drawn(model: &Model) -> String {
     (0..area.height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
 }
 
-/// What is to be seen, and what of it can be clicked.
-pub fn view(model: &Model) -> (Picture, Vec<Target>) {
+/// What is to be seen, and what of it can be seen and clicked.
+pub fn view(model: &Model) -> (Picture, Seen) {
     let theme = Theme::of(&model.config);
     let layout = model.layout();
     let (mut picture, mut targets) = (Picture::new(model.size, theme.unicode), Vec::new());
     let seen = &mut picture;
     if layout.tiny {
         too_small(seen);
-        return (picture, targets);
+        return (picture, Seen { targets, cut: true });
     }
     header::render(model, &theme, layout.header, seen);
     header::tabs(model, &theme, layout.tabs, seen, &mut targets);
@@ -55,8 +55,8 @@ pub fn view(model: &Model) -> (Picture, Vec<Target>) {
     why::render(model, &theme, layout.why, seen);
     steps::render(model, &theme, layout.steps, seen, &mut targets);
     footer::render(model, &theme, layout.footer, seen, &mut targets);
-    overlay::render(model, &theme, seen, &mut targets);
-    (picture, targets)
+    let cut = overlay::render(model, &theme, seen, &mut targets);
+    (picture, Seen { targets, cut })
 }
 
 /// A click on this line of an area; `None` where it is out of sight.

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::verdict::own_context;
+use super::verdict::{NextTry, next_try, own_context};
 use super::{Place, Situation, machine::Fate};
 use crate::gpu::{Device, Host};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
@@ -76,7 +76,9 @@ pub fn draw(situation: &Situation<'_>, place: &Place<'_>) -> Option<Ledger> {
     match (diagnosis.memory?, place.device, situation.snapshot) {
         // An engine's own cache has the room that the engine gave it, however much of the card is free.
         (MemoryKind::KvCache, ..) if diagnosis.facts.free_bytes.is_some() => Some(of_cache(&diagnosis.facts)),
-        (MemoryKind::Gpu | MemoryKind::KvCache, Some(device), _) => Some(of_device(device, diagnosis)),
+        (MemoryKind::Gpu | MemoryKind::KvCache, Some(device), _) => {
+            Some(of_device(device, diagnosis, next_try(situation, place)))
+        }
         (MemoryKind::Host | MemoryKind::Shm, _, Some(snapshot)) if diagnosis.facts.limit_bytes.is_none() => {
             of_host(&snapshot.host, diagnosis).or_else(|| of_log(diagnosis, place))
         }
@@ -124,7 +126,7 @@ fn sums(wanted: &Wanted, capacity: Option<Bytes>, available: Option<Bytes>, held
     }
 }
 
-fn of_device(device: &Device, diagnosis: &Diagnosis) -> Ledger {
+fn of_device(device: &Device, diagnosis: &Diagnosis, next: Option<NextTry<'_>>) -> Ledger {
     let mut held = Vec::new();
     if let Some(bytes) = device.memory.reserved_bytes.value() {
         held.push(Held { what: "driver".into(), pid: None, bytes, share: Share::Driver });
@@ -134,7 +136,8 @@ fn of_device(device: &Device, diagnosis: &Diagnosis) -> Ledger {
         .iter()
         .filter_map(|row| {
             let bytes = row.used_bytes.value()?;
-            Some(Held { what: super::name_of(row), pid: Some(row.pid), bytes, share: Share::Process })
+            let share = if next.is_some_and(|next| next.is(row)) { Share::Run } else { Share::Process };
+            Some(Held { what: super::name_of(row), pid: Some(row.pid), bytes, share })
         })
         .collect();
     rows.sort_by_key(|held| std::cmp::Reverse(held.bytes));
@@ -147,11 +150,15 @@ fn of_device(device: &Device, diagnosis: &Diagnosis) -> Ledger {
         };
         held.push(Held { what: what.into(), pid: None, bytes, share: Share::Other });
     }
+    let sums = sums(&wanted(diagnosis), device.memory.total_bytes.value(), device.memory.free_bytes.value(), held);
+    // What its next try has taken by now it need not find again.
+    let taken = next.map_or(Bytes::ZERO, |next| next.holds_on(device));
     Ledger {
         device: Some(device.index),
         device_uuid: device.uuid.known().cloned(),
         is_now: true,
-        ..sums(&wanted(diagnosis), device.memory.total_bytes.value(), device.memory.free_bytes.value(), held)
+        missing_bytes: sums.missing_bytes.map(|missing| missing.less(taken)),
+        ..sums
     }
 }
 

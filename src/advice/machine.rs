@@ -2,7 +2,7 @@
 //! processes it names. When in doubt the log is from elsewhere, and nothing here is offered for killing because of it.
 
 use super::Situation;
-use crate::gpu::{Device, GpuProcess, ProcessKey, Snapshot};
+use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::MemoryKind;
 use crate::units::Bytes;
 
@@ -63,7 +63,7 @@ pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
     match situation.diagnosis.facts.total_bytes {
         Some(total) => by_capacity(situation, snapshot, total, nothing),
         // Without a capacity the log fits any machine; its "device 0" is the framework's, so only a single card is it.
-        None => Place { device: snapshot.devices.first().filter(|_| snapshot.devices.len() == 1), ..nothing },
+        None => Place { device: the_only(&snapshot.devices.iter().filter(runs_jobs).collect::<Vec<_>>()), ..nothing },
     }
 }
 
@@ -92,7 +92,15 @@ fn by_capacity<'a>(situation: &Situation<'a>, snapshot: &'a Snapshot, total: Byt
         let left = all.map(|all| all.less(held_back.unwrap_or(Bytes::ZERO)));
         [all, left].into_iter().flatten().any(|here| here.within_percent(total, CAPACITY_PERCENT))
     };
-    let fitting: Vec<&Device> = snapshot.devices.iter().filter(fits).collect();
+    let fitting: Vec<&Device> = snapshot.devices.iter().filter(runs_jobs).filter(fits).collect();
+    let instances_are_seen = snapshot.devices.iter().any(|device| device.nature == Some(Nature::MigInstance));
+    let may_be_a_part = |card: &Device| {
+        card.nature == Some(Nature::Split) && card.memory.total_bytes.value().is_none_or(|all| total <= all)
+    };
+    if fitting.is_empty() && !instances_are_seen && snapshot.devices.iter().any(may_be_a_part) {
+        // An instance that can't be seen from here.
+        return nothing;
+    }
     if fitting.is_empty() {
         return Place { same_machine: Some(false), because: Some(other_card(snapshot, total)), ..nothing };
     }
@@ -139,17 +147,27 @@ fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], mention: &Named<'
     }
 }
 
-/// Of several cards of that size: the one with the named process, else the printed index, else none (masks renumber).
+/// Whether a job can run on it: on a card that is split (MIG) it runs in an instance, of which it is told as of a card.
+fn runs_jobs(device: &&Device) -> bool {
+    device.nature != Some(Nature::Split)
+}
+
+fn the_only<'a>(devices: &[&'a Device]) -> Option<&'a Device> {
+    if let [device] = devices { Some(device) } else { None }
+}
+
+/// Of several cards of that size: the one with the named process, else the printed index, else none (masks renumber). In
+/// an instance every job is told of a GPU 0, so that no number means one; its UUID does.
 fn choose<'a>(situation: &Situation<'_>, fitting: &[&'a Device], named: &[Named<'a>]) -> Option<&'a Device> {
     let holds_named = |device: &&&Device| {
         named.iter().any(|named| matches!(named.fate, Fate::Alive(row, _) if device.processes.iter().any(|p| p == row)))
     };
-    fitting
-        .iter()
-        .find(holds_named)
-        .or_else(|| fitting.iter().find(|device| situation.device_index() == Some(device.index)))
-        .or_else(|| fitting.first().filter(|_| fitting.len() == 1))
-        .copied()
+    let mask = situation.diagnosis.run.visible_devices.as_deref();
+    let by_number = |device: &&&Device| {
+        let has_number = device.nature != Some(Nature::MigInstance) || mask.is_some_and(|mask| mask.contains("MIG-"));
+        has_number && situation.device_index() == Some(device.index)
+    };
+    fitting.iter().find(holds_named).or_else(|| fitting.iter().find(by_number)).copied().or_else(|| the_only(fitting))
 }
 
 fn other_card(snapshot: &Snapshot, total: Bytes) -> String {
@@ -244,6 +262,41 @@ mod tests {
                 assert_eq!(place.device.map(|device| device.index), card, "{mask}");
             });
         }
+    }
+
+    #[test]
+    fn on_a_card_that_is_split_the_logs_gpu_0_is_the_instance_of_its_size() {
+        let of = |index: u32, nature: Option<Nature>, total: Bytes| {
+            let mut device = Device { nature, ..device(index, vec![]) };
+            device.uuid = Reading::Known(format!("MIG-{index:08}"));
+            device.memory.total_bytes = Reading::Known(total);
+            device
+        };
+        let split = |instances: &[u64]| {
+            let instances = (1..).zip(instances).map(|(at, mib)| of(at, Some(Nature::MigInstance), Bytes::mib(*mib)));
+            let card = of(0, Some(Nature::Split), Bytes::gib(80));
+            Snapshot { devices: std::iter::once(card).chain(instances).collect(), ..snapshot(0) }
+        };
+        let found = |total: Option<u64>, mask: Option<&str>, instances: &[u64]| {
+            let mut diagnosis = torch_oom(&[]);
+            (diagnosis.facts.total_bytes, diagnosis.facts.device) = (total.map(Bytes::mib), Some(0));
+            diagnosis.run.visible_devices = mask.map(str::to_owned);
+            let here = split(instances);
+            let situation = Situation { snapshot: Some(&here), ..Situation::alone(&diagnosis) };
+            let place = locate(&situation);
+            (place.same_machine, place.device.map(|device| device.index))
+        };
+        assert_eq!(
+            found(Some(81_000), None, &[80_896]),
+            (Some(true), Some(1)),
+            "as large as the card, and not the card"
+        );
+        assert_eq!(found(Some(19_900), None, &[40_192, 19_968]), (Some(true), Some(2)));
+        assert_eq!(found(Some(9_900), None, &[9_856, 9_856]), (None, None), "either of two");
+        assert_eq!(found(Some(9_900), Some("MIG-00000002"), &[9_856, 9_856]), (Some(true), Some(2)));
+        assert_eq!(found(Some(9_900), None, &[40_192]), (Some(false), None));
+        assert_eq!(found(Some(9_900), None, &[]), (None, None), "its instances can't be seen from here");
+        assert_eq!(found(None, None, &[19_968]), (None, Some(1)));
     }
 
     #[test]

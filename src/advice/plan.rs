@@ -80,6 +80,9 @@ pub struct PlannedFix {
     /// Taking it means to wait until so much is free on the device of that index.
     #[serde(skip)]
     pub waits_for: Option<(u32, Bytes)>,
+    /// The device of that index has so much free: there it would have room.
+    #[serde(skip)]
+    pub room_on: Option<(u32, Bytes)>,
     /// What it changes in a command line, for the line to run again with.
     #[serde(skip)]
     pub changes: Option<Changes>,
@@ -116,9 +119,10 @@ pub fn lay_out(
         _ => ledger.and_then(|ledger| ledger.missing_bytes).max(fit.and_then(FitAdvice::missing)),
     };
     let cause = verdict.causes.first().map(|cause| cause.cause);
-    let again = run_again(situation, place, ledger, verdict);
+    let next = verdict::next_try(situation, place);
+    let again = run_again(situation, place, ledger, verdict).filter(|_| next.is_none());
     // With room again nobody has to go; nor where a limit was hit, or the others are the run's own ranks or process.
-    let room = again.is_some();
+    let room = again.is_some() || next.is_some_and(|next| next.has_room(place, ledger));
     let innocent = matches!(cause, Some(CauseKind::Limit | CauseKind::SameSession))
         || cause == Some(CauseKind::WrongDevice) && situation.diagnosis.run.rank.is_some();
     // What it was doing tells what to change only where nobody else is to blame.
@@ -133,7 +137,13 @@ pub fn lay_out(
     let (first, rest): (Vec<&Fix>, Vec<&Fix>) = situation.fixes.iter().partition(leads);
     // What was taken is tried before more is changed on top of it.
     let untold = situation.taken.freed && missing.is_none();
-    let first_of_all = if situation.taken.enough || untold { Some(run_now(situation)) } else { again };
+    let first_of_all = if next.is_some() {
+        None
+    } else if situation.taken.enough || untold {
+        Some(run_now(situation))
+    } else {
+        again
+    };
     let mut plan: Vec<PlannedFix> = first_of_all.into_iter().collect();
     // What costs somebody their work comes after what costs nothing.
     let mut later = Vec::new();
@@ -284,6 +294,7 @@ fn step_named(id: &str, costs: &str) -> PlannedFix {
         steps: Vec::new(),
         target: None,
         waits_for: None,
+        room_on: None,
         changes: None,
         gentle: false,
         release: None,

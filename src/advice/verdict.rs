@@ -1,5 +1,6 @@
 //! Owns the weighing: what ran out, and why most likely, from evidence. What the log can't tell is said.
 
+mod again;
 mod others;
 mod sentence;
 mod story;
@@ -11,6 +12,7 @@ use crate::advice::ledger::run_had;
 pub use crate::knowledge::diagnosis::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::units::Bytes;
+pub use again::{NextTry, next_try};
 pub use others::{WATCHED_ENOUGH, holders, itself, others_then, own_context};
 pub use story::widened;
 

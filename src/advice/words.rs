@@ -107,6 +107,9 @@ pub fn gib(bytes: Bytes) -> String {
 
 /// What a step gives back, in words.
 pub fn gives_back(planned: &PlannedFix) -> String {
+    if let Some((index, free)) = planned.room_on {
+        return format!("GPU {index}: {free} free");
+    }
     match (planned.frees_bytes, planned.frees_is) {
         (Some(bytes), Some(super::plan::FreesIs::Fact)) => format!("gives back {bytes}"),
         (Some(bytes), _) => format!("about {bytes} back"),

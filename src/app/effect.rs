@@ -9,6 +9,23 @@ use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
 use crate::units::Bytes;
 
+/// A signal that a person confirmed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// To whom.
+    pub key: ProcessKey,
+    /// What it called itself when they were asked: its command line as it was shown. It is signalled only if it still
+    /// does: a process that runs another program by now (exec) has the PID and the start of the one that was meant.
+    pub called: String,
+    /// Which signal.
+    pub signal: Signal,
+    /// Whom it should end with: it is signalled only if that one was, or had ended, and if it is still there after the
+    /// grace time.
+    pub follows: Option<ProcessKey>,
+    /// How long each may take to end before it is said to be still there.
+    pub grace: Duration,
+}
+
 /// Something to be done outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -29,16 +46,7 @@ pub enum Effect {
     /// Load the knowledge base, if it is not there yet, and answer with `Msg::Glossary`.
     LoadKnowledge,
     /// Signal exactly this process, if it still is that process, and report what becomes of it.
-    Signal {
-        /// Whom.
-        key: ProcessKey,
-        /// Which.
-        signal: Signal,
-        /// How long it may take to end by itself first: its launcher is being ended.
-        patience: Duration,
-        /// How long to wait for its end before saying that it is still there.
-        grace: Duration,
-    },
+    Signal(Order),
     /// Ask the program of exactly this process, if it still is that process, to give memory back, and answer with
     /// `Msg::Released`.
     Release(ProcessKey, Release),

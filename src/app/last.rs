@@ -27,6 +27,8 @@ pub struct Story {
     pub boot_id: Option<String>,
     /// The steps taken and skipped.
     pub behind: Vec<Behind>,
+    /// When the first step was taken.
+    pub since: Option<WallTime>,
     /// Whose memory came back, in words.
     pub freed: Vec<String>,
     /// The person said that it works.
@@ -59,6 +61,7 @@ impl Story {
             crashed_by: model.input.crashed_by,
             boot_id: model.config.boot_id.clone(),
             behind: model.walk.behind.clone(),
+            since: model.walk.since,
             freed: summary::freed(model),
             works: model.walk.works,
         }
@@ -68,14 +71,15 @@ impl Story {
     pub fn walk(self, boot_id: Option<&String>) -> Walk {
         let same_boot = boot_id.is_some() && self.boot_id.as_ref() == boot_id;
         let behind = self.behind.into_iter().filter(|behind| same_boot || behind.id.target.is_none()).collect();
-        Walk { behind, freed_before: self.freed, ..Walk::default() }
+        Walk { behind, since: self.since, freed_before: self.freed, ..Walk::default() }
     }
 }
 
 /// What is to be kept now, if it is not what was kept last. A log that still grows is kept when it ends, when the
 /// person does something about it, and when they leave.
 pub fn due(model: &mut Model) -> Option<Kept> {
-    if model.config.source != Source::Live || model.config.read_only || model.input.awaited.is_some() {
+    let keeps = model.config.keep_log && !model.config.read_only && model.config.source == Source::Live;
+    if !keeps || model.input.awaited.is_some() {
         return None;
     }
     let log = Arc::clone(model.input.log.as_ref()?);

@@ -15,7 +15,7 @@ use super::gate::Gate;
 use super::keymap::Keymap;
 use super::last::Story;
 use super::layout::{self, Layout, Shape};
-use super::question::{Question, Victim, lines};
+use super::question::Question;
 use super::rows::{Row, rows};
 use super::walk::{Ending, EndingState, Mark, Walk};
 use crate::advice::release::Release;
@@ -125,6 +125,8 @@ pub struct Config {
     pub interval: Duration,
     /// `--read-only`.
     pub read_only: bool,
+    /// Whether the last log is kept for `--last`.
+    pub keep_log: bool,
     /// How long a signalled process may take before KILL is offered.
     pub grace: Duration,
     /// Whether the terminal can show more than ASCII.
@@ -149,6 +151,7 @@ impl Default for Config {
             boot_id: None,
             interval: Duration::from_secs(1),
             read_only: false,
+            keep_log: true,
             grace: Duration::from_secs(5),
             unicode: true,
             palette: Palette::Terminal,
@@ -214,6 +217,15 @@ pub struct Target {
     pub does: Click,
     /// It belongs to what is laid over the screen; the rest can't be reached then.
     pub on_top: bool,
+}
+
+/// What the drawing tells of a screen that was drawn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// What can be clicked.
+    pub targets: Vec<Target>,
+    /// The question that stands there has more to read than the screen has room for.
+    pub cut: bool,
 }
 
 /// By which column the processes of a device are sorted.
@@ -567,17 +579,6 @@ impl Model {
     /// Whether the screen is too small for anything.
     pub fn is_tiny(&self) -> bool {
         layout::is_tiny(self.size)
-    }
-
-    /// How many lines a question has on this screen to name processes in, beside its other lines.
-    pub fn room_for_names(&self) -> usize {
-        usize::from(self.size.1.saturating_sub(11)).max(2)
-    }
-
-    /// Whether a question can name all of these on this screen; one alone has room on any.
-    pub fn can_name(&self, victims: &[Victim]) -> bool {
-        let room = self.room_for_names();
-        victims.len() == 1 || lines(victims, layout::page_width(self.size), room) <= room
     }
 
     /// Whether the screen has room for two tabs only.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyEvent, MouseEvent};
 
-use super::model::Target;
+use super::model::Seen;
 use crate::gpu::guard::Refusal;
 use crate::gpu::{Header, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
@@ -28,8 +28,8 @@ pub struct Cx {
 pub enum Msg {
     /// A key was pressed, at this moment: the edge stamps it, since it may have waited while the terminal was slow.
     Key(KeyEvent, Duration),
-    /// What the model showed last is on the terminal now, with what can be clicked there.
-    Drawn(Vec<Target>),
+    /// What the model showed last is on the terminal now: this is what can be seen and clicked there.
+    Drawn(Seen),
     /// The program runs on after it was stopped, with its own screen.
     Resumed,
     /// The mouse did something, at this moment, as for keys.

@@ -105,12 +105,6 @@ fn folded(victims: &[&Victim], width: usize) -> Vec<String> {
         .collect()
 }
 
-/// How many lines the victims take: two each, their workers after them.
-pub fn lines(victims: &[Victim], width: usize, room: usize) -> usize {
-    let first = 2 * victims.iter().filter(|victim| victim.follows.is_none()).count();
-    first + workers(victims, width, room.saturating_sub(first)).len()
-}
-
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -131,6 +125,8 @@ pub struct Question {
     pub asked: Asked,
     /// Since when it stands on the terminal; `None` until it was drawn.
     shown: Option<Duration>,
+    /// Part of it has no room on the screen: then it takes no yes.
+    cut: bool,
     last_key: Option<(KeyCode, Duration)>,
     waiting: Option<(char, Duration)>,
 }
@@ -149,12 +145,24 @@ pub enum Answer {
 impl Question {
     /// A question that is not on the screen yet.
     pub fn new(asked: Asked) -> Question {
-        Question { asked, shown: None, last_key: None, waiting: None }
+        Question { asked, shown: None, cut: false, last_key: None, waiting: None }
     }
 
-    /// It is on the terminal now.
-    pub fn drawn(&mut self, now: Duration) {
+    /// It is on the terminal now, all of it or `cut`. Since it could be read whole is what counts.
+    pub fn drawn(&mut self, now: Duration, cut: bool) {
+        if std::mem::replace(&mut self.cut, cut) && !cut {
+            self.hidden();
+        }
         self.shown.get_or_insert(now);
+    }
+
+    /// Why it can't be answered with a yes: whom it names was not all to be read.
+    pub fn unread(&self) -> Option<&'static str> {
+        self.cut.then_some(match self.asked {
+            Asked::End(..) => "Make the terminal larger to read all of it; nothing was signalled.",
+            Asked::Release(..) => "Make the terminal larger to read all of it; nothing was asked.",
+            Asked::Paste(_) | Asked::Quit(_) => "Make the terminal larger to read all of it; nothing was done.",
+        })
     }
 
     /// The screen was somebody else's for a while: what was typed before it is drawn again is no answer.
@@ -227,11 +235,11 @@ mod tests {
     #[test]
     fn after_a_stop_the_question_is_deaf_again() {
         let mut question = Question::new(Asked::Quit(String::new()));
-        question.drawn(ms(0));
+        question.drawn(ms(0), false);
         question.hidden();
         let yes = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE);
         assert_eq!(question.key(yes, ms(5000)).or_else(|| question.tick(ms(5100))), None);
-        question.drawn(ms(6000));
+        question.drawn(ms(6000), false);
         assert_eq!(question.key(yes, ms(6100)).or_else(|| question.tick(ms(6200))), None);
         assert_eq!(question.key(yes, ms(6900)).or_else(|| question.tick(ms(7000))), Some(Answer::Yes));
     }
@@ -240,7 +248,7 @@ mod tests {
     fn only_the_bare_letter_is_a_yes() {
         let pressed = |modifiers, kind| {
             let mut question = Question::new(Asked::Quit(String::new()));
-            question.drawn(ms(0));
+            question.drawn(ms(0), false);
             let key = KeyEvent::new_with_kind(KeyCode::Char('y'), modifiers, kind);
             question.key(key, ms(600)).or_else(|| question.tick(ms(900)))
         };
@@ -275,7 +283,7 @@ mod tests {
     /// Opens a question at 0, types these, waits; gives the first answer.
     fn answer(asked: Asked, keys: &[(u64, char)]) -> Option<Answer> {
         let mut question = Question::new(asked);
-        question.drawn(ms(0));
+        question.drawn(ms(0), false);
         let mut given = None;
         let mut end = 0;
         for (at, character) in keys {
@@ -308,7 +316,7 @@ mod tests {
         let mut question = Question::new(end());
         assert_eq!(question.key(y, ms(900)), None);
         assert_eq!(question.tick(ms(5000)), None);
-        question.drawn(ms(5000));
+        question.drawn(ms(5000), false);
         assert_eq!(question.key(y, ms(901)), None);
         assert_eq!(question.tick(ms(9000)), None);
     }

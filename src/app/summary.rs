@@ -2,6 +2,7 @@
 //! back, how to run again, what keeps it from coming back.
 
 use super::Model;
+use super::model::Source;
 use super::walk::{EndingState, Mark};
 use crate::advice::words;
 use crate::knowledge::diagnosis::Phase;
@@ -33,6 +34,13 @@ pub fn page(model: &Model) -> Page {
     }
     page.add(Tone::Text, "");
     page.add(Tone::Quiet, "[W] writes all of it down as a report for others.");
+    if model.config.source == Source::Demo {
+        page.add(Tone::Text, "");
+        page.add(
+            Tone::Text,
+            "That was the demo. Beside a job of yours that died: oomdoctor, and paste what it printed.",
+        );
+    }
     page
 }
 

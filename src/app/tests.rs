@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use groups::{launcher, reading, unlisted, works_for};
 
 use super::last::{Kept, Story};
-use super::model::{Config, Overlay, Pipe, Region, Source};
+use super::model::{Config, Overlay, Pipe, Region, Seen, Source};
 use super::msg::{LogRead, SignalReport};
 use super::question::{Asked, DEAF};
 use super::walk::{EndingState, Mark};
@@ -38,6 +38,8 @@ pub struct Session {
     /// What was kept for the next start: seen apart, since every log and every step is.
     kept: Vec<Kept>,
     draws: bool,
+    /// The question that was drawn last, on which size, and what could be seen of it.
+    seen: Option<((u16, u16), Asked, Seen)>,
 }
 
 fn ms(n: u64) -> Duration {
@@ -74,6 +76,7 @@ impl Session {
             effects: vec![],
             kept: vec![],
             draws: true,
+            seen: None,
         };
         session.send(Msg::Header(Header { schema: 1, program: "oomdoctor".into(), boot_id: Some("boot".into()) }));
         session
@@ -104,7 +107,8 @@ impl Session {
         }
         // A terminal that keeps up draws what it is told.
         if self.draws {
-            update(&mut self.model, Msg::Drawn(vec![]), &cx);
+            let shown = self.drawn();
+            update(&mut self.model, Msg::Drawn(shown), &cx);
         }
     }
 
@@ -116,6 +120,17 @@ impl Session {
         session.effects.push(effect);
         session.read_logs();
         session
+    }
+
+    /// What the screen shows of a question.
+    fn drawn(&mut self) -> Seen {
+        let Some(question) = &self.model.question else { return Seen::default() };
+        let size = self.model.size;
+        if self.seen.as_ref().is_none_or(|(then, asked, _)| (*then, asked) != (size, &question.asked)) {
+            let (_, shown) = crate::ui::view(&self.model);
+            self.seen = Some((size, question.asked.clone(), shown));
+        }
+        self.seen.as_ref().map(|(.., shown)| shown.clone()).unwrap_or_default()
     }
 
     pub fn wait(&mut self, time: Duration) {
@@ -174,7 +189,7 @@ impl Session {
 
     fn signals(&self) -> Vec<(u32, Signal)> {
         let signal = |effect: &Effect| match effect {
-            Effect::Signal { key, signal, .. } => Some((key.pid, *signal)),
+            Effect::Signal(order) => Some((order.key.pid, order.signal)),
             _ => None,
         };
         self.effects.iter().filter_map(signal).collect()
@@ -519,7 +534,7 @@ fn what_was_typed_while_the_terminal_was_stuck_is_no_answer() {
     session.press(KeyCode::Enter);
     let typed_at = session.now + ms(800);
     session.now += Duration::from_secs(5);
-    session.send(Msg::Drawn(vec![]));
+    session.send(Msg::Drawn(Seen::default()));
     session.send(Msg::Key(KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE), typed_at));
     session.wait(ms(1000));
     assert_eq!(session.signals(), []);
@@ -552,24 +567,53 @@ fn a_screen_too_small_to_read_takes_no_answer() {
 }
 
 #[test]
-fn no_more_are_asked_about_than_the_screen_can_name() {
+fn a_question_that_names_more_than_the_screen_has_room_for_takes_no_yes() {
     let rows: Vec<_> = (0..9).map(|at| process(6000 + at, Bytes::gib(1))).collect();
     let mut session = Session::new();
     session.sample(rows);
-    session.send(Msg::Resize(80, 24));
+    session.send(Msg::Resize(80, 15));
     for _ in 0..9 {
         session.press(KeyCode::Char(' '));
     }
     session.keys("x");
-    assert!(
-        session.model.question.is_none() && session.notice().contains("no room to name all 9"),
-        "{}",
-        session.notice()
-    );
-    session.send(Msg::Resize(80, 40));
-    session.keys("x");
     let screen = crate::ui::drawn(&session.model);
-    assert!((6000..6009).all(|pid| screen.contains(&format!(" {pid} "))) && screen.contains("[y] end it"), "{screen}");
+    assert!(screen.contains("make the terminal larger") && !screen.contains("[y]"), "{screen}");
+    session.keys("y");
+    assert!(session.notice().contains("nothing was signalled"), "{}", session.notice());
+    assert!(session.model.question.is_some() && session.signals().is_empty(), "it still asks");
+    for (size, lines) in [((80, 24), 1), ((80, 40), 2)] {
+        session.send(Msg::Resize(size.0, size.1));
+        let screen = crate::ui::drawn(&session.model);
+        let all = (6000..6009).all(|pid| screen.contains(&format!(" {pid} ")));
+        assert!(all && screen.contains("[y] end it"), "{lines} each: {screen}");
+    }
+    session.keys("y");
+    assert_eq!((session.signals().len(), session.notice()), (9, ""));
+}
+
+#[test]
+fn no_question_that_is_cut_takes_a_yes_whatever_it_asks() {
+    let asks = |session: &mut Session| {
+        session.draws = false;
+        session.send(Msg::Drawn(Seen { cut: true, ..Seen::default() }));
+        session.wait(ms(450));
+        session.keys("y");
+        (session.effects.len(), session.model.question.is_some(), session.notice().to_owned())
+    };
+    let mut release = at_the_step_of(runner(1000));
+    release.press(KeyCode::Enter);
+    assert!(matches!(release.model.question.as_ref().unwrap().asked, Asked::Release(..)));
+    let word = "Make the terminal larger to read all of it; nothing was";
+    assert_eq!(asks(&mut release), (0, true, format!("{word} asked.")));
+    let mut force = Session::with_holders();
+    force.keys("xy");
+    force.send(Msg::Signal(key_of(4242), SignalReport::StillThere(Some('S'))));
+    force.keys("x");
+    assert!(matches!(force.model.question.as_ref().unwrap().asked, Asked::End(_, Signal::Kill)));
+    force.effects.clear();
+    assert_eq!(asks(&mut force), (0, true, format!("{word} signalled.")));
+    force.keys("n");
+    assert!(force.model.question.is_none(), "a no is always taken");
 }
 
 #[test]
@@ -1299,7 +1343,7 @@ proptest! {
             happen(&mut session, &cast, event);
             for effect in &session.effects[before.min(session.effects.len())..] {
                 let (key, signals) = match effect {
-                    Effect::Signal { key, .. } => (key, true),
+                    Effect::Signal(order) => (&order.key, true),
                     Effect::Release(key, _) => (key, false),
                     _ => continue,
                 };
@@ -1312,12 +1356,15 @@ proptest! {
                 prop_assert!(crowd.is_none(), "y was not alone: {keys:?}");
                 let row = session.model.snapshot().and_then(|snapshot| snapshot.process(*key)).cloned();
                 let row = row.expect("it is in the newest reading");
+                if let Effect::Signal(order) = effect {
+                    prop_assert_eq!(Some(&order.called), row.command.known(), "it is signalled under the name it has");
+                }
                 prop_assert!(row.proved && (!signals || row.uid == Reading::Known(1000)));
                 let may_be = [4242, 5177, 4100, 4101, 4102, 4104, 6101];
                 prop_assert!(may_be.contains(&row.pid), "{} may never be signalled", row.pid);
                 // Who waits for its launcher waits for one that is signalled by the same yes.
-                if matches!(effect, Effect::Signal { patience, .. } if !patience.is_zero()) {
-                    let first = |other: &Effect| matches!(other, Effect::Signal { key, .. } if Some(*key) == row.group);
+                if matches!(effect, Effect::Signal(order) if order.follows.is_some()) {
+                    let first = |other: &Effect| matches!(other, Effect::Signal(order) if Some(order.key) == row.group);
                     prop_assert!(session.effects[before..].iter().any(first), "{key} waits for nobody");
                 }
                 prop_assert!(signals || row.recognised_as.is_some(), "{} has nobody to ask", row.pid);
@@ -1523,7 +1570,11 @@ fn the_last_log_comes_back_with_the_steps_and_what_was_freed() {
     session.sample(vec![process(4242, held())]);
     let skipped = session.model.walk.behind.clone();
     assert!(!skipped.is_empty());
+    session.model.walk.since = Some(noon_plus(20));
+    session.keys("s");
+    let skipped = [skipped, session.model.walk.behind.split_off(1)].concat();
     let mut again = session.brought_back();
+    assert_eq!(again.model.walk.since, Some(noon_plus(20)), "what starts later may be the run");
     assert_eq!(again.model.walk.behind, skipped);
     assert_eq!(again.model.input.crashed_by, session.model.input.crashed_by);
     again.keys("w");
@@ -1548,10 +1599,17 @@ fn a_step_about_a_process_of_another_boot_does_not_come_back() {
 }
 
 #[test]
-fn nothing_is_kept_read_only_or_of_a_recording() {
-    for (read_only, source) in [(true, Source::Live), (false, Source::Demo), (false, Source::Recorded)] {
+fn nothing_is_kept_read_only_of_a_recording_or_where_the_person_wants_none() {
+    let cases = [
+        (true, true, Source::Live),
+        (false, true, Source::Demo),
+        (false, true, Source::Recorded),
+        (false, false, Source::Live),
+    ];
+    for (read_only, keep_log, source) in cases {
         let mut session = Session::with_holders();
         session.model.config.read_only = read_only;
+        session.model.config.keep_log = keep_log;
         session.model.config.source = source;
         session.paste(&torch_log());
         session.send(Msg::Terminate);
@@ -1625,10 +1683,10 @@ mod pointing_and_picking {
     /// Clicks on the first place where this text is on the screen.
     fn click_on(session: &mut Session, text: &str) {
         let (columns, rows) = session.model.size;
-        let (picture, targets) = crate::ui::view(&session.model);
+        let (picture, shown) = crate::ui::view(&session.model);
         let buffer = picture.painted();
         session.draws = false;
-        session.send(Msg::Drawn(targets));
+        session.send(Msg::Drawn(shown));
         let line = |y: u16| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>();
         let (row, column) = (0..rows)
             .find_map(|y| Some((y, line(y).split_once(text)?.0.chars().count())))
@@ -1689,11 +1747,11 @@ mod pointing_and_picking {
         assert!(session.model.question.is_some());
         click_on(&mut session, "[y] end it");
         session.wait(ms(100));
-        assert!(session.effects.iter().all(|effect| !matches!(effect, Effect::Signal { .. })), "too early to be read");
+        assert!(session.effects.iter().all(|effect| !matches!(effect, Effect::Signal(_))), "too early to be read");
         session.wait(ms(500));
         click_on(&mut session, "[y] end it");
         session.wait(ms(100));
-        assert!(session.effects.iter().any(|effect| matches!(effect, Effect::Signal { .. })));
+        assert!(session.effects.iter().any(|effect| matches!(effect, Effect::Signal(_))));
     }
 
     #[test]

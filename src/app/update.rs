@@ -15,9 +15,9 @@ pub use keys::decisive_top;
 use super::effect::Effect;
 use super::gate::Passed;
 use super::last;
-use super::model::{Model, Source, Target};
+use super::model::{Model, Seen, Source};
 use super::msg::{Cx, Msg};
-use super::question::{Asked, Question};
+use super::question::{Asked, Question, Victim};
 use crate::advice::{Situation, advise};
 
 /// How long a word to the person stands.
@@ -38,8 +38,8 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
     }
     match msg {
         Msg::Key(key, at) => effects.extend(keys::pressed(model, key, at)),
-        Msg::Drawn(targets) => {
-            drawn(model, targets);
+        Msg::Drawn(shown) => {
+            drawn(model, shown);
             return effects;
         }
         Msg::Resumed => model.question.iter_mut().for_each(Question::hidden),
@@ -121,20 +121,20 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
 }
 
 /// The question counts from when it can be read.
-fn drawn(model: &mut Model, targets: Vec<Target>) {
-    model.targets = targets;
+fn drawn(model: &mut Model, shown: Seen) {
+    model.targets = shown.targets;
     let now = model.now;
     let readable = !model.is_tiny();
     if let Some(question) = model.question.as_mut().filter(|_| readable) {
-        question.drawn(now);
+        question.drawn(now, shown.cut);
     }
 }
 
-/// A question that does not fit on the new screen is not asked any more: nobody answers what they can't read.
+/// What stood on the old screen is no longer read, and may have no room on the new one.
 fn resized(model: &mut Model, columns: u16, rows: u16) {
     model.size = (columns, rows);
-    let too_long = |question: &Question| matches!(&question.asked, Asked::End(victims, _) if !model.can_name(victims));
-    if model.is_tiny() || model.question.as_ref().is_some_and(too_long) {
+    model.question.iter_mut().for_each(Question::hidden);
+    if model.is_tiny() {
         model.question = None;
     }
 }
@@ -177,6 +177,11 @@ pub fn advise_anew(model: &mut Model) {
             before: model.advice.as_ref(),
         })
     });
+}
+
+/// Who works for one of these and is not signalled with it, each with the reason in a few words.
+pub fn left_out(model: &Model, named: &[Victim]) -> Vec<(u32, String)> {
+    endings::left_out(model, named)
 }
 
 /// What speaks for ending this row's process, for the list.

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod flags;
+mod held;
 mod list;
 mod locate;
 mod machine;
@@ -17,14 +18,16 @@ use std::process::ExitCode;
 
 use self::arguments::EngineName;
 pub use self::flags::{FitArgs, OnOff, SplitMode};
+use self::held::Held;
 use self::locate::{Located, Source};
-use self::machine::machine;
+use self::machine::{Machine, machine};
 use self::spread::Spread;
 use super::Global;
-use crate::advice::fit::holders::{self, Holder};
+use crate::advice::fit::holders::Holder;
+use crate::memory::flags::quoted;
 use crate::memory::options::{self, Card, Choice};
-use crate::memory::quant::MIXES;
-use crate::memory::{Engine, Estimate, sglang};
+use crate::memory::quant::{self, MIXES};
+use crate::memory::{Engine, Estimate, sglang, vllm};
 use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -39,8 +42,8 @@ struct Answer {
     fits: Option<bool>,
     why_not_known: Option<String>,
     options: Vec<Choice>,
-    /// Who could let go of memory on the card, the largest first.
-    holders: Vec<Holder>,
+    /// The cards that the plan names, with who could let go of memory there; the one that decides is the last.
+    held: Vec<Held>,
     /// Over several cards, where that is asked for.
     spread: Option<Spread>,
     /// Where llama.cpp's own measuring program is installed.
@@ -62,22 +65,24 @@ impl Answer {
         harmless(own.unwrap_or(self.asked.trim_end_matches('/'))).into_owned()
     }
 
-    /// Free on the card once those have ended that could.
+    /// Free on the card that has least, once those have ended that could; of a split each card has its own.
     fn free_after(&self) -> Option<Bytes> {
-        let card = self.card.as_ref().filter(|_| !self.holders.is_empty())?;
-        let held = self.holders.iter().fold(card.free, |sum, holder| sum.plus(holder.bytes));
-        Some(if held > card.total { card.total } else { held })
+        let anybody = self.spread.is_none() && self.held.iter().any(|held| !held.holders.is_empty());
+        self.held.iter().filter(|_| anybody).map(Held::free_after).min()
     }
 
     /// Whose end makes it fit as it is; empty where it fits already, or where that is not enough.
     fn in_the_way(&self) -> Vec<&Holder> {
-        let (Some(total), Some(card)) = (self.estimate.total(), &self.card) else { return Vec::new() };
-        let enough = holders::enough(&self.holders, total.less(card.free));
-        let free = enough.iter().fold(card.free, |sum, holder| sum.plus(holder.bytes));
-        let then = Card { free, ..card.clone() };
-        let fits =
-            self.fits == Some(false) && options::fits(&self.engine, &self.located.shape, Some(&then)) == Some(true);
-        if fits { enough } else { Vec::new() }
+        if self.fits != Some(false) {
+            return Vec::new();
+        }
+        held::in_the_way(&self.held, |held, free| {
+            let then = Card { free, ..held.card.clone() };
+            match &self.spread {
+                Some(_) => held.takes.is_some_and(|takes| takes <= free),
+                None => options::fits(&self.engine, &self.located.shape, Some(&then)) == Some(true),
+            }
+        })
     }
 
     /// The change to offer first.
@@ -94,8 +99,8 @@ impl Answer {
 pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
     let said = match &args.model {
         None => machine(global, args.gpu).map(|machine| {
-            let holders = machine.holders(&Kernel::new(global.procfs()).viewer());
-            list::answer(args, machine.card(), &holders)
+            let holders = machine.holders(machine.card(), &Kernel::new(global.procfs()).viewer());
+            list::answer(args, machine.card(), &machine.cards, &holders)
         }),
         Some(model) => answer(global, args, model).map(|answer| {
             let text = if args.json { format!("{:#}\n", words::json(&answer)) } else { words::text(&answer) };
@@ -116,24 +121,31 @@ pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
     }
 }
 
-/// The quantisation to assume for a model that only the table knows.
-fn assumed_mix(args: &FitArgs) -> String {
-    let of_torch = matches!(
-        args.engine,
-        Some(EngineName::Vllm | EngineName::Sglang | EngineName::Transformers | EngineName::Train)
-    );
-    match &args.dtype {
-        Some(dtype) if !of_torch => dtype.to_uppercase(),
-        _ if of_torch => "BF16".into(),
-        _ => "Q4_K_M".into(),
+/// The quantisation to assume for a model that only the table knows: as asked for, as its name says, or the usual.
+fn assumed_mix(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<String, String> {
+    let of_torch =
+        matches!(engine, Some(EngineName::Vllm | EngineName::Sglang | EngineName::Transformers | EngineName::Train));
+    match (&args.dtype, quant::in_name(model)) {
+        (Some(dtype), _) if !of_torch => {
+            let mix = dtype.to_uppercase();
+            let known = MIXES.contains(&mix.as_str());
+            known.then_some(mix).ok_or_else(|| format!("--dtype {dtype}: give one of {}", MIXES.join(", ")))
+        }
+        // NF4 and 8 bits of transformers begin at the checkpoint.
+        (None, Some((_, mix))) => Ok(mix.into()),
+        _ if of_torch => Ok("BF16".into()),
+        _ => Ok("Q4_K_M".into()),
     }
 }
 
+/// The engine that a name alone speaks of: a checkpoint in few bits is no file of llama.cpp's.
+fn engine_of_name(model: &str) -> Option<EngineName> {
+    quant::in_name(model).filter(|(_, mix)| quant::of_checkpoint(mix)).map(|_| EngineName::Vllm)
+}
+
 fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String> {
-    let mix = assumed_mix(args);
-    if !MIXES.contains(&mix.as_str()) {
-        return Err(format!("--dtype {mix}: give one of {}", MIXES.join(", ")));
-    }
+    let by_name = args.engine.or_else(|| engine_of_name(model));
+    let mix = assumed_mix(args, model, by_name)?;
     let mut located = locate::locate(model, &mix)?;
     if let Some(encoder) = &args.mmproj {
         located.shape.projector = locate::encoder(encoder)?;
@@ -146,13 +158,28 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         Source::Checkpoint => EngineName::Transformers,
         // A name as only Ollama has it: model:tag.
         Source::Table if model.contains(':') && !model.contains('/') => EngineName::Ollama,
-        _ => EngineName::LlamaCpp,
+        Source::Table => by_name.unwrap_or(EngineName::LlamaCpp),
+        Source::Gguf => EngineName::LlamaCpp,
     });
-    let capacity = machine.card().map(|card| card.total);
-    let engine = arguments::engine(name, args, &located, capacity)?;
-    let (card, too_few) = machine.card_for(&engine, args.gpu);
+    let engine = arguments::engine(name, args, &located, machine.card(), cards)?;
+    let (named, too_few) = machine.cards_for(&engine, args.gpu);
+    let card = named.last().copied();
     let estimate = engine.estimate(&located.shape);
     let spread = spread::spread(args, &engine, &located.shape, cards)?;
+    let alone = options::fits(&engine, &located.shape, card) == Some(true);
+    let spread = match &engine {
+        Engine::Ollama(settings) if args.gpu.is_none() && !alone => {
+            spread::by_itself(settings, &located.shape, cards, args.context.is_some())
+        }
+        _ => spread,
+    };
+    let viewer = Kernel::new(global.procfs()).viewer();
+    let with_holders =
+        |card: &Card, takes| Held { holders: machine.holders(Some(card), &viewer), card: card.clone(), takes };
+    let held = match &spread {
+        Some(spread) => spread.cards.iter().map(|(card, share)| with_holders(card, Some(share.total()))).collect(),
+        None => named.iter().map(|card| with_holders(card, takes(&engine, &estimate, card))).collect(),
+    };
     let fits = match &spread {
         Some(spread) => Some(spread.fits),
         None => options::fits(&engine, &located.shape, card),
@@ -168,15 +195,17 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
             "SGLang gives its pool what the weights leave of the share: about {tokens} tokens here. It starts with fewer than the context, too, and then refuses longer requests"
         )
     });
-    let notes: Vec<String> = located.note.iter().cloned().chain(pool).collect();
+    let as_it_is = match located.source {
+        Source::Table if args.engine.is_none() && name == EngineName::LlamaCpp => repository(args, model, &machine),
+        _ => None,
+    };
+    let old = (matches!(engine, Engine::Ollama(_)) && located.source == Source::Table && located.shape.mla)
+        .then(|| OLD_LATENT.to_owned());
+    let notes: Vec<String> = located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
     Ok(Answer {
         asked: model.to_owned(),
-        holders: if engine.ranks() == 1 && spread.is_none() {
-            machine.holders(&Kernel::new(global.procfs()).viewer())
-        } else {
-            Vec::new()
-        },
+        held,
         several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
         options: if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, card, cards) },
         host_available: machine.host_available(),
@@ -190,6 +219,38 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         context_asked: args.context.is_some(),
         estimate,
         located,
+    })
+}
+
+/// DeepSeek-Coder-V2-Lite at 16384 tokens took 4320 MiB instead of 486 from Ollama's file.
+const OLD_LATENT: &str = "a file of it that was converted before April 2025, as Ollama has of deepseek-v2 and deepseek-coder-v2, caches about nine times as much";
+
+/// A repository of safetensors by its name, for which a GGUF file was assumed: what it takes as it is, in vLLM.
+fn repository(args: &FitArgs, model: &str, machine: &Machine) -> Option<String> {
+    if !model.contains('/') || model.to_lowercase().contains("gguf") {
+        return None;
+    }
+    let there = locate::locate(model, "BF16").ok()?;
+    let engine = arguments::engine(EngineName::Vllm, args, &there, machine.card(), &machine.cards).ok()?;
+    let mix = there.shape.quantization.as_deref().unwrap_or("BF16");
+    let fits = match options::fits(&engine, &there.shape, machine.card()) {
+        Some(true) => " and fits",
+        Some(false) => " and does not fit",
+        None => "",
+    };
+    let total = engine.estimate(&there.shape).total()?;
+    Some(format!(
+        "a repository of that name holds safetensors as a rule, and llama.cpp runs GGUF files: one was assumed. As it is ({mix}) it takes about {total}{fits} in vLLM: oomdoctor fit {} --engine vllm, or --engine transformers",
+        quoted(&harmless(model))
+    ))
+}
+
+/// What it takes of a card: vLLM all that it is allowed.
+fn takes(engine: &Engine, estimate: &Estimate, card: &Card) -> Option<Bytes> {
+    let total = estimate.total()?;
+    Some(match engine {
+        Engine::Vllm(serving) => total.max(vllm::allowed(card.total, serving.utilization)),
+        _ => total,
     })
 }
 

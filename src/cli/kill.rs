@@ -11,16 +11,17 @@ use std::time::{Duration, Instant};
 use super::Global;
 use super::live::read_one_snapshot;
 use crate::advice::supervisor::Supervisor;
+use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::{ProcessKey, ProcessKind, Snapshot};
 use crate::procfs::Procfs;
 use crate::runtime::journal::Journal;
 use crate::runtime::kernel::Kernel;
+use crate::runtime::leaders::Leaders;
 use crate::runtime::not_recorded;
 use crate::runtime::places::Places;
 use crate::runtime::process_control::{ProcessControl, follow_and_watch};
-use crate::text::harmless;
 use crate::units::Bytes;
 
 /// A driver's teardown may take a moment.
@@ -28,7 +29,7 @@ const TEARDOWN: Duration = Duration::from_secs(10);
 
 /// What was asked for.
 #[derive(Debug)]
-pub struct Order {
+pub struct Asked {
     /// PID or PID@START_TICKS.
     pub targets: Vec<String>,
     /// Which signal.
@@ -45,13 +46,15 @@ pub struct Order {
 struct Victim {
     key: ProcessKey,
     line: String,
+    /// Its command line as it was named.
+    called: String,
     held: Option<Bytes>,
-    /// It should end with another one that is meant, too: that one is signalled first.
-    follows: bool,
+    /// It should end with this one, which is meant, too, and signalled first.
+    follows: Option<ProcessKey>,
 }
 
 /// Runs it; 0 only if all ended, 1 where one did not, 2 where the order can't be understood or nobody can be asked.
-pub fn run(global: &Global, order: &Order) -> ExitCode {
+pub fn run(global: &Global, asked: &Asked) -> ExitCode {
     if global.read_only {
         return super::refuse(&Refusal::ReadOnly.to_string());
     }
@@ -66,8 +69,8 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
     if let Some(error) = &no_reading {
         say(&format!("who holds GPU memory can't be seen: {error}"));
     }
-    for target in &order.targets {
-        match named(target, snapshot.as_ref(), &kernel, &viewer, order.any) {
+    for target in &asked.targets {
+        match named(target, snapshot.as_ref(), &kernel, &viewer, asked.any) {
             Ok(victim) if victims.iter().any(|known: &Victim| known.key == victim.key) => {}
             Ok(victim) => victims.push(victim),
             Err(Trouble::Usage(text)) => return super::refuse(&text),
@@ -82,7 +85,7 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
         }
     }
     if let Some(snapshot) = &snapshot {
-        lead(&mut victims, snapshot, order.signal);
+        lead(&mut victims, snapshot, asked.signal);
     }
     for victim in &victims {
         say(&victim.line);
@@ -90,8 +93,8 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
     if victims.is_empty() {
         return ExitCode::from(1);
     }
-    if !order.yes {
-        match confirmed(&victims, order.signal) {
+    if !asked.yes {
+        match confirmed(&victims, asked.signal) {
             Some(true) => {}
             Some(false) => {
                 say("nothing was ended");
@@ -101,7 +104,7 @@ pub fn run(global: &Global, order: &Order) -> ExitCode {
         }
     }
     let journal = Journal::new(Places::here().state());
-    let all = end_all(&victims, order, &kernel, &viewer, &journal);
+    let all = end_all(&victims, asked, &kernel, &viewer, &journal);
     report_memory(global, &victims, snapshot.as_ref(), &all, &journal);
     if all.iter().all(|ended| *ended) && !refused { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
@@ -113,9 +116,11 @@ fn lead(victims: &mut [Victim], snapshot: &Snapshot, signal: Signal) {
     for at in 0..victims.len() {
         let Some(first) = meant.get(at) else { continue };
         let below = snapshot.below(*first);
-        for victim in victims.iter_mut().filter(|victim| below.contains(&victim.key)) {
-            // What is forced ends nobody itself.
-            victim.follows = signal != Signal::Kill;
+        let is_topmost = meant.iter().all(|other| !snapshot.below(*other).contains(first));
+        // What is forced ends nobody itself.
+        if is_topmost && signal != Signal::Kill {
+            let workers = victims.iter_mut().filter(|victim| below.contains(&victim.key));
+            workers.for_each(|victim| victim.follows = Some(*first));
         }
         let left: Vec<ProcessKey> = below.into_iter().filter(|key| !meant.contains(key)).collect();
         let Some(victim) = victims.get_mut(at).filter(|_| !left.is_empty()) else { continue };
@@ -189,11 +194,10 @@ fn named(
             }
         }
     }
-    let procfs = Procfs::default();
-    let command = procfs.arguments(pid).unwrap_or_default().join(" ");
+    let called = now.called.unwrap_or_default();
     let held = snapshot.and_then(|snapshot| snapshot.held_by(key));
     let launches = row.is_some_and(|row| row.used_bytes.value() == Some(Bytes::ZERO));
-    let started = procfs.boot_clock().and_then(|clock| clock.at(key.start_ticks));
+    let started = Procfs::default().boot_clock().and_then(|clock| clock.at(key.start_ticks));
     let line = format!(
         "{key}  {}  {}  started {}  {}",
         now.user.as_deref().unwrap_or("?"),
@@ -203,7 +207,7 @@ fn named(
             None => "GPU memory unknown".to_owned(),
         },
         started.map_or("?".to_owned(), |time| time.to_string()),
-        harmless(&command)
+        called
     );
     let caution = row.and_then(Supervisor::of).map(|supervisor| format!("\n  {}", supervisor.caution()));
     let leader = row.zip(snapshot).and_then(|(row, snapshot)| snapshot.leader_of(row));
@@ -212,7 +216,7 @@ fn named(
         format!("\n  it works for {name}, which may start it again or end the others")
     });
     let beside: String = caution.into_iter().chain(leader).collect();
-    Ok(Victim { key, line: line + &beside, held, follows: false })
+    Ok(Victim { key, line: line + &beside, called, held, follows: None })
 }
 
 /// Names them and asks on the terminal itself, wherever our output goes; `None` where there is none. What was typed
@@ -235,15 +239,18 @@ fn confirmed(victims: &[Victim], signal: Signal) -> Option<bool> {
 }
 
 /// Signals each and waits for it; which of them ended.
-fn end_all(victims: &[Victim], order: &Order, kernel: &Kernel, viewer: &Viewer, journal: &Journal) -> Vec<bool> {
+fn end_all(victims: &[Victim], asked: &Asked, kernel: &Kernel, viewer: &Viewer, journal: &Journal) -> Vec<bool> {
     let (reports, inbox) = mpsc::channel();
+    let leaders = Leaders::default();
     for (at, victim) in victims.iter().enumerate() {
-        let (reports, kernel, viewer, key) = (reports.clone(), kernel.clone(), viewer.clone(), victim.key);
-        let (signal, grace, journal) = (order.signal, order.grace, journal.clone());
-        let patience = if victim.follows { grace } else { Duration::ZERO };
+        let (reports, kernel, viewer) = (reports.clone(), kernel.clone(), viewer.clone());
+        let (journal, leaders) = (journal.clone(), leaders.clone());
+        let (key, called, follows) = (victim.key, victim.called.clone(), victim.follows);
+        let order = Order { key, called, signal: asked.signal, follows, grace: asked.grace };
         thread::spawn(move || {
+            let signal = order.signal;
             let deed = Journal::deed(kernel.procfs(), key, Some(signal));
-            follow_and_watch(&kernel, &viewer, (key, signal), (patience, grace), |report| {
+            follow_and_watch(&kernel, &viewer, &order, &leaders, |report| {
                 log::info!("{signal:?} to {key:?}: {report:?}");
                 if let Err(error) = journal.note(&deed, &report) {
                     complain(&not_recorded(&error));
@@ -266,8 +273,8 @@ fn end_all(victims: &[Victim], order: &Order, kernel: &Kernel, viewer: &Viewer, 
             }
             SignalReport::StillThere(state) => {
                 let state = state.map(|state| format!(" (state {state})")).unwrap_or_default();
-                let hint = if order.signal == Signal::Kill { "" } else { "; --signal KILL forces it" };
-                say(&format!("{pid} is still there after {} s{state}{hint}", order.grace.as_secs_f32()));
+                let hint = if asked.signal == Signal::Kill { "" } else { "; --signal KILL forces it" };
+                say(&format!("{pid} is still there after {} s{state}{hint}", asked.grace.as_secs_f32()));
                 false
             }
             SignalReport::Refused(refusal) => {

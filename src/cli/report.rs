@@ -61,7 +61,7 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
         (text, examined.exit_code())
     };
     let (text, code) = if args.file.is_none() && !is_fed() {
-        let (story, log) = last::read(Places::here().state().as_deref())?;
+        let (story, log) = last::read(Places::here().state().as_deref(), global.keep_log)?;
         let asked = Asked { model: asked.model.or(story.model.as_deref()), command: story.command.as_deref(), ..asked };
         made(&PastedLog::new(log), &asked, story.crashed_by, &story.origin, &walked(&story))
     } else {

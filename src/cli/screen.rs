@@ -28,7 +28,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
     if !stdout().is_terminal() {
         return if last { super::report::of_the_last(global) } else { plain(global, log, piped) };
     }
-    let last = match last.then(|| runtime::last::read(Places::here().state().as_deref())) {
+    let last = match last.then(|| runtime::last::read(Places::here().state().as_deref(), global.keep_log)) {
         Some(Err(why)) => return super::refuse(&why),
         Some(Ok(last)) => Some(last),
         None => None,
@@ -86,6 +86,7 @@ fn config(global: &Global) -> Config {
         boot_id: Procfs::default().boot_id(),
         interval: global.interval,
         read_only: global.read_only,
+        keep_log: global.keep_log,
         unicode: !global.ascii
             && locale.to_lowercase().replace('-', "").contains("utf8")
             && says("TERM").as_deref() != Some("linux"),

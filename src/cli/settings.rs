@@ -2,6 +2,7 @@
 //! file `config.ron`, then the default.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,6 +64,8 @@ pub struct Global {
     pub interval: Duration,
     /// Never signal or change anything.
     pub read_only: bool,
+    /// Whether the last log is kept for `--last`.
+    pub keep_log: bool,
     /// The colours; `None`: nobody asked for any.
     pub palette: Option<Palette>,
     /// Draw with ASCII characters only.
@@ -93,6 +96,7 @@ struct Configuration {
     knowledge: Option<PathBuf>,
     interval: Option<f64>,
     read_only: bool,
+    keep_log: Option<bool>,
     theme: Option<String>,
     ascii: bool,
     keys: BTreeMap<String, String>,
@@ -121,6 +125,7 @@ pub fn resolve(options: Options, look: Look) -> Result<Global, String> {
         knowledge: options.knowledge.or(configuration.knowledge).or_else(own_knowledge),
         interval: interval.unwrap_or(Duration::from_secs(1)),
         read_only: options.read_only || configuration.read_only,
+        keep_log: configuration.keep_log.unwrap_or(true),
         palette: look.theme.or(palette),
         ascii: look.ascii || configuration.ascii,
         keys: Arc::new(keys),
@@ -134,7 +139,20 @@ fn read(path: &Path) -> Result<Option<Understood>, String> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{} can't be read: {error}", path.display())),
     };
-    parse(&text).map(Some).map_err(|error| format!("{}:{error}", path.display()))
+    let understood = parse(&text).map_err(|error| format!("{}:{error}", path.display()))?;
+    let owner = std::fs::metadata(path).map_or(u32::MAX, |there| there.uid());
+    if understood.said.nvml_library.is_some() && !may_name_a_library(owner, rustix::process::geteuid().as_raw()) {
+        return Err(format!(
+            "{}: nvml_library: this file is not root's, and root loads no library that somebody else names; give it as --nvml-library",
+            path.display()
+        ));
+    }
+    Ok(Some(understood))
+}
+
+/// Whether code may be loaded because a file of this owner says so: root, by sudo or su, reads other people's settings.
+fn may_name_a_library(owner: u32, user: u32) -> bool {
+    user != 0 || owner == 0
 }
 
 /// The error begins with its line and column.
@@ -206,6 +224,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn root_loads_no_library_that_another_users_settings_name() {
+        assert!(may_name_a_library(1000, 1000) && may_name_a_library(0, 0) && may_name_a_library(0, 1000));
+        assert!(!may_name_a_library(1000, 0));
+    }
+
+    #[test]
     fn a_mistake_is_named_with_its_place_and_what_was_meant() {
         let error = parse("(\n  intervall: 2,\n)").unwrap_err();
         assert!(error.starts_with("2:") && error.contains("did you mean `interval`?"), "{error}");
@@ -224,9 +248,9 @@ mod tests {
 
     #[test]
     fn what_is_set_is_taken() {
-        let set = parse("(theme: \"colour-blind\", ascii: true, protected: [\"train.py\"], keys: {\"F9\": \"end\"})")
+        let set = parse("(theme: \"colour-blind\", ascii: true, keep_log: false, protected: [\"train.py\"], keys: {\"F9\": \"end\"})")
             .unwrap();
-        assert_eq!((set.palette, set.said.ascii), (Some(Palette::ColourBlind), true));
+        assert_eq!((set.palette, set.said.ascii, set.said.keep_log), (Some(Palette::ColourBlind), true, Some(false)));
         assert_eq!(set.said.protected, ["train.py"]);
         assert_eq!(set.keys.key_of(crate::app::action::Action::End), Some("F9"));
     }

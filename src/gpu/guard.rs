@@ -64,6 +64,10 @@ pub enum Refusal {
     Gone(u32),
     /// The PID belongs to another process now.
     Reused(u32),
+    /// It runs another program than the one that was shown, or gave itself another title; the text is its command line.
+    Changed(u32, String),
+    /// The one that it should have ended with, the second, was not signalled.
+    Follows(u32, u32),
     /// The reading is a recording or another machine's.
     NotHere,
     /// Started with `--read-only`.
@@ -87,13 +91,30 @@ impl fmt::Display for Refusal {
                 "the driver's PID {pid} can't be proved to be that process here (another container's, perhaps), so nothing is signalled"
             ),
             Refusal::Gone(pid) => write!(f, "{pid} has already ended"),
-            Refusal::Reused(pid) => write!(f, "PID {pid} belongs to another process by now, so nothing was signalled"),
+            Refusal::Reused(pid) => write!(f, "PID {pid} belongs to another process by now"),
+            Refusal::Changed(pid, now) => {
+                write!(f, "{pid} calls itself {} now, so look again first", brief(now))
+            }
+            Refusal::Follows(pid, first) => {
+                write!(f, "{pid} works for {first}, which was not signalled, so it was left alone, too")
+            }
             Refusal::NotHere => {
                 write!(f, "this is a recording or another machine's reading: nothing here is ended because of it")
             }
             Refusal::ReadOnly => write!(f, "started with --read-only: nothing is ended"),
             Refusal::Failed(pid, text) => write!(f, "{pid} could not be signalled: {text}"),
         }
+    }
+}
+
+/// A command line within a sentence.
+fn brief(command: &str) -> String {
+    let mut characters = command.chars();
+    let first: String = characters.by_ref().take(40).collect();
+    match (first.as_str(), characters.next()) {
+        ("", _) => "nothing".into(),
+        (_, None) => first,
+        (_, Some(_)) => first + "…",
     }
 }
 

@@ -20,6 +20,10 @@ pub fn is_quoted(line: &str, column: usize) -> bool {
     let rest = line.get(from..).unwrap_or(line);
     let to = rest.get(column - from..).and_then(|after| after.find("\\n")).map_or(rest.len(), |at| column - from + at);
     let (line, column) = (rest.get(..to).unwrap_or(rest), column - from);
+    let before = line.get(..column).unwrap_or_default();
+    if is_in_backticks(before, line.get(column..).unwrap_or_default()) {
+        return true;
+    }
     static SOURCE: OnceLock<Pattern> = OnceLock::new();
     let source = SOURCE.get_or_init(|| {
         Pattern::from(
@@ -46,14 +50,22 @@ pub fn is_quoted(line: &str, column: usize) -> bool {
             .concat(),
         )
     });
-    let before = line.get(..column).unwrap_or_default();
     if is_heading(line) || is_symptom(line) {
         return true;
     }
-    if before.len() < line.len() && source.is_match(line) && !looks_like_output(line) {
-        return true;
-    }
-    is_in_backticks(before, line.get(column..).unwrap_or_default())
+    before.len() < line.len() && source.is_match(line) && !looks_like_output(line) && !is_behind_its_source(before)
+}
+
+/// Whether a traceback folded into one line ends right before the message: "raise Bad(…) from None some.Error: …".
+fn is_behind_its_source(before: &str) -> bool {
+    static RAISED: OnceLock<Pattern> = OnceLock::new();
+    RAISED
+        .get_or_init(|| {
+            Pattern::from(
+                r"\braise[ ][\w.]+\(.*\)(?:[ ]from[ ]\w+)?[ ]+[\w.]+(?:Error|Exception):[ ][^'\x22]*$".to_string(),
+            )
+        })
+        .is_match(before)
 }
 
 /// A page's heading names a kind of failure ("## CUDA out of memory"); one that reports a failure quotes its message,
@@ -333,6 +345,7 @@ mod tests {
             "On the second prompt it fails with `torch.OutOfMemoryError: CUDA out of memory.`",
             "Then I saw `CUDA out of memory. Tried to allocate 20.00 MiB` in the log",
             "I often get the error `Node Mul: out of memory, requested buffer of size 939524096` here",
+            "It now keeps giving this error : `  raise ApiError(body.text) from None http.ApiError: out of memory (9.1 GiB)`",
         ];
         for line in reported {
             assert!(!is_quoted(line, line.find("out of memory").unwrap()), "{line}");

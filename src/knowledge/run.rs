@@ -60,6 +60,7 @@ enum Key {
     Python,
     Cgroup,
     Tasks,
+    Script,
     Command,
 }
 
@@ -180,6 +181,9 @@ pub struct Run {
     /// A sign that Python code ran.
     #[serde(skip)]
     pub python: Option<String>,
+    /// The Python script that a traceback begins in.
+    #[serde(skip)]
+    pub script: Option<String>,
     /// The control group that the kernel ended a process of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
@@ -218,7 +222,7 @@ impl Run {
 
     /// Whether the log says nothing of it; that Python ran says nothing of what it ran.
     pub fn is_empty(&self) -> bool {
-        Run { python: None, ..self.clone() } == Run::default()
+        Run { python: None, script: None, ..self.clone() } == Run::default()
     }
 }
 
@@ -281,6 +285,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Python => run.python = word(),
             Key::Cgroup => run.cgroup = word(),
             Key::Tasks => run.largest = largest(rule, near).or_else(|| largest(rule, head)),
+            Key::Script => run.script = word(),
             Key::Command => run.command = word(),
         }
     }
@@ -416,6 +421,10 @@ ValueError: To serve at least one request with the models's max seq len (65536),
         assert_eq!((run.context_tokens, run.tensor_parallel, run.rank), (Some(65536), Some(2), Some(1)));
         assert_eq!((run.quantisation.as_deref(), run.kv_type.as_deref()), (Some("awq"), Some("fp8")));
         assert_eq!(run.weights_bytes, Some(Bytes(20_669_530_112)));
+        for line in ["$ vllm serve org/model -tp 4", "$ python -m sglang.launch_server --tp-size=4"] {
+            let log = format!("{line}\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.");
+            assert_eq!(self::run(&log).tensor_parallel, Some(4), "{line}");
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Owns the compute buffer of one device: the largest phase of a graph. About: within 1 % on CUDA for dense models,
 //! up to 7 % low with long f16 contexts, 13 % low for latent attention, 5 % low on Metal for gpt-oss, 45 % low on
-//! Vulkan with `-ub 2048`; plan with `margin`. Calibrated on published logs, so no independent check.
-//! Source: graphs of llama.cpp 0.5.0 and those logs, read on 2026-11-20. In bytes. Knows nothing of caches' sizes.
+//! Vulkan with `-ub 2048`, up to 45 % low with only some of the layers on the card; plan with `margin`. Of 19 figures
+//! that nothing here was fitted to, 13 lay within a tenth or 64 MiB.
+//! Source: graphs of llama.cpp 0.6.0 and published logs, read on 2026-11-21. In bytes. Knows nothing of caches' sizes.
 
 use super::ggml::GgmlType;
 use super::settings::{Backend, Outputs, Settings};
@@ -21,6 +22,8 @@ pub struct Graph {
     pub mla: bool,
     /// Whether any layer attends at all.
     pub attends: bool,
+    /// Bytes of the largest matrix in system memory that is brought over for a batch; 0 where none is.
+    pub passing: u64,
 }
 
 /// Bytes of the compute buffer on one device for a padded context; `None` past u64.
@@ -32,7 +35,23 @@ pub fn buffer(graph: &Graph, settings: &Settings, context: u64) -> Option<u64> {
     };
     let logits = logits_phase(graph, settings.backend, tokens, rows)?;
     let attention = if graph.attends { attention_phase(graph, settings, context, tokens)? } else { 0 };
-    Some(logits.max(attention))
+    let passing = if tokens < FEWEST_PASSING { 0 } else { passing_phase(graph, settings, context, tokens)? };
+    Some(logits.max(attention).max(passing))
+}
+
+/// Fewer tokens are computed where the matrix is.
+const FEWEST_PASSING: u64 = 32;
+
+/// Matrices in system memory pass through the card's buffer while a batch is computed, two at a time, beside its mask
+/// and states. Seen: 5388 MiB where two are 5040 (GLM-5.2 with experts on the host), 497 where two are 420 and the
+/// logits 493 (Qwen3.6-35B-A3B).
+fn passing_phase(graph: &Graph, settings: &Settings, context: u64, tokens: u64) -> Option<u64> {
+    if graph.passing == 0 || settings.backend == Backend::Cpu {
+        return Some(0);
+    }
+    let mask = context.checked_mul(tokens)?.checked_mul(2)?;
+    let states = graph.embedding.checked_mul(tokens)?.checked_mul(32)?;
+    graph.passing.checked_mul(2)?.checked_add(mask)?.checked_add(states)
 }
 
 /// Logits of `rows` tokens beside the hidden states of a micro-batch, at four bytes each.
@@ -87,8 +106,15 @@ pub fn margin(buffer: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const LLAMA_8B: Graph =
-        Graph { embedding: 4096, heads: 32, vocab: 128_256, widest: (1024, 1024), mla: false, attends: true };
+    const LLAMA_8B: Graph = Graph {
+        embedding: 4096,
+        heads: 32,
+        vocab: 128_256,
+        widest: (1024, 1024),
+        mla: false,
+        attends: true,
+        passing: 0,
+    };
 
     fn mib(settings: Settings, context: u64) -> f64 {
         buffer(&LLAMA_8B, &settings, context).unwrap() as f64 / 1_048_576.0
@@ -103,6 +129,9 @@ mod tests {
         assert_eq!(mib(slots, 32_768), 96.0, "a mask of 32 MiB and the states");
         let q8 = Settings { k_type: GgmlType::Q8_0, v_type: GgmlType::Q8_0, ..slots };
         assert_eq!(mib(q8, 32_768), 96.0 + 128.0, "with the f16 copy of one layer");
+        let experts = Graph { passing: 200 << 20, ..LLAMA_8B };
+        assert_eq!(buffer(&experts, &slots, 32_768), Some((2 * 200 + 32 + 64) << 20), "two matrices, mask, states");
+        assert_eq!(buffer(&experts, &Settings { micro_batch: 16, ..slots }, 32_768), Some(3 << 20), "too few tokens");
         let three = Settings { devices: 3, ..slots };
         assert_eq!(mib(three, 32_768), 96.0 + 3.0 * 32.0, "four masks on each of several cards");
         let off = Settings { flash_attention: false, ..slots };

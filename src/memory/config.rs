@@ -3,25 +3,33 @@
 //! taken, duplicate keys among those that count are refused. Source: transformers 5.23.0, read on 2026-11-20.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::shape::{Experts, Figures, MOST_LAYERS, Mla, Recurrent, Window};
+use super::shape::{Experts, Figures, MOST_LAYERS, Mla, Recurrent, SharedKv, Window};
 
 /// Longer than any real one.
 pub const MOST_BYTES: usize = 4 << 20;
 
-/// The figures that count, as the file names them.
+/// The figures that count, as the file names them; `Inner` is what a text model nested in it may be, at most once.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Config {
+struct Config<Inner> {
     model_type: Option<String>,
-    text_config: Option<Box<Config>>,
+    text_config: Option<Box<Inner>>,
+    vision_config: Option<Vision>,
     num_hidden_layers: Option<u64>,
     hidden_size: Option<u64>,
-    intermediate_size: Option<u64>,
+    intermediate_size: Loose,
     num_attention_heads: Option<u64>,
     num_key_value_heads: Option<u64>,
     head_dim: Option<u64>,
     vocab_size: Option<u64>,
+    global_head_dim: Option<u64>,
+    num_global_key_value_heads: Option<u64>,
+    attention_k_eq_v: Option<bool>,
+    num_kv_shared_layers: Option<u64>,
+    hidden_size_per_layer_input: Option<u64>,
+    use_double_wide_mlp: Option<bool>,
     tie_word_embeddings: Option<bool>,
     max_position_embeddings: Option<u64>,
     dtype: Option<String>,
@@ -35,6 +43,7 @@ struct Config {
     qk_rope_head_dim: Option<u64>,
     qk_nope_head_dim: Option<u64>,
     v_head_dim: Option<u64>,
+    index_head_dim: Option<u64>,
     n_routed_experts: Option<u64>,
     num_experts: Option<u64>,
     num_local_experts: Option<u64>,
@@ -43,11 +52,47 @@ struct Config {
     n_shared_experts: Option<u64>,
     first_k_dense_replace: Option<u64>,
     full_attention_interval: Option<u64>,
+    hybrid_override_pattern: Option<String>,
+    mamba_num_heads: Option<u64>,
+    mamba_n_heads: Option<u64>,
+    mamba_head_dim: Option<u64>,
+    mamba_d_head: Loose,
+    ssm_state_size: Option<u64>,
+    mamba_d_state: Option<u64>,
+    n_groups: Loose,
+    mamba_n_groups: Option<u64>,
+    conv_kernel: Loose,
+    mamba_d_conv: Option<u64>,
+    moe_shared_expert_intermediate_size: Option<u64>,
+    shared_intermediate_size: Option<u64>,
     linear_conv_kernel_dim: Option<u64>,
     linear_key_head_dim: Option<u64>,
     linear_num_key_heads: Option<u64>,
     linear_value_head_dim: Option<u64>,
     linear_num_value_heads: Option<u64>,
+}
+
+/// An image encoder's figures that count.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Vision {
+    num_hidden_layers: Loose,
+    hidden_size: Loose,
+}
+
+/// A number, the largest of a list of them, or none where it is something else: some families write one for each layer,
+/// or a word.
+#[derive(Clone, Copy, Debug, Default)]
+struct Loose(Option<u64>);
+
+impl<'de> Deserialize<'de> for Loose {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Loose, D::Error> {
+        use serde_json::Value;
+        Ok(Loose(match Value::deserialize(deserializer)? {
+            Value::Array(numbers) => numbers.iter().filter_map(Value::as_u64).max(),
+            other => other.as_u64(),
+        }))
+    }
 }
 
 /// What a config.json says.
@@ -57,6 +102,8 @@ pub struct Read {
     pub figures: Figures,
     /// The dtype of the checkpoint, such as `bfloat16`.
     pub dtype: Option<String>,
+    /// Layers and width of its image encoder, as SGLang takes them: 24 and 1024 where the file names none.
+    pub encoder: Option<(u64, u64)>,
 }
 
 /// llama.cpp's name for a family that transformers names so.
@@ -77,6 +124,7 @@ fn architecture(model_type: &str) -> String {
         "ernie4_5_moe" => "ernie4_5-moe".into(),
         "falcon_h1" => "falcon-h1".into(),
         "granitemoehybrid" => "granitehybrid".into(),
+        "nemotron_h" => "nemotron_h_moe".into(),
         "minimax_m2" => "minimax-m2".into(),
         // The rest differ by their underscores only.
         other => other.trim_end_matches("_text").replace('_', ""),
@@ -88,14 +136,28 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Read, String> {
     if bytes.len() > MOST_BYTES {
         return Err(format!("config.json has {} bytes, which no real one has", bytes.len()));
     }
-    let outer: Config = serde_json::from_slice(bytes).map_err(|error| format!("config.json: {error}"))?;
+    let outer: Config<Config<IgnoredAny>> =
+        serde_json::from_slice(bytes).map_err(|error| format!("config.json: {error}"))?;
     let dtype = outer.dtype.clone().or_else(|| outer.torch_dtype.clone());
     let tied_outside = outer.tie_word_embeddings;
+    let encoder = outer.vision_config;
+    let encoder =
+        encoder.map(|vision| (vision.num_hidden_layers.0.unwrap_or(24), vision.hidden_size.0.unwrap_or(1024)));
     // The text model of one that also sees or hears is nested.
-    let config = match outer.text_config {
-        Some(inner) => *inner,
-        None => outer,
-    };
+    match &outer.text_config {
+        Some(inner) => of_text(inner, name, dtype, tied_outside, encoder),
+        None => of_text(&outer, name, dtype, tied_outside, encoder),
+    }
+}
+
+/// The text model's figures, with what the outer part says.
+fn of_text<T>(
+    config: &Config<T>,
+    name: &str,
+    dtype: Option<String>,
+    tied_outside: Option<bool>,
+    encoder: Option<(u64, u64)>,
+) -> Result<Read, String> {
     let missing = |what: &str| format!("config.json does not say {what}");
     let layers = config.num_hidden_layers.ok_or_else(|| missing("how many layers there are (num_hidden_layers)"))?;
     if layers > MOST_LAYERS {
@@ -112,20 +174,29 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Read, String> {
         heads,
         kv_heads: config.num_key_value_heads.unwrap_or(heads),
         head_dim,
-        ffn: config.intermediate_size.unwrap_or(0),
+        ffn: config.intermediate_size.0.unwrap_or(0),
         vocab: config.vocab_size.unwrap_or(0),
         tied: config.tie_word_embeddings.or(tied_outside).unwrap_or(false),
         context: config.max_position_embeddings.unwrap_or(0),
-        window: window(&config),
-        mla: mla(&config),
-        experts: experts(&config),
-        recurrent: recurrent(&config),
+        window: window(config),
+        mla: mla(config),
+        experts: experts(config),
+        recurrent: mamba(config).or_else(|| recurrent(config)),
+        mixers: mixers(config),
+        shared_kv: config.num_kv_shared_layers.filter(|layers| *layers > 0).map(|layers| {
+            let wide = config.use_double_wide_mlp == Some(true);
+            SharedKv {
+                layers,
+                ffn: config.intermediate_size.0.filter(|_| wide).map_or(0, |width| width.saturating_mul(2)),
+            }
+        }),
+        per_layer: config.hidden_size_per_layer_input.unwrap_or(0),
         ..Figures::default()
     };
-    Ok(Read { figures, dtype: dtype.or(config.dtype).or(config.torch_dtype) })
+    Ok(Read { figures, dtype: dtype.or_else(|| config.dtype.clone()).or_else(|| config.torch_dtype.clone()), encoder })
 }
 
-fn window(config: &Config) -> Option<Window> {
+fn window<T>(config: &Config<T>) -> Option<Window> {
     let size = config.sliding_window.filter(|size| *size > 0)?;
     if config.use_sliding_window == Some(false) {
         return None;
@@ -136,32 +207,75 @@ fn window(config: &Config) -> Option<Window> {
         // All layers, as Mistral 7B v0.1.
         _ => "1".to_owned(),
     };
-    Some(Window { size, pattern, full_heads: None }).filter(|window| !window.pattern.is_empty())
+    // Gemma 4's full layers have heads of their own length, and of their own number where V is K.
+    let full_heads = config.global_head_dim.and_then(|length| {
+        let own = config.num_global_key_value_heads.filter(|_| config.attention_k_eq_v != Some(false));
+        Some((own.or(config.num_key_value_heads)?, length))
+    });
+    Some(Window { size, pattern, full_heads }).filter(|window| !window.pattern.is_empty())
 }
 
-fn mla(config: &Config) -> Option<Mla> {
+fn mla<T>(config: &Config<T>) -> Option<Mla> {
     Some(Mla {
         kv_lora: config.kv_lora_rank?,
         q_lora: config.q_lora_rank.unwrap_or(0),
         rope: config.qk_rope_head_dim?,
         nope: config.qk_nope_head_dim?,
         v_head: config.v_head_dim?,
+        indexer: config.index_head_dim.unwrap_or(0),
     })
 }
 
-fn experts(config: &Config) -> Option<Experts> {
+fn experts<T>(config: &Config<T>) -> Option<Experts> {
     let count = config.n_routed_experts.or(config.num_experts).or(config.num_local_experts)?;
     Some(Experts {
         count,
         used: config.num_experts_per_tok.unwrap_or(0),
-        ffn: config.moe_intermediate_size.or(config.intermediate_size)?,
-        shared: config.n_shared_experts.unwrap_or(0),
+        ffn: config.moe_intermediate_size.or(config.intermediate_size.0)?,
+        shared: shared(config),
         first_dense: config.first_k_dense_replace.unwrap_or(0),
     })
     .filter(|experts| experts.count > 1)
 }
 
-fn recurrent(config: &Config) -> Option<Recurrent> {
+/// How many of the routed experts' width the shared one has.
+fn shared<T>(config: &Config<T>) -> u64 {
+    // Gemma 4 has its dense part beside the experts.
+    let beside = config.intermediate_size.0.filter(|_| config.global_head_dim.is_some());
+    let wide = config.moe_shared_expert_intermediate_size.or(config.shared_intermediate_size).or(beside);
+    let one = config.moe_intermediate_size.or(config.intermediate_size.0).unwrap_or(0);
+    let by_width = wide.and_then(|wide| wide.checked_div(one)).filter(|count| *count > 0);
+    by_width.or(config.n_shared_experts).unwrap_or(0)
+}
+
+/// What each layer mixes with, where the file says it so: as Nemotron-H's pattern, or as Granite's list.
+fn mixers<T>(config: &Config<T>) -> String {
+    if let Some(pattern) = &config.hybrid_override_pattern {
+        return pattern.chars().filter(char::is_ascii).collect();
+    }
+    let types = config.layer_types.as_deref().unwrap_or_default();
+    if !types.iter().any(|kind| kind == "mamba") {
+        return String::new();
+    }
+    types.iter().map(|kind| if kind == "mamba" { 'M' } else { '*' }).collect()
+}
+
+/// Mamba 2's figures.
+fn mamba<T>(config: &Config<T>) -> Option<Recurrent> {
+    let heads = config.mamba_num_heads.or(config.mamba_n_heads)?;
+    let said = config.mamba_head_dim.or(config.mamba_d_head.0);
+    // "auto" is the doubled width over the heads.
+    let inner = said.map_or_else(|| config.hidden_size?.checked_mul(2), |length| heads.checked_mul(length))?;
+    Some(Recurrent {
+        interval: 0,
+        conv: config.conv_kernel.0.or(config.mamba_d_conv)?,
+        state: config.ssm_state_size.or(config.mamba_d_state)?,
+        groups: config.n_groups.0.or(config.mamba_n_groups)?,
+        inner,
+    })
+}
+
+fn recurrent<T>(config: &Config<T>) -> Option<Recurrent> {
     let by_types = || {
         let types = config.layer_types.as_ref()?;
         types.iter().any(|kind| kind == "linear_attention").then_some(())?;
@@ -186,8 +300,10 @@ mod tests {
     fn nested_figures_are_found_and_absent_ones_not_guessed() {
         let text = r#"{"model_type": "gemma3", "torch_dtype": "bfloat16", "text_config": {"model_type": "gemma3_text",
             "num_hidden_layers": 34, "hidden_size": 2560, "num_attention_heads": 8, "num_key_value_heads": 4,
-            "head_dim": 256, "sliding_window": 1024, "sliding_window_pattern": 6, "vocab_size": 262208}}"#;
+            "head_dim": 256, "sliding_window": 1024, "sliding_window_pattern": 6, "vocab_size": 262208},
+            "vision_config": {"hidden_size": 1152, "num_hidden_layers": 27}}"#;
         let read = read(text.as_bytes(), "x").unwrap();
+        assert_eq!(read.encoder, Some((27, 1152)));
         let figures = read.figures;
         assert_eq!((figures.layers, figures.kv_heads, figures.architecture.as_str()), (34, 4, "gemma3"));
         assert_eq!(figures.window.unwrap().pattern, "111110");
@@ -206,6 +322,50 @@ mod tests {
         assert_eq!((figures.experts.unwrap().count, figures.window.is_none()), (256, true));
         let shape = crate::memory::shape::from_gguf(&figures.as_gguf("BF16"));
         assert_eq!(shape.layers.unwrap()[0].cache.unwrap().k, 576);
+    }
+
+    #[test]
+    fn layers_that_differ_are_read_one_by_one() {
+        // Nemotron 3 Nano's config.json as the tests of another loader hold it (stored public file 53261316862).
+        let text = r#"{"model_type": "nemotron_h", "num_hidden_layers": 52, "hidden_size": 2688, "num_attention_heads": 32,
+            "num_key_value_heads": 2, "head_dim": 128, "hybrid_override_pattern":
+            "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME", "mamba_num_heads": 64, "mamba_head_dim": 64,
+            "ssm_state_size": 128, "n_groups": 8, "conv_kernel": 4, "n_routed_experts": 128, "num_experts_per_tok": 6,
+            "moe_intermediate_size": 1856, "intermediate_size": 1856, "moe_shared_expert_intermediate_size": 3712,
+            "n_shared_experts": 1, "vocab_size": 131072, "max_position_embeddings": 262144}"#;
+        let figures = read(text.as_bytes(), "x").unwrap().figures;
+        let shape = crate::memory::shape::from_gguf(&figures.as_gguf("BF16"));
+        let layers = shape.layers.unwrap();
+        let count = |of: fn(&crate::memory::shape::Layer) -> bool| layers.iter().filter(|layer| of(layer)).count();
+        assert_eq!((count(|layer| layer.cache.is_some()), count(|layer| layer.recurrent != Some(0))), (6, 23));
+        // 31.6 billion by its card.
+        assert!(shape.parameters.unwrap().abs_diff(31_600_000_000) < 100_000_000, "{:?}", shape.parameters);
+        let text = r#"{"model_type": "granitemoehybrid", "num_hidden_layers": 4, "hidden_size": 4096, "num_attention_heads": 32,
+            "num_key_value_heads": 8, "layer_types": ["mamba", "mamba", "attention", "mamba"], "mamba_n_heads": 128,
+            "mamba_d_head": "auto", "mamba_d_state": 128, "mamba_n_groups": 1, "mamba_d_conv": 4}"#;
+        let figures = read(text.as_bytes(), "x").unwrap().figures;
+        assert_eq!((figures.mixers.as_str(), figures.recurrent.unwrap().inner), ("MM*M", 8192));
+        let layers = crate::memory::shape::from_gguf(&figures.as_gguf("BF16")).layers.unwrap();
+        let caches: Vec<bool> = layers.iter().map(|layer| layer.cache.is_some()).collect();
+        assert_eq!(caches, [false, false, true, false]);
+    }
+
+    #[test]
+    fn layers_that_share_a_cache_and_have_embeddings_of_their_own_are_read() {
+        let pattern = ["\"sliding_attention\""; 5].join(",");
+        let layers = vec![format!("{pattern},\"full_attention\""); 7].join(",");
+        let text = format!(
+            r#"{{"model_type": "gemma4", "text_config": {{"model_type": "gemma4_text", "num_hidden_layers": 42,
+            "hidden_size": 2560, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256,
+            "global_head_dim": 512, "num_kv_shared_layers": 18, "hidden_size_per_layer_input": 256,
+            "intermediate_size": 10240, "vocab_size": 262144, "sliding_window": 512, "tie_word_embeddings": true,
+            "layer_types": [{layers}]}}}}"#
+        );
+        let figures = read(text.as_bytes(), "x").unwrap().figures;
+        let row = crate::memory::table::find(crate::memory::table::rows().unwrap(), "gemma4:e4b").unwrap();
+        assert_eq!((figures.shared_kv, figures.per_layer), (row.shared_kv, row.per_layer));
+        let of = |figures: &Figures| crate::memory::shape::from_gguf(&figures.as_gguf("BF16"));
+        assert_eq!((of(&figures).layers, of(&figures).parameters), (of(&row).layers, of(&row).parameters));
     }
 
     #[test]

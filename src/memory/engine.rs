@@ -1,5 +1,5 @@
 //! Owns an engine with its settings: what a model takes under it, and the same with another context. One value answers
-//! for all engines, so that the choices (`options`) can vary it. Engines as of 2026-11-20: llama.cpp 0.5.0, Ollama
+//! for all engines, so that the choices (`options`) can vary it. Engines as of 2026-11-21: llama.cpp 0.5.0, Ollama
 //! 0.30, vLLM 0.33.0, transformers 5.23.0. Knows nothing of arguments or of this machine.
 
 use super::inference::{self, Generating};
@@ -24,12 +24,32 @@ pub enum Engine {
     Train(Training),
 }
 
-/// Ollama's context in tokens where none is set, by the card's memory (since v0.15.5).
+/// Ollama's context in tokens where none is set, by the memory of all cards together (since v0.15.5).
 pub fn ollama_context(card: Option<Bytes>) -> u64 {
     match card {
         Some(card) if card >= Bytes::gib(47) => 262_144,
         Some(card) if card >= Bytes::gib(23) => 32_768,
         _ => 4096,
+    }
+}
+
+/// Tokens that Ollama has computed at once (`-b` and `-ub`) where none is set: by the context of all requests together,
+/// fewer where what it expects the model to take leaves little of what is free (its scheduler, read on 2026-11-21).
+pub fn ollama_batch(context: u64, expected: Option<Bytes>, free: Option<Bytes>, flash_attention: bool) -> u64 {
+    if !flash_attention {
+        return if context > 4096 && free.is_some_and(|free| free <= Bytes::gib(8)) { 256 } else { 512 };
+    }
+    let has_room = |percent: u64, surcharge: Bytes| match (expected, free) {
+        (Some(expected), Some(free)) => {
+            let part = |percent: u64| Bytes(free.0 / 100 * percent);
+            expected <= part(percent) && expected.plus(surcharge) <= part(80)
+        }
+        _ => true,
+    };
+    match context {
+        32_769.. if has_room(60, Bytes::gib(2)) => 2048,
+        4097.. if has_room(75, Bytes::mib(768)) => 1024,
+        _ => 512,
     }
 }
 

@@ -8,6 +8,7 @@ use super::cache::{self, CacheSums};
 use super::compute::{self, Graph};
 use super::settings::{Backend, Settings};
 use super::shape::{Is, ModelShape};
+use super::weights;
 use crate::units::Bytes;
 
 /// What CUDA's context takes on a card beside the program's own buffers: seen were 153 to 500 MiB.
@@ -113,7 +114,7 @@ impl Estimate {
 pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
     let layers = settings.gpu_layers.unwrap_or(u64::MAX);
     let placed = shape.weights.as_ref().map(|sums| sums.placed(layers, settings.host_experts)).map_err(Clone::clone);
-    let in_file = shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone);
+    let in_file = shape.weights.as_ref().map(weights::WeightSums::in_file).map_err(Clone::clone);
     let kv = refused(settings).map_or_else(|| cache::kv_cache(shape, settings), Err);
     let state = cache::recurrent_state(shape, settings);
     let compute = compute_buffer(shape, settings);
@@ -144,8 +145,13 @@ fn refused(settings: &Settings) -> Option<String> {
         .then(|| "a quantised V cache needs flash attention (-fa on)".to_owned())
 }
 
-/// The compute buffer of one device.
+/// The compute buffer of the first device, through which matrices in system memory pass.
 pub(super) fn compute_buffer(shape: &ModelShape, settings: &Settings) -> Result<u64, String> {
+    buffer_beside(shape, settings, weights::largest_on_host(shape, settings))
+}
+
+/// The compute buffer of a device that a matrix of so many bytes passes through; 0 for none.
+pub(super) fn buffer_beside(shape: &ModelShape, settings: &Settings, passing: u64) -> Result<u64, String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
     if shape.embedding == 0 || shape.vocab == 0 {
         return Err("the model's width or vocabulary is not known".to_owned());
@@ -159,6 +165,7 @@ pub(super) fn compute_buffer(shape: &ModelShape, settings: &Settings) -> Result<
         widest: cache::widest(shape),
         mla: shape.mla,
         attends,
+        passing,
     };
     compute::buffer(&graph, settings, context).ok_or_else(|| "the compute buffer would be past 2^64 bytes".to_owned())
 }

@@ -51,10 +51,14 @@ impl Engine {
         let flags = self.flags();
         let with = |program: String| Some(format!("{program} {flags}").trim_end().to_owned());
         match self {
-            Engine::LlamaCpp(_) => with(format!(
-                "llama-server -m {}",
-                quoted(&file.map_or_else(|| "MODEL.gguf".into(), |file| file.to_string_lossy().into_owned()))
-            )),
+            Engine::LlamaCpp(_) => with(match file {
+                Some(file) => format!("llama-server -m {}", quoted(&file.to_string_lossy())),
+                // A repository of GGUF files is fetched by its name.
+                None if name.contains('/') && name.to_lowercase().contains("gguf") => {
+                    format!("llama-server -hf {}", quoted(name))
+                }
+                None => "llama-server -m MODEL.gguf".into(),
+            }),
             Engine::Ollama(_) => Some(format!("{flags} ollama serve").trim_start().to_owned()),
             Engine::Vllm(_) => with(format!("vllm serve {}", quoted(name))),
             Engine::Sglang(_) => with(format!("python -m sglang.launch_server --model-path {}", quoted(name))),
@@ -214,6 +218,7 @@ fn ollama_flags(settings: &Settings) -> String {
         (slots > 1).then(|| format!("OLLAMA_NUM_PARALLEL={slots}")),
         quantised.then(|| "OLLAMA_FLASH_ATTENTION=1".to_owned()),
         (settings.k_type != GgmlType::F16).then(|| format!("OLLAMA_KV_CACHE_TYPE={}", settings.k_type.name)),
+        (settings.host_experts > 0).then(|| format!("LLAMA_ARG_N_CPU_MOE={}", settings.host_experts)),
     ])
 }
 

@@ -150,7 +150,8 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
         (found.flags, found.engine) = (None, None);
         choices.push(found);
     }
-    if let Some(tokens) = card.and_then(|card| longest(engine, shape, card)) {
+    let no_more = |tokens: u64| fits_already && engine.context(shape).is_some_and(|asked| asked >= tokens);
+    if let Some(tokens) = card.and_then(|card| longest(engine, shape, card)).filter(|tokens| !no_more(*tokens)) {
         let mut context = choice(
             Change::Context(tokens),
             &format!("{} context", tokens_in_words(tokens)),

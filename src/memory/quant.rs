@@ -11,8 +11,56 @@ pub const MIXES: [&str; 10] = ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "
 
 /// Experts in MXFP4 as gpt-oss was trained, the rest in Q8_0 (its GGUF files: 59.02 GiB for 120B, as printed in
 /// ggml-org/llama.cpp#15253) or in bf16 (its checkpoints); all layers in a byte, the rest in bf16, as DeepSeek-V3's
-/// checkpoint (its README_WEIGHTS, read on 2026-11-21).
-pub const OWN_MIXES: [&str; 3] = ["MXFP4", "MXFP4, BF16", "FP8"];
+/// checkpoint (its README_WEIGHTS, read on 2026-11-21); experts in four bits with a 16-bit scale for each 32 of them,
+/// the rest in bf16, as Kimi-K2-Thinking's (lightseekorg/tokenspeed#444); all layers in about 4.25 bits, as AWQ, GPTQ
+/// and bitsandbytes have them, or in 4.5 (NVFP4), the rest in bf16.
+pub const OWN_MIXES: [&str; 6] = ["MXFP4", "MXFP4, BF16", "INT4, BF16", "FP8", "4-bit", "NVFP4"];
+
+/// Whether checkpoints are given out in this, and GGUF files are not.
+pub fn of_checkpoint(mix: &str) -> bool {
+    OWN_MIXES.contains(&mix) && mix != "MXFP4"
+}
+
+/// The mix of about the same bits.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    let upper = name.to_uppercase();
+    let same = MIXES.into_iter().find(|mix| *mix == upper);
+    let starts = |heads: &[&str]| heads.iter().any(|head| upper.starts_with(head));
+    let near = match () {
+        () if starts(&["IQ4"]) => "IQ4_XS",
+        () if starts(&["Q2", "Q3", "IQ1", "IQ2", "IQ3", "TQ"]) => "Q3_K_M",
+        () if starts(&["Q4", "MXFP4", "NVFP4"]) => "Q4_K_M",
+        () if starts(&["Q5"]) => "Q5_K_M",
+        () if starts(&["Q6"]) => "Q6_K",
+        () if starts(&["Q8"]) => "Q8_0",
+        () if starts(&["FP16"]) => "F16",
+        () => return same,
+    };
+    same.or(Some(near))
+}
+
+/// What a model's name says of its quantisation, in capitals, and the nearest mix: `Q4_K_M` of
+/// `llama-3.1-8b-instruct-Q4_K_M.gguf`, `AWQ` of `Qwen2.5-32B-Instruct-AWQ`.
+pub fn in_name(name: &str) -> Option<(String, &'static str)> {
+    let tail = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".gguf");
+    let words: Vec<String> = tail.rsplit(['-', '.', ':']).take(5).map(str::to_uppercase).collect();
+    let of_file = words.iter().find_map(|word| {
+        let is_mix = word.contains(|c: char| c.is_ascii_digit())
+            && (word.contains('_') || ["F16", "BF16", "FP16"].contains(&word.as_str()));
+        Some((word.clone(), nearest(word).filter(|_| is_mix)?))
+    });
+    let of_checkpoint = |word: &String| {
+        let mix = match word.as_str() {
+            "FP8" | "INT8" | "8BIT" | "W8A8" | "W8A16" => "FP8",
+            "AWQ" | "GPTQ" | "BITSANDBYTES" | "INT4" | "4BIT" | "NF4" | "W4A16" => "4-bit",
+            "NVFP4" | "MXFP4" | "FP4" => "NVFP4",
+            _ => return None,
+        };
+        Some((word.clone(), mix))
+    };
+    // GPTQ-Int8 has eight: what stands last tells.
+    of_file.or_else(|| words.iter().find_map(of_checkpoint))
+}
 
 /// A tensor of which the type is still to be chosen.
 pub type Shape = (String, Vec<u64>);
@@ -65,12 +113,17 @@ fn kind(name: &str, dims: &[u64], mix: &str, index: u64, model: Model) -> GgmlTy
     if dims.len() < 2 || !name.ends_with(".weight") || stays.iter().any(|end| name.ends_with(end)) {
         return GgmlType::F32;
     }
-    let is_output = name == "output.weight" || model.tied && name == "token_embd.weight";
+    let is_embedding = ["token_embd.weight", "per_layer_token_embd.weight"].contains(&name);
+    let is_output = name == "output.weight" || model.tied && is_embedding;
     match mix {
         "MXFP4" | "MXFP4, BF16" if name.contains("_exps.") => GgmlType::MXFP4,
+        // As many bits.
+        "INT4, BF16" if name.contains("_exps.") => GgmlType::Q4_0,
         "MXFP4" => GgmlType::Q8_0,
         "FP8" if name.starts_with("blk.") => GgmlType::I8,
-        "BF16" | "MXFP4, BF16" | "FP8" => GgmlType::BF16,
+        "4-bit" if name.starts_with("blk.") => GgmlType::IQ4_XS,
+        "NVFP4" if name.starts_with("blk.") => GgmlType::Q4_0,
+        "BF16" | "MXFP4, BF16" | "INT4, BF16" | "FP8" | "4-bit" | "NVFP4" => GgmlType::BF16,
         "F32" => GgmlType::F32,
         "F16" => GgmlType::F16,
         "Q8_0" => GgmlType::Q8_0,
@@ -180,4 +233,30 @@ pub fn file_type(number: u64) -> Option<&'static str> {
         38 => "MXFP4",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_the_quantisation() {
+        for (name, said) in [
+            ("bartowski/Meta-Llama-3.1-8B-Instruct-GGUF:Q6_K", Some(("Q6_K", "Q6_K"))),
+            ("llama3.1:8b-instruct-q8_0", Some(("Q8_0", "Q8_0"))),
+            ("llama3.1:8b-instruct-fp16", Some(("FP16", "F16"))),
+            ("qwen3-14b-UD-Q4_K_XL.gguf", Some(("Q4_K_XL", "Q4_K_M"))),
+            ("Qwen/Qwen2.5-32B-Instruct-AWQ", Some(("AWQ", "4-bit"))),
+            ("Qwen/Qwen2.5-32B-Instruct-GPTQ-Int8", Some(("INT8", "FP8"))),
+            ("unsloth/Qwen3-14B-bnb-4bit", Some(("4BIT", "4-bit"))),
+            ("RedHatAI/Meta-Llama-3.1-70B-Instruct-quantized.w4a16", Some(("W4A16", "4-bit"))),
+            ("nvidia/Llama-3.3-70B-Instruct-FP8", Some(("FP8", "FP8"))),
+            ("Qwen/Qwen3-8B", None),
+            ("Qwen3-4B-Instruct-2507", None),
+            ("phi-4", None),
+        ] {
+            let found = in_name(name);
+            assert_eq!(found.as_ref().map(|(word, mix)| (word.as_str(), *mix)), said, "{name}");
+        }
+    }
 }

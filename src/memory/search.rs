@@ -46,8 +46,11 @@ pub fn largest_context(shape: &ModelShape, settings: &Settings, budget: Bytes) -
 pub fn best_layers(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Option<u64> {
     let all = shape.layer_count().checked_add(1)?;
     let with = |count: u64| Settings { gpu_layers: Some(count), ..*settings };
-    estimate(shape, &with(all)).total()?;
-    largest(0, all, |count| fits_with(shape, &with(count), budget))
+    // With all of them nothing has to come over, so that fewer may take more.
+    if fits(&estimate(shape, &with(all)), budget)? {
+        return Some(all);
+    }
+    largest(0, all.saturating_sub(1), |count| fits_with(shape, &with(count), budget))
 }
 
 /// For a mixture of experts with all layers on the card: the fewest layers whose experts must stay on the host
@@ -58,8 +61,12 @@ pub fn fewest_host_experts(shape: &ModelShape, settings: &Settings, budget: Byte
         return None;
     }
     let with = |count: u64| Settings { gpu_layers: None, host_experts: count, ..*settings };
+    if fits_with(shape, &with(0), budget) {
+        return Some(0);
+    }
     // The more stay, the smaller: the largest number that may be on the card.
-    let on_card = largest(0, layers, |count| fits_with(shape, &with(layers.saturating_sub(count)), budget))?;
+    let on_card =
+        largest(0, layers.saturating_sub(1), |count| fits_with(shape, &with(layers.saturating_sub(count)), budget))?;
     Some(layers.saturating_sub(on_card))
 }
 

@@ -1,7 +1,6 @@
 //! Owns SGLang's arithmetic: what `--mem-fraction-static` means, its default by the card, and the pool it leaves. The
 //! fraction is of what is free before the weights are loaded: weights and KV pool lie within it, activations and CUDA
-//! graphs outside. The defaults are exact for plain CUDA serving of a text model; with an image encoder SGLang takes
-//! less, and some models have defaults of their own. Source: SGLang's arg_groups/memory_hook.py,
+//! graphs outside. The defaults are exact for plain CUDA serving; some models have defaults of their own. Source: SGLang's arg_groups/memory_hook.py,
 //! cuda_graph_hook.py and model_runner (`_profile_available_bytes`), read on 2026-11-21. Bytes.
 
 use super::estimate::{CONTEXT_BYTES, Estimate, Part};
@@ -31,6 +30,8 @@ pub struct Serving {
     pub usual_chunk: u64,
     /// `--cuda-graph-max-bs`.
     pub graphs: u64,
+    /// MiB set aside for the graphs of prefills.
+    pub prefill_mib: u64,
 }
 
 impl Serving {
@@ -55,8 +56,28 @@ impl Serving {
             chunk,
             usual_chunk: chunk,
             graphs,
+            prefill_mib: prefill_graphs(chunk).saturating_mul(8),
         };
         serving.usual_fraction = card.map_or(950, |card| serving.default_fraction(card));
+        serving.fraction = serving.usual_fraction;
+        serving
+    }
+
+    /// The same for a model: latent attention takes more for its graphs, and an image encoder takes off a part.
+    pub fn of_model(shape: &ModelShape, card: Option<Bytes>, tensor_parallel: u64) -> Serving {
+        let mut serving = Serving::of_card(card, tensor_parallel);
+        if shape.mla {
+            serving.prefill_mib = 1536;
+            serving.usual_fraction = card.map_or(950, |card| serving.default_fraction(card));
+        }
+        if let Some((layers, width)) = shape.encoder {
+            // 0.95 for one of ViT-L/14's size, a tenth less for each such size more.
+            let size = u128::from(layers).saturating_mul(u128::from(width).saturating_mul(width.into()));
+            let share = size.saturating_mul(100_000).checked_div(24 * 1024 * 1024).unwrap_or(0);
+            let factor = 1_100_000_u128.saturating_sub(share).clamp(800_000, 1_050_000);
+            let billionths = u128::from(serving.usual_fraction).saturating_mul(950).saturating_mul(factor);
+            serving.usual_fraction = u64::try_from(billionths.saturating_add(500_000_000) / 1_000_000_000).unwrap_or(0);
+        }
         serving.fraction = serving.usual_fraction;
         serving
     }
@@ -78,7 +99,7 @@ impl Serving {
     }
 
     fn graphs_mib(&self) -> u64 {
-        self.graphs.saturating_mul(2).saturating_add(prefill_graphs(self.chunk).saturating_mul(8))
+        self.graphs.saturating_mul(2).saturating_add(self.prefill_mib)
     }
 
     /// Bytes of activations and graphs, about: by the model's width, at most what SGLang's own rule sets aside.
@@ -176,6 +197,22 @@ mod tests {
         assert_eq!((of(81_559).chunk, of(81_559).graphs, of(81_559).fraction), (8192, 256, 830));
         assert_eq!((of(16_376).chunk, of(16_376).graphs), (2048, 8));
         assert_eq!(Serving::of_card(None, 1).fraction, 950);
+    }
+
+    #[test]
+    fn defaults_by_the_model_are_those_of_its_source() {
+        let mut shape = table::shape(&table::find(table::rows().unwrap(), "gemma-3-12b").unwrap(), "BF16");
+        let card = Some(Bytes::mib(24_564));
+        assert_eq!(Serving::of_model(&shape, card, 1).fraction, 704);
+        // SigLIP's 27 layers of 1152: 0.704 × 0.95 × (1 − 0.1 × 0.42383).
+        shape.encoder = Some((27, 1152));
+        assert_eq!(Serving::of_model(&shape, card, 1).fraction, 640);
+        // ViT-bigG and more stop at a fifth.
+        shape.encoder = Some((48, 5120));
+        assert_eq!(Serving::of_model(&shape, card, 1).fraction, 535);
+        let latent = table::shape(&table::find(table::rows().unwrap(), "deepseek-v2-lite").unwrap(), "BF16");
+        // 24564 − 512 − 6144 − 128 − 96 − 1536.
+        assert_eq!(Serving::of_model(&latent, card, 1).fraction, 657);
     }
 
     #[test]

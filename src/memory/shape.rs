@@ -9,7 +9,7 @@ mod tensors;
 
 use super::gguf::TensorInfo;
 use super::weights::WeightSums;
-pub use figures::{Experts, Figures, Mla, Recurrent, Window};
+pub use figures::{Experts, Figures, Mla, Recurrent, SharedKv, Window};
 pub use rules::from_gguf;
 
 /// More layers than any model has; real ones have up to about 130.
@@ -84,6 +84,8 @@ pub struct ModelShape {
     pub weights_are: Is,
     /// Bytes of the image or audio encoder's own file (`--mmproj`); 0 for none.
     pub projector: u64,
+    /// Layers and width of an image encoder inside the checkpoint.
+    pub encoder: Option<(u64, u64)>,
     /// The tensors, where they are known one by one.
     pub tensors: Vec<TensorInfo>,
 }

@@ -4,7 +4,8 @@
 
 use super::cache;
 use super::compute;
-use super::estimate::{CONTEXT_BYTES, ENCODING_BYTES};
+use super::estimate::{CONTEXT_BYTES, ENCODING_BYTES, buffer_beside, compute_buffer};
+use super::search::largest;
 use super::settings::Settings;
 use super::shape::ModelShape;
 use super::weights::first_on_gpu;
@@ -73,7 +74,8 @@ pub fn over(
     let several = Settings { devices: shares.len() as u64, ..*settings };
     let sums = shape.weights.as_ref().map_err(Clone::clone)?;
     let (kv, state) = (cache::by_layer(shape, &several)?, cache::state_by_layer(shape, &several)?);
-    let compute = super::estimate::compute_buffer(shape, &several)?;
+    // Only the first card takes what comes over from system memory.
+    let (on_first, on_others) = (compute_buffer(shape, &several)?, buffer_beside(shape, &several, 0)?);
     let all = sums.layers.len() as u64;
     let first = first_on_gpu(all, settings.gpu_layers.unwrap_or(u64::MAX));
     let units = if settings.gpu_layers == Some(0) { 0 } else { all.saturating_sub(first).saturating_add(1) };
@@ -117,6 +119,7 @@ pub fn over(
         }
     }
     for (at, share) in taken.iter_mut().enumerate().filter(|(_, share)| share.layers > 0 || mode == Mode::Row) {
+        let compute = if at == 0 { on_first } else { on_others };
         share.compute = compute;
         share.overhead = CONTEXT_BYTES.saturating_add(compute::margin(compute));
         if at == main && shape.projector > 0 && !settings.host_projector {
@@ -148,6 +151,16 @@ pub fn fitting(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Optio
     let beside = |share: &Share| Bytes(share.compute.saturating_add(share.overhead));
     let rest = free.iter().zip(&taken).map(|(free, share)| in_hundreds(free.less(beside(share)))).collect();
     Some(rest).filter(fine)
+}
+
+/// The most layers (the output counts as one) for which all cards have room, shared out by what is free.
+pub fn most_layers(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<u64> {
+    let shares: Vec<u64> = free.iter().map(|free| in_hundreds(*free)).collect();
+    let fine = |count: u64| {
+        let few = Settings { gpu_layers: Some(count), ..*settings };
+        over(shape, &few, Mode::Layer, &shares, 0).is_ok_and(|taken| fits(&taken, free))
+    };
+    largest(1, shape.layer_count().saturating_add(1), fine)
 }
 
 #[cfg(test)]

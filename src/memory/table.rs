@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use include_dir::{Dir, include_dir};
 use ron::extensions::Extensions;
 
+use super::quant::OWN_MIXES;
 use super::shape::{Figures, Is, ModelShape, from_gguf};
 use super::weights::WeightSums;
 
@@ -114,8 +115,10 @@ fn tells_size(word: &str) -> bool {
 /// what was trained in four bits (gpt-oss) is in no other.
 pub fn own_mix<'a>(row: &Figures, mix: &'a str) -> &'a str {
     match (row.stored.as_deref(), mix) {
+        (_, mix) if OWN_MIXES.contains(&mix) => mix,
         (Some("MXFP4"), "F32" | "BF16" | "F16") => "MXFP4, BF16",
         (Some("MXFP4"), _) => "MXFP4",
+        (Some("INT4"), "BF16") => "INT4, BF16",
         (Some("FP8"), "BF16") => "FP8",
         _ => mix,
     }
@@ -255,6 +258,21 @@ mod tests {
             ("phi4:14b", Some("phi-4")),
             ("llama4:scout", Some("Llama-4-Scout-17B-16E")),
             ("qwen3.5:9b", Some("Qwen3.5-9B")),
+            ("gemma4:e4b", Some("Gemma-4-E4B")),
+            ("gemma4:26b", Some("Gemma-4-26B-A4B")),
+            ("gemma3n:e4b", Some("Gemma-3n-E4B")),
+            ("google/gemma-3n-E2B-it", Some("Gemma-3n-E2B")),
+            ("zai-org/GLM-5.2", Some("GLM-5.2")),
+            ("zai-org/GLM-5", Some("GLM-5")),
+            ("zai-org/GLM-4.7-Flash", Some("GLM-4.7-Flash")),
+            ("moonshotai/Kimi-K2-Instruct-0905", Some("Kimi-K2")),
+            ("moonshotai/Kimi-K2.5", Some("Kimi-K2-Thinking")),
+            ("mistralai/Ministral-3-8B-Instruct-2512", Some("Ministral-3-8B")),
+            ("nemotron-3-nano:30b", Some("Nemotron-3-Nano-30B-A3B")),
+            ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", Some("Nemotron-3-Nano-30B-A3B")),
+            ("granite4:small-h", Some("Granite-4.0-H-Small")),
+            ("qwen3-coder-next", Some("Qwen3-Next-80B-A3B")),
+            ("Qwen/Qwen3.8-27B", Some("Qwen3.5-27B / Qwen3.6-27B")),
             ("no-such-model", None),
             ("", None),
         ] {

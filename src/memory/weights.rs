@@ -4,6 +4,8 @@
 //! Knows nothing of caches, budgets or files.
 
 use super::gguf::TensorInfo;
+use super::settings::Settings;
+use super::shape::ModelShape;
 
 /// One layer's weights in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -173,6 +175,26 @@ impl WeightSums {
         }
         placed
     }
+}
+
+/// Bytes of the largest matrix that stays in system memory with these settings; 0 where all layers are on the card.
+/// About a third of a layer's experts where the tensors are not known one by one.
+pub fn largest_on_host(shape: &ModelShape, settings: &Settings) -> u64 {
+    let loaded = shape.layer_count();
+    let first = first_on_gpu(loaded, settings.gpu_layers.unwrap_or(u64::MAX));
+    let experts = first.max(settings.host_experts.min(loaded));
+    if shape.tensors.is_empty() {
+        let sums = shape.weights.as_ref().map_or(&[][..], |sums| &sums.layers);
+        let on_host = (0_u64..).zip(sums).filter(|(layer, _)| *layer < experts);
+        return on_host.map(|(_, layer)| layer.experts / 3).max().unwrap_or(0);
+    }
+    let stays = |name: &str| match place(name) {
+        Place::Layer(layer) => (layer as u64) < first,
+        Place::Expert(layer) => (layer as u64) < experts,
+        _ => false,
+    };
+    let on_host = shape.tensors.iter().filter(|tensor| tensor.dims.len() > 1 && stays(&tensor.name));
+    on_host.map(|tensor| tensor.bytes).max().unwrap_or(0)
 }
 
 /// The first layer on the card with `-ngl gpu_layers`: the output counts as one and goes first.

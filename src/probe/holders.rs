@@ -58,8 +58,7 @@ impl Holders {
         self.found.retain_mut(|holder| {
             let stat = procfs.stat(holder.process.pid).ok().filter(|stat| Some(stat.key()) == holder.process.key());
             let Some(stat) = stat else { return false };
-            holder.process.state = Reading::Known(stat.state);
-            holder.process.parent_pid = Reading::Known(stat.parent_pid);
+            holder.process = people.described(&stat).unlisted(stat.pid, Reading::NotAvailable);
             true
         });
         self.found.iter().filter(|holder| !listed.contains(&holder.process.pid)).cloned().collect()

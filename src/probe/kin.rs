@@ -26,6 +26,7 @@ pub struct Groups {
 #[derive(Debug)]
 struct Relative {
     stat: Stat,
+    command: String,
     uid: Option<u32>,
     arguments: Vec<String>,
     folder: Option<String>,
@@ -36,11 +37,11 @@ struct Relative {
 }
 
 impl Relative {
-    fn of(procfs: &Procfs, stat: Stat) -> Relative {
+    fn of(procfs: &Procfs, stat: Stat, command: String) -> Relative {
         let pid = stat.pid;
         let folder = procfs.working_directory(pid).ok().and_then(|folder| folder.to_str().map(str::to_owned));
         let (uid, arguments) = (procfs.uid(pid).ok(), procfs.arguments(pid).unwrap_or_default());
-        Relative { uid, arguments, folder, stat, age: 0, is_fresh: true }
+        Relative { uid, arguments, folder, stat, command, age: 0, is_fresh: true }
     }
 
     fn traits(&self) -> Traits<'_> {
@@ -56,11 +57,12 @@ pub struct Families {
 }
 
 impl Families {
-    /// Groups those that use a GPU; the flag says whether it computes there or only draws. `stat` reads one now.
+    /// Groups those that use a GPU; the flag says whether it computes there or only draws. `running` says which process a
+    /// PID is now, and the command line that it runs.
     pub fn groups(
         &mut self,
         procfs: &Procfs,
-        stat: impl Fn(u32) -> Option<Stat>,
+        running: impl Fn(u32) -> Option<(Stat, String)>,
         users: &BTreeMap<u32, bool>,
     ) -> Groups {
         self.known.retain(|_, relative| {
@@ -68,37 +70,39 @@ impl Families {
             // Who was not asked about last time has left.
             std::mem::take(&mut relative.is_fresh) && relative.age < LOOK_AGAIN
         });
-        groups(&mut Look { procfs, stat, known: &mut self.known }, users)
+        groups(&mut Look { procfs, running, known: &mut self.known }, users)
     }
 }
 
 /// Looks processes up at one refresh.
 struct Look<'a, S> {
     procfs: &'a Procfs,
-    stat: S,
+    running: S,
     known: &'a mut BTreeMap<u32, Relative>,
 }
 
-impl<S: Fn(u32) -> Option<Stat>> Look<'_, S> {
+impl<S: Fn(u32) -> Option<(Stat, String)>> Look<'_, S> {
     /// This process now; as it was lately, where it is the same program still.
     fn at(&mut self, pid: u32) -> Option<&Relative> {
         let known = self.known.get(&pid);
         if !known.is_some_and(|relative| relative.is_fresh) {
-            let Some(stat) = (self.stat)(pid) else {
+            let Some((stat, command)) = (self.running)(pid) else {
                 self.known.remove(&pid);
                 return None;
             };
-            let same = known.filter(|known| known.stat.key() == stat.key() && known.stat.comm == stat.comm);
+            let same = known.filter(|known| {
+                (known.stat.key(), &known.stat.comm, &known.command) == (stat.key(), &stat.comm, &command)
+            });
             match same.is_some().then(|| self.known.get_mut(&pid)).flatten() {
                 Some(known) => (known.stat, known.is_fresh) = (stat, true),
-                None => drop(self.known.insert(pid, Relative::of(self.procfs, stat))),
+                None => drop(self.known.insert(pid, Relative::of(self.procfs, stat, command))),
             }
         }
         self.known.get(&pid)
     }
 }
 
-fn groups<S: Fn(u32) -> Option<Stat>>(look: &mut Look<'_, S>, users: &BTreeMap<u32, bool>) -> Groups {
+fn groups<S: Fn(u32) -> Option<(Stat, String)>>(look: &mut Look<'_, S>, users: &BTreeMap<u32, bool>) -> Groups {
     // Of each user the way up to the topmost it works for, and whose guest that one is.
     let mut ways: Vec<(Vec<u32>, Option<u32>)> = Vec::new();
     for pid in users.keys() {
@@ -140,7 +144,7 @@ fn groups<S: Fn(u32) -> Option<Stat>>(look: &mut Look<'_, S>, users: &BTreeMap<u
 }
 
 /// The parent of a process and what it is to it.
-fn above<S: Fn(u32) -> Option<Stat>>(
+fn above<S: Fn(u32) -> Option<(Stat, String)>>(
     look: &mut Look<'_, S>,
     child: u32,
     users: &BTreeMap<u32, bool>,
@@ -183,7 +187,8 @@ mod tests {
     fn found(root: &Path, users: &[u32]) -> (Vec<(u32, u32)>, Vec<u32>) {
         let users: BTreeMap<u32, bool> = users.iter().map(|pid| (*pid, true)).collect();
         let procfs = Procfs::new(root);
-        let found = Families::default().groups(&procfs, |pid| procfs.stat(pid).ok(), &users);
+        let running = |pid| Some((procfs.stat(pid).ok()?, String::new()));
+        let found = Families::default().groups(&procfs, running, &users);
         let leaders = found.leaders.into_iter().map(|(pid, leader)| (pid, leader.pid)).collect();
         (leaders, found.launchers.into_iter().map(|stat| stat.pid).collect())
     }

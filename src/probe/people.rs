@@ -11,13 +11,13 @@ use crate::gpu::{GpuProcess, ProcessKind, Reading};
 use crate::probe::host::Users;
 use crate::procfs::machine::BootClock;
 use crate::procfs::place::Place;
-use crate::procfs::{ProcError, Procfs, Stat};
+use crate::procfs::{ProcError, Procfs, Stat, command_line};
 use crate::units::{Bytes, WallTime};
 
 /// How far above a process that wiped its own arguments one is looked for that has them still.
 const ANCESTORS_ASKED: usize = 4;
 
-/// For so many refreshes what hardly ever changes (command line, user, control group) is not read again.
+/// For so many refreshes what hardly ever changes (user, control group) is not read again.
 pub const LOOK_AGAIN: u32 = 10;
 
 /// What /proc says of one PID of the driver.
@@ -111,8 +111,8 @@ pub struct People {
     listed_before: HashMap<u32, u64>,
     /// This refresh's look-ups: a PID may stand on several devices.
     current: HashMap<u32, Person>,
-    /// The stats that this refresh has read.
-    stats: HashMap<u32, Stat>,
+    /// The stats that this refresh has read, with the command lines.
+    stats: HashMap<u32, (Stat, String)>,
     /// Who was described lately, as which stat, and how many refreshes ago.
     described: HashMap<u32, (Stat, Person, u32)>,
 }
@@ -157,9 +157,13 @@ impl People {
         self.stats.clear();
     }
 
-    /// The stat of this PID at this refresh.
-    pub fn stat(&self, pid: u32) -> Option<Stat> {
-        self.stats.get(&pid).cloned().or_else(|| self.procfs.stat(pid).ok())
+    /// Which process this PID is at this refresh, and the command line that it runs.
+    pub fn running(&self, pid: u32) -> Option<(Stat, String)> {
+        self.stats.get(&pid).cloned().or_else(|| {
+            let stat = self.procfs.stat(pid).ok()?;
+            let command = self.command(&stat).known().cloned().unwrap_or_default();
+            Some((stat, command))
+        })
     }
 
     /// Whether the PIDs we see are the driver's.
@@ -171,31 +175,42 @@ impl People {
     fn user_and_command(&self, stat: &Stat) -> (Reading<u32>, Reading<String>, Reading<String>) {
         let uid = self.procfs.uid(stat.pid).map_or_else(Reading::from, Reading::Known);
         let user = uid.clone().map(|uid| self.users.name(uid));
-        let command = match self.procfs.arguments(stat.pid) {
-            Ok(arguments) => Reading::Known(command_line(&arguments, &stat.comm)),
-            Err(error) => error.into(),
-        };
-        (uid, user, command)
+        (uid, user, self.command(stat))
     }
 
-    /// As [`People::described`], and where this very process was described lately, only what changes is new.
+    fn command(&self, stat: &Stat) -> Reading<String> {
+        match self.procfs.arguments(stat.pid) {
+            Ok(arguments) => Reading::Known(command_line(&arguments, &stat.comm)),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// As [`People::described`], and where this very process was described lately, only what changes is new. Its command
+    /// line is read each time: one that runs another program by now must not be ended under the name of the one before.
     fn person(&mut self, pid: u32) -> Result<Person, ProcError> {
         let stat = self.identify(pid)?;
-        self.stats.insert(pid, stat.clone());
+        let person = self.known(&stat).unwrap_or_else(|| {
+            let person = self.described(&stat);
+            self.described.insert(pid, (stat.clone(), person.clone(), 0));
+            person
+        });
+        self.stats.insert(pid, (stat, person.command.known().cloned().unwrap_or_default()));
+        Ok(person)
+    }
+
+    fn known(&self, stat: &Stat) -> Option<Person> {
         let same = |then: &Stat| {
             (then.start_ticks, &then.comm, then.parent_pid) == (stat.start_ticks, &stat.comm, stat.parent_pid)
         };
-        if let Some((_, person, _)) = self.described.get(&pid).filter(|(then, ..)| same(then)) {
-            return Ok(Person {
-                session: Reading::Known(stat.session),
-                state: Reading::Known(stat.state),
-                cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
-                ..person.clone()
-            });
-        }
-        let person = self.described(&stat);
-        self.described.insert(pid, (stat, person.clone(), 0));
-        Ok(person)
+        let (_, person, _) = self.described.get(&stat.pid).filter(|(then, ..)| same(then))?;
+        // One that is ending has none any more.
+        let runs_the_same = stat.is_exiting() || person.command == self.command(stat);
+        runs_the_same.then(|| Person {
+            session: Reading::Known(stat.session),
+            state: Reading::Known(stat.state),
+            cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
+            ..person.clone()
+        })
     }
 
     /// Who the process of this PID here is, apart from the driver.
@@ -299,17 +314,13 @@ fn server_of(arguments: &[String], above: &[Vec<String>]) -> Option<String> {
     ["VLLM::", "sglang::"].iter().any(|engine| title.starts_with(engine)).then(server)?
 }
 
-/// As `ps` has it: the arguments joined, or the kernel's name in brackets where there are none.
-fn command_line(arguments: &[String], comm: &str) -> String {
-    if arguments.is_empty() { format!("[{comm}]") } else { arguments.join(" ") }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::gpu::guard::{Refusal, Viewer};
 
     const HOST: &str = "pid:[4026531836]";
     const CONTAINER: &str = "pid:[4026532999]";
@@ -346,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hardly_ever_changes_is_read_again_only_after_a_while_or_where_it_is_another_program() {
+    fn a_name_is_never_older_than_a_reading_and_what_hardly_ever_changes_is_read_with_it() {
         let root = tempfile::tempdir().unwrap();
         process(root.path(), 70, 9, 0, 70, "/dev/null");
         let mut people = people(root.path(), HOST);
@@ -357,15 +368,54 @@ mod tests {
         };
         assert_eq!(command(&mut people), "python job.py");
         fs::write(root.path().join("70/cmdline"), "VLLM::Worker\0").unwrap();
-        assert_eq!(command(&mut people), "python job.py", "not yet");
-        let seen: Vec<String> = (0..LOOK_AGAIN).map(|_| command(&mut people)).collect();
-        assert_eq!(seen.last().unwrap(), "VLLM::Worker");
+        assert_eq!(command(&mut people), "VLLM::Worker", "it gave itself a title");
+        fs::write(root.path().join("70/cmdline"), "python\0other.py\0").unwrap();
+        assert_eq!(
+            people.look(70).recognised_as.as_deref(),
+            Some("python other.py"),
+            "another script of the same program"
+        );
+        assert_eq!(command(&mut people), "python other.py");
+        fs::write(root.path().join("70/cmdline"), "").unwrap();
+        assert_eq!(command(&mut people), "[job]");
+        fs::write(root.path().join("70/cmdline"), "python\0other.py\0").unwrap();
+        assert_eq!(command(&mut people), "python other.py");
+        fs::write(root.path().join("70/cmdline"), "").unwrap();
+        fs::write(root.path().join("70/stat"), "70 (job) S 1 1 1 0 -1 4 0 0 0 0 3 4 0 0 20 0 1 0 9 0").unwrap();
+        assert_eq!(command(&mut people), "python other.py", "it is ending");
+        fs::write(root.path().join("70/status"), "Tgid: 70\nUid: 7 7 7 7\n").unwrap();
+        let uids: Vec<Option<u32>> = (0..=LOOK_AGAIN)
+            .map(|_| {
+                let uid = people.look(70).uid.value();
+                people.end_refresh();
+                uid
+            })
+            .collect();
+        assert_eq!((uids.first(), uids.last()), (Some(&Some(0)), Some(&Some(7))), "its user is read after a while");
         fs::write(root.path().join("70/cmdline"), "other\0").unwrap();
         fs::write(root.path().join("70/stat"), "70 (other) S 1 1 1 0 -1 0 0 0 0 0 3 8 0 0 20 0 1 0 9 0").unwrap();
         assert_eq!(people.look(70).cpu_ticks.value(), Some(11), "what changes is read each time");
         assert_eq!(command(&mut people), "other", "it runs another program now");
         process(root.path(), 70, 10, 0, 70, "/dev/nvidia0");
         assert_eq!(command(&mut people), "python job.py", "the PID is another process's");
+    }
+
+    #[test]
+    fn one_that_is_hidden_has_no_name_no_user_and_no_end() {
+        let row = MergedRow { pid: 70, kind: ProcessKind::Compute, used_bytes: Reading::Known(Bytes::gib(2)) };
+        for reason in [ProcError::Denied, ProcError::Gone] {
+            let row = Person::unknown(reason.clone()).on_device(&row, Reading::NotAvailable);
+            let known = [row.user.known(), row.command.known(), row.recognised_as.as_ref()];
+            assert!(known.iter().all(Option::is_none) && !row.proved && row.key().is_none(), "{reason}");
+            assert_eq!(row.used_bytes, Reading::Known(Bytes::gib(2)), "what the driver says of it stays");
+            for uid in [0, 1000] {
+                let viewer = Viewer { uid, ..Viewer::default() };
+                assert_eq!(viewer.may_end(&row), Err(Refusal::Unproved(70)), "{reason}");
+            }
+        }
+        let root = tempfile::tempdir().unwrap();
+        let mut people = people(root.path(), HOST);
+        assert!(!people.look(70).proved && people.look(70).command.known().is_none());
     }
 
     #[test]

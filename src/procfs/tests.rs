@@ -1,7 +1,7 @@
 //! /proc as a folder of files and links.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use super::{ProcError, Procfs};
@@ -54,6 +54,33 @@ fn gone_denied_and_malformed_are_three_things() {
     assert_eq!(proc.stat(3), Err(ProcError::Malformed("stat")));
     assert_eq!(proc.stat(4), Err(ProcError::Malformed("stat")));
     assert_eq!(Reading::<u32>::from(ProcError::Denied), Reading::Denied);
+}
+
+/// As /proc is mounted with hidepid: 1 forbids to look into other users' folders, 2 does not show them at all.
+#[test]
+fn where_others_are_hidden_they_are_denied_and_what_is_ours_is_read() {
+    let forbidden = [rustix::io::Errno::PERM, rustix::io::Errno::ACCESS];
+    for errno in forbidden {
+        let error = std::io::Error::from(errno);
+        assert_eq!(Procfs::default().failure(77, &error), ProcError::Denied, "{error}");
+    }
+    let root = tempfile::tempdir().unwrap();
+    put(root.path(), "70/stat", stat_line(70, "job", 1, 0, 5));
+    put(root.path(), "71/stat", stat_line(71, "job", 1, 0, 5));
+    put(root.path(), "71/cmdline", "python\0theirs.py\0");
+    let folder = root.path().join("71");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o000)).unwrap();
+    let proc = Procfs::new(root.path());
+    assert_eq!(proc.stat(70).map(|stat| stat.start_ticks), Ok(5));
+    // Nothing keeps root out.
+    if !rustix::process::geteuid().is_root() {
+        assert_eq!(proc.stat(71), Err(ProcError::Denied));
+        assert_eq!(proc.arguments(71), Err(ProcError::Denied));
+        assert_eq!(proc.open_driver_files(71), Err(ProcError::Denied));
+    }
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(proc.ancestors(70), [1], "and ends where nobody is shown");
+    assert!(proc.pids().contains(&70));
 }
 
 #[test]

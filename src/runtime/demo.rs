@@ -1,5 +1,6 @@
 //! Owns the demo: a recorded machine played back, and a stand-in for the kernel whose processes exist only there.
-//! Signals go the same guarded way as real ones, and can reach nothing real.
+//! Signals go the same guarded way as real ones, and can reach nothing real. A command that starts the recorded run again
+//! is taken as started in the other pane: the run comes back, and lives where the card has room for it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +14,7 @@ use super::feed::parse;
 use super::process_control::{Inspection, ProcessControl};
 use crate::app::Msg;
 use crate::gpu::guard::{Signal, Viewer};
-use crate::gpu::{Device, GpuProcess, ProcessKey, Snapshot, accounts, recognise};
+use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, accounts, recognise};
 use crate::units::{Bytes, WallTime};
 
 /// The recording: a sample stream. Its machine dies of memory in its ninth second.
@@ -22,6 +23,12 @@ const RECORDING: &str = include_str!("../../assets/demo.jsonl");
 const LOG: &str = include_str!("../../assets/demo.log");
 /// How long a simulated process takes to close.
 const CLOSING: Duration = Duration::from_millis(300);
+/// The run that dies in the recording.
+const RUN: u32 = 8731;
+/// What it takes where nothing stands in its way, and with a smaller batch.
+const NEEDS: (Bytes, Bytes) = (Bytes(8500 << 20), Bytes(5400 << 20));
+/// What it begins with, and takes more in a second.
+const GROWTH: (Bytes, Bytes) = (Bytes(900 << 20), Bytes(1400 << 20));
 
 /// The recorded machine, with what the person ended on it.
 #[derive(Debug, Default)]
@@ -33,6 +40,26 @@ pub struct DemoMachine {
 struct State {
     now: Option<Snapshot>,
     ended: BTreeSet<ProcessKey>,
+    /// The recorded run's row, to make another one of.
+    recorded: Option<GpuProcess>,
+    again: Option<Again>,
+}
+
+/// The run, started again by the person.
+#[derive(Clone, Debug)]
+struct Again {
+    row: GpuProcess,
+    device: u32,
+    began: WallTime,
+    needs: Bytes,
+}
+
+impl Again {
+    /// What it holds by then.
+    fn holds(&self, now: &WallTime) -> Bytes {
+        let seconds = u64::try_from(now.0.duration_since(self.began.0).as_secs()).unwrap_or(0);
+        Bytes(GROWTH.0.0.saturating_add(GROWTH.1.0.saturating_mul(seconds))).min(self.needs)
+    }
 }
 
 impl DemoMachine {
@@ -55,11 +82,16 @@ impl DemoMachine {
                     Err(_) => {}
                 }
             }
+            machine.state().recorded = snapshots.iter().find_map(|snapshot| row_of(snapshot, RUN).cloned());
             let last = snapshots.len().saturating_sub(1);
             let crash = snapshots.windows(2).position(|two| matches!(two, [a, b] if rows(b) < rows(a)));
             for tick in 0.. {
                 let Some(recorded) = snapshots.get(tick.min(last)) else { return };
                 let snapshot = machine.at_present(recorded.clone());
+                if machine.has_died_again(&snapshot) {
+                    let died = "Demo: the run died of memory again. Give back more, or take a step that needs less.";
+                    drop(wakes.send(Wake::Msg(Msg::Trouble(died.to_owned()))));
+                }
                 let sent = wakes.send(Wake::Msg(Msg::Sample(Box::new(snapshot))));
                 if crash.is_some_and(|crash| crash + 1 == tick) {
                     drop(wakes.send(Wake::Msg(Msg::Offered(LOG.to_owned()))));
@@ -81,6 +113,40 @@ impl DemoMachine {
         Ok("it took the request".to_owned())
     }
 
+    /// Takes a command as typed in the other pane. Whether it starts the recorded run again.
+    pub fn start(&self, command: &str) -> bool {
+        let mut state = self.state();
+        let Some(script) = command.find("train.py").filter(|_| state.again.is_none() && !command.contains('\n')) else {
+            return false;
+        };
+        let Some((mut row, now)) = state.recorded.clone().zip(state.now.as_ref()) else { return false };
+        let arguments = command.get(script..).unwrap_or_default().trim();
+        let known = row.command.known().map_or("", String::as_str);
+        let needs = if known.ends_with(arguments) { NEEDS.0 } else { NEEDS.1 };
+        let named = |device: &&Device| device.uuid.known().is_some_and(|uuid| command.contains(uuid.as_str()));
+        let device = now.devices.iter().find(named).map_or(0, |device| device.index);
+        let began = WallTime(jiff::Timestamp::now());
+        row.pid = RUN + 389;
+        row.started_at = Reading::Known(began);
+        row.start_ticks = row.start_ticks.map(|ticks| ticks + 90_000);
+        row.command = row.command.map(|line| line.split("train.py").next().unwrap_or_default().to_owned() + arguments);
+        state.again = Some(Again { row, device, began, needs });
+        true
+    }
+
+    /// Whether the run that was started again has no room for what it takes; then it is gone.
+    fn has_died_again(&self, snapshot: &Snapshot) -> bool {
+        let mut state = self.state();
+        let Some(again) = &state.again else { return false };
+        let device = snapshot.devices.iter().find(|device| device.index == again.device);
+        let ended = again.row.key().is_some_and(|key| state.ended.contains(&key));
+        let full = device.and_then(|device| device.memory.free_bytes.value()) == Some(Bytes::ZERO);
+        if ended || full {
+            state.again = None;
+        }
+        full && !ended
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,6 +162,9 @@ impl DemoMachine {
                 row.started_at =
                     row.started_at.clone().map(|then| WallTime(then.0.saturating_add(shift).unwrap_or(then.0)));
             }
+            if let Some(again) = state.again.as_ref().filter(|again| again.device == device.index) {
+                with(device, again, &snapshot.taken_at);
+            }
             without(device, &state.ended);
         }
         state.now = Some(snapshot.clone());
@@ -109,8 +178,22 @@ impl DemoMachine {
     }
 }
 
+fn row_of(snapshot: &Snapshot, pid: u32) -> Option<&GpuProcess> {
+    snapshot.devices.iter().flat_map(|device| &device.processes).find(|row| row.pid == pid)
+}
+
 fn rows(snapshot: &Snapshot) -> usize {
     snapshot.devices.iter().map(|device| device.processes.len()).sum()
+}
+
+/// Puts the run that was started again on its device.
+fn with(device: &mut Device, again: &Again, now: &WallTime) {
+    let memory = &mut device.memory;
+    let holds = again.holds(now);
+    device.processes.push(GpuProcess { used_bytes: Reading::Known(holds), ..again.row.clone() });
+    memory.used_bytes = memory.used_bytes.clone().map(|used| used.plus(holds));
+    memory.free_bytes = memory.free_bytes.clone().map(|free| free.less(holds));
+    device.utilization_percent = again.row.sm_percent.clone();
 }
 
 /// Takes ended processes off a device; their bytes are free again.
@@ -136,6 +219,7 @@ impl ProcessControl for DemoMachine {
         Ok(self.row(pid).and_then(|row| {
             Some(Inspection {
                 start_ticks: row.start_ticks.value()?,
+                called: Some(row.command.known().cloned().unwrap_or_default()),
                 uid: row.uid.value(),
                 user: row.user.known().cloned(),
                 protected: recognise::protected_command(row.command.known().map_or("", String::as_str)),
@@ -165,8 +249,55 @@ impl ProcessControl for DemoMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gpu::Reading;
+    use crate::app::effect::Order;
     use crate::runtime::process_control::end;
+
+    /// The machine at the recording's end, and that moment.
+    fn after_the_crash() -> (DemoMachine, Snapshot) {
+        let read = |line: &str| match parse(line.as_bytes(), false) {
+            Ok(Msg::Sample(snapshot)) => *snapshot,
+            _ => panic!("no reading: {line}"),
+        };
+        let machine = DemoMachine::default();
+        machine.state().recorded = row_of(&read(RECORDING.lines().nth(1).unwrap()), RUN).cloned();
+        let last = read(RECORDING.lines().next_back().unwrap());
+        machine.at_present(last.clone());
+        (machine, last)
+    }
+
+    /// Lets the run that was started again grow to what it takes.
+    fn grown(machine: &DemoMachine, last: &Snapshot) -> Snapshot {
+        let mut state = machine.state();
+        let again = state.again.as_mut().unwrap();
+        again.began = WallTime(again.began.0 - Duration::from_secs(60));
+        drop(state);
+        machine.at_present(last.clone())
+    }
+
+    #[test]
+    fn the_run_comes_back_where_there_is_room_and_dies_again_where_there_is_none() {
+        let (machine, last) = after_the_crash();
+        assert!(!machine.start("ollama stop llama3.1:8b"));
+        assert!(machine.start("python train.py --batch 8"));
+        assert!(!machine.start("python train.py --batch 8"), "it runs already");
+        assert!(machine.has_died_again(&grown(&machine, &last)), "nobody made room");
+        assert!(machine.start("python train.py --batch 4"));
+        let smaller = grown(&machine, &last);
+        assert!(!machine.has_died_again(&smaller), "a smaller batch takes less");
+        assert_eq!(row_of(&smaller, RUN + 389).unwrap().used_bytes, Reading::Known(NEEDS.1));
+
+        let (machine, last) = after_the_crash();
+        machine.state().ended.extend(row_of(&last, 4242).unwrap().key());
+        assert!(machine.start("python train.py --batch 8"));
+        assert!(!machine.has_died_again(&grown(&machine, &last)), "the kernel has gone");
+
+        let (machine, last) = after_the_crash();
+        let other = last.devices[1].uuid.known().unwrap();
+        assert!(machine.start(&format!("CUDA_VISIBLE_DEVICES={other} python train.py --batch 8")));
+        let there = grown(&machine, &last);
+        assert!(!machine.has_died_again(&there));
+        assert_eq!(there.devices[1].processes[0].pid, RUN + 389);
+    }
 
     #[test]
     fn the_recording_is_a_stream_and_its_holder_can_be_ended_for_show() {
@@ -176,13 +307,20 @@ mod tests {
         let Ok(Msg::Sample(last)) = parse(lines.next_back().unwrap().as_bytes(), false) else { panic!() };
         let before = machine.at_present((*last).clone());
         let row = before.devices[0].processes.iter().find(|row| row.pid == 4242).unwrap();
-        assert!(end(&machine, &DemoMachine::viewer(), row.key().unwrap(), Signal::Term).is_ok());
+        let order = |row: &GpuProcess| Order {
+            key: row.key().unwrap(),
+            called: row.command.known().unwrap().clone(),
+            signal: Signal::Term,
+            follows: None,
+            grace: Duration::ZERO,
+        };
+        assert!(end(&machine, &DemoMachine::viewer(), &order(row)).is_ok());
         let after = machine.at_present(*last);
         let free = |snapshot: &Snapshot| snapshot.devices[0].memory.free_bytes.value().unwrap();
         assert_eq!(free(&after), free(&before).plus(row.used_bytes.value().unwrap()));
         assert_eq!(after.find(row.key().unwrap()), None);
         assert!(matches!(row.started_at, Reading::Known(then) if then < before.taken_at));
         let xorg = before.devices[0].processes.iter().find(|row| row.pid == 1203).unwrap();
-        assert!(end(&machine, &DemoMachine::viewer(), xorg.key().unwrap(), Signal::Term).is_err());
+        assert!(end(&machine, &DemoMachine::viewer(), &order(xorg)).is_err());
     }
 }

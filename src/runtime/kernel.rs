@@ -12,7 +12,8 @@ use crate::gpu::guard::{Signal, Viewer, spares};
 use crate::gpu::recognise;
 use crate::probe::host::Users;
 use crate::probe::pace::timespec;
-use crate::procfs::{ProcError, Procfs};
+use crate::procfs::{ProcError, Procfs, command_line};
+use crate::text::harmless;
 
 /// The kernel of this machine.
 #[derive(Clone, Debug, Default)]
@@ -89,6 +90,9 @@ impl ProcessControl for Kernel {
         };
         let proved =
             self.procfs.is_of_our_namespace() && (self.procfs.in_initial_pid_namespace() || holds() || launches());
+        // What it runs may change at any moment, so this is read late.
+        let now = self.procfs.arguments(pid);
+        let called = |comm: &str| now.as_ref().map(|now| command_line(now, comm)).unwrap_or_default();
         // Its start is read last: where it is that of the process that is meant, all above was its own too, and one
         // that ended meanwhile is said to have gone and not to be another user's.
         let stat = match self.procfs.stat(pid) {
@@ -98,6 +102,7 @@ impl ProcessControl for Kernel {
         };
         Ok(Some(Inspection {
             start_ticks: stat.start_ticks,
+            called: (!stat.is_exiting()).then(|| harmless(&called(&stat.comm)).into_owned()),
             uid,
             user: uid.map(|uid| Users::read().name(uid)),
             protected: recognise::protected(&stat.comm, &command)
@@ -142,13 +147,20 @@ impl ProcessControl for Kernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::effect::Order;
     use crate::gpu::ProcessKey;
     use crate::gpu::guard::Refusal;
     use crate::runtime::process_control::end;
-    use std::process::{Child, Command};
+    use std::process::{Child, Command, Stdio};
 
     fn sleeper() -> Child {
-        Command::new("sleep").arg("1000").spawn().unwrap()
+        // It must not hold the test's own output open, should the test leave it behind.
+        Command::new("sleep").arg("1000").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    fn order(key: ProcessKey, signal: Signal) -> Order {
+        let called = Kernel::default().inspect(key.pid).unwrap().unwrap().called.unwrap();
+        Order { key, called, signal, follows: None, grace: Duration::ZERO }
     }
 
     fn key_of(child: &Child) -> ProcessKey {
@@ -164,7 +176,7 @@ mod tests {
     fn a_real_child_ends_by_term_and_is_seen_to() {
         let mut child = sleeper();
         let kernel = Kernel::default();
-        let Ok(handle) = end(&kernel, &viewer(), key_of(&child), Signal::Term) else {
+        let Ok(handle) = end(&kernel, &viewer(), &order(key_of(&child), Signal::Term)) else {
             // In a container's PID namespace a child that holds no driver file is not proved: refused, rightly.
             child.kill().unwrap();
             child.wait().unwrap();
@@ -179,7 +191,7 @@ mod tests {
     fn another_start_time_spares_a_real_child() {
         let mut child = sleeper();
         let wrong = ProcessKey { start_ticks: key_of(&child).start_ticks + 1, ..key_of(&child) };
-        let refused = end(&Kernel::default(), &viewer(), wrong, Signal::Kill).unwrap_err();
+        let refused = end(&Kernel::default(), &viewer(), &order(wrong, Signal::Kill)).unwrap_err();
         assert_eq!(refused, Refusal::Reused(child.id()));
         assert_eq!(child.try_wait().unwrap(), None, "it still runs");
         child.kill().unwrap();
@@ -240,15 +252,33 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_ending_has_no_name_and_another_has_the_lists() {
+        let root = tempfile::tempdir().unwrap();
+        let called = |flags: u32, command: &str| {
+            std::fs::create_dir_all(root.path().join("70")).unwrap();
+            let stat = format!("70 (job) S 1 1 1 0 -1 {flags} 0 0 0 0 3 4 0 0 20 0 1 0 5 0");
+            std::fs::write(root.path().join("70/stat"), stat).unwrap();
+            std::fs::write(root.path().join("70/cmdline"), command).unwrap();
+            Kernel::new(Procfs::new(root.path())).inspect(70).unwrap().unwrap().called
+        };
+        assert_eq!(called(0x0040_0000, "python\0a\u{1b}b\0").as_deref(), Some("python a·b"));
+        assert_eq!(called(0x0040_0000, "").as_deref(), Some("[job]"));
+        assert_eq!(called(0x0040_0004, ""), None);
+    }
+
+    #[test]
     fn we_and_what_we_run_in_are_spared() {
         let own = std::process::id();
         let key = Procfs::default().stat(own).unwrap().key();
-        let refused = end(&Kernel::default(), &viewer(), key, Signal::Term).unwrap_err();
+        let refused = end(&Kernel::default(), &viewer(), &order(key, Signal::Term)).unwrap_err();
         assert_eq!(refused, Refusal::Lineage(own));
         let parent = Procfs::default().stat(own).unwrap().parent_pid;
         if parent > 1 {
             let key = Procfs::default().stat(parent).unwrap().key();
-            assert_eq!(end(&Kernel::default(), &viewer(), key, Signal::Term).unwrap_err(), Refusal::Lineage(parent));
+            assert_eq!(
+                end(&Kernel::default(), &viewer(), &order(key, Signal::Term)).unwrap_err(),
+                Refusal::Lineage(parent)
+            );
         }
     }
 }

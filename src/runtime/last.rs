@@ -97,8 +97,20 @@ fn ends(log: &str) -> (&str, Option<&str>) {
     (head, Some(tail))
 }
 
-/// What was kept last: its story and its text. Fails with a sentence where there is nothing, or nothing readable.
-pub fn read(folder: Option<&Path>) -> Result<(Story, String), String> {
+/// Takes away what was kept: the person wants none of it any more. That there is nothing is no error.
+pub fn forget(folder: &Path) -> io::Result<()> {
+    match fs::remove_file(folder.join(FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// What was kept last: its story and its text. Fails with a sentence where there is nothing, nothing readable, or by the
+/// configuration nothing is kept.
+pub fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String), String> {
+    if !keeps {
+        return Err("no last log: your configuration says keep_log: false; give a file: oomdoctor crash.log".into());
+    }
     let Some(folder) = folder else { return Err("no last log: neither HOME nor XDG_STATE_HOME says where".into()) };
     let path = folder.join(FILE);
     let unreadable = |why: String| format!("the last log, {}, can't be read: {why}", path.display());
@@ -138,7 +150,7 @@ mod tests {
         let folder = root.path().join("oomdoctor");
         for log in ["one\ntwo\n", "\n\u{1b}[31mthree"] {
             write(&folder, &story(), log).unwrap();
-            assert_eq!(read(Some(&folder)).unwrap(), (story(), log.to_owned()));
+            assert_eq!(read(Some(&folder), true).unwrap(), (story(), log.to_owned()));
         }
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&folder.join(FILE)), mode(&folder)), (0o600, 0o700));
@@ -146,11 +158,22 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_wanted_any_more_is_taken_away_and_said_to_be_none() {
+        let root = tempfile::tempdir().unwrap();
+        write(root.path(), &story(), "log").unwrap();
+        for _ in 0..2 {
+            forget(root.path()).unwrap();
+        }
+        assert!(!root.path().join(FILE).exists());
+        assert!(read(Some(root.path()), false).unwrap_err().contains("keep_log: false"));
+    }
+
+    #[test]
     fn of_a_large_log_both_ends_are_kept() {
         let root = tempfile::tempdir().unwrap();
         let log = format!("BEGIN\n{}END\n", "größer step 1\n".repeat(1_000_000));
         write(root.path(), &story(), &log).unwrap();
-        let (_, kept) = read(Some(root.path())).unwrap();
+        let (_, kept) = read(Some(root.path()), true).unwrap();
         assert!(kept.len() <= HEAD + TAIL + 100, "{}", kept.len());
         assert!(kept.starts_with("BEGIN\n") && kept.ends_with("step 1\nEND\n"));
         assert_eq!(kept.matches("of this log left out here").count(), 1);
@@ -159,11 +182,11 @@ mod tests {
     #[test]
     fn nothing_or_nonsense_is_said() {
         let root = tempfile::tempdir().unwrap();
-        assert!(read(None).unwrap_err().contains("HOME"));
-        assert!(read(Some(root.path())).unwrap_err().contains("no last log yet"));
+        assert!(read(None, true).unwrap_err().contains("HOME"));
+        assert!(read(Some(root.path()), true).unwrap_err().contains("no last log yet"));
         for nonsense in ["", "{", "{}", "log\nlog", "{\"behind\":3}\nlog"] {
             fs::write(root.path().join(FILE), nonsense).unwrap();
-            assert!(read(Some(root.path())).unwrap_err().contains("can't be read"), "{nonsense}");
+            assert!(read(Some(root.path()), true).unwrap_err().contains("can't be read"), "{nonsense}");
         }
     }
 

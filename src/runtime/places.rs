@@ -1,5 +1,5 @@
 //! Owns where files of ours lie: the configuration (read only) and the state folder, as the XDG base directory
-//! specification has them. Under sudo nothing is written into the caller's home.
+//! specification has them. Root writes nothing into somebody else's home, by whatever way it became root.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// Where root's state goes when somebody's HOME came along through sudo.
+/// Where root's state goes when somebody else's HOME came along, through sudo or `su` without `-`.
 const ROOTS_STATE: &str = "/root/.local/state";
 
 /// The environment's say in where files lie.
@@ -21,6 +21,8 @@ pub struct Places {
     pub state_home: Option<PathBuf>,
     /// `$HOME`.
     pub home: Option<PathBuf>,
+    /// The effective user.
+    pub user: u32,
     /// Root by way of sudo.
     pub through_sudo: bool,
 }
@@ -33,11 +35,12 @@ impl Places {
             config_home: path("XDG_CONFIG_HOME"),
             state_home: path("XDG_STATE_HOME"),
             home: path("HOME"),
+            user: rustix::process::geteuid().as_raw(),
             through_sudo: rustix::process::geteuid().is_root() && std::env::var_os("SUDO_UID").is_some(),
         }
     }
 
-    /// Our folder among configurations; reading it under sudo is harmless.
+    /// Our folder among configurations: only read, so it may be the caller's under sudo.
     pub fn config(&self) -> Option<PathBuf> {
         let base = self.config_home.clone().or_else(|| Some(self.home.as_ref()?.join(".config")))?;
         Some(base.join("oomdoctor"))
@@ -46,8 +49,10 @@ impl Places {
     /// Our folder for what is written.
     pub fn state(&self) -> Option<PathBuf> {
         let own = || self.state_home.clone().or_else(|| Some(self.home.as_ref()?.join(".local/state")));
-        let base = if self.through_sudo { Some(PathBuf::from(ROOTS_STATE)) } else { own() };
-        Some(base?.join("oomdoctor"))
+        let is_others = |base: &PathBuf| self.user == 0 && !is_ours(self.user, base);
+        let base = if self.through_sudo { None } else { own().filter(|base| !is_others(base)) };
+        let roots = || Some(PathBuf::from(ROOTS_STATE)).filter(|_| self.user == 0);
+        Some(base.or_else(roots)?.join("oomdoctor"))
     }
 }
 
@@ -58,6 +63,9 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
 }
 
 fn make_folder_for(user: u32, folder: &Path) -> io::Result<()> {
+    if !is_ours(user, folder) {
+        return Err(refused(folder, "would lie in a folder of another user"));
+    }
     fs::create_dir_all(folder.parent().unwrap_or(folder))?;
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -66,6 +74,17 @@ fn make_folder_for(user: u32, folder: &Path) -> io::Result<()> {
         }
         made => made,
     }
+}
+
+/// Whether a folder may be made there: the nearest one above it that exists is the user's, root's, or like /tmp for
+/// everybody. One that may not be looked at is not.
+fn is_ours(user: u32, folder: &Path) -> bool {
+    let there = folder.ancestors().find_map(|above| match fs::metadata(above) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        there => Some(there),
+    });
+    let for_all = |there: &fs::Metadata| there.mode() & 0o1002 == 0o1002;
+    matches!(there, Some(Ok(there)) if [user, 0].contains(&there.uid()) || for_all(&there))
 }
 
 /// Whether it belongs to the effective user.
@@ -122,7 +141,7 @@ mod tests {
     }
 
     fn at(home: &str) -> Places {
-        Places { home: Some(home.into()), ..Places::default() }
+        Places { home: Some(home.into()), user: 1000, ..Places::default() }
     }
 
     #[test]
@@ -131,13 +150,28 @@ mod tests {
         assert_eq!(at("/home/ada").state(), Some("/home/ada/.local/state/oomdoctor".into()));
         let moved = Places { config_home: Some("/c".into()), state_home: Some("/s".into()), ..at("/home/ada") };
         assert_eq!((moved.config(), moved.state()), (Some("/c/oomdoctor".into()), Some("/s/oomdoctor".into())));
-        assert_eq!((Places::default().config(), Places::default().state()), (None, None));
+        let nowhere = Places { user: 1000, ..Places::default() };
+        assert_eq!((nowhere.config(), nowhere.state()), (None, None));
     }
 
     #[test]
     fn under_sudo_nothing_goes_into_the_callers_home() {
-        let state = Places { through_sudo: true, state_home: Some("/home/ada/s".into()), ..at("/home/ada") }.state();
+        let state =
+            Places { through_sudo: true, user: 0, state_home: Some("/home/ada/s".into()), ..at("/home/ada") }.state();
         assert_eq!(state, Some("/root/.local/state/oomdoctor".into()));
+    }
+
+    #[test]
+    fn root_by_su_writes_nothing_into_the_home_that_came_along() {
+        let home = tempfile::tempdir().unwrap();
+        let as_root = |home: &Path| Places { user: 0, home: Some(home.into()), ..Places::default() }.state();
+        let roots = Some(PathBuf::from("/root/.local/state/oomdoctor"));
+        // Whoever runs this: where that is root, the home is made somebody's.
+        if std::os::unix::fs::chown(home.path(), Some(1234), None).is_ok() || !rustix::process::geteuid().is_root() {
+            assert_eq!(as_root(home.path()), roots);
+        }
+        assert_eq!(as_root(Path::new("/")), Some("/.local/state/oomdoctor".into()));
+        assert_eq!(Places { user: 0, ..Places::default() }.state(), roots, "root's home is known without HOME");
     }
 
     #[test]
@@ -154,10 +188,18 @@ mod tests {
     #[test]
     fn a_folder_of_another_user_is_refused() {
         let root = tempfile::tempdir().unwrap();
-        let own = rustix::process::geteuid().as_raw();
+        // Root's own would be anybody's: where root runs this, the folder is made somebody's.
+        let given = std::os::unix::fs::chown(root.path(), Some(1234), None).is_ok();
+        let own = if given { 1234 } else { rustix::process::geteuid().as_raw() };
         assert!(make_folder_for(own, root.path()).is_ok());
-        let error = make_folder_for(own + 1, root.path()).unwrap_err();
-        assert!(error.to_string().ends_with("belongs to another user"), "{error}");
+        let below = root.path().join("state/oomdoctor");
+        for folder in [root.path(), &below] {
+            let error = make_folder_for(own + 1, folder).unwrap_err();
+            assert!(error.to_string().contains("another user"), "{error}");
+        }
+        assert!(!below.parent().unwrap().exists(), "nothing was made there");
+        fs::set_permissions(root.path(), Permissions::from_mode(0o1777)).unwrap();
+        assert!(is_ours(own + 1, &below), "such as /tmp");
     }
 
     #[test]

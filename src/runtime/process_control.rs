@@ -4,8 +4,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use super::leaders::{Leaders, WORD};
+use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
-use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Refusal, Signal, Suspect, Viewer};
 
 /// What the kernel says of a process now.
@@ -13,6 +14,9 @@ use crate::gpu::guard::{Refusal, Signal, Suspect, Viewer};
 pub struct Inspection {
     /// Field 22 of /proc/PID/stat.
     pub start_ticks: u64,
+    /// Its command line as the list shows it, empty where it can't be read; `None` of one that is ending, which has none
+    /// any more.
+    pub called: Option<String>,
     /// Its real user id, where it may be seen.
     pub uid: Option<u32>,
     /// Its user's name.
@@ -61,14 +65,10 @@ pub trait ProcessControl: Send + Sync {
 /// A process closes its files this much before it has ended, at most; a refusal waits for that.
 const ENDING: Duration = Duration::from_millis(50);
 
-/// Signals exactly the process that `key` names, or refuses and says why. The order matters: handle, identity, signal.
-pub fn end<C: ProcessControl>(
-    control: &C,
-    viewer: &Viewer,
-    key: ProcessKey,
-    signal: Signal,
-) -> Result<C::Handle, Refusal> {
-    let pid = key.pid;
+/// Signals exactly the process that the order names, or refuses and says why. First the handle, then who it is, then
+/// the signal.
+pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Result<C::Handle, Refusal> {
+    let (pid, signal) = (order.key.pid, order.signal);
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => Refusal::Gone(pid),
         _ => Refusal::Failed(pid, error.to_string()),
@@ -78,10 +78,12 @@ pub fn end<C: ProcessControl>(
     }
     let handle = control.open(pid).map_err(failed)?;
     let Some(now) = control.inspect(pid).map_err(failed)? else { return Err(Refusal::Gone(pid)) };
-    if now.start_ticks != key.start_ticks {
+    if now.start_ticks != order.key.start_ticks {
         return Err(Refusal::Reused(pid));
     }
-    if let Some(refusal) = viewer.refuses(&now.suspect(pid)) {
+    let another = now.called.as_ref().filter(|called| **called != order.called);
+    let changed = || another.map(|called| Refusal::Changed(pid, called.clone()));
+    if let Some(refusal) = viewer.refuses(&now.suspect(pid)).or_else(changed) {
         // Of one that is ending neither files nor owner can be read any more: that is no reason of its own.
         let ended = control.wait(&handle, ENDING).unwrap_or(false);
         return Err(if ended { Refusal::Gone(pid) } else { refusal });
@@ -100,24 +102,29 @@ pub fn end<C: ProcessControl>(
 /// How long a signalled process is watched for after its grace time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// As [`end_and_watch`] for one that should end with another, which is being ended: it is signalled only if it is still
-/// there, and still itself, when `patience` is over.
+/// As [`end_and_watch`], and one that should end with another, which is being ended, is signalled only if that one was,
+/// and if it is still there, and still itself, when the grace time is over.
 pub fn follow_and_watch<C: ProcessControl>(
     control: &C,
     viewer: &Viewer,
-    (key, signal): (ProcessKey, Signal),
-    (patience, grace): (Duration, Duration),
+    order: &Order,
+    leaders: &Leaders,
     report: impl Fn(SignalReport),
 ) {
     let begun = Instant::now();
-    let is_it = |now: Inspection| now.start_ticks == key.start_ticks;
-    if let (false, Ok(handle)) = (patience.is_zero(), control.open(key.pid)) {
-        let itself = control.inspect(key.pid).ok().flatten().is_some_and(is_it);
-        if itself && control.wait(&handle, patience).unwrap_or(false) {
+    let key = order.key;
+    if let Some(first) = order.follows {
+        let handle = control.open(key.pid);
+        if !leaders.went(first, WORD) {
+            return report(SignalReport::Refused(Refusal::Follows(key.pid, first.pid)));
+        }
+        let is_it = |now: Inspection| now.start_ticks == key.start_ticks;
+        let itself = || control.inspect(key.pid).ok().flatten().is_some_and(is_it);
+        if handle.is_ok_and(|handle| itself() && control.wait(&handle, order.grace).unwrap_or(false)) {
             return report(SignalReport::Ended(begun.elapsed()));
         }
     }
-    end_and_watch(control, viewer, key, signal, grace, report);
+    end_and_watch(control, viewer, order, leaders, report);
 }
 
 /// Ends a process and reports what becomes of it: sent or refused; ended, or still there when the grace time is over,
@@ -125,18 +132,19 @@ pub fn follow_and_watch<C: ProcessControl>(
 pub fn end_and_watch<C: ProcessControl>(
     control: &C,
     viewer: &Viewer,
-    key: ProcessKey,
-    signal: Signal,
-    grace: Duration,
+    order: &Order,
+    leaders: &Leaders,
     report: impl Fn(SignalReport),
 ) {
-    let sent = Instant::now();
-    let handle = match end(control, viewer, key, signal) {
+    let (sent, key) = (Instant::now(), order.key);
+    let handle = end(control, viewer, order);
+    leaders.tell(key, &handle);
+    let handle = match handle {
         Ok(handle) => handle,
         Err(refusal) => return report(SignalReport::Refused(refusal)),
     };
     report(SignalReport::Sent);
-    match control.wait(&handle, grace) {
+    match control.wait(&handle, order.grace) {
         Ok(true) => return report(SignalReport::Ended(sent.elapsed())),
         Ok(false) => {
             // It may end at this very moment, and then the PID's state is another's.
@@ -158,6 +166,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
+    use crate::gpu::ProcessKey;
 
     /// A kernel whose PID 42 can change hands between any two calls.
     #[derive(Default)]
@@ -174,6 +183,7 @@ mod tests {
     fn ordinary(start_ticks: u64) -> Inspection {
         Inspection {
             start_ticks,
+            called: Some("python train.py".into()),
             uid: Some(1000),
             user: Some("ada".into()),
             protected: None,
@@ -217,7 +227,12 @@ mod tests {
 
     fn try_end(kernel: &Kernel, start_ticks: u64) -> Result<ProcessKey, Refusal> {
         let viewer = Viewer { uid: 1000, lineage: vec![7], ..Viewer::default() };
-        end(kernel, &viewer, ProcessKey { pid: 42, start_ticks }, Signal::Term)
+        end(kernel, &viewer, &order(ProcessKey { pid: 42, start_ticks }))
+    }
+
+    fn order(key: ProcessKey) -> Order {
+        let called = "python train.py".into();
+        Order { key, called, signal: Signal::Term, follows: None, grace: Duration::ZERO }
     }
 
     #[test]
@@ -226,6 +241,12 @@ mod tests {
         assert!(try_end(&kernel, 5).is_ok());
         assert_eq!(*kernel.sent.lock().unwrap(), [(ProcessKey { pid: 42, start_ticks: 5 }, Signal::Term)]);
         assert_eq!(*kernel.woken.lock().unwrap(), 0);
+    }
+
+    #[test]
+    fn one_that_is_ending_has_no_name_any_more_and_is_no_other_for_that() {
+        let kernel = kernel(Inspection { called: None, ..ordinary(5) });
+        assert!(try_end(&kernel, 5).is_ok());
     }
 
     #[test]
@@ -252,6 +273,7 @@ mod tests {
             ),
             (Inspection { proved: false, ..ordinary(5) }, Refusal::Unproved(42)),
             (Inspection { kernel_thread: true, ..ordinary(5) }, Refusal::KernelThread(42)),
+            (Inspection { called: Some("bash".into()), ..ordinary(5) }, Refusal::Changed(42, "bash".into())),
             (Inspection { protected: Some("x"), ..ordinary(5) }, Refusal::Protected(42, "x".into())),
         ];
         for (now, refusal) in cases {
@@ -274,8 +296,35 @@ mod tests {
         let kernel = Kernel::default();
         assert_eq!(try_end(&kernel, 5), Err(Refusal::Gone(42)));
         for pid in [0, 1, u32::MAX] {
-            let refused = end(&kernel, &Viewer::default(), ProcessKey { pid, start_ticks: 0 }, Signal::Kill);
+            let refused = end(&kernel, &Viewer::default(), &order(ProcessKey { pid, start_ticks: 0 }));
             assert_eq!(refused, Err(Refusal::ReservedPid(pid)));
+        }
+    }
+
+    /// What becomes of 42, which follows 7, where this became of 7.
+    fn follower(became: Option<Result<(), Refusal>>) -> (Vec<SignalReport>, usize) {
+        let kernel = kernel(ordinary(5));
+        let (leaders, first) = (Leaders::default(), ProcessKey { pid: 7, start_ticks: 1 });
+        match became {
+            Some(became) => leaders.tell(first, &became),
+            None => leaders.expect(first),
+        }
+        let order = Order { follows: Some(first), ..order(ProcessKey { pid: 42, start_ticks: 5 }) };
+        let reports = Mutex::new(Vec::new());
+        let viewer = Viewer { uid: 1000, lineage: vec![9], ..Viewer::default() };
+        follow_and_watch(&kernel, &viewer, &order, &leaders, |what| reports.lock().unwrap().push(what));
+        let sent = kernel.sent.lock().unwrap().len();
+        (reports.into_inner().unwrap(), sent)
+    }
+
+    #[test]
+    fn who_follows_one_that_was_refused_is_left_alone() {
+        let refused = [Refusal::Reused(7), Refusal::Changed(7, "bash".into()), Refusal::Protected(7, "x".into())];
+        for why in refused {
+            assert_eq!(follower(Some(Err(why))), (vec![SignalReport::Refused(Refusal::Follows(42, 7))], 0));
+        }
+        for went in [Ok(()), Err(Refusal::Gone(7))] {
+            assert_eq!(follower(Some(went)), (vec![SignalReport::Sent, SignalReport::StillThere(Some('S'))], 1));
         }
     }
 

@@ -14,7 +14,7 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, SetTitle, 
 use ratatui::backend::{Backend, CrosstermBackend};
 
 use crate::app::Model;
-use crate::app::model::Target;
+use crate::app::model::Seen;
 use crate::ui::picture::Shown;
 
 /// The terminal while it is ours. Dropping it gives it back.
@@ -35,9 +35,9 @@ impl Screen {
         crossterm::terminal::size()
     }
 
-    /// Draws the model; gives what can be clicked.
-    pub fn draw(&mut self, model: &Model) -> io::Result<Vec<Target>> {
-        let (picture, targets) = crate::ui::view(model);
+    /// Draws the model; gives what can be seen and clicked.
+    pub fn draw(&mut self, model: &Model) -> io::Result<Seen> {
+        let (picture, seen) = crate::ui::view(model);
         if !self.shown.is_of(picture.area()) {
             // The terminal may have moved or wrapped what it showed.
             self.backend.clear()?;
@@ -45,7 +45,7 @@ impl Screen {
         }
         self.shown.show(picture, &mut self.backend)?;
         io::Write::flush(&mut self.backend)?;
-        Ok(targets)
+        Ok(seen)
     }
 
     /// Takes the terminal again after somebody else had it, and forgets what was on it.

@@ -18,15 +18,17 @@ use crate::app::model::{Click, Overlay, Region, Source, Target};
 use crate::app::question::{Asked, Victim, workers};
 use crate::app::rows::together;
 use crate::app::symptoms::{SYMPTOMS, Symptom};
+use crate::app::update::left_out;
 use crate::gpu::guard::Signal;
 use crate::knowledge::page::Tone;
 
-/// Draws whatever is open.
-pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut Vec<Target>) {
+/// Draws whatever is open; whether a question had to be cut, since it has more to read than the screen has room for.
+pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut Vec<Target>) -> bool {
     let area = picture.area();
     let width = page_width((area.width, area.height));
-    let (title, lines) = match (&model.question, &model.overlay) {
-        (Some(question), _) => asked(model, theme, &question.asked, width),
+    let room = usize::from(area.height.saturating_sub(2));
+    let (title, mut lines) = match (&model.question, &model.overlay) {
+        (Some(question), _) => asked(model, theme, &question.asked, (width, room)),
         (None, Some(Overlay::Help)) => (" Keys ", help(model, theme)),
         (None, Some(Overlay::Actions(wanted, at))) => (" What can be done ", actions(model, theme, wanted, *at, width)),
         (None, Some(Overlay::Words(_))) => (" Words used here ", page(model, theme)),
@@ -37,8 +39,14 @@ pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut
         (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(theme, *at, width)),
         (None, Some(Overlay::Written(path))) => (" Report ", written(path, width)),
         (None, Some(Overlay::Text(text))) => (" Could not be copied: select it here ", shown(text, width)),
-        (None, None) => return,
+        (None, None) => return false,
     };
+    let cut = model.question.is_some() && (lines.len() > room || lines.iter().any(|line| line.width() > width));
+    if cut {
+        let rest = unread(theme, width);
+        lines.truncate(room.saturating_sub(rest.len()));
+        lines.extend(rest);
+    }
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2).min(area.height);
     let width = u16::try_from(width).unwrap_or(u16::MAX).saturating_add(4).min(area.width);
     let over = Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
@@ -64,6 +72,15 @@ pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut
         targets.extend(items.map(|target| Target { on_top: true, ..target }));
     }
     picture.lines(inner, lines);
+    cut
+}
+
+/// In the place of the answers where a question has no room: nobody says yes to what they can't read.
+fn unread(theme: &Theme, width: usize) -> Vec<Line<'static>> {
+    let text = "There is more to read: make the terminal larger to answer.";
+    let mut lines = paragraph(text, width, theme.alarm);
+    lines.push(answers(theme, &[("Esc", "leave it")]));
+    lines
 }
 
 /// The first of so many items to show, and how many fit: the selected one stays in sight.
@@ -102,9 +119,14 @@ fn place(binding: &Binding) -> &'static str {
     }
 }
 
-fn asked(model: &Model, theme: &Theme, asked: &Asked, width: usize) -> (&'static str, Vec<Line<'static>>) {
+fn asked(
+    model: &Model,
+    theme: &Theme,
+    asked: &Asked,
+    (width, rows): (usize, usize),
+) -> (&'static str, Vec<Line<'static>>) {
     match asked {
-        Asked::End(victims, signal) => end(model, theme, victims, *signal, width),
+        Asked::End(victims, signal) => end(model, theme, victims, *signal, (width, rows)),
         Asked::Release(victim, release) => let_go(model, theme, victim, release, width),
         Asked::Paste(text) => {
             let lines = text.lines().count();
@@ -128,18 +150,13 @@ fn end(
     theme: &Theme,
     victims: &[Victim],
     signal: Signal,
-    width: usize,
+    (width, rows): (usize, usize),
 ) -> (&'static str, Vec<Line<'static>>) {
-    // `Model::can_name` sees to it that everybody is named and the answers can be seen.
     let first: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_none()).collect();
-    let mut lines: Vec<Line<'static>> =
-        first.iter().flat_map(|victim| named(model, theme, victim, width, victims.len() == 1)).collect();
-    let room = model.room_for_names().saturating_sub(lines.len());
-    let workers = workers(victims, width, room);
-    let led = !workers.is_empty();
-    lines.extend(workers.into_iter().map(|line| Line::styled(cut(&line, width), theme.sentence)));
-    lines.extend(caution(theme, victims, width));
-    lines.push(Line::raw(""));
+    let led = first.len() < victims.len();
+    let mut rest = spared(model, theme, victims, width);
+    rest.extend(caution(theme, victims, width));
+    rest.push(Line::raw(""));
     let grace = model.config.grace.as_secs();
     let how = match signal {
         Signal::Kill => "It did not close when asked. Forced, it gets no chance to save anything.".to_owned(),
@@ -152,17 +169,27 @@ fn end(
             model.key(Action::End)
         ),
     };
-    lines.extend(paragraph(&how, width, Style::new()));
+    rest.extend(paragraph(&how, width, Style::new()));
     if model.config.source == Source::Demo {
-        lines.extend(paragraph("Demo: nothing real is ended.", width, theme.alarm));
+        rest.extend(paragraph("Demo: nothing real is ended.", width, theme.alarm));
     }
-    lines.push(Line::raw(""));
+    rest.push(Line::raw(""));
     let (yes, no) = match (signal, led) {
         (Signal::Kill, _) => ("force it", "leave it"),
         (_, true) => ("end all of them", "leave them"),
         _ => ("end it", "leave it"),
     };
-    lines.push(answers(theme, &[("y", yes), ("n", no)]));
+    rest.push(answers(theme, &[("y", yes), ("n", no)]));
+    let mut lines: Vec<Line<'static>> =
+        first.iter().flat_map(|victim| named(model, theme, victim, width, victims.len() == 1)).collect();
+    let workers = workers(victims, width, rows.saturating_sub(lines.len() + rest.len()));
+    if first.len() > 1 && lines.len() + workers.len() + rest.len() > rows {
+        // Where there are many, all of them in few words come before much about some.
+        let line = |victim: &&Victim| format!("{}  {}  {}", victim.key.pid, victim.holding(), victim.called());
+        lines = first.iter().map(|victim| Line::styled(cut(&line(victim), width), theme.sentence)).collect();
+    }
+    lines.extend(workers.into_iter().map(|line| Line::styled(cut(&line, width), theme.sentence)));
+    lines.extend(rest);
     let title = match (signal, victims.len()) {
         (Signal::Term | Signal::Int, _) if led => " End this and all that works for it? ",
         (Signal::Kill, _) => " Force this process to end? ",
@@ -172,7 +199,18 @@ fn end(
     (title, lines)
 }
 
-/// That what is ended may not stay so. Two lines at most: `Model::room_for_names` leaves no room for more.
+/// Who works for them and gets no signal.
+fn spared(model: &Model, theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
+    let left = left_out(model, victims);
+    let named: Vec<String> = left.iter().map(|(pid, why)| format!("{pid} ({why})")).collect();
+    let works = if named.len() == 1 { "works for it but gets" } else { "work for it but get" };
+    match named.len() {
+        0 => Vec::new(),
+        many => paragraph(&format!("{many} more {works} no signal: {}.", named.join(", ")), width, theme.quiet),
+    }
+}
+
+/// That what is ended may not stay so, in two lines at most.
 fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>> {
     let supervisors: Vec<&Supervisor> = victims.iter().filter_map(|victim| victim.supervisor.as_ref()).collect();
     let text = match (&supervisors[..], victims) {

@@ -108,7 +108,12 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, t
 }
 
 fn title(model: &Model, ahead: &[&PlannedFix]) -> String {
-    let Some(first) = ahead.first() else { return " What to do ".into() };
+    if model.advice.as_ref().is_some_and(|advice| advice.on_its_way) {
+        return format!(" What to do if it fails again · {} once it works ", model.key(Action::Works));
+    }
+    let Some(first) = ahead.get(model.cursor(ahead).unwrap_or(0)).or(ahead.first()) else {
+        return " What to do ".into();
+    };
     let enough = enough(model, ahead, first);
     let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
     let at = behind + model.cursor(ahead).map_or(0, |at| at + 1);

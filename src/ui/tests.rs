@@ -146,6 +146,18 @@ fn one_that_a_supervisor_runs_and_starts_again() {
 }
 
 #[test]
+fn the_run_started_again_is_told_from_who_stood_in_its_way() {
+    let mut session = beside_a_crash();
+    session.paste(&torch_log());
+    let mut next = process(9120, Bytes::mib(14_700));
+    (next.recognised_as, next.started_at) =
+        (Some("python train.py".into()), Reading::Known(crate::gpu::testing::noon_plus(30)));
+    next.command = Reading::Known("/opt/env/bin/python train.py --batch 8".into());
+    session.send(Msg::Sample(Box::new(two_cards(40, vec![next]))));
+    assert_screens("on-its-way", &mut session, &SIZES[..2]);
+}
+
+#[test]
 fn the_caution_and_the_answers_are_seen_on_the_smallest_screen() {
     let (columns, lines) = crate::app::layout::SMALLEST;
     let of = |pid: u32, manager: Option<&str>, container: Option<&str>| {

@@ -403,6 +403,73 @@ fn who_does_nothing_on_the_card_is_named_with_what_their_end_would_free() {
 }
 
 #[test]
+fn holders_on_each_card_of_a_plan_are_named_with_what_is_free_then() {
+    let (one, other) = (Sleeper::start(), Sleeper::start());
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: {GIB}), (name: \"RTX 3060\", total: {0}, reserved: 0, base: {GIB})], processes: [(pid: {1}, bytes: Some({3})), (pid: {2}, gpu: 1, bytes: Some({3}))])",
+        6 * GIB,
+        one.pid(),
+        other.pid(),
+        9 * GIB / 2
+    ));
+    let (folder, file) = model();
+    let split = ["--context", "4096", "--tensor-split", "1,1"];
+    let ranks = ["--engine", "vllm", "--context", "4096", "--tp", "2", "--share", "0.8"];
+    for flags in [&split[..], &ranks] {
+        let arguments = [&[&*file], flags].concat();
+        let (found, code) = answer(&driver, folder.path(), &arguments);
+        let holders = found["holders"].as_array().unwrap();
+        let named: Vec<_> = holders.iter().map(|holder| (&holder["gpu"], &holder["in_the_way"])).collect();
+        assert_eq!(code, 1, "{arguments:?} {found}");
+        assert_eq!(named.len(), 2, "{arguments:?} {found}");
+        let text = String::from_utf8(fit(&driver, folder.path(), &arguments).stdout).unwrap();
+        assert!(text.contains("free then     5.0 GiB on GPU 1, once sleep"), "{text}");
+        assert!(text.contains("have ended, which did nothing"), "{text}");
+    }
+    let (found, _) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--tensor-split", "1,1"]);
+    let then: Vec<_> = found["cards"].as_array().unwrap().iter().map(|card| &card["free_after_bytes"]).collect();
+    assert_eq!(then, [&json!(5 * GIB), &json!(5 * GIB)]);
+}
+
+#[test]
+fn ollama_is_held_against_all_cards_where_one_is_not_enough() {
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [(name: \"RTX 3090\", total: {0}, reserved: 0, base: 0), (name: \"RTX 3090\", total: {0}, reserved: 0, base: 0)])",
+        24 * GIB
+    ));
+    let (folder, _) = model();
+    let (found, code) = answer(&driver, folder.path(), &["llama3.3:70b", "--context", "8192"]);
+    assert_eq!((code, &found["fits"], found["cards"].as_array().map(Vec::len)), (0, &json!(true), Some(2)), "{found}");
+    assert_eq!(found["command"], "OLLAMA_CONTEXT_LENGTH=8192 ollama serve");
+    // What one card has room for stays on one, and a card that is named is the only one.
+    let (found, _) = answer(&driver, folder.path(), &["llama3.1:8b", "--context", "8192"]);
+    assert_eq!(found["cards"], Value::Null);
+    let (found, code) = answer(&driver, folder.path(), &["llama3.3:70b", "--context", "8192", "--gpu", "1"]);
+    assert_eq!((code, &found["cards"]), (1, &Value::Null), "{found}");
+    // Experts in system memory are a setting of the line that is offered.
+    let (found, _) = answer(&card(8), folder.path(), &["gpt-oss:20b", "--context", "8192"]);
+    let command = found["command"].as_str().unwrap();
+    assert!(command.contains("LLAMA_ARG_N_CPU_MOE=") && command.ends_with("ollama serve"), "{found}");
+}
+
+#[test]
+fn what_a_name_says_of_its_quantisation_counts() {
+    let (folder, _) = model();
+    let weights = |name: &str| {
+        let (found, _) = answer(&card(20), folder.path(), &[name, "--context", "4096"]);
+        (found["engine"].as_str().unwrap().to_owned(), found["weights"]["bytes"].as_u64().unwrap() / 100_000_000)
+    };
+    assert_eq!(weights("org/Meta-Llama-3.1-8B-Instruct-GGUF:Q8_0"), ("llama.cpp".into(), 85));
+    assert_eq!(weights("llama3.1:8b-instruct-fp16"), ("Ollama".into(), 160));
+    // Embeddings and output stay in two bytes: 2.1 of 5.8 GB.
+    assert_eq!(weights("org/Meta-Llama-3.1-8B-Instruct-AWQ-INT4"), ("vLLM".into(), 58));
+    assert_eq!(weights("org/Meta-Llama-3.1-8B-Instruct-FP8"), ("vLLM".into(), 90));
+    let (found, _) = answer(&card(20), folder.path(), &["org/Meta-Llama-3.1-8B-Instruct", "--context", "4096"]);
+    let notes = found["notes"].as_array().unwrap();
+    assert!(notes.iter().any(|note| note.as_str().unwrap().contains("--engine vllm")), "{found}");
+}
+
+#[test]
 fn each_card_of_a_split_is_held_against_what_is_free_on_it() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: {1}), (name: \"RTX 3060\", total: {0}, reserved: 0, base: 0)])",

@@ -12,7 +12,7 @@ use oomdoctor::memory::ggml::GgmlType;
 use oomdoctor::memory::settings::Backend;
 use oomdoctor::memory::shape::{Cache, Figures, Is, Layer, Recurrent, from_gguf};
 use oomdoctor::memory::training::{Offload, bytes, zero_stage, zero3_estimate};
-use oomdoctor::memory::{Estimate, ModelShape, Settings, estimate, vllm};
+use oomdoctor::memory::{Estimate, ModelShape, Settings, estimate, table, vllm};
 use oomdoctor::units::Bytes;
 use serde_json::Value;
 
@@ -45,6 +45,7 @@ fn shape(layers: Vec<Layer>, window: u64) -> ModelShape {
         weights: Err("none".into()),
         weights_are: Is::Fact,
         projector: 0,
+        encoder: None,
         tensors: Vec::new(),
     }
 }
@@ -146,6 +147,7 @@ fn buffer(row: &Value, f: &str) -> u64 {
         widest: (of("k"), of("v")),
         mla: row["a"]["mla"].as_bool().unwrap_or(false),
         attends: f != "cb_logits",
+        passing: 0,
     };
     let context = number(row, "n_ctx").unwrap_or(8192);
     let mut settings = settings(row, context);
@@ -225,10 +227,39 @@ fn rows(path: &str) -> Vec<Value> {
 #[test]
 fn the_projects_own_rows_come_out() {
     let rows = rows(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/memory.jsonl"));
-    assert!(rows.len() >= 30);
+    assert!(rows.len() >= 70);
     for row in rows {
         let (ours, printed, agrees) = judge(&row);
         assert!(agrees, "{ours} against {printed}: {row}");
+    }
+}
+
+/// What runs printed for models that people name, by way of the table: its figures and the rules together.
+#[test]
+fn caches_of_named_models_come_out() {
+    let named = table::rows().unwrap();
+    let rows = rows(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/named.jsonl"));
+    assert!(rows.len() >= 45);
+    for row in rows {
+        let of = |key: &str| row["settings"][key].as_u64();
+        let kind =
+            |key: &str| row["settings"][key].as_str().map_or(GgmlType::F16, |name| GgmlType::from_name(name).unwrap());
+        let usual = Settings::default();
+        let settings = Settings {
+            context: of("context"),
+            parallel: of("slots").unwrap_or(1),
+            micro_batch: of("micro_batch").unwrap_or(usual.micro_batch),
+            gpu_layers: of("gpu_layers"),
+            k_type: kind("k"),
+            v_type: kind("v"),
+            ..usual
+        };
+        let model = table::find(named, row["name"].as_str().unwrap()).unwrap();
+        let Estimate { kv_cache, recurrent, .. } = estimate(&table::shape(&model, "Q4_K_M"), &settings);
+        let part = if row["quantity"] == "state" { recurrent } else { kv_cache };
+        let ours = part.bytes.unwrap().0 as f64 / 1_048_576.0;
+        let (printed, half) = (row["printed"].as_f64().unwrap(), row["half"].as_f64().unwrap());
+        assert!((ours - printed).abs() <= half * 1.001, "{ours} against {printed}: {row}");
     }
 }
 

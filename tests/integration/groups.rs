@@ -1,9 +1,9 @@
 //! Launchers with real workers, and holders that the driver does not list: what the stream, `ps`, `kill` and the terminal
 //! program make of them, and whom the signals reach.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
 use oomdoctor::gpu::{ProcessKind, Snapshot};
@@ -17,28 +17,39 @@ use crate::support::pty::Session;
 struct Family {
     launcher: Child,
     workers: Vec<u32>,
+    said: BufReader<ChildStdout>,
 }
 
 /// What the launcher does when it is asked to close.
 const ENDS_ITS_WORKERS: &str = "kill $a $b; exit";
 const LEAVES_THEM: &str = "exit";
+/// What it does meanwhile: waits, and runs another program when it is told to.
+const THEN: &str = "while ! read go; do :; done; exec sh -c 'echo turned; read end'";
 
 impl Family {
     fn start(when_asked: &str) -> Family {
         let name = devices().join("mpirun");
         if !name.exists() {
-            std::fs::copy("/bin/sh", &name).unwrap();
+            // No copy: one that was just written can still be busy when it is run.
+            std::os::unix::fs::symlink("/bin/sh", &name).unwrap();
         }
         let gpu = devices().join("nvidia0");
         drop(device());
         let sleep = format!("sleep 1000 <{} >/dev/null &", gpu.display());
-        let script =
-            format!("trap '{when_asked}' TERM; {sleep} a=$!; {sleep} b=$!; echo $a; echo $b; while :; do wait; done");
+        let script = format!("trap '{when_asked}' TERM; {sleep} a=$!; {sleep} b=$!; echo $a; echo $b; {THEN}");
         let mut command = Command::new(&name);
-        let mut launcher = command.args(["-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(launcher.stdout.take().unwrap()).lines().take(2);
-        let workers = lines.map(|line| line.unwrap().parse().unwrap()).collect();
-        Family { launcher, workers }
+        let mut launcher = command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(launcher.stdout.take().unwrap());
+        let workers = said.by_ref().lines().take(2).map(|line| line.unwrap().parse().unwrap()).collect();
+        Family { launcher, workers, said }
+    }
+
+    /// The launcher runs another program from now on.
+    fn turns(&mut self) {
+        self.launcher.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+        let mut word = String::new();
+        self.said.read_line(&mut word).unwrap();
+        assert_eq!(word, "turned\n");
     }
 
     fn pid(&self) -> u32 {
@@ -136,6 +147,24 @@ fn workers_that_their_launcher_leaves_are_signalled_after_the_grace_time_and_one
     }
     session.wait_for_text(&["the 2 that worked for it have ended: gave back 9.0 GiB"]);
     assert!(later.lives());
+}
+
+#[test]
+fn where_the_launcher_runs_another_program_by_now_neither_it_nor_its_workers_are_signalled() {
+    let mut family = Family::start(ENDS_ITS_WORKERS);
+    let driver = family.driver();
+    let library = driver.library();
+    // So long from reading to reading that the list still has the old name when the yes comes.
+    let options = ["--interval", "6", "--nvml-library", library.to_str().unwrap()];
+    let mut session = Session::oomdoctor((120, 40), &options);
+    session.wait_for_text(&[&family.pid().to_string(), "9.0 GiB with 2 workers"]);
+    session.send("x");
+    session.wait_for_text(&["[y] end all of them"]);
+    family.turns();
+    session.let_the_question_stand();
+    session.send("y");
+    session.wait_for_text(&["calls itself sh -c echo turned", "which was not signalled, so it was left alone"]);
+    assert!(family.workers.iter().all(|worker| family.lives(*worker)) && family.lives(family.pid()));
 }
 
 #[test]

@@ -11,6 +11,7 @@
     reason = "tests: a panic is a failure, and they start processes and read files"
 )]
 
+mod adversity;
 mod cli;
 mod corrections;
 mod faults;
@@ -20,6 +21,7 @@ mod golden;
 mod groups;
 mod headers;
 mod hostile;
+mod identity;
 mod nvml;
 mod papers;
 #[path = "../stress/pids.rs"]

@@ -6,9 +6,11 @@ use std::io;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use oomdoctor::app::effect::Order;
 use oomdoctor::app::msg::SignalReport;
 use oomdoctor::gpu::ProcessKey;
 use oomdoctor::gpu::guard::{Refusal, Signal, Viewer};
+use oomdoctor::runtime::leaders::Leaders;
 use oomdoctor::runtime::process_control::{Inspection, ProcessControl, end_and_watch, follow_and_watch};
 
 use crate::support::chance::Chance;
@@ -28,9 +30,15 @@ struct Process {
     kernel_thread: bool,
     proved: bool,
     state: char,
+    /// What it runs: another program after an exec.
+    runs: u64,
 }
 
 impl Process {
+    fn called(&self) -> String {
+        format!("program {}", self.runs)
+    }
+
     /// Why this very process may never be signalled by us.
     fn is_taboo(&self) -> bool {
         self.uid != OURS || self.protected || self.kernel_thread || !self.proved
@@ -65,6 +73,7 @@ impl State {
             kernel_thread: rare(&mut self.chance),
             proved: !rare(&mut self.chance),
             state: *self.chance.of(&['S', 'R', 'T', 'D', 'Z']),
+            runs: 0,
         };
         self.born.insert(process.key, process.clone());
         self.living.insert(pid, process);
@@ -74,7 +83,10 @@ impl State {
     fn meanwhile(&mut self) {
         while self.chance.below(10) < self.unrest {
             let pid = *self.chance.of(&PIDS);
-            if self.living.remove(&pid).is_none() || self.chance.below(2) == 0 {
+            if self.chance.once_in(3) {
+                // It runs another program (exec) and is the same process all the same.
+                self.living.entry(pid).and_modify(|process| process.runs += 1);
+            } else if self.living.remove(&pid).is_none() || self.chance.below(2) == 0 {
                 self.spawn(pid);
             }
         }
@@ -123,6 +135,7 @@ impl ProcessControl for Adversary {
         let state = self.later();
         Ok(state.living.get(&pid).map(|process| Inspection {
             start_ticks: process.key.start_ticks,
+            called: Some(process.called()),
             uid: owner,
             user: owner.map(|uid| uid.to_string()),
             protected: kind.then_some("it draws the desktop"),
@@ -162,22 +175,25 @@ struct Tally {
     sent: u64,
     gone: u64,
     reused: u64,
+    changed: u64,
     otherwise: u64,
 }
 
 fn round(seed: u64, tally: &mut Tally) {
     let kernel = Adversary::new(seed);
     // The list was read, the person pointed at one, the question stood, the person said yes.
-    let confirmed = {
+    let (confirmed, called) = {
         let mut state = kernel.state.lock().unwrap();
         let pid = *state.chance.of(&PIDS);
-        state.living[&pid].key
+        (state.living[&pid].key, state.living[&pid].called())
     };
     (0..3).for_each(|_| drop(kernel.later()));
     let signal = *kernel.later().chance.of(&[Signal::Term, Signal::Int, Signal::Kill]);
     let viewer = Viewer { uid: OURS, lineage: vec![7], ..Viewer::default() };
     let reports = Mutex::new(Vec::new());
-    end_and_watch(&kernel, &viewer, confirmed, signal, Duration::ZERO, |what| reports.lock().unwrap().push(what));
+    let order = Order { key: confirmed, called, signal, follows: None, grace: Duration::ZERO };
+    let report = |what| reports.lock().unwrap().push(what);
+    end_and_watch(&kernel, &viewer, &order, &Leaders::default(), report);
 
     let state = kernel.state.into_inner().unwrap();
     let reports = reports.into_inner().unwrap();
@@ -195,6 +211,10 @@ fn round(seed: u64, tally: &mut Tally) {
                     assert_eq!(*pid, confirmed.pid);
                     assert!(!state.lives(confirmed), "seed {seed}: it still lives and is said to have gone");
                     *(if matches!(refusal, Refusal::Gone(_)) { &mut tally.gone } else { &mut tally.reused }) += 1;
+                }
+                Refusal::Changed(pid, now) => {
+                    assert!(*pid == confirmed.pid && *now != order.called, "seed {seed}: it runs what it ran");
+                    tally.changed += 1;
                 }
                 other => {
                     assert!(meant.is_taboo(), "seed {seed}: {other} is not so of the one that was meant");
@@ -226,9 +246,12 @@ fn ten_thousand_rounds_of_reused_pids_never_reach_the_wrong_process() {
     for seed in 0..ROUNDS {
         round(seed, &mut tally);
     }
-    assert_eq!(tally.sent + tally.gone + tally.reused + tally.otherwise, ROUNDS);
+    assert_eq!(tally.sent + tally.gone + tally.reused + tally.changed + tally.otherwise, ROUNDS);
     // Each way was taken often enough to mean something.
-    assert!(tally.sent > 500 && tally.gone > 500 && tally.reused > 500 && tally.otherwise > 500, "{tally:?}");
+    assert!(
+        tally.sent > 500 && tally.gone > 500 && tally.reused > 500 && tally.changed > 200 && tally.otherwise > 500,
+        "{tally:?}"
+    );
     eprintln!("{ROUNDS} rounds: {tally:?}, wrong: 0");
 }
 
@@ -236,21 +259,28 @@ fn ten_thousand_rounds_of_reused_pids_never_reach_the_wrong_process() {
 /// to end by themselves is over.
 fn group_round(seed: u64, late: &mut u64) {
     let kernel = Adversary::new(seed);
-    let confirmed: Vec<ProcessKey> = {
+    let confirmed: Vec<(ProcessKey, String)> = {
         let state = kernel.state.lock().unwrap();
-        PIDS[..3].iter().map(|pid| state.living[pid].key).collect()
+        PIDS[..3].iter().map(|pid| (state.living[pid].key, state.living[pid].called())).collect()
     };
+    let leaders = Leaders::default();
+    let mut led = true;
     (0..3).for_each(|_| drop(kernel.later()));
     let signal = *kernel.later().chance.of(&[Signal::Term, Signal::Int]);
     let viewer = Viewer { uid: OURS, lineage: vec![7], ..Viewer::default() };
-    for (at, key) in confirmed.iter().enumerate() {
-        let patience = Duration::from_millis(if at == 0 { 0 } else { 5 });
+    for (at, (key, called)) in confirmed.iter().enumerate() {
+        let follows = (at > 0).then_some(confirmed[0].0);
+        let order = Order { key: *key, called: called.clone(), signal, follows, grace: Duration::from_millis(5) };
         let reports = Mutex::new(Vec::new());
         let report = |what| reports.lock().unwrap().push(what);
-        follow_and_watch(&kernel, &viewer, (*key, signal), (patience, Duration::ZERO), report);
+        follow_and_watch(&kernel, &viewer, &order, &leaders, report);
         let sent =
             kernel.state.lock().unwrap().delivered.iter().filter(|(to, what)| to == key && *what == "signal").count();
         let reports = reports.into_inner().unwrap();
+        if let (0, [SignalReport::Refused(refusal)]) = (at, &reports[..]) {
+            led = matches!(refusal, Refusal::Gone(_));
+        }
+        assert!(led || sent == 0, "seed {seed}: {key} got a signal though its launcher was refused");
         match &reports[..] {
             [SignalReport::Sent, ..] => {
                 assert_eq!(sent, 1, "seed {seed}: it is said that one was sent");
@@ -264,7 +294,8 @@ fn group_round(seed: u64, late: &mut u64) {
     }
     let state = kernel.state.into_inner().unwrap();
     for (key, what) in &state.delivered {
-        assert!(confirmed.contains(key), "seed {seed}: {what} went to {key}, which was not confirmed");
+        let named = confirmed.iter().any(|(named, _)| named == key);
+        assert!(named, "seed {seed}: {what} went to {key}, which was not confirmed");
         assert!(!state.born[key].is_taboo(), "seed {seed}: {what} went to one that is never ended");
     }
 }

@@ -8,6 +8,7 @@ use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 use std::{env, fs, hint, thread};
 
+use oomdoctor::app::effect::Order;
 use oomdoctor::gpu::ProcessKey;
 use oomdoctor::gpu::guard::{Refusal, Signal};
 use oomdoctor::procfs::Procfs;
@@ -21,6 +22,8 @@ use crate::support::fake_driver::{device, devices};
 /// What we are asked to send, and what tells afterwards that it was not: higher than TERM, so a pending TERM is first.
 const SENT: i32 = 15;
 const SPARED: Raw = Raw::STKFLT;
+/// What each victim and each heir calls itself: only who it is tells them apart.
+const CALLED: &str = "sleep 1000";
 
 /// A process of the test and what it was when it was listed.
 struct Sleep {
@@ -155,6 +158,7 @@ fn round(kernel: &Kernel, chance: &mut Chance, victim: Sleep, tally: &mut Tally)
     let key = victim.key;
     let victim = Mutex::new(victim);
     let watched = Watched { kernel, when, victim: &victim, fate, heir: Mutex::new(None) };
+    let order = Order { key, called: CALLED.into(), signal: Signal::Term, follows: None, grace: Duration::ZERO };
     let result = if when == When::Racing {
         let (early, late) = (chance.below(300), chance.below(300));
         let together = Barrier::new(2);
@@ -166,12 +170,12 @@ fn round(kernel: &Kernel, chance: &mut Chance, victim: Sleep, tally: &mut Tally)
             });
             together.wait();
             spin(late);
-            let result = end(&watched, &viewer, key, Signal::Term).map(drop);
+            let result = end(&watched, &viewer, &order).map(drop);
             other.join().unwrap();
             result
         })
     } else {
-        end(&watched, &viewer, key, Signal::Term).map(drop)
+        end(&watched, &viewer, &order).map(drop)
     };
     match &result {
         Ok(()) => tally.sent += 1,

@@ -3,7 +3,7 @@
 //! contradicts the log is not taken. Bytes and tokens. Knows nothing of budgets.
 
 use crate::knowledge::run::Run;
-use crate::memory::quant::MIXES;
+use crate::memory::quant;
 use crate::memory::shape::{Cache, Experts, Figures, Is, Layer, Window, from_gguf};
 use crate::memory::weights::{LayerWeights, WeightSums};
 use crate::memory::{ModelShape, Settings, cache, table};
@@ -39,39 +39,10 @@ fn as_in_names(printed: &str) -> String {
     short.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// The mix of the same bits, for sizes that are about.
-fn nearest_mix(name: &str) -> Option<&'static str> {
-    let upper = name.to_uppercase();
-    let same = MIXES.into_iter().find(|mix| *mix == upper);
-    let starts = |heads: &[&str]| heads.iter().any(|head| upper.starts_with(head));
-    let near = match () {
-        () if starts(&["IQ4"]) => "IQ4_XS",
-        () if starts(&["Q2", "Q3", "IQ1", "IQ2", "IQ3", "TQ"]) => "Q3_K_M",
-        () if starts(&["Q4", "MXFP4", "NVFP4"]) => "Q4_K_M",
-        () if starts(&["Q5"]) => "Q5_K_M",
-        () if starts(&["Q6"]) => "Q6_K",
-        () if starts(&["Q8"]) => "Q8_0",
-        () => return same,
-    };
-    same.or(Some(near))
-}
-
-/// The part of a file's name that is a quantisation: `Q4_K_M` of `llama-3.1-8b-instruct-Q4_K_M.gguf`.
-fn in_name(name: &str) -> Option<String> {
-    let tail = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".gguf");
-    let words = tail.rsplit(['-', '.', ':']);
-    let is_quantised = |word: &&str| {
-        let upper = word.to_uppercase();
-        upper.contains(|c: char| c.is_ascii_digit())
-            && (upper.contains('_') || upper.contains("F16"))
-            && nearest_mix(&upper).is_some()
-    };
-    words.take(4).find(is_quantised).map(str::to_uppercase)
-}
-
 fn quantisation(run: &Run, name: &str, of_torch: bool) -> Quantisation {
     let printed = run.quantisation.as_deref().filter(|_| !of_torch).map(as_in_names);
-    let said = |name: String, how| nearest_mix(&name).map(|mix| Quantisation { name, mix, how });
+    let said = |name: String, how| quant::nearest(&name).map(|mix| Quantisation { name, mix, how });
+    let of_name = || quant::in_name(name).map(|(name, mix)| Quantisation { name, mix, how: "as its name says" });
     let torch = || match run.dtype.as_deref() {
         Some("float32") => Quantisation { name: "float32".into(), mix: "F32", how: "as the log says" },
         Some(half @ ("bfloat16" | "float16")) => {
@@ -80,12 +51,16 @@ fn quantisation(run: &Run, name: &str, of_torch: bool) -> Quantisation {
         _ => Quantisation { name: "bfloat16".into(), mix: "BF16", how: "assumed" },
     };
     if of_torch {
-        return torch();
+        // A name says it of a checkpoint that came in fewer bits; its dtype is that of the rest.
+        let printed = run.quantisation.as_deref().and_then(|said| quant::in_name(&said.replace('_', "-")));
+        let printed = printed.map(|(name, mix)| Quantisation { name, mix, how: "as the log says" });
+        return printed.or_else(of_name).filter(|said| quant::of_checkpoint(said.mix)).unwrap_or_else(torch);
     }
-    printed
-        .and_then(|name| said(name, "as the log says"))
-        .or_else(|| in_name(name).and_then(|name| said(name, "as its name says")))
-        .unwrap_or(Quantisation { name: "Q4_K_M".into(), mix: "Q4_K_M", how: "assumed" })
+    printed.and_then(|name| said(name, "as the log says")).or_else(of_name).unwrap_or(Quantisation {
+        name: "Q4_K_M".into(),
+        mix: "Q4_K_M",
+        how: "assumed",
+    })
 }
 
 /// The model: as the person says, else as the log names it, else by what the log prints of it. `None` where that is
@@ -184,6 +159,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
         }),
         weights_are: Is::About,
         projector: 0,
+        encoder: None,
         tensors: Vec::new(),
     };
     let how = "by the buffers that the log prints".to_owned();

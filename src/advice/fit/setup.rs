@@ -114,7 +114,7 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
             })
         }
         Kind::Sglang => {
-            let usual = sglang::Serving::of_card(card, run.tensor_parallel.unwrap_or(1));
+            let usual = sglang::Serving::of_model(shape, card, run.tensor_parallel.unwrap_or(1));
             let fp8 = run.kv_type.as_deref().is_some_and(|kind| kind.starts_with("fp8"));
             let fraction = flag(run, &["--mem-fraction-static"]).and_then(thousandths);
             Engine::Sglang(sglang::Serving {

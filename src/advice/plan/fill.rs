@@ -4,7 +4,7 @@ use super::{FreesIs, PlannedFix, Step, empty, roomy_device};
 use crate::advice::fit::words::download;
 use crate::advice::{Changes, FitAdvice, Ledger, Place, Situation};
 use crate::knowledge::diagnosis::{CauseKind, Diagnosis};
-use crate::knowledge::fix::{Fix, FixCommand, Frees};
+use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
 
 /// The fix with this log's figures, in the form for the program the person runs.
 pub fn filled(
@@ -59,11 +59,14 @@ pub fn filled(
     if let Some(with) = own.and_then(|(line, changes)| changes.apply(line, situation.form())).or_else(alone) {
         step.command = Some(with);
     }
+    let room = fix.when.contains(&Condition::OtherDeviceHasRoom).then(|| roomy_device(situation, place, ledger));
+    let room_on = room.flatten().and_then(|device| Some((device.index, device.memory.free_bytes.value()?)));
     Some(PlannedFix {
         title: substitute(&fix.title, &fill)?,
         frees_bytes: frees.map(|(bytes, _)| bytes),
         frees_is: frees.map(|(_, is)| is),
-        may_be_enough: effect.is_some_and(|effect| effect.fits == Some(true)),
+        may_be_enough: effect.is_some_and(|effect| effect.fits == Some(true)) || room_on.is_some(),
+        room_on,
         costs: command.costs.as_ref().unwrap_or(&fix.costs).replace("a download", &download),
         steps: vec![step],
         changes,

@@ -165,7 +165,9 @@ fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>,
 pub fn started_since(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<String> {
     let missing = ledger.filter(|ledger| ledger.is_now)?.missing_bytes.filter(|missing| *missing > Bytes::ZERO)?;
     let device = place.device.filter(|_| place.same_machine == Some(true))?;
-    let since = |row: &&GpuProcess| situation.was_there_before(row) == Some(false);
+    let next = super::next_try(situation, place);
+    let since =
+        |row: &&GpuProcess| situation.was_there_before(row) == Some(false) && !next.is_some_and(|next| next.is(row));
     let held = |row: &&GpuProcess| row.used_bytes.value().unwrap_or(Bytes::ZERO);
     let row = device.processes.iter().filter(since).max_by_key(held)?;
     let bytes = held(&row);

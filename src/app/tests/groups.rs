@@ -86,7 +86,7 @@ impl Session {
     /// Whom, and whether at once.
     fn signalled(&self) -> Vec<(u32, bool)> {
         let signal = |effect: &Effect| match effect {
-            Effect::Signal { key, patience, .. } => Some((key.pid, patience.is_zero())),
+            Effect::Signal(order) => Some((order.key.pid, order.follows.is_none())),
             _ => None,
         };
         self.effects.iter().filter_map(signal).collect()
@@ -117,6 +117,8 @@ fn who_joined_after_the_question_is_not_signalled_and_who_left_is_not_either() {
     later[2].start_ticks = Reading::Known(99);
     later.push(works_for(4100, 4103, 1));
     session.send(Msg::Sample(Box::new(reading(later))));
+    let screen = crate::ui::drawn(&session.model);
+    assert!(screen.contains("1 more works for it but gets no signal: 4103 (not asked about)."), "{screen}");
     session.keys("y");
     assert_eq!(
         session.signalled(),
@@ -133,6 +135,39 @@ fn where_the_launcher_has_gone_nobody_waits_for_it() {
     session.send(Msg::Sample(Box::new(reading(torchrun().split_off(1)))));
     session.keys("y");
     assert_eq!(session.signalled(), [(4101, true), (4102, true)]);
+}
+
+#[test]
+fn where_the_launcher_is_refused_nobody_who_works_for_it_is_signalled() {
+    let refused = |change: fn(&mut GpuProcess)| {
+        let mut session = at_the_launcher(torchrun());
+        session.keys("x");
+        let mut later = torchrun();
+        change(&mut later[0]);
+        session.send(Msg::Sample(Box::new(reading(later))));
+        session.keys("y");
+        assert_eq!(session.signalled(), []);
+        session.notice().to_owned()
+    };
+    let others = refused(|launcher| launcher.uid = Reading::Known(1001));
+    assert!(others.contains("4100 belongs to") && others.ends_with("The 2 that work for it were left alone, too."));
+    let exec = refused(|launcher| launcher.command = Reading::Known("bash".into()));
+    assert!(exec.contains("4100 calls itself bash now, so look again"), "{exec}");
+}
+
+#[test]
+fn one_that_runs_another_program_by_now_is_asked_about_anew_under_its_new_name() {
+    let mut session = Session::with_holders();
+    session.keys("x");
+    let mut later = process(4242, held());
+    later.command = Reading::Known("python other.py".into());
+    session.sample(vec![later]);
+    session.keys("y");
+    assert_eq!(session.signals(), []);
+    assert!(session.notice().contains("4242 calls itself python other.py now"), "{}", session.notice());
+    session.keys("xy");
+    let Some(Effect::Signal(order)) = session.effects.last() else { panic!("it can be ended") };
+    assert_eq!((order.key.pid, order.called.as_str()), (4242, "python other.py"));
 }
 
 #[test]
@@ -154,6 +189,8 @@ fn another_users_worker_is_left_out_and_a_launcher_of_theirs_refused() {
     let mut session = at_the_launcher(rows.clone());
     session.keys("x");
     assert_eq!(session.named(), [4100, 4102]);
+    let screen = crate::ui::drawn(&session.model);
+    assert!(screen.contains("1 more works for it but gets no signal: 4101 (ada's)."), "{screen}");
     rows[0].uid = Reading::Known(1001);
     let mut session = at_the_launcher(rows);
     session.keys("x");
@@ -196,15 +233,14 @@ fn marked_with_its_launcher_a_worker_still_waits_for_it() {
 }
 
 #[test]
-fn more_than_the_screen_can_name_are_not_asked_about() {
+fn a_group_that_the_screen_can_not_name_whole_takes_no_yes_until_it_can() {
     let many = (0..60).map(|at| works_for(4100, 4200 + at, 1));
     let mut session = at_the_launcher(std::iter::once(launcher()).chain(many).collect());
     session.send(Msg::Resize(60, 15));
     session.keys("x");
-    assert_eq!(session.named(), [0; 0]);
-    assert!(session.notice().contains("no room to name all 61"), "{}", session.notice());
+    session.keys("y");
+    assert_eq!((session.signalled(), session.notice().contains("larger")), (vec![], true), "{}", session.notice());
     session.send(Msg::Resize(120, 60));
-    session.keys("x");
     assert_eq!(session.named().len(), 61);
     let screen = crate::ui::drawn(&session.model);
     assert!(
@@ -212,7 +248,14 @@ fn more_than_the_screen_can_name_are_not_asked_about() {
         "{screen}"
     );
     session.send(Msg::Resize(60, 15));
-    assert!(session.model.question.is_none(), "nobody answers what they can't read");
+    session.keys("y");
+    assert_eq!(session.signalled(), [], "nobody answers what they can't read");
+    session.send(Msg::Resize(120, 60));
+    session.key(KeyCode::Char('y'));
+    session.wait(ms(100));
+    assert_eq!(session.signalled(), [], "it was not on the screen yet");
+    session.keys("y");
+    assert_eq!(session.signalled().len(), 61);
 }
 
 #[test]

@@ -2,12 +2,10 @@
 //! outside reported. A signal or a request leaves here only for a process that was named in a question, confirmed, and
 //! still is in the newest reading.
 
-use std::time::Duration;
-
 use crate::advice::release::{self, Release};
 use crate::advice::supervisor::Supervisor;
 use crate::app::action::Action;
-use crate::app::effect::Effect;
+use crate::app::effect::{Effect, Order};
 use crate::app::model::Model;
 use crate::app::msg::SignalReport;
 use crate::app::question::{Asked, Victim};
@@ -61,16 +59,25 @@ pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
     }
     // Who is signalled first is named first.
     victims.sort_by_key(|victim| victim.follows.is_some());
-    if !model.can_name(&victims) {
-        let text = format!(
-            "This screen has no room to name all {} processes in one question: mark fewer, or enlarge it.",
-            victims.len()
-        );
-        return super::say(model, text);
-    }
     if !victims.is_empty() {
         super::ask(model, Asked::End(victims, signal));
     }
+}
+
+/// Who works for one of these and is not named: one that may not be ended, or that came after the question.
+pub fn left_out(model: &Model, named: &[Victim]) -> Vec<(u32, String)> {
+    let Some(snapshot) = model.snapshot() else { return Vec::new() };
+    let mut left: Vec<ProcessKey> = named.iter().flat_map(|victim| snapshot.below(victim.key)).collect();
+    left.sort();
+    left.dedup();
+    left.retain(|key| named.iter().all(|victim| victim.key != *key));
+    let why = |key: &ProcessKey| match victim(model, *key) {
+        Ok(_) => "not asked about".to_owned(),
+        Err(Refusal::OtherUser(_, user)) => format!("{user}'s"),
+        Err(Refusal::Protected(..)) => "protected".to_owned(),
+        Err(_) => "may not be ended".to_owned(),
+    };
+    left.iter().map(|key| (key.pid, why(key))).collect()
 }
 
 /// Asks whether its own program is to be asked for the memory.
@@ -85,6 +92,10 @@ pub fn ask_to_release(model: &mut Model, key: ProcessKey) {
 pub fn release_confirmed(model: &mut Model, named: Victim, meant: Release) -> Option<Effect> {
     let key = named.key;
     match holder(model, key) {
+        Ok((now, _)) if now.command != named.command => {
+            super::say(model, sentence(&Refusal::Changed(key.pid, now.command)));
+            None
+        }
         Ok((_, release)) if release == meant => {
             begin(model, named, Signal::Term, EndingState::Asking, Some(release.clone()));
             Some(Effect::Release(key, release))
@@ -199,24 +210,53 @@ pub fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec
         return Vec::new();
     }
     let mut effects = Vec::new();
-    let mut refused: Vec<String> = Vec::new();
-    let mut started: Vec<ProcessKey> = Vec::new();
+    let mut refused: Vec<Refusal> = Vec::new();
+    let mut became: Vec<(ProcessKey, bool)> = Vec::new();
     for mut named in victims {
-        // Where the one that it should end with can't be signalled any more, there is nobody to wait for.
-        named.follows = named.follows.filter(|first| started.contains(first));
-        match victim(model, named.key) {
-            Ok(_) => {
-                started.push(named.key);
+        let (key, first) = (named.key, named.follows);
+        let first = first.and_then(|first| became.iter().find(|(other, _)| *other == first).copied());
+        let again = match first {
+            Some((first, false)) => Err(Refusal::Follows(key.pid, first.pid)),
+            _ => victim(model, key).and_then(|now| the_same(&named, now)),
+        };
+        match again {
+            Ok(()) => {
+                // Where the one that it should end with has gone, there is nobody to wait for.
+                named.follows = first.map(|(first, _)| first);
+                became.push((key, true));
                 effects.push(start(model, named, signal));
             }
-            Err(refusal) => refused.push(sentence(&refusal)),
+            Err(refusal) => {
+                if !matches!(refusal, Refusal::Gone(_)) {
+                    became.push((key, false));
+                }
+                refused.push(refusal);
+            }
         }
     }
     if !refused.is_empty() {
-        super::say(model, refused.join(" "));
+        super::say(model, why_not(&refused));
     }
     model.processes.marked.clear();
     effects
+}
+
+/// Whether it runs what the question said.
+fn the_same(named: &Victim, now: Victim) -> Result<(), Refusal> {
+    if named.command == now.command { Ok(()) } else { Err(Refusal::Changed(now.key.pid, now.command)) }
+}
+
+/// Why some were not signalled; who only was to follow another is told of in one sentence.
+fn why_not(refused: &[Refusal]) -> String {
+    let (led, own): (Vec<&Refusal>, Vec<&Refusal>) =
+        refused.iter().partition(|refusal| matches!(refusal, Refusal::Follows(..)));
+    let mut said: Vec<String> = own.into_iter().map(sentence).collect();
+    match &led[..] {
+        [] => {}
+        [one] => said.push(sentence(one)),
+        many => said.push(format!("The {} that work for it were left alone, too.", many.len())),
+    }
+    said.join(" ")
 }
 
 /// The person runs the program's own command instead: what it gives back is watched all the same.
@@ -229,10 +269,9 @@ pub fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String) {
 }
 
 fn start(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
-    let (key, grace) = (victim.key, model.config.grace);
-    let patience = if victim.follows.is_some() { grace } else { Duration::ZERO };
+    let (key, called, follows) = (victim.key, victim.command.clone(), victim.follows);
     begin(model, victim, signal, EndingState::Sending, None);
-    Effect::Signal { key, signal, patience, grace }
+    Effect::Signal(Order { key, called, signal, follows, grace: model.config.grace })
 }
 
 fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, release: Option<Release>) {

@@ -12,7 +12,7 @@ use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::layout;
 use crate::app::model::{Click, Model, Overlay, Pipe, Prompt, Purpose, Region, Tab};
-use crate::app::question::{Answer, Asked};
+use crate::app::question::{Answer, Asked, Question};
 use crate::app::summary;
 use crate::app::symptoms::SYMPTOMS;
 use crate::app::walk::{EndingState, Mark, StepId};
@@ -95,7 +95,14 @@ fn pick(model: &mut Model) -> Vec<Effect> {
 
 /// A question was answered.
 pub fn answered(model: &mut Model, answer: Answer) -> Vec<Effect> {
+    let unread = model.question.as_ref().filter(|_| answer != Answer::No).and_then(Question::unread);
+    if let Some(word) = unread {
+        say(model, word.into());
+        return Vec::new();
+    }
     let Some(question) = model.question.take() else { return Vec::new() };
+    // What was said of the question is over with it.
+    model.notice = None;
     match (question.asked, answer) {
         (Asked::Paste(text), answer) => input::second_paste(model, text, answer).into_iter().collect(),
         (_, Answer::No | Answer::Append) => Vec::new(),

@@ -3,11 +3,15 @@
 
 use super::FitArgs;
 use super::locate::Located;
-use crate::memory::engine::ollama_context;
+use crate::memory::cache::kv_cache;
+use crate::memory::engine::{ollama_batch, ollama_context};
 use crate::memory::ggml::{GgmlType, KV_TYPES};
 use crate::memory::inference::{Dtype, Generating};
+use crate::memory::options::Card;
+use crate::memory::settings::Outputs;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
-use crate::memory::{Engine, Settings, sglang, vllm};
+use crate::memory::weights::WeightSums;
+use crate::memory::{Engine, ModelShape, Settings, sglang, vllm};
 use crate::units::Bytes;
 
 /// Which program is to run the model.
@@ -41,18 +45,32 @@ pub enum OptimizerName {
     Sgd,
 }
 
-/// From the command line. The error says what to do.
-pub fn engine(name: EngineName, args: &FitArgs, located: &Located, card: Option<Bytes>) -> Result<Engine, String> {
+/// From the command line, for a card among all of the machine's. The error says what to do.
+pub fn engine(
+    name: EngineName,
+    args: &FitArgs,
+    located: &Located,
+    card: Option<&Card>,
+    cards: &[Card],
+) -> Result<Engine, String> {
     let shape = &located.shape;
+    let free = card.map(|card| card.free);
+    let together = cards.iter().map(|card| card.total).reduce(Bytes::plus);
+    let card = card.map(|card| card.total);
     Ok(match name {
         EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args)?),
         EngineName::Ollama => {
             let settings = llama_settings(args)?;
-            let usual = ollama_context(card).min(shape.context_trained.unwrap_or(u64::MAX));
+            // All cards together decide.
+            let usual = ollama_context(together).min(shape.context_trained.unwrap_or(u64::MAX));
             // What is asked for, what its Modelfile sets, else the default by the card.
             let one = args.context.or(located.num_ctx).unwrap_or(usual);
             let gpu_layers = settings.gpu_layers.or(located.num_gpu);
-            Engine::Ollama(Settings { context: Some(one.saturating_mul(settings.parallel)), gpu_layers, ..settings })
+            let context = Some(one.saturating_mul(settings.parallel));
+            // It starts llama-server, which keeps the logits of one token a slot.
+            let settings = Settings { context, gpu_layers, outputs: Outputs::Slots, ..settings };
+            let at_once = args.micro_batch.or(args.batch).unwrap_or_else(|| usual_batch(shape, &settings, free));
+            Engine::Ollama(Settings { micro_batch: at_once, batch: at_once, ..settings })
         }
         EngineName::Vllm => {
             let usual = vllm::Serving::default();
@@ -67,7 +85,7 @@ pub fn engine(name: EngineName, args: &FitArgs, located: &Located, card: Option<
             })
         }
         EngineName::Sglang => {
-            let usual = sglang::Serving::of_card(card, args.tensor_parallel_size);
+            let usual = sglang::Serving::of_model(shape, card, args.tensor_parallel_size);
             Engine::Sglang(sglang::Serving {
                 context: args.context,
                 kv_half_bytes: if is_fp8(args) { 2 } else { usual.kv_half_bytes },
@@ -100,6 +118,15 @@ pub fn engine(name: EngineName, args: &FitArgs, located: &Located, card: Option<
             Engine::Train(Training { recipe, optimizer, sharing, step })
         }
     })
+}
+
+/// What Ollama would compute at once: it expects the file and a cache in two bytes.
+fn usual_batch(shape: &ModelShape, settings: &Settings, free: Option<Bytes>) -> u64 {
+    let plain = Settings { k_type: GgmlType::F16, v_type: GgmlType::F16, gpu_layers: None, ..*settings };
+    let cache = kv_cache(shape, &plain).ok().map(|sums| sums.all());
+    let file = shape.weights.as_ref().ok().map(WeightSums::in_file);
+    let expected = cache.zip(file).map(|(cache, file)| Bytes(cache.saturating_add(file)));
+    ollama_batch(settings.context.unwrap_or(0), expected, free, settings.flash_attention)
 }
 
 fn is_fp8(args: &FitArgs) -> bool {

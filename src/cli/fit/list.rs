@@ -30,13 +30,13 @@ struct Line {
 }
 
 /// The text or JSON, and whether any model fits whole.
-pub fn answer(args: &FitArgs, card: Option<&Card>, holders: &[Holder]) -> (String, bool) {
+pub fn answer(args: &FitArgs, card: Option<&Card>, cards: &[Card], holders: &[Holder]) -> (String, bool) {
     let freed = holders.iter().fold(Bytes::ZERO, |sum, holder| sum.plus(holder.bytes));
     let then = card.filter(|_| freed > Bytes::ZERO);
     let then = then.map(|card| Card { free: card.free.plus(freed).min(card.total), ..card.clone() });
     let found = stores::all();
     let lines: Vec<Line> =
-        found.into_iter().map(|(name, found)| line(args, name, located(&found), card, then.as_ref())).collect();
+        found.into_iter().map(|(name, found)| line(args, name, located(&found), card, then.as_ref(), cards)).collect();
     let any = lines.iter().any(|line| line.longest.is_some());
     let text = if args.json { as_json(&lines, card, then.as_ref()) } else { as_text(&lines, card, holders) };
     (text, any)
@@ -55,6 +55,7 @@ fn line(
     located: Result<Located, String>,
     card: Option<&Card>,
     then: Option<&Card>,
+    cards: &[Card],
 ) -> Line {
     let mut line = Line {
         name,
@@ -75,7 +76,7 @@ fn line(
     line.file = located.file.as_ref().map(|file| file.to_string_lossy().into_owned());
     line.quantization.clone_from(&shape.quantization);
     line.weights = shape.weights.as_ref().ok().map(|sums| Bytes(sums.in_file()));
-    match (arguments::engine(args.engine.unwrap_or(kind), args, &located, card.map(|card| card.total)), card) {
+    match (arguments::engine(args.engine.unwrap_or(kind), args, &located, card, cards), card) {
         (Ok(engine), Some(card)) => {
             line.trouble = engine.estimate(shape).why_not().map(str::to_owned);
             line.longest = options::longest(engine, shape, card);

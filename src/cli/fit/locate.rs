@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::stores::Stored;
 use crate::memory::gguf::{self, Gguf, split_names};
 use crate::memory::shape::{Figures, Is, from_gguf};
-use crate::memory::{ModelShape, config, safetensors, table, weights};
+use crate::memory::{ModelShape, config, quant, safetensors, table, weights};
 use crate::text::harmless;
 
 /// Where a model was found.
@@ -115,7 +115,17 @@ fn from_table(name: &str, mix: &str) -> Result<Located, String> {
         format!("; not verified: {}", row.unverified.join(", "))
     };
     let mix = table::own_mix(&row, mix);
-    let note = format!("no file of it was found here: figures of {} from the table, {mix} assumed{doubt}", row.name);
+    let said = quant::in_name(name).filter(|(_, said)| *said == mix);
+    let taken = said.map_or_else(
+        || format!("{mix} assumed"),
+        |(said, _)| {
+            format!(
+                "{said} as its name says{}",
+                if said == mix { String::new() } else { format!(", reckoned as {mix}") }
+            )
+        },
+    );
+    let note = format!("no file of it was found here: figures of {} from the table, {taken}{doubt}", row.name);
     Ok(Located { note: Some(note), ..Located::new(table::shape(&row, mix), None, Source::Table) })
 }
 
@@ -217,6 +227,7 @@ fn checkpoint(path: &Path, config: &Path) -> Result<Located, String> {
     let mut shape = from_gguf(&read.figures.as_gguf("BF16"));
     shape.quantization = read.dtype;
     shape.weights_are = Is::About;
+    shape.encoder = read.encoder;
     let note = stored_weights(path, &read.figures, &mut shape)?;
     Ok(Located { note, ..Located::new(shape, Some(path.to_owned()), Source::Checkpoint) })
 }

@@ -24,21 +24,22 @@ impl Machine {
         self.chosen.and_then(|at| self.cards.get(at))
     }
 
-    /// The card that decides for this engine: the chosen one; of a model that several share evenly, the one with least
-    /// free memory among as many as it takes. Why there is none, where there are too few.
-    pub fn card_for(&self, engine: &Engine, wish: Option<u32>) -> (Option<&Card>, Option<String>) {
+    /// The cards that this engine would use, the one that decides last: the chosen one; of a model that several share
+    /// evenly, as many as it takes, those with most free memory. Why there are none, where there are too few.
+    pub fn cards_for(&self, engine: &Engine, wish: Option<u32>) -> (Vec<&Card>, Option<String>) {
         let ranks = usize::try_from(engine.ranks()).unwrap_or(usize::MAX);
+        let chosen = || self.card().into_iter().collect();
         if ranks == 1 || wish.is_some() && self.cards.len() >= ranks {
-            return (self.card(), None);
+            return (chosen(), None);
         }
         let mut free: Vec<&Card> = self.cards.iter().collect();
         free.sort_by_key(|card| std::cmp::Reverse(card.free));
         let there = self.cards.len();
-        match free.get(ranks.saturating_sub(1)) {
-            Some(least) => (Some(*least), None),
+        match free.get(..ranks) {
+            Some(most) => (most.to_vec(), None),
             // Of a run on many machines each card is like this one.
-            None if matches!(engine, Engine::Train(_)) => (self.card(), None),
-            None => (None, Some(format!("it is to run on {ranks} cards and this machine has {there}"))),
+            None if matches!(engine, Engine::Train(_)) => (chosen(), None),
+            None => (Vec::new(), Some(format!("it is to run on {ranks} cards and this machine has {there}"))),
         }
     }
 
@@ -47,11 +48,11 @@ impl Machine {
         self.snapshot.as_ref()?.host.memory_available_bytes.value()
     }
 
-    /// Who could let go of memory on the chosen card.
-    pub fn holders(&self, viewer: &Viewer) -> Vec<Holder> {
-        let chosen = self.card().map(|card| card.index);
+    /// Who could let go of memory on a card.
+    pub fn holders(&self, card: Option<&Card>, viewer: &Viewer) -> Vec<Holder> {
+        let index = card.map(|card| card.index);
         let devices = self.snapshot.iter().flat_map(|snapshot| &snapshot.devices);
-        let device = devices.into_iter().find(|device| Some(device.index) == chosen);
+        let device = devices.into_iter().find(|device| Some(device.index) == index);
         device.map(|device| holders::idle(device, viewer)).unwrap_or_default()
     }
 }

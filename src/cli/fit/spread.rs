@@ -72,6 +72,34 @@ pub fn spread(args: &FitArgs, engine: &Engine, shape: &ModelShape, cards: &[Card
     Ok(Some(Spread { cards: cards.into_iter().zip(taken).collect(), fits, flags, instead }))
 }
 
+/// Ollama over all cards, which it does by itself where one is not enough; `None` where there is one card only. What
+/// would fit instead is a whole line here.
+pub fn by_itself(settings: &Settings, shape: &ModelShape, cards: &[Card], context_asked: bool) -> Option<Spread> {
+    let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
+    let plain: Vec<u64> = free.iter().map(|free| split::in_hundreds(*free)).collect();
+    Some(()).filter(|()| cards.len() > 1)?;
+    let whole = split::fitting(shape, settings, &free);
+    let taken = split::over(shape, settings, Mode::Layer, whole.as_deref().unwrap_or(&plain), 0).ok()?;
+    let fits = split::fits(&taken, &free);
+    let instead = || {
+        let with = |tokens: u64| Settings { context: Some(tokens.saturating_mul(1024)), ..*settings };
+        let most = settings.context? / 1024;
+        let slots = settings.parallel.max(1);
+        let fine = |tokens: u64| split::fitting(shape, &with(tokens.saturating_mul(slots)), &free).is_some();
+        let shorter = search::largest(4, most.checked_div(slots)?, fine).filter(|_| !context_asked);
+        if let Some(tokens) = shorter {
+            let line = Engine::Ollama(with(tokens.saturating_mul(slots))).command(None, "")?;
+            return Some((format!("{tokens}K context"), line));
+        }
+        let all = shape.layer_count().saturating_add(1);
+        let count = split::most_layers(shape, settings, &free)?;
+        let words = format!("{count} of {all} layers on the cards");
+        Some((words, format!("/set parameter num_gpu {count}   (inside `ollama run`)")))
+    };
+    let instead = if fits { None } else { instead() };
+    Some(Spread { cards: cards.iter().cloned().zip(taken).collect(), fits, flags: String::new(), instead })
+}
+
 /// A share in thousandths as it is typed.
 fn number(share: u64) -> String {
     let text = format!("{}.{:03}", share / 1000, share % 1000);

@@ -6,10 +6,11 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::Answer;
+use super::held::Held;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
-use crate::memory::options::{Card, Choice, tokens_in_words};
+use crate::memory::options::{self, Card, Choice, tokens_in_words};
 use crate::memory::split::Share;
 use crate::memory::{Engine, Is, Part};
 use crate::text::harmless;
@@ -43,15 +44,13 @@ pub fn text(answer: &Answer) -> String {
         (Some(spread), _) => out.push_str(&each_card(spread)),
         (None, Some(card)) => {
             let (free, total) = (card.free, card.total);
-            let _ = writeln!(out, "\n  {:<13} {free} of {total} on GPU {} ({})", "free now", card.index, card.name);
+            let among = if answer.held.len() > 1 { ", which has least of them" } else { "" };
+            let _ =
+                writeln!(out, "\n  {:<13} {free} of {total} on GPU {} ({}){among}", "free now", card.index, card.name);
         }
         (None, None) => {}
     }
-    if let Some(free) = answer.free_after() {
-        let names: Vec<String> =
-            answer.holders.iter().map(|holder| format!("{} with {}", holder.name, holder.bytes)).collect();
-        let _ = writeln!(out, "  {:<13} {free}, once {} has ended", "free then", in_words(&names));
-    }
+    out.push_str(&free_then(&answer.held));
     let _ = writeln!(out, "\n{}", sentence(answer));
     for holder in answer.in_the_way() {
         let _ = writeln!(out, "  {}", holder.command);
@@ -84,6 +83,26 @@ pub fn text(answer: &Answer) -> String {
     out.lines().map(|line| harmless(line).into_owned() + "\n").collect()
 }
 
+/// What is free on each card once those have ended that could let go of memory there.
+fn free_then(held: &[Held]) -> String {
+    let mut out = String::new();
+    let several = held.len() > 1;
+    for held in held.iter().filter(|held| !held.holders.is_empty()) {
+        let names: Vec<String> =
+            held.holders.iter().map(|holder| format!("{} with {}", holder.name, holder.bytes)).collect();
+        let on_card = if several { format!(" on GPU {}", held.card.index) } else { String::new() };
+        let have = if names.len() == 1 { "has" } else { "have" };
+        let _ = writeln!(
+            out,
+            "  {:<13} {}{on_card}, once {} {have} ended",
+            "free then",
+            held.free_after(),
+            in_words(&names)
+        );
+    }
+    out
+}
+
 /// Each card with its share of a split.
 fn each_card(spread: &Spread) -> String {
     let mut out = String::from("\n");
@@ -104,9 +123,10 @@ fn each_card(spread: &Spread) -> String {
 }
 
 /// The same in a sentence or two.
-fn sentence_of(spread: &Spread) -> String {
+fn sentence_of(answer: &Answer, spread: &Spread) -> String {
     if spread.fits {
-        return "It fits: each card has room for its share.".into();
+        let by_itself = if let Engine::Ollama(_) = answer.engine { ", which Ollama gives it by itself" } else { "" };
+        return format!("It fits: each card has room for its share{by_itself}.");
     }
     let full: Vec<String> = spread
         .cards
@@ -114,11 +134,24 @@ fn sentence_of(spread: &Spread) -> String {
         .filter(|(card, share)| share.total() > card.free)
         .map(|(card, share)| format!("{} too little on GPU {}", share.total().less(card.free), card.index))
         .collect();
+    let in_the_way = answer.in_the_way();
     let instead = match &spread.instead {
-        Some((words, _)) => format!(" With {words} it fits."),
-        None => " No other split makes it fit.".into(),
+        Some((words, _)) if in_the_way.is_empty() => format!(" With {words} it fits."),
+        Some((words, _)) => format!(" Without that, with {words} it fits."),
+        None if in_the_way.is_empty() => " No other split makes it fit.".into(),
+        None => String::new(),
     };
-    format!("It does not fit: {}.{instead}", in_words(&full))
+    format!("It does not fit: {}.{}{instead}", in_words(&full), once_ended(&in_the_way))
+}
+
+/// Whose end makes it fit; nothing where nobody's does.
+fn once_ended(in_the_way: &[&Holder]) -> String {
+    if in_the_way.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = in_the_way.iter().map(|holder| holder.name.clone()).collect();
+    let have = if names.len() == 1 { "has" } else { "have" };
+    format!(" It fits once {} {have} ended, which did nothing on the GPU when I looked.", in_words(&names))
 }
 
 /// The parts that are not nothing, with their names.
@@ -138,7 +171,7 @@ fn in_words(names: &[String]) -> String {
 /// The answer in a sentence or two.
 pub fn sentence(answer: &Answer) -> String {
     if let Some(spread) = &answer.spread {
-        return sentence_of(spread);
+        return sentence_of(answer, spread);
     }
     let (Some(fits), Some(total), Some(card)) = (answer.fits, answer.estimate.total(), &answer.card) else {
         let why = answer.why_not_known.as_deref().unwrap_or("a figure is missing");
@@ -174,15 +207,7 @@ pub fn sentence(answer: &Answer) -> String {
         )
     };
     let in_the_way = answer.in_the_way();
-    if !in_the_way.is_empty() {
-        let names: Vec<String> = in_the_way.iter().map(|holder| holder.name.clone()).collect();
-        let have = if names.len() == 1 { "has" } else { "have" };
-        let _ = write!(
-            text,
-            " It fits once {} {have} ended, which did nothing on the GPU when I looked.",
-            in_words(&names)
-        );
-    }
+    text.push_str(&once_ended(&in_the_way));
     match answer.best() {
         Some(choice) => {
             let takes = choice.total.map(|total| format!(" takes about {total} and")).unwrap_or_default();
@@ -199,7 +224,9 @@ pub fn sentence(answer: &Answer) -> String {
         None if in_the_way.is_empty() => text.push_str(" No single change makes it fit."),
         None => {}
     }
-    if total <= card.total && missing > Bytes::ZERO && in_the_way.is_empty() {
+    let empty = Card { free: card.total, ..card.clone() };
+    let would = options::fits(&answer.engine, &answer.located.shape, Some(&empty)) == Some(true);
+    if would && missing > Bytes::ZERO && in_the_way.is_empty() {
         let _ =
             write!(text, " The card has {}: ending what holds it (see `oomdoctor ps`) would be enough.", card.total);
     }
@@ -211,8 +238,11 @@ pub fn sentence(answer: &Answer) -> String {
 fn command(answer: &Answer) -> Option<String> {
     if let Some(spread) = &answer.spread {
         let line = answer.engine.command(answer.located.file.as_deref(), &answer.name())?;
-        let flags = spread.instead.as_ref().map_or(&spread.flags, |(_, flags)| flags);
-        return (spread.fits || spread.instead.is_some()).then(|| format!("{line} {flags}"));
+        return match (&answer.engine, &spread.instead) {
+            (Engine::Ollama(_), Some((_, whole))) => Some(whole.clone()),
+            (_, Some((_, flags))) => Some(format!("{line} {flags}")),
+            (_, None) => spread.fits.then(|| format!("{line} {}", spread.flags).trim_end().to_owned()),
+        };
     }
     let line = command_on_card(answer)?;
     let elsewhere = line.starts_with("CUDA_VISIBLE_DEVICES")
@@ -270,14 +300,19 @@ pub fn json(answer: &Answer) -> Value {
     };
     let option = |choice: &Choice| json!({"change": choice.change, "total_bytes": choice.total, "fits": choice.fits, "flags": choice.flags});
     let in_the_way: Vec<_> = answer.in_the_way().iter().map(|holder| holder.key).collect();
-    let holder = |holder: &Holder| {
+    let holder = |(gpu, holder): (u32, &Holder)| {
         json!({"pid": holder.key.pid, "start_ticks": holder.key.start_ticks, "name": holder.name, "bytes": holder.bytes,
-            "command": holder.command, "in_the_way": in_the_way.contains(&holder.key)})
+            "gpu": gpu, "command": holder.command, "in_the_way": in_the_way.contains(&holder.key)})
+    };
+    let on_cards = answer.held.iter().flat_map(|held| held.holders.iter().map(|holder| (held.card.index, holder)));
+    let free_then = |card: &Card| {
+        let held = answer.held.iter().find(|held| held.card.index == card.index);
+        held.filter(|held| !held.holders.is_empty()).map(Held::free_after)
     };
     let one_card = |(card, share): &(Card, Share)| {
         json!({"gpu": card.index, "layers": share.layers, "weights_bytes": share.weights, "cache_bytes": share.cache,
             "compute_bytes": share.compute, "overhead_bytes": share.overhead, "total_bytes": share.total(),
-            "free_now_bytes": card.free, "fits": share.total() <= card.free})
+            "free_now_bytes": card.free, "free_after_bytes": free_then(card), "fits": share.total() <= card.free})
     };
     json!({
         "schema": 1,
@@ -309,7 +344,7 @@ pub fn json(answer: &Answer) -> Value {
         "free_now_bytes": answer.card.as_ref().map(|card| card.free),
         "cards": answer.spread.as_ref().map(|spread| spread.cards.iter().map(one_card).collect::<Vec<_>>()),
         "free_after_bytes": answer.free_after(),
-        "holders": answer.holders.iter().map(holder).collect::<Vec<_>>(),
+        "holders": on_cards.map(holder).collect::<Vec<_>>(),
         "card_bytes": answer.card.as_ref().map(|card| card.total),
         "fits": answer.fits,
         "why_not_known": answer.why_not_known,

@@ -120,36 +120,41 @@ fn smaller_mix(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Optio
     last
 }
 
-/// llama.cpp over all cards, layer by layer.
+/// llama.cpp over all cards, layer by layer: all layers, or as many as they have room for.
 pub(super) fn split(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
     let Engine::LlamaCpp(settings) = engine else { return None };
     let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
     if cards.len() < 2 || settings.gpu_layers == Some(0) {
         return None;
     }
-    let shares = split::fitting(shape, &settings, &free)?;
     let plain: Vec<u64> = free.iter().map(|free| split::in_hundreds(*free)).collect();
+    let in_words = if cards.len() == 2 { "both".into() } else { format!("all {}", cards.len()) };
+    let all = shape.layer_count().saturating_add(1);
+    let (kind, words, settings, shares, flags) = match split::fitting(shape, &settings, &free) {
+        Some(shares) => {
+            let said: Vec<String> = shares.iter().map(u64::to_string).collect();
+            let flags =
+                if shares == plain { "-sm layer".to_owned() } else { format!("-sm layer -ts {}", said.join(",")) };
+            (Change::AllCards, format!("{in_words} cards"), settings, shares, flags)
+        }
+        None => {
+            let count = split::most_layers(shape, &settings, &free)?;
+            let alone = free.iter().filter_map(|free| best_layers(shape, &settings, *free)).max();
+            Some(()).filter(|()| count < all && Some(count) > alone)?;
+            let few = Settings { gpu_layers: Some(count), ..settings };
+            let words = format!("{count} of {all} layers on {in_words} cards");
+            (Change::Layers(count), words, few, plain, format!("-sm layer -ngl {count}"))
+        }
+    };
     let taken = split::over(shape, &settings, split::Mode::Layer, &shares, 0).ok()?;
     let several = Engine::LlamaCpp(Settings { devices: cards.len() as u64, ..settings });
-    let words: Vec<String> = shares.iter().map(u64::to_string).collect();
-    let flags = format!("-sm layer -ts {}", words.join(","));
     let counts: Vec<String> =
         taken.iter().zip(cards).map(|(share, card)| format!("{} on GPU {}", share.total(), card.index)).collect();
     Some(Choice {
         total: Some(taken.iter().fold(Bytes::ZERO, |sum, share| sum.plus(share.total()))),
         fits: Some(true),
-        flags: Some(if shares == plain { "-sm layer".into() } else { flags }),
+        flags: Some(flags),
         engine: None,
-        ..choice(
-            Change::AllCards,
-            &format!(
-                "{} cards ({})",
-                if cards.len() == 2 { "both".into() } else { format!("all {}", cards.len()) },
-                counts.join(", ")
-            ),
-            several,
-            shape,
-            None,
-        )
+        ..choice(kind, &format!("{words} ({})", counts.join(", ")), several, shape, None)
     })
 }

@@ -34,6 +34,9 @@ pub struct Mla {
     pub nope: u64,
     /// Length of a value.
     pub v_head: u64,
+    /// Length of the keys of an indexer (sparse attention); 0 for none.
+    #[serde(default)]
+    pub indexer: u64,
 }
 
 /// Routed experts.
@@ -68,6 +71,17 @@ pub struct Recurrent {
     pub groups: u64,
     /// Inner width.
     pub inner: u64,
+}
+
+/// Layers at the end that read the cache of others (Gemma 3n, the small Gemma 4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharedKv {
+    /// How many.
+    pub layers: u64,
+    /// Width of the dense feed-forward part in those; 0 where it is the same.
+    #[serde(default)]
+    pub ffn: u64,
 }
 
 /// A model by its figures. Sizes are in elements.
@@ -108,7 +122,14 @@ pub struct Figures {
     pub experts: Option<Experts>,
     /// See [`Recurrent`].
     pub recurrent: Option<Recurrent>,
-    /// What its makers give the weights out in, where that is less than two bytes: `MXFP4` or `FP8`.
+    /// What each layer mixes with, where no interval says it: `M` state, `*` attention; and, in models whose layers are
+    /// one thing each (Nemotron-H), `E` experts and `-` a dense forward part. Repeated over the layers; empty for none.
+    pub mixers: String,
+    /// See [`SharedKv`].
+    pub shared_kv: Option<SharedKv>,
+    /// Width of the embeddings that each layer has of its own; 0 for none.
+    pub per_layer: u64,
+    /// What its makers give the weights out in, where that is less than two bytes: `MXFP4`, `INT4` or `FP8`.
     pub stored: Option<String>,
     /// Where the figures are from.
     pub source: String,
@@ -146,11 +167,16 @@ impl Figures {
             set("attention.key_length", mla.kv_lora.saturating_add(mla.rope));
             set("attention.key_length_mla", mla.nope.saturating_add(mla.rope));
             set("attention.value_length_mla", mla.v_head);
+            set("attention.indexer.key_length", mla.indexer);
         }
         if let Some(experts) = self.experts {
             set("expert_count", experts.count);
             set("expert_used_count", experts.used);
             set("expert_feed_forward_length", experts.ffn);
+        }
+        if let Some(shared) = self.shared_kv {
+            set("attention.shared_kv_layers", shared.layers);
+            set("feed_forward_length", self.ffn.max(shared.ffn));
         }
         if let Some(recurrent) = self.recurrent {
             set("full_attention_interval", recurrent.interval);
@@ -162,7 +188,55 @@ impl Figures {
             }
         }
         self.window_keys(&mut keys);
+        if !self.mixers.is_empty() {
+            let key = |name: &str| format!("{}.{name}", self.architecture);
+            let where_kind = |kinds: &str, number: u64| -> Value {
+                let layers = 0..self.layers.min(super::MOST_LAYERS);
+                let numbers =
+                    layers.map(|layer| self.mixer(layer).filter(|kind| kinds.contains(*kind)).map_or(0, |_| number));
+                Value::List(numbers.map(i128::from).collect())
+            };
+            keys.set(&key("attention.head_count_kv"), where_kind("*", self.kv_heads));
+            if self.single_layers() {
+                let width = self.experts.map_or(self.ffn, |experts| experts.ffn);
+                keys.set(&key("feed_forward_length"), where_kind("E-", width.max(1)));
+            }
+        }
         keys
+    }
+
+    /// What a layer mixes with, where the figures say it layer by layer.
+    pub(super) fn mixer(&self, layer: u64) -> Option<char> {
+        let place = usize::try_from(layer).ok()?.checked_rem(self.mixers.len())?;
+        self.mixers.as_bytes().get(place).map(|kind| char::from(*kind))
+    }
+
+    /// Whether each layer is one thing: state, attention or a forward part.
+    pub(super) fn single_layers(&self) -> bool {
+        self.architecture.starts_with("nemotron_h")
+    }
+
+    /// Whether a layer keeps a state and has no attention.
+    pub(super) fn is_recurrent(&self, layer: u64) -> bool {
+        self.recurrent.is_some_and(|state| match self.mixer(layer) {
+            Some(kind) => kind == 'M',
+            None => layer.saturating_add(1).checked_rem(state.interval) != Some(0),
+        })
+    }
+
+    /// Heads of K and V and the length of a head in one layer.
+    pub(super) fn heads_in(&self, layer: u64) -> (u64, u64) {
+        let full = self.window.as_ref().and_then(|window| {
+            let flags = window.pattern.as_bytes();
+            let place = usize::try_from(layer).ok()?.checked_rem(flags.len())?;
+            window.full_heads.filter(|_| flags.get(place) != Some(&b'1'))
+        });
+        full.unwrap_or((self.kv_heads, self.head_dim))
+    }
+
+    /// Whether a layer reads another's cache.
+    pub(super) fn shares(&self, layer: u64) -> Option<SharedKv> {
+        self.shared_kv.filter(|shared| layer >= self.layers.saturating_sub(shared.layers))
     }
 
     fn window_keys(&self, keys: &mut Metadata) {

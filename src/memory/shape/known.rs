@@ -1,5 +1,6 @@
 //! Owns which of llama.cpp's architectures are known here and what is peculiar to each: which layers have a window
-//! where the file does not say, and which are recurrent. Source: llama.cpp 0.5.0, read on 2026-11-20.
+//! where the file does not say, which are recurrent, and which cache an indexer. Source: llama.cpp 0.6.0, read on
+//! 2026-11-21.
 //! An architecture that is not here has weights but no cache figure.
 
 /// Attention in every layer, over the whole context, heads and lengths as the file says.
@@ -66,7 +67,6 @@ const PLAIN: &[&str] = &[
     "hunyuan-moe",
     "hunyuan-dense",
     "smollm3",
-    "llada",
     "seed_oss",
     "grovemoe",
     "apertus",
@@ -75,11 +75,35 @@ const PLAIN: &[&str] = &[
     "mistral3",
     "maincoder",
     "pangu-embedded",
+    "plamo",
+    "deepseek2-ocr",
+    "jais2",
+    "graniteswitch",
+    "hunyuan_vl",
+    "hy_v3",
+    "cogvlm",
+    "mistral4",
+    "paddleocr",
+    "minimax-m3",
+    "talkie",
 ];
 
-/// Bidirectional encoders, which keep nothing between calls.
-const ENCODERS: &[&str] =
-    &["bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3", "neo-bert", "gemma-embedding"];
+/// Bidirectional encoders and diffusion models, which keep nothing between calls.
+const ENCODERS: &[&str] = &[
+    "bert",
+    "nomic-bert",
+    "nomic-bert-moe",
+    "jina-bert-v2",
+    "jina-bert-v3",
+    "neo-bert",
+    "eurobert",
+    "modern-bert",
+    "gemma-embedding",
+    "dream",
+    "llada",
+    "llada-moe",
+    "rnd1",
+];
 
 /// Architectures that use the file's window: (name, every how many layers one is full, full first, the window where
 /// the file has none).
@@ -97,6 +121,11 @@ const WINDOWED: &[(&str, u64, bool, u64)] = &[
     ("afmoe", 4, false, 0),
     ("mimo2", 6, false, 0),
     ("laguna", 4, true, 0),
+    ("plamo3", 8, false, 0),
+    ("cohere2moe", 4, true, 0),
+    ("exaone-moe", 4, false, 128),
+    ("muse-glimmer", 4, false, 0),
+    ("mellum", 4, false, 0),
 ];
 
 /// Which layers of an architecture keep state by sequence.
@@ -114,6 +143,27 @@ pub(super) enum Recurrence {
     WithoutHeadsAndFeedForward,
     /// All but each n-th.
     Interval,
+}
+
+/// Which layers of an architecture cache the keys of an indexer, where the file has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Indexer {
+    /// All, or those that `attention.indexer.types` marks.
+    All,
+    /// As `All`; from a trained context of 2^20 tokens on and without that list the first three and each fourth.
+    Shared,
+    /// Those after the dense ones at the front.
+    Sparse,
+}
+
+/// The indexer's layers; `None` where it is not known here, though the file has one.
+pub(super) fn indexer(architecture: &str) -> Option<Indexer> {
+    Some(match architecture {
+        "deepseek32" => Indexer::All,
+        "glm-dsa" => Indexer::Shared,
+        "minimax-m3" => Indexer::Sparse,
+        _ => return None,
+    })
 }
 
 /// How an architecture caches.

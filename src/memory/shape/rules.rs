@@ -1,8 +1,8 @@
 //! Owns what each layer of a GGUF model caches, by llama.cpp's rules: heads and lengths by layer, latent attention,
-//! windows and their patterns, layers that share another's cache, recurrent and hybrid layers.
-//! Source: llama.cpp 0.5.0's hparams and caches, read on 2026-11-20. Knows nothing of contexts and cache types.
+//! windows and their patterns, layers that share another's cache, indexers, recurrent and hybrid layers.
+//! Source: llama.cpp 0.6.0's hparams and caches, read on 2026-11-21. Knows nothing of contexts and cache types.
 
-use super::known::{Recurrence, Traits, traits};
+use super::known::{Indexer, Recurrence, Traits, indexer, traits};
 use super::{Cache, Is, Layer, MOST_LAYERS, ModelShape};
 use crate::memory::gguf::{Gguf, Metadata, Value};
 use crate::memory::quant::file_type;
@@ -61,7 +61,11 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         mla: is_latent(&keys),
         experts: keys.or_zero("expert_count"),
         layers,
-        cache_is: if keys.number("attention.indexer.key_length").is_some() { Is::About } else { Is::Fact },
+        cache_is: if keys.or_zero("attention.indexer.key_length") > 0 && indexer(&architecture).is_none() {
+            Is::About
+        } else {
+            Is::Fact
+        },
         weights: if gguf.tensors.is_empty() {
             Err("the file has no tensors".to_owned())
         } else {
@@ -71,6 +75,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         },
         weights_are: Is::Fact,
         projector: 0,
+        encoder: None,
         tensors: gguf.tensors.clone(),
         architecture: architecture.clone(),
     }
@@ -184,6 +189,20 @@ fn lengths(keys: &Keys<'_>, heads: u64) -> Lengths {
     }
 }
 
+/// What the keys of an indexer (sparse attention) add to each layer's K, in elements.
+fn indexed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<u64> {
+    let length = if traits.recurrence == Recurrence::Never { keys.or_zero("attention.indexer.key_length") } else { 0 };
+    let said = keys.per_layer("attention.indexer.types", count);
+    let has = |layer: u64| match (indexer(keys.architecture), &said) {
+        (Some(Indexer::Sparse), _) => layer >= keys.or_zero("leading_dense_block_count"),
+        (Some(_), Some(said)) => usize::try_from(layer).ok().and_then(|at| said.get(at)).is_some_and(|kind| *kind != 0),
+        // GLM 5.2 came without the list; 5 and 5.1, with a shorter context, have one in each layer.
+        (Some(Indexer::Shared), None) if keys.or_zero("context_length") >= 1 << 20 => layer < 3 || layer % 4 == 2,
+        _ => true,
+    };
+    (0_u64..).take(count).map(|layer| if has(layer) { length } else { 0 }).collect()
+}
+
 /// How many of the first layers have a cache of their own.
 fn owners(keys: &Keys<'_>, count: usize) -> usize {
     let shared = usize::try_from(keys.or_zero("attention.shared_kv_layers")).unwrap_or(usize::MAX);
@@ -202,14 +221,15 @@ fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, S
     let windowed = windowed(keys, traits, count);
     let recurrent = recurrent(keys, traits, &heads_kv);
     let state = state_size(keys);
-    let indexer = if traits.recurrence == Recurrence::Never { keys.or_zero("attention.indexer.key_length") } else { 0 };
+    let indexed = indexed(keys, traits, count);
     let owners = owners(keys, count);
     let mut layers = Vec::new();
     for (index, heads) in heads_kv.iter().enumerate() {
         let in_window = windowed.get(index).copied().unwrap_or(false);
         let is_recurrent = recurrent.get(index).copied().unwrap_or(false);
         let (key, value) = if in_window { lengths.windowed } else { lengths.full };
-        let k = key.checked_mul(*heads).and_then(|k| k.checked_add(indexer)).ok_or_else(too_large)?;
+        let of_indexer = indexed.get(index).copied().unwrap_or(0);
+        let k = key.checked_mul(*heads).and_then(|k| k.checked_add(of_indexer)).ok_or_else(too_large)?;
         let v = value.checked_mul(*heads).ok_or_else(too_large)?;
         let attends = *heads > 0 && index < owners && (!is_recurrent || traits.recurrence == Recurrence::Both);
         layers.push(Layer {

@@ -208,6 +208,16 @@ impl Sleeper {
         Sleeper { child }
     }
 
+    /// One that runs another program of the same name (exec) when it is told to; it says a word once it does, and ends
+    /// when what is given beside it is dropped.
+    pub fn turning() -> (Sleeper, ChildStdin, Receiver<String>) {
+        let mut command = Command::new("sh");
+        command.args(["-c", "read go; exec sh -c 'echo turned; read end'"]).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(device()).spawn().unwrap();
+        let (hand, words) = (child.stdin.take().unwrap(), lines_of(child.stdout.take().unwrap()));
+        (Sleeper { child }, hand, words)
+    }
+
     /// A stand-in for Ollama's runner of a model, whose server listens at this port. It ends when what is given beside
     /// it is dropped.
     pub fn ollama_runner(port: u16, model: &str) -> (Sleeper, ChildStdin) {

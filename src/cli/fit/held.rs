@@ -1,0 +1,93 @@
+//! Owns what could be let go on the cards that a plan names, and whose end makes it fit there: the fewest on each card,
+//! and one that holds several cards counts on all of them. Pure; nothing is ended here. Bytes.
+
+use crate::advice::fit::holders::{self, Holder};
+use crate::memory::options::Card;
+use crate::units::Bytes;
+
+/// A card that the plan names.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// Which, as it is now.
+    pub card: Card,
+    /// Who could let go of memory on it, the largest first.
+    pub holders: Vec<Holder>,
+    /// What the model takes of it.
+    pub takes: Option<Bytes>,
+}
+
+impl Held {
+    /// Free on it once all of those have ended.
+    pub fn free_after(&self) -> Bytes {
+        self.free_without(&self.holders.iter().collect::<Vec<_>>())
+    }
+
+    /// Free on it once these have ended.
+    fn free_without(&self, ended: &[&Holder]) -> Bytes {
+        let is_ended = |holder: &&Holder| ended.iter().any(|ended| ended.key == holder.key);
+        let freed = self.holders.iter().filter(is_ended).fold(Bytes::ZERO, |sum, holder| sum.plus(holder.bytes));
+        self.card.free.plus(freed).min(self.card.total)
+    }
+}
+
+/// Whose end makes it fit on all of these cards, where `fits` tells whether a card would do with so much free; empty
+/// where it fits already or nobody's end is enough.
+pub fn in_the_way(held: &[Held], fits: impl Fn(&Held, Bytes) -> bool) -> Vec<&Holder> {
+    let mut ended: Vec<&Holder> = Vec::new();
+    for held in held {
+        let free = held.free_without(&ended);
+        if fits(held, free) {
+            continue;
+        }
+        let missing = held.takes.unwrap_or(Bytes::ZERO).less(free);
+        let few = holders::enough(&held.holders, missing);
+        let with = |more: Vec<&'_ Holder>| held.free_without(&more);
+        let chosen = match few {
+            few if !few.is_empty() && fits(held, with([&*ended, &*few].concat())) => few,
+            _ if fits(held, held.free_after()) => held.holders.iter().collect(),
+            _ => return Vec::new(),
+        };
+        for holder in chosen {
+            if !ended.iter().any(|known| known.key == holder.key) {
+                ended.push(holder);
+            }
+        }
+    }
+    ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gpu::ProcessKey;
+
+    fn held(index: u32, free: u64, takes: u64, holders: &[(u32, u64)]) -> Held {
+        let card = Card { index, uuid: None, name: "x".into(), total: Bytes::gib(24), free: Bytes::gib(free) };
+        let holder = |(pid, gib): &(u32, u64)| Holder {
+            key: ProcessKey { pid: *pid, start_ticks: 1 },
+            name: format!("process {pid}"),
+            bytes: Bytes::gib(*gib),
+            command: String::new(),
+        };
+        Held { card, holders: holders.iter().map(holder).collect(), takes: Some(Bytes::gib(takes)) }
+    }
+
+    fn pids(held: &[Held]) -> Vec<u32> {
+        in_the_way(held, |held, free| held.takes.unwrap() <= free).iter().map(|holder| holder.key.pid).collect()
+    }
+
+    #[test]
+    fn each_card_needs_room_and_one_end_counts_on_all_of_them() {
+        let both = [held(0, 10, 20, &[(7, 12)]), held(1, 10, 20, &[(9, 13), (7, 12)])];
+        assert_eq!(pids(&both), [7]);
+        let apart = [held(0, 10, 20, &[(7, 12)]), held(1, 10, 20, &[(9, 13)])];
+        assert_eq!(pids(&apart), [7, 9]);
+        assert_eq!(apart[0].free_after(), Bytes::gib(22));
+    }
+
+    #[test]
+    fn one_card_without_room_is_enough_to_end_nobody() {
+        assert_eq!(pids(&[held(0, 10, 20, &[(7, 12)]), held(1, 10, 20, &[(9, 3)])]), Vec::<u32>::new());
+        assert_eq!(pids(&[held(0, 20, 20, &[(7, 2)])]), Vec::<u32>::new());
+    }
+}
