@@ -248,6 +248,7 @@ fn turn(
 /// Keys, pastes and the mouse come in on their own thread: a large paste must not stop the drawing.
 fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
     use crossterm::event::Event;
+    let mut shortening = Shortening::default();
     thread::Builder::new().name("keys".into()).spawn(move || {
         // The window may have changed between the first look at its size and the moment somebody listens for that.
         let _ = crossterm::event::poll(Duration::ZERO);
@@ -258,7 +259,11 @@ fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Re
             let msg = match crossterm::event::read() {
                 Ok(Event::Key(key)) => Msg::Key(key, clock.now().now),
                 Ok(Event::Mouse(event)) => Msg::Mouse(event, clock.now().now),
-                Ok(Event::Paste(text)) => Msg::Paste(files::shortened(text, |block| telling.may_matter(block))),
+                Ok(Event::Paste(text)) if files::is_short(&text) && !shortening.is_under_way() => Msg::Paste(text),
+                Ok(Event::Paste(text)) => {
+                    shortening.begin(text, telling.clone(), wakes.clone());
+                    Msg::Pasting
+                }
                 Ok(Event::Resize(columns, rows)) => Msg::Resize(columns, rows),
                 Ok(Event::FocusGained) => Msg::InFront(true),
                 Ok(Event::FocusLost) => Msg::InFront(false),
@@ -272,6 +277,30 @@ fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Re
         }
     })?;
     Ok(())
+}
+
+/// What was pasted and is being shortened, beside the keys: after a paste of 50 MB they would wait for half a second.
+#[derive(Default)]
+struct Shortening(Option<thread::JoinHandle<()>>);
+
+impl Shortening {
+    fn is_under_way(&self) -> bool {
+        self.0.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Pastes come in the order in which they were made.
+    fn begin(&mut self, text: String, telling: Telling, wakes: Sender<Wake>) {
+        let (before, tell) = (self.0.take(), wakes.clone());
+        let spawned = thread::Builder::new().name("paste".into()).spawn(move || {
+            let text = files::shortened(text, |block| telling.may_matter(block));
+            drop(before.map(thread::JoinHandle::join));
+            let _ = wakes.send(Wake::Msg(Msg::Paste(text)));
+        });
+        let lost = |error: &io::Error| {
+            drop(tell.send(Wake::Msg(Msg::Trouble(format!("What was pasted could not be taken in: {error}")))));
+        };
+        self.0 = spawned.inspect_err(lost).ok();
+    }
 }
 
 /// Does what `update` asks for.

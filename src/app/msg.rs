@@ -34,6 +34,8 @@ pub enum Msg {
     Resumed,
     /// The mouse did something, at this moment, as for keys.
     Mouse(MouseEvent, Duration),
+    /// So much was pasted that it takes a moment until it comes: what was asked before it is not done.
+    Pasting,
     /// The terminal says that this text was pasted.
     Paste(String),
     /// A log that comes by itself (the demo's): taken only where there is none.

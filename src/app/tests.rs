@@ -277,6 +277,12 @@ fn n_escape_and_a_paste_leave_the_process_alone() {
     session.paste("y\n");
     session.keys("y");
     assert_eq!(session.signals(), []);
+    // Also one that is too large to come at once.
+    let mut session = Session::with_log();
+    session.press(KeyCode::Enter);
+    session.send(Msg::Pasting);
+    session.keys("y");
+    assert_eq!((session.signals(), session.model.question.is_some()), (vec![], false));
 }
 
 #[test]

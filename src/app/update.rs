@@ -32,7 +32,7 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
     forget_old_notice(model);
     let mut effects = Vec::new();
     let pace = model.pace();
-    if matches!(msg, Msg::Key(..) | Msg::Mouse(..) | Msg::Paste(_)) {
+    if matches!(msg, Msg::Key(..) | Msg::Mouse(..) | Msg::Pasting | Msg::Paste(_)) {
         // Whatever the terminal says: somebody is there.
         model.looked_at.in_front = true;
     }
@@ -44,6 +44,7 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         }
         Msg::Resumed => model.question.iter_mut().for_each(Question::hidden),
         Msg::Mouse(event, at) => effects.extend(keys::mouse(model, event, at)),
+        Msg::Pasting => input::pasting(model),
         Msg::Paste(text) => effects.extend(input::pasted(model, text)),
         Msg::Offered(text) => effects.extend(input::offered(model, text)),
         Msg::InFront(in_front) => model.looked_at.in_front = in_front,

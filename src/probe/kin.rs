@@ -208,6 +208,27 @@ mod tests {
     }
 
     #[test]
+    fn what_is_remembered_holds_while_both_run_what_they_ran() {
+        let root = tempfile::tempdir().unwrap();
+        let launcher = (40, 1, 10, 7);
+        process(root.path(), launcher, "python", "python torchrun train.py");
+        process(root.path(), (41, 40, 11, 7), "python", "python -u train.py");
+        let (procfs, users) = (Procfs::new(root.path()), BTreeMap::from([(41, true)]));
+        let mut families = Families::default();
+        let mut led = || {
+            let running = |pid| Some((procfs.stat(pid).ok()?, procfs.arguments(pid).ok()?.join(" ")));
+            families.groups(&procfs, running, &users).leaders.len()
+        };
+        assert_eq!((led(), led()), (2, 2));
+        process(root.path(), launcher, "python", "python -m http.server");
+        assert_eq!(led(), 0, "it replaced itself by another program");
+        process(root.path(), launcher, "python", "python torchrun train.py");
+        assert_eq!(led(), 2);
+        fs::remove_dir_all(root.path().join("40")).unwrap();
+        assert_eq!(led(), 0, "it has ended");
+    }
+
+    #[test]
     fn a_parent_that_is_younger_or_another_users_or_a_zombie_is_none() {
         for (parent, state) in [((40, 1, 12, 7), "S"), ((40, 1, 10, 8), "S"), ((40, 1, 10, 7), "Z")] {
             let root = tempfile::tempdir().unwrap();
