@@ -18,7 +18,7 @@ use crate::units::{Bytes, WallTime};
 const ANCESTORS_ASKED: usize = 4;
 
 /// For so many refreshes what hardly ever changes (user, control group) is not read again.
-pub const LOOK_AGAIN: u32 = 10;
+pub const LOOK_AGAIN: u32 = 30;
 
 /// What /proc says of one PID of the driver.
 #[derive(Clone, Debug)]
