@@ -70,20 +70,32 @@ fn lines(
     let compact = area.height < 10;
     let width = usize::from(area.width);
     let remarks = model.remarks(width);
-    for device in &snapshot.devices {
+    let rows = model.rows();
+    let is_selected = |row: &Row<'_>| model.processes.selected == Some(row.id);
+    // What lies below the last line that can be seen is not written at all: there may be hundreds of rows.
+    let one_is = rows.iter().any(is_selected);
+    let height = usize::from(area.height);
+    let is_full = |lines: &Vec<Line<'_>>, selected: Option<usize>| match selected {
+        Some(line) => lines.len() >= height.max(line + 2),
+        None => !one_is && lines.len() >= height,
+    };
+    'devices: for device in &snapshot.devices {
         lines.extend(device_lines(model, theme, device, width, compact));
-        let rows: Vec<Row<'_>> = model.rows().into_iter().filter(|row| row.id.device == device.index).collect();
-        let (holders, listed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.unlisted);
+        let here = rows.iter().filter(|row| row.id.device == device.index);
+        let (holders, listed): (Vec<&Row<'_>>, Vec<&Row<'_>>) = here.partition(|row| row.unlisted);
         if !listed.is_empty() && !compact {
             clicks.push((lines.len(), Click::Sort));
             lines.push(Line::styled(heading(model.processes.sort, theme), theme.quiet));
         }
         let unexplained = unaccounted(device, theme).filter(|_| !compact || sight::unexplained(device).is_some());
         for (at, row) in listed.iter().chain(&holders).enumerate() {
+            if is_full(&lines, selected) {
+                break 'devices;
+            }
             if at == listed.len() {
                 lines.extend(unexplained.clone());
             }
-            if model.processes.selected == Some(row.id) {
+            if is_selected(row) {
                 selected = Some(lines.len());
             }
             let first = lines.len();
