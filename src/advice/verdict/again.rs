@@ -38,19 +38,29 @@ const STARTERS: &[&str] = &[
     "pypy3",
 ];
 
-/// The largest process of the viewer's own that was started after the failure and runs what failed.
+/// Programs of which a machine mostly runs one: where the log has no command line, their name tells.
+const SERVERS: &[&str] = &["vllm", "sglang", "comfyui", "stable-diffusion-webui", "invokeai"];
+
+/// The largest process of the viewer's own that was started after the failure and runs what failed, on the card that it
+/// failed on if there is one.
 pub fn next_try<'a>(situation: &Situation<'a>, place: &Place<'_>) -> Option<NextTry<'a>> {
     let viewer = situation.viewer.filter(|_| place.same_machine == Some(true))?;
-    let what = what_ran(situation)?;
+    let what = what_ran(situation);
+    let program = situation.diagnosis.program.as_deref().filter(|program| SERVERS.contains(program));
+    let looks_like_it = |row: &GpuProcess| match &what {
+        Some(what) => runs(row, what),
+        None => program.is_some_and(|program| is_of(row, program)),
+    };
     let is_it = |row: &GpuProcess| {
-        situation.was_there_before(row) == Some(false) && row.uid.value() == Some(viewer.uid) && runs(row, &what)
+        let since = situation.was_there_before(row) == Some(false) && row.uid.value() == Some(viewer.uid);
+        since && !row.has_lost_its_parent() && looks_like_it(row)
     };
     let devices = situation.snapshot?.devices.iter();
     let tries = devices.flat_map(|device| {
         let rows = device.processes.iter().filter(|row| is_it(row));
         rows.filter_map(move |row| Some(NextTry { device, row, holds: row.used_bytes.value()? }))
     });
-    tries.max_by_key(|one| one.holds)
+    tries.max_by_key(|one| (place.device.is_some_and(|device| device.index == one.device.index), one.holds))
 }
 
 /// The file that ran: a script, or a program that is no starter of others.
@@ -61,6 +71,12 @@ fn what_ran(situation: &Situation<'_>) -> Option<String> {
     let program = || words().map(file_name).find(|word| !STARTERS.contains(word));
     let named = script.or(situation.diagnosis.run.script.as_deref()).or_else(program);
     named.filter(|name| name.len() > 2).map(str::to_owned)
+}
+
+/// Whether it is known as that program.
+fn is_of(row: &GpuProcess, program: &str) -> bool {
+    let name = row.recognised_as.as_deref().unwrap_or_default().to_lowercase();
+    name.split(' ').next() == Some(program)
 }
 
 /// Whether that file is in the process's command line, or its server's.
@@ -122,8 +138,9 @@ mod tests {
     use crate::advice::{Advice, advise};
     use crate::gpu::guard::Viewer;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
-    use crate::gpu::{Reading, Snapshot};
+    use crate::gpu::{ProcessKey, Reading, Snapshot};
     use crate::knowledge::KnowledgeBase;
+    use crate::knowledge::diagnosis::Diagnosis;
 
     const LINE: &str = "CUDA_VISIBLE_DEVICES=0 /opt/env/bin/python -u sets/train.py --batch 8";
 
@@ -188,6 +205,31 @@ mod tests {
         assert!(!next(Some(LINE), theirs));
         let before = GpuProcess { started_at: Reading::Known(noon_plus(-60)), ..mine };
         assert!(!next(Some(LINE), before));
+    }
+
+    #[test]
+    fn a_server_whose_log_has_no_command_is_known_by_its_name() {
+        let mut engine = started_since("VLLM::EngineCore", Bytes::gib(2));
+        engine.group = Some(ProcessKey { pid: 8000, start_ticks: 1 });
+        let mut failed = torch_oom(&[]);
+        let next = |engine: &GpuProcess, failed: &Diagnosis| {
+            let here = Snapshot { devices: vec![device(0, vec![engine.clone()])], ..snapshot(90) };
+            let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
+            let advice = advise(&Situation {
+                snapshot: Some(&here),
+                viewer: Some(&viewer),
+                crashed_by: Some(noon_plus(0)),
+                ..Situation::alone(failed)
+            });
+            advice.verdict.sentence.contains("on its way")
+        };
+        assert!(!next(&engine, &failed));
+        engine.recognised_as = Some("vLLM engine m".into());
+        assert!(!next(&engine, &failed), "PyTorch is nobody's name");
+        failed.program = Some("vllm".into());
+        assert!(next(&engine, &failed));
+        engine.group = None;
+        assert!(!next(&engine, &failed), "what works for nobody any more is no try");
     }
 
     #[test]
