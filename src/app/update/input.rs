@@ -52,6 +52,11 @@ pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
     Some(open(model, text, origin))
 }
 
+/// A paste that is still to come. It is no answer, and no key behind it is one to what was asked before it.
+pub fn pasting(model: &mut Model) {
+    model.question.take_if(|question| !matches!(question.asked, Asked::Paste(_)));
+}
+
 /// A command that was written over several lines, in one.
 fn one_line(text: &str) -> String {
     text.replace("\\\n", " ").replace("`\n", " ").split_whitespace().collect::<Vec<_>>().join(" ")
