@@ -177,8 +177,8 @@ mod tests {
     fn every_pattern_is_one() {
         let single = [&HOMES, &PROMPTS, &USERS];
         assert!(single.iter().all(|pattern| pattern.is_some()));
-        let many = PEOPLE.iter().chain(MACHINES.iter()).chain(MAYBE_MACHINES.iter());
-        assert!(many.cloned().all(|pattern| pattern.is_some()));
+        let mut many = PEOPLE.iter().chain(MACHINES.iter()).chain(MAYBE_MACHINES.iter());
+        assert!(many.all(Option::is_some));
     }
 
     #[test]

@@ -173,7 +173,7 @@ pub(super) fn is_private(host: &str) -> bool {
     let parts: Vec<&str> = host.split('.').collect();
     let number = parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     let ends_in = |public: &&str| host.strip_suffix(*public).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-    if number || PUBLIC.iter().any(|public| ends_in(&public)) {
+    if number || PUBLIC.iter().any(ends_in) {
         return false;
     }
     match parts.as_slice() {
