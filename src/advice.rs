@@ -27,7 +27,7 @@ pub use fit::{FitAdvice, Trial};
 pub use ledger::Ledger;
 pub use machine::{Fate, Place};
 pub use plan::{PlannedFix, Step};
-pub use rerun::{Changes, Form};
+pub use rerun::{Changes, Form, Had};
 pub use verdict::{Cause, CauseKind, Verdict};
 
 /// Everything an advice is made from.

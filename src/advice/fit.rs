@@ -262,13 +262,16 @@ pub fn fit(situation: &Situation<'_>, room: Room, ledger: Option<&Ledger>) -> Op
     if let Some(pool) = pool::advice(diagnosis).filter(|_| kind == Kind::Vllm) {
         return Some(pool);
     }
-    let share = pool::share(diagnosis, ledger).filter(|_| kind == Kind::Vllm);
+    let mut share = pool::share(diagnosis, ledger).filter(|_| kind == Kind::Vllm);
     let Some(mut known) = model::known(situation.model, &diagnosis.run, kind.is_torch()) else {
         let share = share.map(|effect| FitAdvice { effects: vec![effect], ..FitAdvice::of("vLLM") });
         return trained::advice(diagnosis).filter(|_| kind == Kind::Train).or(share);
     };
     let (engine, notes) = setup::engine(kind, diagnosis, &known.shape, room.capacity);
     hold_to_the_log(&mut known, diagnosis, &engine);
+    if let Some(effect) = &mut share {
+        effect.hold_against(&engine, &known.shape, room);
+    }
     let mut advice = advice(known, engine, notes, room, diagnosis);
     advice.effects.extend(share);
     Some(advice)

@@ -61,6 +61,7 @@ enum Key {
     Cgroup,
     Tasks,
     Script,
+    EngineVersion,
     Command,
 }
 
@@ -184,6 +185,9 @@ pub struct Run {
     /// The Python script that a traceback begins in.
     #[serde(skip)]
     pub script: Option<String>,
+    /// The version of the serving engine, as it prints it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine_version: Option<String>,
     /// The control group that the kernel ended a process of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
@@ -213,6 +217,27 @@ impl Run {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '@' | '-');
         let unit = self.cgroup.as_deref()?.rsplit('/').find(|part| part.ends_with(".service"))?;
         Some(unit).filter(|unit| !unit.starts_with('-') && unit.chars().all(plain))
+    }
+
+    /// Whether the serving engine is known to be older than that version.
+    pub fn engine_is_before(&self, major: u64, minor: u64) -> bool {
+        let mut parts = self.engine_version.iter().flat_map(|version| version.split('.')).map(str::parse::<u64>);
+        matches!((parts.next(), parts.next()), (Some(Ok(own)), Some(Ok(part))) if (own, part) < (major, minor))
+    }
+
+    /// Whether it ran on several cards, so that no single one has room for all of it: its layers or its ranks are shared
+    /// out. Of a rank 0 whose world is not told that is taken to be so, but for an engine's, which says it.
+    pub fn is_spread(&self) -> bool {
+        let many = |count: Option<u64>| count.is_some_and(|count| count > 1);
+        let sees_many = self.visible_devices.as_deref().is_some_and(|mask| mask.contains(','));
+        let line = self.command.as_deref().unwrap_or_default();
+        let launched = ["--nproc", "--num_processes"].into_iter().any(|option| {
+            line.split_once(option)
+                .is_some_and(|(_, rest)| rest.split(['=', ' ']).nth(1).is_some_and(|count| count != "1"))
+        });
+        let ranked =
+            self.rank.is_some_and(|rank| rank > 0 || (self.tensor_parallel.is_none() && self.layers.is_none()));
+        many(self.tensor_parallel) || many(self.devices) || sees_many || launched || ranked
     }
 
     /// Whether it is a language model's run, or that of another model that comes as a file.
@@ -286,6 +311,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Cgroup => run.cgroup = word(),
             Key::Tasks => run.largest = largest(rule, near).or_else(|| largest(rule, head)),
             Key::Script => run.script = word(),
+            Key::EngineVersion => run.engine_version = word(),
             Key::Command => run.command = word(),
         }
     }
@@ -342,7 +368,7 @@ fn printed(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, String> {
         for regex in rule.patterns.iter().filter_map(|pattern| pattern.regex_for(text)) {
             values.extend(regex.captures_iter(text.as_bytes()).filter_map(|found| {
                 let word = |name| Some(String::from_utf8_lossy(found.name(name)?.as_bytes()).into_owned());
-                Some((word("k")?.replace('-', "_"), word("v")?))
+                Some((word("k")?.replace(['-', ' '], "_").to_lowercase(), word("v")?))
             }));
         }
     }

@@ -1,8 +1,9 @@
 //! Owns how a fix of the knowledge base becomes a step here: its placeholders filled with what log and machine say.
 
-use super::{FreesIs, PlannedFix, Step, empty, roomy_device};
+use super::{FreesIs, PlannedFix, Step, empty, roomy_device, share};
 use crate::advice::fit::words::download;
-use crate::advice::{Changes, FitAdvice, Ledger, Place, Situation};
+use crate::advice::words::sentence;
+use crate::advice::{Changes, FitAdvice, Had, Ledger, Place, Situation};
 use crate::knowledge::diagnosis::{CauseKind, Diagnosis};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
 
@@ -27,10 +28,13 @@ pub fn filled(
     let computed = |name: &str| effect?.value.clone().filter(|(of, _)| *of == name).map(|(_, value)| value);
     let otherwise = |name: &str| match name {
         "gpu_uuid" => roomy_device(situation, place, ledger)?.uuid.known().cloned(),
+        "gpu_index" => Some(roomy_device(situation, place, ledger)?.index.to_string()),
         "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
         "half_context" => diagnosis.facts.context_tokens.map(|tokens| (tokens / 2).to_string()),
         "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
-        "utilization" => utilization(ledger?),
+        "utilization" => share::smaller(situation, ledger, fit),
+        "larger_share" => share::larger(situation, place),
+        "offload_gb" => share::offload(situation, ledger, fit),
         // A beginning to try from, where nothing is known of the model.
         "layers" | "host_experts" => Some("20".to_owned()),
         "quantisation" => Some("Q4_K_M".to_owned()),
@@ -46,7 +50,20 @@ pub fn filled(
     let frees = effect.and_then(|effect| effect.frees).or_else(|| Some((frees_bytes?, FreesIs::About)));
     let download = effect.and_then(|effect| effect.download).map_or_else(|| "a download".to_owned(), download);
     let mut step = step_of(fix, command, &fill)?;
-    let changes = step.command.as_deref().and_then(Changes::of);
+    // Such a figure is the whole step: without one that helps there is none.
+    let needs = |name: &str| command.command.as_deref().is_some_and(|text| text.contains(name));
+    if step.command.is_none() && ["{utilization}", "{larger_share}", "{offload_gb}"].into_iter().any(needs) {
+        return None;
+    }
+    if effect.is_some_and(|effect| effect.fits == Some(false)) {
+        step.expect = format!("{} Alone it is not enough here.", sentence(&step.expect));
+    }
+    let mut changes = step.command.as_deref().and_then(Changes::of);
+    if let (Some(all), Some(text)) = (&changes, &step.command) {
+        let had = Had { line: situation.command_line(), run: &diagnosis.run };
+        let (left, text) = all.unlike(text, &had, fix.moves)?;
+        (changes, step.command) = (Some(left), Some(text));
+    }
     // The person's own command with the change made, where it is of that program.
     let own = situation.command_line().zip(changes.as_ref());
     if let (Some(text), Some(model)) = (&step.command, &diagnosis.run.model) {
@@ -126,21 +143,14 @@ fn with_model(command: &str, model: &str) -> String {
     said
 }
 
-/// The share of the card that is free (or was, where the log is read alone), rounded down to hundredths: what vLLM may ask for.
-fn utilization(ledger: &Ledger) -> Option<String> {
-    let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes?);
-    let hundredths = u128::from(free.0) * 100 / u128::from(capacity.0.max(1));
-    Some(format!("0.{hundredths:02}")).filter(|_| hundredths < 100)
-}
-
 /// A step in words. A command whose figures are not known is left out rather than shown with holes.
 pub fn step_of(fix: &Fix, command: &FixCommand, fill: &impl Fn(&str) -> Option<String>) -> Option<Step> {
     Some(Step {
         action: substitute(&command.action, fill)?,
         command: command.command.as_deref().and_then(|text| substitute(text, fill)),
-        why: fix.why.clone(),
-        expect: fix.expect.clone(),
-        if_not: fix.if_not.clone(),
+        why: command.why.as_ref().unwrap_or(&fix.why).clone(),
+        expect: command.expect.as_ref().unwrap_or(&fix.expect).clone(),
+        if_not: command.if_not.as_ref().unwrap_or(&fix.if_not).clone(),
         versions: command.versions.clone(),
     })
 }
