@@ -289,10 +289,12 @@ fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Eng
             model::hold_to_the_log(&mut known.shape, run, settings, cache);
         }
         Engine::Vllm(_) | Engine::Sglang(_) => {
+            let own = known.quantization.as_str();
             let printed = run.weights_bytes.map(|bytes| bytes.0.saturating_mul(engine.ranks()));
             known.shape.weights = match (known.shape.weights.as_ref(), printed, &run.quantisation) {
                 (Ok(sums), Some(printed), _) => Ok(sums.scaled(printed, sums.in_file())),
-                (_, None, Some(quantised)) => {
+                // Of a quantisation that is not known by name nothing follows.
+                (_, None, Some(quantised)) if ["bfloat16", "float16", "float32"].contains(&own) => {
                     Err(format!("the log does not say how large its {quantised} weights are"))
                 }
                 (sums, ..) => sums.cloned().map_err(Clone::clone),

@@ -184,7 +184,10 @@ fn context(diagnosis: &Diagnosis) -> Option<Cause> {
             format!("{room} tokens of it were free, not enough for the next step{}", decisive(diagnosis))
         }
         (None, Some(room)) => format!("the KV cache has room for {room} tokens{}", decisive(diagnosis)),
-        (None, None) => format!("the engine's KV cache is what ran out{}", decisive(diagnosis)),
+        (None, None) => match share::used_up(diagnosis) {
+            Some(used_up) => format!("{used_up}{}", decisive(diagnosis)),
+            None => format!("the engine's KV cache is what ran out{}", decisive(diagnosis)),
+        },
     };
     let weight = if diagnosis.memory == Some(MemoryKind::KvCache) { 0.9 } else { 0.5 };
     let speaks = diagnosis.memory == Some(MemoryKind::KvCache) || facts.context_tokens.is_some();

@@ -62,6 +62,8 @@ enum Key {
     Tasks,
     Script,
     EngineVersion,
+    Pod,
+    Namespace,
     Command,
 }
 
@@ -188,6 +190,12 @@ pub struct Run {
     /// The version of the serving engine, as it prints it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine_version: Option<String>,
+    /// The Kubernetes pod that it ran in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// Its namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// The control group that the kernel ended a process of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
@@ -205,11 +213,20 @@ impl Run {
         self.printed.get(name)?.parse().ok()
     }
 
-    /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`.
+    /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`; of a pod,
+    /// Kubernetes.
     pub fn manager(&self) -> Option<&'static str> {
-        let path = self.cgroup.as_deref()?;
         let known = [("kubepods", "kubernetes"), ("docker", "docker"), ("slurm", "slurm"), (".service", "systemd")];
-        known.into_iter().find(|(sign, _)| path.contains(sign)).map(|(_, manager)| manager)
+        let by_path = |path: &str| known.into_iter().find(|(sign, _)| path.contains(sign)).map(|(_, manager)| manager);
+        self.cgroup.as_deref().and_then(by_path).or_else(|| self.pod.as_ref().map(|_| "kubernetes"))
+    }
+
+    /// The deployment that the pod belongs to: its name without the template's hash and the pod's own five characters,
+    /// both of Kubernetes' letters without vowels. `None` for a pod that no deployment made.
+    pub fn deployment(&self) -> Option<&str> {
+        let (rest, own) = self.pod.as_deref()?.rsplit_once('-')?;
+        let (name, template) = rest.rsplit_once('-')?;
+        (own.len() == 5 && of_hash(own) && (8..=10).contains(&template.len()) && of_hash(template)).then_some(name)
     }
 
     /// The systemd unit whose limit that was; only a name that a shell takes as it is.
@@ -251,6 +268,11 @@ impl Run {
     }
 }
 
+/// The hash of a pod's template is written in the same letters; older ones are plain hexadecimal.
+fn of_hash(part: &str) -> bool {
+    part.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)) || part.chars().all(|c| c.is_ascii_hexdigit())
+}
+
 /// What the log says of the run that failed at this line.
 pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
     let text = log.text();
@@ -260,6 +282,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
     // A step is printed thousands of times; mostly the latest lines tell.
     let latest =
         text.get(text.floor_char_boundary(end.saturating_sub(LATEST).max(head.len()))..end).unwrap_or_default();
+    let after = text.get(end..text.floor_char_boundary(end.saturating_add(LATEST))).unwrap_or_default();
     let mut run = Run::default();
     let mut offloadable = None;
     for rule in rules {
@@ -311,6 +334,9 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Cgroup => run.cgroup = word(),
             Key::Tasks => run.largest = largest(rule, near).or_else(|| largest(rule, head)),
             Key::Script => run.script = word(),
+            // Events are listed in any order, and a description names its pod anywhere.
+            Key::Pod => run.pod = word().or_else(|| last(rule, after)),
+            Key::Namespace => run.namespace = word().or_else(|| last(rule, after)),
             Key::EngineVersion => run.engine_version = word(),
             Key::Command => run.command = word(),
         }

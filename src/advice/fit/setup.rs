@@ -120,7 +120,9 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
             let fraction = printed.or_else(|| flag(run, &["--mem-fraction-static"])).and_then(thousandths);
             let chunk = run.printed_number("chunked_prefill_size");
             Engine::Sglang(sglang::Serving {
-                context: asked,
+                context: Some(
+                    asked.unwrap_or_else(|| assumed(ASSUMED_CONTEXT, "since SGLang serves what its pool holds")),
+                ),
                 fraction: fraction.unwrap_or(usual.fraction),
                 kv_half_bytes: if fp8 { 2 } else { usual.kv_half_bytes },
                 chunk: chunk.or_else(|| flag_number(run, &["--chunked-prefill-size"])).unwrap_or(usual.chunk),

@@ -4,8 +4,9 @@ use super::{FreesIs, PlannedFix, Step, empty, roomy_device, share};
 use crate::advice::fit::words::download;
 use crate::advice::words::sentence;
 use crate::advice::{Changes, FitAdvice, Had, Ledger, Place, Situation};
-use crate::knowledge::diagnosis::{CauseKind, Diagnosis};
+use crate::knowledge::diagnosis::{CauseKind, Diagnosis, MemoryKind};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
+use crate::memory::quant;
 
 /// The fix with this log's figures, in the form for the program the person runs.
 pub fn filled(
@@ -24,6 +25,9 @@ pub fn filled(
     if programs.first().is_some_and(|program| fix.not_for.iter().any(|other| other == program)) {
         return None;
     }
+    if fix.id == "smaller-quantisation" && share::engine(diagnosis).is_some() && is_in_four_bits(diagnosis) {
+        return None;
+    }
     let command = fix.command_for(&programs, diagnosis.phase)?;
     let computed = |name: &str| effect?.value.clone().filter(|(of, _)| *of == name).map(|(_, value)| value);
     let otherwise = |name: &str| match name {
@@ -34,6 +38,9 @@ pub fn filled(
         "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
         "utilization" => share::smaller(situation, ledger, fit),
         "larger_share" => share::larger(situation, place),
+        "memory_gib" => Some(more_memory(diagnosis).to_string()),
+        "namespace" => Some(diagnosis.run.namespace.clone().unwrap_or_else(|| "NAMESPACE".to_owned())),
+        "deployment" => Some(diagnosis.run.deployment().unwrap_or("NAME").to_owned()),
         "offload_gb" => share::offload(situation, ledger, fit),
         // A beginning to try from, where nothing is known of the model.
         "layers" | "host_experts" => Some("20".to_owned()),
@@ -94,9 +101,34 @@ pub fn filled(
 /// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit of a
 /// control group comes first: whoever set it can raise it.
 fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
-    let manager = diagnosis.run.manager().filter(|_| diagnosis.run.told == Some(CauseKind::Limit));
+    let is_limit = diagnosis.run.told == Some(CauseKind::Limit);
+    let manager = diagnosis.run.manager().filter(|_| is_limit);
+    // Where nobody is named who set it, there is still the limit to be raised, not the machine's memory.
+    let unnamed = ["limit"].into_iter().filter(|_| is_limit && diagnosis.memory == Some(MemoryKind::Host));
+    let raised_by = diagnosis.raised_by.as_deref().filter(|_| is_limit);
     let names = [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten();
-    manager.into_iter().chain(names.flat_map(|name| [Some(name.as_str()), family(name)]).flatten()).collect()
+    manager
+        .into_iter()
+        .chain(raised_by)
+        .chain(unnamed)
+        .chain(names.flat_map(|name| [Some(name.as_str()), family(name)]).flatten())
+        .collect()
+}
+
+/// GiB of system memory to ask for: half as much again as the limit was, or as it held, in a size that people set.
+fn more_memory(diagnosis: &Diagnosis) -> u64 {
+    let facts = &diagnosis.facts;
+    let had = facts.limit_bytes.or(facts.victim_rss_bytes).map(|bytes| bytes.0.saturating_mul(3) / 2);
+    let sizes = [2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
+    let Some(wanted) = had else { return 64 };
+    sizes.into_iter().find(|gib| gib << 30 >= wanted).unwrap_or(wanted >> 30)
+}
+
+/// Whether the run's weights have four bits already: a quantised checkpoint is no smaller one.
+fn is_in_four_bits(diagnosis: &Diagnosis) -> bool {
+    let names = [&diagnosis.run.quantisation, &diagnosis.run.model].into_iter().flatten();
+    let mut mixes = names.filter_map(|name| quant::in_name(&name.replace('_', "-")));
+    mixes.any(|(_, mix)| matches!(mix, "4-bit" | "NVFP4"))
 }
 
 /// The program that a process of this name belongs to; the kernel cuts names after 15 characters.

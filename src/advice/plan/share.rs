@@ -19,6 +19,9 @@ const BESIDE_WEIGHTS: Bytes = Bytes::gib(1);
 /// These failures say that the share was more than what is free, before anything was loaded.
 const MORE_THAN_IS_FREE: &[&str] = &["vllm/free-memory-less-than-desired", "vllm/cumem-out-of-memory"];
 
+/// And these that nothing of it was left for the KV cache.
+const NOTHING_LEFT: &[&str] = &["vllm/no-memory-for-cache-blocks", "sglang/not-enough-memory"];
+
 /// The engine whose share it is: one that fills it, however small the model.
 pub fn engine(diagnosis: &Diagnosis) -> Option<&'static str> {
     let words = [&diagnosis.program, &diagnosis.raised_by];
@@ -26,17 +29,43 @@ pub fn engine(diagnosis: &Diagnosis) -> Option<&'static str> {
     ["vllm", "sglang"].into_iter().find(|name| is(name))
 }
 
-/// The share that the failed run used: by its log or command line, else its engine's default.
-pub fn used(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<u64> {
+/// The share that the failed run was given by its log or command line.
+fn said(diagnosis: &Diagnosis) -> Option<u64> {
     let engine = engine(diagnosis)?;
     let name = if engine == "vllm" { "gpu_memory_utilization" } else { "mem_fraction_static" };
-    let said = diagnosis.run.printed.get(name).or(diagnosis.run.share.as_ref());
-    let said = said.and_then(|text| text.parse::<f64>().ok()).filter(|share| (0.0..=1.0).contains(share));
+    let text = diagnosis.run.printed.get(name).or(diagnosis.run.share.as_ref());
+    let share = text.and_then(|text| text.parse::<f64>().ok()).filter(|share| (0.0..=1.0).contains(share));
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
-    let thousandths = said.map(|share| (share * 1000.0).round() as u64);
-    thousandths.or_else(|| match engine {
+    share.map(|share| (share * 1000.0).round() as u64)
+}
+
+/// The share that the failed run used: by its log or command line, else its engine's default.
+pub fn used(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<u64> {
+    said(diagnosis).or_else(|| match engine(diagnosis)? {
         "vllm" => Some(VLLM),
         _ => Some(sglang::Serving::of_card(Some(capacity?), diagnosis.run.tensor_parallel.unwrap_or(1)).fraction),
+    })
+}
+
+/// The engine's share in a sentence: "SGLang's share of the card (0.88)", with the figure where the log has it.
+pub fn in_words(diagnosis: &Diagnosis) -> Option<String> {
+    let name = engine_name(engine(diagnosis)?);
+    let figure = said(diagnosis).map_or_else(String::new, |share| format!(" ({})", as_option(share)));
+    Some(format!("{name}'s share of the card{figure}"))
+}
+
+/// An engine's name as its people write it.
+pub fn engine_name(engine: &str) -> &'static str {
+    if engine == "sglang" { "SGLang" } else { "vLLM" }
+}
+
+/// What used up the engine's share before its KV cache came; `None` where that is not how it failed.
+pub fn used_up(diagnosis: &Diagnosis) -> Option<String> {
+    let entry = diagnosis.matches.first()?.entry.as_str();
+    let share = in_words(diagnosis).filter(|_| NOTHING_LEFT.contains(&entry))?;
+    Some(match diagnosis.run.weights_bytes {
+        Some(weights) => format!("the weights ({weights}) and what the engine works with used up {share}"),
+        None => format!("the weights and what the engine works with used up {share}"),
     })
 }
 
@@ -114,13 +143,16 @@ pub fn offload(situation: &Situation<'_>, ledger: Option<&Ledger>, fit: Option<&
 }
 
 fn as_option(share: u64) -> String {
-    format!("0.{:02}", share / 10)
+    match share.checked_rem(10) {
+        Some(0) | None => format!("{}.{:02}", share / 1000, share % 1000 / 10),
+        Some(_) => format!("{}.{:03}", share / 1000, share % 1000),
+    }
 }
 
 /// What the engine asked for outside of its share, where it is one that fills its share by design and the model itself
 /// is not known to be too large for it.
-pub fn outside_of_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<(&'static str, u64, Bytes)> {
-    let (engine, asked) = (engine(diagnosis)?, diagnosis.facts.requested_bytes?);
+pub fn outside_of_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<Bytes> {
+    let asked = diagnosis.facts.requested_bytes.filter(|_| engine(diagnosis).is_some())?;
     if diagnosis.memory != Some(MemoryKind::Gpu) || diagnosis.phase == Phase::Load || more_than_is_free(diagnosis) {
         return None;
     }
@@ -128,5 +160,5 @@ pub fn outside_of_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Optio
     let share = used(diagnosis, Some(capacity))?;
     let filled = run_had(diagnosis)?.0 >= vllm::allowed(capacity, share.saturating_sub(100)).0;
     let heavy = weights(diagnosis, None).is_some_and(|weights| weights > vllm::allowed(capacity, share));
-    (filled && !heavy && asked < vllm::allowed(capacity, 500)).then_some((engine, share, asked))
+    (filled && !heavy && asked < vllm::allowed(capacity, 500)).then_some(asked)
 }

@@ -74,24 +74,12 @@ pub fn batch(diagnosis: &Diagnosis) -> Option<Cause> {
 /// An engine fills its share of the card with weights and KV cache by design: what it works with comes on top.
 pub fn beside_its_share(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Cause> {
     let capacity = place.device.and_then(|device| device.memory.total_bytes.value());
-    let (engine, share, asked) = share::outside_of_share(diagnosis, capacity)?;
+    let (asked, share) = (share::outside_of_share(diagnosis, capacity)?, share::in_words(diagnosis)?);
     let evidence = format!(
-        "{} fills its share of the card ({}) with weights and KV cache; the {asked} came on top of that{}",
-        engine_name(engine),
-        share_words(share),
+        "{share} is filled with weights and KV cache by design; the {asked} came on top of that{}",
         decisive(diagnosis)
     );
     Some(Cause { cause: CauseKind::Batch, weight: 0.43, evidence: vec![evidence] })
-}
-
-fn engine_name(engine: &str) -> &'static str {
-    if engine == "sglang" { "SGLang" } else { "vLLM" }
-}
-
-/// A share in thousandths as its option takes it.
-fn share_words(share: u64) -> String {
-    let text = format!("0.{share:03}");
-    text.trim_end_matches('0').to_owned()
 }
 
 /// The optimizer's state appears at its first step: it grows with the parameters trained, not with the batch.
@@ -336,12 +324,9 @@ pub fn sentence<'a>(
             _ => "Several ranks share that one card.".into(),
         },
         CauseKind::Batch if beside_its_share(diagnosis, place).is_some() => {
-            let capacity = place.device.and_then(|device| device.memory.total_bytes.value());
-            let (engine, share, _) = share::outside_of_share(diagnosis, capacity)?;
             format!(
-                "{} fills its share of the card ({}) with weights and KV cache; what it works with (CUDA graphs, activations, the sampler) comes on top, and found too little.",
-                engine_name(engine),
-                share_words(share)
+                "{} is filled with weights and KV cache by design; what it works with (CUDA graphs, activations, the sampler) comes on top, and found too little.",
+                share::in_words(diagnosis)?
             )
         }
         CauseKind::Batch if diagnosis.facts.context_tokens.is_some() => {
