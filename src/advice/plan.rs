@@ -29,6 +29,12 @@ pub const FULLER_LOG: &str = "see-the-fuller-log";
 /// The step that is to try it, rather than a fix of the knowledge base.
 pub const RUN_AGAIN: &str = "run-again";
 
+/// The step that asks whoever holds the memory for it.
+pub const ASK_OWNER: &str = "ask-owner";
+
+/// The step that waits until there is room.
+pub const WAIT: &str = "wait-for-memory";
+
 /// How sure an estimate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -560,7 +566,7 @@ mod tests {
 
     #[test]
     fn after_a_step_that_may_be_enough_comes_the_try() {
-        let shorter = fix("shorter-context", vec![], &[("*", "-c 4096")]);
+        let shorter = fix("shorter-context", vec![], &[("*", "-c 2048")]);
         let diagnosis = torch_oom(&[]);
         let here = Snapshot { devices: vec![device(0, vec![process(8, Bytes::gib(16))])], ..snapshot(0) };
         let fixes = [shorter];

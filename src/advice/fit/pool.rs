@@ -35,7 +35,7 @@ pub fn share(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Effect> {
     let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes?);
     let share = vllm::allowed(capacity, vllm::possible_utilization(free, capacity) / 10 * 10);
     let frees = Some((wanted.less(share), FreesIs::Fact)).filter(|(bytes, _)| *bytes > Bytes::ZERO);
-    Some(Effect { frees, fits: Some(false), ..Effect::of("lower-utilization") })
+    Some(Effect { frees, ..Effect::of("lower-utilization") })
 }
 
 impl Effect {
@@ -45,7 +45,7 @@ impl Effect {
         let utilization = vllm::possible_utilization(free, total) / 10 * 10;
         let smaller = Engine::Vllm(vllm::Serving { utilization, ..*serving });
         let card = Card { index: 0, uuid: None, name: String::new(), total, free };
-        self.fits = options::fits(&smaller, shape, Some(&card)).or(Some(false));
+        self.fits = options::fits(&smaller, shape, Some(&card));
     }
 }
 
