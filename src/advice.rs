@@ -13,13 +13,15 @@ pub mod supervisor;
 pub mod verdict;
 pub mod words;
 
+use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
-use crate::gpu::{Device, GpuProcess, Snapshot};
+use crate::gpu::{Device, GpuProcess, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, Oom, Phase};
+use crate::knowledge::facts::NamedProcess;
 use crate::knowledge::fix::Fix;
 use crate::units::{Bytes, WallTime};
 
@@ -29,6 +31,11 @@ pub use machine::{Fate, Place};
 pub use plan::{PlannedFix, Step};
 pub use rerun::{Changes, Form, Had};
 pub use verdict::{Cause, CauseKind, Verdict};
+
+/// Clocks of a container, a job and its file differ by less.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
+/// A log that is pasted right after the failure is younger.
+const FRESH: SignedDuration = SignedDuration::from_mins(15);
 
 /// Everything an advice is made from.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +93,12 @@ pub struct Advice {
     /// What there was for the run.
     #[serde(skip)]
     pub room: fit::Room,
+    /// The processes that the log names and that were matched here, at this reading or an earlier one.
+    #[serde(skip)]
+    pub met: Vec<ProcessKey>,
+    /// Its next try as it was seen last, also when it has ended since.
+    #[serde(skip)]
+    pub tried: Option<verdict::Tried>,
     /// The run seems to have been started again, and nothing is known to be in its way: the steps are for its failing again.
     #[serde(skip)]
     pub on_its_way: bool,
@@ -96,6 +109,8 @@ pub struct Advice {
 
 /// Joins log and machine.
 pub fn advise(situation: &Situation<'_>) -> Advice {
+    let own = with_own_process(situation.diagnosis);
+    let situation = &Situation { diagnosis: own.as_ref().unwrap_or(situation.diagnosis), ..*situation };
     let place = machine::locate(situation);
     let ledger = ledger::draw(situation, &place);
     let mut verdict = verdict::weigh(situation, &place, ledger.as_ref());
@@ -115,10 +130,22 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     }
     // The best news there is comes before why it failed.
     let next = verdict::next_try(situation, &place).filter(|_| situation.diagnosis.oom != Oom::No);
+    let mut tried = situation.before.and_then(|before| before.tried.clone());
     if let Some(next) = next {
         verdict.sentence = next.said(&place, ledger.as_ref());
+        tried = next.seen();
+    } else if let Some(tried) = situation.has_tried() {
+        verdict.sentence = format!(
+            "Your next try, as it seems, has ended: {} held {} when it was seen last. If it failed, its error tells more. {}",
+            tried.name, tried.holds, verdict.sentence
+        );
     }
-    let on_its_way = next.is_some_and(|next| next.has_room(&place, ledger.as_ref()));
+    let mut met = situation.before.map(|before| before.met.clone()).unwrap_or_default();
+    let alive = |named: &machine::Named<'_>| if let Fate::Alive(_, key) = named.fate { Some(key) } else { None };
+    met.extend(place.named.iter().filter_map(alive));
+    met.sort();
+    met.dedup();
+    let on_its_way = next.is_some_and(|next| next.has_room(ledger.as_ref()));
     let living = || verdict::itself(situation, &place).and_then(|row| row.command.known());
     let command =
         situation.command.or(situation.diagnosis.run.command.as_deref()).or_else(|| living().map(String::as_str));
@@ -126,7 +153,22 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let changed = changed_fit(situation, room, ledger.as_ref());
     let ahead = changed.as_ref().map(|(_, fit)| fit).or(fit.as_ref());
     let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict, ahead);
-    Advice { verdict, ledger, fit, changed, plan, room, on_its_way, command: command.map(str::to_owned) }
+    Advice { verdict, ledger, fit, changed, plan, room, met, tried, on_its_way, command: command.map(str::to_owned) }
+}
+
+/// Seen from a container PyTorch finds its own PID nowhere and prints itself as one more "Process N has", without "this
+/// process has": then the one that holds at least what its allocator has, and next to that least, is the run itself.
+/// (c10/cuda/CUDACachingAllocator.cpp, `reportProcessMemoryInfo`: every process of the card is printed.)
+fn with_own_process(diagnosis: &Diagnosis) -> Option<Diagnosis> {
+    let facts = &diagnosis.facts;
+    let had = facts.allocated_bytes.filter(|_| facts.process_bytes.is_none())?;
+    let had = had.plus(facts.reserved_unallocated_bytes.unwrap_or(Bytes::ZERO));
+    let holds = |named: &&NamedProcess| named.bytes >= had;
+    let own = facts.other_processes.iter().filter(holds).min_by_key(|named| named.bytes)?.clone();
+    let mut diagnosis = diagnosis.clone();
+    diagnosis.facts.process_bytes = Some(own.bytes);
+    diagnosis.facts.other_processes.retain(|named| *named != own);
+    Some(diagnosis)
 }
 
 /// What the run takes with the steps taken.
@@ -214,9 +256,19 @@ impl<'a> Situation<'a> {
         }
     }
 
+    /// Its next try, if one was seen and has ended.
+    pub fn has_tried(&self) -> Option<&'a verdict::Tried> {
+        let tried = self.before?.tried.as_ref()?;
+        self.snapshot?.process(tried.key).is_none().then_some(tried)
+    }
+
     /// The moment of the crash: the log's own stamp, else the upper bound that its file or paste gives.
     pub fn crashed_at(&self) -> Option<WallTime> {
         match (self.diagnosis.crashed_at, self.crashed_by) {
+            // A time that is still to come is one of another zone: most likely of a container's UTC.
+            (Some(stamp), Some(bound)) if stamp.0 > bound.0.saturating_add(CLOCKS_DIFFER).unwrap_or(stamp.0) => {
+                Some(self.diagnosis.crashed_at_if_utc.unwrap_or(bound).min(bound))
+            }
             // The stamp's zone is a guess; the bound is not.
             (Some(stamp), Some(bound)) => Some(stamp.min(bound)),
             (stamp, bound) => stamp.or(bound),
@@ -225,7 +277,17 @@ impl<'a> Situation<'a> {
 
     /// Whether the process was there before the crash; `None` where either time is unknown.
     pub fn was_there_before(&self, process: &GpuProcess) -> Option<bool> {
-        Some(process.started_at.value()? <= self.crashed_at()?)
+        let (started, crashed) = (process.started_at.value()?, self.crashed_at()?);
+        // Read as UTC the log is fresh, read as local time it is hours old: then what was started in between is neither.
+        let fresh = |utc: &WallTime| {
+            let age = self.crashed_by.map(|bound| bound.0.duration_since(utc.0));
+            age.is_some_and(|age| (SignedDuration::ZERO..FRESH).contains(&age))
+        };
+        let in_utc = self.diagnosis.crashed_at_if_utc.filter(fresh);
+        if in_utc.is_some_and(|utc| crashed < started && started <= utc) {
+            return None;
+        }
+        Some(started <= crashed)
     }
 }
 
@@ -311,8 +373,36 @@ pub(crate) mod testing {
             }],
             remark: None,
             crashed_at: None,
+            crashed_at_if_utc: None,
             run: crate::knowledge::run::Run::default(),
             is_shortened: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::torch_oom;
+    use super::*;
+    use crate::gpu::Reading;
+    use crate::gpu::testing::{noon_plus, process};
+
+    #[test]
+    fn a_stamp_without_a_zone_may_be_a_containers_utc() {
+        let mut diagnosis = torch_oom(&[]);
+        let mut before = |stamp: i64, if_utc: i64, started: i64| {
+            (diagnosis.crashed_at, diagnosis.crashed_at_if_utc) = (Some(noon_plus(stamp)), Some(noon_plus(if_utc)));
+            let mut row = process(7, Bytes::gib(1));
+            row.started_at = Reading::Known(noon_plus(started));
+            let situation = Situation { crashed_by: Some(noon_plus(0)), ..Situation::alone(&diagnosis) };
+            situation.was_there_before(&row)
+        };
+        let hour = 3600;
+        assert_eq!(before(-2 * hour - 60, -60, -hour), None, "hours old, or a minute: then it was there");
+        assert_eq!(before(-2 * hour - 60, -60, -30), Some(false), "after both");
+        assert_eq!(before(-2 * hour - 60, -60, -3 * hour), Some(true), "before both");
+        assert_eq!(before(-2 * hour, -hour, -hour - 60), Some(false), "an hour old in UTC: most likely a local one");
+        assert_eq!(before(5 * hour - 60, -60, -30), Some(false), "what is still to come was UTC, a minute ago");
+        assert_eq!(before(30, 30 - hour, -30), Some(true), "clocks differ by seconds");
     }
 }

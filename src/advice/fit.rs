@@ -22,6 +22,7 @@ use serde::Serialize;
 use super::plan::FreesIs;
 use super::{Ledger, Place, Situation};
 use crate::advice::ledger::run_had;
+use crate::advice::verdict::next_try;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::memory::options::{self, Card};
 use crate::memory::{Engine, Estimate, Is, Part};
@@ -233,7 +234,10 @@ pub fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger
     };
     match ledger {
         Some(ledger) if ledger.is_now => {
-            Room { free: ledger.available_bytes, capacity: ledger.capacity_bytes, is_now: true, why_not }
+            // What its next try has taken already is room for it, too.
+            let taken = place.device.zip(next_try(situation, place)).map(|(device, next)| next.holds_on(device));
+            let free = ledger.available_bytes.map(|free| free.plus(taken.unwrap_or(Bytes::ZERO)));
+            Room { free, capacity: ledger.capacity_bytes, is_now: true, why_not }
         }
         _ => {
             let facts = &situation.diagnosis.facts;

@@ -2,7 +2,7 @@
 //! with, and last who has the driver open without being listed.
 
 use super::model::{Model, RowId, Sort};
-use crate::gpu::recognise::{kin, protected_command};
+use crate::gpu::recognise::protected_command;
 use crate::gpu::{Device, GpuProcess, Holder, ProcessKey, Snapshot};
 use crate::units::Bytes;
 
@@ -187,17 +187,7 @@ fn is_worth_a_row(snapshot: &Snapshot, device: Option<&Device>, holder: &Holder)
     }
     let unexplained =
         device.is_none_or(|device| device.unaccounted_bytes.value().is_none_or(|bytes| bytes >= Bytes::mib(1)));
-    unexplained || has_lost_its_parent(process)
-}
-
-/// Whether what started it is gone, though it needs that: it holds on for nobody.
-pub fn has_lost_its_parent(row: &GpuProcess) -> bool {
-    // A service is a child of PID 1 by right, and leads its own session; what was started from a shell does not.
-    let left = row.parent_pid.value() == Some(1) && row.session.value().is_some_and(|session| session != row.pid);
-    let label = row.recognised_as.as_deref().unwrap_or_default();
-    let command = row.command.known().map_or("", String::as_str);
-    // Whoever takes orphans in (a user's systemd, a container's init) is its parent now, and no leader of it.
-    left || row.proved && row.group.is_none() && kin::is_named_as_a_worker(label, command)
+    unexplained || process.has_lost_its_parent()
 }
 
 #[cfg(test)]

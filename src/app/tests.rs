@@ -451,6 +451,18 @@ fn an_unbracketed_paste_is_read_as_a_log_and_does_nothing_else() {
 }
 
 #[test]
+fn an_error_pasted_after_a_walk_can_be_said_to_be_the_second_failure() {
+    let mut session = Session::with_holders();
+    session.paste(&torch_log());
+    session.paste(&torch_log().replace("14.00 GiB", "9.00 GiB"));
+    assert!(crate::ui::drawn(&session.model).contains("[e] it failed again"));
+    session.keys("e");
+    session.read_logs();
+    assert!(session.model.walk.compared.is_some(), "the two failures are held beside each other");
+    assert!(session.model.question.is_none());
+}
+
+#[test]
 fn a_second_paste_asks_and_nothing_is_lost() {
     for (answer, expected) in [('r', "second"), ('a', "first\nsecond")] {
         let mut session = Session::with_holders();

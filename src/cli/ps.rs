@@ -8,7 +8,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Global, live};
 use crate::advice::supervisor::Supervisor;
-use crate::app::rows::{has_lost_its_parent, together};
+use crate::app::rows::together;
 use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot, sight};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
@@ -185,7 +185,7 @@ fn holder_line(snapshot: &Snapshot, holder: &Holder) -> String {
     let process = &holder.process;
     let key = process.key().map_or_else(|| process.pid.to_string(), |key| key.to_string());
     let mut said = vec![what(snapshot, process)];
-    if has_lost_its_parent(process) {
+    if process.has_lost_its_parent() {
         said.push("its parent is gone".into());
     }
     said.extend(match process.state.value() {

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use super::recognise::kin::is_named_as_a_worker;
 use super::{GpuProcess, ProcessKey, Snapshot};
 
 /// A process with the driver's device files open that the driver does not list.
@@ -75,6 +76,19 @@ impl From<String> for Vantage {
             ("wsl", None) => Vantage::Wsl,
             (_, None) => Vantage::Other(word),
         }
+    }
+}
+
+impl GpuProcess {
+    /// Whether what started it is gone, though it needs that: it holds on for nobody.
+    pub fn has_lost_its_parent(&self) -> bool {
+        // A service is a child of PID 1 by right, and leads its own session; what was started from a shell does not.
+        let left =
+            self.parent_pid.value() == Some(1) && self.session.value().is_some_and(|session| session != self.pid);
+        let label = self.recognised_as.as_deref().unwrap_or_default();
+        let command = self.command.known().map_or("", String::as_str);
+        // Whoever takes orphans in (a user's systemd, a container's init) is its parent now, and no leader of it.
+        left || self.proved && self.group.is_none() && is_named_as_a_worker(label, command)
     }
 }
 

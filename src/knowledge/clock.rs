@@ -15,9 +15,22 @@ const REACH: usize = 200;
 
 /// The stamp on the decisive line, else the nearest one before it, else the nearest after it.
 pub fn crashed_at(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
+    nearest(log, line, |text| stamp(text, now))
+}
+
+/// The same where the stamp has no zone and was written in UTC, as containers do.
+pub fn crashed_at_if_utc(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
+    let now = now?;
+    let utc = now.with_time_zone(TimeZone::UTC);
+    let zoneless = |text: &str| Some((stamp(text, Some(&utc))?, stamp(text, Some(now))?));
+    let (utc, local) = nearest(log, line, zoneless)?;
+    (utc != local).then_some(utc)
+}
+
+fn nearest<T>(log: &PastedLog, line: usize, read: impl Fn(&str) -> Option<T>) -> Option<T> {
     let before = (line.saturating_sub(REACH).max(1)..=line).rev();
     let after = line + 1..=(line + REACH).min(log.line_count());
-    before.chain(after).find_map(|number| stamp(log.line(number)?, now)).map(WallTime)
+    before.chain(after).find_map(|number| read(log.line(number)?))
 }
 
 /// The regular expressions are fixed and small; one that did not compile would find nothing.
@@ -38,8 +51,8 @@ static SYSLOG: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static SHORT: LazyLock<Option<Regex>> =
     LazyLock::new(|| expression(r"(?-u)\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\b"));
 
-fn stamp(line: &str, now: Option<&Zoned>) -> Option<Timestamp> {
-    iso(line, now).or_else(|| syslog(line, now)).or_else(|| short(line, now))
+fn stamp(line: &str, now: Option<&Zoned>) -> Option<WallTime> {
+    iso(line, now).or_else(|| syslog(line, now)).or_else(|| short(line, now)).map(WallTime)
 }
 
 fn iso(line: &str, now: Option<&Zoned>) -> Option<Timestamp> {
@@ -118,7 +131,12 @@ mod tests {
         ];
         for (line, want) in cases {
             let want: Timestamp = want.parse().unwrap();
-            assert_eq!(crashed_at(&PastedLog::new(line), 1, Some(&now)), Some(WallTime(want)), "{line}");
+            let log = PastedLog::new(line);
+            assert_eq!(crashed_at(&log, 1, Some(&now)), Some(WallTime(want)), "{line}");
+            let if_utc = crashed_at_if_utc(&log, 1, Some(&now));
+            let later = want + jiff::SignedDuration::from_hours(1);
+            let has_zone = line.contains('Z') || line.contains('+');
+            assert_eq!(if_utc, (!has_zone).then_some(WallTime(later)), "{line}");
         }
         assert_eq!(crashed_at(&PastedLog::new("2026-11-20 10:00:00 boom"), 1, None), None);
     }

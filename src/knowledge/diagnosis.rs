@@ -165,6 +165,8 @@ pub struct Diagnosis {
     pub remark: Option<String>,
     /// When the job died by the log's own stamp nearest the decisive line (zone unknown: taken as local).
     pub crashed_at: Option<WallTime>,
+    /// The same if that stamp, which names no zone, is UTC, as in containers.
+    pub crashed_at_if_utc: Option<WallTime>,
     /// What the log says of the model and the run.
     pub run: Run,
     /// Parts of the log were left out before it was read: its lines are those that were kept.

@@ -132,6 +132,7 @@ fn nothing() -> Diagnosis {
         matches: Vec::new(),
         remark: None,
         crashed_at: None,
+        crashed_at_if_utc: None,
         run: Run::default(),
         is_shortened: false,
     }
@@ -174,6 +175,7 @@ fn answer(
         matches: ordered.iter().map(|finding| matched(finding, log)).collect(),
         remark: leading.remark.clone(),
         crashed_at: clock::crashed_at(log, leading.hit.line, now),
+        crashed_at_if_utc: clock::crashed_at_if_utc(log, leading.hit.line, now),
         run: Run { stage, told: told(entry, log, leading.hit.line), ..run::read(&base.runs, log, leading.hit.line) },
         is_shortened: log.is_shortened(),
     }

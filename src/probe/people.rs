@@ -286,13 +286,18 @@ impl People {
     }
 }
 
-/// The command line of the server above a process whose own says nothing of it.
+/// The command line of the server above a process whose own says nothing of it. Not whatever else may be above an
+/// orphan: an init, a supervisor, a session's manager.
 fn server_of(arguments: &[String], above: &[Vec<String>]) -> Option<String> {
     let [title] = arguments else {
         let is_llama = |run: &[String]| run.first().is_some_and(|program| base(program) == "llama-server");
         return above.first().filter(|parent| is_llama(arguments) && is_llama(parent)).map(|run| run.join(" "));
     };
-    let server = || above.iter().find(|run| run.len() > 1).map(|run| run.join(" "));
+    let serves = |run: &&Vec<String>| {
+        let names_it = run.iter().any(|word| word.contains("vllm") || word.contains("sglang"));
+        run.len() > 1 && (names_it || run.first().is_some_and(|program| base(program).starts_with("python")))
+    };
+    let server = || above.iter().find(serves).map(|run| run.join(" "));
     ["VLLM::", "sglang::"].iter().any(|engine| title.starts_with(engine)).then(server)?
 }
 
@@ -479,6 +484,9 @@ mod tests {
         let title = vec!["VLLM::EngineCore".to_owned()];
         assert_eq!(server_of(&title, &above).as_deref(), Some("python vllm serve m --port 8001"));
         assert_eq!(server_of(&["sleep".to_owned()], &above), None);
+        for init in ["/sbin/init splash", "/usr/lib/systemd/systemd --user", "/usr/bin/tini -- /run.sh"] {
+            assert_eq!(server_of(&title, &[words(init)]), None, "an orphan works for nobody");
+        }
         let router = [words("/opt/llama-server --port 8081")];
         assert_eq!(
             server_of(&words("llama-server --port 9"), &router).as_deref(),

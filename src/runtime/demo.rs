@@ -162,10 +162,12 @@ impl DemoMachine {
                 row.started_at =
                     row.started_at.clone().map(|then| WallTime(then.0.saturating_add(shift).unwrap_or(then.0)));
             }
-            if let Some(again) = state.again.as_ref().filter(|again| again.device == device.index) {
+            without(device, &state.ended);
+            let has_ended = |again: &Again| again.row.key().is_some_and(|key| state.ended.contains(&key));
+            let again = state.again.as_ref().filter(|again| again.device == device.index && !has_ended(again));
+            if let Some(again) = again {
                 with(device, again, &snapshot.taken_at);
             }
-            without(device, &state.ended);
         }
         state.now = Some(snapshot.clone());
         snapshot
@@ -289,7 +291,11 @@ mod tests {
         let (machine, last) = after_the_crash();
         machine.state().ended.extend(row_of(&last, 4242).unwrap().key());
         assert!(machine.start("python train.py --batch 8"));
-        assert!(!machine.has_died_again(&grown(&machine, &last)), "the kernel has gone");
+        let there = grown(&machine, &last);
+        assert!(!machine.has_died_again(&there), "the kernel has gone");
+        let memory = &there.devices[0].memory;
+        let sum = memory.used_bytes.value().unwrap().plus(memory.free_bytes.value().unwrap());
+        assert_eq!(sum.plus(memory.reserved_bytes.value().unwrap()), memory.total_bytes.value().unwrap());
 
         let (machine, last) = after_the_crash();
         let other = last.devices[1].uuid.known().unwrap();

@@ -21,6 +21,7 @@ use crate::app::rows::together;
 use crate::app::symptoms::{SYMPTOMS, Symptom};
 use crate::app::update::left_out;
 use crate::gpu::guard::Signal;
+use crate::knowledge::diagnosis::Oom;
 use crate::knowledge::page::Tone;
 
 /// Draws whatever is open; whether a question had to be cut, since it has more to read than the screen has room for.
@@ -133,6 +134,9 @@ fn asked(
             let mut said =
                 paragraph(&format!("There is a log here already; you pasted {lines} more lines."), width, Style::new());
             said.push(Line::raw(""));
+            if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.oom != Oom::No) {
+                said.push(answers(theme, &[("e", "it failed again: compare")]));
+            }
             said.push(answers(theme, &[("r", "replace the log"), ("a", "append to it"), ("Esc", "leave it as it is")]));
             (" A second paste ", said)
         }

@@ -169,8 +169,11 @@ pub fn started_since(situation: &Situation<'_>, place: &Place<'_>, ledger: Optio
     let missing = ledger.filter(|ledger| ledger.is_now)?.missing_bytes.filter(|missing| *missing > Bytes::ZERO)?;
     let device = place.device.filter(|_| place.same_machine == Some(true))?;
     let next = super::next_try(situation, place);
-    let since =
-        |row: &&GpuProcess| situation.was_there_before(row) == Some(false) && !next.is_some_and(|next| next.is(row));
+    let since = |row: &&GpuProcess| {
+        situation.was_there_before(row) == Some(false)
+            && !row.has_lost_its_parent()
+            && !next.is_some_and(|next| next.is(row))
+    };
     let held = |row: &&GpuProcess| row.used_bytes.value().unwrap_or(Bytes::ZERO);
     let row = device.processes.iter().filter(since).max_by_key(held)?;
     let bytes = held(&row);

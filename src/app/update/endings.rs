@@ -9,7 +9,6 @@ use crate::app::effect::{Effect, Order};
 use crate::app::model::Model;
 use crate::app::msg::SignalReport;
 use crate::app::question::{Asked, Victim};
-use crate::app::rows::has_lost_its_parent;
 use crate::app::walk::{Ending, EndingState, free_of, listed};
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{Device, GpuProcess, ProcessKey, ProcessKind, Snapshot};
@@ -189,7 +188,7 @@ pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String>
     if let Some(idle) = model.feed.history.idle_for(key).filter(|idle| idle.as_secs() >= 5) {
         said.push(format!("no GPU or CPU use for {} s", idle.as_secs()));
     }
-    if has_lost_its_parent(row) {
+    if row.has_lost_its_parent() {
         said.push("its parent is gone".to_owned());
     }
     said.extend(match row.state.value() {

@@ -82,7 +82,11 @@ pub fn named(model: &mut Model, text: &str) {
 pub fn second_paste(model: &mut Model, text: String, answer: Answer) -> Option<Effect> {
     match answer {
         Answer::No => None,
-        Answer::Yes => {
+        Answer::Yes | Answer::Again => {
+            if answer == Answer::Again {
+                super::keys::failed_again(model);
+                model.notice = None;
+            }
             let origin = format!("pasted {}", clock(model));
             Some(open(model, text, origin))
         }
