@@ -49,18 +49,8 @@ pub enum Fate<'a> {
 /// Finds the machine, the device and the processes that the log speaks of.
 pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
     let named = || {
-        let facts = &situation.diagnosis.facts;
-        // In a container the run does not know its own PID outside, and names itself as another.
-        let is_itself = |bytes: Bytes| {
-            let both = facts.allocated_bytes.filter(|_| facts.process_bytes.is_none()).map(|own| own.plus(bytes));
-            both.zip(facts.total_bytes).is_some_and(|(both, total)| both > total)
-        };
-        facts
-            .other_processes
-            .iter()
-            .filter(|named| !is_itself(named.bytes))
-            .map(|named| Named { pid: named.pid, bytes: named.bytes, fate: Fate::Unknown })
-            .collect()
+        let facts = &situation.diagnosis.facts.other_processes;
+        facts.iter().map(|named| Named { pid: named.pid, bytes: named.bytes, fate: Fate::Unknown }).collect()
     };
     let nothing = Place { named: named(), ..Place::default() };
     let Some(snapshot) = situation.snapshot.filter(|snapshot| !snapshot.devices.is_empty()) else { return nothing };
