@@ -65,6 +65,17 @@ impl Answer {
         harmless(own.unwrap_or(self.asked.trim_end_matches('/'))).into_owned()
     }
 
+    /// As a command line has it.
+    fn target(&self) -> String {
+        if self.wants_a_repository() { "REPOSITORY".into() } else { self.name() }
+    }
+
+    /// Whether the engine takes a repository's name or a folder, and a name of the table is neither.
+    fn wants_a_repository(&self) -> bool {
+        let takes_one = matches!(self.engine, Engine::Vllm(_) | Engine::Sglang(_));
+        takes_one && self.located.source == Source::Table && !self.asked.contains('/')
+    }
+
     /// Free on the card that has least, once those have ended that could; of a split each card has its own.
     fn free_after(&self) -> Option<Bytes> {
         let anybody = self.spread.is_none() && self.held.iter().any(|held| !held.holders.is_empty());
@@ -125,6 +136,14 @@ pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
 fn assumed_mix(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<String, String> {
     let of_torch =
         matches!(engine, Some(EngineName::Vllm | EngineName::Sglang | EngineName::Transformers | EngineName::Train));
+    let serves = matches!(engine, Some(EngineName::Vllm | EngineName::Sglang));
+    if let Some(dtype) = args.dtype.as_deref().filter(|_| serves) {
+        let half = ["auto", "bfloat16", "float16", "half", "bf16", "fp16"].contains(&dtype.to_lowercase().as_str());
+        let few = quant::in_name(&format!("model-{dtype}")).map(|(_, mix)| mix).filter(|mix| quant::of_checkpoint(mix));
+        let named = half.then(|| quant::in_name(model).map_or("BF16", |(_, mix)| mix));
+        let wrong = || format!("--dtype {dtype}: give auto, bfloat16, float16, fp8, awq, gptq or nvfp4");
+        return few.or(named).map(str::to_owned).ok_or_else(wrong);
+    }
     match (&args.dtype, quant::in_name(model)) {
         (Some(dtype), _) if !of_torch => {
             let mix = dtype.to_uppercase();
@@ -203,7 +222,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         .then(|| OLD_LATENT.to_owned());
     let notes: Vec<String> = located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
-    Ok(Answer {
+    let mut answer = Answer {
         asked: model.to_owned(),
         held,
         several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
@@ -219,7 +238,11 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         context_asked: args.context.is_some(),
         estimate,
         located,
-    })
+    };
+    if answer.wants_a_repository() {
+        answer.notes.push("REPOSITORY stands for its name on Hugging Face (owner/name) or its folder".into());
+    }
+    Ok(answer)
 }
 
 /// DeepSeek-Coder-V2-Lite at 16384 tokens took 4320 MiB instead of 486 from Ollama's file.

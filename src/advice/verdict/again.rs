@@ -96,6 +96,11 @@ fn tries<'a>(situation: &Situation<'a>, place: &Place<'_>) -> Vec<NextTry<'a>> {
     rows.filter_map(|(device, row)| Some(NextTry { device, row, holds: row.used_bytes.value()? })).collect()
 }
 
+/// Whether another process can be told from a next try.
+pub fn knows_what_ran(situation: &Situation<'_>) -> bool {
+    what_ran(situation).is_some()
+}
+
 fn what_ran(situation: &Situation<'_>) -> Option<What> {
     let line = situation.command_line().unwrap_or_default();
     let traced = situation.diagnosis.run.script.as_deref().filter(|path| !path.contains("-packages/"));
