@@ -213,6 +213,22 @@ fn run_again(
         }
         _ => return None,
     };
+    if let Some((used, command)) = share::too_small(situation, place) {
+        return Some(PlannedFix {
+            title: "Run it again with a larger share of the card".into(),
+            steps: vec![Step {
+                action: format!(
+                    "Start your job again: {used} of the card does not hold its weights, though there is room now"
+                ),
+                command: Some(command),
+                why,
+                expect: format!("{} is free now", super::amount(ledger.available_bytes)),
+                if_not: "If it fails again, paste the new error here.".into(),
+                versions: None,
+            }],
+            ..step_named(RUN_AGAIN, "nothing")
+        });
+    }
     Some(PlannedFix {
         title: "Run the same command again".into(),
         may_be_enough: true,

@@ -54,6 +54,11 @@ pub fn filled(
         Frees::ReservedUnallocated => diagnosis.facts.reserved_unallocated_bytes,
         Frees::HolderMemory | Frees::Unknown => None,
     };
+    let by_share = || {
+        let asks = command.command.as_deref().is_some_and(|text| text.contains("{utilization}"));
+        share::leaves(diagnosis, ledger, &fill("utilization").filter(|_| asks)?)
+    };
+    let frees_bytes = frees_bytes.or_else(by_share);
     let frees = effect.and_then(|effect| effect.frees).or_else(|| Some((frees_bytes?, FreesIs::About)));
     let download = effect.and_then(|effect| effect.download).map_or_else(|| "a download".to_owned(), download);
     let mut step = step_of(fix, command, &fill)?;
@@ -156,7 +161,7 @@ pub fn has_own_form(fix: &Fix, diagnosis: &Diagnosis) -> bool {
 }
 
 /// The command with the log's own model in the place of `MODEL` or `MODEL.gguf`; only a name that a shell takes as it is.
-fn with_model(command: &str, model: &str) -> String {
+pub fn with_model(command: &str, model: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-');
     let file = model.ends_with(".gguf");
     let stand_in = if file { "MODEL.gguf" } else { "MODEL" };

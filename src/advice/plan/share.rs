@@ -2,8 +2,9 @@
 //! `--mem-fraction-static`): what the failed run used, and which smaller or larger one is worth a step. A share is in
 //! thousandths of the card; bytes.
 
+use super::fill::with_model;
 use crate::advice::ledger::run_had;
-use crate::advice::{FitAdvice, Ledger, Place, Situation, verdict};
+use crate::advice::{Changes, FitAdvice, Ledger, Place, Situation, verdict};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase};
 use crate::memory::{sglang, vllm};
 use crate::units::Bytes;
@@ -96,6 +97,14 @@ pub fn smaller(situation: &Situation<'_>, ledger: Option<&Ledger>, fit: Option<&
     (share < used && holds_weights(share, capacity, diagnosis, fit)).then(|| as_option(share))
 }
 
+/// What a smaller share leaves to the rest of the card, by its option's value: of an engine that ran out beside its share.
+pub fn leaves(diagnosis: &Diagnosis, ledger: Option<&Ledger>, value: &str) -> Option<Bytes> {
+    let capacity = ledger?.capacity_bytes.filter(|_| !more_than_is_free(diagnosis))?;
+    let hundredths: u64 = value.strip_prefix("0.")?.parse().ok()?;
+    let used = vllm::allowed(capacity, used(diagnosis, Some(capacity))?);
+    Some(used.less(vllm::allowed(capacity, hundredths.saturating_mul(10))))
+}
+
 /// A larger share that is free on the card: what was used already is no step.
 pub fn larger(situation: &Situation<'_>, place: &Place<'_>) -> Option<String> {
     let device = place.device.filter(|_| place.same_machine != Some(false));
@@ -105,6 +114,24 @@ pub fn larger(situation: &Situation<'_>, place: &Place<'_>) -> Option<String> {
     let possible = free.zip(capacity).map_or(1000, |(free, capacity)| vllm::possible_utilization(free, capacity));
     let share = possible.min(MOST) / 10 * 10;
     (share > used(situation.diagnosis, capacity)?).then(|| as_option(share))
+}
+
+/// Where the share that was set does not hold the weights and a larger one would: the one that was set, and the command
+/// with the larger one.
+pub fn too_small(situation: &Situation<'_>, place: &Place<'_>) -> Option<(String, String)> {
+    let diagnosis = situation.diagnosis;
+    let (engine, set) = (engine(diagnosis)?, said(diagnosis)?);
+    let capacity = place.device.and_then(|device| device.memory.total_bytes.value()).or(diagnosis.facts.total_bytes)?;
+    let value = larger(situation, place)?;
+    let share = value.strip_prefix("0.")?.parse::<u64>().ok()?.saturating_mul(10);
+    let holds = |share| holds_weights(share, capacity, diagnosis, None);
+    let command = match engine {
+        "vllm" => format!("vllm serve MODEL --gpu-memory-utilization {value}"),
+        _ => format!("python -m sglang.launch_server --model-path MODEL --mem-fraction-static {value}"),
+    };
+    let own = || Changes::of(&command)?.apply(situation.command_line()?, situation.form());
+    let named = || diagnosis.run.model.as_ref().map_or_else(|| command.clone(), |model| with_model(&command, model));
+    (!holds(set) && holds(share)).then(|| (as_option(set), own().unwrap_or_else(named)))
 }
 
 /// Whether the failure is that others left less of the card than the engine was told to take.
@@ -133,7 +160,8 @@ pub fn offload(situation: &Situation<'_>, ledger: Option<&Ledger>, fit: Option<&
     let capacity = ledger?.capacity_bytes?;
     let weights = weights(diagnosis, fit)?;
     let cache = fit.and_then(|fit| fit.parts.as_ref()?.kv_cache.bytes).unwrap_or(Bytes::gib(1));
-    let share = vllm::allowed(capacity, used(diagnosis, Some(capacity))?);
+    // What a larger share would hold need not leave the card.
+    let share = vllm::allowed(capacity, used(diagnosis, Some(capacity))?.max(VLLM));
     let over = weights.plus(cache).plus(BESIDE_WEIGHTS).less(share);
     let here = situation.snapshot.and_then(|here| here.host.memory_available_bytes.value());
     let gib = over.0.div_ceil(1 << 30);
