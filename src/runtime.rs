@@ -39,6 +39,7 @@ use crate::gpu::ProcessKey;
 use crate::gpu::guard::Viewer;
 use crate::units::WallTime;
 use demo::DemoMachine;
+use feed::Pacer;
 use journal::Journal;
 use kernel::Kernel;
 use last::Shelf;
@@ -105,13 +106,14 @@ pub fn run(start: Start) -> io::Result<()> {
     let (wakes, queue) = mpsc::channel();
     let clock = Clock { started: Instant::now() };
     // First of all, since the first reading takes longest.
-    let live = start.sampler.map(|sampler| feed::live(sampler, wakes.clone())).transpose()?;
+    let interval = start.config.interval;
+    let live = start.sampler.map(|sampler| feed::live(sampler, interval, wakes.clone())).transpose()?;
     let mut screen = Screen::take()?;
     let mut model = Model::new(start.config, screen.size()?, clock.wall());
     screen.draw(&model)?;
     signals::listen(wakes.clone())?;
-    let control = match live {
-        Some(()) => {
+    let control = match &live {
+        Some(_) => {
             let spared = model.config.viewer.spared.clone();
             Control::Real(Arc::new(Kernel::new(start.procfs).sparing(spared)))
         }
@@ -135,7 +137,7 @@ pub fn run(start: Start) -> io::Result<()> {
     let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
     let leaders = Leaders::default();
-    let mut outside = Outside { wakes, reader, viewer, control, leaders, journal, state, shelf };
+    let mut outside = Outside { wakes, reader, viewer, control, pacer: live, leaders, journal, state, shelf };
     let opening = match start.log {
         LogSource::None => None,
         LogSource::File(path) => Some(open_file(&mut model, path)),
@@ -227,6 +229,9 @@ fn turn(
             }
             next = queue.try_recv().ok();
         }
+        if let Some(pacer) = &outside.pacer {
+            pacer.set(model.pace());
+        }
         let now = clock.started.elapsed();
         if dirty && now >= frames[0] {
             let shown = screen.draw(model)?;
@@ -243,6 +248,7 @@ fn turn(
 /// Keys, pastes and the mouse come in on their own thread: a large paste must not stop the drawing.
 fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
     use crossterm::event::Event;
+    let mut shortening = Shortening::default();
     thread::Builder::new().name("keys".into()).spawn(move || {
         // The window may have changed between the first look at its size and the moment somebody listens for that.
         let _ = crossterm::event::poll(Duration::ZERO);
@@ -253,9 +259,14 @@ fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Re
             let msg = match crossterm::event::read() {
                 Ok(Event::Key(key)) => Msg::Key(key, clock.now().now),
                 Ok(Event::Mouse(event)) => Msg::Mouse(event, clock.now().now),
-                Ok(Event::Paste(text)) => Msg::Paste(files::shortened(text, |block| telling.may_matter(block))),
+                Ok(Event::Paste(text)) if files::is_short(&text) && !shortening.is_under_way() => Msg::Paste(text),
+                Ok(Event::Paste(text)) => {
+                    shortening.begin(text, telling.clone(), wakes.clone());
+                    Msg::Pasting
+                }
                 Ok(Event::Resize(columns, rows)) => Msg::Resize(columns, rows),
-                Ok(_) => continue,
+                Ok(Event::FocusGained) => Msg::InFront(true),
+                Ok(Event::FocusLost) => Msg::InFront(false),
                 // The terminal is gone: there is nobody left to show anything to.
                 Err(_) => Msg::Terminate,
             };
@@ -268,12 +279,37 @@ fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Re
     Ok(())
 }
 
+/// What was pasted and is being shortened, beside the keys: after a paste of 50 MB they would wait for half a second.
+#[derive(Default)]
+struct Shortening(Option<thread::JoinHandle<()>>);
+
+impl Shortening {
+    fn is_under_way(&self) -> bool {
+        self.0.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Pastes come in the order in which they were made.
+    fn begin(&mut self, text: String, telling: Telling, wakes: Sender<Wake>) {
+        let (before, tell) = (self.0.take(), wakes.clone());
+        let spawned = thread::Builder::new().name("paste".into()).spawn(move || {
+            let text = files::shortened(text, |block| telling.may_matter(block));
+            drop(before.map(thread::JoinHandle::join));
+            let _ = wakes.send(Wake::Msg(Msg::Paste(text)));
+        });
+        let lost = |error: &io::Error| {
+            drop(tell.send(Wake::Msg(Msg::Trouble(format!("What was pasted could not be taken in: {error}")))));
+        };
+        self.0 = spawned.inspect_err(lost).ok();
+    }
+}
+
 /// Does what `update` asks for.
 struct Outside {
     wakes: Sender<Wake>,
     reader: Reader,
     viewer: Viewer,
     control: Control,
+    pacer: Option<Pacer>,
     leaders: Leaders,
     journal: Journal,
     state: Option<PathBuf>,

@@ -13,7 +13,7 @@ mod stores;
 mod words;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use self::arguments::EngineName;
@@ -25,6 +25,7 @@ use self::spread::Spread;
 use super::Global;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
+use crate::memory::images::{self, ImageModel};
 use crate::memory::options::{self, Card, Choice};
 use crate::memory::quant::{self, MIXES};
 use crate::memory::{Engine, Estimate, sglang, vllm};
@@ -113,6 +114,12 @@ pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
             let holders = machine.holders(machine.card(), &Kernel::new(global.procfs()).viewer());
             list::answer(args, machine.card(), &machine.cards, &holders)
         }),
+        Some(model) if draws(model).is_some() => machine(global, args.gpu).map(|machine| {
+            let free = machine.card().map(|card| card.free);
+            let said = draws(model).map(|drawing| drawing.said(free)).unwrap_or_default();
+            let json = || format!("{:#}\n", serde_json::json!({"model": model, "fits": null, "why_not_known": said}));
+            (if args.json { json() } else { format!("{said}\n") }, false)
+        }),
         Some(model) => answer(global, args, model).map(|answer| {
             let text = if args.json { format!("{:#}\n", words::json(&answer)) } else { words::text(&answer) };
             (text, answer.fits == Some(true))
@@ -130,6 +137,11 @@ pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
         _ if fits => ExitCode::SUCCESS,
         _ => ExitCode::from(1),
     }
+}
+
+/// A model that draws pictures, by a name that is no file here.
+fn draws(model: &str) -> Option<&'static ImageModel> {
+    images::find(model).filter(|_| !Path::new(model).exists())
 }
 
 /// The quantisation to assume for a model that only the table knows: as asked for, as its name says, or the usual.

@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use super::Global;
@@ -42,7 +42,8 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
     let (for_sampler, for_knowledge) = (global.clone(), global.clone());
     let start = Start {
         config: if demo { demo_config(global) } else { config(global) },
-        sampler: (!demo).then(|| Box::new(move || sampler(&for_sampler, None)) as Box<dyn Fn() -> Command + Send>),
+        sampler: (!demo)
+            .then(|| Box::new(move || paced(sampler(&for_sampler, None))) as Box<dyn Fn() -> Command + Send>),
         procfs: global.procfs(),
         journal: Journal::new(Places::here().state()),
         state: Places::here().state(),
@@ -56,6 +57,12 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
             "no terminal to draw on ({error}); `oomdoctor diagnose FILE` and `oomdoctor ps` work without one"
         )),
     }
+}
+
+/// The sampler's pace is told to it on its standard input.
+fn paced(mut sampler: Command) -> Command {
+    sampler.arg("--paced").stdin(Stdio::piped());
+    sampler
 }
 
 /// No terminal: the report for a log, else who holds the memory.

@@ -569,6 +569,15 @@ fn where_no_single_change_is_enough_several_are_named_and_a_name_is_no_repositor
 }
 
 #[test]
+fn a_model_that_draws_is_answered_by_its_weights() {
+    let home = tempfile::tempdir().unwrap();
+    let said = fit(&card(12), home.path(), &["black-forest-labs/FLUX.1-dev"]);
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert!(text.contains("22.2 GiB in 16 bits") && text.contains("8 bits (fp8) leave"), "{text}");
+    assert_eq!(said.status.code(), Some(1), "whether it fits is not known");
+}
+
+#[test]
 fn engines_are_asked_for_what_they_share_out() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"H100\", total: {0}, reserved: 0, base: 0), (name: \"H100\", total: {0}, reserved: 0, base: {1})])",
