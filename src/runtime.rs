@@ -7,6 +7,7 @@ pub mod demo;
 mod drain;
 pub mod feed;
 pub mod files;
+pub mod follow;
 pub mod journal;
 pub mod kernel;
 pub mod last;
@@ -138,7 +139,10 @@ pub fn run(start: Start) -> io::Result<()> {
     let mut outside = Outside { wakes, reader, viewer, control, leaders, journal, state, shelf };
     let opening = match start.log {
         LogSource::None => None,
-        LogSource::File(path) => Some(open_file(&mut model, path)),
+        LogSource::File(path) => {
+            follow::follow(path.clone(), outside.wakes.clone(), outside.reader.desk())?;
+            Some(open_file(&mut model, path))
+        }
         LogSource::Last(story, text) => Some(open_last(&mut model, text, *story)),
         LogSource::Pipe => {
             reader::read_pipe(outside.wakes.clone(), outside.reader.telling(), outside.reader.desk())?;

@@ -35,6 +35,8 @@ pub enum Action {
     About,
     /// Bring back the previous log.
     Previous,
+    /// Read the log's file again.
+    Reread,
     /// It works now.
     Works,
     /// It failed again.

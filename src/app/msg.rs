@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyEvent, MouseEvent};
 
-use super::model::Seen;
+use super::model::{Change, Seen};
 use crate::gpu::guard::Refusal;
 use crate::gpu::{Header, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
@@ -63,6 +63,8 @@ pub enum Msg {
         /// No more will come.
         closed: bool,
     },
+    /// The file that the log was read from is not as it was.
+    FileChanged(Change),
     /// What became of a signal.
     Signal(ProcessKey, SignalReport),
     /// Its program took the request to give memory back (the text says which); else why nothing came of it.

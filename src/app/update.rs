@@ -51,6 +51,7 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         Msg::Unread(generation, why) => input::unread(model, generation, why),
         Msg::Glossary(page) => model.glossary = Some(page),
         Msg::Stdin { text, closed } => effects.extend(input::piped(model, text, closed)),
+        Msg::FileChanged(change) => effects.extend(input::changed(model, change)),
         Msg::Signal(key, report) => endings::reported(model, key, report),
         Msg::Released(key, outcome) => endings::released(model, key, outcome),
         Msg::Environment(key, variables) => {

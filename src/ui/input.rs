@@ -11,7 +11,7 @@ use super::format::{broken, cut, paragraph};
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
-use crate::app::model::{Pipe, Region};
+use crate::app::model::{Change, Pipe, Region};
 use crate::app::update::decisive_top;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::log::PastedLog;
@@ -45,13 +45,30 @@ fn title(model: &Model, width: usize) -> String {
     let title = match &model.input.log {
         _ if model.input.typing.is_some() => " Input: type the error, Esc when done ".to_owned(),
         Some(log) => {
-            let title = format!(" Input · {} lines, {} ", log.line_count(), model.input.origin);
-            let more = "· paste the next error here ";
-            if title.width() + more.width() + 2 <= width { title + more } else { title }
+            let lines = if log.line_count() == 1 { "line" } else { "lines" };
+            let title = format!(" Input · {} {lines}, {} ", log.line_count(), model.input.origin);
+            let more = match unread(model) {
+                Some(unread) => format!("· {unread} "),
+                None => "· paste the next error here ".to_owned(),
+            };
+            if title.width() + more.width() + 2 <= width { title + &more } else { title }
         }
         None => " Input: paste the error here ".to_owned(),
     };
     cut(&title, width.saturating_sub(2))
+}
+
+/// What the log's file holds that was not read.
+fn unread(model: &Model) -> Option<String> {
+    let file = model.input.file.as_ref().filter(|_| !model.input.own)?;
+    let key = model.key(Action::Reread);
+    Some(match file.change? {
+        Change::Grew(0) => format!("it has grown: {key} reads it"),
+        Change::Grew(1) => format!("1 line more by now: {key} reads it"),
+        Change::Grew(lines) => format!("{lines} lines more by now: {key} reads them"),
+        Change::Anew => format!("begun anew: {key} reads it"),
+        Change::Gone => "no longer there".to_owned(),
+    })
 }
 
 fn empty(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {

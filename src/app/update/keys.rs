@@ -36,8 +36,10 @@ pub fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
     }
     if let Some(question) = &mut model.question {
         if ctrl_c {
+            // It is a no to whatever is asked; but who says it again to "leave?" wants to leave.
+            let leaves = matches!(question.asked, Asked::Quit(_));
             model.question = None;
-            return Vec::new();
+            return if leaves { vec![leave(model)] } else { Vec::new() };
         }
         let answer = question.key(key, at);
         return answer.map(|answer| answered(model, answer)).unwrap_or_default();
@@ -131,7 +133,8 @@ fn typed(model: &mut Model, key: KeyEvent) -> Option<Effect> {
 
 fn prompted(model: &mut Model, key: KeyEvent) {
     let Some(prompt) = &mut model.prompt else { return };
-    match key.code {
+    let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL;
+    match if ctrl_c { KeyCode::Esc } else { key.code } {
         KeyCode::Char(character) if !key.modifiers.contains(KeyModifiers::CONTROL) => prompt.text.push(character),
         KeyCode::Backspace => {
             prompt.text.pop();
@@ -186,6 +189,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Copy => return copy(model).into_iter().collect(),
         Action::About => about(model),
         Action::Previous => return input::previous(model).into_iter().collect(),
+        Action::Reread => return input::reread(model).into_iter().collect(),
         Action::Works => works(model),
         Action::FailedAgain => failed_again(model),
         Action::Command => what_ran(model),
