@@ -10,6 +10,7 @@ pub mod files;
 pub mod follow;
 pub mod journal;
 pub mod kernel;
+pub mod keyboard;
 pub mod last;
 pub mod leaders;
 pub mod outbox;
@@ -45,7 +46,7 @@ use kernel::Kernel;
 use last::Shelf;
 use leaders::Leaders;
 use process_control::follow_and_watch;
-use reader::{Reader, Telling};
+use reader::Reader;
 use terminal::Screen;
 
 pub use drain::drain;
@@ -125,10 +126,7 @@ pub fn run(start: Start) -> io::Result<()> {
     // What comes through a pipe is searched as it comes.
     let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe);
     let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;
-    if let Err(error) = reader.load_when_touched() {
-        log::debug!("the knowledge is loaded with the first log: {error}");
-    }
-    listen_to_keys(clock, wakes.clone(), reader.telling())?;
+    keyboard::listen(clock, wakes.clone(), reader.telling(), reader.when_touched())?;
     let unwanted = start.state.as_deref().filter(|_| !model.config.keep_log && !model.config.read_only);
     if let Some(Err(error)) = unwanted.map(last::forget) {
         let _ = wakes.send(Wake::Msg(Msg::Trouble(format!("The last log could not be removed: {error}"))));
@@ -164,7 +162,7 @@ pub fn run(start: Start) -> io::Result<()> {
 
 /// The two clocks, read once a wake-up.
 #[derive(Clone, Copy)]
-struct Clock {
+pub struct Clock {
     started: Instant,
 }
 
@@ -242,34 +240,6 @@ fn turn(
             dirty = false;
         }
     }
-}
-
-/// Keys, pastes and the mouse come in on their own thread: a large paste must not stop the drawing.
-fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
-    use crossterm::event::Event;
-    thread::Builder::new().name("keys".into()).spawn(move || {
-        // The window may have changed between the first look at its size and the moment somebody listens for that.
-        let _ = crossterm::event::poll(Duration::ZERO);
-        if let Ok((columns, rows)) = crossterm::terminal::size() {
-            let _ = wakes.send(Wake::Msg(Msg::Resize(columns, rows)));
-        }
-        loop {
-            let msg = match crossterm::event::read() {
-                Ok(Event::Key(key)) => Msg::Key(key, clock.now().now),
-                Ok(Event::Mouse(event)) => Msg::Mouse(event, clock.now().now),
-                Ok(Event::Paste(text)) => Msg::Paste(files::shortened(text, |block| telling.may_matter(block))),
-                Ok(Event::Resize(columns, rows)) => Msg::Resize(columns, rows),
-                Ok(_) => continue,
-                // The terminal is gone: there is nobody left to show anything to.
-                Err(_) => Msg::Terminate,
-            };
-            let last = matches!(msg, Msg::Terminate);
-            if wakes.send(Wake::Msg(msg)).is_err() || last {
-                return;
-            }
-        }
-    })?;
-    Ok(())
 }
 
 /// Does what `update` asks for.

@@ -443,6 +443,8 @@ pub struct Model {
     pub gate: Gate,
     /// What was kept last for the next start: the log of which generation, with which story.
     pub kept: Option<(u64, Story)>,
+    /// A paste is coming in and has not ended.
+    pub pasting: bool,
     /// The loop ends after this message.
     pub leaving: bool,
 }
@@ -472,6 +474,7 @@ impl Model {
             targets: Vec::new(),
             gate: Gate::default(),
             kept: None,
+            pasting: false,
             leaving: false,
         }
     }

@@ -36,6 +36,8 @@ pub enum Msg {
     Mouse(MouseEvent, Duration),
     /// The terminal says that this text was pasted.
     Paste(String),
+    /// A paste has begun and goes on.
+    Pasting,
     /// A log that comes by itself (the demo's): taken only where there is none.
     Offered(String),
     /// The terminal has this many columns and rows now.

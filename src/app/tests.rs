@@ -713,6 +713,54 @@ fn with_file(text: &str) -> Session {
 }
 
 #[test]
+fn harmless_keys_of_a_slow_line_act_together_and_others_are_dropped_whole() {
+    let burst = |session: &mut Session, keys: &[KeyCode]| {
+        session.wait(ms(500));
+        keys.iter().for_each(|code| session.key(*code));
+        session.wait(ms(200));
+    };
+    let mut session = Session::with_holders();
+    let second = session.model.rows()[1].id;
+    let sort = session.model.processes.sort;
+    burst(&mut session, &[KeyCode::Char('j'), KeyCode::Char('t')]);
+    assert_eq!((session.model.processes.selected, session.notice()), (Some(second), ""));
+    assert_ne!(session.model.processes.sort, sort);
+    burst(&mut session, &[KeyCode::Char('z'), KeyCode::Char('z'), KeyCode::Char('z')]);
+    assert!(session.model.zoomed);
+    burst(&mut session, &[KeyCode::Char('/'), KeyCode::Char('z'), KeyCode::Char('j')]);
+    assert_eq!(session.model.prompt.as_ref().map(|prompt| prompt.text.as_str()), Some("zj"), "typed");
+    session.press(KeyCode::Esc);
+    for harm in [KeyCode::Char('x'), KeyCode::Char('q'), KeyCode::Enter, KeyCode::Char('s'), KeyCode::Char('w')] {
+        let zoomed = session.model.zoomed;
+        burst(&mut session, &[KeyCode::Char('z'), harm]);
+        assert_eq!(session.model.zoomed, zoomed, "dropped whole with {harm:?}");
+        assert!(session.notice().contains("too fast"), "{}", session.notice());
+    }
+    assert!(session.effects.is_empty() && session.model.question.is_none());
+}
+
+proptest! {
+    #[test]
+    fn no_burst_of_keys_asks_takes_skips_or_leaves_anything(
+        keys in prop::collection::vec(prop::char::range(' ', '~').prop_map(|c| if c == '~' { KeyCode::Enter } else if c == '!' { KeyCode::Tab } else { KeyCode::Char(c) }), 2..=3),
+        region in prop_oneof![Just(Region::Processes), Just(Region::Input), Just(Region::Steps)]
+    ) {
+        // A letter that repeats moves more than once, as when it is held down; a head that moves acts at once.
+        let mut session = Session::with_log();
+        session.model.focus = region;
+        let ahead = session.model.steps_ahead().len();
+        session.wait(ms(500));
+        keys.iter().for_each(|code| session.key(*code));
+        session.wait(ms(30));
+        session.wait(ms(500));
+        prop_assert!(session.effects.iter().all(|effect| matches!(effect, Effect::LoadKnowledge)), "{:?}", session.effects);
+        prop_assert!(session.model.question.is_none() && session.model.walk.behind.is_empty());
+        prop_assert_eq!(session.model.steps_ahead().len(), ahead);
+        prop_assert!(!session.model.leaving);
+    }
+}
+
+#[test]
 fn ctrl_c_again_and_again_leaves_whatever_is_open() {
     let ctrl_c = |session: &mut Session| {
         session.wait(ms(50));

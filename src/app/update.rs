@@ -39,7 +39,11 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         }
         Msg::Resumed => model.question.iter_mut().for_each(Question::hidden),
         Msg::Mouse(event, at) => effects.extend(keys::mouse(model, event, at)),
-        Msg::Paste(text) => effects.extend(input::pasted(model, text)),
+        Msg::Pasting => model.pasting = true,
+        Msg::Paste(text) => {
+            model.pasting = false;
+            effects.extend(input::pasted(model, text));
+        }
         Msg::Offered(text) => effects.extend(input::offered(model, text)),
         Msg::Resize(columns, rows) => resized(model, columns, rows),
         Msg::Tick => effects.extend(pass_time(model)),
@@ -97,18 +101,23 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
     for item in passed {
         match item {
             // It waited while the screen became too small to read what it would do.
-            Passed::Key(_) if model.is_tiny() => {}
+            Passed::Key(_) | Passed::Few(..) if model.is_tiny() => {}
             // A question that an earlier key of this batch opened must not be answered by a later one.
-            Passed::Key(_) if model.question.is_some() => {}
+            Passed::Key(_) | Passed::Few(..) if model.question.is_some() => {}
             Passed::Key(key) => effects.extend(keys::certain(model, key)),
-            Passed::Paste(text) if text.trim().chars().count() < SHORTEST_PASTE => say(
-                model,
-                format!("\"{}\" came too fast to be keys and is too short to be a log: ignored", text.trim()),
-            ),
+            Passed::Few(keys, _) if keys::are_harmless(model, &keys) => {
+                effects.extend(keys::together(model, &keys));
+            }
+            Passed::Few(_, text) => too_fast(model, &text),
+            Passed::Paste(text) if text.trim().chars().count() < SHORTEST_PASTE => too_fast(model, &text),
             Passed::Paste(text) => effects.extend(input::pasted(model, text)),
         }
     }
     effects
+}
+
+fn too_fast(model: &mut Model, text: &str) {
+    say(model, format!("\"{}\" came too fast to be keys and is too short to be a log: ignored", text.trim()));
 }
 
 /// The question counts from when it can be read.

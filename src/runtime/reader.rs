@@ -2,7 +2,7 @@
 //! diagnoses; another thread collects what comes through a pipe.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -138,22 +138,13 @@ impl Reader {
         self.desk.clone()
     }
 
-    /// Loads the knowledge at the first byte from the terminal: a paste takes longer to come in than that, and whoever
+    /// Loads the knowledge, at the first byte from the terminal: a paste takes longer to come in than that, and whoever
     /// only watches needs none.
-    pub fn load_when_touched(&self) -> io::Result<()> {
-        let stdin = io::stdin();
-        let terminal = if stdin.is_terminal() {
-            stdin.as_fd().try_clone_to_owned().map(File::from)?
-        } else {
-            File::open("/dev/tty")?
-        };
+    pub fn when_touched(&self) -> impl FnOnce() + Send + 'static {
         let bell = self.bell.clone();
-        thread::Builder::new().name("touch".into()).spawn(move || {
-            // What comes is left for whoever reads it.
-            while let Err(rustix::io::Errno::INTR) = poll(&mut [PollFd::new(&terminal, PollFlags::IN)], None) {}
+        move || {
             let _ = bell.send(());
-        })?;
-        Ok(())
+        }
     }
 
     /// Sees to it that the knowledge is loaded.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::Signals;
 
 use super::Wake;
@@ -14,12 +14,13 @@ use crate::procfs::Procfs;
 
 /// Turns signals into wake-ups.
 pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT])?;
+    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH])?;
     thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             let wake = match signal {
                 SIGTSTP => Wake::Stop,
                 SIGCONT => Wake::Continue,
+                SIGWINCH => resized(),
                 _ => Wake::Msg(Msg::Terminate),
             };
             if wakes.send(wake).is_err() {
@@ -28,6 +29,11 @@ pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// The size of the terminal now.
+pub fn resized() -> Wake {
+    Wake::Msg(crossterm::terminal::size().map_or(Msg::Tick, |(columns, rows)| Msg::Resize(columns, rows)))
 }
 
 /// Whether somebody could bring us back after a stop: our parent is in our session. Started by ssh or a terminal

@@ -33,6 +33,10 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
         let line = format!(" {what}: {}{typed}_   {keys}", if from > 0 { theme.sign("…", "~") } else { "" });
         return Line::raw(cut(&line, width)).render(area, buffer);
     }
+    if model.pasting {
+        let text = format!(" receiving a paste{} Ctrl-C ends it", theme.sign("…", "..."));
+        return Line::raw(cut(&text, width)).render(area, buffer);
+    }
     if let Some((text, _)) = &model.notice {
         return notice(text, theme, area, buffer);
     }

@@ -86,6 +86,32 @@ pub fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
     }
 }
 
+/// Whether keys that came at once may act: none of them ends, confirms, takes, skips or leaves anything, wherever the
+/// ones before it lead.
+pub fn are_harmless(model: &Model, keys: &[KeyEvent]) -> bool {
+    let regions = [Region::Processes, Region::Input, Region::Steps];
+    let means = |key: &KeyEvent, region| model.config.keys.action(*key, region);
+    let typed = |key: &KeyEvent| matches!((&model.overlay, key.code), (Some(Overlay::Actions(..)), KeyCode::Char(_)));
+    keys.iter().all(|key| {
+        typed(key)
+            || regions.iter().all(|region| means(key, *region).is_none_or(Action::is_harmless))
+                && key.code != KeyCode::Enter
+    })
+}
+
+/// Keys that came at once and are harmless. They are typed where one of them opened a line to type into.
+pub fn together(model: &mut Model, keys: &[KeyEvent]) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for key in keys {
+        if model.prompt.is_some() {
+            prompted(model, *key);
+        } else {
+            effects.extend(certain(model, *key));
+        }
+    }
+    effects
+}
+
 /// Does the action that is selected in the list of all, where it means something.
 fn pick(model: &mut Model) -> Vec<Effect> {
     let Some(Overlay::Actions(wanted, at)) = model.overlay.take() else { return Vec::new() };
