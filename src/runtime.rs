@@ -21,6 +21,7 @@ pub mod release;
 pub mod signals;
 pub mod terminal;
 
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
@@ -66,6 +67,8 @@ pub enum Wake {
     Stop,
     /// SIGCONT: we may run on and need the terminal again.
     Continue,
+    /// Another signal, of this number, asks us to end.
+    End(i32),
 }
 
 /// Where the log comes from at the start.
@@ -77,8 +80,8 @@ pub enum LogSource {
     File(PathBuf),
     /// The log of the last time.
     Last(Box<Story>, String),
-    /// Standard input, which is a pipe.
-    Pipe,
+    /// A pipe that its writer may hold open for long: standard input, or a named one.
+    Pipe(File),
 }
 
 /// What the program is started with.
@@ -101,17 +104,19 @@ pub struct Start {
     pub log: LogSource,
 }
 
-/// Runs the terminal program until the person leaves. Fails where there is no terminal to draw on.
-pub fn run(start: Start) -> io::Result<()> {
+/// Runs the terminal program until the person leaves, or a signal ends it: then its number is given. Fails where there is
+/// no terminal to draw on.
+pub fn run(start: Start) -> io::Result<Option<i32>> {
     terminal::give_back_on_panic();
     let (wakes, queue) = mpsc::channel();
     let clock = Clock { started: Instant::now() };
     // First of all, since the first reading takes longest.
     let live = start.sampler.map(|sampler| feed::live(sampler, wakes.clone())).transpose()?;
+    // Before the terminal is taken: no signal leaves it as it is then.
+    signals::listen(wakes.clone())?;
     let mut screen = Screen::take()?;
     let mut model = Model::new(start.config, screen.size()?, clock.wall());
     screen.draw(&model)?;
-    signals::listen(wakes.clone())?;
     let control = match live {
         Some(()) => {
             let spared = model.config.viewer.spared.clone();
@@ -124,7 +129,7 @@ pub fn run(start: Start) -> io::Result<()> {
         }
     };
     // What comes through a pipe is searched as it comes.
-    let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe);
+    let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe(_));
     let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;
     keyboard::listen(clock, wakes.clone(), reader.telling(), reader.when_touched())?;
     let unwanted = start.state.as_deref().filter(|_| !model.config.keep_log && !model.config.read_only);
@@ -135,6 +140,7 @@ pub fn run(start: Start) -> io::Result<()> {
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
     let leaders = Leaders::default();
     let mut outside = Outside { wakes, reader, viewer, control, leaders, journal, state, shelf };
+    let mut piped = None;
     let opening = match start.log {
         LogSource::None => None,
         LogSource::File(path) => {
@@ -142,8 +148,10 @@ pub fn run(start: Start) -> io::Result<()> {
             Some(open_file(&mut model, path))
         }
         LogSource::Last(story, text) => Some(open_last(&mut model, text, *story)),
-        LogSource::Pipe => {
-            reader::read_pipe(outside.wakes.clone(), outside.reader.telling(), outside.reader.desk())?;
+        LogSource::Pipe(pipe) => {
+            let ours = pipe.try_clone()?;
+            piped = Some(pipe);
+            reader::read_pipe(ours, outside.wakes.clone(), outside.reader.telling(), outside.reader.desk())?;
             wait_for_pipe(&mut model);
             None
         }
@@ -154,8 +162,8 @@ pub fn run(start: Start) -> io::Result<()> {
     let left = turn(&mut model, &mut screen, &queue, &mut outside, clock);
     drop(screen);
     // However we leave: the job that pipes into us must not die of a broken pipe.
-    if model.input.pipe == Pipe::Open {
-        drain::detach();
+    if let Some(pipe) = piped.filter(|_| model.input.pipe == Pipe::Open) {
+        drain::detach(pipe);
     }
     left
 }
@@ -183,7 +191,7 @@ fn turn(
     queue: &Receiver<Wake>,
     outside: &mut Outside,
     clock: Clock,
-) -> io::Result<()> {
+) -> io::Result<Option<i32>> {
     // From when on the next frames may be drawn, the nearest first.
     let mut frames = [Duration::ZERO; BURST];
     let mut dirty = true;
@@ -195,11 +203,11 @@ fn turn(
             Some(wait) => match queue.recv_timeout(wait) {
                 Ok(wake) => wake,
                 Err(RecvTimeoutError::Timeout) => Wake::Msg(Msg::Tick),
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
             },
             None => match queue.recv() {
                 Ok(wake) => wake,
-                Err(_) => return Ok(()),
+                Err(_) => return Ok(None),
             },
         };
         let mut next = Some(wake);
@@ -214,13 +222,19 @@ fn turn(
                     };
                     for effect in update(model, msg, &clock.now()) {
                         if effect == Effect::Quit {
-                            return Ok(());
+                            return Ok(None);
                         }
                         outside.act(effect);
                     }
                 }
                 Wake::Stop if model.config.can_suspend => signals::stop(screen)?,
                 Wake::Stop => {}
+                Wake::End(signal) => {
+                    for effect in update(model, Msg::Terminate, &clock.now()) {
+                        outside.act(effect);
+                    }
+                    return Ok(Some(signal));
+                }
                 Wake::Continue => {
                     screen.retake()?;
                     update(model, Msg::Resumed, &clock.now());

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::Signals;
 
 use super::Wake;
@@ -14,14 +14,18 @@ use crate::procfs::Procfs;
 
 /// Turns signals into wake-ups.
 pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH])?;
+    let ending = [SIGTERM, SIGHUP, SIGINT, SIGQUIT];
+    let others = [SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2];
+    let mut signals = Signals::new(ending.iter().chain(&others))?;
     thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             let wake = match signal {
                 SIGTSTP => Wake::Stop,
                 SIGCONT => Wake::Continue,
                 SIGWINCH => resized(),
-                _ => Wake::Msg(Msg::Terminate),
+                // Slurm warns the jobs of a session so (--signal); it would end us with the terminal taken.
+                SIGUSR1 | SIGUSR2 => continue,
+                signal => Wake::End(signal),
             };
             if wakes.send(wake).is_err() {
                 return;

@@ -45,7 +45,12 @@ fn title(model: &Model, width: usize) -> String {
     let title = match &model.input.log {
         _ if model.input.typing.is_some() => " Input: type the error, Esc when done ".to_owned(),
         Some(log) => {
-            let lines = if log.line_count() == 1 { "line" } else { "lines" };
+            let shortened = model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.is_shortened);
+            let lines = match log.line_count() {
+                1 => "line",
+                _ if shortened => "lines kept of more",
+                _ => "lines",
+            };
             let title = format!(" Input · {} {lines}, {} ", log.line_count(), model.input.origin);
             let more = match unread(model) {
                 Some(unread) => format!("· {unread} "),

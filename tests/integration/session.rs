@@ -670,6 +670,7 @@ fn a_piped_log_is_opened_and_leaving_does_not_break_the_job() {
     assert_eq!(job.goes_on(), "fine\n");
     let status = job.session.wait_for_exit(PATIENCE);
     assert!(status.success() && job.session.raw().contains("left with 0"), "{status}");
+    assert!(job.session.raw().contains("the job that is piped into it goes on"), "the shell waits: that is said");
     job.session.assert_given_back();
 }
 
