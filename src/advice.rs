@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
-use crate::gpu::{Device, GpuProcess, Snapshot};
+use crate::gpu::{Device, GpuProcess, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, Oom, Phase};
 use crate::knowledge::facts::NamedProcess;
 use crate::knowledge::fix::Fix;
@@ -93,6 +93,12 @@ pub struct Advice {
     /// What there was for the run.
     #[serde(skip)]
     pub room: fit::Room,
+    /// The processes that the log names and that were matched here, at this reading or an earlier one.
+    #[serde(skip)]
+    pub met: Vec<ProcessKey>,
+    /// Its next try as it was seen last, also when it has ended since.
+    #[serde(skip)]
+    pub tried: Option<verdict::Tried>,
     /// The run seems to have been started again, and nothing is known to be in its way: the steps are for its failing again.
     #[serde(skip)]
     pub on_its_way: bool,
@@ -124,10 +130,22 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     }
     // The best news there is comes before why it failed.
     let next = verdict::next_try(situation, &place).filter(|_| situation.diagnosis.oom != Oom::No);
+    let mut tried = situation.before.and_then(|before| before.tried.clone());
     if let Some(next) = next {
         verdict.sentence = next.said(&place, ledger.as_ref());
+        tried = next.seen();
+    } else if let Some(tried) = situation.has_tried() {
+        verdict.sentence = format!(
+            "Your next try, as it seems, has ended: {} held {} when it was seen last. If it failed, its error tells more. {}",
+            tried.name, tried.holds, verdict.sentence
+        );
     }
-    let on_its_way = next.is_some_and(|next| next.has_room(&place, ledger.as_ref()));
+    let mut met = situation.before.map(|before| before.met.clone()).unwrap_or_default();
+    let alive = |named: &machine::Named<'_>| if let Fate::Alive(_, key) = named.fate { Some(key) } else { None };
+    met.extend(place.named.iter().filter_map(alive));
+    met.sort();
+    met.dedup();
+    let on_its_way = next.is_some_and(|next| next.has_room(ledger.as_ref()));
     let living = || verdict::itself(situation, &place).and_then(|row| row.command.known());
     let command =
         situation.command.or(situation.diagnosis.run.command.as_deref()).or_else(|| living().map(String::as_str));
@@ -135,7 +153,7 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let changed = changed_fit(situation, room, ledger.as_ref());
     let ahead = changed.as_ref().map(|(_, fit)| fit).or(fit.as_ref());
     let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict, ahead);
-    Advice { verdict, ledger, fit, changed, plan, room, on_its_way, command: command.map(str::to_owned) }
+    Advice { verdict, ledger, fit, changed, plan, room, met, tried, on_its_way, command: command.map(str::to_owned) }
 }
 
 /// Seen from a container PyTorch finds its own PID nowhere and prints itself as one more "Process N has", without "this
@@ -229,6 +247,12 @@ impl<'a> Situation<'a> {
             (None, None) if self.diagnosis.raised_by.as_deref() == Some("kubernetes") => Form::Kubernetes,
             (None, None) => Form::Posix,
         }
+    }
+
+    /// Its next try, if one was seen and has ended.
+    pub fn has_tried(&self) -> Option<&'a verdict::Tried> {
+        let tried = self.before?.tried.as_ref()?;
+        self.snapshot?.process(tried.key).is_none().then_some(tried)
     }
 
     /// The moment of the crash: the log's own stamp, else the upper bound that its file or paste gives.

@@ -77,6 +77,9 @@ pub enum Command {
         /// How many readings; without it, until the output closes.
         #[arg(long)]
         count: Option<u64>,
+        /// The terminal program tells its sampler how often it wants to know.
+        #[arg(long, hide = true)]
+        paced: bool,
     },
     /// List the processes that hold GPU memory.
     #[command(after_help = help::PS)]
@@ -208,7 +211,7 @@ pub fn run() -> ExitCode {
             diagnose::run(&global, &Asked { json, live, model, ..Asked::text(file.as_deref()) })
         }
         Some(Command::Report(args)) => report::run(&global, &args),
-        Some(Command::Sample { count }) => sample::run(&global, count),
+        Some(Command::Sample { count, paced }) => sample::run(&global, count, paced),
         Some(Command::Ps { json }) => ps::run(&global, json),
         Some(Command::Kill { targets, signal, grace, yes, any }) => {
             kill::run(&global, &kill::Asked { targets, signal: signal.into(), grace, yes, any })

@@ -12,6 +12,7 @@ pub mod estimate;
 pub mod flags;
 pub mod ggml;
 pub mod gguf;
+pub mod images;
 pub mod inference;
 pub mod options;
 pub mod quant;

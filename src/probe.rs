@@ -14,7 +14,7 @@ mod trouble;
 mod vantage;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -25,12 +25,15 @@ use crate::gpu::{
     Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, SCHEMA, Snapshot, Vantage,
 };
 use crate::procfs::Procfs;
+use crate::procfs::power::Power;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
+use host::Machine;
+use kin::Families;
 pub use nvml::Moment;
 use nvml::{DeviceReading, NvmlDriver};
 use people::People;
-use rest::{Rest, Resting};
+use rest::{Rest, Resting, Sleepers};
 use trouble::Trouble;
 
 /// How to sample.
@@ -45,30 +48,51 @@ pub struct Options {
 }
 
 /// Writes the stream: a header line, then a snapshot a line, each flushed, until `count` are written or the reader of
-/// `out` has gone, which is no error. Errors are those of writing.
-pub fn run(options: &Options, out: &mut (impl Write + AsFd), count: Option<u64>) -> io::Result<()> {
-    match stream(options, out, count) {
+/// `out` has gone, which is no error. Errors are those of writing. `orders`: who reads says there, in lines of seconds,
+/// how far apart readings should be from then on.
+pub fn run(
+    options: &Options,
+    out: &mut (impl Write + AsFd),
+    count: Option<u64>,
+    orders: Option<impl Read + AsFd>,
+) -> io::Result<()> {
+    match stream(options, out, count, orders) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
 
-fn stream(options: &Options, out: &mut (impl Write + AsFd), count: Option<u64>) -> io::Result<()> {
+fn stream(
+    options: &Options,
+    out: &mut (impl Write + AsFd),
+    count: Option<u64>,
+    mut orders: Option<impl Read + AsFd>,
+) -> io::Result<()> {
     let mut sampler = Sampler::new(options.nvml_library.clone(), options.procfs.clone());
     if count.is_none() {
         sampler.holders.not_at_first(Instant::now());
     }
     write_line(out, &sampler.header())?;
     let mut written = 0;
-    let mut due = Instant::now();
+    let (mut last, mut due, mut interval) = (Instant::now(), Instant::now(), options.interval);
     while count.is_none_or(|count| written < count) {
-        if pace::wait_until(due, &*out) == pace::Woken::ReaderGone {
-            break;
+        match pace::wait_until(due, &*out, orders.as_ref()) {
+            pace::Woken::ReaderGone => break,
+            pace::Woken::Ordered => {
+                match orders.as_mut().map(pace::order) {
+                    Some(Ok(ordered)) => interval = ordered.unwrap_or(interval),
+                    _ => orders = None,
+                }
+                due = last + interval;
+            }
+            pace::Woken::Due => {
+                last = due;
+                write_line(out, &sampler.snapshot_at(Moment::now()))?;
+                written += 1;
+                // Readings that took longer than the interval are not made up for.
+                due = (due + interval).max(Instant::now());
+            }
         }
-        write_line(out, &sampler.snapshot_at(Moment::now()))?;
-        written += 1;
-        // Readings that took longer than the interval are not made up for.
-        due = (due + options.interval).max(Instant::now());
     }
     Ok(())
 }
@@ -84,10 +108,13 @@ fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result
 pub struct Sampler {
     driver: NvmlDriver,
     procfs: Procfs,
+    machine: Machine,
     people: People,
+    families: Families,
     holders: Holders,
+    sleepers: Sleepers,
     resting: Resting,
-    /// The last reading's cards, shown while the driver is let go of.
+    /// The last reading of cards that may sleep, shown while the driver is let go of.
     last: Option<(Driver, Vec<Device>)>,
     used: bool,
     seen_from: Vec<Vantage>,
@@ -100,7 +127,10 @@ impl Sampler {
             driver: NvmlDriver::new(nvml_library),
             people: People::new(procfs.clone()),
             holders: Holders::default(),
+            sleepers: Sleepers::default(),
             resting: Resting::default(),
+            machine: Machine::new(&procfs),
+            families: Families::default(),
             last: None,
             used: false,
             seen_from: vantage::here(&procfs, Path::new("/etc")),
@@ -119,11 +149,13 @@ impl Sampler {
 
     /// Reads what is due at this moment; the moments must not go back. Hangs where the driver hangs.
     pub fn snapshot_at(&mut self, moment: Moment) -> Snapshot {
-        let host = host::host(&self.procfs);
+        let host = self.machine.host();
         let (driver, mut devices) = self.cards(moment, &host);
         let proved = devices.iter().flat_map(|device| &device.processes).filter(|process| process.proved);
         let listed: BTreeSet<u32> = proved.map(|process| process.pid).collect();
-        let mut holders = self.holders.refresh(&self.procfs, &self.people, &listed, moment.now);
+        let unexplained = devices.iter().filter_map(|device| device.unaccounted_bytes.value());
+        let unexplained = unexplained.fold(Bytes::ZERO, Bytes::plus);
+        let mut holders = self.holders.refresh(&self.procfs, &self.people, &listed, unexplained, moment.now);
         locate(&self.procfs, &devices, &mut holders);
         let launchers = self.group(&mut devices, &mut holders);
         self.used = rest::is_used(&devices, &holders);
@@ -144,7 +176,8 @@ impl Sampler {
 impl Sampler {
     /// The driver and its cards now, or the last reading while the driver is let go of so that they can sleep.
     fn cards(&mut self, moment: Moment, host: &Host) -> (Driver, Vec<Device>) {
-        match (self.resting.now(self.procfs.power(), self.used, moment.now), self.last.clone()) {
+        let power = self.sleepers.power(&self.procfs, moment.now);
+        match (self.resting.now(power, self.used, moment.now), &self.last) {
             (Rest::Asleep, _) => {
                 self.driver.let_go();
                 self.last = None;
@@ -152,7 +185,7 @@ impl Sampler {
             }
             (Rest::LetGo, Some(last)) => {
                 self.driver.let_go();
-                return last;
+                return last.clone();
             }
             (Rest::LetGo, None) | (Rest::Read, _) => {}
         }
@@ -168,18 +201,18 @@ impl Sampler {
                 device.unaccounted_bytes = Reading::Unsupported;
             }
         }
-        self.last = Some((reading.driver.clone(), devices.clone()));
+        self.last = (power == Power::MaySleep).then(|| (reading.driver.clone(), devices.clone()));
         (reading.driver, devices)
     }
 
     /// Notes of everybody whose group they belong to; gives those above them that hold nothing themselves.
-    fn group(&self, devices: &mut [Device], holders: &mut [Holder]) -> Vec<GpuProcess> {
+    fn group(&mut self, devices: &mut [Device], holders: &mut [Holder]) -> Vec<GpuProcess> {
         let rows = devices.iter().flat_map(|device| &device.processes).filter(|row| row.proved);
         // What only draws has no workers: a terminal's programs are their own.
         let computes = |kind| kind != ProcessKind::Graphics;
         let mut users: BTreeMap<u32, bool> = rows.map(|row| (row.pid, computes(row.kind))).collect();
         users.extend(holders.iter().map(|holder| (holder.process.pid, true)));
-        let groups = kin::groups(&self.procfs, &users);
+        let groups = self.families.groups(&self.procfs, |pid| self.people.running(pid), &users);
         let rows = devices.iter_mut().flat_map(|device| &mut device.processes).filter(|row| row.proved);
         for row in rows.chain(holders.iter_mut().map(|holder| &mut holder.process)) {
             row.group = groups.leaders.get(&row.pid).copied();

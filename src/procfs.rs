@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::gpu::{ProcessKey, Reading};
 
 /// Command lines are cut here: enough to tell a program, little enough for a line of the stream.
-const COMMAND_BYTES: u64 = 4096;
+const COMMAND_BYTES: usize = 4096;
 /// Environments and memory maps are cut here; a CUDA process has some thousand maps.
 const LARGE_FILE_BYTES: u64 = 4 << 20;
 /// More ancestors than any real process has; ends a walk through a garbled tree.
@@ -165,12 +165,12 @@ impl Procfs {
 
     /// /proc/PID/stat. Errors tell a process that is gone from one that may not be seen.
     pub fn stat(&self, pid: u32) -> Result<Stat, ProcError> {
-        Stat::parse(pid, &self.read(pid, "stat", COMMAND_BYTES)?)
+        Stat::parse(pid, &self.read_small(pid, "stat")?)
     }
 
     /// /proc/PID/status.
     pub fn status(&self, pid: u32) -> Result<Status, ProcError> {
-        let text = self.read(pid, "status", LARGE_FILE_BYTES)?;
+        let text = self.read_small(pid, "status")?;
         let text = String::from_utf8_lossy(&text);
         let numbers = |name: &str| -> Vec<u32> {
             let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
@@ -188,7 +188,7 @@ impl Procfs {
     /// The arguments, cut after 4 KiB; empty for kernel threads and zombies. A program that sets its own title
     /// (setproctitle) has a single one. Control characters are left in.
     pub fn arguments(&self, pid: u32) -> Result<Vec<String>, ProcError> {
-        let bytes = self.read(pid, "cmdline", COMMAND_BYTES)?;
+        let bytes = self.read_small(pid, "cmdline")?;
         let mut arguments: Vec<String> =
             bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         while arguments.last().is_some_and(String::is_empty) {
@@ -226,7 +226,7 @@ impl Procfs {
         let folder = self.path(pid, "fd");
         let entries = fs::read_dir(&folder).map_err(|error| self.failure(pid, &error))?;
         let mut links: Vec<String> = links(entries).collect();
-        if links.is_empty() {
+        if links.is_empty() && !self.stat(pid)?.is_kernel_thread() {
             // One whose first thread has ended (a zombie) still has what its other threads have open.
             let tasks = fs::read_dir(self.path(pid, "task")).into_iter().flatten().flatten();
             let folders = tasks.filter_map(|task| fs::read_dir(task.path().join("fd")).ok());
@@ -308,6 +308,15 @@ impl Procfs {
 
     fn link(&self, pid: u32, path: &Path) -> Result<PathBuf, ProcError> {
         fs::read_link(path).map_err(|error| self.failure(pid, &error))
+    }
+
+    /// The first 4 KiB, in one read: stat, status and cmdline are given whole, and are read for many processes again and
+    /// again.
+    fn read_small(&self, pid: u32, file: &str) -> Result<Vec<u8>, ProcError> {
+        let mut bytes = vec![0; COMMAND_BYTES];
+        let read = File::open(self.path(pid, file)).and_then(|mut file| file.read(&mut bytes));
+        bytes.truncate(read.map_err(|error| self.failure(pid, &error))?);
+        Ok(bytes)
     }
 
     fn read(&self, pid: u32, file: &str, most: u64) -> Result<Vec<u8>, ProcError> {

@@ -42,6 +42,7 @@ use crate::gpu::ProcessKey;
 use crate::gpu::guard::Viewer;
 use crate::units::WallTime;
 use demo::DemoMachine;
+use feed::Pacer;
 use journal::Journal;
 use kernel::Kernel;
 use last::Shelf;
@@ -111,14 +112,15 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     let (wakes, queue) = mpsc::channel();
     let clock = Clock { started: Instant::now() };
     // First of all, since the first reading takes longest.
-    let live = start.sampler.map(|sampler| feed::live(sampler, wakes.clone())).transpose()?;
+    let interval = start.config.interval;
+    let live = start.sampler.map(|sampler| feed::live(sampler, interval, wakes.clone())).transpose()?;
     // Before the terminal is taken: no signal leaves it as it is then.
     signals::listen(wakes.clone())?;
     let mut screen = Screen::take()?;
     let mut model = Model::new(start.config, screen.size()?, clock.wall());
     screen.draw(&model)?;
-    let control = match live {
-        Some(()) => {
+    let control = match &live {
+        Some(_) => {
             let spared = model.config.viewer.spared.clone();
             Control::Real(Arc::new(Kernel::new(start.procfs).sparing(spared)))
         }
@@ -139,7 +141,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
     let leaders = Leaders::default();
-    let mut outside = Outside { wakes, reader, viewer, control, leaders, journal, state, shelf };
+    let mut outside = Outside { wakes, reader, viewer, control, pacer: live, leaders, journal, state, shelf };
     let mut piped = None;
     let opening = match start.log {
         LogSource::None => None,
@@ -243,6 +245,9 @@ fn turn(
             }
             next = queue.try_recv().ok();
         }
+        if let Some(pacer) = &outside.pacer {
+            pacer.set(model.pace());
+        }
         let now = clock.started.elapsed();
         if dirty && now >= frames[0] {
             let shown = screen.draw(model)?;
@@ -262,6 +267,7 @@ struct Outside {
     reader: Reader,
     viewer: Viewer,
     control: Control,
+    pacer: Option<Pacer>,
     leaders: Leaders,
     journal: Journal,
     state: Option<PathBuf>,

@@ -7,6 +7,7 @@ pub mod format;
 mod header;
 mod input;
 mod overlay;
+pub mod picture;
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "a test that keeps pictures")]
 mod pictures;
@@ -17,46 +18,45 @@ mod tests;
 pub mod theme;
 mod why;
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::Line;
-use ratatui::widgets::{Block, BorderType, Paragraph, Widget, Wrap};
+use ratatui::widgets::{Block, BorderType};
 
 use crate::app::Model;
 use crate::app::keymap;
 use crate::app::layout::SMALLEST;
 use crate::app::model::{Click, Seen, Target};
+use picture::Picture;
 use theme::Theme;
 
 /// The whole screen as text, a line each, without styles: for tests and for pictures.
 pub fn drawn(model: &Model) -> String {
-    let area = Rect::new(0, 0, model.size.0, model.size.1);
-    let mut buffer = Buffer::empty(area);
-    view(model, area, &mut buffer);
+    let (picture, _) = view(model);
+    let (area, buffer) = (picture.area(), picture.painted());
     let row = |y: u16| -> String { (0..area.width).filter_map(|x| buffer.cell((x, y))).map(|c| c.symbol()).collect() };
     (0..area.height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
 }
 
-/// Draws the whole screen, and says what of it can be seen and clicked.
-pub fn view(model: &Model, area: Rect, buffer: &mut Buffer) -> Seen {
+/// What is to be seen, and what of it can be seen and clicked.
+pub fn view(model: &Model) -> (Picture, Seen) {
     let theme = Theme::of(&model.config);
     let layout = model.layout();
-    let mut targets = Vec::new();
+    let (mut picture, mut targets) = (Picture::new(model.size, theme.unicode), Vec::new());
+    let seen = &mut picture;
     if layout.tiny {
-        too_small(area, buffer);
-        ascii::only(theme.unicode, buffer);
-        return Seen { targets, cut: true };
+        too_small(seen);
+        return (picture, Seen { targets, cut: true });
     }
-    header::render(model, &theme, layout.header, buffer);
-    header::tabs(model, &theme, layout.tabs, buffer, &mut targets);
-    processes::render(model, &theme, layout.processes, buffer, &mut targets);
-    input::render(model, &theme, layout.input, buffer);
-    why::render(model, &theme, layout.why, buffer);
-    steps::render(model, &theme, layout.steps, buffer, &mut targets);
-    footer::render(model, &theme, layout.footer, buffer, &mut targets);
-    let cut = overlay::render(model, &theme, area, buffer, &mut targets);
-    ascii::only(theme.unicode, buffer);
-    Seen { targets, cut }
+    header::render(model, &theme, layout.header, seen);
+    header::tabs(model, &theme, layout.tabs, seen, &mut targets);
+    processes::render(model, &theme, layout.processes, seen, &mut targets);
+    input::render(model, &theme, layout.input, seen);
+    why::render(model, &theme, layout.why, seen);
+    steps::render(model, &theme, layout.steps, seen, &mut targets);
+    footer::render(model, &theme, layout.footer, seen, &mut targets);
+    let cut = overlay::render(model, &theme, seen, &mut targets);
+    (picture, Seen { targets, cut })
 }
 
 /// A click on this line of an area; `None` where it is out of sight.
@@ -80,16 +80,17 @@ fn pressable(theme: &Theme, line: &Line<'_>, (mut x, y): (u16, u16), on_top: boo
     }
 }
 
-fn too_small(area: Rect, buffer: &mut Buffer) {
+fn too_small(picture: &mut Picture) {
+    let area = picture.area();
     let text = format!(
         "oomdoctor needs {}×{} characters, this is {}×{}. Make the terminal larger, or use: oomdoctor diagnose FILE",
         SMALLEST.0, SMALLEST.1, area.width, area.height
     );
-    Paragraph::new(text).wrap(Wrap { trim: true }).render(area, buffer);
+    picture.lines(area, format::paragraph(&text, usize::from(area.width), Style::new()));
 }
 
 /// A region's frame: its title says what it is, the focused one stands out by more than colour.
-fn frame<'a>(theme: &Theme, title: impl Into<Line<'a>>, focused: bool) -> Block<'a> {
+fn frame(theme: &Theme, title: impl Into<Line<'static>>, focused: bool) -> Block<'static> {
     let block = Block::bordered().title(title).border_style(if focused { theme.focus } else { theme.border });
     match (theme.unicode, focused) {
         (true, true) => block.border_type(BorderType::Thick),

@@ -65,6 +65,9 @@ pub struct Ledger {
     /// What the run already had, the part of `needed_bytes` that is not the request.
     #[serde(skip)]
     pub had_bytes: Option<Bytes>,
+    /// What its next try, which is under way, holds of this device.
+    #[serde(skip)]
+    pub taken_bytes: Option<Bytes>,
     /// What it asked for when it failed.
     #[serde(skip)]
     pub asked_bytes: Option<Bytes>,
@@ -122,6 +125,7 @@ fn sums(wanted: &Wanted, capacity: Option<Bytes>, available: Option<Bytes>, held
         is_now: false,
         is_cache: false,
         had_bytes: asked.and(had),
+        taken_bytes: None,
         asked_bytes: asked,
     }
 }
@@ -152,12 +156,13 @@ fn of_device(device: &Device, diagnosis: &Diagnosis, next: Option<NextTry<'_>>) 
     }
     let sums = sums(&wanted(diagnosis), device.memory.total_bytes.value(), device.memory.free_bytes.value(), held);
     // What its next try has taken by now it need not find again.
-    let taken = next.map_or(Bytes::ZERO, |next| next.holds_on(device));
+    let taken = next.map(|next| next.holds_on(device)).filter(|taken| *taken > Bytes::ZERO);
     Ledger {
         device: Some(device.index),
         device_uuid: device.uuid.known().cloned(),
         is_now: true,
-        missing_bytes: sums.missing_bytes.map(|missing| missing.less(taken)),
+        missing_bytes: sums.missing_bytes.map(|missing| missing.less(taken.unwrap_or(Bytes::ZERO))),
+        taken_bytes: taken,
         ..sums
     }
 }

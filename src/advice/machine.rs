@@ -104,11 +104,19 @@ fn by_capacity<'a>(situation: &Situation<'a>, snapshot: &'a Snapshot, total: Byt
     if fitting.is_empty() {
         return Place { same_machine: Some(false), because: Some(other_card(snapshot, total)), ..nothing };
     }
+    let fates: Vec<_> = nothing.named.iter().map(|mention| fate(situation, &fitting, mention)).collect();
+    // One that is matched proves the machine, now or at an earlier reading: then another that holds more or less by now
+    // has grown or shrunk, and a PID that was given away since is one that has gone.
+    let met = situation.before.is_some_and(|before| !before.met.is_empty());
+    let is_here = met || fates.iter().any(|fate| matches!(fate, Ok(Fate::Alive(..))));
     let mut named = Vec::new();
-    for mention in &nothing.named {
-        match fate(situation, &fitting, mention) {
+    for (mention, fate) in nothing.named.iter().zip(fates) {
+        match fate {
             Ok(fate) => named.push(Named { fate, ..mention.clone() }),
-            Err(because) => return Place { same_machine: Some(false), because: Some(because), ..nothing },
+            Err(unlike) if is_here => named.push(Named { fate: unlike.here, ..mention.clone() }),
+            Err(unlike) => {
+                return Place { same_machine: Some(false), because: Some(unlike.because), ..nothing.clone() };
+            }
         }
     }
     let device = choose(situation, &fitting, &named);
@@ -116,8 +124,16 @@ fn by_capacity<'a>(situation: &Situation<'a>, snapshot: &'a Snapshot, total: Byt
     Place { same_machine: Some(true).filter(|_| proved || device.is_some()), device, because: None, named }
 }
 
+/// A named process that is unlike the one of its PID here.
+struct Unlike<'a> {
+    /// Why the log is another machine's, if nothing proves that it is from here.
+    because: String,
+    /// What has become of it, if something does.
+    here: Fate<'a>,
+}
+
 /// What became of a named process, or why the log can't be this machine's.
-fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], mention: &Named<'_>) -> Result<Fate<'a>, String> {
+fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], mention: &Named<'_>) -> Result<Fate<'a>, Unlike<'a>> {
     let row = fitting.iter().find_map(|device| device.processes.iter().find(|row| row.pid == mention.pid));
     let Some(row) = row else {
         // A container counts its own: its PID 1 is nobody here, and behind a PID that is not proved may be the one meant.
@@ -126,15 +142,26 @@ fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], mention: &Named<'
     };
     let (Some(key), true) = (row.key(), row.proved) else { return Ok(Fate::Unknown) };
     let here = row.used_bytes.value();
+    // It was that one at an earlier reading, so that it is now, whatever it holds.
+    if situation.before.is_some_and(|before| before.met.contains(&key)) {
+        return Ok(Fate::Alive(row, key));
+    }
+    let before = situation.was_there_before(row);
     if here.is_some_and(|here| !here.within_percent(mention.bytes, HOLDING_PERCENT)) {
-        return Err(format!(
+        let because = format!(
             "the log's process {} held {}, the one here holds {}",
             mention.pid,
             mention.bytes,
             super::amount(here)
-        ));
+        );
+        let here = match before {
+            Some(true) => Fate::Alive(row, key),
+            Some(false) => Fate::Gone,
+            None => Fate::Unknown,
+        };
+        return Err(Unlike { because, here });
     }
-    match (here, situation.was_there_before(row)) {
+    match (here, before) {
         (Some(_), Some(true)) => Ok(Fate::Alive(row, key)),
         // The log's stamp has no zone and perhaps an old date; only the time of its file or paste is sure.
         (_, Some(false))
@@ -142,7 +169,10 @@ fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], mention: &Named<'
         {
             Ok(Fate::Unknown)
         }
-        (_, Some(false)) => Err(format!("process {} here was started after the crash", mention.pid)),
+        (_, Some(false)) => Err(Unlike {
+            because: format!("process {} here was started after the crash", mention.pid),
+            here: Fate::Gone,
+        }),
         _ => Ok(Fate::Unknown),
     }
 }
@@ -209,6 +239,33 @@ mod tests {
             assert_eq!(place.same_machine, Some(true));
             assert!(matches!(place.named[0].fate, Fate::Alive(row, _) if row.pid == 4242));
         });
+    }
+
+    #[test]
+    fn one_that_was_met_is_known_again_whatever_it_holds() {
+        let diagnosis = torch_oom(&[(4242, held()), (5177, Bytes::gib(6))]);
+        let reading = |one: Bytes, other: Bytes| with(vec![process(4242, one), process(5177, other)]);
+        let elsewhere = reading(Bytes::gib(2), Bytes::gib(1));
+        placed(&diagnosis, &elsewhere, |place| assert_eq!(place.same_machine, Some(false), "neither is alike"));
+        placed(&diagnosis, &reading(held(), Bytes::gib(9)), |place| {
+            assert_eq!(place.same_machine, Some(true), "one is, so the other has grown");
+            assert!(place.named.iter().all(|named| matches!(named.fate, Fate::Alive(..))));
+        });
+        let (first, later) = (reading(held(), Bytes::gib(6)), elsewhere);
+        let at = |snapshot: &Snapshot, before: Option<&crate::advice::Advice>| {
+            let alone = Situation::alone(&diagnosis);
+            crate::advice::advise(&Situation {
+                snapshot: Some(snapshot),
+                crashed_by: Some(noon_plus(0)),
+                before,
+                ..alone
+            })
+        };
+        let before = at(&first, None);
+        assert_eq!(at(&later, Some(&before)).verdict.same_machine, Some(true), "both were met before");
+        let mut reused = process(4242, Bytes::gib(1));
+        (reused.start_ticks, reused.started_at) = (Reading::Known(99), Reading::Known(noon_plus(50)));
+        assert_eq!(at(&with(vec![reused]), Some(&before)).verdict.same_machine, Some(true), "its PID was given away");
     }
 
     #[test]

@@ -120,9 +120,10 @@ pub fn lay_out(
     };
     let cause = verdict.causes.first().map(|cause| cause.cause);
     let next = verdict::next_try(situation, place);
-    let again = run_again(situation, place, ledger, verdict).filter(|_| next.is_none());
+    let again =
+        run_again(situation, place, ledger, verdict).filter(|_| next.is_none() && situation.has_tried().is_none());
     // With room again nobody has to go; nor where a limit was hit, or the others are the run's own ranks or process.
-    let room = again.is_some() || next.is_some_and(|next| next.has_room(place, ledger));
+    let room = again.is_some() || next.is_some_and(|next| next.has_room(ledger));
     let innocent = matches!(cause, Some(CauseKind::Limit | CauseKind::SameSession))
         || cause == Some(CauseKind::WrongDevice) && situation.diagnosis.run.rank.is_some();
     // What it was doing tells what to change only where nobody else is to blame.
@@ -239,7 +240,10 @@ fn applies(
     let phase = fix.phases.is_empty() || diagnosis.phase == Phase::Unknown || fix.phases.contains(&diagnosis.phase);
     let holds = |condition: &Condition| match condition {
         Condition::HolderAlive => !verdict::holders(situation, place).is_empty(),
-        Condition::OtherDeviceHasRoom => roomy_device(situation, place, ledger).is_some(),
+        Condition::OtherDeviceHasRoom => {
+            let there = verdict::next_try(situation, place).is_some_and(|next| next.is_elsewhere(place));
+            !there && roomy_device(situation, place, ledger).is_some()
+        }
         Condition::Fragmented if diagnosis.run.expandable.is_some() => false,
         Condition::Fragmented => verdict.causes.iter().any(|cause| cause.cause == CauseKind::Fragmentation),
         Condition::Notebook => diagnosis.run.notebook.is_some() || diagnosis.program.as_deref() == Some("jupyter"),

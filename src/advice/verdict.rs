@@ -12,7 +12,7 @@ use crate::advice::ledger::run_had;
 pub use crate::knowledge::diagnosis::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::units::Bytes;
-pub use again::{NextTry, next_try};
+pub use again::{NextTry, Tried, next_try};
 pub use others::{WATCHED_ENOUGH, holders, itself, others_then, own_context};
 pub use story::widened;
 
@@ -90,8 +90,11 @@ pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&L
         causes.push(Cause { cause: CauseKind::Unknown, weight: 0.1, evidence });
     }
     let shortened = situation.diagnosis.is_shortened.then(|| SHORTENED.to_owned());
-    let notes =
-        [shortened, story::contradiction(&situation.diagnosis.facts), others::started_since(situation, place, ledger)];
+    let notes = [
+        shortened,
+        story::contradiction(&situation.diagnosis.facts),
+        again::several(situation, place).or_else(|| others::started_since(situation, place, ledger)),
+    ];
     let notes = notes.into_iter().flatten().collect();
     Verdict {
         sentence: sentence::sentence(situation, place, ledger, &causes),

@@ -38,19 +38,22 @@ pub fn needs(advice: &Advice) -> Option<String> {
         }
         return Some(format!("Your run {had}asked for {asked}{more}; {free} was free.{found}"));
     }
+    let has = ledger.taken_bytes.map_or_else(String::new, |taken| format!("its next try holds {taken}, "));
     // What died early had not asked for all of it yet.
     let whole = advice.fit.as_ref().and_then(|fit| Some((fit.missing()?, fit.total_bytes?)));
     if let Some((missing, total)) =
         whole.filter(|(missing, _)| ledger.missing_bytes.is_some_and(|known| *missing > known))
     {
         return Some(format!(
-            "Your run had asked for {needed}{parts} when it died; in all it takes about {total}, and {free} is free now: about {missing} must be found."
+            "Your run had asked for {needed}{parts} when it died; in all it takes about {total}, and {has}{free} is free now: about {missing} must be found."
         ));
     }
     Some(match ledger.missing_bytes {
-        Some(Bytes::ZERO) => format!("Your run needed at least {needed}{parts}; {free} is free now."),
+        Some(Bytes::ZERO) => format!("Your run needed at least {needed}{parts}; {has}{free} is free now."),
         Some(missing) => {
-            format!("Your run needed at least {needed}{parts}; {free} is free now. At least {missing} must be found.")
+            format!(
+                "Your run needed at least {needed}{parts}; {has}{free} is free now. At least {missing} must be found."
+            )
         }
         None => format!("Your run needed at least {needed}{parts}."),
     })

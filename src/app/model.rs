@@ -74,6 +74,8 @@ pub enum Overlay {
     Done(usize),
     /// Where a report was written.
     Written(String),
+    /// What is known of a model that draws.
+    Draws(String),
     /// A text that could not be copied, shown alone so that it can be selected.
     Text(String),
 }
@@ -175,6 +177,8 @@ pub struct Feed {
     pub received: Option<Duration>,
     /// What was watched so far.
     pub history: History,
+    /// When readings were last asked for sooner than before.
+    pub hastened: Option<Duration>,
     /// Why the sampler is down, where it is.
     pub down: Option<String>,
     /// New readings are not taken in.
@@ -272,6 +276,11 @@ impl Sort {
 
 /// For so long after the person moved in the list or clicked on it, its rows keep their places.
 const STILL: Duration = Duration::from_secs(5);
+
+/// So many times rarer are readings while nobody looks, and on battery; but never rarer than `SLOWEST`.
+const AWAY: u32 = 5;
+const BATTERY: u32 = 2;
+const SLOWEST: Duration = Duration::from_secs(10);
 
 /// The process list's own state.
 #[derive(Clone, Debug, Default)]
@@ -398,6 +407,21 @@ pub struct Prompt {
     pub text: String,
 }
 
+/// Whether anybody looks, and at what cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LookedAt {
+    /// As the terminal says; one that does not say is always looked at.
+    pub in_front: bool,
+    /// The machine lives on its battery.
+    pub on_battery: bool,
+}
+
+impl Default for LookedAt {
+    fn default() -> Self {
+        LookedAt { in_front: true, on_battery: false }
+    }
+}
+
 /// All of it.
 #[derive(Clone, Debug)]
 pub struct Model {
@@ -409,6 +433,8 @@ pub struct Model {
     pub wall: WallTime,
     /// Columns and rows.
     pub size: (u16, u16),
+    /// Who looks, and at what cost.
+    pub looked_at: LookedAt,
     /// Which region has the focus.
     pub focus: Region,
     /// The focused region has the screen to itself.
@@ -457,6 +483,7 @@ impl Model {
             now: Duration::ZERO,
             wall,
             size,
+            looked_at: LookedAt::default(),
             focus: Region::Processes,
             zoomed: false,
             feed: Feed::default(),
@@ -505,14 +532,31 @@ impl Model {
 
     /// How long the sampler has been silent beyond what is normal; `None` where it speaks.
     pub fn silent_for(&self) -> Option<Duration> {
-        let since = self.feed.received.unwrap_or(Duration::ZERO);
-        let age = self.now.saturating_sub(since);
-        (age >= self.silence_allowed()).then_some(age)
+        let age = self.now.saturating_sub(self.feed.received.unwrap_or(Duration::ZERO));
+        (self.now >= self.expected_by()).then_some(age)
+    }
+
+    /// When a reading is overdue. One that was asked for at a slower pace is not late at once when the pace rises.
+    fn expected_by(&self) -> Duration {
+        let asked = self.feed.received.max(self.feed.hastened).unwrap_or(Duration::ZERO);
+        asked + self.silence_allowed()
+    }
+
+    /// From one reading to the next, as things are: rarer while nobody looks and on battery, unless something is
+    /// awaited.
+    pub fn pace(&self) -> Duration {
+        let usual = self.config.interval;
+        if self.question.is_some() || self.walk.waits_for.is_some() || self.awaited().is_some() {
+            return usual;
+        }
+        let LookedAt { in_front, on_battery } = self.looked_at;
+        let factor = if in_front { 1 } else { AWAY } * if on_battery { BATTERY } else { 1 };
+        usual.saturating_mul(factor).min(SLOWEST.max(usual))
     }
 
     /// Three intervals; at the start the driver may need a moment more.
     fn silence_allowed(&self) -> Duration {
-        let three = self.config.interval * 3;
+        let three = self.pace() * 3;
         if self.feed.received.is_some() { three } else { three.max(Duration::from_secs(3)) }
     }
 
@@ -521,7 +565,7 @@ impl Model {
         let silence = match self.silent_for() {
             // The age of the last reading counts on while the driver is silent.
             Some(_) => Some(self.now + Duration::from_secs(1)),
-            None => Some(self.feed.received.unwrap_or(Duration::ZERO) + self.silence_allowed()),
+            None => Some(self.expected_by()),
         };
         let notice = self.notice.as_ref().map(|(_, said)| *said + super::update::NOTICE);
         let question = self.question.as_ref().and_then(Question::wakes_at);

@@ -34,14 +34,18 @@ pub enum Msg {
     Resumed,
     /// The mouse did something, at this moment, as for keys.
     Mouse(MouseEvent, Duration),
+    /// A paste has begun, and it takes a moment until all of it has come: what was asked before it is not done.
+    Pasting,
     /// The terminal says that this text was pasted.
     Paste(String),
-    /// A paste has begun and goes on.
-    Pasting,
     /// A log that comes by itself (the demo's): taken only where there is none.
     Offered(String),
     /// The terminal has this many columns and rows now.
     Resize(u16, u16),
+    /// The terminal says whether its window is the one the person works in.
+    InFront(bool),
+    /// Whether the machine lives on its battery.
+    OnBattery(bool),
     /// A deadline of the model has come; see `Model::wakes_at`.
     Tick,
     /// The sampler's first line.

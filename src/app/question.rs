@@ -144,6 +144,8 @@ pub enum Answer {
     Yes,
     /// Append the paste.
     Append,
+    /// The paste is the error of a second failure.
+    Again,
     /// Leave it.
     No,
 }
@@ -225,6 +227,7 @@ impl Question {
             (Asked::End(..) | Asked::Release(..) | Asked::Quit(_), 'y') | (Asked::Paste(_), 'r') => Some(Answer::Yes),
             (Asked::Quit(_), 'q') => Some(Answer::Yes),
             (Asked::Paste(_), 'a') => Some(Answer::Append),
+            (Asked::Paste(_), 'e') => Some(Answer::Again),
             _ => None,
         }
     }
@@ -347,9 +350,10 @@ mod tests {
     }
 
     #[test]
-    fn a_paste_question_knows_replace_and_append_only() {
+    fn a_paste_question_knows_its_three_answers_only() {
         assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'r')]), Some(Answer::Yes));
         assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'a')]), Some(Answer::Append));
+        assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'e')]), Some(Answer::Again));
         assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'y')]), None);
         assert_eq!(answer(end(), &[(500, 'r')]), None);
     }

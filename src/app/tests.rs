@@ -23,6 +23,7 @@ use crate::gpu::{GpuProcess, Header, ProcessKey, Reading, Snapshot};
 use crate::knowledge::KnowledgeBase;
 use crate::knowledge::page;
 use crate::log::PastedLog;
+use crate::ui::picture::testing::Terminal;
 use crate::units::Bytes;
 
 /// Loaded once for all tests.
@@ -126,8 +127,7 @@ impl Session {
         let Some(question) = &self.model.question else { return Seen::default() };
         let size = self.model.size;
         if self.seen.as_ref().is_none_or(|(then, asked, _)| (*then, asked) != (size, &question.asked)) {
-            let area = ratatui::layout::Rect::new(0, 0, size.0, size.1);
-            let shown = crate::ui::view(&self.model, area, &mut ratatui::buffer::Buffer::empty(area));
+            let (_, shown) = crate::ui::view(&self.model);
             self.seen = Some((size, question.asked.clone(), shown));
         }
         self.seen.as_ref().map(|(.., shown)| shown.clone()).unwrap_or_default()
@@ -277,6 +277,12 @@ fn n_escape_and_a_paste_leave_the_process_alone() {
     session.paste("y\n");
     session.keys("y");
     assert_eq!(session.signals(), []);
+    // Also one that is too large to come at once.
+    let mut session = Session::with_log();
+    session.press(KeyCode::Enter);
+    session.send(Msg::Pasting);
+    session.keys("y");
+    assert_eq!((session.signals(), session.model.question.is_some()), (vec![], false));
 }
 
 #[test]
@@ -331,6 +337,52 @@ fn memory_that_does_not_come_back_is_said_so() {
     thief.used_bytes = Reading::Known(held());
     session.sample(vec![thief, process(5177, Bytes::gib(6))]);
     assert_eq!(*session.ending(), EndingState::NotReturned { bytes: Bytes::ZERO });
+}
+
+#[test]
+fn readings_are_rarer_while_nobody_looks_and_the_screen_says_so() {
+    let mut session = Session::with_holders();
+    let seconds = |session: &Session| session.model.pace().as_secs();
+    assert_eq!(seconds(&session), 1);
+    for (in_front, on_battery, wanted, said) in [
+        (false, false, 5, "every 5 s while not in front"),
+        (false, true, 10, "every 10 s on battery, not in front"),
+        (true, true, 2, "every 2 s on battery"),
+        (true, false, 1, "every 1 s"),
+    ] {
+        session.send(Msg::InFront(in_front));
+        session.send(Msg::OnBattery(on_battery));
+        assert_eq!(seconds(&session), wanted);
+        let screen = crate::ui::drawn(&session.model);
+        assert!(screen.contains(&format!("{said} · ")), "{screen}");
+    }
+    session.model.config.interval = Duration::from_secs(60);
+    session.send(Msg::InFront(false));
+    assert_eq!(seconds(&session), 60, "what a person asked for is never made more frequent");
+}
+
+#[test]
+fn what_is_awaited_and_whoever_comes_back_is_not_kept_waiting() {
+    let mut session = Session::with_log();
+    session.send(Msg::InFront(false));
+    session.wait(Duration::from_secs(9));
+    assert_eq!(session.model.silent_for(), None, "a reading in five seconds is no silence");
+    session.send(Msg::InFront(true));
+    assert_eq!(session.model.silent_for(), None, "nor is the one that was asked for just now late");
+    session.wait(Duration::from_secs(3));
+    assert_eq!(session.model.silent_for(), Some(Duration::from_secs(12)), "counted from the last that came");
+
+    let mut session = Session::with_log();
+    session.send(Msg::InFront(false));
+    session.press(KeyCode::Enter);
+    assert_eq!(session.model.pace().as_secs(), 1, "who presses keys is there");
+    session.keys("y");
+    session.send(Msg::Signal(key_of(4242), SignalReport::Sent));
+    session.send(Msg::InFront(false));
+    assert_eq!(session.model.pace().as_secs(), 1, "the end of a process is watched");
+    session.send(Msg::Signal(key_of(4242), SignalReport::Ended(ms(3))));
+    session.sample(vec![process(5177, Bytes::gib(6))]);
+    assert_eq!(session.model.pace().as_secs(), 5, "its memory is back");
 }
 
 #[test]
@@ -447,6 +499,29 @@ fn an_unbracketed_paste_is_read_as_a_log_and_does_nothing_else() {
     session.read_logs();
     assert_eq!(session.model.input.log.as_ref().unwrap().raw().trim_end(), format!("xyq{}", torch_log()).trim_end());
     assert_eq!((session.effects.len(), session.model.question.is_none()), (0, true));
+}
+
+#[test]
+fn a_model_that_draws_is_told_by_its_weights() {
+    let mut session = Session::with_holders();
+    session.paste(&torch_log());
+    session.keys("mflux.1-dev");
+    session.press(KeyCode::Enter);
+    let screen = crate::ui::drawn(&session.model);
+    assert!(screen.contains("The weights of FLUX.1 take about 22.2 GiB in 16 bits"), "{screen}");
+    assert!(screen.contains("6.2 GiB is free: the weights alone do not fit,"), "{screen}");
+}
+
+#[test]
+fn an_error_pasted_after_a_walk_can_be_said_to_be_the_second_failure() {
+    let mut session = Session::with_holders();
+    session.paste(&torch_log());
+    session.paste(&torch_log().replace("14.00 GiB", "9.00 GiB"));
+    assert!(crate::ui::drawn(&session.model).contains("[e] it failed again"));
+    session.keys("e");
+    session.read_logs();
+    assert!(session.model.walk.compared.is_some(), "the two failures are held beside each other");
+    assert!(session.model.question.is_none());
 }
 
 #[test]
@@ -1398,6 +1473,27 @@ fn happens() -> impl Strategy<Value = Happens> {
     ]
 }
 
+fn happen(session: &mut Session, cast: &[GpuProcess], event: Happens) {
+    match event {
+        Happens::Key(code) => session.key(code),
+        Happens::Wait(time) => session.wait(ms(time)),
+        Happens::Sample(rows) => {
+            let mut present: Vec<GpuProcess> = Vec::new();
+            for row in rows {
+                if present.iter().all(|other| other.pid != cast[row].pid) {
+                    present.push(cast[row].clone());
+                }
+            }
+            session.send(Msg::Sample(Box::new(reading(present))));
+        }
+        Happens::PasteLog => session.paste(&torch_log()),
+        Happens::PasteOther => session.paste("y\nxy\n"),
+        Happens::Report(pid, report) => session.send(Msg::Signal(key_of(pid), report)),
+        Happens::Released(outcome) => session.send(Msg::Released(key_of(5177), outcome)),
+        Happens::Resize(columns, rows) => session.send(Msg::Resize(columns, rows)),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -1421,27 +1517,10 @@ proptest! {
         }
         for event in story {
             let before = session.effects.len();
-            match event {
-                Happens::Key(code) => {
-                    keys.push((code, session.now));
-                    session.key(code);
-                }
-                Happens::Wait(time) => session.wait(ms(time)),
-                Happens::Sample(rows) => {
-                    let mut present: Vec<GpuProcess> = Vec::new();
-                    for row in rows {
-                        if present.iter().all(|other| other.pid != cast[row].pid) {
-                            present.push(cast[row].clone());
-                        }
-                    }
-                    session.send(Msg::Sample(Box::new(reading(present))));
-                }
-                Happens::PasteLog => session.paste(&torch_log()),
-                Happens::PasteOther => session.paste("y\nxy\n"),
-                Happens::Report(pid, report) => session.send(Msg::Signal(key_of(pid), report)),
-                Happens::Released(outcome) => session.send(Msg::Released(key_of(5177), outcome)),
-                Happens::Resize(columns, rows) => session.send(Msg::Resize(columns, rows)),
+            if let Happens::Key(code) = event {
+                keys.push((code, session.now));
             }
+            happen(&mut session, &cast, event);
             for effect in &session.effects[before.min(session.effects.len())..] {
                 let (key, signals) = match effect {
                     Effect::Signal(order) => (&order.key, true),
@@ -1487,6 +1566,24 @@ proptest! {
         }
         // Whatever came of it can be drawn.
         let _ = crate::ui::drawn(&session.model);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn what_is_drawn_bit_by_bit_is_what_would_be_drawn_as_a_whole(
+        story in prop::collection::vec(happens(), 1..40), with_log in any::<bool>()
+    ) {
+        let mut session = if with_log { Session::with_log() } else { Session::with_holders() };
+        let (cast, mut terminal) = (cast(), Terminal::default());
+        for event in story {
+            happen(&mut session, &cast, event);
+            session.wait(ms(600));
+            terminal.draw(&session.model);
+            terminal.assert_whole();
+        }
     }
 }
 
@@ -1766,9 +1863,8 @@ mod pointing_and_picking {
     /// Clicks on the first place where this text is on the screen.
     fn click_on(session: &mut Session, text: &str) {
         let (columns, rows) = session.model.size;
-        let area = ratatui::layout::Rect::new(0, 0, columns, rows);
-        let mut buffer = ratatui::buffer::Buffer::empty(area);
-        let shown = crate::ui::view(&session.model, area, &mut buffer);
+        let (picture, shown) = crate::ui::view(&session.model);
+        let buffer = picture.painted();
         session.draws = false;
         session.send(Msg::Drawn(shown));
         let line = |y: u16| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>();

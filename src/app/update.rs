@@ -31,20 +31,31 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
     model.wall = cx.wall;
     forget_old_notice(model);
     let mut effects = Vec::new();
+    let pace = model.pace();
+    if matches!(msg, Msg::Key(..) | Msg::Mouse(..) | Msg::Pasting | Msg::Paste(_)) {
+        // Whatever the terminal says: somebody is there.
+        model.looked_at.in_front = true;
+    }
     match msg {
-        Msg::Key(key, at) => effects.extend(keys::pressed(model, key, at)),
+        Msg::Key(key, at) => {
+            // While it comes in, a paste holds all there is to type.
+            model.pasting = false;
+            effects.extend(keys::pressed(model, key, at));
+        }
         Msg::Drawn(shown) => {
             drawn(model, shown);
             return effects;
         }
         Msg::Resumed => model.question.iter_mut().for_each(Question::hidden),
         Msg::Mouse(event, at) => effects.extend(keys::mouse(model, event, at)),
-        Msg::Pasting => model.pasting = true,
+        Msg::Pasting => input::pasting(model),
         Msg::Paste(text) => {
             model.pasting = false;
             effects.extend(input::pasted(model, text));
         }
         Msg::Offered(text) => effects.extend(input::offered(model, text)),
+        Msg::InFront(in_front) => model.looked_at.in_front = in_front,
+        Msg::OnBattery(on_battery) => model.looked_at.on_battery = on_battery,
         Msg::Resize(columns, rows) => resized(model, columns, rows),
         Msg::Tick => effects.extend(pass_time(model)),
         Msg::Header(header) => feed::header(model, header),
@@ -68,6 +79,9 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         Msg::Copied(Ok(how)) => say(model, format!("copied ({how})")),
         Msg::Copied(Err(text)) => model.overlay = Some(super::model::Overlay::Text(text)),
         Msg::Terminate => effects.push(leave(model)),
+    }
+    if model.pace() < pace {
+        model.feed.hastened = Some(model.now);
     }
     // Before the effect that ends the loop.
     if let Some(kept) = last::due(model) {

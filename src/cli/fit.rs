@@ -13,7 +13,7 @@ mod stores;
 mod words;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use self::arguments::EngineName;
@@ -25,6 +25,7 @@ use self::spread::Spread;
 use super::Global;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
+use crate::memory::images::{self, ImageModel};
 use crate::memory::options::{self, Card, Choice};
 use crate::memory::quant::{self, MIXES};
 use crate::memory::{Engine, Estimate, sglang, vllm};
@@ -65,6 +66,17 @@ impl Answer {
         harmless(own.unwrap_or(self.asked.trim_end_matches('/'))).into_owned()
     }
 
+    /// As a command line has it.
+    fn target(&self) -> String {
+        if self.wants_a_repository() { "REPOSITORY".into() } else { self.name() }
+    }
+
+    /// Whether the engine takes a repository's name or a folder, and a name of the table is neither.
+    fn wants_a_repository(&self) -> bool {
+        let takes_one = matches!(self.engine, Engine::Vllm(_) | Engine::Sglang(_));
+        takes_one && self.located.source == Source::Table && !self.asked.contains('/')
+    }
+
     /// Free on the card that has least, once those have ended that could; of a split each card has its own.
     fn free_after(&self) -> Option<Bytes> {
         let anybody = self.spread.is_none() && self.held.iter().any(|held| !held.holders.is_empty());
@@ -102,6 +114,12 @@ pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
             let holders = machine.holders(machine.card(), &Kernel::new(global.procfs()).viewer());
             list::answer(args, machine.card(), &machine.cards, &holders)
         }),
+        Some(model) if draws(model).is_some() => machine(global, args.gpu).map(|machine| {
+            let free = machine.card().map(|card| card.free);
+            let said = draws(model).map(|drawing| drawing.said(free)).unwrap_or_default();
+            let json = || format!("{:#}\n", serde_json::json!({"model": model, "fits": null, "why_not_known": said}));
+            (if args.json { json() } else { format!("{said}\n") }, false)
+        }),
         Some(model) => answer(global, args, model).map(|answer| {
             let text = if args.json { format!("{:#}\n", words::json(&answer)) } else { words::text(&answer) };
             (text, answer.fits == Some(true))
@@ -121,10 +139,23 @@ pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
     }
 }
 
+/// A model that draws pictures, by a name that is no file here.
+fn draws(model: &str) -> Option<&'static ImageModel> {
+    images::find(model).filter(|_| !Path::new(model).exists())
+}
+
 /// The quantisation to assume for a model that only the table knows: as asked for, as its name says, or the usual.
 fn assumed_mix(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<String, String> {
     let of_torch =
         matches!(engine, Some(EngineName::Vllm | EngineName::Sglang | EngineName::Transformers | EngineName::Train));
+    let serves = matches!(engine, Some(EngineName::Vllm | EngineName::Sglang));
+    if let Some(dtype) = args.dtype.as_deref().filter(|_| serves) {
+        let half = ["auto", "bfloat16", "float16", "half", "bf16", "fp16"].contains(&dtype.to_lowercase().as_str());
+        let few = quant::in_name(&format!("model-{dtype}")).map(|(_, mix)| mix).filter(|mix| quant::of_checkpoint(mix));
+        let named = half.then(|| quant::in_name(model).map_or("BF16", |(_, mix)| mix));
+        let wrong = || format!("--dtype {dtype}: give auto, bfloat16, float16, fp8, awq, gptq or nvfp4");
+        return few.or(named).map(str::to_owned).ok_or_else(wrong);
+    }
     match (&args.dtype, quant::in_name(model)) {
         (Some(dtype), _) if !of_torch => {
             let mix = dtype.to_uppercase();
@@ -203,7 +234,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         .then(|| OLD_LATENT.to_owned());
     let notes: Vec<String> = located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
-    Ok(Answer {
+    let mut answer = Answer {
         asked: model.to_owned(),
         held,
         several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
@@ -219,7 +250,11 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         context_asked: args.context.is_some(),
         estimate,
         located,
-    })
+    };
+    if answer.wants_a_repository() {
+        answer.notes.push("REPOSITORY stands for its name on Hugging Face (owner/name) or its folder".into());
+    }
+    Ok(answer)
 }
 
 /// DeepSeek-Coder-V2-Lite at 16384 tokens took 4320 MiB instead of 486 from Ollama's file.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Write, stderr, stdin, stdout};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use super::Global;
@@ -57,7 +57,8 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
     let (for_sampler, for_knowledge) = (global.clone(), global.clone());
     let start = Start {
         config: if demo { demo_config(global) } else { config(global) },
-        sampler: (!demo).then(|| Box::new(move || sampler(&for_sampler, None)) as Box<dyn Fn() -> Command + Send>),
+        sampler: (!demo)
+            .then(|| Box::new(move || paced(sampler(&for_sampler, None))) as Box<dyn Fn() -> Command + Send>),
         procfs: global.procfs(),
         journal: Journal::new(Places::here().state()),
         state: Places::here().state(),
@@ -87,6 +88,12 @@ fn shown(log: Option<&Path>) -> String {
 /// Whether the terminal knows more than lines.
 fn can_be_drawn_on() -> bool {
     std::env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb")
+}
+
+/// The sampler's pace is told to it on its standard input.
+fn paced(mut sampler: Command) -> Command {
+    sampler.arg("--paced").stdin(Stdio::piped());
+    sampler
 }
 
 /// No terminal: the report for a log, else who holds the memory.

@@ -1,6 +1,13 @@
 //! Owns how a struct with `Reading` fields becomes JSON: each reading is the value or `null`, and where it is null
 //! `<field>_reason` stands beside it. A macro, because serde has no attribute that yields two fields from one.
 
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
 /// Declares a struct of plain fields and `Reading` fields with the wire form of the contract.
 /// Unknown fields are ignored when reading, so that the stream may grow.
 macro_rules! readings {
@@ -35,29 +42,84 @@ macro_rules! readings {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                #[allow(unused_mut, reason = "a struct may have readings or plain fields only")]
-                let mut map = serde_json::Map::deserialize(deserializer)?;
-                $( let $plain = $crate::gpu::wire::take(&mut map, stringify!($plain))?; )*
-                $(
-                    let value = $crate::gpu::wire::take(&mut map, stringify!($reading))?;
-                    let reason: Option<String> =
-                        $crate::gpu::wire::take(&mut map, concat!(stringify!($reading), "_reason"))?;
-                    let $reading = $crate::gpu::Reading::from_parts(value, reason.as_deref());
-                )*
-                Ok($name { $( $plain, )* $( $reading, )* })
+                use $crate::gpu::wire::{Name, next};
+                struct Fields;
+                impl<'de> serde::de::Visitor<'de> for Fields {
+                    type Value = $name;
+
+                    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        formatter.write_str(stringify!($name))
+                    }
+
+                    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
+                        $( let mut $plain: Option<$ptype> = None; )*
+                        $( let mut $reading: (Option<$rtype>, Option<String>) = (None, None); )*
+                        while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
+                            match &*name {
+                                $( stringify!($plain) => $plain = Some(next(&mut map, stringify!($plain))?), )*
+                                $(
+                                    stringify!($reading) => $reading.0 = next(&mut map, stringify!($reading))?,
+                                    concat!(stringify!($reading), "_reason") => {
+                                        $reading.1 = next(&mut map, concat!(stringify!($reading), "_reason"))?;
+                                    }
+                                )*
+                                _ => { map.next_value::<serde::de::IgnoredAny>()?; }
+                            }
+                        }
+                        Ok($name {
+                            $( $plain: $plain.map_or_else(|| $crate::gpu::wire::missing(stringify!($plain)), Ok)?, )*
+                            $( $reading: $crate::gpu::Reading::from_parts($reading.0, $reading.1.as_deref()), )*
+                        })
+                    }
+                }
+                deserializer.deserialize_map(Fields)
             }
         }
     };
 }
 pub(crate) use readings;
 
+/// A field's name, copied only where it is written with escapes.
+pub(crate) struct Name<'de>(pub Cow<'de, str>);
+
+impl<'de> Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Name<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a name")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Name<'de>, E> {
+                Ok(Name(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+/// The next value, its name in the error.
+pub(crate) fn next<'de, T: Deserialize<'de>, A: MapAccess<'de>>(map: &mut A, field: &str) -> Result<T, A::Error> {
+    map.next_value().map_err(|error| A::Error::custom(format!("{field}: {error}")))
+}
+
+/// A field that is not there reads as null.
+pub(crate) fn missing<T: DeserializeOwned, E: Error>(field: &str) -> Result<T, E> {
+    from_field(Value::Null, field)
+}
+
 /// Takes one field out of a JSON object; an absent one reads as null.
-pub(crate) fn take<T, E>(map: &mut serde_json::Map<String, serde_json::Value>, field: &str) -> Result<T, E>
-where
-    T: serde::de::DeserializeOwned,
-    E: serde::de::Error,
-{
-    let value = map.remove(field).unwrap_or(serde_json::Value::Null);
+pub(crate) fn take<T: DeserializeOwned, E: Error>(map: &mut Map<String, Value>, field: &str) -> Result<T, E> {
+    from_field(map.remove(field).unwrap_or(Value::Null), field)
+}
+
+fn from_field<T: DeserializeOwned, E: Error>(value: Value, field: &str) -> Result<T, E> {
     serde_json::from_value(value).map_err(|error| E::custom(format!("{field}: {error}")))
 }
 

@@ -57,6 +57,8 @@ pub enum Change {
     TensorParallel(u64),
     /// SGLang: smaller pieces of a prefill.
     Chunk(u64),
+    /// vLLM, SGLang: several of these at once, where none is enough alone; this context in tokens.
+    Together(u64),
     /// llama.cpp: over all cards of the machine.
     AllCards,
     /// llama.cpp: the image encoder in system memory.
@@ -162,6 +164,9 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
         context.shortens = engine.context(shape).is_some_and(|asked| asked > tokens);
         choices.push(context);
     }
+    if !fits_already && choices.iter().all(|choice| choice.fits == Some(false)) {
+        choices.extend(torch::together(engine, shape, cards));
+    }
     choices
 }
 
@@ -184,13 +189,22 @@ fn other_card(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &[
         .iter()
         .filter(|other| card.is_some_and(|card| card.index != other.index))
         .max_by_key(|other| other.free)?;
-    let name = other.uuid.clone().unwrap_or_else(|| other.index.to_string());
     Some(Choice {
-        flags: Some(format!("CUDA_VISIBLE_DEVICES={name}")),
+        flags: Some(only_on(other, &engine)),
         engine: None,
         ..choice(Change::OtherCard, &format!("GPU {} ({})", other.index, other.name), engine, shape, Some(other))
     })
     .filter(|choice| choice.fits == Some(true))
+}
+
+/// What lets a program see this card alone. vLLM and SGLang read the variable as numbers (vllm-project/vllm#13815); in
+/// the order of the bus they are the driver's.
+pub fn only_on(card: &Card, engine: &Engine) -> String {
+    let uuid = card.uuid.as_ref().filter(|_| !matches!(engine, Engine::Vllm(_) | Engine::Sglang(_)));
+    match uuid {
+        Some(uuid) => format!("CUDA_VISIBLE_DEVICES={uuid}"),
+        None => format!("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={}", card.index),
+    }
 }
 
 /// `32K` where it is a whole number of them.

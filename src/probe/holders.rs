@@ -9,12 +9,15 @@ use rustix::time::{ClockId, clock_gettime};
 use super::people::People;
 use crate::gpu::{Holder, Reading};
 use crate::procfs::{ProcError, Procfs};
+use crate::units::Bytes;
 
 const SCAN_AGAIN: Duration = Duration::from_secs(5);
 /// Where there are very many processes, a scan is due only so much later.
 const SELDOM: Duration = Duration::from_secs(30);
 /// A scan may cost one part in so many of the time.
-const SHARE: u32 = 3000;
+const SHARE: u32 = 10_000;
+/// So much more memory that nobody explains is reason enough to look at once.
+const NEWS: Bytes = Bytes::mib(64);
 
 /// The last scan, shown until the next with those taken out that have ended.
 #[derive(Debug, Default)]
@@ -24,6 +27,8 @@ pub struct Holders {
     scanned_at: Option<Instant>,
     /// Until the next one.
     pause: Duration,
+    /// What nobody explained then.
+    unexplained: Bytes,
 }
 
 impl Holders {
@@ -33,10 +38,19 @@ impl Holders {
     }
 
     /// Processes that hold NVIDIA's device files (or WSL's) and are none of `listed`, as far as may be seen. The
-    /// sampler itself is left out.
-    pub fn refresh(&mut self, procfs: &Procfs, people: &People, listed: &BTreeSet<u32>, now: Instant) -> Vec<Holder> {
-        if self.scanned_at.is_none_or(|at| now.duration_since(at) >= self.pause.max(SCAN_AGAIN)) {
-            self.scanned_at = Some(now);
+    /// sampler itself is left out. `unexplained`: the memory that nobody is listed for.
+    pub fn refresh(
+        &mut self,
+        procfs: &Procfs,
+        people: &People,
+        listed: &BTreeSet<u32>,
+        unexplained: Bytes,
+        now: Instant,
+    ) -> Vec<Holder> {
+        self.unexplained = self.unexplained.min(unexplained);
+        let pause = if unexplained.less(self.unexplained) >= NEWS { SCAN_AGAIN } else { self.pause.max(SCAN_AGAIN) };
+        if self.scanned_at.is_none_or(|at| now.duration_since(at) >= pause) {
+            (self.scanned_at, self.unexplained) = (Some(now), unexplained);
             let began = cpu_time();
             self.scan(procfs, people);
             self.pause = (cpu_time().saturating_sub(began) * SHARE).min(SELDOM);
@@ -102,6 +116,7 @@ mod tests {
     use super::Holders;
     use crate::probe::people::People;
     use crate::procfs::Procfs;
+    use crate::units::Bytes;
 
     fn process(root: &Path, pid: u32, start: u32, files: &[&str]) {
         let folder = root.join(pid.to_string());
@@ -127,7 +142,7 @@ mod tests {
         let mut holders = Holders::default();
         let now = Instant::now();
         let listed = BTreeSet::from([41]);
-        let found = holders.refresh(&procfs, &people, &listed, now);
+        let found = holders.refresh(&procfs, &people, &listed, Bytes::ZERO, now);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].process.pid, found[0].process.command.known().unwrap().as_str()), (40, "python job.py"));
         assert_eq!((found[0].process.proved, holders.unseen()), (true, 0));
@@ -136,9 +151,19 @@ mod tests {
         process(root.path(), 44, 7, &["/dev/nvidia0"]);
         fs::remove_dir_all(root.path().join("40")).unwrap();
         process(root.path(), 40, 8, &["/dev/nvidia0"]);
-        let soon = holders.refresh(&procfs, &people, &listed, now + Duration::from_secs(1));
+        let soon = holders.refresh(&procfs, &people, &listed, Bytes::ZERO, now + Duration::from_secs(1));
         assert_eq!(soon, [], "the PID is another's now, and no new scan is due");
-        let later = holders.refresh(&procfs, &people, &listed, now + Duration::from_secs(5));
+        holders.pause = Duration::ZERO;
+        let later = holders.refresh(&procfs, &people, &listed, Bytes::ZERO, now + Duration::from_secs(5));
         assert_eq!(later.iter().map(|holder| holder.process.pid).collect::<Vec<_>>(), [40, 44]);
+        process(root.path(), 45, 7, &["/dev/nvidia0"]);
+        let mut seen = |unexplained: Bytes, second: u64| {
+            holders.pause = Duration::from_secs(30);
+            holders.refresh(&procfs, &people, &listed, unexplained, now + Duration::from_secs(second)).len()
+        };
+        assert_eq!(seen(Bytes::ZERO, 12), 2, "where looking costs much, it is seldom done");
+        assert_eq!(seen(Bytes::gib(1), 13), 3, "but soon where memory has come that nobody explains");
+        process(root.path(), 46, 7, &["/dev/nvidia0"]);
+        assert_eq!(seen(Bytes::gib(1), 20), 3, "which is no news any more");
     }
 }

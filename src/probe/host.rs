@@ -9,32 +9,45 @@ use crate::gpu::{Host, Reading};
 use crate::procfs::Procfs;
 use crate::units::Bytes;
 
-/// The machine's name and memory now.
-pub fn host(procfs: &Procfs) -> Host {
-    let name = procfs.host_name();
-    let mut system = match System::new() {
-        Ok(system) => system,
-        Err(error) => {
-            let failed = || Reading::Failed(error.to_string());
-            return Host {
-                name,
-                memory_total_bytes: failed(),
-                memory_available_bytes: failed(),
-                swap_total_bytes: failed(),
-                swap_free_bytes: failed(),
-            };
+/// The machine: its name, read once, and its memory.
+pub struct Machine {
+    name: String,
+    system: Result<System, String>,
+}
+
+impl Machine {
+    /// This one.
+    pub fn new(procfs: &Procfs) -> Machine {
+        Machine { name: procfs.host_name(), system: System::new().map_err(|error| error.to_string()) }
+    }
+
+    /// Its memory now.
+    pub fn host(&mut self) -> Host {
+        let name = self.name.clone();
+        let system = match &mut self.system {
+            Ok(system) => system,
+            Err(error) => {
+                let failed = || Reading::Failed(error.clone());
+                return Host {
+                    name,
+                    memory_total_bytes: failed(),
+                    memory_available_bytes: failed(),
+                    swap_total_bytes: failed(),
+                    swap_free_bytes: failed(),
+                };
+            }
+        };
+        system.refresh_memory();
+        // sysinfo gives 0 where it could not read; a machine always has memory, but it may have no swap.
+        let read = system.total_memory() > 0;
+        let figure = |bytes: u64| if read { Reading::Known(Bytes(bytes)) } else { Reading::NotAvailable };
+        Host {
+            name,
+            memory_total_bytes: figure(system.total_memory()),
+            memory_available_bytes: figure(system.available_memory()),
+            swap_total_bytes: figure(system.total_swap()),
+            swap_free_bytes: figure(system.free_swap()),
         }
-    };
-    system.refresh_memory();
-    // sysinfo gives 0 where it could not read; a machine always has memory, but it may have no swap.
-    let read = system.total_memory() > 0;
-    let figure = |bytes: u64| if read { Reading::Known(Bytes(bytes)) } else { Reading::NotAvailable };
-    Host {
-        name,
-        memory_total_bytes: figure(system.total_memory()),
-        memory_available_bytes: figure(system.available_memory()),
-        swap_total_bytes: figure(system.total_swap()),
-        swap_free_bytes: figure(system.free_swap()),
     }
 }
 
@@ -68,7 +81,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_memory_and_a_root() {
-        let host = host(&Procfs::default());
+        let host = Machine::new(&Procfs::default()).host();
         let (total, available) =
             (host.memory_total_bytes.value().unwrap(), host.memory_available_bytes.value().unwrap());
         assert!(Bytes::mib(64) < total && available <= total, "{total} {available}");

@@ -2,9 +2,9 @@
 //! it (`recognise::kin` says what that is). A parent that is younger than its child is another process of its PID, and
 //! one of another user is not its launcher.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::people::LOOK_AGAIN;
 use crate::gpu::ProcessKey;
 use crate::gpu::recognise::Traits;
 use crate::gpu::recognise::kin::{Bond, bond};
@@ -23,18 +23,25 @@ pub struct Groups {
 }
 
 /// A process as far as kinship needs it.
+#[derive(Debug)]
 struct Relative {
     stat: Stat,
+    command: String,
     uid: Option<u32>,
     arguments: Vec<String>,
     folder: Option<String>,
+    /// How many refreshes ago it was read.
+    age: u32,
+    /// At this refresh its stat was read.
+    is_fresh: bool,
 }
 
 impl Relative {
-    fn of(procfs: &Procfs, stat: Stat) -> Relative {
+    fn of(procfs: &Procfs, stat: Stat, command: String) -> Relative {
         let pid = stat.pid;
         let folder = procfs.working_directory(pid).ok().and_then(|folder| folder.to_str().map(str::to_owned));
-        Relative { uid: procfs.uid(pid).ok(), arguments: procfs.arguments(pid).unwrap_or_default(), folder, stat }
+        let (uid, arguments) = (procfs.uid(pid).ok(), procfs.arguments(pid).unwrap_or_default());
+        Relative { uid, arguments, folder, stat, command, age: 0, is_fresh: true }
     }
 
     fn traits(&self) -> Traits<'_> {
@@ -43,16 +50,66 @@ impl Relative {
     }
 }
 
-/// Groups those that use a GPU; the flag says whether it computes there or only draws.
-pub fn groups(procfs: &Procfs, users: &BTreeMap<u32, bool>) -> Groups {
-    let mut relatives: BTreeMap<u32, Relative> = BTreeMap::new();
+/// Groups processes, and remembers between refreshes what hardly ever changes of them.
+#[derive(Debug, Default)]
+pub struct Families {
+    known: BTreeMap<u32, Relative>,
+}
+
+impl Families {
+    /// Groups those that use a GPU; the flag says whether it computes there or only draws. `running` says which process a
+    /// PID is now, and the command line that it runs.
+    pub fn groups(
+        &mut self,
+        procfs: &Procfs,
+        running: impl Fn(u32) -> Option<(Stat, String)>,
+        users: &BTreeMap<u32, bool>,
+    ) -> Groups {
+        self.known.retain(|_, relative| {
+            relative.age += 1;
+            // Who was not asked about last time has left.
+            std::mem::take(&mut relative.is_fresh) && relative.age < LOOK_AGAIN
+        });
+        groups(&mut Look { procfs, running, known: &mut self.known }, users)
+    }
+}
+
+/// Looks processes up at one refresh.
+struct Look<'a, S> {
+    procfs: &'a Procfs,
+    running: S,
+    known: &'a mut BTreeMap<u32, Relative>,
+}
+
+impl<S: Fn(u32) -> Option<(Stat, String)>> Look<'_, S> {
+    /// This process now; as it was lately, where it is the same program still.
+    fn at(&mut self, pid: u32) -> Option<&Relative> {
+        let known = self.known.get(&pid);
+        if !known.is_some_and(|relative| relative.is_fresh) {
+            let Some((stat, command)) = (self.running)(pid) else {
+                self.known.remove(&pid);
+                return None;
+            };
+            let same = known.filter(|known| {
+                (known.stat.key(), &known.stat.comm, &known.command) == (stat.key(), &stat.comm, &command)
+            });
+            match same.is_some().then(|| self.known.get_mut(&pid)).flatten() {
+                Some(known) => (known.stat, known.is_fresh) = (stat, true),
+                None => drop(self.known.insert(pid, Relative::of(self.procfs, stat, command))),
+            }
+        }
+        self.known.get(&pid)
+    }
+}
+
+fn groups<S: Fn(u32) -> Option<(Stat, String)>>(look: &mut Look<'_, S>, users: &BTreeMap<u32, bool>) -> Groups {
     // Of each user the way up to the topmost it works for, and whose guest that one is.
     let mut ways: Vec<(Vec<u32>, Option<u32>)> = Vec::new();
     for pid in users.keys() {
         let mut way = vec![*pid];
         let mut host = None;
         while let Some(below) = way.last().copied().filter(|_| way.len() < GENERATIONS) {
-            match above(procfs, &mut relatives, below, users) {
+            match above(look, below, users) {
                 Some((parent, Bond::Worker)) if !way.contains(&parent) => way.push(parent),
                 Some((parent, Bond::Guest)) => {
                     host = Some(parent);
@@ -76,10 +133,10 @@ pub fn groups(procfs: &Procfs, users: &BTreeMap<u32, bool>) -> Groups {
     }
     let mut found = Groups::default();
     for (top, members) in members.into_iter().filter(|(_, members)| members.len() > 1) {
-        let Some(leader) = relatives.get(&top).map(|relative| relative.stat.key()) else { continue };
+        let Some(leader) = look.known.get(&top).map(|relative| relative.stat.key()) else { continue };
         for pid in members {
             found.leaders.insert(pid, leader);
-            let launcher = relatives.get(&pid).filter(|_| !users.contains_key(&pid));
+            let launcher = look.known.get(&pid).filter(|_| !users.contains_key(&pid));
             found.launchers.extend(launcher.map(|relative| relative.stat.clone()));
         }
     }
@@ -87,18 +144,17 @@ pub fn groups(procfs: &Procfs, users: &BTreeMap<u32, bool>) -> Groups {
 }
 
 /// The parent of a process and what it is to it.
-fn above(
-    procfs: &Procfs,
-    relatives: &mut BTreeMap<u32, Relative>,
+fn above<S: Fn(u32) -> Option<(Stat, String)>>(
+    look: &mut Look<'_, S>,
     child: u32,
     users: &BTreeMap<u32, bool>,
 ) -> Option<(u32, Bond)> {
-    let parent = look(procfs, relatives, child)?.stat.parent_pid;
+    let parent = look.at(child)?.stat.parent_pid;
     if parent <= 1 {
         return None;
     }
-    look(procfs, relatives, parent)?;
-    let (child, parent) = (relatives.get(&child)?, relatives.get(&parent)?);
+    look.at(parent)?;
+    let (child, parent) = (look.known.get(&child)?, look.known.get(&parent)?);
     let stat = &parent.stat;
     let is_parent = stat.start_ticks <= child.stat.start_ticks && parent.uid.is_some() && parent.uid == child.uid;
     if !is_parent || stat.is_kernel_thread() || stat.state == 'Z' {
@@ -108,20 +164,13 @@ fn above(
     bond(&parent.traits(), &child.traits(), computes).map(|bond| (stat.pid, bond))
 }
 
-fn look<'a>(procfs: &Procfs, relatives: &'a mut BTreeMap<u32, Relative>, pid: u32) -> Option<&'a Relative> {
-    match relatives.entry(pid) {
-        Entry::Occupied(known) => Some(known.into_mut()),
-        Entry::Vacant(unknown) => Some(unknown.insert(Relative::of(procfs, procfs.stat(pid).ok()?))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
     use std::fs;
     use std::path::Path;
 
-    use super::groups;
+    use super::Families;
     use crate::procfs::Procfs;
 
     /// A process: PID, parent, start, user, name, command line.
@@ -137,7 +186,9 @@ mod tests {
     /// Of each member its leader, and who was found above those that use a GPU.
     fn found(root: &Path, users: &[u32]) -> (Vec<(u32, u32)>, Vec<u32>) {
         let users: BTreeMap<u32, bool> = users.iter().map(|pid| (*pid, true)).collect();
-        let found = groups(&Procfs::new(root), &users);
+        let procfs = Procfs::new(root);
+        let running = |pid| Some((procfs.stat(pid).ok()?, String::new()));
+        let found = Families::default().groups(&procfs, running, &users);
         let leaders = found.leaders.into_iter().map(|(pid, leader)| (pid, leader.pid)).collect();
         (leaders, found.launchers.into_iter().map(|stat| stat.pid).collect())
     }
@@ -154,6 +205,27 @@ mod tests {
         let (leaders, launchers) = found(root.path(), &[41, 42, 43, 50]);
         assert_eq!(leaders, [(40, 40), (41, 40), (42, 40), (43, 40)], "50 is on its own");
         assert_eq!(launchers, [40]);
+    }
+
+    #[test]
+    fn what_is_remembered_holds_while_both_run_what_they_ran() {
+        let root = tempfile::tempdir().unwrap();
+        let launcher = (40, 1, 10, 7);
+        process(root.path(), launcher, "python", "python torchrun train.py");
+        process(root.path(), (41, 40, 11, 7), "python", "python -u train.py");
+        let (procfs, users) = (Procfs::new(root.path()), BTreeMap::from([(41, true)]));
+        let mut families = Families::default();
+        let mut led = || {
+            let running = |pid| Some((procfs.stat(pid).ok()?, procfs.arguments(pid).ok()?.join(" ")));
+            families.groups(&procfs, running, &users).leaders.len()
+        };
+        assert_eq!((led(), led()), (2, 2));
+        process(root.path(), launcher, "python", "python -m http.server");
+        assert_eq!(led(), 0, "it replaced itself by another program");
+        process(root.path(), launcher, "python", "python torchrun train.py");
+        assert_eq!(led(), 2);
+        fs::remove_dir_all(root.path().join("40")).unwrap();
+        assert_eq!(led(), 0, "it has ended");
     }
 
     #[test]

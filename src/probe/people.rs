@@ -18,7 +18,7 @@ use crate::units::{Bytes, WallTime};
 const ANCESTORS_ASKED: usize = 4;
 
 /// For so many refreshes what hardly ever changes (user, control group) is not read again.
-const LOOK_AGAIN: u32 = 10;
+pub const LOOK_AGAIN: u32 = 30;
 
 /// What /proc says of one PID of the driver.
 #[derive(Clone, Debug)]
@@ -111,6 +111,8 @@ pub struct People {
     listed_before: HashMap<u32, u64>,
     /// This refresh's look-ups: a PID may stand on several devices.
     current: HashMap<u32, Person>,
+    /// The stats that this refresh has read, with the command lines.
+    stats: HashMap<u32, (Stat, String)>,
     /// Who was described lately, as which stat, and how many refreshes ago.
     described: HashMap<u32, (Stat, Person, u32)>,
 }
@@ -125,6 +127,7 @@ impl People {
             own_manager: procfs.own_cgroup().and_then(|text| Place::manager(&text)),
             listed_before: HashMap::new(),
             current: HashMap::new(),
+            stats: HashMap::new(),
             described: HashMap::new(),
             procfs,
         }
@@ -151,6 +154,16 @@ impl People {
             *age < LOOK_AGAIN && self.current.contains_key(pid)
         });
         self.current.clear();
+        self.stats.clear();
+    }
+
+    /// Which process this PID is at this refresh, and the command line that it runs.
+    pub fn running(&self, pid: u32) -> Option<(Stat, String)> {
+        self.stats.get(&pid).cloned().or_else(|| {
+            let stat = self.procfs.stat(pid).ok()?;
+            let command = self.command(&stat).known().cloned().unwrap_or_default();
+            Some((stat, command))
+        })
     }
 
     /// Whether the PIDs we see are the driver's.
@@ -176,23 +189,28 @@ impl People {
     /// line is read each time: one that runs another program by now must not be ended under the name of the one before.
     fn person(&mut self, pid: u32) -> Result<Person, ProcError> {
         let stat = self.identify(pid)?;
+        let person = self.known(&stat).unwrap_or_else(|| {
+            let person = self.described(&stat);
+            self.described.insert(pid, (stat.clone(), person.clone(), 0));
+            person
+        });
+        self.stats.insert(pid, (stat, person.command.known().cloned().unwrap_or_default()));
+        Ok(person)
+    }
+
+    fn known(&self, stat: &Stat) -> Option<Person> {
         let same = |then: &Stat| {
             (then.start_ticks, &then.comm, then.parent_pid) == (stat.start_ticks, &stat.comm, stat.parent_pid)
         };
-        let known = self.described.get(&pid).filter(|(then, ..)| same(then));
+        let (_, person, _) = self.described.get(&stat.pid).filter(|(then, ..)| same(then))?;
         // One that is ending has none any more.
-        let runs_the_same = |then: &Person| stat.is_exiting() || then.command == self.command(&stat);
-        if let Some((_, person, _)) = known.filter(|(_, person, _)| runs_the_same(person)) {
-            return Ok(Person {
-                session: Reading::Known(stat.session),
-                state: Reading::Known(stat.state),
-                cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
-                ..person.clone()
-            });
-        }
-        let person = self.described(&stat);
-        self.described.insert(pid, (stat, person.clone(), 0));
-        Ok(person)
+        let runs_the_same = stat.is_exiting() || person.command == self.command(stat);
+        runs_the_same.then(|| Person {
+            session: Reading::Known(stat.session),
+            state: Reading::Known(stat.state),
+            cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
+            ..person.clone()
+        })
     }
 
     /// Who the process of this PID here is, apart from the driver.

@@ -1,9 +1,11 @@
 //! Owns letting a laptop's card sleep: one that sleeps is not looked at, and one that nobody uses is let go of, since an
 //! open driver keeps it awake. Decides by what /sys says and by what was read; does nothing itself.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::gpu::{Device, Holder};
+use crate::procfs::Procfs;
 use crate::procfs::power::Power;
 
 /// Idle so long, a card is let go of.
@@ -12,6 +14,34 @@ const IDLE: Duration = Duration::from_secs(10);
 const FALLING_ASLEEP: Duration = Duration::from_secs(15);
 /// After a card did not fall asleep it is looked at this long: something else keeps it awake.
 const AWAKE: Duration = Duration::from_secs(300);
+
+/// Cards come and go by hand.
+const LOOK_FOR_CARDS: Duration = Duration::from_secs(30);
+/// One that stays on is not waited for.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Looks whether the cards sleep, no oftener than it matters.
+#[derive(Debug, Default)]
+pub struct Sleepers {
+    cards: Vec<PathBuf>,
+    found_at: Option<Instant>,
+    stay_on_until: Option<Instant>,
+}
+
+impl Sleepers {
+    /// Whether they do.
+    pub fn power(&mut self, procfs: &Procfs, now: Instant) -> Power {
+        if self.stay_on_until.is_some_and(|until| now < until) {
+            return Power::StaysOn;
+        }
+        if self.found_at.is_none_or(|at| now.duration_since(at) >= LOOK_FOR_CARDS) {
+            (self.cards, self.found_at) = (procfs.cards(), Some(now));
+        }
+        let power = Power::of(&self.cards);
+        self.stay_on_until = (power == Power::StaysOn).then(|| now + LOOK_AGAIN);
+        power
+    }
+}
 
 /// What to do with the driver now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

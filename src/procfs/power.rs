@@ -2,7 +2,7 @@
 //! open, and looking at it through the driver would wake it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Procfs;
 
@@ -18,10 +18,33 @@ pub enum Power {
 }
 
 impl Procfs {
-    /// Reads it; asks no card and no driver.
-    pub fn power(&self) -> Power {
+    /// Whether the machine lives on its battery now. Batteries of a mouse or a headset are none of it.
+    pub fn on_battery(&self) -> bool {
+        let supplies = fs::read_dir(self.system.join("class/power_supply")).into_iter().flatten().flatten();
+        let supplies: Vec<PathBuf> = supplies.map(|entry| entry.path()).collect();
+        let says = |folder: &PathBuf, file: &str, word: &str| text(folder, file).is_some_and(|said| said == word);
+        let drained = |folder: &PathBuf| {
+            says(folder, "type", "Battery") && says(folder, "status", "Discharging") && !says(folder, "scope", "Device")
+        };
+        // Two chargers may be plugged in, or a battery may be kept from charging beyond 80 %.
+        supplies.iter().any(drained) && !supplies.iter().any(|folder| says(folder, "online", "1"))
+    }
+
+    /// Where the machine's NVIDIA cards are in /sys; their sound and USB functions are none.
+    pub fn cards(&self) -> Vec<PathBuf> {
         let devices = fs::read_dir(self.system.join("bus/pci/devices")).into_iter().flatten().flatten();
-        let cards: Vec<Power> = devices.filter_map(|entry| card(&entry.path())).collect();
+        let is_card = |folder: &PathBuf| {
+            text(folder, "vendor").is_some_and(|vendor| vendor == "0x10de")
+                && text(folder, "class").is_some_and(|class| class.starts_with("0x03"))
+        };
+        devices.map(|entry| entry.path()).filter(is_card).collect()
+    }
+}
+
+impl Power {
+    /// Reads it; asks no card and no driver.
+    pub fn of(cards: &[PathBuf]) -> Power {
+        let cards: Vec<Power> = cards.iter().map(|folder| card(folder)).collect();
         match &cards[..] {
             [] => Power::StaysOn,
             cards if cards.iter().all(|card| *card == Power::Asleep) => Power::Asleep,
@@ -31,17 +54,16 @@ impl Procfs {
     }
 }
 
-/// `None` where it is no card of NVIDIA's; their sound and USB functions are none.
-fn card(folder: &Path) -> Option<Power> {
-    let text = |file: &str| fs::read_to_string(folder.join(file)).ok().map(|text| text.trim().to_owned());
-    if text("vendor")? != "0x10de" || !text("class")?.starts_with("0x03") {
-        return None;
-    }
-    Some(match (text("power/runtime_status").as_deref(), text("power/control").as_deref()) {
+fn card(folder: &Path) -> Power {
+    match (text(folder, "power/runtime_status").as_deref(), text(folder, "power/control").as_deref()) {
         (Some("suspended"), _) => Power::Asleep,
         (_, Some("auto")) => Power::MaySleep,
         _ => Power::StaysOn,
-    })
+    }
+}
+
+fn text(folder: &Path, file: &str) -> Option<String> {
+    fs::read_to_string(folder.join(file)).ok().map(|text| text.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -61,14 +83,37 @@ mod tests {
             }
         };
         let procfs = Procfs::default().with_devices(root.path());
-        assert_eq!(procfs.power(), Power::StaysOn, "no cards");
+        let power = || Power::of(&procfs.cards());
+        assert_eq!(power(), Power::StaysOn, "no cards");
         card("0000:00:02.0", "0x8086", "0x030000", "active", "on");
         card("0000:01:00.1", "0x10de", "0x040300", "active", "on");
         card("0000:01:00.0", "0x10de", "0x030200", "suspended", "auto");
-        assert_eq!(procfs.power(), Power::Asleep, "another vendor's card and its own sound don't count");
+        assert_eq!(power(), Power::Asleep, "another vendor's card and its own sound don't count");
         card("0000:01:00.0", "0x10de", "0x030200", "active", "auto");
-        assert_eq!(procfs.power(), Power::MaySleep);
+        assert_eq!(power(), Power::MaySleep);
         card("0000:02:00.0", "0x10de", "0x030000", "active", "on");
-        assert_eq!(procfs.power(), Power::StaysOn);
+        assert_eq!(power(), Power::StaysOn);
+    }
+
+    #[test]
+    fn a_battery_counts_where_the_machine_lives_on_it() {
+        let root = tempfile::tempdir().unwrap();
+        let supply = |name: &str, files: &[(&str, &str)]| {
+            let folder = root.path().join("sys/class/power_supply").join(name);
+            fs::create_dir_all(&folder).unwrap();
+            for (file, text) in files {
+                fs::write(folder.join(file), format!("{text}\n")).unwrap();
+            }
+        };
+        let procfs = Procfs::default().with_devices(root.path());
+        assert!(!procfs.on_battery(), "a machine without one");
+        supply("hidpp_battery_0", &[("type", "Battery"), ("scope", "Device"), ("status", "Discharging")]);
+        assert!(!procfs.on_battery(), "a mouse's");
+        supply("AC", &[("type", "Mains"), ("online", "1")]);
+        supply("BAT0", &[("type", "Battery"), ("status", "Not charging")]);
+        assert!(!procfs.on_battery());
+        supply("AC", &[("online", "0")]);
+        supply("BAT0", &[("status", "Discharging")]);
+        assert!(procfs.on_battery());
     }
 }

@@ -1,37 +1,107 @@
 //! Owns the stream of readings: the sampling child, its lines, its end and its restart. The thread that starts the
 //! child lives as long as the program, since the child dies with the thread that started it.
 
-use std::io::{self, BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Wake;
 use crate::app::Msg;
 use crate::gpu::Header;
+use crate::procfs::Procfs;
 
 /// More than any machine's snapshot: a longer line is not ours.
 const LONGEST_LINE: u64 = 64 << 20;
+/// How often the battery is looked at.
+const LOOK_AT_BATTERY: Duration = Duration::from_secs(30);
 /// How much of the child's last words is kept.
 const LAST_WORDS: usize = 4096;
 /// The longest pause before the sampler is started again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Starts the sampler and goes on starting it. `command` makes a child that prints the sample stream.
-pub fn live(command: impl Fn() -> Command + Send + 'static, wakes: Sender<Wake>) -> io::Result<()> {
-    thread::Builder::new().name("feed".into()).spawn(move || keep_reading(command, &wakes))?;
-    Ok(())
+/// `interval` is its own pace.
+pub fn live(
+    command: impl Fn() -> Command + Send + 'static,
+    interval: Duration,
+    wakes: Sender<Wake>,
+) -> io::Result<Pacer> {
+    let pacer = Pacer(Arc::new(Mutex::new(Orders { usual: interval, wanted: interval, to: None })));
+    let paces = pacer.clone();
+    thread::Builder::new().name("feed".into()).spawn(move || keep_reading(command, &paces, &wakes))?;
+    Ok(pacer)
 }
 
-fn keep_reading(command: impl Fn() -> Command, wakes: &Sender<Wake>) {
+/// Tells the sampler how far apart readings should be.
+#[derive(Clone, Debug)]
+pub struct Pacer(Arc<Mutex<Orders>>);
+
+#[derive(Debug)]
+struct Orders {
+    usual: Duration,
+    wanted: Duration,
+    to: Option<ChildStdin>,
+}
+
+impl Pacer {
+    /// From now on.
+    pub fn set(&self, every: Duration) {
+        let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if orders.wanted != every {
+            orders.wanted = every;
+            orders.tell();
+        }
+    }
+
+    /// Another child, which knows of none.
+    fn hand(&self, to: Option<ChildStdin>) {
+        let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that hangs in the driver does not read: whoever tells it must not hang with it.
+        orders.to = to.filter(|to| rustix::io::ioctl_fionbio(to, true).is_ok());
+        if orders.wanted != orders.usual {
+            orders.tell();
+        }
+    }
+}
+
+impl Orders {
+    /// One that has ended needs no order.
+    fn tell(&mut self) {
+        let line = format!("{}\n", self.wanted.as_secs_f64());
+        if let Some(to) = &mut self.to {
+            let _ = to.write_all(line.as_bytes());
+        }
+    }
+}
+
+/// Whether the machine runs on its battery: looked up when a reading comes, but seldom.
+#[derive(Default)]
+struct Battery {
+    looked_at: Option<Instant>,
+    drained: bool,
+}
+
+impl Battery {
+    fn news(&mut self, now: Instant) -> Option<Msg> {
+        if self.looked_at.is_some_and(|at| now.duration_since(at) < LOOK_AT_BATTERY) {
+            return None;
+        }
+        self.looked_at = Some(now);
+        let drained = Procfs::default().on_battery();
+        (std::mem::replace(&mut self.drained, drained) != drained).then_some(Msg::OnBattery(drained))
+    }
+}
+
+fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, wakes: &Sender<Wake>) {
     // Nobody sends: waiting on it is a pause that needs no sleep.
     let (_kept, pause) = std::sync::mpsc::channel::<()>();
     let mut wait = Duration::from_secs(1);
     let mut leaving = Vec::new();
     loop {
-        let (lines, why) = one_child(&command, wakes, &mut leaving);
+        let (lines, why) = one_child(&command, pacer, wakes, &mut leaving);
         wait = if lines > 1 { Duration::from_secs(1) } else { (wait * 2).min(LONGEST_PAUSE) };
         log::info!("sampler ended after {lines} lines: {why}");
         let text = format!("{why}; trying again in {} s", wait.as_secs());
@@ -45,11 +115,17 @@ fn keep_reading(command: impl Fn() -> Command, wakes: &Sender<Wake>) {
 }
 
 /// One child from start to end: how many lines it gave and why it ended. It joins those that are `leaving`.
-fn one_child(command: &impl Fn() -> Command, wakes: &Sender<Wake>, leaving: &mut Vec<Child>) -> (u64, String) {
+fn one_child(
+    command: &impl Fn() -> Command,
+    pacer: &Pacer,
+    wakes: &Sender<Wake>,
+    leaving: &mut Vec<Child>,
+) -> (u64, String) {
     let mut child = match command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
         Ok(child) => child,
         Err(error) => return (0, format!("the sampler could not be started: {error}")),
     };
+    pacer.hand(child.stdin.take());
     let words = child.stderr.take().map(keep_last_words);
     let (lines, trouble) = child.stdout.take().map_or((0, None), |output| read_lines(BufReader::new(output), wakes));
     let why = trouble.unwrap_or_else(|| ended(&mut child, words));
@@ -63,6 +139,7 @@ fn one_child(command: &impl Fn() -> Command, wakes: &Sender<Wake>, leaving: &mut
 fn read_lines(mut output: impl BufRead, wakes: &Sender<Wake>) -> (u64, Option<String>) {
     let mut count = 0;
     let mut line = Vec::new();
+    let mut battery = Battery::default();
     loop {
         line.clear();
         match output.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
@@ -74,6 +151,9 @@ fn read_lines(mut output: impl BufRead, wakes: &Sender<Wake>) -> (u64, Option<St
         match parse(&line, count == 0) {
             Ok(msg) => {
                 count += 1;
+                // Not before the first reading: somebody waits for that.
+                let news = if count > 2 { battery.news(Instant::now()) } else { None };
+                news.map(|msg| wakes.send(Wake::Msg(msg)));
                 if wakes.send(Wake::Msg(msg)).is_err() {
                     return (count, None);
                 }

@@ -263,9 +263,14 @@ fn between<F: Fn(&[u8]) -> bool>(file: &File, part: Range<u64>, telling: F) -> i
     Ok(keeper)
 }
 
+/// Whether all of a text is kept.
+pub fn is_short(text: &str) -> bool {
+    text.len() <= HEAD + TAIL
+}
+
 /// A text that is there already, with only what `Keeper` keeps of it.
 pub fn shortened(text: String, telling: impl Fn(&[u8]) -> bool) -> String {
-    if text.len() <= HEAD + TAIL {
+    if is_short(&text) {
         return text;
     }
     let mut keeper = Keeper::new(telling);

@@ -39,6 +39,7 @@ pub fn listen(
         let _ = wakes.send(super::signals::resized());
         let mut touched = Some(touched);
         let mut decoder = Decoder::default();
+        let mut shortening = Shortening::default();
         let mut block = vec![0; 64 << 10];
         loop {
             let patience = decoder.paste.is_some().then_some(PATIENCE).map(timespec);
@@ -66,8 +67,14 @@ pub fn listen(
             let messages = events.into_iter().filter_map(|event| match event {
                 Event::Key(key) => Some(Msg::Key(key, now)),
                 Event::Mouse(event) => Some(Msg::Mouse(event, now)),
-                Event::Paste(text) => Some(Msg::Paste(files::shortened(text, |block| telling.may_matter(block)))),
-                _ => None,
+                Event::Paste(text) if files::is_short(&text) && !shortening.is_under_way() => Some(Msg::Paste(text)),
+                Event::Paste(text) => {
+                    shortening.begin(text, telling.clone(), wakes.clone());
+                    Some(Msg::Pasting)
+                }
+                Event::FocusGained => Some(Msg::InFront(true)),
+                Event::FocusLost => Some(Msg::InFront(false)),
+                Event::Resize(..) => None,
             });
             let pasting = decoder.paste.is_some().then_some(Msg::Pasting);
             for message in messages.chain(pasting) {
@@ -78,6 +85,30 @@ pub fn listen(
         }
     })?;
     Ok(())
+}
+
+/// What was pasted and is being shortened, beside the keys: after a paste of 50 MB they would wait for half a second.
+#[derive(Default)]
+struct Shortening(Option<thread::JoinHandle<()>>);
+
+impl Shortening {
+    fn is_under_way(&self) -> bool {
+        self.0.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Pastes come in the order in which they were made.
+    fn begin(&mut self, text: String, telling: Telling, wakes: Sender<Wake>) {
+        let (before, tell) = (self.0.take(), wakes.clone());
+        let spawned = thread::Builder::new().name("paste".into()).spawn(move || {
+            let text = files::shortened(text, |block| telling.may_matter(block));
+            drop(before.map(thread::JoinHandle::join));
+            let _ = wakes.send(Wake::Msg(Msg::Paste(text)));
+        });
+        let lost = |error: &io::Error| {
+            drop(tell.send(Wake::Msg(Msg::Trouble(format!("What was pasted could not be taken in: {error}")))));
+        };
+        self.0 = spawned.inspect_err(lost).ok();
+    }
 }
 
 /// Bytes on their way to being events.

@@ -1,54 +1,57 @@
-//! Owns the terminal's state: raw mode, alternate screen, bracketed paste and mouse, on and off together, so that it
+//! Owns the terminal's state: raw mode, alternate screen, bracketed paste, mouse and focus, on and off together, so that it
 //! is given back as it was on every way out, a panic among them.
 
-use std::io::{self, Stdout, stdout};
-use std::mem::ManuallyDrop;
+use std::io::{self, BufWriter, Stdout, stdout};
 
-use crossterm::event::{DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture};
+use crossterm::cursor::{Hide, Show};
+use crossterm::event::{
+    DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste, EnableFocusChange,
+    EnableMouseCapture,
+};
 use crossterm::execute;
 use crossterm::style::Print;
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode, enable_raw_mode};
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Rect;
+use ratatui::backend::{Backend, CrosstermBackend};
 
 use crate::app::Model;
 use crate::app::model::Seen;
+use crate::ui::picture::Shown;
 
 /// The terminal while it is ours. Dropping it gives it back.
 pub struct Screen {
-    /// Its own end shows the cursor and, where the terminal is gone, panics over an error that nobody can be told:
-    /// `give_back` does it instead.
-    terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
+    backend: CrosstermBackend<BufWriter<Stdout>>,
+    shown: Shown,
 }
 
 impl Screen {
     /// Takes the terminal over.
     pub fn take() -> io::Result<Screen> {
         enter()?;
-        let terminal = Terminal::new(CrosstermBackend::new(stdout())).inspect_err(|_| give_back())?;
-        Ok(Screen { terminal: ManuallyDrop::new(terminal) })
+        Ok(Screen { backend: CrosstermBackend::new(BufWriter::new(stdout())), shown: Shown::default() })
     }
 
     /// Columns and rows.
     pub fn size(&self) -> io::Result<(u16, u16)> {
-        let size = self.terminal.size()?;
-        Ok((size.width, size.height))
+        crossterm::terminal::size()
     }
 
     /// Draws the model; gives what can be seen and clicked.
     pub fn draw(&mut self, model: &Model) -> io::Result<Seen> {
-        let mut shown = Seen::default();
-        self.terminal.draw(|frame| shown = crate::ui::view(model, frame.area(), frame.buffer_mut()))?;
-        Ok(shown)
+        let (picture, seen) = crate::ui::view(model);
+        if !self.shown.is_of(picture.area()) {
+            // The terminal may have moved or wrapped what it showed.
+            self.backend.clear()?;
+            self.shown = Shown::blank(picture.area());
+        }
+        self.shown.show(picture, &mut self.backend)?;
+        io::Write::flush(&mut self.backend)?;
+        Ok(seen)
     }
 
-    /// Takes the terminal again after somebody else had it, and forgets what was on it. Not by `clear`, which asks
-    /// the terminal where its cursor is: the thread that waits for keys would take the answer.
+    /// Takes the terminal again after somebody else had it, and forgets what was on it.
     pub fn retake(&mut self) -> io::Result<()> {
-        enter()?;
-        let size = self.terminal.size()?;
-        self.terminal.resize(Rect::new(0, 0, size.width, size.height))
+        self.shown = Shown::default();
+        enter()
     }
 }
 
@@ -65,13 +68,14 @@ pub fn ring(title: &str) {
 
 fn enter() -> io::Result<()> {
     enable_raw_mode()?;
-    execute!(stdout(), EnterAlternateScreen, EnableBracketedPaste, EnableMouseCapture).inspect_err(|_| give_back())
+    execute!(stdout(), EnterAlternateScreen, Hide, EnableBracketedPaste, EnableMouseCapture, EnableFocusChange)
+        .inspect_err(|_| give_back())
 }
 
 /// Gives the terminal back as it was. Safe to call twice; what fails here can't be helped.
 pub fn give_back() {
     let _ =
-        execute!(stdout(), DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, crossterm::cursor::Show);
+        execute!(stdout(), DisableFocusChange, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
 }
 

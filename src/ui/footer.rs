@@ -1,11 +1,10 @@
 //! Owns the last line: what was just said, a line being typed, or the keys that work now.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Clear, Paragraph, Widget};
 
 use super::format::{cut, paragraph};
+use super::picture::Picture;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
@@ -17,7 +16,7 @@ use unicode_width::UnicodeWidthStr;
 const LAST: [Action; 3] = [Action::NextRegion, Action::Help, Action::Quit];
 
 /// Draws the line; a longer word to the person takes the lines above it, too.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     let width = usize::from(area.width);
     if let Some(prompt) = &model.prompt {
         let (what, keys) = match prompt.purpose {
@@ -31,17 +30,17 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
         let from = prompt.text.chars().count().saturating_sub(room);
         let typed: String = prompt.text.chars().skip(from).collect();
         let line = format!(" {what}: {}{typed}_   {keys}", if from > 0 { theme.sign("…", "~") } else { "" });
-        return Line::raw(cut(&line, width)).render(area, buffer);
+        return picture.lines(area, [Line::raw(cut(&line, width))]);
     }
     if model.pasting {
         let text = format!(" receiving a paste{} Ctrl-C ends it", theme.sign("…", "..."));
-        return Line::raw(cut(&text, width)).render(area, buffer);
+        return picture.lines(area, [Line::raw(cut(&text, width))]);
     }
     if let Some((text, _)) = &model.notice {
-        return notice(text, theme, area, buffer);
+        return notice(text, theme, area, picture);
     }
     if model.input.typing.is_some() {
-        return Line::styled(" typing: Esc when done", theme.quiet).render(area, buffer);
+        return picture.lines(area, [Line::styled(" typing: Esc when done", theme.quiet)]);
     }
     let words = |binding: &&Binding| !binding.words.is_empty() && !binding.ctrl;
     let bindings = model.config.keys.all();
@@ -61,7 +60,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
     spans.pop();
     let line = Line::from(spans);
     super::pressable(theme, &line, (area.x, area.y), false, targets);
-    line.render(area, buffer);
+    picture.lines(area, [line]);
 }
 
 /// Columns that a key with its words takes.
@@ -77,11 +76,11 @@ fn shown(binding: &Binding, theme: &Theme) -> [Span<'static>; 3] {
     ]
 }
 
-fn notice(text: &str, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn notice(text: &str, theme: &Theme, area: Rect, picture: &mut Picture) {
     let lines = paragraph(text, usize::from(area.width.saturating_sub(2)), theme.title);
     let height = u16::try_from(lines.len()).unwrap_or(1).min(area.bottom());
     let over = Rect { y: area.bottom() - height, height, ..area };
-    Clear.render(over, buffer);
+    picture.blank(over);
     let inner = Rect { x: over.x + 1, width: over.width.saturating_sub(2), ..over };
-    Paragraph::new(lines).render(inner, buffer);
+    picture.lines(inner, lines);
 }

@@ -1,28 +1,30 @@
 //! Owns the first line: which machine, its driver and system memory, and whether the readings are fresh.
 
-use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget;
 
 use super::format::cut;
+use super::picture::Picture;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
-use crate::app::model::{Click, Source, Tab, Target};
+use crate::app::model::{Click, LookedAt, Source, Tab, Target};
 use crate::gpu::Driver;
 use unicode_width::UnicodeWidthStr;
 
 /// Draws the line.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     let (right, style) = freshness(model, theme);
     // Its first words matter most, and stand beside the program's name.
     let right = cut(&right, usize::from(area.width).saturating_sub(12));
     let room = usize::from(area.width).saturating_sub(right.width() + 2);
-    let text =
-        Line::from(vec![Span::styled(" oomdoctor", theme.title), Span::raw(machine(model, room.saturating_sub(10)))]);
-    text.render(area, buffer);
-    Line::styled(format!("{right} "), style).right_aligned().render(area, buffer);
+    let columns = u16::try_from(right.width() + 1).unwrap_or(area.width);
+    let name = Span::styled(" oomdoctor", theme.title.patch(style));
+    // What is said of the readings holds for all of the line.
+    let text = Line::from(vec![name, Span::raw(machine(model, room.saturating_sub(10)))]).style(style);
+    let [left, beside] = Layout::horizontal([Constraint::Min(0), Constraint::Length(columns)]).areas(area);
+    picture.lines(left, [text]);
+    picture.lines(beside, [Line::styled(format!("{right} "), style)]);
 }
 
 /// The machine's name, its system memory, its driver: as many of them as fit.
@@ -49,7 +51,13 @@ fn machine(model: &Model, room: usize) -> String {
 }
 
 fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
-    let every = format!("every {} s", model.config.interval.as_secs_f32());
+    let why = match model.looked_at {
+        _ if model.pace() == model.config.interval => "",
+        LookedAt { in_front: true, .. } => " on battery",
+        LookedAt { on_battery: false, .. } => " while not in front",
+        LookedAt { .. } => " on battery, not in front",
+    };
+    let every = format!("every {} s{why}", model.pace().as_secs_f32());
     if model.config.source == Source::Demo {
         return ("DEMO: a recorded machine, kills are simulated".into(), theme.alarm);
     }
@@ -79,7 +87,7 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
 }
 
 /// Draws the tabs of small screens.
-pub fn tabs(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
+pub fn tabs(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }
@@ -87,12 +95,12 @@ pub fn tabs(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targe
     let does = Click::Tab(if model.tab() == Tab::Overview { Tab::Input } else { Tab::Overview });
     targets.push(Target { area: Rect { x: area.x + other.0, width: other.1, ..area }, does, on_top: false });
     let style = |on: bool| if on { theme.selected } else { theme.quiet };
-    Line::from(vec![
+    let line = Line::from(vec![
         Span::raw(" "),
         Span::styled(" GPUs · Why · Steps ", style(model.tab() == Tab::Overview)),
         Span::raw(" "),
         Span::styled(" Input ", style(model.tab() == Tab::Input)),
         Span::styled("   Tab: the next region", theme.quiet),
-    ])
-    .render(area, buffer);
+    ]);
+    picture.lines(area, [line]);
 }

@@ -1,13 +1,12 @@
 //! Owns the log's pane: the log with its line numbers, the decisive line marked, the figures found in it underlined.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Paragraph, Widget};
 use unicode_width::UnicodeWidthStr;
 
 use super::format::{broken, cut, paragraph};
+use super::picture::Picture;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
@@ -20,24 +19,24 @@ use crate::log::PastedLog;
 const GUTTER: usize = 7;
 
 /// Draws the pane.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     if area.is_empty() {
         return;
     }
     let block = super::frame(theme, title(model, usize::from(area.width)), model.focus == Region::Input);
     let inner = block.inner(area);
-    block.render(area, buffer);
+    picture.frame(area, block);
     if let Some(editor) = &model.input.typing {
-        return editor.as_ref().render(inner, buffer);
+        return picture.widget(inner, editor.as_ref());
     }
-    let Some(log) = &model.input.log else { return empty(model, theme, inner, buffer) };
+    let Some(log) = &model.input.log else { return empty(model, theme, inner, picture) };
     let found = model.input.diagnosis.as_ref().and_then(figures_line);
     let foot = u16::from(found.is_some() && inner.height > 4);
     let body = Rect { height: inner.height - foot, ..inner };
-    Paragraph::new(lines(model, theme, log, body)).render(body, buffer);
+    picture.lines(body, lines(model, theme, log, body));
     if let Some(found) = found.filter(|_| foot > 0) {
         let at = Rect { y: inner.bottom() - 1, height: 1, ..inner };
-        Line::styled(cut(&found, usize::from(inner.width)), theme.quiet).render(at, buffer);
+        picture.lines(at, [Line::styled(cut(&found, usize::from(inner.width)), theme.quiet)]);
     }
 }
 
@@ -76,10 +75,10 @@ fn unread(model: &Model) -> Option<String> {
     })
 }
 
-fn empty(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+fn empty(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     let width = usize::from(area.width);
     if let Some(why) = &model.input.trouble {
-        return Paragraph::new(paragraph(why, width, theme.alarm)).render(area, buffer);
+        return picture.lines(area, paragraph(why, width, theme.alarm));
     }
     let mut lines = match (&model.input.awaited, model.input.pipe) {
         (Some(_), _) => paragraph("Reading the log…", width, theme.quiet),
@@ -105,7 +104,7 @@ fn empty(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
             }
         }
     }
-    Paragraph::new(lines).render(area, buffer);
+    picture.lines(area, lines);
 }
 
 fn lines(model: &Model, theme: &Theme, log: &PastedLog, area: Rect) -> Vec<Line<'static>> {

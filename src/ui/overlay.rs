@@ -1,12 +1,11 @@
 //! Owns what is laid over the screen: the question before something that can't be undone, help, an error explained.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Clear, Paragraph, Widget};
 
 use super::format::{age, cut, cut_middle, exactly, paragraph};
+use super::picture::Picture;
 use super::theme::Theme;
 use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
@@ -21,10 +20,12 @@ use crate::app::rows::together;
 use crate::app::symptoms::{SYMPTOMS, Symptom};
 use crate::app::update::left_out;
 use crate::gpu::guard::Signal;
+use crate::knowledge::diagnosis::Oom;
 use crate::knowledge::page::Tone;
 
 /// Draws whatever is open; whether a question had to be cut, since it has more to read than the screen has room for.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) -> bool {
+pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut Vec<Target>) -> bool {
+    let area = picture.area();
     let width = page_width((area.width, area.height));
     let room = usize::from(area.height.saturating_sub(2));
     let (title, mut lines) = match (&model.question, &model.overlay) {
@@ -38,6 +39,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
         (None, Some(Overlay::Done(_))) => (" Done ", page(model, theme)),
         (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(theme, *at, width)),
         (None, Some(Overlay::Written(path))) => (" Report ", written(path, width)),
+        (None, Some(Overlay::Draws(said))) => (" Will it fit? ", paragraph(said, width, Style::new())),
         (None, Some(Overlay::Text(text))) => (" Could not be copied: select it here ", shown(text, width)),
         (None, None) => return false,
     };
@@ -53,10 +55,10 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
     let trying = model.question.is_none() && model.overlay == Some(Overlay::Trial);
     let beside = if trying { super::fit::place(model, area, over.width, over.height) } else { None };
     let over = beside.unwrap_or(over);
-    Clear.render(over, buffer);
+    picture.blank(over);
     let block = super::frame(theme, Span::styled(title, theme.title), true);
     let inner = block.inner(over);
-    block.render(over, buffer);
+    picture.frame(over, block);
     let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
     // The answers stand on the last line; of a list, each line can be picked.
     if let (Some(answers), Some(y)) = (lines.last(), inner.bottom().checked_sub(1)) {
@@ -71,7 +73,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
         let items = (0..many).filter_map(|row| super::line_target(inner, row + 2, Click::Item(first + row)));
         targets.extend(items.map(|target| Target { on_top: true, ..target }));
     }
-    Paragraph::new(lines).render(inner, buffer);
+    picture.lines(inner, lines);
     cut
 }
 
@@ -129,10 +131,15 @@ fn asked(
         Asked::End(victims, signal) => end(model, theme, victims, *signal, (width, rows)),
         Asked::Release(victim, release) => let_go(model, theme, victim, release, width),
         Asked::Paste(text) => {
-            let lines = text.lines().count();
-            let mut said =
-                paragraph(&format!("There is a log here already; you pasted {lines} more lines."), width, Style::new());
+            let more = match text.lines().count() {
+                1 => "1 more line".to_owned(),
+                lines => format!("{lines} more lines"),
+            };
+            let mut said = paragraph(&format!("There is a log here already; you pasted {more}."), width, Style::new());
             said.push(Line::raw(""));
+            if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.oom != Oom::No) {
+                said.push(answers(theme, &[("e", "it failed again: compare")]));
+            }
             said.push(answers(theme, &[("r", "replace the log"), ("a", "append to it"), ("Esc", "leave it as it is")]));
             (" A second paste ", said)
         }
@@ -315,6 +322,14 @@ fn help(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
     lines.push(Line::raw(""));
     lines.extend(signs.map(Line::raw));
     lines.push(Line::raw(""));
+    let room = usize::from(model.size.1.saturating_sub(3)).max(1);
+    if lines.len() > room {
+        // The list of what can be done scrolls, and names the keys, too.
+        let all = model.config.keys.key_of(Action::Actions).unwrap_or(":");
+        lines.truncate(room);
+        lines.push(answers(theme, &[(all, "all of them, to scroll"), ("Tab", "words"), ("Esc", "close")]));
+        return lines;
+    }
     lines.push(answers(theme, &[("Tab", "the words used here"), ("Esc", "close")]));
     lines
 }

@@ -6,8 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crossterm::event::KeyCode;
-use ratatui::buffer::{Buffer, Cell};
-use ratatui::layout::Rect;
+use ratatui::buffer::Cell;
 use ratatui::style::{Color, Modifier};
 
 use super::tests::{beside_a_crash, rows, two_cards};
@@ -63,9 +62,7 @@ fn escaped(text: &str) -> String {
 /// The screen of a model as the inside of an SVG picture.
 fn drawn(model: &Model) -> String {
     let (columns, lines) = model.size;
-    let area = Rect::new(0, 0, columns, lines);
-    let mut buffer = Buffer::empty(area);
-    super::view(model, area, &mut buffer);
+    let buffer = super::view(model).0.painted();
     let mut svg = String::new();
     for y in 0..lines {
         let mut x = 0;

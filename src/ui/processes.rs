@@ -1,12 +1,11 @@
 //! Owns the pane of devices and processes: a bar a device that adds up, its processes by memory, and a row for the
 //! memory that no listed process accounts for.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Paragraph, Widget};
 
 use super::format::{age, bar, cut, exactly, paragraph, sparkline, ten_minutes};
+use super::picture::Picture;
 use super::theme::Theme;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{short_card, words::gib};
@@ -26,19 +25,19 @@ const WIDE: usize = 100;
 const HISTORY: usize = 30;
 
 /// Draws the pane.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }
     let block = super::frame(theme, title(model), model.focus == Region::Processes);
     let inner = block.inner(area);
-    block.render(area, buffer);
+    picture.frame(area, block);
     let mut clicks = Vec::new();
     let (lines, selected) = lines(model, theme, inner, &mut clicks);
     let height = usize::from(inner.height);
     // The selected row stays in sight; else the top does.
     let top = selected.map_or(0, |line| (line + 2).saturating_sub(height)).min(lines.len().saturating_sub(height));
-    Paragraph::new(lines).scroll((u16::try_from(top).unwrap_or(u16::MAX), 0)).render(inner, buffer);
+    picture.lines(inner, lines.into_iter().skip(top));
     targets
         .extend(clicks.into_iter().filter_map(|(line, does)| super::line_target(inner, line.checked_sub(top)?, does)));
 }
@@ -71,20 +70,32 @@ fn lines(
     let compact = area.height < 10;
     let width = usize::from(area.width);
     let remarks = model.remarks(width);
-    for device in &snapshot.devices {
+    let rows = model.rows();
+    let is_selected = |row: &Row<'_>| model.processes.selected == Some(row.id);
+    // What lies below the last line that can be seen is not written at all: there may be hundreds of rows.
+    let one_is = rows.iter().any(is_selected);
+    let height = usize::from(area.height);
+    let is_full = |lines: &Vec<Line<'_>>, selected: Option<usize>| match selected {
+        Some(line) => lines.len() >= height.max(line + 2),
+        None => !one_is && lines.len() >= height,
+    };
+    'devices: for device in &snapshot.devices {
         lines.extend(device_lines(model, theme, device, width, compact));
-        let rows: Vec<Row<'_>> = model.rows().into_iter().filter(|row| row.id.device == device.index).collect();
-        let (holders, listed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.unlisted);
+        let here = rows.iter().filter(|row| row.id.device == device.index);
+        let (holders, listed): (Vec<&Row<'_>>, Vec<&Row<'_>>) = here.partition(|row| row.unlisted);
         if !listed.is_empty() && !compact {
             clicks.push((lines.len(), Click::Sort));
             lines.push(Line::styled(heading(model.processes.sort, theme), theme.quiet));
         }
         let unexplained = unaccounted(device, theme).filter(|_| !compact || sight::unexplained(device).is_some());
         for (at, row) in listed.iter().chain(&holders).enumerate() {
+            if is_full(&lines, selected) {
+                break 'devices;
+            }
             if at == listed.len() {
                 lines.extend(unexplained.clone());
             }
-            if model.processes.selected == Some(row.id) {
+            if is_selected(row) {
                 selected = Some(lines.len());
             }
             let first = lines.len();

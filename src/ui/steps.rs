@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Paragraph, Widget};
 
 use super::format::{cut, exactly, paragraph};
+use super::picture::Picture;
 use super::theme::Theme;
 use crate::advice::plan::FreesIs;
 use crate::advice::release::Release;
@@ -29,14 +28,14 @@ const INDENT: &str = "     ";
 const COMMAND_INDENT: &str = "       ";
 
 /// Draws the pane.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, targets: &mut Vec<Target>) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }
     let ahead = model.steps_ahead();
     let block = super::frame(theme, title(model, &ahead), model.focus == Region::Steps);
     let inner = block.inner(area);
-    block.render(area, buffer);
+    picture.frame(area, block);
     let width = usize::from(inner.width);
     let mut lines: Vec<Line<'static>> = Vec::new();
     for behind in &model.walk.behind {
@@ -105,7 +104,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer, tar
         let y = inner.y + u16::try_from(row).unwrap_or(0);
         super::pressable(theme, line, (inner.x, y), false, targets);
     }
-    Paragraph::new(lines).scroll((u16::try_from(top).unwrap_or(u16::MAX), 0)).render(inner, buffer);
+    picture.lines(inner, lines.into_iter().skip(top));
 }
 
 fn title(model: &Model, ahead: &[&PlannedFix]) -> String {

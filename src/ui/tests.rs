@@ -595,3 +595,15 @@ fn the_keys_that_the_person_gave_are_the_ones_that_are_shown() {
     session.press(KeyCode::F(9));
     assert!(drawn(&session.model).contains("[F9]"));
 }
+
+#[test]
+fn whichever_of_many_processes_is_selected_can_be_seen() {
+    let mut session = Session::new();
+    let rows = (0..40).map(|at| process(5000 + at, Bytes::mib(400 - u64::from(at)))).collect();
+    session.send(Msg::Sample(Box::new(two_cards(0, rows))));
+    for at in 0..40 {
+        let pointed = format!("▸    {}", 5000 + at);
+        assert!(drawn(&session.model).contains(&pointed), "{pointed}:\n{}", drawn(&session.model));
+        session.press(KeyCode::Down);
+    }
+}

@@ -1,12 +1,11 @@
 //! Owns the verdict's pane: the sentence, the sums as a picture that adds up, what was needed, the evidence.
 
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Paragraph, Widget};
 
 use super::format::{bar, cut, paragraph};
+use super::picture::Picture;
 use super::theme::Theme;
 use crate::advice::ledger::Share;
 use crate::advice::{Advice, words};
@@ -16,20 +15,20 @@ use crate::gpu::ProcessKind;
 use crate::units::Bytes;
 
 /// Draws the pane.
-pub fn render(model: &Model, theme: &Theme, area: Rect, buffer: &mut Buffer) {
+pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     if area.is_empty() {
         return;
     }
     let block = super::frame(theme, " Why ", model.focus == Region::Steps);
     let inner = block.inner(area);
-    block.render(area, buffer);
+    picture.frame(area, block);
     let width = usize::from(inner.width).saturating_sub(2);
     let lines = match &model.advice {
         Some(advice) => verdict(model, advice, theme, width),
         None => nothing_yet(model, theme, width),
     };
     let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
-    Paragraph::new(shortened(lines, usize::from(inner.height), width)).render(inner, buffer);
+    picture.lines(inner, shortened(lines, usize::from(inner.height), width));
 }
 
 /// What has no room is said to go on.

@@ -541,6 +541,43 @@ fn ollamas_modelfile_and_the_image_encoder_are_counted_in() {
 }
 
 #[test]
+fn where_no_single_change_is_enough_several_are_named_and_a_name_is_no_repository() {
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [(name: \"A\", total: {0}, reserved: 0, base: 0), (name: \"A\", total: {0}, reserved: 0, base: 0)])",
+        24 * GIB
+    ));
+    let home = tempfile::tempdir().unwrap();
+    let ask = |arguments: &[&str]| answer(&driver, home.path(), arguments).0;
+    let large = ask(&["llama-3.3-70b", "--engine", "vllm"]);
+    let together = large["options"].as_array().unwrap().iter().find(|option| option["fits"] == true).unwrap();
+    let change = together["change"].as_str().unwrap();
+    assert!(change.contains("4 bits") && change.contains("over 2 cards and 1"), "{change}");
+    let command = large["command"].as_str().unwrap();
+    assert!(
+        command.starts_with("vllm serve AWQ-REPOSITORY") && command.contains("--tensor-parallel-size 2"),
+        "{command}"
+    );
+    let small = ask(&["llama-3.1-8b", "--engine", "vllm", "--context", "8192"]);
+    let command = small["command"].as_str().unwrap();
+    let numbered = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0 vllm serve REPOSITORY ";
+    assert!(command.starts_with(numbered), "vLLM can't read a UUID: {command}");
+    let eight = ask(&["llama-3.1-8b", "--engine", "vllm", "--context", "8192", "--dtype", "fp8"]);
+    let weights = |answer: &Value| answer["weights"]["gpu_bytes"].as_u64().unwrap();
+    assert!(weights(&eight) < weights(&small) * 6 / 10);
+    let wrong = fit(&driver, home.path(), &["llama-3.1-8b", "--engine", "vllm", "--dtype", "blah"]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+#[test]
+fn a_model_that_draws_is_answered_by_its_weights() {
+    let home = tempfile::tempdir().unwrap();
+    let said = fit(&card(12), home.path(), &["black-forest-labs/FLUX.1-dev"]);
+    let text = String::from_utf8(said.stdout).unwrap();
+    assert!(text.contains("22.2 GiB in 16 bits") && text.contains("8 bits (fp8) leave"), "{text}");
+    assert_eq!(said.status.code(), Some(1), "whether it fits is not known");
+}
+
+#[test]
 fn engines_are_asked_for_what_they_share_out() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"H100\", total: {0}, reserved: 0, base: 0), (name: \"H100\", total: {0}, reserved: 0, base: {1})])",

@@ -1,11 +1,15 @@
 //! The sampling child as it may fail under the terminal program: killed, or with a driver in it that prints nonsense
 //! where its readings stand. The screen keeps what is known, says since when and why, and recovers.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
 use oomdoctor::procfs::{Procfs, Stat};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::fake_driver::FakeDriver;
 use crate::support::machine::Machine;
-use crate::support::pty::{Session, shows};
+use crate::support::pty::{PATIENCE, Session, shows};
 
 /// Wide enough for the reason.
 const SIZE: (u16, u16) = (160, 40);
@@ -69,4 +73,35 @@ fn whatever_a_driver_prints_among_the_readings_is_said_and_got_over() {
         machine.set_faults("");
         recovers(&session);
     }
+}
+
+#[test]
+fn the_window_in_front_has_readings_at_full_pace_and_any_other_says_that_it_has_not() {
+    let machine = Machine::new();
+    let mut session = started(&machine);
+    assert!(session.raw().contains("\x1b[?1004h"), "the terminal is asked to say so");
+    session.send("\x1b[O");
+    session.wait_for_text(&["every 1 s while not in front"]);
+    session.send("\x1b[I");
+    session.wait_for("full pace", |screen| shows(screen, &["every 0.2 s ·"]) && !shows(screen, &["in front"]));
+    session.send("q");
+    session.wait_for_exit(PATIENCE);
+    session.assert_given_back();
+}
+
+#[test]
+fn the_sampler_keeps_the_pace_that_it_is_told() {
+    let driver = FakeDriver::new("(gpus: [()])");
+    let mut command = driver.oomdoctor(&["sample", "--interval", "3600", "--paced"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (_header, _first) = (lines.next().unwrap().unwrap(), lines.next().unwrap().unwrap());
+    let mut orders = child.stdin.take().unwrap();
+    orders.write_all(b"0.01\n").unwrap();
+    assert!(lines.nth(3).unwrap().unwrap().starts_with('{'), "four more within the hour");
+    // Whoever has no more orders still wants readings.
+    drop(orders);
+    assert!(lines.nth(3).unwrap().unwrap().starts_with('{'));
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

@@ -12,9 +12,12 @@ use oomdoctor::gpu::{GpuProcess, Snapshot};
 use oomdoctor::knowledge::KnowledgeBase;
 use oomdoctor::knowledge::page;
 use oomdoctor::log::PastedLog;
+use oomdoctor::ui::picture::Shown;
+use oomdoctor::ui::view;
 use oomdoctor::units::WallTime;
-use ratatui::buffer::Buffer;
+use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
+use std::time::Duration;
 
 fn main() {
     divan::main();
@@ -120,17 +123,34 @@ fn at_work() -> (Model, Snapshot) {
 }
 
 fn at(second: u64) -> Cx {
-    Cx { now: std::time::Duration::from_secs(second), wall: WallTime(jiff::Timestamp::UNIX_EPOCH) }
+    Cx { now: Duration::from_secs(second), wall: WallTime(jiff::Timestamp::UNIX_EPOCH) }
 }
 
+/// All of the screen, as at the start and where something is laid over it.
 #[divan::bench]
-fn frame_of_200x60(bencher: Bencher) {
+fn whole_frame_of_200x60(bencher: Bencher) {
     let (model, _) = at_work();
-    let area = Rect::new(0, 0, 200, 60);
-    let mut buffer = Buffer::empty(area);
+    let mut terminal = CrosstermBackend::new(std::io::sink());
     bencher.bench_local(|| {
-        buffer.reset();
-        oomdoctor::ui::view(&model, area, &mut buffer)
+        let (picture, _) = view(&model);
+        Shown::blank(picture.area()).show(picture, &mut terminal).unwrap();
+    });
+}
+
+/// What is drawn each second: the clock and the ages.
+#[divan::bench]
+fn next_frame_of_200x60(bencher: Bencher) {
+    let (mut model, mut snapshot) = at_work();
+    let mut terminal = CrosstermBackend::new(std::io::sink());
+    let mut shown = Shown::blank(Rect::new(0, 0, 200, 60));
+    let mut pictures = [3, 4].map(|second| {
+        snapshot.taken_at = WallTime(snapshot.taken_at.0 + Duration::from_secs(1));
+        update(&mut model, Msg::Sample(Box::new(snapshot.clone())), &at(second));
+        model.clone()
+    });
+    bencher.bench_local(|| {
+        pictures.reverse();
+        shown.show(view(&pictures[0]).0, &mut terminal).unwrap();
     });
 }
 

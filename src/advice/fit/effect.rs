@@ -54,7 +54,7 @@ fn fixes(kind: Change, engine: &Engine) -> (&'static [&'static str], Option<(&'s
         Change::FourBits | Change::TensorParallel(_) | Change::Chunk(_) | Change::AllCards | Change::HostEncoder => {
             (&[], None)
         }
-        Change::MaxMemory(_) | Change::Stage(_) => (&[], None),
+        Change::MaxMemory(_) | Change::Stage(_) | Change::Together(_) => (&[], None),
         // Each of these comes with gradient checkpointing there; alone, see `alone`.
         Change::OneSequence | Change::SmallOptimizer | Change::Adapter => (&[], None),
     }

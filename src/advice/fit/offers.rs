@@ -23,7 +23,7 @@ pub fn ranked(all: &[Choice], engine: &Engine, shape: &ModelShape) -> Vec<Choice
         Change::NoGraphs | Change::Experts(_) | Change::SmallOptimizer => 4,
         Change::Mix(_) | Change::FourBits | Change::Dtype(_) | Change::Adapter => 5,
         Change::KvCacheAndContext(_) => 6,
-        Change::MaxMemory(_) => 8,
+        Change::MaxMemory(_) | Change::Together(_) => 8,
         Change::Context(_) => 7,
         Change::Layers(count) if count >= units / 2 => 8,
         Change::Layers(_) => 9,

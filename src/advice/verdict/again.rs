@@ -2,7 +2,7 @@
 //! says of how far it has come.
 
 use crate::advice::{Ledger, Place, Situation, name_of};
-use crate::gpu::{Device, GpuProcess};
+use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::units::Bytes;
 
 /// The run, started again after it failed.
@@ -41,48 +41,108 @@ const STARTERS: &[&str] = &[
 /// Programs of which a machine mostly runs one: where the log has no command line, their name tells.
 const SERVERS: &[&str] = &["vllm", "sglang", "comfyui", "stable-diffusion-webui", "invokeai"];
 
-/// The largest process of the viewer's own that was started after the failure and runs what failed, on the card that it
-/// failed on if there is one.
+/// Scripts of many programs: their name alone tells nothing.
+const COMMON: &[&str] = &["main.py", "app.py", "run.py", "server.py", "launch.py", "webui.py"];
+
+/// What failed, as far as a process can be known by it.
+enum What {
+    /// A script, with the folders that were named.
+    Script(String),
+    /// A program.
+    Program(String),
+    /// A server by the name that people have for it.
+    Server(String),
+}
+
+/// The viewer's own that was started after the failure and runs what failed. `None` where several do: any of them may
+/// be it.
 pub fn next_try<'a>(situation: &Situation<'a>, place: &Place<'_>) -> Option<NextTry<'a>> {
-    let viewer = situation.viewer.filter(|_| place.same_machine == Some(true))?;
-    let what = what_ran(situation);
-    let program = situation.diagnosis.program.as_deref().filter(|program| SERVERS.contains(program));
-    let looks_like_it = |row: &GpuProcess| match &what {
-        Some(what) => runs(row, what),
-        None => program.is_some_and(|program| is_of(row, program)),
+    let tries = tries(situation, place);
+    let run = |one: &NextTry<'_>| one.row.group.or(one.row.key());
+    let first = tries.first().map(run)?;
+    // Ranks and workers of one launcher are one run: the one on the card that failed tells most.
+    let on_card = |one: &NextTry<'_>| place.device.is_some_and(|device| device.index == one.device.index);
+    let alone = tries.iter().all(|one| run(one) == first);
+    tries.into_iter().filter(|_| alone).max_by_key(|one| (on_card(one), one.holds))
+}
+
+/// Where several of what failed were started since: how many, and of what.
+pub fn several(situation: &Situation<'_>, place: &Place<'_>) -> Option<String> {
+    let tries = tries(situation, place);
+    let mut runs: Vec<_> = tries.iter().map(|one| one.row.group.or(one.row.key())).collect();
+    runs.sort();
+    runs.dedup();
+    let held = tries.iter().fold(Bytes::ZERO, |sum, one| sum.plus(one.holds));
+    (runs.len() > 1).then(|| {
+        format!(
+            "{} processes of what failed were started since and hold {held} together. Any of them may be your next try: I offer to end none.",
+            runs.len()
+        )
+    })
+}
+
+fn tries<'a>(situation: &Situation<'a>, place: &Place<'_>) -> Vec<NextTry<'a>> {
+    let (Some(viewer), Some(snapshot), Some(true)) = (situation.viewer, situation.snapshot, place.same_machine) else {
+        return Vec::new();
     };
+    let Some(what) = what_ran(situation) else { return Vec::new() };
+    let program = situation.diagnosis.program.as_deref().unwrap_or_default();
     let is_it = |row: &GpuProcess| {
         let since = situation.was_there_before(row) == Some(false) && row.uid.value() == Some(viewer.uid);
-        since && !row.has_lost_its_parent() && looks_like_it(row)
+        since && !row.has_lost_its_parent() && runs(row, &what, program)
     };
-    let devices = situation.snapshot?.devices.iter();
-    let tries = devices.flat_map(|device| {
-        let rows = device.processes.iter().filter(|row| is_it(row));
-        rows.filter_map(move |row| Some(NextTry { device, row, holds: row.used_bytes.value()? }))
-    });
-    tries.max_by_key(|one| (place.device.is_some_and(|device| device.index == one.device.index), one.holds))
+    let rows = |device: &'a Device| device.processes.iter().filter(|row| is_it(row)).map(move |row| (device, row));
+    let rows = snapshot.devices.iter().flat_map(rows);
+    rows.filter_map(|(device, row)| Some(NextTry { device, row, holds: row.used_bytes.value()? })).collect()
 }
 
-/// The file that ran: a script, or a program that is no starter of others.
-fn what_ran(situation: &Situation<'_>) -> Option<String> {
+/// Whether another process can be told from a next try.
+pub fn knows_what_ran(situation: &Situation<'_>) -> bool {
+    what_ran(situation).is_some()
+}
+
+fn what_ran(situation: &Situation<'_>) -> Option<What> {
     let line = situation.command_line().unwrap_or_default();
-    let words = || line.split_whitespace().filter(|word| !word.starts_with('-') && !word.contains('='));
-    let script = words().find(|word| word.ends_with(".py")).map(file_name);
-    let program = || words().map(file_name).find(|word| !STARTERS.contains(word));
-    let named = script.or(situation.diagnosis.run.script.as_deref()).or_else(program);
-    named.filter(|name| name.len() > 2).map(str::to_owned)
+    let traced = situation.diagnosis.run.script.as_deref().filter(|path| !path.contains("-packages/"));
+    let script = script_of(line).or(traced);
+    let words = line.split_whitespace().filter(|word| !word.starts_with('-') && !word.contains('='));
+    let program = words.map(file_name).find(|word| !STARTERS.contains(word) && word.len() > 2);
+    let server = situation.diagnosis.program.as_deref().filter(|program| SERVERS.contains(program));
+    let what = script.map(|script| What::Script(script.to_owned()));
+    let what = what.or(program.map(|program| What::Program(program.to_owned())));
+    what.or(server.map(|server| What::Server(server.to_owned())))
 }
 
-/// Whether it is known as that program.
-fn is_of(row: &GpuProcess, program: &str) -> bool {
-    let name = row.recognised_as.as_deref().unwrap_or_default().to_lowercase();
-    name.split(' ').next() == Some(program)
+/// The script that a command line runs; what comes later belongs to it.
+fn script_of(line: &str) -> Option<&str> {
+    line.split_whitespace().find(|word| word.ends_with(".py"))
 }
 
-/// Whether that file is in the process's command line, or its server's.
-fn runs(row: &GpuProcess, what: &str) -> bool {
-    let lines = row.command.known().into_iter().chain(&row.server_command);
-    lines.flat_map(|line| line.split_whitespace()).any(|word| file_name(word) == what)
+/// Whether the process, or the server that it works for, runs that.
+fn runs(row: &GpuProcess, what: &What, program: &str) -> bool {
+    let label = row.recognised_as.as_deref().unwrap_or_default().to_lowercase();
+    let name = label.split(' ').next().unwrap_or_default();
+    let mut lines = row.command.known().into_iter().chain(&row.server_command);
+    match what {
+        What::Script(script) => {
+            let common = COMMON.contains(&file_name(script));
+            (!common || name == program || name.is_empty() || name.starts_with("python"))
+                && lines.any(|line| script_of(line).is_some_and(|other| same_script(script, other)))
+        }
+        What::Program(wanted) => {
+            lines.any(|line| line.split_whitespace().take(3).any(|word| file_name(word) == wanted))
+        }
+        What::Server(server) => name == server,
+    }
+}
+
+/// Whether two paths, of which one may be relative, agree as far as both go.
+fn same_script(one: &str, other: &str) -> bool {
+    let parts = |path: &str| {
+        path.split('/').filter(|part| !matches!(*part, "" | ".")).map(str::to_owned).rev().collect::<Vec<_>>()
+    };
+    let (one, other) = (parts(one), parts(other));
+    !one.is_empty() && one.iter().zip(&other).all(|(one, other)| one == other || *one == ".." || other == "..")
 }
 
 fn file_name(word: &str) -> &str {
@@ -100,35 +160,57 @@ impl NextTry<'_> {
         self.row.key() == row.key()
     }
 
-    fn is_elsewhere(&self, place: &Place<'_>) -> bool {
+    /// Whether it runs on another card than the one that failed.
+    pub fn is_elsewhere(&self, place: &Place<'_>) -> bool {
         place.device.is_some_and(|device| device.index != self.device.index)
     }
 
+    /// It, and what it holds.
+    pub fn seen(&self) -> Option<Tried> {
+        Some(Tried { key: self.row.key()?, name: name_of(self.row), holds: self.holds })
+    }
+
+    /// What of the need is neither its own nor free on its card; `None` where the need is not known.
+    fn missing(&self, ledger: Option<&Ledger>) -> Option<Bytes> {
+        let free = self.device.memory.free_bytes.value()?;
+        Some(ledger?.needed_bytes?.less(self.holds).less(free))
+    }
+
     /// Whether nothing is known to be in its way.
-    pub fn has_room(&self, place: &Place<'_>, ledger: Option<&Ledger>) -> bool {
-        let missing = ledger.and_then(|ledger| ledger.missing_bytes);
-        self.is_elsewhere(place) || missing.is_none_or(|missing| missing == Bytes::ZERO)
+    pub fn has_room(&self, ledger: Option<&Ledger>) -> bool {
+        self.missing(ledger).is_none_or(|missing| missing == Bytes::ZERO)
     }
 
     /// In a sentence.
     pub fn said(&self, place: &Place<'_>, ledger: Option<&Ledger>) -> String {
-        let elsewhere = self.is_elsewhere(place);
-        let place = if elsewhere { format!(" on GPU {}", self.device.index) } else { String::new() };
+        let card = if self.is_elsewhere(place) { format!(" on GPU {}", self.device.index) } else { String::new() };
         let so_far =
-            format!("Your run seems to be on its way again{place}: {} holds {} now", name_of(self.row), self.holds);
+            format!("Your run seems to be on its way again{card}: {} holds {} now", name_of(self.row), self.holds);
         let needed = ledger.and_then(|ledger| ledger.needed_bytes);
-        let missing = ledger.and_then(|ledger| ledger.missing_bytes).filter(|missing| *missing > Bytes::ZERO);
-        match (needed, missing) {
+        match (needed, self.missing(ledger)) {
             (Some(needed), _) if self.holds >= needed => {
-                format!("{so_far}, as much as it needed when it failed ({needed}).")
+                format!("{so_far}, at least what it needed when it failed ({needed}).")
             }
-            (Some(needed), Some(missing)) if !elsewhere => format!(
+            (Some(needed), Some(missing)) if missing > Bytes::ZERO => format!(
                 "{so_far}. When it failed it needed at least {needed}: {missing} of that is neither its own nor free."
             ),
-            (Some(needed), _) => format!("{so_far}; when it failed it needed at least {needed}, and the rest is free."),
-            (None, _) => format!("{so_far}."),
+            (Some(needed), Some(_)) => {
+                format!("{so_far}; when it failed it needed at least {needed}, and the rest is free.")
+            }
+            _ => format!("{so_far}."),
         }
     }
+}
+
+/// A next try that was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    /// Which process.
+    pub key: ProcessKey,
+    /// In the fewest words.
+    pub name: String,
+    /// What it held when it was seen last.
+    pub holds: Bytes,
 }
 
 #[cfg(test)]
@@ -138,7 +220,7 @@ mod tests {
     use crate::advice::{Advice, advise};
     use crate::gpu::guard::Viewer;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
-    use crate::gpu::{ProcessKey, Reading, Snapshot};
+    use crate::gpu::{Reading, Snapshot};
     use crate::knowledge::KnowledgeBase;
     use crate::knowledge::diagnosis::Diagnosis;
 
@@ -182,7 +264,7 @@ mod tests {
         assert!(ends_somebody(&short), "the holder is still in its way");
         assert!(short.verdict.notes.is_empty(), "{:?}", short.verdict.notes);
         let there = advice(Some(LINE), vec![late(Bytes::gib(15))], vec![]);
-        assert!(there.verdict.sentence.contains("holds 15.0 GiB now, as much as"), "{}", there.verdict.sentence);
+        assert!(there.verdict.sentence.contains("holds 15.0 GiB now, at least what"), "{}", there.verdict.sentence);
         let ledger = there.ledger.as_ref().unwrap();
         assert_eq!(ledger.missing_bytes, Some(Bytes::ZERO), "it has what it needed");
         assert!(
@@ -191,6 +273,49 @@ mod tests {
         let elsewhere = advice(Some(LINE), vec![], vec![late(Bytes::gib(9))]);
         assert!(elsewhere.verdict.sentence.contains("again on GPU 1"), "{}", elsewhere.verdict.sentence);
         assert!(!ends_somebody(&elsewhere), "nobody is in its way there");
+        let full = vec![late(Bytes::gib(3)), process(5, Bytes::gib(20))];
+        let short = advice(Some(LINE), vec![], full);
+        assert!(short.verdict.sentence.contains("neither its own nor free"), "{}", short.verdict.sentence);
+        assert!(!short.on_its_way && !elsewhere.plan.iter().any(|planned| planned.room_on.is_some()));
+    }
+
+    #[test]
+    fn of_several_none_is_taken_for_the_next_try_and_ranks_are_one() {
+        let of = |pid: u32, group: Option<u32>| {
+            let mut row = started_since("python sets/train.py --lr 3", Bytes::gib(4));
+            (row.pid, row.start_ticks) = (pid, Reading::Known(u64::from(pid)));
+            row.group = group.map(|pid| ProcessKey { pid, start_ticks: 1 });
+            row
+        };
+        let sweep = advice(Some(LINE), vec![of(9120, None), of(9121, None)], vec![]);
+        assert!(!sweep.verdict.sentence.contains("on its way"), "{}", sweep.verdict.sentence);
+        let said = sweep.verdict.notes.join(" ");
+        assert!(said.contains("2 processes of what failed were started since and hold 8.0 GiB"), "{said}");
+        let ranks = advice(Some(LINE), vec![of(9120, Some(9100))], vec![of(9121, Some(9100))]);
+        assert!(ranks.verdict.sentence.contains("on its way again: "), "{}", ranks.verdict.sentence);
+    }
+
+    #[test]
+    fn a_next_try_that_has_ended_is_remembered() {
+        let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
+        let failed = torch_oom(&[]);
+        let at = |rows: Vec<GpuProcess>, before: Option<&Advice>| {
+            let here = Snapshot { devices: vec![device(0, rows)], ..snapshot(90) };
+            advise(&Situation {
+                snapshot: Some(&here),
+                viewer: Some(&viewer),
+                crashed_by: Some(noon_plus(0)),
+                command: Some(LINE),
+                before,
+                ..Situation::alone(&failed)
+            })
+        };
+        let running = at(vec![started_since("python sets/train.py", Bytes::gib(13))], None);
+        let ended = at(vec![], Some(&running));
+        let said = &ended.verdict.sentence;
+        assert!(said.starts_with("Your next try, as it seems, has ended:") && said.contains("held 13.0 GiB"), "{said}");
+        let another = at(vec![started_since("python sets/train.py", Bytes::gib(2))], Some(&ended));
+        assert!(another.verdict.sentence.contains("on its way again"), "{}", another.verdict.sentence);
     }
 
     #[test]
@@ -201,6 +326,12 @@ mod tests {
         assert!(!next(Some("python other.py"), mine.clone()));
         assert!(!next(Some("python"), mine.clone()), "a starter tells nothing");
         assert!(!next(None, mine.clone()));
+        assert!(!next(Some(LINE), started_since("python eval.py --hook train.py", Bytes::gib(2))), "that is eval.py's");
+        assert!(!next(Some(LINE), started_since("python /srv/other/train.py", Bytes::gib(2))), "another folder's");
+        let mut comfy = started_since("python comfy/main.py --listen", Bytes::gib(2));
+        assert!(next(Some("python main.py"), comfy.clone()));
+        comfy.recognised_as = Some("ComfyUI".into());
+        assert!(!next(Some("python main.py"), comfy), "many programs have a main.py");
         let theirs = GpuProcess { uid: Reading::Known(1001), ..mine.clone() };
         assert!(!next(Some(LINE), theirs));
         let before = GpuProcess { started_at: Reading::Known(noon_plus(-60)), ..mine };

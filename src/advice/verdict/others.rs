@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::again;
 use super::{Cause, CauseKind, decisive, live_need};
 use crate::advice::machine::Named;
 use crate::advice::{Fate, Ledger, Place, Situation, name_of, release};
@@ -175,8 +176,12 @@ pub fn started_since(situation: &Situation<'_>, place: &Place<'_>, ledger: Optio
     let row = device.processes.iter().filter(since).max_by_key(held)?;
     let bytes = held(&row);
     (!negligible(bytes, device.memory.total_bytes.value())).then(|| {
+        let why = match again::knows_what_ran(situation) {
+            true => "it came later, so it is not why your run failed. You can end it from the list",
+            false => "it may be your own next try",
+        };
         format!(
-            "{} was started after your run failed and holds {bytes} now; {missing} is missing. I don't offer to end it: it may be your own next try.",
+            "{} was started after your run failed and holds {bytes} now; {missing} is missing. I don't offer to end it: {why}.",
             name_of(row)
         )
     })

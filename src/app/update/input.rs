@@ -6,10 +6,11 @@ use crate::advice::compare::compare;
 use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::last::Story;
-use crate::app::model::{Change, Followed, Model, Pipe, Prompt, Purpose, Region};
+use crate::app::model::{Change, Followed, Model, Overlay, Pipe, Prompt, Purpose, Region};
 use crate::app::msg::LogRead;
 use crate::app::question::{Answer, Asked};
 use crate::app::walk::Walk;
+use crate::memory::images;
 use crate::units::WallTime;
 
 const NO_TEXT: &str = "This looks like a binary file, not a log: give me the text that your program printed.";
@@ -52,6 +53,12 @@ pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
     Some(open(model, text, origin))
 }
 
+/// A paste that is still to come. It is no answer, and no key behind it is one to what was asked before it.
+pub fn pasting(model: &mut Model) {
+    model.pasting = true;
+    model.question.take_if(|question| !matches!(question.asked, Asked::Paste(_)));
+}
+
 /// A command that was written over several lines, in one.
 fn one_line(text: &str) -> String {
     text.replace("\\\n", " ").replace("`\n", " ").split_whitespace().collect::<Vec<_>>().join(" ")
@@ -73,6 +80,10 @@ pub fn named(model: &mut Model, text: &str) {
     let known = model.advice.as_ref().and_then(|advice| advice.fit.as_ref()).is_some_and(|fit| fit.is_told());
     if known {
         super::fit::open(model);
+    } else if let Some(drawing) = images::find(&text) {
+        let ledger = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref());
+        let free = ledger.filter(|ledger| ledger.is_now && !ledger.is_cache).and_then(|ledger| ledger.available_bytes);
+        model.overlay = Some(Overlay::Draws(drawing.said(free)));
     } else if !text.is_empty() {
         let said = format!("I have no figures for \"{text}\". oomdoctor fit FILE reads the model's own file.");
         super::say(model, said);
@@ -83,7 +94,11 @@ pub fn named(model: &mut Model, text: &str) {
 pub fn second_paste(model: &mut Model, text: String, answer: Answer) -> Option<Effect> {
     match answer {
         Answer::No => None,
-        Answer::Yes => {
+        Answer::Yes | Answer::Again => {
+            if answer == Answer::Again {
+                super::keys::failed_again(model);
+                model.notice = None;
+            }
             let origin = format!("pasted {}", clock(model));
             Some(open(model, text, origin))
         }

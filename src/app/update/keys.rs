@@ -133,7 +133,7 @@ pub fn answered(model: &mut Model, answer: Answer) -> Vec<Effect> {
     model.notice = None;
     match (question.asked, answer) {
         (Asked::Paste(text), answer) => input::second_paste(model, text, answer).into_iter().collect(),
-        (_, Answer::No | Answer::Append) => Vec::new(),
+        (_, Answer::No | Answer::Append | Answer::Again) => Vec::new(),
         (Asked::End(victims, signal), Answer::Yes) => endings::confirmed(model, victims, signal),
         (Asked::Release(victim, release), Answer::Yes) => {
             endings::release_confirmed(model, *victim, release).into_iter().collect()
@@ -491,7 +491,7 @@ fn report(model: &mut Model) -> Option<Effect> {
 }
 
 /// The next paste is the new failure: no question about replacing.
-fn failed_again(model: &mut Model) {
+pub fn failed_again(model: &mut Model) {
     let Some(diagnosis) = model.input.diagnosis.clone() else {
         return say(model, "There is no earlier failure to compare with: paste the error.".into());
     };

@@ -10,7 +10,7 @@ use super::held::Held;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
-use crate::memory::options::{self, Card, Choice, tokens_in_words};
+use crate::memory::options::{self, Card, Change, Choice, tokens_in_words};
 use crate::memory::split::Share;
 use crate::memory::{Engine, Is, Part};
 use crate::text::harmless;
@@ -221,7 +221,7 @@ pub fn sentence(answer: &Answer) -> String {
                 );
             }
         }
-        None if in_the_way.is_empty() => text.push_str(" No single change makes it fit."),
+        None if in_the_way.is_empty() => text.push_str(" I know no change that makes it fit."),
         None => {}
     }
     let empty = Card { free: card.total, ..card.clone() };
@@ -237,7 +237,7 @@ pub fn sentence(answer: &Answer) -> String {
 /// named, or the program would spread over all of them.
 fn command(answer: &Answer) -> Option<String> {
     if let Some(spread) = &answer.spread {
-        let line = answer.engine.command(answer.located.file.as_deref(), &answer.name())?;
+        let line = answer.engine.command(answer.located.file.as_deref(), &answer.target())?;
         return match (&answer.engine, &spread.instead) {
             (Engine::Ollama(_), Some((_, whole))) => Some(whole.clone()),
             (_, Some((_, flags))) => Some(format!("{line} {flags}")),
@@ -245,27 +245,29 @@ fn command(answer: &Answer) -> Option<String> {
         };
     }
     let line = command_on_card(answer)?;
-    let elsewhere = line.starts_with("CUDA_VISIBLE_DEVICES")
+    let elsewhere = line.starts_with("CUDA_")
         || line.starts_with('/')
         || line.contains(" -sm layer")
         || [" --tp ", "--tensor-parallel-size"].iter().any(|flag| line.contains(flag))
         || ![" serve", "llama-server", "sglang"].iter().any(|program| line.contains(program));
     match &answer.card {
         Some(card) if answer.several_cards && !elsewhere => {
-            let name = card.uuid.clone().unwrap_or_else(|| card.index.to_string());
-            Some(format!("CUDA_VISIBLE_DEVICES={} {line}", quoted(&name)))
+            Some(format!("{} {line}", options::only_on(card, &answer.engine)))
         }
         _ => Some(line),
     }
 }
 
 fn command_on_card(answer: &Answer) -> Option<String> {
-    let name = answer.name();
+    let name = answer.target();
     let file = answer.located.file.as_deref();
     if answer.fits == Some(true) {
         return answer.engine.command(file, &name);
     }
     let best = answer.best()?;
+    // Another checkpoint has another name.
+    let other = matches!(best.kind, Change::Together(_) | Change::FourBits) && best.engine.is_none();
+    let name = if other { "AWQ-REPOSITORY".to_owned() } else { name };
     match (&best.engine, &best.flags) {
         (Some(Engine::Ollama(_)), Some(flags)) if flags.starts_with('/') => {
             Some(format!("{flags}   (inside `ollama run`)"))

@@ -95,21 +95,53 @@ pub(super) fn of_transformers(
     }
 }
 
-/// The model over several cards of the machine, where one is not enough: the smallest free memory among them decides.
-pub(super) fn shared(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
+/// A context that is worth a server.
+const USEFUL_CONTEXT: u64 = 2048;
+
+/// Where no single change is enough: fewer bits, more cards and a shorter context at once, of each as little as can be.
+pub(super) fn together(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
+    let four = in_four_bits(engine, shape).map(|(_, four)| four);
+    let weights = [(Some(shape), "the model"), (four.as_ref(), "a checkpoint in 4 bits (AWQ or GPTQ)")];
+    let ways = weights.into_iter().flat_map(|(weights, words)| [1, 2, 4, 8].map(|ranks| (weights, words, ranks)));
+    ways.filter_map(|(weights, words, ranks)| {
+        let (over, least) = over(engine, shape, cards, ranks)?;
+        let weights = weights?;
+        let tokens = super::longest(over, weights, least).filter(|tokens| *tokens >= USEFUL_CONTEXT)?;
+        let tokens = over.context(shape).map_or(tokens, |asked| asked.min(tokens));
+        let cards = if ranks > engine.ranks() { format!(" over {ranks} cards") } else { String::new() };
+        let words = format!("{words}{cards} and {} context", super::tokens_in_words(tokens));
+        let mut found = choice(Change::Together(tokens), &words, over.with_context(tokens), weights, Some(least));
+        found.shortens = over.context(shape).is_some_and(|asked| asked > tokens);
+        // Another checkpoint is another name.
+        found.engine = found.engine.filter(|_| std::ptr::eq(weights, shape));
+        Some(found)
+    })
+    .find(|choice| choice.fits == Some(true))
+}
+
+/// The engine over so many cards, and the one of them with least free. Attention heads are shared out evenly.
+fn over<'a>(engine: Engine, shape: &ModelShape, cards: &'a [Card], ranks: u64) -> Option<(Engine, &'a Card)> {
     let mut free: Vec<&Card> = cards.iter().collect();
     free.sort_by_key(|card| std::cmp::Reverse(card.free));
-    let over = |ranks: u64| match engine {
-        Engine::Vllm(serving) => Some(Engine::Vllm(vllm::Serving { tensor_parallel: ranks, ..serving })),
-        Engine::Sglang(serving) => Some(Engine::Sglang(sglang::Serving { tensor_parallel: ranks, ..serving })),
-        _ => None,
+    let least = free.get(usize::try_from(ranks).ok()?.checked_sub(1)?)?;
+    if ranks < engine.ranks() || ranks > 1 && shape.heads.checked_rem(ranks) != Some(0) {
+        return None;
+    }
+    let engine = match engine {
+        Engine::Vllm(serving) => Engine::Vllm(vllm::Serving { tensor_parallel: ranks, ..serving }),
+        Engine::Sglang(serving) => Engine::Sglang(sglang::Serving { tensor_parallel: ranks, ..serving }),
+        _ => return None,
     };
-    // Attention heads are shared out evenly.
-    let even = |ranks: &u64| shape.heads.checked_rem(*ranks) == Some(0) && *ranks > engine.ranks();
-    let choices = [2, 4, 8].into_iter().filter(even).filter_map(|ranks| {
-        let least = free.get(usize::try_from(ranks).ok()?.checked_sub(1)?)?;
+    Some((engine, least))
+}
+
+/// The model over several cards of the machine, where one is not enough: the smallest free memory among them decides.
+pub(super) fn shared(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
+    let more = [2, 4, 8].into_iter().filter(|ranks| *ranks > engine.ranks());
+    let choices = more.filter_map(|ranks| {
+        let (over, least) = over(engine, shape, cards, ranks)?;
         let words = format!("the model over {ranks} cards");
-        let mut found = choice(Change::TensorParallel(ranks), &words, over(ranks)?, shape, Some(least));
+        let mut found = choice(Change::TensorParallel(ranks), &words, over, shape, Some(least));
         found.flags = found.engine.map(|_| match engine {
             Engine::Sglang(_) => format!("--tp {ranks}"),
             _ => format!("--tensor-parallel-size {ranks}"),

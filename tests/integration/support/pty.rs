@@ -303,6 +303,8 @@ impl Session {
             assert_eq!(screen.mouse_protocol_mode(), MouseProtocolMode::None, "the mouse is still captured");
             assert!(!screen.hide_cursor(), "the cursor is still hidden");
         });
+        let raw = self.raw();
+        assert!(raw.rfind("\x1b[?1004h") <= raw.rfind("\x1b[?1004l"), "it still says who is in front");
         assert_eq!(self.is_cooked(), self.cooked, "the terminal's modes are not what they were");
     }
 

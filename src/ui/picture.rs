@@ -1,0 +1,283 @@
+//! Owns what is to be seen before it is cells: pieces at their places. From one picture to the next only the rows that
+//! differ are painted. There is one way to paint, for a row as for the whole screen, so that nothing goes stale.
+
+use ratatui::backend::Backend;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Widget};
+
+use super::ascii;
+
+/// A screen as it should be. Later pieces lie on earlier ones.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Picture {
+    area: Rect,
+    unicode: bool,
+    pieces: Vec<(Rect, Piece)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Piece {
+    /// A region's border and title.
+    Frame(Box<Block<'static>>),
+    /// Text, a line a row.
+    Lines(Vec<Line<'static>>),
+    /// What lies below is hidden.
+    Blank,
+    /// What somebody else painted.
+    Cells(Buffer),
+}
+
+impl Picture {
+    /// An empty screen of this size.
+    pub fn new((columns, rows): (u16, u16), unicode: bool) -> Picture {
+        Picture { area: Rect::new(0, 0, columns, rows), unicode, pieces: Vec::new() }
+    }
+
+    /// The whole screen.
+    pub fn area(&self) -> Rect {
+        self.area
+    }
+
+    /// A region's border and title.
+    pub fn frame(&mut self, area: Rect, block: Block<'static>) {
+        self.add(area, Piece::Frame(Box::new(block)));
+    }
+
+    /// As many of these lines as there are rows. Text at one place may not lie on text at another, but for what is on
+    /// top of a `blank`.
+    pub fn lines(&mut self, area: Rect, lines: impl IntoIterator<Item = Line<'static>>) {
+        self.add(area, Piece::Lines(lines.into_iter().take(usize::from(area.height)).collect()));
+    }
+
+    /// Hides what is there so far.
+    pub fn blank(&mut self, area: Rect) {
+        self.add(area, Piece::Blank);
+    }
+
+    /// Something that paints itself.
+    pub fn widget(&mut self, area: Rect, widget: impl Widget) {
+        let area = area.intersection(self.area);
+        let mut cells = Buffer::empty(area);
+        widget.render(area, &mut cells);
+        self.add(area, Piece::Cells(cells));
+    }
+
+    fn add(&mut self, area: Rect, piece: Piece) {
+        let area = area.intersection(self.area);
+        if !area.is_empty() {
+            self.pieces.push((area, piece));
+        }
+    }
+
+    /// The whole of it.
+    pub fn painted(&self) -> Buffer {
+        self.painted_at(self.area)
+    }
+
+    /// A part of it: all of the screen, or a row of text.
+    fn painted_at(&self, part: Rect) -> Buffer {
+        let mut buffer = Buffer::empty(part);
+        for (area, piece) in &self.pieces {
+            match piece {
+                Piece::Lines(lines) => {
+                    let rows = area.rows().zip(lines).filter(|(row, _)| within(*row, part));
+                    rows.for_each(|(row, line)| {
+                        buffer.set_line(row.x, row.y, line, row.width);
+                    });
+                }
+                _ if !within(*area, part) => {}
+                Piece::Frame(block) => block.as_ref().render(*area, &mut buffer),
+                Piece::Blank => put(&mut buffer, &Buffer::empty(*area)),
+                Piece::Cells(cells) => put(&mut buffer, cells),
+            }
+        }
+        ascii::only(self.unicode, &mut buffer);
+        buffer
+    }
+
+    /// The parts that have to be painted where `before` is seen: rows of text, or all of it.
+    fn differences(&self, before: &Picture) -> Vec<Rect> {
+        if self == before {
+            return Vec::new();
+        }
+        if !self.differs_only_in_text(before) {
+            return vec![self.area];
+        }
+        let mut rows = Vec::new();
+        for ((area, now), (_, then)) in self.pieces.iter().zip(&before.pieces) {
+            let (Piece::Lines(now), Piece::Lines(then)) = (now, then) else { continue };
+            let changed = area.rows().enumerate().filter(|(at, _)| now.get(*at) != then.get(*at));
+            rows.extend(changed.map(|(_, row)| row));
+        }
+        rows
+    }
+
+    /// Whether everything stands where it stood, nothing lies on anything, and all but text is the same.
+    fn differs_only_in_text(&self, before: &Picture) -> bool {
+        let alike = |((area, piece), (area_then, piece_then)): (&(Rect, Piece), &(Rect, Piece))| {
+            let text = matches!((piece, piece_then), (Piece::Lines(_), Piece::Lines(_)));
+            area == area_then && (text || piece == piece_then && *piece != Piece::Blank)
+        };
+        (self.area, self.unicode, self.pieces.len()) == (before.area, before.unicode, before.pieces.len())
+            && self.pieces.iter().zip(&before.pieces).all(alike)
+    }
+}
+
+fn within(area: Rect, part: Rect) -> bool {
+    area.intersection(part) == area
+}
+
+/// Lays cells over others; those without a place there are left out.
+fn put(buffer: &mut Buffer, cells: &Buffer) {
+    for (position, cell) in cells.area.positions().zip(&cells.content) {
+        if let Some(place) = buffer.cell_mut(position) {
+            place.clone_from(cell);
+        }
+    }
+}
+
+/// What a terminal shows.
+#[derive(Debug, Default)]
+pub struct Shown {
+    picture: Picture,
+    cells: Buffer,
+}
+
+impl Shown {
+    /// Whether it shows pictures of this size. If not, clear it and begin with `Shown::blank`.
+    pub fn is_of(&self, area: Rect) -> bool {
+        self.cells.area == area
+    }
+
+    /// An empty screen.
+    pub fn blank(area: Rect) -> Shown {
+        Shown { picture: Picture::default(), cells: Buffer::empty(area) }
+    }
+
+    /// Writes what differs. The picture has the size of what is shown.
+    pub fn show<B: Backend>(&mut self, picture: Picture, backend: &mut B) -> Result<(), B::Error> {
+        let parts = picture.differences(&self.picture);
+        let painted: Vec<(Buffer, Buffer)> =
+            parts.into_iter().map(|part| (self.cut_out(part), picture.painted_at(part))).collect();
+        self.picture = picture;
+        let drawn = backend.draw(painted.iter().flat_map(|(then, now)| then.diff_iter(now)));
+        for (_, now) in painted {
+            if now.area == self.picture.area { self.cells = now } else { put(&mut self.cells, &now) }
+        }
+        drawn
+    }
+
+    /// What is seen there now. All of it is taken: it is painted anew.
+    fn cut_out(&mut self, part: Rect) -> Buffer {
+        if part == self.cells.area {
+            return std::mem::take(&mut self.cells);
+        }
+        let mut cells = Buffer::empty(part);
+        for position in part.positions() {
+            if let (Some(to), Some(from)) = (cells.cell_mut(position), self.cells.cell(position)) {
+                to.clone_from(from);
+            }
+        }
+        cells
+    }
+}
+
+/// A terminal that can be looked at.
+#[cfg(test)]
+#[allow(missing_docs, reason = "the names of a test's helpers say it")]
+pub mod testing {
+    use ratatui::backend::CrosstermBackend;
+    use ratatui::layout::Position;
+
+    use super::*;
+    use crate::app::Model;
+
+    #[derive(Default)]
+    pub struct Terminal {
+        shown: Shown,
+        screen: vt100::Parser,
+    }
+
+    impl Terminal {
+        pub fn draw(&mut self, model: &Model) {
+            self.show(crate::ui::view(model).0);
+        }
+
+        /// How many rows were painted for it.
+        pub fn show(&mut self, picture: Picture) -> usize {
+            let area = picture.area();
+            if !self.shown.is_of(area) {
+                (self.screen, self.shown) = (vt100::Parser::new(area.height, area.width, 0), Shown::blank(area));
+            }
+            let parts = picture.differences(&self.shown.picture);
+            let mut written = Vec::new();
+            self.shown.show(picture, &mut CrosstermBackend::new(&mut written)).unwrap();
+            self.screen.process(&written);
+            parts.iter().map(|part| usize::from(part.height)).sum()
+        }
+
+        /// It looks as if all of its picture had been drawn on an empty screen.
+        pub fn assert_whole(&self) {
+            let mut whole = Terminal::default();
+            whole.show(self.shown.picture.clone());
+            for place in self.shown.picture.area().positions() {
+                assert_eq!(self.look(place), whole.look(place), "{place}\n{}", self.screen.screen().contents());
+            }
+        }
+
+        fn look(&self, place: Position) -> impl PartialEq + std::fmt::Debug {
+            let cell = self.screen.screen().cell(place.y, place.x).unwrap();
+            let text = if cell.has_contents() { cell.contents() } else { " " };
+            let weight = (cell.bold(), cell.dim(), cell.italic());
+            (text.to_owned(), cell.fgcolor(), cell.bgcolor(), weight, cell.underline(), cell.inverse())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::text::Line;
+
+    use super::testing::Terminal;
+    use super::*;
+
+    fn picture(texts: [&'static str; 3], over: Option<&'static str>) -> Picture {
+        let mut picture = Picture::new((12, 5), true);
+        picture.frame(Rect::new(0, 0, 12, 5), Block::bordered().title("list"));
+        picture.lines(Rect::new(1, 1, 10, 3), texts.map(Line::raw));
+        if let Some(text) = over {
+            picture.blank(Rect::new(2, 2, 6, 2));
+            picture.lines(Rect::new(3, 2, 4, 1), [Line::raw(text)]);
+        }
+        picture
+    }
+
+    #[test]
+    fn only_rows_that_differ_are_painted_and_all_of_it_where_something_lies_on_top() {
+        let mut terminal = Terminal::default();
+        let mut rows = |texts, over| {
+            let rows = terminal.show(picture(texts, over));
+            terminal.assert_whole();
+            rows
+        };
+        assert_eq!(rows(["one", "two", "three"], None), 5);
+        assert_eq!(rows(["one", "two", "three"], None), 0);
+        assert_eq!(rows(["one", "2", "three"], None), 1);
+        assert_eq!(rows(["one", "2", "3"], Some("why?")), 5);
+        assert_eq!(rows(["one", "2", "3"], Some("why?")), 0);
+        assert_eq!(rows(["1", "2", "3"], Some("why?")), 5);
+        assert_eq!(rows(["1", "2", "3"], None), 5);
+    }
+
+    #[test]
+    fn wide_characters_come_and_go_without_a_trace() {
+        let mut terminal = Terminal::default();
+        for texts in [["模型模型", "abc", ""], ["模", "模型 x", "ab"], ["a模型b", "", "模型"], ["", "模型", "ab模"]]
+        {
+            terminal.show(picture(texts, None));
+            terminal.assert_whole();
+        }
+    }
+}
