@@ -29,7 +29,7 @@ pub use fit::{FitAdvice, Trial};
 pub use ledger::Ledger;
 pub use machine::{Fate, Place};
 pub use plan::{PlannedFix, Step};
-pub use rerun::{Changes, Form};
+pub use rerun::{Changes, Form, Had};
 pub use verdict::{Cause, CauseKind, Verdict};
 
 /// Clocks of a container, a job and its file differ by less.
@@ -225,7 +225,7 @@ impl<'a> Situation<'a> {
 
     /// The driver's index of the device that the log names: it counts among the cards that the run was allowed to see.
     pub fn device_index(&self) -> Option<u32> {
-        let printed = self.diagnosis.facts.device?;
+        let printed = self.diagnosis.facts.device.or_else(|| self.rank_of_engine())?;
         let Some(mask) = &self.diagnosis.run.visible_devices else { return Some(printed) };
         let seen = mask.split(',').nth(usize::try_from(printed).ok()?)?.trim();
         // A card may be named by the beginning of its UUID.
@@ -234,6 +234,13 @@ impl<'a> Situation<'a> {
             true => self.snapshot?.devices.iter().find(named).map(|device| device.index),
             false => seen.parse().ok(),
         }
+    }
+
+    /// Of an engine that shares a model out over cards, each rank takes the card of its number.
+    fn rank_of_engine(&self) -> Option<u32> {
+        let run = &self.diagnosis.run;
+        let rank = run.rank.filter(|rank| run.tensor_parallel.is_some_and(|ranks| *rank < ranks))?;
+        plan::share::engine(self.diagnosis).and_then(|_| u32::try_from(rank).ok())
     }
 
     /// Where that command line is written down, as far as the log shows.

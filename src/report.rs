@@ -96,7 +96,7 @@ fn step(number: usize, planned: &PlannedFix) -> Vec<String> {
     for step in &planned.steps {
         lines.push(format!("   {}", step.action));
         lines.extend(step.command.iter().flat_map(|command| command.lines()).map(|line| format!("     {line}")));
-        lines.extend(step.versions.as_ref().map(|versions| format!("   Right for: {versions}")));
+        lines.extend(step.versions.as_ref().map(|versions| format!("   Note: {versions}")));
         lines.push(format!("   {}", step.expect));
     }
     lines

@@ -266,13 +266,16 @@ pub fn fit(situation: &Situation<'_>, room: Room, ledger: Option<&Ledger>) -> Op
     if let Some(pool) = pool::advice(diagnosis).filter(|_| kind == Kind::Vllm) {
         return Some(pool);
     }
-    let share = pool::share(diagnosis, ledger).filter(|_| kind == Kind::Vllm);
+    let mut share = pool::share(diagnosis, ledger).filter(|_| kind == Kind::Vllm);
     let Some(mut known) = model::known(situation.model, &diagnosis.run, kind.is_torch()) else {
         let share = share.map(|effect| FitAdvice { effects: vec![effect], ..FitAdvice::of("vLLM") });
         return trained::advice(diagnosis).filter(|_| kind == Kind::Train).or(share);
     };
     let (engine, notes) = setup::engine(kind, diagnosis, &known.shape, room.capacity);
     hold_to_the_log(&mut known, diagnosis, &engine);
+    if let Some(effect) = &mut share {
+        effect.hold_against(&engine, &known.shape, room);
+    }
     let mut advice = advice(known, engine, notes, room, diagnosis);
     advice.effects.extend(share);
     Some(advice)
@@ -290,10 +293,12 @@ fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Eng
             model::hold_to_the_log(&mut known.shape, run, settings, cache);
         }
         Engine::Vllm(_) | Engine::Sglang(_) => {
+            let own = known.quantization.as_str();
             let printed = run.weights_bytes.map(|bytes| bytes.0.saturating_mul(engine.ranks()));
             known.shape.weights = match (known.shape.weights.as_ref(), printed, &run.quantisation) {
                 (Ok(sums), Some(printed), _) => Ok(sums.scaled(printed, sums.in_file())),
-                (_, None, Some(quantised)) => {
+                // Of a quantisation that is not known by name nothing follows.
+                (_, None, Some(quantised)) if ["bfloat16", "float16", "float32"].contains(&own) => {
                     Err(format!("the log does not say how large its {quantised} weights are"))
                 }
                 (sums, ..) => sums.cloned().map_err(Clone::clone),

@@ -3,6 +3,7 @@
 
 mod fill;
 mod holders;
+pub mod share;
 
 use serde::{Serialize, Serializer};
 
@@ -18,11 +19,21 @@ const HOLDERS: usize = 5;
 /// Less than that gives nothing back worth a process.
 const WORTH_ENDING: Bytes = Bytes::mib(256);
 
+/// Fixes that take less of what an engine keeps within its share of the card.
+const IN_THE_SHARE: &[&str] =
+    &["shorter-context", "max-model-len", "smaller-quantisation", "offload-fewer-layers", "quantised-kv-cache"];
+
 /// The fix that says where the fuller log lies.
 pub const FULLER_LOG: &str = "see-the-fuller-log";
 
 /// The step that is to try it, rather than a fix of the knowledge base.
 pub const RUN_AGAIN: &str = "run-again";
+
+/// The step that asks whoever holds the memory for it.
+pub const ASK_OWNER: &str = "ask-owner";
+
+/// The step that waits until there is room.
+pub const WAIT: &str = "wait-for-memory";
 
 /// How sure an estimate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -135,7 +146,11 @@ pub fn lay_out(
             || stage.is_some_and(|stage| fix.leads.stages.contains(&stage))
             || own && fix.leads.widened_to.is_some() && fix.leads.widened_to == widened_to
     };
-    let (first, rest): (Vec<&Fix>, Vec<&Fix>) = situation.fixes.iter().partition(leads);
+    // What makes room within an engine's share only makes room for more KV cache there.
+    let capacity = ledger.and_then(|ledger| ledger.capacity_bytes);
+    let beside = own && share::outside_of_share(situation.diagnosis, capacity).is_some();
+    let helps = |fix: &&Fix| !beside || !IN_THE_SHARE.contains(&fix.id.as_str());
+    let (first, rest): (Vec<&Fix>, Vec<&Fix>) = situation.fixes.iter().filter(helps).partition(leads);
     // What was taken is tried before more is changed on top of it.
     let untold = situation.taken.freed && missing.is_none();
     let first_of_all = if next.is_some() {
@@ -173,7 +188,9 @@ pub fn lay_out(
         sum = sum.plus(frees);
         planned.frees_so_far_bytes = Some(sum);
         // What was reckoned with the model is not guessed again.
-        let judged = fit.and_then(|fit| fit.effect_of(&planned.fix)).is_some_and(|effect| effect.fits.is_some());
+        let judged =
+            !beside && fit.and_then(|fit| fit.effect_of(&planned.fix)).is_some_and(|effect| effect.fits.is_some());
+        planned.may_be_enough &= !beside;
         planned.may_be_enough |= !judged && missing.is_some_and(|missing| missing > Bytes::ZERO && frees >= missing);
     }
     plan
@@ -196,6 +213,22 @@ fn run_again(
         }
         _ => return None,
     };
+    if let Some((used, command)) = share::too_small(situation, place) {
+        return Some(PlannedFix {
+            title: "Run it again with a larger share of the card".into(),
+            steps: vec![Step {
+                action: format!(
+                    "Start your job again: {used} of the card does not hold its weights, though there is room now"
+                ),
+                command: Some(command),
+                why,
+                expect: format!("{} is free now", super::amount(ledger.available_bytes)),
+                if_not: "If it fails again, paste the new error here.".into(),
+                versions: None,
+            }],
+            ..step_named(RUN_AGAIN, "nothing")
+        });
+    }
     Some(PlannedFix {
         title: "Run the same command again".into(),
         may_be_enough: true,
@@ -262,6 +295,11 @@ fn applies(
                 || diagnosis.run.has_model()
                 || fill::has_own_form(fix, diagnosis)
         }
+        Condition::GraphsInShare => {
+            diagnosis.memory != Some(MemoryKind::KvCache)
+                || diagnosis.program.as_deref() != Some("vllm")
+                || !diagnosis.run.engine_is_before(0, 21)
+        }
         Condition::WidenedTo16 => verdict::widened(diagnosis).is_some_and(|widened| widened.to_bits == 16),
         Condition::Ranks => {
             let company = !diagnosis.facts.other_processes.is_empty();
@@ -271,9 +309,10 @@ fn applies(
     memory && phase && fix.when.iter().all(holds)
 }
 
-/// Another device here with room for what the run needed, the roomiest first. Only where the log is from here.
+/// Another device here with room for what the run needed, the roomiest first. Only where the log is from here, and never
+/// for a run on several: one card is not theirs.
 pub fn roomy_device<'a>(situation: &Situation<'a>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<&'a Device> {
-    let needed = ledger?.needed_bytes?;
+    let needed = ledger?.needed_bytes.filter(|_| !situation.diagnosis.run.is_spread())?;
     let here = place.device.filter(|_| place.same_machine == Some(true))?;
     let free = |device: &Device| device.memory.free_bytes.value().unwrap_or(Bytes::ZERO);
     let others = situation.snapshot?.devices.iter().filter(|device| device.index != here.index);
@@ -327,6 +366,7 @@ mod tests {
             when,
             not_for: vec![],
             leads: crate::knowledge::fix::Leads::default(),
+            moves: crate::knowledge::fix::Moves::default(),
             frees: Frees::Unknown,
             why: "w".into(),
             expect: "e".into(),
@@ -341,6 +381,9 @@ mod tests {
                     phases: vec![],
                     costs: None,
                     versions: None,
+                    why: None,
+                    expect: None,
+                    if_not: None,
                 })
                 .collect(),
             references: vec![],
@@ -543,7 +586,7 @@ mod tests {
 
     #[test]
     fn after_a_step_that_may_be_enough_comes_the_try() {
-        let shorter = fix("shorter-context", vec![], &[("*", "-c 4096")]);
+        let shorter = fix("shorter-context", vec![], &[("*", "-c 2048")]);
         let diagnosis = torch_oom(&[]);
         let here = Snapshot { devices: vec![device(0, vec![process(8, Bytes::gib(16))])], ..snapshot(0) };
         let fixes = [shorter];

@@ -2,11 +2,15 @@
 //! that program's, and the new line in the form of the shell, the job script or the file it was started from.
 //! Text goes in and comes out; everything that is not changed stays as it was typed.
 
+mod already;
+
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
+
+pub use already::Had;
 
 /// One thing to change in a command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,12 +9,13 @@ use serde::Serialize;
 
 use super::{Ledger, Place, Situation};
 use crate::advice::ledger::run_had;
+use crate::advice::plan::share;
 pub use crate::knowledge::diagnosis::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::units::Bytes;
 pub use again::{NextTry, Tried, next_try};
 pub use others::{WATCHED_ENOUGH, holders, itself, others_then, own_context};
-pub use story::widened;
+pub use story::{weights_by_name, widened};
 
 /// Less than that in pieces is no fragmentation worth the name.
 const SLIVERS: Bytes = Bytes::mib(200);
@@ -67,6 +68,7 @@ pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&L
         story::wrong_device(situation, place, ledger),
         story::widened_weights(situation.diagnosis, place),
         story::optimizer(situation.diagnosis),
+        story::beside_its_share(situation.diagnosis, place),
         story::growth(situation.diagnosis).or_else(|| story::batch(situation.diagnosis)),
     ]
     .into_iter()
@@ -118,6 +120,10 @@ fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {
         return None;
     }
     let (needed, capacity) = (live_need(diagnosis)?, ledger?.capacity_bytes?);
+    // An engine that fills its share of any card is not too big for having filled it.
+    if share::outside_of_share(diagnosis, Some(capacity)).is_some() {
+        return None;
+    }
     let evidence = vec![format!("it needed at least {needed}{}; there is {capacity} in all", decisive(diagnosis))];
     // A cache for the full context that no card holds: the context is what is too long.
     let weight = if diagnosis.run.told == Some(CauseKind::Context) { 0.6 } else { 0.97 };
@@ -181,7 +187,10 @@ fn context(diagnosis: &Diagnosis) -> Option<Cause> {
             format!("{room} tokens of it were free, not enough for the next step{}", decisive(diagnosis))
         }
         (None, Some(room)) => format!("the KV cache has room for {room} tokens{}", decisive(diagnosis)),
-        (None, None) => format!("the engine's KV cache is what ran out{}", decisive(diagnosis)),
+        (None, None) => match share::used_up(diagnosis) {
+            Some(used_up) => format!("{used_up}{}", decisive(diagnosis)),
+            None => format!("the engine's KV cache is what ran out{}", decisive(diagnosis)),
+        },
     };
     let weight = if diagnosis.memory == Some(MemoryKind::KvCache) { 0.9 } else { 0.5 };
     let speaks = diagnosis.memory == Some(MemoryKind::KvCache) || facts.context_tokens.is_some();

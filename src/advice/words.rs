@@ -163,7 +163,7 @@ pub fn step(step: &Step, brief: bool) -> Vec<Said> {
     if brief {
         said.push(Said::Note(sentence(&step.expect)));
     } else {
-        said.extend(step.versions.as_ref().map(|versions| Said::Note(format!("Right for: {}", sentence(versions)))));
+        said.extend(step.versions.as_ref().map(|versions| Said::Note(format!("Note: {}", sentence(versions)))));
         said.push(Said::Note(format!("{} {}", sentence(&step.expect), sentence(&step.if_not))));
         said.push(Said::Note(format!("Why: {}", sentence(&step.why))));
     }

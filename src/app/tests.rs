@@ -15,6 +15,7 @@ use super::last::{Kept, Story};
 use super::model::{Change, Config, Overlay, Pipe, Region, Seen, Source};
 use super::msg::{LogRead, SignalReport};
 use super::question::{Asked, DEAF};
+use super::walk::StepId;
 use super::walk::{EndingState, Mark};
 use super::*;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
@@ -1614,17 +1615,28 @@ fn what_was_run_is_told_and_the_steps_are_made_in_it() {
 }
 
 #[test]
-fn a_second_failure_is_held_against_the_first_and_what_was_tried_stays_behind() {
+fn a_second_failure_is_held_against_the_first_and_only_what_was_tried_stays_behind() {
     let mut session = Session::with_log();
+    let skipped = session.model.current_step().map(StepId::of).unwrap();
     session.press(KeyCode::Char('s'));
-    let tried = session.model.walk.behind.len();
+    while session.model.current_step().is_some_and(|step| step.target.is_some() || step.waits_for.is_some()) {
+        session.press(KeyCode::Char('s'));
+    }
+    let tried = session.model.current_step().map(StepId::of).unwrap();
+    session.press(KeyCode::Enter);
+    assert!(session.model.walk.behind.iter().any(|behind| behind.id == tried));
     session.press(KeyCode::Char('e'));
-    session.paste(&torch_log().replace("Tried to allocate 14.00", "Tried to allocate 2.00"));
+    assert!(session.model.notice.is_some());
+    session.paste(&torch_log().replace("Tried to allocate 14.00", "Tried to allocate 12.00"));
     assert!(session.model.question.is_none(), "no question about replacing");
     let said = session.model.walk.compared.clone().unwrap();
-    assert!(said.starts_with("It asked for 2.0 GiB with 6.1 GiB free; before, for 14.0 GiB"), "{said}");
+    assert!(said.starts_with("It asked for 12.0 GiB with 6.1 GiB free; before, for 14.0 GiB"), "{said}");
     assert!(session.model.why().contains(&said));
-    assert_eq!(session.model.walk.behind.len(), tried);
+    let behind: Vec<_> = session.model.walk.behind.iter().map(|behind| behind.id.clone()).collect();
+    assert_eq!(behind, [tried], "what was skipped may be the answer this time");
+    let plan = &session.model.advice.as_ref().unwrap().plan;
+    assert!(session.model.walk.ahead(plan).iter().any(|step| StepId::of(step) == skipped));
+    assert_eq!(session.model.notice, None, "the new error is here");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::again::Again;
 use super::question::Victim;
-use crate::advice::plan::RUN_AGAIN;
+use crate::advice::plan::{ASK_OWNER, RUN_AGAIN, WAIT};
 use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{Changes, PlannedFix};
@@ -63,6 +63,15 @@ pub struct Behind {
     pub changes: Option<Changes>,
     /// It promised as much as was missing, or more.
     pub enough: bool,
+}
+
+impl Behind {
+    /// Whether it need not be proposed again after a second failure: what was changed for the first stays changed. What
+    /// was skipped, another try, and whoever is still there may be the answer this time.
+    pub fn is_settled(&self, lives: impl Fn(ProcessKey) -> bool) -> bool {
+        let once = [RUN_AGAIN, ASK_OWNER, WAIT].contains(&self.id.fix.as_str());
+        self.mark == Mark::Taken && !once && !self.id.target.is_some_and(lives)
+    }
 }
 
 /// Where the person stands.

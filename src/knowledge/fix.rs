@@ -59,6 +59,8 @@ pub enum Condition {
     LoadsModel,
     /// Weights of fewer bits were made 16 bits while loading.
     WidenedTo16,
+    /// Not vLLM's KV cache before 0.21: its CUDA graphs took nothing of the share that the cache lies in.
+    GraphsInShare,
     /// One rank of a distributed run failed on GPU 0, and it is another rank or was not alone there.
     Ranks,
 }
@@ -72,6 +74,18 @@ pub enum Frees {
     ReservedUnallocated,
     /// Can't be told from a log.
     Unknown,
+}
+
+/// Which way a fix moves the numbers of a command line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Moves {
+    /// To less: one that is as low already stays.
+    Down,
+    /// To more: one that is as high already stays.
+    Up,
+    /// Either way, or it has none.
+    #[default]
+    Either,
 }
 
 /// A command or setting for one program, with the versions it is right for.
@@ -95,6 +109,15 @@ pub struct FixCommand {
     /// The versions it is right for and where that was checked.
     #[serde(default)]
     pub versions: Option<String>,
+    /// Why it works in this program, where that is not what the fix says; so with the two below.
+    #[serde(default)]
+    pub why: Option<String>,
+    /// What to expect.
+    #[serde(default)]
+    pub expect: Option<String>,
+    /// What to do when it did not work.
+    #[serde(default)]
+    pub if_not: Option<String>,
 }
 
 /// What a command's `{placeholders}` may be; a test holds every fix against this list. `half_context` is the longest
@@ -104,11 +127,17 @@ pub const PLACEHOLDERS: &[&str] = &[
     "pid",
     "holder",
     "gpu_uuid",
+    "gpu_index",
     "model",
     "context",
     "half_context",
     "max_tokens",
     "utilization",
+    "larger_share",
+    "offload_gb",
+    "memory_gib",
+    "namespace",
+    "deployment",
     "layers",
     "host_experts",
     "quantisation",
@@ -153,6 +182,9 @@ pub struct Fix {
     /// See [`Leads`].
     #[serde(default)]
     pub leads: Leads,
+    /// See [`Moves`].
+    #[serde(default)]
+    pub moves: Moves,
     /// See [`Frees`].
     pub frees: Frees,
     /// Why it works, one or two sentences.

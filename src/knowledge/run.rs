@@ -61,6 +61,9 @@ enum Key {
     Cgroup,
     Tasks,
     Script,
+    EngineVersion,
+    Pod,
+    Namespace,
     Command,
 }
 
@@ -184,6 +187,15 @@ pub struct Run {
     /// The Python script that a traceback begins in.
     #[serde(skip)]
     pub script: Option<String>,
+    /// The version of the serving engine, as it prints it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine_version: Option<String>,
+    /// The Kubernetes pod that it ran in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<String>,
+    /// Its namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// The control group that the kernel ended a process of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
@@ -201,11 +213,20 @@ impl Run {
         self.printed.get(name)?.parse().ok()
     }
 
-    /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`.
+    /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`; of a pod,
+    /// Kubernetes.
     pub fn manager(&self) -> Option<&'static str> {
-        let path = self.cgroup.as_deref()?;
         let known = [("kubepods", "kubernetes"), ("docker", "docker"), ("slurm", "slurm"), (".service", "systemd")];
-        known.into_iter().find(|(sign, _)| path.contains(sign)).map(|(_, manager)| manager)
+        let by_path = |path: &str| known.into_iter().find(|(sign, _)| path.contains(sign)).map(|(_, manager)| manager);
+        self.cgroup.as_deref().and_then(by_path).or_else(|| self.pod.as_ref().map(|_| "kubernetes"))
+    }
+
+    /// The deployment that the pod belongs to: its name without the template's hash and the pod's own five characters,
+    /// both of Kubernetes' letters without vowels. `None` for a pod that no deployment made.
+    pub fn deployment(&self) -> Option<&str> {
+        let (rest, own) = self.pod.as_deref()?.rsplit_once('-')?;
+        let (name, template) = rest.rsplit_once('-')?;
+        (own.len() == 5 && of_hash(own) && (8..=10).contains(&template.len()) && of_hash(template)).then_some(name)
     }
 
     /// The systemd unit whose limit that was; only a name that a shell takes as it is.
@@ -213,6 +234,27 @@ impl Run {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '@' | '-');
         let unit = self.cgroup.as_deref()?.rsplit('/').find(|part| part.ends_with(".service"))?;
         Some(unit).filter(|unit| !unit.starts_with('-') && unit.chars().all(plain))
+    }
+
+    /// Whether the serving engine is known to be older than that version.
+    pub fn engine_is_before(&self, major: u64, minor: u64) -> bool {
+        let mut parts = self.engine_version.iter().flat_map(|version| version.split('.')).map(str::parse::<u64>);
+        matches!((parts.next(), parts.next()), (Some(Ok(own)), Some(Ok(part))) if (own, part) < (major, minor))
+    }
+
+    /// Whether it ran on several cards, so that no single one has room for all of it: its layers or its ranks are shared
+    /// out. Of a rank 0 whose world is not told that is taken to be so, but for an engine's, which says it.
+    pub fn is_spread(&self) -> bool {
+        let many = |count: Option<u64>| count.is_some_and(|count| count > 1);
+        let sees_many = self.visible_devices.as_deref().is_some_and(|mask| mask.contains(','));
+        let line = self.command.as_deref().unwrap_or_default();
+        let launched = ["--nproc", "--num_processes"].into_iter().any(|option| {
+            line.split_once(option)
+                .is_some_and(|(_, rest)| rest.split(['=', ' ']).nth(1).is_some_and(|count| count != "1"))
+        });
+        let ranked =
+            self.rank.is_some_and(|rank| rank > 0 || (self.tensor_parallel.is_none() && self.layers.is_none()));
+        many(self.tensor_parallel) || many(self.devices) || sees_many || launched || ranked
     }
 
     /// Whether it is a language model's run, or that of another model that comes as a file.
@@ -226,6 +268,11 @@ impl Run {
     }
 }
 
+/// The hash of a pod's template is written in the same letters; older ones are plain hexadecimal.
+fn of_hash(part: &str) -> bool {
+    part.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)) || part.chars().all(|c| c.is_ascii_hexdigit())
+}
+
 /// What the log says of the run that failed at this line.
 pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
     let text = log.text();
@@ -235,6 +282,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
     // A step is printed thousands of times; mostly the latest lines tell.
     let latest =
         text.get(text.floor_char_boundary(end.saturating_sub(LATEST).max(head.len()))..end).unwrap_or_default();
+    let after = text.get(end..text.floor_char_boundary(end.saturating_add(LATEST))).unwrap_or_default();
     let mut run = Run::default();
     let mut offloadable = None;
     for rule in rules {
@@ -286,6 +334,10 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Cgroup => run.cgroup = word(),
             Key::Tasks => run.largest = largest(rule, near).or_else(|| largest(rule, head)),
             Key::Script => run.script = word(),
+            // Events are listed in any order, and a description names its pod anywhere.
+            Key::Pod => run.pod = word().or_else(|| last(rule, after)),
+            Key::Namespace => run.namespace = word().or_else(|| last(rule, after)),
+            Key::EngineVersion => run.engine_version = word(),
             Key::Command => run.command = word(),
         }
     }
@@ -342,7 +394,7 @@ fn printed(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, String> {
         for regex in rule.patterns.iter().filter_map(|pattern| pattern.regex_for(text)) {
             values.extend(regex.captures_iter(text.as_bytes()).filter_map(|found| {
                 let word = |name| Some(String::from_utf8_lossy(found.name(name)?.as_bytes()).into_owned());
-                Some((word("k")?.replace('-', "_"), word("v")?))
+                Some((word("k")?.replace(['-', ' '], "_").to_lowercase(), word("v")?))
             }));
         }
     }

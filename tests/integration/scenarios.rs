@@ -96,6 +96,18 @@ struct Expected {
     /// Steps that must not be there.
     #[serde(default)]
     never: Vec<String>,
+    /// What no step may say, in its words or its command.
+    #[serde(default)]
+    untold: Vec<String>,
+    /// What a step must say, in its words or its command.
+    #[serde(default)]
+    told: Vec<String>,
+    /// Steps that must not be said to be enough perhaps.
+    #[serde(default)]
+    never_enough: Vec<String>,
+    /// The evidence for the likeliest cause says this.
+    #[serde(default)]
+    evidence: Vec<String>,
     #[serde(default)]
     same_machine: Option<bool>,
 }
@@ -194,6 +206,15 @@ fn advice(base: &KnowledgeBase, scenario: &Scenario) -> Advice {
     })
 }
 
+/// All that a step tells a person.
+fn words_of(planned: &oomdoctor::advice::PlannedFix) -> String {
+    let steps = planned.steps.iter().map(|step| {
+        let command = step.command.as_deref().unwrap_or_default();
+        format!("{}\n{command}\n{}\n{}\n{}", step.action, step.why, step.expect, step.if_not)
+    });
+    format!("{}\n{}", planned.title, steps.collect::<Vec<_>>().join("\n"))
+}
+
 fn faults(name: &str, advice: &Advice, expected: &Expected) -> Vec<String> {
     let mut faults = Vec::new();
     let mut hold = |what: &str, said: String, wanted: String| {
@@ -230,6 +251,22 @@ fn faults(name: &str, advice: &Advice, expected: &Expected) -> Vec<String> {
         advice.plan.iter().flat_map(|planned| &planned.steps).filter_map(|step| step.command.as_deref()).collect();
     for wanted in expected.commands.iter().filter(|wanted| !commands.contains(&wanted.as_str())) {
         faults.push(format!("{name}: the plan lacks {wanted:?}: {commands:?}"));
+    }
+    let words: Vec<String> = advice.plan.iter().flat_map(|planned| [words_of(planned)]).collect();
+    for wrong in expected.untold.iter().filter(|wrong| words.iter().any(|said| said.contains(wrong.as_str()))) {
+        faults.push(format!("{name}: a step says {wrong:?}: {words:?}"));
+    }
+    for wanted in expected.told.iter().filter(|wanted| !words.iter().any(|said| said.contains(wanted.as_str()))) {
+        faults.push(format!("{name}: no step says {wanted:?}: {words:?}"));
+    }
+    for planned in advice.plan.iter().filter(|planned| planned.may_be_enough) {
+        if expected.never_enough.contains(&planned.fix) {
+            faults.push(format!("{name}: {} is said to be enough perhaps", planned.fix));
+        }
+    }
+    let evidence = advice.verdict.causes.first().map(|cause| cause.evidence.join("; ")).unwrap_or_default();
+    for wanted in expected.evidence.iter().filter(|wanted| !evidence.contains(wanted.as_str())) {
+        faults.push(format!("{name}: the evidence lacks {wanted:?}: {evidence}"));
     }
     let sentence = &advice.verdict.sentence;
     let mut rest = sentence.as_str();

@@ -2,12 +2,12 @@
 //! length that fits, and what an 8-bit cache holds. From the log alone; exact for models with one kind of layer, where
 //! bytes grow with tokens. Knows no model.
 
-use super::{Effect, FitAdvice, FitChoice};
+use super::{Effect, FitAdvice, FitChoice, Room};
 use crate::advice::Ledger;
 use crate::advice::plan::FreesIs;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
-use crate::memory::options::tokens_in_words;
-use crate::memory::vllm;
+use crate::memory::options::{self, Card, tokens_in_words};
+use crate::memory::{Engine, ModelShape, vllm};
 use crate::units::Bytes;
 
 /// Tokens of a block of vLLM's cache.
@@ -26,7 +26,8 @@ fn bytes_of(tokens: u64, whole: Bytes, of: u64) -> Option<Bytes> {
 }
 
 /// What a smaller share of the card gives back: what the engine wanted for itself less what is free for it now, in
-/// hundredths of the card as the step has them. `None` where the log or the machine lacks a figure.
+/// hundredths of the card as the step has them. Whether that holds the model is not said here, see
+/// [`Effect::hold_against`]. `None` where the log or the machine lacks a figure.
 pub fn share(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Effect> {
     let asked = diagnosis.matches.first().is_some_and(|found| found.entry == "vllm/free-memory-less-than-desired");
     let wanted = diagnosis.facts.requested_bytes.filter(|_| asked)?;
@@ -34,7 +35,18 @@ pub fn share(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Effect> {
     let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes?);
     let share = vllm::allowed(capacity, vllm::possible_utilization(free, capacity) / 10 * 10);
     let frees = Some((wanted.less(share), FreesIs::Fact)).filter(|(bytes, _)| *bytes > Bytes::ZERO);
-    Some(Effect { frees, fits: Some(true), ..Effect::of("lower-utilization") })
+    Some(Effect { frees, ..Effect::of("lower-utilization") })
+}
+
+impl Effect {
+    /// Whether the model fits vLLM with the share that is free: weights, work space and one request of its length.
+    pub(super) fn hold_against(&mut self, engine: &Engine, shape: &ModelShape, room: Room) {
+        let (Engine::Vllm(serving), Some(free), Some(total)) = (engine, room.free, room.capacity) else { return };
+        let utilization = vllm::possible_utilization(free, total) / 10 * 10;
+        let smaller = Engine::Vllm(vllm::Serving { utilization, ..*serving });
+        let card = Card { index: 0, uuid: None, name: String::new(), total, free };
+        self.fits = options::fits(&smaller, shape, Some(&card));
+    }
 }
 
 /// What the engine's own figures say. `None` where the log has too few of them.

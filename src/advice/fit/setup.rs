@@ -116,12 +116,16 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
         Kind::Sglang => {
             let usual = sglang::Serving::of_model(shape, card, run.tensor_parallel.unwrap_or(1));
             let fp8 = run.kv_type.as_deref().is_some_and(|kind| kind.starts_with("fp8"));
-            let fraction = flag(run, &["--mem-fraction-static"]).and_then(thousandths);
+            let printed = run.printed.get("mem_fraction_static").map(String::as_str);
+            let fraction = printed.or_else(|| flag(run, &["--mem-fraction-static"])).and_then(thousandths);
+            let chunk = run.printed_number("chunked_prefill_size");
             Engine::Sglang(sglang::Serving {
-                context: asked,
+                context: Some(
+                    asked.unwrap_or_else(|| assumed(ASSUMED_CONTEXT, "since SGLang serves what its pool holds")),
+                ),
                 fraction: fraction.unwrap_or(usual.fraction),
                 kv_half_bytes: if fp8 { 2 } else { usual.kv_half_bytes },
-                chunk: flag_number(run, &["--chunked-prefill-size"]).unwrap_or(usual.chunk),
+                chunk: chunk.or_else(|| flag_number(run, &["--chunked-prefill-size"])).unwrap_or(usual.chunk),
                 ..usual
             })
         }

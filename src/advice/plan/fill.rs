@@ -1,10 +1,12 @@
 //! Owns how a fix of the knowledge base becomes a step here: its placeholders filled with what log and machine say.
 
-use super::{FreesIs, PlannedFix, Step, empty, roomy_device};
+use super::{FreesIs, PlannedFix, Step, empty, roomy_device, share};
 use crate::advice::fit::words::download;
-use crate::advice::{Changes, FitAdvice, Ledger, Place, Situation};
-use crate::knowledge::diagnosis::{CauseKind, Diagnosis};
+use crate::advice::words::sentence;
+use crate::advice::{Changes, FitAdvice, Had, Ledger, Place, Situation};
+use crate::knowledge::diagnosis::{CauseKind, Diagnosis, MemoryKind};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
+use crate::memory::quant;
 
 /// The fix with this log's figures, in the form for the program the person runs.
 pub fn filled(
@@ -23,14 +25,23 @@ pub fn filled(
     if programs.first().is_some_and(|program| fix.not_for.iter().any(|other| other == program)) {
         return None;
     }
+    if fix.id == "smaller-quantisation" && share::engine(diagnosis).is_some() && is_in_four_bits(diagnosis) {
+        return None;
+    }
     let command = fix.command_for(&programs, diagnosis.phase)?;
     let computed = |name: &str| effect?.value.clone().filter(|(of, _)| *of == name).map(|(_, value)| value);
     let otherwise = |name: &str| match name {
         "gpu_uuid" => roomy_device(situation, place, ledger)?.uuid.known().cloned(),
+        "gpu_index" => Some(roomy_device(situation, place, ledger)?.index.to_string()),
         "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
         "half_context" => diagnosis.facts.context_tokens.map(|tokens| (tokens / 2).to_string()),
         "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
-        "utilization" => utilization(ledger?),
+        "utilization" => share::smaller(situation, ledger, fit),
+        "larger_share" => share::larger(situation, place),
+        "memory_gib" => Some(more_memory(diagnosis).to_string()),
+        "namespace" => Some(diagnosis.run.namespace.clone().unwrap_or_else(|| "NAMESPACE".to_owned())),
+        "deployment" => Some(diagnosis.run.deployment().unwrap_or("NAME").to_owned()),
+        "offload_gb" => share::offload(situation, ledger, fit),
         // A beginning to try from, where nothing is known of the model.
         "layers" | "host_experts" => Some("20".to_owned()),
         "quantisation" => Some("Q4_K_M".to_owned()),
@@ -43,10 +54,28 @@ pub fn filled(
         Frees::ReservedUnallocated => diagnosis.facts.reserved_unallocated_bytes,
         Frees::HolderMemory | Frees::Unknown => None,
     };
+    let by_share = || {
+        let asks = command.command.as_deref().is_some_and(|text| text.contains("{utilization}"));
+        share::leaves(diagnosis, ledger, &fill("utilization").filter(|_| asks)?)
+    };
+    let frees_bytes = frees_bytes.or_else(by_share);
     let frees = effect.and_then(|effect| effect.frees).or_else(|| Some((frees_bytes?, FreesIs::About)));
     let download = effect.and_then(|effect| effect.download).map_or_else(|| "a download".to_owned(), download);
     let mut step = step_of(fix, command, &fill)?;
-    let changes = step.command.as_deref().and_then(Changes::of);
+    // Such a figure is the whole step: without one that helps there is none.
+    let needs = |name: &str| command.command.as_deref().is_some_and(|text| text.contains(name));
+    if step.command.is_none() && ["{utilization}", "{larger_share}", "{offload_gb}"].into_iter().any(needs) {
+        return None;
+    }
+    if effect.is_some_and(|effect| effect.fits == Some(false)) {
+        step.expect = format!("{} Alone it is not enough here.", sentence(&step.expect));
+    }
+    let mut changes = step.command.as_deref().and_then(Changes::of);
+    if let (Some(all), Some(text)) = (&changes, &step.command) {
+        let had = Had { line: situation.command_line(), run: &diagnosis.run };
+        let (left, text) = all.unlike(text, &had, fix.moves)?;
+        (changes, step.command) = (Some(left), Some(text));
+    }
     // The person's own command with the change made, where it is of that program.
     let own = situation.command_line().zip(changes.as_ref());
     if let (Some(text), Some(model)) = (&step.command, &diagnosis.run.model) {
@@ -77,9 +106,34 @@ pub fn filled(
 /// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit of a
 /// control group comes first: whoever set it can raise it.
 fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
-    let manager = diagnosis.run.manager().filter(|_| diagnosis.run.told == Some(CauseKind::Limit));
+    let is_limit = diagnosis.run.told == Some(CauseKind::Limit);
+    let manager = diagnosis.run.manager().filter(|_| is_limit);
+    // Where nobody is named who set it, there is still the limit to be raised, not the machine's memory.
+    let unnamed = ["limit"].into_iter().filter(|_| is_limit && diagnosis.memory == Some(MemoryKind::Host));
+    let raised_by = diagnosis.raised_by.as_deref().filter(|_| is_limit);
     let names = [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten();
-    manager.into_iter().chain(names.flat_map(|name| [Some(name.as_str()), family(name)]).flatten()).collect()
+    manager
+        .into_iter()
+        .chain(raised_by)
+        .chain(unnamed)
+        .chain(names.flat_map(|name| [Some(name.as_str()), family(name)]).flatten())
+        .collect()
+}
+
+/// GiB of system memory to ask for: half as much again as the limit was, or as it held, in a size that people set.
+fn more_memory(diagnosis: &Diagnosis) -> u64 {
+    let facts = &diagnosis.facts;
+    let had = facts.limit_bytes.or(facts.victim_rss_bytes).map(|bytes| bytes.0.saturating_mul(3) / 2);
+    let sizes = [2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
+    let Some(wanted) = had else { return 64 };
+    sizes.into_iter().find(|gib| gib << 30 >= wanted).unwrap_or(wanted >> 30)
+}
+
+/// Whether the run's weights have four bits already: a quantised checkpoint is no smaller one.
+fn is_in_four_bits(diagnosis: &Diagnosis) -> bool {
+    let names = [&diagnosis.run.quantisation, &diagnosis.run.model].into_iter().flatten();
+    let mut mixes = names.filter_map(|name| quant::in_name(&name.replace('_', "-")));
+    mixes.any(|(_, mix)| matches!(mix, "4-bit" | "NVFP4"))
 }
 
 /// The program that a process of this name belongs to; the kernel cuts names after 15 characters.
@@ -107,7 +161,7 @@ pub fn has_own_form(fix: &Fix, diagnosis: &Diagnosis) -> bool {
 }
 
 /// The command with the log's own model in the place of `MODEL` or `MODEL.gguf`; only a name that a shell takes as it is.
-fn with_model(command: &str, model: &str) -> String {
+pub fn with_model(command: &str, model: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-');
     let file = model.ends_with(".gguf");
     let stand_in = if file { "MODEL.gguf" } else { "MODEL" };
@@ -126,21 +180,14 @@ fn with_model(command: &str, model: &str) -> String {
     said
 }
 
-/// The share of the card that is free (or was, where the log is read alone), rounded down to hundredths: what vLLM may ask for.
-fn utilization(ledger: &Ledger) -> Option<String> {
-    let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes?);
-    let hundredths = u128::from(free.0) * 100 / u128::from(capacity.0.max(1));
-    Some(format!("0.{hundredths:02}")).filter(|_| hundredths < 100)
-}
-
 /// A step in words. A command whose figures are not known is left out rather than shown with holes.
 pub fn step_of(fix: &Fix, command: &FixCommand, fill: &impl Fn(&str) -> Option<String>) -> Option<Step> {
     Some(Step {
         action: substitute(&command.action, fill)?,
         command: command.command.as_deref().and_then(|text| substitute(text, fill)),
-        why: fix.why.clone(),
-        expect: fix.expect.clone(),
-        if_not: fix.if_not.clone(),
+        why: command.why.as_ref().unwrap_or(&fix.why).clone(),
+        expect: command.expect.as_ref().unwrap_or(&fix.expect).clone(),
+        if_not: command.if_not.as_ref().unwrap_or(&fix.if_not).clone(),
         versions: command.versions.clone(),
     })
 }

@@ -1,7 +1,7 @@
 //! Owns the steps that end a holder, or have its own program give the memory back.
 
 use super::fill::{step_of, substitute};
-use super::{FreesIs, HOLDERS, PlannedFix, Step, WORTH_ENDING, empty, step_named};
+use super::{ASK_OWNER, FreesIs, HOLDERS, PlannedFix, Step, WAIT, WORTH_ENDING, empty, step_named};
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{Ledger, Place, Situation, name_of, name_of_device, release, verdict};
 use crate::gpu::guard::Refusal;
@@ -145,7 +145,7 @@ fn ask_owner(device: &Device, row: &GpuProcess, held: Bytes, user: &str, missing
             if_not: "whoever runs this machine can end it".into(),
             versions: None,
         }],
-        ..step_named("ask-owner", "their time")
+        ..step_named(ASK_OWNER, "their time")
     }
 }
 
@@ -161,7 +161,7 @@ fn wait(device: &Device, needed: Bytes, missing: Bytes) -> PlannedFix {
             if_not: "Esc stops the waiting".into(),
             versions: None,
         }],
-        ..step_named("wait-for-memory", "time")
+        ..step_named(WAIT, "time")
     }
 }
 

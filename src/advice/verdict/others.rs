@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::again;
 use super::{Cause, CauseKind, decisive, live_need};
 use crate::advice::machine::Named;
+use crate::advice::plan::share;
 use crate::advice::{Fate, Ledger, Place, Situation, name_of, release};
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
@@ -60,7 +61,9 @@ pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a Gpu
 
 /// Whether the run needs more than the whole card: then nobody's end makes it fit.
 fn never_fits(device: &Device, diagnosis: &Diagnosis) -> bool {
-    live_need(diagnosis).zip(device.memory.total_bytes.value()).is_some_and(|(needed, total)| needed > total)
+    let total = device.memory.total_bytes.value();
+    let too_big = live_need(diagnosis).zip(total).is_some_and(|(needed, total)| needed > total);
+    too_big && share::outside_of_share(diagnosis, total).is_none()
 }
 
 /// What others held when it died: capacity − free − what the run had, where the log prints all three. An allocator's

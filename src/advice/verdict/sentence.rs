@@ -65,10 +65,10 @@ fn because(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>
         }
         Some(CauseKind::Limit) => format!(
             "{} Its limit is low: {}.",
-            kv(facts),
+            kv(situation.diagnosis),
             story::limit_set(situation.diagnosis).unwrap_or_else(|| "one was set for it".into())
         ),
-        Some(CauseKind::Context) if situation.diagnosis.memory == Some(MemoryKind::KvCache) => kv(facts),
+        Some(CauseKind::Context) if situation.diagnosis.memory == Some(MemoryKind::KvCache) => kv(situation.diagnosis),
         Some(CauseKind::HostMemory) => host_words(situation.diagnosis),
         Some(cause) => {
             let plain = plain(situation.diagnosis, place, ledger);
@@ -165,11 +165,29 @@ fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>)
             name_of(row),
             amount(row.used_bytes.value())
         ),
-        None => format!(
-            "Other programs held {} of the card when your run failed.",
-            amount(others_then(situation.diagnosis))
-        ),
+        None => {
+            let several = situation.snapshot.is_some_and(|here| here.devices.len() > 1);
+            let card = place.device.filter(|_| several).map_or_else(|| "the card".to_owned(), name_of_device);
+            let then = format!(
+                "Other programs held {} of {card} when your run failed",
+                amount(others_then(situation.diagnosis))
+            );
+            match largest_foreign(situation, place) {
+                Some((row, bytes, user)) => format!("{then}; right now {user}'s {} has {bytes}.", name_of(row)),
+                None => format!("{then}."),
+            }
+        }
     }
+}
+
+/// Who of another user's holds most of the card now, where the log is from here: not to be ended, but to be known.
+fn largest_foreign<'a>(situation: &Situation<'_>, place: &Place<'a>) -> Option<(&'a GpuProcess, Bytes, &'a str)> {
+    let device = place.device.filter(|_| place.same_machine == Some(true))?;
+    let whole = device.memory.total_bytes.value();
+    let foreign = |row: &&GpuProcess| situation.viewer.is_some_and(|viewer| !viewer.owns(row));
+    let known = |row: &'a GpuProcess| Some((row, row.used_bytes.value()?, row.user.known()?.as_str()));
+    let held = device.processes.iter().filter(foreign).filter_map(known);
+    held.filter(|(_, bytes, _)| !negligible(*bytes, whole)).max_by_key(|(_, bytes, _)| *bytes)
 }
 
 fn gone_words(pid: u32, bytes: Bytes, ledger: Option<&Ledger>) -> String {
@@ -190,7 +208,11 @@ fn device_words(place: &Place<'_>, facts: &Facts) -> String {
     }
 }
 
-fn kv(facts: &Facts) -> String {
+fn kv(diagnosis: &Diagnosis) -> String {
+    let facts = &diagnosis.facts;
+    if let Some(used_up) = plan::share::used_up(diagnosis) {
+        return format!("Nothing is left for the KV cache: {used_up}.");
+    }
     match (facts.context_tokens, facts.max_tokens) {
         (Some(asked), Some(room)) if asked > room => {
             format!("The KV cache is too small for the context: {asked} tokens were asked for, it holds {room}.")

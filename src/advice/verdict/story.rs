@@ -4,6 +4,7 @@
 use super::others::itself;
 use super::{Cause, CauseKind, decisive};
 use crate::advice::ledger::run_had;
+use crate::advice::plan::share;
 use crate::advice::{Ledger, Place, Situation, name_of_device, plan};
 use crate::gpu::GpuProcess;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
@@ -68,6 +69,17 @@ pub fn batch(diagnosis: &Diagnosis) -> Option<Cause> {
         weight,
         evidence: vec![evidence.to_owned()],
     })
+}
+
+/// An engine fills its share of the card with weights and KV cache by design: what it works with comes on top.
+pub fn beside_its_share(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Cause> {
+    let capacity = place.device.and_then(|device| device.memory.total_bytes.value());
+    let (asked, share) = (share::outside_of_share(diagnosis, capacity)?, share::in_words(diagnosis)?);
+    let evidence = format!(
+        "{share} is filled with weights and KV cache by design; the {asked} came on top of that{}",
+        decisive(diagnosis)
+    );
+    Some(Cause { cause: CauseKind::Batch, weight: 0.43, evidence: vec![evidence] })
 }
 
 /// The optimizer's state appears at its first step: it grows with the parameters trained, not with the batch.
@@ -246,6 +258,14 @@ pub fn widened(diagnosis: &Diagnosis) -> Option<Widened> {
     Some(Widened { evidence, to_bits })
 }
 
+/// The weights of the model of this name as its file has them; `None` where no row of the table has it. About.
+pub fn weights_by_name(name: &str) -> Option<Bytes> {
+    let row = table::find(table::rows().ok()?, name)?;
+    let bytes = row.billions * 1e9 * file_bits(name)? / 8.0;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a model's size")]
+    Some(Bytes(bytes as u64))
+}
+
 /// Bits of a weight in the file of this name, with its scales; `None` where its name tells of bits that may be any.
 fn file_bits(name: &str) -> Option<f64> {
     let name = name.to_lowercase();
@@ -303,6 +323,12 @@ pub fn sentence<'a>(
             }
             _ => "Several ranks share that one card.".into(),
         },
+        CauseKind::Batch if beside_its_share(diagnosis, place).is_some() => {
+            format!(
+                "{} is filled with weights and KV cache by design; what it works with (CUDA graphs, activations, the sampler) comes on top, and found too little.",
+                share::in_words(diagnosis)?
+            )
+        }
         CauseKind::Batch if diagnosis.facts.context_tokens.is_some() => {
             format!("It tried {} tokens at once.", diagnosis.facts.context_tokens?)
         }

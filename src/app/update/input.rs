@@ -284,8 +284,13 @@ pub fn read(model: &mut Model, read: LogRead) {
     if !grew {
         let before = model.walk.before.take();
         let compared = before.zip(model.input.diagnosis.as_ref()).map(|(before, after)| compare(&before, after));
-        // What was tried for the first failure is not proposed again for the second.
-        let behind = compared.as_ref().map(|_| std::mem::take(&mut model.walk.behind)).unwrap_or_default();
+        let mut behind = compared.as_ref().map(|_| std::mem::take(&mut model.walk.behind)).unwrap_or_default();
+        let lives = |key| model.feed.latest.as_ref().is_some_and(|here| here.find(key).is_some());
+        behind.retain(|behind| behind.is_settled(lives));
+        if compared.is_some() {
+            // The new error that was asked for is here.
+            model.notice = None;
+        }
         model.walk = match model.input.story.take() {
             Some(story) => story.walk(model.config.boot_id.as_ref()),
             None => Walk { behind, compared, ..Walk::default() },

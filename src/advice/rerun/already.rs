@@ -1,0 +1,124 @@
+//! Owns the question whether a change would change anything: what the run has already, by its command line or as its
+//! program printed its settings, is no step.
+
+use super::{Change, Changes, VALUE, found, kin};
+use crate::knowledge::fix::Moves;
+use crate::knowledge::run::Run;
+
+/// What the failed run was started with, as far as that is known.
+#[derive(Clone, Copy)]
+pub struct Had<'a> {
+    /// Its command line.
+    pub line: Option<&'a str>,
+    /// What its log prints.
+    pub run: &'a Run,
+}
+
+impl Had<'_> {
+    /// The value of an option, whatever its spelling; of one without a value, whether it was there.
+    fn option(&self, name: &str, takes_value: bool) -> Option<String> {
+        let on_line = self.line.and_then(|line| option_of(line, name, takes_value));
+        let printed = || self.run.printed.get(&name.trim_start_matches('-').replace('-', "_")).cloned();
+        on_line.or_else(|| printed().filter(|value| takes_value || value.eq_ignore_ascii_case("true")))
+    }
+
+    /// The value of a variable on the command line.
+    fn variable(&self, name: &str) -> Option<String> {
+        value_of(self.line?, &format!(r"(?:^|\s){name}="))
+    }
+}
+
+impl Changes {
+    /// Without what the run had already; the second is the fix's command without it. `None` where nothing is left.
+    pub fn unlike(&self, command: &str, had: &Had<'_>, moves: Moves) -> Option<(Changes, String)> {
+        let mut text = command.to_owned();
+        let all = self.all.iter().filter(|change| {
+            let (is_so, said) = match change {
+                Change::Flag(name, Some(value)) => {
+                    let is_so = had.option(name, true).is_some_and(|old| is_there(&old, value, moves));
+                    (is_so, format!(" {name} {value}"))
+                }
+                Change::Flag(name, None) => (had.option(name, false).is_some(), format!(" {name}")),
+                Change::Env(name, value) => (had.variable(name).as_deref() == Some(value), format!("{name}={value}")),
+                Change::Setting(name, value) => {
+                    let old = had.option(&format!("--{name}"), true).or_else(|| had.variable(name));
+                    (old.is_some_and(|old| is_there(&old, value, moves)), format!("{name}={value}"))
+                }
+            };
+            if is_so {
+                text = text.replacen(&said, "", 1).trim().to_owned();
+            }
+            !is_so
+        });
+        let all: Vec<Change> = all.cloned().collect();
+        (!all.is_empty()).then(|| (Changes { head: self.head.clone(), all }, text))
+    }
+}
+
+/// Whether a value is what is proposed already, or beyond it.
+fn is_there(old: &str, new: &str, moves: Moves) -> bool {
+    match (old.parse::<f64>(), new.parse::<f64>(), moves) {
+        (Ok(old), Ok(new), Moves::Down) => old <= new,
+        (Ok(old), Ok(new), Moves::Up) => old >= new,
+        (Ok(old), Ok(new), Moves::Either) => old.total_cmp(&new).is_eq(),
+        _ => old == new,
+    }
+}
+
+/// An option's value on a command line, in any of its spellings.
+fn option_of(line: &str, name: &str, takes_value: bool) -> Option<String> {
+    let own = [name];
+    let same = kin(line).and_then(|kin| kin.same.iter().find(|same| same.contains(&name)));
+    let mut spellings = same.map_or(&own[..], |same| same).iter().map(|one| regex::escape(one));
+    match takes_value {
+        true => spellings.find_map(|plain| value_of(line, &format!(r"(?:^|\s){plain}(?:=|\s+)"))),
+        false => spellings.find_map(|plain| found(&format!(r"(?:^|\s){plain}(?:\s|$)"), line)).map(|_| String::new()),
+    }
+}
+
+/// The value that follows, without its quotes.
+fn value_of(line: &str, before: &str) -> Option<String> {
+    let (start, end) = found(&format!("{before}{VALUE}"), line)?;
+    let (_, from) = found(before, line.get(start..end)?)?;
+    Some(line.get(start..end)?.get(from..)?.trim_matches(['"', '\'']).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(fix: &str, line: &str, printed: &[(&str, &str)], moves: Moves) -> Option<String> {
+        let printed = printed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let run = Run { printed, ..Run::default() };
+        let had = Had { line: Some(line).filter(|line| !line.is_empty()), run: &run };
+        Changes::of(fix).unwrap().unlike(fix, &had, moves).map(|(_, text)| text)
+    }
+
+    #[test]
+    fn what_the_run_has_already_is_no_step() {
+        let share = "vllm serve MODEL --gpu-memory-utilization 0.95";
+        let printed = [("gpu_memory_utilization", "0.95")];
+        assert_eq!(left(share, "", &printed, Moves::Up), None, "by its log");
+        assert_eq!(left(share, "vllm serve m --gpu-memory-utilization=.95", &[], Moves::Either), None, "by its line");
+        assert_eq!(left(share, "vllm serve m --gpu-memory-utilization 0.97", &[], Moves::Up), None, "it has more");
+        assert!(left(share, "vllm serve m --gpu-memory-utilization 0.5", &[], Moves::Up).is_some());
+        assert!(left(share, "", &[], Moves::Up).is_some(), "not known");
+        let eager = "vllm serve MODEL --enforce-eager";
+        assert_eq!(left(eager, "", &[("enforce_eager", "True")], Moves::Down), None);
+        assert!(left(eager, "", &[("enforce_eager", "False")], Moves::Down).is_some());
+        assert_eq!(
+            left("llama-server -m MODEL.gguf -c 4096", "llama-server -m a --ctx-size 4096", &[], Moves::Down),
+            None
+        );
+    }
+
+    #[test]
+    fn of_two_changes_the_one_that_changes_something_is_left() {
+        let fix = "vllm serve MODEL --max-num-seqs 64 --max-num-batched-tokens 2048";
+        let printed = [("max_num_batched_tokens", "2048")];
+        let rest = "vllm serve MODEL --max-num-seqs 64".to_owned();
+        assert_eq!(left(fix, "", &printed, Moves::Down), Some(rest));
+        let fewer = "vllm serve m --max-num-seqs 16 --max-num-batched-tokens 1024";
+        assert_eq!(left(fix, fewer, &[], Moves::Down), None, "it would be more");
+    }
+}
