@@ -50,12 +50,19 @@ fn title(model: &Model, width: usize) -> String {
                 _ if shortened => "lines kept of more",
                 _ => "lines",
             };
-            let title = format!(" Input · {} {lines}, {} ", log.line_count(), model.input.origin);
-            let more = match unread(model) {
-                Some(unread) => format!("· {unread} "),
-                None => "· paste the next error here ".to_owned(),
+            let count = log.line_count();
+            let title = format!(" Input · {count} {lines}, {} ", model.input.origin);
+            let more = unread(model);
+            let long = match &more {
+                Some(more) => format!("{title}· {more} "),
+                None => format!("{title}· paste the next error here "),
             };
-            if title.width() + more.width() + 2 <= width { title + &more } else { title }
+            match more {
+                _ if long.width() + 2 <= width => long,
+                // What was not read says more than what it is called.
+                Some(more) => format!(" Input · {more} "),
+                None => title,
+            }
         }
         None => " Input: paste the error here ".to_owned(),
     };
@@ -67,9 +74,9 @@ fn unread(model: &Model) -> Option<String> {
     let file = model.input.file.as_ref().filter(|_| !model.input.own)?;
     let key = model.key(Action::Reread);
     Some(match file.change? {
-        Change::Grew(0) => format!("it has grown: {key} reads it"),
-        Change::Grew(1) => format!("1 line more by now: {key} reads it"),
-        Change::Grew(lines) => format!("{lines} lines more by now: {key} reads them"),
+        Change::Grew(0) => format!("grown: {key} reads it"),
+        Change::Grew(1) => format!("1 line more: {key} reads it"),
+        Change::Grew(lines) => format!("{lines} lines more: {key} reads them"),
         Change::Anew => format!("begun anew: {key} reads it"),
         Change::Gone => "no longer there".to_owned(),
     })

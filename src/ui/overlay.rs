@@ -327,7 +327,7 @@ fn help(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
         // The list of what can be done scrolls, and names the keys, too.
         let all = model.config.keys.key_of(Action::Actions).unwrap_or(":");
         lines.truncate(room);
-        lines.push(answers(theme, &[(all, "all of them, to scroll"), ("Tab", "words"), ("Esc", "close")]));
+        lines.push(answers(theme, &[(all, "all"), ("Tab", "words"), ("Esc", "close")]));
         return lines;
     }
     lines.push(answers(theme, &[("Tab", "the words used here"), ("Esc", "close")]));
