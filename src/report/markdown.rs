@@ -21,6 +21,8 @@ const PLACES: usize = 4;
 const WIDTH: usize = 400;
 /// Columns that are searched for secrets: one that goes on behind the shown ones is still seen whole.
 const READ: usize = 16 * WIDTH;
+/// Lines at a log's beginning that are searched for names.
+const BEGINNING: usize = 200;
 /// Of each card the largest holders are listed.
 const PROCESSES: usize = 30;
 
@@ -67,6 +69,8 @@ pub fn markdown(paper: &Paper<'_>) -> String {
     }
     let text = excerpt.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n");
     names.learn(&text);
+    // Prompts, commands and settings stand at a log's beginning.
+    names.learn(&paper.log.lines().take(BEGINNING).map(|(_, line)| cut(line, READ)).collect::<Vec<_>>().join("\n"));
     // Written once to learn the names from every part, and once more without them. Each part is seen as it stands, before
     // it is shortened or made harmless in Markdown: neither may hide a secret's beginning or split it.
     let names = RefCell::new(names);
@@ -126,7 +130,10 @@ fn written(paper: &Paper<'_>, excerpt: &[(usize, String)], show: Show<'_>) -> St
     let version = env!("CARGO_PKG_VERSION");
     lines.push(format!("Made by oomdoctor {version} at {}.", paper.at));
     if paper.names.is_some() {
-        lines.push("Tokens, home folders and names of users and hosts that it recognised were left out.".to_owned());
+        lines.push(
+            "Tokens, passwords, home folders, addresses and names of users and hosts that it recognised were left out."
+                .to_owned(),
+        );
     }
     lines.join("\n") + "\n"
 }
@@ -342,10 +349,13 @@ mod tests {
 
     #[test]
     fn names_and_secrets_are_left_out_of_all_parts() {
-        let log = failed("HF_TOKEN=hf_abcdEFGH12345678 File \"/home/grace/t.py\" of grace on box");
+        let first = "user=victor".to_owned() + &"\nx".repeat(100);
+        let log = first
+            + "\n"
+            + &failed("/data/victor HF_TOKEN=hf_abcdEFGH12345678 File \"/home/grace/t.py\" of grace on box");
         let names = Names { users: ["ada".to_owned()].into(), hosts: ["box".to_owned()].into() };
         let text = paper(&log, &Walked::default(), Some(&names));
-        for secret in ["hf_abcd", "letmein", "/home/", "grace", "ada", " box"] {
+        for secret in ["hf_abcd", "letmein", "/home/", "grace", "ada", " box", "victor"] {
             assert!(!text.contains(secret), "{secret}: {text}");
         }
         assert!(text.contains("HF_TOKEN=[redacted] File \"~/t.py\" of USER on HOST"), "{text}");

@@ -1,69 +1,20 @@
 //! Owns what a report leaves out before it is shown to others: tokens and passwords, home folders, names of users and
-//! hosts. The number of lines stays. Which words are secrets is told in `secrets`.
+//! hosts, addresses of a network. The number of lines stays. Which words are secrets is told in `secrets`, who is named
+//! where in `names`.
 
+mod addresses;
+mod names;
 mod secrets;
+mod urls;
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use aho_corasick::AhoCorasick;
 use regex::{Captures, Regex};
 
-const USER: &str = "USER";
-const HOST: &str = "HOST";
-
-/// Names that say nothing of a person or a machine.
-const COMMON: &[&str] = &[
-    // Words of the report itself.
-    "home",
-    "driver",
-    "model",
-    "memory",
-    "machine",
-    "process",
-    "python",
-    "steps",
-    "work",
-    "data",
-    "log",
-    "gpu",
-    "cuda",
-    "root",
-    "user",
-    "users",
-    "admin",
-    "ubuntu",
-    "debian",
-    "fedora",
-    "centos",
-    "ec2-user",
-    "azureuser",
-    "runner",
-    "jovyan",
-    "docker",
-    "nobody",
-    "test",
-    "shared",
-    "public",
-    "default",
-    "localhost",
-    "gdm",
-    "sddm",
-    "lightdm",
-    "ollama",
-    "www-data",
-    "nvidia-persistenced",
-    "app",
-    "vllm",
-    "python",
-    "error",
-    "linux",
-    "host",
-    "git",
-    "node",
-    "kernel",
-    "all",
-    "none",
-];
+use self::names::{HOMES, HOST, MACHINES, MAYBE_MACHINES, PEOPLE, PROMPTS, USER, USERS, is_machine, is_telling};
 
 /// The names that are known before any text is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,40 +26,71 @@ pub struct Names {
 }
 
 impl Names {
-    /// Adds the names that the text itself gives away: in home folders, prompts and the prefixes of a system's log.
+    /// Adds the names that the text itself gives away: in home folders, prompts, settings, tables and the prefixes of a
+    /// system's log.
     pub fn learn(&mut self, text: &str) {
-        for found in found(&HOMES, text).chain(found(&PROMPTS, text).filter(is_prompt)) {
-            self.users.extend(named(&found, "user"));
-            self.hosts.extend(named(&found, "host"));
+        let users = found(&USERS, text).filter(|found| part(found, "before").is_some_and(|before| is_storage(&before)));
+        let named = PEOPLE.iter().chain(MACHINES.iter()).flat_map(|pattern| found(pattern, text));
+        let prompts = found(&PROMPTS, text).filter(names::is_prompt);
+        let homes =
+            found(&HOMES, text).filter(|found| found.get(0).is_some_and(|home| !is_within_address(text, home.start())));
+        for found in homes.chain(users).chain(prompts).chain(named) {
+            self.users.extend(["user", "account", "team"].iter().filter_map(|name| part(&found, name)));
+            for full in ["first", "full"].iter().filter_map(|name| part(&found, name)) {
+                self.users.extend(full.split(' ').map(str::to_owned));
+                self.users.insert(full);
+            }
+            self.hosts.extend(["host", "host2", "host3"].iter().filter_map(|name| part(&found, name)));
         }
-        for found in HOSTS.iter().flat_map(|pattern| found(pattern, text)) {
-            self.hosts.extend(named(&found, "host"));
-        }
+        let maybe = MAYBE_MACHINES.iter().flat_map(|pattern| found(pattern, text));
+        self.hosts.extend(maybe.filter_map(|found| part(&found, "host")).filter(|host| is_machine(host)));
+        self.hosts.extend(urls::hosts(text));
+        // The name before its network's is the machine's, too.
+        let short =
+            |host: &String| host.split_once('.').map(|(short, _)| short.to_owned()).filter(|short| is_machine(short));
+        let short: Vec<String> = self.hosts.iter().filter_map(short).collect();
+        self.hosts.extend(short);
+        let alike = names::numbered_like(&self.hosts);
+        self.hosts.extend(found(&alike, text).filter_map(|found| part(&found, "host")));
     }
 
-    /// The text without them, and without tokens, passwords and home folders.
+    /// The text without them, and without tokens, passwords, home folders and addresses.
     pub fn redacted(&self, text: &str) -> String {
-        let mut text = secrets::left_out(text);
-        text = replaced(&HOMES, &text, |_| Some("~".to_owned()));
-        text = replaced(&PROMPTS, &text, |found| {
-            let digest = found.name("host").is_some_and(|host| host.as_str().starts_with("sha"));
-            (!digest).then(|| format!("{USER}@{HOST}{}", named(found, "rest").unwrap_or_default()))
+        let mut text = urls::left_out(&secrets::left_out(text));
+        text = replaced(&HOMES, &text.clone(), |found| {
+            let at = found.get(0)?.start();
+            let rest = part(found, "rest").or_else(|| part(found, "rest2")).unwrap_or_default();
+            (!is_within_address(&text, at)).then(|| format!("~{rest}"))
         });
-        for (names, instead) in [(&self.hosts, HOST), (&self.users, USER)] {
-            // The longest first: one name may begin another.
-            let mut names: Vec<&String> = names.iter().filter(|name| is_telling(name)).collect();
-            names.sort_by_key(|name| std::cmp::Reverse(name.len()));
-            for name in names {
-                text = without_word(&text, name, instead);
-            }
-        }
-        text
+        text = replaced(&USERS, &text, |found| {
+            is_telling(&part(found, "user")?).then(|| part(found, "before").unwrap_or_default() + USER)
+        });
+        text = replaced(&PROMPTS, &text, |found| {
+            names::is_person_at_machine(found)
+                .then(|| format!("{USER}@{HOST}{}", part(found, "rest").unwrap_or_default()))
+        });
+        text = without_names(&text, &self.hosts, &self.users);
+        addresses::left_out(&text)
     }
 }
 
-fn is_telling(name: &str) -> bool {
-    let number = name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    name.len() >= 3 && !number && !COMMON.contains(&name.to_lowercase().as_str())
+/// A disk's folder; `/api/users/x` is none.
+fn is_storage(path: &str) -> bool {
+    let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+    let first = first.trim_end_matches(|c: char| c.is_ascii_digit());
+    [
+        "scratch", "data", "gpfs", "lustre", "nfs", "mnt", "work", "project", "projects", "export", "storage", "fsx",
+        "beegfs", "ceph", "cluster", "nobackup", "fast", "net",
+    ]
+    .contains(&first)
+}
+
+/// `https://example.org/home/docs` is no home folder.
+fn is_within_address(text: &str, at: usize) -> bool {
+    // With the path's first slash: the second one of the address's own may begin it.
+    let before = text.get(..=at).unwrap_or_default();
+    let word = before.rsplit(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`')).next().unwrap_or_default();
+    word.rsplit_once("://").is_some_and(|(scheme, _)| scheme.ends_with("http") || scheme.ends_with("https"))
 }
 
 /// A pattern that did not compile would find nothing; a test holds that all do.
@@ -122,7 +104,7 @@ fn found<'a>(pattern: &'a Option<Regex>, text: &'a str) -> impl Iterator<Item = 
     pattern.iter().flat_map(move |pattern| pattern.captures_iter(text))
 }
 
-fn named(found: &Captures<'_>, name: &str) -> Option<String> {
+fn part(found: &Captures<'_>, name: &str) -> Option<String> {
     found.name(name).map(|part| part.as_str().to_owned())
 }
 
@@ -134,52 +116,51 @@ fn replaced(pattern: &Option<Regex>, text: &str, with: impl Fn(&Captures<'_>) ->
     pattern.replace_all(text, instead).into_owned()
 }
 
-/// Home folders, as Linux, macOS, Windows and WSL have them.
-static HOMES: Pattern = LazyLock::new(|| {
-    pattern(concat!(
-        r"(?:(?:/var|/export|/mnt)?/home/|/Users/|/mnt/[a-z]/Users/|\b[A-Za-z]:(?:\\{1,2}|/)Users(?:\\{1,2}|/))",
-        r"(?:(?P<user>[^\\/\s\x22'`:;,)\]}<>|$*?]+)|\$\{?USER\}?)"
-    ))
-});
-/// A shell's prompt: `ada@box:~$`. Also an address of mail.
-static PROMPTS: Pattern = LazyLock::new(|| {
-    pattern(r"(?m)\b(?P<user>[a-z_][\w.-]*)@(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?P<rest>[: ][~/]|[: \])>,;]|$)")
-});
-
-/// `torch@main` and addresses of mail give no names away.
-fn is_prompt(found: &Captures<'_>) -> bool {
-    found.name("rest").is_some_and(|rest| rest.as_str().ends_with(['~', '/']))
-}
-
-/// Where a system's log, Slurm and torchrun name the machine.
-static HOSTS: LazyLock<[Option<Regex>; 5]> = LazyLock::new(|| {
-    [
-        pattern(r"(?m)\b[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d (?P<host>[A-Za-z][\w.-]*) [\w./()-]+(?:\[\d+\])?:"),
-        pattern(
-            r"(?m)\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.,+:Z-]* (?P<host>[A-Za-z][\w.-]*) (?:kernel|[\w./()-]+\[\d+\]):",
-        ),
-        pattern(r"\bON (?P<host>[A-Za-z][\w.-]*) CANCELLED\b"),
-        pattern(r"(?m)\bsrun: error: (?P<host>[A-Za-z][\w.-]*): task"),
-        pattern(r"(?m)^\s*host\s+: (?P<host>[A-Za-z][\w.-]*)"),
-    ]
-});
-
-/// Every `word` that is no part of a longer one.
-fn without_word(text: &str, word: &str, instead: &str) -> String {
+/// Every name that is no part of a longer word out, the longest first; a host's with the network behind it. What a scheme
+/// (`postgres://`) or a setting (`box=7.5`, `box_loss`) calls itself is none.
+fn without_names(text: &str, hosts: &BTreeSet<String>, users: &BTreeSet<String>) -> String {
+    let named = |names: &BTreeSet<String>, instead| -> Vec<(String, &str)> {
+        names.iter().filter(|name| is_telling(name)).map(|name| (name.clone(), instead)).collect()
+    };
+    let names = [named(hosts, HOST), named(users, USER)].concat();
+    let Ok(automaton) = AhoCorasick::new(names.iter().map(|(name, _)| name)) else { return text.to_owned() };
+    let places = automaton.find_overlapping_iter(text).filter_map(|found| {
+        let (_, instead) = names.get(found.pattern().as_usize())?;
+        let goes_on = |c: char| c.is_alphanumeric() || c == '_' && *instead == HOST;
+        let before = text.get(..found.start())?.chars().next_back();
+        let behind = text.get(found.end()..)?;
+        let alone = [before, behind.chars().next()].into_iter().flatten().all(|c| !goes_on(c));
+        let setting = behind.starts_with("://") || behind.starts_with('=') && before != Some('/');
+        let end = found.end() + if *instead == HOST { network(behind) } else { 0 };
+        (alone && !setting).then_some((found.start(), Reverse(end), *instead))
+    });
+    let mut places: Vec<_> = places.collect();
+    places.sort_unstable();
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
-    for (at, _) in text.match_indices(word) {
-        let before = text.get(..at).and_then(|before| before.chars().next_back());
-        let after = text.get(at + word.len()..).and_then(|after| after.chars().next());
-        let alone = [before, after].into_iter().flatten().all(|c| !c.is_alphanumeric());
-        if alone && at >= from {
-            out.push_str(text.get(from..at).unwrap_or_default());
+    for (start, Reverse(end), instead) in places {
+        if start >= from {
+            out.push_str(text.get(from..start).unwrap_or_default());
             out.push_str(instead);
-            from = at + word.len();
+            from = end;
         }
     }
     out.push_str(text.get(from..).unwrap_or_default());
     out
+}
+
+/// How many bytes behind a host's name are its network's: `.cluster`, `.hpc.example.org`; `.log` is none.
+fn network(behind: &str) -> usize {
+    let is_inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
+    let end = behind.find(|c| !is_inside(c)).unwrap_or(behind.len());
+    let name = behind.get(..end).unwrap_or_default().trim_end_matches(['.', '-']);
+    let parts: Vec<&str> = name.split('.').skip(1).collect();
+    let is_network = match parts.as_slice() {
+        [only] => urls::is_private_end(only),
+        [.., last] => last.len() >= 2 && last.bytes().all(|byte| byte.is_ascii_lowercase()),
+        [] => false,
+    };
+    if name.starts_with('.') && is_network { name.len() } else { 0 }
 }
 
 #[cfg(test)]
@@ -194,9 +175,10 @@ mod tests {
 
     #[test]
     fn every_pattern_is_one() {
-        let single = [&HOMES, &PROMPTS];
+        let single = [&HOMES, &PROMPTS, &USERS];
         assert!(single.iter().all(|pattern| pattern.is_some()));
-        assert!(HOSTS.iter().all(Option::is_some));
+        let mut many = PEOPLE.iter().chain(MACHINES.iter()).chain(MAYBE_MACHINES.iter());
+        assert!(many.all(Option::is_some));
     }
 
     #[test]
@@ -217,6 +199,23 @@ mod tests {
     }
 
     #[test]
+    fn what_only_looks_like_a_name_stays() {
+        for text in [
+            "postgres://db:5432 of user=postgres",
+            "user=torch.Tensor username = get_user() user: Hello there, user='None' {\"role\": \"user\"}",
+            "node A100 has Node 0, {{node conv2d_3/Conv2D}} node v18.2.0; on host: CUDA_ERROR_OUT_OF_MEMORY",
+            "host=cuda:0 host: cpu --host 0.0.0.0 hostname: str = socket.gethostname() hostname = args.hostname",
+            "prompt@box7:~$ x=1", // Learned below as a user of its own.
+            "pip install --user torch; q@k x = w@v.T",
+            "GET /home/ failed",
+        ] {
+            let want = text.replace("prompt@box7", "USER@HOST");
+            assert_eq!(redacted(text), want);
+        }
+        assert_eq!(redacted("wei@box:~$ x\nbox_loss cls_loss box=7.5"), "USER@HOST:~$ x\nbox_loss cls_loss box=7.5");
+    }
+
+    #[test]
     fn homes_users_and_hosts_go() {
         for (text, want) in [
             ("File \"/home/grace/run/train.py\", of grace", "File \"~/run/train.py\", of USER"),
@@ -228,9 +227,55 @@ mod tests {
             ("slurmstepd: error: *** JOB 1 ON gpu3 CANCELLED AT", "slurmstepd: error: *** JOB 1 ON HOST CANCELLED AT"),
             (
                 "/scratch/ada/x on box17.cluster, not in adapt or Canada",
-                "/scratch/USER/x on HOST.cluster, not in adapt or Canada",
+                "/scratch/USER/x on HOST, not in adapt or Canada",
             ),
             ("/home/ubuntu/x of ubuntu, root", "~/x of ubuntu, root"),
+            ("/gpfs/home/judy/run of judy", "~/run of USER"),
+            ("PATH=/home1/judy/bin:/data/home/judy/x -I/home/judy/y", "PATH=~/bin:~/x -I~/y"),
+            ("/Users/Ada Lovelace/x by Lovelace", "~/x by USER"),
+            (r"C:\Users\Ada Lovelace\x", r"~\x"),
+            ("file:///home/judy/x https://example.org/home/docs", "file://~/x https://example.org/home/docs"),
+            ("/scratch/users/heidi/x of heidi", "/scratch/users/USER/x of USER"),
+            ("GET /api/users/list gave a list", "GET /api/users/USER gave a list"),
+            ("user=ivan /data/ivan/x", "user=USER /data/USER/x"),
+            ("User: peggy  uid=1007(peggy) gid=50(staff2)", "User: USER  uid=1007(USER) gid=50(USER)"),
+            ("{\"username\":\"yolanda\"} yolanda", "{\"username\":\"USER\"} USER"),
+            ("password for xavier: x\n/data/xavier", "password for USER: [redacted]\n/data/USER"),
+            ("docker login -u victor -p x; ~victor", "docker login -u USER -p [redacted]; ~USER"),
+            ("[olga@gpu07 imgnet]$ ls /data/olga # gpu07", "[USER@HOST imgnet]$ ls /data/USER # HOST"),
+            ("wandb: Currently logged in as: oscar (acme-ml)", "wandb: Currently logged in as: USER (USER)"),
+            (
+                "https://wandb.ai/acme/x/runs/1 --wandb_entity acme",
+                "https://wandb.ai/USER/x/runs/1 --wandb_entity USER",
+            ),
+            (
+                "peggy     4242 99.0  1.2 123456 7890 pts/0 R+ python",
+                "USER     4242 99.0  1.2 123456 7890 pts/0 R+ python",
+            ),
+            (
+                "| 21000 / 24576 MB | peggy:python/4242(9000M) judy(3M)",
+                "| 21000 / 24576 MB | USER:python/4242(9000M) judy(3M)",
+            ),
+            ("  4242  gpu  train  heidi  R  1:02:03  1 gpu042", "  4242  gpu  train  USER  R  1:02:03  1 HOST"),
+            ("host=dgx-a100-03: dgx-a100-03.hpc.example.edu", "host=HOST: HOST"),
+            ("failed on node gpu042, hostname: box", "failed on node HOST, hostname: HOST"),
+            (
+                "export MASTER_ADDR=trainer MASTER_PORT=29500\ntrainer:1:2 [0] NCCL INFO",
+                "export MASTER_ADDR=HOST MASTER_PORT=29500\nHOST:1:2 [0] NCCL INFO",
+            ),
+            (
+                "--rdzv_endpoint=nid001:29500 SLURM_NODELIST=gpu[01-04]",
+                "--rdzv_endpoint=HOST:29500 SLURM_NODELIST=HOST",
+            ),
+            (
+                "node gpu042; mpirun -H gpu042:8,gpu043:8 gpu1 gpu0421",
+                "node HOST; mpirun -H HOST:8,HOST:8 gpu1 gpu0421",
+            ),
+            ("node a100-03, KAGGLE_USERNAME=yolanda ~yolanda", "node HOST, KAGGLE_USERNAME=USER ~USER"),
+            ("-rw-r--r-- 1 heidi mlteam 4096 x\n/data/heidi", "-rw-r--r-- 1 USER mlteam 4096 x\n/data/USER"),
+            ("[nid002:77] *** Process received signal", "[HOST:77] *** Process received signal"),
+            ("nid003: [2026-11-21 10:00:00] x", "HOST: [2026-11-21 10:00:00] x"),
+            ("https://git.corp.example.com/x, git.corp.example.com", "https://HOST/x, HOST"),
         ] {
             assert_eq!(redacted(text), want);
         }

@@ -1,0 +1,273 @@
+//! Owns where a text names people and machines: home folders, prompts, settings, tables of processes and jobs, and the
+//! prefixes of a system's log; and which such words say nothing of anybody.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+
+use super::{Pattern, part, pattern};
+
+pub(super) const USER: &str = "USER";
+pub(super) const HOST: &str = "HOST";
+
+/// Names that say nothing of a person or a machine.
+const COMMON: &[&str] = &[
+    // Words of the report itself.
+    "home",
+    "driver",
+    "model",
+    "memory",
+    "machine",
+    "process",
+    "python",
+    "steps",
+    "work",
+    "data",
+    "log",
+    "gpu",
+    "cuda",
+    // Accounts that every machine has, and services' own.
+    "root",
+    "user",
+    "users",
+    "admin",
+    "ubuntu",
+    "debian",
+    "fedora",
+    "centos",
+    "ec2-user",
+    "azureuser",
+    "runner",
+    "jovyan",
+    "docker",
+    "nobody",
+    "test",
+    "shared",
+    "public",
+    "default",
+    "localhost",
+    "gdm",
+    "sddm",
+    "lightdm",
+    "ollama",
+    "www-data",
+    "nvidia-persistenced",
+    "app",
+    "vllm",
+    "error",
+    "linux",
+    "host",
+    "git",
+    "node",
+    "kernel",
+    "all",
+    "none",
+    "sudo",
+    "postgres",
+    "mysql",
+    "redis",
+    "mongodb",
+    "slurm",
+    "jupyter",
+    "comfyui",
+    "sglang",
+    "torch",
+    "mac",
+    "guest",
+    // What stands in a name's place in source code and in chats.
+    "username",
+    "hostname",
+    "null",
+    "true",
+    "false",
+    "str",
+    "string",
+    "int",
+    "bytes",
+    "optional",
+    "self",
+    "args",
+    "config",
+    "assistant",
+    "system",
+    "prompt",
+    "message",
+    "content",
+    "text",
+    "name",
+    "input",
+    "device",
+    "cpu",
+    "auto",
+    "unknown",
+    "server",
+    "worker",
+    "master",
+    "hello",
+    "what",
+    "please",
+    "not",
+    "the",
+    "for",
+    "and",
+    "required",
+    "address",
+    "port",
+];
+
+/// Source code's own names: `args.user`.
+const CODE: &[&str] = &["self.", "args.", "cfg.", "config.", "os.", "socket.", "torch.", "settings.", "opt.", "opts."];
+
+/// Whether a word may be somebody's name, or a machine's.
+pub(super) fn is_telling(name: &str) -> bool {
+    let number = name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let lower = name.to_lowercase();
+    (3..=128).contains(&name.len())
+        && !number
+        && !COMMON.contains(&lower.as_str())
+        && !CODE.iter().any(|code| lower.starts_with(code))
+}
+
+/// Whether a word looks like a machine's name: with a number or a dash, and neither a GPU nor a part of a network.
+pub(super) fn is_machine(name: &str) -> bool {
+    let short = name.split('.').next().unwrap_or(name).to_lowercase();
+    let letters: String = short.chars().take_while(char::is_ascii_alphabetic).collect();
+    let number = short.chars().any(|c| c.is_ascii_digit());
+    // `a100`, `h100-80gb`, not `a100-03`.
+    let gpu = ["a", "b", "h", "l", "t", "v", "p", "gh", "gb", "rtx", "gtx", "mi", "cuda", "sm"]
+        .contains(&letters.as_str())
+        && (!short.contains('-')
+            || ["gb", "sxm", "pcie", "nvl", "ti", "super"].iter().any(|word| short.contains(word)));
+    let service =
+        ["vllm", "ollama", "llama", "qwen", "gemma", "mistral", "sglang", "tgi", "comfyui", "redis", "postgres"];
+    let layer = [
+        "conv", "linear", "dense", "layer", "block", "add", "relu", "matmul", "gemm", "mul", "softmax", "concat",
+        "reshape", "x",
+    ];
+    is_telling(name) && number && !gpu && !service.contains(&letters.as_str()) && !layer.contains(&letters.as_str())
+}
+
+/// The machines numbered like those that are known: beside `gpu042` stands `gpu043`.
+pub(super) fn numbered_like(hosts: &BTreeSet<String>) -> Option<Regex> {
+    let stem = |host: &String| {
+        let stem = host.trim_end_matches(|c: char| c.is_ascii_digit());
+        let digits = host.len() - stem.len();
+        (stem.len() >= 2 && digits >= 2 && is_machine(host)).then(|| format!(r"{}\d{{{digits}}}", regex::escape(stem)))
+    };
+    let stems: BTreeSet<String> = hosts.iter().filter_map(stem).take(16).collect();
+    if stems.is_empty() {
+        return None;
+    }
+    pattern(&format!(r"\b(?P<host>{})\b", Vec::from_iter(stems).join("|")))
+}
+
+/// Home folders, as Linux, macOS, Windows and WSL have them; on the last three a name may hold a blank.
+pub(super) static HOMES: Pattern = LazyLock::new(|| {
+    let name = r"[^\\/\s\x22'`:;,)\]}<>|$*?\x1b]+";
+    let source = concat!(
+        r"(?:/[\w.@+-]+)*/(?:home\d*|Users)/(?:(?P<first><NAME>(?: [A-Z]<NAME>){1,2})(?P<rest>/)|(?P<user><NAME>)|\$\{?USER\}?)",
+        r"|\b[A-Za-z]:(?:\\{1,2}|/)Users(?:\\{1,2}|/)(?:(?P<full><NAME>(?: <NAME>){1,2})(?P<rest2>[\\/])|(?P<account><NAME>))"
+    );
+    pattern(&source.replace("<NAME>", name))
+});
+
+/// Folders of all users that are no homes: `/scratch/users/ada`.
+pub(super) static USERS: Pattern =
+    LazyLock::new(|| pattern(r"(?P<before>(?:/[\w.@+-]+)*/(?:users|people|homes)/)(?P<user>[\w.-]*\w)"));
+
+/// A shell's prompt: `ada@box:~$`. Also an address of mail.
+pub(super) static PROMPTS: Pattern = LazyLock::new(|| {
+    pattern(r"(?m)\b(?P<user>[a-z_][\w.-]*)@(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?P<rest>[: ][~/]|[: \])>,;]|$)")
+});
+
+/// `torch@main` and addresses of mail give no names away.
+pub(super) fn is_prompt(found: &Captures<'_>) -> bool {
+    part(found, "rest").is_some_and(|rest| rest.ends_with(['~', '/']))
+}
+
+/// A digest is nobody, and `q@k` multiplies.
+pub(super) fn is_person_at_machine(found: &Captures<'_>) -> bool {
+    let (user, host) = (part(found, "user").unwrap_or_default(), part(found, "host").unwrap_or_default());
+    user.len() > 1 && host.len() > 1 && !host.starts_with("sha") && !host.starts_with("self.")
+}
+
+/// Where people are named.
+pub(super) static PEOPLE: LazyLock<[Option<Regex>; 11]> = LazyLock::new(|| {
+    [
+        // `[ada@box run]$`, `ada@box run %`.
+        pattern(
+            r"(?m)^(?:\([\w.-]+\)[ \t]*)?\[?(?P<user>[a-z_][\w.-]*)@(?P<host>[A-Za-z][\w.-]*)[ :][^\n\]$#%]{0,80}(?:\][$#]|[$#%])(?:[ \t]|$)",
+        ),
+        // `user=ada`, `"username": "ada"`.
+        pattern(
+            r"(?i)(?:\b|_)(?:user(?:_?name)?|logname)(?:=|\\?['\x22][ \t]*:[ \t]*|[ \t]+=[ \t]+)\\?['\x22]?(?P<user>[a-z_][\w.-]*\w)(?:[^\w.(\[=-]|\.?$|\.\s)",
+        ),
+        // `User: ada`, with nothing behind it that makes it a sentence.
+        pattern(
+            r"(?im)\b(?:user(?:[ _]?name)?|owner|logname|login)[ \t]*:[ \t]*(?P<user>(?-i:[a-z_])[\w.-]*\w)[ \t]*(?:$|[ \t]{2}|\t|[,;)|\]]|[ \t](?:uid|host|pid|gid|on)\b)",
+        ),
+        pattern(r"\be?[ug]id=\d+\((?P<user>[A-Za-z_][\w.-]*)\)"),
+        pattern(
+            r"(?i)\bpass(?:word|phrase|code)[ \t]+(?:for|of)[ \t]+(?:user[ \t]+)?(?P<user>[\w.-]*\w)(?:@(?P<host>[\w.-]*\w))?",
+        ),
+        // W&B's login with its team.
+        pattern(r"(?i)\blogged in as:?[ \t]+(?P<user>[\w.-]*\w)(?:[ \t]+\((?P<team>[\w.-]+)\))?"),
+        pattern(r"(?i)\b(?:wandb[_.-]?entity|wandb_team)['\x22]?[ \t]*[=: ][ \t]*['\x22]?(?P<user>[\w.-]*\w)"),
+        // sshd, PAM, and the options of commands.
+        pattern(concat!(
+            r"(?:\bsession (?:opened|closed) for user |\b(?:Accepted|Failed) \w+ for (?:invalid user )?|\bsudo -u[ \t]*",
+            r"|\bssh [^\n|;]*?-l[ \t]*|\blogin\b[^\n|;]*?[ \t]-u[ \t]+|[ \t]--user-?name[ =]|\b(?i:mysql|mariadb)[\w-]*[^\n|;]*?[ \t]-u[ \t]*)",
+            r"['\x22]?(?P<user>[A-Za-z_][\w.-]*\w)"
+        )),
+        // `ls -l`.
+        pattern(r"(?m)^[-dl][-rwxsStT]{9}[.+@]?[ \t]+\d+[ \t]+(?P<user>[A-Za-z_][\w.-]*)[ \t]"),
+        // `ps aux`, and gpustat's `ada(1234M)`.
+        pattern(concat!(
+            r"(?m)^(?P<user>[a-z_][\w.-]*)\+?[ \t]+\d+[ \t]+\d+\.\d[ \t]+\d+\.\d[ \t]+\d+[ \t]+\d+[ \t]",
+            r"|\|[ \t][^\n|]*?\b(?P<team>[a-z_][\w.-]*)(?::[\w./-]+)?\(\d+M\)"
+        )),
+        // `squeue`.
+        pattern(concat!(
+            r"(?m)^[ \t]*\d+(?:_[\d\[\]%-]+)?[ \t]+\S+[ \t]+\S+[ \t]+(?P<user>[a-z_][\w.-]*)[ \t]+(?:R|PD|CG|CD|F|OOM|RUNNING|PENDING)",
+            r"[ \t]+[\d:-]+[ \t]+(?:\S+[ \t]+)?\d+[ \t]+(?P<host>[A-Za-z][\w.-]*)"
+        )),
+    ]
+});
+
+/// Where a system's log, job systems and launchers name the machine.
+pub(super) static MACHINES: LazyLock<[Option<Regex>; 9]> = LazyLock::new(|| {
+    [
+        pattern(r"(?m)\b[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d (?P<host>[A-Za-z][\w.-]*) [\w./()-]+(?:\[\d+\])?:"),
+        pattern(
+            r"(?m)\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.,+:Z-]* (?P<host>[A-Za-z][\w.-]*) (?:kernel|[\w./()-]+\[\d+\]):",
+        ),
+        pattern(r"\bON (?P<host>[A-Za-z][\w.-]*) CANCELLED\b"),
+        pattern(r"(?m)\bsrun: error: (?P<host>[A-Za-z][\w.-]*): task"),
+        pattern(r"(?m)^\s*host\s+: (?P<host>[A-Za-z][\w.-]*)"),
+        // `MASTER_ADDR=box`, `"hostname": "box"`, `--rdzv_endpoint=box:29500`.
+        pattern(
+            r"(?i)\b(?:hostname|master_?addr(?:ess)?|(?:slurmd?_)?nodename|rdzv[-_]endpoint)\\?['\x22]?(?:[ \t]*[=:][ \t]*|[ \t]+)\\?['\x22]?(?P<host>[a-z][\w.-]*\w)(?:[^\w.(\[-]|\.?$|\.\s)",
+        ),
+        // NCCL's `box:1234:1260 [0] NCCL`, Open MPI's `[box:1234] ***`, DeepSpeed's `box: [2026-`.
+        pattern(concat!(
+            r"(?m)(?:^|[ \t])(?P<host>[A-Za-z][\w.-]*):\d+:\d+ \[\d+\] NCCL\b|\[(?P<host2>[A-Za-z][\w.-]*):\d+\] (?:\*\*\*|PMIX|mca|\[\[)",
+            r"|^(?P<host3>[a-z][\w.-]*\d): \[\d{4}-\d\d-\d\d"
+        )),
+        pattern(
+            r"\b(?:ssh: connect to host|Connection to|failed to connect to \[?|Could not resolve hostname) ?(?P<host>[a-z][\w.-]*\w)",
+        ),
+        pattern(r"(?P<host>\b(?:ip-\d+-\d+-\d+-\d+|(?:DESKTOP|LAPTOP|WIN)-[A-Z0-9]{7,11})\b)"),
+    ]
+});
+
+/// Where a word may be a machine, if it looks like one: `node gpu042`, `Host: box-3`.
+pub(super) static MAYBE_MACHINES: LazyLock<[Option<Regex>; 2]> = LazyLock::new(|| {
+    [
+        pattern(concat!(
+            r"(?im)(?:^|[\s(,;'\x22])(?:exec[ _]?host|host|node(?:[ _]?(?:list|name))?|nodelist|--nodelist|--host|-w)\\?['\x22]?[ \t]*[=: ]",
+            r"[ \t]*\\?['\x22]?(?P<host>[a-z][a-z0-9.-]*[a-z0-9])(?:[^\w.\[(-]|/\d|\.?$|\.\s)"
+        )),
+        pattern(r"(?i)\b(?:slurm_(?:job_)?)?nodelist=(?P<host>[a-z][a-z0-9-]*\[[\d,-]+\])"),
+    ]
+});

@@ -1,0 +1,184 @@
+//! Owns what is held of secrets: which go, and what beside them stays.
+
+use super::named::{KEYED, NAMED};
+use super::*;
+
+#[test]
+fn every_pattern_is_one() {
+    assert!(
+        TOKEN.is_some()
+            && PLAIN.iter().chain(COMMANDS.iter()).chain(NAMED.iter()).chain(KEYED.iter()).all(Option::is_some)
+    );
+}
+
+#[test]
+fn secrets_go_and_their_names_stay() {
+    for (text, want) in [
+        ("login with hf_abcdEFGH12345678ijklMNOP now", "login with [redacted] now"),
+        ("key sk-proj-abc123DEF456ghi789.", "key [redacted]."),
+        ("ghp_abcdefghij0123456789abcdefghij012345", "[redacted]"),
+        ("AKIAIOSFODNN7EXAMPLE", "[redacted]"),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "aws_secret_access_key = [redacted]"),
+        ("Authorization: Bearer abc.def-123", "Authorization: Bearer [redacted]"),
+        ("curl -H 'Authorization: Basic YWRhOnB3'", "curl -H 'Authorization: Basic [redacted]'"),
+        ("pip --index https://bob:s3cret@pypi.local/simple", "pip --index https://[redacted]@pypi.local/simple"),
+        ("vllm serve m --api-key letmein --port 80", "vllm serve m --api-key [redacted] --port 80"),
+        ("vllm serve m --api-key=letmein", "vllm serve m --api-key=[redacted]"),
+        ("x --hf_token 'a b' y", "x --hf_token [redacted] y"),
+        ("export WANDB_API_KEY=0123456789abcdef", "export WANDB_API_KEY=[redacted]"),
+        ("MY_TOKEN=x SSH_KEY=\"y z\" python t.py", "MY_TOKEN=[redacted] SSH_KEY=[redacted] python t.py"),
+        ("{\"api_key\": \"abc\", \"n\": 1}", "{\"api_key\": [redacted], \"n\": 1}"),
+        ("password: hunter2", "password: [redacted]"),
+        ("GET /v1?access_token=abc&n=1", "GET /v1?access_token=[redacted]&n=1"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-DEF_1", "[redacted]"),
+    ] {
+        assert_eq!(left_out(text), want);
+    }
+    let body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+    assert_eq!(
+        left_out(&format!("-----BEGIN PRIVATE KEY-----\n{body}\nab==\nx")),
+        "-----BEGIN PRIVATE KEY-----\n[redacted]\n[redacted]\nx"
+    );
+}
+
+#[test]
+fn a_token_that_a_terminal_wrapped_goes_on_both_lines() {
+    let text = format!("{} hf_abcdEF\nGH12345678 and more\npython train.py", "x".repeat(60));
+    assert_eq!(left_out(&text), format!("{} [redacted]\n[redacted] and more\npython train.py", "x".repeat(60)));
+}
+
+/// Of each, the secret is what holds "zq".
+#[test]
+fn no_part_of_a_value_is_left() {
+    for text in [
+        "llama-server --api-key KzqY1,KzqY2 --port 80",
+        "llama-server --api-key=KzqY1,KzqY2;zq",
+        "mysql --password a;zq",
+        "mysql --password 'a,b;zq'zq",
+        "mysql --password a)zq]zq}zq'zq",
+        "DB_PASSWORD=a;zq,zq python t.py",
+        "db_password=a;zq",
+        "vllm serve m --api-key zq1 zq2 zq3 --port 80",
+        "vllm serve m --api-key zq1 'zq2'",
+        "vllm serve m --api-key \\\n  zq1 \\\n  --port 80",
+        "args: [\"--api-key\", \"zq1\", \"zq2\", \"--port\", \"80\"]",
+        "args: ['--hf-token','zq']",
+        "args {'api_key': ['zq1', 'zq2'], 'port': 80}",
+        "HF_TOKEN=hf_abcdEFGH12345678,zq",
+        "--api-key sk-abcdEFGH12345678,zq",
+        "jupyter lab --ServerApp.token=zq --port=80",
+        "jupyter lab --ServerApp.token zq",
+        "--token 123zq",
+        "\"hf_token\": \"onlyletterszq\"",
+        "{\\\"hf_token\\\": \\\"onlyletterszq\\\"}",
+        "token: zq",
+        "wandb login 0123456789abcdef0123456789abcdef0123zqzq",
+        "wandb login --relogin 0123456789abcdef0123456789abcdef0123zqzq",
+        "wandb.login(key='zq')",
+        "wandb: Paste an API key from your profile and hit enter, or press ctrl+c to quit: 0123456789abcdef0123456789abcdef0123zqzq",
+        "curl -u u:zq https://x",
+        "curl -sSu 'u:zq' https://x",
+        "curl -s \\\n -uu:zq https://x",
+        "curl --user u:zq https://x",
+        "sshpass -p zq ssh box",
+        "sshpass -pzq ssh box",
+        "MYSQL_PWD=zq mysqldump",
+        "AccountName=x;AccountKey=abc/zq==;EndpointSuffix=core",
+        "{\"name\":\"HF_TOKEN\",\"value\":\"zq\"}",
+        "- name: HF_TOKEN\n  value: zq",
+        "{\\\"name\\\":\\\"S3_KEY\\\",\\\"value\\\":\\\"zq\\\"}",
+        "https://hooks.slack.com/services/T000/B000/zq",
+        "https://discord.com/api/webhooks/12/zq",
+        "xapp-1-A0-1-zq",
+        "lsv2_pt_0123zq_0123",
+        "pcsk_0123456_zq",
+        "SG.0123456789abcdef.zq",
+        "git clone https://bob:p@ss@zq@host.org/x",
+        "os.environ['WANDB_API_KEY'] = '0123456789abcdefzq'",
+        "os.environ[\"HUGGING_FACE_HUB_TOKEN\"]=\"zq\"",
+        "    os.environ['OPENAI_API_KEY'] = f'zq'",
+        "os.environ[\"DB_PASS\"] = 'zq'; x['S3_KEY']='zq'",
+        "os.environ.setdefault('HF_TOKEN', 'zq'); os.putenv(\"DB_PASS\", \"zq\")",
+        "ENV OPENAI_API_KEY2=zq\nENV HF_TOKEN zq",
+        "self.password: str = 'zq'",
+        "api_key: Optional[str] = \"zq\", token: str | None = 'zq', secret: SecretStr='zq'",
+        "password: Login.Password = 'zq'",
+        "if token == \"zq\" and password != 'zq':",
+        "Namespace(lr=1, wandb_key='0123456789abcdef0123456789abcdef012345zq')",
+        "--wandb_key 0123456789abcdef0123456789abcdef012345zq",
+        "{\"username\":\"yolanda\",\"key\":\"0123456789abcdef0123456789abzq01\"}",
+        "{'key': '0123456789abcdef0123456789abzq01'}",
+        "--license-file x --ssl-key 0123456789abcdef0123456789zq",
+        "mysql -u root -pHunter3zq db",
+        "mysqldump -h h -p'a zq' db",
+        "docker login -u victor -p zq registry",
+        "docker login --username victor \\\n  -p zq",
+        "redis-cli -h h -a zq",
+        "machine api.wandb.ai login user password zq",
+        "openssl rsa -passin pass:zq",
+        "AKIAIOSFODNN7EXAMPLE wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKzq",
+        "AKIAIOSFODNN7EXAMPLE / secret wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKzq",
+        "AKIAIOSFODNN7EXAMPLE\nwJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKzq",
+        "AWS Secret Access Key [None]: zq",
+        "the passphrase is correct-horse-zq",
+        "password for xavier: zq",
+        "Your API key is: zq",
+        "os.environ [ \"WANDB_API_KEY\" ] = \"zq\"",
+        "huggingface_hub.login(\"zq\")",
+        "echo zq | sudo -S apt update",
+        "echo 'zq' | docker login -u victor --password-stdin",
+        "token = os.environ.get('HF_TOKEN', 'zq')",
+        "PASS=zq; db_pwd = 'zq', pwd: zq",
+        "\"auth\": \"dmljdG9yOmh1bnRlcg0zq==\"",
+        "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4\nshortzq==\n-----END RSA PRIVATE KEY-----",
+    ] {
+        assert!(!left_out(text).contains("zq"), "{text}: {}", left_out(text));
+        assert_eq!(left_out(text).lines().count(), text.lines().count(), "{text}");
+    }
+}
+
+#[test]
+fn what_stands_beside_a_secret_stays() {
+    for (text, want) in [
+        ("vllm serve m --api-key k1 k2 --port 80", "vllm serve m --api-key [redacted] --port 80"),
+        ("sh -c 'serve --api-key k1 k2' && python t.py", "sh -c 'serve --api-key [redacted]' && python t.py"),
+        ("[\"HF_TOKEN=abc\",\"B=2\"]", "[\"HF_TOKEN=[redacted]\",\"B=2\"]"),
+        ("(HF_TOKEN=abc) HF_TOKEN=abc; python", "(HF_TOKEN=[redacted]) HF_TOKEN=[redacted]; python"),
+        ("--api-key --token abc --port 80", "--api-key --token [redacted] --port 80"),
+        ("{\"name\":\"HF_TOKEN\",\"value\":\"x\"},{", "{\"name\":\"HF_TOKEN\",\"value\":[redacted]},{"),
+        ("curl -u u:p https://x/y", "curl -u [redacted] https://x/y"),
+        ("wandb: ERROR API key must be 40 characters", "wandb: ERROR API key must be 40 characters"),
+        ("https://hooks.slack.com/services/T0/B0/x failed", "https://hooks.slack.com/[redacted] failed"),
+    ] {
+        assert_eq!(left_out(text), want.replace("hooks.slack.com/[", "hooks.slack.com/services/["));
+    }
+}
+
+#[test]
+fn what_only_looks_like_a_secret_stays() {
+    for text in [
+        "vllm serve m --max-num-batched-tokens 8192 --tokenizer-mode auto --max-tokens 5",
+        "print_info: EOS token        = 128009 '<|eot_id|>'",
+        "print_info: FIM PRE token    = 151659 '<|fim_prefix|>'",
+        "eos_token: <|endoftext|>, 12.34 ms per token, 81.0 tokens per second",
+        "\"pad_token\": \"<pad>\", \"decoder_start_token\": \"x\", eosToken=abc, time per token: 12 ms, ms/token=3",
+        "multi-token prediction, next-token loss, \"has_next_token\":true, \"next_token\":{\"n\":1}",
+        "Namespace(api_key=None, token=True)",
+        "--eos-token 2 --pad-token <pad>",
+        "from huggingface_hub import hf_hub_download; hf_transfer; hf_quantizer_base",
+        "PWD=/srv OLDPWD=/x PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True CUDA_VISIBLE_DEVICES=0",
+        "docker run -u 1000:1000 image@sha256:0123456789abcdef, PID@START 4242@162083, python -u t.py",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB.",
+        "the password is required. The token is invalid; passphrase was wrong!",
+        "def login(password: str, token: Optional[str], api_key: SecretStr)",
+        "key: layer_12_attention_weight, \"key\": \"model.layers.0.self_attn\", --key name, cache_key=(3, 128)",
+        "KeyError: 'model.embed_tokens.weight', primary_key = id, key=lambda x: x, query/key/value: 4096",
+        "Client(address, authkey=process.current_process().authkey, token=args.token, api_key=os.environ['HF_TOKEN'])",
+        "pwd: /srv/x; PWD=/srv, echo x | tee y, --auth none, forward_pass = 3",
+        "-----BEGIN x\n-----END x\nabcdef",
+        "missing_keys: 12, KeyError: 'key', {\"name\":\"gpu\",\"value\":\"3\"}",
+        "https://pypi.org/simple and https://huggingface.co/a/b@main",
+    ] {
+        assert_eq!(left_out(text), text);
+    }
+}
