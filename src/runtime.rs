@@ -7,8 +7,10 @@ pub mod demo;
 mod drain;
 pub mod feed;
 pub mod files;
+pub mod follow;
 pub mod journal;
 pub mod kernel;
+pub mod keyboard;
 pub mod last;
 pub mod leaders;
 pub mod outbox;
@@ -19,6 +21,7 @@ pub mod release;
 pub mod signals;
 pub mod terminal;
 
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
@@ -45,7 +48,7 @@ use kernel::Kernel;
 use last::Shelf;
 use leaders::Leaders;
 use process_control::follow_and_watch;
-use reader::{Reader, Telling};
+use reader::Reader;
 use terminal::Screen;
 
 pub use drain::drain;
@@ -65,6 +68,8 @@ pub enum Wake {
     Stop,
     /// SIGCONT: we may run on and need the terminal again.
     Continue,
+    /// Another signal, of this number, asks us to end.
+    End(i32),
 }
 
 /// Where the log comes from at the start.
@@ -76,8 +81,8 @@ pub enum LogSource {
     File(PathBuf),
     /// The log of the last time.
     Last(Box<Story>, String),
-    /// Standard input, which is a pipe.
-    Pipe,
+    /// A pipe that its writer may hold open for long: standard input, or a named one.
+    Pipe(File),
 }
 
 /// What the program is started with.
@@ -100,18 +105,20 @@ pub struct Start {
     pub log: LogSource,
 }
 
-/// Runs the terminal program until the person leaves. Fails where there is no terminal to draw on.
-pub fn run(start: Start) -> io::Result<()> {
+/// Runs the terminal program until the person leaves, or a signal ends it: then its number is given. Fails where there is
+/// no terminal to draw on.
+pub fn run(start: Start) -> io::Result<Option<i32>> {
     terminal::give_back_on_panic();
     let (wakes, queue) = mpsc::channel();
     let clock = Clock { started: Instant::now() };
     // First of all, since the first reading takes longest.
     let interval = start.config.interval;
     let live = start.sampler.map(|sampler| feed::live(sampler, interval, wakes.clone())).transpose()?;
+    // Before the terminal is taken: no signal leaves it as it is then.
+    signals::listen(wakes.clone())?;
     let mut screen = Screen::take()?;
     let mut model = Model::new(start.config, screen.size()?, clock.wall());
     screen.draw(&model)?;
-    signals::listen(wakes.clone())?;
     let control = match &live {
         Some(_) => {
             let spared = model.config.viewer.spared.clone();
@@ -124,12 +131,9 @@ pub fn run(start: Start) -> io::Result<()> {
         }
     };
     // What comes through a pipe is searched as it comes.
-    let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe);
+    let at_once = start.own_knowledge || matches!(start.log, LogSource::Pipe(_));
     let reader = Reader::start(start.knowledge, at_once, wakes.clone())?;
-    if let Err(error) = reader.load_when_touched() {
-        log::debug!("the knowledge is loaded with the first log: {error}");
-    }
-    listen_to_keys(clock, wakes.clone(), reader.telling())?;
+    keyboard::listen(clock, wakes.clone(), reader.telling(), reader.when_touched())?;
     let unwanted = start.state.as_deref().filter(|_| !model.config.keep_log && !model.config.read_only);
     if let Some(Err(error)) = unwanted.map(last::forget) {
         let _ = wakes.send(Wake::Msg(Msg::Trouble(format!("The last log could not be removed: {error}"))));
@@ -138,12 +142,18 @@ pub fn run(start: Start) -> io::Result<()> {
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
     let leaders = Leaders::default();
     let mut outside = Outside { wakes, reader, viewer, control, pacer: live, leaders, journal, state, shelf };
+    let mut piped = None;
     let opening = match start.log {
         LogSource::None => None,
-        LogSource::File(path) => Some(open_file(&mut model, path)),
+        LogSource::File(path) => {
+            follow::follow(path.clone(), outside.wakes.clone(), outside.reader.desk())?;
+            Some(open_file(&mut model, path))
+        }
         LogSource::Last(story, text) => Some(open_last(&mut model, text, *story)),
-        LogSource::Pipe => {
-            reader::read_pipe(outside.wakes.clone(), outside.reader.telling(), outside.reader.desk())?;
+        LogSource::Pipe(pipe) => {
+            let ours = pipe.try_clone()?;
+            piped = Some(pipe);
+            reader::read_pipe(ours, outside.wakes.clone(), outside.reader.telling(), outside.reader.desk())?;
             wait_for_pipe(&mut model);
             None
         }
@@ -154,15 +164,15 @@ pub fn run(start: Start) -> io::Result<()> {
     let left = turn(&mut model, &mut screen, &queue, &mut outside, clock);
     drop(screen);
     // However we leave: the job that pipes into us must not die of a broken pipe.
-    if model.input.pipe == Pipe::Open {
-        drain::detach();
+    if let Some(pipe) = piped.filter(|_| model.input.pipe == Pipe::Open) {
+        drain::detach(pipe);
     }
     left
 }
 
 /// The two clocks, read once a wake-up.
 #[derive(Clone, Copy)]
-struct Clock {
+pub struct Clock {
     started: Instant,
 }
 
@@ -183,7 +193,7 @@ fn turn(
     queue: &Receiver<Wake>,
     outside: &mut Outside,
     clock: Clock,
-) -> io::Result<()> {
+) -> io::Result<Option<i32>> {
     // From when on the next frames may be drawn, the nearest first.
     let mut frames = [Duration::ZERO; BURST];
     let mut dirty = true;
@@ -195,11 +205,11 @@ fn turn(
             Some(wait) => match queue.recv_timeout(wait) {
                 Ok(wake) => wake,
                 Err(RecvTimeoutError::Timeout) => Wake::Msg(Msg::Tick),
-                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
             },
             None => match queue.recv() {
                 Ok(wake) => wake,
-                Err(_) => return Ok(()),
+                Err(_) => return Ok(None),
             },
         };
         let mut next = Some(wake);
@@ -214,13 +224,19 @@ fn turn(
                     };
                     for effect in update(model, msg, &clock.now()) {
                         if effect == Effect::Quit {
-                            return Ok(());
+                            return Ok(None);
                         }
                         outside.act(effect);
                     }
                 }
                 Wake::Stop if model.config.can_suspend => signals::stop(screen)?,
                 Wake::Stop => {}
+                Wake::End(signal) => {
+                    for effect in update(model, Msg::Terminate, &clock.now()) {
+                        outside.act(effect);
+                    }
+                    return Ok(Some(signal));
+                }
                 Wake::Continue => {
                     screen.retake()?;
                     update(model, Msg::Resumed, &clock.now());
@@ -242,64 +258,6 @@ fn turn(
             frames[BURST - 1] = clock.started.elapsed() + BURST_TIME;
             dirty = false;
         }
-    }
-}
-
-/// Keys, pastes and the mouse come in on their own thread: a large paste must not stop the drawing.
-fn listen_to_keys(clock: Clock, wakes: Sender<Wake>, telling: Telling) -> io::Result<()> {
-    use crossterm::event::Event;
-    let mut shortening = Shortening::default();
-    thread::Builder::new().name("keys".into()).spawn(move || {
-        // The window may have changed between the first look at its size and the moment somebody listens for that.
-        let _ = crossterm::event::poll(Duration::ZERO);
-        if let Ok((columns, rows)) = crossterm::terminal::size() {
-            let _ = wakes.send(Wake::Msg(Msg::Resize(columns, rows)));
-        }
-        loop {
-            let msg = match crossterm::event::read() {
-                Ok(Event::Key(key)) => Msg::Key(key, clock.now().now),
-                Ok(Event::Mouse(event)) => Msg::Mouse(event, clock.now().now),
-                Ok(Event::Paste(text)) if files::is_short(&text) && !shortening.is_under_way() => Msg::Paste(text),
-                Ok(Event::Paste(text)) => {
-                    shortening.begin(text, telling.clone(), wakes.clone());
-                    Msg::Pasting
-                }
-                Ok(Event::Resize(columns, rows)) => Msg::Resize(columns, rows),
-                Ok(Event::FocusGained) => Msg::InFront(true),
-                Ok(Event::FocusLost) => Msg::InFront(false),
-                // The terminal is gone: there is nobody left to show anything to.
-                Err(_) => Msg::Terminate,
-            };
-            let last = matches!(msg, Msg::Terminate);
-            if wakes.send(Wake::Msg(msg)).is_err() || last {
-                return;
-            }
-        }
-    })?;
-    Ok(())
-}
-
-/// What was pasted and is being shortened, beside the keys: after a paste of 50 MB they would wait for half a second.
-#[derive(Default)]
-struct Shortening(Option<thread::JoinHandle<()>>);
-
-impl Shortening {
-    fn is_under_way(&self) -> bool {
-        self.0.as_ref().is_some_and(|thread| !thread.is_finished())
-    }
-
-    /// Pastes come in the order in which they were made.
-    fn begin(&mut self, text: String, telling: Telling, wakes: Sender<Wake>) {
-        let (before, tell) = (self.0.take(), wakes.clone());
-        let spawned = thread::Builder::new().name("paste".into()).spawn(move || {
-            let text = files::shortened(text, |block| telling.may_matter(block));
-            drop(before.map(thread::JoinHandle::join));
-            let _ = wakes.send(Wake::Msg(Msg::Paste(text)));
-        });
-        let lost = |error: &io::Error| {
-            drop(tell.send(Wake::Msg(Msg::Trouble(format!("What was pasted could not be taken in: {error}")))));
-        };
-        self.0 = spawned.inspect_err(lost).ok();
     }
 }
 

@@ -35,6 +35,8 @@ pub enum Action {
     About,
     /// Bring back the previous log.
     Previous,
+    /// Read the log's file again.
+    Reread,
     /// It works now.
     Works,
     /// It failed again.
@@ -72,6 +74,26 @@ pub enum Action {
 }
 
 impl Action {
+    /// Whether it only shows something else: it ends, takes, skips and leaves nothing.
+    pub fn is_harmless(self) -> bool {
+        matches!(
+            self,
+            Action::NextRegion
+                | Action::PreviousRegion
+                | Action::Move(_)
+                | Action::Page(_)
+                | Action::First
+                | Action::Last
+                | Action::NextHit
+                | Action::PreviousHit
+                | Action::Search
+                | Action::Sort
+                | Action::Zoom
+                | Action::About
+                | Action::Help
+        )
+    }
+
     /// Whether it stands in the list to pick from: there, what only moves about would be of no use.
     pub fn can_be_picked(self) -> bool {
         !matches!(

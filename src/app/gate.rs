@@ -1,5 +1,6 @@
 //! Owns the difference between a person's keys and a paste that arrives as keys: terminals without bracketed paste
-//! send it as a burst. A burst never acts as commands.
+//! send it as a burst. A burst never acts as commands, but for a few keys that can do no harm: a slow line brings those
+//! together, too.
 
 use std::time::Duration;
 
@@ -15,17 +16,46 @@ pub const SILENCE: Duration = Duration::from_millis(150);
 pub enum Passed {
     /// A key that a person pressed.
     Key(KeyEvent),
+    /// So few keys at once that they may be a person's whose line was slow: without those that acted already, and all of
+    /// them as a text.
+    Few(Vec<KeyEvent>, String),
     /// A paste that came as keys.
     Paste(String),
 }
+
+/// No paste is so short.
+const FEW: usize = 3;
 
 /// Holds back what may yet turn out to be a paste.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     /// The last printable key and when it came; `acted` where it did not have to wait.
     last: Option<Waiting>,
-    /// A paste in progress: its text and when its last key came.
-    burst: Option<(String, Duration)>,
+    /// A paste in progress.
+    burst: Option<Burst>,
+}
+
+#[derive(Clone, Debug)]
+struct Burst {
+    text: String,
+    /// Its first keys, without one that acted already.
+    keys: Vec<KeyEvent>,
+    /// When its last key came.
+    last: Duration,
+}
+
+impl Burst {
+    fn push(&mut self, key: KeyEvent, character: char, now: Duration) {
+        self.text.push(character);
+        if self.keys.len() < FEW {
+            self.keys.push(key);
+        }
+        self.last = now;
+    }
+
+    fn passed(self) -> Passed {
+        if self.text.chars().count() > FEW { Passed::Paste(self.text) } else { Passed::Few(self.keys, self.text) }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,16 +76,17 @@ impl Gate {
             passed.push(Passed::Key(key));
             return passed;
         };
-        if let Some((text, last)) = &mut self.burst {
-            text.push(character);
-            *last = now;
+        if let Some(burst) = &mut self.burst {
+            burst.push(key, character, now);
             return passed;
         }
         match self.last.take() {
             // A held key repeats itself; only another key makes it a paste.
             Some(before) if before.acted && before.character == character => {}
             Some(before) => {
-                self.burst = Some((String::from_iter([before.character, character]), now));
+                let keys = if before.acted { vec![] } else { vec![before.key] };
+                let burst = Burst { text: before.character.into(), keys, last: now };
+                self.burst.insert(burst).push(key, character, now);
                 return passed;
             }
             None => {}
@@ -74,16 +105,15 @@ impl Gate {
         if self.last.is_some_and(|last| now.saturating_sub(last.at) >= ALONE) {
             passed.extend(self.release());
         }
-        if self.burst.as_ref().is_some_and(|(_, last)| now.saturating_sub(*last) >= SILENCE) {
-            passed.extend(self.burst.take().map(|(text, _)| Passed::Paste(text)));
-        }
+        let ended = self.burst.take_if(|burst| now.saturating_sub(burst.last) >= SILENCE);
+        passed.extend(ended.map(Burst::passed));
         passed
     }
 
     /// When `tick` will have something to say.
     pub fn wakes_at(&self) -> Option<Duration> {
         match (&self.last, &self.burst) {
-            (_, Some((_, last))) => Some(*last + SILENCE),
+            (_, Some(burst)) => Some(burst.last + SILENCE),
             (Some(last), None) => Some(last.at + ALONE),
             (None, None) => None,
         }
@@ -149,15 +179,21 @@ mod tests {
         assert_eq!(fed(&[(0, 'x'), (30, 'y')]), [char_key('x'), char_key('y')]);
     }
 
+    fn few(keys: &str, text: &str) -> Passed {
+        Passed::Few(keys.chars().map(|character| key(KeyCode::Char(character))).collect(), text.into())
+    }
+
     #[test]
-    fn two_keys_within_25_ms_are_a_paste_and_no_command() {
-        assert_eq!(fed(&[(0, 'x'), (10, 'y')]), [Passed::Paste("xy".into())]);
+    fn two_keys_within_25_ms_are_no_certain_command_and_more_than_three_a_paste() {
+        assert_eq!(fed(&[(0, 'x'), (10, 'y')]), [few("xy", "xy")]);
+        assert_eq!(fed(&[(0, 'x'), (10, 'y'), (20, 'x')]), [few("xyx", "xyx")]);
+        assert_eq!(fed(&[(0, 'j'), (10, 'z')]), [char_key('j'), few("z", "jz")], "the first one acted at once");
         assert_eq!(fed(&[(0, 'x'), (0, '\r'), (100, 'y'), (240, 'q')]), [Passed::Paste("x\ryq".into())]);
     }
 
     #[test]
     fn silence_ends_a_paste() {
-        assert_eq!(fed(&[(0, 'a'), (1, 'b'), (200, 'q')]), [Passed::Paste("ab".into()), char_key('q')]);
+        assert_eq!(fed(&[(0, 'a'), (1, 'b'), (200, 'q')]), [few("ab", "ab"), char_key('q')]);
     }
 
     #[test]
@@ -166,7 +202,7 @@ mod tests {
         assert_eq!(gate.key(key(KeyCode::Char('j')), ms(0)), [char_key('j')]);
         assert_eq!(gate.key(key(KeyCode::Char('j')), ms(5)), [char_key('j')]);
         assert_eq!(gate.key(key(KeyCode::Down), ms(6)), [Passed::Key(key(KeyCode::Down))]);
-        assert_eq!(fed(&[(0, 'l'), (3, 'o'), (4, 'g')]), [char_key('l'), Passed::Paste("log".into())]);
+        assert_eq!(fed(&[(0, 'l'), (3, 'o'), (4, 'g')]), [char_key('l'), few("og", "log")]);
     }
 
     #[test]

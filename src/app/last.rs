@@ -84,7 +84,8 @@ pub fn due(model: &mut Model) -> Option<Kept> {
     }
     let log = Arc::clone(model.input.log.as_ref()?);
     let story = Story::of(model);
-    let grows = model.input.pipe == Pipe::Open && !model.input.own && !model.leaving;
+    let followed = model.input.file.as_ref().is_some_and(|file| file.adds);
+    let grows = (model.input.pipe == Pipe::Open || followed) && !model.input.own && !model.leaving;
     if let Some((generation, kept)) = &model.kept {
         let same_log = *generation == model.input.generation;
         // Of a log that grows only the moment is another.

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -308,6 +309,39 @@ pub enum Pipe {
     Closed,
 }
 
+/// What happened to the file that the log was read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// So many lines were added.
+    Grew(u64),
+    /// It begins anew: shortened, or another file has its name.
+    Anew,
+    /// No file has this name any more.
+    Gone,
+}
+
+impl Change {
+    /// This one after that one, of which nothing was read yet.
+    pub fn after(self, before: Option<Change>) -> Change {
+        match (before, self) {
+            (Some(Change::Grew(first)), Change::Grew(more)) => Change::Grew(first.saturating_add(more)),
+            (Some(Change::Anew | Change::Gone), Change::Grew(_)) => Change::Anew,
+            _ => self,
+        }
+    }
+}
+
+/// The file that the log was read from, which is looked at for more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What happened to it since it was read.
+    pub change: Option<Change>,
+    /// What is being read of it adds to the log that is there.
+    pub adds: bool,
+}
+
 /// The log and what it says.
 #[derive(Clone, Debug, Default)]
 pub struct Input {
@@ -347,6 +381,8 @@ pub struct Input {
     pub search: String,
     /// Standard input.
     pub pipe: Pipe,
+    /// The file that was named at the start.
+    pub file: Option<Followed>,
 }
 
 /// What a typed line is for.
@@ -433,6 +469,8 @@ pub struct Model {
     pub gate: Gate,
     /// What was kept last for the next start: the log of which generation, with which story.
     pub kept: Option<(u64, Story)>,
+    /// A paste is coming in and has not ended.
+    pub pasting: bool,
     /// The loop ends after this message.
     pub leaving: bool,
 }
@@ -463,6 +501,7 @@ impl Model {
             targets: Vec::new(),
             gate: Gate::default(),
             kept: None,
+            pasting: false,
             leaving: false,
         }
     }

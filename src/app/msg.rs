@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::{KeyEvent, MouseEvent};
 
-use super::model::Seen;
+use super::model::{Change, Seen};
 use crate::gpu::guard::Refusal;
 use crate::gpu::{Header, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::Diagnosis;
@@ -34,7 +34,7 @@ pub enum Msg {
     Resumed,
     /// The mouse did something, at this moment, as for keys.
     Mouse(MouseEvent, Duration),
-    /// So much was pasted that it takes a moment until it comes: what was asked before it is not done.
+    /// A paste has begun, and it takes a moment until all of it has come: what was asked before it is not done.
     Pasting,
     /// The terminal says that this text was pasted.
     Paste(String),
@@ -69,6 +69,8 @@ pub enum Msg {
         /// No more will come.
         closed: bool,
     },
+    /// The file that the log was read from is not as it was.
+    FileChanged(Change),
     /// What became of a signal.
     Signal(ProcessKey, SignalReport),
     /// Its program took the request to give memory back (the text says which); else why nothing came of it.

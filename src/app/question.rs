@@ -131,6 +131,12 @@ pub struct Question {
     waiting: Option<(char, Duration)>,
 }
 
+/// When a letter has stood alone long enough. A `q` opened the question that it answers: where it is held down, the next
+/// one comes sooner.
+fn certain_at((character, at): (char, Duration)) -> Duration {
+    at + if character == 'q' { HELD } else { ALONE }
+}
+
 /// What was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -207,18 +213,19 @@ impl Question {
 
     /// Time has passed: a key that stood alone is an answer.
     pub fn tick(&mut self, now: Duration) -> Option<Answer> {
-        let (character, _) = self.waiting.take_if(|(_, at)| now.saturating_sub(*at) >= ALONE)?;
+        let (character, _) = self.waiting.take_if(|waiting| now >= certain_at(*waiting))?;
         self.meaning(character)
     }
 
     /// When `tick` will have something to say.
     pub fn wakes_at(&self) -> Option<Duration> {
-        self.waiting.map(|(_, at)| at + ALONE)
+        self.waiting.map(certain_at)
     }
 
     fn meaning(&self, character: char) -> Option<Answer> {
         match (&self.asked, character) {
             (Asked::End(..) | Asked::Release(..) | Asked::Quit(_), 'y') | (Asked::Paste(_), 'r') => Some(Answer::Yes),
+            (Asked::Quit(_), 'q') => Some(Answer::Yes),
             (Asked::Paste(_), 'a') => Some(Answer::Append),
             (Asked::Paste(_), 'e') => Some(Answer::Again),
             _ => None,
@@ -259,6 +266,16 @@ mod tests {
         assert_eq!(pressed(KeyModifiers::CONTROL, KeyEventKind::Press), None);
         assert_eq!(pressed(KeyModifiers::ALT, KeyEventKind::Press), Some(Answer::No), "Esc and y in one piece");
         assert_eq!(pressed(KeyModifiers::NONE, KeyEventKind::Repeat), None);
+    }
+
+    #[test]
+    fn a_second_q_leaves_but_one_that_is_held_down_does_not() {
+        let leave = || Asked::Quit(String::new());
+        assert_eq!(answer(leave(), &[(500, 'q')]), Some(Answer::Yes));
+        assert_eq!(answer(leave(), &[(300, 'q')]), None, "deaf");
+        let held: Vec<(u64, char)> = (0..20).map(|nth| (500 + 33 * nth, 'q')).collect();
+        assert_eq!(answer(leave(), &held), None);
+        assert_eq!(answer(end(), &[(500, 'q')]), None, "it ends no process");
     }
 
     #[test]

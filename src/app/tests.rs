@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use groups::{launcher, reading, unlisted, works_for};
 
 use super::last::{Kept, Story};
-use super::model::{Config, Overlay, Pipe, Region, Seen, Source};
+use super::model::{Change, Config, Overlay, Pipe, Region, Seen, Source};
 use super::msg::{LogRead, SignalReport};
 use super::question::{Asked, DEAF};
 use super::walk::StepId;
@@ -767,6 +767,157 @@ fn a_log_of_ones_own_is_not_replaced_by_the_pipe_or_an_offer() {
     session.keys("u");
     session.read_logs();
     assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "epoch 1\nepoch 2");
+}
+
+/// The file that was opened at the start, as it reads now.
+fn file_reads(session: &mut Session, text: &str) {
+    let Some(Effect::ReadFile { generation, .. }) = session.effects.pop() else { panic!("nothing is to be read") };
+    let (base, log) = (&*BASE, PastedLog::new(text));
+    let diagnosis = base.diagnose(&log, None);
+    let (fixes, pages) = (base.leading_fixes(&diagnosis), page::of_matches(base, &diagnosis));
+    let log = std::sync::Arc::new(log);
+    let written = Some(session.model.wall);
+    session.send(Msg::LogRead(Box::new(LogRead { generation, log, diagnosis, fixes, pages, written })));
+}
+
+fn with_file(text: &str) -> Session {
+    let mut session = Session::with_holders();
+    let effect = update::open_file(&mut session.model, "/jobs/slurm-1234.out".into());
+    session.effects.push(effect);
+    file_reads(&mut session, text);
+    session
+}
+
+#[test]
+fn harmless_keys_of_a_slow_line_act_together_and_others_are_dropped_whole() {
+    let burst = |session: &mut Session, keys: &[KeyCode]| {
+        session.wait(ms(500));
+        keys.iter().for_each(|code| session.key(*code));
+        session.wait(ms(200));
+    };
+    let mut session = Session::with_holders();
+    let second = session.model.rows()[1].id;
+    let sort = session.model.processes.sort;
+    burst(&mut session, &[KeyCode::Char('j'), KeyCode::Char('t')]);
+    assert_eq!((session.model.processes.selected, session.notice()), (Some(second), ""));
+    assert_ne!(session.model.processes.sort, sort);
+    burst(&mut session, &[KeyCode::Char('z'), KeyCode::Char('z'), KeyCode::Char('z')]);
+    assert!(session.model.zoomed);
+    burst(&mut session, &[KeyCode::Char('/'), KeyCode::Char('z'), KeyCode::Char('j')]);
+    assert_eq!(session.model.prompt.as_ref().map(|prompt| prompt.text.as_str()), Some("zj"), "typed");
+    session.press(KeyCode::Esc);
+    for harm in [KeyCode::Char('x'), KeyCode::Char('q'), KeyCode::Enter, KeyCode::Char('s'), KeyCode::Char('w')] {
+        let zoomed = session.model.zoomed;
+        burst(&mut session, &[KeyCode::Char('z'), harm]);
+        assert_eq!(session.model.zoomed, zoomed, "dropped whole with {harm:?}");
+        assert!(session.notice().contains("too fast"), "{}", session.notice());
+    }
+    assert!(session.effects.is_empty() && session.model.question.is_none());
+}
+
+proptest! {
+    #[test]
+    fn no_burst_of_keys_asks_takes_skips_or_leaves_anything(
+        keys in prop::collection::vec(prop::char::range(' ', '~').prop_map(|c| if c == '~' { KeyCode::Enter } else if c == '!' { KeyCode::Tab } else { KeyCode::Char(c) }), 2..=3),
+        region in prop_oneof![Just(Region::Processes), Just(Region::Input), Just(Region::Steps)]
+    ) {
+        // A letter that repeats moves more than once, as when it is held down; a head that moves acts at once.
+        let mut session = Session::with_log();
+        session.model.focus = region;
+        let ahead = session.model.steps_ahead().len();
+        session.wait(ms(500));
+        keys.iter().for_each(|code| session.key(*code));
+        session.wait(ms(30));
+        session.wait(ms(500));
+        prop_assert!(session.effects.iter().all(|effect| matches!(effect, Effect::LoadKnowledge)), "{:?}", session.effects);
+        prop_assert!(session.model.question.is_none() && session.model.walk.behind.is_empty());
+        prop_assert_eq!(session.model.steps_ahead().len(), ahead);
+        prop_assert!(!session.model.leaving);
+    }
+}
+
+#[test]
+fn ctrl_c_again_and_again_leaves_whatever_is_open() {
+    let ctrl_c = |session: &mut Session| {
+        session.wait(ms(50));
+        let key = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        session.send(Msg::Key(key, session.now));
+        session.effects.contains(&Effect::Quit)
+    };
+    let mut walking = Session::with_log();
+    walking.press(KeyCode::Char('s'));
+    assert!(!ctrl_c(&mut walking) && walking.model.question.is_some());
+    assert!(ctrl_c(&mut walking));
+    let mut asked = Session::with_log();
+    asked.press(KeyCode::Char('s'));
+    asked.model.focus = Region::Processes;
+    asked.press(KeyCode::Char('x'));
+    assert!(!ctrl_c(&mut asked) && asked.model.question.is_none(), "a no");
+    assert!(!ctrl_c(&mut asked) && ctrl_c(&mut asked));
+    assert_eq!(asked.signals(), []);
+    let mut filtering = Session::with_holders();
+    filtering.press(KeyCode::Char('/'));
+    assert!(!ctrl_c(&mut filtering) && ctrl_c(&mut filtering));
+}
+
+#[test]
+fn a_second_q_leaves_and_two_in_one_burst_do_not() {
+    let mut session = Session::with_log();
+    session.press(KeyCode::Char('s'));
+    session.key(KeyCode::Char('q'));
+    session.key(KeyCode::Char('q'));
+    session.wait(ms(1000));
+    assert!(session.model.question.is_none() && !session.effects.contains(&Effect::Quit));
+    session.press(KeyCode::Char('q'));
+    session.press(KeyCode::Char('q'));
+    session.wait(ms(300));
+    assert!(session.effects.contains(&Effect::Quit));
+}
+
+#[test]
+fn a_file_that_grows_is_read_again_and_its_failure_is_seen() {
+    let mut session = with_file("step 1\n");
+    assert!(session.model.current_step().is_none());
+    session.send(Msg::FileChanged(Change::Grew(4)));
+    file_reads(&mut session, &format!("step 1\n{}", torch_log()));
+    assert!(session.sentence().contains("(4242) has 11.2 GiB"), "{}", session.sentence());
+    session.press(KeyCode::Enter);
+    session.send(Msg::FileChanged(Change::Grew(4)));
+    assert!(session.effects.is_empty() && session.model.question.is_some(), "not while something is asked");
+}
+
+#[test]
+fn a_walk_that_has_begun_is_told_that_the_file_has_grown_and_a_key_reads_it() {
+    let mut session = with_file(&torch_log());
+    session.model.focus = Region::Steps;
+    session.press(KeyCode::Char('s'));
+    session.send(Msg::FileChanged(Change::Grew(20)));
+    assert!(session.effects.is_empty(), "{:?}", session.effects);
+    assert_eq!(session.notice(), "slurm-1234.out has grown by 20 lines. [R] reads it.");
+    session.press(KeyCode::Esc);
+    session.send(Msg::FileChanged(Change::Grew(8)));
+    assert_eq!(session.notice(), "", "said once; the title goes on saying it");
+    assert_eq!(session.model.input.file.as_ref().unwrap().change, Some(Change::Grew(28)));
+    session.press(KeyCode::Char('R'));
+    file_reads(&mut session, &format!("{}and more\n", torch_log()));
+    assert_eq!(session.model.walk.behind.len(), 1, "the walk goes on");
+    assert_eq!(session.model.input.file.as_ref().unwrap().change, None);
+}
+
+#[test]
+fn a_file_that_was_begun_anew_is_another_log_and_one_that_is_gone_stays_read() {
+    let mut session = with_file(&torch_log());
+    session.send(Msg::FileChanged(Change::Gone));
+    assert!(session.effects.is_empty() && session.notice().contains("no longer there"), "{}", session.notice());
+    session.send(Msg::FileChanged(Change::Anew));
+    file_reads(&mut session, "step 1\n");
+    assert!(session.model.current_step().is_none());
+    session.model.focus = Region::Input;
+    session.press(KeyCode::Char('u'));
+    session.read_logs();
+    assert!(session.sentence().contains("(4242) has 11.2 GiB"), "the one before comes back: {}", session.sentence());
+    session.send(Msg::FileChanged(Change::Grew(3)));
+    assert!(session.effects.iter().all(|effect| !matches!(effect, Effect::ReadFile { .. })), "what is theirs stays");
 }
 
 #[test]

@@ -37,7 +37,11 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         model.looked_at.in_front = true;
     }
     match msg {
-        Msg::Key(key, at) => effects.extend(keys::pressed(model, key, at)),
+        Msg::Key(key, at) => {
+            // While it comes in, a paste holds all there is to type.
+            model.pasting = false;
+            effects.extend(keys::pressed(model, key, at));
+        }
         Msg::Drawn(shown) => {
             drawn(model, shown);
             return effects;
@@ -45,7 +49,10 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         Msg::Resumed => model.question.iter_mut().for_each(Question::hidden),
         Msg::Mouse(event, at) => effects.extend(keys::mouse(model, event, at)),
         Msg::Pasting => input::pasting(model),
-        Msg::Paste(text) => effects.extend(input::pasted(model, text)),
+        Msg::Paste(text) => {
+            model.pasting = false;
+            effects.extend(input::pasted(model, text));
+        }
         Msg::Offered(text) => effects.extend(input::offered(model, text)),
         Msg::InFront(in_front) => model.looked_at.in_front = in_front,
         Msg::OnBattery(on_battery) => model.looked_at.on_battery = on_battery,
@@ -59,6 +66,7 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         Msg::Unread(generation, why) => input::unread(model, generation, why),
         Msg::Glossary(page) => model.glossary = Some(page),
         Msg::Stdin { text, closed } => effects.extend(input::piped(model, text, closed)),
+        Msg::FileChanged(change) => effects.extend(input::changed(model, change)),
         Msg::Signal(key, report) => endings::reported(model, key, report),
         Msg::Released(key, outcome) => endings::released(model, key, outcome),
         Msg::Environment(key, variables) => {
@@ -107,18 +115,23 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
     for item in passed {
         match item {
             // It waited while the screen became too small to read what it would do.
-            Passed::Key(_) if model.is_tiny() => {}
+            Passed::Key(_) | Passed::Few(..) if model.is_tiny() => {}
             // A question that an earlier key of this batch opened must not be answered by a later one.
-            Passed::Key(_) if model.question.is_some() => {}
+            Passed::Key(_) | Passed::Few(..) if model.question.is_some() => {}
             Passed::Key(key) => effects.extend(keys::certain(model, key)),
-            Passed::Paste(text) if text.trim().chars().count() < SHORTEST_PASTE => say(
-                model,
-                format!("\"{}\" came too fast to be keys and is too short to be a log: ignored", text.trim()),
-            ),
+            Passed::Few(keys, _) if keys::are_harmless(model, &keys) => {
+                effects.extend(keys::together(model, &keys));
+            }
+            Passed::Few(_, text) => too_fast(model, &text),
+            Passed::Paste(text) if text.trim().chars().count() < SHORTEST_PASTE => too_fast(model, &text),
             Passed::Paste(text) => effects.extend(input::pasted(model, text)),
         }
     }
     effects
+}
+
+fn too_fast(model: &mut Model, text: &str) {
+    say(model, format!("\"{}\" came too fast to be keys and is too short to be a log: ignored", text.trim()));
 }
 
 /// The question counts from when it can be read.

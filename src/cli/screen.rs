@@ -1,8 +1,10 @@
 //! Owns starting the terminal program: who is looking, what the terminal can show, where the log comes from. Without
 //! a terminal the same questions get a plain report.
 
-use std::io::{IsTerminal, stdin, stdout};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{IsTerminal, Write, stderr, stdin, stdout};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 
@@ -14,29 +16,42 @@ use crate::procfs::Procfs;
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
 use crate::runtime::places::Places;
+use crate::runtime::reader::{is_named_pipe, named_pipe, refuse_what_is_no_log};
 use crate::runtime::{self, LogSource, Start};
 
 /// Runs it.
 pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> ExitCode {
     let piped = !stdin().is_terminal();
     let dash = log.as_deref().is_some_and(|path| path.as_os_str() == "-");
-    if let Some(path) = log.as_ref().filter(|_| !dash)
-        && let Err(error) = std::fs::File::open(path)
-    {
-        return super::refuse(&format!("{} can't be read: {error}", path.display()));
+    let unreadable = |error| super::refuse(&format!("{} can't be read: {error}", shown(log.as_deref())));
+    let file = log.as_deref().filter(|_| !dash);
+    if let Some(Err(error)) = file.map(look_at) {
+        return unreadable(error);
     }
-    if !stdout().is_terminal() {
+    let able = can_be_drawn_on();
+    if !able && stdout().is_terminal() {
+        let _ = writeln!(stderr(), "TERM says that this terminal can't show a full screen; this is the plain report.");
+    }
+    if !able || !stdout().is_terminal() {
         return if last { super::report::of_the_last(global) } else { plain(global, log, piped) };
     }
+    let named = match file.map(named_pipe).transpose() {
+        Ok(named) => named.flatten(),
+        Err(error) => return unreadable(error),
+    };
     let last = match last.then(|| runtime::last::read(Places::here().state().as_deref(), global.keep_log)) {
         Some(Err(why)) => return super::refuse(&why),
         Some(Ok(last)) => Some(last),
         None => None,
     };
     let source = match (log, last) {
+        _ if named.is_some() => named.map_or(LogSource::None, LogSource::Pipe),
         (_, Some((story, text))) => LogSource::Last(Box::new(story), text),
         (Some(path), _) if !dash => LogSource::File(path),
-        _ if piped => LogSource::Pipe,
+        _ if piped => match stdin().as_fd().try_clone_to_owned() {
+            Ok(pipe) => LogSource::Pipe(File::from(pipe)),
+            Err(error) => return super::refuse(&format!("standard input can't be read: {error}")),
+        },
         _ => LogSource::None,
     };
     let (for_sampler, for_knowledge) = (global.clone(), global.clone());
@@ -52,11 +67,27 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
         log: source,
     };
     match runtime::run(start) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(None) => ExitCode::SUCCESS,
+        // As a shell says it of a program that the signal ended.
+        Ok(Some(signal)) => u8::try_from(128 + signal).map_or(ExitCode::FAILURE, ExitCode::from),
         Err(error) => super::refuse(&format!(
             "no terminal to draw on ({error}); `oomdoctor diagnose FILE` and `oomdoctor ps` work without one"
         )),
     }
+}
+
+/// Fails where this is no log. A named pipe is not opened: its writer would think that somebody reads it.
+fn look_at(path: &Path) -> std::io::Result<()> {
+    if is_named_pipe(path)? { Ok(()) } else { File::open(path).and_then(|file| refuse_what_is_no_log(&file)) }
+}
+
+fn shown(log: Option<&Path>) -> String {
+    log.map_or_else(String::new, |path| crate::text::harmless(&path.display().to_string()).into_owned())
+}
+
+/// Whether the terminal knows more than lines.
+fn can_be_drawn_on() -> bool {
+    std::env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// The sampler's pace is told to it on its standard input.

@@ -148,7 +148,8 @@ fn paper_title(report: &Report<'_>) -> String {
 
 fn log_part(paper: &Paper<'_>, excerpt: &[(usize, String)], show: Show<'_>) -> String {
     let matches = &paper.report.diagnosis.matches;
-    let mut part = format!("\n#### The log ({} lines", paper.log.line_count());
+    let lines = paper.log.line_count();
+    let mut part = format!("\n#### The log ({lines} line{}", if lines == 1 { "" } else { "s" });
     if !paper.origin.is_empty() {
         part += &format!(", {}", escaped(&show(paper.origin)));
     }

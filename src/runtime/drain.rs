@@ -1,15 +1,18 @@
 //! Owns keeping a piped job alive after the person has left: if nobody read its output any more, it would die of a
 //! broken pipe. A detached copy of this program reads it to its end and throws it away.
 
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Starts the detached reader on our standard input.
-pub fn detach() {
+/// Starts the detached reader on the pipe, and says what the person will wonder about: their shell waits for the job.
+pub fn detach(pipe: File) {
+    let words = "oomdoctor has left; the job that is piped into it goes on. Ctrl-C here would end the job.";
+    let _ = writeln!(io::stderr(), "{words}");
     let _ = Command::new("/proc/self/exe")
         .arg("drain")
-        .stdin(Stdio::inherit())
+        .stdin(pipe)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .process_group(0)

@@ -2,8 +2,9 @@
 //! diagnoses; another thread collects what comes through a pipe.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
 
 use super::Wake;
 use super::files::{Keeper, read_file};
@@ -138,22 +140,13 @@ impl Reader {
         self.desk.clone()
     }
 
-    /// Loads the knowledge at the first byte from the terminal: a paste takes longer to come in than that, and whoever
+    /// Loads the knowledge, at the first byte from the terminal: a paste takes longer to come in than that, and whoever
     /// only watches needs none.
-    pub fn load_when_touched(&self) -> io::Result<()> {
-        let stdin = io::stdin();
-        let terminal = if stdin.is_terminal() {
-            stdin.as_fd().try_clone_to_owned().map(File::from)?
-        } else {
-            File::open("/dev/tty")?
-        };
+    pub fn when_touched(&self) -> impl FnOnce() + Send + 'static {
         let bell = self.bell.clone();
-        thread::Builder::new().name("touch".into()).spawn(move || {
-            // What comes is left for whoever reads it.
-            while let Err(rustix::io::Errno::INTR) = poll(&mut [PollFd::new(&terminal, PollFlags::IN)], None) {}
+        move || {
             let _ = bell.send(());
-        })?;
-        Ok(())
+        }
     }
 
     /// Sees to it that the knowledge is loaded.
@@ -215,9 +208,39 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
     }
 }
 
+/// Fails where a file of this kind is no log: a folder, or a device, which may never end.
+pub fn refuse_what_is_no_log(file: &File) -> io::Result<()> {
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name the log in it"));
+    }
+    if kind.is_block_device() || kind.is_char_device() {
+        Err(io::Error::other("it is a device, not a log"))
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether this is the name of a pipe.
+pub fn is_named_pipe(path: &Path) -> io::Result<bool> {
+    Ok(std::fs::metadata(path)?.file_type().is_fifo())
+}
+
+/// A pipe that has a name in a folder, ready to be read; `None` where it is something else. It waits for no writer.
+pub fn named_pipe(path: &Path) -> io::Result<Option<File>> {
+    if !is_named_pipe(path)? {
+        return Ok(None);
+    }
+    let pipe = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    // Only the opening must not wait.
+    rustix::fs::fcntl_setfl(&pipe, OFlags::RDONLY)?;
+    Ok(Some(File::from(pipe)))
+}
+
 /// A file's log, shortened where it is huge, and when it was last written.
 pub fn open(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
     let file = File::open(path)?;
+    refuse_what_is_no_log(&file)?;
     let written = file.metadata().and_then(|metadata| metadata.modified()).ok();
     let written = written.and_then(|time| jiff::Timestamp::try_from(time).ok()).map(WallTime);
     Ok((read_file(file, |block| telling.may_matter(block))?, written))
@@ -242,13 +265,11 @@ fn read(base: &KnowledgeBase, generation: u64, log: PastedLog, written: Option<W
 /// New text is passed on no more often than this, and more rarely the more there is.
 const PACE: Duration = Duration::from_millis(300);
 
-/// Collects standard input and passes on what there is: while the last of it is still being read, nothing new is passed
+/// Collects a pipe and passes on what there is: while the last of it is still being read, nothing new is passed
 /// on, so that a slow machine does not hold it many times over.
-pub fn read_pipe(wakes: Sender<Wake>, telling: Telling, desk: Desk) -> io::Result<()> {
+pub fn read_pipe(mut input: File, wakes: Sender<Wake>, telling: Telling, desk: Desk) -> io::Result<()> {
     thread::Builder::new().name("pipe".into()).spawn(move || {
         let mut keeper = Keeper::new(|block: &[u8]| telling.may_matter(block));
-        // Not through the buffered handle: what it holds would be hidden from poll.
-        let Ok(mut input) = io::stdin().as_fd().try_clone_to_owned().map(File::from) else { return };
         let mut block = vec![0; 64 << 10];
         let mut sent = Instant::now();
         let mut unsent = false;

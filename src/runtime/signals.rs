@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH};
 use signal_hook::iterator::Signals;
 
 use super::Wake;
@@ -14,13 +14,18 @@ use crate::procfs::Procfs;
 
 /// Turns signals into wake-ups.
 pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGCONT])?;
+    let ending = [SIGTERM, SIGHUP, SIGINT, SIGQUIT];
+    let others = [SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2];
+    let mut signals = Signals::new(ending.iter().chain(&others))?;
     thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             let wake = match signal {
                 SIGTSTP => Wake::Stop,
                 SIGCONT => Wake::Continue,
-                _ => Wake::Msg(Msg::Terminate),
+                SIGWINCH => resized(),
+                // Slurm warns the jobs of a session so (--signal); it would end us with the terminal taken.
+                SIGUSR1 | SIGUSR2 => continue,
+                signal => Wake::End(signal),
             };
             if wakes.send(wake).is_err() {
                 return;
@@ -28,6 +33,11 @@ pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// The size of the terminal now.
+pub fn resized() -> Wake {
+    Wake::Msg(crossterm::terminal::size().map_or(Msg::Tick, |(columns, rows)| Msg::Resize(columns, rows)))
 }
 
 /// Whether somebody could bring us back after a stop: our parent is in our session. Started by ssh or a terminal

@@ -32,6 +32,10 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, t
         let line = format!(" {what}: {}{typed}_   {keys}", if from > 0 { theme.sign("…", "~") } else { "" });
         return picture.lines(area, [Line::raw(cut(&line, width))]);
     }
+    if model.pasting {
+        let text = format!(" receiving a paste{} Ctrl-C ends it", theme.sign("…", "..."));
+        return picture.lines(area, [Line::raw(cut(&text, width))]);
+    }
     if let Some((text, _)) = &model.notice {
         return notice(text, theme, area, picture);
     }

@@ -10,7 +10,7 @@ use super::picture::Picture;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
-use crate::app::model::{Pipe, Region};
+use crate::app::model::{Change, Pipe, Region};
 use crate::app::update::decisive_top;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::log::PastedLog;
@@ -44,13 +44,42 @@ fn title(model: &Model, width: usize) -> String {
     let title = match &model.input.log {
         _ if model.input.typing.is_some() => " Input: type the error, Esc when done ".to_owned(),
         Some(log) => {
-            let title = format!(" Input · {} lines, {} ", log.line_count(), model.input.origin);
-            let more = "· paste the next error here ";
-            if title.width() + more.width() + 2 <= width { title + more } else { title }
+            let shortened = model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.is_shortened);
+            let lines = match log.line_count() {
+                1 => "line",
+                _ if shortened => "lines kept of more",
+                _ => "lines",
+            };
+            let count = log.line_count();
+            let title = format!(" Input · {count} {lines}, {} ", model.input.origin);
+            let more = unread(model);
+            let long = match &more {
+                Some(more) => format!("{title}· {more} "),
+                None => format!("{title}· paste the next error here "),
+            };
+            match more {
+                _ if long.width() + 2 <= width => long,
+                // What was not read says more than what it is called.
+                Some(more) => format!(" Input · {more} "),
+                None => title,
+            }
         }
         None => " Input: paste the error here ".to_owned(),
     };
     cut(&title, width.saturating_sub(2))
+}
+
+/// What the log's file holds that was not read.
+fn unread(model: &Model) -> Option<String> {
+    let file = model.input.file.as_ref().filter(|_| !model.input.own)?;
+    let key = model.key(Action::Reread);
+    Some(match file.change? {
+        Change::Grew(0) => format!("grown: {key} reads it"),
+        Change::Grew(1) => format!("1 line more: {key} reads it"),
+        Change::Grew(lines) => format!("{lines} lines more: {key} reads them"),
+        Change::Anew => format!("begun anew: {key} reads it"),
+        Change::Gone => "no longer there".to_owned(),
+    })
 }
 
 fn empty(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {

@@ -131,9 +131,11 @@ fn asked(
         Asked::End(victims, signal) => end(model, theme, victims, *signal, (width, rows)),
         Asked::Release(victim, release) => let_go(model, theme, victim, release, width),
         Asked::Paste(text) => {
-            let lines = text.lines().count();
-            let mut said =
-                paragraph(&format!("There is a log here already; you pasted {lines} more lines."), width, Style::new());
+            let more = match text.lines().count() {
+                1 => "1 more line".to_owned(),
+                lines => format!("{lines} more lines"),
+            };
+            let mut said = paragraph(&format!("There is a log here already; you pasted {more}."), width, Style::new());
             said.push(Line::raw(""));
             if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.oom != Oom::No) {
                 said.push(answers(theme, &[("e", "it failed again: compare")]));
@@ -320,6 +322,14 @@ fn help(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
     lines.push(Line::raw(""));
     lines.extend(signs.map(Line::raw));
     lines.push(Line::raw(""));
+    let room = usize::from(model.size.1.saturating_sub(3)).max(1);
+    if lines.len() > room {
+        // The list of what can be done scrolls, and names the keys, too.
+        let all = model.config.keys.key_of(Action::Actions).unwrap_or(":");
+        lines.truncate(room);
+        lines.push(answers(theme, &[(all, "all"), ("Tab", "words"), ("Esc", "close")]));
+        return lines;
+    }
     lines.push(answers(theme, &[("Tab", "the words used here"), ("Esc", "close")]));
     lines
 }

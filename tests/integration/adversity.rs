@@ -53,6 +53,7 @@ fn a_terminal_that_is_closed_ends_the_program_quietly_and_its_sampler_with_it() 
         command.args(["-c", &format!("{} 2>'{}'", line(&machine, before), errors.display())]);
         command.env("OOMDOCTOR", env!("CARGO_BIN_EXE_oomdoctor"));
         command.env("DEVICES", devices());
+        command.env("TERM", "xterm-256color");
         homes().into_iter().for_each(|(name, folder)| command.env(name, folder));
         let mut child = pair.slave.spawn_command(command).unwrap();
         drop(pair.slave);
@@ -169,7 +170,7 @@ fn without_a_home_or_with_one_that_can_not_be_written_only_the_keeping_is_missin
 #[test]
 fn a_terminal_and_a_locale_that_can_do_next_to_nothing_are_drawn_on_in_ascii() {
     let machine = Machine::new();
-    for before in ["TERM=dumb LANG=C", "TERM=dumb LC_ALL=de_DE.ISO-8859-1", "env -u TERM LANG= LC_CTYPE=POSIX"] {
+    for before in ["TERM=linux LANG=C", "TERM=vt100 LC_ALL=de_DE.ISO-8859-1", "TERM=ansi LANG= LC_CTYPE=POSIX"] {
         let mut session = Session::shell(LARGE, &line(&machine, before));
         session.wait_for_text(&[&machine.pids()[0]]);
         session.paste(format!("größer 模型\n{}", machine.log()));

@@ -137,7 +137,7 @@ fn what_is_no_log_is_refused_in_one_line() {
     let path = folder.path().join("model.bin");
     fs::write(&path, [b"\x7fELF\x02\x01\x01\0".as_slice(), &[1, 2, 255, 254].repeat(5000)].concat()).unwrap();
     assert_refused(&oomdoctor(&["diagnose", path.to_str().unwrap()]), &["binary"]);
-    assert_refused(&oomdoctor(&["diagnose", "/dev/null"]), &["empty"]);
+    assert_refused(&oomdoctor(&["diagnose", "/dev/null"]), &["device"]);
     assert_refused(&run(&["diagnose"], b" \n\n"), &["empty"]);
     assert_refused(&oomdoctor(&["diagnose", "/nonexistent.log"]), &["/nonexistent.log"]);
     assert_refused(&oomdoctor(&["diagnose", "/tmp"]), &["/tmp"]);

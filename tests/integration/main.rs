@@ -22,6 +22,7 @@ mod groups;
 mod headers;
 mod hostile;
 mod identity;
+mod keyboard;
 mod nvml;
 mod papers;
 #[path = "../stress/pids.rs"]

@@ -1,11 +1,12 @@
 //! Owns what happens to the log: pasted, typed, piped, read, brought back. Nothing that was pasted is lost.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::advice::compare::compare;
+use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::last::Story;
-use crate::app::model::{Model, Overlay, Pipe, Prompt, Purpose, Region};
+use crate::app::model::{Change, Followed, Model, Overlay, Pipe, Prompt, Purpose, Region};
 use crate::app::msg::LogRead;
 use crate::app::question::{Answer, Asked};
 use crate::app::walk::Walk;
@@ -54,6 +55,7 @@ pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
 
 /// A paste that is still to come. It is no answer, and no key behind it is one to what was asked before it.
 pub fn pasting(model: &mut Model) {
+    model.pasting = true;
     model.question.take_if(|question| !matches!(question.asked, Asked::Paste(_)));
 }
 
@@ -163,10 +165,73 @@ fn ask_for_more(model: &mut Model, text: String) -> Effect {
 
 /// The log named on the command line.
 pub fn open_file(model: &mut Model, path: PathBuf) -> Effect {
-    model.input.origin = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    model.input.origin = file_name(&path);
+    read_file(model, path, false)
+}
+
+/// As people call it.
+fn file_name(path: &Path) -> String {
+    path.file_name().map_or_else(String::new, |name| crate::text::harmless(&name.to_string_lossy()).into_owned())
+}
+
+fn read_file(model: &mut Model, path: PathBuf, adds: bool) -> Effect {
     model.input.generation += 1;
+    model.input.trouble = None;
     model.input.awaited = Some((model.input.generation, None));
+    model.input.own = false;
+    model.input.file = Some(Followed { path: path.clone(), change: None, adds });
     Effect::ReadFile { generation: model.input.generation, path }
+}
+
+/// The log's file is not as it was. It is read again like a pipe that says more; but a walk that has begun is not changed
+/// under the person's feet, and a log of their own stays.
+pub fn changed(model: &mut Model, change: Change) -> Option<Effect> {
+    let walk = &model.walk;
+    let walking = !walk.behind.is_empty() || walk.works || walk.before.is_some() || walk.waits_for.is_some();
+    let begun = walking || !model.endings.is_empty() || model.question.is_some();
+    let own = model.input.own || model.input.typing.is_some();
+    let file = model.input.file.as_mut()?;
+    let before = file.change.replace(change.after(file.change));
+    let name = file_name(&file.path);
+    if !own && !begun && change != Change::Gone {
+        return reread(model);
+    }
+    // Once, not every second: the log's title goes on saying it.
+    if !own && (before.is_none() || change == Change::Gone) {
+        let word = match change {
+            Change::Grew(_) | Change::Anew => {
+                format!("{} {} reads it.", said(&name, change), model.key(Action::Reread))
+            }
+            Change::Gone => said(&name, change),
+        };
+        super::say(model, word);
+    }
+    None
+}
+
+fn said(name: &str, change: Change) -> String {
+    match change {
+        Change::Grew(0) => format!("{name} has grown."),
+        Change::Grew(1) => format!("{name} has grown by 1 line."),
+        Change::Grew(lines) => format!("{name} has grown by {lines} lines."),
+        Change::Anew => format!("{name} was begun anew: another run writes to it, or it was shortened."),
+        Change::Gone => format!("{name} is no longer there. What was read of it stays here."),
+    }
+}
+
+/// Reads the log's file again. What was added goes on with the walk; what was begun anew is another log.
+pub fn reread(model: &mut Model) -> Option<Effect> {
+    let Some(file) = model.input.file.clone() else {
+        super::say(model, "No file was opened that could be read again.".into());
+        return None;
+    };
+    let adds = !model.input.own && !matches!(file.change, Some(Change::Anew | Change::Gone));
+    let adds = adds && model.walk.before.is_none();
+    if let Some(log) = model.input.log.as_ref().filter(|_| !adds) {
+        model.input.previous = Some((log.raw().to_owned(), model.input.origin.clone()));
+    }
+    model.input.origin = file_name(&file.path);
+    Some(read_file(model, file.path, adds))
 }
 
 /// The log of the last time comes back, and its story once it is read.
@@ -196,18 +261,27 @@ pub fn read(model: &mut Model, read: LogRead) {
     }
     if read.log.is_empty() {
         model.input.awaited = None;
-        return super::say(model, "This log is empty: there is no text in it. Paste the error here instead.".into());
+        let followed = model.input.file.as_ref().filter(|_| !model.input.own);
+        let word = match followed {
+            Some(file) => {
+                format!("{} is empty: I read it as soon as something is written to it.", file_name(&file.path))
+            }
+            None => "This log is empty: there is no text in it. Paste the error here instead.".into(),
+        };
+        return super::say(model, word);
     }
     model.input.crashed_by = read.written.or(model.input.crashed_by);
     let first = model.input.log.is_none();
-    let grew = model.input.pipe == Pipe::Open;
+    let adds = model.input.file.as_ref().is_some_and(|file| file.adds && !model.input.own);
+    let grew = model.input.pipe == Pipe::Open || adds;
     model.input.awaited = None;
     model.input.log = Some(read.log);
     model.input.diagnosis = Some(read.diagnosis);
     model.input.fixes = read.fixes;
     model.input.pages = read.pages;
+    let lines = model.input.log.as_ref().map_or(0, |log| log.line_count());
+    model.input.top = model.input.top.filter(|top| grew && *top < lines);
     if !grew {
-        model.input.top = None;
         let before = model.walk.before.take();
         let compared = before.zip(model.input.diagnosis.as_ref()).map(|(before, after)| compare(&before, after));
         let mut behind = compared.as_ref().map(|_| std::mem::take(&mut model.walk.behind)).unwrap_or_default();

@@ -36,8 +36,10 @@ pub fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
     }
     if let Some(question) = &mut model.question {
         if ctrl_c {
+            // It is a no to whatever is asked; but who says it again to "leave?" wants to leave.
+            let leaves = matches!(question.asked, Asked::Quit(_));
             model.question = None;
-            return Vec::new();
+            return if leaves { vec![leave(model)] } else { Vec::new() };
         }
         let answer = question.key(key, at);
         return answer.map(|answer| answered(model, answer)).unwrap_or_default();
@@ -82,6 +84,32 @@ pub fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
         Some(action) => act(model, action),
         None => Vec::new(),
     }
+}
+
+/// Whether keys that came at once may act: none of them ends, confirms, takes, skips or leaves anything, wherever the
+/// ones before it lead.
+pub fn are_harmless(model: &Model, keys: &[KeyEvent]) -> bool {
+    let regions = [Region::Processes, Region::Input, Region::Steps];
+    let means = |key: &KeyEvent, region| model.config.keys.action(*key, region);
+    let typed = |key: &KeyEvent| matches!((&model.overlay, key.code), (Some(Overlay::Actions(..)), KeyCode::Char(_)));
+    keys.iter().all(|key| {
+        typed(key)
+            || regions.iter().all(|region| means(key, *region).is_none_or(Action::is_harmless))
+                && key.code != KeyCode::Enter
+    })
+}
+
+/// Keys that came at once and are harmless. They are typed where one of them opened a line to type into.
+pub fn together(model: &mut Model, keys: &[KeyEvent]) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for key in keys {
+        if model.prompt.is_some() {
+            prompted(model, *key);
+        } else {
+            effects.extend(certain(model, *key));
+        }
+    }
+    effects
 }
 
 /// Does the action that is selected in the list of all, where it means something.
@@ -131,7 +159,8 @@ fn typed(model: &mut Model, key: KeyEvent) -> Option<Effect> {
 
 fn prompted(model: &mut Model, key: KeyEvent) {
     let Some(prompt) = &mut model.prompt else { return };
-    match key.code {
+    let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL;
+    match if ctrl_c { KeyCode::Esc } else { key.code } {
         KeyCode::Char(character) if !key.modifiers.contains(KeyModifiers::CONTROL) => prompt.text.push(character),
         KeyCode::Backspace => {
             prompt.text.pop();
@@ -186,6 +215,7 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Copy => return copy(model).into_iter().collect(),
         Action::About => about(model),
         Action::Previous => return input::previous(model).into_iter().collect(),
+        Action::Reread => return input::reread(model).into_iter().collect(),
         Action::Works => works(model),
         Action::FailedAgain => failed_again(model),
         Action::Command => what_ran(model),

@@ -1,0 +1,114 @@
+//! Owns looking at the file that a log was read from: a job that still runs writes on, and a requeued one begins it
+//! anew. A look a second; how often depends on the size, since what has grown is read again as a whole.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::Duration;
+
+use super::Wake;
+use super::reader::Desk;
+use crate::app::Msg;
+use crate::app::model::Change;
+
+/// Between two looks at a file of no size.
+const PACE: Duration = Duration::from_secs(1);
+/// Longer for each GiB: reading it again takes about as much of a slow disk.
+const PER_GIB: Duration = Duration::from_secs(4);
+
+/// What tells one look at a file from the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Look {
+    /// Device and inode: another file under the same name has others.
+    file: (u64, u64),
+    length: u64,
+}
+
+fn look(path: &Path) -> Option<Look> {
+    let metadata = fs::metadata(path).ok()?;
+    Some(Look { file: (metadata.dev(), metadata.ino()), length: metadata.len() })
+}
+
+/// Tells of every change from now on, but not while the last reading is still under way.
+pub fn follow(path: PathBuf, wakes: Sender<Wake>, desk: Desk) -> io::Result<()> {
+    // Before the file is read: what comes in between is told of, and read twice at worst.
+    let mut before = look(&path);
+    thread::Builder::new().name("follow".into()).spawn(move || {
+        // Nobody sends: waiting on it is a pause that needs no sleep.
+        let (_kept, pause) = mpsc::channel::<()>();
+        loop {
+            let gib = u32::try_from(before.map_or(0, |look| look.length) >> 30).unwrap_or(u32::MAX);
+            let _ = pause.recv_timeout(PACE.saturating_add(PER_GIB.saturating_mul(gib)));
+            if !desk.is_clear() {
+                continue;
+            }
+            let now = look(&path);
+            let change = change(before, now, |from| lines_from(&path, from).unwrap_or(0));
+            before = now;
+            if change.is_some_and(|change| wakes.send(Wake::Msg(Msg::FileChanged(change))).is_err()) {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// What happened between two looks. `lines` counts those that were added after so many bytes.
+fn change(before: Option<Look>, now: Option<Look>, lines: impl FnOnce(u64) -> u64) -> Option<Change> {
+    match (before, now) {
+        (Some(before), Some(now)) if before == now => None,
+        (Some(before), Some(now)) if before.file == now.file && now.length > before.length => {
+            Some(Change::Grew(lines(before.length)))
+        }
+        (_, Some(_)) => Some(Change::Anew),
+        (Some(_), None) => Some(Change::Gone),
+        (None, None) => None,
+    }
+}
+
+fn lines_from(path: &Path, from: u64) -> io::Result<u64> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut block = vec![0; 64 << 10];
+    let mut lines = 0;
+    loop {
+        match file.read(&mut block) {
+            Ok(0) => return Ok(lines),
+            Ok(count) => {
+                let read = block.get(..count).unwrap_or_default();
+                lines += memchr::memchr_iter(b'\n', read).count() as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_a_new_beginning_another_file_and_none_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("slurm-1234.out");
+        fs::write(&path, "one\n").unwrap();
+        let first = look(&path);
+        let told = |before, now| change(before, now, |from| lines_from(&path, from).unwrap());
+        assert_eq!(told(first, look(&path)), None);
+        fs::write(&path, "one\ntwo\nthree\nfo").unwrap();
+        let grown = look(&path);
+        assert_eq!(told(first, grown), Some(Change::Grew(2)));
+        fs::write(&path, "").unwrap();
+        assert_eq!(told(grown, look(&path)), Some(Change::Anew));
+        fs::rename(&path, folder.path().join("slurm-1234.out.1")).unwrap();
+        assert_eq!(told(grown, look(&path)), Some(Change::Gone));
+        assert_eq!(told(None, look(&path)), None);
+        fs::write(&path, "one\ntwo\nthree\nfo and more").unwrap();
+        assert_eq!(told(grown, look(&path)), Some(Change::Anew), "longer, but another file");
+        assert_eq!(told(None, look(&path)), Some(Change::Anew), "it came back");
+    }
+}

@@ -1,0 +1,155 @@
+//! What reaches the program while it runs, as a person and a machine send it: logs that grow, pastes that never end,
+//! keys that a slow line brings together, signals, and terminals that can't be drawn on.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::process::Command;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::process::Signal;
+
+use crate::support::fake_driver::homes;
+use crate::support::machine::{Machine, torch_log};
+use crate::support::pty::{PATIENCE, Session};
+
+const LARGE: (u16, u16) = (120, 40);
+const WIDE: (u16, u16) = (180, 40);
+const NOWHERE: &str = "/nonexistent/libnvidia-ml.so.1";
+const QUESTION: &str = "[y]";
+
+fn without_a_driver() -> Session {
+    let session = Session::oomdoctor(WIDE, &["--nvml-library", NOWHERE]);
+    session.wait_for_text(&["/nonexistent/"]);
+    session
+}
+
+#[test]
+fn a_log_that_grows_is_read_again_until_a_walk_has_begun_and_then_by_a_key() {
+    let machine = Machine::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("slurm-1234.out");
+    fs::write(&path, "step 1 loss 2.0\n").unwrap();
+    let more = |text: &str| {
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(text.as_bytes()).unwrap();
+    };
+    let mut session = machine.oomdoctor(WIDE, &[path.to_str().unwrap()]);
+    session.wait_for_text(&["1 line, slurm-1234.out"]);
+    more(&machine.log());
+    session.wait_for_text(&["step 1", "Another program holds", &machine.pids()[0], "7 lines, slurm-1234.out"]);
+    session.send("\t\t");
+    session.wait_for_text(&["what I ran"]);
+    session.let_the_question_stand();
+    session.send("s");
+    session.wait_for_text(&["step 2"]);
+    more("and 1 more\nand 2 more\n");
+    session.wait_for_text(&["slurm-1234.out has grown by 2 lines.", "[R]", "7 lines"]);
+    session.send("R");
+    session.wait_for_text(&["9 lines, slurm-1234.out", "step 2"]);
+    fs::write(&path, "").unwrap();
+    session.wait_for_text(&["begun anew"]);
+    fs::remove_file(&path).unwrap();
+    session.wait_for_text(&["no longer there", "9 lines"]);
+    session.send("\x03");
+    session.wait_for_text(&[QUESTION]);
+    session.send("\x03");
+    assert!(session.wait_for_exit(PATIENCE).success());
+    session.assert_given_back();
+}
+
+#[test]
+fn a_paste_whose_end_is_lost_is_ended_by_silence_and_by_ctrl_c() {
+    let mut session = without_a_driver();
+    session.send("\x1b[200~CUDA out of memory. Tried to allo");
+    session.wait_for_text(&["receiving a paste"]);
+    session.wait_for_text(&["1 line, pasted"]);
+    session.send("\x1b[200~more");
+    session.wait_for_text(&["receiving a paste"]);
+    session.send("\x03");
+    session.wait_for_no(&["receiving a paste"]);
+    for _ in 0..3 {
+        if session.runs() {
+            session.let_the_question_stand();
+            session.send("\x03");
+        }
+    }
+    session.wait_for_exit(PATIENCE);
+    session.assert_given_back();
+}
+
+#[test]
+fn keys_in_one_packet_act_where_none_of_them_can_do_harm() {
+    let mut machine = Machine::new();
+    let mut session = machine.oomdoctor(LARGE, &[]);
+    session.wait_for_text(&machine.pids().each_ref().map(String::as_str));
+    session.send("j?");
+    session.wait_for_text(&["Ctrl-Z"]);
+    session.send("\x1b");
+    session.wait_for_no(&["Ctrl-Z"]);
+    session.send("j\r");
+    session.wait_for_text(&["too fast"]);
+    assert!(machine.all_live() && !session.text().contains(QUESTION));
+}
+
+#[test]
+fn of_a_huge_paste_it_is_said_that_parts_were_left_out() {
+    let mut session = without_a_driver();
+    let step = "step 12345 loss 2.0312 lr 3e-4 grad_norm 0.9 xyq\n";
+    session.paste(step.repeat((30 << 20) / step.len()) + &torch_log(4242, "23.99"));
+    session.wait_for_text(&["step 1", "4242", "parts that say nothing of memory were left out", "lines kept of more"]);
+}
+
+#[test]
+fn a_named_pipe_is_read_as_it_comes_and_left_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let mut session = Session::oomdoctor(LARGE, &["--nvml-library", NOWHERE, path.to_str().unwrap()]);
+    session.wait_for_text(&["Waiting for the piped job"]);
+    let mut writer = OpenOptions::new().write(true).open(&path).unwrap();
+    writer.write_all(torch_log(4242, "23.99").as_bytes()).unwrap();
+    session.wait_for_text(&["step 1", "4242"]);
+    session.send("\x03");
+    session.wait_for_text(&[QUESTION]);
+    session.send("\x03");
+    assert!(session.wait_for_exit(PATIENCE).success());
+}
+
+#[test]
+fn what_is_no_log_is_refused_in_a_sentence() {
+    for (path, why) in [("/dev/zero", "device"), ("/dev/null", "device"), ("/tmp", "folder")] {
+        for words in [&["diagnose", path][..], &[path]] {
+            let output = Command::new(env!("CARGO_BIN_EXE_oomdoctor")).args(words).envs(homes()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.code() == Some(2) && said.contains(why), "{words:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_warning_signal_is_survived_and_one_that_ends_it_is_told_by_the_exit_code() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut session = without_a_driver();
+        session.signal(Signal::USR1);
+        session.signal(Signal::USR2);
+        session.send("?");
+        session.wait_for_text(&["Ctrl-Z"]);
+        session.signal(signal);
+        assert_eq!(session.wait_for_exit(PATIENCE).exit_code(), code);
+        session.assert_given_back();
+    }
+}
+
+#[test]
+fn on_a_terminal_that_knows_only_lines_there_is_the_plain_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("crash.log");
+    fs::write(&path, torch_log(4242, "23.99")).unwrap();
+    for term in ["TERM=dumb", "env -u TERM"] {
+        let line = format!("{term} \"$OOMDOCTOR\" --nvml-library {NOWHERE} '{}'", path.display());
+        let mut session = Session::shell(LARGE, &line);
+        assert!(session.wait_for_exit(PATIENCE).success());
+        let text = session.raw();
+        assert!(text.contains("can't show a full screen") && text.contains("4242"), "{text}");
+        assert!(!text.contains("\x1b["), "{text:?}");
+    }
+}
