@@ -14,8 +14,14 @@ const LEVEL: u8 = 10;
 #[allow(clippy::print_stdout, reason = "how a build script speaks")]
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=knowledge");
+    // A panic of the released program ends it at once: nothing is unwound, and nobody reads the index of its frames.
+    if env::var_os("PROFILE").is_some_and(|profile| profile == "release") {
+        println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
+    }
     let mut files = Vec::new();
     collect(Path::new("knowledge"), &mut files)?;
+    // The table of models is embedded where it is read (`memory/table.rs`).
+    files.retain(|file| !file.starts_with("knowledge/models"));
     files.sort();
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
     let (earlier, later) = files.split_at(files.len() / 2);

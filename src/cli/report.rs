@@ -36,7 +36,7 @@ pub struct ReportArgs {
     /// Replace the file.
     #[arg(long, requires = "output")]
     force: bool,
-    /// Leave in what is otherwise left out: tokens, home folders, names of users and hosts.
+    /// Leave in what is otherwise left out: tokens, home folders, network addresses, names of users and hosts.
     #[arg(long)]
     no_redact: bool,
 }
