@@ -29,17 +29,6 @@ fn children(of: u32) -> Vec<u32> {
     procfs.pids().into_iter().filter(is_child).collect()
 }
 
-fn leave(mut session: Session) {
-    session.send("q");
-    if !session.ends_or_shows(END_IT) {
-        session.let_the_question_stand();
-        session.send("y");
-    }
-    let status = session.wait_for_exit(PATIENCE);
-    assert!(status.success(), "{status}");
-    session.assert_given_back();
-}
-
 #[test]
 fn a_terminal_that_is_closed_ends_the_program_quietly_and_its_sampler_with_it() {
     // The second one was started by something that ignores that the terminal hangs up, as nohup does.
@@ -114,7 +103,7 @@ fn a_storm_of_sizes_is_survived_and_answers_nothing() {
     session.wait_for_text(&["Ctrl-Z"]);
     session.send("?");
     session.wait_for_no(&["Ctrl-Z"]);
-    leave(session);
+    session.leave();
     assert!(machine.all_live());
 }
 
@@ -139,7 +128,7 @@ fn on_a_full_disk_nothing_is_lost_but_the_files_and_that_is_said() {
     session.wait_for_text(&["gave back", "could not be recorded"]);
     session.send("W");
     session.wait_for_text(&["report could not be written"]);
-    leave(session);
+    session.leave();
     assert_eq!(fs::read_to_string(own.join("last.log")).unwrap(), kept, "what was kept before is whole");
     let others = fs::read_dir(&own).unwrap().flatten().filter(|entry| entry.file_name() != "last.log");
     let others: Vec<_> = others.filter(|entry| entry.metadata().unwrap().len() > 0).collect();
@@ -163,7 +152,7 @@ fn without_a_home_or_with_one_that_can_not_be_written_only_the_keeping_is_missin
             session.send("W");
         }
         session.wait_for_text(&[said]);
-        leave(session);
+        session.leave();
     }
 }
 
@@ -180,7 +169,7 @@ fn a_terminal_and_a_locale_that_can_do_next_to_nothing_are_drawn_on_in_ascii() {
         session.send("?");
         session.wait_for_no(&["Ctrl-Z"]);
         assert!(session.raw().is_ascii(), "{before}");
-        leave(session);
+        session.leave();
     }
 }
 
@@ -196,7 +185,7 @@ fn where_the_person_wants_no_log_kept_there_is_none_and_that_is_said() {
         session.wait_for_text(&["step 1"]);
         session.send("s");
         session.wait_for_text(&["step 2"]);
-        leave(session);
+        session.leave();
     };
     paste(session);
     let kept = state.join("oomdoctor/last.log");

@@ -58,18 +58,6 @@ fn free_now(session: &Session, figure: &str) {
     session.wait_for(&format!("{figure} free"), |screen| spellings.iter().any(|free| shows(screen, &[free])));
 }
 
-/// Leaves, through the question that may come, and looks after the terminal.
-fn quit(mut session: Session) {
-    session.send("q");
-    if !session.ends_or_shows(END_IT) {
-        session.let_the_question_stand();
-        session.send("y");
-    }
-    let status = session.wait_for_exit(PATIENCE);
-    assert!(status.success(), "{status}");
-    session.assert_given_back();
-}
-
 // ---- the way from the paste to the bytes
 
 /// The line of the first step, where that gives memory back.
@@ -102,7 +90,7 @@ fn from_paste_to_bytes(size: (u16, u16)) {
     session.wait_for_text(&["gave back", HELD]);
     free_now(&session, FREE_AFTERWARDS);
     assert!(machine.second.lives() && machine.third.lives(), "nobody else was touched");
-    quit(session);
+    session.leave();
     let [_, (_, state)] = homes();
     let record = fs::read_to_string(state.join("oomdoctor/signals.log")).unwrap();
     let what: Vec<&str> = ["sent", "ended", "memory-back"].into_iter().filter(|what| record.contains(what)).collect();
@@ -135,7 +123,7 @@ fn a_process_can_be_ended_from_the_list_without_any_log() {
     assert_eq!(machine.second.ended_by(), Some(15));
     session.wait_for_text(&["gave back 6.0 GiB"]);
     assert!(machine.holder.lives() && machine.third.lives());
-    quit(session);
+    session.leave();
 }
 
 #[test]
@@ -148,7 +136,7 @@ fn no_leaves_the_process_alone() {
         session.let_the_question_stand();
         session.send(no);
         session.wait_for_no(&[END_IT]);
-        quit(session);
+        session.leave();
         assert!(machine.all_live(), "{no:?}");
     }
 }
@@ -210,7 +198,7 @@ fn a_y_within_a_burst_is_no_answer() {
     assert!(shows_now(&session, END_IT), "it still asks\n{}", session.text());
     session.send("n");
     session.wait_for_no(&[END_IT]);
-    quit(session);
+    session.leave();
     assert!(machine.all_live());
 }
 
@@ -225,7 +213,7 @@ fn a_paste_without_brackets_acts_as_no_command_and_becomes_the_log() {
         let screen = session.wait_for_text(&["15 lines", "step 1", &holder]);
         assert!(!screen.contains(END_IT), "{end:?}\n{screen}");
         assert!(session.runs() && machine.all_live(), "{end:?}");
-        quit(session);
+        session.leave();
     }
 }
 
@@ -255,7 +243,7 @@ fn a_second_paste_replaces_appends_or_is_left() {
     session.send("\x1b");
     let screen = session.wait_for_no(&["[r]", "[a]"]);
     assert!(screen.contains("· 9 lines"), "{screen}");
-    quit(session);
+    session.leave();
 }
 
 // ---- victims that don't behave
@@ -276,7 +264,7 @@ fn one_that_ended_while_the_question_stood_is_said_to_be_gone() {
             && !shows(screen, &[END_IT])
     });
     assert!(machine.second.lives() && machine.third.lives());
-    quit(session);
+    session.leave();
 }
 
 #[test]
@@ -297,7 +285,7 @@ fn one_that_ended_unseen_since_the_last_reading_is_said_to_have_ended() {
     // The next reading proves it.
     session.wait_for_text(&["gave back", HELD]);
     assert!(machine.second.lives() && machine.third.lives());
-    quit(session);
+    session.leave();
 }
 
 #[test]
@@ -319,7 +307,7 @@ fn one_that_will_not_close_is_forced_only_after_a_second_yes() {
     session.send("y");
     assert_eq!(machine.holder.ended_by(), Some(9));
     session.wait_for_text(&["gave back", HELD]);
-    quit(session);
+    session.leave();
 }
 
 // ---- the gentlest way: its own program lets go
@@ -372,7 +360,7 @@ fn let_go(size: (u16, u16)) {
     free_now(&session, FREE_AFTERWARDS);
     assert_eq!(machine.holder.ended_by(), None, "no signal ended it");
     assert!(machine.second.lives() && machine.third.lives(), "nobody else was touched");
-    quit(session);
+    session.leave();
     let record = recorded(&["asked", "answered", "asked", "answered", "memory-back"]);
     assert!(record.contains(&format!("127.0.0.1:{}/api/generate", server.port)), "{record}");
 }
@@ -397,7 +385,7 @@ fn one_that_refuses_to_let_go_is_said_to_and_the_command_is_copied_instead() {
     session.send("\r");
     session.wait_for_text(&["waiting for you", "ollama stop llama3.1:8b"]);
     assert_eq!((asked, server.heard()), (2, vec![]), "it was asked once");
-    quit(session);
+    session.leave();
     recorded(&["asked", "answered", "asked", "answered"]);
 }
 
@@ -411,7 +399,7 @@ fn read_only_and_the_demo_send_nothing() {
     session.send("\r");
     session.wait_for_text(&["waiting for you", "ollama stop llama3.1:8b"]);
     assert!(machine.all_live() && server.heard().is_empty());
-    quit(session);
+    session.leave();
 
     let mut demo = Session::oomdoctor(LARGE, &["--demo", "--interval", "0.1"]);
     demo.wait_for_text(&["step 1", "ask it to let go"]);
@@ -420,7 +408,7 @@ fn read_only_and_the_demo_send_nothing() {
     demo.let_the_question_stand();
     demo.send("y");
     demo.wait_for_text(&["(simulated): gave back"]);
-    quit(demo);
+    demo.leave();
     let [_, (_, state)] = homes();
     assert!(!state.join("oomdoctor/signals.log").exists());
 }
@@ -481,7 +469,7 @@ fn a_driver_that_comes_back_is_read_again() {
     machine.set_faults("(call: \"*\", hang_ms: 1500, times: 1)");
     session.wait_for_text(&["driver does not answer"]);
     session.wait_for_no(&["driver does not answer"]);
-    quit(session);
+    session.leave();
 }
 
 // ---- the terminal is given back
@@ -538,7 +526,7 @@ fn with_no_shell_to_come_back_to_it_does_not_stop() {
     session.send("\x1a");
     session.wait_for_text(&["no shell here"]);
     session.signal(Signal::TSTP);
-    quit(session);
+    session.leave();
 }
 
 /// Not a test by itself: what the next one runs in a terminal. It panics on a thread that does not own the terminal.
@@ -583,7 +571,7 @@ fn any_size_is_survived_and_a_usable_one_shows_everything_again() {
         let corner = screen.rows(0, LARGE.0).nth(1).and_then(|row| row.chars().last());
         matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &holder, HELD])
     });
-    quit(session);
+    session.leave();
 }
 
 #[test]
@@ -597,7 +585,7 @@ fn a_key_pressed_while_the_size_changes_is_not_kept_back() {
         session.send("?");
         session.wait_for_no(&["Ctrl-Z"]);
     }
-    quit(session);
+    session.leave();
 }
 
 // ---- logs from files and pipes
@@ -608,7 +596,7 @@ fn a_file_opens_on_its_log() {
     let (_folder, path) = file("crash.log", machine.log());
     let session = machine.oomdoctor(LARGE, &[path.to_str().unwrap()]);
     session.wait_for_text(&["crash.log", "step 1", &machine.pids()[0], "Another program holds"]);
-    quit(session);
+    session.leave();
 }
 
 /// A job that prints this log into the program, waits until it is told to go on, and then prints a megabyte more: so
@@ -701,7 +689,7 @@ fn without_a_driver_that_is_said_and_logs_are_diagnosed_all_the_same() {
         session.send("x");
         session
             .wait_for("x has nobody to end", |screen| !shows(screen, &[END_IT]) && shows(screen, &["ends no process"]));
-        quit(session);
+        session.leave();
     }
 }
 
@@ -742,7 +730,7 @@ fn a_log_from_another_machine_is_read_alone_and_ends_nobody() {
     session.send("\r");
     session.wait_for_text(&["(done)"]);
     assert!(!shows_now(&session, END_IT) && machine.all_live());
-    quit(session);
+    session.leave();
 }
 
 #[test]
@@ -757,7 +745,7 @@ fn a_named_process_that_has_ended_is_said_to_be_gone() {
     assert!(sentence.contains(&gone.pid().to_string()), "{sentence}");
     let steps = screen.split("What to do").nth(1).unwrap();
     assert!(!steps.contains(&gone.pid().to_string()), "nobody is asked to end it\n{steps}");
-    quit(session);
+    session.leave();
 }
 
 // ---- what would steer the terminal
@@ -775,7 +763,7 @@ fn escapes_in_a_process_name_are_shown_and_do_nothing() {
     assert!(session.look(|screen| screen.hide_cursor()), "the cursor stays hidden");
     let deeds = session.deeds();
     assert!(deeds.titles.is_empty() && deeds.bells == 0, "{deeds:?}");
-    quit(session);
+    session.leave();
 }
 
 #[test]
@@ -805,7 +793,7 @@ fn escapes_in_a_log_do_nothing() {
         assert!(deeds.titles.is_empty() && deeds.bells == 0, "{way}: {deeds:?}");
         assert!(!session.text().contains('\u{202e}'));
     }
-    quit(session);
+    session.leave();
 }
 
 /// Tab until the log has the focus, which is the region with the thick frame.
@@ -849,7 +837,7 @@ fn a_binary_file_is_said_to_be_one() {
     let (session, _folder) =
         opened(&[b"\x7fELF\x02\x01\x01\0".as_slice(), &[0, 1, 2, 0xff, 0xfe, 7, 27].repeat(2000)].concat());
     session.wait_for_text(&["binary file"]);
-    quit(session);
+    session.leave();
 }
 
 #[test]
@@ -861,7 +849,7 @@ fn binary_data_through_a_pipe_is_said_to_be_none_of_a_log() {
     let line = format!("\"$OOMDOCTOR\" --nvml-library {NOWHERE} < '{}'", path.display());
     let session = Session::shell(LARGE, &line);
     session.wait_for_text(&["binary file"]);
-    quit(session);
+    session.leave();
 }
 
 #[test]
@@ -874,14 +862,14 @@ fn a_broken_entry_of_ones_own_is_named_and_the_built_in_ones_still_read() {
     let arguments = [path.to_str().unwrap(), "--nvml-library", NOWHERE, "--knowledge", knowledge.to_str().unwrap()];
     let session = Session::oomdoctor(LARGE, &arguments);
     session.wait_for_text(&["mine/broken.ron:3", "asked 9.0 GiB"]);
-    quit(session);
+    session.leave();
 }
 
 #[test]
 fn an_empty_file_is_said_to_be_empty() {
     let (session, _folder) = opened(b"");
     session.wait_for_text(&["empty"]);
-    quit(session);
+    session.leave();
 }
 
 #[test]
@@ -898,13 +886,13 @@ fn half_a_character_harms_nothing() {
     let log = [torch_log(4242, "23.99").as_bytes(), b"50%|\xe2\x96"].concat();
     let (session, _folder) = opened(&log);
     session.wait_for_text(&["7 lines", "step 1", "4242"]);
-    quit(session);
+    session.leave();
     let mut session = Session::oomdoctor(LARGE, &["--nvml-library", NOWHERE]);
     session.wait_for_text(&["/nonexistent/"]);
     session.send(b"\xe2\x96");
     session.paste(&log);
     session.wait_for_text(&["7 lines", "step 1", "4242"]);
-    quit(session);
+    session.leave();
 }
 
 #[test]
@@ -913,7 +901,7 @@ fn an_empty_paste_is_said_to_be_empty() {
     session.wait_for_text(&["/nonexistent/"]);
     session.paste("\n \n");
     session.wait_for_text(&["empty"]);
-    quit(session);
+    session.leave();
 }
 
 #[test]
@@ -924,14 +912,14 @@ fn a_paste_of_a_megabyte_is_taken_whole() {
     let log = step.repeat((1 << 20) / step.len() + 1) + &torch_log(4242, "23.99");
     session.paste(&log);
     session.wait_for_text(&[&format!("· {} lines", log.lines().count()), "step 1", "4242"]);
-    quit(session);
+    session.leave();
 }
 
 #[test]
 fn a_pipe_that_says_nothing_is_said_to_be_empty() {
     let session = Session::shell(LARGE, &format!(": | \"$OOMDOCTOR\" --nvml-library {NOWHERE}"));
     session.wait_for_text(&["Nothing came"]);
-    quit(session);
+    session.leave();
 }
 
 // ---- the last log, and a report of it
@@ -962,7 +950,7 @@ fn the_last_log_comes_back_and_a_report_is_written_below_the_state_folder() {
     let screen = session.wait_for_text(&["state/oomdoctor/report-"]);
     session.send("\x1b");
     session.wait_for("the report's place is closed", |screen| !shows(screen, &["oomdoctor/report-"]));
-    quit(session);
+    session.leave();
     let own = state.join("oomdoctor");
     let report = fs::read_dir(&own)
         .unwrap()
@@ -976,7 +964,7 @@ fn the_last_log_comes_back_and_a_report_is_written_below_the_state_folder() {
 
     let session = Session::shell(LARGE, &line("--last"));
     session.wait_for_text(&["step 2", "pasted "]);
-    quit(session);
+    session.leave();
 
     let mut session = Session::shell((200, 60), &line("report < /dev/null"));
     assert!(session.wait_for_exit(PATIENCE).success());

@@ -294,6 +294,18 @@ impl Session {
         is_cooked(&*self.master)
     }
 
+    /// Leaves, through the question that may come, and looks after the terminal.
+    pub fn leave(mut self) {
+        self.send("q");
+        if !self.ends_or_shows("[y]") {
+            self.let_the_question_stand();
+            self.send("y");
+        }
+        let status = self.wait_for_exit(PATIENCE);
+        assert!(status.success(), "{status}");
+        self.assert_given_back();
+    }
+
     /// Fails where the terminal is not as a shell needs it.
     #[track_caller]
     pub fn assert_given_back(&self) {
