@@ -74,6 +74,8 @@ pub struct ModelShape {
     pub mla: bool,
     /// How many routed experts a layer has; 0 for none.
     pub experts: u64,
+    /// How many of them one token goes through.
+    pub experts_used: u64,
     /// What each loaded layer keeps, or why that is not known.
     pub layers: Result<Vec<Layer>, String>,
     /// How well `layers` is known.

@@ -75,7 +75,7 @@ pub fn over(
     let sums = shape.weights.as_ref().map_err(Clone::clone)?;
     let (kv, state) = (cache::by_layer(shape, &several)?, cache::state_by_layer(shape, &several)?);
     // Only the first card takes what comes over from system memory.
-    let (on_first, on_others) = (compute_buffer(shape, &several)?, buffer_beside(shape, &several, 0)?);
+    let (on_first, on_others) = (compute_buffer(shape, &several)?, buffer_beside(shape, &several, 0, 0)?);
     let all = sums.layers.len() as u64;
     let first = first_on_gpu(all, settings.gpu_layers.unwrap_or(u64::MAX));
     let units = if settings.gpu_layers == Some(0) { 0 } else { all.saturating_sub(first).saturating_add(1) };

@@ -40,6 +40,7 @@ fn shape(layers: Vec<Layer>, window: u64) -> ModelShape {
         window,
         mla: false,
         experts: 0,
+        experts_used: 0,
         layers: Ok(layers),
         cache_is: Is::Fact,
         weights: Err("none".into()),
@@ -147,7 +148,7 @@ fn buffer(row: &Value, f: &str) -> u64 {
         widest: (of("k"), of("v")),
         mla: row["a"]["mla"].as_bool().unwrap_or(false),
         attends: f != "cb_logits",
-        passing: 0,
+        ..Graph::default()
     };
     let context = number(row, "n_ctx").unwrap_or(8192);
     let mut settings = settings(row, context);

@@ -60,6 +60,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         window: traits.and_then(|traits| window(&keys, traits)).unwrap_or(0),
         mla: is_latent(&keys),
         experts: keys.or_zero("expert_count"),
+        experts_used: keys.or_zero("expert_used_count"),
         layers,
         cache_is: if keys.or_zero("attention.indexer.key_length") > 0 && indexer(&architecture).is_none() {
             Is::About
