@@ -8,6 +8,7 @@ mod held;
 mod list;
 mod locate;
 mod machine;
+mod other;
 mod spread;
 mod stores;
 mod words;
@@ -232,7 +233,11 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     };
     let old = (matches!(engine, Engine::Ollama(_)) && located.source == Source::Table && located.shape.mla)
         .then(|| OLD_LATENT.to_owned());
-    let notes: Vec<String> = located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).collect();
+    let asked_slots = args.parallel.is_some();
+    let otherwise =
+        if spread.is_none() { other::notes(&engine, &located.shape, card, asked_slots) } else { Vec::new() };
+    let notes: Vec<String> =
+        located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).chain(otherwise).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
     let mut answer = Answer {
         asked: model.to_owned(),
