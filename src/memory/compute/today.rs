@@ -66,12 +66,15 @@ pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64) -> Option
     // A pipeline over several cards has all that goes into the graph four times; with anything on the host there is none.
     let piped = settings.devices > 1 && graph.passing == 0;
     let (masks, inputs) = if piped { (masks.checked_mul(4)?, hidden.checked_mul(12)?) } else { (masks, 0) };
-    let (attention, passing) = if comes_over {
-        (attention.checked_add(graph.passing_cache)?, passing(graph, computing, hidden)?)
-    } else {
-        (attention, 0)
-    };
-    masks.checked_add(inputs)?.checked_add(logits.max(computing).max(attention).max(passing))
+    if !comes_over {
+        return masks.checked_add(inputs)?.checked_add(logits.max(computing).max(attention));
+    }
+    // What is computed lies where the K or the V that was brought over did, if there is room; else behind them.
+    let cache = graph.passing_cache;
+    let attention = attention.checked_add(cache)?;
+    let computing = if computing > cache / 2 { computing.checked_add(cache)? } else { computing };
+    let passing = passing(graph, bytes(states(graph)?)?, hidden)?;
+    masks.checked_add(logits.max(computing).max(attention).max(passing))
 }
 
 /// Matrices in system memory pass through the card's buffer while a batch is computed. Of experts two may be there at a
