@@ -1,7 +1,9 @@
 //! Owns vLLM's arithmetic: the budget that `--gpu-memory-utilization` sets, what is left of it for the KV cache, and
-//! how many tokens that holds. Exact for one rank of a model with one kind of layer, given the budget; up to 10 %
-//! off for hybrid models and up to 16 % with tensor parallelism, where the smallest rank decides. Activations and
-//! graphs are about. Source: vLLM 0.33.0's gpu_worker and mem_utils, read on 2026-11-20. Bytes.
+//! how many tokens that holds. Exact for one rank of a model with one kind of layer, given the budget; for others see
+//! `pages`; up to 16 % off with tensor parallelism, where the smallest rank decides. Activations and graphs are about.
+//! Source: vLLM 0.33.0's gpu_worker and mem_utils, read on 2026-11-20. Bytes.
+
+mod pages;
 
 use super::estimate::{CONTEXT_BYTES, Estimate, Part};
 use super::shape::{Cache, Is, ModelShape};
@@ -74,22 +76,30 @@ pub(super) fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
     elements.saturating_mul(serving.kv_half_bytes) / 2
 }
 
-/// Bytes that one request of `length` tokens takes on one rank, in whole blocks.
-pub fn request_bytes(shape: &ModelShape, serving: &Serving, length: u64) -> Result<u64, String> {
+/// Bytes that one request of `length` tokens takes on one rank, in whole blocks: its cache, and its state where that
+/// lies in the same pool.
+fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Result<pages::Request, String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
-    let whole = length.div_ceil(BLOCK);
-    let window =
-        shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).div_ceil(BLOCK).saturating_add(1);
-    let bytes = layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
-        let blocks = if cache.windowed { window.min(whole) } else { whole };
+    if let Some(request) = pages::request(shape, serving, length) {
+        return Ok(request);
+    }
+    let seen = shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).min(length);
+    let cache = layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
+        let blocks = if cache.windowed { seen.div_ceil(BLOCK).saturating_add(1) } else { length.div_ceil(BLOCK) };
         sum.saturating_add(layer_bytes(cache, serving).saturating_mul(BLOCK).saturating_mul(blocks))
     });
-    Ok(bytes)
+    Ok(pages::Request { cache, state: 0 })
 }
 
-/// Tokens that a cache of so many bytes holds. Within 2 % for one rank; see the file's head for the rest.
+/// The same in one figure.
+pub fn request_bytes(shape: &ModelShape, serving: &Serving, length: u64) -> Result<u64, String> {
+    request(shape, serving, length).map(|request| request.cache.saturating_add(request.state))
+}
+
+/// Tokens that a pool of so many bytes holds, as vLLM tells them: requests of the whole length at once, times that
+/// length. Within 2 % for one rank; see the file's head for the rest.
 pub fn tokens(shape: &ModelShape, serving: &Serving, available: Bytes) -> Result<u64, String> {
-    if shape.has_window() {
+    if shape.has_window() || shape.is_recurrent() {
         let length = serving.max_model_len.or(shape.context_trained).ok_or("the model's length is not known")?;
         let request = u128::from(request_bytes(shape, serving, length)?);
         let tokens = u128::from(available.0).saturating_mul(length.into()).checked_div(request);
@@ -115,11 +125,13 @@ pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
     let is = if ranks == 1 { shape.weights_are } else { Is::About };
     let in_file = shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone);
     let length = serving.max_model_len.or(shape.context_trained).ok_or_else(|| "the length is not known".to_owned());
-    let kv = length.and_then(|length| request_bytes(shape, serving, length));
+    let one = length.and_then(|length| request(shape, serving, length));
+    let kv = one.clone().map(|request| request.cache);
     let state = shape.layers.as_ref().map_err(Clone::clone).and_then(|layers| {
         let numbers = layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.recurrent?));
         // Two bytes a number is what most models keep their state in here.
-        numbers.map(|numbers| numbers.saturating_mul(2)).ok_or_else(|| "its state's size is not known".to_owned())
+        let plain = numbers.map(|numbers| numbers.saturating_mul(2)).ok_or("its state's size is not known")?;
+        Ok(one.map_or(plain, |request| if request.state > 0 { request.state } else { plain }))
     });
     let graphs = if serving.eager { 0 } else { GRAPHS };
     Estimate {
@@ -170,7 +182,7 @@ mod tests {
         let serving = Serving { max_model_len: Some(32_768), ..Serving::default() };
         let request = request_bytes(&gemma, &serving, 32_768).unwrap();
         let window = (1023_u64 + 2048).div_ceil(16) + 1;
-        assert_eq!(request, 8192 * (10 * 32_768 + 52 * window * 16));
+        assert_eq!(request, 8192 * (10 * 32_768 + 60 * window * 16), "52 windows in groups of 10");
         assert_eq!(tokens(&gemma, &serving, Bytes(request)), Ok(32_768));
     }
 
