@@ -88,11 +88,19 @@ pub struct ModelShape {
     pub projector: u64,
     /// Layers and width of an image encoder inside the checkpoint.
     pub encoder: Option<(u64, u64)>,
+    /// Bytes of an image encoder that is in the checkpoint and not in `weights`: llama.cpp has it in a file of its own.
+    pub vision: u64,
     /// The tensors, where they are known one by one.
     pub tensors: Vec<TensorInfo>,
 }
 
 impl ModelShape {
+    /// Bytes of the whole checkpoint, as PyTorch's engines load it; the error says why they are not known.
+    pub fn checkpoint(&self) -> Result<u64, String> {
+        let weights = self.weights.as_ref().map_err(Clone::clone)?;
+        Ok(weights.in_file().saturating_add(self.vision))
+    }
+
     /// Layers that are loaded; 0 where not known.
     pub fn layer_count(&self) -> u64 {
         match (&self.layers, &self.weights) {

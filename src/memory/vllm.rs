@@ -47,6 +47,19 @@ impl Default for Serving {
     }
 }
 
+impl Serving {
+    /// With the server's defaults for a card of this size: from 70 GiB on (but not on an A100) it takes more at once,
+    /// and from 160 GiB on more still.
+    pub fn of_card(card: Option<Bytes>) -> Serving {
+        let (batched_tokens, sequences) = match card.map(|card| card.0 >> 30) {
+            Some(160..) => (16_384, 1024),
+            Some(70..) => (8192, 1024),
+            _ => (2048, 256),
+        };
+        Serving { batched_tokens, sequences, ..Serving::default() }
+    }
+}
+
 /// What utilisation allows of a card: total × thousandths, rounded up.
 pub fn allowed(total: Bytes, utilization: u64) -> Bytes {
     let product = u128::from(total.0).saturating_mul(u128::from(utilization)).div_ceil(1000);
@@ -123,7 +136,7 @@ fn activations(shape: &ModelShape, serving: &Serving) -> u64 {
 pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
     let ranks = serving.tensor_parallel.max(1);
     let is = if ranks == 1 { shape.weights_are } else { Is::About };
-    let in_file = shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone);
+    let in_file = shape.checkpoint();
     let length = serving.max_model_len.or(shape.context_trained).ok_or_else(|| "the length is not known".to_owned());
     let one = length.and_then(|length| request(shape, serving, length));
     let kv = one.clone().map(|request| request.cache);

@@ -47,6 +47,7 @@ fn shape(layers: Vec<Layer>, window: u64) -> ModelShape {
         weights_are: Is::Fact,
         projector: 0,
         encoder: None,
+        vision: 0,
         tensors: Vec::new(),
     }
 }

@@ -161,6 +161,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
         weights_are: Is::About,
         projector: 0,
         encoder: None,
+        vision: 0,
         tensors: Vec::new(),
     };
     let how = "by the buffers that the log prints".to_owned();

@@ -72,7 +72,7 @@ pub fn engine(
             Engine::Ollama(Settings { micro_batch: at_once, batch: at_once, ..settings })
         }
         EngineName::Vllm => {
-            let usual = vllm::Serving::default();
+            let usual = vllm::Serving::of_card(card);
             Engine::Vllm(vllm::Serving {
                 max_model_len: args.context,
                 kv_half_bytes: if is_fp8(args) { 2 } else { usual.kv_half_bytes },

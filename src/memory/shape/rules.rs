@@ -77,6 +77,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         weights_are: Is::Fact,
         projector: 0,
         encoder: None,
+        vision: 0,
         tensors: gguf.tensors.clone(),
         architecture: architecture.clone(),
     }
