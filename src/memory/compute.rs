@@ -158,7 +158,11 @@ mod tests {
     fn what_is_on_the_host_passes_through_the_card() {
         let mib = |graph: &Graph, settings| of(graph, settings, 32_768);
         let layers = Graph { passing: 63 << 19, passing_cache: 128 << 20, ..LLAMA_8B };
-        assert_eq!(mib(&layers, TODAY()), 32.0 + 128.0 + 116.0, "a layer's cache beside what is computed; seen were 248");
+        assert_eq!(
+            mib(&layers, TODAY()),
+            32.0 + 128.0 + 116.0,
+            "a layer's cache beside what is computed; seen were 248"
+        );
         let long = Graph { passing_cache: 512 << 20, ..layers };
         assert_eq!(of(&long, TODAY(), 131_072), 684.0, "beside its attention; measured were 680");
         let matrix = Graph { passing_cache: 0, ..layers };

@@ -14,10 +14,6 @@ use crate::units::Bytes;
 /// What CUDA's context takes on a card beside the program's own buffers: seen were 153 to 500 MiB.
 pub const CONTEXT_BYTES: u64 = 400 << 20;
 
-/// What an image encoder computes in: 4 to 250 MiB were seen with flash attention; where a card has no kernel of that
-/// for the encoder's heads it may be several GiB (llama.cpp's `alloc_compute_meta` lines, read on 2026-11-21).
-pub const ENCODING_BYTES: u64 = 256 << 20;
-
 /// A figure, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
@@ -123,7 +119,7 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
         compute::margin(*bytes).saturating_add(CONTEXT_BYTES.saturating_mul(settings.devices.max(1)))
     });
     let projector = if on_gpu && !settings.host_projector { shape.projector } else { 0 };
-    let overhead = overhead.saturating_add(if projector > 0 { ENCODING_BYTES } else { 0 });
+    let overhead = overhead.saturating_add(if projector > 0 { shape.encoding } else { 0 });
     Estimate {
         weights: Part::of(placed.clone().map(|placed| placed.gpu), shape.weights_are),
         weights_in_file: Part::of(in_file, shape.weights_are),

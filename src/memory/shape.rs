@@ -86,6 +86,8 @@ pub struct ModelShape {
     pub weights_are: Is,
     /// Bytes of the image or audio encoder's own file (`--mmproj`); 0 for none.
     pub projector: u64,
+    /// Bytes that encoder computes in; 0 where there is none.
+    pub encoding: u64,
     /// Layers and width of an image encoder inside the checkpoint.
     pub encoder: Option<(u64, u64)>,
     /// Bytes of an image encoder that is in the checkpoint and not in `weights`: llama.cpp has it in a file of its own.

@@ -4,7 +4,7 @@
 
 use super::cache;
 use super::compute;
-use super::estimate::{CONTEXT_BYTES, ENCODING_BYTES, buffer_beside, compute_buffer};
+use super::estimate::{CONTEXT_BYTES, buffer_beside, compute_buffer};
 use super::search::largest;
 use super::settings::Settings;
 use super::shape::ModelShape;
@@ -123,7 +123,7 @@ pub fn over(
         share.compute = compute;
         share.overhead = CONTEXT_BYTES.saturating_add(compute::margin(compute));
         if at == main && shape.projector > 0 && !settings.host_projector {
-            share.overhead = share.overhead.saturating_add(shape.projector).saturating_add(ENCODING_BYTES);
+            share.overhead = share.overhead.saturating_add(shape.projector).saturating_add(shape.encoding);
         }
     }
     Ok(taken)

@@ -123,6 +123,14 @@ pub fn tokens(shape: &ModelShape, serving: &Serving, available: Bytes) -> Result
     Ok(blocks.saturating_mul(BLOCK))
 }
 
+/// Tokens that the pool holds on a card of this size: what its share leaves beside weights and work space. About; `None`
+/// where something is not known or nothing is left.
+pub fn pool_tokens(shape: &ModelShape, serving: &Serving, total: Bytes) -> Option<u64> {
+    let Estimate { weights, compute, overhead, .. } = estimate(shape, serving);
+    let left = available(total, serving.utilization, &[weights.bytes?, compute.bytes?, overhead.bytes?]);
+    tokens(shape, serving, Bytes(u64::try_from(left).ok()?)).ok()
+}
+
 /// The peak of activations in a profiling run. About, a factor of two.
 fn activations(shape: &ModelShape, serving: &Serving) -> u64 {
     let width = shape.embedding.saturating_mul(4).saturating_add(shape.feed_forward.saturating_mul(2));
@@ -210,5 +218,12 @@ mod tests {
         assert_eq!(possible_utilization(Bytes::gib(6), Bytes::ZERO), 0);
         let estimate = estimate(&model("llama-3.1-8b"), &Serving { max_model_len: Some(8192), ..Serving::default() });
         assert_eq!(estimate.kv_cache.bytes, Some(Bytes::gib(1)));
+        let pool = |gib| pool_tokens(&model("llama-3.1-8b"), &Serving::default(), Bytes::gib(gib)).unwrap();
+        assert!(
+            (40_000..52_000).contains(&pool(24)),
+            "{}: 22 GiB less 15 of weights and about one beside them",
+            pool(24)
+        );
+        assert_eq!(pool_tokens(&model("llama-3.1-8b"), &Serving::default(), Bytes::gib(12)), None, "nothing is left");
     }
 }

@@ -160,6 +160,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
         }),
         weights_are: Is::About,
         projector: 0,
+        encoding: 0,
         encoder: None,
         vision: 0,
         tensors: Vec::new(),

@@ -4,15 +4,26 @@
 
 use crate::memory::options::{self, Card};
 use crate::memory::settings::Outputs;
-use crate::memory::{Engine, ModelShape};
+use crate::memory::{Engine, ModelShape, Settings};
 use crate::units::Bytes;
 
 /// The slots that llama-server opens where `-np` is not given; they share one cache.
 const OWN_SLOTS: u64 = 4;
 
+/// The same with a build from before June 2026; `None` for an engine that has no such builds.
+fn earlier(engine: &Engine) -> Option<Engine> {
+    let Engine::LlamaCpp(settings) = engine else { return None };
+    Some(Engine::LlamaCpp(Settings { outputs: Outputs::MicroBatch, ..*settings }))
+}
+
+/// The compute buffer of such a build, in bytes.
+pub fn earlier_compute(engine: &Engine, shape: &ModelShape) -> Option<Bytes> {
+    earlier(engine)?.estimate(shape).compute.bytes
+}
+
 /// What to say beside an answer, in sentences without the full stop.
 pub fn notes(engine: &Engine, shape: &ModelShape, card: Option<&Card>, asked_slots: bool) -> Vec<String> {
-    let Engine::LlamaCpp(settings) = engine else { return Vec::new() };
+    let (Engine::LlamaCpp(settings), Some(earlier)) = (engine, earlier(engine)) else { return Vec::new() };
     let fits = |engine: &Engine| options::fits(engine, shape, card);
     let now = engine.estimate(shape).total();
     let verdict = |other: &Engine| match (fits(engine), fits(other)) {
@@ -21,14 +32,13 @@ pub fn notes(engine: &Engine, shape: &ModelShape, card: Option<&Card>, asked_slo
         _ => "",
     };
     let mut notes = Vec::new();
-    let earlier = Engine::LlamaCpp(crate::memory::Settings { outputs: Outputs::MicroBatch, ..*settings });
     if fits(engine) == Some(true) && fits(&earlier) == Some(false) {
         let total = earlier.estimate(shape).total().unwrap_or(Bytes::ZERO);
         notes.push(format!(
             "a llama.cpp from before June 2026, llama-completion and llama-cpp-python keep the logits of a whole batch: there it takes about {total} and does not fit"
         ));
     }
-    let open = crate::memory::Settings { parallel: OWN_SLOTS, unified: true, ..*settings };
+    let open = Settings { parallel: OWN_SLOTS, unified: true, ..*settings };
     let open = Engine::LlamaCpp(open);
     if !asked_slots && let (Some(now), Some(total)) = (now, open.estimate(shape).total()) {
         let more = total.less(now);
@@ -45,7 +55,7 @@ pub fn notes(engine: &Engine, shape: &ModelShape, card: Option<&Card>, asked_slo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{Settings, table};
+    use crate::memory::table;
 
     fn said(name: &str, free: Option<u64>, asked: bool) -> Vec<String> {
         let shape = table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "Q4_K_M");

@@ -76,6 +76,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         },
         weights_are: Is::Fact,
         projector: 0,
+        encoding: 0,
         encoder: None,
         vision: 0,
         tensors: gguf.tensors.clone(),
