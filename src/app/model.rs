@@ -727,12 +727,17 @@ impl Model {
         layout::layout(Shape {
             size: self.size,
             tab: self.tab(),
-            zoomed: self.zoomed.then_some(self.focus),
+            zoomed: (self.zoomed || self.has_one_region()).then_some(self.focus),
             processes_want: lines(self.processes_want()),
             why_wants: lines(why + 2 + if brief { 0 } else { self.picture_lines(width) }),
             // Its title, its keys, what was ended last, and the borders.
             steps_want: lines(step + 4 + 2 * self.endings.len().min(1)),
         })
+    }
+
+    /// Whether the screen shows the region in focus alone.
+    pub fn has_one_region(&self) -> bool {
+        self.advice.is_some() && layout::is_cramped(self.size)
     }
 
     /// The bar and its sums in words, where there is a picture.

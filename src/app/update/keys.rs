@@ -245,7 +245,14 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-const ORDER: [Region; 3] = [Region::Processes, Region::Input, Region::Steps];
+/// As they are read: side by side, or on small screens the log behind the others.
+fn order(model: &Model) -> [Region; 3] {
+    if model.is_small() {
+        [Region::Processes, Region::Steps, Region::Input]
+    } else {
+        [Region::Processes, Region::Input, Region::Steps]
+    }
+}
 
 /// The next region; in an explanation the next entry that matched, in the help its other half.
 fn turn(model: &mut Model, by: isize) -> Option<Effect> {
@@ -270,9 +277,10 @@ fn turn(model: &mut Model, by: isize) -> Option<Effect> {
 }
 
 fn focus(model: &mut Model, by: isize) {
-    let here = ORDER.iter().position(|region| *region == model.focus).unwrap_or(0);
-    let next = here.saturating_add_signed(by + 3) % ORDER.len();
-    model.focus = ORDER.get(next).copied().unwrap_or(Region::Processes);
+    let order = order(model);
+    let here = order.iter().position(|region| *region == model.focus).unwrap_or(0);
+    let next = here.saturating_add_signed(by + 3) % order.len();
+    model.focus = order.get(next).copied().unwrap_or(Region::Processes);
 }
 
 fn page(model: &Model) -> i32 {
