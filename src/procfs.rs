@@ -9,6 +9,7 @@ pub mod power;
 pub mod sockets;
 
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,8 @@ const COMMAND_BYTES: usize = 4096;
 const LARGE_FILE_BYTES: u64 = 4 << 20;
 /// More ancestors than any real process has; ends a walk through a garbled tree.
 const MOST_ANCESTORS: usize = 256;
+/// What a stack begins with, arguments and environment, has room in this (execve(2): 6 MiB).
+const LARGEST_ARGUMENTS: u64 = 16 << 20;
 /// Set in `Stat::flags` for kernel threads (PF_KTHREAD).
 const KERNEL_THREAD: u32 = 0x0020_0000;
 /// Set there once a process ends (PF_EXITING).
@@ -77,6 +80,8 @@ pub struct Stat {
     pub system_ticks: u64,
     /// Start, in clock ticks after boot (field 22).
     pub start_ticks: u64,
+    /// Marks its address space, which an exec replaces; `None` where that may not be seen, or begins where each does.
+    pub image: Option<u32>,
 }
 
 impl Stat {
@@ -120,6 +125,7 @@ impl Stat {
             user_ticks: number(14).ok_or_else(malformed)?,
             system_ticks: number(15).ok_or_else(malformed)?,
             start_ticks: number(22).ok_or_else(malformed)?,
+            image: number(28).and_then(image),
         })
     }
 }
@@ -345,6 +351,16 @@ impl Procfs {
         self.root == Path::new("/proc")
             && pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM))
     }
+}
+
+/// A mark of an address space, from where its stack begins (field 28): that is chosen by chance at each exec. It is 0
+/// where it may not be seen, and close to the very end where nothing is left to chance. A mark only, so that no address
+/// goes into what people send to others.
+fn image(stack: u64) -> Option<u32> {
+    let to_the_end = stack.checked_next_power_of_two()?.saturating_sub(stack);
+    let mut hasher = DefaultHasher::new();
+    stack.hash(&mut hasher);
+    (stack > 0 && to_the_end > LARGEST_ARGUMENTS).then(|| (hasher.finish() >> 32) as u32)
 }
 
 /// As `ps` has it: the arguments joined, or the kernel's name in brackets where there are none.

@@ -1434,7 +1434,14 @@ fn cast() -> Vec<GpuProcess> {
     let group = vec![launcher(), works_for(4100, 4101, 9), works_for(4100, 4102, 8), later, theirs];
     let newcomer = works_for(4100, 4104, 1);
     let orphan = unlisted(process(6101, Bytes::ZERO), Reading::NotAvailable);
-    [ours.to_vec(), others, vec![runner(1000), runner(999), vague], group, vec![orphan, newcomer]].concat()
+    // Titles that count on, and a program of the same words in the place of the one before.
+    let counting = [("step 1", 7), ("step 2", 7), ("step 3", 8), ("saving 3", 7)].map(|(title, image)| GpuProcess {
+        command: Reading::Known(title.into()),
+        image: Some(image),
+        ..process(4242, held())
+    });
+    [ours.to_vec(), others, vec![runner(1000), runner(999), vague], group, vec![orphan, newcomer], counting.to_vec()]
+        .concat()
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -1460,12 +1467,13 @@ fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         10 => keys.prop_map(Happens::Key),
         10 => prop_oneof![Just(1_u64), Just(20), Just(30), Just(401), Just(500)].prop_map(Happens::Wait),
-        4 => prop::collection::vec(0_usize..20, 0..8).prop_map(Happens::Sample),
+        4 => prop::collection::vec(0_usize..24, 0..8).prop_map(Happens::Sample),
         3 => prop_oneof![
             Just(Happens::Sample(vec![13, 14, 15])),
             Just(Happens::Sample(vec![13, 14, 15, 19])),
             Just(Happens::Sample(vec![13, 16, 15, 17])),
         ],
+        3 => (20_usize..24).prop_map(|counting| Happens::Sample(vec![counting])),
         1 => Just(Happens::PasteLog),
         1 => Just(Happens::PasteOther),
         1 => (prop_oneof![Just(4242_u32), Just(5177), Just(4100), Just(4101)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
@@ -1518,6 +1526,10 @@ proptest! {
         }
         for event in story {
             let before = session.effects.len();
+            let named = match session.model.question.as_ref().map(|question| &question.asked) {
+                Some(Asked::End(victims, _)) => victims.clone(),
+                _ => vec![],
+            };
             if let Happens::Key(code) = event {
                 keys.push((code, session.now));
             }
@@ -1538,7 +1550,11 @@ proptest! {
                 let row = session.model.snapshot().and_then(|snapshot| snapshot.process(*key)).cloned();
                 let row = row.expect("it is in the newest reading");
                 if let Effect::Signal(order) = effect {
-                    prop_assert_eq!(Some(&order.called), row.command.known(), "it is signalled under the name it has");
+                    let victim = named.iter().find(|victim| victim.key == order.key).expect("it was named");
+                    prop_assert_eq!(&order.ran, &victim.running(), "it is signalled as what was confirmed");
+                    let the_same_name = Some(&order.ran.command) == row.command.known();
+                    let counts_on = order.ran.image == row.image && row.command.known().is_some_and(|now| now.starts_with("step"));
+                    prop_assert!(the_same_name || counts_on, "{:?} is {row:?} by now", order.ran);
                 }
                 prop_assert!(row.proved && (!signals || row.uid == Reading::Known(1000)));
                 let may_be = [4242, 5177, 4100, 4101, 4102, 4104, 6101];
