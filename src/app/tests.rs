@@ -1386,7 +1386,7 @@ fn a_copy_nobody_took_is_shown_to_be_selected() {
     session.keys("c");
     assert!(matches!(&session.effects[..], [Effect::Copy(text)] if text.contains("4242")));
     session.send(Msg::Copied(Err("the text".into())));
-    assert_eq!(session.model.overlay, Some(Overlay::Text("the text".into())));
+    assert_eq!(session.model.overlay, Some(Overlay::Text("the text".into(), 0)));
 }
 
 /// What can happen in the property test.
@@ -1861,7 +1861,7 @@ fn a_report_tells_what_was_done_and_leaves_names_out() {
     let Some(Effect::WriteReport(text)) = session.effects.last() else { panic!("{:?}", session.effects) };
     assert!(text.contains("(skipped)") && text.contains("| USER |") && !text.contains("ada"), "{text}");
     session.send(Msg::Written(Ok("/state/report.md".into())));
-    assert_eq!(session.model.overlay, Some(Overlay::Written("/state/report.md".into())));
+    assert_eq!(session.model.overlay, Some(Overlay::Written("/state/report.md".into(), 0)));
     let mut empty = Session::with_holders();
     empty.keys("W");
     assert!(empty.effects.is_empty() && empty.model.notice.is_some());

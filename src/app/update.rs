@@ -74,10 +74,10 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
                 again.variables = variables;
             }
         }
-        Msg::Written(Ok(path)) => model.overlay = Some(super::model::Overlay::Written(path)),
+        Msg::Written(Ok(path)) => model.overlay = Some(super::model::Overlay::Written(path, 0)),
         Msg::Written(Err(why)) => say(model, format!("The report could not be written: {why}")),
         Msg::Copied(Ok(how)) => say(model, format!("copied ({how})")),
-        Msg::Copied(Err(text)) => model.overlay = Some(super::model::Overlay::Text(text)),
+        Msg::Copied(Err(text)) => model.overlay = Some(super::model::Overlay::Text(text, 0)),
         Msg::Terminate => effects.push(leave(model)),
     }
     if model.pace() < pace {

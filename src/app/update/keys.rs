@@ -232,8 +232,8 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::PreviousHit => input::hit(model, false),
         Action::Zoom => model.zoomed = !model.zoomed,
         Action::Pause => pause(model),
-        Action::Help if matches!(model.overlay, Some(Overlay::Words(_))) => model.overlay = None,
-        Action::Help => toggle(model, Overlay::Help),
+        Action::Help if matches!(model.overlay, Some(Overlay::Help(_) | Overlay::Words(_))) => model.overlay = None,
+        Action::Help => model.overlay = Some(Overlay::Help(0)),
         Action::Symptoms => toggle(model, Overlay::Symptoms(0)),
         Action::Suspend if model.config.can_suspend => return vec![Effect::Suspend],
         Action::Suspend => {
@@ -250,8 +250,8 @@ const ORDER: [Region; 3] = [Region::Processes, Region::Input, Region::Steps];
 /// The next region; in an explanation the next entry that matched, in the help its other half.
 fn turn(model: &mut Model, by: isize) -> Option<Effect> {
     model.overlay = match model.overlay {
-        Some(Overlay::Help) => Some(Overlay::Words(0)),
-        Some(Overlay::Words(_)) => Some(Overlay::Help),
+        Some(Overlay::Help(_)) => Some(Overlay::Words(0)),
+        Some(Overlay::Words(_)) => Some(Overlay::Help(0)),
         Some(Overlay::Trial | Overlay::Fit(_)) => {
             fit::turned_over(model);
             return None;
@@ -276,7 +276,7 @@ fn focus(model: &mut Model, by: isize) {
 }
 
 fn page(model: &Model) -> i32 {
-    if model.page().is_some() {
+    if model.lines_to_read().is_some() {
         return i32::try_from(layout::page_height(model.size).saturating_sub(1).max(1)).unwrap_or(1);
     }
     let layout = model.layout();
@@ -300,12 +300,11 @@ fn moved(model: &mut Model, by: i32) {
     if model.overlay == Some(Overlay::Trial) {
         return fit::selected(model, by);
     }
-    if let Some((lines, _)) = model.page() {
-        let last = lines.len().saturating_sub(layout::page_height(model.size));
-        if let Some(Overlay::Words(top) | Overlay::About(_, top) | Overlay::Done(top) | Overlay::Fit(top)) =
-            &mut model.overlay
-        {
-            *top = shifted(*top, by, last + 1);
+    if let Some(lines) = model.lines_to_read() {
+        let last = lines.saturating_sub(layout::page_height(model.size));
+        if let Some(top) = model.overlay.as_mut().and_then(Overlay::top) {
+            // The window may have become larger since.
+            *top = shifted((*top).min(last), by, last + 1);
         }
         return;
     }
