@@ -815,9 +815,33 @@ fn harmless_keys_of_a_slow_line_act_together_and_others_are_dropped_whole() {
     assert!(session.effects.is_empty() && session.model.question.is_none());
 }
 
+#[test]
+fn moving_to_a_process_and_asking_about_it_at_once_asks_and_no_more() {
+    for ask in [KeyCode::Enter, KeyCode::Char('x')] {
+        let mut session = Session::with_holders();
+        let second = session.model.rows()[1].process.key().unwrap();
+        session.wait(ms(500));
+        [KeyCode::Char('j'), ask].iter().for_each(|code| session.key(*code));
+        session.wait(ms(200));
+        let asked = session.model.question.as_ref().map(|question| &question.asked);
+        assert!(matches!(asked, Some(Asked::End(victims, _)) if victims[0].key == second), "{asked:?}");
+        assert_eq!(session.signals(), []);
+    }
+    // A yes in the same piece is none, and what moves elsewhere asks nothing.
+    for burst in
+        [[KeyCode::Char('j'), KeyCode::Enter, KeyCode::Char('y')], [KeyCode::Tab, KeyCode::Tab, KeyCode::Enter]]
+    {
+        let mut session = Session::with_holders();
+        session.wait(ms(500));
+        burst.iter().for_each(|code| session.key(*code));
+        session.wait(ms(1000));
+        assert!(session.model.question.is_none() && session.effects.is_empty(), "{burst:?}");
+    }
+}
+
 proptest! {
     #[test]
-    fn no_burst_of_keys_asks_takes_skips_or_leaves_anything(
+    fn no_burst_of_keys_takes_skips_or_leaves_anything_or_answers_what_it_asks(
         keys in prop::collection::vec(prop::char::range(' ', '~').prop_map(|c| if c == '~' { KeyCode::Enter } else if c == '!' { KeyCode::Tab } else { KeyCode::Char(c) }), 2..=3),
         region in prop_oneof![Just(Region::Processes), Just(Region::Input), Just(Region::Steps)]
     ) {
@@ -830,7 +854,9 @@ proptest! {
         session.wait(ms(30));
         session.wait(ms(500));
         prop_assert!(session.effects.iter().all(|effect| matches!(effect, Effect::LoadKnowledge)), "{:?}", session.effects);
-        prop_assert!(session.model.question.is_none() && session.model.walk.behind.is_empty());
+        let asks = region == Region::Processes && matches!(keys.last(), Some(KeyCode::Enter | KeyCode::Char('x')));
+        prop_assert!(session.model.question.is_none() || asks, "{:?}", session.model.question);
+        prop_assert!(session.model.walk.behind.is_empty());
         prop_assert_eq!(session.model.steps_ahead().len(), ahead);
         prop_assert!(!session.model.leaving);
     }

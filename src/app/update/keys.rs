@@ -99,6 +99,19 @@ pub fn are_harmless(model: &Model, keys: &[KeyEvent]) -> bool {
     })
 }
 
+/// Whether keys that came at once, all of them as a text, move in the list of processes and then ask about one. That the
+/// row was not drawn yet does no harm: the question names it, and hears nothing before it was read.
+pub fn only_ask(model: &Model, keys: &[KeyEvent], text: &str) -> bool {
+    let means = |key: KeyEvent| model.config.keys.action(key, Region::Processes);
+    let moves = |key: char| {
+        let key = KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE);
+        matches!(means(key), Some(Action::Move(_)))
+    };
+    let before = text.chars().count().saturating_sub(1);
+    let asks = keys.last().is_some_and(|last| means(*last) == Some(Action::End));
+    model.focus == Region::Processes && model.overlay.is_none() && asks && text.chars().take(before).all(moves)
+}
+
 /// Keys that came at once and are harmless. They are typed where one of them opened a line to type into.
 pub fn together(model: &mut Model, keys: &[KeyEvent]) -> Vec<Effect> {
     let mut effects = Vec::new();
