@@ -11,6 +11,7 @@ pub mod sockets;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::gpu::{ProcessKey, Reading};
@@ -174,6 +175,15 @@ impl Procfs {
         Stat::parse(pid, &self.read_small(pid, "stat")?)
     }
 
+    /// Opens what of a process changes from reading to reading, to be read again and again: a third of the cost of opening
+    /// it anew. The kernel binds an open file to that very process, whoever gets its PID later. `None` where it can't be
+    /// opened, and for a folder that only looks like a /proc, whose files outlive what they tell of.
+    pub fn watch(&self, pid: u32) -> Option<Watched> {
+        let open = |file: &str| File::open(self.path(pid, file)).ok();
+        let is_kernels = self.root == Path::new("/proc");
+        is_kernels.then(|| Some(Watched { pid, stat: open("stat")?, command: open("cmdline")? }))?
+    }
+
     /// /proc/PID/status.
     pub fn status(&self, pid: u32) -> Result<Status, ProcError> {
         let text = self.read_small(pid, "status")?;
@@ -194,13 +204,7 @@ impl Procfs {
     /// The arguments, cut after 4 KiB; empty for kernel threads and zombies. A program that sets its own title
     /// (setproctitle) has a single one. Control characters are left in.
     pub fn arguments(&self, pid: u32) -> Result<Vec<String>, ProcError> {
-        let bytes = self.read_small(pid, "cmdline")?;
-        let mut arguments: Vec<String> =
-            bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
-        while arguments.last().is_some_and(String::is_empty) {
-            arguments.pop();
-        }
-        Ok(arguments)
+        Ok(arguments(&self.read_small(pid, "cmdline")?))
     }
 
     /// The value of a variable in the environment the program was started with. `None` where it is not set; programs
@@ -361,6 +365,50 @@ fn image(stack: u64) -> Option<u32> {
     let mut hasher = DefaultHasher::new();
     stack.hash(&mut hasher);
     (stack > 0 && to_the_end > LARGEST_ARGUMENTS).then(|| (hasher.finish() >> 32) as u32)
+}
+
+/// Files of one process that are kept open; see [`Procfs::watch`].
+#[derive(Debug)]
+pub struct Watched {
+    pid: u32,
+    stat: File,
+    command: File,
+}
+
+impl Watched {
+    /// As [`Procfs::stat`]; an error once the process has ended.
+    pub fn stat(&self) -> Result<Stat, ProcError> {
+        Stat::parse(self.pid, &again(&self.stat)?)
+    }
+
+    /// As [`Procfs::arguments`].
+    pub fn arguments(&self) -> Result<Vec<String>, ProcError> {
+        Ok(arguments(&again(&self.command)?))
+    }
+}
+
+/// The first 4 KiB of an open file as they are now.
+fn again(file: &File) -> Result<Vec<u8>, ProcError> {
+    let mut bytes = vec![0; COMMAND_BYTES];
+    let read = file.read_at(&mut bytes, 0).map_err(|error| ProcError::Failed(error.to_string()))?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// The words of a command line as the kernel keeps it.
+fn arguments(bytes: &[u8]) -> Vec<String> {
+    let mut arguments: Vec<String> =
+        bytes.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    while arguments.last().is_some_and(String::is_empty) {
+        arguments.pop();
+    }
+    arguments
+}
+
+/// How many files this program may have open at a time.
+pub fn files_we_may_open() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
 /// As `ps` has it: the arguments joined, or the kernel's name in brackets where there are none.
