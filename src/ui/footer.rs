@@ -9,7 +9,7 @@ use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::keymap::Binding;
-use crate::app::model::{Purpose, Region, Target};
+use crate::app::model::{Click, Purpose, Region, Target};
 use unicode_width::UnicodeWidthStr;
 
 /// Always there, whatever else fits.
@@ -48,15 +48,14 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, t
     let here = |binding: &&Binding| binding.region.is_none_or(|region| region == model.focus);
     let first = bindings.iter().filter(words).filter(here).filter(|binding| !LAST.contains(&binding.action));
     let first: Vec<&Binding> = first.collect();
-    // First what stands nowhere else and is needed after each step; last what the step itself shows beside it, and what
-    // would do nothing yet.
-    let at_the_step = model.focus == Region::Steps && model.current_step().is_some();
+    // First what is needed after each step, last what the step itself shows beside it, and what would do nothing yet.
+    let at_the_step = |code| targets.iter().any(|target| target.does == Click::Press(code));
     let rank = |binding: &&&Binding| match binding.action {
-        Action::Works | Action::FailedAgain => 0,
-        Action::Back if !model.walk.behind.is_empty() => 1,
-        Action::Back => 3,
-        Action::Enter | Action::Skip if at_the_step => 3,
-        _ => 2,
+        Action::Works | Action::FailedAgain => 1,
+        Action::Back if !model.walk.behind.is_empty() => 2,
+        Action::Back => 4,
+        Action::Enter | Action::Skip if model.focus == Region::Steps => 4 * u8::from(at_the_step(binding.code)),
+        _ => 3,
     };
     let mut by_need: Vec<&&Binding> = first.iter().collect();
     by_need.sort_by_key(rank);
