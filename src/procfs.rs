@@ -18,6 +18,7 @@ use crate::gpu::{ProcessKey, Reading};
 
 /// Command lines are cut here: enough to tell a program, little enough for a line of the stream.
 const COMMAND_BYTES: usize = 4096;
+type Small = [u8; COMMAND_BYTES];
 /// Environments and memory maps are cut here; a CUDA process has some thousand maps.
 const LARGE_FILE_BYTES: u64 = 4 << 20;
 /// More ancestors than any real process has; ends a walk through a garbled tree.
@@ -108,7 +109,9 @@ impl Stat {
         let close = text.iter().rposition(|byte| *byte == b')').ok_or_else(malformed)?;
         let comm = text.get(open + 1..close).ok_or_else(malformed)?;
         let rest = text.get(close + 1..).map(String::from_utf8_lossy).ok_or_else(malformed)?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // As many as are looked at below.
+        let mut fields: Vec<&str> = Vec::with_capacity(20);
+        fields.extend(rest.split_ascii_whitespace().take(20));
         // `fields` begins with field 3 of proc(5). One that is being taken away has no process group any more.
         if fields.get(2) == Some(&"-1") {
             return Err(ProcError::Gone);
@@ -172,7 +175,7 @@ impl Procfs {
 
     /// /proc/PID/stat. Errors tell a process that is gone from one that may not be seen.
     pub fn stat(&self, pid: u32) -> Result<Stat, ProcError> {
-        Stat::parse(pid, &self.read_small(pid, "stat")?)
+        Stat::parse(pid, self.read_small(pid, "stat", &mut [0; COMMAND_BYTES])?)
     }
 
     /// Opens what of a process changes from reading to reading, to be read again and again: a third of the cost of opening
@@ -186,8 +189,8 @@ impl Procfs {
 
     /// /proc/PID/status.
     pub fn status(&self, pid: u32) -> Result<Status, ProcError> {
-        let text = self.read_small(pid, "status")?;
-        let text = String::from_utf8_lossy(&text);
+        let mut bytes = [0; COMMAND_BYTES];
+        let text = String::from_utf8_lossy(self.read_small(pid, "status", &mut bytes)?);
         let numbers = |name: &str| -> Vec<u32> {
             let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
             line.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
@@ -204,7 +207,7 @@ impl Procfs {
     /// The arguments, cut after 4 KiB; empty for kernel threads and zombies. A program that sets its own title
     /// (setproctitle) has a single one. Control characters are left in.
     pub fn arguments(&self, pid: u32) -> Result<Vec<String>, ProcError> {
-        Ok(arguments(&self.read_small(pid, "cmdline")?))
+        Ok(arguments(self.read_small(pid, "cmdline", &mut [0; COMMAND_BYTES])?))
     }
 
     /// The value of a variable in the environment the program was started with. `None` where it is not set; programs
@@ -322,11 +325,10 @@ impl Procfs {
 
     /// The first 4 KiB, in one read: stat, status and cmdline are given whole, and are read for many processes again and
     /// again.
-    fn read_small(&self, pid: u32, file: &str) -> Result<Vec<u8>, ProcError> {
-        let mut bytes = vec![0; COMMAND_BYTES];
-        let read = File::open(self.path(pid, file)).and_then(|mut file| file.read(&mut bytes));
-        bytes.truncate(read.map_err(|error| self.failure(pid, &error))?);
-        Ok(bytes)
+    fn read_small<'a>(&self, pid: u32, file: &str, into: &'a mut Small) -> Result<&'a [u8], ProcError> {
+        let read = File::open(self.path(pid, file)).and_then(|mut file| file.read(into));
+        let read = read.map_err(|error| self.failure(pid, &error))?;
+        Ok(into.get(..read).unwrap_or_default())
     }
 
     fn read(&self, pid: u32, file: &str, most: u64) -> Result<Vec<u8>, ProcError> {
@@ -378,21 +380,19 @@ pub struct Watched {
 impl Watched {
     /// As [`Procfs::stat`]; an error once the process has ended.
     pub fn stat(&self) -> Result<Stat, ProcError> {
-        Stat::parse(self.pid, &again(&self.stat)?)
+        Stat::parse(self.pid, again(&self.stat, &mut [0; COMMAND_BYTES])?)
     }
 
     /// As [`Procfs::arguments`].
     pub fn arguments(&self) -> Result<Vec<String>, ProcError> {
-        Ok(arguments(&again(&self.command)?))
+        Ok(arguments(again(&self.command, &mut [0; COMMAND_BYTES])?))
     }
 }
 
-/// The first 4 KiB of an open file as they are now.
-fn again(file: &File) -> Result<Vec<u8>, ProcError> {
-    let mut bytes = vec![0; COMMAND_BYTES];
-    let read = file.read_at(&mut bytes, 0).map_err(|error| ProcError::Failed(error.to_string()))?;
-    bytes.truncate(read);
-    Ok(bytes)
+/// The beginning of an open file as it is now.
+fn again<'a>(file: &File, into: &'a mut Small) -> Result<&'a [u8], ProcError> {
+    let read = file.read_at(into, 0).map_err(|error| ProcError::Failed(error.to_string()))?;
+    Ok(into.get(..read).unwrap_or_default())
 }
 
 /// The words of a command line as the kernel keeps it.
