@@ -299,7 +299,7 @@ readings! {
             proved: bool,
             /// The topmost of those it belongs together with: its launcher, its server, or itself where it is that.
             group: Option<ProcessKey>,
-            /// See [`Running`](running::Running).
+            /// Marks its address space; see [`Running`].
             image: Option<u32>,
         }
         readings {

@@ -109,9 +109,9 @@ impl Stat {
         let close = text.iter().rposition(|byte| *byte == b')').ok_or_else(malformed)?;
         let comm = text.get(open + 1..close).ok_or_else(malformed)?;
         let rest = text.get(close + 1..).map(String::from_utf8_lossy).ok_or_else(malformed)?;
-        // As many as are looked at below.
-        let mut fields: Vec<&str> = Vec::with_capacity(20);
-        fields.extend(rest.split_ascii_whitespace().take(20));
+        // Up to field 28, the last that is looked at below.
+        let mut fields: Vec<&str> = Vec::with_capacity(26);
+        fields.extend(rest.split_ascii_whitespace().take(26));
         // `fields` begins with field 3 of proc(5). One that is being taken away has no process group any more.
         if fields.get(2) == Some(&"-1") {
             return Err(ProcError::Gone);

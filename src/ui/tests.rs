@@ -642,7 +642,10 @@ fn all_that_is_laid_over_the_screen_can_be_read_on_a_small_one() {
         assert_eq!(session.model.overlay, None);
         session.keys("o");
         let symptoms = paged(&mut session, KeyCode::Down);
-        assert!(SYMPTOMS.iter().all(|symptom| symptoms.contains(&symptom.seen[..20])), "{symptoms}");
+        assert!(
+            SYMPTOMS.iter().all(|symptom| symptoms.contains(&symptom.seen.chars().take(20).collect::<String>())),
+            "{symptoms}"
+        );
         assert!(drawn(&session.model).contains("[Esc] none of them"), "{}", drawn(&session.model));
         session.press(KeyCode::Esc);
         let text: String =
