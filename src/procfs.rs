@@ -9,6 +9,7 @@ pub mod power;
 pub mod sockets;
 
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ type Small = [u8; COMMAND_BYTES];
 const LARGE_FILE_BYTES: u64 = 4 << 20;
 /// More ancestors than any real process has; ends a walk through a garbled tree.
 const MOST_ANCESTORS: usize = 256;
+/// What a stack begins with, arguments and environment, has room in this (execve(2): 6 MiB).
+const LARGEST_ARGUMENTS: u64 = 16 << 20;
 /// Set in `Stat::flags` for kernel threads (PF_KTHREAD).
 const KERNEL_THREAD: u32 = 0x0020_0000;
 /// Set there once a process ends (PF_EXITING).
@@ -79,6 +82,8 @@ pub struct Stat {
     pub system_ticks: u64,
     /// Start, in clock ticks after boot (field 22).
     pub start_ticks: u64,
+    /// Marks its address space, which an exec replaces; `None` where that may not be seen, or begins where each does.
+    pub image: Option<u32>,
 }
 
 impl Stat {
@@ -104,9 +109,9 @@ impl Stat {
         let close = text.iter().rposition(|byte| *byte == b')').ok_or_else(malformed)?;
         let comm = text.get(open + 1..close).ok_or_else(malformed)?;
         let rest = text.get(close + 1..).map(String::from_utf8_lossy).ok_or_else(malformed)?;
-        // As many as are looked at below.
-        let mut fields: Vec<&str> = Vec::with_capacity(20);
-        fields.extend(rest.split_ascii_whitespace().take(20));
+        // Up to field 28, the last that is looked at below.
+        let mut fields: Vec<&str> = Vec::with_capacity(26);
+        fields.extend(rest.split_ascii_whitespace().take(26));
         // `fields` begins with field 3 of proc(5). One that is being taken away has no process group any more.
         if fields.get(2) == Some(&"-1") {
             return Err(ProcError::Gone);
@@ -124,6 +129,7 @@ impl Stat {
             user_ticks: number(14).ok_or_else(malformed)?,
             system_ticks: number(15).ok_or_else(malformed)?,
             start_ticks: number(22).ok_or_else(malformed)?,
+            image: number(28).and_then(image),
         })
     }
 }
@@ -351,6 +357,16 @@ impl Procfs {
         self.root == Path::new("/proc")
             && pid.is_some_and(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::PERM))
     }
+}
+
+/// A mark of an address space, from where its stack begins (field 28): that is chosen by chance at each exec. It is 0
+/// where it may not be seen, and close to the very end where nothing is left to chance. A mark only, so that no address
+/// goes into what people send to others.
+fn image(stack: u64) -> Option<u32> {
+    let to_the_end = stack.checked_next_power_of_two()?.saturating_sub(stack);
+    let mut hasher = DefaultHasher::new();
+    stack.hash(&mut hasher);
+    (stack > 0 && to_the_end > LARGEST_ARGUMENTS).then(|| (hasher.finish() >> 32) as u32)
 }
 
 /// Files of one process that are kept open; see [`Procfs::watch`].
