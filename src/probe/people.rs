@@ -11,7 +11,7 @@ use crate::gpu::{GpuProcess, ProcessKind, Reading};
 use crate::probe::host::Users;
 use crate::procfs::machine::BootClock;
 use crate::procfs::place::Place;
-use crate::procfs::{ProcError, Procfs, Stat, command_line};
+use crate::procfs::{ProcError, Procfs, Stat, Watched, command_line};
 use crate::units::{Bytes, WallTime};
 
 /// How far above a process that wiped its own arguments one is looked for that has them still.
@@ -19,6 +19,9 @@ const ANCESTORS_ASKED: usize = 4;
 
 /// For so many refreshes what hardly ever changes (user, control group) is not read again.
 pub const LOOK_AGAIN: u32 = 30;
+
+/// So many processes have their files kept open at most; each has two, and a login session may have 1,024.
+const MOST_WATCHED: usize = 200;
 
 /// What /proc says of one PID of the driver.
 #[derive(Clone, Debug)]
@@ -37,6 +40,7 @@ pub struct Person {
     recognised_as: Option<String>,
     server_command: Option<String>,
     proved: bool,
+    image: Option<u32>,
 }
 
 impl Person {
@@ -56,6 +60,7 @@ impl Person {
             recognised_as: None,
             server_command: None,
             proved: false,
+            image: None,
         }
     }
 
@@ -83,6 +88,7 @@ impl Person {
             server_command: self.server_command.clone(),
             proved: self.proved,
             group: None,
+            image: self.image,
             start_ticks,
             started_at,
             used_bytes: row.used_bytes.clone(),
@@ -115,6 +121,9 @@ pub struct People {
     stats: HashMap<u32, (Stat, String)>,
     /// Who was described lately, as which stat, and how many refreshes ago.
     described: HashMap<u32, (Stat, Person, u32)>,
+    /// The open files of those who are listed.
+    watched: HashMap<u32, Watched>,
+    most_watched: usize,
 }
 
 impl People {
@@ -129,6 +138,8 @@ impl People {
             current: HashMap::new(),
             stats: HashMap::new(),
             described: HashMap::new(),
+            watched: HashMap::new(),
+            most_watched: MOST_WATCHED.min(crate::procfs::files_we_may_open() / 8),
             procfs,
         }
     }
@@ -153,6 +164,7 @@ impl People {
             *age += 1;
             *age < LOOK_AGAIN && self.current.contains_key(pid)
         });
+        self.watched.retain(|pid, _| self.current.contains_key(pid));
         self.current.clear();
         self.stats.clear();
     }
@@ -178,8 +190,23 @@ impl People {
         (uid, user, self.command(stat))
     }
 
+    /// Of its open file where there is one that still tells: else it has ended, and the PID may be another's by now.
+    fn stat(&mut self, pid: u32) -> Result<Stat, ProcError> {
+        if let Some(stat) = self.watched.get(&pid).and_then(|watched| watched.stat().ok()) {
+            return Ok(stat);
+        }
+        self.watched.remove(&pid);
+        let room = self.watched.len() < self.most_watched;
+        let Some(watched) = room.then(|| self.procfs.watch(pid)).flatten() else { return self.procfs.stat(pid) };
+        // Read after both were opened: while this one lives, both are its own.
+        let stat = watched.stat()?;
+        self.watched.insert(pid, watched);
+        Ok(stat)
+    }
+
     fn command(&self, stat: &Stat) -> Reading<String> {
-        match self.procfs.arguments(stat.pid) {
+        let watched = self.watched.get(&stat.pid);
+        match watched.map_or_else(|| self.procfs.arguments(stat.pid), Watched::arguments) {
             Ok(arguments) => Reading::Known(command_line(&arguments, &stat.comm)),
             Err(error) => error.into(),
         }
@@ -209,6 +236,7 @@ impl People {
             session: Reading::Known(stat.session),
             state: Reading::Known(stat.state),
             cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
+            image: stat.image,
             ..person.clone()
         })
     }
@@ -245,17 +273,18 @@ impl People {
             recognised_as,
             server_command,
             proved: true,
+            image: stat.image,
         }
     }
 
     /// The stat of this PID if it is the driver's process: a number a PID can have, not a thread's and not a kernel
     /// thread's; the same as at the last refresh, or holding a device file; and in a PID namespace of our own, where
     /// the driver's PIDs mean other processes, holding a device file in any case.
-    fn identify(&self, pid: u32) -> Result<Stat, ProcError> {
+    fn identify(&mut self, pid: u32) -> Result<Stat, ProcError> {
         if pid <= 1 || i32::try_from(pid).is_err() {
             return Err(ProcError::Gone);
         }
-        let stat = self.procfs.stat(pid)?;
+        let stat = self.stat(pid)?;
         let known = self.described.get(&pid).is_some_and(|(then, ..)| then.start_ticks == stat.start_ticks);
         if !known && (stat.is_kernel_thread() || self.procfs.status(pid)?.thread_group != pid) {
             return Err(ProcError::Gone);
@@ -403,6 +432,34 @@ mod tests {
         assert_eq!(command(&mut people), "other", "it runs another program now");
         process(root.path(), 70, 10, 0, 70, "/dev/nvidia0");
         assert_eq!(command(&mut people), "python job.py", "the PID is another process's");
+    }
+
+    /// The files kept open follow a real process through an exec to its end, and are let go of with it.
+    #[test]
+    fn open_files_tell_of_the_process_they_were_opened_for() {
+        use std::io::Write as _;
+        use std::process::{Command, Stdio};
+
+        for most_watched in [MOST_WATCHED, 0] {
+            let script = "read go; exec sleep 100000";
+            let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
+            let pid = child.id();
+            let mut people = People { most_watched, initial_namespace: true, ..People::new(Procfs::default()) };
+            let command = |people: &mut People| {
+                let command = people.look(pid).command.clone();
+                people.end_refresh();
+                command.known().cloned()
+            };
+            while command(&mut people).is_none_or(|command| !command.ends_with(script)) {}
+            assert_eq!(people.watched.len(), usize::from(most_watched > 0));
+            child.stdin.take().unwrap().write_all(b"\n").unwrap();
+            while fs::read(format!("/proc/{pid}/cmdline")).unwrap() != b"sleep\x00100000\0" {}
+            assert_eq!(command(&mut people).as_deref(), Some("sleep 100000"));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(people.look(pid).is_gone() && people.watched.is_empty(), "its files tell of nobody else");
+            people.end_refresh();
+        }
     }
 
     #[test]

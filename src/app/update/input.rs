@@ -83,7 +83,7 @@ pub fn named(model: &mut Model, text: &str) {
     } else if let Some(drawing) = images::find(&text) {
         let ledger = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref());
         let free = ledger.filter(|ledger| ledger.is_now && !ledger.is_cache).and_then(|ledger| ledger.available_bytes);
-        model.overlay = Some(Overlay::Draws(drawing.said(free)));
+        model.overlay = Some(Overlay::Draws(drawing.said(free), 0));
     } else if !text.is_empty() {
         let said = format!("I have no figures for \"{text}\". oomdoctor fit FILE reads the model's own file.");
         super::say(model, said);
