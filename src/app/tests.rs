@@ -769,6 +769,40 @@ fn a_log_of_ones_own_is_not_replaced_by_the_pipe_or_an_offer() {
     assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "epoch 1\nepoch 2");
 }
 
+#[test]
+fn a_key_of_another_region_says_where_it_works_and_does_nothing() {
+    let mut session = Session::with_log();
+    session.model.focus = Region::Processes;
+    session.keys("s");
+    assert!(session.model.walk.behind.is_empty(), "nothing was skipped");
+    let said = session.model.notice.as_ref().map(|(text, _)| text.clone()).unwrap_or_default();
+    assert!(said.contains("[s] skip works in the steps: [Tab] goes there"), "{said}");
+    session.model.notice = None;
+    session.keys("§");
+    assert!(session.model.notice.is_none(), "it is no key of ours");
+}
+
+/// A failure in a pipe that stays open is walked from where it is read, but not away from what a person looks at.
+#[test]
+fn the_failure_that_comes_through_an_open_pipe_has_the_focus_unless_something_else_was_given_it() {
+    for looked_at in [Region::Input, Region::Processes] {
+        let mut session = Session::with_holders();
+        update::wait_for_pipe(&mut session.model);
+        session.send(Msg::Stdin { text: Some("epoch 1".into()), closed: false });
+        session.read_logs();
+        session.model.focus = looked_at;
+        session.send(Msg::Stdin { text: Some(format!("epoch 1\n{}", torch_log())), closed: false });
+        session.read_logs();
+        assert!(session.model.advice.is_some());
+        let expected = if looked_at == Region::Input { Region::Steps } else { looked_at };
+        assert_eq!(session.model.focus, expected);
+        session.model.focus = Region::Input;
+        session.send(Msg::Stdin { text: Some(format!("epoch 1\n{}\nmore", torch_log())), closed: false });
+        session.read_logs();
+        assert_eq!(session.model.focus, Region::Input, "what is known already asks for no look");
+    }
+}
+
 /// The file that was opened at the start, as it reads now.
 fn file_reads(session: &mut Session, text: &str) {
     let Some(Effect::ReadFile { generation, .. }) = session.effects.pop() else { panic!("nothing is to be read") };

@@ -296,13 +296,16 @@ pub fn read(model: &mut Model, read: LogRead) {
             None => Walk { behind, compared, ..Walk::default() },
         };
     }
+    let has_steps = |model: &Model| model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty());
+    let had_steps = has_steps(model);
     model.advice = None;
     if !grew {
         model.trial = None;
     }
     super::advise_anew(model);
-    let found = model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty());
-    if found && (first || !grew) {
+    // The failure may come long after the first line, and well before the pipe's end: a launcher outlives its ranks.
+    let watches_it_come = model.focus == Region::Input && model.input.typing.is_none();
+    if has_steps(model) && (first || !grew || !had_steps && watches_it_come) {
         model.focus = Region::Steps;
     }
 }
