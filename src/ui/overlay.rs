@@ -60,9 +60,12 @@ pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut
     let inner = block.inner(over);
     picture.frame(over, block);
     let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
-    // The answers stand on the last line; of a list, each line can be picked.
-    if let (Some(answers), Some(y)) = (lines.last(), inner.bottom().checked_sub(1)) {
-        super::pressable(theme, answers, (inner.x, y), true, targets);
+    // The answers stand on the last line, a question's on several where one is too short; of a list, each line can be picked.
+    let of_answers = |line: &&Line<'_>| line.spans.first().is_some_and(|span| span.style == theme.key);
+    let many = if model.question.is_some() { lines.len() } else { 1 };
+    let answers = lines.iter().rev().take(many).take_while(of_answers);
+    for (line, y) in answers.zip((inner.y..inner.bottom()).rev()) {
+        super::pressable(theme, line, (inner.x, y), true, targets);
     }
     if let (None, Some(Overlay::Symptoms(_))) = (&model.question, &model.overlay) {
         let items = (0..SYMPTOMS.len()).filter_map(|at| super::line_target(inner, at, Click::Item(at)));
@@ -140,7 +143,12 @@ fn asked(
             if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.oom != Oom::No) {
                 said.push(answers(theme, &[("e", "it failed again: compare")]));
             }
-            said.push(answers(theme, &[("r", "replace the log"), ("a", "append to it"), ("Esc", "leave it as it is")]));
+            let keys = [("r", "replace the log"), ("a", "append to it"), ("Esc", "leave it as it is")];
+            let in_one = answers(theme, &keys);
+            match in_one.width() <= width {
+                true => said.push(in_one),
+                false => said.extend(keys.map(|key| answers(theme, &[key]))),
+            }
             (" A second paste ", said)
         }
         Asked::Quit(why) => {
@@ -293,8 +301,11 @@ fn named(model: &Model, theme: &Theme, victim: &Victim, width: usize, alone: boo
 fn answers(theme: &Theme, keys: &[(&str, &str)]) -> Line<'static> {
     let mut spans = Vec::new();
     for (key, words) in keys {
+        if !spans.is_empty() {
+            spans.push(Span::raw("      "));
+        }
         spans.push(Span::styled(format!("[{key}]"), theme.key));
-        spans.push(Span::raw(format!(" {words}      ")));
+        spans.push(Span::raw(format!(" {words}")));
     }
     Line::from(spans)
 }
