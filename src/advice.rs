@@ -119,6 +119,9 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
         Some(before) => before.fit.clone(),
         None => fit::fit(situation, room, ledger.as_ref()),
     };
+    if let Some(cause) = verdict::by_the_model(&verdict, fit.as_ref()) {
+        verdict.causes = vec![cause];
+    }
     if let Some(said) = fit
         .as_ref()
         .filter(|fit| {
@@ -251,6 +254,7 @@ impl<'a> Situation<'a> {
             (Some(_), _) => Form::Compose,
             (None, Some("PS")) => Form::PowerShell,
             (None, Some(_)) => Form::Cmd,
+            (None, None) if run.windows.is_some() => Form::Cmd,
             (None, None) if self.diagnosis.raised_by.as_deref() == Some("kubernetes") => Form::Kubernetes,
             (None, None) => Form::Posix,
         }

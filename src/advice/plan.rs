@@ -133,8 +133,10 @@ pub fn lay_out(
     let next = verdict::next_try(situation, place);
     let again =
         run_again(situation, place, ledger, verdict).filter(|_| next.is_none() && situation.has_tried().is_none());
+    // What came back on the way may be enough: nothing is known to be missing any more.
+    let back = situation.taken.freed && missing.is_none_or(|missing| missing == Bytes::ZERO);
     // With room again nobody has to go; nor where a limit was hit, or the others are the run's own ranks or process.
-    let room = again.is_some() || next.is_some_and(|next| next.has_room(ledger));
+    let room = again.is_some() || back && missing.is_some() || next.is_some_and(|next| next.has_room(ledger));
     let innocent = matches!(cause, Some(CauseKind::Limit | CauseKind::SameSession))
         || cause == Some(CauseKind::WrongDevice) && situation.diagnosis.run.rank.is_some();
     // What it was doing tells what to change only where nobody else is to blame.
@@ -152,13 +154,12 @@ pub fn lay_out(
     let helps = |fix: &&Fix| !beside || !IN_THE_SHARE.contains(&fix.id.as_str());
     let (first, rest): (Vec<&Fix>, Vec<&Fix>) = situation.fixes.iter().filter(helps).partition(leads);
     // What was taken is tried before more is changed on top of it.
-    let untold = situation.taken.freed && missing.is_none();
     let first_of_all = if next.is_some() {
         None
-    } else if situation.taken.enough || untold {
+    } else if situation.taken.enough {
         Some(run_now(situation))
     } else {
-        again
+        again.or_else(|| back.then(|| run_now(situation)))
     };
     let mut plan: Vec<PlannedFix> = first_of_all.into_iter().collect();
     // What costs somebody their work comes after what costs nothing.
@@ -206,10 +207,17 @@ fn run_again(
     let ledger = ledger.filter(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO))?;
     let gone = place.named.iter().find(|named| matches!(named.fate, Fate::Gone));
     let blamed = verdict.causes.first().is_some_and(|cause| cause.cause == CauseKind::OtherProcess);
-    let why = match (gone, verdict::others_then(situation.diagnosis)) {
+    let short_then = || {
+        let (asked, free) = (situation.diagnosis.facts.requested_bytes?, situation.diagnosis.facts.free_bytes?);
+        (situation.diagnosis.memory == Some(MemoryKind::Host) && free < asked).then_some(free)
+    };
+    let why = match (gone, verdict::others_held(situation.diagnosis, place)) {
         (Some(gone), _) => format!("process {} held {} when it failed; it no longer does", gone.pid, gone.bytes),
-        (None, Some(then)) if blamed && place.same_machine == Some(true) => {
-            format!("others held {then} of the card when it failed; now there is room")
+        (None, Some((then, when))) if blamed && place.same_machine == Some(true) => {
+            format!("others held {then} of the card {when}; now there is room")
+        }
+        (None, None) if short_then().is_some() => {
+            format!("{} was available when it failed, and more is now", super::amount(short_then()))
         }
         _ => return None,
     };

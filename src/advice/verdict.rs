@@ -7,18 +7,19 @@ mod story;
 
 use serde::Serialize;
 
-use super::{Ledger, Place, Situation};
-use crate::advice::ledger::run_had;
+use super::{FitAdvice, Ledger, Place, Situation};
+use crate::advice::ledger::{self, run_had};
 use crate::advice::plan::share;
 pub use crate::knowledge::diagnosis::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::units::Bytes;
 pub use again::{NextTry, Tried, next_try};
-pub use others::{WATCHED_ENOUGH, holders, itself, others_then, own_context};
+pub use others::{WATCHED_ENOUGH, holders, itself, others_held, own_context};
 pub use story::{weights_by_name, widened};
 
-/// Less than that in pieces is no fragmentation worth the name.
+/// Less than that in pieces is no fragmentation worth the name; nor is less than that share of the card.
 const SLIVERS: Bytes = Bytes::mib(200);
+const SLIVERS_PERCENT: u64 = 5;
 
 /// Said where line numbers are not the file's.
 const SHORTENED: &str =
@@ -58,6 +59,7 @@ pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&L
     let mut causes: Vec<Cause> = [
         others::other_process(situation, place, ledger),
         too_big(situation.diagnosis, ledger),
+        overdrawn(situation.diagnosis),
         fragmentation(situation.diagnosis),
         limit(situation.diagnosis),
         told(situation.diagnosis),
@@ -88,7 +90,7 @@ pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&L
         }
     });
     if causes.is_empty() {
-        let evidence = vec!["the log prints too few figures to tell why".to_owned()];
+        let evidence = short_of(situation.diagnosis).into_iter().collect();
         causes.push(Cause { cause: CauseKind::Unknown, weight: 0.1, evidence });
     }
     let shortened = situation.diagnosis.is_shortened.then(|| SHORTENED.to_owned());
@@ -130,6 +132,37 @@ fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {
     (needed > capacity).then_some(Cause { cause: CauseKind::TooBig, weight, evidence })
 }
 
+/// The plain arithmetic, where nothing tells who or what took the rest.
+fn short_of(diagnosis: &Diagnosis) -> Option<String> {
+    let (needed, run) = (live_need(diagnosis)?, &diagnosis.run);
+    let began = run.free_at_start_bytes.filter(|free| run.devices.is_none_or(|many| many == 1) && needed > *free);
+    let line = decisive(diagnosis);
+    match (began, diagnosis.facts.free_bytes.filter(|_| needed > Bytes::ZERO)) {
+        (Some(free), _) => Some(format!("it needed at least {needed}{line}, and {free} was free when it began")),
+        (None, Some(free)) => {
+            let asked = diagnosis.facts.requested_bytes.filter(|asked| *asked > free)?;
+            Some(format!("it asked for {asked}{line}, and {free} was free"))
+        }
+        _ => None,
+    }
+}
+
+/// Its buffers, as far as it made them, take more than was free when it began.
+fn overdrawn(diagnosis: &Diagnosis) -> Option<Cause> {
+    let run = &diagnosis.run;
+    let (had, free) = (ledger::buffers(diagnosis)?, run.free_at_start_bytes?);
+    let evidence = vec![format!("its weights, KV cache and work area take {had}, and {free} was free when it began")];
+    (had > free).then_some(Cause { cause: CauseKind::TooBig, weight: 0.6, evidence })
+}
+
+/// What the model takes, where the log itself tells no reason and that is more than the card has.
+pub fn by_the_model(verdict: &Verdict, fit: Option<&FitAdvice>) -> Option<Cause> {
+    let unknown = verdict.causes.first().is_some_and(|cause| cause.cause == CauseKind::Unknown && cause.weight < 1.0);
+    let (total, card) = (fit?.total_bytes.filter(|_| unknown)?, fit?.card_bytes?);
+    let evidence = vec![format!("it takes about {total} with its settings, and there is {card} in all")];
+    (total > card).then_some(Cause { cause: CauseKind::TooBig, weight: 0.6, evidence })
+}
+
 /// What the run needed without what its allocator held in reserve, which it could have used again.
 fn live_need(diagnosis: &Diagnosis) -> Option<Bytes> {
     let facts = &diagnosis.facts;
@@ -138,16 +171,23 @@ fn live_need(diagnosis: &Diagnosis) -> Option<Bytes> {
 }
 
 fn fragmentation(diagnosis: &Diagnosis) -> Option<Cause> {
-    let facts = &diagnosis.facts;
-    let idle = facts.reserved_unallocated_bytes.or_else(|| Some(facts.reserved_bytes?.less(facts.allocated_bytes?)))?;
-    let asked = facts.requested_bytes?;
+    let (idle, asked) = (in_pieces(diagnosis)?, diagnosis.facts.requested_bytes?);
     let evidence = vec![format!(
         "PyTorch held {idle} it was not using, more than the {asked} asked for{}, but not in one piece",
         decisive(diagnosis)
     )];
+    Some(Cause { cause: CauseKind::Fragmentation, weight: 0.85, evidence })
+}
+
+/// What PyTorch's allocator held unused, where that would have been enough for what was asked, in one piece.
+pub fn in_pieces(diagnosis: &Diagnosis) -> Option<Bytes> {
+    let facts = &diagnosis.facts;
+    let idle = facts.reserved_unallocated_bytes.or_else(|| Some(facts.reserved_bytes?.less(facts.allocated_bytes?)))?;
     // Slivers are in every pool: only where they are more than that do they explain anything.
-    let much = idle >= SLIVERS || facts.total_bytes.is_none_or(|total| idle.0 >= total.0 / 50);
-    (idle >= asked && much).then_some(Cause { cause: CauseKind::Fragmentation, weight: 0.85, evidence })
+    let much = facts
+        .total_bytes
+        .map_or(idle >= SLIVERS, |total| u128::from(idle.0) * 100 >= u128::from(total.0) * u128::from(SLIVERS_PERCENT));
+    (idle >= facts.requested_bytes? && much).then_some(idle)
 }
 
 fn limit(diagnosis: &Diagnosis) -> Option<Cause> {

@@ -64,9 +64,14 @@ fn evidence(advice: &Advice) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(first) = advice.verdict.causes.first() else { return lines };
     if first.cause == CauseKind::Unknown {
-        lines.push(
-            "Why can't be told from this log: it prints too few figures. Paste more of it if there is more.".into(),
-        );
+        lines.push(match first.evidence.first() {
+            Some(said) if first.weight < 1.0 => {
+                format!("That much is sure: {said}. What else was on the card, the log doesn't say.")
+            }
+            _ => {
+                "Why can't be told from this log: it prints too few figures. Paste more of it if there is more.".into()
+            }
+        });
         return lines;
     }
     if !first.evidence.is_empty() {
