@@ -113,15 +113,12 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let situation = &Situation { diagnosis: own.as_ref().unwrap_or(situation.diagnosis), ..*situation };
     let place = machine::locate(situation);
     let ledger = ledger::draw(situation, &place);
-    let mut verdict = verdict::weigh(situation, &place, ledger.as_ref());
     let room = fit::room(situation, &place, ledger.as_ref());
     let fit = match situation.before.filter(|before| before.room == room) {
         Some(before) => before.fit.clone(),
         None => fit::fit(situation, room, ledger.as_ref()),
     };
-    if let Some(cause) = verdict::by_the_model(&verdict, fit.as_ref()) {
-        verdict.causes = vec![cause];
-    }
+    let mut verdict = verdict::weigh(situation, &place, ledger.as_ref(), fit.as_ref());
     if let Some(said) = fit
         .as_ref()
         .filter(|fit| {

@@ -168,12 +168,16 @@ pub fn lay_out(
         let ends = fix.when.contains(&Condition::HolderAlive);
         if ends {
             let (idle, busy) = holders::end_holders(fix, situation, place, missing);
-            later.extend(busy);
+            // Nobody loses work for a model that no empty card holds.
+            let beyond = fit.and_then(FitAdvice::beyond).is_some();
+            later.extend(busy.into_iter().filter(|planned| planned.gentle || !beyond));
             later.extend(holders::ask_owners(situation, place, ledger));
             // The failed program's own models: asked for, never ended for its own failure.
             let itself = verdict::itself(situation, place).map(|row| row.pid);
             let own = |planned: &PlannedFix| planned.target.is_some_and(|key| Some(key.pid) == itself);
-            let fits = |planned: &PlannedFix| if own(planned) { planned.gentle } else { !innocent };
+            let fits = |planned: &PlannedFix| {
+                if own(planned) { planned.gentle } else { !innocent && (planned.gentle || !beyond) }
+            };
             plan.extend(idle.into_iter().filter(|planned| !room && fits(planned)));
         } else if applies(fix, situation, place, ledger, verdict) {
             plan.extend(fill::filled(fix, situation, place, ledger, fit));

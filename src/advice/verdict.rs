@@ -51,7 +51,12 @@ pub struct Verdict {
 }
 
 /// Weighs the causes and puts the likeliest into a sentence.
-pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&Ledger>) -> Verdict {
+pub fn weigh<'a>(
+    situation: &Situation<'a>,
+    place: &Place<'a>,
+    ledger: Option<&Ledger>,
+    fit: Option<&FitAdvice>,
+) -> Verdict {
     if situation.diagnosis.oom == Oom::No {
         let sentence = sentence::not_oom(situation);
         return Verdict { sentence, same_machine: place.same_machine, causes: Vec::new(), notes: Vec::new() };
@@ -59,7 +64,7 @@ pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&L
     let mut causes: Vec<Cause> = [
         others::other_process(situation, place, ledger),
         too_big(situation.diagnosis, ledger),
-        overdrawn(situation.diagnosis),
+        overdrawn(situation.diagnosis).or_else(|| beyond(situation.diagnosis, fit)),
         fragmentation(situation.diagnosis),
         limit(situation.diagnosis),
         told(situation.diagnosis),
@@ -155,12 +160,11 @@ fn overdrawn(diagnosis: &Diagnosis) -> Option<Cause> {
     (had > free).then_some(Cause { cause: CauseKind::TooBig, weight: 0.6, evidence })
 }
 
-/// What the model takes, where the log itself tells no reason and that is more than the card has.
-pub fn by_the_model(verdict: &Verdict, fit: Option<&FitAdvice>) -> Option<Cause> {
-    let unknown = verdict.causes.first().is_some_and(|cause| cause.cause == CauseKind::Unknown && cause.weight < 1.0);
-    let (total, card) = (fit?.total_bytes.filter(|_| unknown)?, fit?.card_bytes?);
+/// The model takes more than the card has.
+fn beyond(diagnosis: &Diagnosis, fit: Option<&FitAdvice>) -> Option<Cause> {
+    let (total, card) = fit?.beyond().filter(|_| diagnosis.memory == Some(MemoryKind::Gpu))?;
     let evidence = vec![format!("it takes about {total} with its settings, and there is {card} in all")];
-    (total > card).then_some(Cause { cause: CauseKind::TooBig, weight: 0.6, evidence })
+    Some(Cause { cause: CauseKind::TooBig, weight: 0.6, evidence })
 }
 
 /// What the run needed without what its allocator held in reserve, which it could have used again.
@@ -240,6 +244,9 @@ fn context(diagnosis: &Diagnosis) -> Option<Cause> {
 fn host(diagnosis: &Diagnosis) -> Option<Cause> {
     let evidence = match (&diagnosis.facts.victim_name, diagnosis.facts.victim_pid) {
         (Some(name), Some(pid)) => format!("the kernel ended {name} ({pid}){}", decisive(diagnosis)),
+        _ if sentence::is_estimate(diagnosis) => {
+            format!("the message is an estimate, made before the model is loaded{}", decisive(diagnosis))
+        }
         _ => format!("the message is about system memory, not VRAM{}", decisive(diagnosis)),
     };
     matches!(diagnosis.memory, Some(MemoryKind::Host | MemoryKind::Shm)).then_some(Cause {

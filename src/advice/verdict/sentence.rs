@@ -237,6 +237,12 @@ fn host_ran_out(diagnosis: &Diagnosis) -> String {
     if diagnosis.matches.first().is_some_and(|found| found.entry.ends_with("/winerror-1455")) {
         return "Windows could promise no more memory: RAM and the paging file together were spoken for, not the GPU's memory.".into();
     }
+    if is_estimate(diagnosis) {
+        let asked = facts.requested_bytes.map_or_else(|| "more".to_owned(), |asked| asked.to_string());
+        return format!(
+            "LM Studio refused to load the model: it estimates that {asked} is needed, more than it wants to take here. Nothing has run out."
+        );
+    }
     if diagnosis.memory == Some(MemoryKind::Shm) {
         return "Shared memory (/dev/shm) ran out, not the GPU's memory.".to_owned();
     }
@@ -259,6 +265,11 @@ fn host_ran_out(diagnosis: &Diagnosis) -> String {
     }
 }
 
+/// A refusal before anything was loaded.
+pub fn is_estimate(diagnosis: &Diagnosis) -> bool {
+    diagnosis.matches.first().is_some_and(|found| found.entry == "lm studio/insufficient-resources")
+}
+
 fn plain(diagnosis: &Diagnosis, place: &Place<'_>, ledger: Option<&Ledger>) -> String {
     let facts = &diagnosis.facts;
     let what = match diagnosis.memory {
@@ -268,6 +279,10 @@ fn plain(diagnosis: &Diagnosis, place: &Place<'_>, ledger: Option<&Ledger>) -> S
     };
     // A figure that can't be true is not repeated.
     let free = facts.free_bytes.filter(|_| story::contradiction(facts).is_none());
+    let wanted = |asked: Bytes| match run_had(diagnosis).filter(|had| *had > Bytes::ZERO) {
+        Some(had) => format!("your run had {had} and asked for {asked} more"),
+        None => format!("your run asked for {asked}"),
+    };
     match (facts.requested_bytes, free) {
         (Some(asked), Some(free)) if free >= asked => format!(
             "{what}: your run did not get {asked} although {free} was free, in pieces too small or gone a moment later."
@@ -277,11 +292,8 @@ fn plain(diagnosis: &Diagnosis, place: &Place<'_>, ledger: Option<&Ledger>) -> S
             format!("{what}: your run asked for {asked} when {free} was free.")
         }
         (Some(asked), None) => match ledger.filter(|ledger| ledger.is_now).and_then(|ledger| ledger.available_bytes) {
-            Some(now) => match ledger.and_then(|ledger| ledger.had_bytes).filter(|had| *had > Bytes::ZERO) {
-                Some(had) => format!("{what}: your run had {had} and asked for {asked} more; {now} is free now."),
-                None => format!("{what}: your run asked for {asked}; {now} is free now."),
-            },
-            None => format!("{what}: your run asked for {asked} and did not get it."),
+            Some(now) => format!("{what}: {}; {now} is free now.", wanted(asked)),
+            None => format!("{what}: {} and did not get it.", wanted(asked)),
         },
         (None, _) => format!("{what}; this log doesn't say how much was asked for."),
     }
