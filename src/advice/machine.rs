@@ -6,7 +6,7 @@ mod names;
 use self::names::Named as Called;
 use super::Situation;
 use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot};
-use crate::knowledge::diagnosis::MemoryKind;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::units::Bytes;
 
 /// A log's figures are rounded and CUDA's capacity is a little under the driver's.
@@ -100,11 +100,24 @@ fn foreign(situation: &Situation<'_>) -> Option<String> {
 
 /// The log's own words for another maker's card.
 fn other_maker(situation: &Situation<'_>) -> Option<String> {
-    let maker = match situation.diagnosis.run.maker.as_deref()? {
-        "XPU" => "Intel",
-        _ => "AMD",
-    };
+    let maker = maker(situation.diagnosis)?;
     Some(format!("it ran on an {maker} card, here there are NVIDIA's"))
+}
+
+/// Whose card the run was on, where that is no NVIDIA card.
+pub fn maker(diagnosis: &Diagnosis) -> Option<&'static str> {
+    let run = &diagnosis.run;
+    let names = |words: &[&str]| {
+        let of = |name: &str| words.iter().any(|word| name.contains(word));
+        !run.cards.is_empty() && run.cards.iter().all(|card| of(&card.name))
+    };
+    match run.maker.as_deref() {
+        Some("XPU") => Some("Intel"),
+        Some(_) => Some("AMD"),
+        None if names(&["AMD", "Radeon"]) => Some("AMD"),
+        None if names(&["Intel", "Arc"]) => Some("Intel"),
+        None => None,
+    }
 }
 
 /// A number that no card here has.
@@ -260,7 +273,6 @@ mod tests {
     use crate::advice::testing::torch_oom;
     use crate::gpu::Reading;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
-    use crate::knowledge::diagnosis::Diagnosis;
 
     fn held() -> Bytes {
         Bytes::mib(11_500)

@@ -143,10 +143,18 @@ fn short_of(diagnosis: &Diagnosis) -> Option<String> {
     let began = run.free_at_start_bytes.filter(|free| run.devices.is_none_or(|many| many == 1) && needed > *free);
     let line = decisive(diagnosis);
     match (began, diagnosis.facts.free_bytes.filter(|_| needed > Bytes::ZERO)) {
-        (Some(free), _) => Some(format!("it needed at least {needed}{line}, and {free} was free when it began")),
+        (Some(free), _) => Some(format!(
+            "it needed at least {needed}{line}, and {free} was free when it began; what held the rest the log doesn't say"
+        )),
         (None, Some(free)) => {
             let asked = diagnosis.facts.requested_bytes.filter(|asked| *asked > free)?;
-            Some(format!("it asked for {asked}{line}, and {free} was free"))
+            let all = diagnosis.facts.total_bytes;
+            Some(match run_had(diagnosis).zip(all).filter(|_| others::others_then(diagnosis).is_some()) {
+                Some((had, all)) => format!("it held {had} of {all} itself and asked for {asked} more{line}"),
+                None => {
+                    format!("it asked for {asked}{line}, and {free} was free; what held the rest the log doesn't say")
+                }
+            })
         }
         _ => None,
     }

@@ -344,7 +344,8 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             // The allocator complains before the backend that asked it.
             Key::FailedOn => run.failed_on = word().or_else(|| last(rule, after)),
             Key::Maker => run.maker = word(),
-            Key::Windows => run.windows = word(),
+            // A traceback may stand behind its message.
+            Key::Windows => run.windows = word().or_else(|| last(rule, after)),
             Key::Printed => run.printed = printed(rule, &[head, near]),
             Key::BatchSize => run.batch_size = number(),
             Key::TrainableParameters => run.trainable_parameters = number(),

@@ -234,7 +234,11 @@ fn host_words(diagnosis: &Diagnosis) -> String {
 
 fn host_ran_out(diagnosis: &Diagnosis) -> String {
     let facts = &diagnosis.facts;
-    if diagnosis.matches.first().is_some_and(|found| found.entry.ends_with("/winerror-1455")) {
+    if diagnosis
+        .matches
+        .first()
+        .is_some_and(|found| found.entry.ends_with("/winerror-1455") || found.text.contains("os error 1455"))
+    {
         return "Windows could promise no more memory: RAM and the paging file together were spoken for, not the GPU's memory.".into();
     }
     if is_estimate(diagnosis) {
