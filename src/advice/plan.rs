@@ -617,6 +617,27 @@ mod tests {
     }
 
     #[test]
+    fn after_an_end_that_freed_enough_comes_the_try_and_nobody_else_has_to_go() {
+        let mut diagnosis = torch_oom(&[]);
+        (diagnosis.facts.process_bytes, diagnosis.facts.free_bytes) = (None, None);
+        diagnosis.facts.requested_bytes = Some(Bytes::gib(10));
+        let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
+        for (held, tries) in [(Bytes::gib(2), true), (Bytes::gib(18), false)] {
+            let here = Snapshot { devices: vec![device(0, vec![process(9, held)])], ..snapshot(0) };
+            let advice = advise(&Situation {
+                fixes: &[end()],
+                snapshot: Some(&here),
+                viewer: Some(&viewer),
+                crashed_by: Some(noon_plus(0)),
+                taken: Taken { freed: true, ..Taken::default() },
+                ..Situation::alone(&diagnosis)
+            });
+            let steps: Vec<&str> = advice.plan.iter().map(|planned| planned.fix.as_str()).collect();
+            assert_eq!(steps, if tries { [RUN_AGAIN] } else { ["end-holder"] });
+        }
+    }
+
+    #[test]
     fn the_logs_own_model_stands_in_the_command() {
         let of = |template: &str, model: &str| {
             let served = fix("lower-utilization", vec![], &[("*", template)]);
