@@ -7,7 +7,7 @@ mod earlier;
 mod today;
 
 use super::ggml::GgmlType;
-use super::settings::{Outputs, Settings};
+use super::settings::{Backend, Outputs, Settings};
 
 /// What the graph's size depends on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,11 @@ pub fn buffer(graph: &Graph, settings: &Settings, context: u64) -> Option<u64> {
     match settings.outputs {
         Outputs::MicroBatch => earlier::buffer(graph, settings, context),
         Outputs::Slots => today::buffer(graph, settings, context),
+        // What programs reserve on the processor was only seen of builds that keep a micro-batch.
+        Outputs::Either if settings.backend == Backend::Cpu => earlier::buffer(graph, settings, context),
+        Outputs::Either => {
+            Some(earlier::buffer(graph, settings, context)?.max(today::buffer(graph, settings, context)?))
+        }
     }
 }
 
@@ -71,7 +76,6 @@ pub fn margin(buffer: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::settings::Backend;
 
     const LLAMA_8B: Graph = Graph {
         embedding: 4096,

@@ -151,8 +151,9 @@ fn llama_settings(args: &FitArgs) -> Result<Settings, String> {
         batch: args.batch.unwrap_or(usual.batch),
         parallel: args.parallel.unwrap_or(usual.parallel),
         unified: args.kv_unified,
-        // llama-server keeps the logits of one token a slot.
-        outputs: Outputs::Slots,
+        // A server of today keeps the logits of one token a slot; llama-completion, llama-cpp-python and earlier builds
+        // those of a batch.
+        outputs: Outputs::Either,
         flash_attention: args.flash_attention != Some(super::OnOff::Off),
         gpu_layers: args.gpu_layers,
         host_experts: if args.cpu_moe { u64::MAX } else { args.n_cpu_moe.unwrap_or(0) },

@@ -352,7 +352,7 @@ pub fn json(answer: &Answer) -> Value {
         "image_encoder": part(&estimate.projector, json!({})),
         "gradients": part(&estimate.gradients, json!({})),
         "optimizer": part(&estimate.optimizer, json!({})),
-        "compute": part(&estimate.compute, json!({"earlier_builds_bytes": super::other::earlier_compute(&answer.engine, shape)})),
+        "compute": part(&estimate.compute, json!({"todays_server_bytes": super::other::todays_compute(&answer.engine, shape)})),
         "overhead": part(&estimate.overhead, json!({})),
         "total_bytes": estimate.total(),
         "gpu": answer.card.as_ref().map(|card| card.index),
