@@ -300,6 +300,10 @@ fn applies(
                 || diagnosis.program.as_deref() != Some("vllm")
                 || !diagnosis.run.engine_is_before(0, 21)
         }
+        Condition::Projector => {
+            diagnosis.run.command.as_ref().is_some_and(|line| line.contains("--mmproj"))
+                && diagnosis.run.command.as_ref().is_none_or(|line| !line.contains("--no-mmproj-offload"))
+        }
         Condition::WidenedTo16 => verdict::widened(diagnosis).is_some_and(|widened| widened.to_bits == 16),
         Condition::Ranks => {
             let company = !diagnosis.facts.other_processes.is_empty();
@@ -379,6 +383,7 @@ mod tests {
                     action: "Do it".into(),
                     command: Some((*command).into()),
                     phases: vec![],
+                    on: None,
                     costs: None,
                     versions: None,
                     why: None,

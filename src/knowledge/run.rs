@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnosis::{CauseKind, Stage};
+use super::diagnosis::{CauseKind, Platform, Stage};
 use super::pattern::Pattern;
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
@@ -57,6 +57,7 @@ enum Key {
     AddressLimitKib,
     ResumedStep,
     Shell,
+    Platform,
     Python,
     Cgroup,
     Tasks,
@@ -181,6 +182,9 @@ pub struct Run {
     /// The shell it was started from, where its prompt shows: `PS`, or a drive such as `C:` on Windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
+    /// What shows the system it ran on: a path, a library, an error of its own.
+    #[serde(skip)]
+    pub platform: Option<String>,
     /// A sign that Python code ran.
     #[serde(skip)]
     pub python: Option<String>,
@@ -211,6 +215,16 @@ impl Run {
     /// A setting or dimension that the log prints as a number.
     pub fn printed_number(&self, name: &str) -> Option<u64> {
         self.printed.get(name)?.parse().ok()
+    }
+
+    /// The system it ran on; `None` where nothing shows that it was not Linux.
+    pub fn platform(&self) -> Option<Platform> {
+        let sign = self.shell.as_ref().or(self.platform.as_ref())?;
+        Some(match sign.to_ascii_lowercase().as_str() {
+            sign if sign.contains("/mnt/") || sign.contains("wsl") => Platform::Wsl,
+            sign if sign.contains("metal") || sign.contains("apple") || sign.contains("users/") => Platform::Mac,
+            _ => Platform::Windows,
+        })
     }
 
     /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`; of a pod,
@@ -264,7 +278,7 @@ impl Run {
 
     /// Whether the log says nothing of it; that Python ran says nothing of what it ran.
     pub fn is_empty(&self) -> bool {
-        Run { python: None, script: None, ..self.clone() } == Run::default()
+        Run { python: None, script: None, platform: None, ..self.clone() } == Run::default()
     }
 }
 
@@ -330,6 +344,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::AddressLimitKib => run.address_limit_kib = number(),
             Key::ResumedStep => run.resumed_step = number(),
             Key::Shell => run.shell = word(),
+            Key::Platform => run.platform = word(),
             Key::Python => run.python = word(),
             Key::Cgroup => run.cgroup = word(),
             Key::Tasks => run.largest = largest(rule, near).or_else(|| largest(rule, head)),

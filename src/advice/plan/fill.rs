@@ -3,8 +3,9 @@
 use super::{FreesIs, PlannedFix, Step, empty, roomy_device, share};
 use crate::advice::fit::words::download;
 use crate::advice::words::sentence;
+use crate::advice::rerun::Change;
 use crate::advice::{Changes, FitAdvice, Had, Ledger, Place, Situation};
-use crate::knowledge::diagnosis::{CauseKind, Diagnosis, MemoryKind};
+use crate::knowledge::diagnosis::{CauseKind, Diagnosis, MemoryKind, Platform};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
 use crate::memory::quant;
 
@@ -22,17 +23,20 @@ pub fn filled(
         return None;
     }
     let programs = programs(diagnosis);
-    if programs.first().is_some_and(|program| fix.not_for.iter().any(|other| other == program)) {
+    let own = [programs.first().copied(), diagnosis.program.as_deref().and_then(kind)];
+    if own.into_iter().flatten().any(|program| fix.not_for.iter().any(|other| other == program)) {
         return None;
     }
     if fix.id == "smaller-quantisation" && share::engine(diagnosis).is_some() && is_in_four_bits(diagnosis) {
         return None;
     }
-    let command = fix.command_for(&programs, diagnosis.phase)?;
+    let ran_on = ran_on(diagnosis);
+    let command = fix.command_for(&programs, diagnosis.phase, ran_on)?;
     let computed = |name: &str| effect?.value.clone().filter(|(of, _)| *of == name).map(|(_, value)| value);
     let otherwise = |name: &str| match name {
         "gpu_uuid" => roomy_device(situation, place, ledger)?.uuid.known().cloned(),
         "gpu_index" => Some(roomy_device(situation, place, ledger)?.index.to_string()),
+        "where_set" => Some(where_set(ran_on).to_owned()),
         "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
         "half_context" => diagnosis.facts.context_tokens.map(|tokens| (tokens / 2).to_string()),
         "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
@@ -61,7 +65,8 @@ pub fn filled(
     let frees_bytes = frees_bytes.or_else(by_share);
     let frees = effect.and_then(|effect| effect.frees).or_else(|| Some((frees_bytes?, FreesIs::About)));
     let download = effect.and_then(|effect| effect.download).map_or_else(|| "a download".to_owned(), download);
-    let mut step = step_of(fix, command, &fill)?;
+    let of_kind = fix.commands.iter().find(|other| own[1] == Some(other.program.as_str()));
+    let mut step = step_of(fix, command, of_kind, &fill)?;
     // Such a figure is the whole step: without one that helps there is none.
     let needs = |name: &str| command.command.as_deref().is_some_and(|text| text.contains(name));
     if step.command.is_none() && ["{utilization}", "{larger_share}", "{offload_gb}"].into_iter().any(needs) {
@@ -85,7 +90,10 @@ pub fn filled(
         step.command = Some(text.replace(" UNIT ", &format!(" {unit} ")));
     }
     let alone = || changes.as_ref()?.alone(situation.form());
-    if let Some(with) = own.and_then(|(line, changes)| changes.apply(line, situation.form())).or_else(alone) {
+    let kept = step.command.as_deref().zip(changes.as_ref()).and_then(|(text, all)| kept(text, all, ran_on));
+    if kept.is_some() {
+        step.command = kept;
+    } else if let Some(with) = own.and_then(|(line, changes)| changes.apply(line, situation.form())).or_else(alone) {
         step.command = Some(with);
     }
     let room = fix.when.contains(&Condition::OtherDeviceHasRoom).then(|| roomy_device(situation, place, ledger));
@@ -96,7 +104,7 @@ pub fn filled(
         frees_is: frees.map(|(_, is)| is),
         may_be_enough: effect.is_some_and(|effect| effect.fits == Some(true)) || room_on.is_some(),
         room_on,
-        costs: command.costs.as_ref().unwrap_or(&fix.costs).replace("a download", &download),
+        costs: told(command, of_kind, |form| form.costs.as_ref()).unwrap_or(&fix.costs).replace("a download", &download),
         steps: vec![step],
         changes,
         ..empty(fix)
@@ -111,13 +119,64 @@ fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
     // Where nobody is named who set it, there is still the limit to be raised, not the machine's memory.
     let unnamed = ["limit"].into_iter().filter(|_| is_limit && diagnosis.memory == Some(MemoryKind::Host));
     let raised_by = diagnosis.raised_by.as_deref().filter(|_| is_limit);
-    let names = [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten();
+    let closed = diagnosis.program.as_deref().is_some_and(|program| kind(program).is_some());
+    let below = diagnosis.raised_by.as_ref().filter(|name| !(closed && LIBRARIES.contains(&name.as_str())));
+    let names = [diagnosis.program.as_ref(), below].into_iter().flatten();
     manager
         .into_iter()
         .chain(raised_by)
         .chain(unnamed)
-        .chain(names.flat_map(|name| [Some(name.as_str()), family(name)]).flatten())
+        .chain(names.flat_map(|name| [Some(name.as_str()), family(name), kind(name)]).flatten())
         .collect()
+}
+
+/// What others are built on: its options and code are not for the person who runs one of the programs below.
+const LIBRARIES: &[&str] =
+    &["llama.cpp", "pytorch", "transformers", "diffusers", "accelerate", "exllama", "tensorflow", "jax", "onnxruntime", "mlx"];
+
+/// What kind of program it is, where it has settings of its own: a form for the kind is for each of them.
+fn kind(program: &str) -> Option<&'static str> {
+    Some(match program {
+        "comfyui" | "invokeai" | "fooocus" | "forge" | "sd.next" | "stable-diffusion-webui" | "stable-diffusion.cpp"
+        | "easy-diffusion" | "diffusers" => "images",
+        "kohya_ss" | "onetrainer" => "image training",
+        "faster-whisper" | "whisperx" | "whisper.cpp" | "whisper" | "pyannote-audio" => "speech",
+        "ollama" | "lm studio" | "koboldcpp" | "text-generation-webui" | "jan" | "gpt4all" | "localai" | "tabbyapi"
+        | "khoj" | "localgpt" | "privategpt" | "exo" => "chat",
+        "vllm" | "sglang" | "tgi" | "lmdeploy" | "tensorrt-llm" | "mlc-llm" | "triton-server" | "xinference"
+        | "djl-serving" => "serving",
+        _ => return None,
+    })
+}
+
+/// The system it ran on. Only Macs share the memory that way among what is told of here.
+fn ran_on(diagnosis: &Diagnosis) -> Option<Platform> {
+    let shared = diagnosis.memory == Some(MemoryKind::Unified);
+    diagnosis.run.platform().or_else(|| shared.then_some(Platform::Mac))
+}
+
+/// Where a variable of Ollama's server is set.
+fn where_set(ran_on: Option<Platform>) -> &'static str {
+    match ran_on {
+        Some(Platform::Mac) => "a Mac's app reads it when it is opened again",
+        Some(Platform::Windows) => "Windows: quit Ollama in the taskbar, then start it again",
+        _ => "Linux service: an Environment= line in sudo systemctl edit ollama.service",
+    }
+}
+
+/// The variables of a command as this system keeps them for a program that is not started from a shell.
+fn kept(command: &str, changes: &Changes, ran_on: Option<Platform>) -> Option<String> {
+    let verb = match ran_on? {
+        Platform::Mac => "launchctl setenv",
+        Platform::Windows => "setx",
+        _ => return None,
+    };
+    let line = |change: &Change| match change {
+        Change::Env(name, value) => Some(format!("{verb} {name} {value}")),
+        _ => None,
+    };
+    let lines = changes.all.iter().map(line).collect::<Option<Vec<_>>>()?;
+    command.ends_with("ollama serve").then(|| lines.join("\n"))
 }
 
 /// GiB of system memory to ask for: half as much again as the limit was, or as it held, in a size that people set.
@@ -157,12 +216,16 @@ fn family(name: &str) -> Option<&'static str> {
 
 /// Whether it has a form that is this program's own.
 pub fn has_own_form(fix: &Fix, diagnosis: &Diagnosis) -> bool {
-    fix.command_for(&programs(diagnosis), diagnosis.phase).is_some_and(|command| command.program != "*")
+    fix.command_for(&programs(diagnosis), diagnosis.phase, ran_on(diagnosis)).is_some_and(|command| command.program != "*")
 }
 
 /// The command with the log's own model in the place of `MODEL` or `MODEL.gguf`; only a name that a shell takes as it is.
 pub fn with_model(command: &str, model: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-');
+    // A path with a drive is for a shell of Windows.
+    let windows = model.get(1..3).is_some_and(|after| after == ":\\");
+    let plain = |c: char| {
+        c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-') || windows && c == '\\'
+    };
     let file = model.ends_with(".gguf");
     let stand_in = if file { "MODEL.gguf" } else { "MODEL" };
     if model.is_empty() || model.starts_with('-') || !model.chars().all(plain) {
@@ -180,14 +243,30 @@ pub fn with_model(command: &str, model: &str) -> String {
     said
 }
 
+/// What the program's own form says, else the one for programs of its kind.
+fn told<'a>(
+    command: &'a FixCommand,
+    of_kind: Option<&'a FixCommand>,
+    what: impl Fn(&'a FixCommand) -> Option<&'a String>,
+) -> Option<&'a String> {
+    what(command).or_else(|| of_kind.and_then(&what))
+}
+
 /// A step in words. A command whose figures are not known is left out rather than shown with holes.
-pub fn step_of(fix: &Fix, command: &FixCommand, fill: &impl Fn(&str) -> Option<String>) -> Option<Step> {
+pub fn step_of(
+    fix: &Fix,
+    command: &FixCommand,
+    of_kind: Option<&FixCommand>,
+    fill: &impl Fn(&str) -> Option<String>,
+) -> Option<Step> {
+    let action = substitute(&command.action, fill)?;
+    let line = command.command.as_deref().and_then(|text| substitute(text, fill));
     Some(Step {
-        action: substitute(&command.action, fill)?,
-        command: command.command.as_deref().and_then(|text| substitute(text, fill)),
-        why: command.why.as_ref().unwrap_or(&fix.why).clone(),
-        expect: command.expect.as_ref().unwrap_or(&fix.expect).clone(),
-        if_not: command.if_not.as_ref().unwrap_or(&fix.if_not).clone(),
+        action: if line.is_some() { action } else { action.trim_end_matches(", or start with").to_owned() },
+        command: line,
+        why: told(command, of_kind, |form| form.why.as_ref()).unwrap_or(&fix.why).clone(),
+        expect: told(command, of_kind, |form| form.expect.as_ref()).unwrap_or(&fix.expect).clone(),
+        if_not: told(command, of_kind, |form| form.if_not.as_ref()).unwrap_or(&fix.if_not).clone(),
         versions: command.versions.clone(),
     })
 }
