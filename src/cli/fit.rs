@@ -234,12 +234,16 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         .then(|| OLD_LATENT.to_owned());
     let notes: Vec<String> = located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
+    let host_available = machine.host_available();
+    let estimate = engine.estimate(&located.shape);
+    let mut options = if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, card, cards) };
+    options::hold_against_ram(&mut options, &estimate, host_available);
     let mut answer = Answer {
         asked: model.to_owned(),
         held,
         several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
-        options: if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, card, cards) },
-        host_available: machine.host_available(),
+        options,
+        host_available,
         notes,
         fit_params: of_llama.then(|| installed("llama-fit-params")).flatten(),
         spread,

@@ -72,7 +72,9 @@ pub fn filled(
     if step.command.is_none() && ["{utilization}", "{larger_share}", "{offload_gb}"].into_iter().any(needs) {
         return None;
     }
-    if effect.is_some_and(|effect| effect.fits == Some(false)) {
+    if let Some((needs, available)) = effect.and_then(|effect| effect.lacks_ram) {
+        step.expect = format!("This does not fit in RAM: it needs about {needs} there, and {available} is available.");
+    } else if effect.is_some_and(|effect| effect.fits == Some(false)) {
         step.expect = format!("{} Alone it is not enough here.", sentence(&step.expect));
     }
     let mut changes = step.command.as_deref().and_then(Changes::of);
@@ -118,15 +120,15 @@ fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
     let manager = diagnosis.run.manager().filter(|_| is_limit);
     // Where nobody is named who set it, there is still the limit to be raised, not the machine's memory.
     let unnamed = ["limit"].into_iter().filter(|_| is_limit && diagnosis.memory == Some(MemoryKind::Host));
-    let raised_by = diagnosis.raised_by.as_deref().filter(|_| is_limit);
     let closed = diagnosis.program.as_deref().is_some_and(|program| kind(program).is_some());
-    let below = diagnosis.raised_by.as_ref().filter(|name| !(closed && LIBRARIES.contains(&name.as_str())));
-    let names = [diagnosis.program.as_ref(), below].into_iter().flatten();
+    let below = diagnosis.raised_by.as_deref().filter(|name| !(closed && LIBRARIES.contains(name)));
+    let raised_by = below.filter(|_| is_limit);
+    let names = [diagnosis.program.as_deref(), below].into_iter().flatten();
     manager
         .into_iter()
         .chain(raised_by)
         .chain(unnamed)
-        .chain(names.flat_map(|name| [Some(name.as_str()), family(name), kind(name)]).flatten())
+        .chain(names.flat_map(|name| [Some(name), family(name), kind(name)]).flatten())
         .collect()
 }
 
