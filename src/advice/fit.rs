@@ -349,7 +349,15 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
     }
     let mut effects = effect::effects(&all, &engine, shape, &estimate, card.as_ref(), room.ram);
     let on_card = diagnosis.run.layers_offloaded.map(|(on, _)| on);
-    effects.extend(effect::tries(setup::context(diagnosis), on_card, &engine, shape, &estimate, card.as_ref(), room.ram));
+    effects.extend(effect::tries(
+        setup::context(diagnosis),
+        on_card,
+        &engine,
+        shape,
+        &estimate,
+        card.as_ref(),
+        room.ram,
+    ));
     if is_assumed {
         effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = FreesIs::About);
         choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = FreesIs::About);

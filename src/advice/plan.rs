@@ -191,6 +191,10 @@ pub fn lay_out(
         let judged =
             !beside && fit.and_then(|fit| fit.effect_of(&planned.fix)).is_some_and(|effect| effect.fits.is_some());
         planned.may_be_enough &= !beside;
+        let short = |missing: Bytes| frees < missing && planned.target.is_none();
+        if let Some(step) = planned.steps.first_mut().filter(|_| !judged && missing.is_some_and(short)) {
+            step.expect = format!("{} Alone it is not enough here.", super::words::sentence(&step.expect));
+        }
         planned.may_be_enough |= !judged && missing.is_some_and(|missing| missing > Bytes::ZERO && frees >= missing);
     }
     plan

@@ -10,6 +10,9 @@ use crate::memory::training::{Optimizer, Recipe, Step, Training};
 use crate::memory::{Engine, Estimate, Is, ModelShape, Settings};
 use crate::units::Bytes;
 
+/// The micro-batch that its fix names.
+const SMALL_BATCH: u64 = 128;
+
 /// What a fix would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
@@ -106,6 +109,14 @@ pub fn effects(
         effects.extend(
             [idle("experts-on-cpu", dense), idle("fewer-sequences", settings.parallel == 1)].into_iter().flatten(),
         );
+        // On already, as far as is known: then it gives back nothing more.
+        if settings.flash_attention && options::fits(engine, shape, card) == Some(false) {
+            effects.push(Effect { fits: Some(false), ..Effect::of("flash-attention") });
+        }
+        let small = Settings { micro_batch: settings.micro_batch.min(SMALL_BATCH), ..*settings };
+        let changed = if let Engine::Ollama(_) = engine { Engine::Ollama(small) } else { Engine::LlamaCpp(small) };
+        let frees = less(before, &changed.estimate(shape)).map(|bytes| (bytes, FreesIs::About));
+        effects.push(Effect { frees, fits: options::fits(&changed, shape, card), ..Effect::of("smaller-micro-batch") });
     }
     effects
 }

@@ -2,8 +2,8 @@
 
 use super::{FreesIs, PlannedFix, Step, empty, roomy_device, share};
 use crate::advice::fit::words::download;
-use crate::advice::words::sentence;
 use crate::advice::rerun::Change;
+use crate::advice::words::sentence;
 use crate::advice::{Changes, FitAdvice, Had, Ledger, Place, Situation};
 use crate::knowledge::diagnosis::{CauseKind, Diagnosis, MemoryKind, Platform};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
@@ -63,10 +63,28 @@ pub fn filled(
         share::leaves(diagnosis, ledger, &fill("utilization").filter(|_| asks)?)
     };
     let frees_bytes = frees_bytes.or_else(by_share);
+    // Below four bits answers suffer quickly: a smaller file of the same model is no step unless it is known to fit.
+    let is_small = fix.id == "smaller-quantisation"
+        && effect.is_none_or(|effect| effect.fits != Some(true))
+        && has_few_bits(diagnosis);
+    let effect = effect.filter(|_| !is_small);
     let frees = effect.and_then(|effect| effect.frees).or_else(|| Some((frees_bytes?, FreesIs::About)));
     let download = effect.and_then(|effect| effect.download).map_or_else(|| "a download".to_owned(), download);
     let of_kind = fix.commands.iter().find(|other| own[1] == Some(other.program.as_str()));
     let mut step = step_of(fix, command, of_kind, &fill)?;
+    if is_small {
+        step.action = "Its file has about 4 bits a weight already: take one with fewer parameters".into();
+        (step.command, step.versions) = (None, None);
+    }
+    let of_images = programs.contains(&"images");
+    // Which type the weights are kept in changes nothing of the file that is read.
+    if of_images && fix.id == "smaller-quantisation" && diagnosis.memory == Some(MemoryKind::Host) {
+        step = Step { action: without_start(&step.action), command: None, ..step };
+    }
+    // A packed ComfyUI has its own Python: the options go into its .bat file.
+    if ran_on == Some(Platform::Windows) {
+        step.command = step.command.map(|line| line.trim_start_matches("python main.py ").to_owned());
+    }
     // Such a figure is the whole step: without one that helps there is none.
     let needs = |name: &str| command.command.as_deref().is_some_and(|text| text.contains(name));
     if step.command.is_none() && ["{utilization}", "{larger_share}", "{offload_gb}"].into_iter().any(needs) {
@@ -101,12 +119,14 @@ pub fn filled(
     let room = fix.when.contains(&Condition::OtherDeviceHasRoom).then(|| roomy_device(situation, place, ledger));
     let room_on = room.flatten().and_then(|device| Some((device.index, device.memory.free_bytes.value()?)));
     Some(PlannedFix {
-        title: substitute(&fix.title, &fill)?,
+        title: if is_small { "Take a smaller model".into() } else { substitute(&fix.title, &fill)? },
         frees_bytes: frees.map(|(bytes, _)| bytes),
         frees_is: frees.map(|(_, is)| is),
         may_be_enough: effect.is_some_and(|effect| effect.fits == Some(true)) || room_on.is_some(),
         room_on,
-        costs: told(command, of_kind, |form| form.costs.as_ref()).unwrap_or(&fix.costs).replace("a download", &download),
+        costs: told(command, of_kind, |form| form.costs.as_ref())
+            .unwrap_or(&fix.costs)
+            .replace("a download", &download),
         steps: vec![step],
         changes,
         ..empty(fix)
@@ -123,28 +143,59 @@ fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
     let closed = diagnosis.program.as_deref().is_some_and(|program| kind(program).is_some());
     let below = diagnosis.raised_by.as_deref().filter(|name| !(closed && LIBRARIES.contains(name)));
     let raised_by = below.filter(|_| is_limit);
+    let by = |start: &str| diagnosis.raised_by.as_deref().is_some_and(|name| name.starts_with(start));
+    let is_exl = diagnosis.program.as_deref() == Some("text-generation-webui") && by("exllama");
+    let loader = ["text-generation-webui, ExLlama"].into_iter().filter(|_| is_exl);
     let names = [diagnosis.program.as_deref(), below].into_iter().flatten();
     manager
         .into_iter()
         .chain(raised_by)
         .chain(unnamed)
+        .chain(loader)
         .chain(names.flat_map(|name| [Some(name), family(name), kind(name)]).flatten())
         .collect()
 }
 
 /// What others are built on: its options and code are not for the person who runs one of the programs below.
-const LIBRARIES: &[&str] =
-    &["llama.cpp", "pytorch", "transformers", "diffusers", "accelerate", "exllama", "tensorflow", "jax", "onnxruntime", "mlx"];
+const LIBRARIES: &[&str] = &[
+    "llama.cpp",
+    "pytorch",
+    "transformers",
+    "diffusers",
+    "accelerate",
+    "exllama",
+    "tensorflow",
+    "jax",
+    "onnxruntime",
+    "mlx",
+];
 
 /// What kind of program it is, where it has settings of its own: a form for the kind is for each of them.
 fn kind(program: &str) -> Option<&'static str> {
     Some(match program {
-        "comfyui" | "invokeai" | "fooocus" | "forge" | "sd.next" | "stable-diffusion-webui" | "stable-diffusion.cpp"
-        | "easy-diffusion" | "diffusers" => "images",
+        "comfyui"
+        | "invokeai"
+        | "fooocus"
+        | "forge"
+        | "sd.next"
+        | "stable-diffusion-webui"
+        | "stable-diffusion.cpp"
+        | "easy-diffusion"
+        | "diffusers" => "images",
         "kohya_ss" | "onetrainer" => "image training",
         "faster-whisper" | "whisperx" | "whisper.cpp" | "whisper" | "pyannote-audio" => "speech",
-        "ollama" | "lm studio" | "koboldcpp" | "text-generation-webui" | "jan" | "gpt4all" | "localai" | "tabbyapi"
-        | "khoj" | "localgpt" | "privategpt" | "exo" => "chat",
+        "ollama"
+        | "lm studio"
+        | "koboldcpp"
+        | "text-generation-webui"
+        | "jan"
+        | "gpt4all"
+        | "localai"
+        | "tabbyapi"
+        | "khoj"
+        | "localgpt"
+        | "privategpt"
+        | "exo" => "chat",
         "vllm" | "sglang" | "tgi" | "lmdeploy" | "tensorrt-llm" | "mlc-llm" | "triton-server" | "xinference"
         | "djl-serving" => "serving",
         _ => return None,
@@ -160,8 +211,8 @@ fn ran_on(diagnosis: &Diagnosis) -> Option<Platform> {
 /// Where a variable of Ollama's server is set.
 fn where_set(ran_on: Option<Platform>) -> &'static str {
     match ran_on {
-        Some(Platform::Mac) => "a Mac's app reads it when it is opened again",
-        Some(Platform::Windows) => "Windows: quit Ollama in the taskbar, then start it again",
+        Some(Platform::Mac) => "on a Mac for the app",
+        Some(Platform::Windows) => "a variable of your Windows account",
         _ => "Linux service: an Environment= line in sudo systemctl edit ollama.service",
     }
 }
@@ -197,6 +248,17 @@ fn is_in_four_bits(diagnosis: &Diagnosis) -> bool {
     mixes.any(|(_, mix)| matches!(mix, "4-bit" | "NVFP4"))
 }
 
+/// Whether its file, by what the log or its name says, has four bits for each weight or fewer.
+fn has_few_bits(diagnosis: &Diagnosis) -> bool {
+    let run = &diagnosis.run;
+    let printed = run.quantisation.as_deref().and_then(|printed| printed.split(' ').next().map(str::to_owned));
+    let named = || run.model.as_deref().and_then(quant::in_name).map(|(name, _)| name);
+    printed.or_else(named).is_some_and(|name| {
+        let bits = name.trim_start_matches('I').trim_start_matches('Q');
+        bits != name && bits.starts_with(['1', '2', '3', '4'])
+    })
+}
+
 /// The program that a process of this name belongs to; the kernel cuts names after 15 characters.
 fn family(name: &str) -> Option<&'static str> {
     let families = [
@@ -218,16 +280,15 @@ fn family(name: &str) -> Option<&'static str> {
 
 /// Whether it has a form that is this program's own.
 pub fn has_own_form(fix: &Fix, diagnosis: &Diagnosis) -> bool {
-    fix.command_for(&programs(diagnosis), diagnosis.phase, ran_on(diagnosis)).is_some_and(|command| command.program != "*")
+    fix.command_for(&programs(diagnosis), diagnosis.phase, ran_on(diagnosis))
+        .is_some_and(|command| command.program != "*")
 }
 
 /// The command with the log's own model in the place of `MODEL` or `MODEL.gguf`; only a name that a shell takes as it is.
 pub fn with_model(command: &str, model: &str) -> String {
     // A path with a drive is for a shell of Windows.
     let windows = model.get(1..3).is_some_and(|after| after == ":\\");
-    let plain = |c: char| {
-        c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-') || windows && c == '\\'
-    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-') || windows && c == '\\';
     let file = model.ends_with(".gguf");
     let stand_in = if file { "MODEL.gguf" } else { "MODEL" };
     if model.is_empty() || model.starts_with('-') || !model.chars().all(plain) {
@@ -254,6 +315,11 @@ fn told<'a>(
     what(command).or_else(|| of_kind.and_then(&what))
 }
 
+/// What to do, where the command that it ends with is not known.
+fn without_start(action: &str) -> String {
+    action.trim_end_matches(", or start with").to_owned()
+}
+
 /// A step in words. A command whose figures are not known is left out rather than shown with holes.
 pub fn step_of(
     fix: &Fix,
@@ -264,7 +330,7 @@ pub fn step_of(
     let action = substitute(&command.action, fill)?;
     let line = command.command.as_deref().and_then(|text| substitute(text, fill));
     Some(Step {
-        action: if line.is_some() { action } else { action.trim_end_matches(", or start with").to_owned() },
+        action: if line.is_some() { action } else { without_start(&action) },
         command: line,
         why: told(command, of_kind, |form| form.why.as_ref()).unwrap_or(&fix.why).clone(),
         expect: told(command, of_kind, |form| form.expect.as_ref()).unwrap_or(&fix.expect).clone(),
