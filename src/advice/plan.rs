@@ -4,6 +4,7 @@
 mod fill;
 mod holders;
 pub mod share;
+mod whose;
 
 use serde::{Serialize, Serializer};
 
