@@ -305,6 +305,7 @@ fn applies(
                 || diagnosis.program.as_deref() != Some("vllm")
                 || !diagnosis.run.engine_is_before(0, 21)
         }
+        Condition::NoMmap => diagnosis.run.command.as_ref().is_some_and(|line| line.contains("--no-mmap")),
         Condition::Projector => {
             diagnosis.run.command.as_ref().is_some_and(|line| line.contains("--mmproj"))
                 && diagnosis.run.command.as_ref().is_none_or(|line| !line.contains("--no-mmproj-offload"))

@@ -61,6 +61,8 @@ pub enum Condition {
     WidenedTo16,
     /// Not vLLM's KV cache before 0.21: its CUDA graphs took nothing of the share that the cache lies in.
     GraphsInShare,
+    /// The model's file was read whole instead of being mapped.
+    NoMmap,
     /// An image encoder was loaded beside the model.
     Projector,
     /// One rank of a distributed run failed on GPU 0, and it is another rank or was not alone there.
