@@ -159,7 +159,7 @@ pub fn lay_out(
     } else if situation.taken.enough || untold {
         Some(run_now(situation))
     } else {
-        again
+        again.or_else(|| fresh_start(situation, cause))
     };
     let mut plan: Vec<PlannedFix> = first_of_all.into_iter().collect();
     // What costs somebody their work comes after what costs nothing.
@@ -249,6 +249,25 @@ fn run_again(
     })
 }
 
+/// Where several times as much was free as was asked for, less to do is no answer: the run's own state is in doubt.
+fn fresh_start(situation: &Situation<'_>, cause: Option<CauseKind>) -> Option<PlannedFix> {
+    let facts = &situation.diagnosis.facts;
+    let (free, asked) = facts.free_bytes.zip(facts.requested_bytes)?;
+    let doubtful = cause == Some(CauseKind::Unknown) && free >= asked.plus(asked).plus(Bytes::gib(1));
+    (doubtful && situation.diagnosis.memory == Some(MemoryKind::Gpu)).then(|| PlannedFix {
+        title: "Start the program anew and run it again".into(),
+        steps: vec![Step {
+            action: "End the program, start it again, and watch the card's bar meanwhile".into(),
+            command: situation.command_line().map(str::to_owned),
+            why: format!("{free} was free when it asked for {asked}: a short peak, or a driver that no longer gives what it has"),
+            expect: "It runs past the point where it died.".into(),
+            if_not: "If it fails again with as much free, update the card's driver and the program; if the bar was full for a moment, take the steps below.".into(),
+            versions: None,
+        }],
+        ..step_named(RUN_AGAIN, "nothing")
+    })
+}
+
 /// After a step that may be enough, or memory that came back where nothing tells how much is missing, trying it tells
 /// more than any further change.
 fn run_now(situation: &Situation<'_>) -> PlannedFix {
@@ -305,7 +324,7 @@ fn applies(
                 || diagnosis.program.as_deref() != Some("vllm")
                 || !diagnosis.run.engine_is_before(0, 21)
         }
-        Condition::NoMmap => diagnosis.run.command.as_ref().is_some_and(|line| line.contains("--no-mmap")),
+        Condition::NoMmap => diagnosis.run.command.as_ref().is_some_and(|line| line.contains("no-mmap")),
         Condition::Projector => {
             diagnosis.run.command.as_ref().is_some_and(|line| line.contains("--mmproj"))
                 && diagnosis.run.command.as_ref().is_none_or(|line| !line.contains("--no-mmproj-offload"))
