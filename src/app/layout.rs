@@ -128,7 +128,8 @@ fn two_tabs(frame: Layout, shape: Shape, body: Rect) -> Layout {
     // The sentence and the current step are never cut: the process list gives way first, then the evidence.
     let steps = between(shape.steps_want, 5, body.height / 2);
     let sentence = shape.why_wants.min(SENTENCE);
-    let processes = between(shape.processes_want, 4, body.height.saturating_sub(steps + sentence));
+    let least = shape.processes_want.clamp(3, 4);
+    let processes = between(shape.processes_want, least, body.height.saturating_sub(steps + sentence));
     let why = between(shape.why_wants, 4, body.height.saturating_sub(steps + processes));
     let [processes, why, steps] =
         Split::vertical([Constraint::Length(processes), Constraint::Length(why), Constraint::Min(5)]).areas(body);

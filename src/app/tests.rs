@@ -769,12 +769,25 @@ fn a_log_of_ones_own_is_not_replaced_by_the_pipe_or_an_offer() {
     assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "epoch 1\nepoch 2");
 }
 
+#[test]
+fn a_key_of_another_region_says_where_it_works_and_does_nothing() {
+    let mut session = Session::with_log();
+    session.model.focus = Region::Processes;
+    session.keys("s");
+    assert!(session.model.walk.behind.is_empty(), "nothing was skipped");
+    let said = session.model.notice.as_ref().map(|(text, _)| text.clone()).unwrap_or_default();
+    assert!(said.contains("[s] skip works in the steps: [Tab] goes there"), "{said}");
+    session.model.notice = None;
+    session.keys("§");
+    assert!(session.model.notice.is_none(), "it is no key of ours");
+}
+
 /// A failure in a pipe that stays open is walked from where it is read, but not away from what a person looks at.
 #[test]
 fn the_failure_that_comes_through_an_open_pipe_has_the_focus_unless_something_else_was_given_it() {
     for looked_at in [Region::Input, Region::Processes] {
         let mut session = Session::with_holders();
-        super::update::wait_for_pipe(&mut session.model);
+        update::wait_for_pipe(&mut session.model);
         session.send(Msg::Stdin { text: Some("epoch 1".into()), closed: false });
         session.read_logs();
         session.model.focus = looked_at;

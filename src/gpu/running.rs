@@ -28,10 +28,17 @@ impl Running {
     }
 }
 
-/// What is neither a figure nor a bar.
+/// What is neither a figure nor a bar. Of `step=41` the name; `exp01` is a name whole, since `exp02` is other work.
 fn words(title: &str) -> impl Iterator<Item = &str> {
-    let is_word = |word: &&str| word.contains(char::is_alphabetic) && !word.contains(|c: char| c.is_ascii_digit());
-    title.split_whitespace().filter(is_word)
+    title.split_whitespace().filter(|word| !is_figure(word)).map(|word| {
+        let named = word.split_once(['=', ':']).filter(|(_, value)| is_figure(value) && !value.is_empty());
+        named.map_or(word, |(name, _)| name)
+    })
+}
+
+/// `1234`, `45%`, `[00:12<00:15,`, `3.2it/s]`, `|████|`: what begins with a digit, or has no letter.
+fn is_figure(word: &str) -> bool {
+    word.chars().find(|c| c.is_alphanumeric()).is_none_or(|first| first.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -57,6 +64,9 @@ mod tests {
         assert!(!goes_on("ray::IDLE", "ray::train()"));
         assert!(!goes_on("worker: step 12", "worker: saving step 12"));
         assert!(!goes_on("python -m exp01", "bash exp01"));
+        assert!(goes_on("trainer epoch=3 loss:0.31", "trainer epoch=4 loss:0.29"));
+        assert!(!goes_on("worker exp01", "worker exp02"), "other work of the same worker");
+        assert!(!goes_on("worker job=a1", "worker job=a2"));
         assert!(!goes_on("12", "13"), "a number is no name");
         assert!(!goes_on("", "5"), "nobody saw a name");
     }

@@ -80,10 +80,23 @@ pub fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
         }
         _ => model.config.keys.action(key, model.focus),
     };
-    match action {
-        Some(action) => act(model, action),
-        None => Vec::new(),
+    if action.is_none() && model.overlay.is_none() {
+        hint(model, key);
     }
+    action.map(|action| act(model, action)).unwrap_or_default()
+}
+
+/// A key that belongs to another region says where that is.
+fn hint(model: &mut Model, key: KeyEvent) {
+    let Some((binding, region)) = model.config.keys.meant_elsewhere(key, model.focus) else { return };
+    let place = match region {
+        Region::Processes => "the list of processes",
+        Region::Input => "the log",
+        Region::Steps => "the steps",
+    };
+    let tab = model.key(Action::NextRegion);
+    let text = format!("[{}] {} works in {place}: {tab} goes there.", binding.shown, binding.words);
+    say(model, text);
 }
 
 /// Whether keys that came at once may act: none of them ends, confirms, takes, skips or leaves anything, wherever the
