@@ -51,6 +51,18 @@ pub enum Platform {
     Windows,
 }
 
+impl Platform {
+    /// As its makers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Platform::Linux => "Linux",
+            Platform::Wsl => "WSL",
+            Platform::Mac => "macOS",
+            Platform::Windows => "Windows",
+        }
+    }
+}
+
 /// Where in its life the job was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
