@@ -214,7 +214,7 @@ fn run_again(
     verdict: &Verdict,
 ) -> Option<PlannedFix> {
     let ledger = ledger.filter(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO))?;
-    let gone = place.named.iter().find(|named| matches!(named.fate, Fate::Gone));
+    let gone = verdict::blamed(situation, place).find(|named| matches!(named.fate, Fate::Gone));
     let blamed = verdict.causes.first().is_some_and(|cause| cause.cause == CauseKind::OtherProcess);
     let short_then = || {
         let (asked, free) = (situation.diagnosis.facts.requested_bytes?, situation.diagnosis.facts.free_bytes?);
@@ -307,6 +307,9 @@ fn applies(
     let diagnosis = situation.diagnosis;
     let memory = fix.memory.is_empty() || diagnosis.memory.is_none_or(|memory| fix.memory.contains(&memory));
     let phase = fix.phases.is_empty() || diagnosis.phase == Phase::Unknown || fix.phases.contains(&diagnosis.phase);
+    let stage = diagnosis.run.stage;
+    let stage = (fix.stages.is_empty() || stage.is_some_and(|stage| fix.stages.contains(&stage)))
+        && !stage.is_some_and(|stage| fix.not_stages.contains(&stage));
     let holds = |condition: &Condition| match condition {
         Condition::HolderAlive => !verdict::holders(situation, place).is_empty(),
         Condition::OtherDeviceHasRoom => {
@@ -347,7 +350,7 @@ fn applies(
             diagnosis.facts.device == Some(0) && diagnosis.run.rank.is_some_and(|rank| rank > 0 || company)
         }
     };
-    memory && phase && fix.when.iter().all(holds)
+    memory && phase && stage && fix.when.iter().all(holds)
 }
 
 /// Another device here with room for what the run needed, the roomiest first. Only where the log is from here, and never
@@ -399,6 +402,8 @@ mod tests {
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
         Fix {
+            stages: vec![],
+            not_stages: vec![],
             id: id.into(),
             title: format!("{id} it"),
             safety: Safety::LosesWork,

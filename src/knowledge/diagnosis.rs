@@ -96,6 +96,8 @@ pub enum Stage {
     Optimizer,
     /// A validation or evaluation ran beside the training.
     Validation,
+    /// A checkpoint of `torch.save` was read.
+    Restoring,
     /// A prompt was encoded for an image.
     TextEncoding,
     /// An image or video was being denoised.

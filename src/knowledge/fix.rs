@@ -181,6 +181,12 @@ pub struct Fix {
     /// Phases it can help in; empty: any.
     #[serde(default)]
     pub phases: Vec<Phase>,
+    /// Stages it can help in; empty: any.
+    #[serde(default)]
+    pub stages: Vec<Stage>,
+    /// Stages in which it changes nothing.
+    #[serde(default)]
+    pub not_stages: Vec<Stage>,
     /// All must hold.
     #[serde(default)]
     pub when: Vec<Condition>,

@@ -16,15 +16,31 @@ use crate::units::Bytes;
 const NEGLIGIBLE_PERCENT: u64 = 5;
 /// A process's CUDA context: a few hundred MiB, with libraries loaded up to this.
 const CONTEXT: Bytes = Bytes::mib(800);
+/// Ranks that come equally far hold about the same, and are started with few others in between.
+const RANKS_PERCENT: u64 = 10;
+const RANKS_APART: usize = 4;
 /// This failure comes before the engine has loaded anything.
 const STARTS_EMPTY: &str = "vllm/free-memory-less-than-desired";
 /// A process that did nothing for so long may be offered although the log doesn't tell whether it is from here.
 pub const WATCHED_ENOUGH: Duration = Duration::from_secs(10);
 
-/// The processes that the log names, without those that held next to nothing.
+/// The processes that the log names, without those that held next to nothing and the run's own ranks.
 pub fn blamed<'p, 'a>(situation: &Situation<'_>, place: &'p Place<'a>) -> impl Iterator<Item = &'p Named<'a>> {
     let total = situation.diagnosis.facts.total_bytes;
-    place.named.iter().filter(move |named| !negligible(named.bytes, total))
+    let own = are_ranks(situation.diagnosis);
+    place.named.iter().filter(move |named| !own && !negligible(named.bytes, total))
+}
+
+/// Whether the processes that the log names are ranks of the run itself: several, started one after the other, that had
+/// come as far as each other.
+pub fn are_ranks(diagnosis: &Diagnosis) -> bool {
+    let others = &diagnosis.facts.other_processes;
+    let (Some(first), Some(_), true) = (others.first(), diagnosis.run.rank, others.len() > 1) else { return false };
+    let pids = || others.iter().map(|other| other.pid);
+    let together = pids().max().zip(pids().min()).is_some_and(|(last, first)| {
+        usize::try_from(last.abs_diff(first)).is_ok_and(|apart| apart < RANKS_APART * others.len())
+    });
+    together && others.iter().all(|other| other.bytes.within_percent(first.bytes, RANKS_PERCENT))
 }
 
 /// Living holders that may be offered for ending, those the log names first, then the largest. Each was there before

@@ -189,13 +189,15 @@ pub fn wrong_device(situation: &Situation<'_>, place: &Place<'_>, ledger: Option
     }
     let mut evidence = Vec::new();
     let mut weight: f64 = 0.0;
-    let rank = diagnosis.run.rank.filter(|rank| *rank > 0 && diagnosis.facts.device == Some(0));
+    let meets = |rank: u64| rank > 0 && diagnosis.facts.device == Some(0) || super::are_ranks(diagnosis);
+    let rank = diagnosis.run.rank.filter(|rank| meets(*rank));
     if let Some(rank) = rank {
         let others = diagnosis.facts.other_processes.len();
         weight = if others > 0 { 0.96 } else { 0.3 };
         let company = if others > 0 { format!(", beside {others} other processes") } else { String::new() };
         evidence.push(format!(
-            "rank {rank} ran on GPU 0{company}{}: each rank should have a card of its own",
+            "rank {rank} ran on GPU {}{company}{}: each rank should have a card of its own",
+            diagnosis.facts.device.unwrap_or(0),
             decisive(diagnosis)
         ));
     }
