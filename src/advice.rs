@@ -111,6 +111,11 @@ pub struct Advice {
 pub fn advise(situation: &Situation<'_>) -> Advice {
     let own = with_own_process(situation.diagnosis);
     let situation = &Situation { diagnosis: own.as_ref().unwrap_or(situation.diagnosis), ..*situation };
+    // Where those on the first rank's card have gone, the rank speaks on whose card they have not.
+    let named = machine::locate(situation).named;
+    let gone = !named.is_empty() && named.iter().all(|named| matches!(named.fate, Fate::Gone));
+    let held = machine::still_held(situation).into_iter().next().filter(|_| gone);
+    let situation = &Situation { diagnosis: held.as_ref().unwrap_or(situation.diagnosis), ..*situation };
     let place = machine::locate(situation);
     let ledger = ledger::draw(situation, &place);
     let room = fit::room(situation, &place, ledger.as_ref());

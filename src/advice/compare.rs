@@ -13,6 +13,14 @@ pub fn compare(before: &Diagnosis, after: &Diagnosis) -> String {
         said.push(format!("Before, {} ran out; now it is {}.", words(before.memory), words(after.memory)));
     }
     said.extend(further(before, after));
+    // The figures of two ranks tell nothing of a change.
+    if let (Some(then), Some(now)) = (before.facts.device, after.facts.device)
+        && then != now
+        && before.run.rank.or(after.run.rank).is_some()
+    {
+        said.push(format!("It failed on GPU {now} by its own count; before, on GPU {then}."));
+        return said.join(" ");
+    }
     let figures = |one: &Diagnosis| one.facts.requested_bytes.map(|asked| (asked, one.facts.free_bytes));
     match (figures(before), figures(after)) {
         (Some((asked, free)), Some((now, free_now))) if (asked, free) != (now, free_now) => {
@@ -95,6 +103,15 @@ mod tests {
         assert!(compare(&early, &after).starts_with("Before, GPU memory ran out; now it is system memory."));
         after.oom = Oom::No;
         assert!(compare(&early, &after).contains("something else"));
+    }
+
+    #[test]
+    fn two_ranks_are_not_held_against_each_other() {
+        let mut before = torch_oom(&[]);
+        (before.run.rank, before.facts.device) = (Some(2), Some(2));
+        let mut after = torch_oom(&[]);
+        after.facts.process_bytes = Some(Bytes::gib(5));
+        assert_eq!(compare(&before, &after), "It failed on GPU 0 by its own count; before, on GPU 2.");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use self::names::Named as Called;
 use super::Situation;
 use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
+use crate::knowledge::facts::Facts;
 use crate::units::Bytes;
 
 /// A log's figures are rounded and CUDA's capacity is a little under the driver's.
@@ -127,6 +128,24 @@ fn beyond(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
     beyond.then(|| {
         format!("it ran on GPU {named}, here there {}", if many == 1 { "is one".into() } else { format!("are {many}") })
     })
+}
+
+/// The failure as other ranks tell of it, of those on whose cards somebody that they name still holds memory.
+pub fn still_held(situation: &Situation<'_>) -> Vec<Diagnosis> {
+    let ranks = &situation.diagnosis.run.ranks;
+    let of = |own: &Facts| {
+        let mut diagnosis = situation.diagnosis.clone();
+        diagnosis.facts = own.clone();
+        // On a card of its own each rank has that card's number.
+        diagnosis.run.rank = own.device.map(u64::from);
+        diagnosis.run.ranks.retain(|other| other != own);
+        diagnosis
+    };
+    let held = |one: &Diagnosis| {
+        let place = locate(&Situation { diagnosis: one, ..*situation });
+        place.named.iter().any(|named| matches!(named.fate, Fate::Alive(..)))
+    };
+    ranks.iter().map(of).filter(held).collect()
 }
 
 fn by_capacity<'a>(

@@ -9,9 +9,9 @@ mod whose;
 use serde::{Serialize, Serializer};
 
 use super::release::Release;
-use super::{CauseKind, Changes, Fate, FitAdvice, Ledger, Place, Situation, Verdict, verdict};
+use super::{CauseKind, Changes, Fate, FitAdvice, Ledger, Place, Situation, Verdict, ledger, machine, verdict};
 use crate::gpu::{Device, ProcessKey};
-use crate::knowledge::diagnosis::{MemoryKind, Oom, Phase};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Phase};
 use crate::knowledge::fix::{Condition, Fix, Safety};
 use crate::units::Bytes;
 
@@ -168,7 +168,13 @@ pub fn lay_out(
     for fix in first.into_iter().chain(rest) {
         let ends = fix.when.contains(&Condition::HolderAlive);
         if ends {
-            let (idle, busy) = holders::end_holders(fix, situation, place, missing);
+            let (mut idle, mut busy) = holders::end_holders(fix, situation, place, missing);
+            for other in machine::still_held(situation) {
+                let situation = &Situation { diagnosis: &other, ..*situation };
+                let (more, at_work) = holders::end_holders(fix, situation, &machine::locate(situation), None);
+                idle.extend(more);
+                busy.extend(at_work);
+            }
             // Nobody loses work for a model that no empty card holds.
             let beyond = fit.and_then(FitAdvice::beyond).is_some();
             later.extend(busy.into_iter().filter(|planned| planned.gentle || !beyond));
@@ -346,11 +352,18 @@ fn applies(
         }
         Condition::WidenedTo16 => verdict::widened(diagnosis).is_some_and(|widened| widened.to_bits == 16),
         Condition::Ranks => {
-            let company = !diagnosis.facts.other_processes.is_empty();
-            diagnosis.facts.device == Some(0) && diagnosis.run.rank.is_some_and(|rank| rank > 0 || company)
+            let met = |rank: u64| rank > 0 || has_company(diagnosis);
+            diagnosis.facts.device == Some(0) && diagnosis.run.rank.is_some_and(met)
         }
     };
     memory && phase && stage && fix.when.iter().all(holds)
+}
+
+/// Whether somebody on its card may be another rank: not one that holds far more, which is from before.
+fn has_company(diagnosis: &Diagnosis) -> bool {
+    let had = ledger::run_had(diagnosis).unwrap_or(Bytes::ZERO);
+    let others = &diagnosis.facts.other_processes;
+    verdict::are_ranks(diagnosis) || others.iter().any(|other| other.bytes <= had.plus(had))
 }
 
 /// Another device here with room for what the run needed, the roomiest first. Only where the log is from here, and never
@@ -397,7 +410,6 @@ mod tests {
     use crate::gpu::guard::Viewer;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{GpuProcess, Reading, Snapshot};
-    use crate::knowledge::diagnosis::Diagnosis;
     use crate::knowledge::fix::{FixCommand, Frees};
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
@@ -569,8 +581,9 @@ mod tests {
             let advice = plan(&diagnosis, std::slice::from_ref(&own), vec![device(0, vec![])]);
             advice.plan.iter().any(|planned| planned.fix == "own-card-per-rank")
         };
-        let sibling = [(4242, Bytes::gib(5))];
+        let sibling = [(4242, Bytes::mib(400))];
         assert!(proposed(Some(3), 0, &sibling) && proposed(Some(1), 0, &[]) && proposed(Some(0), 0, &sibling));
+        assert!(!proposed(Some(0), 0, &[(4242, Bytes::gib(5))]), "left by an earlier run");
         assert!(!proposed(None, 0, &sibling), "no rank in the log");
         assert!(!proposed(Some(1), 1, &sibling), "a card of its own");
         assert!(!proposed(Some(0), 0, &[]), "rank 0 belongs there");

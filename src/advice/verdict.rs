@@ -102,6 +102,7 @@ pub fn weigh<'a>(
     let notes = [
         shortened,
         story::contradiction(&situation.diagnosis.facts),
+        others::on_other_cards(situation),
         again::several(situation, place).or_else(|| others::started_since(situation, place, ledger)),
     ];
     let notes = notes.into_iter().flatten().collect();

@@ -200,3 +200,11 @@ pub struct Diagnosis {
     /// Parts of the log were left out before it was read: its lines are those that were kept.
     pub is_shortened: bool,
 }
+
+impl Diagnosis {
+    /// Whether the log names the process as one that held GPU memory, on this card or another rank's.
+    pub fn names(&self, pid: u32) -> bool {
+        let mut all = std::iter::once(&self.facts).chain(&self.run.ranks).flat_map(|facts| &facts.other_processes);
+        all.any(|named| named.pid == pid)
+    }
+}

@@ -16,6 +16,9 @@ use crate::log::PastedLog;
 /// A headline stands at most so many lines above the message that it tells of.
 const HEADLINE: usize = 4;
 
+/// The failures of more ranks than that are not read.
+const RANKS: usize = 64;
+
 /// An entry's best hit.
 struct Finding<'a> {
     entry: &'a Entry,
@@ -37,8 +40,28 @@ pub fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Opt
     let ordered: Vec<Finding> = order.into_iter().map(|(_, finding)| finding).collect();
     match ordered.first() {
         None => nothing(),
-        Some(leading) => answer(base, log, leading, &ordered, now),
+        Some(leading) => {
+            let mut diagnosis = answer(base, log, leading, &ordered, now);
+            if diagnosis.run.rank.is_some() {
+                diagnosis.run.ranks = other_ranks(log, leading, &hits);
+            }
+            diagnosis
+        }
     }
+}
+
+/// The figures of the same message on other cards, of those that name other processes.
+fn other_ranks(log: &PastedLog, leading: &Finding, hits: &[Hit]) -> Vec<Facts> {
+    let mut ranks: Vec<Facts> = Vec::new();
+    let same = |(_, hit): &(usize, &Hit)| hit.entry == leading.hit.entry && hit.line > leading.hit.line;
+    for (index, _) in hits.iter().enumerate().filter(same).take(RANKS) {
+        let facts = figures::read(leading.entry, log, hits, index).facts;
+        let known = std::iter::once(&leading.figures.facts).chain(&ranks).any(|one| one.device == facts.device);
+        if !known && !facts.other_processes.is_empty() {
+            ranks.push(facts);
+        }
+    }
+    ranks
 }
 
 /// Leaves out what speaks only where nobody else does: beside an entry that knows of memory that ran out, or near one

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::diagnosis::{CauseKind, Platform, Stage};
+use super::facts::Facts;
 use super::pattern::Pattern;
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
@@ -162,6 +163,9 @@ pub struct Run {
     /// The process that failed, among several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u64>,
+    /// What other ranks printed of the same failure, on cards of their own: those that name somebody.
+    #[serde(skip)]
+    pub ranks: Vec<Facts>,
     /// What was being done when it failed, within its phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
@@ -306,7 +310,7 @@ impl Run {
 
     /// Whether the log says nothing of it; that Python ran says nothing of what it ran.
     pub fn is_empty(&self) -> bool {
-        Run { python: None, script: None, windows: None, platform: None, failed_on: None, maker: None, ..self.clone() }
+        Run { python: None, script: None, windows: None, platform: None, failed_on: None, maker: None, ranks: Vec::new(), ..self.clone() }
             == Run::default()
     }
 }

@@ -7,7 +7,7 @@ use super::again;
 use super::{Cause, CauseKind, decisive, live_need};
 use crate::advice::machine::Named;
 use crate::advice::plan::share;
-use crate::advice::{Fate, Ledger, Place, Situation, name_of, release};
+use crate::advice::{Fate, Ledger, Place, Situation, machine, name_of, release};
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::units::Bytes;
@@ -140,7 +140,8 @@ pub fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Optio
         let (line, bytes) = (decisive(diagnosis), named.bytes);
         match named.fate {
             Fate::Alive(row, key) => {
-                let (pid, rest) = (row.pid, before_and_idle(situation, key));
+                let left = if row.has_lost_its_parent() { "; what started it is gone" } else { "" };
+                let (pid, rest) = (row.pid, before_and_idle(situation, key) + left);
                 evidence.push(match evidence.is_empty() {
                     true => format!("the log names {pid}{line}; it still runs{rest}"),
                     false => format!("{pid} with {bytes} still runs, too"),
@@ -200,6 +201,16 @@ fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>,
         Some(missing) if missing > Bytes::ZERO && sum >= missing => 0.6,
         _ => 0.35,
     }
+}
+
+/// Who of those that other ranks name still holds memory on their cards, in a sentence.
+pub fn on_other_cards(situation: &Situation<'_>) -> Option<String> {
+    let held = machine::still_held(situation);
+    let pids: Vec<String> =
+        held.iter().flat_map(|one| &one.facts.other_processes).map(|named| named.pid.to_string()).collect();
+    (!pids.is_empty()).then(|| {
+        format!("On other ranks' cards those that the log names still hold memory, too: {}. As it is, the run would fail there again.", pids.join(", "))
+    })
 }
 
 /// Who was started after the failure and is in the way of another try: never offered, since it may be that try.

@@ -399,7 +399,8 @@ mod tests {
         let three = [(1, Bytes::gib(5)), (2, Bytes::gib(5)), (3, Bytes::gib(5))];
         assert_eq!(judged(Some(3), Some(0), &three), Some(0.96));
         assert_eq!(judged(Some(3), Some(0), &[]), Some(0.3), "each rank may see its own card as 0");
-        assert_eq!(judged(Some(0), Some(0), &three), None);
+        assert_eq!(judged(Some(0), Some(0), &three), Some(0.96), "the others are its own ranks");
+        assert_eq!(judged(Some(0), Some(0), &[(1, Bytes::gib(5)), (900, Bytes::gib(2))]), None);
         assert_eq!(judged(Some(3), Some(3), &three), None);
     }
 

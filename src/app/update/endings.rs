@@ -183,7 +183,7 @@ pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String>
     let mut said = Vec::new();
     let diagnosis = model.input.diagnosis.as_ref();
     let placed = model.advice.as_ref().is_some_and(|advice| advice.verdict.same_machine == Some(true));
-    if placed && diagnosis.is_some_and(|d| d.facts.other_processes.iter().any(|named| named.pid == key.pid)) {
+    if placed && diagnosis.is_some_and(|diagnosis| diagnosis.names(key.pid)) {
         said.push("named in your log".to_owned());
     }
     if let Some(idle) = model.feed.history.idle_for(key).filter(|idle| idle.as_secs() >= 5) {
