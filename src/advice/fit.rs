@@ -23,7 +23,7 @@ use super::plan::FreesIs;
 use super::{Ledger, Place, Situation};
 use crate::advice::ledger::run_had;
 use crate::advice::verdict::next_try;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Platform};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Platform, Stage};
 use crate::memory::options::{self, Card};
 use crate::memory::{Engine, Estimate, Is, Part};
 use crate::units::Bytes;
@@ -270,7 +270,8 @@ pub fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger
 pub fn fit(situation: &Situation<'_>, room: Room, ledger: Option<&Ledger>) -> Option<FitAdvice> {
     let diagnosis = situation.diagnosis;
     let of_card = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache));
-    if diagnosis.oom == Oom::No || !of_card {
+    // What lies on one of the cards that share all of it is not told.
+    if diagnosis.oom == Oom::No || !of_card || diagnosis.run.sharded.is_some() {
         return None;
     }
     let kind = Kind::of(diagnosis)?;
@@ -332,6 +333,10 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
     let is_assumed = setup::context(diagnosis).is_none();
     // Activations grow with the sequences: without their length nothing is known but weights and states.
     let is_blind = is_assumed && matches!(engine, Engine::Train(..));
+    // What is known all the same may be too much already.
+    let least = |engine: &Engine| engine.estimate(shape).total();
+    let most = card.as_ref().filter(|_| is_blind && !diagnosis.run.is_spread()).map(|card| card.free);
+    let too_much = |engine: &Engine| least(engine).zip(most).is_some_and(|(least, most)| least > most);
     // A utilisation is a share of the whole card.
     let card = card.filter(|_| (room.capacity.is_some() || headroom > Bytes::ZERO) && !is_blind);
     let mut estimate = engine.estimate(shape);
@@ -367,6 +372,20 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
         effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = FreesIs::About);
         choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = FreesIs::About);
     }
+    // Where the optimizer is made all else is there: no more comes back than the run had.
+    let had = run_had(diagnosis).filter(|_| diagnosis.run.stage == Some(Stage::Optimizer));
+    for (fix, changed) in effect::alone(&engine) {
+        let Some(effect) = effects.iter_mut().find(|effect| effect.fix == fix) else { continue };
+        effect.fits = effect.fits.or(too_much(&changed).then_some(false));
+        let held = had.map(|had| had.less(least(&changed).unwrap_or(Bytes::ZERO)));
+        let bound = |(frees, is): (Bytes, FreesIs)| (held.map_or(frees, |held| frees.min(held)), is);
+        effect.frees = effect.frees.map(bound).filter(|(frees, _)| *frees > Bytes::ZERO);
+    }
+    let beyond = least(&engine).filter(|_| too_much(&engine));
+    if let Some(least) = beyond {
+        notes.push(format!("weights, gradients and optimizer alone take about {least}, whatever the sequences' length"));
+    }
+    let fits = fits.or(beyond.map(|_| false));
     if is_blind {
         estimate.compute = Part::unknown(UNKNOWN_LENGTH);
         let of_length = ["smaller-batch", "gradient-checkpointing"];

@@ -351,6 +351,8 @@ fn applies(
                 && diagnosis.run.command.as_ref().is_none_or(|line| !line.contains("--no-mmproj-offload"))
         }
         Condition::WidenedTo16 => verdict::widened(diagnosis).is_some_and(|widened| widened.to_bits == 16),
+        Condition::Zero3 => diagnosis.run.sharded.as_deref().is_some_and(|by| by != "fsdp"),
+        Condition::NotSharded => diagnosis.run.sharded.is_none(),
         Condition::Ranks => {
             let met = |rank: u64| rank > 0 || has_company(diagnosis);
             diagnosis.facts.device == Some(0) && diagnosis.run.rank.is_some_and(met)

@@ -65,6 +65,10 @@ pub enum Condition {
     NoMmap,
     /// An image encoder was loaded beside the model.
     Projector,
+    /// The ranks share weights, gradients and optimizer already, by ZeRO's stage 3.
+    Zero3,
+    /// Nothing shows that the ranks share all of it already.
+    NotSharded,
     /// One rank of a distributed run failed on GPU 0, and it is another rank or was not alone there.
     Ranks,
 }

@@ -55,6 +55,7 @@ enum Key {
     Launcher,
     Expandable,
     Share,
+    Sharded,
     AddressLimitKib,
     ResumedStep,
     Shell,
@@ -178,6 +179,9 @@ pub struct Run {
     /// A share of the card that was set for it, from 0 to 1, as printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
+    /// The ranks share all of the training's state already: by `fsdp`, or ZeRO's stage 3.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sharded: Option<String>,
     /// The limit on addresses (`ulimit -v`) that the log shows, in KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address_limit_kib: Option<u64>,
@@ -381,6 +385,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Launcher => run.launcher = word(),
             Key::Expandable => run.expandable = word(),
             Key::Share => run.share = word(),
+            Key::Sharded => run.sharded = word(),
             Key::AddressLimitKib => run.address_limit_kib = number(),
             Key::ResumedStep => run.resumed_step = number(),
             Key::Shell => run.shell = word(),

@@ -164,7 +164,7 @@ fn less(before: &Estimate, after: &Estimate) -> Option<Bytes> {
 }
 
 /// Changes of training, each by itself.
-fn alone(engine: &Engine) -> Vec<(&'static str, Engine)> {
+pub fn alone(engine: &Engine) -> Vec<(&'static str, Engine)> {
     let Engine::Train(training) = *engine else { return Vec::new() };
     let Training { recipe, step, .. } = training;
     let mut changed = Vec::new();

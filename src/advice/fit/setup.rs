@@ -46,7 +46,7 @@ impl Kind {
             }
             "vllm" => Some(Kind::Vllm),
             "sglang" => Some(Kind::Sglang),
-            "transformers" | "accelerate" | "pytorch" | "trl" | "peft" | "bitsandbytes" => {
+            "transformers" | "accelerate" | "pytorch" | "trl" | "trl grpo" | "peft" | "bitsandbytes" => {
                 Some(match diagnosis.phase {
                     Phase::Training => Kind::Train,
                     _ => Kind::Transformers,

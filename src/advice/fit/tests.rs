@@ -265,7 +265,10 @@ fn a_training_run_is_told_what_each_change_gives_back() {
     assert_eq!((gib("eight-bit-optimizer"), gib("lora") > 100), (44, true));
     assert_eq!(frees(&advice, "smaller-batch"), None, "the length is not known");
     let fit = advice.fit.as_ref().unwrap();
-    assert_eq!((fit.total_bytes, fit.fits), (None, None));
+    assert_eq!((fit.total_bytes, fit.fits), (None, Some(false)), "what does not grow with the length is too much");
+    assert!(fit.notes.iter().any(|note| note.contains("alone take about 135.0 GiB")), "{:?}", fit.notes);
+    let small = named.replace("Llama-3.1-8B", "Llama-3.2-1B").replace("8,030,261,248", "1,235,814,400");
+    let fit = advised(&small, None, None).fit.unwrap();
     assert_eq!(fit.why_not_known.as_deref(), Some("the log does not show how long the sequences are"));
     let long = named.replace("***** Running", "max_seq_len=2048\n***** Running");
     let advice = advised(&long, None, None);

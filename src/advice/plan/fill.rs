@@ -19,7 +19,7 @@ pub fn filled(
 ) -> Option<PlannedFix> {
     let diagnosis = situation.diagnosis;
     let effect = fit.and_then(|fit| fit.effect_of(&fix.id));
-    if effect.is_some_and(|effect| effect.is_idle) {
+    if effect.is_some_and(|effect| effect.is_idle) || is_so(fix, situation) {
         return None;
     }
     let programs = programs(diagnosis);
@@ -133,6 +133,19 @@ pub fn filled(
     })
 }
 
+/// Whether the log shows that the run does so already, whatever form the fix has for its program.
+fn is_so(fix: &Fix, situation: &Situation<'_>) -> bool {
+    let run = &situation.diagnosis.run;
+    match fix.id.as_str() {
+        "smaller-batch" => run.batch_size == Some(1),
+        "gradient-checkpointing" => {
+            let flag = || situation.command_line().is_some_and(|line| line.contains("--gradient_checkpointing"));
+            run.printed.contains_key("gradient_checkpointing") || flag()
+        }
+        _ => false,
+    }
+}
+
 /// GiB of system memory to ask for: half as much again as the limit was, or as it held, in a size that people set.
 fn more_memory(diagnosis: &Diagnosis) -> u64 {
     let facts = &diagnosis.facts;
@@ -181,7 +194,9 @@ pub fn with_model(command: &str, model: &str) -> String {
     while let Some((before, after)) = rest.split_once(stand_in) {
         said.push_str(before);
         let alone = !before.ends_with(plain) && !after.starts_with(plain);
-        said.push_str(if alone { model } else { stand_in });
+        // Code wants it in quotes.
+        let quote = if alone && before.ends_with('(') { "\"" } else { "" };
+        said.extend([quote, if alone { model } else { stand_in }, quote]);
         rest = after;
     }
     said.push_str(rest);

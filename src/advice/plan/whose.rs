@@ -109,6 +109,7 @@ fn family(name: &str) -> Option<&'static str> {
     let families = [
         ("llama-", "llama.cpp"),
         ("ollama", "ollama"),
+        ("trl ", "trl"),
         ("VLLM::", "vllm"),
         ("sglang::", "sglang"),
         ("ray::", "ray"),

@@ -32,10 +32,11 @@ pub fn blamed<'p, 'a>(situation: &Situation<'_>, place: &'p Place<'a>) -> impl I
 }
 
 /// Whether the processes that the log names are ranks of the run itself: several, started one after the other, that had
-/// come as far as each other.
+/// come as far as each other on the card that a process gets which names none.
 pub fn are_ranks(diagnosis: &Diagnosis) -> bool {
     let others = &diagnosis.facts.other_processes;
-    let (Some(first), Some(_), true) = (others.first(), diagnosis.run.rank, others.len() > 1) else { return false };
+    let on_the_first = diagnosis.facts.device == Some(0) && diagnosis.run.rank.is_some();
+    let Some(first) = others.first().filter(|_| on_the_first && others.len() > 1) else { return false };
     let pids = || others.iter().map(|other| other.pid);
     let together = pids().max().zip(pids().min()).is_some_and(|(last, first)| {
         usize::try_from(last.abs_diff(first)).is_ok_and(|apart| apart < RANKS_APART * others.len())

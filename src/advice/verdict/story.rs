@@ -61,6 +61,8 @@ pub fn batch(diagnosis: &Diagnosis) -> Option<Cause> {
         }
         (_, Some(Stage::Sampling)) => (0.4, "it died while denoising, which grows with the size and number of images"),
         (_, Some(Stage::Profiling)) => (0.4, "it died while measuring its peak with the largest batch it may meet"),
+        // What is made there is as large for any batch.
+        (_, Some(Stage::Optimizer)) => return None,
         (Phase::Training, _) => (0.4, "it died while training, where memory grows with the batch"),
         _ => return None,
     };
@@ -85,7 +87,7 @@ pub fn beside_its_share(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Caus
 /// The optimizer's state appears at its first step: it grows with the parameters trained, not with the batch.
 pub fn optimizer(diagnosis: &Diagnosis) -> Option<Cause> {
     let first = diagnosis.run.stage == Some(Stage::Optimizer) && reached(diagnosis).is_none();
-    let evidence = "it died in the optimizer's first step, where its state appears: that grows with the parameters trained, not with the batch";
+    let evidence = "it died where the optimizer's state is made: that grows with the parameters trained, not with the batch";
     (first && diagnosis.memory == Some(MemoryKind::Gpu)).then(|| Cause {
         cause: CauseKind::TooBig,
         weight: 0.48,
@@ -196,8 +198,7 @@ pub fn wrong_device(situation: &Situation<'_>, place: &Place<'_>, ledger: Option
         weight = if others > 0 { 0.96 } else { 0.3 };
         let company = if others > 0 { format!(", beside {others} other processes") } else { String::new() };
         evidence.push(format!(
-            "rank {rank} ran on GPU {}{company}{}: each rank should have a card of its own",
-            diagnosis.facts.device.unwrap_or(0),
+            "rank {rank} ran on GPU 0{company}{}: each rank should have a card of its own",
             decisive(diagnosis)
         ));
     }
