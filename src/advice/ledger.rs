@@ -217,7 +217,9 @@ fn of_log(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Ledger> {
         held.push(Held { what: "its CUDA context about".into(), pid: None, bytes: context, share: Share::Run });
     }
     if facts.free_bytes.is_some() && rest > Bytes::ZERO {
-        held.push(Held { what: "other".into(), pid: None, bytes: rest, share: Share::Other });
+        // The run itself, where the log does not say what it had.
+        let what = if run_had(diagnosis).is_some() || own_context(diagnosis).is_some() { "other" } else { "in use" };
+        held.push(Held { what: what.into(), pid: None, bytes: rest, share: Share::Other });
     }
     // What was free then, the run had already taken its own part out of.
     let missing_bytes = facts.requested_bytes.zip(facts.free_bytes).map(|(asked, free)| asked.less(free));

@@ -5,6 +5,7 @@ mod names;
 
 use self::names::Named as Called;
 use super::Situation;
+use super::verdict::others_then;
 use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::knowledge::facts::Facts;
@@ -12,6 +13,8 @@ use crate::units::Bytes;
 
 /// A log's figures are rounded and CUDA's capacity is a little under the driver's.
 const CAPACITY_PERCENT: u64 = 3;
+/// What others held tells one card from another only where it is a model's, not a context's.
+const WORTH_A_LOOK: Bytes = Bytes::gib(4);
 /// A living process may have grown a little since the crash.
 const HOLDING_PERCENT: u64 = 20;
 
@@ -167,7 +170,8 @@ fn by_capacity<'a>(
     let may_be_a_part = |card: &Device| {
         card.nature == Some(Nature::Split) && card.memory.total_bytes.value().is_none_or(|all| total <= all)
     };
-    if fitting.is_empty() && !instances_are_seen && snapshot.devices.iter().any(may_be_a_part) {
+    let in_a_part = situation.diagnosis.run.printed.contains_key("mig");
+    if fitting.is_empty() && (in_a_part || !instances_are_seen && snapshot.devices.iter().any(may_be_a_part)) {
         // An instance that can't be seen from here.
         return nothing;
     }
@@ -268,11 +272,23 @@ fn choose<'a>(situation: &Situation<'_>, fitting: &[&'a Device], named: &[Named<
         named.iter().any(|named| matches!(named.fate, Fate::Alive(row, _) if device.processes.iter().any(|p| p == row)))
     };
     let mask = situation.diagnosis.run.visible_devices.as_deref();
+    // A run that sees one card of several counts it as 0, whichever it is: what others held then may tell better.
+    let then = others_then(situation.diagnosis).filter(|then| *then >= WORTH_A_LOOK);
+    let like_then = |device: &Device| {
+        let held = device.processes.iter().try_fold(Bytes::ZERO, |sum, row| Some(sum.plus(row.used_bytes.value()?)));
+        held.zip(then).is_some_and(|(held, then)| held.within_percent(then, CAPACITY_PERCENT))
+    };
+    let is_another = |device: &Device| device.index == 0 && !like_then(device) && fitting.iter().any(|one| like_then(one));
     let by_number = |device: &&&Device| {
         let has_number = device.nature != Some(Nature::MigInstance) || mask.is_some_and(|mask| mask.contains("MIG-"));
-        has_number && situation.device_index() == Some(device.index)
+        has_number && situation.device_index() == Some(device.index) && (mask.is_some() || !is_another(device))
     };
-    fitting.iter().find(holds_named).or_else(|| fitting.iter().find(by_number)).copied().or_else(|| the_only(fitting))
+    let bus = situation.diagnosis.run.printed.get("pci_bus_id");
+    let on_bus = |device: &&&Device| {
+        bus.zip(device.bus_id.known()).is_some_and(|(bus, own)| own.to_lowercase().ends_with(&bus.to_lowercase()))
+    };
+    let found = fitting.iter().find(holds_named).or_else(|| fitting.iter().find(on_bus));
+    found.or_else(|| fitting.iter().find(by_number)).copied().or_else(|| the_only(fitting))
 }
 
 fn other_card(snapshot: &Snapshot, total: Bytes) -> String {

@@ -33,6 +33,9 @@ pub const RUN_AGAIN: &str = "run-again";
 /// The step that asks whoever holds the memory for it.
 pub const ASK_OWNER: &str = "ask-owner";
 
+/// The step that finds out who held it, on the machine where it failed.
+pub const LOOK_THERE: &str = "look-there";
+
 /// The step that waits until there is room.
 pub const WAIT: &str = "wait-for-memory";
 
@@ -190,6 +193,9 @@ pub fn lay_out(
             plan.extend(fill::filled(fix, situation, place, ledger, fit));
         }
     }
+    if cause == Some(CauseKind::OtherProcess) && situation.snapshot.is_none() && place.named.is_empty() {
+        plan.insert(0, look_there());
+    }
     if !room && !innocent {
         let safe = plan.iter().take_while(|planned| planned.target.is_some() || planned.safety == Safety::Safe).count();
         plan.splice(safe..safe, later);
@@ -267,6 +273,22 @@ fn run_again(
     })
 }
 
+/// Of a log that is read alone nobody can be named who held the rest.
+fn look_there() -> PlannedFix {
+    PlannedFix {
+        title: "Look who holds the card where it ran".into(),
+        steps: vec![Step {
+            action: "On that machine, list who holds how much; end what is yours, and ask whose the rest is".into(),
+            command: Some("oomdoctor ps".into()),
+            why: "what others held is what was missing".into(),
+            expect: "each process with its owner and its memory".into(),
+            if_not: "nvidia-smi shows the same without the owners".into(),
+            versions: None,
+        }],
+        ..step_named(LOOK_THERE, "nothing")
+    }
+}
+
 /// Where several times as much was free as was asked for, less to do is no answer: the run's own state is in doubt.
 fn fresh_start(situation: &Situation<'_>, cause: Option<CauseKind>) -> Option<PlannedFix> {
     let facts = &situation.diagnosis.facts;
@@ -320,7 +342,7 @@ fn applies(
         Condition::HolderAlive => !verdict::holders(situation, place).is_empty(),
         Condition::OtherDeviceHasRoom => {
             let there = verdict::next_try(situation, place).is_some_and(|next| next.is_elsewhere(place));
-            !there && roomy_device(situation, place, ledger).is_some()
+            !there && !diagnosis.run.is_allocated() && roomy_device(situation, place, ledger).is_some()
         }
         Condition::Fragmented if diagnosis.run.expandable.is_some() => false,
         Condition::Fragmented => verdict.causes.iter().any(|cause| cause.cause == CauseKind::Fragmentation),
@@ -352,7 +374,8 @@ fn applies(
         }
         Condition::WidenedTo16 => verdict::widened(diagnosis).is_some_and(|widened| widened.to_bits == 16),
         Condition::Zero3 => diagnosis.run.sharded.as_deref().is_some_and(|by| by != "fsdp"),
-        Condition::NotSharded => diagnosis.run.sharded.is_none(),
+        // One instance of a card has no others to share with.
+        Condition::NotSharded => diagnosis.run.sharded.is_none() && !diagnosis.run.printed.contains_key("mig"),
         Condition::Ranks => {
             let met = |rank: u64| rank > 0 || has_company(diagnosis);
             diagnosis.facts.device == Some(0) && diagnosis.run.rank.is_some_and(met)
@@ -638,6 +661,22 @@ mod tests {
         launcher.uid = Reading::Known(1001);
         let targets: Vec<u32> = plan_of(launcher).iter().filter_map(|step| Some(step.target?.pid)).collect();
         assert_eq!(targets, [41, 42], "somebody else's launcher is not offered");
+    }
+
+    #[test]
+    fn a_smaller_batch_is_the_persons_own_command_with_half_of_it() {
+        let mut smaller = fix("smaller-batch", vec![], &[("*", "x")]);
+        smaller.commands.iter_mut().for_each(|form| form.command = None);
+        let of = |line: &str| {
+            let diagnosis = torch_oom(&[]);
+            let fixes = [smaller.clone()];
+            let situation = Situation { fixes: &fixes, command: Some(line), ..Situation::alone(&diagnosis) };
+            advise(&situation).plan.iter().find(|step| step.fix == "smaller-batch")?.steps[0].command.clone()
+        };
+        assert_eq!(of("python train.py --batch 16 --lr 1").as_deref(), Some("python train.py --batch 8 --lr 1"));
+        assert_eq!(of("python train.py --batch_size=3").as_deref(), Some("python train.py --batch_size=1"));
+        assert_eq!(of("python train.py --batch 1"), None);
+        assert_eq!(of("python train.py"), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub use crate::knowledge::diagnosis::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::units::Bytes;
 pub use again::{NextTry, Tried, next_try};
-pub use others::{WATCHED_ENOUGH, are_ranks, blamed, holders, itself, others_held, own_context};
+pub use others::{WATCHED_ENOUGH, are_ranks, blamed, holders, itself, others_held, others_then, own_context};
 pub use story::{weights_by_name, widened};
 
 /// Less than that in pieces is no fragmentation worth the name; nor is less than that share of the card.
@@ -150,7 +150,7 @@ fn short_of(diagnosis: &Diagnosis) -> Option<String> {
         (None, Some(free)) => {
             let asked = diagnosis.facts.requested_bytes.filter(|asked| *asked > free)?;
             let all = diagnosis.facts.total_bytes;
-            Some(match run_had(diagnosis).zip(all).filter(|_| others::others_then(diagnosis).is_some()) {
+            Some(match run_had(diagnosis).zip(all).filter(|_| others_then(diagnosis).is_some()) {
                 Some((had, all)) => format!("it held {had} of {all} itself and asked for {asked} more{line}"),
                 None => {
                     format!("it asked for {asked}{line}, and {free} was free; what held the rest the log doesn't say")

@@ -245,6 +245,11 @@ pub struct Run {
 }
 
 impl Run {
+    /// Whether it ran in a job of Slurm, which chooses the cards.
+    pub fn is_allocated(&self) -> bool {
+        matches!(self.launcher.as_deref(), Some("slurm" | "srun")) || self.printed.contains_key("slurm_job_id")
+    }
+
     /// A setting or dimension that the log prints as a number.
     pub fn printed_number(&self, name: &str) -> Option<u64> {
         self.printed.get(name)?.parse().ok()

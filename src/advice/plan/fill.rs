@@ -116,6 +116,9 @@ pub fn filled(
     } else if let Some(with) = own.and_then(|(line, changes)| changes.apply(line, situation.form())).or_else(alone) {
         step.command = Some(with);
     }
+    if fix.id == "smaller-batch" && step.command.is_none() {
+        step.command = situation.command_line().and_then(half_batch);
+    }
     let room = fix.when.contains(&Condition::OtherDeviceHasRoom).then(|| roomy_device(situation, place, ledger));
     let room_on = room.flatten().and_then(|device| Some((device.index, device.memory.free_bytes.value()?)));
     Some(PlannedFix {
@@ -144,6 +147,21 @@ fn is_so(fix: &Fix, situation: &Situation<'_>) -> bool {
         }
         _ => false,
     }
+}
+
+/// The command line with half of the batch that it asks for, in any of the usual spellings.
+fn half_batch(line: &str) -> Option<String> {
+    let names = ["--batch-size", "--batch_size", "--batch", "--bs", "--train_batch_size", "--micro_batch_size"];
+    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let at = words.iter().position(|word| names.iter().any(|name| word.split('=').next() == Some(name)))?;
+    let (name, glued) = match words.get(at)?.split_once('=') {
+        Some((name, value)) => (Some(name.to_owned()), value.to_owned()),
+        None => (None, words.get(at + 1)?.clone()),
+    };
+    let half = glued.parse::<u64>().ok().filter(|batch| *batch > 1)? / 2;
+    let (at, word) = name.map_or_else(|| (at + 1, half.to_string()), |name| (at, format!("{name}={half}")));
+    *words.get_mut(at)? = word;
+    Some(words.join(" "))
 }
 
 /// GiB of system memory to ask for: half as much again as the limit was, or as it held, in a size that people set.

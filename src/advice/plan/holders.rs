@@ -112,11 +112,13 @@ fn with_its_launcher(
 /// Where others' processes hold the memory: whom to ask and what to write, and to be told when there is room.
 pub fn ask_owners(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Vec<PlannedFix> {
     let (Some(device), Some(viewer)) = (place.device, situation.viewer) else { return Vec::new() };
-    let Some(ledger) = ledger.filter(|ledger| ledger.is_now && place.same_machine == Some(true)) else {
+    let Some(ledger) = ledger.filter(|ledger| ledger.is_now && place.same_machine != Some(false)) else {
         return Vec::new();
     };
-    let (Some(needed), Some(missing)) = (ledger.needed_bytes, ledger.missing_bytes) else { return Vec::new() };
-    if missing == Bytes::ZERO || ledger.capacity_bytes.is_none_or(|capacity| needed > capacity) {
+    let (needed, missing) = (ledger.needed_bytes, ledger.missing_bytes);
+    let beyond = needed.is_some_and(|needed| ledger.capacity_bytes.is_none_or(|capacity| needed > capacity));
+    let untold = place.same_machine == Some(true) && missing.is_none();
+    if missing == Some(Bytes::ZERO) || beyond || untold {
         return Vec::new();
     }
     // Who can be had to let go by other means is not asked for it.
@@ -134,16 +136,17 @@ pub fn ask_owners(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&
     others.sort_by_key(|(_, held, _)| std::cmp::Reverse(*held));
     let mut steps: Vec<PlannedFix> =
         others.iter().take(2).map(|(row, held, user)| ask_owner(device, row, *held, user, missing)).collect();
-    if !others.is_empty() {
+    if let (false, Some(needed), Some(missing)) = (others.is_empty(), needed, missing) {
         steps.push(wait(device, needed, missing));
     }
     steps
 }
 
-fn ask_owner(device: &Device, row: &GpuProcess, held: Bytes, user: &str, missing: Bytes) -> PlannedFix {
+fn ask_owner(device: &Device, row: &GpuProcess, held: Bytes, user: &str, missing: Option<Bytes>) -> PlannedFix {
     let (name, card) = (name_of(row), name_of_device(device));
+    let more = missing.map_or_else(|| "room".to_owned(), |missing| format!("{missing} more"));
     let message = format!(
-        "Hi {user}, your process {name} holds {held} of {card}, and my job needs {missing} more there. Could you end it, or tell me when it will be done? Thank you."
+        "Hi {user}, your process {name} holds {held} of {card}, and my job needs {more} there. Could you end it, or tell me when it will be done? Thank you."
     );
     PlannedFix {
         title: format!("Ask {user} about {name}"),

@@ -11,6 +11,8 @@ pub struct NextTry<'a> {
     device: &'a Device,
     row: &'a GpuProcess,
     holds: Bytes,
+    /// Its options are others than those that failed: what that needed says nothing of it.
+    changed: bool,
 }
 
 /// What starts others and tells nothing of what it starts.
@@ -93,7 +95,17 @@ fn tries<'a>(situation: &Situation<'a>, place: &Place<'_>) -> Vec<NextTry<'a>> {
     };
     let rows = |device: &'a Device| device.processes.iter().filter(|row| is_it(row)).map(move |row| (device, row));
     let rows = snapshot.devices.iter().flat_map(rows);
-    rows.filter_map(|(device, row)| Some(NextTry { device, row, holds: row.used_bytes.value()? })).collect()
+    let options = |line: &str| -> Vec<String> {
+        line.split_whitespace().skip_while(|word| !word.starts_with("--")).map(str::to_owned).collect()
+    };
+    let failed = situation.command_line().map(options);
+    let changed = |row: &GpuProcess| {
+        failed.as_ref().zip(row.command.known()).is_some_and(|(failed, now)| *failed != options(now))
+    };
+    let of = |(device, row): (&'a Device, &'a GpuProcess)| {
+        Some(NextTry { device, row, holds: row.used_bytes.value()?, changed: changed(row) })
+    };
+    rows.filter_map(of).collect()
 }
 
 /// Whether another process can be told from a next try.
@@ -187,6 +199,10 @@ impl NextTry<'_> {
         let so_far =
             format!("Your run seems to be on its way again{card}: {} holds {} now", name_of(self.row), self.holds);
         let needed = ledger.and_then(|ledger| ledger.needed_bytes);
+        let short = self.missing(ledger).is_some_and(|missing| missing > Bytes::ZERO);
+        if let (true, true, Some(needed)) = (self.changed, short, needed) {
+            return format!("{so_far}, with other options than before; those needed at least {needed}.");
+        }
         match (needed, self.missing(ledger)) {
             (Some(needed), _) if self.holds >= needed => {
                 format!("{so_far}, at least what it needed when it failed ({needed}).")
@@ -258,11 +274,14 @@ mod tests {
 
     #[test]
     fn a_run_that_is_on_its_way_again_is_no_other_program() {
-        let late = |holds| started_since("python sets/train.py --batch 4", holds);
+        let late = |holds| started_since("python sets/train.py --batch 8", holds);
         let short = advice(Some(LINE), vec![late(Bytes::gib(1))], vec![]);
         assert!(short.verdict.sentence.contains("neither its own nor free"), "{}", short.verdict.sentence);
         assert!(ends_somebody(&short), "the holder is still in its way");
         assert!(short.verdict.notes.is_empty(), "{:?}", short.verdict.notes);
+        let smaller = started_since("python sets/train.py --batch 4", Bytes::gib(1));
+        let other = advice(Some(LINE), vec![smaller], vec![]).verdict.sentence;
+        assert!(other.ends_with("with other options than before; those needed at least 14.0 GiB."), "{other}");
         let there = advice(Some(LINE), vec![late(Bytes::gib(15))], vec![]);
         assert!(there.verdict.sentence.contains("holds 15.0 GiB now, at least what"), "{}", there.verdict.sentence);
         let ledger = there.ledger.as_ref().unwrap();

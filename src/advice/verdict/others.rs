@@ -186,6 +186,21 @@ pub fn itself<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Option<&'a Gp
     place.device.filter(|_| place.same_machine != Some(false))?.processes.iter().find(|row| called(row) && before(row))
 }
 
+/// Who of another user's holds most of the card now, where the log may be from here: not to be ended, but to be known.
+pub fn largest_foreign<'a>(situation: &Situation<'_>, place: &Place<'a>) -> Option<(&'a GpuProcess, Bytes, &'a str)> {
+    let device = place.device.filter(|_| place.same_machine != Some(false))?;
+    let whole = device.memory.total_bytes.value();
+    let foreign = |row: &&GpuProcess| situation.viewer.is_some_and(|viewer| !viewer.owns(row));
+    let known = |row: &'a GpuProcess| Some((row, row.used_bytes.value()?, row.user.known()?.as_str()));
+    let held = device.processes.iter().filter(foreign).filter_map(known);
+    // Of a log that may be from anywhere only who leaves little room for anything is a reason.
+    let matters = |bytes: Bytes| match place.same_machine {
+        Some(_) => !negligible(bytes, whole),
+        None => whole.is_some_and(|whole| bytes.0 >= whole.0 / 2),
+    };
+    held.filter(|(_, bytes, _)| matters(*bytes)).max_by_key(|(_, bytes, _)| *bytes)
+}
+
 /// What the machine shows now, where the log names nobody.
 fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>, evidence: &mut Vec<String>) -> f64 {
     let holders = holders(situation, place);
@@ -196,6 +211,10 @@ fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>,
         let Some(bytes) = row.used_bytes.value().filter(|bytes| !negligible(*bytes, whole)) else { continue };
         sum = sum.plus(bytes);
         evidence.push(format!("{} holds {bytes} now{}", name_of(row), before_and_idle(situation, *key)));
+    }
+    if let Some((row, bytes, user)) = largest_foreign(situation, place).filter(|_| place.same_machine.is_none()) {
+        evidence.push(format!("{user}'s {} holds {bytes} of the card here now", name_of(row)));
+        sum = sum.plus(bytes);
     }
     match ledger.and_then(|ledger| ledger.missing_bytes) {
         _ if sum == Bytes::ZERO => 0.0,
@@ -228,8 +247,10 @@ pub fn started_since(situation: &Situation<'_>, place: &Place<'_>, ledger: Optio
     let row = device.processes.iter().filter(since).max_by_key(held)?;
     let bytes = held(&row);
     (!negligible(bytes, device.memory.total_bytes.value())).then(|| {
+        let own = situation.viewer.is_some_and(|viewer| viewer.owns(row));
         let why = match again::knows_what_ran(situation) {
-            true => "it came later, so it is not why your run failed. You can end it from the list",
+            true if own => "it came later, so it is not why your run failed. You can end it from the list",
+            true => "it came later, so it is not why your run failed, and it is another user's: ask them",
             false => "it may be your own next try",
         };
         format!(

@@ -1,6 +1,6 @@
 //! Owns the verdict's one sentence: the likeliest cause in words a beginner understands, with its figures.
 
-use super::others::{blamed, holders, negligible, others_held};
+use super::others::{blamed, holders, largest_foreign, others_held};
 use super::{Cause, CauseKind, story, too_big};
 use crate::advice::ledger::run_had;
 use crate::advice::{Fate, Ledger, Place, Situation, amount, name_of, name_of_device, plan, words};
@@ -161,41 +161,37 @@ fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>)
             "Other programs held {then} of the card {when}; {free} is free now, so the same run may simply work."
         );
     }
-    match holders(situation, place).first() {
-        Some((row, _)) if place.same_machine.is_none() => format!(
-            "{} ran out of VRAM; right now {} holds {} of the {} on the card here. If your run was on it, that is in its way.",
+    let foreign = largest_foreign(situation, place);
+    let perhaps = |who: String, held: Option<Bytes>| {
+        format!(
+            "{} ran out of VRAM; right now {who} holds {} of the {} on the card here. If your run was on it, that is in its way.",
             device_words(place, &situation.diagnosis.facts),
-            name_of(row),
-            amount(row.used_bytes.value()),
+            amount(held),
             amount(place.device.and_then(|device| device.memory.total_bytes.value()))
-        ),
-        Some((row, _)) => format!(
+        )
+    };
+    match (holders(situation, place).first(), foreign) {
+        (Some((row, _)), _) if place.same_machine.is_none() => perhaps(name_of(row), row.used_bytes.value()),
+        (None, Some((row, bytes, user))) if place.same_machine.is_none() => {
+            perhaps(format!("{user}'s {}", name_of(row)), Some(bytes))
+        }
+        (Some((row, _)), _) => format!(
             "{} ran out of VRAM; right now {} holds {} of it.",
             device_words(place, &situation.diagnosis.facts),
             name_of(row),
             amount(row.used_bytes.value())
         ),
-        None => {
+        (None, foreign) => {
             let several = situation.snapshot.is_some_and(|here| here.devices.len() > 1);
             let card = place.device.filter(|_| several).map_or_else(|| "the card".to_owned(), name_of_device);
             let (held, when) = then.map_or((None, "when your run failed"), |(held, when)| (Some(held), when));
             let then = format!("Other programs held {} of {card} {when}", amount(held));
-            match largest_foreign(situation, place) {
+            match foreign {
                 Some((row, bytes, user)) => format!("{then}; right now {user}'s {} has {bytes}.", name_of(row)),
                 None => format!("{then}."),
             }
         }
     }
-}
-
-/// Who of another user's holds most of the card now, where the log is from here: not to be ended, but to be known.
-fn largest_foreign<'a>(situation: &Situation<'_>, place: &Place<'a>) -> Option<(&'a GpuProcess, Bytes, &'a str)> {
-    let device = place.device.filter(|_| place.same_machine == Some(true))?;
-    let whole = device.memory.total_bytes.value();
-    let foreign = |row: &&GpuProcess| situation.viewer.is_some_and(|viewer| !viewer.owns(row));
-    let known = |row: &'a GpuProcess| Some((row, row.used_bytes.value()?, row.user.known()?.as_str()));
-    let held = device.processes.iter().filter(foreign).filter_map(known);
-    held.filter(|(_, bytes, _)| !negligible(*bytes, whole)).max_by_key(|(_, bytes, _)| *bytes)
 }
 
 fn gone_words(pid: u32, bytes: Bytes, ledger: Option<&Ledger>) -> String {
