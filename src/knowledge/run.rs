@@ -204,6 +204,9 @@ pub struct Run {
     /// The backend's word for the device whose buffer found no room: `CUDA0`, `Vulkan1`.
     #[serde(skip)]
     pub failed_on: Option<String>,
+    /// The buffers that were on that device already.
+    #[serde(skip)]
+    pub on_failed_bytes: Option<Bytes>,
     /// A sign that it was another maker's card: `HIP`, `XPU`.
     #[serde(skip)]
     pub maker: Option<String>,
@@ -328,11 +331,18 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
     let after = text.get(end..text.floor_char_boundary(end.saturating_add(LATEST))).unwrap_or_default();
     let mut run = Run::default();
     let mut offloadable = None;
+    let mut buffers: Vec<(String, Bytes)> = Vec::new();
     for rule in rules {
         let found = [latest, near, head].into_iter().find_map(|text| last(rule, text));
         let word = || found.clone();
         let number = || found.as_ref().and_then(|text| text.replace(',', "").parse().ok());
-        let sum = || sizes_by_device(rule, &[head, near]).into_values().reduce(Bytes::plus);
+        let mut sum = || {
+            let sizes = sizes_by_device(rule, &[head, near]);
+            if rule.key != Key::FileSize {
+                buffers.extend(sizes.clone());
+            }
+            sizes.into_values().reduce(Bytes::plus)
+        };
         match rule.key {
             Key::Architecture => run.architecture = word(),
             Key::Model => run.model = word(),
@@ -346,6 +356,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Weights => {
                 let weights = sizes_by_device(rule, &[head, near]);
                 run.devices = run.devices.max(Some(weights.len() as u64).filter(|count| *count > 0));
+                buffers.extend(weights.clone());
                 run.weights_bytes = weights.into_values().reduce(Bytes::plus);
             }
             Key::KvCache => run.kv_cache_bytes = sum(),
@@ -392,6 +403,8 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Command => run.command = word(),
         }
     }
+    let on_failed = buffers.into_iter().filter(|(device, _)| run.failed_on.as_ref() == Some(device));
+    run.on_failed_bytes = on_failed.map(|(_, bytes)| bytes).reduce(Bytes::plus);
     run.layers_offloaded = run.layers_offloaded.zip(offloadable).map(|((on, _), all)| (on, all));
     run
 }
