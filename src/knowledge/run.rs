@@ -496,6 +496,38 @@ ValueError: To serve at least one request with the models's max seq len (65536),
     }
 
     #[test]
+    fn advice_to_let_the_blocks_grow_is_not_taken_for_the_setting() {
+        let failure = "CUDA out of memory. Tried to allocate 2.00 GiB. If reserved but unallocated memory is large";
+        let base = KnowledgeBase::built_in().unwrap();
+        let run = |log: &str| super::read(&base.runs, &PastedLog::new(log), log.lines().count());
+        for name in ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"] {
+            let setting = format!("{name}=expandable_segments:True");
+            let advice = format!("{failure} try setting {setting} to avoid fragmentation.  See documentation");
+            assert_eq!(run(&advice).expandable, None, "{advice}");
+            // Of an attempt before, also as a narrow terminal breaks it.
+            for at in 0..advice.len() {
+                let wrapped = format!("{}\n{}\n{failure}", &advice[..at], &advice[at..]);
+                assert_eq!(run(&wrapped).expandable, None, "{wrapped}");
+            }
+            let named = format!("Tip: set {setting}\nyou can use `{setting}` here\n{failure}");
+            assert_eq!(run(&named).expandable, None);
+            for line in [
+                format!("{setting} python train.py"),
+                format!("$ {setting} torchrun train.py"),
+                format!("+ export {setting}"),
+                format!("C:\\lab> set {setting}"),
+                format!("$ HF_HOME=/srv {setting} python train.py"),
+                format!("docker run -e {setting} --gpus all image"),
+                format!("  {name}: expandable_segments:True"),
+                format!("os.environ['{name}'] = 'max_split_size_mb:64,expandable_segments:True'"),
+                format!("{{'{name}': 'expandable_segments:True', 'HOME': '/srv'}}"),
+            ] {
+                assert!(run(&format!("{line}\n{advice}")).expandable.is_some(), "{line}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_not_said_is_not_known() {
         assert!(run("RuntimeError: CUDA error: out of memory").is_empty());
         assert!(run("all is well").is_empty());
