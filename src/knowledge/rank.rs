@@ -99,7 +99,8 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
     let figures = figures::read(entry, log, hits, index);
     let hit = hits.get(index).cloned().unwrap_or(Hit { entry: 0, line: 1, column: 0, wording: 0 });
     let mut oom = entry.oom;
-    let mut remark = entry.remark.clone();
+    let own = |line: &str| entry.remarks.iter().find(|one| one.pattern.is_match(line)).map(|one| one.remark.clone());
+    let mut remark = log.line(hit.line).and_then(own).or_else(|| entry.remark.clone());
     if oom == Oom::Yes {
         if let Some(recovered) = entry.recovered.iter().find(|recovered| applies(recovered, log, hit.line)) {
             oom = Oom::Maybe;
