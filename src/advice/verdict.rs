@@ -200,6 +200,9 @@ fn context(diagnosis: &Diagnosis) -> Option<Cause> {
 fn host(diagnosis: &Diagnosis) -> Option<Cause> {
     let evidence = match (&diagnosis.facts.victim_name, diagnosis.facts.victim_pid) {
         (Some(name), Some(pid)) => format!("the kernel ended {name} ({pid}){}", decisive(diagnosis)),
+        _ if diagnosis.memory == Some(MemoryKind::Shm) => {
+            format!("the message is about /dev/shm, a piece of system memory{}", decisive(diagnosis))
+        }
         _ => format!("the message is about system memory, not VRAM{}", decisive(diagnosis)),
     };
     matches!(diagnosis.memory, Some(MemoryKind::Host | MemoryKind::Shm)).then_some(Cause {

@@ -58,6 +58,7 @@ enum Key {
     ResumedStep,
     Shell,
     Python,
+    Container,
     Cgroup,
     Tasks,
     Script,
@@ -184,6 +185,9 @@ pub struct Run {
     /// A sign that Python code ran.
     #[serde(skip)]
     pub python: Option<String>,
+    /// A sign that it ran in a container of its own.
+    #[serde(skip)]
+    pub container: Option<String>,
     /// The Python script that a traceback begins in.
     #[serde(skip)]
     pub script: Option<String>,
@@ -264,7 +268,7 @@ impl Run {
 
     /// Whether the log says nothing of it; that Python ran says nothing of what it ran.
     pub fn is_empty(&self) -> bool {
-        Run { python: None, script: None, ..self.clone() } == Run::default()
+        Run { python: None, container: None, script: None, ..self.clone() } == Run::default()
     }
 }
 
@@ -331,6 +335,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::ResumedStep => run.resumed_step = number(),
             Key::Shell => run.shell = word(),
             Key::Python => run.python = word(),
+            Key::Container => run.container = word(),
             Key::Cgroup => run.cgroup = word(),
             Key::Tasks => run.largest = largest(rule, near).or_else(|| largest(rule, head)),
             Key::Script => run.script = word(),
