@@ -274,6 +274,7 @@ fn applies(
     let stage = diagnosis.run.stage;
     let stage = (fix.stages.is_empty() || stage.is_some_and(|stage| fix.stages.contains(&stage)))
         && !stage.is_some_and(|stage| fix.not_stages.contains(&stage));
+    let contained = diagnosis.run.container.is_some() || diagnosis.run.pod.is_some();
     let holds = |condition: &Condition| match condition {
         Condition::HolderAlive => !verdict::holders(situation, place).is_empty(),
         Condition::OtherDeviceHasRoom => {
@@ -292,7 +293,8 @@ fn applies(
             diagnosis.memory == Some(MemoryKind::KvCache) || diagnosis.facts.context_tokens.is_some()
         }
         // Shared memory is what Python's workers pass their batches through.
-        Condition::Container => diagnosis.run.container.is_some() || diagnosis.run.pod.is_some(),
+        Condition::Container => contained,
+        Condition::NotContainer => !contained,
         Condition::Python => diagnosis.run.python.is_some() || diagnosis.memory == Some(MemoryKind::Shm),
         Condition::LoadsModel => {
             diagnosis.memory != Some(MemoryKind::Host)
@@ -362,6 +364,8 @@ mod tests {
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
         Fix {
+            stages: vec![],
+            not_stages: vec![],
             id: id.into(),
             title: format!("{id} it"),
             safety: Safety::LosesWork,

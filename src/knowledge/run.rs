@@ -335,7 +335,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::ResumedStep => run.resumed_step = number(),
             Key::Shell => run.shell = word(),
             Key::Python => run.python = word(),
-            Key::Container => run.container = word(),
+            Key::Container => run.container = word().or_else(|| last(rule, after)),
             Key::Cgroup => run.cgroup = word(),
             Key::Tasks => run.largest = largest(rule, near).or_else(|| largest(rule, head)),
             Key::Script => run.script = word(),
