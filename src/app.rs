@@ -5,6 +5,7 @@ pub mod action;
 pub mod again;
 pub mod effect;
 pub mod gate;
+pub mod help;
 pub mod keymap;
 pub mod last;
 pub mod layout;

@@ -7,6 +7,7 @@ pub mod guard;
 pub mod history;
 mod kin;
 pub mod recognise;
+pub mod running;
 pub mod sight;
 #[cfg(test)]
 pub mod testing;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::text::{harmless, is_harmful};
 use crate::units::{Bytes, WallTime};
 pub use kin::{Holder, Vantage};
+use running::Running;
 use wire::readings;
 
 /// The version of the stream and of the JSON reports. Readers refuse a higher one by name.
@@ -297,6 +299,8 @@ readings! {
             proved: bool,
             /// The topmost of those it belongs together with: its launcher, its server, or itself where it is that.
             group: Option<ProcessKey>,
+            /// Marks its address space; see [`Running`].
+            image: Option<u32>,
         }
         readings {
             /// See [`ProcessKey`].
@@ -329,6 +333,11 @@ impl GpuProcess {
     /// Names the process for good; `None` where its start is not known.
     pub fn key(&self) -> Option<ProcessKey> {
         self.start_ticks.value().map(|start_ticks| ProcessKey { pid: self.pid, start_ticks })
+    }
+
+    /// What it runs, to be told again later.
+    pub fn running(&self) -> Running {
+        Running { command: self.command.known().cloned().unwrap_or_default(), image: self.image }
     }
 
     fn clean(&mut self) {

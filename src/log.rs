@@ -5,6 +5,7 @@ mod clean;
 mod prefix;
 mod view;
 
+pub use clean::{LOOKED_AT, what_else};
 pub use view::View;
 
 use std::ops::Range;

@@ -9,6 +9,7 @@ pub mod power;
 pub mod sockets;
 
 use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,13 @@ use crate::gpu::{ProcessKey, Reading};
 
 /// Command lines are cut here: enough to tell a program, little enough for a line of the stream.
 const COMMAND_BYTES: usize = 4096;
+type Small = [u8; COMMAND_BYTES];
 /// Environments and memory maps are cut here; a CUDA process has some thousand maps.
 const LARGE_FILE_BYTES: u64 = 4 << 20;
 /// More ancestors than any real process has; ends a walk through a garbled tree.
 const MOST_ANCESTORS: usize = 256;
+/// What a stack begins with, arguments and environment, has room in this (execve(2): 6 MiB).
+const LARGEST_ARGUMENTS: u64 = 16 << 20;
 /// Set in `Stat::flags` for kernel threads (PF_KTHREAD).
 const KERNEL_THREAD: u32 = 0x0020_0000;
 /// Set there once a process ends (PF_EXITING).
@@ -78,6 +82,8 @@ pub struct Stat {
     pub system_ticks: u64,
     /// Start, in clock ticks after boot (field 22).
     pub start_ticks: u64,
+    /// Marks its address space, which an exec replaces; `None` where that may not be seen, or begins where each does.
+    pub image: Option<u32>,
 }
 
 impl Stat {
@@ -103,7 +109,9 @@ impl Stat {
         let close = text.iter().rposition(|byte| *byte == b')').ok_or_else(malformed)?;
         let comm = text.get(open + 1..close).ok_or_else(malformed)?;
         let rest = text.get(close + 1..).map(String::from_utf8_lossy).ok_or_else(malformed)?;
-        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // Up to field 28, the last that is looked at below.
+        let mut fields: Vec<&str> = Vec::with_capacity(26);
+        fields.extend(rest.split_ascii_whitespace().take(26));
         // `fields` begins with field 3 of proc(5). One that is being taken away has no process group any more.
         if fields.get(2) == Some(&"-1") {
             return Err(ProcError::Gone);
@@ -121,6 +129,7 @@ impl Stat {
             user_ticks: number(14).ok_or_else(malformed)?,
             system_ticks: number(15).ok_or_else(malformed)?,
             start_ticks: number(22).ok_or_else(malformed)?,
+            image: number(28).and_then(image),
         })
     }
 }
@@ -166,7 +175,7 @@ impl Procfs {
 
     /// /proc/PID/stat. Errors tell a process that is gone from one that may not be seen.
     pub fn stat(&self, pid: u32) -> Result<Stat, ProcError> {
-        Stat::parse(pid, &self.read_small(pid, "stat")?)
+        Stat::parse(pid, self.read_small(pid, "stat", &mut [0; COMMAND_BYTES])?)
     }
 
     /// Opens what of a process changes from reading to reading, to be read again and again: a third of the cost of opening
@@ -180,8 +189,8 @@ impl Procfs {
 
     /// /proc/PID/status.
     pub fn status(&self, pid: u32) -> Result<Status, ProcError> {
-        let text = self.read_small(pid, "status")?;
-        let text = String::from_utf8_lossy(&text);
+        let mut bytes = [0; COMMAND_BYTES];
+        let text = String::from_utf8_lossy(self.read_small(pid, "status", &mut bytes)?);
         let numbers = |name: &str| -> Vec<u32> {
             let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
             line.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
@@ -198,7 +207,7 @@ impl Procfs {
     /// The arguments, cut after 4 KiB; empty for kernel threads and zombies. A program that sets its own title
     /// (setproctitle) has a single one. Control characters are left in.
     pub fn arguments(&self, pid: u32) -> Result<Vec<String>, ProcError> {
-        Ok(arguments(&self.read_small(pid, "cmdline")?))
+        Ok(arguments(self.read_small(pid, "cmdline", &mut [0; COMMAND_BYTES])?))
     }
 
     /// The value of a variable in the environment the program was started with. `None` where it is not set; programs
@@ -316,11 +325,10 @@ impl Procfs {
 
     /// The first 4 KiB, in one read: stat, status and cmdline are given whole, and are read for many processes again and
     /// again.
-    fn read_small(&self, pid: u32, file: &str) -> Result<Vec<u8>, ProcError> {
-        let mut bytes = vec![0; COMMAND_BYTES];
-        let read = File::open(self.path(pid, file)).and_then(|mut file| file.read(&mut bytes));
-        bytes.truncate(read.map_err(|error| self.failure(pid, &error))?);
-        Ok(bytes)
+    fn read_small<'a>(&self, pid: u32, file: &str, into: &'a mut Small) -> Result<&'a [u8], ProcError> {
+        let read = File::open(self.path(pid, file)).and_then(|mut file| file.read(into));
+        let read = read.map_err(|error| self.failure(pid, &error))?;
+        Ok(into.get(..read).unwrap_or_default())
     }
 
     fn read(&self, pid: u32, file: &str, most: u64) -> Result<Vec<u8>, ProcError> {
@@ -351,6 +359,16 @@ impl Procfs {
     }
 }
 
+/// A mark of an address space, from where its stack begins (field 28): that is chosen by chance at each exec. It is 0
+/// where it may not be seen, and close to the very end where nothing is left to chance. A mark only, so that no address
+/// goes into what people send to others.
+fn image(stack: u64) -> Option<u32> {
+    let to_the_end = stack.checked_next_power_of_two()?.saturating_sub(stack);
+    let mut hasher = DefaultHasher::new();
+    stack.hash(&mut hasher);
+    (stack > 0 && to_the_end > LARGEST_ARGUMENTS).then(|| (hasher.finish() >> 32) as u32)
+}
+
 /// Files of one process that are kept open; see [`Procfs::watch`].
 #[derive(Debug)]
 pub struct Watched {
@@ -362,21 +380,19 @@ pub struct Watched {
 impl Watched {
     /// As [`Procfs::stat`]; an error once the process has ended.
     pub fn stat(&self) -> Result<Stat, ProcError> {
-        Stat::parse(self.pid, &again(&self.stat)?)
+        Stat::parse(self.pid, again(&self.stat, &mut [0; COMMAND_BYTES])?)
     }
 
     /// As [`Procfs::arguments`].
     pub fn arguments(&self) -> Result<Vec<String>, ProcError> {
-        Ok(arguments(&again(&self.command)?))
+        Ok(arguments(again(&self.command, &mut [0; COMMAND_BYTES])?))
     }
 }
 
-/// The first 4 KiB of an open file as they are now.
-fn again(file: &File) -> Result<Vec<u8>, ProcError> {
-    let mut bytes = vec![0; COMMAND_BYTES];
-    let read = file.read_at(&mut bytes, 0).map_err(|error| ProcError::Failed(error.to_string()))?;
-    bytes.truncate(read);
-    Ok(bytes)
+/// The beginning of an open file as it is now.
+fn again<'a>(file: &File, into: &'a mut Small) -> Result<&'a [u8], ProcError> {
+    let read = file.read_at(into, 0).map_err(|error| ProcError::Failed(error.to_string()))?;
+    Ok(into.get(..read).unwrap_or_default())
 }
 
 /// The words of a command line as the kernel keeps it.

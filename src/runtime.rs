@@ -105,10 +105,21 @@ pub struct Start {
     pub log: LogSource,
 }
 
+/// What was large, as a whole screen's cells are, is the system's again once it is done with: glibc would keep a megabyte.
+fn give_large_pieces_back() {
+    #[cfg(target_env = "gnu")]
+    #[allow(unsafe_code, reason = "the allocator's settings have no other interface")]
+    // SAFETY: takes two numbers, and may be called at any time.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+    }
+}
+
 /// Runs the terminal program until the person leaves, or a signal ends it: then its number is given. Fails where there is
 /// no terminal to draw on.
 pub fn run(start: Start) -> io::Result<Option<i32>> {
     terminal::give_back_on_panic();
+    give_large_pieces_back();
     let (wakes, queue) = mpsc::channel();
     let clock = Clock { started: Instant::now() };
     // First of all, since the first reading takes longest.

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use unicode_width::UnicodeWidthChar;
+
 /// The text with every control, bidirectional and zero-width character made visible as `·`; tabs become spaces.
 pub fn harmless(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| c == '\t' || is_harmful(c)) {
@@ -19,6 +21,23 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     )
 }
 
+/// A line in pieces of at most so many columns, with nothing left out.
+pub fn broken(line: &str, width: usize) -> Vec<String> {
+    let (mut pieces, mut columns) = (vec![String::new()], 0);
+    for character in line.chars() {
+        let wide = character.width().unwrap_or(0);
+        columns += wide;
+        if columns > width.max(1) {
+            pieces.push(String::new());
+            columns = wide;
+        }
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(character);
+        }
+    }
+    pieces
+}
+
 /// Whether a character can move the cursor, change the terminal or hide what is there.
 pub fn is_harmful(c: char) -> bool {
     c.is_control()
@@ -30,6 +49,16 @@ pub fn is_harmful(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_broken_without_a_loss() {
+        for width in 0..9 {
+            let pieces = broken("docker  stop 模型 x", width);
+            assert_eq!(pieces.concat(), "docker  stop 模型 x");
+            assert!(pieces.iter().all(|piece| piece.chars().count() <= width.max(1)));
+        }
+        assert_eq!(broken("", 5), [""]);
+    }
 
     #[test]
     fn escapes_and_invisible_characters_show() {

@@ -7,6 +7,7 @@ use super::last::Kept;
 use crate::advice::release::Release;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
+use crate::gpu::running::Running;
 use crate::units::Bytes;
 
 /// A signal that a person confirmed.
@@ -14,9 +15,9 @@ use crate::units::Bytes;
 pub struct Order {
     /// To whom.
     pub key: ProcessKey,
-    /// What it called itself when they were asked: its command line as it was shown. It is signalled only if it still
-    /// does: a process that runs another program by now (exec) has the PID and the start of the one that was meant.
-    pub called: String,
+    /// What it ran when they were asked. It is signalled only if it still does: a process that runs another program by
+    /// now (exec) has the PID and the start of the one that was meant.
+    pub ran: Running,
     /// Which signal.
     pub signal: Signal,
     /// Whom it should end with: it is signalled only if that one was, or had ended, and if it is still there after the

@@ -24,6 +24,9 @@ pub struct Binding {
     pub words: &'static str,
 }
 
+/// Held beside a key, they make it another one.
+const OTHERS: KeyModifiers = KeyModifiers::CONTROL.union(KeyModifiers::ALT).union(KeyModifiers::SUPER);
+
 const fn key(code: KeyCode, action: Action, shown: &'static str, words: &'static str) -> Binding {
     Binding { code, ctrl: false, action, region: None, shown: Cow::Borrowed(shown), words }
 }
@@ -180,6 +183,13 @@ impl Keymap {
         let here = |binding: &&Binding| binding.region.is_none_or(|at| at == region);
         let means = |binding: &&Binding| binding.code == key.code && binding.ctrl == ctrl;
         self.0.iter().filter(means).find(here).map(|binding| binding.action)
+    }
+
+    /// What a key that means nothing in this region means in another.
+    pub fn meant_elsewhere(&self, key: KeyEvent, region: Region) -> Option<(&Binding, Region)> {
+        let means = |binding: &&Binding| binding.code == key.code && !key.modifiers.intersects(OTHERS);
+        let elsewhere = self.0.iter().filter(means).filter(|binding| !binding.words.is_empty());
+        elsewhere.filter_map(|binding| Some((binding, binding.region.filter(|at| *at != region)?))).next()
     }
 
     /// How the first key of an action is written; one that works everywhere before one of a region.

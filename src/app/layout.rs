@@ -64,6 +64,12 @@ pub fn is_small(size: (u16, u16)) -> bool {
     size.0 < 100 || size.1 < 30
 }
 
+/// Whether a screen of this size has room for one region at a time, once there is a verdict: cut in three, nothing could
+/// be read in any of them.
+pub fn is_cramped(size: (u16, u16)) -> bool {
+    is_small(size) && size.1 < 20
+}
+
 /// The columns of a page that is laid over a screen of this size.
 pub fn page_width(size: (u16, u16)) -> usize {
     usize::from(size.0.saturating_sub(8).min(86))
@@ -91,7 +97,7 @@ pub fn layout(shape: Shape) -> Layout {
     .areas(whole);
     let frame = Layout { header, tabs, footer, small, ..Layout::default() };
     if let Some(region) = shape.zoomed {
-        return zoomed(frame, region, body);
+        return zoomed(frame, region, shape, body);
     }
     if small { two_tabs(frame, shape, body) } else { four_regions(frame, shape, body) }
 }
@@ -101,12 +107,15 @@ fn between(wanted: u16, least: u16, most: u16) -> u16 {
     wanted.min(most).max(least)
 }
 
-fn zoomed(frame: Layout, region: Region, body: Rect) -> Layout {
+fn zoomed(frame: Layout, region: Region, shape: Shape, body: Rect) -> Layout {
     match region {
         Region::Processes => Layout { processes: body, ..frame },
         Region::Input => Layout { input: body, ..frame },
         Region::Steps => {
-            let [why, steps] = Split::vertical([Constraint::Percentage(40), Constraint::Percentage(60)]).areas(body);
+            // Neither the sentence nor the step is cut while there is room for both.
+            let most = body.height.saturating_sub(shape.steps_want).max(body.height * 2 / 5).max(5);
+            let why = between(shape.why_wants, 4, most);
+            let [why, steps] = Split::vertical([Constraint::Length(why), Constraint::Min(5)]).areas(body);
             Layout { why, steps, ..frame }
         }
     }
@@ -119,7 +128,8 @@ fn two_tabs(frame: Layout, shape: Shape, body: Rect) -> Layout {
     // The sentence and the current step are never cut: the process list gives way first, then the evidence.
     let steps = between(shape.steps_want, 5, body.height / 2);
     let sentence = shape.why_wants.min(SENTENCE);
-    let processes = between(shape.processes_want, 4, body.height.saturating_sub(steps + sentence));
+    let least = shape.processes_want.clamp(3, 4);
+    let processes = between(shape.processes_want, least, body.height.saturating_sub(steps + sentence));
     let why = between(shape.why_wants, 4, body.height.saturating_sub(steps + processes));
     let [processes, why, steps] =
         Split::vertical([Constraint::Length(processes), Constraint::Length(why), Constraint::Min(5)]).areas(body);
@@ -170,6 +180,13 @@ mod tests {
         let tab = layout(Shape { tab: Tab::Input, ..shape((80, 24)) });
         assert!(tab.input.height > 15 && tab.steps.is_empty());
         assert!(layout(shape((59, 24))).tiny);
+    }
+
+    #[test]
+    fn zoomed_the_verdict_has_what_it_wants_before_the_steps_have_room_to_spare() {
+        let zoomed = |size| layout(Shape { zoomed: Some(Region::Steps), ..shape(size) });
+        assert_eq!((zoomed((80, 24)).why.height, zoomed((80, 24)).steps.height), (7, 14));
+        assert_eq!((zoomed((60, 15)).why.height, zoomed((60, 15)).steps.height), (5, 7));
     }
 
     #[test]

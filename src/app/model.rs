@@ -31,6 +31,7 @@ use crate::knowledge::fix::Fix;
 use crate::knowledge::page::{Page, Tone};
 use crate::log::PastedLog;
 use crate::report::redact::Names;
+use crate::text::broken;
 use crate::units::{Bytes, WallTime};
 
 /// A part of the screen that can have the focus.
@@ -56,8 +57,8 @@ pub enum Tab {
 /// What is laid over the screen, apart from a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Overlay {
-    /// The keys.
-    Help,
+    /// The keys: the first line shown.
+    Help(usize),
     /// The words of the field: the first line shown.
     Words(usize),
     /// What the log may be, explained: which of the entries that matched, and the first line shown.
@@ -72,12 +73,29 @@ pub enum Overlay {
     Fit(usize),
     /// What was done and what keeps it from coming back: the first line shown.
     Done(usize),
-    /// Where a report was written.
-    Written(String),
-    /// What is known of a model that draws.
-    Draws(String),
-    /// A text that could not be copied, shown alone so that it can be selected.
-    Text(String),
+    /// Where a report was written, and the first line shown.
+    Written(String, usize),
+    /// What is known of a model that draws, and the first line shown.
+    Draws(String, usize),
+    /// A text that could not be copied, shown alone so that it can be selected, and the first line shown.
+    Text(String, usize),
+}
+
+impl Overlay {
+    /// The first line shown, of what is read and not picked from.
+    pub fn top(&mut self) -> Option<&mut usize> {
+        match self {
+            Overlay::Help(top)
+            | Overlay::Words(top)
+            | Overlay::About(_, top)
+            | Overlay::Fit(top)
+            | Overlay::Done(top)
+            | Overlay::Written(_, top)
+            | Overlay::Draws(_, top)
+            | Overlay::Text(_, top) => Some(top),
+            Overlay::Actions(..) | Overlay::Symptoms(_) | Overlay::Trial => None,
+        }
+    }
 }
 
 /// Where readings come from, and so whether anything may be signalled because of them.
@@ -689,21 +707,43 @@ impl Model {
 
     /// The page that is laid over the screen, at the width it has there, and the first line to show.
     pub fn page(&self) -> Option<(Vec<(Tone, String)>, usize)> {
+        let width = layout::page_width(self.size);
         let made;
-        let (page, top) = match self.overlay {
-            Some(Overlay::Fit(top)) => {
+        let (page, top) = match self.overlay.as_ref()? {
+            Overlay::Fit(top) => {
                 made = super::summary::fit(self)?;
                 (&made, top)
             }
-            Some(Overlay::Done(top)) => {
+            Overlay::Done(top) => {
                 made = super::summary::page(self);
                 (&made, top)
             }
-            Some(Overlay::Words(top)) => (self.glossary.as_deref()?, top),
-            Some(Overlay::About(which, top)) => (self.input.pages.get(which).or(self.input.pages.first())?, top),
-            _ => return None,
+            Overlay::Written(path, top) => {
+                made = super::summary::written(path, width);
+                (&made, top)
+            }
+            Overlay::Draws(said, top) => {
+                made = Page::said(said);
+                (&made, top)
+            }
+            Overlay::Text(text, top) => {
+                // As it is: whoever selects it wants each blank.
+                let lines = text.lines().flat_map(|line| broken(line, width)).map(|line| (Tone::Text, line));
+                return Some((lines.collect(), *top));
+            }
+            Overlay::Words(top) => (self.glossary.as_deref()?, top),
+            Overlay::About(which, top) => (self.input.pages.get(*which).or(self.input.pages.first())?, top),
+            Overlay::Help(_) | Overlay::Actions(..) | Overlay::Symptoms(_) | Overlay::Trial => return None,
         };
-        Some((page.lines(layout::page_width(self.size)), top))
+        Some((page.lines(width), *top))
+    }
+
+    /// How many lines what is laid over the screen has, where it is read and not picked from.
+    pub fn lines_to_read(&self) -> Option<usize> {
+        match self.overlay {
+            Some(Overlay::Help(_)) => Some(super::help::lines(self).len()),
+            _ => self.page().map(|(lines, _)| lines.len()),
+        }
     }
 
     /// The geometry for what is on the screen now.
@@ -727,12 +767,17 @@ impl Model {
         layout::layout(Shape {
             size: self.size,
             tab: self.tab(),
-            zoomed: self.zoomed.then_some(self.focus),
+            zoomed: (self.zoomed || self.has_one_region()).then_some(self.focus),
             processes_want: lines(self.processes_want()),
             why_wants: lines(why + 2 + if brief { 0 } else { self.picture_lines(width) }),
             // Its title, its keys, what was ended last, and the borders.
             steps_want: lines(step + 4 + 2 * self.endings.len().min(1)),
         })
+    }
+
+    /// Whether the screen shows the region in focus alone.
+    pub fn has_one_region(&self) -> bool {
+        self.advice.is_some() && layout::is_cramped(self.size)
     }
 
     /// The bar and its sums in words, where there is a picture.

@@ -10,6 +10,7 @@ use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
+use crate::gpu::running::Running;
 use crate::units::{Bytes, WallTime};
 
 /// Keys of a question's first moments on the screen were meant for something else.
@@ -29,6 +30,8 @@ pub struct Victim {
     pub what: Option<String>,
     /// Its command line.
     pub command: String,
+    /// See [`Running`].
+    pub image: Option<u32>,
     /// Its user.
     pub user: String,
     /// Whether that is the viewer.
@@ -52,6 +55,11 @@ impl Victim {
     pub fn called(&self) -> &str {
         let command = Some(self.command.as_str()).filter(|command| !command.is_empty());
         self.what.as_deref().or(command).unwrap_or("a process without a name")
+    }
+
+    /// What it runs.
+    pub fn running(&self) -> Running {
+        Running { command: self.command.clone(), image: self.image }
     }
 
     /// What it holds and where, in a few words.
@@ -285,6 +293,7 @@ mod tests {
             name: String::new(),
             what: Some(what.into()),
             command: String::new(),
+            image: None,
             user: String::new(),
             yours: true,
             started_at: None,

@@ -8,6 +8,7 @@ use crate::advice::words;
 use crate::knowledge::diagnosis::Phase;
 use crate::knowledge::page::{Page, Tone};
 use crate::report::markdown::Walked;
+use crate::text::broken;
 
 /// The page.
 pub fn page(model: &Model) -> Page {
@@ -85,4 +86,14 @@ pub fn fit(model: &Model) -> Option<Page> {
     page.add(Tone::Text, "");
     page.add(Tone::Quiet, "From the log's own figures where it prints them; \"about\" is an estimate.");
     Some(page)
+}
+
+/// Where a report was written.
+pub fn written(path: &str, width: usize) -> Page {
+    let mut page = Page::said("This is written down, for an issue or a colleague:\n");
+    page.add(Tone::Text, broken(path, width).join("\n"));
+    page.add(Tone::Text, "");
+    let caution = "Names, tokens and home folders that I recognised are left out. Read it before you share it.";
+    page.add(Tone::Text, caution);
+    page
 }

@@ -769,6 +769,40 @@ fn a_log_of_ones_own_is_not_replaced_by_the_pipe_or_an_offer() {
     assert_eq!(session.model.input.log.as_ref().unwrap().raw(), "epoch 1\nepoch 2");
 }
 
+#[test]
+fn a_key_of_another_region_says_where_it_works_and_does_nothing() {
+    let mut session = Session::with_log();
+    session.model.focus = Region::Processes;
+    session.keys("s");
+    assert!(session.model.walk.behind.is_empty(), "nothing was skipped");
+    let said = session.model.notice.as_ref().map(|(text, _)| text.clone()).unwrap_or_default();
+    assert!(said.contains("[s] skip works in the steps: [Tab] goes there"), "{said}");
+    session.model.notice = None;
+    session.keys("§");
+    assert!(session.model.notice.is_none(), "it is no key of ours");
+}
+
+/// A failure in a pipe that stays open is walked from where it is read, but not away from what a person looks at.
+#[test]
+fn the_failure_that_comes_through_an_open_pipe_has_the_focus_unless_something_else_was_given_it() {
+    for looked_at in [Region::Input, Region::Processes] {
+        let mut session = Session::with_holders();
+        update::wait_for_pipe(&mut session.model);
+        session.send(Msg::Stdin { text: Some("epoch 1".into()), closed: false });
+        session.read_logs();
+        session.model.focus = looked_at;
+        session.send(Msg::Stdin { text: Some(format!("epoch 1\n{}", torch_log())), closed: false });
+        session.read_logs();
+        assert!(session.model.advice.is_some());
+        let expected = if looked_at == Region::Input { Region::Steps } else { looked_at };
+        assert_eq!(session.model.focus, expected);
+        session.model.focus = Region::Input;
+        session.send(Msg::Stdin { text: Some(format!("epoch 1\n{}\nmore", torch_log())), closed: false });
+        session.read_logs();
+        assert_eq!(session.model.focus, Region::Input, "what is known already asks for no look");
+    }
+}
+
 /// The file that was opened at the start, as it reads now.
 fn file_reads(session: &mut Session, text: &str) {
     let Some(Effect::ReadFile { generation, .. }) = session.effects.pop() else { panic!("nothing is to be read") };
@@ -815,9 +849,33 @@ fn harmless_keys_of_a_slow_line_act_together_and_others_are_dropped_whole() {
     assert!(session.effects.is_empty() && session.model.question.is_none());
 }
 
+#[test]
+fn moving_to_a_process_and_asking_about_it_at_once_asks_and_no_more() {
+    for ask in [KeyCode::Enter, KeyCode::Char('x')] {
+        let mut session = Session::with_holders();
+        let second = session.model.rows()[1].process.key().unwrap();
+        session.wait(ms(500));
+        [KeyCode::Char('j'), ask].iter().for_each(|code| session.key(*code));
+        session.wait(ms(200));
+        let asked = session.model.question.as_ref().map(|question| &question.asked);
+        assert!(matches!(asked, Some(Asked::End(victims, _)) if victims[0].key == second), "{asked:?}");
+        assert_eq!(session.signals(), []);
+    }
+    // A yes in the same piece is none, and what moves elsewhere asks nothing.
+    for burst in
+        [[KeyCode::Char('j'), KeyCode::Enter, KeyCode::Char('y')], [KeyCode::Tab, KeyCode::Tab, KeyCode::Enter]]
+    {
+        let mut session = Session::with_holders();
+        session.wait(ms(500));
+        burst.iter().for_each(|code| session.key(*code));
+        session.wait(ms(1000));
+        assert!(session.model.question.is_none() && session.effects.is_empty(), "{burst:?}");
+    }
+}
+
 proptest! {
     #[test]
-    fn no_burst_of_keys_asks_takes_skips_or_leaves_anything(
+    fn no_burst_of_keys_takes_skips_or_leaves_anything_or_answers_what_it_asks(
         keys in prop::collection::vec(prop::char::range(' ', '~').prop_map(|c| if c == '~' { KeyCode::Enter } else if c == '!' { KeyCode::Tab } else { KeyCode::Char(c) }), 2..=3),
         region in prop_oneof![Just(Region::Processes), Just(Region::Input), Just(Region::Steps)]
     ) {
@@ -830,7 +888,9 @@ proptest! {
         session.wait(ms(30));
         session.wait(ms(500));
         prop_assert!(session.effects.iter().all(|effect| matches!(effect, Effect::LoadKnowledge)), "{:?}", session.effects);
-        prop_assert!(session.model.question.is_none() && session.model.walk.behind.is_empty());
+        let asks = region == Region::Processes && matches!(keys.last(), Some(KeyCode::Enter | KeyCode::Char('x')));
+        prop_assert!(session.model.question.is_none() || asks, "{:?}", session.model.question);
+        prop_assert!(session.model.walk.behind.is_empty());
         prop_assert_eq!(session.model.steps_ahead().len(), ahead);
         prop_assert!(!session.model.leaving);
     }
@@ -1386,7 +1446,7 @@ fn a_copy_nobody_took_is_shown_to_be_selected() {
     session.keys("c");
     assert!(matches!(&session.effects[..], [Effect::Copy(text)] if text.contains("4242")));
     session.send(Msg::Copied(Err("the text".into())));
-    assert_eq!(session.model.overlay, Some(Overlay::Text("the text".into())));
+    assert_eq!(session.model.overlay, Some(Overlay::Text("the text".into(), 0)));
 }
 
 /// What can happen in the property test.
@@ -1434,7 +1494,14 @@ fn cast() -> Vec<GpuProcess> {
     let group = vec![launcher(), works_for(4100, 4101, 9), works_for(4100, 4102, 8), later, theirs];
     let newcomer = works_for(4100, 4104, 1);
     let orphan = unlisted(process(6101, Bytes::ZERO), Reading::NotAvailable);
-    [ours.to_vec(), others, vec![runner(1000), runner(999), vague], group, vec![orphan, newcomer]].concat()
+    // Titles that count on, and a program of the same words in the place of the one before.
+    let counting = [("step 1", 7), ("step 2", 7), ("step 3", 8), ("saving 3", 7)].map(|(title, image)| GpuProcess {
+        command: Reading::Known(title.into()),
+        image: Some(image),
+        ..process(4242, held())
+    });
+    [ours.to_vec(), others, vec![runner(1000), runner(999), vague], group, vec![orphan, newcomer], counting.to_vec()]
+        .concat()
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -1460,12 +1527,13 @@ fn happens() -> impl Strategy<Value = Happens> {
     prop_oneof![
         10 => keys.prop_map(Happens::Key),
         10 => prop_oneof![Just(1_u64), Just(20), Just(30), Just(401), Just(500)].prop_map(Happens::Wait),
-        4 => prop::collection::vec(0_usize..20, 0..8).prop_map(Happens::Sample),
+        4 => prop::collection::vec(0_usize..24, 0..8).prop_map(Happens::Sample),
         3 => prop_oneof![
             Just(Happens::Sample(vec![13, 14, 15])),
             Just(Happens::Sample(vec![13, 14, 15, 19])),
             Just(Happens::Sample(vec![13, 16, 15, 17])),
         ],
+        3 => (20_usize..24).prop_map(|counting| Happens::Sample(vec![counting])),
         1 => Just(Happens::PasteLog),
         1 => Just(Happens::PasteOther),
         1 => (prop_oneof![Just(4242_u32), Just(5177), Just(4100), Just(4101)], reports).prop_map(|(pid, report)| Happens::Report(pid, report)),
@@ -1518,6 +1586,10 @@ proptest! {
         }
         for event in story {
             let before = session.effects.len();
+            let named = match session.model.question.as_ref().map(|question| &question.asked) {
+                Some(Asked::End(victims, _)) => victims.clone(),
+                _ => vec![],
+            };
             if let Happens::Key(code) = event {
                 keys.push((code, session.now));
             }
@@ -1538,7 +1610,11 @@ proptest! {
                 let row = session.model.snapshot().and_then(|snapshot| snapshot.process(*key)).cloned();
                 let row = row.expect("it is in the newest reading");
                 if let Effect::Signal(order) = effect {
-                    prop_assert_eq!(Some(&order.called), row.command.known(), "it is signalled under the name it has");
+                    let victim = named.iter().find(|victim| victim.key == order.key).expect("it was named");
+                    prop_assert_eq!(&order.ran, &victim.running(), "it is signalled as what was confirmed");
+                    let the_same_name = Some(&order.ran.command) == row.command.known();
+                    let counts_on = order.ran.image == row.image && row.command.known().is_some_and(|now| now.starts_with("step"));
+                    prop_assert!(the_same_name || counts_on, "{:?} is {row:?} by now", order.ran);
                 }
                 prop_assert!(row.proved && (!signals || row.uid == Reading::Known(1000)));
                 let may_be = [4242, 5177, 4100, 4101, 4102, 4104, 6101];
@@ -1845,7 +1921,7 @@ fn a_report_tells_what_was_done_and_leaves_names_out() {
     let Some(Effect::WriteReport(text)) = session.effects.last() else { panic!("{:?}", session.effects) };
     assert!(text.contains("(skipped)") && text.contains("| USER |") && !text.contains("ada"), "{text}");
     session.send(Msg::Written(Ok("/state/report.md".into())));
-    assert_eq!(session.model.overlay, Some(Overlay::Written("/state/report.md".into())));
+    assert_eq!(session.model.overlay, Some(Overlay::Written("/state/report.md".into(), 0)));
     let mut empty = Session::with_holders();
     empty.keys("W");
     assert!(empty.effects.is_empty() && empty.model.notice.is_some());

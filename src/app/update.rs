@@ -74,10 +74,10 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
                 again.variables = variables;
             }
         }
-        Msg::Written(Ok(path)) => model.overlay = Some(super::model::Overlay::Written(path)),
+        Msg::Written(Ok(path)) => model.overlay = Some(super::model::Overlay::Written(path, 0)),
         Msg::Written(Err(why)) => say(model, format!("The report could not be written: {why}")),
         Msg::Copied(Ok(how)) => say(model, format!("copied ({how})")),
-        Msg::Copied(Err(text)) => model.overlay = Some(super::model::Overlay::Text(text)),
+        Msg::Copied(Err(text)) => model.overlay = Some(super::model::Overlay::Text(text, 0)),
         Msg::Terminate => effects.push(leave(model)),
     }
     if model.pace() < pace {
@@ -119,7 +119,7 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
             // A question that an earlier key of this batch opened must not be answered by a later one.
             Passed::Key(_) | Passed::Few(..) if model.question.is_some() => {}
             Passed::Key(key) => effects.extend(keys::certain(model, key)),
-            Passed::Few(keys, _) if keys::are_harmless(model, &keys) => {
+            Passed::Few(keys, text) if keys::are_harmless(model, &keys) || keys::only_ask(model, &keys, &text) => {
                 effects.extend(keys::together(model, &keys));
             }
             Passed::Few(_, text) => too_fast(model, &text),

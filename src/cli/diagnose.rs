@@ -1,6 +1,8 @@
 //! Owns `oomdoctor diagnose`: reads a log, holds it against this machine, prints text or JSON, answers by exit code.
 
-use std::io::{IsTerminal, Write, stdin};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write, stderr, stdin};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -11,11 +13,11 @@ use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
 use crate::knowledge::KnowledgeBase;
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
-use crate::log::PastedLog;
+use crate::log::{PastedLog, what_else};
 use crate::memory::table;
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
-use crate::runtime::reader::{Telling, open};
+use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
 use crate::text::harmless;
 use crate::units::WallTime;
 
@@ -56,7 +58,7 @@ fn diagnose(global: &Global, asked: &Asked<'_>) -> Result<ExitCode, String> {
     let report = examined.report();
     let text = if asked.json { format!("{}\n", report::json(&report)) } else { report::text(&report) };
     // A reader that closed the pipe early wants no more.
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    let _ = io::stdout().lock().write_all(text.as_bytes());
     Ok(examined.exit_code())
 }
 
@@ -77,9 +79,11 @@ impl Asked<'_> {
         let telling = Telling::default();
         telling.learn(base);
         let (bytes, written) = read(self.file, &telling)?;
+        let what = what_else(&bytes);
         let log = PastedLog::from_bytes(bytes);
         if log.is_binary() {
-            return Err("this looks like a binary file; give the text your program printed".into());
+            let what = what.unwrap_or("binary data");
+            return Err(format!("this is no log but {what}. Give the text that your program printed"));
         }
         if log.is_empty() {
             return Err(
@@ -156,13 +160,30 @@ fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
 fn read(file: Option<&Path>, telling: &Telling) -> Result<(Vec<u8>, Option<WallTime>), String> {
     match file {
         Some(path) if path != Path::new("-") => {
-            open(path, telling).map_err(|error| format!("cannot read {}: {error}", path.display()))
+            let read = match named_pipe(path) {
+                Ok(Some(pipe)) => all_of(pipe, telling),
+                Ok(None) => open(path, telling),
+                Err(error) => Err(error),
+            };
+            read.map_err(|error| format!("cannot read {}: {error}", harmless(&path.display().to_string())))
         }
         _ if stdin().is_terminal() => {
             Err("give a log file, or pipe one in: `your-program 2>&1 | oomdoctor diagnose`".into())
         }
-        _ => read_all(stdin().lock(), |block| telling.may_matter(block))
-            .map(|bytes| (bytes, None))
-            .map_err(|error| format!("cannot read the pipe: {error}")),
+        _ => {
+            let pipe = stdin().as_fd().try_clone_to_owned().map(File::from);
+            pipe.and_then(|pipe| all_of(pipe, telling)).map_err(|error| format!("cannot read the pipe: {error}"))
+        }
     }
 }
+
+/// What comes through a pipe until its writer ends, which may take long: then that is said.
+fn all_of(pipe: File, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
+    let awaited = Awaited::new(pipe, stderr().is_terminal(), || {
+        let _ = writeln!(stderr(), "{WAITING}");
+    });
+    read_all(awaited, |block| telling.may_matter(block)).map(|bytes| (bytes, None))
+}
+
+/// Said to whoever sits there; a script that keeps our standard error is not to find it there.
+const WAITING: &str = "oomdoctor: reading until the program ends that prints the log; Ctrl-C leaves";

@@ -30,7 +30,8 @@ Examples:
   oomdoctor diagnose --no-live crash.log   a log from another machine
   oomdoctor diagnose --json crash.log | jq .verdict.sentence
 
-Exit code: 0 out of memory or perhaps, 1 not, 2 the log can't be read.";
+A pipe is read until the program ends that writes to it, in little memory however much comes; `program | oomdoctor`
+shows the log as it comes. Exit code: 0 out of memory or perhaps, 1 not, 2 the log can't be read.";
 
 /// Of `report`.
 pub const REPORT: &str = "\

@@ -14,6 +14,7 @@ use crate::advice::supervisor::Supervisor;
 use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
+use crate::gpu::running::Running;
 use crate::gpu::{ProcessKey, ProcessKind, Snapshot};
 use crate::procfs::Procfs;
 use crate::runtime::journal::Journal;
@@ -46,8 +47,8 @@ pub struct Asked {
 struct Victim {
     key: ProcessKey,
     line: String,
-    /// Its command line as it was named.
-    called: String,
+    /// What it ran when it was named.
+    ran: Running,
     held: Option<Bytes>,
     /// It should end with this one, which is meant, too, and signalled first.
     follows: Option<ProcessKey>,
@@ -194,7 +195,7 @@ fn named(
             }
         }
     }
-    let called = now.called.unwrap_or_default();
+    let ran = now.runs.unwrap_or_default();
     let held = snapshot.and_then(|snapshot| snapshot.held_by(key));
     let launches = row.is_some_and(|row| row.used_bytes.value() == Some(Bytes::ZERO));
     let started = Procfs::default().boot_clock().and_then(|clock| clock.at(key.start_ticks));
@@ -207,7 +208,7 @@ fn named(
             None => "GPU memory unknown".to_owned(),
         },
         started.map_or("?".to_owned(), |time| time.to_string()),
-        called
+        ran.command
     );
     let caution = row.and_then(Supervisor::of).map(|supervisor| format!("\n  {}", supervisor.caution()));
     let leader = row.zip(snapshot).and_then(|(row, snapshot)| snapshot.leader_of(row));
@@ -216,7 +217,7 @@ fn named(
         format!("\n  it works for {name}, which may start it again or end the others")
     });
     let beside: String = caution.into_iter().chain(leader).collect();
-    Ok(Victim { key, line: line + &beside, called, held, follows: None })
+    Ok(Victim { key, line: line + &beside, ran, held, follows: None })
 }
 
 /// Names them and asks on the terminal itself, wherever our output goes; `None` where there is none. What was typed
@@ -245,8 +246,8 @@ fn end_all(victims: &[Victim], asked: &Asked, kernel: &Kernel, viewer: &Viewer, 
     for (at, victim) in victims.iter().enumerate() {
         let (reports, kernel, viewer) = (reports.clone(), kernel.clone(), viewer.clone());
         let (journal, leaders) = (journal.clone(), leaders.clone());
-        let (key, called, follows) = (victim.key, victim.called.clone(), victim.follows);
-        let order = Order { key, called, signal: asked.signal, follows, grace: asked.grace };
+        let (key, ran, follows) = (victim.key, victim.ran.clone(), victim.follows);
+        let order = Order { key, ran, signal: asked.signal, follows, grace: asked.grace };
         thread::spawn(move || {
             let signal = order.signal;
             let deed = Journal::deed(kernel.procfs(), key, Some(signal));

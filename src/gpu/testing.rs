@@ -18,6 +18,7 @@ pub fn process(pid: u32, used: Bytes) -> GpuProcess {
         server_command: None,
         proved: true,
         group: None,
+        image: None,
         start_ticks: Reading::Known(u64::from(pid) * 1000),
         started_at: Reading::Known(noon_plus(-3600)),
         used_bytes: Reading::Known(used),

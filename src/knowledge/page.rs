@@ -32,6 +32,11 @@ pub struct Page {
 }
 
 impl Page {
+    /// A page of this alone.
+    pub fn said(text: impl Into<String>) -> Page {
+        Page { paragraphs: vec![(Tone::Text, text.into())], ..Page::default() }
+    }
+
     /// A paragraph.
     pub fn add(&mut self, tone: Tone, text: impl Into<String>) {
         self.paragraphs.push((tone, text.into()));

@@ -39,16 +39,34 @@ fn every_other_is_nul(bytes: &[u8], phase: usize) -> bool {
     pairs >= 8 && nul(phase) * 10 >= pairs * 9 && nul(1 - phase) * 10 < pairs
 }
 
-const MAGIC: &[&[u8]] =
-    &[b"\x7fELF", b"PK\x03\x04", b"\x89PNG", b"GGUF", b"\x1f\x8b", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"MZ\x90"];
+const MAGIC: &[(&[u8], &str)] = &[
+    (b"\x7fELF", "a binary program"),
+    (b"MZ\x90", "a binary program for Windows"),
+    (b"\x89PNG", "a picture"),
+    (b"GGUF", "a model; oomdoctor fit reads it"),
+    (b"PK\x03\x04", "an archive; unpack it first"),
+    (b"\x1f\x8b", "compressed data; zcat unpacks it"),
+    (b"\xfd7zXZ", "compressed data; xzcat unpacks it"),
+    (b"\x28\xb5\x2f\xfd", "compressed data; zstdcat unpacks it"),
+];
+
+/// What is looked at to tell text from other data.
+pub const LOOKED_AT: usize = 1 << 16;
+
+/// What something is that begins so and is no text, with what to do about it; `None` where it may be text.
+pub fn what_else(bytes: &[u8]) -> Option<&'static str> {
+    let known = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)).map(|(_, what)| *what);
+    let is_text = decode_utf16(bytes.get(..bytes.len().min(LOOKED_AT)).unwrap_or_default()).is_some();
+    known.or_else(|| (!is_text && looks_binary(bytes)).then_some("binary data"))
+}
 
 /// A known file type, or a share of bytes that no text has. NUL bytes alone prove nothing: a machine that died
 /// while writing leaves a run of them in its log.
 fn looks_binary(bytes: &[u8]) -> bool {
-    if MAGIC.iter().any(|magic| bytes.starts_with(magic)) {
+    if MAGIC.iter().any(|(magic, _)| bytes.starts_with(magic)) {
         return true;
     }
-    let head = bytes.get(..bytes.len().min(1 << 16)).unwrap_or_default();
+    let head = bytes.get(..bytes.len().min(LOOKED_AT)).unwrap_or_default();
     let odd = |byte: &&u8| **byte < 0x20 && !matches!(**byte, 0 | 8 | b'\t' | b'\n' | 12 | b'\r' | 0x1b);
     let others = head.iter().filter(|byte| **byte != 0).count();
     let invalid = String::from_utf8_lossy(head).chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();

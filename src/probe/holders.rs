@@ -13,7 +13,7 @@ use crate::units::Bytes;
 
 const SCAN_AGAIN: Duration = Duration::from_secs(5);
 /// Where there are very many processes, a scan is due only so much later.
-const SELDOM: Duration = Duration::from_secs(30);
+const SELDOM: Duration = Duration::from_secs(60);
 /// A scan may cost one part in so many of the time.
 const SHARE: u32 = 10_000;
 /// So much more memory that nobody explains is reason enough to look at once.

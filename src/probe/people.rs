@@ -40,6 +40,7 @@ pub struct Person {
     recognised_as: Option<String>,
     server_command: Option<String>,
     proved: bool,
+    image: Option<u32>,
 }
 
 impl Person {
@@ -59,6 +60,7 @@ impl Person {
             recognised_as: None,
             server_command: None,
             proved: false,
+            image: None,
         }
     }
 
@@ -86,6 +88,7 @@ impl Person {
             server_command: self.server_command.clone(),
             proved: self.proved,
             group: None,
+            image: self.image,
             start_ticks,
             started_at,
             used_bytes: row.used_bytes.clone(),
@@ -233,6 +236,7 @@ impl People {
             session: Reading::Known(stat.session),
             state: Reading::Known(stat.state),
             cpu_ticks: Reading::Known(stat.user_ticks.saturating_add(stat.system_ticks)),
+            image: stat.image,
             ..person.clone()
         })
     }
@@ -269,6 +273,7 @@ impl People {
             recognised_as,
             server_command,
             proved: true,
+            image: stat.image,
         }
     }
 

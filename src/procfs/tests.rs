@@ -192,3 +192,16 @@ fn a_session_led_from_outside_the_namespace_is_nobodys() {
     let shared: Vec<u32> = (1..=6).filter(|pid| proc.shares_its_parents_session(*pid)).collect();
     assert_eq!(shared, [4], "2 and 1 are both in session 0, 3 leads its own, 5's parent can't be read, 6 is gone");
 }
+
+#[test]
+fn an_address_space_is_known_by_its_stack_where_that_is_seen_and_left_to_chance() {
+    let root = tempfile::tempdir().unwrap();
+    let marked = |stack: u64| {
+        put(root.path(), "70/stat", format!("70 (x) S 1 1 1 0 -1 0 0 0 0 0 3 4 0 0 20 0 1 0 5 0 0 0 0 0 {stack} 0 0"));
+        Procfs::new(root.path()).stat(70).unwrap().image
+    };
+    let first = marked(0x7ffc_1234_5670);
+    assert!(first.is_some() && first == marked(0x7ffc_1234_5670) && first != marked(0x7ffc_1234_5680));
+    assert_eq!(marked(0), None, "it may not be seen");
+    assert_eq!(marked(0x7fff_ffff_e000), None, "each begins there");
+}

@@ -221,7 +221,7 @@ impl ProcessControl for DemoMachine {
         Ok(self.row(pid).and_then(|row| {
             Some(Inspection {
                 start_ticks: row.start_ticks.value()?,
-                called: Some(row.command.known().cloned().unwrap_or_default()),
+                runs: Some(row.running()),
                 uid: row.uid.value(),
                 user: row.user.known().cloned(),
                 protected: recognise::protected_command(row.command.known().map_or("", String::as_str)),
@@ -315,7 +315,7 @@ mod tests {
         let row = before.devices[0].processes.iter().find(|row| row.pid == 4242).unwrap();
         let order = |row: &GpuProcess| Order {
             key: row.key().unwrap(),
-            called: row.command.known().unwrap().clone(),
+            ran: row.running(),
             signal: Signal::Term,
             follows: None,
             grace: Duration::ZERO,

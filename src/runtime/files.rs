@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::thread;
 
-use crate::log::LEFT_OUT;
+use crate::log::{LEFT_OUT, LOOKED_AT, what_else};
 
 /// Kept from the beginning.
 const HEAD: usize = 1 << 20;
@@ -200,6 +200,9 @@ pub fn read_file(mut file: File, telling: impl Fn(&[u8]) -> bool + Sync) -> io::
     }
     let mut whole = Vec::with_capacity(HEAD + MIDDLE + TAIL);
     (&mut file).take(HEAD as u64).read_to_end(&mut whole)?;
+    if what_else(&whole).is_some() {
+        return Ok(whole);
+    }
     // Whole lines: half a character would make all of the text faulty.
     let last = whole.iter().rev().take(BLOCK).position(|byte| *byte == b'\n').unwrap_or(0);
     whole.truncate(whole.len() - last);
@@ -279,14 +282,24 @@ pub fn shortened(text: String, telling: impl Fn(&[u8]) -> bool) -> String {
     String::from_utf8(keeper.bytes()).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Reads all of it, keeping what `Keeper` keeps.
+/// Reads all of it, keeping what `Keeper` keeps. Where it begins as no text does, no more than that is read: it may never
+/// end.
 pub fn read_all(mut source: impl Read, telling: impl Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let mut keeper = Keeper::new(telling);
     let mut block = vec![0; BLOCK];
+    let mut looked = false;
     loop {
         match source.read(&mut block) {
             Ok(0) => return Ok(keeper.bytes()),
-            Ok(count) => keeper.push(block.get(..count).unwrap_or_default()),
+            Ok(count) => {
+                keeper.push(block.get(..count).unwrap_or_default());
+                if keeper.head.len() >= LOOKED_AT
+                    && !std::mem::replace(&mut looked, true)
+                    && what_else(&keeper.head).is_some()
+                {
+                    return Ok(keeper.bytes());
+                }
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -301,6 +314,20 @@ mod tests {
     fn a_log_that_fits_is_kept_whole() {
         let log = b"one\ntwo\n".repeat(1000);
         assert_eq!(read_all(&log[..], |_| false).unwrap(), log);
+    }
+
+    #[test]
+    fn what_is_no_text_is_not_read_to_its_end() {
+        // Would not end.
+        let read = read_all(io::repeat(0), |_| false).unwrap();
+        assert!(read.len() >= LOOKED_AT && read.len() < 1 << 20, "{}", read.len());
+        let compressed = [b"\x1f\x8b\x08".as_slice(), &[b'x'; HEAD + TAIL + 2 * BLOCK]].concat();
+        let path = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(path.path(), &compressed).unwrap();
+        assert_eq!(read_file(File::open(path.path()).unwrap(), |_| true).unwrap().len(), HEAD);
+        // A wide text has a NUL in every other byte.
+        let wide: Vec<u8> = "Killed\n".repeat(40_000).encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(read_all(&wide[..], |_| false).unwrap().len(), wide.len());
     }
 
     #[test]

@@ -25,11 +25,14 @@ struct Look {
     /// Device and inode: another file under the same name has others.
     file: (u64, u64),
     length: u64,
+    /// When it was last written, in s and ns: it may have been written anew to the same length.
+    written: (i64, i64),
 }
 
 fn look(path: &Path) -> Option<Look> {
     let metadata = fs::metadata(path).ok()?;
-    Some(Look { file: (metadata.dev(), metadata.ino()), length: metadata.len() })
+    let written = (metadata.mtime(), metadata.mtime_nsec());
+    Some(Look { file: (metadata.dev(), metadata.ino()), length: metadata.len(), written })
 }
 
 /// Tells of every change from now on, but not while the last reading is still under way.
@@ -101,6 +104,12 @@ mod tests {
         assert_eq!(told(first, look(&path)), None);
         fs::write(&path, "one\ntwo\nthree\nfo").unwrap();
         let grown = look(&path);
+        fs::write(&path, "ONE\nTWO\nTHREE\nFO").unwrap();
+        // Whatever the clock of this file system can tell apart.
+        let later = fs::metadata(&path).unwrap().modified().unwrap() + Duration::from_secs(1);
+        File::options().write(true).open(&path).unwrap().set_modified(later).unwrap();
+        let anew = look(&path);
+        assert_eq!((told(grown, anew), told(anew, look(&path))), (Some(Change::Anew), None), "as long as before");
         assert_eq!(told(first, grown), Some(Change::Grew(2)));
         fs::write(&path, "").unwrap();
         assert_eq!(told(grown, look(&path)), Some(Change::Anew));

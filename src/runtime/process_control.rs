@@ -8,15 +8,16 @@ use super::leaders::{Leaders, WORD};
 use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
 use crate::gpu::guard::{Refusal, Signal, Suspect, Viewer};
+use crate::gpu::running::Running;
 
 /// What the kernel says of a process now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// Field 22 of /proc/PID/stat.
     pub start_ticks: u64,
-    /// Its command line as the list shows it, empty where it can't be read; `None` of one that is ending, which has none
-    /// any more.
-    pub called: Option<String>,
+    /// What it runs: its command line as the list shows it, empty where it can't be read; `None` of one that is ending,
+    /// which has none any more.
+    pub runs: Option<Running>,
     /// Its real user id, where it may be seen.
     pub uid: Option<u32>,
     /// Its user's name.
@@ -81,8 +82,8 @@ pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Re
     if now.start_ticks != order.key.start_ticks {
         return Err(Refusal::Reused(pid));
     }
-    let another = now.called.as_ref().filter(|called| **called != order.called);
-    let changed = || another.map(|called| Refusal::Changed(pid, called.clone()));
+    let another = now.runs.as_ref().filter(|runs| !runs.is_still(&order.ran));
+    let changed = || another.map(|runs| Refusal::Changed(pid, runs.command.clone()));
     if let Some(refusal) = viewer.refuses(&now.suspect(pid)).or_else(changed) {
         // Of one that is ending neither files nor owner can be read any more: that is no reason of its own.
         let ended = control.wait(&handle, ENDING).unwrap_or(false);
@@ -183,7 +184,7 @@ mod tests {
     fn ordinary(start_ticks: u64) -> Inspection {
         Inspection {
             start_ticks,
-            called: Some("python train.py".into()),
+            runs: Some(Running::unmarked("python train.py")),
             uid: Some(1000),
             user: Some("ada".into()),
             protected: None,
@@ -231,8 +232,8 @@ mod tests {
     }
 
     fn order(key: ProcessKey) -> Order {
-        let called = "python train.py".into();
-        Order { key, called, signal: Signal::Term, follows: None, grace: Duration::ZERO }
+        let ran = Running::unmarked("python train.py");
+        Order { key, ran, signal: Signal::Term, follows: None, grace: Duration::ZERO }
     }
 
     #[test]
@@ -245,7 +246,7 @@ mod tests {
 
     #[test]
     fn one_that_is_ending_has_no_name_any_more_and_is_no_other_for_that() {
-        let kernel = kernel(Inspection { called: None, ..ordinary(5) });
+        let kernel = kernel(Inspection { runs: None, ..ordinary(5) });
         assert!(try_end(&kernel, 5).is_ok());
     }
 
@@ -273,7 +274,7 @@ mod tests {
             ),
             (Inspection { proved: false, ..ordinary(5) }, Refusal::Unproved(42)),
             (Inspection { kernel_thread: true, ..ordinary(5) }, Refusal::KernelThread(42)),
-            (Inspection { called: Some("bash".into()), ..ordinary(5) }, Refusal::Changed(42, "bash".into())),
+            (Inspection { runs: Some(Running::unmarked("bash")), ..ordinary(5) }, Refusal::Changed(42, "bash".into())),
             (Inspection { protected: Some("x"), ..ordinary(5) }, Refusal::Protected(42, "x".into())),
         ];
         for (now, refusal) in cases {

@@ -237,6 +237,42 @@ pub fn named_pipe(path: &Path) -> io::Result<Option<File>> {
     Ok(Some(File::from(pipe)))
 }
 
+/// Whoever waits for a log wonders after so long.
+const A_MOMENT: Duration = Duration::from_secs(2);
+
+/// A pipe that is read until its writer ends, with a word to whoever waits for that, once.
+pub struct Awaited<F> {
+    pipe: File,
+    said: bool,
+    since: Instant,
+    say: F,
+}
+
+impl<F: Fn()> Awaited<F> {
+    /// From now on; `say` is called after a moment, where somebody `listens`.
+    pub fn new(pipe: File, listens: bool, say: F) -> Awaited<F> {
+        Awaited { pipe, said: !listens, since: Instant::now(), say }
+    }
+}
+
+impl<F: Fn()> Read for Awaited<F> {
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let left = A_MOMENT.saturating_sub(self.since.elapsed());
+            if !self.said && left.is_zero() {
+                self.said = true;
+                (self.say)();
+            }
+            // A named pipe that nobody has opened to write reads as ended: what comes of it is waited for here.
+            let patience = (!self.said).then(|| timespec(left));
+            match poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], patience.as_ref()) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                _ => return self.pipe.read(block),
+            }
+        }
+    }
+}
+
 /// A file's log, shortened where it is huge, and when it was last written.
 pub fn open(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
     let file = File::open(path)?;

@@ -24,10 +24,11 @@ pub fn lines(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let (Some(trial), Some(fit)) = (&model.trial, fit) else {
         return vec![Line::raw("The model is no longer known: the log is another one.")];
     };
-    let mut lines = vec![Line::styled(cut(&trial.title(), width), theme.sentence)];
+    let title = Line::styled(cut(&trial.title(), width), theme.sentence);
     let (rows, at) = trial.rows();
-    lines.extend(rows.iter().enumerate().map(|(number, row)| setting(row, number == at, theme, width)));
-    lines.push(Line::raw(""));
+    let settings = rows.iter().enumerate().map(|(number, row)| setting(row, number == at, theme, width));
+    let mut settings: Vec<Line<'static>> = settings.collect();
+    let mut lines = vec![Line::raw("")];
     lines.extend(picture(trial, fit, theme, width));
     let style = match trial.fits(fit) {
         Some(true) => theme.good,
@@ -42,16 +43,19 @@ pub fn lines(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     lines.extend(answer);
     lines.push(Line::raw(""));
     lines.push(keys(theme, trial, width));
-    // On the smallest screens the blank lines go first; the settings, the bar and the answer stay.
+    // On the smallest screens the blank lines go first, then the model's name, which the verdict has too, then the
+    // settings that are farthest from the one that is turned; the bar, the answer and the keys stay.
     let room = usize::from(model.size.1.saturating_sub(2));
-    if lines.len() > room {
+    if 1 + settings.len() + lines.len() > room {
         lines.retain(|line| line.width() > 0);
     }
-    // Then the model's name, which the verdict has too.
-    if lines.len() > room {
-        lines.remove(0);
+    let named = 1 + settings.len() + lines.len() <= room;
+    let many = room.saturating_sub(lines.len()).clamp(1, settings.len().max(1));
+    if settings.len() > many {
+        let first = (at + 1).saturating_sub(many);
+        settings = settings.into_iter().skip(first).take(many).collect();
     }
-    lines
+    named.then_some(title).into_iter().chain(settings).chain(lines).collect()
 }
 
 fn setting(row: &Row, is_selected: bool, theme: &Theme, width: usize) -> Line<'static> {

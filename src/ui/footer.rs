@@ -9,7 +9,7 @@ use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
 use crate::app::keymap::Binding;
-use crate::app::model::{Purpose, Target};
+use crate::app::model::{Click, Purpose, Region, Target};
 use unicode_width::UnicodeWidthStr;
 
 /// Always there, whatever else fits.
@@ -47,15 +47,30 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, t
     let last = bindings.iter().filter(words).filter(|binding| LAST.contains(&binding.action));
     let here = |binding: &&Binding| binding.region.is_none_or(|region| region == model.focus);
     let first = bindings.iter().filter(words).filter(here).filter(|binding| !LAST.contains(&binding.action));
+    let first: Vec<&Binding> = first.collect();
+    // First what is needed after each step, last what the step itself shows beside it, and what would do nothing yet.
+    let at_the_step = |code| targets.iter().any(|target| target.does == Click::Press(code));
+    let rank = |binding: &&&Binding| match binding.action {
+        Action::Works | Action::FailedAgain => 1,
+        Action::Back if !model.walk.behind.is_empty() => 2,
+        Action::Back => 4,
+        Action::Enter | Action::Skip if model.focus == Region::Steps => 4 * u8::from(at_the_step(binding.code)),
+        _ => 3,
+    };
+    let mut by_need: Vec<&&Binding> = first.iter().collect();
+    by_need.sort_by_key(rank);
     let reserved: usize = last.clone().map(wide).sum();
     let mut room = width.saturating_sub(reserved + 1);
-    let mut spans = Vec::new();
-    for binding in first {
+    let mut fit: Vec<&Binding> = Vec::new();
+    for binding in by_need {
         if wide(binding) <= room {
             room -= wide(binding);
-            spans.extend(shown(binding, theme));
+            fit.push(binding);
         }
     }
+    // In the order of the table all the same.
+    let shown_here = first.iter().filter(|binding| fit.iter().any(|fit| std::ptr::eq(*fit, **binding)));
+    let mut spans: Vec<Span<'static>> = shown_here.flat_map(|binding| shown(binding, theme)).collect();
     spans.extend(last.flat_map(|binding| shown(binding, theme)));
     spans.pop();
     let line = Line::from(spans);

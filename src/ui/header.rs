@@ -8,7 +8,7 @@ use super::picture::Picture;
 use super::theme::Theme;
 use crate::app::Model;
 use crate::app::action::Action;
-use crate::app::model::{Click, LookedAt, Source, Tab, Target};
+use crate::app::model::{Click, LookedAt, Region, Source, Tab, Target};
 use crate::gpu::Driver;
 use unicode_width::UnicodeWidthStr;
 
@@ -95,9 +95,15 @@ pub fn tabs(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, tar
     let does = Click::Tab(if model.tab() == Tab::Overview { Tab::Input } else { Tab::Overview });
     targets.push(Target { area: Rect { x: area.x + other.0, width: other.1, ..area }, does, on_top: false });
     let style = |on: bool| if on { theme.selected } else { theme.quiet };
+    let (gpus, steps) = match model.focus {
+        focus if model.has_one_region() => (focus == Region::Processes, focus == Region::Steps),
+        _ => (model.tab() == Tab::Overview, model.tab() == Tab::Overview),
+    };
     let line = Line::from(vec![
         Span::raw(" "),
-        Span::styled(" GPUs · Why · Steps ", style(model.tab() == Tab::Overview)),
+        Span::styled(" GPUs ", style(gpus)),
+        Span::styled("· ", style(gpus && steps)),
+        Span::styled("Why · Steps ", style(steps)),
         Span::raw(" "),
         Span::styled(" Input ", style(model.tab() == Tab::Input)),
         Span::styled("   Tab: the next region", theme.quiet),

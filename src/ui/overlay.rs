@@ -12,9 +12,9 @@ use crate::advice::supervisor::Supervisor;
 
 use crate::app::Model;
 use crate::app::action::Action;
-use crate::app::keymap::Binding;
+use crate::app::help::{self, Line as HelpLine, place};
 use crate::app::layout::{page_height, page_width};
-use crate::app::model::{Click, Overlay, Region, Source, Target};
+use crate::app::model::{Click, Overlay, Source, Target};
 use crate::app::question::{Asked, Victim, workers};
 use crate::app::rows::together;
 use crate::app::symptoms::{SYMPTOMS, Symptom};
@@ -22,6 +22,7 @@ use crate::app::update::left_out;
 use crate::gpu::guard::Signal;
 use crate::knowledge::diagnosis::Oom;
 use crate::knowledge::page::Tone;
+use unicode_width::UnicodeWidthStr;
 
 /// Draws whatever is open; whether a question had to be cut, since it has more to read than the screen has room for.
 pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut Vec<Target>) -> bool {
@@ -30,17 +31,17 @@ pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut
     let room = usize::from(area.height.saturating_sub(2));
     let (title, mut lines) = match (&model.question, &model.overlay) {
         (Some(question), _) => asked(model, theme, &question.asked, (width, room)),
-        (None, Some(Overlay::Help)) => (" Keys ", help(model, theme)),
+        (None, Some(Overlay::Help(top))) => (" Keys ", help(model, theme, *top, width)),
         (None, Some(Overlay::Actions(wanted, at))) => (" What can be done ", actions(model, theme, wanted, *at, width)),
-        (None, Some(Overlay::Words(_))) => (" Words used here ", page(model, theme)),
-        (None, Some(Overlay::About(..))) => (" About this error ", page(model, theme)),
+        (None, Some(Overlay::Words(_))) => (" Words used here ", page(model, theme, width)),
+        (None, Some(Overlay::About(..))) => (" About this error ", page(model, theme, width)),
         (None, Some(Overlay::Trial)) => (" Will it fit? ", super::fit::lines(model, theme, width)),
-        (None, Some(Overlay::Fit(_))) => (" Sizes and choices ", page(model, theme)),
-        (None, Some(Overlay::Done(_))) => (" Done ", page(model, theme)),
-        (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(theme, *at, width)),
-        (None, Some(Overlay::Written(path))) => (" Report ", written(path, width)),
-        (None, Some(Overlay::Draws(said))) => (" Will it fit? ", paragraph(said, width, Style::new())),
-        (None, Some(Overlay::Text(text))) => (" Could not be copied: select it here ", shown(text, width)),
+        (None, Some(Overlay::Fit(_))) => (" Sizes and choices ", page(model, theme, width)),
+        (None, Some(Overlay::Done(_))) => (" Done ", page(model, theme, width)),
+        (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(model, theme, *at, width)),
+        (None, Some(Overlay::Written(..))) => (" Report ", page(model, theme, width)),
+        (None, Some(Overlay::Draws(..))) => (" Will it fit? ", page(model, theme, width)),
+        (None, Some(Overlay::Text(..))) => (" Could not be copied: select it here ", page(model, theme, width)),
         (None, None) => return false,
     };
     let cut = model.question.is_some() && (lines.len() > room || lines.iter().any(|line| line.width() > width));
@@ -60,16 +61,17 @@ pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut
     let inner = block.inner(over);
     picture.frame(over, block);
     let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
-    // The answers stand on the last line; of a list, each line can be picked.
-    if let (Some(answers), Some(y)) = (lines.last(), inner.bottom().checked_sub(1)) {
+    // The answers stand on the last two lines; of a list, each line can be picked.
+    for (answers, y) in lines.iter().rev().zip((inner.y..inner.bottom()).rev()).take(2) {
         super::pressable(theme, answers, (inner.x, y), true, targets);
     }
-    if let (None, Some(Overlay::Symptoms(_))) = (&model.question, &model.overlay) {
-        let items = (0..SYMPTOMS.len()).filter_map(|at| super::line_target(inner, at, Click::Item(at)));
+    if let (None, Some(Overlay::Symptoms(at))) = (&model.question, &model.overlay) {
+        let (first, many) = window(SYMPTOMS.len(), *at, page_height(model.size));
+        let items = (0..many).filter_map(|row| super::line_target(inner, row, Click::Item(first + row)));
         targets.extend(items.map(|target| Target { on_top: true, ..target }));
     }
     if let (None, Some(Overlay::Actions(wanted, at))) = (&model.question, &model.overlay) {
-        let (first, many) = window(model.config.keys.actions(wanted).len(), *at, model.size);
+        let (first, many) = window(model.config.keys.actions(wanted).len(), *at, listed(model.size));
         let items = (0..many).filter_map(|row| super::line_target(inner, row + 2, Click::Item(first + row)));
         targets.extend(items.map(|target| Target { on_top: true, ..target }));
     }
@@ -81,13 +83,17 @@ pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut
 fn unread(theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let text = "There is more to read: make the terminal larger to answer.";
     let mut lines = paragraph(text, width, theme.alarm);
-    lines.push(answers(theme, &[("Esc", "leave it")]));
+    lines.push(answers(theme, &[("Esc", "leave it")], width));
     lines
 }
 
-/// The first of so many items to show, and how many fit: the selected one stays in sight.
-fn window(count: usize, at: usize, size: (u16, u16)) -> (usize, usize) {
-    let room = page_height(size).saturating_sub(2).clamp(1, 18);
+/// How many of all actions are shown at once: above them stands what was typed.
+fn listed(size: (u16, u16)) -> usize {
+    page_height(size).saturating_sub(2).clamp(1, 18)
+}
+
+/// The first of so many items to show, and how many of them: the selected one stays in sight.
+fn window(count: usize, at: usize, room: usize) -> (usize, usize) {
     let first = (at + 1).saturating_sub(room).min(count.saturating_sub(room));
     (first, count.saturating_sub(first).min(room))
 }
@@ -96,7 +102,7 @@ fn window(count: usize, at: usize, size: (u16, u16)) -> (usize, usize) {
 fn actions(model: &Model, theme: &Theme, wanted: &str, at: usize, width: usize) -> Vec<Line<'static>> {
     let found = model.config.keys.actions(wanted);
     let mut lines = vec![Line::from(vec![Span::raw(format!(" :{wanted}")), Span::raw("_")]), Line::raw("")];
-    let (first, many) = window(found.len(), at, model.size);
+    let (first, many) = window(found.len(), at, listed(model.size));
     for (number, binding) in found.iter().enumerate().skip(first).take(many) {
         let pointer = if number == at { theme.sign("▸", ">") } else { " " };
         let style = if number == at { theme.selected } else { Style::new() };
@@ -107,18 +113,8 @@ fn actions(model: &Model, theme: &Theme, wanted: &str, at: usize, width: usize) 
         lines.push(Line::styled("Nothing is called that. Backspace takes a letter back.", theme.quiet));
     }
     lines.push(Line::raw(""));
-    lines.push(answers(theme, &[("↑↓", "move"), ("Enter", "do it"), ("Esc", "close")]));
+    lines.push(answers(theme, &[("↑↓", "move"), ("Enter", "do it"), ("Esc", "close")], width));
     lines
-}
-
-/// Where an action that is not everywhere belongs.
-fn place(binding: &Binding) -> &'static str {
-    match binding.region {
-        None => "",
-        Some(Region::Processes) => " (processes)",
-        Some(Region::Input) => " (input)",
-        Some(Region::Steps) => " (steps)",
-    }
 }
 
 fn asked(
@@ -138,15 +134,19 @@ fn asked(
             let mut said = paragraph(&format!("There is a log here already; you pasted {more}."), width, Style::new());
             said.push(Line::raw(""));
             if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.oom != Oom::No) {
-                said.push(answers(theme, &[("e", "it failed again: compare")]));
+                said.push(answers(theme, &[("e", "it failed again: compare")], width));
             }
-            said.push(answers(theme, &[("r", "replace the log"), ("a", "append to it"), ("Esc", "leave it as it is")]));
+            said.push(answers(
+                theme,
+                &[("r", "replace the log"), ("a", "append to it"), ("Esc", "leave it as it is")],
+                width,
+            ));
             (" A second paste ", said)
         }
         Asked::Quit(why) => {
             let mut said = paragraph(why, width, Style::new());
             said.push(Line::raw(""));
-            said.push(answers(theme, &[("y", "leave"), ("n", "stay")]));
+            said.push(answers(theme, &[("y", "leave"), ("n", "stay")], width));
             (" Leave? ", said)
         }
     }
@@ -186,7 +186,7 @@ fn end(
         (_, true) => ("end all of them", "leave them"),
         _ => ("end it", "leave it"),
     };
-    rest.push(answers(theme, &[("y", yes), ("n", no)]));
+    rest.push(answers(theme, &[("y", yes), ("n", no)], width));
     let mut lines: Vec<Line<'static>> =
         first.iter().flat_map(|victim| named(model, theme, victim, width, victims.len() == 1)).collect();
     let workers = workers(victims, width, rows.saturating_sub(lines.len() + rest.len()));
@@ -256,7 +256,7 @@ fn let_go(
         lines.extend(paragraph("Demo: nothing is sent.", width, theme.alarm));
     }
     lines.push(Line::raw(""));
-    lines.push(answers(theme, &[("y", "ask it"), ("n", "leave it")]));
+    lines.push(answers(theme, &[("y", "ask it"), ("n", "leave it")], width));
     (" Ask for its memory? ", lines)
 }
 
@@ -290,55 +290,63 @@ fn named(model: &Model, theme: &Theme, victim: &Victim, width: usize, alone: boo
     lines
 }
 
-fn answers(theme: &Theme, keys: &[(&str, &str)]) -> Line<'static> {
+/// The keys with what they do, closer together where there is little room.
+fn answers(theme: &Theme, keys: &[(&str, &str)], width: usize) -> Line<'static> {
+    let bare: usize = keys.iter().map(|(key, words)| key.width() + words.width() + 3).sum();
+    let gaps = keys.len().saturating_sub(1).max(1);
+    let gap = " ".repeat((width.saturating_sub(bare) / gaps).clamp(2, 6));
     let mut spans = Vec::new();
-    for (key, words) in keys {
-        spans.push(Span::styled(format!("[{key}]"), theme.key));
-        spans.push(Span::raw(format!(" {words}      ")));
+    for (number, (key, words)) in keys.iter().enumerate() {
+        let before = if number == 0 { "" } else { &gap };
+        spans.extend([Span::raw(before.to_owned()), Span::styled(format!("[{key}]"), theme.key)]);
+        spans.push(Span::raw(format!(" {words}")));
     }
     Line::from(spans)
 }
 
-/// The keys in two columns, so that they fit on 24 lines, and the signs of the bars.
-fn help(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
-    let bindings = model.config.keys.all().iter().filter(|binding| !binding.words.is_empty());
-    let entries: Vec<(&str, String)> =
-        bindings.map(|binding| (binding.shown.as_ref(), format!("{}{}", binding.words, place(binding)))).collect();
-    let half = entries.len().div_ceil(2);
-    let mut lines: Vec<Line<'static>> = Vec::new();
-    for row in 0..half {
-        let mut spans = Vec::new();
-        for (key, words) in [entries.get(row), entries.get(row + half)].into_iter().flatten() {
-            spans.push(Span::styled(format!("{key:>10}"), theme.key));
-            spans.push(Span::raw(format!("  {}", exactly(words, 26))));
+/// The keys and the signs of the bars, as far as they fit.
+fn help(model: &Model, theme: &Theme, top: usize, width: usize) -> Vec<Line<'static>> {
+    let drawn = |line: HelpLine| match line {
+        HelpLine::Text(text) => Line::raw(text),
+        HelpLine::Keys(keys) => {
+            let spans = keys.into_iter().flat_map(|(key, words)| [Span::styled(key, theme.key), Span::raw(words)]);
+            Line::from(spans.collect::<Vec<_>>())
         }
-        lines.push(Line::from(spans));
-    }
-    let signs = if theme.unicode {
-        ["█ processes  ▓ used by nobody listed", "▒ held back by the driver  ░ free"]
-    } else {
-        ["# processes  = used by nobody listed", "~ held back by the driver  . free"]
     };
-    lines.push(Line::raw(""));
-    lines.extend(signs.map(Line::raw));
-    lines.push(Line::raw(""));
-    let room = usize::from(model.size.1.saturating_sub(3)).max(1);
-    if lines.len() > room {
-        // The list of what can be done scrolls, and names the keys, too.
-        let all = model.config.keys.key_of(Action::Actions).unwrap_or(":");
-        lines.truncate(room);
-        lines.push(answers(theme, &[(all, "all"), ("Tab", "words"), ("Esc", "close")]));
-        return lines;
+    let lines = help::lines(model).into_iter().map(drawn).collect();
+    read(model, theme, (lines, top), &[("Tab", "the words used here"), ("Esc", "close")], width)
+}
+
+/// Lines from the top one on as far as they fit, and the keys.
+fn read(
+    model: &Model,
+    theme: &Theme,
+    (lines, top): (Vec<Line<'static>>, usize),
+    keys: &[(&str, &str)],
+    width: usize,
+) -> Vec<Line<'static>> {
+    let height = page_height(model.size);
+    let top = top.min(lines.len().saturating_sub(height));
+    let scroll = (lines.len() > height).then_some((theme.sign("↑↓ PgDn", "arrows PgDn"), "read on"));
+    let keys: Vec<(&str, &str)> = scroll.into_iter().chain(keys.iter().copied()).collect();
+    let mut drawn: Vec<Line<'static>> = lines.into_iter().skip(top).take(height).collect();
+    drawn.extend(below(theme, &keys, width));
+    drawn
+}
+
+/// The two lines below what is read: a blank one and the keys, or the keys in both where they are too long for one.
+fn below(theme: &Theme, keys: &[(&str, &str)], width: usize) -> [Line<'static>; 2] {
+    let whole = answers(theme, keys, width);
+    if whole.width() <= width {
+        return [Line::raw(""), whole];
     }
-    lines.push(answers(theme, &[("Tab", "the words used here"), ("Esc", "close")]));
-    lines
+    let (first, second) = keys.split_at(keys.len().div_ceil(2));
+    [answers(theme, first, width), answers(theme, second, width)]
 }
 
 /// A page as far as it fits, and the keys that turn it.
-fn page(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
+fn page(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let Some((lines, top)) = model.page() else { return vec![Line::raw("The knowledge is still being loaded.")] };
-    let height = page_height(model.size);
-    let more = lines.len() > height;
     let style = |tone: Tone| match tone {
         Tone::Title => theme.sentence,
         Tone::Heading => theme.title,
@@ -346,13 +354,8 @@ fn page(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
         Tone::Code => theme.figure,
         Tone::Quiet => theme.quiet,
     };
-    let top = top.min(lines.len().saturating_sub(height));
-    let shown = lines.into_iter().skip(top).take(height);
-    let mut drawn: Vec<Line<'static>> = shown.map(|(tone, text)| Line::styled(text, style(tone))).collect();
+    let lines = lines.into_iter().map(|(tone, text)| Line::styled(text, style(tone))).collect();
     let mut keys = Vec::new();
-    if more {
-        keys.push(("↑↓ PgDn", "read on"));
-    }
     match model.overlay {
         Some(Overlay::Words(_)) => keys.push(("Tab", "the keys")),
         Some(Overlay::Fit(_)) => {
@@ -360,39 +363,24 @@ fn page(model: &Model, theme: &Theme) -> Vec<Line<'static>> {
             keys.push((model.config.keys.key_of(Action::Model).unwrap_or("m"), "another model"));
         }
         Some(Overlay::Done(_)) => keys.push((model.config.keys.key_of(Action::Quit).unwrap_or("q"), "leave")),
-        _ if model.input.pages.len() > 1 => {
-            keys.extend([("Tab", "the next thing it may be"), ("Enter", "its line in the log")])
+        Some(Overlay::About(..)) => {
+            keys.extend((model.input.pages.len() > 1).then_some(("Tab", "the next thing it may be")));
+            keys.push(("Enter", "its line in the log"));
         }
-        _ => keys.push(("Enter", "its line in the log")),
+        _ => {}
     }
     keys.push(("Esc", "close"));
-    drawn.push(Line::raw(""));
-    drawn.push(answers(theme, &keys));
-    drawn
+    read(model, theme, (lines, top), &keys, width)
 }
 
-fn symptoms(theme: &Theme, at: usize, width: usize) -> Vec<Line<'static>> {
+fn symptoms(model: &Model, theme: &Theme, at: usize, width: usize) -> Vec<Line<'static>> {
+    let (first, many) = window(SYMPTOMS.len(), at, page_height(model.size));
     let line = |(number, symptom): (usize, &Symptom)| {
         let pointer = if number == at { theme.sign("▸", ">") } else { " " };
         let style = if number == at { theme.selected } else { Style::new() };
         Line::styled(cut(&format!("{pointer} {}", symptom.seen), width), style)
     };
-    let mut lines: Vec<Line<'static>> = SYMPTOMS.iter().enumerate().map(line).collect();
-    lines.push(Line::raw(""));
-    lines.push(answers(theme, &[("↑↓", "move"), ("Enter", "that one"), ("Esc", "none of them")]));
+    let mut lines: Vec<Line<'static>> = SYMPTOMS.iter().enumerate().skip(first).take(many).map(line).collect();
+    lines.extend(below(theme, &[("↑↓", "move"), ("Enter", "that one"), ("Esc", "none of them")], width));
     lines
-}
-
-fn written(path: &str, width: usize) -> Vec<Line<'static>> {
-    let mut lines = paragraph("This is written down, for an issue or a colleague:", width, Style::new());
-    lines.push(Line::raw(""));
-    lines.extend(shown(path, width));
-    lines.push(Line::raw(""));
-    let caution = "Names, tokens and home folders that I recognised are left out. Read it before you share it.";
-    lines.extend(paragraph(caution, width, Style::new()));
-    lines
-}
-
-fn shown(text: &str, width: usize) -> Vec<Line<'static>> {
-    text.lines().flat_map(|line| super::format::broken(&[(line.to_owned(), Style::new())], width)).collect()
 }

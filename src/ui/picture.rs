@@ -81,6 +81,7 @@ impl Picture {
         let mut buffer = Buffer::empty(part);
         for (area, piece) in &self.pieces {
             match piece {
+                _ if !area.intersects(part) => {}
                 Piece::Lines(lines) => {
                     let rows = area.rows().zip(lines).filter(|(row, _)| within(*row, part));
                     rows.for_each(|(row, line)| {
@@ -138,49 +139,28 @@ fn put(buffer: &mut Buffer, cells: &Buffer) {
     }
 }
 
-/// What a terminal shows.
+/// What a terminal shows. The picture is enough: what differs is painted of both, and no cell is kept.
 #[derive(Debug, Default)]
-pub struct Shown {
-    picture: Picture,
-    cells: Buffer,
-}
+pub struct Shown(Picture);
 
 impl Shown {
     /// Whether it shows pictures of this size. If not, clear it and begin with `Shown::blank`.
     pub fn is_of(&self, area: Rect) -> bool {
-        self.cells.area == area
+        self.0.area == area
     }
 
     /// An empty screen.
     pub fn blank(area: Rect) -> Shown {
-        Shown { picture: Picture::default(), cells: Buffer::empty(area) }
+        Shown(Picture { area, ..Picture::default() })
     }
 
     /// Writes what differs. The picture has the size of what is shown.
     pub fn show<B: Backend>(&mut self, picture: Picture, backend: &mut B) -> Result<(), B::Error> {
-        let parts = picture.differences(&self.picture);
+        let before = std::mem::replace(&mut self.0, picture);
+        let parts = self.0.differences(&before);
         let painted: Vec<(Buffer, Buffer)> =
-            parts.into_iter().map(|part| (self.cut_out(part), picture.painted_at(part))).collect();
-        self.picture = picture;
-        let drawn = backend.draw(painted.iter().flat_map(|(then, now)| then.diff_iter(now)));
-        for (_, now) in painted {
-            if now.area == self.picture.area { self.cells = now } else { put(&mut self.cells, &now) }
-        }
-        drawn
-    }
-
-    /// What is seen there now. All of it is taken: it is painted anew.
-    fn cut_out(&mut self, part: Rect) -> Buffer {
-        if part == self.cells.area {
-            return std::mem::take(&mut self.cells);
-        }
-        let mut cells = Buffer::empty(part);
-        for position in part.positions() {
-            if let (Some(to), Some(from)) = (cells.cell_mut(position), self.cells.cell(position)) {
-                to.clone_from(from);
-            }
-        }
-        cells
+            parts.into_iter().map(|part| (before.painted_at(part), self.0.painted_at(part))).collect();
+        backend.draw(painted.iter().flat_map(|(then, now)| then.diff_iter(now)))
     }
 }
 
@@ -211,7 +191,7 @@ pub mod testing {
             if !self.shown.is_of(area) {
                 (self.screen, self.shown) = (vt100::Parser::new(area.height, area.width, 0), Shown::blank(area));
             }
-            let parts = picture.differences(&self.shown.picture);
+            let parts = picture.differences(&self.shown.0);
             let mut written = Vec::new();
             self.shown.show(picture, &mut CrosstermBackend::new(&mut written)).unwrap();
             self.screen.process(&written);
@@ -221,8 +201,8 @@ pub mod testing {
         /// It looks as if all of its picture had been drawn on an empty screen.
         pub fn assert_whole(&self) {
             let mut whole = Terminal::default();
-            whole.show(self.shown.picture.clone());
-            for place in self.shown.picture.area().positions() {
+            whole.show(self.shown.0.clone());
+            for place in self.shown.0.area().positions() {
                 assert_eq!(self.look(place), whole.look(place), "{place}\n{}", self.screen.screen().contents());
             }
         }

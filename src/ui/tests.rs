@@ -6,8 +6,10 @@ use crossterm::event::KeyCode;
 
 use super::drawn;
 use crate::app::Msg;
+use crate::app::layout::SMALLEST;
 use crate::app::model::{Config, Palette, Source};
 use crate::app::msg::SignalReport;
+use crate::app::symptoms::SYMPTOMS;
 use crate::app::tests::{Session, held, key_of, torch_log};
 use crate::gpu::testing::{device, process, snapshot};
 use crate::gpu::{Driver, GpuProcess, Holder, Nature, ProcessKind, Reading, Snapshot, Vantage};
@@ -115,7 +117,7 @@ fn what_is_sent_and_the_answers_are_seen_on_the_smallest_screen_whoever_is_asked
         }
         session.paste(&torch_log());
         session.press(KeyCode::Enter);
-        let (columns, lines) = crate::app::layout::SMALLEST;
+        let (columns, lines) = SMALLEST;
         session.send(Msg::Resize(columns, lines));
         let text = drawn(&session.model);
         assert!(text.contains("POST ") && text.contains("[y] ask it"), "{label}\n{text}");
@@ -138,7 +140,7 @@ fn one_that_a_supervisor_runs_and_starts_again() {
     session.paste(&torch_log());
     assert_screens("supervised", &mut session, &SIZES[..2]);
     session.keys("x");
-    assert_screens("supervised-question", &mut session, &[crate::app::layout::SMALLEST, SIZES[0]]);
+    assert_screens("supervised-question", &mut session, &[SMALLEST, SIZES[0]]);
     session.keys("y");
     session.send(Msg::Signal(key_of(4242), SignalReport::Ended(Duration::from_millis(4))));
     session.send(Msg::Sample(Box::new(two_cards(13, vec![of_systemd(5180)]))));
@@ -159,7 +161,7 @@ fn the_run_started_again_is_told_from_who_stood_in_its_way() {
 
 #[test]
 fn the_caution_and_the_answers_are_seen_on_the_smallest_screen() {
-    let (columns, lines) = crate::app::layout::SMALLEST;
+    let (columns, lines) = SMALLEST;
     let of = |pid: u32, manager: Option<&str>, container: Option<&str>| {
         let mut row = process(pid, held());
         (row.managed_by, row.container) = (manager.map(str::to_owned), container.map(str::to_owned));
@@ -196,7 +198,7 @@ fn the_caution_and_the_answers_are_seen_on_the_smallest_screen() {
 
 #[test]
 fn a_group_that_a_supervisor_runs_is_named_with_the_caution_on_the_smallest_screen() {
-    let (columns, lines) = crate::app::layout::SMALLEST;
+    let (columns, lines) = SMALLEST;
     let mut session = Session::new();
     session.model.config.source = Source::Demo;
     let managed = |row: GpuProcess| GpuProcess { managed_by: Some("service:a-long-named-vllm.service".into()), ..row };
@@ -605,5 +607,62 @@ fn whichever_of_many_processes_is_selected_can_be_seen() {
         let pointed = format!("▸    {}", 5000 + at);
         assert!(drawn(&session.model).contains(&pointed), "{pointed}:\n{}", drawn(&session.model));
         session.press(KeyCode::Down);
+    }
+}
+
+/// Every screen that this key leads to, pressed until nothing changes.
+fn paged(session: &mut Session, code: KeyCode) -> String {
+    let (mut seen, mut last) = (String::new(), String::new());
+    loop {
+        let now = drawn(&session.model);
+        if now == last {
+            return seen;
+        }
+        seen.push_str(&now);
+        last = now;
+        session.press(code);
+    }
+}
+
+#[test]
+fn all_that_is_laid_over_the_screen_can_be_read_on_a_small_one() {
+    for size in [SMALLEST, (80, 24)] {
+        let mut session = beside_a_crash();
+        session.send(Msg::Resize(size.0, size.1));
+        session.keys("?");
+        assert!(drawn(&session.model).contains("[Esc] close"), "{}", drawn(&session.model));
+        let help = paged(&mut session, KeyCode::PageDown);
+        for binding in session.model.config.keys.all().iter().filter(|binding| !binding.words.is_empty()) {
+            assert!(help.contains(binding.words), "{size:?}: {} is not to be read", binding.words);
+        }
+        assert!(help.contains("held back by the driver"), "{help}");
+        session.press(KeyCode::Home);
+        assert!(drawn(&session.model).contains("take the step"), "and back");
+        session.keys("?");
+        assert_eq!(session.model.overlay, None);
+        session.keys("o");
+        let symptoms = paged(&mut session, KeyCode::Down);
+        assert!(
+            SYMPTOMS.iter().all(|symptom| symptoms.contains(&symptom.seen.chars().take(20).collect::<String>())),
+            "{symptoms}"
+        );
+        assert!(drawn(&session.model).contains("[Esc] none of them"), "{}", drawn(&session.model));
+        session.press(KeyCode::Esc);
+        let text: String =
+            (0..40).map(|line| format!("line-{line}-of-what-was-to-be-copied  --and --so --on --and --on\n")).collect();
+        session.send(Msg::Copied(Err(text)));
+        let copied = paged(&mut session, KeyCode::PageDown);
+        assert!(
+            (0..40).all(|line| copied.contains(&format!("line-{line}-"))) && copied.contains("read on"),
+            "{copied}"
+        );
+        session.press(KeyCode::Esc);
+        session.paste(&torch_log());
+        session.keys("i");
+        let page = drawn(&session.model);
+        assert!(
+            ["[↑↓ PgDn] read on", "[Enter] its line in the log", "[Esc] close"].iter().all(|key| page.contains(key)),
+            "{page}"
+        );
     }
 }

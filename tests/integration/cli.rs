@@ -3,12 +3,15 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use oomdoctor::procfs::Procfs;
 use serde_json::{Value, json};
 
+use crate::support::ends_within;
 use crate::support::fake_driver::{FakeDriver, PATIENCE, Sleeper, device, homes};
 use crate::support::machine::{Machine, torch_log};
 use crate::support::pty::Session;
@@ -132,6 +135,37 @@ fn a_log_comes_from_a_file_a_dash_or_the_pipe() {
 }
 
 #[test]
+fn binary_data_that_never_ends_is_refused_at_once() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    // As `cat /dev/zero |`; it ends when nobody reads any more.
+    let endless = thread::spawn(move || std::io::copy(&mut std::io::repeat(0), &mut &writer));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    command.args(["diagnose", "--no-live"]).stdin(reader).envs(homes());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(command);
+    if !ends_within(child.id(), PATIENCE) {
+        child.kill().unwrap();
+    }
+    assert_refused(&child.wait_with_output().unwrap(), &["binary data", "Give the text"]);
+    endless.join().unwrap().unwrap_err();
+}
+
+#[test]
+fn whoever_waits_for_a_pipe_is_told_what_for_and_can_leave() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+    let arguments = ["diagnose", "--no-live", path.to_str().unwrap()];
+    let mut session = Session::program((100, 60), Path::new(env!("CARGO_BIN_EXE_oomdoctor")), &arguments);
+    session.wait_for_text(&["reading until the program ends that prints the log", "Ctrl-C leaves"]);
+    session.send("\x03");
+    session.wait_for_exit(PATIENCE);
+    let session = Session::program((100, 60), Path::new(env!("CARGO_BIN_EXE_oomdoctor")), &arguments);
+    fs::write(&path, torch_log(4242, "23.99")).unwrap();
+    session.wait_for_text(&["Another program held the memory"]);
+}
+
+#[test]
 fn what_is_no_log_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.bin");
@@ -191,7 +225,7 @@ fn a_diagnosis_beside_a_hung_driver_comes_within_its_deadline() {
 
 /// What a child printed, if it ends in time.
 fn finished(child: Child, patience: Duration) -> Output {
-    assert!(crate::support::ends_within(child.id(), patience), "it still runs");
+    assert!(ends_within(child.id(), patience), "it still runs");
     child.wait_with_output().unwrap()
 }
 
@@ -498,7 +532,7 @@ fn sample_begins_with_its_header_and_ends_with_its_reader() {
         .spawn()
         .unwrap();
     drop(child.stdout.take());
-    assert!(crate::support::ends_within(child.id(), PATIENCE), "nobody reads it any more");
+    assert!(ends_within(child.id(), PATIENCE), "nobody reads it any more");
     assert!(child.wait().unwrap().success());
     let output = oomdoctor(&["sample", "--count", "2", "--interval", "0.05"]);
     assert_eq!(code(&output), 0, "no driver is a reading too");

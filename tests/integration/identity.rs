@@ -34,3 +34,32 @@ fn one_that_runs_another_program_since_the_question_is_spared_and_can_be_ended_u
     assert_eq!(machine.holder.ended_by(), Some(15));
     assert!(machine.second.lives() && machine.third.lives());
 }
+
+#[test]
+fn one_whose_title_counts_on_all_the_time_can_be_ended_and_one_that_says_it_does_something_else_is_asked_about_anew() {
+    let mut machine = Machine::with_holder(Sleeper::named("worker: step 1000 loss 0.300"));
+    let [holder, ..] = machine.pids();
+    let mut session = machine.oomdoctor_every("6", LARGE, &[]);
+    session.wait_for_text(&[&holder, "worker: step 1000"]);
+    session.send("x");
+    session.wait_for_text(&["[y]", &holder]);
+    machine.holder.calls_itself("worker: saving now loss 0.300");
+    session.let_the_question_stand();
+    session.send("y");
+    session.wait_for_text(&["Nothing was signalled", "calls itself worker: saving now", "look again"]);
+    session.wait_for("its new title", |screen| {
+        screen.contents().lines().any(|line| line.contains("11.2 GiB") && line.contains("worker: saving"))
+    });
+    assert!(machine.all_live());
+    machine.holder.calls_itself("worker: step 1234 loss 0.200");
+    session.wait_for("its next title", |screen| {
+        screen.contents().lines().any(|line| line.contains("11.2 GiB") && line.contains("worker: step 1234"))
+    });
+    session.send("x");
+    session.wait_for_text(&["[y]", &holder]);
+    machine.holder.calls_itself("worker: step 9999 loss 0.199");
+    session.let_the_question_stand();
+    session.send("y");
+    assert_eq!(machine.holder.ended_by(), Some(15));
+    assert!(machine.second.lives() && machine.third.lives());
+}

@@ -85,9 +85,13 @@ fn keys_in_one_packet_act_where_none_of_them_can_do_harm() {
     session.wait_for_text(&["Ctrl-Z"]);
     session.send("\x1b");
     session.wait_for_no(&["Ctrl-Z"]);
-    session.send("j\r");
+    session.send("js");
     session.wait_for_text(&["too fast"]);
     assert!(machine.all_live() && !session.text().contains(QUESTION));
+    // What moves and then asks, asks.
+    session.send("j\r");
+    session.wait_for_text(&[QUESTION]);
+    assert!(machine.all_live());
 }
 
 #[test]

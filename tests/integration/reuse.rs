@@ -10,6 +10,7 @@ use oomdoctor::app::effect::Order;
 use oomdoctor::app::msg::SignalReport;
 use oomdoctor::gpu::ProcessKey;
 use oomdoctor::gpu::guard::{Refusal, Signal, Viewer};
+use oomdoctor::gpu::running::Running;
 use oomdoctor::runtime::leaders::Leaders;
 use oomdoctor::runtime::process_control::{Inspection, ProcessControl, end_and_watch, follow_and_watch};
 
@@ -31,12 +32,27 @@ struct Process {
     proved: bool,
     state: char,
     /// What it runs: another program after an exec.
-    runs: u64,
+    program: u64,
+    /// The title that it gives itself: what it does, and how far it is.
+    saving: bool,
+    step: u64,
+    /// Whether one program can be told from another but by its name.
+    marked: bool,
 }
 
 impl Process {
-    fn called(&self) -> String {
-        format!("program {}", self.runs)
+    /// Two programs differ in a number, as two steps of one do.
+    fn runs(&self) -> Running {
+        let does = if self.saving { "saving" } else { "training" };
+        Running {
+            command: format!("{does} {} step {}", self.program, self.step),
+            image: self.marked.then(|| u32::try_from(self.program).unwrap()),
+        }
+    }
+
+    /// Whether that is what was confirmed, as far as it may matter: the same program at the same work.
+    fn still_does(&self, confirmed: &Process) -> bool {
+        (self.key, self.program, self.saving) == (confirmed.key, confirmed.program, confirmed.saving)
     }
 
     /// Why this very process may never be signalled by us.
@@ -59,6 +75,10 @@ struct State {
     /// Everyone who ever lived in this round.
     born: BTreeMap<ProcessKey, Process>,
     delivered: Vec<(ProcessKey, &'static str)>,
+    /// The last one that was looked at, as it was then.
+    looked_at: Option<Process>,
+    /// Those who were named, as they were then.
+    confirmed: Vec<Process>,
 }
 
 impl State {
@@ -73,7 +93,10 @@ impl State {
             kernel_thread: rare(&mut self.chance),
             proved: !rare(&mut self.chance),
             state: *self.chance.of(&['S', 'R', 'T', 'D', 'Z']),
-            runs: 0,
+            program: 0,
+            saving: false,
+            step: 0,
+            marked: !rare(&mut self.chance),
         };
         self.born.insert(process.key, process.clone());
         self.living.insert(pid, process);
@@ -83,9 +106,14 @@ impl State {
     fn meanwhile(&mut self) {
         while self.chance.below(10) < self.unrest {
             let pid = *self.chance.of(&PIDS);
-            if self.chance.once_in(3) {
-                // It runs another program (exec) and is the same process all the same.
-                self.living.entry(pid).and_modify(|process| process.runs += 1);
+            if self.chance.once_in(2) {
+                let happens = self.chance.below(8);
+                self.living.entry(pid).and_modify(|process| match happens {
+                    // It runs another program (exec) and is the same process all the same.
+                    0 | 1 => process.program += 1,
+                    2 => process.saving = !process.saving,
+                    _ => process.step += 1,
+                });
             } else if self.living.remove(&pid).is_none() || self.chance.below(2) == 0 {
                 self.spawn(pid);
             }
@@ -102,7 +130,8 @@ impl Adversary {
         let mut chance = Chance::new(seed);
         let unrest = chance.below(8);
         let (living, born, delivered) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let mut state = State { chance, unrest, ticks: 100, living, born, delivered };
+        let mut state =
+            State { chance, unrest, ticks: 100, living, born, delivered, looked_at: None, confirmed: vec![] };
         PIDS.into_iter().for_each(|pid| state.spawn(pid));
         Adversary { state: Mutex::new(state) }
     }
@@ -132,10 +161,11 @@ impl ProcessControl for Adversary {
             let process = state.living.get(&pid);
             (process.is_some_and(|process| process.protected), process.is_some_and(|process| process.proved))
         };
-        let state = self.later();
+        let mut state = self.later();
+        state.looked_at = state.living.get(&pid).cloned();
         Ok(state.living.get(&pid).map(|process| Inspection {
             start_ticks: process.key.start_ticks,
-            called: Some(process.called()),
+            runs: Some(process.runs()),
             uid: owner,
             user: owner.map(|uid| uid.to_string()),
             protected: kind.then_some("it draws the desktop"),
@@ -164,6 +194,11 @@ impl Adversary {
         if !state.lives(handle) {
             return Err(io::ErrorKind::NotFound.into());
         }
+        if what == "signal" {
+            let meant = state.confirmed.iter().find(|meant| meant.key == handle);
+            let is_it = meant.zip(state.looked_at.as_ref()).is_some_and(|(meant, now)| now.still_does(meant));
+            assert!(is_it, "{:?} is not what was confirmed: {meant:?}", state.looked_at);
+        }
         state.delivered.push((handle, what));
         Ok(())
     }
@@ -176,22 +211,27 @@ struct Tally {
     gone: u64,
     reused: u64,
     changed: u64,
+    /// Of those that were sent: under a title that had counted on.
+    counted_on: u64,
     otherwise: u64,
 }
 
 fn round(seed: u64, tally: &mut Tally) {
     let kernel = Adversary::new(seed);
     // The list was read, the person pointed at one, the question stood, the person said yes.
-    let (confirmed, called) = {
+    let meant = {
         let mut state = kernel.state.lock().unwrap();
         let pid = *state.chance.of(&PIDS);
-        (state.living[&pid].key, state.living[&pid].called())
+        let meant = state.living[&pid].clone();
+        state.confirmed.push(meant.clone());
+        meant
     };
+    let (confirmed, ran) = (meant.key, meant.runs());
     (0..3).for_each(|_| drop(kernel.later()));
     let signal = *kernel.later().chance.of(&[Signal::Term, Signal::Int, Signal::Kill]);
     let viewer = Viewer { uid: OURS, lineage: vec![7], ..Viewer::default() };
     let reports = Mutex::new(Vec::new());
-    let order = Order { key: confirmed, called, signal, follows: None, grace: Duration::ZERO };
+    let order = Order { key: confirmed, ran, signal, follows: None, grace: Duration::ZERO };
     let report = |what| reports.lock().unwrap().push(what);
     end_and_watch(&kernel, &viewer, &order, &Leaders::default(), report);
 
@@ -202,7 +242,6 @@ fn round(seed: u64, tally: &mut Tally) {
         assert!(!state.born[key].is_taboo(), "seed {seed}: {what} went to one that is never ended ({reports:?})");
     }
     let signals = state.delivered.iter().filter(|(_, what)| *what == "signal").count();
-    let meant = &state.born[&confirmed];
     match &reports[..] {
         [SignalReport::Refused(refusal)] => {
             assert_eq!(signals, 0, "seed {seed}: it is said that nothing was sent");
@@ -213,7 +252,7 @@ fn round(seed: u64, tally: &mut Tally) {
                     *(if matches!(refusal, Refusal::Gone(_)) { &mut tally.gone } else { &mut tally.reused }) += 1;
                 }
                 Refusal::Changed(pid, now) => {
-                    assert!(*pid == confirmed.pid && *now != order.called, "seed {seed}: it runs what it ran");
+                    assert!(*pid == confirmed.pid && *now != order.ran.command, "seed {seed}: it runs what it ran");
                     tally.changed += 1;
                 }
                 other => {
@@ -235,6 +274,7 @@ fn round(seed: u64, tally: &mut Tally) {
                 }
             }
             tally.sent += 1;
+            tally.counted_on += u64::from(state.looked_at.is_some_and(|now| now.runs() != order.ran));
         }
         other => panic!("seed {seed}: {other:?}"),
     }
@@ -249,7 +289,12 @@ fn ten_thousand_rounds_of_reused_pids_never_reach_the_wrong_process() {
     assert_eq!(tally.sent + tally.gone + tally.reused + tally.changed + tally.otherwise, ROUNDS);
     // Each way was taken often enough to mean something.
     assert!(
-        tally.sent > 500 && tally.gone > 500 && tally.reused > 500 && tally.changed > 200 && tally.otherwise > 500,
+        tally.sent > 500
+            && tally.gone > 500
+            && tally.reused > 500
+            && tally.changed > 200
+            && tally.counted_on > 200
+            && tally.otherwise > 500,
         "{tally:?}"
     );
     eprintln!("{ROUNDS} rounds: {tally:?}, wrong: 0");
@@ -259,18 +304,19 @@ fn ten_thousand_rounds_of_reused_pids_never_reach_the_wrong_process() {
 /// to end by themselves is over.
 fn group_round(seed: u64, late: &mut u64) {
     let kernel = Adversary::new(seed);
-    let confirmed: Vec<(ProcessKey, String)> = {
-        let state = kernel.state.lock().unwrap();
-        PIDS[..3].iter().map(|pid| (state.living[pid].key, state.living[pid].called())).collect()
+    let confirmed: Vec<(ProcessKey, Running)> = {
+        let mut state = kernel.state.lock().unwrap();
+        state.confirmed = PIDS[..3].iter().map(|pid| state.living[pid].clone()).collect();
+        state.confirmed.iter().map(|meant| (meant.key, meant.runs())).collect()
     };
     let leaders = Leaders::default();
     let mut led = true;
     (0..3).for_each(|_| drop(kernel.later()));
     let signal = *kernel.later().chance.of(&[Signal::Term, Signal::Int]);
     let viewer = Viewer { uid: OURS, lineage: vec![7], ..Viewer::default() };
-    for (at, (key, called)) in confirmed.iter().enumerate() {
+    for (at, (key, ran)) in confirmed.iter().enumerate() {
         let follows = (at > 0).then_some(confirmed[0].0);
-        let order = Order { key: *key, called: called.clone(), signal, follows, grace: Duration::from_millis(5) };
+        let order = Order { key: *key, ran: ran.clone(), signal, follows, grace: Duration::from_millis(5) };
         let reports = Mutex::new(Vec::new());
         let report = |what| reports.lock().unwrap().push(what);
         follow_and_watch(&kernel, &viewer, &order, &leaders, report);

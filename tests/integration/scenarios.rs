@@ -128,6 +128,7 @@ fn process(row: &Row, second: i64) -> GpuProcess {
         recognised_as: row.what.clone(),
         proved: row.proved,
         group: None,
+        image: None,
         start_ticks: Reading::Known(u64::from(row.pid) * 10),
         started_at: Reading::Known(noon(-row.started)),
         used_bytes: Reading::Known(Bytes::mib(row.mib)),

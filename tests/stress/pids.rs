@@ -11,6 +11,7 @@ use std::{env, fs, hint, thread};
 use oomdoctor::app::effect::Order;
 use oomdoctor::gpu::ProcessKey;
 use oomdoctor::gpu::guard::{Refusal, Signal};
+use oomdoctor::gpu::running::Running;
 use oomdoctor::procfs::Procfs;
 use oomdoctor::runtime::kernel::Kernel;
 use oomdoctor::runtime::process_control::{Inspection, ProcessControl, end};
@@ -158,7 +159,8 @@ fn round(kernel: &Kernel, chance: &mut Chance, victim: Sleep, tally: &mut Tally)
     let key = victim.key;
     let victim = Mutex::new(victim);
     let watched = Watched { kernel, when, victim: &victim, fate, heir: Mutex::new(None) };
-    let order = Order { key, called: CALLED.into(), signal: Signal::Term, follows: None, grace: Duration::ZERO };
+    let order =
+        Order { key, ran: Running::unmarked(CALLED), signal: Signal::Term, follows: None, grace: Duration::ZERO };
     let result = if when == When::Racing {
         let (early, late) = (chance.below(300), chance.below(300));
         let together = Barrier::new(2);

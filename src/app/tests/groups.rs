@@ -167,7 +167,31 @@ fn one_that_runs_another_program_by_now_is_asked_about_anew_under_its_new_name()
     assert!(session.notice().contains("4242 calls itself python other.py now"), "{}", session.notice());
     session.keys("xy");
     let Some(Effect::Signal(order)) = session.effects.last() else { panic!("it can be ended") };
-    assert_eq!((order.key.pid, order.called.as_str()), (4242, "python other.py"));
+    assert_eq!((order.key.pid, order.ran.command.as_str()), (4242, "python other.py"));
+}
+
+#[test]
+fn one_whose_title_counts_on_is_ended_and_one_that_runs_another_program_is_not() {
+    let called = |command: &str, image: u32| {
+        let row = process(4242, held());
+        GpuProcess { command: Reading::Known(command.into()), image: Some(image), ..row }
+    };
+    let yes_when = |later: GpuProcess| {
+        let mut session = Session::with_holders();
+        session.sample(vec![called("worker: step 41", 7)]);
+        session.keys("x");
+        session.sample(vec![later]);
+        session.keys("y");
+        session
+    };
+    let session = yes_when(called("worker: step 42", 7));
+    let Some(Effect::Signal(order)) = session.effects.last() else { panic!("{}", session.notice()) };
+    assert_eq!(order.ran, called("worker: step 41", 7).running(), "the signal is for what was confirmed");
+    for later in [called("worker: step 42", 8), called("worker: saving", 7)] {
+        let session = yes_when(later);
+        assert_eq!(session.signals(), []);
+        assert!(session.notice().contains("calls itself worker"), "{}", session.notice());
+    }
 }
 
 #[test]

@@ -91,7 +91,7 @@ pub fn ask_to_release(model: &mut Model, key: ProcessKey) {
 pub fn release_confirmed(model: &mut Model, named: Victim, meant: Release) -> Option<Effect> {
     let key = named.key;
     match holder(model, key) {
-        Ok((now, _)) if now.command != named.command => {
+        Ok((now, _)) if !now.running().is_still(&named.running()) => {
             super::say(model, sentence(&Refusal::Changed(key.pid, now.command)));
             None
         }
@@ -166,6 +166,7 @@ fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessK
         name: crate::advice::name_of(row),
         what: row.recognised_as.clone(),
         command: row.command.known().cloned().unwrap_or_default(),
+        image: row.image,
         user: row.user.known().cloned().unwrap_or_default(),
         yours: model.config.viewer.owns(row),
         started_at: row.started_at.value(),
@@ -242,7 +243,8 @@ pub fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec
 
 /// Whether it runs what the question said.
 fn the_same(named: &Victim, now: Victim) -> Result<(), Refusal> {
-    if named.command == now.command { Ok(()) } else { Err(Refusal::Changed(now.key.pid, now.command)) }
+    let is_it = now.running().is_still(&named.running());
+    if is_it { Ok(()) } else { Err(Refusal::Changed(now.key.pid, now.command)) }
 }
 
 /// Why some were not signalled; who only was to follow another is told of in one sentence.
@@ -268,9 +270,9 @@ pub fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String) {
 }
 
 fn start(model: &mut Model, victim: Victim, signal: Signal) -> Effect {
-    let (key, called, follows) = (victim.key, victim.command.clone(), victim.follows);
+    let (key, ran, follows) = (victim.key, victim.running(), victim.follows);
     begin(model, victim, signal, EndingState::Sending, None);
-    Effect::Signal(Order { key, called, signal, follows, grace: model.config.grace })
+    Effect::Signal(Order { key, ran, signal, follows, grace: model.config.grace })
 }
 
 fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, release: Option<Release>) {

@@ -83,7 +83,7 @@ pub fn named(model: &mut Model, text: &str) {
     } else if let Some(drawing) = images::find(&text) {
         let ledger = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref());
         let free = ledger.filter(|ledger| ledger.is_now && !ledger.is_cache).and_then(|ledger| ledger.available_bytes);
-        model.overlay = Some(Overlay::Draws(drawing.said(free)));
+        model.overlay = Some(Overlay::Draws(drawing.said(free), 0));
     } else if !text.is_empty() {
         let said = format!("I have no figures for \"{text}\". oomdoctor fit FILE reads the model's own file.");
         super::say(model, said);
@@ -296,13 +296,16 @@ pub fn read(model: &mut Model, read: LogRead) {
             None => Walk { behind, compared, ..Walk::default() },
         };
     }
+    let has_steps = |model: &Model| model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty());
+    let had_steps = has_steps(model);
     model.advice = None;
     if !grew {
         model.trial = None;
     }
     super::advise_anew(model);
-    let found = model.advice.as_ref().is_some_and(|advice| !advice.plan.is_empty());
-    if found && (first || !grew) {
+    // The failure may come long after the first line, and well before the pipe's end: a launcher outlives its ranks.
+    let watches_it_come = model.focus == Region::Input && model.input.typing.is_none();
+    if has_steps(model) && (first || !grew || !had_steps && watches_it_come) {
         model.focus = Region::Steps;
     }
 }

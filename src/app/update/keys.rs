@@ -80,10 +80,23 @@ pub fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
         }
         _ => model.config.keys.action(key, model.focus),
     };
-    match action {
-        Some(action) => act(model, action),
-        None => Vec::new(),
+    if action.is_none() && model.overlay.is_none() {
+        hint(model, key);
     }
+    action.map(|action| act(model, action)).unwrap_or_default()
+}
+
+/// A key that belongs to another region says where that is.
+fn hint(model: &mut Model, key: KeyEvent) {
+    let Some((binding, region)) = model.config.keys.meant_elsewhere(key, model.focus) else { return };
+    let place = match region {
+        Region::Processes => "the list of processes",
+        Region::Input => "the log",
+        Region::Steps => "the steps",
+    };
+    let tab = model.key(Action::NextRegion);
+    let text = format!("[{}] {} works in {place}: {tab} goes there.", binding.shown, binding.words);
+    say(model, text);
 }
 
 /// Whether keys that came at once may act: none of them ends, confirms, takes, skips or leaves anything, wherever the
@@ -97,6 +110,19 @@ pub fn are_harmless(model: &Model, keys: &[KeyEvent]) -> bool {
             || regions.iter().all(|region| means(key, *region).is_none_or(Action::is_harmless))
                 && key.code != KeyCode::Enter
     })
+}
+
+/// Whether keys that came at once, all of them as a text, move in the list of processes and then ask about one. That the
+/// row was not drawn yet does no harm: the question names it, and hears nothing before it was read.
+pub fn only_ask(model: &Model, keys: &[KeyEvent], text: &str) -> bool {
+    let means = |key: KeyEvent| model.config.keys.action(key, Region::Processes);
+    let moves = |key: char| {
+        let key = KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE);
+        matches!(means(key), Some(Action::Move(_)))
+    };
+    let before = text.chars().count().saturating_sub(1);
+    let asks = keys.last().is_some_and(|last| means(*last) == Some(Action::End));
+    model.focus == Region::Processes && model.overlay.is_none() && asks && text.chars().take(before).all(moves)
 }
 
 /// Keys that came at once and are harmless. They are typed where one of them opened a line to type into.
@@ -232,8 +258,8 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::PreviousHit => input::hit(model, false),
         Action::Zoom => model.zoomed = !model.zoomed,
         Action::Pause => pause(model),
-        Action::Help if matches!(model.overlay, Some(Overlay::Words(_))) => model.overlay = None,
-        Action::Help => toggle(model, Overlay::Help),
+        Action::Help if matches!(model.overlay, Some(Overlay::Help(_) | Overlay::Words(_))) => model.overlay = None,
+        Action::Help => model.overlay = Some(Overlay::Help(0)),
         Action::Symptoms => toggle(model, Overlay::Symptoms(0)),
         Action::Suspend if model.config.can_suspend => return vec![Effect::Suspend],
         Action::Suspend => {
@@ -245,13 +271,20 @@ pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     Vec::new()
 }
 
-const ORDER: [Region; 3] = [Region::Processes, Region::Input, Region::Steps];
+/// As they are read: side by side, or on small screens the log behind the others.
+fn order(model: &Model) -> [Region; 3] {
+    if model.is_small() {
+        [Region::Processes, Region::Steps, Region::Input]
+    } else {
+        [Region::Processes, Region::Input, Region::Steps]
+    }
+}
 
 /// The next region; in an explanation the next entry that matched, in the help its other half.
 fn turn(model: &mut Model, by: isize) -> Option<Effect> {
     model.overlay = match model.overlay {
-        Some(Overlay::Help) => Some(Overlay::Words(0)),
-        Some(Overlay::Words(_)) => Some(Overlay::Help),
+        Some(Overlay::Help(_)) => Some(Overlay::Words(0)),
+        Some(Overlay::Words(_)) => Some(Overlay::Help(0)),
         Some(Overlay::Trial | Overlay::Fit(_)) => {
             fit::turned_over(model);
             return None;
@@ -270,13 +303,14 @@ fn turn(model: &mut Model, by: isize) -> Option<Effect> {
 }
 
 fn focus(model: &mut Model, by: isize) {
-    let here = ORDER.iter().position(|region| *region == model.focus).unwrap_or(0);
-    let next = here.saturating_add_signed(by + 3) % ORDER.len();
-    model.focus = ORDER.get(next).copied().unwrap_or(Region::Processes);
+    let order = order(model);
+    let here = order.iter().position(|region| *region == model.focus).unwrap_or(0);
+    let next = here.saturating_add_signed(by + 3) % order.len();
+    model.focus = order.get(next).copied().unwrap_or(Region::Processes);
 }
 
 fn page(model: &Model) -> i32 {
-    if model.page().is_some() {
+    if model.lines_to_read().is_some() {
         return i32::try_from(layout::page_height(model.size).saturating_sub(1).max(1)).unwrap_or(1);
     }
     let layout = model.layout();
@@ -300,12 +334,11 @@ fn moved(model: &mut Model, by: i32) {
     if model.overlay == Some(Overlay::Trial) {
         return fit::selected(model, by);
     }
-    if let Some((lines, _)) = model.page() {
-        let last = lines.len().saturating_sub(layout::page_height(model.size));
-        if let Some(Overlay::Words(top) | Overlay::About(_, top) | Overlay::Done(top) | Overlay::Fit(top)) =
-            &mut model.overlay
-        {
-            *top = shifted(*top, by, last + 1);
+    if let Some(lines) = model.lines_to_read() {
+        let last = lines.saturating_sub(layout::page_height(model.size));
+        if let Some(top) = model.overlay.as_mut().and_then(Overlay::top) {
+            // The window may have become larger since.
+            *top = shifted((*top).min(last), by, last + 1);
         }
         return;
     }

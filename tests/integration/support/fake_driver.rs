@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
@@ -227,6 +228,17 @@ impl Sleeper {
         let mut child = command.spawn().unwrap();
         let end = child.stdin.take().unwrap();
         (Sleeper { child }, end)
+    }
+
+    /// It gives itself another title, as setproctitle does: in the place of the one before, which is as long. Here the
+    /// test writes it there, since no shell can.
+    pub fn calls_itself(&self, title: &str) {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+        // Field 48, arg_start; these begin with field 3.
+        let arguments: u64 = fields[45].parse().unwrap();
+        let memory = fs::OpenOptions::new().write(true).open(format!("/proc/{}/mem", self.pid())).unwrap();
+        memory.write_all_at(title.as_bytes(), arguments).unwrap();
     }
 
     /// Its PID.
