@@ -95,6 +95,8 @@ pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&L
     let notes = [
         shortened,
         story::contradiction(&situation.diagnosis.facts),
+        story::also(situation.diagnosis),
+        story::ended_with(situation.diagnosis),
         again::several(situation, place).or_else(|| others::started_since(situation, place, ledger)),
     ];
     let notes = notes.into_iter().flatten().collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnosis::{CauseKind, Stage};
+use super::diagnosis::{CauseKind, MemoryKind, Stage};
 use super::pattern::Pattern;
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
@@ -58,6 +58,7 @@ enum Key {
     ResumedStep,
     Shell,
     Python,
+    EndedWith,
     Container,
     Cgroup,
     Tasks,
@@ -185,6 +186,12 @@ pub struct Run {
     /// A sign that Python code ran.
     #[serde(skip)]
     pub python: Option<String>,
+    /// What ended a later attempt in the same log, where that was no lack of memory, and on which line.
+    #[serde(skip)]
+    pub ended_with: Option<(String, usize)>,
+    /// Another memory that ran out as well, and on which line.
+    #[serde(skip)]
+    pub also: Option<(MemoryKind, usize)>,
     /// A sign that it ran in a container of its own.
     #[serde(skip)]
     pub container: Option<String>,
@@ -335,6 +342,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::ResumedStep => run.resumed_step = number(),
             Key::Shell => run.shell = word(),
             Key::Python => run.python = word(),
+            Key::EndedWith => run.ended_with = ended_with(rule, rules, log, end),
             Key::Container => run.container = word().or_else(|| last(rule, after)),
             Key::Cgroup => run.cgroup = word(),
             Key::Tasks => run.largest = largest(rule, near).or_else(|| largest(rule, head)),
@@ -358,6 +366,23 @@ fn last(rule: &RunRule, text: &str) -> Option<String> {
         Some((value.start(), String::from_utf8_lossy(value.as_bytes()).trim().to_owned()))
     };
     rule.patterns.iter().filter_map(of).max_by_key(|(at, _)| *at).map(|(_, value)| value)
+}
+
+/// The exception that the log ends with, where steps were made between the failure and it: a later attempt's own.
+fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize) -> Option<(String, usize)> {
+    let text = log.text();
+    let from = text.ceil_char_boundary(failure.max(text.len().saturating_sub(WINDOW)));
+    let tail = text.get(from..)?;
+    let found = rule.patterns.iter().find_map(|pattern| {
+        let found = pattern.regex_for(tail)?.captures_iter(tail.as_bytes()).last()?;
+        Some((found.get(0)?.start(), found.name("v")?.range()))
+    });
+    let (traceback, said) = found?;
+    let between = tail.get(..traceback)?;
+    let stepped = rules.iter().any(|other| other.key == Key::Step && last(other, between).is_some());
+    let memory = |word: &str| tail.get(said.clone()).is_some_and(|text| text.contains(word));
+    let other = !["emory", "CUDA", "HIP", "NCCL", "ALLOC", "worker"].into_iter().any(memory);
+    (stepped && other).then(|| Some((tail.get(said.clone())?.trim().to_owned(), log.line_at(from + said.start))))?
 }
 
 /// A model that is loaded again prints its buffers again: of each device the last one counts.
@@ -409,6 +434,7 @@ fn printed(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use crate::knowledge::KnowledgeBase;
+    use crate::knowledge::diagnosis::MemoryKind;
     use crate::log::PastedLog;
     use crate::units::Bytes;
 
@@ -530,6 +556,43 @@ ValueError: To serve at least one request with the models's max seq len (65536),
                 assert!(run(&format!("{line}\n{advice}")).expandable.is_some(), "{line}");
             }
         }
+    }
+
+    #[test]
+    fn a_later_attempts_own_end_and_another_memory_are_told_beside_the_failure() {
+        let failure = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+        let end = "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    log(x['loss'])\nKeyError: 'loss'";
+        let later = run(&format!("{failure}\nrestarted\nstep 100 loss 2.0\n{end}"));
+        assert_eq!(later.ended_with, Some(("KeyError: 'loss'".to_owned(), 7)));
+        assert_eq!(run(&format!("{failure}\n{end}")).ended_with, None, "no step between: it follows from the failure");
+        let worker = end.replace("KeyError: 'loss'", "RuntimeError: DataLoader worker (pid 7) exited unexpectedly");
+        assert_eq!(run(&format!("{failure}\nstep 100 loss 2.0\n{worker}")).ended_with, None);
+
+        let both = run(&format!("{failure}\nslurmstepd: error: Detected 1 oom_kill event in StepId=7.batch."));
+        assert_eq!(both.also, Some((MemoryKind::Host, 2)));
+        assert_eq!(run(&format!("{failure}\nKilled")).also, None, "a consequence");
+    }
+
+    #[test]
+    fn a_container_is_known_by_its_signs() {
+        let failure = "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).";
+        for sign in [
+            "root@3f2a9c10bb7e:/# python a.py",
+            "$ docker run img",
+            "3f2a9c10bb7e:20:41 [0] NCCL WARN x",
+            "train-1  | x",
+        ] {
+            assert!(run(&format!("{sign}\n{failure}")).container.is_some(), "{sign}");
+        }
+        assert_eq!(run(&format!("mia@gpu-node-07:~$ python a.py\n{failure}")).container, None);
+    }
+
+    #[test]
+    fn a_remark_is_the_one_for_the_wording() {
+        let base = KnowledgeBase::built_in().unwrap();
+        let said = |log: &str| base.diagnose(&PastedLog::new(log), None).remark.unwrap_or_default();
+        assert!(said("RuntimeError: No CUDA GPUs are available").contains("sees no card"));
+        assert!(said("RuntimeError: CUDA error: device-side assert triggered").contains("CUDA_LAUNCH_BLOCKING"));
     }
 
     #[test]

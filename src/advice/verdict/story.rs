@@ -85,6 +85,19 @@ pub fn beside_its_share(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Caus
     Some(Cause { cause: CauseKind::Batch, weight: 0.43, evidence: vec![evidence] })
 }
 
+/// Another memory that ran out as well: the steps are for the one that leads.
+pub fn also(diagnosis: &Diagnosis) -> Option<String> {
+    let (memory, line) = diagnosis.run.also?;
+    let which = if memory == MemoryKind::Host { "System memory" } else { "GPU memory" };
+    Some(format!("{which} ran out, too (line {line})."))
+}
+
+/// What a later attempt in the same log ended with.
+pub fn ended_with(diagnosis: &Diagnosis) -> Option<String> {
+    let (said, line) = diagnosis.run.ended_with.as_ref()?;
+    Some(format!("The log goes on after that, and a later attempt ended with something else (line {line}): {said}"))
+}
+
 /// The optimizer's state appears at its first step: it grows with the parameters trained, not with the batch. For a file
 /// of the whole model the ranks' parts are put together.
 pub fn optimizer(diagnosis: &Diagnosis) -> Option<Cause> {
