@@ -113,12 +113,12 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let situation = &Situation { diagnosis: own.as_ref().unwrap_or(situation.diagnosis), ..*situation };
     let place = machine::locate(situation);
     let ledger = ledger::draw(situation, &place);
-    let mut verdict = verdict::weigh(situation, &place, ledger.as_ref());
     let room = fit::room(situation, &place, ledger.as_ref());
     let fit = match situation.before.filter(|before| before.room == room) {
         Some(before) => before.fit.clone(),
         None => fit::fit(situation, room, ledger.as_ref()),
     };
+    let mut verdict = verdict::weigh(situation, &place, ledger.as_ref(), fit.as_ref());
     if let Some(said) = fit
         .as_ref()
         .filter(|fit| {
@@ -251,6 +251,7 @@ impl<'a> Situation<'a> {
             (Some(_), _) => Form::Compose,
             (None, Some("PS")) => Form::PowerShell,
             (None, Some(_)) => Form::Cmd,
+            (None, None) if run.windows.is_some() => Form::Cmd,
             (None, None) if self.diagnosis.raised_by.as_deref() == Some("kubernetes") => Form::Kubernetes,
             (None, None) => Form::Posix,
         }

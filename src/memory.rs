@@ -7,6 +7,7 @@ pub mod cache;
 pub mod compute;
 pub mod config;
 pub mod dials;
+pub mod encoder;
 pub mod engine;
 pub mod estimate;
 pub mod flags;

@@ -208,6 +208,11 @@ impl FitAdvice {
         self.effects.iter().find(|effect| effect.fix == fix)
     }
 
+    /// What it takes and what the card has, where that is less: then nobody's end makes it fit as it is.
+    pub fn beyond(&self) -> Option<(Bytes, Bytes)> {
+        self.total_bytes.zip(self.card_bytes).filter(|(total, card)| self.fits == Some(false) && total > card)
+    }
+
     /// What must be found so that it fits as it is, with nothing to spare. About.
     pub fn missing(&self) -> Option<Bytes> {
         Some(self.total_bytes?.less(self.free_now_bytes?)).filter(|_| self.is_now)

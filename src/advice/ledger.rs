@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::verdict::{NextTry, next_try, own_context};
+use super::verdict::{NextTry, in_pieces, next_try, own_context};
 use super::{Place, Situation, machine::Fate};
 use crate::gpu::{Device, Host};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
@@ -82,7 +82,9 @@ pub fn draw(situation: &Situation<'_>, place: &Place<'_>) -> Option<Ledger> {
         (MemoryKind::Gpu | MemoryKind::KvCache, Some(device), _) => {
             Some(of_device(device, diagnosis, next_try(situation, place)))
         }
-        (MemoryKind::Host | MemoryKind::Shm, _, Some(snapshot)) if diagnosis.facts.limit_bytes.is_none() => {
+        (MemoryKind::Host | MemoryKind::Shm, _, Some(snapshot))
+            if diagnosis.facts.limit_bytes.is_none() && place.same_machine != Some(false) =>
+        {
             of_host(&snapshot.host, diagnosis).or_else(|| of_log(diagnosis, place))
         }
         _ => of_log(diagnosis, place),
@@ -91,13 +93,17 @@ pub fn draw(situation: &Situation<'_>, place: &Place<'_>) -> Option<Ledger> {
 
 /// What the run already had when it failed, as its allocator told; the most complete figure first.
 pub fn run_had(diagnosis: &Diagnosis) -> Option<Bytes> {
-    let (facts, run) = (&diagnosis.facts, &diagnosis.run);
+    let facts = &diagnosis.facts;
     let pooled = facts.allocated_bytes.map(|live| live.plus(facts.reserved_unallocated_bytes.unwrap_or(Bytes::ZERO)));
-    // A program that prints its buffers as it makes them had those, all on one card.
-    let buffers = [run.weights_bytes, run.kv_cache_bytes, run.compute_bytes].into_iter().flatten().reduce(Bytes::plus);
-    let on_gpu =
-        buffers.filter(|_| diagnosis.memory == Some(MemoryKind::Gpu) && run.devices.is_none_or(|many| many == 1));
-    facts.process_bytes.or(facts.reserved_bytes).or(pooled).or(on_gpu)
+    facts.process_bytes.or(facts.reserved_bytes).or(pooled).or_else(|| buffers(diagnosis))
+}
+
+/// The buffers of a program that prints them as it makes them, where all of them are on one card.
+pub fn buffers(diagnosis: &Diagnosis) -> Option<Bytes> {
+    let run = &diagnosis.run;
+    let on_gpu = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::Unified));
+    let all = [run.weights_bytes, run.kv_cache_bytes, run.compute_bytes].into_iter().flatten().reduce(Bytes::plus);
+    all.filter(|_| on_gpu && run.devices.is_none_or(|many| many == 1))
 }
 
 /// What is wanted of a memory.
@@ -107,7 +113,10 @@ struct Wanted {
 }
 
 fn wanted(diagnosis: &Diagnosis) -> Wanted {
-    Wanted { asked: diagnosis.facts.requested_bytes, had: run_had(diagnosis) }
+    let asked = diagnosis.facts.requested_bytes;
+    // What its allocator held unused in pieces would have been enough: that is no need.
+    let idle = in_pieces(diagnosis).unwrap_or(Bytes::ZERO);
+    Wanted { asked, had: run_had(diagnosis).map(|had| had.less(idle)) }
 }
 
 fn sums(wanted: &Wanted, capacity: Option<Bytes>, available: Option<Bytes>, held_by: Vec<Held>) -> Ledger {

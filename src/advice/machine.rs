@@ -1,9 +1,12 @@
 //! Owns the question whether a log was written on this machine, on which of its devices, and what has become of the
 //! processes it names. When in doubt the log is from elsewhere, and nothing here is offered for killing because of it.
 
+mod names;
+
+use self::names::Named as Called;
 use super::Situation;
 use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot};
-use crate::knowledge::diagnosis::MemoryKind;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::units::Bytes;
 
 /// A log's figures are rounded and CUDA's capacity is a little under the driver's.
@@ -53,30 +56,72 @@ pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
         facts.iter().map(|named| Named { pid: named.pid, bytes: named.bytes, fate: Fate::Unknown }).collect()
     };
     let nothing = Place { named: named(), ..Place::default() };
-    let Some(snapshot) = situation.snapshot.filter(|snapshot| !snapshot.devices.is_empty()) else { return nothing };
+    let Some(snapshot) = situation.snapshot else { return nothing };
+    let elsewhere = |because| Place { same_machine: Some(false), because: Some(because), ..nothing.clone() };
+    if let Some(because) = foreign(situation) {
+        return elsewhere(because);
+    }
+    if snapshot.devices.is_empty() {
+        return nothing;
+    }
+    let called = match names::named(situation, snapshot) {
+        Called::Elsewhere(because) => return elsewhere(because),
+        Called::Beside => return nothing,
+        Called::Here(devices) => Some(devices),
+        Called::Nothing => None,
+    };
     if !matches!(situation.diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache)) {
         return nothing;
     }
-    if let Some(because) = elsewhere(situation, snapshot) {
-        return Place { same_machine: Some(false), because: Some(because), ..nothing };
+    if let Some(because) = beyond(situation, snapshot).or_else(|| other_maker(situation)) {
+        return elsewhere(because);
     }
+    let jobs: Vec<&Device> =
+        called.clone().unwrap_or_else(|| snapshot.devices.iter().collect()).into_iter().filter(runs_jobs).collect();
     match situation.diagnosis.facts.total_bytes {
-        Some(total) => by_capacity(situation, snapshot, total, nothing),
-        // Without a capacity the log fits any machine; its "device 0" is the framework's, so only a single card is it.
-        None => Place { device: the_only(&snapshot.devices.iter().filter(runs_jobs).collect::<Vec<_>>()), ..nothing },
+        Some(total) => by_capacity(situation, snapshot, &jobs, total, nothing),
+        // A name is as good as a capacity.
+        None if called.is_some() => on(situation, &jobs, nothing),
+        // Without either the log fits any machine; its "device 0" is the framework's, so only a single card is it.
+        None => Place { device: the_only(&jobs), ..nothing },
     }
 }
 
-/// What shows that the log can't be this machine's, whatever its figures.
-fn elsewhere(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
+/// What shows that the log can't be of a machine on which this program runs.
+fn foreign(situation: &Situation<'_>) -> Option<String> {
     let diagnosis = situation.diagnosis;
-    let says = |word: &str| diagnosis.matches.first().is_some_and(|found| found.text.contains(word));
-    if says("HIP out of memory") || says("hipErrorOutOfMemory") {
-        return Some("it ran on an AMD card, here there are NVIDIA's".into());
-    }
-    if diagnosis.run.shell.is_some() {
+    if diagnosis.run.shell.is_some() || diagnosis.run.windows.is_some() {
         return Some("it ran on Windows".into());
     }
+    let metal = |text: &str| ["MPS", "etal", "METAL", "IOGPU"].iter().any(|word| text.contains(word));
+    let of_mac = diagnosis.matches.first().is_some_and(|found| metal(&found.text));
+    (diagnosis.memory == Some(MemoryKind::Unified) && of_mac).then(|| "it ran on a Mac".into())
+}
+
+/// The log's own words for another maker's card.
+fn other_maker(situation: &Situation<'_>) -> Option<String> {
+    let maker = maker(situation.diagnosis)?;
+    Some(format!("it ran on an {maker} card, here there are NVIDIA's"))
+}
+
+/// Whose card the run was on, where that is no NVIDIA card.
+pub fn maker(diagnosis: &Diagnosis) -> Option<&'static str> {
+    let run = &diagnosis.run;
+    let names = |words: &[&str]| {
+        let of = |name: &str| words.iter().any(|word| name.contains(word));
+        !run.cards.is_empty() && run.cards.iter().all(|card| of(&card.name))
+    };
+    match run.maker.as_deref() {
+        Some("XPU") => Some("Intel"),
+        Some(_) => Some("AMD"),
+        None if names(&["AMD", "Radeon"]) => Some("AMD"),
+        None if names(&["Intel", "Arc"]) => Some("Intel"),
+        None => None,
+    }
+}
+
+/// A number that no card here has.
+fn beyond(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
     let (many, named) = (snapshot.devices.len(), situation.device_index()?);
     let beyond = usize::try_from(named).is_ok_and(|named| named >= many);
     beyond.then(|| {
@@ -84,7 +129,13 @@ fn elsewhere(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
     })
 }
 
-fn by_capacity<'a>(situation: &Situation<'a>, snapshot: &'a Snapshot, total: Bytes, nothing: Place<'a>) -> Place<'a> {
+fn by_capacity<'a>(
+    situation: &Situation<'a>,
+    snapshot: &'a Snapshot,
+    jobs: &[&'a Device],
+    total: Bytes,
+    nothing: Place<'a>,
+) -> Place<'a> {
     // CUDA prints what the driver leaves: without what it holds back for itself, which on small cards is more than
     // a few percent.
     let fits = |device: &&Device| {
@@ -92,7 +143,7 @@ fn by_capacity<'a>(situation: &Situation<'a>, snapshot: &'a Snapshot, total: Byt
         let left = all.map(|all| all.less(held_back.unwrap_or(Bytes::ZERO)));
         [all, left].into_iter().flatten().any(|here| here.within_percent(total, CAPACITY_PERCENT))
     };
-    let fitting: Vec<&Device> = snapshot.devices.iter().filter(runs_jobs).filter(fits).collect();
+    let fitting: Vec<&Device> = jobs.iter().filter(|device| fits(device)).copied().collect();
     let instances_are_seen = snapshot.devices.iter().any(|device| device.nature == Some(Nature::MigInstance));
     let may_be_a_part = |card: &Device| {
         card.nature == Some(Nature::Split) && card.memory.total_bytes.value().is_none_or(|all| total <= all)
@@ -104,7 +155,12 @@ fn by_capacity<'a>(situation: &Situation<'a>, snapshot: &'a Snapshot, total: Byt
     if fitting.is_empty() {
         return Place { same_machine: Some(false), because: Some(other_card(snapshot, total)), ..nothing };
     }
-    let fates: Vec<_> = nothing.named.iter().map(|mention| fate(situation, &fitting, mention)).collect();
+    on(situation, &fitting, nothing)
+}
+
+/// The place, where the log is of one of these cards as far as its card goes: what it names must fit, too.
+fn on<'a>(situation: &Situation<'a>, fitting: &[&'a Device], nothing: Place<'a>) -> Place<'a> {
+    let fates: Vec<_> = nothing.named.iter().map(|mention| fate(situation, fitting, mention)).collect();
     // One that is matched proves the machine, now or at an earlier reading: then another that holds more or less by now
     // has grown or shrunk, and a PID that was given away since is one that has gone.
     let met = situation.before.is_some_and(|before| !before.met.is_empty());
@@ -119,7 +175,7 @@ fn by_capacity<'a>(situation: &Situation<'a>, snapshot: &'a Snapshot, total: Byt
             }
         }
     }
-    let device = choose(situation, &fitting, &named);
+    let device = choose(situation, fitting, &named);
     let proved = named.iter().any(|named| matches!(named.fate, Fate::Alive(..)));
     Place { same_machine: Some(true).filter(|_| proved || device.is_some()), device, because: None, named }
 }
@@ -217,7 +273,6 @@ mod tests {
     use crate::advice::testing::torch_oom;
     use crate::gpu::Reading;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
-    use crate::knowledge::diagnosis::Diagnosis;
 
     fn held() -> Bytes {
         Bytes::mib(11_500)

@@ -133,8 +133,10 @@ pub fn lay_out(
     let next = verdict::next_try(situation, place);
     let again =
         run_again(situation, place, ledger, verdict).filter(|_| next.is_none() && situation.has_tried().is_none());
+    // What came back on the way may be enough: nothing is known to be missing any more.
+    let back = situation.taken.freed && missing.is_none_or(|missing| missing == Bytes::ZERO);
     // With room again nobody has to go; nor where a limit was hit, or the others are the run's own ranks or process.
-    let room = again.is_some() || next.is_some_and(|next| next.has_room(ledger));
+    let room = again.is_some() || back && missing.is_some() || next.is_some_and(|next| next.has_room(ledger));
     let innocent = matches!(cause, Some(CauseKind::Limit | CauseKind::SameSession))
         || cause == Some(CauseKind::WrongDevice) && situation.diagnosis.run.rank.is_some();
     // What it was doing tells what to change only where nobody else is to blame.
@@ -152,13 +154,12 @@ pub fn lay_out(
     let helps = |fix: &&Fix| !beside || !IN_THE_SHARE.contains(&fix.id.as_str());
     let (first, rest): (Vec<&Fix>, Vec<&Fix>) = situation.fixes.iter().filter(helps).partition(leads);
     // What was taken is tried before more is changed on top of it.
-    let untold = situation.taken.freed && missing.is_none();
     let first_of_all = if next.is_some() {
         None
-    } else if situation.taken.enough || untold {
+    } else if situation.taken.enough {
         Some(run_now(situation))
     } else {
-        again
+        again.or_else(|| back.then(|| run_now(situation)))
     };
     let mut plan: Vec<PlannedFix> = first_of_all.into_iter().collect();
     // What costs somebody their work comes after what costs nothing.
@@ -167,12 +168,16 @@ pub fn lay_out(
         let ends = fix.when.contains(&Condition::HolderAlive);
         if ends {
             let (idle, busy) = holders::end_holders(fix, situation, place, missing);
-            later.extend(busy);
+            // Nobody loses work for a model that no empty card holds.
+            let beyond = fit.and_then(FitAdvice::beyond).is_some();
+            later.extend(busy.into_iter().filter(|planned| planned.gentle || !beyond));
             later.extend(holders::ask_owners(situation, place, ledger));
             // The failed program's own models: asked for, never ended for its own failure.
             let itself = verdict::itself(situation, place).map(|row| row.pid);
             let own = |planned: &PlannedFix| planned.target.is_some_and(|key| Some(key.pid) == itself);
-            let fits = |planned: &PlannedFix| if own(planned) { planned.gentle } else { !innocent };
+            let fits = |planned: &PlannedFix| {
+                if own(planned) { planned.gentle } else { !innocent && (planned.gentle || !beyond) }
+            };
             plan.extend(idle.into_iter().filter(|planned| !room && fits(planned)));
         } else if applies(fix, situation, place, ledger, verdict) {
             plan.extend(fill::filled(fix, situation, place, ledger, fit));
@@ -206,10 +211,17 @@ fn run_again(
     let ledger = ledger.filter(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO))?;
     let gone = place.named.iter().find(|named| matches!(named.fate, Fate::Gone));
     let blamed = verdict.causes.first().is_some_and(|cause| cause.cause == CauseKind::OtherProcess);
-    let why = match (gone, verdict::others_then(situation.diagnosis)) {
+    let short_then = || {
+        let (asked, free) = (situation.diagnosis.facts.requested_bytes?, situation.diagnosis.facts.free_bytes?);
+        (situation.diagnosis.memory == Some(MemoryKind::Host) && free < asked).then_some(free)
+    };
+    let why = match (gone, verdict::others_held(situation.diagnosis, place)) {
         (Some(gone), _) => format!("process {} held {} when it failed; it no longer does", gone.pid, gone.bytes),
-        (None, Some(then)) if blamed && place.same_machine == Some(true) => {
-            format!("others held {then} of the card when it failed; now there is room")
+        (None, Some((then, when))) if blamed && place.same_machine == Some(true) => {
+            format!("others held {then} of the card {when}; now there is room")
+        }
+        (None, None) if short_then().is_some() => {
+            format!("{} was available when it failed, and more is now", super::amount(short_then()))
         }
         _ => return None,
     };
@@ -609,6 +621,27 @@ mod tests {
             let first = &advice.plan[0];
             assert_eq!(first.fix == RUN_AGAIN, enough);
             assert!(!enough || first.steps[0].command.as_deref() == Some("llama-server -m a.gguf -c 4096"));
+        }
+    }
+
+    #[test]
+    fn after_an_end_that_freed_enough_comes_the_try_and_nobody_else_has_to_go() {
+        let mut diagnosis = torch_oom(&[]);
+        (diagnosis.facts.process_bytes, diagnosis.facts.free_bytes) = (None, None);
+        diagnosis.facts.requested_bytes = Some(Bytes::gib(10));
+        let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
+        for (held, tries) in [(Bytes::gib(2), true), (Bytes::gib(18), false)] {
+            let here = Snapshot { devices: vec![device(0, vec![process(9, held)])], ..snapshot(0) };
+            let advice = advise(&Situation {
+                fixes: &[end()],
+                snapshot: Some(&here),
+                viewer: Some(&viewer),
+                crashed_by: Some(noon_plus(0)),
+                taken: Taken { freed: true, ..Taken::default() },
+                ..Situation::alone(&diagnosis)
+            });
+            let steps: Vec<&str> = advice.plan.iter().map(|planned| planned.fix.as_str()).collect();
+            assert_eq!(steps, if tries { [RUN_AGAIN] } else { ["end-holder"] });
         }
     }
 

@@ -7,18 +7,19 @@ mod story;
 
 use serde::Serialize;
 
-use super::{Ledger, Place, Situation};
-use crate::advice::ledger::run_had;
+use super::{FitAdvice, Ledger, Place, Situation};
+use crate::advice::ledger::{self, run_had};
 use crate::advice::plan::share;
 pub use crate::knowledge::diagnosis::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::units::Bytes;
 pub use again::{NextTry, Tried, next_try};
-pub use others::{WATCHED_ENOUGH, holders, itself, others_then, own_context};
+pub use others::{WATCHED_ENOUGH, holders, itself, others_held, own_context};
 pub use story::{weights_by_name, widened};
 
-/// Less than that in pieces is no fragmentation worth the name.
+/// Less than that in pieces is no fragmentation worth the name; nor is less than that share of the card.
 const SLIVERS: Bytes = Bytes::mib(200);
+const SLIVERS_PERCENT: u64 = 5;
 
 /// Said where line numbers are not the file's.
 const SHORTENED: &str =
@@ -50,7 +51,12 @@ pub struct Verdict {
 }
 
 /// Weighs the causes and puts the likeliest into a sentence.
-pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&Ledger>) -> Verdict {
+pub fn weigh<'a>(
+    situation: &Situation<'a>,
+    place: &Place<'a>,
+    ledger: Option<&Ledger>,
+    fit: Option<&FitAdvice>,
+) -> Verdict {
     if situation.diagnosis.oom == Oom::No {
         let sentence = sentence::not_oom(situation);
         return Verdict { sentence, same_machine: place.same_machine, causes: Vec::new(), notes: Vec::new() };
@@ -58,6 +64,7 @@ pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&L
     let mut causes: Vec<Cause> = [
         others::other_process(situation, place, ledger),
         too_big(situation.diagnosis, ledger),
+        overdrawn(situation.diagnosis).or_else(|| beyond(situation.diagnosis, fit)),
         fragmentation(situation.diagnosis),
         limit(situation.diagnosis),
         told(situation.diagnosis),
@@ -88,7 +95,7 @@ pub fn weigh<'a>(situation: &Situation<'a>, place: &Place<'a>, ledger: Option<&L
         }
     });
     if causes.is_empty() {
-        let evidence = vec!["the log prints too few figures to tell why".to_owned()];
+        let evidence = short_of(situation.diagnosis).into_iter().collect();
         causes.push(Cause { cause: CauseKind::Unknown, weight: 0.1, evidence });
     }
     let shortened = situation.diagnosis.is_shortened.then(|| SHORTENED.to_owned());
@@ -132,6 +139,44 @@ fn too_big(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Cause> {
     (needed > capacity).then_some(Cause { cause: CauseKind::TooBig, weight, evidence })
 }
 
+/// The plain arithmetic, where nothing tells who or what took the rest.
+fn short_of(diagnosis: &Diagnosis) -> Option<String> {
+    let (needed, run) = (live_need(diagnosis)?, &diagnosis.run);
+    let began = run.free_at_start_bytes.filter(|free| run.devices.is_none_or(|many| many == 1) && needed > *free);
+    let line = decisive(diagnosis);
+    match (began, diagnosis.facts.free_bytes.filter(|_| needed > Bytes::ZERO)) {
+        (Some(free), _) => Some(format!(
+            "it needed at least {needed}{line}, and {free} was free when it began; what held the rest the log doesn't say"
+        )),
+        (None, Some(free)) => {
+            let asked = diagnosis.facts.requested_bytes.filter(|asked| *asked > free)?;
+            let all = diagnosis.facts.total_bytes;
+            Some(match run_had(diagnosis).zip(all).filter(|_| others::others_then(diagnosis).is_some()) {
+                Some((had, all)) => format!("it held {had} of {all} itself and asked for {asked} more{line}"),
+                None => {
+                    format!("it asked for {asked}{line}, and {free} was free; what held the rest the log doesn't say")
+                }
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Its buffers, as far as it made them, take more than was free when it began.
+fn overdrawn(diagnosis: &Diagnosis) -> Option<Cause> {
+    let run = &diagnosis.run;
+    let (had, free) = (ledger::buffers(diagnosis)?, run.free_at_start_bytes?);
+    let evidence = vec![format!("its weights, KV cache and work area take {had}, and {free} was free when it began")];
+    (had > free).then_some(Cause { cause: CauseKind::TooBig, weight: 0.6, evidence })
+}
+
+/// The model takes more than the card has.
+fn beyond(diagnosis: &Diagnosis, fit: Option<&FitAdvice>) -> Option<Cause> {
+    let (total, card) = fit?.beyond().filter(|_| diagnosis.memory == Some(MemoryKind::Gpu))?;
+    let evidence = vec![format!("it takes about {total} with its settings, and there is {card} in all")];
+    Some(Cause { cause: CauseKind::TooBig, weight: 0.6, evidence })
+}
+
 /// What the run needed without what its allocator held in reserve, which it could have used again.
 fn live_need(diagnosis: &Diagnosis) -> Option<Bytes> {
     let facts = &diagnosis.facts;
@@ -140,16 +185,23 @@ fn live_need(diagnosis: &Diagnosis) -> Option<Bytes> {
 }
 
 fn fragmentation(diagnosis: &Diagnosis) -> Option<Cause> {
-    let facts = &diagnosis.facts;
-    let idle = facts.reserved_unallocated_bytes.or_else(|| Some(facts.reserved_bytes?.less(facts.allocated_bytes?)))?;
-    let asked = facts.requested_bytes?;
+    let (idle, asked) = (in_pieces(diagnosis)?, diagnosis.facts.requested_bytes?);
     let evidence = vec![format!(
         "PyTorch held {idle} it was not using, more than the {asked} asked for{}, but not in one piece",
         decisive(diagnosis)
     )];
+    Some(Cause { cause: CauseKind::Fragmentation, weight: 0.85, evidence })
+}
+
+/// What PyTorch's allocator held unused, where that would have been enough for what was asked, in one piece.
+pub fn in_pieces(diagnosis: &Diagnosis) -> Option<Bytes> {
+    let facts = &diagnosis.facts;
+    let idle = facts.reserved_unallocated_bytes.or_else(|| Some(facts.reserved_bytes?.less(facts.allocated_bytes?)))?;
     // Slivers are in every pool: only where they are more than that do they explain anything.
-    let much = idle >= SLIVERS || facts.total_bytes.is_none_or(|total| idle.0 >= total.0 / 50);
-    (idle >= asked && much).then_some(Cause { cause: CauseKind::Fragmentation, weight: 0.85, evidence })
+    let much = facts
+        .total_bytes
+        .map_or(idle >= SLIVERS, |total| u128::from(idle.0) * 100 >= u128::from(total.0) * u128::from(SLIVERS_PERCENT));
+    (idle >= facts.requested_bytes? && much).then_some(idle)
 }
 
 fn limit(diagnosis: &Diagnosis) -> Option<Cause> {
@@ -204,6 +256,9 @@ fn host(diagnosis: &Diagnosis) -> Option<Cause> {
         (Some(name), Some(pid)) => format!("the kernel ended {name} ({pid}){}", decisive(diagnosis)),
         _ if diagnosis.memory == Some(MemoryKind::Shm) => {
             format!("the message is about /dev/shm, a piece of system memory{}", decisive(diagnosis))
+        }
+        _ if sentence::is_estimate(diagnosis) => {
+            format!("the message is an estimate, made before the model is loaded{}", decisive(diagnosis))
         }
         _ => format!("the message is about system memory, not VRAM{}", decisive(diagnosis)),
     };

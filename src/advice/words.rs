@@ -64,9 +64,14 @@ fn evidence(advice: &Advice) -> Vec<String> {
     let mut lines = Vec::new();
     let Some(first) = advice.verdict.causes.first() else { return lines };
     if first.cause == CauseKind::Unknown {
-        lines.push(
-            "Why can't be told from this log: it prints too few figures. Paste more of it if there is more.".into(),
-        );
+        lines.push(match first.evidence.first() {
+            Some(said) if first.weight < 1.0 => {
+                format!("That much is sure: {said}.")
+            }
+            _ => {
+                "Why can't be told from this log: it prints too few figures. Paste more of it if there is more.".into()
+            }
+        });
         return lines;
     }
     if !first.evidence.is_empty() {
@@ -131,7 +136,7 @@ pub fn prevention(cause: CauseKind, training: bool) -> &'static str {
             "Shut down kernels and servers that are done (a closed notebook tab keeps its kernel), and look who holds the card before a long run: oomdoctor ps."
         }
         CauseKind::Fragmentation => {
-            "Keep expandable_segments:True in the job's environment, and sizes that don't change from step to step."
+            "Have expandable_segments:True in the job's environment (not on Windows), and sizes that don't change from step to step."
         }
         CauseKind::TooBig | CauseKind::Context => {
             "Before the next model: oomdoctor fit MODEL says what it takes, and the largest context that fits."

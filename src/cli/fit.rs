@@ -8,6 +8,7 @@ mod held;
 mod list;
 mod locate;
 mod machine;
+mod other;
 mod spread;
 mod stores;
 mod words;
@@ -179,7 +180,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let mix = assumed_mix(args, model, by_name)?;
     let mut located = locate::locate(model, &mix)?;
     if let Some(encoder) = &args.mmproj {
-        located.shape.projector = locate::encoder(encoder)?;
+        (located.shape.projector, located.shape.encoding) = locate::encoder(encoder)?;
     }
     let located = located;
     let machine = machine(global, args.gpu)?;
@@ -219,12 +220,14 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let why_not_known = if fits.is_none() { unknown() } else { None };
     let pool = match (&engine, card) {
         (Engine::Sglang(serving), Some(card)) => sglang::tokens(&located.shape, serving, card.free).ok(),
+        (Engine::Vllm(serving), Some(card)) => vllm::pool_tokens(&located.shape, serving, card.total),
         _ => None,
     };
-    let pool = pool.filter(|tokens| *tokens > 0).map(|tokens| {
-        format!(
+    let pool = pool.filter(|tokens| *tokens > 0).map(|tokens| match engine {
+        Engine::Vllm(_) => format!("vLLM gives its pool what is left of the share: about {tokens} tokens here"),
+        _ => format!(
             "SGLang gives its pool what the weights leave of the share: about {tokens} tokens here. It starts with fewer than the context, too, and then refuses longer requests"
-        )
+        ),
     });
     let as_it_is = match located.source {
         Source::Table if args.engine.is_none() && name == EngineName::LlamaCpp => repository(args, model, &machine),
@@ -232,7 +235,11 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     };
     let old = (matches!(engine, Engine::Ollama(_)) && located.source == Source::Table && located.shape.mla)
         .then(|| OLD_LATENT.to_owned());
-    let notes: Vec<String> = located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).collect();
+    let asked_slots = args.parallel.is_some();
+    let otherwise =
+        if spread.is_none() { other::notes(&engine, &located.shape, card, asked_slots) } else { Vec::new() };
+    let notes: Vec<String> =
+        located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).chain(otherwise).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
     let mut answer = Answer {
         asked: model.to_owned(),

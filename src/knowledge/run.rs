@@ -57,6 +57,10 @@ enum Key {
     AddressLimitKib,
     ResumedStep,
     Shell,
+    Windows,
+    Cards,
+    FailedOn,
+    Maker,
     Python,
     EndedWith,
     Container,
@@ -78,6 +82,15 @@ pub struct Task {
     pub name: String,
     /// Its resident memory; the kernel counts pages, taken as 4 KiB.
     pub rss_bytes: Bytes,
+}
+
+/// A card as a log names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Card {
+    /// The backend's word or number for it: `CUDA0`, `Vulkan1`, `0`.
+    pub device: Option<String>,
+    /// As printed.
+    pub name: String,
 }
 
 /// What the log prints, and only that.
@@ -183,6 +196,18 @@ pub struct Run {
     /// The shell it was started from, where its prompt shows: `PS`, or a drive such as `C:` on Windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
+    /// A sign that it ran on Windows, whatever the shell: a path with a drive, such as `C:`.
+    #[serde(skip)]
+    pub windows: Option<String>,
+    /// The cards it names, in the log's order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cards: Vec<Card>,
+    /// The backend's word for the device whose buffer found no room: `CUDA0`, `Vulkan1`.
+    #[serde(skip)]
+    pub failed_on: Option<String>,
+    /// A sign that it was another maker's card: `HIP`, `XPU`.
+    #[serde(skip)]
+    pub maker: Option<String>,
     /// A sign that Python code ran.
     #[serde(skip)]
     pub python: Option<String>,
@@ -275,7 +300,8 @@ impl Run {
 
     /// Whether the log says nothing of it; that Python ran says nothing of what it ran.
     pub fn is_empty(&self) -> bool {
-        Run { python: None, container: None, script: None, ..self.clone() } == Run::default()
+        Run { python: None, container: None, script: None, windows: None, failed_on: None, maker: None, ..self.clone() }
+            == Run::default()
     }
 }
 
@@ -320,10 +346,17 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Compute => run.compute_bytes = sum(),
             Key::FileSize => run.file_bytes = sum(),
             Key::FreeAtStart => {
-                let free = sizes_by_device(rule, &[head, near]);
+                let one_way = |pattern| sizes_of([pattern], &[head, near]);
+                let free = rule.patterns.iter().map(one_way).find(|sizes| !sizes.is_empty()).unwrap_or_default();
                 run.devices = run.devices.max(Some(free.len() as u64).filter(|count| *count > 0));
                 run.free_at_start_bytes = free.into_values().reduce(Bytes::plus);
             }
+            Key::Cards => run.cards = cards(rule, &[head, near]),
+            // The allocator complains before the backend that asked it.
+            Key::FailedOn => run.failed_on = word().or_else(|| last(rule, after)),
+            Key::Maker => run.maker = word(),
+            // A traceback may stand behind its message.
+            Key::Windows => run.windows = word().or_else(|| last(rule, after)),
             Key::Printed => run.printed = printed(rule, &[head, near]),
             Key::BatchSize => run.batch_size = number(),
             Key::TrainableParameters => run.trainable_parameters = number(),
@@ -387,9 +420,13 @@ fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize
 
 /// A model that is loaded again prints its buffers again: of each device the last one counts.
 fn sizes_by_device(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, Bytes> {
+    sizes_of(&rule.patterns, texts)
+}
+
+fn sizes_of<'p>(patterns: impl IntoIterator<Item = &'p Pattern> + Clone, texts: &[&str]) -> BTreeMap<String, Bytes> {
     let mut sizes: BTreeMap<String, Bytes> = BTreeMap::new();
     for text in texts {
-        for pattern in &rule.patterns {
+        for pattern in patterns.clone() {
             let Some(regex) = pattern.regex_for(text) else { continue };
             for found in regex.captures_iter(text.as_bytes()) {
                 let word = |name| found.name(name).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
@@ -400,6 +437,26 @@ fn sizes_by_device(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, Bytes> {
         }
     }
     sizes
+}
+
+/// The cards that are named, each once; a number of a backend of ggml's gets the backend's word.
+fn cards(rule: &RunRule, texts: &[&str]) -> Vec<Card> {
+    let mut cards = Vec::new();
+    for text in texts {
+        for regex in rule.patterns.iter().filter_map(|pattern| pattern.regex_for(text)) {
+            for found in regex.captures_iter(text.as_bytes()) {
+                let word = |name| found.name(name).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
+                let device = word("device").map(|device| match word("k").as_deref() {
+                    Some("ggml_vulkan") => format!("Vulkan{device}"),
+                    Some("level_zero") => format!("SYCL{device}"),
+                    _ => device,
+                });
+                let card = word("v").map(|name| Card { device, name: name.trim().to_owned() });
+                cards.extend(card.filter(|card| !cards.contains(card)));
+            }
+        }
+    }
+    cards
 }
 
 /// The largest process of the table that the kernel prints before it ends one; a log may hold several tables.

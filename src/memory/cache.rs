@@ -104,10 +104,25 @@ fn on_gpu(layers: usize, settings: &Settings) -> u64 {
     first_on_gpu(layers as u64, settings.gpu_layers.unwrap_or(u64::MAX))
 }
 
-/// The widest rows of K and V that any layer has, in elements.
+/// The widest rows of K and V that any layer has that sees the whole context, in elements; of all where none does.
 pub fn widest(shape: &ModelShape) -> (u64, u64) {
-    let caches = || shape.layers.iter().flatten().filter_map(|layer| layer.cache);
+    let all = || shape.layers.iter().flatten().filter_map(|layer| layer.cache);
+    let whole = all().any(|cache| !cache.windowed);
+    let caches = || all().filter(|cache| !(whole && cache.windowed));
     (caches().map(|cache| cache.k).max().unwrap_or(0), caches().map(|cache| cache.v).max().unwrap_or(0))
+}
+
+/// The length of the longest head of K, in elements.
+pub fn widest_head(shape: &ModelShape) -> u64 {
+    let caches = shape.layers.iter().flatten().filter_map(|layer| layer.cache);
+    caches.filter_map(|cache| cache.k.checked_div(cache.heads)).max().unwrap_or(0)
+}
+
+/// Bytes of the largest cache of a layer that is in system memory with these settings; 0 where none is.
+pub fn largest_on_host(shape: &ModelShape, settings: &Settings) -> u64 {
+    let layers = by_layer(shape, settings).unwrap_or_default();
+    let first = usize::try_from(on_gpu(layers.len(), settings)).unwrap_or(usize::MAX);
+    layers.into_iter().take(first).max().unwrap_or(0)
 }
 
 /// The output buffer on the host: a row of logits for each slot. Exact, in bytes.

@@ -14,10 +14,6 @@ use crate::units::Bytes;
 /// What CUDA's context takes on a card beside the program's own buffers: seen were 153 to 500 MiB.
 pub const CONTEXT_BYTES: u64 = 400 << 20;
 
-/// What an image encoder computes in: 4 to 250 MiB were seen with flash attention; where a card has no kernel of that
-/// for the encoder's heads it may be several GiB (llama.cpp's `alloc_compute_meta` lines, read on 2026-11-21).
-pub const ENCODING_BYTES: u64 = 256 << 20;
-
 /// A figure, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
@@ -123,7 +119,7 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
         compute::margin(*bytes).saturating_add(CONTEXT_BYTES.saturating_mul(settings.devices.max(1)))
     });
     let projector = if on_gpu && !settings.host_projector { shape.projector } else { 0 };
-    let overhead = overhead.saturating_add(if projector > 0 { ENCODING_BYTES } else { 0 });
+    let overhead = overhead.saturating_add(if projector > 0 { shape.encoding } else { 0 });
     Estimate {
         weights: Part::of(placed.clone().map(|placed| placed.gpu), shape.weights_are),
         weights_in_file: Part::of(in_file, shape.weights_are),
@@ -147,11 +143,16 @@ fn refused(settings: &Settings) -> Option<String> {
 
 /// The compute buffer of the first device, through which matrices in system memory pass.
 pub(super) fn compute_buffer(shape: &ModelShape, settings: &Settings) -> Result<u64, String> {
-    buffer_beside(shape, settings, weights::largest_on_host(shape, settings))
+    buffer_beside(shape, settings, weights::largest_on_host(shape, settings), cache::largest_on_host(shape, settings))
 }
 
-/// The compute buffer of a device that a matrix of so many bytes passes through; 0 for none.
-pub(super) fn buffer_beside(shape: &ModelShape, settings: &Settings, passing: u64) -> Result<u64, String> {
+/// The compute buffer of a device that a matrix and a layer's cache of so many bytes pass through; 0 for none.
+pub(super) fn buffer_beside(
+    shape: &ModelShape,
+    settings: &Settings,
+    passing: u64,
+    passing_cache: u64,
+) -> Result<u64, String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
     if shape.embedding == 0 || shape.vocab == 0 {
         return Err("the model's width or vocabulary is not known".to_owned());
@@ -161,11 +162,17 @@ pub(super) fn buffer_beside(shape: &ModelShape, settings: &Settings, passing: u6
     let graph = Graph {
         embedding: shape.embedding,
         heads: shape.heads,
+        query: cache::widest_head(shape).saturating_mul(shape.heads),
+        gated: ["qwen3next", "qwen35", "qwen35moe"].contains(&shape.architecture.as_str()),
+        feed_forward: shape.feed_forward,
+        experts_used: shape.experts_used,
         vocab: shape.vocab,
         widest: cache::widest(shape),
+        window: if shape.has_window() { shape.window } else { 0 },
         mla: shape.mla,
         attends,
         passing,
+        passing_cache,
     };
     compute::buffer(&graph, settings, context).ok_or_else(|| "the compute buffer would be past 2^64 bytes".to_owned())
 }

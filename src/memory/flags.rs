@@ -178,6 +178,8 @@ fn llama_changes(now: &Settings, then: &Settings, all: u64) -> Option<String> {
     let text = join([
         context.map(|context| format!("-c {context}")),
         unlike(now.parallel, then.parallel, "-np "),
+        // Where a number of slots is given, sharing has to be asked for.
+        (now.parallel != then.parallel && shares_cache(now)).then(|| "-kvu".to_owned()),
         flash,
         (now.k_type != then.k_type).then(|| format!("-ctk {}", now.k_type.name)),
         (now.v_type != then.v_type).then(|| format!("-ctv {}", now.v_type.name)),
@@ -186,6 +188,11 @@ fn llama_changes(now: &Settings, then: &Settings, all: u64) -> Option<String> {
         (now.host_experts != then.host_experts).then(|| host_experts(now.host_experts)),
     ]);
     Some(text).filter(|text| !text.is_empty())
+}
+
+/// Whether several slots share one cache.
+fn shares_cache(settings: &Settings) -> bool {
+    settings.unified && settings.parallel > 1
 }
 
 fn llama_flags(settings: &Settings) -> String {
@@ -199,6 +206,7 @@ fn llama_flags(settings: &Settings) -> String {
     join([
         settings.context.map(|context| format!("-c {context}")),
         Some(format!("-np {}", settings.parallel)),
+        shares_cache(settings).then(|| "-kvu".to_owned()),
         flash,
         (settings.k_type != f16).then(|| format!("-ctk {}", settings.k_type.name)),
         (settings.v_type != f16).then(|| format!("-ctv {}", settings.v_type.name)),

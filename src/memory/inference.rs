@@ -71,7 +71,7 @@ impl Generating {
 /// Bytes of the weights in a dtype; the error says why they are not known.
 pub fn weight_bytes(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
     let Some((inside, outside)) = dtype.thousandths() else {
-        return shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone);
+        return shape.checkpoint();
     };
     let all = shape.parameters.ok_or("the number of parameters is not known")?;
     let in_layers = shape.tensors.iter().filter(|tensor| tensor.dims.len() > 1 && tensor.name.contains(".weight"));

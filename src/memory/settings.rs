@@ -10,10 +10,12 @@ pub const CELL_PADDING: u64 = 256;
 /// How many rows of logits the compute buffer is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outputs {
-    /// One for each token of a micro-batch: llama-completion, llama-fit-params, servers of 2025.
+    /// One for each token of a micro-batch: llama-server before June 2026, llama-completion, llama-cpp-python.
     MicroBatch,
-    /// One for each slot: llama-server since 0.5.0.
+    /// One for each slot: llama-server since June 2026, and Ollama since 0.30, which starts it.
     Slots,
+    /// Which of them runs is not known: the larger of both figures.
+    Either,
 }
 
 /// Where the compute buffer is.

@@ -121,7 +121,7 @@ fn prefill_graphs(chunk: u64) -> u64 {
 /// What lies within the fraction: weights, state and the pool for one request of the whole context.
 fn within(shape: &ModelShape, serving: &Serving) -> Result<(u64, u64, u64), String> {
     let ranks = serving.tensor_parallel.max(1);
-    let weights = shape.weights.as_ref().map_err(Clone::clone)?.in_file().div_ceil(ranks);
+    let weights = shape.checkpoint()?.div_ceil(ranks);
     let length = serving.context.or(shape.context_trained).ok_or("the context is not known")?;
     let as_vllm = vllm::Serving { kv_half_bytes: serving.kv_half_bytes, tensor_parallel: ranks, ..Default::default() };
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
@@ -142,10 +142,7 @@ pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
     let is = |is: Is| if serving.tensor_parallel > 1 { Is::About } else { is };
     Estimate {
         weights: Part::of(one(|all| all.0), is(shape.weights_are)),
-        weights_in_file: Part::of(
-            shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone),
-            shape.weights_are,
-        ),
+        weights_in_file: Part::of(shape.checkpoint(), shape.weights_are),
         weights_on_host: Part::fact(0),
         kv_cache: Part::of(one(|all| all.1), if shape.has_window() { Is::About } else { is(shape.cache_is) }),
         kv_split: None,

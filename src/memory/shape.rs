@@ -74,6 +74,8 @@ pub struct ModelShape {
     pub mla: bool,
     /// How many routed experts a layer has; 0 for none.
     pub experts: u64,
+    /// How many of them one token goes through.
+    pub experts_used: u64,
     /// What each loaded layer keeps, or why that is not known.
     pub layers: Result<Vec<Layer>, String>,
     /// How well `layers` is known.
@@ -84,13 +86,23 @@ pub struct ModelShape {
     pub weights_are: Is,
     /// Bytes of the image or audio encoder's own file (`--mmproj`); 0 for none.
     pub projector: u64,
+    /// Bytes that encoder computes in; 0 where there is none.
+    pub encoding: u64,
     /// Layers and width of an image encoder inside the checkpoint.
     pub encoder: Option<(u64, u64)>,
+    /// Bytes of an image encoder that is in the checkpoint and not in `weights`: llama.cpp has it in a file of its own.
+    pub vision: u64,
     /// The tensors, where they are known one by one.
     pub tensors: Vec<TensorInfo>,
 }
 
 impl ModelShape {
+    /// Bytes of the whole checkpoint, as PyTorch's engines load it; the error says why they are not known.
+    pub fn checkpoint(&self) -> Result<u64, String> {
+        let weights = self.weights.as_ref().map_err(Clone::clone)?;
+        Ok(weights.in_file().saturating_add(self.vision))
+    }
+
     /// Layers that are loaded; 0 where not known.
     pub fn layer_count(&self) -> u64 {
         match (&self.layers, &self.weights) {

@@ -4,7 +4,7 @@
 
 use super::cache;
 use super::compute;
-use super::estimate::{CONTEXT_BYTES, ENCODING_BYTES, buffer_beside, compute_buffer};
+use super::estimate::{CONTEXT_BYTES, buffer_beside, compute_buffer};
 use super::search::largest;
 use super::settings::Settings;
 use super::shape::ModelShape;
@@ -75,7 +75,7 @@ pub fn over(
     let sums = shape.weights.as_ref().map_err(Clone::clone)?;
     let (kv, state) = (cache::by_layer(shape, &several)?, cache::state_by_layer(shape, &several)?);
     // Only the first card takes what comes over from system memory.
-    let (on_first, on_others) = (compute_buffer(shape, &several)?, buffer_beside(shape, &several, 0)?);
+    let (on_first, on_others) = (compute_buffer(shape, &several)?, buffer_beside(shape, &several, 0, 0)?);
     let all = sums.layers.len() as u64;
     let first = first_on_gpu(all, settings.gpu_layers.unwrap_or(u64::MAX));
     let units = if settings.gpu_layers == Some(0) { 0 } else { all.saturating_sub(first).saturating_add(1) };
@@ -123,7 +123,7 @@ pub fn over(
         share.compute = compute;
         share.overhead = CONTEXT_BYTES.saturating_add(compute::margin(compute));
         if at == main && shape.projector > 0 && !settings.host_projector {
-            share.overhead = share.overhead.saturating_add(shape.projector).saturating_add(ENCODING_BYTES);
+            share.overhead = share.overhead.saturating_add(shape.projector).saturating_add(shape.encoding);
         }
     }
     Ok(taken)

@@ -1,7 +1,9 @@
 //! Owns vLLM's arithmetic: the budget that `--gpu-memory-utilization` sets, what is left of it for the KV cache, and
-//! how many tokens that holds. Exact for one rank of a model with one kind of layer, given the budget; up to 10 %
-//! off for hybrid models and up to 16 % with tensor parallelism, where the smallest rank decides. Activations and
-//! graphs are about. Source: vLLM 0.33.0's gpu_worker and mem_utils, read on 2026-11-20. Bytes.
+//! how many tokens that holds. Exact for one rank of a model with one kind of layer, given the budget; for others see
+//! `pages`; up to 16 % off with tensor parallelism, where the smallest rank decides. Activations and graphs are about.
+//! Source: vLLM 0.33.0's gpu_worker and mem_utils, read on 2026-11-20. Bytes.
+
+mod pages;
 
 use super::estimate::{CONTEXT_BYTES, Estimate, Part};
 use super::shape::{Cache, Is, ModelShape};
@@ -45,6 +47,19 @@ impl Default for Serving {
     }
 }
 
+impl Serving {
+    /// With the server's defaults for a card of this size: from 70 GiB on (but not on an A100) it takes more at once,
+    /// and from 160 GiB on more still.
+    pub fn of_card(card: Option<Bytes>) -> Serving {
+        let (batched_tokens, sequences) = match card.map(|card| card.0 >> 30) {
+            Some(160..) => (16_384, 1024),
+            Some(70..) => (8192, 1024),
+            _ => (2048, 256),
+        };
+        Serving { batched_tokens, sequences, ..Serving::default() }
+    }
+}
+
 /// What utilisation allows of a card: total × thousandths, rounded up.
 pub fn allowed(total: Bytes, utilization: u64) -> Bytes {
     let product = u128::from(total.0).saturating_mul(u128::from(utilization)).div_ceil(1000);
@@ -74,22 +89,30 @@ pub(super) fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
     elements.saturating_mul(serving.kv_half_bytes) / 2
 }
 
-/// Bytes that one request of `length` tokens takes on one rank, in whole blocks.
-pub fn request_bytes(shape: &ModelShape, serving: &Serving, length: u64) -> Result<u64, String> {
+/// Bytes that one request of `length` tokens takes on one rank, in whole blocks: its cache, and its state where that
+/// lies in the same pool.
+fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Result<pages::Request, String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
-    let whole = length.div_ceil(BLOCK);
-    let window =
-        shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).div_ceil(BLOCK).saturating_add(1);
-    let bytes = layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
-        let blocks = if cache.windowed { window.min(whole) } else { whole };
+    if let Some(request) = pages::request(shape, serving, length) {
+        return Ok(request);
+    }
+    let seen = shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).min(length);
+    let cache = layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
+        let blocks = if cache.windowed { seen.div_ceil(BLOCK).saturating_add(1) } else { length.div_ceil(BLOCK) };
         sum.saturating_add(layer_bytes(cache, serving).saturating_mul(BLOCK).saturating_mul(blocks))
     });
-    Ok(bytes)
+    Ok(pages::Request { cache, state: 0 })
 }
 
-/// Tokens that a cache of so many bytes holds. Within 2 % for one rank; see the file's head for the rest.
+/// The same in one figure.
+pub fn request_bytes(shape: &ModelShape, serving: &Serving, length: u64) -> Result<u64, String> {
+    request(shape, serving, length).map(|request| request.cache.saturating_add(request.state))
+}
+
+/// Tokens that a pool of so many bytes holds, as vLLM tells them: requests of the whole length at once, times that
+/// length. Within 2 % for one rank; see the file's head for the rest.
 pub fn tokens(shape: &ModelShape, serving: &Serving, available: Bytes) -> Result<u64, String> {
-    if shape.has_window() {
+    if shape.has_window() || shape.is_recurrent() {
         let length = serving.max_model_len.or(shape.context_trained).ok_or("the model's length is not known")?;
         let request = u128::from(request_bytes(shape, serving, length)?);
         let tokens = u128::from(available.0).saturating_mul(length.into()).checked_div(request);
@@ -98,6 +121,14 @@ pub fn tokens(shape: &ModelShape, serving: &Serving, available: Bytes) -> Result
     let block = request_bytes(shape, serving, BLOCK)?;
     let blocks = available.0.checked_div(block).ok_or("it has no KV cache")?;
     Ok(blocks.saturating_mul(BLOCK))
+}
+
+/// Tokens that the pool holds on a card of this size: what its share leaves beside weights and work space. About; `None`
+/// where something is not known or nothing is left.
+pub fn pool_tokens(shape: &ModelShape, serving: &Serving, total: Bytes) -> Option<u64> {
+    let Estimate { weights, compute, overhead, .. } = estimate(shape, serving);
+    let left = available(total, serving.utilization, &[weights.bytes?, compute.bytes?, overhead.bytes?]);
+    tokens(shape, serving, Bytes(u64::try_from(left).ok()?)).ok()
 }
 
 /// The peak of activations in a profiling run. About, a factor of two.
@@ -113,13 +144,15 @@ fn activations(shape: &ModelShape, serving: &Serving) -> u64 {
 pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
     let ranks = serving.tensor_parallel.max(1);
     let is = if ranks == 1 { shape.weights_are } else { Is::About };
-    let in_file = shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone);
+    let in_file = shape.checkpoint();
     let length = serving.max_model_len.or(shape.context_trained).ok_or_else(|| "the length is not known".to_owned());
-    let kv = length.and_then(|length| request_bytes(shape, serving, length));
+    let one = length.and_then(|length| request(shape, serving, length));
+    let kv = one.clone().map(|request| request.cache);
     let state = shape.layers.as_ref().map_err(Clone::clone).and_then(|layers| {
         let numbers = layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.recurrent?));
         // Two bytes a number is what most models keep their state in here.
-        numbers.map(|numbers| numbers.saturating_mul(2)).ok_or_else(|| "its state's size is not known".to_owned())
+        let plain = numbers.map(|numbers| numbers.saturating_mul(2)).ok_or("its state's size is not known")?;
+        Ok(one.map_or(plain, |request| if request.state > 0 { request.state } else { plain }))
     });
     let graphs = if serving.eager { 0 } else { GRAPHS };
     Estimate {
@@ -170,7 +203,7 @@ mod tests {
         let serving = Serving { max_model_len: Some(32_768), ..Serving::default() };
         let request = request_bytes(&gemma, &serving, 32_768).unwrap();
         let window = (1023_u64 + 2048).div_ceil(16) + 1;
-        assert_eq!(request, 8192 * (10 * 32_768 + 52 * window * 16));
+        assert_eq!(request, 8192 * (10 * 32_768 + 60 * window * 16), "52 windows in groups of 10");
         assert_eq!(tokens(&gemma, &serving, Bytes(request)), Ok(32_768));
     }
 
@@ -185,5 +218,12 @@ mod tests {
         assert_eq!(possible_utilization(Bytes::gib(6), Bytes::ZERO), 0);
         let estimate = estimate(&model("llama-3.1-8b"), &Serving { max_model_len: Some(8192), ..Serving::default() });
         assert_eq!(estimate.kv_cache.bytes, Some(Bytes::gib(1)));
+        let pool = |gib| pool_tokens(&model("llama-3.1-8b"), &Serving::default(), Bytes::gib(gib)).unwrap();
+        assert!(
+            (40_000..52_000).contains(&pool(24)),
+            "{}: 22 GiB less 15 of weights and about one beside them",
+            pool(24)
+        );
+        assert_eq!(pool_tokens(&model("llama-3.1-8b"), &Serving::default(), Bytes::gib(12)), None, "nothing is left");
     }
 }

@@ -61,8 +61,9 @@ pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut
     let inner = block.inner(over);
     picture.frame(over, block);
     let inner = Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner };
-    // The answers stand on the last two lines; of a list, each line can be picked.
-    for (answers, y) in lines.iter().rev().zip((inner.y..inner.bottom()).rev()).take(2) {
+    // The answers stand on the last two lines, a question's on up to four; of a list, each line can be picked.
+    let many = if model.question.is_some() { 4 } else { 2 };
+    for (answers, y) in lines.iter().rev().zip((inner.y..inner.bottom()).rev()).take(many) {
         super::pressable(theme, answers, (inner.x, y), true, targets);
     }
     if let (None, Some(Overlay::Symptoms(at))) = (&model.question, &model.overlay) {
@@ -136,11 +137,12 @@ fn asked(
             if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.oom != Oom::No) {
                 said.push(answers(theme, &[("e", "it failed again: compare")], width));
             }
-            said.push(answers(
-                theme,
-                &[("r", "replace the log"), ("a", "append to it"), ("Esc", "leave it as it is")],
-                width,
-            ));
+            let keys = [("r", "replace the log"), ("a", "append to it"), ("Esc", "leave it as it is")];
+            let in_one = answers(theme, &keys, width);
+            match in_one.width() <= width {
+                true => said.push(in_one),
+                false => said.extend(keys.map(|key| answers(theme, &[key], width))),
+            }
             (" A second paste ", said)
         }
         Asked::Quit(why) => {

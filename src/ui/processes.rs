@@ -123,7 +123,14 @@ fn no_driver(
     theme: &Theme,
     width: usize,
 ) -> (Vec<Line<'static>>, Option<usize>) {
-    let mut lines = paragraph(&crate::advice::words::sentence(why), width, theme.sentence);
+    let maker = model.input.diagnosis.as_ref().and_then(crate::advice::machine::maker);
+    let said = match maker {
+        Some(maker) => format!(
+            "The log is about an {maker} card. I can watch NVIDIA's cards only, so nothing is listed here; what the log says I judge all the same."
+        ),
+        None => crate::advice::words::sentence(why),
+    };
+    let mut lines = paragraph(&said, width, theme.sentence);
     for (_, said) in model.remarks(width) {
         lines.extend(said.into_iter().map(|line| Line::styled(line, theme.title)));
     }

@@ -125,6 +125,21 @@ fn what_is_sent_and_the_answers_are_seen_on_the_smallest_screen_whoever_is_asked
 }
 
 #[test]
+fn a_second_paste_can_be_answered_on_any_screen() {
+    for (columns, lines) in [SMALLEST, (80, 24), (81, 24), (200, 60)] {
+        let mut session = Session::with_log();
+        session.send(Msg::Resize(columns, lines));
+        session.paste(&torch_log().replace("14.00 GiB", "9.00 GiB"));
+        let text = drawn(&session.model);
+        for answer in ["[e] it failed again", "[r] replace the log", "[a] append to it", "[Esc] leave it as it is"] {
+            assert!(text.contains(answer), "{columns}x{lines}: {answer}\n{text}");
+        }
+        session.keys("r");
+        assert!(session.model.question.is_none(), "{columns}x{lines}");
+    }
+}
+
+#[test]
 fn one_that_a_supervisor_runs_and_starts_again() {
     let of_systemd = |pid: u32| {
         let mut row = process(pid, held());

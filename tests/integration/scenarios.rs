@@ -38,6 +38,10 @@ fn usual_ram() -> (u64, u64) {
     (64 << 10, 40 << 10)
 }
 
+fn usual_card() -> String {
+    "NVIDIA GeForce RTX 4090".to_owned()
+}
+
 fn usual_rest() -> u64 {
     200
 }
@@ -47,6 +51,9 @@ fn usual_rest() -> u64 {
 #[serde(deny_unknown_fields)]
 struct Card {
     total: u64,
+    /// As the driver calls it.
+    #[serde(default = "usual_card")]
+    name: String,
     /// Used, but by nobody the driver lists.
     #[serde(default = "usual_rest")]
     rest: u64,
@@ -163,7 +170,7 @@ fn machine(scenario: &Scenario, second: i64) -> Snapshot {
             nature: None,
             uuid: Reading::Known(format!("GPU-{index}")),
             bus_id: Reading::Known(format!("00000000:0{index}:00.0")),
-            name: Reading::Known("NVIDIA GeForce RTX 4090".into()),
+            name: Reading::Known(card.name.clone()),
             unaccounted_bytes: Reading::Known(Bytes::mib(card.rest)),
             utilization_percent: Reading::Known(0),
             temperature_celsius: Reading::Known(40),

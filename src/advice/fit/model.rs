@@ -150,6 +150,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
         window: 0,
         mla: false,
         experts: 0,
+        experts_used: 0,
         layers: Err("the log prints no KV cache".into()),
         cache_is: Is::About,
         weights: Ok(WeightSums {
@@ -159,7 +160,9 @@ fn by_buffers(run: &Run) -> Option<Known> {
         }),
         weights_are: Is::About,
         projector: 0,
+        encoding: 0,
         encoder: None,
+        vision: 0,
         tensors: Vec::new(),
     };
     let how = "by the buffers that the log prints".to_owned();

@@ -6,6 +6,7 @@ use crate::knowledge::run::Run;
 use crate::memory::engine::ollama_context;
 use crate::memory::ggml::GgmlType;
 use crate::memory::inference::{Dtype, Generating};
+use crate::memory::settings::Outputs;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
 use crate::memory::{Engine, ModelShape, Settings, sglang, vllm};
 use crate::units::Bytes;
@@ -170,6 +171,11 @@ pub fn llama(run: &Run) -> Settings {
         micro_batch: number("n_ubatch", &["-ub", "--ubatch-size"]).unwrap_or(usual.micro_batch),
         parallel: number("n_seq_max", &["-np", "--parallel"]).unwrap_or(1).clamp(1, 4096),
         unified: run.printed.get("kv_unified").is_some_and(|word| word == "true"),
+        // Printed since logits are kept for each slot.
+        outputs: match run.printed_number("n_outputs_max") {
+            Some(rows) if rows <= 64 => Outputs::Slots,
+            _ => usual.outputs,
+        },
         gpu_layers: match run.layers_offloaded {
             Some((on, all)) => Some(on).filter(|on| *on < all),
             None => layers(),

@@ -29,7 +29,13 @@ pub fn end_holders(
     for (row, key) in verdict::holders(situation, place).into_iter().take(HOLDERS) {
         let worth = row.used_bytes.value().is_none_or(|bytes| bytes >= WORTH_ENDING);
         let Some(planned) = end_holder(fix, situation, place, row, key).filter(|_| worth) else { continue };
-        let planned = with_its_launcher(planned, situation, place, row);
+        let mut planned = with_its_launcher(planned, situation, place, row);
+        if place.same_machine.is_none() {
+            planned
+                .steps
+                .iter_mut()
+                .for_each(|step| step.action = format!("If your run was on this card: {}", lower(&step.action)));
+        }
         let named = |other: &PlannedFix| other.target == planned.target;
         if idle.iter().any(|(other, _)| named(other)) || busy.iter().any(named) {
             continue;
@@ -53,6 +59,12 @@ pub fn end_holders(
         idle.insert(0, first);
     }
     (idle.into_iter().map(|(planned, _)| planned).collect(), busy)
+}
+
+/// A sentence that goes on after a colon.
+fn lower(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
 /// One rank or engine is not ended alone where the launcher or server it works for would only start it again or wait for

@@ -30,7 +30,7 @@ pub fn blamed<'p, 'a>(situation: &Situation<'_>, place: &'p Place<'a>) -> impl I
 /// Living holders that may be offered for ending, those the log names first, then the largest. Each was there before
 /// the crash and may be ended by the viewer, or asked to let go. Nobody where the log is from elsewhere, where it rules others out, or where
 /// the run never fits; of a log that names its holders, only those it names; of one that may be from anywhere, only
-/// those seen to do nothing.
+/// those seen to do nothing, and those whose own program lets go when it is asked and that are not at work.
 pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a GpuProcess, ProcessKey)> {
     let (Some(device), Some(viewer)) = (place.device, situation.viewer) else { return Vec::new() };
     let facts = &situation.diagnosis.facts;
@@ -47,13 +47,14 @@ pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a Gpu
     let unused = |key: ProcessKey| {
         situation.history.and_then(|history| history.idle_for(key)).is_some_and(|idle| idle >= WATCHED_ENOUGH)
     };
+    let lets_go = |row: &GpuProcess| release::route(row).is_some() && row.sm_percent.value() == Some(0);
     let mut found: Vec<_> = device
         .processes
         .iter()
         .filter(|row| named(row) || !blames)
         .filter(|row| situation.was_there_before(row) == Some(true))
         .filter_map(|row| Some((row, release::reach(viewer, row)?)))
-        .filter(|(_, key)| place.same_machine == Some(true) || unused(*key))
+        .filter(|(row, key)| place.same_machine == Some(true) || unused(*key) || lets_go(row))
         .collect();
     found.sort_by_key(|(row, _)| (!named(row), std::cmp::Reverse(row.used_bytes.value())));
     found
@@ -73,6 +74,27 @@ pub fn others_then(diagnosis: &Diagnosis) -> Option<Bytes> {
     let without_context = || Some(facts.reserved_bytes.unwrap_or(Bytes::ZERO).plus(own_context(diagnosis)?));
     let had = facts.process_bytes.or_else(without_context)?;
     Some(facts.total_bytes?.less(facts.free_bytes?).less(had))
+}
+
+/// What others held, where that is worth a word, and when that was: as the failure itself tells, else what was not free
+/// when the run began, where it would have had room with that.
+pub fn others_held(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<(Bytes, &'static str)> {
+    let total = diagnosis.facts.total_bytes;
+    match others_then(diagnosis) {
+        Some(then) => Some((then, "when your run failed")).filter(|(then, _)| !negligible(*then, total)),
+        None => others_at_start(diagnosis, place).map(|held| (held, "when your run began")),
+    }
+}
+
+/// What was not free of its one card when it began, less its own CUDA context: about. `None` where the run would not have
+/// had room with it either.
+fn others_at_start(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Bytes> {
+    let run = &diagnosis.run;
+    let here = place.device.filter(|_| place.same_machine == Some(true));
+    let capacity = diagnosis.facts.total_bytes.or_else(|| here?.memory.total_bytes.value())?;
+    let free = run.free_at_start_bytes.filter(|_| run.devices.is_none_or(|many| many == 1))?;
+    let (held, needed) = (capacity.less(free).less(CONTEXT), live_need(diagnosis)?);
+    (needed > free && needed <= free.plus(held)).then_some(held)
 }
 
 /// What the run's figures leave out of what it had: about its CUDA context. `None` where they are the whole process's,
@@ -120,9 +142,8 @@ pub fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Optio
         }
     }
     let others = others_then(diagnosis);
-    let unnamed = others.filter(|_| place.named.is_empty());
-    if let Some(others) = unnamed.filter(|others| !negligible(*others, diagnosis.facts.total_bytes)) {
-        evidence.push(format!("{others} of the card belonged to others when it failed{}", decisive(diagnosis)));
+    if let Some((held, when)) = others_held(diagnosis, place).filter(|_| place.named.is_empty()) {
+        evidence.push(format!("{held} of the card belonged to others {when}{}", decisive(diagnosis)));
         weight = weight.max(0.7);
     }
     // What the blamed one gave back is no reason to blame the next, where nothing tells how much is missing.

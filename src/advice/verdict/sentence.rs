@@ -1,6 +1,6 @@
 //! Owns the verdict's one sentence: the likeliest cause in words a beginner understands, with its figures.
 
-use super::others::{blamed, holders, negligible, others_then};
+use super::others::{blamed, holders, negligible, others_held};
 use super::{Cause, CauseKind, story, too_big};
 use crate::advice::ledger::run_had;
 use crate::advice::{Fate, Ledger, Place, Situation, amount, name_of, name_of_device, plan, words};
@@ -150,15 +150,21 @@ fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>)
             named.pid, named.bytes
         );
     }
-    let then =
-        others_then(situation.diagnosis).filter(|then| !negligible(*then, situation.diagnosis.facts.total_bytes));
-    if let (Some(then), true) = (then, room) {
+    let then = others_held(situation.diagnosis, place);
+    if let (Some((then, when)), true) = (then, room) {
         let free = amount(ledger.and_then(|ledger| ledger.available_bytes));
         return format!(
-            "Other programs held {then} of the card when your run failed; {free} is free now, so the same run may simply work."
+            "Other programs held {then} of the card {when}; {free} is free now, so the same run may simply work."
         );
     }
     match holders(situation, place).first() {
+        Some((row, _)) if place.same_machine.is_none() => format!(
+            "{} ran out of VRAM; right now {} holds {} of the {} on the card here. If your run was on it, that is in its way.",
+            device_words(place, &situation.diagnosis.facts),
+            name_of(row),
+            amount(row.used_bytes.value()),
+            amount(place.device.and_then(|device| device.memory.total_bytes.value()))
+        ),
         Some((row, _)) => format!(
             "{} ran out of VRAM; right now {} holds {} of it.",
             device_words(place, &situation.diagnosis.facts),
@@ -168,10 +174,8 @@ fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>)
         None => {
             let several = situation.snapshot.is_some_and(|here| here.devices.len() > 1);
             let card = place.device.filter(|_| several).map_or_else(|| "the card".to_owned(), name_of_device);
-            let then = format!(
-                "Other programs held {} of {card} when your run failed",
-                amount(others_then(situation.diagnosis))
-            );
+            let (held, when) = then.map_or((None, "when your run failed"), |(held, when)| (Some(held), when));
+            let then = format!("Other programs held {} of {card} {when}", amount(held));
             match largest_foreign(situation, place) {
                 Some((row, bytes, user)) => format!("{then}; right now {user}'s {} has {bytes}.", name_of(row)),
                 None => format!("{then}."),
@@ -201,7 +205,7 @@ fn gone_words(pid: u32, bytes: Bytes, ledger: Option<&Ledger>) -> String {
 
 /// The device in words: by name where it is here, else as the log printed it.
 fn device_words(place: &Place<'_>, facts: &Facts) -> String {
-    match (place.device, facts.device) {
+    match (place.device.filter(|_| place.same_machine == Some(true)), facts.device) {
         (Some(device), _) => name_of_device(device),
         (None, Some(index)) => format!("GPU {index}"),
         (None, None) => "The GPU".to_owned(),
@@ -230,8 +234,18 @@ fn host_words(diagnosis: &Diagnosis) -> String {
 
 fn host_ran_out(diagnosis: &Diagnosis) -> String {
     let facts = &diagnosis.facts;
-    if diagnosis.matches.first().is_some_and(|found| found.entry.ends_with("/winerror-1455")) {
+    if diagnosis
+        .matches
+        .first()
+        .is_some_and(|found| found.entry.ends_with("/winerror-1455") || found.text.contains("os error 1455"))
+    {
         return "Windows could promise no more memory: RAM and the paging file together were spoken for, not the GPU's memory.".into();
+    }
+    if is_estimate(diagnosis) {
+        let asked = facts.requested_bytes.map_or_else(|| "more".to_owned(), |asked| asked.to_string());
+        return format!(
+            "LM Studio refused to load the model: it estimates that {asked} is needed, more than it wants to take here. Nothing has run out."
+        );
     }
     if diagnosis.memory == Some(MemoryKind::Shm) {
         return "Shared memory (/dev/shm) ran out, not the GPU's memory.".to_owned();
@@ -255,6 +269,11 @@ fn host_ran_out(diagnosis: &Diagnosis) -> String {
     }
 }
 
+/// A refusal before anything was loaded.
+pub fn is_estimate(diagnosis: &Diagnosis) -> bool {
+    diagnosis.matches.first().is_some_and(|found| found.entry == "lm studio/insufficient-resources")
+}
+
 fn plain(diagnosis: &Diagnosis, place: &Place<'_>, ledger: Option<&Ledger>) -> String {
     let facts = &diagnosis.facts;
     let what = match diagnosis.memory {
@@ -264,6 +283,10 @@ fn plain(diagnosis: &Diagnosis, place: &Place<'_>, ledger: Option<&Ledger>) -> S
     };
     // A figure that can't be true is not repeated.
     let free = facts.free_bytes.filter(|_| story::contradiction(facts).is_none());
+    let wanted = |asked: Bytes| match run_had(diagnosis).filter(|had| *had > Bytes::ZERO) {
+        Some(had) => format!("your run had {had} and asked for {asked} more"),
+        None => format!("your run asked for {asked}"),
+    };
     match (facts.requested_bytes, free) {
         (Some(asked), Some(free)) if free >= asked => format!(
             "{what}: your run did not get {asked} although {free} was free, in pieces too small or gone a moment later."
@@ -273,8 +296,8 @@ fn plain(diagnosis: &Diagnosis, place: &Place<'_>, ledger: Option<&Ledger>) -> S
             format!("{what}: your run asked for {asked} when {free} was free.")
         }
         (Some(asked), None) => match ledger.filter(|ledger| ledger.is_now).and_then(|ledger| ledger.available_bytes) {
-            Some(now) => format!("{what}: your run asked for {asked}; {now} is free now."),
-            None => format!("{what}: your run asked for {asked} and did not get it."),
+            Some(now) => format!("{what}: {}; {now} is free now.", wanted(asked)),
+            None => format!("{what}: {} and did not get it.", wanted(asked)),
         },
         (None, _) => format!("{what}; this log doesn't say how much was asked for."),
     }

@@ -67,13 +67,12 @@ pub fn engine(
             let one = args.context.or(located.num_ctx).unwrap_or(usual);
             let gpu_layers = settings.gpu_layers.or(located.num_gpu);
             let context = Some(one.saturating_mul(settings.parallel));
-            // It starts llama-server, which keeps the logits of one token a slot.
-            let settings = Settings { context, gpu_layers, outputs: Outputs::Slots, ..settings };
+            let settings = Settings { context, gpu_layers, ..settings };
             let at_once = args.micro_batch.or(args.batch).unwrap_or_else(|| usual_batch(shape, &settings, free));
             Engine::Ollama(Settings { micro_batch: at_once, batch: at_once, ..settings })
         }
         EngineName::Vllm => {
-            let usual = vllm::Serving::default();
+            let usual = vllm::Serving::of_card(card);
             Engine::Vllm(vllm::Serving {
                 max_model_len: args.context,
                 kv_half_bytes: if is_fp8(args) { 2 } else { usual.kv_half_bytes },
@@ -151,6 +150,10 @@ fn llama_settings(args: &FitArgs) -> Result<Settings, String> {
         micro_batch: args.micro_batch.unwrap_or(usual.micro_batch),
         batch: args.batch.unwrap_or(usual.batch),
         parallel: args.parallel.unwrap_or(usual.parallel),
+        unified: args.kv_unified,
+        // A server of today keeps the logits of one token a slot; llama-completion, llama-cpp-python and earlier builds
+        // those of a batch.
+        outputs: Outputs::Either,
         flash_attention: args.flash_attention != Some(super::OnOff::Off),
         gpu_layers: args.gpu_layers,
         host_experts: if args.cpu_moe { u64::MAX } else { args.n_cpu_moe.unwrap_or(0) },

@@ -43,6 +43,9 @@ pub struct FitArgs {
     /// Slots or sequences served at once.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub parallel: Option<u64>,
+    /// llama.cpp: the slots share one cache, as they do where llama-server chooses their number.
+    #[arg(long)]
+    pub kv_unified: bool,
     /// Flash attention; on unless said otherwise.
     #[arg(long, value_name = "on|off")]
     pub flash_attention: Option<OnOff>,

@@ -7,6 +7,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use super::stores::Stored;
+use crate::memory::encoder::compute_bytes;
 use crate::memory::gguf::{self, Gguf, split_names};
 use crate::memory::shape::{Figures, Is, from_gguf};
 use crate::memory::{ModelShape, config, quant, safetensors, table, weights};
@@ -69,7 +70,7 @@ pub fn locate(name: &str, mix: &str) -> Result<Located, String> {
 pub fn of_ollama(stored: &Stored) -> Result<Located, String> {
     let mut shape = from_gguf(&read_gguf(&stored.blob)?);
     if let Some(file) = &stored.projector {
-        shape.projector = encoder(file)?;
+        (shape.projector, shape.encoding) = encoder(file)?;
     }
     let parameters = stored.parameters.as_deref().and_then(parameters).unwrap_or_default();
     let number = |name: &str| parameters.get(name).and_then(serde_json::Value::as_u64).filter(|number| *number > 0);
@@ -87,10 +88,11 @@ fn parameters(file: &Path) -> Option<serde_json::Map<String, serde_json::Value>>
     serde_json::from_reader(std::io::Read::take(file, MOST_TEXT)).ok()
 }
 
-/// Bytes of an image or audio encoder's tensors (`--mmproj`).
-pub fn encoder(file: &Path) -> Result<u64, String> {
-    let tensors = read_gguf(file)?.tensors;
-    Ok(tensors.iter().fold(0, |sum: u64, tensor| sum.saturating_add(tensor.bytes)))
+/// Bytes of an image or audio encoder's tensors (`--mmproj`), and what it computes in.
+pub fn encoder(file: &Path) -> Result<(u64, u64), String> {
+    let Gguf { metadata, tensors } = read_gguf(file)?;
+    let weights = tensors.iter().fold(0, |sum: u64, tensor| sum.saturating_add(tensor.bytes));
+    Ok((weights, compute_bytes(&metadata)))
 }
 
 impl Located {

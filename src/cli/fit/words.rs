@@ -274,11 +274,24 @@ fn command_on_card(answer: &Answer) -> Option<String> {
         }
         (Some(engine), _) => engine.command(file, &name).or_else(|| best.flags.clone()),
         (None, Some(flags)) if flags.starts_with('-') => {
-            Some(format!("{} {flags}", answer.engine.command(file, &name)?))
+            Some(format!("{} {flags}", without(&answer.engine.command(file, &name)?, flags)))
         }
         (None, Some(flags)) => Some(format!("{flags} {}", answer.engine.command(file, &name)?)),
         (None, None) => None,
     }
+}
+
+/// A command line without the options that `flags` gives anew, and their values.
+fn without(line: &str, flags: &str) -> String {
+    let anew: Vec<&str> = flags.split(' ').filter(|word| word.starts_with("--")).collect();
+    let mut value_follows = false;
+    let kept = line.split(' ').filter(|word| {
+        let is_option = word.starts_with('-');
+        let drop = if is_option { anew.contains(word) } else { value_follows };
+        value_follows = is_option && drop;
+        !drop
+    });
+    kept.collect::<Vec<_>>().join(" ")
 }
 
 /// A part as the contract has it, with further figures.
@@ -339,7 +352,7 @@ pub fn json(answer: &Answer) -> Value {
         "image_encoder": part(&estimate.projector, json!({})),
         "gradients": part(&estimate.gradients, json!({})),
         "optimizer": part(&estimate.optimizer, json!({})),
-        "compute": part(&estimate.compute, json!({})),
+        "compute": part(&estimate.compute, json!({"todays_server_bytes": super::other::todays_compute(&answer.engine, shape)})),
         "overhead": part(&estimate.overhead, json!({})),
         "total_bytes": estimate.total(),
         "gpu": answer.card.as_ref().map(|card| card.index),
@@ -356,4 +369,16 @@ pub fn json(answer: &Answer) -> Value {
         "notes": answer.notes,
         "options": answer.options.iter().map(option).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_stands_once_in_a_command_line() {
+        let line = "vllm serve X --max-model-len 32768 --tensor-parallel-size 2 --enforce-eager";
+        assert_eq!(without(line, "--max-model-len 3584 --enforce-eager"), "vllm serve X --tensor-parallel-size 2");
+        assert_eq!(without(line, "-sm layer"), line);
+    }
 }

@@ -27,8 +27,10 @@ pub(super) fn llama(
         flash.flags = Some(if let Engine::Ollama(_) = engine { "OLLAMA_FLASH_ATTENTION=1" } else { "-fa on" }.into());
         choices.push(flash);
     }
-    if settings.parallel > 1 {
-        let each = engine.context(shape).and_then(|all| all.checked_div(settings.parallel));
+    // Slots that share one cache take more only of windows and states.
+    if settings.parallel > 1 && (!settings.unified || shape.has_window() || shape.is_recurrent()) {
+        let shared_out = if settings.unified { 1 } else { settings.parallel };
+        let each = engine.context(shape).and_then(|all| all.checked_div(shared_out));
         let one = again(Settings { parallel: 1, context: each, ..settings });
         choices.push(choice(Change::OneSlot, "one request at a time", one, shape, card));
     }

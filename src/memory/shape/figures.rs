@@ -114,6 +114,8 @@ pub struct Figures {
     pub tied: bool,
     /// Longest context; 0 where not known.
     pub context: u64,
+    /// Parameters in billions of an image encoder inside the checkpoint, which `billions` and the figures leave out.
+    pub vision: f64,
     /// See [`Window`].
     pub window: Option<Window>,
     /// See [`Mla`].

@@ -60,6 +60,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         window: traits.and_then(|traits| window(&keys, traits)).unwrap_or(0),
         mla: is_latent(&keys),
         experts: keys.or_zero("expert_count"),
+        experts_used: keys.or_zero("expert_used_count"),
         layers,
         cache_is: if keys.or_zero("attention.indexer.key_length") > 0 && indexer(&architecture).is_none() {
             Is::About
@@ -75,7 +76,9 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         },
         weights_are: Is::Fact,
         projector: 0,
+        encoding: 0,
         encoder: None,
+        vision: 0,
         tensors: gguf.tensors.clone(),
         architecture: architecture.clone(),
     }

@@ -1,0 +1,90 @@
+//! Owns what llama.cpp would take where it runs otherwise than reckoned: an earlier build, or with the slots that its
+//! server opens by itself. Said only where it changes the answer or the sum. Source: llama.cpp's server and
+//! `llama_context::sched_reserve`, read on 2026-11-21. Pure.
+
+use crate::memory::options::{self, Card};
+use crate::memory::settings::Outputs;
+use crate::memory::{Engine, ModelShape, Settings};
+use crate::units::Bytes;
+
+/// The slots that llama-server opens where `-np` is not given; they share one cache.
+const OWN_SLOTS: u64 = 4;
+
+/// The same with today's llama-server; `None` for an engine that has no such builds.
+fn today(engine: &Engine) -> Option<Engine> {
+    let Engine::LlamaCpp(settings) = engine else { return None };
+    Some(Engine::LlamaCpp(Settings { outputs: Outputs::Slots, ..*settings }))
+}
+
+/// The compute buffer of such a server, in bytes.
+pub fn todays_compute(engine: &Engine, shape: &ModelShape) -> Option<Bytes> {
+    today(engine)?.estimate(shape).compute.bytes
+}
+
+/// What to say beside an answer, in sentences without the full stop.
+pub fn notes(engine: &Engine, shape: &ModelShape, card: Option<&Card>, asked_slots: bool) -> Vec<String> {
+    let (Engine::LlamaCpp(settings), Some(today)) = (engine, today(engine)) else { return Vec::new() };
+    let fits = |engine: &Engine| options::fits(engine, shape, card);
+    let now = engine.estimate(shape).total();
+    let verdict = |other: &Engine| match (fits(engine), fits(other)) {
+        (Some(true), Some(false)) => " and does not fit",
+        (Some(true), Some(true)) => " and fits, too",
+        _ => "",
+    };
+    let mut notes = Vec::new();
+    if fits(engine) == Some(false) && fits(&today) == Some(true) {
+        let total = today.estimate(shape).total().unwrap_or(Bytes::ZERO);
+        notes.push(format!(
+            "llama-server since June 2026 keeps fewer logits than earlier builds, llama-completion and llama-cpp-python: there it takes about {total} and fits"
+        ));
+    }
+    let open = Settings { parallel: OWN_SLOTS, unified: true, ..*settings };
+    let open = Engine::LlamaCpp(open);
+    if !asked_slots && let (Some(now), Some(total)) = (now, open.estimate(shape).total()) {
+        let more = total.less(now);
+        if more > Bytes::mib(16) {
+            notes.push(format!(
+                "this is for one request at a time (-np 1). Without -np llama-server opens {OWN_SLOTS} slots: that takes about {more} more{}",
+                verdict(&open)
+            ));
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::table;
+
+    fn said(name: &str, free: Option<u64>, asked: bool) -> Vec<String> {
+        let shape = table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "Q4_K_M");
+        let settings = Settings { context: Some(16_384), outputs: Outputs::Either, ..Settings::default() };
+        let card =
+            |free| Card { index: 0, uuid: None, name: "x".into(), total: Bytes::gib(80), free: Bytes::mib(free) };
+        notes(&Engine::LlamaCpp(settings), &shape, free.map(card).as_ref(), asked)
+    }
+
+    #[test]
+    fn the_servers_own_slots_are_told_where_they_take_more() {
+        assert_eq!(said("llama-3.1-8b", Some(80 << 10), false), Vec::<String>::new(), "they share what there is");
+        let windows = said("gemma-3-27b", Some(80 << 10), false);
+        assert!(windows.first().is_some_and(|note| note.contains("4 slots") && note.ends_with("fits, too")));
+        assert_eq!(said("gemma-3-27b", Some(80 << 10), true), Vec::<String>::new(), "asked for");
+        let states = said("qwen3.6-27b", None, false);
+        assert!(states.first().is_some_and(|note| note.ends_with("about 449 MiB more")), "{states:?}");
+    }
+
+    #[test]
+    fn todays_server_is_told_where_it_turns_the_answer() {
+        let shape = table::shape(&table::find(table::rows().unwrap(), "llama-3.1-8b").unwrap(), "Q4_K_M");
+        let total = |outputs| {
+            let settings = Settings { context: Some(16_384), outputs, ..Settings::default() };
+            Engine::LlamaCpp(settings).estimate(&shape).total().unwrap().0 >> 20
+        };
+        let close = said("llama-3.1-8b", Some(total(Outputs::Either) - 10), false);
+        assert!(close.first().is_some_and(|note| note.contains("since June 2026") && note.ends_with("and fits")));
+        assert_eq!(said("llama-3.1-8b", Some(total(Outputs::Either) + 10), false), Vec::<String>::new());
+        assert_eq!(said("llama-3.1-8b", Some(total(Outputs::Slots) - 10), false), Vec::<String>::new(), "in no build");
+    }
+}
