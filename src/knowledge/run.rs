@@ -593,8 +593,8 @@ ValueError: To serve at least one request with the models's max seq len (65536),
             let advice = format!("{failure} try setting {setting} to avoid fragmentation.  See documentation");
             assert_eq!(run(&advice).expandable, None, "{advice}");
             // Of an attempt before, also as a narrow terminal breaks it.
-            for at in 0..advice.len() {
-                let wrapped = format!("{}\n{}\n{failure}", &advice[..at], &advice[at..]);
+            for (before, after) in (0..advice.len()).filter_map(|at| advice.split_at_checked(at)) {
+                let wrapped = format!("{before}\n{after}\n{failure}");
                 assert_eq!(run(&wrapped).expandable, None, "{wrapped}");
             }
             let named = format!("Tip: set {setting}\nyou can use `{setting}` here\n{failure}");
