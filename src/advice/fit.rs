@@ -23,7 +23,7 @@ use super::plan::FreesIs;
 use super::{Ledger, Place, Situation};
 use crate::advice::ledger::run_had;
 use crate::advice::verdict::next_try;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Platform};
 use crate::memory::options::{self, Card};
 use crate::memory::{Engine, Estimate, Is, Part};
 use crate::units::Bytes;
@@ -225,6 +225,8 @@ pub struct Room {
     free: Option<Bytes>,
     capacity: Option<Bytes>,
     is_now: bool,
+    /// System memory that is available, in whole GiB, where it may be this machine's run.
+    ram: Option<Bytes>,
     /// Why `free` is not known, where it is not.
     why_not: &'static str,
 }
@@ -237,12 +239,15 @@ pub fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger
         None if several => "the log does not tell which of this machine's GPUs it was",
         _ => "what is free on the card is not known",
     };
+    let foreign = matches!(run.platform(), Some(Platform::Mac | Platform::Windows));
+    let host = situation.snapshot.map(|here| &here.host).filter(|_| place.same_machine != Some(false) && !foreign);
+    let ram = host.and_then(|host| host.memory_available_bytes.value()).map(|free| Bytes(free.0 >> 30 << 30));
     match ledger {
         Some(ledger) if ledger.is_now => {
             // What its next try has taken already is room for it, too.
             let taken = place.device.zip(next_try(situation, place)).map(|(device, next)| next.holds_on(device));
             let free = ledger.available_bytes.map(|free| free.plus(taken.unwrap_or(Bytes::ZERO)));
-            Room { free, capacity: ledger.capacity_bytes, is_now: true, why_not }
+            Room { free, capacity: ledger.capacity_bytes, is_now: true, ram, why_not }
         }
         _ => {
             let facts = &situation.diagnosis.facts;
@@ -253,6 +258,7 @@ pub fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger
                 free: run.free_at_start_bytes.or_else(|| then().filter(|_| capacity.is_some())),
                 capacity,
                 is_now: false,
+                ram,
                 why_not,
             }
         }
@@ -330,7 +336,8 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
     let card = card.filter(|_| (room.capacity.is_some() || headroom > Bytes::ZERO) && !is_blind);
     let mut estimate = engine.estimate(shape);
     let fits = options::fits(&engine, shape, card.as_ref());
-    let all = options::options(engine, shape, card.as_ref(), &[]);
+    let mut all = options::options(engine, shape, card.as_ref(), &[]);
+    options::hold_against_ram(&mut all, &estimate, room.ram);
     let fitting = if fits == Some(false) { offers::ranked(&all, &engine, shape) } else { Vec::new() };
     let mut choices: Vec<FitChoice> = fitting
         .iter()
@@ -345,9 +352,17 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
     if let Some(several) = diagnosis.run.devices.filter(|count| *count > 1) {
         notes.push(format!("the run was spread over {several} GPUs; each also holds buffers of its own, which differ"));
     }
-    let mut effects = effect::effects(&all, &engine, shape, &estimate, card.as_ref());
+    let mut effects = effect::effects(&all, &engine, shape, &estimate, card.as_ref(), room.ram);
     let on_card = diagnosis.run.layers_offloaded.map(|(on, _)| on);
-    effects.extend(effect::tries(setup::context(diagnosis), on_card, &engine, shape, &estimate, card.as_ref()));
+    effects.extend(effect::tries(
+        setup::context(diagnosis),
+        on_card,
+        &engine,
+        shape,
+        &estimate,
+        card.as_ref(),
+        room.ram,
+    ));
     if is_assumed {
         effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = FreesIs::About);
         choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = FreesIs::About);

@@ -4,6 +4,7 @@
 mod fill;
 mod holders;
 pub mod share;
+mod whose;
 
 use serde::{Serialize, Serializer};
 
@@ -159,7 +160,7 @@ pub fn lay_out(
     } else if situation.taken.enough {
         Some(run_now(situation))
     } else {
-        again.or_else(|| back.then(|| run_now(situation)))
+        again.or_else(|| back.then(|| run_now(situation))).or_else(|| fresh_start(situation, cause))
     };
     let mut plan: Vec<PlannedFix> = first_of_all.into_iter().collect();
     // What costs somebody their work comes after what costs nothing.
@@ -196,6 +197,10 @@ pub fn lay_out(
         let judged =
             !beside && fit.and_then(|fit| fit.effect_of(&planned.fix)).is_some_and(|effect| effect.fits.is_some());
         planned.may_be_enough &= !beside;
+        let short = |missing: Bytes| frees < missing && planned.target.is_none();
+        if let Some(step) = planned.steps.first_mut().filter(|_| !judged && missing.is_some_and(short)) {
+            step.expect = format!("{} Alone it is not enough here.", super::words::sentence(&step.expect));
+        }
         planned.may_be_enough |= !judged && missing.is_some_and(|missing| missing > Bytes::ZERO && frees >= missing);
     }
     plan
@@ -250,6 +255,25 @@ fn run_again(
             why,
             expect: format!("{} is free now", super::amount(ledger.available_bytes)),
             if_not: "If it fails again, paste the new error here.".into(),
+            versions: None,
+        }],
+        ..step_named(RUN_AGAIN, "nothing")
+    })
+}
+
+/// Where several times as much was free as was asked for, less to do is no answer: the run's own state is in doubt.
+fn fresh_start(situation: &Situation<'_>, cause: Option<CauseKind>) -> Option<PlannedFix> {
+    let facts = &situation.diagnosis.facts;
+    let (free, asked) = facts.free_bytes.zip(facts.requested_bytes)?;
+    let doubtful = cause == Some(CauseKind::Unknown) && free >= asked.plus(asked).plus(Bytes::gib(1));
+    (doubtful && situation.diagnosis.memory == Some(MemoryKind::Gpu)).then(|| PlannedFix {
+        title: "Start the program anew and run it again".into(),
+        steps: vec![Step {
+            action: "End the program, start it again, and watch the card's bar meanwhile".into(),
+            command: situation.command_line().map(str::to_owned),
+            why: format!("{free} was free when it asked for {asked}: a short peak, or a driver that no longer gives what it has"),
+            expect: "It runs past the point where it died.".into(),
+            if_not: "If it fails again with as much free, update the card's driver and the program; if the bar was full for a moment, take the steps below.".into(),
             versions: None,
         }],
         ..step_named(RUN_AGAIN, "nothing")
@@ -317,6 +341,11 @@ fn applies(
             diagnosis.memory != Some(MemoryKind::KvCache)
                 || diagnosis.program.as_deref() != Some("vllm")
                 || !diagnosis.run.engine_is_before(0, 21)
+        }
+        Condition::NoMmap => diagnosis.run.command.as_ref().is_some_and(|line| line.contains("no-mmap")),
+        Condition::Projector => {
+            diagnosis.run.command.as_ref().is_some_and(|line| line.contains("--mmproj"))
+                && diagnosis.run.command.as_ref().is_none_or(|line| !line.contains("--no-mmproj-offload"))
         }
         Condition::WidenedTo16 => verdict::widened(diagnosis).is_some_and(|widened| widened.to_bits == 16),
         Condition::Ranks => {
@@ -399,6 +428,7 @@ mod tests {
                     action: "Do it".into(),
                     command: Some((*command).into()),
                     phases: vec![],
+                    on: None,
                     costs: None,
                     versions: None,
                     why: None,

@@ -24,6 +24,7 @@ use self::locate::{Located, Source};
 use self::machine::{Machine, machine};
 use self::spread::Spread;
 use super::Global;
+use crate::advice::fit::HEADROOM;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
@@ -241,12 +242,20 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let notes: Vec<String> =
         located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).chain(otherwise).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
+    let host_available = machine.host_available();
+    // A change leaves as much free as the steps of a walk do: two places must not tell two numbers.
+    let of_share = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
+    let spare = if fits == Some(false) && !of_share { HEADROOM } else { Bytes::ZERO };
+    let one = card.map(|card| Card { free: card.free.less(spare), ..card.clone() });
+    let mut options =
+        if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, one.as_ref(), cards) };
+    options::hold_against_ram(&mut options, &estimate, host_available);
     let mut answer = Answer {
         asked: model.to_owned(),
         held,
         several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
-        options: if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, card, cards) },
-        host_available: machine.host_available(),
+        options,
+        host_available,
         notes,
         fit_params: of_llama.then(|| installed("llama-fit-params")).flatten(),
         spread,

@@ -37,6 +37,32 @@ pub enum MemoryKind {
     Unified,
 }
 
+/// The system it ran on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Platform {
+    /// Linux, also in a container.
+    Linux,
+    /// Windows' Linux.
+    Wsl,
+    /// macOS.
+    Mac,
+    /// Windows.
+    Windows,
+}
+
+impl Platform {
+    /// As its makers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Platform::Linux => "Linux",
+            Platform::Wsl => "WSL",
+            Platform::Mac => "macOS",
+            Platform::Windows => "Windows",
+        }
+    }
+}
+
 /// Where in its life the job was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

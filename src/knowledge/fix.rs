@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnosis::{CauseKind, MemoryKind, Phase, Stage};
+use super::diagnosis::{CauseKind, MemoryKind, Phase, Platform, Stage};
 
 /// What taking a fix costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -65,6 +65,10 @@ pub enum Condition {
     WidenedTo16,
     /// Not vLLM's KV cache before 0.21: its CUDA graphs took nothing of the share that the cache lies in.
     GraphsInShare,
+    /// The model's file was read whole instead of being mapped.
+    NoMmap,
+    /// An image encoder was loaded beside the model.
+    Projector,
     /// One rank of a distributed run failed on GPU 0, and it is another rank or was not alone there.
     Ranks,
 }
@@ -107,6 +111,9 @@ pub struct FixCommand {
     /// What it costs here, where that is not what the fix says.
     #[serde(default)]
     pub costs: Option<String>,
+    /// The only system it is for.
+    #[serde(default)]
+    pub on: Option<Platform>,
     /// Phases in which it is right for this program; empty: all of the fix's.
     #[serde(default)]
     pub phases: Vec<Phase>,
@@ -146,6 +153,7 @@ pub const PLACEHOLDERS: &[&str] = &[
     "host_experts",
     "quantisation",
     "half_batch",
+    "where_set",
 ];
 
 /// Where a fix comes before others of its entry, since it is the answer to just that.
@@ -213,8 +221,14 @@ pub struct Fix {
 
 impl Fix {
     /// The command for the first of these programs that has one of its own, else the one that fits any.
-    pub fn command_for(&self, programs: &[&str], phase: Phase) -> Option<&FixCommand> {
-        let fits = |command: &&FixCommand| command.phases.is_empty() || command.phases.contains(&phase);
+    pub fn command_for(&self, programs: &[&str], phase: Phase, ran_on: Option<Platform>) -> Option<&FixCommand> {
+        let here = |on: Platform| match ran_on {
+            None | Some(Platform::Wsl) if on == Platform::Linux => true,
+            ran_on => ran_on == Some(on),
+        };
+        let fits = |command: &&FixCommand| {
+            (command.phases.is_empty() || command.phases.contains(&phase)) && command.on.is_none_or(here)
+        };
         let of = |program: &str| self.commands.iter().filter(fits).find(|command| command.program == program);
         programs.iter().find_map(|program| of(program)).or_else(|| of("*"))
     }

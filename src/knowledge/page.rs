@@ -84,7 +84,8 @@ pub fn of_entry(base: &KnowledgeBase, entry: &Entry) -> Page {
         page.add(Tone::Text, format!("- {} (costs: {}). {}", unfilled(&fix.title), fix.costs, unfilled(&fix.why)));
         for command in &fix.commands {
             let whose = if command.program == "*" { "any program" } else { &command.program };
-            page.add(Tone::Text, format!("  {whose}: {}", unfilled(&command.action)));
+            let on = command.on.map(|on| format!(" on {}", on.name())).unwrap_or_default();
+            page.add(Tone::Text, format!("  {whose}{on}: {}", unfilled(&command.action)));
             if let Some(line) = &command.command {
                 page.add(Tone::Code, unfilled(line));
             }
@@ -151,7 +152,7 @@ pub fn glossary(base: &KnowledgeBase) -> Page {
 /// A fix's text away from any machine: `{holder}` and its like in words.
 fn unfilled(text: &str) -> String {
     let named = PLACEHOLDERS.iter().filter(|name| **name != "holder");
-    let text = text.replace("{holder}", "the process that holds it");
+    let text = text.replace("{holder}", "the process that holds it").replace(" ({where_set})", "");
     named.fold(text, |text, name| text.replace(&format!("{{{name}}}"), &name.to_uppercase()))
 }
 

@@ -83,6 +83,16 @@ fn windows(log: &PastedLog, line: usize) -> Vec<std::ops::Range<usize>> {
     vec![0..text.ceil_char_boundary(WINDOW), around, text.floor_char_boundary(text.len() - WINDOW)..text.len()]
 }
 
+/// The last frame of a traceback that follows the line at once, as ComfyUI prints it; else the line.
+fn end_of_traceback(log: &PastedLog, line: usize) -> usize {
+    let text = |number: usize| log.line(number).unwrap_or_default();
+    if !text(line.saturating_add(1)).starts_with("Traceback (most") {
+        return line;
+    }
+    let frames = (line.saturating_add(2)..).take_while(|number| text(*number).starts_with(' '));
+    frames.take(200).last().unwrap_or(line)
+}
+
 /// A phase and what shows it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -114,6 +124,7 @@ impl PhaseTable {
     /// The nearest strong sign at or before the line wins, else the nearest weak one.
     pub fn recognise(&self, log: &PastedLog, line: usize) -> (Phase, Option<Stage>) {
         let mut weak = None;
+        let line = end_of_traceback(log, line);
         for number in (line.saturating_sub(150).max(1)..=line.min(log.line_count())).rev() {
             let text = log.line(number).unwrap_or_default();
             for rule in self.rules.iter().filter(|rule| rule.patterns.iter().any(|pattern| pattern.is_match(text))) {

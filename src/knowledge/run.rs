@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnosis::{CauseKind, MemoryKind, Stage};
+use super::diagnosis::{CauseKind, MemoryKind, Platform, Stage};
 use super::pattern::Pattern;
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
@@ -61,6 +61,7 @@ enum Key {
     Cards,
     FailedOn,
     Maker,
+    Platform,
     Python,
     EndedWith,
     Container,
@@ -208,6 +209,9 @@ pub struct Run {
     /// A sign that it was another maker's card: `HIP`, `XPU`.
     #[serde(skip)]
     pub maker: Option<String>,
+    /// What shows that it ran on a Mac or in WSL: a path, a library.
+    #[serde(skip)]
+    pub platform: Option<String>,
     /// A sign that Python code ran.
     #[serde(skip)]
     pub python: Option<String>,
@@ -247,6 +251,19 @@ impl Run {
     /// A setting or dimension that the log prints as a number.
     pub fn printed_number(&self, name: &str) -> Option<u64> {
         self.printed.get(name)?.parse().ok()
+    }
+
+    /// The system it ran on; `None` where nothing shows that it was not Linux.
+    pub fn platform(&self) -> Option<Platform> {
+        let named = self.platform.as_deref().map(|sign| {
+            let in_wsl = sign.contains("/mnt/") || sign.contains("WSL");
+            if in_wsl { Platform::Wsl } else { Platform::Mac }
+        });
+        if self.shell.is_some() {
+            Some(Platform::Windows)
+        } else {
+            named.or(self.windows.as_ref().map(|_| Platform::Windows))
+        }
     }
 
     /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`; of a pod,
@@ -300,8 +317,16 @@ impl Run {
 
     /// Whether the log says nothing of it; that Python ran says nothing of what it ran.
     pub fn is_empty(&self) -> bool {
-        Run { python: None, container: None, script: None, windows: None, failed_on: None, maker: None, ..self.clone() }
-            == Run::default()
+        Run {
+            python: None,
+            container: None,
+            script: None,
+            windows: None,
+            platform: None,
+            failed_on: None,
+            maker: None,
+            ..self.clone()
+        } == Run::default()
     }
 }
 
@@ -374,6 +399,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::AddressLimitKib => run.address_limit_kib = number(),
             Key::ResumedStep => run.resumed_step = number(),
             Key::Shell => run.shell = word(),
+            Key::Platform => run.platform = word(),
             Key::Python => run.python = word(),
             Key::EndedWith => run.ended_with = ended_with(rule, rules, log, end),
             Key::Container => run.container = word().or_else(|| last(rule, after)),

@@ -99,6 +99,12 @@ impl Estimate {
         self.on_card().into_iter().try_fold(Bytes::ZERO, |sum, part| Some(sum.plus(part.bytes?)))
     }
 
+    /// What of weights and KV cache lies in system memory; `None` where that is not known.
+    pub fn on_host(&self) -> Option<Bytes> {
+        let cache = self.kv_split.map_or(0, |sums| sums.all().saturating_sub(sums.gpu));
+        Some(self.weights_on_host.bytes?.plus(Bytes(cache)))
+    }
+
     /// Why there is no total.
     pub fn why_not(&self) -> Option<&str> {
         self.on_card().into_iter().find_map(|part| part.why_not.as_deref())

@@ -100,6 +100,19 @@ pub struct Choice {
     pub engine: Option<Engine>,
     /// Whether it gives up context that was asked for.
     pub shortens: bool,
+    /// What it would need of system memory, where that is more than there is; then it does not fit.
+    pub lacks_ram: Option<Bytes>,
+}
+
+/// A change that moves more to system memory than is available there does not fit.
+pub fn hold_against_ram(choices: &mut [Choice], before: &Estimate, available: Option<Bytes>) {
+    let Some((available, had)) = available.zip(before.on_host()) else { return };
+    for choice in choices {
+        let needs = choice.estimate.on_host().filter(|needs| *needs > available && *needs > had);
+        if let (Some(needs), Some(true)) = (needs, choice.fits) {
+            (choice.fits, choice.lacks_ram) = (Some(false), Some(needs));
+        }
+    }
 }
 
 /// Whether an engine's model fits on the card; `None` where something is not known.
@@ -181,6 +194,7 @@ fn choice(kind: Change, change: &str, engine: Engine, shape: &ModelShape, card: 
         flags: Some(engine.flags()).filter(|flags| !flags.is_empty()),
         engine: Some(engine),
         shortens: false,
+        lacks_ram: None,
     }
 }
 

@@ -81,8 +81,8 @@ fn weights_that_are_too_big_are_told_how_many_layers_fit() {
     let file = file[0]["file_bytes"].as_u64().unwrap();
     assert!(weights < file && file.abs_diff(42_509_438_812) < file / 100, "{weights} {file}");
     let smaller = step(&diagnosis, "smaller-quantisation");
-    assert!(smaller["costs"].as_str().unwrap().starts_with("a download of about "), "{smaller}");
-    assert!(smaller["frees_bytes"].as_u64().is_some() && smaller["may_be_enough"] == false, "{smaller}");
+    // No file of this model is small enough, and it has four bits already.
+    assert!(smaller["title"] == "Take a smaller model" && smaller["may_be_enough"] == false, "{smaller}");
 }
 
 const LONG: &str = "\

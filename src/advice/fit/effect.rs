@@ -10,6 +10,9 @@ use crate::memory::training::{Optimizer, Recipe, Step, Training};
 use crate::memory::{Engine, Estimate, Is, ModelShape, Settings};
 use crate::units::Bytes;
 
+/// The micro-batch that its fix names.
+const SMALL_BATCH: u64 = 128;
+
 /// What a fix would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
@@ -23,6 +26,8 @@ pub struct Effect {
     pub value: Option<(&'static str, String)>,
     /// What must be downloaded for it.
     pub download: Option<Bytes>,
+    /// What it would need of system memory and what is available there, where that is less; then it does not fit.
+    pub lacks_ram: Option<(Bytes, Bytes)>,
     /// Whether it is known to change nothing here, such as experts on the host for a model without any.
     pub is_idle: bool,
 }
@@ -30,7 +35,7 @@ pub struct Effect {
 impl Effect {
     /// A fix of which nothing is known yet.
     pub fn of(fix: &'static str) -> Effect {
-        Effect { fix, frees: None, fits: None, value: None, download: None, is_idle: false }
+        Effect { fix, frees: None, fits: None, value: None, download: None, lacks_ram: None, is_idle: false }
     }
 }
 
@@ -67,14 +72,15 @@ pub fn effects(
     shape: &ModelShape,
     before: &Estimate,
     card: Option<&Card>,
+    ram: Option<Bytes>,
 ) -> Vec<Effect> {
     let of_choice = |choice: &Choice| {
         let (ids, value) = fixes(choice.kind, engine);
         let frees = frees(choice, before, engine, shape);
         let download = if let Change::Mix(_) = choice.kind { choice.estimate.weights_in_file.bytes } else { None };
-        let fits = choice.fits;
+        let (fits, lacks_ram) = (choice.fits, choice.lacks_ram.zip(ram));
         ids.iter()
-            .map(move |fix| Effect { frees, fits, value: value.clone(), download, ..Effect::of(fix) })
+            .map(move |fix| Effect { frees, fits, lacks_ram, value: value.clone(), download, ..Effect::of(fix) })
             .collect::<Vec<_>>()
     };
     // A context that is no shorter than the run's is no step towards fitting.
@@ -90,7 +96,7 @@ pub fn effects(
         };
         Some(Effect { frees: Some((frees, FreesIs::About)), fits, value, ..Effect::of(fix) })
     }));
-    effects.extend(cache_on_host(engine, before, card));
+    effects.extend(cache_on_host(engine, before, card, ram));
     effects.extend(options::in_four_bits(*engine, shape).map(|(changed, shape)| {
         let frees = less(before, &changed.estimate(&shape));
         let frees = frees.map(|bytes| (bytes, FreesIs::About));
@@ -103,6 +109,14 @@ pub fn effects(
         effects.extend(
             [idle("experts-on-cpu", dense), idle("fewer-sequences", settings.parallel == 1)].into_iter().flatten(),
         );
+        // On already, as far as is known: then it gives back nothing more.
+        if settings.flash_attention && options::fits(engine, shape, card) == Some(false) {
+            effects.push(Effect { fits: Some(false), ..Effect::of("flash-attention") });
+        }
+        let small = Settings { micro_batch: settings.micro_batch.min(SMALL_BATCH), ..*settings };
+        let changed = if let Engine::Ollama(_) = engine { Engine::Ollama(small) } else { Engine::LlamaCpp(small) };
+        let frees = less(before, &changed.estimate(shape)).map(|bytes| (bytes, FreesIs::About));
+        effects.push(Effect { frees, fits: options::fits(&changed, shape, card), ..Effect::of("smaller-micro-batch") });
     }
     effects
 }
@@ -115,6 +129,7 @@ pub fn tries(
     shape: &ModelShape,
     before: &Estimate,
     card: Option<&Card>,
+    ram: Option<Bytes>,
 ) -> Vec<Effect> {
     let with_layers = |count: u64| match *engine {
         Engine::LlamaCpp(settings) => Some(Engine::LlamaCpp(Settings { gpu_layers: Some(count), ..settings })),
@@ -125,9 +140,12 @@ pub fn tries(
     let fewer = on_card.map(|on| on.saturating_sub(on / 4)).and_then(|on| Some((Change::Layers(on), with_layers(on)?)));
     let tried = |(kind, changed): (Change, Engine)| {
         let (ids, value) = fixes(kind, &changed);
-        let frees = less(before, &changed.estimate(shape)).map(|bytes| (bytes, FreesIs::About));
-        let fits = options::fits(&changed, shape, card);
-        ids.iter().map(move |fix| Effect { frees, fits, value: value.clone(), ..Effect::of(fix) }).collect::<Vec<_>>()
+        let after = changed.estimate(shape);
+        let frees = less(before, &after).map(|bytes| (bytes, FreesIs::About));
+        let lacks_ram = after.on_host().zip(ram).filter(|(needs, ram)| needs > ram && Some(*needs) > before.on_host());
+        let fits = if lacks_ram.is_some() { Some(false) } else { options::fits(&changed, shape, card) };
+        let effect = move |fix| Effect { frees, fits, lacks_ram, value: value.clone(), ..Effect::of(fix) };
+        ids.iter().copied().map(effect).collect::<Vec<_>>()
     };
     shorter.into_iter().chain(fewer).flat_map(tried).collect()
 }
@@ -165,12 +183,15 @@ fn alone(engine: &Engine) -> Vec<(&'static str, Engine)> {
 }
 
 /// llama.cpp's cache in system memory.
-fn cache_on_host(engine: &Engine, before: &Estimate, card: Option<&Card>) -> Option<Effect> {
+fn cache_on_host(engine: &Engine, before: &Estimate, card: Option<&Card>, ram: Option<Bytes>) -> Option<Effect> {
     let (Engine::LlamaCpp(_) | Engine::Ollama(_)) = engine else { return None };
     let bytes = before.kv_cache.bytes.filter(|bytes| *bytes > Bytes::ZERO)?;
     let fits = before.total().zip(card).map(|(total, card)| total.less(bytes) <= card.free);
     let frees = Some((bytes, frees_is(before.kv_cache.is)));
-    Some(Effect { frees, fits, ..Effect::of("kv-cache-on-cpu") })
+    let needs = before.on_host().map(|had| had.plus(bytes));
+    let lacks_ram = needs.zip(ram).filter(|(needs, ram)| needs > ram);
+    let fits = if lacks_ram.is_some() { Some(false) } else { fits };
+    Some(Effect { frees, fits, lacks_ram, ..Effect::of("kv-cache-on-cpu") })
 }
 
 /// What a choice gives back, and how sure that is: a fact where all that changes is a fact. Of a quantised cache, less

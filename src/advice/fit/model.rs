@@ -67,7 +67,8 @@ fn quantisation(run: &Run, name: &str, of_torch: bool) -> Quantisation {
 /// not enough.
 pub fn known(said: Option<&str>, run: &Run, of_torch: bool) -> Option<Known> {
     let by_name = |name: &str, whose: &str| {
-        let row = table::find(table::rows().ok()?, name.trim_end_matches(".gguf"))?;
+        let file = name.rsplit('\\').next().unwrap_or(name).trim_end_matches(".gguf");
+        let row = table::find(table::rows().ok()?, file)?;
         let quantisation = quantisation(run, name, of_torch);
         let how = format!("{whose}: {} of my table, {} {}", row.name, quantisation.name, quantisation.how);
         let shape = table::shape(&row, quantisation.mix);

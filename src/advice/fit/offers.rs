@@ -86,11 +86,13 @@ pub fn instead(known: &Known, engine: Engine, card: Option<&Card>) -> Vec<String
     let short = engine.with_context(engine.context(&known.shape).unwrap_or(4096).min(4096));
     let fits = |shape: &ModelShape| options::fits(&short, shape, card) == Some(true);
     let mix = if let Engine::LlamaCpp(_) | Engine::Ollama(_) = engine { "Q4_K_M" } else { "BF16" };
+    let at = short.context(&known.shape).map(|tokens| format!(" at {} context", options::tokens_in_words(tokens)));
+    let at = at.unwrap_or_default();
     let own = options::at_mixes(&known.shape).into_iter().filter(|_| mix == "Q4_K_M");
-    let own = own.filter(|(_, shape)| fits(shape)).map(|(mix, _)| format!("{} {mix} at 4K context", known.name));
+    let own = own.filter(|(_, shape)| fits(shape)).map(|(mix, _)| format!("{} {mix}{at}", known.name));
     let in_four_bits = options::in_four_bits(short, &known.shape);
     let in_four_bits = in_four_bits.filter(|(engine, shape)| options::fits(engine, shape, card) == Some(true));
-    let in_four_bits = in_four_bits.map(|_| format!("{} in 4 bits at 4K context", known.name));
+    let in_four_bits = in_four_bits.map(|_| format!("{} in 4 bits{at}", known.name));
     let family = table::near(rows, &known.name);
     let mut others: Vec<_> = rows.iter().filter(|row| row.name != known.name).collect();
     others.sort_by(|a, b| {
@@ -98,5 +100,9 @@ pub fn instead(known: &Known, engine: Engine, card: Option<&Card>) -> Vec<String
         near(&a.name).cmp(&near(&b.name)).then(b.billions.total_cmp(&a.billions))
     });
     let others = others.into_iter().filter(|row| fits(&table::shape(row, mix)));
-    own.take(1).chain(in_four_bits).chain(others.map(|row| format!("{} {mix}", row.name))).take(MOST_INSTEAD).collect()
+    own.take(1)
+        .chain(in_four_bits)
+        .chain(others.map(|row| format!("{} {mix}{at}", row.name)))
+        .take(MOST_INSTEAD)
+        .collect()
 }

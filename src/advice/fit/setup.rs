@@ -3,10 +3,12 @@
 
 use crate::knowledge::diagnosis::{Diagnosis, Phase};
 use crate::knowledge::run::Run;
+use crate::memory::cache::kv_cache;
 use crate::memory::engine::ollama_context;
 use crate::memory::ggml::GgmlType;
 use crate::memory::inference::{Dtype, Generating};
-use crate::memory::settings::Outputs;
+use crate::memory::search::largest;
+use crate::memory::settings::{CELL_PADDING, Outputs};
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
 use crate::memory::{Engine, ModelShape, Settings, sglang, vllm};
 use crate::units::Bytes;
@@ -78,11 +80,21 @@ pub fn context(diagnosis: &Diagnosis) -> Option<u64> {
         .filter(|tokens| *tokens > 0)
 }
 
+/// The context for which llama.cpp's cache is as large as the log prints it, within a hundredth.
+fn context_of(printed: Bytes, shape: &ModelShape, settings: Settings) -> Option<u64> {
+    let takes = |tokens: u64| Some(kv_cache(shape, &Settings { context: Some(tokens), ..settings }).ok()?.gpu);
+    let most = shape.context_trained?.checked_div(CELL_PADDING)?;
+    let fine = |blocks: u64| takes(blocks.saturating_mul(CELL_PADDING)).is_some_and(|bytes| bytes <= printed.0);
+    let tokens = largest(1, most, fine)?.checked_mul(CELL_PADDING)?;
+    takes(tokens).filter(|bytes| printed.0.abs_diff(*bytes) <= printed.0 / 100).map(|_| tokens)
+}
+
 /// The engine with the run's settings, and what had to be assumed.
 pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Option<Bytes>) -> (Engine, Vec<String>) {
     let run = &diagnosis.run;
     let mut notes = Vec::new();
-    let asked = context(diagnosis);
+    let of_cache = || run.kv_cache_bytes.and_then(|bytes| context_of(bytes, shape, llama(run)));
+    let asked = context(diagnosis).or_else(|| of_cache().filter(|_| !kind.is_torch()));
     let mut assumed = |tokens: u64, why: &str| {
         let tokens = tokens.min(shape.context_trained.unwrap_or(u64::MAX));
         notes.push(format!("the log does not show the context: {tokens} tokens are taken, {why}"));

@@ -1,10 +1,11 @@
 //! Owns how a fix of the knowledge base becomes a step here: its placeholders filled with what log and machine say.
 
+use super::whose::{kept, kind, programs, ran_on, where_set};
 use super::{FreesIs, PlannedFix, Step, empty, roomy_device, share};
 use crate::advice::fit::words::download;
 use crate::advice::words::sentence;
 use crate::advice::{Changes, FitAdvice, Had, Ledger, Place, Situation};
-use crate::knowledge::diagnosis::{CauseKind, Diagnosis, MemoryKind};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
 use crate::memory::quant;
 
@@ -22,17 +23,20 @@ pub fn filled(
         return None;
     }
     let programs = programs(diagnosis);
-    if programs.first().is_some_and(|program| fix.not_for.iter().any(|other| other == program)) {
+    let own = [programs.first().copied(), diagnosis.program.as_deref().and_then(kind)];
+    if own.into_iter().flatten().any(|program| fix.not_for.iter().any(|other| other == program)) {
         return None;
     }
     if fix.id == "smaller-quantisation" && share::engine(diagnosis).is_some() && is_in_four_bits(diagnosis) {
         return None;
     }
-    let command = fix.command_for(&programs, diagnosis.phase)?;
+    let ran_on = ran_on(diagnosis);
+    let command = fix.command_for(&programs, diagnosis.phase, ran_on)?;
     let computed = |name: &str| effect?.value.clone().filter(|(of, _)| *of == name).map(|(_, value)| value);
     let otherwise = |name: &str| match name {
         "gpu_uuid" => roomy_device(situation, place, ledger)?.uuid.known().cloned(),
         "gpu_index" => Some(roomy_device(situation, place, ledger)?.index.to_string()),
+        "where_set" => Some(where_set(ran_on).to_owned()),
         "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
         "half_context" => diagnosis.facts.context_tokens.map(|tokens| (tokens / 2).to_string()),
         "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
@@ -59,15 +63,36 @@ pub fn filled(
         share::leaves(diagnosis, ledger, &fill("utilization").filter(|_| asks)?)
     };
     let frees_bytes = frees_bytes.or_else(by_share);
+    // Below four bits answers suffer quickly: a smaller file of the same model is no step unless it is known to fit.
+    let is_small = fix.id == "smaller-quantisation"
+        && effect.is_none_or(|effect| effect.fits != Some(true))
+        && has_few_bits(diagnosis);
+    let effect = effect.filter(|_| !is_small);
     let frees = effect.and_then(|effect| effect.frees).or_else(|| Some((frees_bytes?, FreesIs::About)));
     let download = effect.and_then(|effect| effect.download).map_or_else(|| "a download".to_owned(), download);
-    let mut step = step_of(fix, command, &fill)?;
+    let of_kind = fix.commands.iter().find(|other| own[1] == Some(other.program.as_str()));
+    let mut step = step_of(fix, command, of_kind, &fill)?;
+    if is_small {
+        step.action = "Its file has about 4 bits a weight already: take one with fewer parameters".into();
+        (step.command, step.versions) = (None, None);
+    }
+    let of_images = programs.contains(&"images");
+    // Which type the weights are kept in changes nothing of the file that is read.
+    if of_images && fix.id == "smaller-quantisation" && diagnosis.memory == Some(MemoryKind::Host) {
+        step = Step { action: without_start(&step.action), command: None, ..step };
+    }
+    // A packed ComfyUI has its own Python: the options go into its .bat file.
+    if ran_on == Some(Platform::Windows) {
+        step.command = step.command.map(|line| line.trim_start_matches("python main.py ").to_owned());
+    }
     // Such a figure is the whole step: without one that helps there is none.
     let needs = |name: &str| command.command.as_deref().is_some_and(|text| text.contains(name));
     if step.command.is_none() && ["{utilization}", "{larger_share}", "{offload_gb}"].into_iter().any(needs) {
         return None;
     }
-    if effect.is_some_and(|effect| effect.fits == Some(false)) {
+    if let Some((needs, available)) = effect.and_then(|effect| effect.lacks_ram) {
+        step.expect = format!("This does not fit in RAM: it needs about {needs} there, and {available} is available.");
+    } else if effect.is_some_and(|effect| effect.fits == Some(false)) {
         step.expect = format!("{} Alone it is not enough here.", sentence(&step.expect));
     }
     let mut changes = step.command.as_deref().and_then(Changes::of);
@@ -85,39 +110,27 @@ pub fn filled(
         step.command = Some(text.replace(" UNIT ", &format!(" {unit} ")));
     }
     let alone = || changes.as_ref()?.alone(situation.form());
-    if let Some(with) = own.and_then(|(line, changes)| changes.apply(line, situation.form())).or_else(alone) {
+    let kept = step.command.as_deref().zip(changes.as_ref()).and_then(|(text, all)| kept(text, all, ran_on));
+    if kept.is_some() {
+        step.command = kept;
+    } else if let Some(with) = own.and_then(|(line, changes)| changes.apply(line, situation.form())).or_else(alone) {
         step.command = Some(with);
     }
     let room = fix.when.contains(&Condition::OtherDeviceHasRoom).then(|| roomy_device(situation, place, ledger));
     let room_on = room.flatten().and_then(|device| Some((device.index, device.memory.free_bytes.value()?)));
     Some(PlannedFix {
-        title: substitute(&fix.title, &fill)?,
+        title: if is_small { "Take a smaller model".into() } else { substitute(&fix.title, &fill)? },
         frees_bytes: frees.map(|(bytes, _)| bytes),
         frees_is: frees.map(|(_, is)| is),
         may_be_enough: effect.is_some_and(|effect| effect.fits == Some(true)) || room_on.is_some(),
         room_on,
-        costs: command.costs.as_ref().unwrap_or(&fix.costs).replace("a download", &download),
+        costs: told(command, of_kind, |form| form.costs.as_ref())
+            .unwrap_or(&fix.costs)
+            .replace("a download", &download),
         steps: vec![step],
         changes,
         ..empty(fix)
     })
-}
-
-/// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit of a
-/// control group comes first: whoever set it can raise it.
-fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
-    let is_limit = diagnosis.run.told == Some(CauseKind::Limit);
-    let manager = diagnosis.run.manager().filter(|_| is_limit);
-    // Where nobody is named who set it, there is still the limit to be raised, not the machine's memory.
-    let unnamed = ["limit"].into_iter().filter(|_| is_limit && diagnosis.memory == Some(MemoryKind::Host));
-    let raised_by = diagnosis.raised_by.as_deref().filter(|_| is_limit);
-    let names = [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten();
-    manager
-        .into_iter()
-        .chain(raised_by)
-        .chain(unnamed)
-        .chain(names.flat_map(|name| [Some(name.as_str()), family(name)]).flatten())
-        .collect()
 }
 
 /// GiB of system memory to ask for: half as much again as the limit was, or as it held, in a size that people set.
@@ -138,33 +151,28 @@ fn is_in_four_bits(diagnosis: &Diagnosis) -> bool {
     mixes.any(|(_, mix)| matches!(mix, "4-bit" | "NVFP4"))
 }
 
-/// The program that a process of this name belongs to; the kernel cuts names after 15 characters.
-fn family(name: &str) -> Option<&'static str> {
-    let families = [
-        ("llama-", "llama.cpp"),
-        ("ollama", "ollama"),
-        ("VLLM::", "vllm"),
-        ("sglang::", "sglang"),
-        ("ray::", "ray"),
-        ("pt_", "pytorch"),
-        ("cc1", "gcc"),
-        ("cicc", "gcc"),
-        ("ptxas", "gcc"),
-        ("nvcc", "gcc"),
-        ("clang", "gcc"),
-        ("llvm", "gcc"),
-    ];
-    families.into_iter().find(|(start, of)| name.starts_with(start) && name != *of).map(|(_, of)| of)
+/// Whether its file, by what the log or its name says, has four bits for each weight or fewer.
+fn has_few_bits(diagnosis: &Diagnosis) -> bool {
+    let run = &diagnosis.run;
+    let printed = run.quantisation.as_deref().and_then(|printed| printed.split(' ').next().map(str::to_owned));
+    let named = || run.model.as_deref().and_then(quant::in_name).map(|(name, _)| name);
+    printed.or_else(named).is_some_and(|name| {
+        let bits = name.trim_start_matches('I').trim_start_matches('Q');
+        bits != name && bits.starts_with(['1', '2', '3', '4'])
+    })
 }
 
 /// Whether it has a form that is this program's own.
 pub fn has_own_form(fix: &Fix, diagnosis: &Diagnosis) -> bool {
-    fix.command_for(&programs(diagnosis), diagnosis.phase).is_some_and(|command| command.program != "*")
+    fix.command_for(&programs(diagnosis), diagnosis.phase, ran_on(diagnosis))
+        .is_some_and(|command| command.program != "*")
 }
 
 /// The command with the log's own model in the place of `MODEL` or `MODEL.gguf`; only a name that a shell takes as it is.
 pub fn with_model(command: &str, model: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-');
+    // A path with a drive is for a shell of Windows.
+    let windows = model.get(1..3).is_some_and(|after| after == ":\\");
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-') || windows && c == '\\';
     let file = model.ends_with(".gguf");
     let stand_in = if file { "MODEL.gguf" } else { "MODEL" };
     if model.is_empty() || model.starts_with('-') || !model.chars().all(plain) {
@@ -182,14 +190,35 @@ pub fn with_model(command: &str, model: &str) -> String {
     said
 }
 
+/// What the program's own form says, else the one for programs of its kind.
+fn told<'a>(
+    command: &'a FixCommand,
+    of_kind: Option<&'a FixCommand>,
+    what: impl Fn(&'a FixCommand) -> Option<&'a String>,
+) -> Option<&'a String> {
+    what(command).or_else(|| of_kind.and_then(&what))
+}
+
+/// What to do, where the command that it ends with is not known.
+fn without_start(action: &str) -> String {
+    action.trim_end_matches(", or start with").to_owned()
+}
+
 /// A step in words. A command whose figures are not known is left out rather than shown with holes.
-pub fn step_of(fix: &Fix, command: &FixCommand, fill: &impl Fn(&str) -> Option<String>) -> Option<Step> {
+pub fn step_of(
+    fix: &Fix,
+    command: &FixCommand,
+    of_kind: Option<&FixCommand>,
+    fill: &impl Fn(&str) -> Option<String>,
+) -> Option<Step> {
+    let action = substitute(&command.action, fill)?;
+    let line = command.command.as_deref().and_then(|text| substitute(text, fill));
     Some(Step {
-        action: substitute(&command.action, fill)?,
-        command: command.command.as_deref().and_then(|text| substitute(text, fill)),
-        why: command.why.as_ref().unwrap_or(&fix.why).clone(),
-        expect: command.expect.as_ref().unwrap_or(&fix.expect).clone(),
-        if_not: command.if_not.as_ref().unwrap_or(&fix.if_not).clone(),
+        action: if line.is_some() { action } else { without_start(&action) },
+        command: line,
+        why: told(command, of_kind, |form| form.why.as_ref()).unwrap_or(&fix.why).clone(),
+        expect: told(command, of_kind, |form| form.expect.as_ref()).unwrap_or(&fix.expect).clone(),
+        if_not: told(command, of_kind, |form| form.if_not.as_ref()).unwrap_or(&fix.if_not).clone(),
         versions: command.versions.clone(),
     })
 }

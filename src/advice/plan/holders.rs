@@ -203,7 +203,7 @@ fn end_holder(
     let command = own.chain(any).find(|command| whole(command))?;
     let free = place.device.and_then(|device| device.memory.free_bytes.value());
     let after = free.zip(row.used_bytes.value()).map(|(free, held)| free.plus(held));
-    let mut step = step_of(fix, command, &fill)?;
+    let mut step = step_of(fix, command, None, &fill)?;
     if let Some(after) = after {
         step.expect = format!("Expect {after} free afterwards.");
     }

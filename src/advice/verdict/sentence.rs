@@ -92,6 +92,10 @@ fn limit_words(diagnosis: &Diagnosis) -> String {
         Some(MemoryKind::Host) => ("system memory", "the machine's"),
         _ => ("memory", "the card's"),
     };
+    if diagnosis.raised_by.as_deref() == Some("llama.cpp") {
+        let asked = diagnosis.facts.requested_bytes.map(|asked| format!(" of {asked}")).unwrap_or_default();
+        return format!("The card's driver allows no single buffer{asked}; that is not the end of its memory.");
+    }
     let said = match diagnosis.facts.limit_bytes {
         Some(limit) => format!("{whose} hit a limit of {limit} of {what} that was set for it."),
         None => format!("{whose} hit a limit on its {what} that was set for it; that is not {whole} end."),

@@ -213,16 +213,17 @@ pub fn sentence(answer: &Answer) -> String {
             let takes = choice.total.map(|total| format!(" takes about {total} and")).unwrap_or_default();
             let without = if in_the_way.is_empty() { "With" } else { "Without that, with" };
             let _ = write!(text, " {without} {} it{takes} fits.", choice.change);
-            let on_host = choice.estimate.weights_on_host.bytes;
-            if let Some((needed, there)) = on_host.zip(answer.host_available).filter(|(needed, there)| needed > there) {
-                let _ = write!(
-                    text,
-                    " That leaves {needed} to system memory, of which {there} is available: it would be read from disk again and again."
-                );
-            }
         }
         None if in_the_way.is_empty() => text.push_str(" I know no change that makes it fit."),
         None => {}
+    }
+    let lacks = answer.options.iter().find_map(|choice| Some((choice, choice.lacks_ram?)));
+    if let Some(((choice, needed), there)) = lacks.zip(answer.host_available) {
+        let _ = write!(
+            text,
+            " With {} it does not fit in RAM: that needs about {needed} there, and {there} is available.",
+            choice.change
+        );
     }
     let empty = Card { free: card.total, ..card.clone() };
     let would = options::fits(&answer.engine, &answer.located.shape, Some(&empty)) == Some(true);
