@@ -1,5 +1,5 @@
 //! Owns what the program carries with it: the files of knowledge/, packed in two halves so that two threads unpack
-//! them. A file added there is embedded by the next build.
+//! them, its models, and the demo's recording. A file added there is embedded by the next build.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads and writes files")]
 
@@ -18,17 +18,24 @@ fn main() -> io::Result<()> {
     if env::var_os("PROFILE").is_some_and(|profile| profile == "release") {
         println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
     }
+    println!("cargo::rerun-if-changed=assets/demo.jsonl");
     let mut files = Vec::new();
     collect(Path::new("knowledge"), &mut files)?;
-    // The table of models is embedded where it is read (`memory/table.rs`).
-    files.retain(|file| !file.starts_with("knowledge/models"));
     files.sort();
-    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
+    // The table of models is read without the entries (`memory/table.rs`).
+    let (models, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        files.into_iter().partition(|file| file.starts_with("knowledge/models"));
     let (earlier, later) = files.split_at(files.len() / 2);
-    for (name, half) in [("knowledge.0", earlier), ("knowledge.1", later)] {
-        fs::write(out.join(name), compress_to_vec(&joined(half)?, LEVEL))?;
+    let packs = [("knowledge.0", earlier), ("knowledge.1", later), ("models", &models)];
+    for (name, files) in packs {
+        pack(name, &joined(files)?)?;
     }
-    Ok(())
+    pack("demo", &fs::read("assets/demo.jsonl")?)
+}
+
+fn pack(name: &str, bytes: &[u8]) -> io::Result<()> {
+    let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
+    fs::write(out.join(name), compress_to_vec(bytes, LEVEL))
 }
 
 /// Each file as its path, a zero, its text, a zero.

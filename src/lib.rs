@@ -12,6 +12,7 @@ pub mod gpu;
 pub mod knowledge;
 pub mod log;
 pub mod memory;
+mod packed;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: the driver and the clock")]
 pub mod probe;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: /proc is read here and only here")]

@@ -14,6 +14,7 @@ use super::guide::{Question, Term};
 use super::matching::Finder;
 use super::program::{PhaseRule, PhaseTable, ProgramRule, ProgramTable};
 use super::run::RunRule;
+use crate::packed;
 
 /// The folder knowledge/, packed by `build.rs`.
 static EMBEDDED: [&[u8]; 2] = [
@@ -61,20 +62,8 @@ pub fn embedded() -> Vec<Source> {
     })
 }
 
-/// The files of a half, as `build.rs` has packed them: path, zero, text, zero.
-fn unpacked(packed: &[u8]) -> Vec<Source> {
-    let all = miniz_oxide::inflate::decompress_to_vec(packed).unwrap_or_default();
-    let mut from = 0;
-    let mut parts = memchr::memchr_iter(0, &all).filter_map(|zero| {
-        let part = all.get(from..zero).and_then(|part| std::str::from_utf8(part).ok());
-        from = zero + 1;
-        part
-    });
-    let mut sources = Vec::new();
-    while let (Some(path), Some(text)) = (parts.next(), parts.next()) {
-        sources.push(Source { path: path.to_owned(), text: text.to_owned().into() });
-    }
-    sources
+fn unpacked(half: &[u8]) -> Vec<Source> {
+    packed::files(half).into_iter().map(|(path, text)| Source { path, text: text.into() }).collect()
 }
 
 /// What the files say, or the first thing wrong with them. Parsed on two threads: whoever waits for a verdict waits for

@@ -5,14 +5,20 @@
 
 use std::sync::OnceLock;
 
-use include_dir::{Dir, include_dir};
 use ron::extensions::Extensions;
 
 use super::quant::OWN_MIXES;
 use super::shape::{Figures, Is, ModelShape, from_gguf};
 use super::weights::WeightSums;
+use crate::packed;
 
-static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/knowledge/models");
+/// The folder knowledge/models/, packed by `build.rs`.
+static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/models"));
+
+/// Its files by their paths in knowledge/: of language models, or in its folder `images`.
+pub(super) fn files(images: bool) -> impl Iterator<Item = (String, String)> {
+    packed::files(EMBEDDED).into_iter().filter(move |(path, _)| path.starts_with("models/images/") == images)
+}
 
 /// All rows, in the order of the files' names, or the first thing wrong with them. Read once.
 pub fn rows() -> Result<&'static [Figures], String> {
@@ -22,13 +28,9 @@ pub fn rows() -> Result<&'static [Figures], String> {
 
 fn read() -> Result<Vec<Figures>, String> {
     let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
-    let mut files: Vec<_> = EMBEDDED.files().collect();
-    files.sort_by_key(|file| file.path());
     let mut rows = Vec::new();
-    for file in files {
-        let text = String::from_utf8_lossy(file.contents());
-        let read: Vec<Figures> =
-            options.from_str(&text).map_err(|error| format!("{}: {error}", file.path().display()))?;
+    for (path, text) in files(false) {
+        let read: Vec<Figures> = options.from_str(&text).map_err(|error| format!("{path}: {error}"))?;
         rows.extend(read);
     }
     Ok(rows)

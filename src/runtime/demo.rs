@@ -15,10 +15,14 @@ use super::process_control::{Inspection, ProcessControl};
 use crate::app::Msg;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, accounts, recognise};
+use crate::packed;
 use crate::units::{Bytes, WallTime};
 
 /// The recording: a sample stream. Its machine dies of memory in its ninth second.
-const RECORDING: &str = include_str!("../../assets/demo.jsonl");
+fn recording() -> String {
+    packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/demo")))
+}
+
 /// The log of the run that died.
 const LOG: &str = include_str!("../../assets/demo.log");
 /// How long a simulated process takes to close.
@@ -75,7 +79,7 @@ impl DemoMachine {
             // Nobody sends: waiting on it is a pause that needs no sleep.
             let (_kept, pause) = std::sync::mpsc::channel::<()>();
             let mut snapshots: Vec<Snapshot> = Vec::new();
-            for (number, line) in RECORDING.lines().enumerate() {
+            for (number, line) in recording().lines().enumerate() {
                 match parse(line.as_bytes(), number == 0) {
                     Ok(Msg::Sample(snapshot)) => snapshots.push(*snapshot),
                     Ok(header) => drop(wakes.send(Wake::Msg(header))),
@@ -261,8 +265,8 @@ mod tests {
             _ => panic!("no reading: {line}"),
         };
         let machine = DemoMachine::default();
-        machine.state().recorded = row_of(&read(RECORDING.lines().nth(1).unwrap()), RUN).cloned();
-        let last = read(RECORDING.lines().next_back().unwrap());
+        machine.state().recorded = row_of(&read(recording().lines().nth(1).unwrap()), RUN).cloned();
+        let last = read(recording().lines().next_back().unwrap());
         machine.at_present(last.clone());
         (machine, last)
     }
@@ -307,7 +311,8 @@ mod tests {
 
     #[test]
     fn the_recording_is_a_stream_and_its_holder_can_be_ended_for_show() {
-        let mut lines = RECORDING.lines();
+        let recording = recording();
+        let mut lines = recording.lines();
         assert!(matches!(parse(lines.next().unwrap().as_bytes(), true), Ok(Msg::Header(_))));
         let machine = DemoMachine::default();
         let Ok(Msg::Sample(last)) = parse(lines.next_back().unwrap().as_bytes(), false) else { panic!() };

@@ -1,0 +1,26 @@
+//! Owns unpacking what `build.rs` has packed into the program. What can't be unpacked is empty: tests hold that nothing is.
+
+/// A text that was packed alone.
+pub fn text(packed: &[u8]) -> String {
+    String::from_utf8(bytes(packed)).unwrap_or_default()
+}
+
+/// The files of a folder, as path and text, in the order of their paths.
+pub fn files(packed: &[u8]) -> Vec<(String, String)> {
+    let all = bytes(packed);
+    let mut from = 0;
+    let mut parts = memchr::memchr_iter(0, &all).filter_map(|zero| {
+        let part = all.get(from..zero).and_then(|part| std::str::from_utf8(part).ok());
+        from = zero + 1;
+        part
+    });
+    let mut files = Vec::new();
+    while let (Some(path), Some(text)) = (parts.next(), parts.next()) {
+        files.push((path.to_owned(), text.to_owned()));
+    }
+    files
+}
+
+fn bytes(packed: &[u8]) -> Vec<u8> {
+    miniz_oxide::inflate::decompress_to_vec(packed).unwrap_or_default()
+}
