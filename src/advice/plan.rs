@@ -307,6 +307,10 @@ fn applies(
     let diagnosis = situation.diagnosis;
     let memory = fix.memory.is_empty() || diagnosis.memory.is_none_or(|memory| fix.memory.contains(&memory));
     let phase = fix.phases.is_empty() || diagnosis.phase == Phase::Unknown || fix.phases.contains(&diagnosis.phase);
+    let stage = diagnosis.run.stage;
+    let stage = (fix.stages.is_empty() || stage.is_some_and(|stage| fix.stages.contains(&stage)))
+        && !stage.is_some_and(|stage| fix.not_stages.contains(&stage));
+    let contained = diagnosis.run.container.is_some() || diagnosis.run.pod.is_some();
     let holds = |condition: &Condition| match condition {
         Condition::HolderAlive => !verdict::holders(situation, place).is_empty(),
         Condition::OtherDeviceHasRoom => {
@@ -325,6 +329,8 @@ fn applies(
             diagnosis.memory == Some(MemoryKind::KvCache) || diagnosis.facts.context_tokens.is_some()
         }
         // Shared memory is what Python's workers pass their batches through.
+        Condition::Container => contained,
+        Condition::NotContainer => !contained,
         Condition::Python => diagnosis.run.python.is_some() || diagnosis.memory == Some(MemoryKind::Shm),
         Condition::LoadsModel => {
             diagnosis.memory != Some(MemoryKind::Host)
@@ -347,7 +353,7 @@ fn applies(
             diagnosis.facts.device == Some(0) && diagnosis.run.rank.is_some_and(|rank| rank > 0 || company)
         }
     };
-    memory && phase && fix.when.iter().all(holds)
+    memory && phase && stage && fix.when.iter().all(holds)
 }
 
 /// Another device here with room for what the run needed, the roomiest first. Only where the log is from here, and never
@@ -399,6 +405,8 @@ mod tests {
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
         Fix {
+            stages: vec![],
+            not_stages: vec![],
             id: id.into(),
             title: format!("{id} it"),
             safety: Safety::LosesWork,

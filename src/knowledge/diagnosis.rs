@@ -96,6 +96,8 @@ pub enum Stage {
     Optimizer,
     /// A validation or evaluation ran beside the training.
     Validation,
+    /// The model was being saved: what is spread over the ranks may be gathered for it.
+    Saving,
     /// A prompt was encoded for an image.
     TextEncoding,
     /// An image or video was being denoised.

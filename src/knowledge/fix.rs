@@ -55,6 +55,10 @@ pub enum Condition {
     ContextInvolved,
     /// The log shows that Python code ran.
     Python,
+    /// The log shows that it ran in a container of its own.
+    Container,
+    /// Nothing in the log shows that it ran in a container.
+    NotContainer,
     /// Not a failure of system memory, or the log shows a model, or a program for which the fix has a form of its own.
     LoadsModel,
     /// Weights of fewer bits were made 16 bits while loading.
@@ -181,6 +185,12 @@ pub struct Fix {
     /// Phases it can help in; empty: any.
     #[serde(default)]
     pub phases: Vec<Phase>,
+    /// Stages it can help in; empty: any.
+    #[serde(default)]
+    pub stages: Vec<Stage>,
+    /// Stages in which it changes nothing.
+    #[serde(default)]
+    pub not_stages: Vec<Stage>,
     /// All must hold.
     #[serde(default)]
     pub when: Vec<Condition>,
