@@ -242,8 +242,10 @@ pub fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger
     let foreign = matches!(run.platform(), Some(Platform::Mac | Platform::Windows));
     let host = situation.snapshot.map(|here| &here.host).filter(|_| place.same_machine != Some(false) && !foreign);
     let ram = host.and_then(|host| host.memory_available_bytes.value()).map(|free| Bytes(free.0 >> 30 << 30));
+    // What was free on several cards together is not held against one of them.
+    let spread = run.devices.is_some_and(|many| many > 1) && run.free_at_start_bytes.is_some();
     match ledger {
-        Some(ledger) if ledger.is_now => {
+        Some(ledger) if ledger.is_now && !spread => {
             // What its next try has taken already is room for it, too.
             let taken = place.device.zip(next_try(situation, place)).map(|(device, next)| next.holds_on(device));
             let free = ledger.available_bytes.map(|free| free.plus(taken.unwrap_or(Bytes::ZERO)));
@@ -383,7 +385,8 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
     }
     let beyond = least(&engine).filter(|_| too_much(&engine));
     if let Some(least) = beyond {
-        notes.push(format!("weights, gradients and optimizer alone take about {least}, whatever the sequences' length"));
+        notes
+            .push(format!("weights, gradients and optimizer alone take about {least}, whatever the sequences' length"));
     }
     let fits = fits.or(beyond.map(|_| false));
     if is_blind {

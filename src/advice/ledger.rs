@@ -98,12 +98,13 @@ pub fn run_had(diagnosis: &Diagnosis) -> Option<Bytes> {
     facts.process_bytes.or(facts.reserved_bytes).or(pooled).or_else(|| buffers(diagnosis))
 }
 
-/// The buffers of a program that prints them as it makes them, where all of them are on one card.
+/// The buffers of a program that prints them as it makes them, on the card that failed.
 pub fn buffers(diagnosis: &Diagnosis) -> Option<Bytes> {
     let run = &diagnosis.run;
     let on_gpu = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::Unified));
     let all = [run.weights_bytes, run.kv_cache_bytes, run.compute_bytes].into_iter().flatten().reduce(Bytes::plus);
-    all.filter(|_| on_gpu && run.devices.is_none_or(|many| many == 1))
+    let on_it = if run.devices.is_none_or(|many| many == 1) { all } else { run.on_failed_bytes };
+    on_it.filter(|_| on_gpu)
 }
 
 /// What is wanted of a memory.

@@ -278,7 +278,8 @@ fn choose<'a>(situation: &Situation<'_>, fitting: &[&'a Device], named: &[Named<
         let held = device.processes.iter().try_fold(Bytes::ZERO, |sum, row| Some(sum.plus(row.used_bytes.value()?)));
         held.zip(then).is_some_and(|(held, then)| held.within_percent(then, CAPACITY_PERCENT))
     };
-    let is_another = |device: &Device| device.index == 0 && !like_then(device) && fitting.iter().any(|one| like_then(one));
+    let is_another =
+        |device: &Device| device.index == 0 && !like_then(device) && fitting.iter().any(|one| like_then(one));
     let by_number = |device: &&&Device| {
         let has_number = device.nature != Some(Nature::MigInstance) || mask.is_some_and(|mask| mask.contains("MIG-"));
         has_number && situation.device_index() == Some(device.index) && (mask.is_some() || !is_another(device))

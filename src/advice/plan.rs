@@ -338,6 +338,7 @@ fn applies(
     let stage = diagnosis.run.stage;
     let stage = (fix.stages.is_empty() || stage.is_some_and(|stage| fix.stages.contains(&stage)))
         && !stage.is_some_and(|stage| fix.not_stages.contains(&stage));
+    let contained = diagnosis.run.container.is_some() || diagnosis.run.pod.is_some();
     let holds = |condition: &Condition| match condition {
         Condition::HolderAlive => !verdict::holders(situation, place).is_empty(),
         Condition::OtherDeviceHasRoom => {
@@ -356,6 +357,8 @@ fn applies(
             diagnosis.memory == Some(MemoryKind::KvCache) || diagnosis.facts.context_tokens.is_some()
         }
         // Shared memory is what Python's workers pass their batches through.
+        Condition::Container => contained,
+        Condition::NotContainer => !contained,
         Condition::Python => diagnosis.run.python.is_some() || diagnosis.memory == Some(MemoryKind::Shm),
         Condition::LoadsModel => {
             diagnosis.memory != Some(MemoryKind::Host)

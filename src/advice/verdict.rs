@@ -103,6 +103,8 @@ pub fn weigh<'a>(
         shortened,
         story::contradiction(&situation.diagnosis.facts),
         others::on_other_cards(situation),
+        story::also(situation.diagnosis),
+        story::ended_with(situation.diagnosis),
         again::several(situation, place).or_else(|| others::started_since(situation, place, ledger)),
     ];
     let notes = notes.into_iter().flatten().collect();
@@ -253,6 +255,9 @@ fn context(diagnosis: &Diagnosis) -> Option<Cause> {
 fn host(diagnosis: &Diagnosis) -> Option<Cause> {
     let evidence = match (&diagnosis.facts.victim_name, diagnosis.facts.victim_pid) {
         (Some(name), Some(pid)) => format!("the kernel ended {name} ({pid}){}", decisive(diagnosis)),
+        _ if diagnosis.memory == Some(MemoryKind::Shm) => {
+            format!("the message is about /dev/shm, a piece of system memory{}", decisive(diagnosis))
+        }
         _ if sentence::is_estimate(diagnosis) => {
             format!("the message is an estimate, made before the model is loaded{}", decisive(diagnosis))
         }

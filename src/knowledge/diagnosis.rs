@@ -98,6 +98,8 @@ pub enum Stage {
     Validation,
     /// A checkpoint of `torch.save` was read.
     Restoring,
+    /// The model was being saved: what is spread over the ranks may be gathered for it.
+    Saving,
     /// A prompt was encoded for an image.
     TextEncoding,
     /// An image or video was being denoised.

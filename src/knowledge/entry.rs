@@ -79,6 +79,9 @@ pub struct Entry {
     /// Why this is "maybe" or "no", in a sentence.
     #[serde(default)]
     pub remark: Option<String>,
+    /// What replaces it in one wording of the message; the first whose pattern matches.
+    #[serde(default)]
+    pub remarks: Vec<Remark>,
     /// Where the fuller log lies, where this message is usually all a person has.
     #[serde(default)]
     pub fuller_log: Option<String>,
@@ -139,6 +142,7 @@ impl Entry {
             .flatten()
             .chain(&self.figures)
             .chain(self.recovered.iter().map(|recovered| &recovered.pattern))
+            .chain(self.remarks.iter().map(|one| &one.pattern))
             .chain(self.tells.iter().filter_map(|tells| tells.pattern.as_ref()))
     }
 }
@@ -168,6 +172,16 @@ pub struct When {
 
 fn near_reach() -> (usize, usize) {
     (8, 8)
+}
+
+/// What is to be said where the message has this wording.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Remark {
+    /// The wording, on the decisive line.
+    pub pattern: Pattern,
+    /// The sentence; where nothing else is offered, with the next step.
+    pub remark: String,
 }
 
 /// What shows that a failure was recovered from.

@@ -55,6 +55,10 @@ pub enum Condition {
     ContextInvolved,
     /// The log shows that Python code ran.
     Python,
+    /// The log shows that it ran in a container of its own.
+    Container,
+    /// Nothing in the log shows that it ran in a container.
+    NotContainer,
     /// Not a failure of system memory, or the log shows a model, or a program for which the fix has a form of its own.
     LoadsModel,
     /// Weights of fewer bits were made 16 bits while loading.

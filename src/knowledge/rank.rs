@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::KnowledgeBase;
 use super::clock;
-use super::diagnosis::{CauseKind, Diagnosis, Match, Oom, Phase};
+use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom, Phase};
 use super::entry::{Entry, Recovered, Tells};
 use super::facts::Facts;
 use super::figures::{self, Figures};
@@ -37,7 +37,8 @@ pub fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Opt
     order.sort_by_key(|(masked, finding)| {
         (*masked, class(finding.oom), Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
     });
-    let ordered: Vec<Finding> = order.into_iter().map(|(_, finding)| finding).collect();
+    let (unmasked, ordered): (Vec<bool>, Vec<Finding>) =
+        order.into_iter().map(|(masked, finding)| (!masked, finding)).unzip();
     match ordered.first() {
         None => nothing(),
         Some(leading) => {
@@ -45,6 +46,11 @@ pub fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Opt
             if diagnosis.run.rank.is_some() {
                 diagnosis.run.ranks = other_ranks(log, leading, &hits);
             }
+            diagnosis.run.also = unmasked
+                .iter()
+                .zip(&ordered)
+                .filter(|(own, _)| **own)
+                .find_map(|(_, finding)| other_memory(leading, finding));
             diagnosis
         }
     }
@@ -122,7 +128,8 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
     let figures = figures::read(entry, log, hits, index);
     let hit = hits.get(index).cloned().unwrap_or(Hit { entry: 0, line: 1, column: 0, wording: 0 });
     let mut oom = entry.oom;
-    let mut remark = entry.remark.clone();
+    let own = |line: &str| entry.remarks.iter().find(|one| one.pattern.is_match(line)).map(|one| one.remark.clone());
+    let mut remark = log.line(hit.line).and_then(own).or_else(|| entry.remark.clone());
     if oom == Oom::Yes {
         if let Some(recovered) = entry.recovered.iter().find(|recovered| applies(recovered, log, hit.line)) {
             oom = Oom::Maybe;
@@ -141,6 +148,15 @@ fn applies(recovered: &Recovered, log: &PastedLog, line: usize) -> bool {
     let last = (line + after).min(log.line_count());
     (from..=last).any(|number| recovered.pattern.is_match(log.single(number).text()))
         || recovered.pattern.is_match(log.joined(line, (line + after).min(line + 8)).text())
+}
+
+/// The machine's memory that ran out beside a card's, or the other way round, where neither follows from the other.
+fn other_memory(leading: &Finding, finding: &Finding) -> Option<(MemoryKind, usize)> {
+    let memory = finding.entry.memory.filter(|memory| matches!(memory, MemoryKind::Gpu | MemoryKind::Host))?;
+    let both = leading.oom == Oom::Yes && finding.oom == Oom::Yes && !finding.entry.fallback;
+    let apart = matches!(leading.entry.memory, Some(MemoryKind::Gpu | MemoryKind::Host))
+        && leading.entry.memory != Some(memory);
+    (both && apart).then_some((memory, finding.hit.line))
 }
 
 fn nothing() -> Diagnosis {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::diagnosis::{CauseKind, Platform, Stage};
+use super::diagnosis::{CauseKind, MemoryKind, Platform, Stage};
 use super::facts::Facts;
 use super::pattern::Pattern;
 use crate::log::PastedLog;
@@ -65,6 +65,8 @@ enum Key {
     Maker,
     Platform,
     Python,
+    EndedWith,
+    Container,
     Cgroup,
     Tasks,
     Script,
@@ -212,6 +214,9 @@ pub struct Run {
     /// The backend's word for the device whose buffer found no room: `CUDA0`, `Vulkan1`.
     #[serde(skip)]
     pub failed_on: Option<String>,
+    /// The buffers that were on that device already.
+    #[serde(skip)]
+    pub on_failed_bytes: Option<Bytes>,
     /// A sign that it was another maker's card: `HIP`, `XPU`.
     #[serde(skip)]
     pub maker: Option<String>,
@@ -221,6 +226,15 @@ pub struct Run {
     /// A sign that Python code ran.
     #[serde(skip)]
     pub python: Option<String>,
+    /// What ended a later attempt in the same log, where that was no lack of memory, and on which line.
+    #[serde(skip)]
+    pub ended_with: Option<(String, usize)>,
+    /// Another memory that ran out as well, and on which line.
+    #[serde(skip)]
+    pub also: Option<(MemoryKind, usize)>,
+    /// A sign that it ran in a container of its own.
+    #[serde(skip)]
+    pub container: Option<String>,
     /// The Python script that a traceback begins in.
     #[serde(skip)]
     pub script: Option<String>,
@@ -319,8 +333,17 @@ impl Run {
 
     /// Whether the log says nothing of it; that Python ran says nothing of what it ran.
     pub fn is_empty(&self) -> bool {
-        Run { python: None, script: None, windows: None, platform: None, failed_on: None, maker: None, ranks: Vec::new(), ..self.clone() }
-            == Run::default()
+        Run {
+            python: None,
+            container: None,
+            script: None,
+            windows: None,
+            platform: None,
+            failed_on: None,
+            maker: None,
+            ranks: Vec::new(),
+            ..self.clone()
+        } == Run::default()
     }
 }
 
@@ -341,11 +364,18 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
     let after = text.get(end..text.floor_char_boundary(end.saturating_add(LATEST))).unwrap_or_default();
     let mut run = Run::default();
     let mut offloadable = None;
+    let mut buffers: Vec<(String, Bytes)> = Vec::new();
     for rule in rules {
         let found = [latest, near, head].into_iter().find_map(|text| last(rule, text));
         let word = || found.clone();
         let number = || found.as_ref().and_then(|text| text.replace(',', "").parse().ok());
-        let sum = || sizes_by_device(rule, &[head, near]).into_values().reduce(Bytes::plus);
+        let mut sum = || {
+            let sizes = sizes_by_device(rule, &[head, near]);
+            if rule.key != Key::FileSize {
+                buffers.extend(sizes.clone());
+            }
+            sizes.into_values().reduce(Bytes::plus)
+        };
         match rule.key {
             Key::Architecture => run.architecture = word(),
             Key::Model => run.model = word(),
@@ -359,6 +389,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Weights => {
                 let weights = sizes_by_device(rule, &[head, near]);
                 run.devices = run.devices.max(Some(weights.len() as u64).filter(|count| *count > 0));
+                buffers.extend(weights.clone());
                 run.weights_bytes = weights.into_values().reduce(Bytes::plus);
             }
             Key::KvCache => run.kv_cache_bytes = sum(),
@@ -396,6 +427,8 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Shell => run.shell = word(),
             Key::Platform => run.platform = word(),
             Key::Python => run.python = word(),
+            Key::EndedWith => run.ended_with = ended_with(rule, rules, log, end),
+            Key::Container => run.container = word().or_else(|| last(rule, after)),
             Key::Cgroup => run.cgroup = word(),
             Key::Tasks => run.largest = largest(rule, near).or_else(|| largest(rule, head)),
             Key::Script => run.script = word(),
@@ -406,6 +439,8 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
             Key::Command => run.command = word(),
         }
     }
+    let on_failed = buffers.into_iter().filter(|(device, _)| run.failed_on.as_ref() == Some(device));
+    run.on_failed_bytes = on_failed.map(|(_, bytes)| bytes).reduce(Bytes::plus);
     run.layers_offloaded = run.layers_offloaded.zip(offloadable).map(|((on, _), all)| (on, all));
     run
 }
@@ -418,6 +453,23 @@ fn last(rule: &RunRule, text: &str) -> Option<String> {
         Some((value.start(), String::from_utf8_lossy(value.as_bytes()).trim().to_owned()))
     };
     rule.patterns.iter().filter_map(of).max_by_key(|(at, _)| *at).map(|(_, value)| value)
+}
+
+/// The exception that the log ends with, where steps were made between the failure and it: a later attempt's own.
+fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize) -> Option<(String, usize)> {
+    let text = log.text();
+    let from = text.ceil_char_boundary(failure.max(text.len().saturating_sub(WINDOW)));
+    let tail = text.get(from..)?;
+    let found = rule.patterns.iter().find_map(|pattern| {
+        let found = pattern.regex_for(tail)?.captures_iter(tail.as_bytes()).last()?;
+        Some((found.get(0)?.start(), found.name("v")?.range()))
+    });
+    let (traceback, said) = found?;
+    let between = tail.get(..traceback)?;
+    let stepped = rules.iter().any(|other| other.key == Key::Step && last(other, between).is_some());
+    let memory = |word: &str| tail.get(said.clone()).is_some_and(|text| text.contains(word));
+    let other = !["emory", "CUDA", "HIP", "NCCL", "ALLOC", "worker"].into_iter().any(memory);
+    (stepped && other).then(|| Some((tail.get(said.clone())?.trim().to_owned(), log.line_at(from + said.start))))?
 }
 
 /// A model that is loaded again prints its buffers again: of each device the last one counts.
@@ -493,6 +545,7 @@ fn printed(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use crate::knowledge::KnowledgeBase;
+    use crate::knowledge::diagnosis::MemoryKind;
     use crate::log::PastedLog;
     use crate::units::Bytes;
 
@@ -582,6 +635,75 @@ ValueError: To serve at least one request with the models's max seq len (65536),
         assert_eq!((largest.pid, largest.name.as_str(), largest.rss_bytes), (4242, "python", Bytes::gib(58)));
         assert_eq!(run.manager(), Some("kubernetes"));
         assert!(run.python.is_some());
+    }
+
+    #[test]
+    fn advice_to_let_the_blocks_grow_is_not_taken_for_the_setting() {
+        let failure = "CUDA out of memory. Tried to allocate 2.00 GiB. If reserved but unallocated memory is large";
+        let base = KnowledgeBase::built_in().unwrap();
+        let run = |log: &str| super::read(&base.runs, &PastedLog::new(log), log.lines().count());
+        for name in ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"] {
+            let setting = format!("{name}=expandable_segments:True");
+            let advice = format!("{failure} try setting {setting} to avoid fragmentation.  See documentation");
+            assert_eq!(run(&advice).expandable, None, "{advice}");
+            // Of an attempt before, also as a narrow terminal breaks it.
+            for (before, after) in (0..advice.len()).filter_map(|at| advice.split_at_checked(at)) {
+                let wrapped = format!("{before}\n{after}\n{failure}");
+                assert_eq!(run(&wrapped).expandable, None, "{wrapped}");
+            }
+            let named = format!("Tip: set {setting}\nyou can use `{setting}` here\n{failure}");
+            assert_eq!(run(&named).expandable, None);
+            for line in [
+                format!("{setting} python train.py"),
+                format!("$ {setting} torchrun train.py"),
+                format!("+ export {setting}"),
+                format!("C:\\lab> set {setting}"),
+                format!("$ HF_HOME=/srv {setting} python train.py"),
+                format!("docker run -e {setting} --gpus all image"),
+                format!("  {name}: expandable_segments:True"),
+                format!("os.environ['{name}'] = 'max_split_size_mb:64,expandable_segments:True'"),
+                format!("{{'{name}': 'expandable_segments:True', 'HOME': '/srv'}}"),
+            ] {
+                assert!(run(&format!("{line}\n{advice}")).expandable.is_some(), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_later_attempts_own_end_and_another_memory_are_told_beside_the_failure() {
+        let failure = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+        let end = "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    log(x['loss'])\nKeyError: 'loss'";
+        let later = run(&format!("{failure}\nrestarted\nstep 100 loss 2.0\n{end}"));
+        assert_eq!(later.ended_with, Some(("KeyError: 'loss'".to_owned(), 7)));
+        assert_eq!(run(&format!("{failure}\n{end}")).ended_with, None, "no step between: it follows from the failure");
+        let worker = end.replace("KeyError: 'loss'", "RuntimeError: DataLoader worker (pid 7) exited unexpectedly");
+        assert_eq!(run(&format!("{failure}\nstep 100 loss 2.0\n{worker}")).ended_with, None);
+
+        let both = run(&format!("{failure}\nslurmstepd: error: Detected 1 oom_kill event in StepId=7.batch."));
+        assert_eq!(both.also, Some((MemoryKind::Host, 2)));
+        assert_eq!(run(&format!("{failure}\nKilled")).also, None, "a consequence");
+    }
+
+    #[test]
+    fn a_container_is_known_by_its_signs() {
+        let failure = "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).";
+        for sign in [
+            "root@3f2a9c10bb7e:/# python a.py",
+            "$ docker run img",
+            "3f2a9c10bb7e:20:41 [0] NCCL WARN x",
+            "train-1  | x",
+        ] {
+            assert!(run(&format!("{sign}\n{failure}")).container.is_some(), "{sign}");
+        }
+        assert_eq!(run(&format!("mia@gpu-node-07:~$ python a.py\n{failure}")).container, None);
+    }
+
+    #[test]
+    fn a_remark_is_the_one_for_the_wording() {
+        let base = KnowledgeBase::built_in().unwrap();
+        let said = |log: &str| base.diagnose(&PastedLog::new(log), None).remark.unwrap_or_default();
+        assert!(said("RuntimeError: No CUDA GPUs are available").contains("sees no card"));
+        assert!(said("RuntimeError: CUDA error: device-side assert triggered").contains("CUDA_LAUNCH_BLOCKING"));
     }
 
     #[test]

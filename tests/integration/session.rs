@@ -728,7 +728,7 @@ fn a_log_from_another_machine_is_read_alone_and_ends_nobody() {
     session.wait_for_text(&["ends no process"]);
     assert!(!shows_now(&session, END_IT));
     session.send("\r");
-    session.wait_for_text(&["(done)"]);
+    session.wait_for_text(&["step 2 of"]);
     assert!(!shows_now(&session, END_IT) && machine.all_live());
     session.leave();
 }

@@ -169,7 +169,9 @@ fn more_memory(diagnosis: &Diagnosis) -> u64 {
     let facts = &diagnosis.facts;
     let had = facts.limit_bytes.or(facts.victim_rss_bytes).map(|bytes| bytes.0.saturating_mul(3) / 2);
     let sizes = [2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
-    let Some(wanted) = had else { return 64 };
+    // What was in use on the whole node says only that there was so much to be had.
+    let in_use = || diagnosis.run.printed_number("cpu_virtual_memory").map(|gib| (gib + 1) << 30);
+    let Some(wanted) = had.or_else(in_use) else { return 64 };
     sizes.into_iter().find(|gib| gib << 30 >= wanted).unwrap_or(wanted >> 30)
 }
 

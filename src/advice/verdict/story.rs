@@ -27,6 +27,7 @@ pub fn growth(diagnosis: &Diagnosis) -> Option<Cause> {
         return None;
     }
     let evidence = match diagnosis.run.stage {
+        Some(Stage::Saving) => return None,
         Some(Stage::Validation) if has_trained(diagnosis) => "the training steps fitted; it died in the validation, which may keep gradients or collect its results on the card".to_owned(),
         _ => format!(
             "it had reached {}, so its steps fitted before: a longer batch came, a validation kept gradients, or something is kept from step to step",
@@ -63,6 +64,8 @@ pub fn batch(diagnosis: &Diagnosis) -> Option<Cause> {
         (_, Some(Stage::Profiling)) => (0.4, "it died while measuring its peak with the largest batch it may meet"),
         // What is made there is as large for any batch.
         (_, Some(Stage::Optimizer)) => return None,
+        (_, Some(Stage::Saving)) => return None,
+        (_, Some(Stage::Validation)) => (0.4, "it died in the validation, where memory grows with its own batch"),
         (Phase::Training, _) => (0.4, "it died while training, where memory grows with the batch"),
         _ => return None,
     };
@@ -84,11 +87,30 @@ pub fn beside_its_share(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Caus
     Some(Cause { cause: CauseKind::Batch, weight: 0.43, evidence: vec![evidence] })
 }
 
-/// The optimizer's state appears at its first step: it grows with the parameters trained, not with the batch.
+/// Another memory that ran out as well: the steps are for the one that leads.
+pub fn also(diagnosis: &Diagnosis) -> Option<String> {
+    let (memory, line) = diagnosis.run.also?;
+    let which = if memory == MemoryKind::Host { "System memory" } else { "GPU memory" };
+    Some(format!("{which} ran out, too (line {line})."))
+}
+
+/// What a later attempt in the same log ended with.
+pub fn ended_with(diagnosis: &Diagnosis) -> Option<String> {
+    let (said, line) = diagnosis.run.ended_with.as_ref()?;
+    Some(format!("The log goes on after that, and a later attempt ended with something else (line {line}): {said}"))
+}
+
+/// The optimizer's state appears at its first step: it grows with the parameters trained, not with the batch. For a file
+/// of the whole model the ranks' parts are put together.
 pub fn optimizer(diagnosis: &Diagnosis) -> Option<Cause> {
-    let first = diagnosis.run.stage == Some(Stage::Optimizer) && reached(diagnosis).is_none();
-    let evidence = "it died where the optimizer's state is made: that grows with the parameters trained, not with the batch";
-    (first && diagnosis.memory == Some(MemoryKind::Gpu)).then(|| Cause {
+    let evidence = match diagnosis.run.stage? {
+        Stage::Optimizer if reached(diagnosis).is_none() => {
+            "it died where the optimizer's state is made: that grows with the parameters trained, not with the batch"
+        }
+        Stage::Saving => "it died while saving, where the ranks' parts of the model are put together on one card",
+        _ => return None,
+    };
+    (diagnosis.memory == Some(MemoryKind::Gpu)).then(|| Cause {
         cause: CauseKind::TooBig,
         weight: 0.48,
         evidence: vec![evidence.into()],
