@@ -8,14 +8,19 @@ use crossterm::event::{
     DisableBracketedPaste, DisableFocusChange, DisableMouseCapture, EnableBracketedPaste, EnableFocusChange,
     EnableMouseCapture,
 };
-use crossterm::execute;
 use crossterm::style::Print;
-use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode, enable_raw_mode};
-use ratatui::backend::{Backend, CrosstermBackend};
+use crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, SetTitle, disable_raw_mode, enable_raw_mode,
+};
+use crossterm::{execute, queue};
+use ratatui::backend::CrosstermBackend;
 
 use crate::app::Model;
 use crate::app::model::Seen;
 use crate::ui::picture::Shown;
+
+/// Frames of up to so many bytes go out at once.
+const FRAME: usize = 64 << 10;
 
 /// The terminal while it is ours. Dropping it gives it back.
 pub struct Screen {
@@ -27,7 +32,10 @@ impl Screen {
     /// Takes the terminal over.
     pub fn take() -> io::Result<Screen> {
         enter()?;
-        Ok(Screen { backend: CrosstermBackend::new(BufWriter::new(stdout())), shown: Shown::default() })
+        Ok(Screen {
+            backend: CrosstermBackend::new(BufWriter::with_capacity(FRAME, stdout())),
+            shown: Shown::default(),
+        })
     }
 
     /// Columns and rows.
@@ -39,8 +47,8 @@ impl Screen {
     pub fn draw(&mut self, model: &Model) -> io::Result<Seen> {
         let (picture, seen) = crate::ui::view(model);
         if !self.shown.is_of(picture.area()) {
-            // The terminal may have moved or wrapped what it showed.
-            self.backend.clear()?;
+            // The terminal may have moved or wrapped what it showed. Cleared with what follows: an empty screen flickers.
+            queue!(self.backend, Clear(ClearType::All))?;
             self.shown = Shown::blank(picture.area());
         }
         self.shown.show(picture, &mut self.backend)?;
