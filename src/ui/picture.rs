@@ -139,27 +139,39 @@ fn put(buffer: &mut Buffer, cells: &Buffer) {
     }
 }
 
-/// What a terminal shows. The picture is enough: what differs is painted of both, and no cell is kept.
+/// What a terminal shows. The picture is enough: what differs is painted of both.
 #[derive(Debug, Default)]
-pub struct Shown(Picture);
+pub struct Shown {
+    picture: Picture,
+    /// Its cells, while one screen after the other is painted whole. Else none are kept.
+    cells: Option<Buffer>,
+}
 
 impl Shown {
     /// Whether it shows pictures of this size. If not, clear it and begin with `Shown::blank`.
     pub fn is_of(&self, area: Rect) -> bool {
-        self.0.area == area
+        self.picture.area == area
     }
 
     /// An empty screen.
     pub fn blank(area: Rect) -> Shown {
-        Shown(Picture { area, ..Picture::default() })
+        Shown { picture: Picture { area, ..Picture::default() }, cells: None }
     }
 
     /// Writes what differs. The picture has the size of what is shown.
     pub fn show<B: Backend>(&mut self, picture: Picture, backend: &mut B) -> Result<(), B::Error> {
-        let before = std::mem::replace(&mut self.0, picture);
-        let parts = self.0.differences(&before);
+        let before = std::mem::replace(&mut self.picture, picture);
+        let parts = self.picture.differences(&before);
+        if parts == [self.picture.area] {
+            let then = self.cells.take().unwrap_or_else(|| before.painted());
+            let now = self.cells.insert(self.picture.painted());
+            return backend.draw(then.diff_iter(now));
+        }
+        if !parts.is_empty() {
+            self.cells = None;
+        }
         let painted: Vec<(Buffer, Buffer)> =
-            parts.into_iter().map(|part| (before.painted_at(part), self.0.painted_at(part))).collect();
+            parts.into_iter().map(|part| (before.painted_at(part), self.picture.painted_at(part))).collect();
         backend.draw(painted.iter().flat_map(|(then, now)| then.diff_iter(now)))
     }
 }
@@ -191,7 +203,7 @@ pub mod testing {
             if !self.shown.is_of(area) {
                 (self.screen, self.shown) = (vt100::Parser::new(area.height, area.width, 0), Shown::blank(area));
             }
-            let parts = picture.differences(&self.shown.0);
+            let parts = picture.differences(&self.shown.picture);
             let mut written = Vec::new();
             self.shown.show(picture, &mut CrosstermBackend::new(&mut written)).unwrap();
             self.screen.process(&written);
@@ -201,8 +213,8 @@ pub mod testing {
         /// It looks as if all of its picture had been drawn on an empty screen.
         pub fn assert_whole(&self) {
             let mut whole = Terminal::default();
-            whole.show(self.shown.0.clone());
-            for place in self.shown.0.area().positions() {
+            whole.show(self.shown.picture.clone());
+            for place in self.shown.picture.area().positions() {
                 assert_eq!(self.look(place), whole.look(place), "{place}\n{}", self.screen.screen().contents());
             }
         }
