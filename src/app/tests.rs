@@ -770,6 +770,20 @@ fn a_log_of_ones_own_is_not_replaced_by_the_pipe_or_an_offer() {
 }
 
 #[test]
+fn tab_goes_through_the_regions_as_they_are_read() {
+    let small = [Region::Processes, Region::Steps, Region::Input];
+    for (size, order) in [((120, 40), [Region::Processes, Region::Input, Region::Steps]), ((80, 24), small)] {
+        let mut session = Session::with_log();
+        session.send(Msg::Resize(size.0, size.1));
+        session.model.focus = Region::Processes;
+        for expected in order.into_iter().chain([Region::Processes]) {
+            assert_eq!(session.model.focus, expected, "{size:?}");
+            session.press(KeyCode::Tab);
+        }
+    }
+}
+
+#[test]
 fn a_key_of_another_region_says_where_it_works_and_does_nothing() {
     let mut session = Session::with_log();
     session.model.focus = Region::Processes;

@@ -178,6 +178,19 @@ mod tests {
         assert_eq!(mib(&experts, several), mib(&experts, TODAY()), "no pipeline with experts on the host");
     }
 
+    /// Each of them is the larger one somewhere: logits of a batch, or a layer's cache that comes over.
+    #[test]
+    fn where_the_build_is_not_known_the_larger_figure_counts() {
+        let over = Graph { passing: 63 << 19, passing_cache: 512 << 20, ..LLAMA_8B };
+        let of = |graph: &Graph, outputs| of(graph, Settings { outputs, ..Settings::default() }, 32_768);
+        for (graph, larger, smaller) in
+            [(&LLAMA_8B, Outputs::MicroBatch, Outputs::Slots), (&over, Outputs::Slots, Outputs::MicroBatch)]
+        {
+            assert!(of(graph, larger) > of(graph, smaller), "{larger:?}");
+            assert_eq!(of(graph, Outputs::Either), of(graph, larger), "{larger:?}");
+        }
+    }
+
     #[test]
     fn sizes_past_all_numbers_are_none() {
         assert_eq!(buffer(&LLAMA_8B, &Settings::default(), u64::MAX), None);

@@ -452,6 +452,9 @@ mod tests {
             };
             while command(&mut people).is_none_or(|command| !command.ends_with(script)) {}
             assert_eq!(people.watched.len(), usize::from(most_watched > 0));
+            people.end_refresh();
+            assert!(people.watched.is_empty(), "nobody lists it any more");
+            command(&mut people);
             child.stdin.take().unwrap().write_all(b"\n").unwrap();
             while fs::read(format!("/proc/{pid}/cmdline")).unwrap() != b"sleep\x00100000\0" {}
             assert_eq!(command(&mut people).as_deref(), Some("sleep 100000"));
@@ -460,6 +463,26 @@ mod tests {
             assert!(people.look(pid).is_gone() && people.watched.is_empty(), "its files tell of nobody else");
             people.end_refresh();
         }
+    }
+
+    /// The files of one that has ended say nothing of whoever has its PID now.
+    #[test]
+    fn a_pid_that_was_given_away_is_looked_at_anew() {
+        use std::process::Command;
+
+        let sleeper = |seconds: &str| Command::new("sleep").arg(seconds).spawn().unwrap();
+        let (mut before, mut now) = (sleeper("100001"), sleeper("100002"));
+        let mut people = People { initial_namespace: true, ..People::new(Procfs::default()) };
+        let kept = people.procfs.watch(before.id()).unwrap();
+        before.kill().unwrap();
+        before.wait().unwrap();
+        people.watched.insert(now.id(), kept);
+        while fs::read(format!("/proc/{}/cmdline", now.id())).unwrap() != b"sleep\x00100002\0" {}
+        let person = people.look(now.id()).clone();
+        assert_eq!(person.command.known().map(String::as_str), Some("sleep 100002"));
+        assert_eq!(person.start_ticks.value(), people.procfs.stat(now.id()).ok().map(|stat| stat.start_ticks));
+        now.kill().unwrap();
+        now.wait().unwrap();
     }
 
     #[test]
