@@ -22,6 +22,7 @@ pub mod search;
 pub mod settings;
 pub mod sglang;
 pub mod shape;
+pub mod spare;
 pub mod split;
 pub mod table;
 #[cfg(test)]

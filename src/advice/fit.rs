@@ -25,6 +25,7 @@ use crate::advice::ledger::run_had;
 use crate::advice::verdict::next_try;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Platform, Stage};
 use crate::memory::options::{self, Card};
+use crate::memory::spare::SPARE;
 use crate::memory::{Engine, Estimate, Is, Part};
 use crate::units::Bytes;
 pub use after::changed;
@@ -33,9 +34,6 @@ use setup::Kind;
 use trial::Basis;
 pub use trial::Trial;
 
-/// What a choice must leave free, as llama.cpp's own fit does: estimates are "about", and others' needs change. vLLM
-/// leaves its own by its utilisation.
-pub const HEADROOM: Bytes = Bytes::gib(1);
 /// More choices are not read under stress.
 const MOST_CHOICES: usize = 6;
 
@@ -213,9 +211,9 @@ impl FitAdvice {
         self.total_bytes.zip(self.card_bytes).filter(|(total, card)| self.fits == Some(false) && total > card)
     }
 
-    /// What must be found so that it fits as it is, with nothing to spare. About.
+    /// What must be found so that it fits as it is. About.
     pub fn missing(&self) -> Option<Bytes> {
-        Some(self.total_bytes?.less(self.free_now_bytes?)).filter(|_| self.is_now)
+        Some(self.total_bytes?.plus(self.headroom_bytes).less(self.free_now_bytes?)).filter(|_| self.is_now)
     }
 }
 
@@ -324,23 +322,23 @@ fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Eng
 
 fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Room, diagnosis: &Diagnosis) -> FitAdvice {
     let shape = &known.shape;
-    let headroom = if let Engine::Vllm(_) | Engine::Sglang(_) = engine { Bytes::ZERO } else { HEADROOM };
+    let has_share = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
     let card = room.free.zip(room.capacity.or(room.free)).map(|(free, total)| Card {
         index: 0,
         uuid: None,
         name: String::new(),
         total,
-        free: free.less(headroom),
+        free,
     });
     let is_assumed = setup::context(diagnosis).is_none();
     // Activations grow with the sequences: without their length nothing is known but weights and states.
     let is_blind = is_assumed && matches!(engine, Engine::Train(..));
     // What is known all the same may be too much already.
     let least = |engine: &Engine| engine.estimate(shape).total();
-    let most = card.as_ref().filter(|_| is_blind && !diagnosis.run.is_spread()).map(|card| card.free);
+    let most = card.as_ref().filter(|_| is_blind && !diagnosis.run.is_spread()).map(|card| card.free.less(SPARE));
     let too_much = |engine: &Engine| least(engine).zip(most).is_some_and(|(least, most)| least > most);
     // A utilisation is a share of the whole card.
-    let card = card.filter(|_| (room.capacity.is_some() || headroom > Bytes::ZERO) && !is_blind);
+    let card = card.filter(|_| (room.capacity.is_some() || !has_share) && !is_blind);
     let mut estimate = engine.estimate(shape);
     let fits = options::fits(&engine, shape, card.as_ref());
     let mut all = options::options(engine, shape, card.as_ref(), &[]);
@@ -404,7 +402,7 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
         total_bytes: estimate.total(),
         free_now_bytes: room.free,
         card_bytes: room.capacity,
-        headroom_bytes: headroom,
+        headroom_bytes: engine.wanted(&estimate).zip(estimate.total()).map_or(SPARE, |(wanted, total)| wanted.less(total)),
         fits,
         why_not_known: why_not_known.filter(|_| fits.is_none()),
         choices,

@@ -40,12 +40,13 @@ pub fn needs(advice: &Advice) -> Option<String> {
     }
     let has = ledger.taken_bytes.map_or_else(String::new, |taken| format!("its next try holds {taken}, "));
     // What died early had not asked for all of it yet.
-    let whole = advice.fit.as_ref().and_then(|fit| Some((fit.missing()?, fit.total_bytes?)));
-    if let Some((missing, total)) =
-        whole.filter(|(missing, _)| ledger.missing_bytes.is_some_and(|known| *missing > known))
+    let whole = advice.fit.as_ref().and_then(|fit| Some((fit.missing()?, fit.total_bytes?, fit.headroom_bytes)));
+    if let Some((missing, total, spare)) =
+        whole.filter(|(missing, ..)| ledger.missing_bytes.is_some_and(|known| *missing > known))
     {
+        let spare = if spare > Bytes::ZERO { " and 1 GiB to spare" } else { "" };
         return Some(format!(
-            "Your run had asked for {needed}{parts} when it died; in all it takes about {total}, and {has}{free} is free now: about {missing} must be found."
+            "Your run had asked for {needed}{parts} when it died; in all it takes about {total}{spare}; {has}{free} is free now: about {missing} must be found."
         ));
     }
     Some(match ledger.missing_bytes {

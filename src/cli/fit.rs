@@ -24,13 +24,12 @@ use self::locate::{Located, Source};
 use self::machine::{Machine, machine};
 use self::spread::Spread;
 use super::Global;
-use crate::advice::fit::HEADROOM;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
 use crate::memory::options::{self, Card, Choice};
 use crate::memory::quant::{self, MIXES};
-use crate::memory::{Engine, Estimate, sglang, vllm};
+use crate::memory::{Engine, Estimate, sglang, split, vllm};
 use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -51,6 +50,8 @@ struct Answer {
     spread: Option<Spread>,
     /// Where llama.cpp's own measuring program is installed.
     fit_params: Option<PathBuf>,
+    /// What the card would have free without anybody on it.
+    emptied: Option<Bytes>,
     /// System memory that is available.
     host_available: Option<Bytes>,
     /// What a person should know beside the figures.
@@ -90,13 +91,21 @@ impl Answer {
         if self.fits != Some(false) {
             return Vec::new();
         }
-        held::in_the_way(&self.held, |held, free| {
+        let shape = &self.located.shape;
+        let each = held::in_the_way(&self.held, |held, free| {
             let then = Card { free, ..held.card.clone() };
             match &self.spread {
                 Some(_) => held.takes.is_some_and(|takes| takes <= free),
-                None => options::fits(&self.engine, &self.located.shape, Some(&then)) == Some(true),
+                None => options::fits(&self.engine, shape, Some(&then)) == Some(true),
             }
-        })
+        });
+        match (&self.spread, &self.engine) {
+            // With more free on a card more layers go there.
+            (Some(spread), Engine::LlamaCpp(settings) | Engine::Ollama(settings)) if each.is_empty() && spread.by_free => {
+                held::together(&self.held, |free| split::fitting(shape, settings, free).is_some())
+            }
+            _ => each,
+        }
     }
 
     /// The change to offer first.
@@ -182,6 +191,9 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let mut located = locate::locate(model, &mix)?;
     if let Some(encoder) = &args.mmproj {
         (located.shape.projector, located.shape.encoding) = locate::encoder(encoder)?;
+        located.encoder = Some(encoder.clone());
+        // That one lies beside it is known.
+        located.note = located.note.filter(|_| located.source != Source::Gguf);
     }
     let located = located;
     let machine = machine(global, args.gpu)?;
@@ -209,8 +221,28 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let viewer = Kernel::new(global.procfs()).viewer();
     let with_holders =
         |card: &Card, takes| Held { holders: machine.holders(Some(card), &viewer), card: card.clone(), takes };
+    let on_each = |spread: &Spread| -> Vec<Held> {
+        spread.cards.iter().map(|(card, share)| with_holders(card, Some(share.wanted()))).collect()
+    };
+    // Where holders are in the way on several cards, only all of them together tell.
+    let spread = match &engine {
+        Engine::LlamaCpp(settings) if spread.is_none() && !alone && args.gpu.is_none() && args.split_mode.is_none() => {
+            let shape = &located.shape;
+            let now: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
+            let one = |free: Bytes, card: &Card| {
+                options::fits(&engine, shape, Some(&Card { free, ..card.clone() })) == Some(true)
+            };
+            spread::by_layers(settings, shape, cards).filter(|found| {
+                let held = on_each(found);
+                let single = held.iter().any(|held| one(held.free_after(), &held.card));
+                let ends = || held::together(&held, |free| split::fitting(shape, settings, free).is_some());
+                !single && split::fitting(shape, settings, &now).is_none() && !ends().is_empty()
+            })
+        }
+        _ => spread,
+    };
     let held = match &spread {
-        Some(spread) => spread.cards.iter().map(|(card, share)| with_holders(card, Some(share.total()))).collect(),
+        Some(spread) => on_each(spread),
         None => named.iter().map(|card| with_holders(card, takes(&engine, &estimate, card))).collect(),
     };
     let fits = match &spread {
@@ -243,18 +275,14 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).chain(otherwise).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
     let host_available = machine.host_available();
-    // A change leaves as much free as the steps of a walk do: two places must not tell two numbers.
-    let of_share = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
-    let spare = if fits == Some(false) && !of_share { HEADROOM } else { Bytes::ZERO };
-    let one = card.map(|card| Card { free: card.free.less(spare), ..card.clone() });
-    let mut options =
-        if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, one.as_ref(), cards) };
+    let mut options = if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, card, cards) };
     options::hold_against_ram(&mut options, &estimate, host_available);
     let mut answer = Answer {
         asked: model.to_owned(),
         held,
         several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
         options,
+        emptied: card.and_then(|card| machine.emptied(card)),
         host_available,
         notes,
         fit_params: of_llama.then(|| installed("llama-fit-params")).flatten(),
@@ -267,11 +295,37 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         estimate,
         located,
     };
+    let (of_ollama, of_llama) = (matches!(answer.engine, Engine::Ollama(_)), matches!(answer.engine, Engine::LlamaCpp(_)));
+    if let (Source::Checkpoint, true, Some(folder)) = (answer.located.source, of_ollama || of_llama, &answer.located.file) {
+        let folder = quoted(&harmless(&folder.to_string_lossy())).clone();
+        answer.notes.insert(0, match of_llama {
+            true => format!("llama.cpp runs GGUF files: convert the folder first, in llama.cpp's own folder: python convert_hf_to_gguf.py {folder} --outfile MODEL.gguf"),
+            false => format!("Ollama runs models of its own store: put FROM {folder} into a file named Modelfile, then ollama create NAME -f Modelfile"),
+        });
+    }
+    let settings = if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = &answer.engine { Some(settings) } else { None };
+    if settings.is_some_and(|settings| settings.gpu_layers == Some(0)) {
+        answer.notes.push(ON_NO_LAYERS.into());
+    }
+    let command = words::command(&answer).filter(|_| of_ollama).unwrap_or_default();
+    if command.contains(" num_ctx ") {
+        answer.notes.push(OF_ITS_MODELFILE.into());
+    }
+    if command.contains('=') {
+        answer.notes.push(AS_A_SERVICE.into());
+    }
     if answer.wants_a_repository() {
         answer.notes.push("REPOSITORY stands for its name on Hugging Face (owner/name) or its folder".into());
     }
     Ok(answer)
 }
+
+/// Where Ollama's variables go, read in its docs/faq.mdx on 2026-11-21.
+const AS_A_SERVICE: &str = "where Ollama runs as a service already, its variables are set there: sudo systemctl edit ollama.service, below [Service] a line Environment=\"NAME=VALUE\" for each, then sudo systemctl daemon-reload and sudo systemctl restart ollama";
+
+const OF_ITS_MODELFILE: &str = "the model's Modelfile sets num_ctx, before which OLLAMA_CONTEXT_LENGTH does nothing: /set parameter counts for one conversation, PARAMETER num_ctx in the Modelfile for all";
+
+const ON_NO_LAYERS: &str = "with no layers on the card a GPU build still computes long prompts there: its compute buffer and the driver's context are what this takes";
 
 /// DeepSeek-Coder-V2-Lite at 16384 tokens took 4320 MiB instead of 486 from Ollama's file.
 const OLD_LATENT: &str = "a file of it that was converted before April 2025, as Ollama has of deepseek-v2 and deepseek-coder-v2, caches about nine times as much";
@@ -296,12 +350,12 @@ fn repository(args: &FitArgs, model: &str, machine: &Machine) -> Option<String> 
     ))
 }
 
-/// What it takes of a card: vLLM all that it is allowed.
+/// What it wants of a card: vLLM all that it is allowed.
 fn takes(engine: &Engine, estimate: &Estimate, card: &Card) -> Option<Bytes> {
-    let total = estimate.total()?;
+    let wanted = engine.wanted(estimate)?;
     Some(match engine {
-        Engine::Vllm(serving) => total.max(vllm::allowed(card.total, serving.utilization)),
-        _ => total,
+        Engine::Vllm(serving) => wanted.max(vllm::allowed(card.total, serving.utilization)),
+        _ => wanted,
     })
 }
 

@@ -137,7 +137,8 @@ pub struct FixCommand {
 
 /// What a command's `{placeholders}` may be; a test holds every fix against this list. `half_context` is the longest
 /// context that fits, where the model is known, else half of the run's; `layers`, `host_experts`, `quantisation` and
-/// `half_batch` are what fits or what the log says, else something to begin with.
+/// `half_batch` are what fits or what the log says, else something to begin with. `of_its_context` is the flag for what one
+/// of several slots has of the context, with the blank before it; nothing where that changes nothing.
 pub const PLACEHOLDERS: &[&str] = &[
     "pid",
     "holder",
@@ -158,6 +159,7 @@ pub const PLACEHOLDERS: &[&str] = &[
     "quantisation",
     "half_batch",
     "where_set",
+    "of_its_context",
 ];
 
 /// Where a fix comes before others of its entry, since it is the answer to just that.

@@ -269,6 +269,13 @@ impl Run {
         self.printed.get(name)?.parse().ok()
     }
 
+    /// Requests that the server takes at once, as it printed them or as Ollama's settings have them; 1 where neither
+    /// says.
+    pub fn slots(&self) -> u64 {
+        let printed = self.printed_number("n_seq_max").or_else(|| self.printed_number("ollama_num_parallel"));
+        printed.unwrap_or(1).max(1)
+    }
+
     /// The system it ran on; `None` where nothing shows that it was not Linux.
     pub fn platform(&self) -> Option<Platform> {
         let named = self.platform.as_deref().map(|sign| {

@@ -120,7 +120,8 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
     let kv = refused(settings).map_or_else(|| cache::kv_cache(shape, settings), Err);
     let state = cache::recurrent_state(shape, settings);
     let compute = compute_buffer(shape, settings);
-    let on_gpu = layers > 0 && settings.backend == Backend::Gpu;
+    // Without a layer there, too: long prompts are computed on the card.
+    let on_gpu = settings.backend == Backend::Gpu;
     let overhead = compute.as_ref().map_or(CONTEXT_BYTES, |bytes| {
         compute::margin(*bytes).saturating_add(CONTEXT_BYTES.saturating_mul(settings.devices.max(1)))
     });
@@ -133,7 +134,7 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
         kv_split: kv.as_ref().ok().copied(),
         kv_cache: Part::of(kv.map(|sums| sums.gpu), shape.cache_is),
         recurrent: Part::of(state.map(|sums| sums.gpu), shape.cache_is),
-        compute: if on_gpu || settings.backend == Backend::Cpu { Part::of(compute, Is::About) } else { Part::about(0) },
+        compute: Part::of(compute, Is::About),
         projector: Part::fact(projector),
         gradients: Part::fact(0),
         optimizer: Part::fact(0),
@@ -142,9 +143,9 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
 }
 
 /// Why the program would not start with these settings.
-fn refused(settings: &Settings) -> Option<String> {
+pub fn refused(settings: &Settings) -> Option<String> {
     (settings.v_type.is_quantised() && !settings.flash_attention)
-        .then(|| "a quantised V cache needs flash attention (-fa on)".to_owned())
+        .then(|| "a quantised V cache needs flash attention".to_owned())
 }
 
 /// The compute buffer of the first device, through which matrices in system memory pass.

@@ -14,7 +14,10 @@ impl Engine {
     pub fn flags(&self) -> String {
         match self {
             Engine::LlamaCpp(settings) => llama_flags(settings),
-            Engine::Ollama(settings) => ollama_flags(settings),
+            Engine::Ollama(settings) => {
+                let variables = Some(ollama_variables(settings)).filter(|all| !all.is_empty());
+                variables.into_iter().chain(ollama_inside(settings)).collect::<Vec<_>>().join(", ")
+            }
             Engine::Vllm(serving) => {
                 let length = serving.max_model_len.map(|length| format!("--max-model-len {length}"));
                 let fp8 = (serving.kv_half_bytes == 2).then(|| "--kv-cache-dtype fp8".to_owned());
@@ -47,19 +50,29 @@ impl Engine {
     }
 
     /// A whole line to run, where the model has a name or a file to run.
-    pub fn command(&self, file: Option<&Path>, name: &str) -> Option<String> {
+    pub fn command(&self, file: Option<&Path>, encoder: Option<&Path>, name: &str) -> Option<String> {
         let flags = self.flags();
         let with = |program: String| Some(format!("{program} {flags}").trim_end().to_owned());
         match self {
-            Engine::LlamaCpp(_) => with(match file {
-                Some(file) => format!("llama-server -m {}", quoted(&file.to_string_lossy())),
-                // A repository of GGUF files is fetched by its name.
-                None if name.contains('/') && name.to_lowercase().contains("gguf") => {
-                    format!("llama-server -hf {}", quoted(name))
-                }
-                None => "llama-server -m MODEL.gguf".into(),
-            }),
-            Engine::Ollama(_) => Some(format!("{flags} ollama serve").trim_start().to_owned()),
+            Engine::LlamaCpp(_) => {
+                let model = match file {
+                    Some(file) => format!("-m {}", quoted(&file.to_string_lossy())),
+                    // A repository of GGUF files is fetched by its name.
+                    None if name.contains('/') && name.to_lowercase().contains("gguf") => {
+                        format!("-hf {}", quoted(name))
+                    }
+                    None => "-m MODEL.gguf".into(),
+                };
+                let encoder = encoder.map(|file| format!("--mmproj {}", quoted(&file.to_string_lossy())));
+                with(join([Some("llama-server".into()), Some(model), encoder]))
+            }
+            Engine::Ollama(settings) => {
+                let (variables, inside) = (ollama_variables(settings), ollama_inside(settings));
+                let server = Some(join([Some(variables.clone()).filter(|all| !all.is_empty()), Some("ollama serve".into())]));
+                let server = server.filter(|_| !variables.is_empty() || inside.is_empty());
+                let inside = inside.into_iter().map(|line| format!("{line}   (inside `ollama run`)"));
+                Some(server.into_iter().chain(inside).collect::<Vec<_>>().join("\n"))
+            }
             Engine::Vllm(_) => with(format!("vllm serve {}", quoted(name))),
             Engine::Sglang(_) => with(format!("python -m sglang.launch_server --model-path {}", quoted(name))),
             Engine::Transformers(_) | Engine::Train(_) => None,
@@ -77,7 +90,6 @@ impl Engine {
                 join([Some("llama-server".into()), Some(llama_changes(now, then, all)?)])
             }
             (Engine::Ollama(now), Engine::Ollama(then)) => {
-                let each = |settings: &Settings| settings.context?.checked_div(settings.parallel.max(1));
                 let context = each(now).filter(|context| Some(*context) != each(then));
                 let flash = now.k_type.is_quantised() && !then.k_type.is_quantised();
                 join([
@@ -214,12 +226,26 @@ fn llama_flags(settings: &Settings) -> String {
         unlike(settings.micro_batch, usual.micro_batch, "-ub "),
         settings.gpu_layers.map(|layers| format!("-ngl {layers}")),
         (settings.host_experts > 0).then(|| host_experts(settings.host_experts)),
+        settings.host_projector.then(|| "--no-mmproj-offload".to_owned()),
     ])
 }
 
-fn ollama_flags(settings: &Settings) -> String {
+/// Tokens of one request.
+fn each(settings: &Settings) -> Option<u64> {
+    settings.context?.checked_div(settings.parallel.max(1))
+}
+
+/// What Ollama takes for one conversation alone, or in a Modelfile.
+fn ollama_inside(settings: &Settings) -> Vec<String> {
+    let set = |name: &str, number: u64| format!("/set parameter {name} {number}");
+    let context = each(settings).filter(|each| settings.kept_context.is_some_and(|kept| kept != *each));
+    let context = context.map(|each| set("num_ctx", each));
+    context.into_iter().chain(settings.gpu_layers.map(|count| set("num_gpu", count))).collect()
+}
+
+fn ollama_variables(settings: &Settings) -> String {
     let slots = settings.parallel.max(1);
-    let context = settings.context.and_then(|context| context.checked_div(slots));
+    let context = each(settings).filter(|_| settings.kept_context.is_none());
     let quantised = settings.k_type.is_quantised();
     join([
         context.map(|context| format!("OLLAMA_CONTEXT_LENGTH={context}")),
@@ -227,6 +253,8 @@ fn ollama_flags(settings: &Settings) -> String {
         quantised.then(|| "OLLAMA_FLASH_ATTENTION=1".to_owned()),
         (settings.k_type != GgmlType::F16).then(|| format!("OLLAMA_KV_CACHE_TYPE={}", settings.k_type.name)),
         (settings.host_experts > 0).then(|| format!("LLAMA_ARG_N_CPU_MOE={}", settings.host_experts)),
+        // llama-server, which it starts, reads this itself (llama.cpp 0.6.0, common/arg.cpp).
+        settings.host_projector.then(|| "LLAMA_ARG_MMPROJ_OFFLOAD=0".to_owned()),
     ])
 }
 

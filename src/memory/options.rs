@@ -8,7 +8,7 @@ use super::engine::Engine;
 use super::inference::Dtype;
 use super::search::largest;
 use super::settings::CELL_PADDING;
-use super::{Estimate, ModelShape, sglang, vllm};
+use super::{Estimate, ModelShape, Settings, sglang, vllm};
 use crate::units::Bytes;
 pub use llama::at_mixes;
 pub use torch::in_four_bits;
@@ -117,14 +117,15 @@ pub fn hold_against_ram(choices: &mut [Choice], before: &Estimate, available: Op
 
 /// Whether an engine's model fits on the card; `None` where something is not known.
 pub fn fits(engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> Option<bool> {
-    let (total, card) = (engine.estimate(shape).total()?, card?);
+    let (estimate, card) = (engine.estimate(shape), card?);
+    let total = estimate.total()?;
     Some(match engine {
         Engine::Vllm(serving) => {
             let allowed = vllm::allowed(card.total, serving.utilization);
             total <= allowed && allowed <= card.free
         }
         Engine::Sglang(serving) => return sglang::fits(shape, serving, card.free),
-        _ => total <= card.free,
+        _ => engine.wanted(&estimate)? <= card.free,
     })
 }
 
@@ -167,13 +168,9 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
     }
     let no_more = |tokens: u64| fits_already && engine.context(shape).is_some_and(|asked| asked >= tokens);
     if let Some(tokens) = card.and_then(|card| longest(engine, shape, card)).filter(|tokens| !no_more(*tokens)) {
-        let mut context = choice(
-            Change::Context(tokens),
-            &format!("{} context", tokens_in_words(tokens)),
-            engine.with_context(tokens),
-            shape,
-            card,
-        );
+        let with = engine.with_context(tokens);
+        let words = context_in_words(&with, shape).unwrap_or_default();
+        let mut context = choice(Change::Context(tokens), &words, with, shape, card);
         context.shortens = engine.context(shape).is_some_and(|asked| asked > tokens);
         choices.push(context);
     }
@@ -219,6 +216,26 @@ pub fn only_on(card: &Card, engine: &Engine) -> String {
         Some(uuid) => format!("CUDA_VISIBLE_DEVICES={uuid}"),
         None => format!("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={}", card.index),
     }
+}
+
+/// An engine's context in the words of a sentence, of several requests what each has; `None` where it is not known.
+pub fn context_in_words(engine: &Engine, shape: &ModelShape) -> Option<String> {
+    let tokens = engine.context(shape)?;
+    let plain = |tokens: u64| match tokens {
+        1 => "1 token of context".to_owned(),
+        _ => format!("{} tokens of context", tokens_in_words(tokens)),
+    };
+    let each = |settings: &Settings| tokens.checked_div(settings.parallel.max(1)).unwrap_or(tokens);
+    Some(match engine {
+        Engine::Train(_) => format!("sequences of {} tokens", tokens_in_words(tokens)),
+        Engine::LlamaCpp(settings) if settings.parallel > 1 && !settings.unified => {
+            format!("{}, {} for each of {} requests", plain(tokens), tokens_in_words(each(settings)), settings.parallel)
+        }
+        Engine::Ollama(settings) if settings.parallel > 1 => {
+            format!("{} for each of {} requests", plain(each(settings)), settings.parallel)
+        }
+        _ => plain(tokens),
+    })
 }
 
 /// `32K` where it is a whole number of them.

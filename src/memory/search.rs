@@ -2,18 +2,18 @@
 //! experts must stay on the host. Answers are exact for the estimate they are held against, which is "about" itself.
 //! Bytes and tokens. Knows nothing of flags, words or this machine.
 
-use super::estimate::{Estimate, estimate};
+use super::estimate::estimate;
 use super::settings::{CELL_PADDING, Settings};
 use super::shape::ModelShape;
 use crate::units::Bytes;
 
-/// Whether an estimate fits; `None` where it is not known.
-pub fn fits(estimate: &Estimate, budget: Bytes) -> Option<bool> {
-    estimate.total().map(|total| total <= budget)
+/// Whether llama.cpp's model fits into what is free; `None` where it is not known.
+fn fits(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Option<bool> {
+    estimate(shape, settings).wanted(settings.devices).map(|wanted| wanted <= budget)
 }
 
 fn fits_with(shape: &ModelShape, settings: &Settings, budget: Bytes) -> bool {
-    fits(&estimate(shape, settings), budget) == Some(true)
+    fits(shape, settings, budget) == Some(true)
 }
 
 /// The largest number in `least..=most` that is fine, where all below a fine one are; `None` where `least` is not.
@@ -47,7 +47,7 @@ pub fn best_layers(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Op
     let all = shape.layer_count().checked_add(1)?;
     let with = |count: u64| Settings { gpu_layers: Some(count), ..*settings };
     // With all of them nothing has to come over, so that fewer may take more.
-    if fits(&estimate(shape, &with(all)), budget)? {
+    if fits(shape, &with(all), budget)? {
         return Some(all);
     }
     largest(0, all.saturating_sub(1), |count| fits_with(shape, &with(count), budget))

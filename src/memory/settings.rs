@@ -32,6 +32,9 @@ pub enum Backend {
 pub struct Settings {
     /// Tokens of context over all slots; `None` for what the model was made for.
     pub context: Option<u64>,
+    /// Ollama: the tokens of a request that the model's own Modelfile sets (`num_ctx`), before which the server's
+    /// variable does nothing.
+    pub kept_context: Option<u64>,
     /// How K is stored.
     pub k_type: GgmlType,
     /// How V is stored.
@@ -66,6 +69,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             context: None,
+            kept_context: None,
             k_type: GgmlType::F16,
             v_type: GgmlType::F16,
             micro_batch: 512,

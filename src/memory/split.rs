@@ -8,6 +8,7 @@ use super::estimate::{CONTEXT_BYTES, buffer_beside, compute_buffer};
 use super::search::largest;
 use super::settings::Settings;
 use super::shape::ModelShape;
+use super::spare;
 use super::weights::first_on_gpu;
 use crate::units::Bytes;
 
@@ -43,6 +44,12 @@ impl Share {
     pub fn total(&self) -> Bytes {
         let parts = [self.weights, self.cache, self.compute, self.overhead];
         Bytes(parts.into_iter().fold(0, u64::saturating_add))
+    }
+
+    /// What must be free on the card so that it fits, see [`spare`]; nothing where nothing goes there.
+    pub fn wanted(&self) -> Bytes {
+        let total = self.total();
+        if total == Bytes::ZERO { total } else { spare::wanted(total, self.compute) }
     }
 }
 
@@ -118,8 +125,8 @@ pub fn over(
             None => add(*card, sums.output, sums.other, 0),
         }
     }
-    for (at, share) in taken.iter_mut().enumerate().filter(|(_, share)| share.layers > 0 || mode == Mode::Row) {
-        let compute = if at == 0 { on_first } else { on_others };
+    for (at, share) in taken.iter_mut().enumerate().filter(|(at, share)| share.layers > 0 || mode == Mode::Row || units == 0 && *at == main) {
+        let compute = if at == 0 || units == 0 { on_first } else { on_others };
         share.compute = compute;
         share.overhead = CONTEXT_BYTES.saturating_add(compute::margin(compute));
         if at == main && shape.projector > 0 && !settings.host_projector {
@@ -131,7 +138,7 @@ pub fn over(
 
 /// Whether each card has room for its share.
 pub fn fits(shares: &[Share], free: &[Bytes]) -> bool {
-    shares.len() == free.len() && shares.iter().zip(free).all(|(share, free)| share.total() <= *free)
+    shares.len() == free.len() && shares.iter().zip(free).all(|(share, free)| share.wanted() <= *free)
 }
 
 /// A card's share for `-ts`, in units of 100 MiB; at least 1 where there is anything.
@@ -218,7 +225,9 @@ mod tests {
         let taken = over(&moe, &settings, Mode::Layer, &[1, 1], 0).unwrap();
         assert!(taken.iter().all(|share| share.weights < 1 << 30), "{taken:?}");
         let few = Settings { gpu_layers: Some(0), ..settings };
-        assert!(over(&moe, &few, Mode::Layer, &[1, 1], 0).unwrap().iter().all(|share| share.total() == Bytes::ZERO));
+        let none = over(&moe, &few, Mode::Layer, &[1, 1], 0).unwrap();
+        assert!(none[0].compute > 0 && none[0].overhead >= CONTEXT_BYTES, "prompts are computed there all the same");
+        assert!(none[0].weights == 0 && none[1].total() == Bytes::ZERO, "{none:?}");
         assert!(over(&moe, &settings, Mode::Layer, &[0, 0], 0).is_err());
     }
 }

@@ -129,7 +129,8 @@ fn what_does_not_fit_is_made_to_fit_with_todays_flags() {
     let layers = named("-ngl ").unwrap();
     assert_eq!(layers["fits"], true);
     for option in options.iter().filter(|option| option["fits"] == true) {
-        assert!(option["total_bytes"].as_u64().unwrap() <= 3 * GIB, "{option}");
+        // 1 GiB stays free, of which 64 MiB are in the sum as a margin.
+        assert!(option["total_bytes"].as_u64().unwrap() <= 2 * GIB + 64 * MIB, "{option}");
     }
     let command = found["command"].as_str().unwrap();
     assert!(command.starts_with("llama-server -m /") && command.contains("-c 32768"), "{command}");
@@ -140,7 +141,7 @@ fn what_does_not_fit_is_made_to_fit_with_todays_flags() {
     assert_eq!(code, 0);
     let text = fit(&driver, folder.path(), &[&file, "--context", "32768"]);
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.starts_with("model.gguf with 32K of context in llama.cpp"), "{text}");
+    assert!(text.starts_with("model.gguf with 32K tokens of context in llama.cpp"), "{text}");
     assert!(text.contains("It does not fit: about") && text.contains("weights       2.1 GiB"), "{text}");
 }
 
@@ -213,14 +214,16 @@ fn models_are_found_where_programs_keep_them() {
     let listed: Vec<Value> = models(&all).iter().map(|model| model["name"].clone()).collect();
     assert_eq!((code, listed), (0, vec![json!("me/tiny"), json!("other-q8"), json!("tiny:1b")]));
     assert!(models(&all).iter().all(|model| model["largest_context"] == 131_072), "{all}");
-    let (little, code) = answer(&card(1), home.path(), &[]);
+    let (little, code) = answer(&card(2), home.path(), &[]);
     assert_eq!((code, &little["models"][0]["largest_context"]), (1, &Value::Null));
     assert!(little["models"][0]["gpu_layers"].as_u64().is_some_and(|count| count < 9), "{little}");
     for (name, engine) in
         [("tiny:1b", "Ollama"), ("me/tiny", "llama.cpp"), ("other-q8", "llama.cpp"), ("me/Other-GGUF", "llama.cpp")]
     {
         let (found, code) = answer(&card(20), home.path(), &[name, "--context", "4096"]);
-        assert_eq!((code, &found["engine"], &found["note"]), (0, &json!(engine), &Value::Null), "{name}");
+        assert_eq!((code, &found["engine"]), (0, &json!(engine)), "{name}");
+        let service = found["note"].as_str().is_some_and(|note| note.contains("systemctl edit ollama.service"));
+        assert_eq!((service, found["note"].is_null()), (engine == "Ollama", engine != "Ollama"), "{found}");
         assert_eq!(found["weights"]["bytes"], 2298 * MIB);
     }
 }
@@ -300,7 +303,7 @@ fn files_that_lie_are_refused_at_once() {
 fn llama_cpps_own_measure_is_pointed_to_where_it_is_installed() {
     let (folder, file) = model();
     let said = |path: &Path| {
-        let mut command = card(20).oomdoctor(&["fit", &file, "--context", "8192"]);
+        let mut command = card(20).oomdoctor(&["fit", &file, "--context", "8192", "--k-type", "q8_0", "--gpu-layers", "5"]);
         command.env("PATH", path).env("HOME", folder.path());
         let output = assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
@@ -308,7 +311,7 @@ fn llama_cpps_own_measure_is_pointed_to_where_it_is_installed() {
     assert!(!said(folder.path()).contains("llama-fit-params"));
     let program = folder.path().join("llama-fit-params");
     fs::write(&program, "").unwrap();
-    let line = format!("{} -m {file} -c 8192 -fitp on", program.display());
+    let line = format!("{} -m {file} -c 8192 -np 1 -fa on -ctk q8_0 -ngl 5 -fitp on", program.display());
     assert!(said(folder.path()).contains(&line), "{}", said(folder.path()));
 }
 
@@ -473,7 +476,7 @@ fn what_a_name_says_of_its_quantisation_counts() {
 fn each_card_of_a_split_is_held_against_what_is_free_on_it() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: {1}), (name: \"RTX 3060\", total: {0}, reserved: 0, base: 0)])",
-        3 * GIB,
+        4 * GIB,
         GIB
     ));
     let (folder, file) = model();

@@ -14,7 +14,12 @@ pub fn changed(diagnosis: &Diagnosis, command: &str) -> Diagnosis {
         words.get(at.checked_add(1)?).copied()
     };
     let number = |names: &[&str]| value(names)?.parse::<u64>().ok();
-    let context = number(&["-c", "--ctx-size", "--max-model-len", "--context-length", "OLLAMA_CONTEXT_LENGTH"]);
+    let context = number(&["-c", "--ctx-size", "--max-model-len", "--context-length"]);
+    // Ollama multiplies what one request has.
+    let slots = number(&["OLLAMA_NUM_PARALLEL"]);
+    let had = run.context_tokens.or(diagnosis.facts.context_tokens).and_then(|all| all.checked_div(run.slots()));
+    let each = number(&["OLLAMA_CONTEXT_LENGTH"]).or_else(|| slots.and(had));
+    let context = context.or_else(|| each?.checked_mul(slots.unwrap_or_else(|| run.slots())));
     let kv_type = value(&["-ctk", "--cache-type-k", "--kv-cache-dtype", "OLLAMA_KV_CACHE_TYPE"]);
     let layers = number(&["-ngl", "--n-gpu-layers", "--gpu-layers"]);
     let mut printed = run.printed.clone();
@@ -27,6 +32,10 @@ pub fn changed(diagnosis: &Diagnosis, command: &str) -> Diagnosis {
     }
     if says(&["-np", "--parallel"]) {
         printed.remove("n_seq_max");
+    }
+    if let Some(slots) = slots {
+        printed.remove("n_seq_max");
+        printed.insert("ollama_num_parallel".into(), slots.to_string());
     }
     if let Some(share) = value(&["--gpu-memory-utilization"]) {
         printed.insert("gpu_memory_utilization".into(), share.into());

@@ -42,6 +42,12 @@ impl Effect {
 /// The fixes that make this change, and the placeholder that takes its value.
 fn fixes(kind: Change, engine: &Engine) -> (&'static [&'static str], Option<(&'static str, String)>) {
     let slots = if let Engine::Ollama(settings) = engine { settings.parallel.max(1) } else { 1 };
+    let part = match engine {
+        Engine::LlamaCpp(settings) if !settings.unified => {
+            settings.context.and_then(|all| all.checked_div(settings.parallel.max(1)))
+        }
+        _ => None,
+    };
     match kind {
         Change::Context(tokens) => {
             let each = tokens.checked_div(slots).unwrap_or(tokens);
@@ -51,7 +57,8 @@ fn fixes(kind: Change, engine: &Engine) -> (&'static [&'static str], Option<(&'s
         Change::Mix(mix) => (&["smaller-quantisation"], Some(("quantisation", mix.to_owned()))),
         Change::Layers(count) => (&["offload-fewer-layers"], Some(("layers", count.to_string()))),
         Change::Experts(count) => (&["experts-on-cpu"], Some(("host_experts", count.to_string()))),
-        Change::OneSlot => (&["fewer-sequences"], None),
+        // llama.cpp shares its context out: one slot keeps its part.
+        Change::OneSlot => (&["fewer-sequences"], part.map(|tokens| ("of_its_context", format!(" -c {tokens}")))),
         Change::FlashAttention => (&["flash-attention"], None),
         Change::NoGraphs => (&["no-cuda-graphs"], None),
         Change::Checkpointing => (&["gradient-checkpointing"], None),
@@ -106,9 +113,10 @@ pub fn effects(
         let idle = |fix: &'static str, is_idle: bool| Some(Effect { is_idle, ..Effect::of(fix) }).filter(|_| is_idle);
         // Dimensions that are not all known may hide experts.
         let dense = shape.experts == 0 && !shape.tensors.is_empty();
-        effects.extend(
-            [idle("experts-on-cpu", dense), idle("fewer-sequences", settings.parallel == 1)].into_iter().flatten(),
-        );
+        // Slots that share one cache take nothing more but of windows and states.
+        let plain = shape.layers.is_ok() && !shape.has_window() && !shape.is_recurrent();
+        let one = settings.parallel == 1 || settings.unified && plain;
+        effects.extend([idle("experts-on-cpu", dense), idle("fewer-sequences", one)].into_iter().flatten());
         // On already, as far as is known: then it gives back nothing more.
         if settings.flash_attention && options::fits(engine, shape, card) == Some(false) {
             effects.push(Effect { fits: Some(false), ..Effect::of("flash-attention") });
@@ -186,7 +194,7 @@ pub fn alone(engine: &Engine) -> Vec<(&'static str, Engine)> {
 fn cache_on_host(engine: &Engine, before: &Estimate, card: Option<&Card>, ram: Option<Bytes>) -> Option<Effect> {
     let (Engine::LlamaCpp(_) | Engine::Ollama(_)) = engine else { return None };
     let bytes = before.kv_cache.bytes.filter(|bytes| *bytes > Bytes::ZERO)?;
-    let fits = before.total().zip(card).map(|(total, card)| total.less(bytes) <= card.free);
+    let fits = engine.wanted(before).zip(card).map(|(wanted, card)| wanted.less(bytes) <= card.free);
     let frees = Some((bytes, frees_is(before.kv_cache.is)));
     let needs = before.on_host().map(|had| had.plus(bytes));
     let lacks_ram = needs.zip(ram).filter(|(needs, ram)| needs > ram);

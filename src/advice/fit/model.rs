@@ -77,6 +77,10 @@ pub fn known(said: Option<&str>, run: &Run, of_torch: bool) -> Option<Known> {
     // A person may know what a blob without a name is; a log's name must not contradict its own figures.
     said.and_then(|name| by_name(name, "as you say"))
         .or_else(|| by_name(run.model.as_deref()?, "as the log names it").filter(|known| agrees(&known.shape, run)))
+        .or_else(|| {
+            let inside = run.printed.get("general.name")?;
+            by_name(inside, "as its file is named inside").filter(|known| agrees(&known.shape, run))
+        })
         .or_else(|| by_dimensions(run))
         .or_else(|| by_buffers(run))
 }

@@ -86,7 +86,7 @@ pub fn instead(known: &Known, engine: Engine, card: Option<&Card>) -> Vec<String
     let short = engine.with_context(engine.context(&known.shape).unwrap_or(4096).min(4096));
     let fits = |shape: &ModelShape| options::fits(&short, shape, card) == Some(true);
     let mix = if let Engine::LlamaCpp(_) | Engine::Ollama(_) = engine { "Q4_K_M" } else { "BF16" };
-    let at = short.context(&known.shape).map(|tokens| format!(" at {} context", options::tokens_in_words(tokens)));
+    let at = options::context_in_words(&short, &known.shape).map(|words| format!(" at {words}"));
     let at = at.unwrap_or_default();
     let own = options::at_mixes(&known.shape).into_iter().filter(|_| mix == "Q4_K_M");
     let own = own.filter(|(_, shape)| fits(shape)).map(|(mix, _)| format!("{} {mix}{at}", known.name));

@@ -89,10 +89,10 @@ pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
         offer(&["quantised-kv-cache"], "the KV cache in fp8".into(), half, None, "--kv-cache-dtype fp8".into());
     }
     let total = needed.and_then(|needed| bytes_of(most, needed, asked));
-    let words = format!("{} context", tokens_in_words(most));
+    let words = format!("{} tokens of context", tokens_in_words(most));
     offer(&["max-model-len", "shorter-context"], words, total, Some(most), format!("--max-model-len {most}"));
     if !is_small && twice < asked {
-        let words = format!("{} context and the KV cache in fp8", tokens_in_words(twice));
+        let words = format!("{} tokens of context and the KV cache in fp8", tokens_in_words(twice));
         let total = needed.and_then(|needed| bytes_of(most, needed, asked));
         offer(&[], words, total, None, format!("--max-model-len {twice} --kv-cache-dtype fp8"));
     }

@@ -16,6 +16,9 @@ use crate::units::Bytes;
 /// What a context is taken for where the log does not say: the least that llama.cpp's own fit goes down to.
 const ASSUMED_CONTEXT: u64 = 4096;
 
+/// The slots that llama-server opens where their number is not given.
+const OWN_SLOTS: u64 = 4;
+
 /// Which kind of program ran the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -76,7 +79,9 @@ fn flag_number(run: &Run, names: &[&str]) -> Option<u64> {
 /// The context in tokens that the log or its command line asks for.
 pub fn context(diagnosis: &Diagnosis) -> Option<u64> {
     let said = diagnosis.run.context_tokens.or(diagnosis.facts.context_tokens);
-    said.or_else(|| flag_number(&diagnosis.run, &["-c", "--ctx-size", "--max-model-len", "--context-length"]))
+    let run = &diagnosis.run;
+    said.or_else(|| flag_number(run, &["-c", "--ctx-size", "--max-model-len", "--context-length"]))
+        .or_else(|| run.printed_number("ollama_context_length")?.checked_mul(run.slots()))
         .filter(|tokens| *tokens > 0)
 }
 
@@ -165,15 +170,18 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
 pub fn llama(run: &Run) -> Settings {
     let usual = Settings::default();
     let kind = |names: &[&str]| {
-        let word = run.kv_type.as_deref().or_else(|| flag(run, names));
+        let of_ollama = || run.printed.get("ollama_kv_cache_type").map(String::as_str);
+        let word = run.kv_type.as_deref().or_else(|| flag(run, names)).or_else(of_ollama);
         word.and_then(GgmlType::from_name).unwrap_or(usual.k_type)
     };
     let layers = || flag_number(run, &["-ngl", "--n-gpu-layers", "--gpu-layers"]);
     let flash = run.printed.get("flash_attn").map(String::as_str).or_else(|| flag(run, &["-fa", "--flash-attn"]));
     let number = |name: &str, flags: &[&str]| run.printed_number(name).or_else(|| flag_number(run, flags));
+    let slots = flag_number(run, &["-np", "--parallel"]).unwrap_or_else(|| run.slots()).clamp(1, 4096);
     let (k_type, v_type) = (kind(&["-ctk", "--cache-type-k"]), kind(&["-ctv", "--cache-type-v"]));
     let words = || run.command.iter().flat_map(|command| command.split(' '));
     let all_experts = words().any(|word| ["-cmoe", "--cpu-moe"].contains(&word));
+    let slots_are_own = flag(run, &["-np", "--parallel"]).is_none();
     let off = matches!(flash, Some("0" | "off" | "disabled"));
     Settings {
         k_type,
@@ -181,12 +189,17 @@ pub fn llama(run: &Run) -> Settings {
         // A quantised V would have been refused without it.
         flash_attention: !off || v_type.is_quantised(),
         micro_batch: number("n_ubatch", &["-ub", "--ubatch-size"]).unwrap_or(usual.micro_batch),
-        parallel: number("n_seq_max", &["-np", "--parallel"]).unwrap_or(1).clamp(1, 4096),
-        unified: run.printed.get("kv_unified").is_some_and(|word| word == "true"),
-        // Printed since logits are kept for each slot.
+        parallel: run.printed_number("n_seq_max").map_or(slots, |printed| printed.clamp(1, 4096)),
+        unified: match run.printed.get("kv_unified") {
+            Some(word) => word == "true",
+            // The slots that llama-server opens by itself share one cache.
+            None => words().any(|word| word.ends_with("llama-server")) && run.slots() == OWN_SLOTS && slots_are_own,
+        },
+        // Printed since logits are kept for each slot; a load without it is an earlier build's.
         outputs: match run.printed_number("n_outputs_max") {
-            Some(rows) if rows <= 64 => Outputs::Slots,
-            _ => usual.outputs,
+            Some(rows) if rows > 64 => Outputs::MicroBatch,
+            None if run.layers_offloaded.is_some() || run.printed.contains_key("n_ubatch") => Outputs::MicroBatch,
+            _ => Outputs::Slots,
         },
         gpu_layers: match run.layers_offloaded {
             Some((on, all)) => Some(on).filter(|on| *on < all),

@@ -107,13 +107,14 @@ fn the_verdict_says_what_it_needs_and_what_fits_beside_what_is_free_now() {
     let advice = advised(&llama_log(65_536, 8192), Some(&held(Bytes::gib(12))), None);
     let fit = advice.fit.as_ref().unwrap();
     let sentence = &advice.verdict.sentence;
-    let said = "Llama-3.1-8B Q4_K_M at 64K context needs about 13.0 GiB; this card has 11.4 free and 24.0 in all. \
-        It fits with the KV cache in q8_0 (about 9.4 GiB), or with 43K context (about 10.4 GiB).";
+    let said = "Llama-3.1-8B Q4_K_M at 64K tokens of context needs about 13.0 GiB; this card has 11.4 free and 24.0 in all. \
+        It fits with the KV cache in q8_0 (about 9.4 GiB), or with 43K tokens of context (about 10.4 GiB).";
     assert!(sentence.ends_with(said), "{sentence}");
     assert_eq!(fit.fits, Some(false));
     let free = fit.free_now_bytes.unwrap();
     for choice in &fit.choices {
-        assert!(choice.total_bytes.unwrap().plus(HEADROOM) <= free, "{choice:?}");
+        // The margin of the compute buffer is part of what is spare.
+        assert!(choice.total_bytes.unwrap().plus(SPARE).less(Bytes::mib(64)) <= free, "{choice:?}");
         assert_eq!(choice.free_after_bytes, choice.total_bytes.map(|total| free.less(total)));
     }
     assert!(fit.choices.len() <= MOST_CHOICES);
@@ -222,7 +223,7 @@ fn vllms_own_figures_give_the_length_that_fits() {
     assert_eq!(step.steps[0].command.as_deref(), Some("vllm serve MODEL --max-model-len 59392"));
     assert_eq!(step.frees_bytes, Some(Bytes::mib(8960)), "8.75 GiB");
     assert!(
-        advice.verdict.sentence.contains("It fits with 58K context (about 7.2 GiB), or with"),
+        advice.verdict.sentence.contains("It fits with 58K tokens of context (about 7.2 GiB), or with"),
         "{}",
         advice.verdict.sentence
     );

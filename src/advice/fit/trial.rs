@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{FitAdvice, HEADROOM, words};
+use super::{FitAdvice, words};
 use crate::memory::dials::{self, Dial};
 use crate::memory::options::{self, Card};
 use crate::memory::{Engine, Estimate, ModelShape};
@@ -21,6 +21,14 @@ pub struct Basis {
 impl Basis {
     pub(super) fn new(name: String, quantization: &str, shape: &ModelShape, engine: Engine) -> Basis {
         Basis { name, quantization: quantization.to_owned(), shape: Arc::new(shape.clone()), engine }
+    }
+
+    pub(super) fn context(&self) -> Option<String> {
+        options::context_in_words(&self.engine, &self.shape)
+    }
+
+    pub(super) fn who_wants(&self) -> &'static str {
+        self.engine.who_wants()
     }
 }
 
@@ -159,7 +167,6 @@ impl Trial {
     /// Whether it fits in what is free for the run, with what a choice must leave free.
     pub fn fits(&self, fit: &FitAdvice) -> Option<bool> {
         let (free, total) = (fit.free_now_bytes?, fit.card_bytes.or(fit.free_now_bytes)?);
-        let free = free.less(fit.headroom_bytes);
         let card = Card { index: 0, uuid: None, name: String::new(), total, free };
         options::fits(&self.now.0, &self.file(self.now.1)?.shape, Some(&card))
     }
@@ -178,11 +185,16 @@ impl Trial {
             Some(true) => {
                 format!("It fits: about {total} of the {free} that {when}, {} to spare.", free.less(total))
             }
-            Some(false) if total <= free && matches!(self.now.0, Engine::Vllm(_)) => {
+            Some(false) if total <= free && matches!(self.now.0, Engine::Vllm(_) | Engine::Sglang(_)) => {
                 format!("It takes about {total}, but not within the share of the card that is set; {free} {when}.")
             }
             Some(false) if total <= free => {
-                format!("Too tight: about {total} of the {free} that {when}. Estimates want {HEADROOM} to spare.")
+                let by_itself = self.file(self.now.1).map(|file| self.now.0.by_itself(&file.shape, free));
+                format!(
+                    "Too tight: about {total} of the {free} that {when}; {} wants 1 GiB left free.{}",
+                    self.now.0.who_wants(),
+                    by_itself.unwrap_or_default()
+                )
             }
             Some(false) => {
                 format!("It does not fit: about {total}, and {free} {when}: {} too much.", total.less(free))

@@ -13,7 +13,8 @@ impl FitAdvice {
         let model = self.model.as_ref();
         let name = model.map_or_else(|| "One request".to_owned(), |model| model.name.clone());
         let mix = model.and_then(|model| model.quantization.clone()).map(|mix| format!(" {mix}")).unwrap_or_default();
-        let at = self.context_tokens.map(|tokens| format!(" at {} context", tokens_in_words(tokens)));
+        let told = || Some(format!("{} tokens of context", tokens_in_words(self.context_tokens?)));
+        let at = self.basis.as_ref().and_then(|basis| basis.context()).or_else(told).map(|words| format!(" at {words}"));
         format!("{name}{mix}{}", at.unwrap_or_default())
     }
 
@@ -40,7 +41,9 @@ impl FitAdvice {
             Some(true) => None,
             Some(false) => {
                 let tight = self.free_now_bytes.is_some_and(|free| total <= free);
-                let tight = if tight { ", which is too tight" } else { "" };
+                let who = self.basis.as_ref().map_or("an estimate", |basis| basis.who_wants());
+                let tight =
+                    if tight { format!(", which is too tight: {who} wants 1 GiB left free") } else { String::new() };
                 Some(format!("{needs}{tight}. {}", self.offers()?))
             }
             None => Some(format!("{needs}.")),

@@ -38,7 +38,12 @@ pub fn filled(
         "gpu_index" => Some(roomy_device(situation, place, ledger)?.index.to_string()),
         "where_set" => Some(where_set(ran_on).to_owned()),
         "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
-        "half_context" => diagnosis.facts.context_tokens.map(|tokens| (tokens / 2).to_string()),
+        "half_context" => {
+            // Ollama is told what one request has.
+            let slots = if programs.contains(&"ollama") { diagnosis.run.slots() } else { 1 };
+            diagnosis.facts.context_tokens.map(|tokens| (tokens / 2 / slots.max(1)).to_string())
+        }
+        "of_its_context" => Some(String::new()),
         "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
         "utilization" => share::smaller(situation, ledger, fit),
         "larger_share" => share::larger(situation, place),

@@ -67,7 +67,7 @@ pub fn engine(
             let one = args.context.or(located.num_ctx).unwrap_or(usual);
             let gpu_layers = settings.gpu_layers.or(located.num_gpu);
             let context = Some(one.saturating_mul(settings.parallel));
-            let settings = Settings { context, gpu_layers, ..settings };
+            let settings = Settings { context, gpu_layers, kept_context: located.num_ctx, ..settings };
             let at_once = args.micro_batch.or(args.batch).unwrap_or_else(|| usual_batch(shape, &settings, free));
             Engine::Ollama(Settings { micro_batch: at_once, batch: at_once, ..settings })
         }
@@ -151,9 +151,8 @@ fn llama_settings(args: &FitArgs) -> Result<Settings, String> {
         batch: args.batch.unwrap_or(usual.batch),
         parallel: args.parallel.unwrap_or(usual.parallel),
         unified: args.kv_unified,
-        // A server of today keeps the logits of one token a slot; llama-completion, llama-cpp-python and earlier builds
-        // those of a batch.
-        outputs: Outputs::Either,
+        // The command is a server's of today; what earlier builds take is said beside it.
+        outputs: Outputs::Slots,
         flash_attention: args.flash_attention != Some(super::OnOff::Off),
         gpu_layers: args.gpu_layers,
         host_experts: if args.cpu_moe { u64::MAX } else { args.n_cpu_moe.unwrap_or(0) },

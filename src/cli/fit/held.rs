@@ -12,7 +12,7 @@ pub struct Held {
     pub card: Card,
     /// Who could let go of memory on it, the largest first.
     pub holders: Vec<Holder>,
-    /// What the model takes of it.
+    /// What the model wants of it.
     pub takes: Option<Bytes>,
 }
 
@@ -51,6 +51,30 @@ pub fn in_the_way(held: &[Held], fits: impl Fn(&Held, Bytes) -> bool) -> Vec<&Ho
             if !ended.iter().any(|known| known.key == holder.key) {
                 ended.push(holder);
             }
+        }
+    }
+    ended
+}
+
+/// Who must end so that it fits over all of these cards together, where `fits` tells whether it would with so much free
+/// on each: the largest that are needed. Empty where it fits already or all of their ends are not enough.
+pub fn together(held: &[Held], fits: impl Fn(&[Bytes]) -> bool) -> Vec<&Holder> {
+    let without = |ended: &[&Holder]| fits(&held.iter().map(|held| held.free_without(ended)).collect::<Vec<_>>());
+    let mut ended: Vec<&Holder> = Vec::new();
+    for holder in held.iter().flat_map(|held| &held.holders) {
+        if !ended.iter().any(|known| known.key == holder.key) {
+            ended.push(holder);
+        }
+    }
+    ended.sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
+    if without(&[]) || !without(&ended) {
+        return Vec::new();
+    }
+    for at in (0..ended.len()).rev() {
+        let mut fewer = ended.clone();
+        fewer.remove(at);
+        if without(&fewer) {
+            ended = fewer;
         }
     }
     ended

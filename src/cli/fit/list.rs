@@ -119,7 +119,7 @@ fn as_text(lines: &[Line], card: Option<&Card>, holders: &[Holder]) -> String {
 fn fate(line: &Line, has_card: bool) -> String {
     match (line.longest, line.layers, &line.trouble) {
         (_, _, Some(trouble)) => format!("not known: {trouble}"),
-        (Some(tokens), ..) => format!("fits with up to {} of context", tokens_in_words(tokens)),
+        (Some(tokens), ..) => format!("fits with up to {} tokens of context", tokens_in_words(tokens)),
         (None, Some((count, all)), _) if count > 0 => {
             format!("{count} of {all} layers fit on the card{}", once_free(line))
         }
@@ -130,7 +130,7 @@ fn fate(line: &Line, has_card: bool) -> String {
 
 fn once_free(line: &Line) -> String {
     let tokens =
-        line.then.map(|tokens| format!("; whole with up to {} once what is idle has ended", tokens_in_words(tokens)));
+        line.then.map(|tokens| format!("; whole with up to {} tokens once what is idle has ended", tokens_in_words(tokens)));
     tokens.unwrap_or_default()
 }
 

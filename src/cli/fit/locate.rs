@@ -35,6 +35,8 @@ pub struct Located {
     pub file: Option<PathBuf>,
     /// Where it was found.
     pub source: Source,
+    /// The image encoder's file, where one is given (`--mmproj`).
+    pub encoder: Option<PathBuf>,
     /// Tokens of context that Ollama keeps with the model (`PARAMETER num_ctx`).
     pub num_ctx: Option<u64>,
     /// Layers on the card that Ollama keeps with the model (`PARAMETER num_gpu`).
@@ -97,7 +99,7 @@ pub fn encoder(file: &Path) -> Result<(u64, u64), String> {
 
 impl Located {
     fn new(shape: ModelShape, file: Option<PathBuf>, source: Source) -> Located {
-        Located { shape, file, source, num_ctx: None, num_gpu: None, note: None }
+        Located { shape, file, source, encoder: None, num_ctx: None, num_gpu: None, note: None }
     }
 }
 
@@ -141,7 +143,11 @@ fn gguf_file(path: &Path) -> Result<Located, String> {
     let gguf = with_parts(path, first)?;
     let beside = encoder_beside(path)
         .map(|file| format!("an image encoder lies beside it: with --mmproj {} it is counted in", file.display()));
-    Ok(Located { note: beside, ..Located::new(from_gguf(&gguf), Some(path.to_owned()), Source::Gguf) })
+    // llama.cpp is given the first part.
+    let parts = path.file_name().and_then(|name| split_names(name.to_str()?));
+    let first = parts.and_then(|names| names.into_iter().next()).map(|name| path.with_file_name(name));
+    let file = first.unwrap_or_else(|| path.to_owned());
+    Ok(Located { note: beside, ..Located::new(from_gguf(&gguf), Some(file), Source::Gguf) })
 }
 
 /// An image encoder's file in the same folder, as `mmproj-model-f16.gguf`.

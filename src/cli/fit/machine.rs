@@ -48,6 +48,14 @@ impl Machine {
         self.snapshot.as_ref()?.host.memory_available_bytes.value()
     }
 
+    /// What would be free on a card if all that are listed there ended, whoever's they are; nothing where nobody is.
+    pub fn emptied(&self, card: &Card) -> Option<Bytes> {
+        let device = self.snapshot.iter().flat_map(|snapshot| &snapshot.devices).find(|one| one.index == card.index)?;
+        let held = device.processes.iter().filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
+        let reserved = device.memory.reserved_bytes.value().unwrap_or(Bytes::ZERO);
+        Some(card.free.plus(held).min(card.total.less(reserved))).filter(|_| held > Bytes::ZERO)
+    }
+
     /// Who could let go of memory on a card.
     pub fn holders(&self, card: Option<&Card>, viewer: &Viewer) -> Vec<Holder> {
         let index = card.map(|card| card.index);

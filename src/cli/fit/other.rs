@@ -10,42 +10,41 @@ use crate::units::Bytes;
 /// The slots that llama-server opens where `-np` is not given; they share one cache.
 const OWN_SLOTS: u64 = 4;
 
-/// The same with today's llama-server; `None` for an engine that has no such builds.
-fn today(engine: &Engine) -> Option<Engine> {
+/// The same with a build that keeps the logits of a whole batch; `None` for an engine that has no such builds.
+fn earlier(engine: &Engine) -> Option<Engine> {
     let Engine::LlamaCpp(settings) = engine else { return None };
-    Some(Engine::LlamaCpp(Settings { outputs: Outputs::Slots, ..*settings }))
+    Some(Engine::LlamaCpp(Settings { outputs: Outputs::MicroBatch, ..*settings }))
 }
 
-/// The compute buffer of such a server, in bytes.
-pub fn todays_compute(engine: &Engine, shape: &ModelShape) -> Option<Bytes> {
-    today(engine)?.estimate(shape).compute.bytes
+/// The compute buffer of such a build, in bytes.
+pub fn earlier_compute(engine: &Engine, shape: &ModelShape) -> Option<Bytes> {
+    earlier(engine)?.estimate(shape).compute.bytes
 }
 
 /// What to say beside an answer, in sentences without the full stop.
 pub fn notes(engine: &Engine, shape: &ModelShape, card: Option<&Card>, asked_slots: bool) -> Vec<String> {
-    let (Engine::LlamaCpp(settings), Some(today)) = (engine, today(engine)) else { return Vec::new() };
+    let (Engine::LlamaCpp(settings), Some(earlier)) = (engine, earlier(engine)) else { return Vec::new() };
     let fits = |engine: &Engine| options::fits(engine, shape, card);
     let now = engine.estimate(shape).total();
-    let verdict = |other: &Engine| match (fits(engine), fits(other)) {
-        (Some(true), Some(false)) => " and does not fit",
-        (Some(true), Some(true)) => " and fits, too",
-        _ => "",
-    };
     let mut notes = Vec::new();
-    if fits(engine) == Some(false) && fits(&today) == Some(true) {
-        let total = today.estimate(shape).total().unwrap_or(Bytes::ZERO);
+    if fits(engine) == Some(true) && fits(&earlier) == Some(false) {
+        let total = earlier.estimate(shape).total().unwrap_or(Bytes::ZERO);
+        let fate = if card.is_some_and(|card| total <= card.free) { "is too tight" } else { "does not fit" };
         notes.push(format!(
-            "llama-server since June 2026 keeps fewer logits than earlier builds, llama-completion and llama-cpp-python: there it takes about {total} and fits"
+            "this is for llama-server since June 2026. Earlier builds, llama-completion and llama-cpp-python keep more logits: there it takes about {total} and {fate}"
         ));
     }
-    let open = Settings { parallel: OWN_SLOTS, unified: true, ..*settings };
-    let open = Engine::LlamaCpp(open);
+    let open = Engine::LlamaCpp(Settings { parallel: OWN_SLOTS, unified: true, ..*settings });
     if !asked_slots && let (Some(now), Some(total)) = (now, open.estimate(shape).total()) {
+        let verdict = match (fits(engine), fits(&open)) {
+            (Some(true), Some(false)) => " and does not fit",
+            (Some(true), Some(true)) => " and fits, too",
+            _ => "",
+        };
         let more = total.less(now);
         if more > Bytes::mib(16) {
             notes.push(format!(
-                "this is for one request at a time (-np 1). Without -np llama-server opens {OWN_SLOTS} slots: that takes about {more} more{}",
-                verdict(&open)
+                "this is for one request at a time (-np 1). Without -np llama-server opens {OWN_SLOTS} slots: that takes about {more} more{verdict}"
             ));
         }
     }
@@ -59,7 +58,7 @@ mod tests {
 
     fn said(name: &str, free: Option<u64>, asked: bool) -> Vec<String> {
         let shape = table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "Q4_K_M");
-        let settings = Settings { context: Some(16_384), outputs: Outputs::Either, ..Settings::default() };
+        let settings = Settings { context: Some(16_384), outputs: Outputs::Slots, ..Settings::default() };
         let card =
             |free| Card { index: 0, uuid: None, name: "x".into(), total: Bytes::gib(80), free: Bytes::mib(free) };
         notes(&Engine::LlamaCpp(settings), &shape, free.map(card).as_ref(), asked)
@@ -76,15 +75,16 @@ mod tests {
     }
 
     #[test]
-    fn todays_server_is_told_where_it_turns_the_answer() {
+    fn an_earlier_build_is_told_of_where_that_turns_the_answer() {
         let shape = table::shape(&table::find(table::rows().unwrap(), "llama-3.1-8b").unwrap(), "Q4_K_M");
-        let total = |outputs| {
+        let wanted = |outputs| {
             let settings = Settings { context: Some(16_384), outputs, ..Settings::default() };
-            Engine::LlamaCpp(settings).estimate(&shape).total().unwrap().0 >> 20
+            Engine::LlamaCpp(settings).estimate(&shape).wanted(1).unwrap().0 >> 20
         };
-        let close = said("llama-3.1-8b", Some(total(Outputs::Either) - 10), false);
-        assert!(close.first().is_some_and(|note| note.contains("since June 2026") && note.ends_with("and fits")));
-        assert_eq!(said("llama-3.1-8b", Some(total(Outputs::Either) + 10), false), Vec::<String>::new());
-        assert_eq!(said("llama-3.1-8b", Some(total(Outputs::Slots) - 10), false), Vec::<String>::new(), "in no build");
+        let close = said("llama-3.1-8b", Some(wanted(Outputs::MicroBatch) - 10), false);
+        let told = |note: &&String| note.contains("since June 2026") && note.ends_with("is too tight");
+        assert!(close.first().filter(told).is_some(), "{close:?}");
+        assert_eq!(said("llama-3.1-8b", Some(wanted(Outputs::MicroBatch) + 10), false), Vec::<String>::new());
+        assert_eq!(said("llama-3.1-8b", Some(wanted(Outputs::Slots) - 10), false), Vec::<String>::new(), "in no build");
     }
 }

@@ -2,7 +2,7 @@
 //! it fit. The formulas are `memory::split`'s. Knows nothing of words.
 
 use super::{FitArgs, SplitMode};
-use crate::memory::options::Card;
+use crate::memory::options::{self, Card};
 use crate::memory::split::{self, Mode, Share};
 use crate::memory::{Engine, ModelShape, Settings, search};
 use crate::units::Bytes;
@@ -13,6 +13,8 @@ pub struct Spread {
     pub cards: Vec<(Card, Share)>,
     /// Whether each has room for it.
     pub fits: bool,
+    /// Whether layers go where there is room for them, so that more room changes the shares.
+    pub by_free: bool,
     /// The flags of this split.
     pub flags: String,
     /// What would fit instead, in words and as flags; `None` where it fits already or nothing does.
@@ -69,7 +71,8 @@ pub fn spread(args: &FitArgs, engine: &Engine, shape: &ModelShape, cards: &[Card
         Some((format!("{count} of {all} layers on the cards"), format!("{flags} -ngl {count}")))
     };
     let instead = if fits { None } else { instead() };
-    Ok(Some(Spread { cards: cards.into_iter().zip(taken).collect(), fits, flags, instead }))
+    let by_free = mode == Mode::Layer && args.tensor_split.is_empty();
+    Ok(Some(Spread { cards: cards.into_iter().zip(taken).collect(), fits, by_free, flags, instead }))
 }
 
 /// Ollama over all cards, which it does by itself where one is not enough; `None` where there is one card only. What
@@ -88,16 +91,32 @@ pub fn by_itself(settings: &Settings, shape: &ModelShape, cards: &[Card], contex
         let fine = |tokens: u64| split::fitting(shape, &with(tokens.saturating_mul(slots)), &free).is_some();
         let shorter = search::largest(4, most.checked_div(slots)?, fine).filter(|_| !context_asked);
         if let Some(tokens) = shorter {
-            let line = Engine::Ollama(with(tokens.saturating_mul(slots))).command(None, "")?;
-            return Some((format!("{tokens}K context"), line));
+            let shorter = Engine::Ollama(with(tokens.saturating_mul(slots)));
+            let line = shorter.command(None, None, "")?;
+            return Some((options::context_in_words(&shorter, shape)?, line));
         }
         let all = shape.layer_count().saturating_add(1);
         let count = split::most_layers(shape, settings, &free)?;
         let words = format!("{count} of {all} layers on the cards");
-        Some((words, format!("/set parameter num_gpu {count}   (inside `ollama run`)")))
+        let few = Engine::Ollama(Settings { gpu_layers: Some(count), ..*settings });
+        Some((words, few.command(None, None, "")?))
     };
     let instead = if fits { None } else { instead() };
-    Some(Spread { cards: cards.iter().cloned().zip(taken).collect(), fits, flags: String::new(), instead })
+    let cards = cards.iter().cloned().zip(taken).collect();
+    Some(Spread { cards, fits, by_free: true, flags: String::new(), instead })
+}
+
+/// llama.cpp over all cards by what is free now, where that is not enough; `None` where there is one card only.
+pub fn by_layers(settings: &Settings, shape: &ModelShape, cards: &[Card]) -> Option<Spread> {
+    let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
+    let plain: Vec<u64> = free.iter().map(|free| split::in_hundreds(*free)).collect();
+    let taken = split::over(shape, settings, Mode::Layer, &plain, 0).ok().filter(|_| cards.len() > 1)?;
+    let fits = split::fits(&taken, &free);
+    let all = shape.layer_count().saturating_add(1);
+    let few = split::most_layers(shape, settings, &free).filter(|count| !fits && *count > 0);
+    let instead = few.map(|count| (format!("{count} of {all} layers on the cards"), format!("-sm layer -ngl {count}")));
+    let cards = cards.iter().cloned().zip(taken).collect();
+    Some(Spread { cards, fits, by_free: true, flags: "-sm layer".into(), instead })
 }
 
 /// A share in thousandths as it is typed.

@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 
 use super::Answer;
 use super::held::Held;
+use super::locate::Source;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
-use crate::memory::options::{self, Card, Change, Choice, tokens_in_words};
+use crate::memory::options::{self, Card, Change, Choice};
 use crate::memory::split::Share;
-use crate::memory::{Engine, Is, Part};
+use crate::memory::{Engine, Is, ModelShape, Part, Settings, estimate};
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -29,7 +30,7 @@ fn shown(part: &Part) -> String {
 pub fn text(answer: &Answer) -> String {
     let mut out = String::new();
     let shape = &answer.located.shape;
-    let context = answer.engine.context(shape).map(|tokens| format!(" with {} of context", tokens_in_words(tokens)));
+    let context = options::context_in_words(&answer.engine, shape).map(|words| format!(" with {words}"));
     let mix = shape.quantization.as_deref().map(|mix| format!(" {mix}")).unwrap_or_default();
     let name = answer.name();
     // Of a path the last part is enough.
@@ -56,7 +57,9 @@ pub fn text(answer: &Answer) -> String {
         let _ = writeln!(out, "  {}", holder.command);
     }
     if let Some(command) = command(answer) {
-        let _ = writeln!(out, "  {command}");
+        for line in command.lines() {
+            let _ = writeln!(out, "  {line}");
+        }
     }
     let others: Vec<&Choice> = answer.options.iter().filter(|choice| choice.fits == Some(true)).collect();
     if others.len() > 1 || answer.fits == Some(true) && !others.is_empty() {
@@ -68,11 +71,11 @@ pub fn text(answer: &Answer) -> String {
         }
     }
     if let (Some(program), Some(file)) = (&answer.fit_params, &answer.located.file) {
-        let context = answer.engine.context(shape).map(|tokens| format!(" -c {tokens}")).unwrap_or_default();
         let (program, file) = (program.to_string_lossy(), file.to_string_lossy());
+        let flags = measured(&answer.engine, shape);
         let _ = writeln!(
             out,
-            "\nllama.cpp measures it without loading it:\n  {} -m {}{context} -fitp on",
+            "\nllama.cpp measures it without loading it:\n  {} -m {} {flags} -fitp on",
             quoted(&program),
             quoted(&file)
         );
@@ -81,6 +84,13 @@ pub fn text(answer: &Answer) -> String {
         let _ = writeln!(out, "\nNote: {}.", harmless(note));
     }
     out.lines().map(|line| harmless(line).into_owned() + "\n").collect()
+}
+
+/// The same settings for llama-fit-params, which knows neither an image encoder nor a shared cache (common/arg.cpp).
+fn measured(engine: &Engine, shape: &ModelShape) -> String {
+    let Engine::LlamaCpp(settings) = engine else { return engine.flags() };
+    let context = engine.context(shape);
+    Engine::LlamaCpp(Settings { context, unified: false, host_projector: false, ..*settings }).flags()
 }
 
 /// What is free on each card once those have ended that could let go of memory there.
@@ -108,7 +118,11 @@ fn each_card(spread: &Spread) -> String {
     let mut out = String::from("\n");
     for (card, share) in &spread.cards {
         let (total, beside) = (share.total(), Bytes(share.compute.saturating_add(share.overhead)));
-        let verdict = if total <= card.free { "fits" } else { "does not fit" };
+        let verdict = match () {
+            () if share.wanted() <= card.free => "fits",
+            () if total <= card.free => "too tight",
+            () => "does not fit",
+        };
         let _ = writeln!(
             out,
             "  {:<13} about {total} of {} free: {} layers, weights {}, cache {}, the rest about {beside}: {verdict}",
@@ -126,14 +140,20 @@ fn each_card(spread: &Spread) -> String {
 fn sentence_of(answer: &Answer, spread: &Spread) -> String {
     if spread.fits {
         let by_itself = if let Engine::Ollama(_) = answer.engine { ", which Ollama gives it by itself" } else { "" };
-        return format!("It fits: each card has room for its share{by_itself}.");
+        return format!(
+            "It fits: each card has room for its share and keeps the 1 GiB free that {} wants{by_itself}.",
+            answer.engine.who_wants()
+        );
     }
     let full: Vec<String> = spread
         .cards
         .iter()
-        .filter(|(card, share)| share.total() > card.free)
-        .map(|(card, share)| format!("{} too little on GPU {}", share.total().less(card.free), card.index))
+        .filter(|(card, share)| share.wanted() > card.free)
+        .map(|(card, share)| format!("{} too little on GPU {}", share.wanted().less(card.free), card.index))
         .collect();
+    let tight = spread.cards.iter().all(|(card, share)| share.total() <= card.free);
+    let verdict = if tight { "It is too tight" } else { "It does not fit" };
+    let wants = format!("with the 1 GiB that {} wants free on each", answer.engine.who_wants());
     let in_the_way = answer.in_the_way();
     let instead = match &spread.instead {
         Some((words, _)) if in_the_way.is_empty() => format!(" With {words} it fits."),
@@ -141,7 +161,7 @@ fn sentence_of(answer: &Answer, spread: &Spread) -> String {
         None if in_the_way.is_empty() => " No other split makes it fit.".into(),
         None => String::new(),
     };
-    format!("It does not fit: {}.{}{instead}", in_words(&full), once_ended(&in_the_way))
+    format!("{verdict}: {wants}, {}.{}{instead}", in_words(&full), once_ended(&in_the_way))
 }
 
 /// Whose end makes it fit; nothing where nobody's does.
@@ -173,6 +193,11 @@ pub fn sentence(answer: &Answer) -> String {
     if let Some(spread) = &answer.spread {
         return sentence_of(answer, spread);
     }
+    if let Some(why) = refused(&answer.engine) {
+        let with = answer.best().map(|choice| (&choice.change, choice.total.unwrap_or(Bytes::ZERO)));
+        let with = with.map(|(change, total)| format!(" With {change} it takes about {total} and fits."));
+        return format!("It does not start with these settings: {why}.{}", with.unwrap_or_default());
+    }
     let (Some(fits), Some(total), Some(card)) = (answer.fits, answer.estimate.total(), &answer.card) else {
         let why = answer.why_not_known.as_deref().unwrap_or("a figure is missing");
         return match (answer.estimate.total(), answer.estimate.weights.bytes, &answer.card) {
@@ -190,12 +215,22 @@ pub fn sentence(answer: &Answer) -> String {
             (None, None, _) => format!("Whether it fits is not known: {why}."),
         };
     };
+    let who = answer.engine.who_wants();
+    let has_share = matches!(answer.engine, Engine::Vllm(_) | Engine::Sglang(_));
     if fits {
-        return format!("It fits: about {total} of the {} that are free on GPU {}.", card.free, card.index);
+        let left = if has_share { String::new() } else { format!(" It leaves the 1 GiB that {who} wants free.") };
+        return format!("It fits: about {total} of the {} that are free on GPU {}.{left}", card.free, card.index);
     }
     let missing = total.less(card.free);
-    let mut text = if missing == Bytes::ZERO {
+    let mut text = if missing == Bytes::ZERO && has_share {
         "It does not fit within the utilisation that is set or free now.".to_owned()
+    } else if missing == Bytes::ZERO {
+        format!(
+            "It is too tight: about {total} of the {} that are free on GPU {}, and {who} wants 1 GiB left free.{}",
+            card.free,
+            card.index,
+            answer.engine.by_itself(&answer.located.shape, card.free)
+        )
     } else {
         let each = match answer.engine.ranks() {
             1 => String::new(),
@@ -217,7 +252,8 @@ pub fn sentence(answer: &Answer) -> String {
         None if in_the_way.is_empty() => text.push_str(" I know no change that makes it fit."),
         None => {}
     }
-    let lacks = answer.options.iter().find_map(|choice| Some((choice, choice.lacks_ram?)));
+    let lacks = answer.options.iter().filter(|_| answer.best().is_none());
+    let lacks = lacks.into_iter().find_map(|choice| Some((choice, choice.lacks_ram?)));
     if let Some(((choice, needed), there)) = lacks.zip(answer.host_available) {
         let _ = write!(
             text,
@@ -225,20 +261,40 @@ pub fn sentence(answer: &Answer) -> String {
             choice.change
         );
     }
-    let empty = Card { free: card.total, ..card.clone() };
-    let would = options::fits(&answer.engine, &answer.located.shape, Some(&empty)) == Some(true);
-    if would && missing > Bytes::ZERO && in_the_way.is_empty() {
-        let _ =
-            write!(text, " The card has {}: ending what holds it (see `oomdoctor ps`) would be enough.", card.total);
+    let emptied = answer.emptied.map(|free| Card { free, ..card.clone() });
+    let would = emptied.as_ref().filter(|card| {
+        options::fits(&answer.engine, &answer.located.shape, Some(card)) == Some(true) && in_the_way.is_empty()
+    });
+    if let Some(emptied) = would {
+        let _ = write!(
+            text,
+            " With {} free, once what holds the card has ended (see `oomdoctor ps`), it fits as it is.",
+            emptied.free
+        );
     }
     text
 }
 
+/// Why llama.cpp would not start with these settings.
+fn refused(engine: &Engine) -> Option<String> {
+    match engine {
+        Engine::LlamaCpp(settings) | Engine::Ollama(settings) => estimate::refused(settings),
+        _ => None,
+    }
+}
+
+/// A whole line of this engine's for the model. A folder of safetensors is no file of llama.cpp's.
+fn line(answer: &Answer, engine: &Engine, name: &str) -> Option<String> {
+    let of_llama = matches!(engine, Engine::LlamaCpp(_));
+    let file = answer.located.file.as_deref().filter(|_| !of_llama || answer.located.source != Source::Checkpoint);
+    engine.command(file, answer.located.encoder.as_deref(), name)
+}
+
 /// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
 /// named, or the program would spread over all of them.
-fn command(answer: &Answer) -> Option<String> {
+pub fn command(answer: &Answer) -> Option<String> {
     if let Some(spread) = &answer.spread {
-        let line = answer.engine.command(answer.located.file.as_deref(), &answer.target())?;
+        let line = line(answer, &answer.engine, &answer.target())?;
         return match (&answer.engine, &spread.instead) {
             (Engine::Ollama(_), Some((_, whole))) => Some(whole.clone()),
             (_, Some((_, flags))) => Some(format!("{line} {flags}")),
@@ -261,23 +317,19 @@ fn command(answer: &Answer) -> Option<String> {
 
 fn command_on_card(answer: &Answer) -> Option<String> {
     let name = answer.target();
-    let file = answer.located.file.as_deref();
     if answer.fits == Some(true) {
-        return answer.engine.command(file, &name);
+        return line(answer, &answer.engine, &name);
     }
     let best = answer.best()?;
     // Another checkpoint has another name.
     let other = matches!(best.kind, Change::Together(_) | Change::FourBits) && best.engine.is_none();
     let name = if other { "AWQ-REPOSITORY".to_owned() } else { name };
     match (&best.engine, &best.flags) {
-        (Some(Engine::Ollama(_)), Some(flags)) if flags.starts_with('/') => {
-            Some(format!("{flags}   (inside `ollama run`)"))
-        }
-        (Some(engine), _) => engine.command(file, &name).or_else(|| best.flags.clone()),
+        (Some(engine), _) => line(answer, engine, &name).or_else(|| best.flags.clone()),
         (None, Some(flags)) if flags.starts_with('-') => {
-            Some(format!("{} {flags}", without(&answer.engine.command(file, &name)?, flags)))
+            Some(format!("{} {flags}", without(&line(answer, &answer.engine, &name)?, flags)))
         }
-        (None, Some(flags)) => Some(format!("{flags} {}", answer.engine.command(file, &name)?)),
+        (None, Some(flags)) => Some(format!("{flags} {}", line(answer, &answer.engine, &name)?)),
         (None, None) => None,
     }
 }
@@ -328,7 +380,7 @@ pub fn json(answer: &Answer) -> Value {
     let one_card = |(card, share): &(Card, Share)| {
         json!({"gpu": card.index, "layers": share.layers, "weights_bytes": share.weights, "cache_bytes": share.cache,
             "compute_bytes": share.compute, "overhead_bytes": share.overhead, "total_bytes": share.total(),
-            "free_now_bytes": card.free, "free_after_bytes": free_then(card), "fits": share.total() <= card.free})
+            "free_now_bytes": card.free, "free_after_bytes": free_then(card), "fits": share.wanted() <= card.free})
     };
     json!({
         "schema": 1,
@@ -353,7 +405,7 @@ pub fn json(answer: &Answer) -> Value {
         "image_encoder": part(&estimate.projector, json!({})),
         "gradients": part(&estimate.gradients, json!({})),
         "optimizer": part(&estimate.optimizer, json!({})),
-        "compute": part(&estimate.compute, json!({"todays_server_bytes": super::other::todays_compute(&answer.engine, shape)})),
+        "compute": part(&estimate.compute, json!({"earlier_builds_bytes": super::other::earlier_compute(&answer.engine, shape)})),
         "overhead": part(&estimate.overhead, json!({})),
         "total_bytes": estimate.total(),
         "gpu": answer.card.as_ref().map(|card| card.index),

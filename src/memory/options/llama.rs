@@ -1,7 +1,7 @@
 //! Owns what llama.cpp's and Ollama's settings offer where a model does not fit: flash attention, the cache's type, experts
 //! and layers on the host, another file, all cards. Bytes and tokens.
 
-use super::{Card, Change, Choice, choice, fits, longest, tokens_in_words};
+use super::{Card, Change, Choice, choice, context_in_words, fits, longest, tokens_in_words};
 use crate::memory::engine::Engine;
 use crate::memory::ggml::GgmlType;
 use crate::memory::quant::{self, MIXES, Shape};
@@ -32,7 +32,21 @@ pub(super) fn llama(
         let shared_out = if settings.unified { 1 } else { settings.parallel };
         let each = engine.context(shape).and_then(|all| all.checked_div(shared_out));
         let one = again(Settings { parallel: 1, context: each, ..settings });
-        choices.push(choice(Change::OneSlot, "one request at a time", one, shape, card));
+        // llama.cpp shares its context out, so that one request keeps what each had, which is a part of it.
+        let is_part = shared_out > 1 && matches!(engine, Engine::LlamaCpp(_));
+        let kept = each.filter(|_| is_part).map(tokens_in_words);
+        let words = kept.map_or_else(
+            || "one request at a time".to_owned(),
+            |each| format!("one request at a time and the {each} tokens of context that each has"),
+        );
+        let mut one = choice(Change::OneSlot, &words, one, shape, card);
+        one.shortens = is_part;
+        if let Engine::Ollama(_) = engine {
+            // Its default, but not where its server was told otherwise.
+            let others = one.flags.iter().map(|flags| format!(" {flags}")).collect::<String>();
+            one.flags = Some(format!("OLLAMA_NUM_PARALLEL=1{others}"));
+        }
+        choices.push(one);
     }
     let eight = Settings { k_type: GgmlType::Q8_0, v_type: GgmlType::Q8_0, flash_attention: true, ..settings };
     if attends && !settings.k_type.is_quantised() {
@@ -40,9 +54,9 @@ pub(super) fn llama(
         let tokens = card.and_then(|card| longest(again(eight), shape, card));
         let asked = engine.context(shape);
         if let Some(tokens) = tokens.filter(|tokens| Some(*tokens) != asked) {
-            let words = format!("{} context and the KV cache in q8_0", tokens_in_words(tokens));
-            let mut both =
-                choice(Change::KvCacheAndContext(tokens), &words, again(eight).with_context(tokens), shape, card);
+            let with = again(eight).with_context(tokens);
+            let words = format!("{} and the KV cache in q8_0", context_in_words(&with, shape).unwrap_or_default());
+            let mut both = choice(Change::KvCacheAndContext(tokens), &words, with, shape, card);
             both.shortens = asked.is_some_and(|asked| asked > tokens);
             choices.push(both);
         }
@@ -50,34 +64,22 @@ pub(super) fn llama(
     if shape.projector > 0 && !settings.host_projector {
         let host = again(Settings { host_projector: true, ..settings });
         let mut encoder = choice(Change::HostEncoder, "the image encoder in system memory", host, shape, card);
-        encoder.flags = Some("--no-mmproj-offload".into()).filter(|_| matches!(engine, Engine::LlamaCpp(_)));
+        let ollama = matches!(engine, Engine::Ollama(_));
+        encoder.flags = Some(if ollama { "LLAMA_ARG_MMPROJ_OFFLOAD=0" } else { "--no-mmproj-offload" }.into());
         choices.push(encoder);
     }
     let Some(budget) = card.map(|card| card.free) else { return };
     if let Some(count) = fewest_host_experts(shape, &settings, budget).filter(|count| *count > settings.host_experts) {
         let with = again(Settings { gpu_layers: None, host_experts: count, ..settings });
-        let mut experts = choice(
-            Change::Experts(count),
-            &format!("the experts of {count} layers in system memory"),
-            with,
-            shape,
-            card,
-        );
-        if let Engine::Ollama(_) = engine {
-            experts.flags = Some(format!("LLAMA_ARG_N_CPU_MOE={count}"));
-        }
-        choices.push(experts);
+        let words = format!("the experts of {count} layers in system memory");
+        choices.push(choice(Change::Experts(count), &words, with, shape, card));
     }
     let all = shape.layer_count().saturating_add(1);
     let asked = settings.gpu_layers.unwrap_or(all).min(all);
     if let Some(count) = best_layers(shape, &settings, budget).filter(|count| *count < asked && *count > 0) {
         let with = again(Settings { gpu_layers: Some(count), ..settings });
-        let mut layers =
-            choice(Change::Layers(count), &format!("{count} of {all} layers on the card"), with, shape, card);
-        if let Engine::Ollama(_) = engine {
-            layers.flags = Some(format!("/set parameter num_gpu {count}"));
-        }
-        choices.push(layers);
+        let words = format!("{count} of {all} layers on the card");
+        choices.push(choice(Change::Layers(count), &words, with, shape, card));
     }
     if fits(&engine, shape, card) == Some(false) {
         choices.extend(smaller_mix(engine, shape, card));

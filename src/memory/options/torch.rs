@@ -4,6 +4,7 @@ use super::{Card, Change, Choice, choice};
 use crate::memory::engine::Engine;
 use crate::memory::inference::{self, Dtype, Generating};
 use crate::memory::shape::Is;
+use crate::memory::spare::SPARE;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
 use crate::memory::{ModelShape, sglang, vllm};
 
@@ -87,7 +88,7 @@ pub(super) fn of_transformers(
         }
     }
     // With less than half of them on the card it would crawl.
-    let most = card.and_then(|card| inference::largest_max_memory(shape, &generating, card.free));
+    let most = card.and_then(|card| inference::largest_max_memory(shape, &generating, card.free.less(SPARE)));
     let all = generating.max_memory.is_none().then(|| inference::weight_bytes(shape, generating.dtype).ok()).flatten();
     if let Some((most, _)) = most.zip(all).filter(|(most, all)| most.0 < *all && most.0 >= *all / 2) {
         let words = format!("{most} of the weights on the card and the rest in system memory");
@@ -109,8 +110,9 @@ pub(super) fn together(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Op
         let tokens = super::longest(over, weights, least).filter(|tokens| *tokens >= USEFUL_CONTEXT)?;
         let tokens = over.context(shape).map_or(tokens, |asked| asked.min(tokens));
         let cards = if ranks > engine.ranks() { format!(" over {ranks} cards") } else { String::new() };
-        let words = format!("{words}{cards} and {} context", super::tokens_in_words(tokens));
-        let mut found = choice(Change::Together(tokens), &words, over.with_context(tokens), weights, Some(least));
+        let with = over.with_context(tokens);
+        let words = format!("{words}{cards} and {}", super::context_in_words(&with, weights)?);
+        let mut found = choice(Change::Together(tokens), &words, with, weights, Some(least));
         found.shortens = over.context(shape).is_some_and(|asked| asked > tokens);
         // Another checkpoint is another name.
         found.engine = found.engine.filter(|_| std::ptr::eq(weights, shape));
