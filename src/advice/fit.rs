@@ -402,7 +402,10 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
         total_bytes: estimate.total(),
         free_now_bytes: room.free,
         card_bytes: room.capacity,
-        headroom_bytes: engine.wanted(&estimate).zip(estimate.total()).map_or(SPARE, |(wanted, total)| wanted.less(total)),
+        headroom_bytes: engine
+            .wanted(&estimate)
+            .zip(estimate.total())
+            .map_or(SPARE, |(wanted, total)| wanted.less(total)),
         fits,
         why_not_known: why_not_known.filter(|_| fits.is_none()),
         choices,

@@ -101,7 +101,9 @@ impl Answer {
         });
         match (&self.spread, &self.engine) {
             // With more free on a card more layers go there.
-            (Some(spread), Engine::LlamaCpp(settings) | Engine::Ollama(settings)) if each.is_empty() && spread.by_free => {
+            (Some(spread), Engine::LlamaCpp(settings) | Engine::Ollama(settings))
+                if each.is_empty() && spread.by_free =>
+            {
                 held::together(&self.held, |free| split::fitting(shape, settings, free).is_some())
             }
             _ => each,
@@ -295,15 +297,19 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         estimate,
         located,
     };
-    let (of_ollama, of_llama) = (matches!(answer.engine, Engine::Ollama(_)), matches!(answer.engine, Engine::LlamaCpp(_)));
-    if let (Source::Checkpoint, true, Some(folder)) = (answer.located.source, of_ollama || of_llama, &answer.located.file) {
+    let (of_ollama, of_llama) =
+        (matches!(answer.engine, Engine::Ollama(_)), matches!(answer.engine, Engine::LlamaCpp(_)));
+    if let (Source::Checkpoint, true, Some(folder)) =
+        (answer.located.source, of_ollama || of_llama, &answer.located.file)
+    {
         let folder = quoted(&harmless(&folder.to_string_lossy())).clone();
         answer.notes.insert(0, match of_llama {
             true => format!("llama.cpp runs GGUF files: convert the folder first, in llama.cpp's own folder: python convert_hf_to_gguf.py {folder} --outfile MODEL.gguf"),
             false => format!("Ollama runs models of its own store: put FROM {folder} into a file named Modelfile, then ollama create NAME -f Modelfile"),
         });
     }
-    let settings = if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = &answer.engine { Some(settings) } else { None };
+    let settings =
+        if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = &answer.engine { Some(settings) } else { None };
     if settings.is_some_and(|settings| settings.gpu_layers == Some(0)) {
         answer.notes.push(ON_NO_LAYERS.into());
     }

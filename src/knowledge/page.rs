@@ -152,7 +152,10 @@ pub fn glossary(base: &KnowledgeBase) -> Page {
 /// A fix's text away from any machine: `{holder}` and its like in words.
 fn unfilled(text: &str) -> String {
     let named = PLACEHOLDERS.iter().filter(|name| **name != "holder");
-    let text = text.replace("{holder}", "the process that holds it").replace(" ({where_set})", "").replace("{of_its_context}", "");
+    let text = text
+        .replace("{holder}", "the process that holds it")
+        .replace(" ({where_set})", "")
+        .replace("{of_its_context}", "");
     named.fold(text, |text, name| text.replace(&format!("{{{name}}}"), &name.to_uppercase()))
 }
 

@@ -68,7 +68,8 @@ impl Engine {
             }
             Engine::Ollama(settings) => {
                 let (variables, inside) = (ollama_variables(settings), ollama_inside(settings));
-                let server = Some(join([Some(variables.clone()).filter(|all| !all.is_empty()), Some("ollama serve".into())]));
+                let server =
+                    Some(join([Some(variables.clone()).filter(|all| !all.is_empty()), Some("ollama serve".into())]));
                 let server = server.filter(|_| !variables.is_empty() || inside.is_empty());
                 let inside = inside.into_iter().map(|line| format!("{line}   (inside `ollama run`)"));
                 Some(server.into_iter().chain(inside).collect::<Vec<_>>().join("\n"))

@@ -101,10 +101,7 @@ mod tests {
         let fits = |context| options::fits(&Engine::LlamaCpp(asked(context)), &shape, Some(&card(free)));
         assert_eq!((fits(12_288), fits(14_336)), (Some(true), Some(false)));
         let said = Engine::LlamaCpp(asked(16_384)).by_itself(&shape, free);
-        assert_eq!(
-            said,
-            " By itself it moves 2 of 33 layers to RAM, which is slower; -ngl all keeps all on the card."
-        );
+        assert_eq!(said, " By itself it moves 2 of 33 layers to RAM, which is slower; -ngl all keeps all on the card.");
     }
 
     fn card(free: Bytes) -> Card {

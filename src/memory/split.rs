@@ -125,7 +125,11 @@ pub fn over(
             None => add(*card, sums.output, sums.other, 0),
         }
     }
-    for (at, share) in taken.iter_mut().enumerate().filter(|(at, share)| share.layers > 0 || mode == Mode::Row || units == 0 && *at == main) {
+    for (at, share) in taken
+        .iter_mut()
+        .enumerate()
+        .filter(|(at, share)| share.layers > 0 || mode == Mode::Row || units == 0 && *at == main)
+    {
         let compute = if at == 0 || units == 0 { on_first } else { on_others };
         share.compute = compute;
         share.overhead = CONTEXT_BYTES.saturating_add(compute::margin(compute));

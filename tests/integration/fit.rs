@@ -188,6 +188,8 @@ fn a_split_model_is_read_from_any_of_its_parts() {
     for number in [1, 2] {
         let (found, _) = answer(&card(20), folder.path(), &[part(number).to_str().unwrap()]);
         assert_eq!(found["weights"]["bytes"], (8 * 256 + 125) * MIB, "{number}");
+        let line = format!("llama-server -m {} ", part(1).display());
+        assert!(found["command"].as_str().unwrap().starts_with(&line), "llama.cpp is given the first: {found}");
     }
     fs::remove_file(part(2)).unwrap();
     let output = fit(&card(20), folder.path(), &[part(1).to_str().unwrap()]);
@@ -248,6 +250,12 @@ fn a_folder_with_a_config_is_summed_from_its_safetensors() {
     assert_eq!(found["kv_cache"]["bytes"], MIB);
     let (found, _) = answer(&card(20), folder.path(), &[path, "--engine", "vllm"]);
     assert_eq!((&found["engine"], &found["kv_cache"]["bytes"]), (&json!("vLLM"), &json!(MIB)));
+    // llama.cpp and Ollama run no folder as it is.
+    for (engine, how) in [("llama.cpp", "convert_hf_to_gguf.py"), ("ollama", "ollama create NAME -f Modelfile")] {
+        let (found, _) = answer(&card(20), folder.path(), &[path, "--engine", engine]);
+        assert!(found["note"].as_str().is_some_and(|note| note.contains(how) && note.contains(path)), "{found}");
+        assert!(!found["command"].as_str().unwrap().contains(path), "{found}");
+    }
 }
 
 #[test]
@@ -303,7 +311,8 @@ fn files_that_lie_are_refused_at_once() {
 fn llama_cpps_own_measure_is_pointed_to_where_it_is_installed() {
     let (folder, file) = model();
     let said = |path: &Path| {
-        let mut command = card(20).oomdoctor(&["fit", &file, "--context", "8192", "--k-type", "q8_0", "--gpu-layers", "5"]);
+        let mut command =
+            card(20).oomdoctor(&["fit", &file, "--context", "8192", "--k-type", "q8_0", "--gpu-layers", "5"]);
         command.env("PATH", path).env("HOME", folder.path());
         let output = assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
@@ -534,6 +543,13 @@ fn ollamas_modelfile_and_the_image_encoder_are_counted_in() {
     assert_eq!(found["weights"]["gpu_bytes"], (125 + 4 * 256) * MIB);
     let (found, _) = answer(&card(20), home.path(), &[name, "--context", "4096", "--parallel", "2"]);
     assert_eq!(found["context"], 8192, "each of two slots");
+    // The server's variable does nothing where the Modelfile sets the context.
+    let lines = "OLLAMA_NUM_PARALLEL=2 ollama serve\n/set parameter num_ctx 4096   (inside `ollama run`)\n/set parameter num_gpu 5   (inside `ollama run`)";
+    assert_eq!(found["command"], lines);
+    let said = |part: &str| found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains(part));
+    assert!(said("Modelfile sets num_ctx") && said("systemctl edit ollama.service"), "{found}");
+    let (kept, _) = answer(&card(20), home.path(), &[name]);
+    assert_eq!(kept["command"], "/set parameter num_gpu 5   (inside `ollama run`)", "as it is set already");
     let file = blob("ab").to_str().unwrap().to_owned();
     let encoder = blob("cd").to_str().unwrap().to_owned();
     let total = |arguments: &[&str]| answer(&card(20), home.path(), arguments).0["total_bytes"].as_u64().unwrap();
@@ -616,4 +632,134 @@ fn engines_are_asked_for_what_they_share_out() {
     let small = train(&["--optimizer", "adamw8bit", "--gradient-checkpointing"]);
     assert!(bytes(&small, "optimizer") < bytes(&alone, "optimizer") * 51 / 100);
     assert!(bytes(&small, "compute") < bytes(&alone, "compute"));
+}
+
+#[test]
+fn one_threshold_decides_what_fits_and_what_is_offered() {
+    let (folder, file) = model();
+    for (free, context) in [(3, "32768"), (3, "16384"), (4, "65536"), (5, "131072")] {
+        let driver = card(free);
+        let (found, code) = answer(&driver, folder.path(), &[&file, "--context", context]);
+        assert_eq!(code, 1, "{found}");
+        let flags = |start: &str| {
+            let options = found["options"].as_array().unwrap().iter().filter(|option| option["fits"] == true);
+            let flags: Vec<&str> = options.filter_map(|option| option["flags"].as_str()).collect();
+            flags.into_iter().find(|flags| flags.contains(start) && !flags.contains("-ctk")).map(str::to_owned)
+        };
+        let number = |flags: &str, name: &str| -> u64 {
+            flags.split(name).nth(1).unwrap().trim().split(' ').next().unwrap().parse().unwrap()
+        };
+        let code = |arguments: &[&str]| answer(&driver, folder.path(), &[&[file.as_str()], arguments].concat()).1;
+        let layers = number(&flags("-ngl").unwrap(), "-ngl");
+        let with = |count: u64| code(&["--context", context, "--gpu-layers", &count.to_string()]);
+        assert_eq!((with(layers), with(layers + 1)), (0, 1), "{layers} of {context}");
+        let Some(shorter) = flags("-c ").filter(|flags| !flags.contains("-ngl")) else { continue };
+        let tokens = number(&shorter, "-c");
+        let step = if tokens < 8192 { 256 } else { 1024 };
+        let with = |tokens: u64| code(&["--context", &tokens.to_string()]);
+        assert_eq!((with(tokens), with(tokens + step)), (0, 1), "{tokens}");
+    }
+    // Between the two it is told what llama.cpp does by itself.
+    let text = |arguments: &[&str]| {
+        let output = fit(&card(4), folder.path(), &[&[file.as_str()], arguments].concat());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let tight = text(&["--context", "32768"]);
+    assert!(
+        tight.contains("It is too tight: about 3.") && tight.contains("llama.cpp wants 1 GiB left free."),
+        "{tight}"
+    );
+    assert!(tight.contains(" By itself it moves ") && tight.contains("-ngl all keeps all"), "{tight}");
+    let forced = text(&["--context", "32768", "--gpu-layers", "9"]);
+    assert!(forced.contains("It is loaded all the same") && !forced.contains("By itself"), "{forced}");
+    assert!(text(&["--context", "8192"]).contains("It leaves the 1 GiB that llama.cpp wants free."));
+}
+
+#[test]
+fn the_command_has_what_was_asked_for() {
+    let (folder, file) = model();
+    let encoder = folder.path().join("mmproj-x.gguf");
+    write_gguf(&encoder, &[], &[("v.blk.0.attn_q.weight", [1024, 65_536])]);
+    let encoder = encoder.to_str().unwrap();
+    let said = |arguments: &[&str]| answer(&card(20), folder.path(), arguments).0;
+    let with = said(&[&file, "--context", "4096", "--mmproj", encoder, "--no-mmproj-offload"]);
+    let command = format!("llama-server -m {file} --mmproj {encoder} -c 4096 -np 1 --no-mmproj-offload");
+    assert_eq!((&with["command"], &with["note"]), (&json!(command), &Value::Null), "that it lies beside it is known");
+    let beside = said(&[&file, "--context", "4096"]);
+    assert!(beside["note"].as_str().is_some_and(|note| note.contains("--mmproj")), "{beside}");
+    // Where it is what makes it fit.
+    let (tight, code) = answer(&card(4), folder.path(), &[&file, "--context", "10240", "--mmproj", encoder]);
+    let host = tight["options"].as_array().unwrap().iter().find(|option| option["flags"] == "--no-mmproj-offload");
+    assert!(code == 0 || host.is_some_and(|host| host["fits"] == true), "{tight}");
+    // No layers on the card are not nothing there.
+    let none = said(&[&file, "--context", "8192", "--gpu-layers", "0"]);
+    assert!(none["total_bytes"].as_u64().is_some_and(|bytes| bytes > 400 * MIB), "{none}");
+    assert!(none["notes"][1].as_str().is_some_and(|note| note.contains("no layers on the card")), "{none}");
+    let output = fit(&card(20), folder.path(), &[&file, "--kv-type", "q4_0", "--flash-attention", "off"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("It does not start with these settings: a quantised V cache needs flash attention."),
+        "{text}"
+    );
+    assert!(text.contains("With flash attention it takes about"), "{text}");
+    let long = said(&[&file, "--context", "1M"]);
+    assert_eq!(long["context"], 1 << 20);
+}
+
+#[test]
+fn several_requests_are_told_what_each_of_them_has() {
+    let (folder, file) = model();
+    let text = |arguments: &[&str]| {
+        let output = fit(&card(4), folder.path(), &[&[file.as_str()], arguments].concat());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shared = text(&["--context", "64K", "--parallel", "64"]);
+    assert!(shared.starts_with("model.gguf with 64K tokens of context, 1K for each of 64 requests in"), "{shared}");
+    assert!(shared.contains("one request at a time and the 1K tokens of context that each has"), "{shared}");
+    assert!(!shared.contains("With one request at a time"), "1K is no answer to 64K: {shared}");
+    let each = text(&["--context", "16K", "--parallel", "4", "--engine", "ollama"]);
+    assert!(each.starts_with("model.gguf with 16K tokens of context for each of 4 requests in Ollama"), "{each}");
+    assert!(each.contains("one request at a time, about ") && each.contains("OLLAMA_NUM_PARALLEL=1 "), "{each}");
+    let layers = each.lines().find(|line| line.contains("layers on the card, about")).unwrap();
+    assert!(layers.contains("OLLAMA_CONTEXT_LENGTH=16384 OLLAMA_NUM_PARALLEL=4, /set parameter num_gpu "), "{layers}");
+    assert!(text(&["--context", "1"]).starts_with("model.gguf with 1 token of context"));
+}
+
+#[test]
+fn what_holds_a_card_is_enough_only_where_it_is_listed_and_the_driver_gives_it_back() {
+    let (folder, file) = model();
+    let said = |processes: &str, reserved: u64| {
+        let driver = FakeDriver::new(&format!(
+            "(gpus: [(name: \"RTX 3060\", total: {}, reserved: {reserved}, base: {})], processes: [{processes}])",
+            5 * GIB,
+            GIB / 2
+        ));
+        answer(&driver, folder.path(), &[&file, "--context", "32768"]).0["answer"].as_str().unwrap().to_owned()
+    };
+    assert!(!said("", 0).contains("once what holds the card"), "nobody is listed");
+    // A process of somebody else's, which is not offered for ending.
+    let held = format!("(pid: 1, bytes: Some({}))", 3 * GIB / 2);
+    assert!(said(&held, 0).contains("free, once what holds the card has ended"), "{}", said(&held, 0));
+    assert!(!said(&held, 2 * GIB).contains("once what holds the card"), "{}", said(&held, 2 * GIB));
+}
+
+#[test]
+fn holders_of_two_cards_are_in_the_way_together() {
+    let (one, other) = (Sleeper::start(), Sleeper::start());
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: 0), (name: \"RTX 3060\", total: {0}, reserved: 0, base: 0)], processes: [(pid: {1}, bytes: Some({3})), (pid: {2}, gpu: 1, bytes: Some({3}))])",
+        4 * GIB,
+        one.pid(),
+        other.pid(),
+        2 * GIB
+    ));
+    let (folder, file) = model();
+    for split in [&[][..], &["--split-mode", "layer"]] {
+        let arguments = [&[file.as_str(), "--context", "40960"][..], split].concat();
+        let (found, code) = answer(&driver, folder.path(), &arguments);
+        let text = found["answer"].as_str().unwrap();
+        let holders = found["holders"].as_array().unwrap();
+        assert!(code == 1 && holders.iter().all(|holder| holder["in_the_way"] == true), "{found}");
+        assert!(holders.len() == 2 && text.contains("have ended, which did nothing"), "{text}");
+    }
 }

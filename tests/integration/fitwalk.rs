@@ -140,7 +140,10 @@ Error: 500 Internal Server Error: llama-server process has terminated: llama-ser
     let flags: Vec<&str> =
         fit["choices"].as_array().unwrap().iter().filter_map(|choice| choice["flags"].as_str()).collect();
     assert!(flags.iter().any(|flags| flags.contains("OLLAMA_KV_CACHE_TYPE=q8_0")), "{flags:?}");
-    assert!(flags.iter().any(|flags| flags.contains("OLLAMA_CONTEXT_LENGTH=32768, /set parameter num_gpu ")), "{flags:?}");
+    assert!(
+        flags.iter().any(|flags| flags.contains("OLLAMA_CONTEXT_LENGTH=32768, /set parameter num_gpu ")),
+        "{flags:?}"
+    );
 }
 
 #[test]
@@ -155,7 +158,11 @@ INFO 11-02 09:14:40 [gpu_model_runner.py:2653] Model loading took 14.9889 GiB an
         "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 59392"
     );
     assert_eq!(step(&diagnosis, "quantised-kv-cache")["may_be_enough"], false, "8 GiB are more than 7.25");
-    assert!(sentence(&diagnosis).contains("It fits with 58K tokens of context (about 7.2 GiB)"), "{}", sentence(&diagnosis));
+    assert!(
+        sentence(&diagnosis).contains("It fits with 58K tokens of context (about 7.2 GiB)"),
+        "{}",
+        sentence(&diagnosis)
+    );
 }
 
 #[test]
@@ -184,7 +191,11 @@ fn a_person_may_name_the_model_that_the_log_does_not() {
     assert!(diagnosed(&small_card(), log, &[])["fit"].is_null());
     let diagnosis = diagnosed(&small_card(), log, &["--model", "qwen2.5:32b"]);
     assert_eq!(diagnosis["fit"]["model"]["name"], "Qwen2.5-32B");
-    assert!(sentence(&diagnosis).contains("Qwen2.5-32B Q4_K_M at 4K tokens of context needs about"), "{}", sentence(&diagnosis));
+    assert!(
+        sentence(&diagnosis).contains("Qwen2.5-32B Q4_K_M at 4K tokens of context needs about"),
+        "{}",
+        sentence(&diagnosis)
+    );
     let refused = output(&small_card(), log, &["--model", "qwen99"]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--model qwen99"), "{refused:?}");

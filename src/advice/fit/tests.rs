@@ -376,3 +376,62 @@ fn figures_that_no_model_has_end_nothing() {
         }
     }
 }
+
+#[test]
+fn slots_of_llama_cpp_share_its_context_out() {
+    let log = |slots: &str| {
+        let line = format!("$ llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 65536{slots} --port 8080\n");
+        line + &llama_log(65_536, 8192).replace("n_seq_max     = 1", "n_seq_max     = 4")
+    };
+    let advice = advised(&log(" -np 4"), Some(&held(Bytes::gib(12))), None);
+    let step = advice.plan.iter().find(|planned| planned.fix == "fewer-sequences").unwrap();
+    let line = "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 16384 -np 1 --port 8080";
+    assert_eq!(step.steps[0].command.as_deref(), Some(line), "or it gives nothing back");
+    assert_eq!(step.frees_bytes, Some(Bytes::gib(6)));
+    let fit = advice.fit.as_ref().unwrap();
+    let one = fit.choices.iter().find(|choice| choice.change.starts_with("one request")).unwrap();
+    assert_eq!(one.change, "one request at a time and the 16K tokens of context that each has");
+    assert_eq!(one.flags.as_deref(), Some("-c 16384 -np 1"));
+    // Slots that llama-server opens by itself share one cache: fewer of them give nothing back.
+    let advice = advised(&log(""), Some(&held(Bytes::gib(12))), None);
+    assert!(advice.plan.iter().all(|planned| planned.fix != "fewer-sequences"));
+}
+
+#[test]
+fn ollamas_settings_are_taken_from_its_logs() {
+    let refused = "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 32768.00 MiB on device 0: cudaMalloc failed: out of memory";
+    let shell = format!(
+        "$ OLLAMA_NUM_PARALLEL=4 OLLAMA_CONTEXT_LENGTH=65536 ollama serve\n$ ollama run llama3.1:8b\nError: llama runner process has terminated: cudaMalloc failed: out of memory\n{refused}"
+    );
+    let server = format!(
+        "msg=\"server config\" env=\"map[CUDA_VISIBLE_DEVICES: OLLAMA_CONTEXT_LENGTH:65536 OLLAMA_FLASH_ATTENTION:false OLLAMA_KV_CACHE_TYPE: OLLAMA_NUM_PARALLEL:4]\"
+msg=\"starting runner\" cmd=\"/usr/lib/ollama/llama-server --model /root/.ollama/models/blobs/sha256-aaaa -c 262144 -np 4 --port 40111\"
+print_info: general.name     = Meta Llama 3.1 8B Instruct
+print_info: n_layer          = 32
+print_info: file type   = Q4_K - Medium
+llama_context: n_ctx         = 262144
+{refused}
+llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache
+Error: llama runner process has terminated: cudaMalloc failed: out of memory"
+    );
+    for log in [&shell, &server] {
+        let advice = advised(log, Some(&held(Bytes::gib(1))), None);
+        let fit = advice.fit.as_ref().unwrap();
+        let name = fit.model.as_ref().map(|model| model.name.as_str());
+        assert_eq!((fit.engine, fit.context_tokens, name), ("Ollama", Some(262_144), Some("Llama-3.1-8B")), "{log}");
+        let sentence = fit.sentence().unwrap();
+        assert!(sentence.contains(" at 64K tokens of context for each of 4 requests needs "), "{sentence}");
+        let step = advice.plan.iter().find(|planned| planned.fix == "shorter-context").unwrap();
+        let command = step.steps[0].command.as_deref().unwrap();
+        let each: u64 = command.split(['=', ' ']).nth(1).unwrap().parse().unwrap();
+        assert!((16_384..65_536).contains(&each), "each of four, as the server stays: {command}");
+        let changed = changed(&advice_of(log), "OLLAMA_CONTEXT_LENGTH=8192 ollama serve");
+        assert_eq!(changed.run.context_tokens, Some(32_768));
+        let changed = super::changed(&advice_of(log), "OLLAMA_NUM_PARALLEL=1 ollama serve");
+        assert_eq!((changed.run.slots(), changed.run.context_tokens.or(Some(65_536))), (1, Some(65_536)));
+    }
+}
+
+fn advice_of(log: &str) -> Diagnosis {
+    KnowledgeBase::built_in().unwrap().diagnose(&PastedLog::new(log), None)
+}

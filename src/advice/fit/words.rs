@@ -14,7 +14,8 @@ impl FitAdvice {
         let name = model.map_or_else(|| "One request".to_owned(), |model| model.name.clone());
         let mix = model.and_then(|model| model.quantization.clone()).map(|mix| format!(" {mix}")).unwrap_or_default();
         let told = || Some(format!("{} tokens of context", tokens_in_words(self.context_tokens?)));
-        let at = self.basis.as_ref().and_then(|basis| basis.context()).or_else(told).map(|words| format!(" at {words}"));
+        let at =
+            self.basis.as_ref().and_then(|basis| basis.context()).or_else(told).map(|words| format!(" at {words}"));
         format!("{name}{mix}{}", at.unwrap_or_default())
     }
 

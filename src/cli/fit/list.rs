@@ -129,8 +129,9 @@ fn fate(line: &Line, has_card: bool) -> String {
 }
 
 fn once_free(line: &Line) -> String {
-    let tokens =
-        line.then.map(|tokens| format!("; whole with up to {} tokens once what is idle has ended", tokens_in_words(tokens)));
+    let tokens = line
+        .then
+        .map(|tokens| format!("; whole with up to {} tokens once what is idle has ended", tokens_in_words(tokens)));
     tokens.unwrap_or_default()
 }
 
