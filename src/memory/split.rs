@@ -4,7 +4,8 @@
 
 use super::cache;
 use super::compute;
-use super::estimate::{CONTEXT_BYTES, buffer_beside, compute_buffer};
+use super::compute::Place;
+use super::estimate::{CONTEXT_BYTES, buffer_on};
 use super::search::largest;
 use super::settings::Settings;
 use super::shape::ModelShape;
@@ -81,8 +82,6 @@ pub fn over(
     let several = Settings { devices: shares.len() as u64, ..*settings };
     let sums = shape.weights.as_ref().map_err(Clone::clone)?;
     let (kv, state) = (cache::by_layer(shape, &several)?, cache::state_by_layer(shape, &several)?);
-    // Only the first card takes what comes over from system memory.
-    let (on_first, on_others) = (compute_buffer(shape, &several)?, buffer_beside(shape, &several, 0, 0)?);
     let all = sums.layers.len() as u64;
     let first = first_on_gpu(all, settings.gpu_layers.unwrap_or(u64::MAX));
     let units = if settings.gpu_layers == Some(0) { 0 } else { all.saturating_sub(first).saturating_add(1) };
@@ -125,12 +124,19 @@ pub fn over(
             None => add(*card, sums.output, sums.other, 0),
         }
     }
-    for (at, share) in taken
-        .iter_mut()
-        .enumerate()
-        .filter(|(at, share)| share.layers > 0 || mode == Mode::Row || units == 0 && *at == main)
-    {
-        let compute = if at == 0 || units == 0 { on_first } else { on_others };
+    // Without a layer on the cards the main one computes long prompts all the same.
+    let has = |(at, share): (usize, &Share)| share.layers > 0 || mode == Mode::Row || units == 0 && at == main;
+    let used: Vec<usize> = (0..taken.len()).filter(|at| taken.get(*at).is_some_and(|share| has((*at, share)))).collect();
+    let (first, last) = (used.first().copied(), used.last().copied());
+    let on = |place| buffer_on(shape, &several, place);
+    let [on_first, on_middle, on_last] = [on(Place::First)?, on(Place::Middle)?, on(Place::Last)?];
+    for (at, share) in taken.iter_mut().enumerate().filter(|(at, _)| used.contains(at)) {
+        let compute = match Some(at) {
+            card if card == first && card == last => on_first.max(on_last),
+            card if card == first => on_first,
+            card if card == last => on_last,
+            _ => on_middle,
+        };
         share.compute = compute;
         share.overhead = CONTEXT_BYTES.saturating_add(compute::margin(compute));
         if at == main && shape.projector > 0 && !settings.host_projector {

@@ -108,7 +108,7 @@ fn the_verdict_says_what_it_needs_and_what_fits_beside_what_is_free_now() {
     let fit = advice.fit.as_ref().unwrap();
     let sentence = &advice.verdict.sentence;
     let said = "Llama-3.1-8B Q4_K_M at 64K tokens of context needs about 13.0 GiB; this card has 11.4 free and 24.0 in all. \
-        It fits with the KV cache in q8_0 (about 9.4 GiB), or with 43K tokens of context (about 10.4 GiB).";
+        It fits with the KV cache in q8_0 (about 9.5 GiB), or with 43K tokens of context (about 10.4 GiB).";
     assert!(sentence.ends_with(said), "{sentence}");
     assert_eq!(fit.fits, Some(false));
     let free = fit.free_now_bytes.unwrap();
