@@ -50,7 +50,9 @@ pub fn best_layers(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Op
     if fits(shape, &with(all), budget)? {
         return Some(all);
     }
-    largest(0, all.saturating_sub(1), |count| fits_with(shape, &with(count), budget))
+    // With none of them the output's matrix comes over as well.
+    let fine = |count: u64| fits_with(shape, &with(count), budget);
+    largest(1, all.saturating_sub(1), fine).or_else(|| fine(0).then_some(0))
 }
 
 /// For a mixture of experts with all layers on the card: the fewest layers whose experts must stay on the host

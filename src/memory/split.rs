@@ -126,7 +126,8 @@ pub fn over(
     }
     // Without a layer on the cards the main one computes long prompts all the same.
     let has = |(at, share): (usize, &Share)| share.layers > 0 || mode == Mode::Row || units == 0 && at == main;
-    let used: Vec<usize> = (0..taken.len()).filter(|at| taken.get(*at).is_some_and(|share| has((*at, share)))).collect();
+    let used: Vec<usize> =
+        (0..taken.len()).filter(|at| taken.get(*at).is_some_and(|share| has((*at, share)))).collect();
     let (first, last) = (used.first().copied(), used.last().copied());
     let on = |place| buffer_on(shape, &several, place);
     let [on_first, on_middle, on_last] = [on(Place::First)?, on(Place::Middle)?, on(Place::Last)?];
