@@ -389,8 +389,8 @@ fn slots_of_llama_cpp_share_its_context_out() {
     assert_eq!(step.steps[0].command.as_deref(), Some(line), "or it gives nothing back");
     assert_eq!(step.frees_bytes, Some(Bytes::gib(6)));
     let fit = advice.fit.as_ref().unwrap();
-    let one = fit.choices.iter().find(|choice| choice.change.starts_with("one request")).unwrap();
-    assert_eq!(one.change, "one request at a time and the 16K tokens of context that each has");
+    let one = fit.choices.iter().find(|choice| choice.change.starts_with("one request of")).unwrap();
+    assert_eq!(one.change, "one request of 16K tokens at a time");
     assert_eq!(one.flags.as_deref(), Some("-c 16384 -np 1"));
     // Slots that llama-server opens by itself share one cache: fewer of them give nothing back.
     let advice = advised(&log(""), Some(&held(Bytes::gib(12))), None);

@@ -44,7 +44,7 @@ impl FitAdvice {
                 let tight = self.free_now_bytes.is_some_and(|free| total <= free);
                 let who = self.basis.as_ref().map_or("an estimate", |basis| basis.who_wants());
                 let tight =
-                    if tight { format!(", which is too tight: {who} wants 1 GiB left free") } else { String::new() };
+                    if tight { format!(", which is too tight ({who} wants 1 GiB free)") } else { String::new() };
                 Some(format!("{needs}{tight}. {}", self.offers()?))
             }
             None => Some(format!("{needs}.")),

@@ -37,7 +37,7 @@ pub(super) fn llama(
         let kept = each.filter(|_| is_part).map(tokens_in_words);
         let words = kept.map_or_else(
             || "one request at a time".to_owned(),
-            |each| format!("one request at a time and the {each} tokens of context that each has"),
+            |each| format!("one request of {each} tokens at a time"),
         );
         let mut one = choice(Change::OneSlot, &words, one, shape, card);
         one.shortens = is_part;
