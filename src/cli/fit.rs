@@ -197,14 +197,13 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let engine = arguments::engine(name, args, &located, machine.card(), cards)?;
     let (named, too_few) = machine.cards_for(&engine, args.gpu);
     let card = named.last().copied();
+    let together = Card::together(cards, Bytes::ZERO);
+    let together = together.filter(|_| spread::is_usual(args, &engine, &located.shape, card));
+    let engine = if together.is_some() { engine.over(cards.len()) } else { engine };
     let estimate = engine.estimate(&located.shape);
-    let spread = spread::spread(args, &engine, &located.shape, cards)?;
-    let alone = options::fits(&engine, &located.shape, card) == Some(true);
-    let spread = match &engine {
-        Engine::Ollama(settings) if args.gpu.is_none() && !alone => {
-            spread::by_itself(settings, &located.shape, cards, args.context.is_some())
-        }
-        _ => spread,
+    let spread = match together {
+        Some(_) => spread::by_itself(&engine, &located.shape, cards),
+        None => spread::spread(args, &engine, &located.shape, cards)?,
     };
     let viewer = Kernel::new(global.procfs()).viewer();
     let with_holders =
@@ -246,9 +245,15 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     // A change leaves as much free as the steps of a walk do: two places must not tell two numbers.
     let of_share = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
     let spare = if fits == Some(false) && !of_share { HEADROOM } else { Bytes::ZERO };
-    let one = card.map(|card| Card { free: card.free.less(spare), ..card.clone() });
-    let mut options =
-        if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, one.as_ref(), cards) };
+    let less = |card: &Card| Card { free: card.free.less(spare), ..card.clone() };
+    let mut options = match (&together, &spread) {
+        (Some(_), _) => options::options(engine, &located.shape, Card::together(cards, spare).as_ref(), &[]),
+        (None, Some(_)) => Vec::new(),
+        (None, None) => {
+            let cards: Vec<Card> = cards.iter().map(less).collect();
+            options::options(engine, &located.shape, card.map(less).as_ref(), &cards)
+        }
+    };
     options::hold_against_ram(&mut options, &estimate, host_available);
     let mut answer = Answer {
         asked: model.to_owned(),

@@ -119,11 +119,16 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
     let in_file = shape.weights.as_ref().map(weights::WeightSums::in_file).map_err(Clone::clone);
     let kv = refused(settings).map_or_else(|| cache::kv_cache(shape, settings), Err);
     let state = cache::recurrent_state(shape, settings);
-    let compute = compute_buffer(shape, settings);
-    let on_gpu = layers > 0 && settings.backend == Backend::Gpu;
-    let overhead = compute.as_ref().map_or(CONTEXT_BYTES, |bytes| {
-        compute::margin(*bytes).saturating_add(CONTEXT_BYTES.saturating_mul(settings.devices.max(1)))
+    // Each further card of several has a buffer and a margin of its own.
+    let further = settings.devices.saturating_sub(1);
+    let beside = if further > 0 { buffer_beside(shape, settings, 0, 0) } else { Ok(0) };
+    let first = compute_buffer(shape, settings);
+    let margins = first.as_ref().ok().zip(beside.as_ref().ok()).map(|(first, beside)| {
+        compute::margin(*first).saturating_add(compute::margin(*beside).saturating_mul(further))
     });
+    let compute = first.and_then(|first| Ok(first.saturating_add(beside?.saturating_mul(further))));
+    let on_gpu = layers > 0 && settings.backend == Backend::Gpu;
+    let overhead = margins.unwrap_or(0).saturating_add(CONTEXT_BYTES.saturating_mul(further.saturating_add(1)));
     let projector = if on_gpu && !settings.host_projector { shape.projector } else { 0 };
     let overhead = overhead.saturating_add(if projector > 0 { shape.encoding } else { 0 });
     Estimate {

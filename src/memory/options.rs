@@ -8,7 +8,7 @@ use super::engine::Engine;
 use super::inference::Dtype;
 use super::search::largest;
 use super::settings::CELL_PADDING;
-use super::{Estimate, ModelShape, sglang, vllm};
+use super::{Estimate, ModelShape, sglang, split, vllm};
 use crate::units::Bytes;
 pub use llama::at_mixes;
 pub use torch::in_four_bits;
@@ -26,6 +26,24 @@ pub struct Card {
     pub total: Bytes,
     /// Free now.
     pub free: Bytes,
+    /// Several cards as one, over which llama.cpp lays out a model: what is free on each. Empty for one card.
+    pub each: Vec<Bytes>,
+}
+
+impl Card {
+    /// What is free on it, or on each of several.
+    pub fn room(&self) -> &[Bytes] {
+        if self.each.is_empty() { std::slice::from_ref(&self.free) } else { &self.each }
+    }
+
+    /// Several as one, in their order; `None` where there is one only. Of each so much stays free.
+    pub fn together(cards: &[Card], spare: Bytes) -> Option<Card> {
+        let first = cards.first().filter(|_| cards.len() > 1)?;
+        let each: Vec<Bytes> = cards.iter().map(|card| card.free.less(spare)).collect();
+        let sum = |sizes: &mut dyn Iterator<Item = Bytes>| sizes.fold(Bytes::ZERO, Bytes::plus);
+        let (free, total) = (sum(&mut each.iter().copied()), sum(&mut cards.iter().map(|card| card.total)));
+        Some(Card { free, total, each, ..first.clone() })
+    }
 }
 
 /// What is changed.
@@ -124,6 +142,9 @@ pub fn fits(engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> Option<
             total <= allowed && allowed <= card.free
         }
         Engine::Sglang(serving) => return sglang::fits(shape, serving, card.free),
+        Engine::LlamaCpp(settings) | Engine::Ollama(settings) if !card.each.is_empty() => {
+            split::fitting(shape, settings, &card.each).is_some()
+        }
         _ => total <= card.free,
     })
 }

@@ -153,6 +153,14 @@ pub fn fitting(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Optio
     Some(rest).filter(fine)
 }
 
+/// llama.cpp's flags for such shares; `None` where none fit.
+pub fn flags(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<String> {
+    let shares = fitting(shape, settings, free)?;
+    let is_plain = shares.iter().zip(free).all(|(share, free)| *share == in_hundreds(*free));
+    let said: Vec<String> = shares.iter().map(u64::to_string).collect();
+    Some(if is_plain { "-sm layer".into() } else { format!("-sm layer -ts {}", said.join(",")) })
+}
+
 /// The most layers (the output counts as one) for which all cards have room, shared out by what is free.
 pub fn most_layers(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<u64> {
     let shares: Vec<u64> = free.iter().map(|free| in_hundreds(*free)).collect();

@@ -3,14 +3,12 @@
 
 use super::FitArgs;
 use super::locate::Located;
-use crate::memory::cache::kv_cache;
-use crate::memory::engine::{ollama_batch, ollama_context};
+use crate::memory::engine::{ollama_batch, ollama_context, ollama_expects};
 use crate::memory::ggml::{GgmlType, KV_TYPES};
 use crate::memory::inference::{Dtype, Generating};
 use crate::memory::options::Card;
 use crate::memory::settings::Outputs;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
-use crate::memory::weights::WeightSums;
 use crate::memory::{Engine, ModelShape, Settings, sglang, vllm};
 use crate::units::Bytes;
 
@@ -119,13 +117,9 @@ pub fn engine(
     })
 }
 
-/// What Ollama would compute at once: it expects the file and a cache in two bytes.
+/// What Ollama would compute at once.
 fn usual_batch(shape: &ModelShape, settings: &Settings, free: Option<Bytes>) -> u64 {
-    let plain = Settings { k_type: GgmlType::F16, v_type: GgmlType::F16, gpu_layers: None, ..*settings };
-    let cache = kv_cache(shape, &plain).ok().map(|sums| sums.all());
-    let file = shape.weights.as_ref().ok().map(WeightSums::in_file);
-    let expected = cache.zip(file).map(|(cache, file)| Bytes(cache.saturating_add(file)));
-    ollama_batch(settings.context.unwrap_or(0), expected, free, settings.flash_attention)
+    ollama_batch(settings.context.unwrap_or(0), ollama_expects(shape, settings), free, settings.flash_attention)
 }
 
 fn is_fp8(args: &FitArgs) -> bool {

@@ -85,7 +85,7 @@ fn line(
             }
             if let (None, Engine::LlamaCpp(settings)) = (line.longest, engine) {
                 let few = Settings { context: Some(settings.context.unwrap_or(4096)), ..settings };
-                line.layers = best_layers(shape, &few, card.free).map(|count| (count, shape.layer_count() + 1));
+                line.layers = best_layers(shape, &few, card.room()).map(|count| (count, shape.layer_count() + 1));
             }
         }
         (Err(trouble), _) => line.trouble = Some(trouble),

@@ -135,13 +135,14 @@ fn sentence_of(answer: &Answer, spread: &Spread) -> String {
         .map(|(card, share)| format!("{} too little on GPU {}", share.total().less(card.free), card.index))
         .collect();
     let in_the_way = answer.in_the_way();
-    let instead = match &spread.instead {
-        Some((words, _)) if in_the_way.is_empty() => format!(" With {words} it fits."),
-        Some((words, _)) => format!(" Without that, with {words} it fits."),
-        None if in_the_way.is_empty() => " No other split makes it fit.".into(),
+    let words = spread.instead.as_ref().map(|(words, _)| words);
+    let instead = match words.or_else(|| answer.best().map(|choice| &choice.change)) {
+        Some(words) if in_the_way.is_empty() => format!(" With {words} it fits."),
+        Some(words) => format!(" Without that, with {words} it fits."),
+        None if in_the_way.is_empty() => " I know no change that makes it fit.".into(),
         None => String::new(),
     };
-    format!("It does not fit: {}.{}{instead}", in_words(&full), once_ended(&in_the_way))
+    format!("It does not fit: {}.{}{instead}{}", in_words(&full), once_ended(&in_the_way), lacks_ram(answer))
 }
 
 /// Whose end makes it fit; nothing where nobody's does.
@@ -217,14 +218,7 @@ pub fn sentence(answer: &Answer) -> String {
         None if in_the_way.is_empty() => text.push_str(" I know no change that makes it fit."),
         None => {}
     }
-    let lacks = answer.options.iter().find_map(|choice| Some((choice, choice.lacks_ram?)));
-    if let Some(((choice, needed), there)) = lacks.zip(answer.host_available) {
-        let _ = write!(
-            text,
-            " With {} it does not fit in RAM: that needs about {needed} there, and {there} is available.",
-            choice.change
-        );
-    }
+    text.push_str(&lacks_ram(answer));
     let empty = Card { free: card.total, ..card.clone() };
     let would = options::fits(&answer.engine, &answer.located.shape, Some(&empty)) == Some(true);
     if would && missing > Bytes::ZERO && in_the_way.is_empty() {
@@ -234,15 +228,25 @@ pub fn sentence(answer: &Answer) -> String {
     text
 }
 
+/// What would fit on the card and not in system memory.
+fn lacks_ram(answer: &Answer) -> String {
+    let lacks = answer.options.iter().find_map(|choice| Some((&choice.change, choice.lacks_ram?)));
+    let lacks = lacks.zip(answer.host_available).map(|((change, needed), there)| {
+        format!(" With {change} it does not fit in RAM: that needs about {needed} there, and {there} is available.")
+    });
+    lacks.unwrap_or_default()
+}
+
 /// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
 /// named, or the program would spread over all of them.
 fn command(answer: &Answer) -> Option<String> {
     if let Some(spread) = &answer.spread {
         let line = answer.engine.command(answer.located.file.as_deref(), &answer.target())?;
         return match (&answer.engine, &spread.instead) {
-            (Engine::Ollama(_), Some((_, whole))) => Some(whole.clone()),
+            (Engine::Ollama(_), _) if spread.fits => Some(line),
             (_, Some((_, flags))) => Some(format!("{line} {flags}")),
-            (_, None) => spread.fits.then(|| format!("{line} {}", spread.flags).trim_end().to_owned()),
+            (_, None) if spread.fits => Some(format!("{line} {}", spread.flags).trim_end().to_owned()),
+            (_, None) => command_on_card(answer),
         };
     }
     let line = command_on_card(answer)?;
