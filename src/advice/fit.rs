@@ -218,9 +218,9 @@ impl FitAdvice {
         self.total_bytes.zip(self.card_bytes).filter(|(total, card)| self.fits == Some(false) && total > card)
     }
 
-    /// What must be found so that it fits as it is, with nothing to spare. About.
+    /// What must be found on the card so that it fits as it is, with nothing to spare. About.
     pub fn missing(&self) -> Option<Bytes> {
-        Some(self.total_bytes?.less(self.free_now_bytes?)).filter(|_| self.is_now)
+        Some(self.total_bytes?.less(self.free_now_bytes?)).filter(|_| self.is_now && self.each.is_empty())
     }
 }
 

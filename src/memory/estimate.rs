@@ -185,5 +185,9 @@ pub(super) fn buffer_beside(
         passing,
         passing_cache,
     };
+    // What goes into a graph is there four times only where all layers and experts are on the cards: then these work as a
+    // pipeline (llama-context.cpp, read on 2026-11-21).
+    let all = settings.gpu_layers.is_none_or(|count| count > shape.layer_count()) && settings.host_experts == 0;
+    let settings = &Settings { devices: if all { settings.devices } else { 1 }, ..*settings };
     compute::buffer(&graph, settings, context).ok_or_else(|| "the compute buffer would be past 2^64 bytes".to_owned())
 }

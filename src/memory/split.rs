@@ -71,7 +71,9 @@ pub fn over(
     if shares.is_empty() || shares.len() > MOST_CARDS || shares.iter().all(|share| *share == 0) {
         return Err(format!("a split needs 1 to {MOST_CARDS} shares that are not all 0"));
     }
-    let several = Settings { devices: shares.len() as u64, ..*settings };
+    // Rows are no pipeline.
+    let devices = if mode == Mode::Row { 1 } else { shares.len() as u64 };
+    let several = Settings { devices, ..*settings };
     let sums = shape.weights.as_ref().map_err(Clone::clone)?;
     let (kv, state) = (cache::by_layer(shape, &several)?, cache::state_by_layer(shape, &several)?);
     // Only the first card takes what comes over from system memory.
