@@ -28,7 +28,7 @@ use crate::advice::fit::HEADROOM;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
-use crate::memory::options::{self, Card, Choice};
+use crate::memory::options::{self, Card, Change, Choice};
 use crate::memory::quant::{self, MIXES};
 use crate::memory::{Engine, Estimate, sglang, vllm};
 use crate::runtime::kernel::Kernel;
@@ -42,6 +42,8 @@ struct Answer {
     engine: Engine,
     estimate: Estimate,
     card: Option<Card>,
+    /// All of the machine's.
+    cards: Vec<Card>,
     fits: Option<bool>,
     why_not_known: Option<String>,
     options: Vec<Choice>,
@@ -254,6 +256,11 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
             options::options(engine, &located.shape, card.map(less).as_ref(), &cards)
         }
     };
+    // A stage that was asked for is kept.
+    options.retain(|choice| {
+        let Change::Stage(stage) = choice.kind else { return true };
+        args.zero.is_none_or(|asked| asked == stage)
+    });
     options::hold_against_ram(&mut options, &estimate, host_available);
     let mut answer = Answer {
         asked: model.to_owned(),
@@ -267,6 +274,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         engine,
         why_not_known,
         card: card.cloned(),
+        cards: cards.clone(),
         fits,
         context_asked: args.context.is_some(),
         estimate,

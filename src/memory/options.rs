@@ -177,7 +177,7 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
         Engine::Vllm(serving) => torch::of_vllm(serving, shape, card, &mut choices),
         Engine::Sglang(serving) => torch::of_sglang(serving, shape, card, &mut choices),
         Engine::Transformers(generating) => torch::of_transformers(generating, shape, card, &mut choices),
-        Engine::Train(run) => torch::training(run, shape, card, &mut choices),
+        Engine::Train(run) => torch::training(run, shape, card, cards, &mut choices),
     }
     if let (Engine::Vllm(_) | Engine::Sglang(_), Some((_, four)), false) =
         (engine, in_four_bits(engine, shape), fits_already)
@@ -230,6 +230,20 @@ fn other_card(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &[
         ..choice(Change::OtherCard, &format!("GPU {} ({})", other.index, other.name), engine, shape, Some(other))
     })
     .filter(|choice| choice.fits == Some(true))
+}
+
+/// What lets a program see those with most free memory alone, where it would take others; empty where it takes them
+/// anyway or there are too few.
+pub fn only_most_free(count: usize, cards: &[Card]) -> String {
+    let mut chosen: Vec<&Card> = cards.iter().collect();
+    chosen.sort_by_key(|card| (std::cmp::Reverse(card.free), card.index));
+    let mut chosen: Vec<u32> = chosen.into_iter().take(count).map(|card| card.index).collect();
+    chosen.sort_unstable();
+    if count > cards.len() || cards.iter().map(|card| card.index).take(count).eq(chosen.iter().copied()) {
+        return String::new();
+    }
+    let said: Vec<String> = chosen.iter().map(u32::to_string).collect();
+    format!("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={} ", said.join(","))
 }
 
 /// What lets a program see this card alone. vLLM and SGLang read the variable as numbers (vllm-project/vllm#13815); in

@@ -172,7 +172,7 @@ proptest! {
             let _ = training::estimate(&shape, &training::Training {
                 recipe: training::Recipe::Qlora(number),
                 optimizer: training::Optimizer::AdamW,
-                sharing: training::Sharing { stage: 3, cards: number, offload: false },
+                sharing: training::Sharing { stage: 3, cards: number, offload: false, fsdp: false },
                 step,
             }).total();
             let serving = sglang::Serving::of_card(Some(Bytes(length)), number);

@@ -55,6 +55,12 @@ pub fn engine(
     let free = card.map(|card| card.free);
     let together = cards.iter().map(|card| card.total).reduce(Bytes::plus);
     let card = card.map(|card| card.total);
+    let ranks = args.tensor_parallel_size;
+    if matches!(name, EngineName::Vllm | EngineName::Sglang) && shape.heads.checked_rem(ranks).is_some_and(|rest| rest > 0)
+    {
+        let heads = shape.heads;
+        return Err(format!("--tp {ranks}: its {heads} attention heads can't be shared out evenly over {ranks} cards"));
+    }
     Ok(match name {
         EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args)?),
         EngineName::Ollama => {
@@ -105,7 +111,15 @@ pub fn engine(
             let length = args.context.unwrap_or(2048).min(shape.context_trained.unwrap_or(u64::MAX));
             let checkpointing = args.gradient_checkpointing;
             let step = Step { batch: args.batch.unwrap_or(1), length, checkpointing, flash_attention };
-            let sharing = Sharing { stage: args.zero, cards: args.cards, offload: args.offload_optimizer };
+            let all = if args.zero.is_some() && args.gpu.is_none() { (cards.len() as u64).max(1) } else { 1 };
+            // It is DeepSpeed that moves an optimizer, from stage 1 on.
+            let usual = if args.offload_optimizer { 2 } else { 0 };
+            let sharing = Sharing {
+                stage: args.zero.unwrap_or(usual),
+                cards: args.cards.unwrap_or(all),
+                offload: args.offload_optimizer,
+                fsdp: false,
+            };
             let optimizer = match args.optimizer {
                 OptimizerName::Adamw => Optimizer::AdamW,
                 OptimizerName::Adamw8bit => Optimizer::AdamW8bit,

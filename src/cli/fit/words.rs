@@ -250,10 +250,14 @@ fn command(answer: &Answer) -> Option<String> {
         };
     }
     let line = command_on_card(answer)?;
+    let flags = ["--tp ", "--tensor-parallel-size ", "--pipeline-parallel-size ", "--num_processes "];
+    let behind = |flag: &str| line.split_once(flag)?.1.split(' ').next()?.parse().ok();
+    if let Some(ranks) = flags.into_iter().find_map(behind).filter(|_| !line.starts_with("CUDA_")) {
+        return Some(format!("{}{line}", options::only_most_free(ranks, &answer.cards)));
+    }
     let elsewhere = line.starts_with("CUDA_")
         || line.starts_with('/')
         || line.contains(" -sm layer")
-        || [" --tp ", "--tensor-parallel-size"].iter().any(|flag| line.contains(flag))
         || ![" serve", "llama-server", "sglang"].iter().any(|program| line.contains(program));
     match &answer.card {
         Some(card) if answer.several_cards && !elsewhere => {
@@ -267,7 +271,8 @@ fn command_on_card(answer: &Answer) -> Option<String> {
     let name = answer.target();
     let file = answer.located.file.as_deref();
     if answer.fits == Some(true) {
-        return answer.engine.command(file, &name);
+        let starts = || Some(answer.engine.flags()).filter(|flags| flags.starts_with("accelerate "));
+        return answer.engine.command(file, &name).or_else(starts);
     }
     let best = answer.best()?;
     // Another checkpoint has another name.

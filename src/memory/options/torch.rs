@@ -151,7 +151,71 @@ pub(super) fn shared(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Opti
     choices.into_iter().find(|choice| choice.fits == Some(true))
 }
 
-pub(super) fn training(run: Training, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
+/// ZeRO's stage, whether the optimizer is in system memory, and the words: what costs least speed first.
+const WAYS: [(u8, bool, &str); 4] = [
+    (2, false, "DeepSpeed ZeRO-2"),
+    (3, false, "FSDP FULL_SHARD (DeepSpeed ZeRO-3 takes as much)"),
+    (2, true, "DeepSpeed ZeRO-2 with the optimizer in system memory"),
+    (3, true, "DeepSpeed ZeRO-3 with the optimizer in system memory"),
+];
+
+impl Choice {
+    fn offloads(&self) -> bool {
+        matches!(self.engine, Some(Engine::Train(run)) if run.sharing.offload)
+    }
+}
+
+/// The run shared out this way over the cards that leave most to spare, each as much as the one with least free; over as
+/// many as were asked for, where that is said, which may be on other machines.
+fn shared_out(
+    (stage, offload, words): (u8, bool, &str),
+    run: Training,
+    shape: &ModelShape,
+    card: Option<&Card>,
+    cards: &[Card],
+) -> Option<Choice> {
+    let now = run.sharing;
+    let is_less = stage < now.stage || stage == now.stage && offload == now.offload || now.offload && !offload;
+    // Of adapters only the weights below them are worth sharing, and NF4 is not shared by these lines.
+    let is_useless = match run.recipe {
+        Recipe::Qlora(_) => true,
+        Recipe::Lora(_) => stage < 3 || offload,
+        _ => offload && run.optimizer != Optimizer::AdamW,
+    };
+    if is_less || is_useless {
+        return None;
+    }
+    let mut free: Vec<&Card> = cards.iter().collect();
+    free.sort_by_key(|card| (std::cmp::Reverse(card.free), card.index));
+    let over = |count: usize| {
+        let fsdp = stage == 3 && !offload;
+        let sharing = Sharing { stage, offload, fsdp, cards: count as u64 };
+        let least = free.get(count.checked_sub(1)?).copied();
+        let least = if now.cards > 1 { least.or(card)? } else { least? };
+        let all = Engine::Train(Training { sharing, ..run });
+        Some((i128::from(least.free.0).saturating_sub(all.estimate(shape).total()?.0.into()), count, all, least))
+    };
+    let many = usize::try_from(now.cards).ok()?;
+    let counts = if many > 1 { many..=many } else { usize::from(!offload).saturating_add(1)..=free.len() };
+    let (_, count, all, least) = counts.filter_map(over).max_by_key(|(spare, count, ..)| (*spare, std::cmp::Reverse(*count)))?;
+    let estimate = all.estimate(shape);
+    let parts = estimate.named().into_iter().filter(|(_, part)| part.bytes.is_some_and(|bytes| bytes.0 > 0));
+    let parts: Vec<String> = parts.filter_map(|(name, part)| Some(format!("{name} {}", part.bytes?))).collect();
+    let on = if count > 1 { format!(" over {count} cards") } else { String::new() };
+    let words = format!("{words}{on} and gradient checkpointing (on each card {})", parts.join(", "));
+    let mut found = choice(Change::Stage(stage), &words, all, shape, Some(least));
+    let prefix = super::only_most_free(count, cards);
+    found.flags = found.flags.map(|flags| format!("{prefix}{flags}"));
+    Some(found)
+}
+
+pub(super) fn training(
+    run: Training,
+    shape: &ModelShape,
+    card: Option<&Card>,
+    cards: &[Card],
+    choices: &mut Vec<Choice>,
+) {
     let mut with =
         |kind: Change, words: &str, run: Training| choices.push(choice(kind, words, Engine::Train(run), shape, card));
     let again = Training { step: Step { checkpointing: true, ..run.step }, ..run };
@@ -166,13 +230,13 @@ pub(super) fn training(run: Training, shape: &ModelShape, card: Option<&Card>, c
         let optimizer = Optimizer::AdamW8bit;
         with(Change::SmallOptimizer, "8-bit Adam and gradient checkpointing", Training { optimizer, ..again });
     }
-    if run.sharing.cards > 1 {
-        for stage in run.sharing.stage.saturating_add(1)..=3 {
-            let sharing = Sharing { stage, ..run.sharing };
-            let words = format!("ZeRO stage {stage} and gradient checkpointing");
-            with(Change::Stage(stage), &words, Training { sharing, ..again });
-        }
-    }
+    let (on_cards, on_host): (Vec<_>, Vec<_>) =
+        WAYS.into_iter().filter_map(|way| shared_out(way, again, shape, card, cards)).partition(|way| !way.offloads());
+    // System memory is slow: only where the cards alone are not enough.
+    let is_enough = on_cards.iter().any(|choice| choice.fits == Some(true));
+    choices.extend(on_cards.into_iter().chain(on_host.into_iter().filter(|_| !is_enough)));
+    let mut with =
+        |kind: Change, words: &str, run: Training| choices.push(choice(kind, words, Engine::Train(run), shape, card));
     if !run.recipe.is_adapter() {
         let recipe = Recipe::Lora(16);
         with(Change::Adapter, "LoRA of rank 16 and gradient checkpointing", Training { recipe, ..again });
