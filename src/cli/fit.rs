@@ -30,7 +30,7 @@ use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
 use crate::memory::options::{self, Card, Change, Choice};
 use crate::memory::quant::{self, MIXES};
-use crate::memory::{Engine, Estimate, sglang, vllm};
+use crate::memory::{Engine, Estimate, Part, sglang, vllm};
 use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -55,6 +55,8 @@ struct Answer {
     fit_params: Option<PathBuf>,
     /// System memory that is available.
     host_available: Option<Bytes>,
+    /// What it would need of it, where that is more and all else fits.
+    lacks_ram: Option<Bytes>,
     /// What a person should know beside the figures.
     notes: Vec<String>,
     /// Whether the machine has more cards than this one.
@@ -218,6 +220,11 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         Some(spread) => Some(spread.fits),
         None => options::fits(&engine, &located.shape, card),
     };
+    let host_available = machine.host_available();
+    // What mmap brings over page by page needs no room of its own; an optimizer does.
+    let offloaded = estimate.on_host().filter(|_| matches!(engine, Engine::Train(_)));
+    let lacks_ram = offloaded.filter(|needs| fits == Some(true) && host_available.is_some_and(|there| *needs > there));
+    let fits = if lacks_ram.is_some() { Some(false) } else { fits };
     let unknown = || estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone());
     let why_not_known = if fits.is_none() { unknown() } else { None };
     let pool = match (&engine, card) {
@@ -243,7 +250,6 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let notes: Vec<String> =
         located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).chain(otherwise).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
-    let host_available = machine.host_available();
     // A change leaves as much free as the steps of a walk do: two places must not tell two numbers.
     let of_share = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
     let spare = if fits == Some(false) && !of_share { HEADROOM } else { Bytes::ZERO };
@@ -261,13 +267,15 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         let Change::Stage(stage) = choice.kind else { return true };
         args.zero.is_none_or(|asked| asked == stage)
     });
-    options::hold_against_ram(&mut options, &estimate, host_available);
+    let nothing = Estimate { weights_on_host: Part::fact(0), ..estimate.clone() };
+    options::hold_against_ram(&mut options, if lacks_ram.is_some() { &nothing } else { &estimate }, host_available);
     let mut answer = Answer {
         asked: model.to_owned(),
         held,
         several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
         options,
         host_available,
+        lacks_ram,
         notes,
         fit_params: of_llama.then(|| installed("llama-fit-params")).flatten(),
         spread,

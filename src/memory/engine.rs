@@ -106,7 +106,7 @@ impl Engine {
     /// Cards that share the model evenly; 1 where it is not shared.
     pub fn ranks(&self) -> u64 {
         match self {
-            Engine::Vllm(serving) => serving.tensor_parallel.max(1),
+            Engine::Vllm(serving) => serving.tensor_parallel.max(1).saturating_mul(serving.pipeline_parallel.max(1)),
             Engine::Sglang(serving) => serving.tensor_parallel.max(1),
             Engine::Train(training) => training.sharing.cards.max(1),
             _ => 1,

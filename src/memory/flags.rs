@@ -21,7 +21,9 @@ impl Engine {
                 let utilization = (serving.utilization != 920).then(|| utilization(serving.utilization));
                 let tp = (serving.tensor_parallel > 1)
                     .then(|| format!("--tensor-parallel-size {}", serving.tensor_parallel));
-                join([length, fp8, utilization, serving.eager.then(|| "--enforce-eager".to_owned()), tp])
+                let stages = serving.pipeline_parallel;
+                let pp = (stages > 1).then(|| format!("--pipeline-parallel-size {stages}"));
+                join([length, fp8, utilization, serving.eager.then(|| "--enforce-eager".to_owned()), tp, pp])
             }
             Engine::Sglang(serving) => {
                 let context = serving.context.map(|length| format!("--context-length {length}"));
@@ -261,7 +263,8 @@ fn train_flags(training: &Training) -> String {
         _ => Some(format!("--use_deepspeed --zero_stage {stage}")),
     };
     // FSDP's own computing again: with the script's, layers would be gathered twice.
-    let again = (step.checkpointing && training.sharing.fsdp).then(|| "--fsdp_activation_checkpointing true".to_owned());
+    let again =
+        (step.checkpointing && training.sharing.fsdp).then(|| "--fsdp_activation_checkpointing true".to_owned());
     let offload = training.sharing.offload.then(|| "--offload_optimizer_device cpu".to_owned());
     let half = !matches!(training.recipe, Recipe::Full32 | Recipe::Pure16);
     let half = half.then(|| "--mixed_precision bf16".to_owned());

@@ -77,7 +77,7 @@ pub enum Change {
     Chunk(u64),
     /// vLLM, SGLang: several of these at once, where none is enough alone; this context in tokens.
     Together(u64),
-    /// llama.cpp: over all cards of the machine.
+    /// llama.cpp, transformers: over all cards of the machine.
     AllCards,
     /// llama.cpp: the image encoder in system memory.
     HostEncoder,
@@ -167,6 +167,7 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
         choices.extend(
             other_card(engine, shape, card, cards)
                 .or_else(|| torch::shared(engine, shape, cards))
+                .or_else(|| torch::laid_out(engine, shape, cards))
                 .or_else(|| llama::split(engine, shape, cards)),
         );
     }

@@ -51,7 +51,10 @@ pub fn largest_context(shape: &ModelShape, settings: &Settings, budget: Bytes) -
 pub fn best_layers(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<u64> {
     let all = shape.layer_count().checked_add(1)?;
     let with = |count: u64| Settings { gpu_layers: Some(count), ..*settings };
-    let [budget] = free else { return split::most_layers(shape, settings, free) };
+    let [budget] = free else {
+        let whole = split::fitting(shape, &with(all), free).map(|_| all);
+        return whole.or_else(|| split::most_layers(shape, settings, free));
+    };
     // With all of them nothing has to come over, so that fewer may take more.
     if fits(&estimate(shape, &with(all)), *budget)? {
         return Some(all);

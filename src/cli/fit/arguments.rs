@@ -56,10 +56,14 @@ pub fn engine(
     let together = cards.iter().map(|card| card.total).reduce(Bytes::plus);
     let card = card.map(|card| card.total);
     let ranks = args.tensor_parallel_size;
-    if matches!(name, EngineName::Vllm | EngineName::Sglang) && shape.heads.checked_rem(ranks).is_some_and(|rest| rest > 0)
+    if matches!(name, EngineName::Vllm | EngineName::Sglang)
+        && shape.heads.checked_rem(ranks).is_some_and(|rest| rest > 0)
     {
         let heads = shape.heads;
-        return Err(format!("--tp {ranks}: its {heads} attention heads can't be shared out evenly over {ranks} cards"));
+        let layers = if name == EngineName::Vllm { "; vLLM shares out whole layers with --pp" } else { "" };
+        return Err(format!(
+            "--tp {ranks}: its {heads} attention heads can't be shared out evenly over {ranks} cards{layers}"
+        ));
     }
     Ok(match name {
         EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args)?),
@@ -84,6 +88,7 @@ pub fn engine(
                 sequences: args.parallel.unwrap_or(usual.sequences),
                 utilization: args.share.unwrap_or(usual.utilization),
                 tensor_parallel: args.tensor_parallel_size,
+                pipeline_parallel: args.pipeline_parallel_size,
                 ..usual
             })
         }

@@ -76,6 +76,9 @@ pub struct FitArgs {
     /// vLLM and SGLang: cards that share the model.
     #[arg(long, visible_alias = "tp", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub tensor_parallel_size: u64,
+    /// vLLM: cards with whole layers each.
+    #[arg(long, visible_alias = "pp", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub pipeline_parallel_size: u64,
     /// vLLM's --gpu-memory-utilization, SGLang's --mem-fraction-static, such as 0.85.
     #[arg(long, visible_aliases = ["gpu-memory-utilization", "mem-fraction-static"], value_name = "SHARE", value_parser = thousandths)]
     pub share: Option<u64>,

@@ -195,7 +195,9 @@ pub fn sentence(answer: &Answer) -> String {
         return format!("It fits: about {total} of the {} that are free on GPU {}.", card.free, card.index);
     }
     let missing = total.less(card.free);
-    let mut text = if missing == Bytes::ZERO {
+    let mut text = if let Some((needs, there)) = answer.lacks_ram.zip(answer.host_available) {
+        format!("It fits on the card and not in RAM: about {needs} is needed there, and {there} is available.")
+    } else if missing == Bytes::ZERO {
         "It does not fit within the utilisation that is set or free now.".to_owned()
     } else {
         let each = match answer.engine.ranks() {
@@ -240,30 +242,36 @@ fn lacks_ram(answer: &Answer) -> String {
 /// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
 /// named, or the program would spread over all of them.
 fn command(answer: &Answer) -> Option<String> {
-    if let Some(spread) = &answer.spread {
-        let line = answer.engine.command(answer.located.file.as_deref(), &answer.target())?;
-        return match (&answer.engine, &spread.instead) {
-            (Engine::Ollama(_), _) if spread.fits => Some(line),
-            (_, Some((_, flags))) => Some(format!("{line} {flags}")),
-            (_, None) if spread.fits => Some(format!("{line} {}", spread.flags).trim_end().to_owned()),
-            (_, None) => command_on_card(answer),
-        };
-    }
-    let line = command_on_card(answer)?;
+    let line = match &answer.spread {
+        Some(spread) => of_spread(answer, spread)?,
+        None => command_on_card(answer)?,
+    };
+    let has = |words: &[&str]| words.iter().any(|words| line.contains(words));
     let flags = ["--tp ", "--tensor-parallel-size ", "--pipeline-parallel-size ", "--num_processes "];
-    let behind = |flag: &str| line.split_once(flag)?.1.split(' ').next()?.parse().ok();
-    if let Some(ranks) = flags.into_iter().find_map(behind).filter(|_| !line.starts_with("CUDA_")) {
-        return Some(format!("{}{line}", options::only_most_free(ranks, &answer.cards)));
-    }
-    let elsewhere = line.starts_with("CUDA_")
-        || line.starts_with('/')
-        || line.contains(" -sm layer")
-        || ![" serve", "llama-server", "sglang"].iter().any(|program| line.contains(program));
-    match &answer.card {
-        Some(card) if answer.several_cards && !elsewhere => {
-            Some(format!("{} {line}", options::only_on(card, &answer.engine)))
+    let behind = |flag: &str| line.split_once(flag)?.1.split(' ').next()?.parse::<usize>().ok();
+    let ranks = flags.into_iter().filter_map(behind).fold(1, usize::saturating_mul);
+    // CUDA counts the fastest card first, unless it is told not to.
+    let differ = answer.cards.iter().any(|card| Some(card.total) != answer.cards.first().map(|first| first.total));
+    let one = answer.card.as_ref().filter(|_| answer.several_cards && !has(&[" -sm layer"]));
+    let before = match one {
+        _ if line.starts_with("CUDA_") => String::new(),
+        _ if ranks > 1 => options::only_most_free(ranks, &answer.cards),
+        _ if has(&[" -ts "]) && differ => "CUDA_DEVICE_ORDER=PCI_BUS_ID ".into(),
+        Some(card) if !line.starts_with('/') && has(&[" serve", "llama-server", "sglang"]) => {
+            format!("{} ", options::only_on(card, &answer.engine))
         }
-        _ => Some(line),
+        _ => String::new(),
+    };
+    Some(format!("{before}{line}"))
+}
+
+fn of_spread(answer: &Answer, spread: &Spread) -> Option<String> {
+    let line = answer.engine.command(answer.located.file.as_deref(), &answer.target())?;
+    match (&answer.engine, &spread.instead) {
+        (Engine::Ollama(_), _) if spread.fits => Some(line),
+        (_, Some((_, flags))) => Some(format!("{line} {flags}")),
+        (_, None) if spread.fits => Some(format!("{line} {}", spread.flags).trim_end().to_owned()),
+        (_, None) => command_on_card(answer),
     }
 }
 
@@ -286,7 +294,10 @@ fn command_on_card(answer: &Answer) -> Option<String> {
         (None, Some(flags)) if flags.starts_with('-') => {
             Some(format!("{} {flags}", without(&answer.engine.command(file, &name)?, flags)))
         }
-        (None, Some(flags)) => Some(format!("{flags} {}", answer.engine.command(file, &name)?)),
+        (None, Some(flags)) => match answer.engine.command(file, &name) {
+            Some(line) => Some(format!("{flags} {line}")),
+            None => Some(flags.clone()),
+        },
         (None, None) => None,
     }
 }

@@ -148,7 +148,51 @@ pub(super) fn shared(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Opti
         });
         Some(found)
     });
+    choices.into_iter().find(|choice| choice.fits == Some(true)).or_else(|| layered(engine, shape, cards))
+}
+
+/// vLLM with whole layers on each of several cards, where the heads can't be shared out or that is not enough.
+fn layered(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
+    let mut free: Vec<&Card> = cards.iter().collect();
+    free.sort_by_key(|card| std::cmp::Reverse(card.free));
+    let choices = free.into_iter().zip(1_u64..).skip(1).filter_map(|(least, stages)| {
+        let Engine::Vllm(serving @ vllm::Serving { tensor_parallel: 1, pipeline_parallel: 1, .. }) = engine else {
+            return None;
+        };
+        let over = Engine::Vllm(vllm::Serving { pipeline_parallel: stages, ..serving });
+        let words = format!("the layers over {stages} cards");
+        let found = choice(Change::TensorParallel(stages), &words, over, shape, Some(least));
+        Some(Choice { flags: Some(format!("--pipeline-parallel-size {stages}")), ..found })
+    });
     choices.into_iter().find(|choice| choice.fits == Some(true))
+}
+
+/// transformers over all cards: whole layers with their caches on each, as many as beside its own buffers have room.
+/// In whole GiB. About. The keys of max_memory are CUDA's numbers, in the order of `cards`.
+pub(super) fn laid_out(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
+    let Engine::Transformers(generating) = engine else { return None };
+    let whole = inference::estimate(shape, &Generating { max_memory: None, ..generating });
+    let (weights, cache) = (whole.weights.bytes?, whole.kv_cache.bytes?.plus(whole.recurrent.bytes?));
+    let beside = whole.compute.bytes?.plus(whole.overhead.bytes?);
+    let layer = weights.0.checked_div(shape.layer_count())?;
+    let most = |card: &Card| {
+        let room = u128::from(card.free.less(beside).0).saturating_mul(weights.0.into());
+        let of_weights = room.checked_div(u128::from(weights.plus(cache).0)).unwrap_or(0);
+        u64::try_from(of_weights >> 30).unwrap_or(0)
+    };
+    let gib: Vec<u64> = cards.iter().map(most).collect();
+    // Of each card a part of a layer stays empty.
+    let held = gib.iter().map(|gib| (gib << 30).saturating_sub(layer)).fold(0, u64::saturating_add);
+    Some(()).filter(|()| cards.len() > 1 && held >= weights.0)?;
+    let said: Vec<String> = gib.iter().enumerate().map(|(at, gib)| format!("{at}: \"{gib}GiB\"")).collect();
+    // CUDA counts the fastest card first, unless it is told not to.
+    let differ = cards.iter().any(|card| Some(card.total) != cards.first().map(|first| first.total));
+    let order = if differ { " # with CUDA_DEVICE_ORDER=PCI_BUS_ID" } else { "" };
+    let flags = format!("{}, device_map=\"auto\", max_memory={{{}}}{order}", engine.flags(), said.join(", "));
+    let words = format!("{} cards", cards.len());
+    let total = cards.iter().fold(weights.plus(cache), |sum, _| sum.plus(beside));
+    let found = choice(Change::AllCards, &words, engine, shape, None);
+    Some(Choice { total: Some(total), fits: Some(true), flags: Some(flags), engine: None, ..found })
 }
 
 /// ZeRO's stage, whether the optimizer is in system memory, and the words: what costs least speed first.
@@ -197,7 +241,8 @@ fn shared_out(
     };
     let many = usize::try_from(now.cards).ok()?;
     let counts = if many > 1 { many..=many } else { usize::from(!offload).saturating_add(1)..=free.len() };
-    let (_, count, all, least) = counts.filter_map(over).max_by_key(|(spare, count, ..)| (*spare, std::cmp::Reverse(*count)))?;
+    let (_, count, all, least) =
+        counts.filter_map(over).max_by_key(|(spare, count, ..)| (*spare, std::cmp::Reverse(*count)))?;
     let estimate = all.estimate(shape);
     let parts = estimate.named().into_iter().filter(|(_, part)| part.bytes.is_some_and(|bytes| bytes.0 > 0));
     let parts: Vec<String> = parts.filter_map(|(name, part)| Some(format!("{name} {}", part.bytes?))).collect();
@@ -226,7 +271,7 @@ pub(super) fn training(
         let step = Step { batch: 1, ..again.step };
         with(Change::OneSequence, "one sequence at a time and gradient accumulation", Training { step, ..again });
     }
-    if run.optimizer == Optimizer::AdamW && !run.recipe.is_adapter() {
+    if run.optimizer == Optimizer::AdamW && !run.recipe.is_adapter() && !run.sharing.offload {
         let optimizer = Optimizer::AdamW8bit;
         with(Change::SmallOptimizer, "8-bit Adam and gradient checkpointing", Training { optimizer, ..again });
     }
