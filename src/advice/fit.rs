@@ -208,6 +208,11 @@ impl FitAdvice {
         self.is_now
     }
 
+    /// Whether the model is laid out over several cards of this machine; its figures are then of all of them.
+    pub fn is_on_several(&self) -> bool {
+        !self.each.is_empty()
+    }
+
     /// What a fix of the knowledge base would do here; `None` where that can't be told.
     pub fn effect_of(&self, fix: &str) -> Option<&Effect> {
         self.effects.iter().find(|effect| effect.fix == fix)
@@ -220,7 +225,7 @@ impl FitAdvice {
 
     /// What must be found on the card so that it fits as it is, with nothing to spare. About.
     pub fn missing(&self) -> Option<Bytes> {
-        Some(self.total_bytes?.less(self.free_now_bytes?)).filter(|_| self.is_now && self.each.is_empty())
+        Some(self.total_bytes?.less(self.free_now_bytes?)).filter(|_| self.is_now && !self.is_on_several())
     }
 }
 

@@ -182,7 +182,8 @@ impl Trial {
                 format!("It takes about {total}, but not within the share of the card that is set; {free} {when}.")
             }
             Some(false) if total <= free => {
-                format!("Too tight: about {total} of the {free} that {when}. Estimates want {HEADROOM} to spare.")
+                let each = if fit.is_on_several() { " on each card" } else { "" };
+                format!("Too tight: about {total} of the {free} that {when}. Estimates want {HEADROOM} to spare{each}.")
             }
             Some(false) => {
                 format!("It does not fit: about {total}, and {free} {when}: {} too much.", total.less(free))

@@ -66,7 +66,7 @@ impl FitAdvice {
             return Some(format!("It fits {}{instead}.", offers.join(", or ")));
         }
         let needed = self.total_bytes.map(|total| format!("you need about {total}"))?;
-        let these = if self.each.is_empty() { "This card" } else { "These cards" };
+        let these = if self.is_on_several() { "These cards" } else { "This card" };
         Some(match self.instead.as_slice() {
             [] => format!("{these} can't run it as it is: {needed}."),
             some => format!("{these} can't run it as it is: {needed}, or one of: {}.", some.join(", ")),
