@@ -3,6 +3,7 @@
 //! Knows no formula: those are in `memory`.
 
 mod arguments;
+mod command;
 mod flags;
 mod held;
 mod list;

@@ -656,6 +656,11 @@ fn a_full_fine_tune_is_shared_out_over_the_free_cards() {
     let said = found["command"].as_str().unwrap_or_default();
     assert!(changes(&found, "ZeRO").is_empty() && changes(&found, "FSDP").is_empty(), "{found}");
     assert!(code == 0 && said.contains("--num_processes 4 --use_deepspeed --zero_stage 1 "), "{found}");
+    let (found, _) = train(&cards("A100", 80, &[70, 0, 0, 0]), &["--zero", "3"]);
+    assert!(
+        found["command"].as_str().unwrap().contains("DEVICES=1,2,3 accelerate launch --num_processes 3 "),
+        "{found}"
+    );
     // Nobody has terabytes of system memory to spare.
     let large = ["llama-3.3-70b", "--engine", "train", "--zero", "3", "--offload-optimizer"];
     let (found, code) = answer(&cards("H200", 140, &[0, 0, 0, 0]), home.path(), &large);

@@ -116,7 +116,10 @@ pub fn engine(
             let length = args.context.unwrap_or(2048).min(shape.context_trained.unwrap_or(u64::MAX));
             let checkpointing = args.gradient_checkpointing;
             let step = Step { batch: args.batch.unwrap_or(1), length, checkpointing, flash_attention };
-            let all = if args.zero.is_some() && args.gpu.is_none() { (cards.len() as u64).max(1) } else { 1 };
+            // A card that somebody else fills is none of them.
+            let is_free = |one: &&Card| free.is_some_and(|most| one.free.0 >= most.0 / 2);
+            let shares = args.zero.is_some() && args.gpu.is_none();
+            let all = if shares { (cards.iter().filter(is_free).count() as u64).max(1) } else { 1 };
             // It is DeepSpeed that moves an optimizer, from stage 1 on.
             let usual = if args.offload_optimizer { 2 } else { 0 };
             let sharing = Sharing {

@@ -91,7 +91,7 @@ pub struct FitArgs {
     /// Training: DeepSpeed's ZeRO stage (FSDP's FULL_SHARD is 3); without it, others are offered.
     #[arg(long, value_name = "STAGE", value_parser = clap::value_parser!(u8).range(0..=3))]
     pub zero: Option<u8>,
-    /// Training: cards that share; with --zero alone, all of this machine.
+    /// Training: cards that share; with --zero alone, those of this machine that are free.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65_536))]
     pub cards: Option<u64>,
     /// Training: the optimizer's states in system memory.
