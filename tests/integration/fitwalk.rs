@@ -231,7 +231,7 @@ fn fit_and_the_walk_say_the_same_of_several_cards() {
 
 #[test]
 fn a_log_over_several_cards_is_held_against_each_of_them() {
-    let log = TOO_BIG.replace(
+    let log = TOO_BIG.replace("NVIDIA GeForce RTX 3060", "RTX3090").replace(
         "- 11469 MiB free",
         "- 23863 MiB free\nllama_model_load_from_file_impl: using device CUDA1 (RTX3090) (0000:02:00.0) - 24111 MiB free",
     );
@@ -239,5 +239,11 @@ fn a_log_over_several_cards_is_held_against_each_of_them() {
     assert_eq!((&even["fit"]["fits"], &even["fit"]["free_now_bytes"]), (&true.into(), &(48 * GIB).into()), "{even}");
     // As much in all, but not where a share of it must be.
     let busy = diagnosed(&two_cards([0, 20]), &log, &[]);
-    assert_eq!((&busy["fit"]["fits"], &busy["fit"]["free_now_bytes"]), (&false.into(), &(28 * GIB).into()), "{busy}");
+    // Another machine's log is held against its own figures.
+    let other = diagnosed(&two_cards([0, 20]), &log.replace("RTX3090", "Tesla P40"), &[]);
+    assert_eq!(other["fit"]["free_now_bytes"], (23_863_u64 + 24_111) << 20, "{other}");
+    // Each of its cards keeps 1 GiB, not both together: 1.5 GiB more than it takes are too few.
+    let tight = log.replace("RTX3090", "Tesla P40").replace("23863 MiB", "22700 MiB").replace("24111 MiB", "22800 MiB");
+    let tight = &diagnosed(&two_cards([0, 0]), &tight, &[])["fit"];
+    assert!(tight["fits"] == false && tight["total_bytes"].as_u64() < Some(44_400 << 20), "{tight}");
 }

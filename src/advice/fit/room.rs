@@ -6,7 +6,7 @@ use crate::advice::ledger::run_had;
 use crate::advice::verdict::next_try;
 use crate::advice::{Ledger, Place, Situation};
 use crate::gpu::Device;
-use crate::knowledge::diagnosis::Platform;
+use crate::knowledge::diagnosis::{Diagnosis, Platform};
 use crate::memory::engine::ollama_spreads;
 use crate::memory::split::MOST_CARDS;
 use crate::memory::{Engine, ModelShape, Settings};
@@ -49,7 +49,10 @@ impl Room {
 /// itself; empty where the log speaks of one of them.
 fn each_card(situation: &Situation<'_>, place: &Place<'_>) -> Vec<(Bytes, Bytes)> {
     let run = &situation.diagnosis.run;
-    let here = situation.snapshot.filter(|_| place.same_machine != Some(false) && run.visible_devices.is_none());
+    let foreign = matches!(run.platform(), Some(Platform::Mac | Platform::Windows));
+    // A log with figures of its own is only held against a machine that is known to be its own.
+    let is_ours = place.same_machine.unwrap_or(run.free_at_start_bytes.is_none()) && !foreign;
+    let here = situation.snapshot.filter(|_| is_ours && run.visible_devices.is_none());
     let devices = here.map(|here| here.devices.as_slice()).unwrap_or_default();
     let all = match run.devices {
         Some(count) => count == devices.len() as u64,
@@ -63,10 +66,22 @@ fn each_card(situation: &Situation<'_>, place: &Place<'_>) -> Vec<(Bytes, Bytes)
     let next = next_try(situation, place);
     let card = |device: &Device| {
         // What its next try has taken already is room for it, too.
-        let taken = next.as_ref().map_or(Bytes::ZERO, |next| next.holds_on(device));
+        let taken = next.as_ref().map_or(Bytes::ZERO, |next| {
+            let its_own = device.processes.iter().filter(|row| next.is(row));
+            let here = its_own.filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
+            here.max(next.holds_on(device))
+        });
         Some((device.memory.free_bytes.value()?.plus(taken), device.memory.total_bytes.value()?))
     };
     devices.iter().map(card).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// The same when the run began, as its log says; the cards' sizes are not known.
+fn each_at_start(diagnosis: &Diagnosis) -> Vec<(Bytes, Bytes)> {
+    let each = &diagnosis.run.free_at_start_each;
+    let lays_out = matches!(Kind::of(diagnosis), Some(Kind::LlamaCpp | Kind::Ollama));
+    let several = lays_out && (2..=MOST_CARDS).contains(&each.len());
+    each.iter().filter(|_| several).map(|free| (*free, *free)).collect()
 }
 
 /// Free now; else what was free for this run when it began, as its log says.
@@ -107,7 +122,7 @@ pub fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger
                 is_now: false,
                 ram,
                 why_not,
-                each,
+                each: each_at_start(situation.diagnosis),
                 is_spread,
             }
         }
