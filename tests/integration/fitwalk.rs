@@ -239,6 +239,7 @@ fn a_log_over_several_cards_is_held_against_each_of_them() {
     assert_eq!((&even["fit"]["fits"], &even["fit"]["free_now_bytes"]), (&true.into(), &(48 * GIB).into()), "{even}");
     // As much in all, but not where a share of it must be.
     let busy = diagnosed(&two_cards([0, 20]), &log, &[]);
+    assert_eq!((&busy["fit"]["fits"], &busy["fit"]["free_now_bytes"]), (&false.into(), &(28 * GIB).into()), "{busy}");
     // Another machine's log is held against its own figures.
     let other = diagnosed(&two_cards([0, 20]), &log.replace("RTX3090", "Tesla P40"), &[]);
     assert_eq!(other["fit"]["free_now_bytes"], (23_863_u64 + 24_111) << 20, "{other}");
