@@ -237,7 +237,7 @@ fn a_log_over_several_cards_is_held_against_each_of_them() {
     );
     let even = diagnosed(&two_cards([0, 0]), &log, &[]);
     assert_eq!((&even["fit"]["fits"], &even["fit"]["free_now_bytes"]), (&true.into(), &(48 * GIB).into()), "{even}");
-    // As much in all, but not where a share of it must be.
+    // A second card that somebody fills is counted with what is left of it.
     let busy = diagnosed(&two_cards([0, 20]), &log, &[]);
     assert_eq!((&busy["fit"]["fits"], &busy["fit"]["free_now_bytes"]), (&false.into(), &(28 * GIB).into()), "{busy}");
     // Another machine's log is held against its own figures.
