@@ -102,6 +102,7 @@ fn scale(weights: &mut WeightSums, by: u64, of: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::shape::{Compressed, Layer};
     use crate::memory::{Settings, estimate};
 
     #[test]
@@ -124,6 +125,61 @@ mod tests {
             // Rows that are no whole number of blocks are stored in larger types.
             let most = if row.hidden % 256 == 0 { 6.4 } else { 8.5 };
             assert!((4.2..most).contains(&bits), "{}: {bits} bits a parameter", row.name);
+        }
+    }
+
+    /// Elements of K and V a token in layers that see the whole context, and how many see a window, entered a second
+    /// time from sources other than the rows': a catalogue of configurations (stored public file 66535357975), loaders'
+    /// tests of headers (68938166277, 65865534003) and llama.cpp 0.6.0's own patterns.
+    #[test]
+    fn caches_are_those_of_a_second_source() {
+        for (name, elements, windows) in [
+            ("qwen3-coder:480b", 62 * 8 * 256, 0),
+            ("llama4:maverick", 12 * 8 * 256, 36),
+            ("mistral-nemo", 40 * 8 * 256, 0),
+            ("mistral-medium-3.5", 88 * 8 * 256, 0),
+            ("devstral-2:123b", 88 * 8 * 256, 0),
+            ("mistral-large-3", 61 * 576, 0),
+            ("nemotron-3-super", 8 * 2 * 256, 0),
+            ("kimi-linear", 7 * 576, 0),
+            ("kimi-k3", 24 * 576, 0),
+            ("glm-4.7-flash", 47 * 576, 0),
+            ("minimax-m3", 60 * 4 * 256 + 57 * 128, 0),
+            ("granite4.1:8b", 40 * 8 * 256, 0),
+            ("granite4.1:30b", 64 * 8 * 256, 0),
+            ("granite4:micro", 40 * 8 * 128, 0),
+            ("granite4:tiny-h", 4 * 4 * 256, 0),
+            ("granite4:micro-h", 4 * 8 * 128, 0),
+            ("hunyuan-a13b", 32 * 8 * 256, 0),
+            ("seed-oss", 64 * 8 * 256, 0),
+            ("ernie-4.5:21b", 28 * 4 * 256, 0),
+            ("nemotron-nano-9b-v2", 4 * 8 * 256, 0),
+            ("lfm2:8b-a1b", 48 * 128, 0),
+            ("lfm2.5:8b", 48 * 128, 0),
+            ("step-3.5-flash", 12 * 8 * 256, 33),
+            ("olmo-3:32b", 16 * 8 * 256, 48),
+            ("exaone-4.0-32b", 16 * 8 * 256, 48),
+            ("muse-glimmer", 13 * 2 * 256, 39),
+            ("laguna-xs.2", 10 * 8 * 256, 30),
+            ("deepseek-v4-flash", 0, 43),
+            ("deepseek-v4-pro", 0, 61),
+        ] {
+            let layers = shape(&find(rows().unwrap(), name).unwrap(), "Q4_K_M").layers.unwrap();
+            let caches = || layers.iter().filter_map(|layer| layer.cache);
+            let whole: u64 = caches().filter(|cache| !cache.windowed).map(|cache| cache.k + cache.v).sum();
+            let windowed = caches().filter(|cache| cache.windowed).count();
+            assert_eq!((whole, windowed), (elements, windows), "{name}");
+            // Rows of four tokens with the indexer's keys, and rows of 128.
+            let rows = |tokens, k| {
+                let of = |layer: &&Layer| layer.compressed == Some(Compressed { tokens, k });
+                layers.iter().filter(of).count()
+            };
+            let expected = match name {
+                "deepseek-v4-flash" => (21, 20),
+                "deepseek-v4-pro" => (30, 31),
+                _ => (0, 0),
+            };
+            assert_eq!((rows(4, 640), rows(128, 512)), expected, "{name}");
         }
     }
 

@@ -102,6 +102,10 @@ fn window(keys: &Keys<'_>, traits: Traits) -> Option<u64> {
     let (_, _, default) = traits.window?;
     // Chunked attention has its length in the program, whatever the file says, except for "none".
     let said = keys.number("attention.sliding_window");
+    // Of EXAONE 4 only the large one has windows, and the program knows it by its layers.
+    if keys.architecture == "exaone4" && keys.number("block_count") != Some(64) {
+        return Some(0);
+    }
     if keys.architecture == "llama4" {
         said.filter(|said| *said == 0).or(Some(default))
     } else {
