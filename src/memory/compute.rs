@@ -32,6 +32,8 @@ pub struct Graph {
     pub window: u64,
     /// Latent attention.
     pub mla: bool,
+    /// Whether an indexer chooses what latent attention sees (DeepSeek-V3.2, GLM-5).
+    pub indexed: bool,
     /// Whether any layer attends at all.
     pub attends: bool,
     /// Bytes of the largest matrix in system memory that is brought over for a batch; 0 where none is.
@@ -56,13 +58,13 @@ pub fn buffer(graph: &Graph, settings: &Settings, context: u64) -> Option<u64> {
 /// Fewer tokens are computed where the matrix is.
 const FEWEST_PASSING: u64 = 32;
 
-/// The f16 copy of one layer's K and V that CUDA makes of a quantised cache with flash attention (since b9489, June
-/// 2026), in bytes. V of latent attention is a view of K.
+/// The f16 copy of one layer's K and V that CUDA makes of a cache of another type with flash attention (since b9489, June
+/// 2026; bf16 and f32 as well), in bytes. V of latent attention is a view of K.
 pub fn scratch(graph: &Graph, settings: &Settings, context: u64) -> Option<u64> {
     if !settings.flash_attention {
         return Some(0);
     }
-    let copied = |kind: GgmlType, elements: u64| if kind.is_quantised() { elements } else { 0 };
+    let copied = |kind: GgmlType, elements: u64| if kind == GgmlType::F16 { 0 } else { elements };
     let (k, v) = graph.widest;
     let elements = copied(settings.k_type, k).checked_add(if graph.mla { 0 } else { copied(settings.v_type, v) })?;
     elements.checked_mul(context)?.checked_mul(2)
@@ -88,6 +90,7 @@ mod tests {
         widest: (1024, 1024),
         window: 0,
         mla: false,
+        indexed: false,
         attends: true,
         passing: 0,
         passing_cache: 0,
@@ -158,24 +161,39 @@ mod tests {
         }
     }
 
+    /// As above, in MiB, with what lies in system memory: matrices of so many KiB, and a layer's cache of so many MiB.
     #[test]
     fn what_is_on_the_host_passes_through_the_card() {
-        let mib = |graph: &Graph, settings| of(graph, settings, 32_768);
-        let layers = Graph { passing: 63 << 19, passing_cache: 128 << 20, ..LLAMA_8B };
-        assert_eq!(
-            mib(&layers, TODAY()),
-            32.0 + 128.0 + 116.0,
-            "a layer's cache beside what is computed; seen were 248"
-        );
-        let long = Graph { passing_cache: 512 << 20, ..layers };
-        assert_eq!(of(&long, TODAY(), 131_072), 684.0, "beside its attention; measured were 680");
-        let matrix = Graph { passing_cache: 0, ..layers };
-        assert_eq!(mib(&matrix, TODAY()), 32.0 + 31.5 + 116.0, "a matrix beside what is computed");
-        assert_eq!(mib(&matrix, Settings { micro_batch: 16, ..TODAY() }), 148.0 / 32.0, "too few tokens");
-        let experts = Graph { passing: 200 << 20, experts_used: 8, ..LLAMA_8B };
-        assert_eq!(mib(&experts, TODAY()), f64::from(2 * 200 + 32 + 64), "two matrices of experts");
+        let host = |graph: Graph, kib: u64, mib: u64| Graph { passing: kib << 10, passing_cache: mib << 20, ..graph };
+        let large = Graph { embedding: 8192, query: 8192, heads: 64, feed_forward: 28_672, ..LLAMA_8B };
+        let small = Graph { embedding: 2048, feed_forward: 6144, experts_used: 8, widest: (512, 512), ..LLAMA_8B };
+        let gated = Graph { embedding: 2560, feed_forward: 9216, gated: true, ..LLAMA_8B };
+        let r1 = Graph { embedding: 7168, heads: 128, mla: true, feed_forward: 16_384, experts_used: 8, ..small };
+        let glm = Graph { embedding: 6144, heads: 64, indexed: true, ..r1 };
+        let wide = Settings { micro_batch: 2048, ..TODAY() };
+        let rows: [(&str, Graph, Settings, u64, f64); 12] = [
+            ("Llama-3.1-8B, short", host(LLAMA_8B, 32_256, 16), TODAY(), 4096, 131.5),
+            ("Llama-3.1-8B", host(LLAMA_8B, 32_256, 128), TODAY(), 32_768, 200.0),
+            ("Llama-3.1-8B, long", host(LLAMA_8B, 32_256, 512), TODAY(), 131_072, 680.0),
+            ("Llama-3.1-8B ub 2048", host(LLAMA_8B, 32_256, 16), wide, 4096, 512.02),
+            ("Llama-3.3-70B, behind the cache", host(large, 188_160, 128), TODAY(), 32_768, 424.0),
+            ("Llama-3.3-70B, in its room", host(large, 188_160, 512), TODAY(), 131_072, 720.0),
+            ("Qwen3-30B-A3B, experts", host(small, 161_280, 0), TODAY(), 4096, 221.5),
+            ("Qwen3.5-4B", host(gated, 18_900, 256), TODAY(), 65_536, 495.0),
+            ("DeepSeek-R1, experts", host(r1, 3_010_560, 0), TODAY(), 4096, 3144.0),
+            ("GLM-5.2", glm, TODAY(), 4096, 560.1),
+            ("GLM-5.2, long", glm, TODAY(), 131_072, 1052.1),
+            ("GLM-5.2, experts", host(glm, 2_580_480, 0), TODAY(), 4096, 3016.1),
+        ];
+        for (name, graph, settings, context, measured) in rows {
+            let ours = of(&graph, settings, context);
+            assert!((ours / measured - 1.0).abs() < 0.08, "{name} at {context}: {ours} against {measured}");
+        }
+        let few = Settings { micro_batch: 16, ..TODAY() };
+        let over = host(LLAMA_8B, 32_256, 128);
+        assert_eq!(of(&over, few, 32_768), of(&LLAMA_8B, few, 32_768), "too few tokens to bring it over for");
         let several = Settings { devices: 2, ..TODAY() };
-        assert_eq!(mib(&experts, several), mib(&experts, TODAY()), "no pipeline with experts on the host");
+        assert_eq!(of(&over, several, 32_768), of(&over, TODAY(), 32_768), "no pipeline with layers on the host");
     }
 
     /// Each of them is the larger one somewhere: logits of a batch, or a layer's cache that comes over.

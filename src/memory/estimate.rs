@@ -182,6 +182,7 @@ pub(super) fn buffer_beside(
         widest: cache::widest(shape),
         window: if shape.has_window() { shape.window } else { 0 },
         mla: shape.mla,
+        indexed: ["deepseek32", "glm-dsa"].contains(&shape.architecture.as_str()),
         attends,
         passing,
         passing_cache,

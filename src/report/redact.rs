@@ -3,6 +3,7 @@
 //! where in `names`.
 
 mod addresses;
+mod letters;
 mod names;
 mod secrets;
 mod urls;
@@ -95,7 +96,7 @@ fn is_within_address(text: &str, at: usize) -> bool {
 
 /// A pattern that did not compile would find nothing; a test holds that all do.
 fn pattern(source: &str) -> Option<Regex> {
-    Regex::new(source).ok()
+    Regex::new(&letters::both_cases(source)).ok()
 }
 
 type Pattern = LazyLock<Option<Regex>>;

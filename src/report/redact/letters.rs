@@ -1,0 +1,135 @@
+//! Owns letters of either case in a pattern: ASCII alone, so that the tables of all scripts' cases (150 kB) need not come
+//! along. Names are matched in any script as before.
+
+use std::iter::Peekable;
+use std::str::Chars;
+
+/// A pattern in which what stands under the flag `i` is spelled out: `(?i:ab)` becomes `(?:[aA][bB])`.
+pub(super) fn both_cases(source: &str) -> String {
+    let mut out = String::with_capacity(source.len() * 2);
+    let mut rest = source.chars().peekable();
+    let mut either = false;
+    let mut outside = Vec::new();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => escape(&mut rest, &mut out),
+            '[' => class(&mut rest, either, &mut out),
+            '(' => {
+                outside.push(either);
+                out.push('(');
+                if rest.next_if_eq(&'?').is_some() {
+                    group(&mut rest, &mut either, &mut outside, &mut out);
+                }
+            }
+            ')' => {
+                either = outside.pop().unwrap_or_default();
+                out.push(')');
+            }
+            letter if either && letter.is_ascii_alphabetic() => {
+                out.extend(['[', letter.to_ascii_lowercase(), letter.to_ascii_uppercase(), ']']);
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// What follows a backslash, which has just been read: `x` is followed by two digits.
+fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
+    out.push('\\');
+    let Some(c) = rest.next() else { return };
+    out.push(c);
+    if c == 'x' {
+        out.extend(rest.by_ref().take(2));
+    }
+}
+
+/// A group's name or flags, behind its `(?`. Flags of their own (`(?im)`) hold until the group around them ends.
+fn group(rest: &mut Peekable<Chars<'_>>, either: &mut bool, outside: &mut Vec<bool>, out: &mut String) {
+    let mut flags = String::new();
+    let mut on = true;
+    while let Some(c) = rest.next() {
+        match c {
+            'i' => *either = on,
+            ':' | ')' => {
+                if c == ')' {
+                    outside.pop();
+                }
+                let flags = flags.trim_end_matches('-');
+                match (flags, c) {
+                    // Nothing is left to switch.
+                    ("", ')') => drop(out.pop()),
+                    _ => out.extend(["?", flags, if c == ')' { ")" } else { ":" }]),
+                }
+                return;
+            }
+            'P' | '<' => {
+                out.extend(['?', c]);
+                for c in rest.by_ref() {
+                    out.push(c);
+                    if c == '>' {
+                        return;
+                    }
+                }
+            }
+            '-' => {
+                on = false;
+                flags.push(c);
+            }
+            flag => flags.push(flag),
+        }
+    }
+}
+
+/// A class behind its `[`: letters and ranges of letters once more in the other case.
+fn class(rest: &mut Peekable<Chars<'_>>, either: bool, out: &mut String) {
+    out.push('[');
+    if rest.next_if_eq(&'^').is_some() {
+        out.push('^');
+    }
+    let mut first = true;
+    while let Some(c) = rest.next() {
+        match c {
+            ']' if !first => {
+                out.push(']');
+                return;
+            }
+            '\\' => escape(rest, out),
+            letter if either && letter.is_ascii_alphabetic() => {
+                let mut last = letter;
+                if rest.clone().next() == Some('-') && rest.clone().nth(1).is_some_and(|c| c.is_ascii_alphabetic()) {
+                    rest.next();
+                    last = rest.next().unwrap_or(letter);
+                }
+                for case in [char::to_ascii_lowercase, char::to_ascii_uppercase as fn(&char) -> char] {
+                    out.extend([case(&letter), '-', case(&last)]);
+                }
+            }
+            other => out.push(other),
+        }
+        first = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_under_the_flag_are_spelled_out() {
+        for (source, spelled) in [
+            ("ab", "ab"),
+            ("(?i)a-b", "[aA]-[bB]"),
+            ("(?i:a)b", "(?:[aA])b"),
+            ("(?im)^a$", "(?m)^[aA]$"),
+            ("(?i)(?-i:[a-z])a", "(?:[a-z])[aA]"),
+            ("(?:x(?i)y)z", "(?:x[yY])z"),
+            ("(?i-u:a)", "(?-u:[aA])"),
+            (r"(?i)\w\x22\[a", r"\w\x22\[[aA]"),
+            ("(?i)(?P<user>[a-z_][^]x-]*)", "(?P<user>[a-zA-Z_][^]x-xX-X-]*)"),
+            ("(?i)[ä-ü]é", "[ä-ü]é"),
+        ] {
+            assert_eq!(both_cases(source), spelled, "{source}");
+        }
+    }
+}
