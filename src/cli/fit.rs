@@ -3,6 +3,7 @@
 //! Knows no formula: those are in `memory`.
 
 mod arguments;
+mod command;
 mod flags;
 mod held;
 mod list;
@@ -27,9 +28,9 @@ use super::Global;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
-use crate::memory::options::{self, Card, Choice};
+use crate::memory::options::{self, Card, Change, Choice};
 use crate::memory::quant::{self, MIXES};
-use crate::memory::{Engine, Estimate, sglang, split, vllm};
+use crate::memory::{Engine, Estimate, Part, sglang, split, vllm};
 use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -41,6 +42,8 @@ struct Answer {
     engine: Engine,
     estimate: Estimate,
     card: Option<Card>,
+    /// All of the machine's.
+    cards: Vec<Card>,
     fits: Option<bool>,
     why_not_known: Option<String>,
     options: Vec<Choice>,
@@ -54,6 +57,8 @@ struct Answer {
     emptied: Option<Bytes>,
     /// System memory that is available.
     host_available: Option<Bytes>,
+    /// What it would need of it, where that is more and all else fits.
+    lacks_ram: Option<Bytes>,
     /// What a person should know beside the figures.
     notes: Vec<String>,
     /// Whether the machine has more cards than this one.
@@ -211,46 +216,30 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let engine = arguments::engine(name, args, &located, machine.card(), cards)?;
     let (named, too_few) = machine.cards_for(&engine, args.gpu);
     let card = named.last().copied();
+    let together = Card::together(cards);
+    let together = together.filter(|_| spread::is_usual(args, &engine, &located.shape, card));
+    let engine = if together.is_some() { engine.over(cards.len()) } else { engine };
     let estimate = engine.estimate(&located.shape);
-    let spread = spread::spread(args, &engine, &located.shape, cards)?;
-    let alone = options::fits(&engine, &located.shape, card) == Some(true);
-    let spread = match &engine {
-        Engine::Ollama(settings) if args.gpu.is_none() && !alone => {
-            spread::by_itself(settings, &located.shape, cards, args.context.is_some())
-        }
-        _ => spread,
+    let spread = match together {
+        Some(_) => spread::by_itself(&engine, &located.shape, cards),
+        None => spread::spread(args, &engine, &located.shape, cards)?,
     };
     let viewer = Kernel::new(global.procfs()).viewer();
     let with_holders =
         |card: &Card, takes| Held { holders: machine.holders(Some(card), &viewer), card: card.clone(), takes };
-    let on_each = |spread: &Spread| -> Vec<Held> {
-        spread.cards.iter().map(|(card, share)| with_holders(card, Some(share.wanted()))).collect()
-    };
-    // Where holders are in the way on several cards, only all of them together tell.
-    let spread = match &engine {
-        Engine::LlamaCpp(settings) if spread.is_none() && !alone && args.gpu.is_none() && args.split_mode.is_none() => {
-            let shape = &located.shape;
-            let now: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
-            let one = |free: Bytes, card: &Card| {
-                options::fits(&engine, shape, Some(&Card { free, ..card.clone() })) == Some(true)
-            };
-            spread::by_layers(settings, shape, cards).filter(|found| {
-                let held = on_each(found);
-                let single = held.iter().any(|held| one(held.free_after(), &held.card));
-                let ends = || held::together(&held, |free| split::fitting(shape, settings, free).is_some());
-                !single && split::fitting(shape, settings, &now).is_none() && !ends().is_empty()
-            })
-        }
-        _ => spread,
-    };
     let held = match &spread {
-        Some(spread) => on_each(spread),
+        Some(spread) => spread.cards.iter().map(|(card, share)| with_holders(card, Some(share.wanted()))).collect(),
         None => named.iter().map(|card| with_holders(card, takes(&engine, &estimate, card))).collect(),
     };
     let fits = match &spread {
         Some(spread) => Some(spread.fits),
         None => options::fits(&engine, &located.shape, card),
     };
+    let host_available = machine.host_available();
+    // What mmap brings over page by page needs no room of its own; an optimizer does.
+    let offloaded = estimate.on_host().filter(|_| matches!(engine, Engine::Train(_)));
+    let lacks_ram = offloaded.filter(|needs| fits == Some(true) && host_available.is_some_and(|there| *needs > there));
+    let fits = if lacks_ram.is_some() { Some(false) } else { fits };
     let unknown = || estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone());
     let why_not_known = if fits.is_none() { unknown() } else { None };
     let pool = match (&engine, card) {
@@ -276,9 +265,18 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let notes: Vec<String> =
         located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).chain(otherwise).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
-    let host_available = machine.host_available();
-    let mut options = if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, card, cards) };
-    options::hold_against_ram(&mut options, &estimate, host_available);
+    let mut options = match (&together, &spread) {
+        (Some(_), _) => options::options(engine, &located.shape, together.as_ref(), &[]),
+        (None, Some(_)) => Vec::new(),
+        (None, None) => options::options(engine, &located.shape, card, cards),
+    };
+    // A stage that was asked for is kept.
+    options.retain(|choice| {
+        let Change::Stage(stage) = choice.kind else { return true };
+        args.zero.is_none_or(|asked| asked == stage)
+    });
+    let nothing = Estimate { weights_on_host: Part::fact(0), ..estimate.clone() };
+    options::hold_against_ram(&mut options, if lacks_ram.is_some() { &nothing } else { &estimate }, host_available);
     let mut answer = Answer {
         asked: model.to_owned(),
         held,
@@ -286,12 +284,14 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         options,
         emptied: card.and_then(|card| machine.emptied(card)),
         host_available,
+        lacks_ram,
         notes,
         fit_params: of_llama.then(|| installed("llama-fit-params")).flatten(),
         spread,
         engine,
         why_not_known,
         card: card.cloned(),
+        cards: cards.clone(),
         fits,
         context_asked: args.context.is_some(),
         estimate,
@@ -313,7 +313,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     if settings.is_some_and(|settings| settings.gpu_layers == Some(0)) {
         answer.notes.push(ON_NO_LAYERS.into());
     }
-    let command = words::command(&answer).filter(|_| of_ollama).unwrap_or_default();
+    let command = command::command(&answer).filter(|_| of_ollama).unwrap_or_default();
     if command.contains(" num_ctx ") {
         answer.notes.push(OF_ITS_MODELFILE.into());
     }

@@ -24,8 +24,9 @@ pub fn wanted(total: Bytes, buffer: u64) -> Bytes {
 impl Estimate {
     /// What must be free on so many cards together so that it fits llama.cpp; `None` where a part is not known.
     pub fn wanted(&self, cards: u64) -> Option<Bytes> {
-        let others = SPARE.0.saturating_mul(cards.saturating_sub(1));
-        Some(wanted(self.total()?, self.compute.bytes?.0).plus(Bytes(others)))
+        let cards = cards.max(1);
+        let margin = compute::margin(self.compute.bytes?.0 / cards).saturating_mul(cards);
+        Some(self.total()?.less(Bytes(margin)).plus(Bytes(margin.max(SPARE.0.saturating_mul(cards)))))
     }
 }
 
@@ -51,7 +52,7 @@ impl Engine {
 
     /// What it does by itself where there is room for the model but not for what is to stay free, in a sentence that
     /// follows; empty for an engine that does nothing.
-    pub fn by_itself(&self, shape: &ModelShape, free: Bytes) -> String {
+    pub fn by_itself(&self, shape: &ModelShape, free: &[Bytes]) -> String {
         let (settings, force) = match self {
             Engine::LlamaCpp(settings) => (settings, "-ngl all"),
             Engine::Ollama(settings) => (settings, "/set parameter num_gpu 99"),
@@ -62,7 +63,8 @@ impl Engine {
             return " It is loaded all the same, as you set where its layers go.".into();
         }
         let own = matches!(self, Engine::LlamaCpp(_)) && settings.context.is_none();
-        let shorter = own.then(|| largest_context(shape, settings, free)).flatten();
+        let shorter = free.first().filter(|_| own && free.len() == 1);
+        let shorter = shorter.and_then(|free| largest_context(shape, settings, *free));
         if let Some(tokens) = shorter.filter(|tokens| *tokens >= LEAST_CONTEXT) {
             return format!(" By itself it takes about {} tokens of context instead.", tokens_in_words(tokens));
         }
@@ -74,7 +76,10 @@ impl Engine {
                 None => return String::new(),
             },
         };
-        format!(" By itself it {moved}, which is slower; {force} keeps all on the card.")
+        format!(
+            " By itself it {moved}, which is slower; {force} keeps all on the card{}.",
+            if free.len() > 1 { "s" } else { "" }
+        )
     }
 }
 
@@ -100,12 +105,12 @@ mod tests {
         let (shape, free) = (model("llama-3.1-8b"), Bytes::mib(7044 + 248 + 400));
         let fits = |context| options::fits(&Engine::LlamaCpp(asked(context)), &shape, Some(&card(free)));
         assert_eq!((fits(12_288), fits(14_336)), (Some(true), Some(false)));
-        let said = Engine::LlamaCpp(asked(16_384)).by_itself(&shape, free);
+        let said = Engine::LlamaCpp(asked(16_384)).by_itself(&shape, &[free]);
         assert_eq!(said, " By itself it moves 2 of 33 layers to RAM, which is slower; -ngl all keeps all on the card.");
     }
 
     fn card(free: Bytes) -> Card {
-        Card { index: 0, uuid: None, name: "x".into(), total: Bytes::gib(80), free }
+        Card { index: 0, uuid: None, name: "x".into(), total: Bytes::gib(80), free, each: Vec::new() }
     }
 
     #[test]
@@ -118,11 +123,11 @@ mod tests {
     fn what_it_does_by_itself_follows_from_what_was_set() {
         let (dense, experts) = (model("llama-3.1-8b"), model("qwen3-30b-a3b"));
         let own = Settings { context: None, ..asked(0) };
-        let said = Engine::LlamaCpp(own).by_itself(&dense, Bytes::gib(8));
+        let said = Engine::LlamaCpp(own).by_itself(&dense, &[Bytes::gib(8)]);
         assert!(said.contains("tokens of context instead"), "{said}");
-        let said = Engine::Ollama(asked(8192)).by_itself(&experts, Bytes::gib(16));
+        let said = Engine::Ollama(asked(8192)).by_itself(&experts, &[Bytes::gib(16)]);
         assert!(said.contains("leaves the experts of ") && said.contains("num_gpu 99"), "{said}");
         let forced = Settings { gpu_layers: Some(99), ..asked(8192) };
-        assert!(Engine::LlamaCpp(forced).by_itself(&dense, Bytes::gib(5)).contains("loaded all the same"));
+        assert!(Engine::LlamaCpp(forced).by_itself(&dense, &[Bytes::gib(5)]).contains("loaded all the same"));
     }
 }

@@ -167,7 +167,8 @@ impl Trial {
     /// Whether it fits in what is free for the run, with what a choice must leave free.
     pub fn fits(&self, fit: &FitAdvice) -> Option<bool> {
         let (free, total) = (fit.free_now_bytes?, fit.card_bytes.or(fit.free_now_bytes)?);
-        let card = Card { index: 0, uuid: None, name: String::new(), total, free };
+        let each = fit.each.clone();
+        let card = Card { index: 0, uuid: None, name: String::new(), total, free, each };
         options::fits(&self.now.0, &self.file(self.now.1)?.shape, Some(&card))
     }
 
@@ -189,9 +190,11 @@ impl Trial {
                 format!("It takes about {total}, but not within the share of the card that is set; {free} {when}.")
             }
             Some(false) if total <= free => {
-                let by_itself = self.file(self.now.1).map(|file| self.now.0.by_itself(&file.shape, free));
+                let each = if fit.is_on_several() { " on each card" } else { "" };
+                let room = if fit.is_on_several() { &*fit.each } else { std::slice::from_ref(&free) };
+                let by_itself = self.file(self.now.1).map(|file| self.now.0.by_itself(&file.shape, room));
                 format!(
-                    "Too tight: about {total} of the {free} that {when}; {} wants 1 GiB left free.{}",
+                    "Too tight: about {total} of the {free} that {when}; {} wants 1 GiB left free{each}.{}",
                     self.now.0.who_wants(),
                     by_itself.unwrap_or_default()
                 )
