@@ -66,7 +66,8 @@ impl Engine {
         let shorter = free.first().filter(|_| own && free.len() == 1);
         let shorter = shorter.and_then(|free| largest_context(shape, settings, *free));
         if let Some(tokens) = shorter.filter(|tokens| *tokens >= LEAST_CONTEXT) {
-            return format!(" By itself it takes about {} tokens of context instead.", tokens_in_words(tokens));
+            let about = tokens_in_words(tokens / 1024 * 1024);
+            return format!(" By itself it takes about {about} tokens of context instead.");
         }
         let all = shape.layer_count().saturating_add(1);
         let moved = match fewest_host_experts(shape, settings, free).filter(|count| *count > 0) {

@@ -164,7 +164,10 @@ fn sentence_of(answer: &Answer, spread: &Spread) -> String {
         None => String::new(),
     };
     let once_ended = once_ended(&in_the_way);
-    format!("{verdict}: {wants}, {}.{once_ended}{instead}{}", in_words(&full), lacks_ram(answer))
+    let free: Vec<Bytes> = spread.cards.iter().map(|(card, _)| card.free).collect();
+    let own = tight && spread.by_free;
+    let own = if own { answer.engine.by_itself(&answer.located.shape, &free) } else { String::new() };
+    format!("{verdict}: {wants}, {}.{own}{once_ended}{instead}{}", in_words(&full), lacks_ram(answer))
 }
 
 /// Whose end makes it fit; nothing where nobody's does.
