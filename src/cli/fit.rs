@@ -9,6 +9,7 @@ mod held;
 mod list;
 mod locate;
 mod machine;
+mod notes;
 mod other;
 mod spread;
 mod stores;
@@ -297,41 +298,9 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         estimate,
         located,
     };
-    let (of_ollama, of_llama) =
-        (matches!(answer.engine, Engine::Ollama(_)), matches!(answer.engine, Engine::LlamaCpp(_)));
-    if let (Source::Checkpoint, true, Some(folder)) =
-        (answer.located.source, of_ollama || of_llama, &answer.located.file)
-    {
-        let folder = quoted(&harmless(&folder.to_string_lossy())).clone();
-        answer.notes.insert(0, match of_llama {
-            true => format!("llama.cpp runs GGUF files: convert the folder first, in llama.cpp's own folder: python convert_hf_to_gguf.py {folder} --outfile MODEL.gguf"),
-            false => format!("Ollama runs models of its own store: put FROM {folder} into a file named Modelfile, then ollama create NAME -f Modelfile"),
-        });
-    }
-    let settings =
-        if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = &answer.engine { Some(settings) } else { None };
-    if settings.is_some_and(|settings| settings.gpu_layers == Some(0)) {
-        answer.notes.push(ON_NO_LAYERS.into());
-    }
-    let command = command::command(&answer).filter(|_| of_ollama).unwrap_or_default();
-    if command.contains(" num_ctx ") {
-        answer.notes.push(OF_ITS_MODELFILE.into());
-    }
-    if command.contains('=') {
-        answer.notes.push(AS_A_SERVICE.into());
-    }
-    if answer.wants_a_repository() {
-        answer.notes.push("REPOSITORY stands for its name on Hugging Face (owner/name) or its folder".into());
-    }
+    answer.notes = notes::with(&answer);
     Ok(answer)
 }
-
-/// Where Ollama's variables go, read in its docs/faq.mdx on 2026-11-21.
-const AS_A_SERVICE: &str = "where Ollama runs as a service already, its variables are set there: sudo systemctl edit ollama.service, below [Service] a line Environment=\"NAME=VALUE\" for each, then sudo systemctl daemon-reload and sudo systemctl restart ollama";
-
-const OF_ITS_MODELFILE: &str = "the model's Modelfile sets num_ctx, before which OLLAMA_CONTEXT_LENGTH does nothing: /set parameter counts for one conversation, PARAMETER num_ctx in the Modelfile for all";
-
-const ON_NO_LAYERS: &str = "with no layers on the card a GPU build still computes long prompts there: its compute buffer and the driver's context are what this takes";
 
 /// DeepSeek-Coder-V2-Lite at 16384 tokens took 4320 MiB instead of 486 from Ollama's file.
 const OLD_LATENT: &str = "a file of it that was converted before April 2025, as Ollama has of deepseek-v2 and deepseek-coder-v2, caches about nine times as much";
