@@ -538,6 +538,8 @@ fn ollamas_modelfile_and_the_image_encoder_are_counted_in() {
     let (found, code) = answer(&card(20), home.path(), &[name]);
     assert_eq!((code, &found["context"], &found["engine"]), (0, &json!(65_536), &json!("Ollama")));
     assert_eq!(found["image_encoder"]["bytes"], 128 * MIB);
+    let host = changes(&found, "the image encoder in system memory");
+    assert_eq!(host[0]["flags"], "LLAMA_ARG_MMPROJ_OFFLOAD=0", "read by the llama-server that Ollama starts");
     // Output and the last four layers.
     assert_eq!(found["weights"]["gpu_bytes"], (125 + 4 * 256) * MIB);
     let (found, _) = answer(&card(20), home.path(), &[name, "--context", "4096", "--parallel", "2"]);
