@@ -29,6 +29,8 @@ pub struct Serving {
     pub batched_tokens: u64,
     /// `--max-num-seqs`.
     pub sequences: u64,
+    /// The two above as vLLM would choose them itself for this card.
+    pub usual_at_once: (u64, u64),
     /// `--enforce-eager`: no graphs.
     pub eager: bool,
 }
@@ -42,6 +44,7 @@ impl Default for Serving {
             tensor_parallel: 1,
             batched_tokens: 2048,
             sequences: 256,
+            usual_at_once: (2048, 256),
             eager: false,
         }
     }
@@ -56,7 +59,15 @@ impl Serving {
             Some(70..) => (8192, 1024),
             _ => (2048, 256),
         };
-        Serving { batched_tokens, sequences, ..Serving::default() }
+        Serving { batched_tokens, sequences, usual_at_once: (batched_tokens, sequences), ..Serving::default() }
+    }
+
+    /// The same with so many tokens and sequences at once, where they are given: of what is not, vLLM takes as many
+    /// sequences as tokens at most; more sequences than its usual tokens need as many tokens.
+    #[must_use]
+    pub fn at_once(self, tokens: Option<u64>, sequences: Option<u64>) -> Serving {
+        let batched_tokens = tokens.unwrap_or(self.batched_tokens.max(sequences.unwrap_or(0)));
+        Serving { batched_tokens, sequences: sequences.unwrap_or(self.sequences.min(batched_tokens)), ..self }
     }
 }
 
@@ -205,6 +216,23 @@ mod tests {
         let window = (1023_u64 + 2048).div_ceil(16) + 1;
         assert_eq!(request, 8192 * (10 * 32_768 + 60 * window * 16), "52 windows in groups of 10");
         assert_eq!(tokens(&gemma, &serving, Bytes(request)), Ok(32_768));
+    }
+
+    #[test]
+    fn tokens_and_sequences_at_once_go_together_as_vllm_wants_them() {
+        let both = |tokens, sequences| {
+            let serving = Serving::default().at_once(tokens, sequences);
+            (serving.batched_tokens, serving.sequences)
+        };
+        assert_eq!(both(None, None), (2048, 256));
+        assert_eq!(both(Some(128), None), (128, 128), "no more sequences than tokens");
+        assert_eq!(both(None, Some(4096)), (4096, 4096), "else it would refuse");
+        let flags = |serving: Serving| crate::memory::Engine::Vllm(serving).flags();
+        assert_eq!(flags(Serving::default().at_once(Some(512), None)), "--max-num-batched-tokens 512");
+        assert_eq!(flags(Serving::default().at_once(None, Some(32))), "--max-num-seqs 32");
+        let two = Serving::default().at_once(Some(128), Some(512));
+        assert_eq!(flags(two), "--max-num-batched-tokens 128 --max-num-seqs 512");
+        assert!(crate::memory::Engine::Vllm(two).refusal(&model("llama-3.1-8b")).is_some());
     }
 
     #[test]

@@ -55,12 +55,12 @@ fn small_model(path: &Path) {
     write_gguf(path, &KEYS, &tensors);
 }
 
-fn card(free_gib: u64) -> FakeDriver {
+pub fn card(free_gib: u64) -> FakeDriver {
     let used = (24 - free_gib) * GIB;
     FakeDriver::new(&format!("(gpus: [(name: \"RTX 4090\", total: {}, reserved: 0, base: {used})])", 24 * GIB))
 }
 
-fn fit(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> Output {
+pub fn fit(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> Output {
     let mut command = driver.oomdoctor(&[&["fit"], arguments].concat());
     for name in ["OLLAMA_MODELS", "HF_HOME", "HF_HUB_CACHE"] {
         command.env_remove(name);
@@ -74,7 +74,7 @@ fn parsed(output: &Output) -> Value {
 }
 
 /// The JSON answer and the exit code.
-fn answer(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> (Value, i32) {
+pub fn answer(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> (Value, i32) {
     let output = fit(driver, home, &[arguments, &["--json"]].concat());
     (parsed(&output), output.status.code().unwrap())
 }

@@ -194,8 +194,11 @@ pub fn sentence(answer: &Answer) -> String {
         return format!("It fits: about {total} of the {} that are free on GPU {}.", card.free, card.index);
     }
     let missing = total.less(card.free);
-    let mut text = if missing == Bytes::ZERO {
-        "It does not fit within the utilisation that is set or free now.".to_owned()
+    let refusal = answer.engine.refusal(&answer.located.shape);
+    let mut text = if let Some(refusal) = &refusal {
+        format!("It does not start: {refusal}.")
+    } else if missing == Bytes::ZERO {
+        super::about::not_within(&answer.engine, card)
     } else {
         let each = match answer.engine.ranks() {
             1 => String::new(),
@@ -212,7 +215,7 @@ pub fn sentence(answer: &Answer) -> String {
         Some(choice) => {
             let takes = choice.total.map(|total| format!(" takes about {total} and")).unwrap_or_default();
             let without = if in_the_way.is_empty() { "With" } else { "Without that, with" };
-            let _ = write!(text, " {without} {} it{takes} fits.", choice.change);
+            let _ = write!(text, " {without} {} it{takes} fits.{}", choice.change, super::about::in_words_only(choice));
         }
         None if in_the_way.is_empty() => text.push_str(" I know no change that makes it fit."),
         None => {}
@@ -227,7 +230,7 @@ pub fn sentence(answer: &Answer) -> String {
     }
     let empty = Card { free: card.total, ..card.clone() };
     let would = options::fits(&answer.engine, &answer.located.shape, Some(&empty)) == Some(true);
-    if would && missing > Bytes::ZERO && in_the_way.is_empty() {
+    if would && refusal.is_none() && missing > Bytes::ZERO && in_the_way.is_empty() {
         let _ =
             write!(text, " The card has {}: ending what holds it (see `oomdoctor ps`) would be enough.", card.total);
     }
@@ -256,6 +259,19 @@ fn command(answer: &Answer) -> Option<String> {
             Some(format!("{} {line}", options::only_on(card, &answer.engine)))
         }
         _ => Some(line),
+    }
+}
+
+/// What the capitals in a command line stand for.
+pub fn placeholder(answer: &Answer) -> Option<String> {
+    let line = command(answer)?;
+    match line.split(' ').find_map(|word| word.strip_suffix("REPOSITORY"))? {
+        "" => Some("REPOSITORY stands for its name on Hugging Face (owner/name) or its folder".into()),
+        "BASE-" => None,
+        kind => {
+            let word = kind.trim_end_matches('-');
+            Some(format!("{kind}REPOSITORY stands for a checkpoint of it in {word} on Hugging Face (owner/name)"))
+        }
     }
 }
 
