@@ -4,6 +4,7 @@
 
 mod about;
 mod arguments;
+mod checkpoint;
 mod flags;
 mod held;
 mod list;

@@ -61,7 +61,7 @@ fn folder(quantization: &Value) -> TempDir {
 
 fn ask(home: &TempDir, arguments: &[&str]) -> Value {
     let path = home.path().join("model");
-    answer(&card(20), home.path(), &[&[path.to_str().unwrap()], arguments].concat()).0
+    answer(&card(23), home.path(), &[&[path.to_str().unwrap()], arguments].concat()).0
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_model_of_which_a_file_is_missing_is_no_fact() {
     for entry in fs::read_dir(home.path().join("model")).unwrap().flatten() {
         fs::rename(entry.path(), hub.join(entry.file_name())).unwrap();
     }
-    let listed = String::from_utf8(fit(&card(20), home.path(), &[]).stdout).unwrap();
+    let listed = String::from_utf8(fit(&card(23), home.path(), &[]).stdout).unwrap();
     assert!(listed.contains("not all of it is here"), "{listed}");
 }
 
@@ -133,14 +133,14 @@ fn fewer_bits_are_another_checkpoint_and_settings_reach_the_line() {
     assert_eq!(long["fits"], json!(false));
     let (said, command) = (long["answer"].as_str().unwrap(), long["command"].as_str().unwrap());
     assert!(said.contains("does not start: vLLM refuses 9000") && command.ends_with("--max-model-len 8192"), "{said}");
-    let table = answer(&card(20), home.path(), &["Qwen/Qwen3-8B", "--dtype", "nf4", "--context", "4096"]).0;
+    let table = answer(&card(23), home.path(), &["Qwen/Qwen3-8B", "--dtype", "nf4", "--context", "4096"]).0;
     assert_eq!((&table["engine"], &table["fits"]), (&json!("transformers"), &json!(true)));
 }
 
 #[test]
 fn a_shorter_context_that_is_no_flag_is_said_in_words() {
     let home = tempfile::tempdir().unwrap();
-    let ask = |arguments: &[&str]| answer(&card(20), home.path(), arguments).0;
+    let ask = |arguments: &[&str]| answer(&card(23), home.path(), arguments).0;
     let run = ask(&["llama-3.1-8b", "--engine", "transformers"]);
     let said = run["answer"].as_str().unwrap();
     assert!(said.contains("prompt and max_new_tokens together within"), "{said}");

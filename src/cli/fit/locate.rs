@@ -2,16 +2,15 @@
 //! LM Studio's folder, else the embedded table. Nothing is downloaded; only regular files are opened, headers only.
 //! Knows nothing of settings or of what fits.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use super::checkpoint;
 use super::stores::Stored;
 use crate::memory::encoder::compute_bytes;
 use crate::memory::gguf::{self, Gguf, split_names};
-use crate::memory::shape::{Figures, Is, from_gguf};
-use crate::memory::{ModelShape, Storage, config, quant, safetensors, table, weights};
+use crate::memory::shape::from_gguf;
+use crate::memory::{ModelShape, Storage, quant, table};
 use crate::text::harmless;
 
 /// Where a model was found.
@@ -49,9 +48,7 @@ pub struct Located {
 /// Folders of files that no real checkpoint exceeds.
 const MOST_FILES: usize = 2000;
 /// A manifest or an index is small.
-const MOST_TEXT: u64 = 4 << 20;
-/// The index of a model with hundreds of thousands of tensors.
-const MOST_INDEX: u64 = 64 << 20;
+pub(super) const MOST_TEXT: u64 = 4 << 20;
 
 /// Finds the model. `mix` is the quantisation to assume where only the table knows it.
 pub fn locate(name: &str, mix: &str) -> Result<Located, String> {
@@ -102,7 +99,7 @@ pub fn encoder(file: &Path) -> Result<(u64, u64), String> {
 }
 
 impl Located {
-    fn new(shape: ModelShape, file: Option<PathBuf>, source: Source) -> Located {
+    pub(super) fn new(shape: ModelShape, file: Option<PathBuf>, source: Source) -> Located {
         Located { shape, file, source, num_ctx: None, num_gpu: None, note: None, partial: false }
     }
 }
@@ -160,7 +157,7 @@ fn encoder_beside(model: &Path) -> Option<PathBuf> {
 }
 
 /// Opens a regular file; a pipe or a device would be waited for.
-fn open(path: &Path) -> Result<(File, u64), String> {
+pub(super) fn open(path: &Path) -> Result<(File, u64), String> {
     let cannot = |error: &dyn std::fmt::Display| format!("{} can't be read: {error}", path.display());
     let metadata = fs::metadata(path).map_err(|error| cannot(&error))?;
     if !metadata.is_file() {
@@ -191,7 +188,7 @@ fn with_parts(path: &Path, this: Gguf) -> Result<Gguf, String> {
 }
 
 /// The files of a folder with one of two endings, in order.
-fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
+pub(super) fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{} can't be read: {error}", folder.display()))?;
     let paths = entries.flatten().take(MOST_FILES).map(|entry| entry.path());
     let mut found: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|this| this == ending)).collect();
@@ -202,7 +199,7 @@ fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
 fn folder(path: &Path) -> Result<Located, String> {
     let config = path.join("config.json");
     if config.exists() {
-        return checkpoint(path, &config);
+        return checkpoint::read(path, &config);
     }
     // Of a split model the first part stands for all; projectors are no models.
     let is_model = |file: &&PathBuf| {
@@ -221,113 +218,4 @@ fn folder(path: &Path) -> Result<Located, String> {
             Err(format!("{} holds several models: name one of {}", path.display(), names.join(", ")))
         }
     }
-}
-
-fn checkpoint(path: &Path, config: &Path) -> Result<Located, String> {
-    let (file, length) = open(config)?;
-    if length > MOST_TEXT {
-        return Err(format!("{} has {length} bytes, which no real one has", config.display()));
-    }
-    let mut text = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::Read::take(file, MOST_TEXT), &mut text)
-        .map_err(|error| format!("{} can't be read: {error}", config.display()))?;
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let read = config::read(&text, &name).map_err(|error| format!("{}: {error}", path.display()))?;
-    let said = read.quantised.as_deref().and_then(|word| quant::in_name(&format!("x-{word}")));
-    let mut shape = from_gguf(&read.figures.as_gguf(said.map_or("BF16", |(_, mix)| mix)));
-    shape.weights_are = Is::About;
-    shape.encoder = read.encoder;
-    let index = index(path);
-    let by_dtypes = stored_weights(path, &read.figures, &mut shape)?;
-    let quantised = read.quantised.or(by_dtypes.clone().flatten());
-    shape.storage = if quantised.is_some() { Storage::Quantised } else { Storage::Plain };
-    shape.quantization = quantised.or(read.dtype);
-    let missing = index.as_ref().and_then(|index| index.missing(path));
-    let note = match (&missing, by_dtypes) {
-        (Some(missing), _) => {
-            shape.weights_are = Is::About;
-            let whole = index.and_then(|index| index.metadata.total_size).filter(|whole| *whole > 0);
-            if let (Ok(sums), Some(whole)) = (&mut shape.weights, whole) {
-                *sums = sums.scaled(whole, sums.in_file());
-            }
-            Some(format!("the model is not all here: {missing} (an unfinished download?)"))
-        }
-        (None, None) => Some("the folder has no safetensors: weights by the shapes in config.json".into()),
-        (None, Some(_)) => None,
-    };
-    let partial = missing.is_some();
-    Ok(Located { note, partial, ..Located::new(shape, Some(path.to_owned()), Source::Checkpoint) })
-}
-
-/// What `model.safetensors.index.json` says of a model in several files.
-#[derive(serde::Deserialize)]
-struct Index {
-    #[serde(default)]
-    metadata: IndexMetadata,
-    weight_map: BTreeMap<String, String>,
-}
-
-#[derive(Default, serde::Deserialize)]
-struct IndexMetadata {
-    #[serde(default)]
-    total_size: Option<u64>,
-}
-
-/// The index of a folder; `None` where there is none that can be read.
-fn index(folder: &Path) -> Option<Index> {
-    let (file, _) = open(&folder.join("model.safetensors.index.json")).ok()?;
-    serde_json::from_reader(BufReader::new(std::io::Read::take(file, MOST_INDEX))).ok()
-}
-
-impl Index {
-    /// Its files that are not in the folder, in words; `None` where all are.
-    fn missing(&self, folder: &Path) -> Option<String> {
-        let names: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
-        let plain = |name: &str| Path::new(name).components().count() == 1;
-        let gone: Vec<&str> =
-            names.iter().copied().filter(|name| !(plain(name) && folder.join(name).exists())).collect();
-        match gone.as_slice() {
-            [] => None,
-            [one] => Some(format!("{one} is missing")),
-            [first, ..] => Some(format!("{} of {} files are missing, such as {first}", gone.len(), names.len())),
-        }
-    }
-}
-
-/// Puts the stored tensors' sums in; `None` where there are none, else how they are quantised where their dtypes say so.
-/// What is packed into integers does not count as parameters.
-fn stored_weights(path: &Path, figures: &Figures, shape: &mut ModelShape) -> Result<Option<Option<String>>, String> {
-    let files = files(path, "safetensors")?;
-    if files.is_empty() {
-        return Ok(None);
-    }
-    let mut sizes: Vec<(String, u64)> = Vec::new();
-    let (mut parameters, mut all, mut packed): (u64, u64, u64) = (0, 0, 0);
-    let mut narrow = None;
-    for file in &files {
-        let (source, length) = open(file)?;
-        let tensors = safetensors::read(BufReader::new(source), length)
-            .map_err(|error| format!("{}: {error}", file.display()))?;
-        for (name, stored) in tensors {
-            parameters = parameters.saturating_add(stored.elements());
-            all = all.saturating_add(stored.bytes);
-            if let Some(word) = safetensors::narrow(&stored.dtype) {
-                packed = packed.saturating_add(stored.bytes);
-                narrow = narrow.or(Some(word));
-            }
-            sizes.push((name, stored.bytes));
-        }
-        if sizes.len() > 300_000 {
-            return Err(format!("{} has too many tensors to be a model", path.display()));
-        }
-    }
-    let layers = usize::try_from(figures.layers).unwrap_or(0);
-    shape.weights = Ok(weights::sums(sizes.iter().map(|(name, bytes)| (name.as_str(), *bytes)), layers));
-    shape.weights_are = Is::Fact;
-    // Embeddings may stay as they were, and be most of a small model.
-    let narrow = narrow.filter(|_| packed >= all / 8);
-    if narrow.is_none() {
-        shape.parameters = Some(parameters);
-    }
-    Ok(Some(narrow.map(str::to_owned)))
 }
