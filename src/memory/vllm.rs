@@ -142,6 +142,21 @@ pub fn pool_tokens(shape: &ModelShape, serving: &Serving, total: Bytes) -> Optio
     tokens(shape, serving, Bytes(u64::try_from(left).ok()?)).ok()
 }
 
+/// What the experts of gpt-oss take more on each rank where vLLM runs them with its Marlin kernels, which want 256 numbers
+/// of width at once and 128 of each expert's; `None` for other models.
+pub fn padding(shape: &ModelShape, serving: &Serving) -> Option<u64> {
+    let sums = shape.weights.as_ref().ok().filter(|_| shape.architecture == "gpt-oss")?;
+    let ranks = serving.tensor_parallel.max(1);
+    let experts = sums.layers.iter().fold(0, |sum: u64, layer| sum.saturating_add(layer.experts)).checked_div(ranks)?;
+    let share = shape.embedding.checked_div(ranks)?;
+    // Its experts are as wide as the model.
+    let padded = u128::from(shape.embedding.checked_next_multiple_of(256)?)
+        .checked_mul(share.checked_next_multiple_of(128)?.into())?;
+    let plain = u128::from(shape.embedding).checked_mul(share.into())?;
+    let whole = u128::from(experts).checked_mul(padded)?.checked_div(plain)?;
+    Some(u64::try_from(whole).ok()?.saturating_sub(experts)).filter(|more| *more > 0)
+}
+
 /// The peak of activations in a profiling run. About, a factor of two.
 fn activations(shape: &ModelShape, serving: &Serving) -> u64 {
     let width = shape.embedding.saturating_mul(4).saturating_add(shape.feed_forward.saturating_mul(2));
@@ -216,6 +231,16 @@ mod tests {
         let window = (1023_u64 + 2048).div_ceil(16) + 1;
         assert_eq!(request, 8192 * (10 * 32_768 + 60 * window * 16), "52 windows in groups of 10");
         assert_eq!(tokens(&gemma, &serving, Bytes(request)), Ok(32_768));
+    }
+
+    #[test]
+    fn marlins_padding_is_that_of_a_log() {
+        // vLLM 0.10.1 on four A100: 17.2217 GiB a rank (github.com/dennislee22/vLLM-benchmarking).
+        let large = model("gpt-oss-120b");
+        let four = Serving { tensor_parallel: 4, ..Serving::default() };
+        let padded = estimate(&large, &four).weights.bytes.unwrap().0 + padding(&large, &four).unwrap();
+        assert!((17.0..17.3).contains(&(padded as f64 / f64::from(1 << 30))), "{padded}");
+        assert_eq!(padding(&model("llama-3.1-8b"), &four), None);
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn layers(numbers: std::ops::Range<u64>) -> Vec<(String, [u64; 2])> {
 }
 
 /// 8 layers of 256 MiB, input and output of 125 MiB each.
-fn small_model(path: &Path) {
+pub fn small_model(path: &Path) {
     let layers = layers(0..8);
     let mut tensors: Vec<(&str, [u64; 2])> = layers.iter().map(|(name, dims)| (name.as_str(), *dims)).collect();
     tensors.extend([("token_embd.weight", [2048, 32_000]), ("output.weight", [2048, 32_000])]);

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::fit::{answer, card, fit};
+use crate::fit::{answer, card, fit, small_model};
 use crate::support::fake_driver::GIB;
 
 const LAYERS: u64 = 2;
@@ -135,6 +135,31 @@ fn fewer_bits_are_another_checkpoint_and_settings_reach_the_line() {
     assert!(said.contains("does not start: vLLM refuses 9000") && command.ends_with("--max-model-len 8192"), "{said}");
     let table = answer(&card(23), home.path(), &["Qwen/Qwen3-8B", "--dtype", "nf4", "--context", "4096"]).0;
     assert_eq!((&table["engine"], &table["fits"]), (&json!("transformers"), &json!(true)));
+}
+
+#[test]
+fn a_gguf_file_goes_by_its_path_and_is_unpacked_by_transformers() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("m.gguf");
+    small_model(&path);
+    let path = path.to_str().unwrap();
+    let ask = |arguments: &[&str]| answer(&card(23), home.path(), &[&[path], arguments].concat()).0;
+    let vllm = ask(&["--engine", "vllm", "--context", "2048"]);
+    let line = vllm["command"].as_str().unwrap();
+    assert!(line.starts_with(&format!("vllm serve {path} --tokenizer BASE-REPOSITORY ")), "{line}");
+    assert!(vllm["notes"].to_string().contains("vllm-gguf-plugin"), "{}", vllm["notes"]);
+    let (wide, file) = (ask(&["--engine", "transformers", "--context", "2048"]), ask(&[]));
+    let bytes = |answer: &Value| answer["weights"]["gpu_bytes"].as_u64().unwrap();
+    assert_eq!(bytes(&wide), file["weights"]["bytes"].as_u64().unwrap() * 2, "float32 instead of f16");
+    assert!(wide["options"].to_string().contains("weights in bfloat16"), "{}", wide["options"]);
+    let refused = ask(&["--dtype", "nf4", "--context", "2048"]);
+    assert!(refused["answer"].as_str().unwrap().contains("does not quantise a GGUF file"), "{}", refused["answer"]);
+    let other = ask(&["--dtype", "Q8_0", "--context", "2048"]);
+    assert!(!other["notes"].to_string().contains("is taken as it is"), "the file does not say in what it is");
+    let long = ask(&["--context", "200000"]);
+    assert!(long["notes"].to_string().contains("made for 128K of context"), "{}", long["notes"]);
+    let twice = ask(&["--engine", "ollama", "--context", "200000"]);
+    assert_eq!(twice["context"], json!(131_072), "Ollama takes no more");
 }
 
 #[test]

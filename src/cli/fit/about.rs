@@ -18,6 +18,7 @@ pub fn notes(engine: &Engine, located: &Located, args: &FitArgs) -> Vec<String> 
         too_long(engine, shape, args.context),
         of_quantised(engine, shape),
         in_float32(engine, shape),
+        marlin(engine, shape),
         ignored(located, args),
     ];
     notes.into_iter().flatten().collect()
@@ -105,6 +106,15 @@ fn in_float32(engine: &Engine, shape: &ModelShape) -> Option<String> {
     (narrow && more > Bytes::mib(256)).then(|| {
         format!("peft's prepare_model_for_kbit_training turns the embeddings and the output into float32: with it, it takes about {more} more")
     })
+}
+
+/// Cards without kernels of their own for four bits: seen on A100.
+fn marlin(engine: &Engine, shape: &ModelShape) -> Option<String> {
+    let Engine::Vllm(serving) = engine else { return None };
+    let more = Bytes(vllm::padding(shape, serving)?);
+    Some(format!(
+        "on cards before Hopper, such as A100, vLLM runs these experts with Marlin kernels, which pad them: about {more} more on each card"
+    ))
 }
 
 /// A file has the quantisation that it has.

@@ -15,7 +15,11 @@ pub fn asked(args: &FitArgs, model: &str, located: &mut Located) -> Option<Strin
     match located.source {
         Source::Table => {
             let said = quant::in_name(model).map(|(_, said)| said);
-            (said != Some(mix) && shape.quantization.as_deref() == Some(mix)).then_some(word)
+            let is_other = said != Some(mix) && shape.quantization.as_deref() == Some(mix);
+            if is_other {
+                shape.quantization = Some(word.clone());
+            }
+            is_other.then_some(word)
         }
         Source::Checkpoint if shape.storage == Storage::Plain => {
             let shapes: Vec<Shape> =
