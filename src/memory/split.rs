@@ -4,7 +4,8 @@
 
 use super::cache;
 use super::compute;
-use super::estimate::{CONTEXT_BYTES, buffer_beside, compute_buffer};
+use super::compute::Place;
+use super::estimate::{CONTEXT_BYTES, buffer_on};
 use super::search::largest;
 use super::settings::Settings;
 use super::shape::ModelShape;
@@ -74,8 +75,6 @@ pub fn over(
     let several = Settings { devices: shares.len() as u64, ..*settings };
     let sums = shape.weights.as_ref().map_err(Clone::clone)?;
     let (kv, state) = (cache::by_layer(shape, &several)?, cache::state_by_layer(shape, &several)?);
-    // Only the first card takes what comes over from system memory.
-    let (on_first, on_others) = (compute_buffer(shape, &several)?, buffer_beside(shape, &several, 0, 0)?);
     let all = sums.layers.len() as u64;
     let first = first_on_gpu(all, settings.gpu_layers.unwrap_or(u64::MAX));
     let units = if settings.gpu_layers == Some(0) { 0 } else { all.saturating_sub(first).saturating_add(1) };
@@ -118,8 +117,18 @@ pub fn over(
             None => add(*card, sums.output, sums.other, 0),
         }
     }
-    for (at, share) in taken.iter_mut().enumerate().filter(|(_, share)| share.layers > 0 || mode == Mode::Row) {
-        let compute = if at == 0 { on_first } else { on_others };
+    let has = |share: &Share| share.layers > 0 || mode == Mode::Row;
+    let (first, last) = (taken.iter().position(has), taken.iter().rposition(has));
+    let on = |place| buffer_on(shape, &several, place);
+    let buffers = [on(Place::First)?, on(Place::Middle)?, on(Place::Last)?];
+    for (at, share) in taken.iter_mut().enumerate().filter(|(_, share)| has(share)) {
+        let [on_first, on_middle, on_last] = buffers;
+        let compute = match Some(at) {
+            card if card == first && card == last => on_first.max(on_last),
+            card if card == first => on_first,
+            card if card == last => on_last,
+            _ => on_middle,
+        };
         share.compute = compute;
         share.overhead = CONTEXT_BYTES.saturating_add(compute::margin(compute));
         if at == main && shape.projector > 0 && !settings.host_projector {
