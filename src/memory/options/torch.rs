@@ -43,11 +43,8 @@ pub(super) fn of_vllm(serving: vllm::Serving, shape: &ModelShape, card: Option<&
             let words = "a utilisation that what is free now allows";
             with(Change::Utilization(possible), words, vllm::Serving { utilization: possible, ..serving });
         } else if let Some(utilization) = higher {
-            with(
-                Change::Utilization(utilization),
-                "a larger share of the card",
-                vllm::Serving { utilization, ..serving },
-            );
+            let words = if usual == Some(utilization) { "vLLM's usual share of the card, 0.92" } else { LARGER };
+            with(Change::Utilization(utilization), words, vllm::Serving { utilization, ..serving });
         }
     }
     if serving.kv_half_bytes > 2 {
