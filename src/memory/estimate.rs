@@ -119,11 +119,16 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
     let in_file = shape.weights.as_ref().map(weights::WeightSums::in_file).map_err(Clone::clone);
     let kv = refused(settings).map_or_else(|| cache::kv_cache(shape, settings), Err);
     let state = cache::recurrent_state(shape, settings);
-    let compute = compute_buffer(shape, settings);
+    let buffers = buffers(shape, settings);
+    let sum = |each: fn(u64) -> u64| {
+        let buffers = buffers.as_ref().map_err(Clone::clone)?;
+        let all = buffers.iter().map(|(cards, buffer)| each(*buffer).saturating_mul(*cards));
+        Ok::<u64, String>(all.fold(0, u64::saturating_add))
+    };
+    let compute = sum(|buffer| buffer);
     let on_gpu = layers > 0 && settings.backend == Backend::Gpu;
-    let overhead = compute.as_ref().map_or(CONTEXT_BYTES, |bytes| {
-        compute::margin(*bytes).saturating_add(CONTEXT_BYTES.saturating_mul(settings.devices.max(1)))
-    });
+    let contexts = CONTEXT_BYTES.saturating_mul(settings.devices.max(1));
+    let overhead = contexts.saturating_add(sum(compute::margin).unwrap_or(0));
     let overhead = overhead.saturating_add(unreserved(shape, settings));
     let projector = if on_gpu && !settings.host_projector { shape.projector } else { 0 };
     let overhead = overhead.saturating_add(if projector > 0 { shape.encoding } else { 0 });
@@ -148,9 +153,13 @@ fn refused(settings: &Settings) -> Option<String> {
         .then(|| "a quantised V cache needs flash attention (-fa on)".to_owned())
 }
 
-/// The compute buffer of the only device, or of the first of several.
-pub(super) fn compute_buffer(shape: &ModelShape, settings: &Settings) -> Result<u64, String> {
-    buffer_on(shape, settings, if settings.devices > 1 { Place::First } else { Place::Only })
+/// How many cards have which compute buffer: the only one, or the first, those between and the last of several.
+fn buffers(shape: &ModelShape, settings: &Settings) -> Result<Vec<(u64, u64)>, String> {
+    let on = |place| buffer_on(shape, settings, place);
+    match settings.devices {
+        0 | 1 => Ok(vec![(1, on(Place::Only)?)]),
+        cards => Ok(vec![(1, on(Place::First)?), (cards.saturating_sub(2), on(Place::Middle)?), (1, on(Place::Last)?)]),
+    }
 }
 
 /// The compute buffer of such a device. Matrices in system memory pass through that of the first.
@@ -172,6 +181,12 @@ fn unreserved(shape: &ModelShape, settings: &Settings) -> u64 {
 /// What the compute buffer depends on, and the context in tokens.
 fn graph(shape: &ModelShape, settings: &Settings, place: Place) -> Result<(Graph, u64), String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
+    if shape.is_compressed() {
+        // What its indexer compares grew with the context to 65 GiB at a million tokens in July 2026, and shrank since
+        // (unslothai/unsloth#6940, ggml-org/llama.cpp#25468 and #27680).
+        let why = "what llama.cpp computes in for its compressed caches differs widely between builds and is not reckoned here";
+        return Err(why.to_owned());
+    }
     if shape.embedding == 0 || shape.vocab == 0 {
         return Err("the model's width or vocabulary is not known".to_owned());
     }

@@ -30,8 +30,10 @@ impl Engine {
         let name = self.name();
         if !shares_out(shape, ranks) {
             let heads = shape.heads;
+            let layers =
+                if let Engine::Vllm(_) = self { " (whole layers it can: --pipeline-parallel-size)" } else { "" };
             return Some(format!(
-                "{name} can't share the model's {heads} attention heads out evenly over {ranks} cards"
+                "{name} can't share the model's {heads} attention heads out evenly over {ranks} cards{layers}"
             ));
         }
         if let (Some(asked), Some(most)) = (asked, shape.context_trained)

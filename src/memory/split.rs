@@ -72,7 +72,9 @@ pub fn over(
     if shares.is_empty() || shares.len() > MOST_CARDS || shares.iter().all(|share| *share == 0) {
         return Err(format!("a split needs 1 to {MOST_CARDS} shares that are not all 0"));
     }
-    let several = Settings { devices: shares.len() as u64, ..*settings };
+    // Rows are no pipeline.
+    let devices = if mode == Mode::Row { 1 } else { shares.len() as u64 };
+    let several = Settings { devices, ..*settings };
     let sums = shape.weights.as_ref().map_err(Clone::clone)?;
     let (kv, state) = (cache::by_layer(shape, &several)?, cache::state_by_layer(shape, &several)?);
     let all = sums.layers.len() as u64;
@@ -160,6 +162,14 @@ pub fn fitting(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Optio
     let beside = |share: &Share| Bytes(share.compute.saturating_add(share.overhead));
     let rest = free.iter().zip(&taken).map(|(free, share)| in_hundreds(free.less(beside(share)))).collect();
     Some(rest).filter(fine)
+}
+
+/// llama.cpp's flags for such shares; `None` where none fit.
+pub fn flags(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<String> {
+    let shares = fitting(shape, settings, free)?;
+    let is_plain = shares.iter().zip(free).all(|(share, free)| *share == in_hundreds(*free));
+    let said: Vec<String> = shares.iter().map(u64::to_string).collect();
+    Some(if is_plain { "-sm layer".into() } else { format!("-sm layer -ts {}", said.join(",")) })
 }
 
 /// The most layers (the output counts as one) for which all cards have room, shared out by what is free.

@@ -4,8 +4,9 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 
+use super::gguf::Value;
 use super::gguf::testing::Builder;
-use super::shape::{Figures, Recurrent, Window, from_gguf};
+use super::shape::{Compressing, Figures, Recurrent, Window, from_gguf};
 use super::*;
 use crate::units::Bytes;
 
@@ -52,14 +53,14 @@ fn what_makes_it_fit_fits_and_one_more_does_not() {
     let context = largest_context(&shape, &settings, budget).unwrap();
     assert!(total(&Settings { context: Some(context), ..settings }) <= budget);
     assert!(total(&Settings { context: Some(context + 256), ..settings }) > budget);
-    let layers = best_layers(&shape, &settings, budget).unwrap();
+    let layers = best_layers(&shape, &settings, &[budget]).unwrap();
     assert!((1..33).contains(&layers));
     assert!(total(&Settings { gpu_layers: Some(layers), ..settings }) <= budget);
     assert!(total(&Settings { gpu_layers: Some(layers + 1), ..settings }) > budget);
     assert_eq!(largest_context(&shape, &settings, Bytes::gib(2)), None);
-    assert_eq!(best_layers(&shape, &settings, Bytes::mib(10)), Some(0), "nothing on the card always fits");
+    assert_eq!(best_layers(&shape, &settings, &[Bytes::mib(10)]), Some(0), "nothing on the card always fits");
     assert_eq!(largest_context(&shape, &settings, Bytes::gib(80)), Some(131_072), "no more than it was made for");
-    assert_eq!(fewest_host_experts(&shape, &settings, budget), None, "there are no experts");
+    assert_eq!(fewest_host_experts(&shape, &settings, &[budget]), None, "there are no experts");
 }
 
 #[test]
@@ -119,6 +120,56 @@ fn each_kind_of_layer_keeps_what_it_should() {
 }
 
 #[test]
+fn rows_of_several_tokens_lie_beside_a_window() {
+    let figures = |pattern: &str| Figures {
+        architecture: "deepseek4".into(),
+        layers: 3,
+        hidden: 64,
+        heads: 4,
+        kv_heads: 1,
+        head_dim: 32,
+        vocab: 64,
+        context: 4096,
+        window: Some(Window { size: 128, pattern: "1".into(), full_heads: None }),
+        compressing: Some(Compressing { pattern: pattern.into(), q_lora: 16, output: (2, 16), indexer: (2, 32) }),
+        ..Figures::default()
+    };
+    let shape = from_gguf(&figures("-4H").as_gguf("F16"));
+    assert_eq!(shape.cache_is, Is::Fact);
+    let settings = Settings { context: Some(4096), ..Settings::default() };
+    let whole = estimate(&shape, &settings);
+    // 128 and a micro-batch of 512 are 768 cells; 4096 / 4 rows with 32 more, and 32 of 128, of which 256 are kept.
+    let cells = 3 * 768 * 32 + 1024 * 64 + 256 * 32;
+    assert_eq!(whole.kv_cache, Part::fact(cells * 2));
+    // Values and weights in f32: twice eight tokens of 64, and 128 of 32.
+    assert_eq!(whole.recurrent, Part::fact((2 * 2 * 64 * 8 + 2 * 32 * 128) * 4));
+    assert!(whole.compute.why_not.is_some() && whole.total().is_none());
+    // Each slot has its own, even where the others' would be shared.
+    let slots = estimate(&shape, &Settings { parallel: 2, unified: true, ..settings });
+    assert_eq!(slots.kv_cache, Part::fact(cells * 4));
+    // Other engines lay them out in their own ways.
+    let serving = vllm::Serving { max_model_len: Some(4096), ..Default::default() };
+    assert!(vllm::estimate(&shape, &serving).kv_cache.why_not.unwrap().contains("vLLM"));
+    let serving = sglang::Serving::of_model(&shape, None, 1);
+    let sglang = sglang::estimate(&shape, &serving);
+    assert!(sglang.kv_cache.why_not.unwrap().contains("SGLang") && sglang.weights.bytes.is_some());
+    let mut gguf = figures("-4H").as_gguf("F16");
+    gguf.metadata.set("deepseek4.attention.compress_ratios", Value::Text("none".into()));
+    assert!(from_gguf(&gguf).layers.unwrap_err().contains("compress"));
+}
+
+#[test]
+fn only_the_large_exaone_has_windows() {
+    let windows = |layers: u64| {
+        let window = Some(Window { size: 4096, pattern: "1110".into(), full_heads: None });
+        let sizes = Figures { layers, hidden: 64, heads: 4, kv_heads: 4, head_dim: 16, ..Figures::default() };
+        let figures = Figures { architecture: "exaone4".into(), vocab: 64, window, ..sizes };
+        from_gguf(&figures.as_gguf("F16")).layers.unwrap().iter().filter(|layer| layer.cache.unwrap().windowed).count()
+    };
+    assert_eq!((windows(64), windows(30)), (48, 0));
+}
+
+#[test]
 fn an_unknown_architecture_has_weights_and_no_cache() {
     let figures = Figures { architecture: "qwen9".into(), layers: 2, hidden: 64, vocab: 64, ..Figures::default() };
     let shape = from_gguf(&figures.as_gguf("F16"));
@@ -149,7 +200,7 @@ proptest! {
         let settings = Settings { context: Some(context), micro_batch: context, ..Settings::default() };
         let _ = estimate(&shape, &settings).total();
         let _ = largest_context(&shape, &settings, Bytes(budget));
-        let _ = best_layers(&shape, &settings, Bytes(budget));
+        let _ = best_layers(&shape, &settings, &[Bytes(budget)]);
     }
 
     #[test]
@@ -172,7 +223,7 @@ proptest! {
             let _ = training::estimate(&shape, &training::Training {
                 recipe: training::Recipe::Qlora(number),
                 optimizer: training::Optimizer::AdamW,
-                sharing: training::Sharing { stage: 3, cards: number, offload: false },
+                sharing: training::Sharing { stage: 3, cards: number, offload: false, fsdp: false },
                 step,
             }).total();
             let serving = sglang::Serving::of_card(Some(Bytes(length)), number);

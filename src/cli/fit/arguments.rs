@@ -3,14 +3,12 @@
 
 use super::FitArgs;
 use super::locate::Located;
-use crate::memory::cache::kv_cache;
-use crate::memory::engine::{ollama_batch, ollama_context};
+use crate::memory::engine::{ollama_batch, ollama_context, ollama_expects};
 use crate::memory::ggml::{GgmlType, KV_TYPES};
 use crate::memory::inference::{Dtype, Generating};
 use crate::memory::options::Card;
 use crate::memory::settings::Outputs;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
-use crate::memory::weights::WeightSums;
 use crate::memory::{Engine, ModelShape, Settings, Storage, sglang, vllm};
 use crate::units::Bytes;
 
@@ -89,6 +87,7 @@ pub fn engine(
                 kv_half_bytes: if is_fp8(args) { 2 } else { usual.kv_half_bytes },
                 utilization: args.share.unwrap_or(usual.utilization),
                 tensor_parallel: args.tensor_parallel_size,
+                pipeline_parallel: args.pipeline_parallel_size,
                 ..usual
             })
         }
@@ -122,7 +121,18 @@ pub fn engine(
             let length = args.context.unwrap_or(2048).min(shape.context_trained.unwrap_or(u64::MAX));
             let checkpointing = args.gradient_checkpointing;
             let step = Step { batch: args.batch.unwrap_or(1), length, checkpointing, flash_attention };
-            let sharing = Sharing { stage: args.zero, cards: args.cards, offload: args.offload_optimizer };
+            // A card that somebody else fills is none of them.
+            let is_free = |one: &&Card| free.is_some_and(|most| one.free.0 >= most.0 / 2);
+            let shares = args.zero.is_some() && args.gpu.is_none();
+            let all = if shares { (cards.iter().filter(is_free).count() as u64).max(1) } else { 1 };
+            // It is DeepSpeed that moves an optimizer, from stage 1 on.
+            let usual = if args.offload_optimizer { 2 } else { 0 };
+            let sharing = Sharing {
+                stage: args.zero.unwrap_or(usual),
+                cards: args.cards.unwrap_or(all),
+                offload: args.offload_optimizer,
+                fsdp: false,
+            };
             let optimizer = match args.optimizer {
                 OptimizerName::Adamw => Optimizer::AdamW,
                 OptimizerName::Adamw8bit => Optimizer::AdamW8bit,
@@ -134,13 +144,9 @@ pub fn engine(
     })
 }
 
-/// What Ollama would compute at once: it expects the file and a cache in two bytes.
+/// What Ollama would compute at once.
 fn usual_batch(shape: &ModelShape, settings: &Settings, free: Option<Bytes>) -> u64 {
-    let plain = Settings { k_type: GgmlType::F16, v_type: GgmlType::F16, gpu_layers: None, ..*settings };
-    let cache = kv_cache(shape, &plain).ok().map(|sums| sums.all());
-    let file = shape.weights.as_ref().ok().map(WeightSums::in_file);
-    let expected = cache.zip(file).map(|(cache, file)| Bytes(cache.saturating_add(file)));
-    ollama_batch(settings.context.unwrap_or(0), expected, free, settings.flash_attention)
+    ollama_batch(settings.context.unwrap_or(0), ollama_expects(shape, settings), free, settings.flash_attention)
 }
 
 fn is_fp8(args: &FitArgs) -> bool {

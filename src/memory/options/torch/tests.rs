@@ -9,7 +9,14 @@ fn model(name: &str) -> ModelShape {
 
 /// A card of 24 GiB, of which a desktop has some.
 fn cards() -> Vec<Card> {
-    vec![Card { index: 0, uuid: None, name: "A".into(), total: Bytes::gib(24), free: Bytes::mib(23_860) }]
+    vec![Card {
+        index: 0,
+        uuid: None,
+        name: "A".into(),
+        total: Bytes::gib(24),
+        free: Bytes::mib(23_860),
+        each: Vec::new(),
+    }]
 }
 
 fn offered(engine: Engine, shape: &ModelShape) -> Vec<Choice> {
@@ -62,7 +69,14 @@ fn sglangs_own_share_is_raised_together_with_other_changes() {
 #[test]
 fn heads_that_cannot_be_shared_out_are_refused_and_another_number_of_cards_is_offered() {
     let large = model("llama-3.3-70b");
-    let card = |index| Card { index, uuid: None, name: "A".into(), total: Bytes::gib(80), free: Bytes::gib(79) };
+    let card = |index| Card {
+        index,
+        uuid: None,
+        name: "A".into(),
+        total: Bytes::gib(80),
+        free: Bytes::gib(79),
+        each: Vec::new(),
+    };
     let cards: Vec<Card> = (0..8).map(card).collect();
     let asked = Engine::Vllm(vllm::Serving {
         max_model_len: Some(8192),
