@@ -43,7 +43,7 @@ pub(super) fn of_vllm(serving: vllm::Serving, shape: &ModelShape, card: Option<&
             let words = "a utilisation that what is free now allows";
             with(Change::Utilization(possible), words, vllm::Serving { utilization: possible, ..serving });
         } else if let Some(utilization) = higher {
-            let words = if usual == Some(utilization) { "vLLM's usual share of the card, 0.92" } else { LARGER };
+            let words = if usual == Some(utilization) { "vLLM's usual share of the card (0.92)" } else { LARGER };
             with(Change::Utilization(utilization), words, vllm::Serving { utilization, ..serving });
         }
     }
