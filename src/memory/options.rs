@@ -136,6 +136,9 @@ pub fn hold_against_ram(choices: &mut [Choice], before: &Estimate, available: Op
 /// Whether an engine's model fits on the card; `None` where something is not known.
 pub fn fits(engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> Option<bool> {
     let (total, card) = (engine.estimate(shape).total()?, card?);
+    if engine.refusal(shape).is_some() {
+        return Some(false);
+    }
     Some(match engine {
         Engine::Vllm(serving) => {
             let allowed = vllm::allowed(card.total, serving.utilization);
@@ -189,16 +192,22 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
     }
     let no_more = |tokens: u64| fits_already && engine.context(shape).is_some_and(|asked| asked >= tokens);
     if let Some(tokens) = card.and_then(|card| longest(engine, shape, card)).filter(|tokens| !no_more(*tokens)) {
-        let mut context = choice(
-            Change::Context(tokens),
-            &format!("{} context", tokens_in_words(tokens)),
-            engine.with_context(tokens),
-            shape,
-            card,
-        );
+        let words = match engine {
+            Engine::Train(_) => format!("sequences of {tokens} tokens"),
+            _ => format!("{} context", tokens_in_words(tokens)),
+        };
+        let mut context = choice(Change::Context(tokens), &words, engine.with_context(tokens), shape, card);
         context.shortens = engine.context(shape).is_some_and(|asked| asked > tokens);
+        context.flags = match (engine, context.flags) {
+            // There it is no setting: the sentence says what to do.
+            (Engine::Transformers(generating), _) if generating.dtype == Dtype::Checkpoint => None,
+            (Engine::Train(_), Some(flags)) => Some(format!("{flags} max_length={tokens}")),
+            (_, flags) => flags,
+        };
         choices.push(context);
     }
+    let larger = card.filter(|_| !fits_already).and_then(|card| torch::longer_with_share(engine, shape, card));
+    choices.extend(larger);
     if !fits_already && choices.iter().all(|choice| choice.fits == Some(false)) {
         choices.extend(torch::together(engine, shape, cards));
     }

@@ -32,6 +32,19 @@ pub fn command(answer: &Answer) -> Option<String> {
     Some(format!("{before}{line}"))
 }
 
+/// What the capitals in the command line stand for.
+pub fn placeholder(answer: &Answer) -> Option<String> {
+    let line = command(answer)?;
+    match line.split(' ').find_map(|word| word.strip_suffix("REPOSITORY"))? {
+        "" => Some("REPOSITORY stands for its name on Hugging Face (owner/name) or its folder".into()),
+        "BASE-" => None,
+        kind => {
+            let word = kind.trim_end_matches('-');
+            Some(format!("{kind}REPOSITORY stands for a checkpoint of it in {word} on Hugging Face (owner/name)"))
+        }
+    }
+}
+
 fn of_spread(answer: &Answer, spread: &Spread) -> Option<String> {
     let line = answer.engine.command(answer.located.file.as_deref(), &answer.target())?;
     match (&answer.engine, &spread.instead) {

@@ -197,10 +197,13 @@ pub fn sentence(answer: &Answer) -> String {
         return format!("It fits: about {total} of the {} that are free on GPU {}.", card.free, card.index);
     }
     let missing = total.less(card.free);
-    let mut text = if let Some((needs, there)) = answer.lacks_ram.zip(answer.host_available) {
+    let refusal = answer.engine.refusal(&answer.located.shape);
+    let mut text = if let Some(refusal) = &refusal {
+        format!("It does not start: {refusal}.")
+    } else if let Some((needs, there)) = answer.lacks_ram.zip(answer.host_available) {
         format!("It fits on the card and not in RAM: about {needs} is needed there, and {there} is available.")
     } else if missing == Bytes::ZERO {
-        "It does not fit within the utilisation that is set or free now.".to_owned()
+        super::about::not_within(&answer.engine, card)
     } else {
         let each = match answer.engine.ranks() {
             1 => String::new(),
@@ -217,7 +220,7 @@ pub fn sentence(answer: &Answer) -> String {
         Some(choice) => {
             let takes = choice.total.map(|total| format!(" takes about {total} and")).unwrap_or_default();
             let without = if in_the_way.is_empty() { "With" } else { "Without that, with" };
-            let _ = write!(text, " {without} {} it{takes} fits.", choice.change);
+            let _ = write!(text, " {without} {} it{takes} fits.{}", choice.change, super::about::in_words_only(choice));
         }
         None if in_the_way.is_empty() => text.push_str(" I know no change that makes it fit."),
         None => {}
@@ -225,7 +228,7 @@ pub fn sentence(answer: &Answer) -> String {
     text.push_str(&lacks_ram(answer));
     let empty = Card { free: card.total, ..card.clone() };
     let would = options::fits(&answer.engine, &answer.located.shape, Some(&empty)) == Some(true);
-    if would && missing > Bytes::ZERO && in_the_way.is_empty() {
+    if would && refusal.is_none() && missing > Bytes::ZERO && in_the_way.is_empty() {
         let _ =
             write!(text, " The card has {}: ending what holds it (see `oomdoctor ps`) would be enough.", card.total);
     }
