@@ -106,7 +106,7 @@ llama_init_from_model: failed to initialize the context: failed to allocate buff
 fn a_context_that_is_too_long_is_told_what_fits_instead() {
     let diagnosis = diagnosed(&small_card(), LONG, &[]);
     let said = "Llama-3.1-8B Q4_K_M at 64K context needs about 13.0 GiB; this card has 11.2 free and 12.0 in all. \
-        It fits with the KV cache in q8_0 (about 9.4 GiB), or with ";
+        It fits with the KV cache in q8_0 (about 9.5 GiB), or with ";
     assert!(sentence(&diagnosis).contains(said), "{}", sentence(&diagnosis));
     let parts = &diagnosis["fit"]["parts"];
     assert_eq!((&parts["weights"]["is"], &parts["kv_cache"]["is"]), (&"fact".into(), &"fact".into()));
