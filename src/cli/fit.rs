@@ -2,7 +2,9 @@
 //! Exit codes: 0 it fits, 1 it does not or that is not known, 2 wrong usage or an unreadable model.
 //! Knows no formula: those are in `memory`.
 
+mod about;
 mod arguments;
+mod checkpoint;
 mod command;
 mod flags;
 mod held;
@@ -11,6 +13,7 @@ mod locate;
 mod machine;
 mod notes;
 mod other;
+mod requantised;
 mod spread;
 mod stores;
 mod words;
@@ -56,6 +59,8 @@ struct Answer {
     fit_params: Option<PathBuf>,
     /// What the card would have free without anybody on it.
     emptied: Option<Bytes>,
+    /// In what it was to be taken that what was named is not in, such as AWQ: another checkpoint.
+    requantised: Option<String>,
     /// System memory that is available.
     host_available: Option<Bytes>,
     /// What it would need of it, where that is more and all else fits.
@@ -75,15 +80,16 @@ impl Answer {
         harmless(own.unwrap_or(self.asked.trim_end_matches('/'))).into_owned()
     }
 
-    /// As a command line has it.
+    /// As a command line has it. Of the engines that take a repository's name or a folder: one in its place, or a GGUF
+    /// file's path.
     fn target(&self) -> String {
-        if self.wants_a_repository() { "REPOSITORY".into() } else { self.name() }
-    }
-
-    /// Whether the engine takes a repository's name or a folder, and a name of the table is neither.
-    fn wants_a_repository(&self) -> bool {
-        let takes_one = matches!(self.engine, Engine::Vllm(_) | Engine::Sglang(_));
-        takes_one && self.located.source == Source::Table && !self.asked.contains('/')
+        let (Engine::Vllm(_) | Engine::Sglang(_)) = self.engine else { return self.name() };
+        match (&self.requantised, self.located.source, &self.located.file) {
+            (Some(word), ..) => format!("{word}-REPOSITORY"),
+            (None, Source::Gguf | Source::Ollama, Some(file)) => harmless(&file.to_string_lossy()).into_owned(),
+            (None, Source::Table, _) if !self.asked.contains('/') => "REPOSITORY".into(),
+            _ => self.name(),
+        }
     }
 
     /// Free on the card that has least, once those have ended that could; of a split each card has its own.
@@ -175,14 +181,22 @@ fn assumed_mix(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Resul
         let wrong = || format!("--dtype {dtype}: give auto, bfloat16, float16, fp8, awq, gptq or nvfp4");
         return few.or(named).map(str::to_owned).ok_or_else(wrong);
     }
-    match (&args.dtype, quant::in_name(model)) {
+    let said = quant::in_name(model);
+    let dtype = args.dtype.as_deref().filter(|dtype| !dtype.eq_ignore_ascii_case("auto"));
+    match (dtype, said) {
         (Some(dtype), _) if !of_torch => {
-            let mix = dtype.to_uppercase();
+            let mix = match dtype.to_uppercase().as_str() {
+                "FLOAT32" | "FP32" => "F32".to_owned(),
+                "BFLOAT16" => "BF16".to_owned(),
+                "FLOAT16" | "FP16" | "HALF" => "F16".to_owned(),
+                other => other.to_owned(),
+            };
             let known = MIXES.contains(&mix.as_str());
             known.then_some(mix).ok_or_else(|| format!("--dtype {dtype}: give one of {}", MIXES.join(", ")))
         }
-        // NF4 and 8 bits of transformers begin at the checkpoint.
+        // NF4 and 8 bits of transformers begin at the checkpoint, and leave what is quantised already.
         (None, Some((_, mix))) => Ok(mix.into()),
+        (_, Some((_, mix))) if of_torch && quant::of_checkpoint(mix) => Ok(mix.into()),
         _ if of_torch => Ok("BF16".into()),
         _ => Ok("Q4_K_M".into()),
     }
@@ -194,7 +208,8 @@ fn engine_of_name(model: &str) -> Option<EngineName> {
 }
 
 fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String> {
-    let by_name = args.engine.or_else(|| engine_of_name(model));
+    let by_dtype = args.dtype.as_deref().and_then(arguments::engine_of_dtype);
+    let by_name = args.engine.or(by_dtype).or_else(|| engine_of_name(model));
     let mix = assumed_mix(args, model, by_name)?;
     let mut located = locate::locate(model, &mix)?;
     if let Some(encoder) = &args.mmproj {
@@ -203,10 +218,13 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         // That one lies beside it is known.
         located.note = located.note.filter(|_| located.source != Source::Gguf);
     }
+    let of_torch = |name: EngineName| matches!(name, EngineName::Vllm | EngineName::Sglang);
+    let requantised =
+        by_name.filter(|name| of_torch(*name)).and_then(|_| requantised::asked(args, model, &mut located));
     let located = located;
     let machine = machine(global, args.gpu)?;
     let cards = &machine.cards;
-    let name = args.engine.unwrap_or(match located.source {
+    let name = args.engine.or(by_dtype).unwrap_or(match located.source {
         Source::Ollama => EngineName::Ollama,
         Source::Checkpoint => EngineName::Transformers,
         // A name as only Ollama has it: model:tag.
@@ -244,6 +262,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let unknown = || estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone());
     let why_not_known = if fits.is_none() { unknown() } else { None };
     let pool = match (&engine, card) {
+        _ if engine.refusal(&located.shape).is_some() => None,
         (Engine::Sglang(serving), Some(card)) => sglang::tokens(&located.shape, serving, card.free).ok(),
         (Engine::Vllm(serving), Some(card)) => vllm::pool_tokens(&located.shape, serving, card.total),
         _ => None,
@@ -263,8 +282,9 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let asked_slots = args.parallel.is_some();
     let otherwise =
         if spread.is_none() { other::notes(&engine, &located.shape, card, asked_slots) } else { Vec::new() };
+    let of_engine = about::notes(&engine, &located, args);
     let notes: Vec<String> =
-        located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).chain(otherwise).collect();
+        located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).chain(otherwise).chain(of_engine).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
     let mut options = match (&together, &spread) {
         (Some(_), _) => options::options(engine, &located.shape, together.as_ref(), &[]),
@@ -290,6 +310,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         fit_params: of_llama.then(|| installed("llama-fit-params")).flatten(),
         spread,
         engine,
+        requantised,
         why_not_known,
         card: card.cloned(),
         cards: cards.clone(),

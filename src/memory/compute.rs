@@ -179,6 +179,16 @@ mod tests {
         }
     }
 
+    /// 560.07 MiB were printed for Gemma-4-E2B with -ub 2048 on Vulkan (b9849, read on 2026-11-21); 0.6.0 reserves 502.07.
+    #[test]
+    fn inputs_of_single_layers_count() {
+        let e2b =
+            Graph { embedding: 1536, query: 4096, heads: 8, feed_forward: 12_288, widest: (512, 512), ..LLAMA_8B };
+        let e2b = Graph { per_layer: 35 * 256, window: 512, vocab: 262_144, ..e2b };
+        let ours = of(&e2b, Settings { micro_batch: 2048, ..TODAY() }, 8192);
+        assert!((502.0..561.0).contains(&ours), "{ours}");
+    }
+
     /// A pair of one layer's experts stays where layers are recurrent: 966.5 MiB were printed for Qwen3.5-122B-A10B at 16K
     /// and at 128K (github.com/miminashi/llm-server-ops, April 2026, read on 2026-11-21).
     #[test]

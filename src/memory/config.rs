@@ -2,8 +2,12 @@
 //! `Figures`. A figure that is not there is not guessed, least of all from a library's defaults. At most 4 MiB are
 //! taken, duplicate keys among those that count are refused. Source: transformers 5.23.0, read on 2026-11-20.
 
+mod quantised;
+mod rope;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::shape::{Experts, Figures, MOST_LAYERS, Mla, Recurrent, SharedKv, Window};
 
@@ -17,6 +21,10 @@ struct Config<Inner> {
     model_type: Option<String>,
     text_config: Option<Box<Inner>>,
     vision_config: Option<Vision>,
+    quantization_config: Option<Value>,
+    compression_config: Option<Value>,
+    rope_parameters: Option<Value>,
+    rope_scaling: Option<Value>,
     num_hidden_layers: Option<u64>,
     hidden_size: Option<u64>,
     intermediate_size: Loose,
@@ -90,7 +98,6 @@ struct Loose(Option<u64>);
 
 impl<'de> Deserialize<'de> for Loose {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Loose, D::Error> {
-        use serde_json::Value;
         Ok(Loose(match Value::deserialize(deserializer)? {
             Value::Array(numbers) => numbers.iter().filter_map(Value::as_u64).max(),
             other => other.as_u64(),
@@ -105,6 +112,8 @@ pub struct Read {
     pub figures: Figures,
     /// The dtype of the checkpoint, such as `bfloat16`.
     pub dtype: Option<String>,
+    /// How it is quantised, such as `AWQ`; `None` where it is not.
+    pub quantised: Option<String>,
     /// Layers and width of its image encoder, as SGLang takes them: 24 and 1024 where the file names none.
     pub encoder: Option<(u64, u64)>,
 }
@@ -143,14 +152,19 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Read, String> {
         serde_json::from_slice(bytes).map_err(|error| format!("config.json: {error}"))?;
     let dtype = outer.dtype.clone().or_else(|| outer.torch_dtype.clone());
     let tied_outside = outer.tie_word_embeddings;
+    let own = |one: &Option<Value>, other: &Option<Value>| quantised::name(one.as_ref().or(other.as_ref())?);
+    let inner = outer.text_config.as_deref();
+    let quantised = own(&outer.quantization_config, &outer.compression_config)
+        .or_else(|| inner.and_then(|inner| own(&inner.quantization_config, &inner.compression_config)));
     let encoder = outer.vision_config;
     let encoder =
         encoder.map(|vision| (vision.num_hidden_layers.0.unwrap_or(24), vision.hidden_size.0.unwrap_or(1024)));
     // The text model of one that also sees or hears is nested.
-    match &outer.text_config {
+    let read = match inner {
         Some(inner) => of_text(inner, name, dtype, tied_outside, encoder),
         None => of_text(&outer, name, dtype, tied_outside, encoder),
-    }
+    };
+    read.map(|read| Read { quantised, ..read })
 }
 
 /// The text model's figures, with what the outer part says.
@@ -169,9 +183,10 @@ fn of_text<T>(
     let hidden = config.hidden_size.ok_or_else(|| missing("its width (hidden_size)"))?;
     let heads = config.num_attention_heads.ok_or_else(|| missing("its heads (num_attention_heads)"))?;
     let head_dim = config.head_dim.or_else(|| hidden.checked_div(heads)).unwrap_or(0);
+    let family = config.model_type.as_deref().unwrap_or_default();
     let figures = Figures {
         name: name.to_owned(),
-        architecture: architecture(config.model_type.as_deref().unwrap_or_default()),
+        architecture: architecture(family),
         layers,
         hidden,
         heads,
@@ -180,7 +195,11 @@ fn of_text<T>(
         ffn: config.intermediate_size.0.unwrap_or(0),
         vocab: config.vocab_size.unwrap_or(0),
         tied: config.tie_word_embeddings.or(tied_outside).unwrap_or(false),
-        context: config.max_position_embeddings.unwrap_or(0),
+        context: rope::context(
+            config.max_position_embeddings,
+            config.rope_parameters.as_ref().or(config.rope_scaling.as_ref()),
+            family,
+        ),
         window: window(config),
         mla: mla(config),
         experts: experts(config),
@@ -196,7 +215,8 @@ fn of_text<T>(
         per_layer: config.hidden_size_per_layer_input.unwrap_or(0),
         ..Figures::default()
     };
-    Ok(Read { figures, dtype: dtype.or_else(|| config.dtype.clone()).or_else(|| config.torch_dtype.clone()), encoder })
+    let dtype = dtype.or_else(|| config.dtype.clone()).or_else(|| config.torch_dtype.clone());
+    Ok(Read { figures, dtype, quantised: None, encoder })
 }
 
 fn window<T>(config: &Config<T>) -> Option<Window> {

@@ -6,7 +6,7 @@ use super::ggml::GgmlType;
 use super::inference::{Dtype, Generating};
 use super::options::tokens_in_words;
 use super::training::{Optimizer, Recipe, Sharing, Step, Training};
-use super::{ModelShape, Settings, sglang, vllm};
+use super::{ModelShape, Settings, Storage, sglang, vllm};
 
 /// A setting that can be turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,7 @@ pub fn of(engine: &Engine, shape: &ModelShape) -> Vec<Dial> {
         }
         Engine::Vllm(_) => vec![Dial::Context, Dial::Cache, Dial::Utilization, Dial::Graphs],
         Engine::Sglang(_) => vec![Dial::Context, Dial::Cache, Dial::Utilization, Dial::Chunk],
+        Engine::Transformers(_) if shape.storage == Storage::Quantised => vec![Dial::Context, Dial::Slots],
         Engine::Transformers(_) => vec![Dial::Context, Dial::Bits, Dial::Slots],
         Engine::Train(training) => {
             let mut dials = vec![Dial::Recipe, Dial::Optimizer, Dial::Context, Dial::Slots, Dial::Kept];

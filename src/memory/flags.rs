@@ -24,9 +24,14 @@ impl Engine {
                 let utilization = (serving.utilization != 920).then(|| utilization(serving.utilization));
                 let tp = (serving.tensor_parallel > 1)
                     .then(|| format!("--tensor-parallel-size {}", serving.tensor_parallel));
+                let (tokens, sequences) = serving.usual_at_once;
+                let tokens = unlike(serving.batched_tokens, tokens, "--max-num-batched-tokens ");
+                let usual = sequences.min(serving.batched_tokens);
+                let sequences = unlike(serving.sequences, usual, "--max-num-seqs ");
+                let eager = serving.eager.then(|| "--enforce-eager".to_owned());
                 let stages = serving.pipeline_parallel;
                 let pp = (stages > 1).then(|| format!("--pipeline-parallel-size {stages}"));
-                join([length, fp8, utilization, serving.eager.then(|| "--enforce-eager".to_owned()), tp, pp])
+                join([length, fp8, utilization, eager, tp, pp, tokens, sequences])
             }
             Engine::Sglang(serving) => {
                 let context = serving.context.map(|length| format!("--context-length {length}"));
@@ -35,7 +40,8 @@ impl Engine {
                 let tp = (serving.tensor_parallel > 1).then(|| format!("--tp {}", serving.tensor_parallel));
                 let chunk =
                     (serving.chunk != serving.usual_chunk).then(|| format!("--chunked-prefill-size {}", serving.chunk));
-                join([context, fp8, fraction, chunk, tp])
+                let requests = serving.requests.map(|most| format!("--max-running-requests {most}"));
+                join([context, fp8, fraction, chunk, tp, requests])
             }
             Engine::Transformers(generating) => {
                 let most = generating.max_memory.map(|most| {
@@ -75,6 +81,10 @@ impl Engine {
                 let server = server.filter(|_| !variables.is_empty() || inside.is_empty());
                 let inside = inside.into_iter().map(|line| format!("{line}   (inside `ollama run`)"));
                 Some(server.into_iter().chain(inside).collect::<Vec<_>>().join("\n"))
+            }
+            // Its plugin for GGUF files wants the tokenizer of the model that they were made from.
+            Engine::Vllm(_) if name.ends_with(".gguf") => {
+                with(format!("vllm serve {} --tokenizer BASE-REPOSITORY", quoted(name)))
             }
             Engine::Vllm(_) => with(format!("vllm serve {}", quoted(name))),
             Engine::Sglang(_) => with(format!("python -m sglang.launch_server --model-path {}", quoted(name))),
@@ -271,7 +281,12 @@ fn train_flags(training: &Training) -> String {
         Recipe::Mixed => Some("bf16=True".to_owned()),
         Recipe::Pure16 => Some("dtype=torch.bfloat16".to_owned()),
         Recipe::Lora(rank) => Some(lora(*rank)),
-        Recipe::Qlora(rank) => Some(format!("{} {}", dtype_words(Dtype::Nf4), lora(*rank))),
+        Recipe::Qlora(rank) => {
+            let nf4 = dtype_words(Dtype::Nf4);
+            // ZeRO-3 shares out nothing that is packed into bytes (PEFT's page on DeepSpeed).
+            let shared = nf4.replacen("bnb_4bit_use", "bnb_4bit_quant_storage=torch.bfloat16, bnb_4bit_use", 1);
+            Some(format!("{} {}", if sharing.stage == 3 { &shared } else { nf4 }, lora(*rank)))
+        }
     };
     let optimizer = match optimizer {
         Optimizer::AdamW => None,

@@ -3,7 +3,7 @@
 //! factor of two. Source: transformers 5.23.0, accelerate 1.15.0 and bitsandbytes, read on 2026-11-20. Bytes.
 
 use super::estimate::{CONTEXT_BYTES, Estimate, Part};
-use super::shape::{Is, ModelShape};
+use super::shape::{Is, ModelShape, Storage};
 use super::training::bytes;
 use crate::units::Bytes;
 
@@ -68,8 +68,20 @@ impl Generating {
     }
 }
 
-/// Bytes of the weights in a dtype; the error says why they are not known.
+/// Bytes of the weights as they are loaded in a dtype, to run them or to train adapters on them; the error says why they
+/// are not known. What is quantised already stays as it is. A GGUF file is unpacked, to four bytes unless a dtype is
+/// given (transformers' page on GGUF, read on 2026-11-21).
 pub fn weight_bytes(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
+    match (shape.storage, dtype) {
+        (Storage::Quantised, _) | (Storage::Plain, Dtype::Checkpoint) => shape.checkpoint(),
+        (Storage::Gguf, Dtype::Checkpoint) => in_dtype(shape, Dtype::Float32),
+        (_, dtype) => in_dtype(shape, dtype),
+    }
+}
+
+/// Bytes of the weights from the number of parameters alone, whatever they lie in: matrices of the layers in the dtype,
+/// the rest in two bytes where it is a narrow one. About for an image encoder.
+pub fn in_dtype(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
     let Some((inside, outside)) = dtype.thousandths() else {
         return shape.checkpoint();
     };
@@ -79,6 +91,10 @@ pub fn weight_bytes(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
         .filter(|tensor| tensor.name.starts_with("blk.") || tensor.name.contains("layers."))
         .fold(0_u64, |sum, tensor| sum.saturating_add(tensor.elements()));
     let inner = if shape.tensors.is_empty() { all } else { inner.min(all) };
+    // An encoder's matrices are quantised, too.
+    let encoder = shape.vision / 2;
+    let inner = inner.saturating_add(encoder);
+    let all = all.saturating_add(encoder);
     Ok(bytes(inner, inside).saturating_add(bytes(all.saturating_sub(inner), outside)))
 }
 
@@ -100,10 +116,11 @@ pub fn estimate(shape: &ModelShape, generating: &Generating) -> Estimate {
     let layer = |all: u64| all.checked_div(shape.layer_count().max(1)).unwrap_or(0);
     let on_card = |all: u64| max_memory.map_or(all, |most| all.min(most.0));
     let passing = weights.as_ref().map_or(0, |all| if on_card(*all) < *all { layer(*all) } else { 0 });
-    let is = if dtype == Dtype::Checkpoint && passing == 0 { shape.weights_are } else { Is::About };
+    let as_stored = dtype == Dtype::Checkpoint && shape.storage != Storage::Gguf || shape.storage == Storage::Quantised;
+    let is = if as_stored && passing == 0 { shape.weights_are } else { Is::About };
     Estimate {
         weights: Part::of(weights.clone().map(on_card), is),
-        weights_in_file: Part::of(weight_bytes(shape, Dtype::Checkpoint), shape.weights_are),
+        weights_in_file: Part::of(shape.checkpoint(), shape.weights_are),
         weights_on_host: Part::of(weights.map(|all| all.saturating_sub(on_card(all))), Is::About),
         kv_cache: Part::of(kv, shape.cache_is),
         kv_split: None,

@@ -137,6 +137,9 @@ pub fn hold_against_ram(choices: &mut [Choice], before: &Estimate, available: Op
 pub fn fits(engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> Option<bool> {
     let (estimate, card) = (engine.estimate(shape), card?);
     let total = estimate.total()?;
+    if engine.refusal(shape).is_some() {
+        return Some(false);
+    }
     Some(match engine {
         Engine::Vllm(serving) => {
             let allowed = vllm::allowed(card.total, serving.utilization);
@@ -194,8 +197,16 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
         let words = context_in_words(&with, shape).unwrap_or_default();
         let mut context = choice(Change::Context(tokens), &words, with, shape, card);
         context.shortens = engine.context(shape).is_some_and(|asked| asked > tokens);
+        context.flags = match (engine, context.flags) {
+            // There it is no setting: the sentence says what to do.
+            (Engine::Transformers(generating), _) if generating.dtype == Dtype::Checkpoint => None,
+            (Engine::Train(_), Some(flags)) => Some(format!("{flags} max_length={tokens}")),
+            (_, flags) => flags,
+        };
         choices.push(context);
     }
+    let larger = card.filter(|_| !fits_already).and_then(|card| torch::longer_with_share(engine, shape, card));
+    choices.extend(larger);
     if !fits_already && choices.iter().all(|choice| choice.fits == Some(false)) {
         choices.extend(torch::together(engine, shape, cards));
     }
@@ -263,7 +274,7 @@ pub fn context_in_words(engine: &Engine, shape: &ModelShape) -> Option<String> {
     };
     let each = |settings: &Settings| tokens.checked_div(settings.parallel.max(1)).unwrap_or(tokens);
     Some(match engine {
-        Engine::Train(_) => format!("sequences of {} tokens", tokens_in_words(tokens)),
+        Engine::Train(_) => format!("sequences of {tokens} tokens"),
         Engine::LlamaCpp(settings) if settings.parallel > 1 && !settings.unified => {
             format!("{}, {} for each of {} requests", plain(tokens), tokens_in_words(each(settings)), settings.parallel)
         }

@@ -106,6 +106,17 @@ fn bits(dtype: &str) -> Option<u64> {
     })
 }
 
+/// What a dtype says of weights in fewer bits than two bytes: FP8, or numbers packed into integers.
+pub fn narrow(dtype: &str) -> Option<&'static str> {
+    Some(match dtype {
+        _ if dtype.starts_with("F8_") => "FP8",
+        "F4" => "FP4",
+        "I8" | "U8" => "8-bit integers",
+        "I32" | "U32" => "packed integers",
+        _ => return None,
+    })
+}
+
 /// Reads the header of a file of `length` bytes. Exact, or an error.
 pub fn read(mut source: impl Read, length: u64) -> Result<BTreeMap<String, Stored>, SafetensorsError> {
     if length < 8 {

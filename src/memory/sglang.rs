@@ -28,6 +28,8 @@ pub struct Serving {
     pub chunk: u64,
     /// The chunk that SGLang would choose itself for this card.
     pub usual_chunk: u64,
+    /// `--max-running-requests`; `None` for as many as its own rule allows.
+    pub requests: Option<u64>,
     /// `--cuda-graph-max-bs`.
     pub graphs: u64,
     /// MiB set aside for the graphs of prefills.
@@ -55,6 +57,7 @@ impl Serving {
             tensor_parallel: ranks,
             chunk,
             usual_chunk: chunk,
+            requests: None,
             graphs,
             prefill_mib: prefill_graphs(chunk).saturating_mul(8),
         };

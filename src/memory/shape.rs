@@ -38,6 +38,18 @@ pub struct Cache {
     pub windowed: bool,
 }
 
+/// How the weights lie, as far as programs that load them do different things with it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Storage {
+    /// A checkpoint in two or four bytes: it can be quantised while it is loaded.
+    #[default]
+    Plain,
+    /// A checkpoint in fewer bits (AWQ, GPTQ, FP8, NF4): it is loaded as it is.
+    Quantised,
+    /// A GGUF file: PyTorch's programs unpack it while they load it.
+    Gguf,
+}
+
 /// Rows of K that stand for several tokens each (DeepSeek-V4), beside what a layer's window keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compressed {
@@ -69,6 +81,8 @@ pub struct ModelShape {
     pub parameters: Option<u64>,
     /// Such as `Q4_K_M`.
     pub quantization: Option<String>,
+    /// See [`Storage`].
+    pub storage: Storage,
     /// The longest context it was made for, in tokens.
     pub context_trained: Option<u64>,
     /// Width of the hidden state.

@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 
 use ron::extensions::Extensions;
 
-use super::quant::OWN_MIXES;
-use super::shape::{Figures, Is, ModelShape, from_gguf};
+use super::quant::{self, OWN_MIXES};
+use super::shape::{Figures, Is, ModelShape, Storage, from_gguf};
 use super::weights::WeightSums;
 use crate::packed;
 pub use names::{find, near};
@@ -58,6 +58,9 @@ pub fn shape(row: &Figures, mix: &str) -> ModelShape {
     let mix = own_mix(row, mix);
     let mut shape = from_gguf(&row.as_gguf(mix));
     shape.quantization = Some(mix.to_owned());
+    if quant::of_checkpoint(mix) {
+        shape.storage = Storage::Quantised;
+    }
     shape.weights_are = Is::About;
     if !row.unverified.is_empty() {
         shape.cache_is = Is::About;

@@ -4,6 +4,7 @@
 //! 2026-11-20. Bytes; per parameter in thousandths of a byte. Knows nothing of this machine.
 
 use super::estimate::{CONTEXT_BYTES, Estimate, Part};
+use super::inference::{self, Dtype};
 use super::shape::{Is, ModelShape};
 
 /// What is trained, and in which precision.
@@ -15,9 +16,9 @@ pub enum Recipe {
     Mixed,
     /// All in bf16.
     Pure16,
-    /// Weights of 2 bytes as they are, adapters of this rank in mixed precision.
+    /// Weights of 2 bytes as they are, adapters of this rank in f32: peft keeps no other copy of them.
     Lora(u64),
-    /// Weights in NF4 with double quantisation, adapters of this rank in mixed precision.
+    /// Weights in NF4 with double quantisation, adapters of this rank in f32.
     Qlora(u64),
 }
 
@@ -93,18 +94,18 @@ impl Recipe {
             (Optimizer::Adafactor | Optimizer::Sgd, true) => 2000,
         };
         let (weights, gradients, optimizer) = match self {
-            Recipe::Full32 => (4000, 4000, states(false)),
-            Recipe::Mixed | Recipe::Lora(_) | Recipe::Qlora(_) => (2000, 4000, 4000 + states(false)),
+            Recipe::Full32 | Recipe::Lora(_) | Recipe::Qlora(_) => (4000, 4000, states(false)),
+            Recipe::Mixed => (2000, 4000, 4000 + states(false)),
             Recipe::Pure16 => (2000, 2000, states(true)),
         };
         PerParameter { weights, gradients, optimizer }
     }
 
-    /// Thousandths of a byte for each parameter that is not trained, where adapters are.
-    fn frozen(self) -> Option<(u64, u64)> {
+    /// How the weights are held that are not trained, and the adapters' rank, where only those are.
+    fn frozen(self) -> Option<(Dtype, u64)> {
         match self {
-            Recipe::Lora(rank) => Some((2000, rank)),
-            Recipe::Qlora(rank) => Some((516, rank)),
+            Recipe::Lora(rank) => Some((Dtype::Half, rank)),
+            Recipe::Qlora(rank) => Some((Dtype::Nf4, rank)),
             _ => None,
         }
     }
@@ -212,21 +213,21 @@ pub fn estimate(shape: &ModelShape, training: &Training) -> Estimate {
         let trained = known.clone().map(|all| adapters.unwrap_or(all));
         Part::of(trained.map(|count| own(bytes(count, thousandths), from)), Is::About)
     };
-    let weights = known.clone().map(|all| {
-        let whole = match (recipe.frozen(), adapters) {
-            (Some((frozen, _)), Some(count)) => bytes(all, frozen).saturating_add(bytes(count, each.weights)),
-            _ => bytes(all, each.weights),
-        };
-        own(whole, 3)
-    });
+    let weights = match (recipe.frozen(), adapters) {
+        (Some((frozen, _)), Some(count)) => {
+            inference::weight_bytes(shape, frozen).map(|below| below.saturating_add(bytes(count, each.weights)))
+        }
+        _ => known.clone().map(|all| bytes(all, each.weights)),
+    };
+    let weights = weights.map(|whole| own(whole, 3));
+    let computed = recipe.frozen().and_then(|(frozen, _)| frozen.thousandths()).map_or(each.weights, |wide| wide.0);
     // DeepSpeed keeps gradients and f32 weights on the host beside the states, and half as much again for buffers.
     let on_host = known.clone().map(|all| {
         let each = sharing.cards.saturating_mul(4).max(16).saturating_mul(1500);
         if sharing.offload { bytes(adapters.unwrap_or(all), each) } else { 0 }
     });
     // Where weights are shared, a whole layer is gathered while it is computed, and the next one with it.
-    let gathered =
-        if sharing.stage >= 3 && sharing.cards > 1 { bytes(largest_layer(shape), 2 * each.weights) } else { 0 };
+    let gathered = if sharing.stage >= 3 && sharing.cards > 1 { bytes(largest_layer(shape), 2 * computed) } else { 0 };
     Estimate {
         weights: Part::of(weights, Is::About),
         weights_in_file: Part::of(
@@ -281,6 +282,25 @@ mod tests {
         // 7.5 billion on 64 cards: 120, 31.4, 16.6 and 1.9 GB.
         let sizes = [0, 1, 2, 3].map(|stage| zero_stage(7_500_000_000, 64, stage) / 10_000_000);
         assert_eq!(sizes, [12_000, 3140, 1664, 187]);
+    }
+
+    #[test]
+    fn adapters_lie_over_weights_as_they_are_loaded() {
+        let llama = table::shape(&table::find(table::rows().unwrap(), "llama-3.1-8b").unwrap(), "BF16");
+        let step = Step { batch: 1, length: 1024, checkpointing: true, flash_attention: true };
+        let (optimizer, sharing) = (Optimizer::AdamW, Sharing::default());
+        let taken = |recipe| estimate(&llama, &Training { recipe, optimizer, sharing, step });
+        let bytes = |part: &Part| part.bytes.unwrap().0;
+        let qlora = taken(Recipe::Qlora(16));
+        let adapters = adapter_parameters(&llama, 16);
+        assert_eq!(adapters, 41_943_040, "as peft prints it for all linear layers");
+        let nf4 = inference::weight_bytes(&llama, Dtype::Nf4).unwrap();
+        assert_eq!(bytes(&qlora.weights), nf4 + adapters * 4, "embeddings and output stay in two bytes");
+        // f32 without another copy: 4 of gradients and 8 of states.
+        assert_eq!([&qlora.gradients, &qlora.optimizer].map(bytes), [adapters * 4, adapters * 8]);
+        let awq = ModelShape { storage: crate::memory::Storage::Quantised, ..llama.clone() };
+        let over = estimate(&awq, &Training { recipe: Recipe::Lora(16), optimizer, sharing, step });
+        assert_eq!(bytes(&over.weights), awq.checkpoint().unwrap() + adapters * 4);
     }
 
     #[test]

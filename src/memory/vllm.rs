@@ -31,6 +31,8 @@ pub struct Serving {
     pub batched_tokens: u64,
     /// `--max-num-seqs`.
     pub sequences: u64,
+    /// The two above as vLLM would choose them itself for this card.
+    pub usual_at_once: (u64, u64),
     /// `--enforce-eager`: no graphs.
     pub eager: bool,
 }
@@ -45,6 +47,7 @@ impl Default for Serving {
             pipeline_parallel: 1,
             batched_tokens: 2048,
             sequences: 256,
+            usual_at_once: (2048, 256),
             eager: false,
         }
     }
@@ -59,7 +62,15 @@ impl Serving {
             Some(70..) => (8192, 1024),
             _ => (2048, 256),
         };
-        Serving { batched_tokens, sequences, ..Serving::default() }
+        Serving { batched_tokens, sequences, usual_at_once: (batched_tokens, sequences), ..Serving::default() }
+    }
+
+    /// The same with so many tokens and sequences at once, where they are given: of what is not, vLLM takes as many
+    /// sequences as tokens at most; more sequences than its usual tokens need as many tokens.
+    #[must_use]
+    pub fn at_once(self, tokens: Option<u64>, sequences: Option<u64>) -> Serving {
+        let batched_tokens = tokens.unwrap_or(self.batched_tokens.max(sequences.unwrap_or(0)));
+        Serving { batched_tokens, sequences: sequences.unwrap_or(self.sequences.min(batched_tokens)), ..self }
     }
 }
 
@@ -142,6 +153,21 @@ pub fn pool_tokens(shape: &ModelShape, serving: &Serving, total: Bytes) -> Optio
     tokens(shape, serving, Bytes(u64::try_from(left).ok()?)).ok()
 }
 
+/// What the experts of gpt-oss take more on each rank where vLLM runs them with its Marlin kernels, which want 256 numbers
+/// of width at once and 128 of each expert's; `None` for other models.
+pub fn padding(shape: &ModelShape, serving: &Serving) -> Option<u64> {
+    let sums = shape.weights.as_ref().ok().filter(|_| shape.architecture == "gpt-oss")?;
+    let ranks = serving.tensor_parallel.max(1);
+    let experts = sums.layers.iter().fold(0, |sum: u64, layer| sum.saturating_add(layer.experts)).checked_div(ranks)?;
+    let share = shape.embedding.checked_div(ranks)?;
+    // Its experts are as wide as the model.
+    let padded = u128::from(shape.embedding.checked_next_multiple_of(256)?)
+        .checked_mul(share.checked_next_multiple_of(128)?.into())?;
+    let plain = u128::from(shape.embedding).checked_mul(share.into())?;
+    let whole = u128::from(experts).checked_mul(padded)?.checked_div(plain)?;
+    Some(u64::try_from(whole).ok()?.saturating_sub(experts)).filter(|more| *more > 0)
+}
+
 /// The peak of activations in a profiling run. About, a factor of two.
 fn activations(shape: &ModelShape, serving: &Serving) -> u64 {
     let width = shape.embedding.saturating_mul(4).saturating_add(shape.feed_forward.saturating_mul(2));
@@ -217,6 +243,33 @@ mod tests {
         let window = (1023_u64 + 2048).div_ceil(16) + 1;
         assert_eq!(request, 8192 * (10 * 32_768 + 60 * window * 16), "52 windows in groups of 10");
         assert_eq!(tokens(&gemma, &serving, Bytes(request)), Ok(32_768));
+    }
+
+    #[test]
+    fn marlins_padding_is_that_of_a_log() {
+        // vLLM 0.10.1 on four A100: 17.2217 GiB a rank (github.com/dennislee22/vLLM-benchmarking).
+        let large = model("gpt-oss-120b");
+        let four = Serving { tensor_parallel: 4, ..Serving::default() };
+        let padded = estimate(&large, &four).weights.bytes.unwrap().0 + padding(&large, &four).unwrap();
+        assert!((17.0..17.3).contains(&(padded as f64 / f64::from(1 << 30))), "{padded}");
+        assert_eq!(padding(&model("llama-3.1-8b"), &four), None);
+    }
+
+    #[test]
+    fn tokens_and_sequences_at_once_go_together_as_vllm_wants_them() {
+        let both = |tokens, sequences| {
+            let serving = Serving::default().at_once(tokens, sequences);
+            (serving.batched_tokens, serving.sequences)
+        };
+        assert_eq!(both(None, None), (2048, 256));
+        assert_eq!(both(Some(128), None), (128, 128), "no more sequences than tokens");
+        assert_eq!(both(None, Some(4096)), (4096, 4096), "else it would refuse");
+        let flags = |serving: Serving| crate::memory::Engine::Vllm(serving).flags();
+        assert_eq!(flags(Serving::default().at_once(Some(512), None)), "--max-num-batched-tokens 512");
+        assert_eq!(flags(Serving::default().at_once(None, Some(32))), "--max-num-seqs 32");
+        let two = Serving::default().at_once(Some(128), Some(512));
+        assert_eq!(flags(two), "--max-num-batched-tokens 128 --max-num-seqs 512");
+        assert!(crate::memory::Engine::Vllm(two).refusal(&model("llama-3.1-8b")).is_some());
     }
 
     #[test]

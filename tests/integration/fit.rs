@@ -48,19 +48,19 @@ fn layers(numbers: std::ops::Range<u64>) -> Vec<(String, [u64; 2])> {
 }
 
 /// 8 layers of 256 MiB, input and output of 125 MiB each.
-fn small_model(path: &Path) {
+pub fn small_model(path: &Path) {
     let layers = layers(0..8);
     let mut tensors: Vec<(&str, [u64; 2])> = layers.iter().map(|(name, dims)| (name.as_str(), *dims)).collect();
     tensors.extend([("token_embd.weight", [2048, 32_000]), ("output.weight", [2048, 32_000])]);
     write_gguf(path, &KEYS, &tensors);
 }
 
-fn card(free_gib: u64) -> FakeDriver {
+pub fn card(free_gib: u64) -> FakeDriver {
     let used = (24 - free_gib) * GIB;
     FakeDriver::new(&format!("(gpus: [(name: \"RTX 4090\", total: {}, reserved: 0, base: {used})])", 24 * GIB))
 }
 
-fn fit(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> Output {
+pub fn fit(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> Output {
     let mut command = driver.oomdoctor(&[&["fit"], arguments].concat());
     for name in ["OLLAMA_MODELS", "HF_HOME", "HF_HUB_CACHE"] {
         command.env_remove(name);
@@ -74,7 +74,7 @@ fn parsed(output: &Output) -> Value {
 }
 
 /// The JSON answer and the exit code.
-fn answer(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> (Value, i32) {
+pub fn answer(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> (Value, i32) {
     let output = fit(driver, home, &[arguments, &["--json"]].concat());
     (parsed(&output), output.status.code().unwrap())
 }
@@ -858,9 +858,11 @@ fn llama_cpp_is_laid_out_over_all_cards_with_the_changes_that_make_it_fit() {
 fn cards_that_can_not_share_evenly_take_whole_layers() {
     let home = tempfile::tempdir().unwrap();
     let three = cards("RTX 3090", 24, &[0, 0, 22, 0]);
-    let refused = fit(&three, home.path(), &["qwen2.5-14b", "--engine", "vllm", "--tp", "3"]);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("40 attention heads"), "{refused:?}");
+    let asked = ["qwen2.5-14b", "--engine", "vllm", "--context", "4096", "--tp", "3"];
+    let (refused, code) = answer(&three, home.path(), &asked);
+    let said = refused["answer"].as_str().unwrap();
+    assert!(code == 1 && said.contains("does not start") && said.contains("40 attention heads"), "{said}");
+    assert!(refused["command"].as_str().unwrap().ends_with(" --tensor-parallel-size 2"), "{refused}");
     // 45 GiB of weights are too much for two cards, and 40 heads can't be shared out over three.
     let (found, code) =
         answer(&three, home.path(), &["gemma-3-27b", "--engine", "vllm", "--context", "4096", "--share", "0.97"]);

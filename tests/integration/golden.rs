@@ -12,7 +12,7 @@ use oomdoctor::memory::ggml::GgmlType;
 use oomdoctor::memory::settings::{Backend, Outputs};
 use oomdoctor::memory::shape::{Cache, Figures, Is, Layer, Recurrent, from_gguf};
 use oomdoctor::memory::training::{Offload, bytes, zero_stage, zero3_estimate};
-use oomdoctor::memory::{Estimate, ModelShape, Settings, estimate, table, vllm};
+use oomdoctor::memory::{Estimate, ModelShape, Settings, Storage, estimate, table, vllm};
 use oomdoctor::units::Bytes;
 use serde_json::Value;
 
@@ -32,6 +32,7 @@ fn shape(layers: Vec<Layer>, window: u64) -> ModelShape {
         architecture: "llama".into(),
         parameters: None,
         quantization: None,
+        storage: Storage::Plain,
         context_trained: None,
         embedding: 1,
         heads: 1,

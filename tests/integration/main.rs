@@ -16,6 +16,7 @@ mod cli;
 mod corrections;
 mod faults;
 mod fit;
+mod fitfolders;
 mod fitwalk;
 mod golden;
 mod groups;

@@ -6,7 +6,7 @@ use crate::knowledge::run::Run;
 use crate::memory::quant;
 use crate::memory::shape::{Cache, Experts, Figures, Is, Layer, Window, from_gguf};
 use crate::memory::weights::{LayerWeights, WeightSums};
-use crate::memory::{ModelShape, Settings, cache, table};
+use crate::memory::{ModelShape, Settings, Storage, cache, table};
 
 /// More layers than any model has: a log may say anything.
 const MOST_LAYERS: u64 = 1000;
@@ -147,6 +147,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
         architecture: run.architecture.clone().unwrap_or_default(),
         parameters: None,
         quantization: Some(quantisation.name.clone()),
+        storage: Storage::Gguf,
         context_trained: run.printed_number("n_ctx_train"),
         embedding: run.printed_number("n_embd").unwrap_or(0),
         heads: run.printed_number("n_head").unwrap_or(0),

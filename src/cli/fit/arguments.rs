@@ -9,7 +9,7 @@ use crate::memory::inference::{Dtype, Generating};
 use crate::memory::options::Card;
 use crate::memory::settings::Outputs;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
-use crate::memory::{Engine, ModelShape, Settings, sglang, vllm};
+use crate::memory::{Engine, ModelShape, Settings, Storage, sglang, vllm};
 use crate::units::Bytes;
 
 /// Which program is to run the model.
@@ -28,6 +28,16 @@ pub enum EngineName {
     Transformers,
     /// Training, see --dtype, --optimizer and --zero.
     Train,
+}
+
+/// The engine that a dtype alone speaks of: which quantises while it loads, which trains, which takes such checkpoints.
+pub fn engine_of_dtype(dtype: &str) -> Option<EngineName> {
+    Some(match dtype.to_lowercase().as_str() {
+        "nf4" | "int8" | "8bit" | "4bit" | "int4" => EngineName::Transformers,
+        "lora" | "qlora" | "mixed" => EngineName::Train,
+        "awq" | "gptq" | "fp8" | "nvfp4" => EngineName::Vllm,
+        _ => return None,
+    })
 }
 
 /// An optimizer, as --optimizer takes it.
@@ -55,16 +65,6 @@ pub fn engine(
     let free = card.map(|card| card.free);
     let together = cards.iter().map(|card| card.total).reduce(Bytes::plus);
     let card = card.map(|card| card.total);
-    let ranks = args.tensor_parallel_size;
-    if matches!(name, EngineName::Vllm | EngineName::Sglang)
-        && shape.heads.checked_rem(ranks).is_some_and(|rest| rest > 0)
-    {
-        let heads = shape.heads;
-        let layers = if name == EngineName::Vllm { "; vLLM shares out whole layers with --pp" } else { "" };
-        return Err(format!(
-            "--tp {ranks}: its {heads} attention heads can't be shared out evenly over {ranks} cards{layers}"
-        ));
-    }
     Ok(match name {
         EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args)?),
         EngineName::Ollama => {
@@ -72,7 +72,8 @@ pub fn engine(
             // All cards together decide.
             let usual = ollama_context(together).min(shape.context_trained.unwrap_or(u64::MAX));
             // What is asked for, what its Modelfile sets, else the default by the card.
-            let one = args.context.or(located.num_ctx).unwrap_or(usual);
+            let most = shape.context_trained.unwrap_or(u64::MAX);
+            let one = args.context.or(located.num_ctx).unwrap_or(usual).min(most);
             let gpu_layers = settings.gpu_layers.or(located.num_gpu);
             let context = Some(one.saturating_mul(settings.parallel));
             let settings = Settings { context, gpu_layers, kept_context: located.num_ctx, ..settings };
@@ -80,12 +81,10 @@ pub fn engine(
             Engine::Ollama(Settings { micro_batch: at_once, batch: at_once, ..settings })
         }
         EngineName::Vllm => {
-            let usual = vllm::Serving::of_card(card);
+            let usual = vllm::Serving::of_card(card).at_once(args.batch, args.parallel);
             Engine::Vllm(vllm::Serving {
                 max_model_len: args.context,
                 kv_half_bytes: if is_fp8(args) { 2 } else { usual.kv_half_bytes },
-                batched_tokens: args.batch.unwrap_or(usual.batched_tokens),
-                sequences: args.parallel.unwrap_or(usual.sequences),
                 utilization: args.share.unwrap_or(usual.utilization),
                 tensor_parallel: args.tensor_parallel_size,
                 pipeline_parallel: args.pipeline_parallel_size,
@@ -99,6 +98,7 @@ pub fn engine(
                 kv_half_bytes: if is_fp8(args) { 2 } else { usual.kv_half_bytes },
                 fraction: args.share.unwrap_or(usual.fraction),
                 chunk: args.batch.unwrap_or(usual.chunk),
+                requests: args.parallel,
                 ..usual
             })
         }
@@ -106,12 +106,17 @@ pub fn engine(
             let word = args.dtype.as_deref().unwrap_or("auto");
             let dtype = Dtype::from_name(word)
                 .ok_or_else(|| format!("--dtype {word}: give auto, float32, float16, bfloat16, int8 or nf4"))?;
+            // What is quantised already is taken as it is.
+            let dtype = if shape.storage == Storage::Quantised { Dtype::Checkpoint } else { dtype };
             let batch = args.batch.unwrap_or(1);
             let max_memory = args.max_memory;
             Engine::Transformers(Generating { dtype, context: args.context, batch, max_memory })
         }
         EngineName::Train => {
-            let recipe = recipe(args.dtype.as_deref().unwrap_or("mixed"), args.lora_rank)?;
+            let recipe = match recipe(args.dtype.as_deref().unwrap_or("mixed"), args.lora_rank)? {
+                Recipe::Qlora(rank) if shape.storage == Storage::Quantised => Recipe::Lora(rank),
+                recipe => recipe,
+            };
             let flash_attention = args.flash_attention != Some(super::OnOff::Off);
             let length = args.context.unwrap_or(2048).min(shape.context_trained.unwrap_or(u64::MAX));
             let checkpointing = args.gradient_checkpointing;

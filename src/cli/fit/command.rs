@@ -40,6 +40,19 @@ fn whole(answer: &Answer, engine: &Engine, name: &str) -> Option<String> {
     engine.command(file, answer.located.encoder.as_deref(), name)
 }
 
+/// What the capitals in the command line stand for.
+pub fn placeholder(answer: &Answer) -> Option<String> {
+    let line = command(answer)?;
+    match line.split(' ').find_map(|word| word.strip_suffix("REPOSITORY"))? {
+        "" => Some("REPOSITORY stands for its name on Hugging Face (owner/name) or its folder".into()),
+        "BASE-" => None,
+        kind => {
+            let word = kind.trim_end_matches('-');
+            Some(format!("{kind}REPOSITORY stands for a checkpoint of it in {word} on Hugging Face (owner/name)"))
+        }
+    }
+}
+
 fn of_spread(answer: &Answer, spread: &Spread) -> Option<String> {
     let line = whole(answer, &answer.engine, &answer.target())?;
     match (&answer.engine, &spread.instead) {

@@ -28,6 +28,8 @@ struct Line {
     cards: Option<usize>,
     /// The longest context once the idle holders have ended, where it does not fit now.
     then: Option<u64>,
+    /// Whether files of it are missing.
+    partial: bool,
     trouble: Option<String>,
 }
 
@@ -68,6 +70,7 @@ fn line(
         layers: None,
         cards: None,
         then: None,
+        partial: false,
         trouble: None,
     };
     let located = match located {
@@ -78,6 +81,7 @@ fn line(
     let kind = if located.source == Source::Checkpoint { EngineName::Transformers } else { EngineName::LlamaCpp };
     line.file = located.file.as_ref().map(|file| file.to_string_lossy().into_owned());
     line.quantization.clone_from(&shape.quantization);
+    line.partial = located.partial;
     line.weights = shape.weights.as_ref().ok().map(|sums| Bytes(sums.in_file()));
     match (arguments::engine(args.engine.unwrap_or(kind), args, &located, card, cards), card) {
         (Ok(engine), Some(card)) => {
@@ -122,8 +126,9 @@ fn as_text(lines: &[Line], card: Option<&Card>, holders: &[Holder]) -> String {
         out.push_str("No models were found in Ollama's store, the Hugging Face cache or LM Studio's folder. Name a model (such as llama3.1:8b), a GGUF file or a folder.\n");
     }
     for line in lines {
+        let partial = if line.partial { "; not all of it is here" } else { "" };
         let size = line.weights.map_or_else(|| "?".into(), |bytes| bytes.to_string());
-        let _ = writeln!(out, "{size:>9}  {}: {}", line.name, fate(line, card.is_some()));
+        let _ = writeln!(out, "{size:>9}  {}: {}{partial}", line.name, fate(line, card.is_some()));
     }
     out.lines().map(|line| harmless(line).into_owned() + "\n").collect()
 }
@@ -154,7 +159,7 @@ fn as_json(lines: &[Line], card: Option<&Card>, then: Option<&Card>) -> String {
     let one = |line: &Line| -> Value {
         json!({"name": line.name, "file": line.file, "quantization": line.quantization, "weights_bytes": line.weights,
             "largest_context": line.longest, "cards": line.cards, "largest_context_after": line.then,
-            "gpu_layers": line.layers.map(|(count, _)| count), "why_not_known": line.trouble})
+            "gpu_layers": line.layers.map(|(count, _)| count), "not_all_here": line.partial, "why_not_known": line.trouble})
     };
     let models: Vec<Value> = lines.iter().map(one).collect();
     let all = json!({"schema": 1, "gpu": card.map(|card| card.index), "free_now_bytes": card.map(|card| card.free), "free_after_bytes": then.map(|card| card.free), "models": models});

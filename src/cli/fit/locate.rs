@@ -3,14 +3,14 @@
 //! Knows nothing of settings or of what fits.
 
 use std::fs::{self, File};
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
+use super::checkpoint;
 use super::stores::Stored;
 use crate::memory::encoder::compute_bytes;
 use crate::memory::gguf::{self, Gguf, split_names};
-use crate::memory::shape::{Figures, Is, from_gguf};
-use crate::memory::{ModelShape, config, quant, safetensors, table, weights};
+use crate::memory::shape::from_gguf;
+use crate::memory::{ModelShape, Storage, quant, table};
 use crate::text::harmless;
 
 /// Where a model was found.
@@ -43,12 +43,14 @@ pub struct Located {
     pub num_gpu: Option<u64>,
     /// What a person should know of how it was found.
     pub note: Option<String>,
+    /// Whether files of it are missing.
+    pub partial: bool,
 }
 
 /// Folders of files that no real checkpoint exceeds.
 const MOST_FILES: usize = 2000;
 /// A manifest or an index is small.
-const MOST_TEXT: u64 = 4 << 20;
+pub(super) const MOST_TEXT: u64 = 4 << 20;
 
 /// Finds the model. `mix` is the quantisation to assume where only the table knows it.
 pub fn locate(name: &str, mix: &str) -> Result<Located, String> {
@@ -71,6 +73,7 @@ pub fn locate(name: &str, mix: &str) -> Result<Located, String> {
 /// A model of Ollama's store, with its image encoder and what its Modelfile sets.
 pub fn of_ollama(stored: &Stored) -> Result<Located, String> {
     let mut shape = from_gguf(&read_gguf(&stored.blob)?);
+    shape.storage = Storage::Gguf;
     if let Some(file) = &stored.projector {
         (shape.projector, shape.encoding) = encoder(file)?;
     }
@@ -98,8 +101,8 @@ pub fn encoder(file: &Path) -> Result<(u64, u64), String> {
 }
 
 impl Located {
-    fn new(shape: ModelShape, file: Option<PathBuf>, source: Source) -> Located {
-        Located { shape, file, source, encoder: None, num_ctx: None, num_gpu: None, note: None }
+    pub(super) fn new(shape: ModelShape, file: Option<PathBuf>, source: Source) -> Located {
+        Located { shape, file, source, encoder: None, num_ctx: None, num_gpu: None, note: None, partial: false }
     }
 }
 
@@ -141,13 +144,14 @@ pub fn at_path(path: &Path) -> Result<Located, String> {
 fn gguf_file(path: &Path) -> Result<Located, String> {
     let first = read_gguf(path)?;
     let gguf = with_parts(path, first)?;
+    let shape = ModelShape { storage: Storage::Gguf, ..from_gguf(&gguf) };
     let beside = encoder_beside(path)
         .map(|file| format!("an image encoder lies beside it: with --mmproj {} it is counted in", file.display()));
     // llama.cpp is given the first part.
     let parts = path.file_name().and_then(|name| split_names(name.to_str()?));
     let first = parts.and_then(|names| names.into_iter().next()).map(|name| path.with_file_name(name));
     let file = first.unwrap_or_else(|| path.to_owned());
-    Ok(Located { note: beside, ..Located::new(from_gguf(&gguf), Some(file), Source::Gguf) })
+    Ok(Located { note: beside, ..Located::new(shape, Some(file), Source::Gguf) })
 }
 
 /// An image encoder's file in the same folder, as `mmproj-model-f16.gguf`.
@@ -159,7 +163,7 @@ fn encoder_beside(model: &Path) -> Option<PathBuf> {
 }
 
 /// Opens a regular file; a pipe or a device would be waited for.
-fn open(path: &Path) -> Result<(File, u64), String> {
+pub(super) fn open(path: &Path) -> Result<(File, u64), String> {
     let cannot = |error: &dyn std::fmt::Display| format!("{} can't be read: {error}", path.display());
     let metadata = fs::metadata(path).map_err(|error| cannot(&error))?;
     if !metadata.is_file() {
@@ -190,7 +194,7 @@ fn with_parts(path: &Path, this: Gguf) -> Result<Gguf, String> {
 }
 
 /// The files of a folder with one of two endings, in order.
-fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
+pub(super) fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
     let entries = fs::read_dir(folder).map_err(|error| format!("{} can't be read: {error}", folder.display()))?;
     let paths = entries.flatten().take(MOST_FILES).map(|entry| entry.path());
     let mut found: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|this| this == ending)).collect();
@@ -201,7 +205,7 @@ fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
 fn folder(path: &Path) -> Result<Located, String> {
     let config = path.join("config.json");
     if config.exists() {
-        return checkpoint(path, &config);
+        return checkpoint::read(path, &config);
     }
     // Of a split model the first part stands for all; projectors are no models.
     let is_model = |file: &&PathBuf| {
@@ -220,49 +224,4 @@ fn folder(path: &Path) -> Result<Located, String> {
             Err(format!("{} holds several models: name one of {}", path.display(), names.join(", ")))
         }
     }
-}
-
-fn checkpoint(path: &Path, config: &Path) -> Result<Located, String> {
-    let (file, length) = open(config)?;
-    if length > MOST_TEXT {
-        return Err(format!("{} has {length} bytes, which no real one has", config.display()));
-    }
-    let mut text = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::Read::take(file, MOST_TEXT), &mut text)
-        .map_err(|error| format!("{} can't be read: {error}", config.display()))?;
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let read = config::read(&text, &name).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut shape = from_gguf(&read.figures.as_gguf("BF16"));
-    shape.quantization = read.dtype;
-    shape.weights_are = Is::About;
-    shape.encoder = read.encoder;
-    let note = stored_weights(path, &read.figures, &mut shape)?;
-    Ok(Located { note, ..Located::new(shape, Some(path.to_owned()), Source::Checkpoint) })
-}
-
-/// Puts the stored tensors' sums in; what to say where there are none.
-fn stored_weights(path: &Path, figures: &Figures, shape: &mut ModelShape) -> Result<Option<String>, String> {
-    let files = files(path, "safetensors")?;
-    if files.is_empty() {
-        return Ok(Some("the folder has no safetensors: weights by the shapes in config.json, two bytes each".into()));
-    }
-    let mut sizes: Vec<(String, u64)> = Vec::new();
-    let mut parameters: u64 = 0;
-    for file in &files {
-        let (source, length) = open(file)?;
-        let tensors = safetensors::read(BufReader::new(source), length)
-            .map_err(|error| format!("{}: {error}", file.display()))?;
-        for (name, stored) in tensors {
-            parameters = parameters.saturating_add(stored.elements());
-            sizes.push((name, stored.bytes));
-        }
-        if sizes.len() > 300_000 {
-            return Err(format!("{} has too many tensors to be a model", path.display()));
-        }
-    }
-    let layers = usize::try_from(figures.layers).unwrap_or(0);
-    shape.weights = Ok(weights::sums(sizes.iter().map(|(name, bytes)| (name.as_str(), *bytes)), layers));
-    shape.weights_are = Is::Fact;
-    shape.parameters = Some(parameters);
-    Ok(None)
 }

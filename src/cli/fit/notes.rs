@@ -2,7 +2,7 @@
 //! settings go, what stays on the card without a layer. Sentences without the full stop. Knows no figures.
 
 use super::Answer;
-use super::command::command;
+use super::command::{command, placeholder};
 use super::locate::Source;
 use crate::memory::Engine;
 use crate::memory::flags::quoted;
@@ -12,7 +12,6 @@ use crate::text::harmless;
 const AS_A_SERVICE: &str = "where Ollama runs as a service already, its variables are set there: sudo systemctl edit ollama.service, below [Service] a line Environment=\"NAME=VALUE\" for each, then sudo systemctl daemon-reload and sudo systemctl restart ollama";
 const OF_ITS_MODELFILE: &str = "the model's Modelfile sets num_ctx, before which OLLAMA_CONTEXT_LENGTH does nothing: /set parameter counts for one conversation, PARAMETER num_ctx in the Modelfile for all";
 const ON_NO_LAYERS: &str = "with no layers on the card a GPU build still computes long prompts there: its compute buffer and the driver's context are what this takes";
-const A_REPOSITORY: &str = "REPOSITORY stands for its name on Hugging Face (owner/name) or its folder";
 
 /// The answer's notes, with those of its engine.
 pub fn with(answer: &Answer) -> Vec<String> {
@@ -41,8 +40,8 @@ pub fn with(answer: &Answer) -> Vec<String> {
         (settings.is_some_and(|settings| settings.gpu_layers == Some(0)), ON_NO_LAYERS),
         (line.contains(" num_ctx "), OF_ITS_MODELFILE),
         (line.contains('='), AS_A_SERVICE),
-        (answer.wants_a_repository(), A_REPOSITORY),
     ];
     notes.extend(more.into_iter().filter(|(is_so, _)| *is_so).map(|(_, note)| note.to_owned()));
+    notes.extend(placeholder(answer));
     notes
 }

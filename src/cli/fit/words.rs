@@ -228,10 +228,13 @@ pub fn sentence(answer: &Answer) -> String {
         return format!("It fits: about {total} of the {} that are free on GPU {}.{left}", card.free, card.index);
     }
     let missing = total.less(card.free);
-    let mut text = if let Some((needs, there)) = answer.lacks_ram.zip(answer.host_available) {
+    let refusal = answer.engine.refusal(&answer.located.shape);
+    let mut text = if let Some(refusal) = &refusal {
+        format!("It does not start: {refusal}.")
+    } else if let Some((needs, there)) = answer.lacks_ram.zip(answer.host_available) {
         format!("It fits on the card and not in RAM: about {needs} is needed there, and {there} is available.")
     } else if missing == Bytes::ZERO && has_share {
-        "It does not fit within the utilisation that is set or free now.".to_owned()
+        super::about::not_within(&answer.engine, card)
     } else if missing == Bytes::ZERO {
         format!(
             "It is too tight: about {total} of the {} that are free on GPU {}, and {who} wants 1 GiB left free.{}",
@@ -255,7 +258,7 @@ pub fn sentence(answer: &Answer) -> String {
         Some(choice) => {
             let takes = choice.total.map(|total| format!(" takes about {total} and")).unwrap_or_default();
             let without = if in_the_way.is_empty() { "With" } else { "Without that, with" };
-            let _ = write!(text, " {without} {} it{takes} fits.", choice.change);
+            let _ = write!(text, " {without} {} it{takes} fits.{}", choice.change, super::about::in_words_only(choice));
         }
         None if in_the_way.is_empty() => text.push_str(" I know no change that makes it fit."),
         None => {}
@@ -263,7 +266,9 @@ pub fn sentence(answer: &Answer) -> String {
     text.push_str(&lacks_ram(answer));
     let emptied = answer.emptied.map(|free| Card { free, ..card.clone() });
     let would = emptied.as_ref().filter(|card| {
-        options::fits(&answer.engine, &answer.located.shape, Some(card)) == Some(true) && in_the_way.is_empty()
+        options::fits(&answer.engine, &answer.located.shape, Some(card)) == Some(true)
+            && refusal.is_none()
+            && in_the_way.is_empty()
     });
     if let Some(emptied) = would {
         let _ = write!(

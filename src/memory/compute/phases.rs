@@ -13,7 +13,8 @@ fn states(graph: &Graph) -> Option<u64> {
     // What each expert gives back, and its share of the sum.
     let experts = times(graph.experts_used.checked_mul(2)?, hidden)?;
     let experts = if graph.experts_used > 0 { experts.checked_add(times(5, hidden)?)? } else { 0 };
-    forward.max(experts).max(times(8, hidden)?).checked_add(graph.per_layer)
+    // The inputs of the layers are there twice: seen on Vulkan, in 0.6.0 once.
+    forward.max(experts).max(times(8, hidden)?).checked_add(times(2, graph.per_layer)?)
 }
 
 /// Numbers for each token while it attends, without scores.
@@ -27,10 +28,8 @@ fn attending(graph: &Graph) -> Option<u64> {
     }
     let query = if graph.query > 0 { graph.query } else { hidden };
     let queries = query.checked_mul(if graph.gated { 6 } else { 3 })?;
-    queries
-        .checked_add(hidden.checked_mul(2)?)?
-        .checked_add(graph.widest.0.checked_mul(2)?)?
-        .checked_add(graph.per_layer)
+    let rest = hidden.checked_add(graph.widest.0)?.checked_add(graph.per_layer)?;
+    queries.checked_add(rest.checked_mul(2)?)
 }
 
 /// The largest phase of a batch of so many tokens. `scores` are what attention has beside it: each head's scores, or a

@@ -1,25 +1,26 @@
 //! Owns what the settings of vLLM, SGLang, transformers and training offer where a model does not fit. Bytes.
 
-use super::{Card, Change, Choice, choice};
+use super::{Card, Change, Choice, choice, fits};
 use crate::memory::engine::Engine;
 use crate::memory::inference::{self, Dtype, Generating};
 use crate::memory::shape::Is;
 use crate::memory::spare::SPARE;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
-use crate::memory::{ModelShape, sglang, vllm};
+use crate::memory::{ModelShape, Storage, refusal, sglang, vllm};
 
 /// The model in 4 bits where weights are not named by mixes: NF4 while loading (transformers), or a checkpoint that was
 /// quantised already (vLLM; AWQ and GPTQ take about as much). `None` where it has so few bits already. About.
 pub fn in_four_bits(engine: Engine, shape: &ModelShape) -> Option<(Engine, ModelShape)> {
     let sums = shape.weights.as_ref().ok()?;
-    let four = inference::weight_bytes(shape, Dtype::Nf4).ok().filter(|four| sums.in_file() / 3 > four / 2)?;
+    let four = inference::in_dtype(shape, Dtype::Nf4).ok().filter(|four| sums.in_file() / 3 > four / 2)?;
     match engine {
-        Engine::Transformers(generating) if generating.dtype != Dtype::Nf4 => {
+        Engine::Transformers(generating) if generating.dtype != Dtype::Nf4 && shape.storage == Storage::Plain => {
             Some((Engine::Transformers(Generating { dtype: Dtype::Nf4, ..generating }), shape.clone()))
         }
         Engine::Vllm(_) | Engine::Sglang(_) => {
             let weights = Ok(sums.scaled(four, sums.in_file()));
-            Some((engine, ModelShape { weights, weights_are: Is::About, ..shape.clone() }))
+            let storage = Storage::Quantised;
+            Some((engine, ModelShape { weights, weights_are: Is::About, storage, ..shape.clone() }))
         }
         _ => None,
     }
@@ -31,12 +32,20 @@ pub(super) fn of_vllm(serving: vllm::Serving, shape: &ModelShape, card: Option<&
     };
     if let Some(card) = card {
         let possible = vllm::possible_utilization(card.free, card.total) / 10 * 10;
-        if possible < serving.utilization && possible > 0 {
-            with(
-                Change::Utilization(possible),
-                "a utilisation that what is free now allows",
-                vllm::Serving { utilization: possible, ..serving },
-            );
+        let lower = possible < serving.utilization && possible > 0;
+        let is_enough = |utilization: u64| {
+            fits(&Engine::Vllm(vllm::Serving { utilization, ..serving }), shape, Some(card)) == Some(true)
+        };
+        // Its usual share, where that is enough.
+        let usual = Some(vllm::Serving::default().utilization).filter(|usual| is_enough(*usual));
+        let higher = usual.or_else(|| largest_share(card)).filter(|share| *share > serving.utilization);
+        let higher = higher.filter(|_| !is_enough(serving.utilization));
+        if lower {
+            let words = "a utilisation that what is free now allows";
+            with(Change::Utilization(possible), words, vllm::Serving { utilization: possible, ..serving });
+        } else if let Some(utilization) = higher {
+            let words = if usual == Some(utilization) { "vLLM's usual share of the card (0.92)" } else { LARGER };
+            with(Change::Utilization(utilization), words, vllm::Serving { utilization, ..serving });
         }
     }
     if serving.kv_half_bytes > 2 {
@@ -44,6 +53,28 @@ pub(super) fn of_vllm(serving: vllm::Serving, shape: &ModelShape, card: Option<&
     }
     if !serving.eager {
         with(Change::NoGraphs, "no CUDA graphs", vllm::Serving { eager: true, ..serving });
+    }
+}
+
+/// The share of the card that vLLM can be given with what is free now, in thousandths: of a free card not all, since its
+/// own driver context takes a part before it counts.
+fn largest_share(card: &Card) -> Option<u64> {
+    let possible = vllm::possible_utilization(card.free, card.total) / 10 * 10;
+    Some(possible.min(950)).filter(|share| *share > 0)
+}
+
+/// The engine with the largest share of what is free on the card, where that is larger than its own.
+fn with_largest_share(engine: Engine, shape: &ModelShape, card: &Card) -> Option<Engine> {
+    match engine {
+        Engine::Vllm(serving) => {
+            let utilization = largest_share(card).filter(|share| *share > serving.utilization)?;
+            Some(Engine::Vllm(vllm::Serving { utilization, ..serving }))
+        }
+        Engine::Sglang(serving) => {
+            let fraction = sglang::possible_fraction(shape, &serving, card.free);
+            (fraction > serving.fraction).then_some(Engine::Sglang(sglang::Serving { fraction, ..serving }))
+        }
+        _ => None,
     }
 }
 
@@ -82,10 +113,16 @@ pub(super) fn of_transformers(
     let mut with = |kind: Change, words: &str, generating: Generating| {
         choices.push(choice(kind, words, Engine::Transformers(generating), shape, card))
     };
-    for (smaller, words) in [(Dtype::Int8, "weights in 8 bits"), (Dtype::Nf4, "weights in NF4")] {
-        if generating.dtype != smaller && generating.dtype != Dtype::Nf4 {
-            with(Change::Dtype(smaller), words, Generating { dtype: smaller, ..generating });
-        }
+    let narrower = [(Dtype::Int8, "weights in 8 bits"), (Dtype::Nf4, "weights in NF4")];
+    let half = [(Dtype::Half, "weights in bfloat16")];
+    let narrower: &[(Dtype, &str)] = match (shape.storage, generating.dtype) {
+        (Storage::Plain, Dtype::Float32 | Dtype::Half | Dtype::Checkpoint) => &narrower,
+        (Storage::Plain, Dtype::Int8) => narrower.get(1..).unwrap_or_default(),
+        (Storage::Gguf, dtype) if dtype != Dtype::Half => &half,
+        _ => &[],
+    };
+    for (smaller, words) in narrower.iter().copied() {
+        with(Change::Dtype(smaller), words, Generating { dtype: smaller, ..generating });
     }
     // With less than half of them on the card it would crawl.
     let most = card.and_then(|card| inference::largest_max_memory(shape, &generating, card.free.less(SPARE)));
@@ -96,6 +133,25 @@ pub(super) fn of_transformers(
     }
 }
 
+/// With what of the card the weights and their cache get.
+const LARGER: &str = "a larger share of the card";
+
+/// A larger share than SGLang's own rule gives (it leaves a third of a card of 24 GB) or than vLLM was given, and the
+/// context that then fits, where that is longer by half than without.
+pub(super) fn longer_with_share(engine: Engine, shape: &ModelShape, card: &Card) -> Option<Choice> {
+    if matches!(engine, Engine::Vllm(serving) if serving.utilization >= vllm::Serving::default().utilization) {
+        return None;
+    }
+    let larger = with_largest_share(engine, shape, card)?;
+    let plain = super::longest(engine, shape, card).unwrap_or(0);
+    let asked = engine.context(shape).unwrap_or(u64::MAX);
+    let tokens = super::longest(larger, shape, card)?.min(asked);
+    let words = format!("{LARGER} and {} tokens of context", super::tokens_in_words(tokens));
+    let worth = tokens >= USEFUL_CONTEXT && tokens < asked && tokens / 3 >= plain / 2;
+    let found = choice(Change::Together(tokens), &words, larger.with_context(tokens), shape, Some(card));
+    Some(Choice { shortens: true, ..found }).filter(|found| worth && found.fits == Some(true))
+}
+
 /// A context that is worth a server.
 const USEFUL_CONTEXT: u64 = 2048;
 
@@ -104,9 +160,12 @@ pub(super) fn together(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Op
     let four = in_four_bits(engine, shape).map(|(_, four)| four);
     let weights = [(Some(shape), "the model"), (four.as_ref(), "a checkpoint in 4 bits (AWQ or GPTQ)")];
     let ways = weights.into_iter().flat_map(|(weights, words)| [1, 2, 4, 8].map(|ranks| (weights, words, ranks)));
-    ways.filter_map(|(weights, words, ranks)| {
+    let ways = ways.flat_map(|(weights, words, ranks)| [false, true].map(|share| (weights, words, ranks, share)));
+    ways.filter_map(|(weights, words, ranks, share)| {
         let (over, least) = over(engine, shape, cards, ranks)?;
         let weights = weights?;
+        let over = if share { with_largest_share(over, weights, least)? } else { over };
+        let words = if share { format!("{words}, {LARGER}") } else { words.to_owned() };
         let tokens = super::longest(over, weights, least).filter(|tokens| *tokens >= USEFUL_CONTEXT)?;
         let tokens = over.context(shape).map_or(tokens, |asked| asked.min(tokens));
         let cards = if ranks > engine.ranks() { format!(" over {ranks} cards") } else { String::new() };
@@ -121,12 +180,22 @@ pub(super) fn together(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Op
     .find(|choice| choice.fits == Some(true))
 }
 
+/// As many cards as were asked for; where its heads can't be shared out over them, fewer will do.
+fn least_ranks(engine: Engine, shape: &ModelShape) -> u64 {
+    let over = match engine {
+        Engine::Vllm(serving) => serving.tensor_parallel,
+        Engine::Sglang(serving) => serving.tensor_parallel,
+        _ => 1,
+    };
+    if refusal::shares_out(shape, over) { engine.ranks() } else { 1 }
+}
+
 /// The engine over so many cards, and the one of them with least free. Attention heads are shared out evenly.
 fn over<'a>(engine: Engine, shape: &ModelShape, cards: &'a [Card], ranks: u64) -> Option<(Engine, &'a Card)> {
     let mut free: Vec<&Card> = cards.iter().collect();
     free.sort_by_key(|card| std::cmp::Reverse(card.free));
     let least = free.get(usize::try_from(ranks).ok()?.checked_sub(1)?)?;
-    if ranks < engine.ranks() || ranks > 1 && shape.heads.checked_rem(ranks) != Some(0) {
+    if ranks < least_ranks(engine, shape) || !refusal::shares_out(shape, ranks) {
         return None;
     }
     let engine = match engine {
@@ -139,7 +208,8 @@ fn over<'a>(engine: Engine, shape: &ModelShape, cards: &'a [Card], ranks: u64) -
 
 /// The model over several cards of the machine, where one is not enough: the smallest free memory among them decides.
 pub(super) fn shared(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
-    let more = [2, 4, 8].into_iter().filter(|ranks| *ranks > engine.ranks());
+    let least = least_ranks(engine, shape);
+    let more = [2, 4, 8].into_iter().filter(|ranks| *ranks != engine.ranks() && *ranks >= least);
     let choices = more.filter_map(|ranks| {
         let (over, least) = over(engine, shape, cards, ranks)?;
         let words = format!("the model over {ranks} cards");
@@ -288,8 +358,12 @@ pub(super) fn training(
         let recipe = Recipe::Lora(16);
         with(Change::Adapter, "LoRA of rank 16 and gradient checkpointing", Training { recipe, ..again });
     }
-    if !matches!(run.recipe, Recipe::Qlora(_)) {
+    // What is quantised already is taken as it is.
+    if !matches!(run.recipe, Recipe::Qlora(_)) && shape.storage != Storage::Quantised {
         let recipe = Recipe::Qlora(16);
         with(Change::Adapter, "QLoRA of rank 16 and gradient checkpointing", Training { recipe, ..again });
     }
 }
+
+#[cfg(test)]
+mod tests;

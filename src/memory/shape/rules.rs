@@ -3,7 +3,7 @@
 //! Source: llama.cpp 0.6.0's hparams and caches, read on 2026-11-21. Knows nothing of contexts and cache types.
 
 use super::known::{Indexer, Recurrence, Traits, indexer, traits};
-use super::{Cache, Compressed, Is, Layer, MOST_LAYERS, ModelShape};
+use super::{Cache, Compressed, Is, Layer, MOST_LAYERS, ModelShape, Storage};
 use crate::memory::gguf::{Gguf, Metadata, Value};
 use crate::memory::quant::file_type;
 use crate::memory::weights;
@@ -52,6 +52,11 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         name: metadata.text("general.name").map(str::to_owned),
         parameters: Some(parameters).filter(|count| *count > 0),
         quantization: metadata.number("general.file_type").and_then(file_type).map(str::to_owned),
+        storage: if gguf.tensors.iter().any(|tensor| tensor.kind.is_quantised()) {
+            Storage::Gguf
+        } else {
+            Storage::Plain
+        },
         context_trained: keys.number("context_length").filter(|length| *length > 0),
         embedding: keys.or_zero("embedding_length"),
         heads: heads.into_iter().max().unwrap_or(0),
