@@ -157,7 +157,7 @@ fn a_gguf_file_goes_by_its_path_and_is_unpacked_by_transformers() {
     let other = ask(&["--dtype", "Q8_0", "--context", "2048"]);
     assert!(!other["notes"].to_string().contains("is taken as it is"), "the file does not say in what it is");
     let long = ask(&["--context", "200000"]);
-    assert!(long["notes"].to_string().contains("made for 128K of context"), "{}", long["notes"]);
+    assert!(long["notes"].to_string().contains("made for 128K tokens of context"), "{}", long["notes"]);
     let twice = ask(&["--engine", "ollama", "--context", "200000"]);
     assert_eq!(twice["context"], json!(131_072), "Ollama takes no more");
 }
