@@ -1,9 +1,9 @@
 //! Owns the bytes of llama.cpp's KV cache and recurrent state: whole and windowed layers, quantised types, latent
-//! attention, slots, and which of it is on the card. Exact (0 % on every golden row), in bytes.
-//! Source: llama.cpp's llama-kv-cache and llama-memory-recurrent, read on 2026-11-20. Knows nothing of budgets.
+//! attention, rows of several tokens, slots, and which of it is on the card. Exact (0 % on every golden row), in bytes.
+//! Source: llama.cpp's llama-kv-cache, llama-kv-cache-dsv4 and llama-memory-recurrent, read on 2026-11-21. Knows nothing of budgets.
 
-use super::settings::Settings;
-use super::shape::{Cache, ModelShape};
+use super::settings::{Settings, padded};
+use super::shape::{Cache, Compressed, ModelShape};
 use super::weights::first_on_gpu;
 
 /// What the caches take, in bytes.
@@ -40,12 +40,26 @@ pub fn by_layer(shape: &ModelShape, settings: &Settings) -> Result<Vec<u64>, Str
         return Ok(vec![0; layers.len()]);
     }
     let context = settings.context_tokens(shape.context_trained).ok_or("the context is not known")?;
-    let cells = settings.cells(context, shape.window).ok_or("the context is too large")?;
+    let cells = if shape.is_compressed() {
+        settings.cells_of_each(context, shape.window)
+    } else {
+        settings.cells(context, shape.window)
+    };
+    let cells = cells.ok_or("the context is too large")?;
     let bytes = |layer: &super::shape::Layer| {
         let Some(cache) = layer.cache else { return Ok(0) };
         let count = if cache.windowed { cells.windowed } else { cells.full };
         let row = row_bytes(cache, settings)?;
-        let bytes = row.checked_mul(count).and_then(|bytes| bytes.checked_mul(cells.streams));
+        let rows = row.checked_mul(count);
+        let bytes = match layer.compressed {
+            None => rows,
+            Some(Compressed { tokens, k }) => {
+                let few = padded(cells.full.div_ceil(tokens.max(1)));
+                let row = row_bytes(Cache { k, v: 0, ..cache }, settings)?;
+                few.and_then(|few| row.checked_mul(few)?.checked_add(rows?))
+            }
+        };
+        let bytes = bytes.and_then(|bytes| bytes.checked_mul(cells.streams));
         bytes.ok_or_else(|| "the cache would take more than 2^64 bytes".to_owned())
     };
     layers.iter().map(bytes).collect()

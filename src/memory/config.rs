@@ -51,6 +51,9 @@ struct Config<Inner> {
     moe_intermediate_size: Option<u64>,
     n_shared_experts: Option<u64>,
     first_k_dense_replace: Option<u64>,
+    interleave_moe_layer_step: Option<u64>,
+    moe_latent_size: Option<u64>,
+    routed_expert_hidden_size: Option<u64>,
     full_attention_interval: Option<u64>,
     hybrid_override_pattern: Option<String>,
     mamba_num_heads: Option<u64>,
@@ -234,6 +237,8 @@ fn experts<T>(config: &Config<T>) -> Option<Experts> {
         ffn: config.moe_intermediate_size.or(config.intermediate_size.0)?,
         shared: shared(config),
         first_dense: config.first_k_dense_replace.unwrap_or(0),
+        every: config.interleave_moe_layer_step.unwrap_or(0),
+        latent: config.moe_latent_size.or(config.routed_expert_hidden_size).unwrap_or(0),
     })
     .filter(|experts| experts.count > 1)
 }

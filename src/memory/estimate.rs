@@ -160,6 +160,12 @@ pub(super) fn buffer_beside(
     passing_cache: u64,
 ) -> Result<u64, String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
+    if shape.is_compressed() {
+        // What its indexer compares grew with the context to 65 GiB at a million tokens in July 2026, and shrank since
+        // (unslothai/unsloth#6940, ggml-org/llama.cpp#25468 and #27680).
+        let why = "what llama.cpp computes in for its compressed caches differs widely between builds and is not reckoned here";
+        return Err(why.to_owned());
+    }
     if shape.embedding == 0 || shape.vocab == 0 {
         return Err("the model's width or vocabulary is not known".to_owned());
     }

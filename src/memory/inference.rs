@@ -91,7 +91,7 @@ pub fn estimate(shape: &ModelShape, generating: &Generating) -> Estimate {
     let kv = length.clone().and_then(|length| cache_bytes(shape, length, wide, batch));
     let width = shape.embedding.saturating_mul(4).saturating_add(shape.feed_forward.saturating_mul(2));
     let compute = length.map(|length| width.saturating_mul(length).saturating_mul(batch).saturating_mul(wide));
-    let states = shape.layers.as_ref().map_err(Clone::clone).and_then(|layers| {
+    let states = shape.plain_layers("transformers").and_then(|layers| {
         let numbers = layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.recurrent?));
         numbers.map(|count| count.saturating_mul(4)).ok_or_else(|| "its state's size is not known".to_owned())
     });
@@ -126,7 +126,7 @@ pub fn largest_max_memory(shape: &ModelShape, generating: &Generating, budget: B
 }
 
 fn cache_bytes(shape: &ModelShape, length: u64, wide: u64, batch: u64) -> Result<u64, String> {
-    let layers = shape.layers.as_ref().map_err(Clone::clone)?;
+    let layers = shape.plain_layers("transformers")?;
     let tokens = |windowed: bool| if windowed && shape.window > 0 { length.min(shape.window) } else { length };
     Ok(layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
         let row = cache.k.saturating_add(cache.v).saturating_mul(wide);

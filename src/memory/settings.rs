@@ -120,6 +120,13 @@ impl Settings {
         let windowed = if self.swa_full { full } else { full.min(padded(seen)?) };
         Some(Cells { streams, full, windowed })
     }
+
+    /// The same for a model whose slots never share a cache, not even where the others' do: each has the whole context.
+    pub fn cells_of_each(&self, context: u64, window: u64) -> Option<Cells> {
+        let slots = self.parallel.max(1);
+        let whole = if self.unified { context.checked_mul(slots)? } else { context };
+        Settings { unified: false, ..*self }.cells(whole, window)
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +147,11 @@ mod tests {
         assert_eq!(cells(4, false, 8192, 512), (4, 2048, 1024));
         assert_eq!(cells(4, true, 8192, 512), (1, 8192, 2560));
         assert_eq!(cells(1, false, 256, 4096), (1, 256, 256), "never more than the context");
+        let shared = Settings { parallel: 4, unified: true, ..Settings::default() };
+        let each = shared.cells_of_each(8192, 128).unwrap();
+        assert_eq!((each.streams, each.full, each.windowed), (4, 8192, 768));
+        let apart = Settings { unified: false, ..shared };
+        assert_eq!(apart.cells_of_each(8192, 128), apart.cells(8192, 128));
     }
 
     #[test]

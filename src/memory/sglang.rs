@@ -124,7 +124,7 @@ fn within(shape: &ModelShape, serving: &Serving) -> Result<(u64, u64, u64), Stri
     let weights = shape.checkpoint()?.div_ceil(ranks);
     let length = serving.context.or(shape.context_trained).ok_or("the context is not known")?;
     let as_vllm = vllm::Serving { kv_half_bytes: serving.kv_half_bytes, tensor_parallel: ranks, ..Default::default() };
-    let layers = shape.layers.as_ref().map_err(Clone::clone)?;
+    let layers = shape.plain_layers("SGLang")?;
     let pool = layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
         let tokens = if cache.windowed { length.saturating_mul(WINDOWED_TENTHS) / 10 } else { length };
         sum.saturating_add(vllm::layer_bytes(cache, &as_vllm).saturating_mul(tokens))
@@ -141,7 +141,10 @@ pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
     let one = |of: fn(&(u64, u64, u64)) -> u64| all.as_ref().map(of).map_err(Clone::clone);
     let is = |is: Is| if serving.tensor_parallel > 1 { Is::About } else { is };
     Estimate {
-        weights: Part::of(one(|all| all.0), is(shape.weights_are)),
+        weights: Part::of(
+            shape.checkpoint().map(|bytes| bytes.div_ceil(serving.tensor_parallel.max(1))),
+            is(shape.weights_are),
+        ),
         weights_in_file: Part::of(shape.checkpoint(), shape.weights_are),
         weights_on_host: Part::fact(0),
         kv_cache: Part::of(one(|all| all.1), if shape.has_window() { Is::About } else { is(shape.cache_is) }),

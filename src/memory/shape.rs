@@ -9,7 +9,7 @@ mod tensors;
 
 use super::gguf::TensorInfo;
 use super::weights::WeightSums;
-pub use figures::{Experts, Figures, Mla, Recurrent, SharedKv, Window};
+pub use figures::{Compressing, Experts, Figures, Mla, Recurrent, SharedKv, Window};
 pub use rules::from_gguf;
 
 /// More layers than any model has; real ones have up to about 130.
@@ -38,11 +38,22 @@ pub struct Cache {
     pub windowed: bool,
 }
 
+/// Rows of K that stand for several tokens each (DeepSeek-V4), beside what a layer's window keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compressed {
+    /// Tokens that one row stands for, at least 1.
+    pub tokens: u64,
+    /// Elements of a row, those of its indexer's keys included.
+    pub k: u64,
+}
+
 /// One loaded layer's state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layer {
     /// What it caches for each token; `None` where it has no cache of its own.
     pub cache: Option<Cache>,
+    /// What it caches for several tokens together.
+    pub compressed: Option<Compressed>,
     /// Numbers of four bytes it keeps for each sequence; `None` where it keeps some but how many is not known.
     pub recurrent: Option<u64>,
 }
@@ -115,6 +126,23 @@ impl ModelShape {
     /// Whether some layer has a window.
     pub fn has_window(&self) -> bool {
         self.layers.iter().flatten().any(|layer| layer.cache.is_some_and(|cache| cache.windowed))
+    }
+
+    /// Whether some layer caches several tokens in one row.
+    pub fn is_compressed(&self) -> bool {
+        self.layers.iter().flatten().any(|layer| layer.compressed.is_some())
+    }
+
+    /// The layers, for engines whose compressed caches are not reckoned here: an error for a model that has some.
+    pub fn plain_layers(&self, engine: &str) -> Result<&[Layer], String> {
+        let layers = self.layers.as_ref().map_err(Clone::clone)?;
+        if self.is_compressed() {
+            return Err(format!(
+                "how {engine} lays out the compressed caches of {} is not reckoned here",
+                self.architecture
+            ));
+        }
+        Ok(layers)
     }
 
     /// Whether some layer keeps state by sequence.

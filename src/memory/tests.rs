@@ -4,8 +4,9 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 
+use super::gguf::Value;
 use super::gguf::testing::Builder;
-use super::shape::{Figures, Recurrent, Window, from_gguf};
+use super::shape::{Compressing, Figures, Recurrent, Window, from_gguf};
 use super::*;
 use crate::units::Bytes;
 
@@ -116,6 +117,56 @@ fn each_kind_of_layer_keeps_what_it_should() {
     assert_eq!(of("gemma4", 3, &[("attention.shared_kv_layers", 2)], &[]), [(64, 0), (0, 0), (0, 0)]);
     assert_eq!(of("glm4moe", 3, &[("nextn_predict_layers", 1)], &[]).len(), 2, "prediction layers are not loaded");
     assert_eq!(of("bert", 1, &[], &[]), [(0, 0)]);
+}
+
+#[test]
+fn rows_of_several_tokens_lie_beside_a_window() {
+    let figures = |pattern: &str| Figures {
+        architecture: "deepseek4".into(),
+        layers: 3,
+        hidden: 64,
+        heads: 4,
+        kv_heads: 1,
+        head_dim: 32,
+        vocab: 64,
+        context: 4096,
+        window: Some(Window { size: 128, pattern: "1".into(), full_heads: None }),
+        compressing: Some(Compressing { pattern: pattern.into(), q_lora: 16, output: (2, 16), indexer: (2, 32) }),
+        ..Figures::default()
+    };
+    let shape = from_gguf(&figures("-4H").as_gguf("F16"));
+    assert_eq!(shape.cache_is, Is::Fact);
+    let settings = Settings { context: Some(4096), ..Settings::default() };
+    let whole = estimate(&shape, &settings);
+    // 128 and a micro-batch of 512 are 768 cells; 4096 / 4 rows with 32 more, and 32 of 128, of which 256 are kept.
+    let cells = 3 * 768 * 32 + 1024 * 64 + 256 * 32;
+    assert_eq!(whole.kv_cache, Part::fact(cells * 2));
+    // Values and weights in f32: twice eight tokens of 64, and 128 of 32.
+    assert_eq!(whole.recurrent, Part::fact((2 * 2 * 64 * 8 + 2 * 32 * 128) * 4));
+    assert!(whole.compute.why_not.is_some() && whole.total().is_none());
+    // Each slot has its own, even where the others' would be shared.
+    let slots = estimate(&shape, &Settings { parallel: 2, unified: true, ..settings });
+    assert_eq!(slots.kv_cache, Part::fact(cells * 4));
+    // Other engines lay them out in their own ways.
+    let serving = vllm::Serving { max_model_len: Some(4096), ..Default::default() };
+    assert!(vllm::estimate(&shape, &serving).kv_cache.why_not.unwrap().contains("vLLM"));
+    let serving = sglang::Serving::of_model(&shape, None, 1);
+    let sglang = sglang::estimate(&shape, &serving);
+    assert!(sglang.kv_cache.why_not.unwrap().contains("SGLang") && sglang.weights.bytes.is_some());
+    let mut gguf = figures("-4H").as_gguf("F16");
+    gguf.metadata.set("deepseek4.attention.compress_ratios", Value::Text("none".into()));
+    assert!(from_gguf(&gguf).layers.unwrap_err().contains("compress"));
+}
+
+#[test]
+fn only_the_large_exaone_has_windows() {
+    let windows = |layers: u64| {
+        let window = Some(Window { size: 4096, pattern: "1110".into(), full_heads: None });
+        let sizes = Figures { layers, hidden: 64, heads: 4, kv_heads: 4, head_dim: 16, ..Figures::default() };
+        let figures = Figures { architecture: "exaone4".into(), vocab: 64, window, ..sizes };
+        from_gguf(&figures.as_gguf("F16")).layers.unwrap().iter().filter(|layer| layer.cache.unwrap().windowed).count()
+    };
+    assert_eq!((windows(64), windows(30)), (48, 0));
 }
 
 #[test]

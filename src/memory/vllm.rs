@@ -92,7 +92,7 @@ pub(super) fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
 /// Bytes that one request of `length` tokens takes on one rank, in whole blocks: its cache, and its state where that
 /// lies in the same pool.
 fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Result<pages::Request, String> {
-    let layers = shape.layers.as_ref().map_err(Clone::clone)?;
+    let layers = shape.plain_layers("vLLM")?;
     if let Some(request) = pages::request(shape, serving, length) {
         return Ok(request);
     }
@@ -148,7 +148,7 @@ pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
     let length = serving.max_model_len.or(shape.context_trained).ok_or_else(|| "the length is not known".to_owned());
     let one = length.and_then(|length| request(shape, serving, length));
     let kv = one.clone().map(|request| request.cache);
-    let state = shape.layers.as_ref().map_err(Clone::clone).and_then(|layers| {
+    let state = shape.plain_layers("vLLM").and_then(|layers| {
         let numbers = layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.recurrent?));
         // Two bytes a number is what most models keep their state in here.
         let plain = numbers.map(|numbers| numbers.saturating_mul(2)).ok_or("its state's size is not known")?;

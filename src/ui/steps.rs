@@ -224,7 +224,6 @@ fn current(
     let pointer = theme.sign("▸", ">");
     let mut lines =
         vec![Line::styled(format!(" {pointer} {}", one_line(planned, number, width.saturating_sub(3))), style)];
-    let room = width.saturating_sub(INDENT.len() + 1).max(10);
     let mut said: Vec<Said> = planned.steps.iter().flat_map(|step| words::step(step, brief)).collect();
     if let (true, Some(Said::Note(note))) = (brief, said.last_mut()) {
         // Its column is not there on a small screen.
@@ -236,7 +235,9 @@ fn current(
             Said::Command(_) => (COMMAND_INDENT, theme.command),
             Said::Note(_) => (INDENT, theme.quiet),
         };
-        for line in textwrap::wrap(said.text(), room) {
+        let room = textwrap::Options::new(width.saturating_sub(indent.len() + 1).max(10))
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
+        for line in textwrap::wrap(said.text(), &room) {
             lines.push(Line::styled(format!("{indent}{line}"), style));
         }
     }

@@ -7,7 +7,7 @@ use crossterm::event::KeyCode;
 use super::drawn;
 use crate::app::Msg;
 use crate::app::layout::SMALLEST;
-use crate::app::model::{Config, Palette, Source};
+use crate::app::model::{Config, Palette, Region, Source};
 use crate::app::msg::SignalReport;
 use crate::app::symptoms::SYMPTOMS;
 use crate::app::tests::{Session, held, key_of, torch_log};
@@ -339,6 +339,30 @@ fn every_size_can_be_drawn() {
             }
         }
     }
+}
+
+/// A command that lost a character where its line ends reads as another one.
+#[test]
+fn a_command_is_whole_on_every_width() {
+    let log = "$ llama-server -m /models/Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 131072 --host 0.0.0.0 --port 8080 -np 4\n\
+        ggml_backend_cuda_buffer_type_alloc_buffer: allocating 16384.00 MiB on device 0: cudaMalloc failed: out of memory\n\
+        llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache";
+    let mut session = beside_a_crash();
+    session.paste(log);
+    session.model.focus = Region::Steps;
+    session.press(KeyCode::Char('z'));
+    let bare = |text: &str| text.replace(|c: char| c.is_whitespace() || !c.is_ascii(), "");
+    let mut seen = 0;
+    for columns in 60..=120 {
+        session.send(Msg::Resize(columns, 60));
+        let text = bare(&drawn(&session.model));
+        for command in session.model.current_step().into_iter().flat_map(|step| &step.steps) {
+            let Some(command) = &command.command else { continue };
+            assert!(command.lines().all(|line| text.contains(&bare(line))), "{columns}: {command}\n{text}");
+            seen += usize::from(command.len() > usize::from(columns));
+        }
+    }
+    assert!(seen > 10, "{seen}");
 }
 
 #[test]

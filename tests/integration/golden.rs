@@ -54,7 +54,10 @@ fn shape(layers: Vec<Layer>, window: u64) -> ModelShape {
 }
 
 fn layers(count: u64, k: u64, v: u64, windowed: bool) -> Vec<Layer> {
-    vec![Layer { cache: Some(Cache { k, v, heads: 1, windowed }), recurrent: Some(0) }; count as usize]
+    vec![
+        Layer { cache: Some(Cache { k, v, heads: 1, windowed }), recurrent: Some(0), ..Layer::default() };
+        count as usize
+    ]
 }
 
 fn settings(row: &Value, context: u64) -> Settings {

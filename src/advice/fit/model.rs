@@ -112,7 +112,7 @@ fn by_dimensions(run: &Run) -> Option<Known> {
         context: number("n_ctx_train").unwrap_or(0),
         experts: experts.and_then(|count| {
             let ffn = number("n_ff_exp").or_else(|| number("n_ff"))?;
-            Some(Experts { count, used: number("n_expert_used").unwrap_or(0), ffn, shared: 0, first_dense: 0 })
+            Some(Experts { count, used: number("n_expert_used").unwrap_or(0), ffn, ..Experts::default() })
         }),
         window: None::<Window>,
         ..Figures::default()
@@ -210,6 +210,6 @@ fn even_layers(shape: &ModelShape, settings: &Settings, printed: u64) -> Option<
     let (k, v) = (settings.k_type.row_bytes(256)?, settings.v_type.row_bytes(256)?);
     let elements = cell.checked_mul(256)?.checked_div(k.checked_add(v)?)?.checked_next_multiple_of(32)?;
     let cache = Cache { k: elements, v: elements, heads: 1, windowed: false };
-    let layer = Layer { cache: Some(cache).filter(|_| elements > 0), recurrent: Some(0) };
+    let layer = Layer { cache: Some(cache).filter(|_| elements > 0), recurrent: Some(0), ..Layer::default() };
     Some(vec![layer; usize::try_from(count).ok().filter(|_| count <= MOST_LAYERS)?])
 }

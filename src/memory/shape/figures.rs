@@ -40,7 +40,7 @@ pub struct Mla {
 }
 
 /// Routed experts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experts {
     /// In each layer.
@@ -55,6 +55,38 @@ pub struct Experts {
     /// Layers without experts, at the front.
     #[serde(default)]
     pub first_dense: u64,
+    /// Each how many-th layer has experts, the others a dense forward part; 0 as 1 for each.
+    #[serde(default)]
+    pub every: u64,
+    /// Width that routed experts work in, where it is not the hidden one; 0 where it is.
+    #[serde(default)]
+    pub latent: u64,
+}
+
+/// Rows of K that stand for several tokens (DeepSeek-V4).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compressing {
+    /// One letter a layer: `4` for a row for each four tokens, picked by an indexer; `H` for each 128; `-` for none.
+    pub pattern: String,
+    /// Width of the query's latent.
+    pub q_lora: u64,
+    /// Groups of heads that the output is made of, and the width of one's latent.
+    pub output: (u64, u64),
+    /// Heads of the indexer, and the length of its keys.
+    pub indexer: (u64, u64),
+}
+
+impl Compressing {
+    /// Tokens that a row of this layer stands for; 0 for none.
+    pub(super) fn tokens(&self, layer: u64) -> u64 {
+        let place = usize::try_from(layer).unwrap_or(usize::MAX);
+        match self.pattern.as_bytes().get(place) {
+            Some(b'4') => 4,
+            Some(b'H') => 128,
+            _ => 0,
+        }
+    }
 }
 
 /// Recurrent layers.
@@ -65,7 +97,7 @@ pub struct Recurrent {
     pub interval: u64,
     /// Width of the convolution.
     pub conv: u64,
-    /// Length of a state; 0 where not known, as are the others then.
+    /// Length of a state (Kimi's delta attention: of a head); 0 where not known, as are the others then.
     pub state: u64,
     /// Groups.
     pub groups: u64,
@@ -92,6 +124,8 @@ pub struct Figures {
     pub name: String,
     /// Other names of models with the same figures: fine-tunes, later versions.
     pub also: Vec<String>,
+    /// Names of families that mean it where nothing else is said: what Ollama takes for them without a tag.
+    pub alone: Vec<String>,
     /// llama.cpp's name for the architecture.
     pub architecture: String,
     /// Parameters in billions as published; 0 where not known.
@@ -122,6 +156,10 @@ pub struct Figures {
     pub mla: Option<Mla>,
     /// See [`Experts`].
     pub experts: Option<Experts>,
+    /// Length of the keys of an indexer beside plain attention; 0 for none (see [`Mla`] for those beside latent one).
+    pub indexer: u64,
+    /// See [`Compressing`].
+    pub compressing: Option<Compressing>,
     /// See [`Recurrent`].
     pub recurrent: Option<Recurrent>,
     /// What each layer mixes with, where no interval says it: `M` state, `*` attention; and, in models whose layers are
@@ -131,7 +169,8 @@ pub struct Figures {
     pub shared_kv: Option<SharedKv>,
     /// Width of the embeddings that each layer has of its own; 0 for none.
     pub per_layer: u64,
-    /// What its makers give the weights out in, where that is less than two bytes: `MXFP4`, `INT4` or `FP8`.
+    /// What its makers give the weights out in, where that is less than two bytes: `MXFP4`, `INT4`, `FP8`, or `FP4` for
+    /// experts in four bits in a model of which GGUF files of other mixes are about.
     pub stored: Option<String>,
     /// Where the figures are from.
     pub source: String,
@@ -177,14 +216,26 @@ impl Figures {
             set("expert_count", experts.count);
             set("expert_used_count", experts.used);
             set("expert_feed_forward_length", experts.ffn);
+            set("leading_dense_block_count", experts.first_dense);
         }
         if let Some(shared) = self.shared_kv {
             set("attention.shared_kv_layers", shared.layers);
             set("feed_forward_length", self.ffn.max(shared.ffn));
         }
+        if self.indexer > 0 {
+            set("attention.indexer.key_length", self.indexer);
+        }
+        if let Some(compressing) = &self.compressing {
+            set("attention.indexer.key_length", compressing.indexer.1);
+        }
         if let Some(recurrent) = self.recurrent {
             set("full_attention_interval", recurrent.interval);
-            if recurrent.state > 0 {
+            if recurrent.state > 0 && self.has_delta_attention() {
+                set("ssm.conv_kernel", recurrent.conv);
+                set("kda.head_dim", recurrent.state);
+            } else if recurrent.state > 0 && self.has_short_convolutions() {
+                set("shortconv.l_cache", recurrent.conv);
+            } else if recurrent.state > 0 {
                 set("ssm.conv_kernel", recurrent.conv);
                 set("ssm.state_size", recurrent.state);
                 set("ssm.group_count", recurrent.groups);
@@ -192,6 +243,10 @@ impl Figures {
             }
         }
         self.window_keys(&mut keys);
+        if let Some(compressing) = &self.compressing {
+            let tokens = (0..self.layers.min(super::MOST_LAYERS)).map(|layer| compressing.tokens(layer).into());
+            keys.set(&format!("{}.attention.compress_ratios", self.architecture), Value::List(tokens.collect()));
+        }
         if !self.mixers.is_empty() {
             let key = |name: &str| format!("{}.{name}", self.architecture);
             let where_kind = |kinds: &str, number: u64| -> Value {
@@ -213,6 +268,16 @@ impl Figures {
     pub(super) fn mixer(&self, layer: u64) -> Option<char> {
         let place = usize::try_from(layer).ok()?.checked_rem(self.mixers.len())?;
         self.mixers.as_bytes().get(place).map(|kind| char::from(*kind))
+    }
+
+    /// Whether its recurrent layers are Kimi's.
+    pub(super) fn has_delta_attention(&self) -> bool {
+        self.architecture.starts_with("kimi")
+    }
+
+    /// Whether its recurrent layers are convolutions over a few tokens (LFM2).
+    pub(super) fn has_short_convolutions(&self) -> bool {
+        self.architecture.starts_with("lfm2")
     }
 
     /// Whether each layer is one thing: state, attention or a forward part.

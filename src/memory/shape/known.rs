@@ -105,8 +105,8 @@ const ENCODERS: &[&str] = &[
     "rnd1",
 ];
 
-/// Architectures that use the file's window: (name, every how many layers one is full, full first, the window where
-/// the file has none).
+/// Architectures that use the file's window: (name, every how many layers one is full or 0 for none, full first, the
+/// window where the file has none).
 const WINDOWED: &[(&str, u64, bool, u64)] = &[
     ("gemma2", 2, false, 4096),
     ("gemma3", 6, false, 0),
@@ -126,6 +126,8 @@ const WINDOWED: &[(&str, u64, bool, u64)] = &[
     ("exaone-moe", 4, false, 128),
     ("muse-glimmer", 4, false, 0),
     ("mellum", 4, false, 0),
+    ("step35", 4, true, 0),
+    ("deepseek4", 0, false, 0),
 ];
 
 /// Which layers of an architecture keep state by sequence.
@@ -193,7 +195,9 @@ pub(super) fn traits(architecture: &str) -> Option<Traits> {
     let recurrence = match architecture {
         "mamba" | "mamba2" | "rwkv6" | "rwkv7" | "rwkv6qwen2" | "arwkv7" => Recurrence::Always,
         "falcon-h1" => Recurrence::Both,
-        "jamba" | "granitehybrid" | "lfm2" | "lfm2moe" | "plamo2" | "kimi-linear" => Recurrence::WithoutHeads,
+        "jamba" | "granitehybrid" | "lfm2" | "lfm2moe" | "plamo2" | "kimi-linear" | "kimi-k3" => {
+            Recurrence::WithoutHeads
+        }
         "nemotron_h" | "nemotron_h_moe" => Recurrence::WithoutHeadsAndFeedForward,
         "qwen3next" | "qwen35" | "qwen35moe" => Recurrence::Interval,
         _ => return None,

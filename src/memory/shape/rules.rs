@@ -3,7 +3,7 @@
 //! Source: llama.cpp 0.6.0's hparams and caches, read on 2026-11-21. Knows nothing of contexts and cache types.
 
 use super::known::{Indexer, Recurrence, Traits, indexer, traits};
-use super::{Cache, Is, Layer, MOST_LAYERS, ModelShape};
+use super::{Cache, Compressed, Is, Layer, MOST_LAYERS, ModelShape};
 use crate::memory::gguf::{Gguf, Metadata, Value};
 use crate::memory::quant::file_type;
 use crate::memory::weights;
@@ -62,7 +62,10 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         experts: keys.or_zero("expert_count"),
         experts_used: keys.or_zero("expert_used_count"),
         layers,
-        cache_is: if keys.or_zero("attention.indexer.key_length") > 0 && indexer(&architecture).is_none() {
+        cache_is: if keys.or_zero("attention.indexer.key_length") > 0
+            && indexer(&architecture).is_none()
+            && architecture != COMPRESSING
+        {
             Is::About
         } else {
             Is::Fact
@@ -91,13 +94,18 @@ fn feed_forward(keys: &Keys<'_>, count: usize) -> u64 {
 }
 
 fn is_latent(keys: &Keys<'_>) -> bool {
-    keys.or_zero("attention.key_length_mla") > 0 && keys.or_zero("attention.value_length_mla") > 0
+    keys.architecture == COMPRESSING
+        || keys.or_zero("attention.key_length_mla") > 0 && keys.or_zero("attention.value_length_mla") > 0
 }
 
 fn window(keys: &Keys<'_>, traits: Traits) -> Option<u64> {
     let (_, _, default) = traits.window?;
     // Chunked attention has its length in the program, whatever the file says, except for "none".
     let said = keys.number("attention.sliding_window");
+    // Of EXAONE 4 only the large one has windows, and the program knows it by its layers.
+    if keys.architecture == "exaone4" && keys.number("block_count") != Some(64) {
+        return Some(0);
+    }
     if keys.architecture == "llama4" {
         said.filter(|said| *said == 0).or(Some(default))
     } else {
@@ -194,7 +202,9 @@ fn lengths(keys: &Keys<'_>, heads: u64) -> Lengths {
 
 /// What the keys of an indexer (sparse attention) add to each layer's K, in elements.
 fn indexed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<u64> {
-    let length = if traits.recurrence == Recurrence::Never { keys.or_zero("attention.indexer.key_length") } else { 0 };
+    // Compressed rows have the indexer's keys beside them, see `compressed`.
+    let beside = traits.recurrence == Recurrence::Never && keys.architecture != COMPRESSING;
+    let length = if beside { keys.or_zero("attention.indexer.key_length") } else { 0 };
     let said = keys.per_layer("attention.indexer.types", count);
     let has = |layer: u64| match (indexer(keys.architecture), &said) {
         (Some(Indexer::Sparse), _) => layer >= keys.or_zero("leading_dense_block_count"),
@@ -213,9 +223,32 @@ fn owners(keys: &Keys<'_>, count: usize) -> usize {
     if keys.architecture == "gemma3n" && shared == 0 { count.min(20) } else { count.saturating_sub(shared) }
 }
 
+/// The architecture whose layers keep a window, and a row for each few tokens before it.
+const COMPRESSING: &str = "deepseek4";
+
+/// What each layer keeps for several tokens together, and the numbers of four bytes that it gathers them in: of each
+/// token in a row values and their weights, where the rows overlap (those that an indexer picks from) twice over.
+fn compressed(keys: &Keys<'_>, count: usize) -> Result<Vec<(Option<Compressed>, u64)>, String> {
+    if keys.architecture != COMPRESSING {
+        return Ok(Vec::new());
+    }
+    let said =
+        keys.per_layer("attention.compress_ratios", count).ok_or("the file does not say what its layers compress")?;
+    let (key, indexer) = (keys.or_zero("attention.key_length"), keys.or_zero("attention.indexer.key_length"));
+    let of_layer = |tokens: u64| {
+        let (k, overlap) = if tokens == PICKED { (key.saturating_add(indexer), 4) } else { (key, 1) };
+        let gathers = k.saturating_mul(tokens).saturating_mul(2 * overlap);
+        if tokens == 0 { (None, 0) } else { (Some(Compressed { tokens, k }), gathers) }
+    };
+    Ok(said.into_iter().map(of_layer).collect())
+}
+
+/// Rows of so many tokens are picked by an indexer, which has keys of its own; longer ones are all looked at.
+const PICKED: u64 = 4;
+
 fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, String> {
     if traits.stateless {
-        return Ok(vec![Layer { cache: None, recurrent: Some(0) }; count]);
+        return Ok(vec![Layer { recurrent: Some(0), ..Layer::default() }; count]);
     }
     let too_large = || "its sizes are too large to be true: the header is damaged".to_owned();
     let heads = keys.per_layer("attention.head_count", count).unwrap_or_else(|| vec![0; count]);
@@ -226,6 +259,7 @@ fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, S
     let state = state_size(keys);
     let indexed = indexed(keys, traits, count);
     let owners = owners(keys, count);
+    let compressed = compressed(keys, count)?;
     let mut layers = Vec::new();
     for (index, heads) in heads_kv.iter().enumerate() {
         let in_window = windowed.get(index).copied().unwrap_or(false);
@@ -235,9 +269,11 @@ fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, S
         let k = key.checked_mul(*heads).and_then(|k| k.checked_add(of_indexer)).ok_or_else(too_large)?;
         let v = value.checked_mul(*heads).ok_or_else(too_large)?;
         let attends = *heads > 0 && index < owners && (!is_recurrent || traits.recurrence == Recurrence::Both);
+        let (compressed, compressing) = compressed.get(index).copied().unwrap_or_default();
         layers.push(Layer {
             cache: attends.then_some(Cache { k, v, heads: *heads, windowed: in_window }),
-            recurrent: if is_recurrent { state } else { Some(0) },
+            compressed,
+            recurrent: if is_recurrent { state } else { Some(compressing) },
         });
     }
     let attention = traits.recurrence != Recurrence::Always;

@@ -2,7 +2,7 @@
 //! attention, recurrent layers, feed-forward parts, experts. Norms and biases that only some families have are left
 //! out (below 0.1 %). Source: llama.cpp's model loaders, read on 2026-11-20. Knows nothing of types and bytes.
 
-use super::figures::{Figures, Recurrent};
+use super::figures::{Compressing, Figures, Recurrent};
 use crate::memory::quant::Shape;
 
 impl Figures {
@@ -42,6 +42,9 @@ impl Figures {
         if self.mixer(layer).is_some_and(|kind| kind != '*') {
             return;
         }
+        if let Some(compressing) = &self.compressing {
+            return self.compressed_attention(layer, compressing, add);
+        }
         if let Some(mla) = self.mla {
             let key = width(self.heads, mla.nope.saturating_add(mla.rope));
             if mla.q_lora > 0 {
@@ -53,6 +56,9 @@ impl Figures {
             add("attn_kv_a_mqa", &[self.hidden, mla.kv_lora.saturating_add(mla.rope)]);
             add("attn_k_b", &[mla.nope, mla.kv_lora, self.heads]);
             add("attn_v_b", &[mla.kv_lora, mla.v_head, self.heads]);
+            if self.architecture == "kimi-k3" {
+                add("attn_gate", &[self.hidden, width(self.heads, mla.v_head)]);
+            }
             return add("attn_output", &[width(self.heads, mla.v_head), self.hidden]);
         }
         if self.architecture == "qwen2" {
@@ -64,8 +70,8 @@ impl Figures {
             add("attn_q_norm", &[head_dim]);
             add("attn_k_norm", &[head_dim]);
         }
-        // The gate of hybrid models whose layers follow an interval doubles the queries.
-        let gated = self.recurrent.is_some() && self.mixers.is_empty();
+        // The gate of hybrid models whose layers follow an interval doubles the queries; Muse Glimmer has one, too.
+        let gated = self.recurrent.is_some() && self.mixers.is_empty() || self.architecture == "muse-glimmer";
         add("attn_q", &[self.hidden, if gated { queries.saturating_mul(2) } else { queries }]);
         // Gemma 3n's layers have their own K and V, though the last ones use another's.
         if self.shares(layer).is_none() || self.architecture == "gemma3n" {
@@ -75,7 +81,48 @@ impl Figures {
         add("attn_output", &[queries, self.hidden]);
     }
 
+    fn compressed_attention(&self, layer: u64, compressing: &Compressing, add: &mut impl FnMut(&str, &[u64])) {
+        let Compressing { q_lora, output: (groups, latent), indexer: (heads, key), .. } = *compressing;
+        let queries = self.heads.saturating_mul(self.head_dim);
+        let outputs = groups.saturating_mul(latent);
+        add("attn_q_a", &[self.hidden, q_lora]);
+        add("attn_q_b", &[q_lora, queries]);
+        add("attn_kv", &[self.hidden, self.head_dim]);
+        add("attn_output_a", &[queries.checked_div(groups).unwrap_or(0), outputs]);
+        add("attn_output_b", &[outputs, self.hidden]);
+        let tokens = compressing.tokens(layer);
+        if tokens == 0 {
+            return;
+        }
+        // Rows that overlap are gathered twice.
+        let wide = if tokens == 4 { 2 } else { 1 };
+        let mut gathering = |name: &str, length: u64| {
+            for part in ["kv", "gate"] {
+                add(&format!("{name}_compressor_{part}"), &[self.hidden, length.saturating_mul(wide)]);
+            }
+        };
+        gathering("attn", self.head_dim);
+        if tokens == 4 {
+            gathering("indexer", key);
+            add("indexer.attn_q_b", &[q_lora, heads.saturating_mul(key)]);
+        }
+    }
+
     fn recurrent_layer(&self, state: Recurrent, add: &mut impl FnMut(&str, &[u64])) {
+        if self.has_delta_attention() {
+            for name in ["attn_q", "attn_k", "attn_v"] {
+                add(name, &[self.hidden, state.inner]);
+            }
+            // Kimi-Linear's gate goes over a head's length, Kimi-K3's is whole.
+            if self.architecture == "kimi-k3" {
+                add("ssm_g", &[self.hidden, state.inner]);
+            }
+            return add("attn_output", &[state.inner, self.hidden]);
+        }
+        if self.has_short_convolutions() {
+            add("shortconv.in_proj", &[self.hidden, self.hidden.saturating_mul(3)]);
+            return add("shortconv.out_proj", &[self.hidden, self.hidden]);
+        }
         let keys = state.state.saturating_mul(state.groups).saturating_mul(2);
         if !self.mixers.is_empty() {
             // Mamba 2: the numbers of its heads beside these are few.
@@ -97,23 +144,31 @@ impl Figures {
         if self.single_layers() && self.mixer(layer).is_some_and(|kind| "M*".contains(kind)) {
             return;
         }
-        let experts = self.experts.filter(|experts| layer >= experts.first_dense);
+        let experts = self.experts.filter(|experts| {
+            layer >= experts.first_dense && layer.saturating_add(1).checked_rem(experts.every.max(1)) == Some(0)
+        });
         let (suffix, width, many) = match experts {
             Some(experts) => ("_exps", experts.ffn, Some(experts.count)),
             None => {
                 ("", self.shares(layer).filter(|shared| shared.ffn > 0).map_or(self.ffn, |shared| shared.ffn), None)
             }
         };
+        let latent = experts.map_or(0, |experts| experts.latent);
+        if latent > 0 {
+            add("ffn_latent_down", &[self.hidden, latent]);
+            add("ffn_latent_up", &[latent, self.hidden]);
+        }
         let mut three = |suffix: &str, width: u64, many: Option<u64>| {
+            let hidden = if many.is_some() && latent > 0 { latent } else { self.hidden };
             if width == 0 {
                 return;
             }
             let dims = |a: u64, b: u64| [a, b].into_iter().chain(many).collect::<Vec<u64>>();
             if self.has_gate() {
-                add(&format!("ffn_gate{suffix}"), &dims(self.hidden, width));
+                add(&format!("ffn_gate{suffix}"), &dims(hidden, width));
             }
-            add(&format!("ffn_up{suffix}"), &dims(self.hidden, width));
-            add(&format!("ffn_down{suffix}"), &dims(width, self.hidden));
+            add(&format!("ffn_up{suffix}"), &dims(hidden, width));
+            add(&format!("ffn_down{suffix}"), &dims(width, hidden));
         };
         three(suffix, width, many);
         if let Some(experts) = experts {
@@ -129,6 +184,7 @@ impl Figures {
             "gptj",
             "gptneox",
             "falcon",
+            "apertus",
             "phi2",
             "mpt",
             "bloom",
