@@ -5,9 +5,11 @@
 mod arguments;
 mod flags;
 mod held;
+mod idle;
 mod list;
 mod locate;
 mod machine;
+mod meant;
 mod other;
 mod spread;
 mod stores;
@@ -22,6 +24,7 @@ pub use self::flags::{FitArgs, OnOff, SplitMode};
 use self::held::Held;
 use self::locate::{Located, Source};
 use self::machine::{Machine, machine};
+use self::meant::Meant;
 use self::spread::Spread;
 use super::Global;
 use crate::advice::fit::HEADROOM;
@@ -29,7 +32,6 @@ use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
 use crate::memory::options::{self, Card, Choice};
-use crate::memory::quant::{self, MIXES};
 use crate::memory::{Engine, Estimate, sglang, vllm};
 use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
@@ -146,40 +148,10 @@ fn draws(model: &str) -> Option<&'static ImageModel> {
     images::find(model).filter(|_| !Path::new(model).exists())
 }
 
-/// The quantisation to assume for a model that only the table knows: as asked for, as its name says, or the usual.
-fn assumed_mix(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<String, String> {
-    let of_torch =
-        matches!(engine, Some(EngineName::Vllm | EngineName::Sglang | EngineName::Transformers | EngineName::Train));
-    let serves = matches!(engine, Some(EngineName::Vllm | EngineName::Sglang));
-    if let Some(dtype) = args.dtype.as_deref().filter(|_| serves) {
-        let half = ["auto", "bfloat16", "float16", "half", "bf16", "fp16"].contains(&dtype.to_lowercase().as_str());
-        let few = quant::in_name(&format!("model-{dtype}")).map(|(_, mix)| mix).filter(|mix| quant::of_checkpoint(mix));
-        let named = half.then(|| quant::in_name(model).map_or("BF16", |(_, mix)| mix));
-        let wrong = || format!("--dtype {dtype}: give auto, bfloat16, float16, fp8, awq, gptq or nvfp4");
-        return few.or(named).map(str::to_owned).ok_or_else(wrong);
-    }
-    match (&args.dtype, quant::in_name(model)) {
-        (Some(dtype), _) if !of_torch => {
-            let mix = dtype.to_uppercase();
-            let known = MIXES.contains(&mix.as_str());
-            known.then_some(mix).ok_or_else(|| format!("--dtype {dtype}: give one of {}", MIXES.join(", ")))
-        }
-        // NF4 and 8 bits of transformers begin at the checkpoint.
-        (None, Some((_, mix))) => Ok(mix.into()),
-        _ if of_torch => Ok("BF16".into()),
-        _ => Ok("Q4_K_M".into()),
-    }
-}
-
-/// The engine that a name alone speaks of: a checkpoint in few bits is no file of llama.cpp's.
-fn engine_of_name(model: &str) -> Option<EngineName> {
-    quant::in_name(model).filter(|(_, mix)| quant::of_checkpoint(mix)).map(|_| EngineName::Vllm)
-}
-
 fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String> {
-    let by_name = args.engine.or_else(|| engine_of_name(model));
-    let mix = assumed_mix(args, model, by_name)?;
-    let mut located = locate::locate(model, &mix)?;
+    let by_name = args.engine.or_else(|| meant::engine_of_name(model));
+    let meant = meant::meant(args, model, by_name)?;
+    let mut located = locate::locate(model, &meant)?;
     if let Some(encoder) = &args.mmproj {
         (located.shape.projector, located.shape.encoding) = locate::encoder(encoder)?;
     }
@@ -239,8 +211,9 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let asked_slots = args.parallel.is_some();
     let otherwise =
         if spread.is_none() { other::notes(&engine, &located.shape, card, asked_slots) } else { Vec::new() };
+    let idle = idle::note(args, name, &located.shape);
     let notes: Vec<String> =
-        located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).chain(otherwise).collect();
+        located.note.iter().cloned().chain(idle).chain(as_it_is).chain(old).chain(pool).chain(otherwise).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
     let host_available = machine.host_available();
     // A change leaves as much free as the steps of a walk do: two places must not tell two numbers.
@@ -281,7 +254,7 @@ fn repository(args: &FitArgs, model: &str, machine: &Machine) -> Option<String> 
     if !model.contains('/') || model.to_lowercase().contains("gguf") {
         return None;
     }
-    let there = locate::locate(model, "BF16").ok()?;
+    let there = locate::locate(model, &Meant::halves()).ok()?;
     let engine = arguments::engine(EngineName::Vllm, args, &there, machine.card(), &machine.cards).ok()?;
     let mix = there.shape.quantization.as_deref().unwrap_or("BF16");
     let fits = match options::fits(&engine, &there.shape, machine.card()) {

@@ -3,8 +3,10 @@
 //! at another quantisation, or of one that is only known by its shapes, can be summed. Names as of 2026-11-21
 //! (llama.cpp 0.6.0). Knows nothing of files.
 
+mod library;
 mod mix;
 
+pub use library::of_library;
 pub use mix::{Model, mixed, named, plain};
 
 /// The mixes that are offered, from the largest to the smallest: those that most models are given out in.
@@ -81,6 +83,16 @@ pub fn in_name(name: &str) -> Option<(String, &'static str)> {
     };
     // GPTQ-Int8 has eight: what stands last tells.
     of_file.or_else(|| words.iter().find_map(of_checkpoint))
+}
+
+/// What llama.cpp and Ollama would run of a model that a name says to be a checkpoint in few bits: the file of about as
+/// many.
+pub fn as_file(mix: &'static str) -> &'static str {
+    match mix {
+        "4-bit" | "NVFP4" => "Q4_K_M",
+        "FP8" => "Q8_0",
+        file => file,
+    }
 }
 
 /// A tensor of which the type is still to be chosen.
