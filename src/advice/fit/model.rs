@@ -220,3 +220,33 @@ fn even_layers(shape: &ModelShape, settings: &Settings, printed: u64) -> Option<
     let layer = Layer { cache: Some(cache).filter(|_| elements > 0), recurrent: Some(0), ..Layer::default() };
     Some(vec![layer; usize::try_from(count).ok().filter(|_| count <= MOST_LAYERS)?])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logs_quantisation_is_what_it_prints_or_what_its_files_name_says() {
+        let of = |printed: Option<&str>, name: &str| {
+            let run = Run { quantisation: printed.map(str::to_owned), ..Run::default() };
+            let found = quantisation(&run, name, false);
+            (found.mix, found.how)
+        };
+        for (printed, name, mix, how) in [
+            (Some("Q4_K - Medium"), "x-Q4_K_M.gguf", "Q4_K_M", "as the log says"),
+            (Some("Q4_K - Medium"), "Qwen3.5-9B-UD-Q4_K_XL.gguf", "UD-Q4_K_XL", "as its name says"),
+            (Some("Q2_K - Medium"), "sha256-ab", "Q2_K", "as the log says"),
+            (Some("Q2_K - Small"), "sha256-ab", "Q2_K_S", "as the log says"),
+            (Some("Q3_K - Large"), "sha256-ab", "Q3_K_L", "as the log says"),
+            (Some("IQ3_S mix"), "sha256-ab", "IQ3_M", "as the log says"),
+            (Some("IQ2_XXS - 2"), "sha256-ab", "IQ2_XXS", "as the log says"),
+            (Some("MXFP4"), "sha256-ab", "MXFP4_MOE", "as the log says"),
+            (None, "llama3.1:8b-instruct-q5_0", "Q5_0", "as its name says"),
+            (None, "mixtral:8x7b", "Q4_0", "in which Ollama's library has it"),
+            (None, "gpt-oss:20b", "MXFP4, BF16", "in which Ollama's library has it"),
+            (None, "qwen3:8b", "Q4_K_M", "assumed"),
+        ] {
+            assert_eq!(of(printed, name), (mix, how), "{printed:?} {name}");
+        }
+    }
+}
