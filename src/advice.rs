@@ -121,7 +121,7 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let room = fit::room(situation, &place, ledger.as_ref());
     let fit = match situation.before.filter(|before| before.room == room) {
         Some(before) => before.fit.clone(),
-        None => fit::fit(situation, room, ledger.as_ref()),
+        None => fit::fit(situation, room.clone(), ledger.as_ref()),
     };
     let mut verdict = verdict::weigh(situation, &place, ledger.as_ref(), fit.as_ref());
     if let Some(said) = fit
@@ -155,7 +155,7 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let command =
         situation.command.or(situation.diagnosis.run.command.as_deref()).or_else(|| living().map(String::as_str));
     let situation = &Situation { command, ..*situation };
-    let changed = changed_fit(situation, room, ledger.as_ref());
+    let changed = changed_fit(situation, &room, ledger.as_ref());
     let ahead = changed.as_ref().map(|(_, fit)| fit).or(fit.as_ref());
     let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict, ahead);
     Advice { verdict, ledger, fit, changed, plan, room, met, tried, on_its_way, command: command.map(str::to_owned) }
@@ -177,14 +177,14 @@ fn with_own_process(diagnosis: &Diagnosis) -> Option<Diagnosis> {
 }
 
 /// What the run takes with the steps taken.
-fn changed_fit(situation: &Situation<'_>, room: fit::Room, ledger: Option<&Ledger>) -> Option<(String, FitAdvice)> {
+fn changed_fit(situation: &Situation<'_>, room: &fit::Room, ledger: Option<&Ledger>) -> Option<(String, FitAdvice)> {
     let command = situation.command.filter(|_| situation.taken.changed)?;
-    let before = situation.before.filter(|before| before.room == room).and_then(|before| before.changed.as_ref());
+    let before = situation.before.filter(|before| before.room == *room).and_then(|before| before.changed.as_ref());
     if let Some(same) = before.filter(|(of, _)| of == command) {
         return Some(same.clone());
     }
     let diagnosis = fit::changed(situation.diagnosis, command);
-    let fit = fit::fit(&Situation { diagnosis: &diagnosis, ..*situation }, room, ledger)?;
+    let fit = fit::fit(&Situation { diagnosis: &diagnosis, ..*situation }, room.clone(), ledger)?;
     Some((command.to_owned(), fit))
 }
 

@@ -8,6 +8,7 @@ pub mod holders;
 mod model;
 mod offers;
 mod pool;
+mod room;
 mod setup;
 #[cfg(test)]
 mod tests;
@@ -20,15 +21,15 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::plan::FreesIs;
-use super::{Ledger, Place, Situation};
+use super::{Ledger, Situation};
 use crate::advice::ledger::run_had;
-use crate::advice::verdict::next_try;
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Platform, Stage};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Stage};
 use crate::memory::options::{self, Card};
 use crate::memory::{Engine, Estimate, Is, Part};
 use crate::units::Bytes;
 pub use after::changed;
 pub use effect::Effect;
+pub use room::{Room, room};
 use setup::Kind;
 use trial::Basis;
 pub use trial::Trial;
@@ -167,6 +168,9 @@ pub struct FitAdvice {
     /// What is free is what is free now, not what was when the log was written.
     #[serde(skip)]
     is_now: bool,
+    /// What a choice may take of each card, where the model is laid out over several.
+    #[serde(skip)]
+    each: Vec<Bytes>,
 }
 
 impl FitAdvice {
@@ -190,6 +194,7 @@ impl FitAdvice {
             effects: Vec::new(),
             basis: None,
             is_now: false,
+            each: Vec::new(),
         }
     }
 
@@ -203,6 +208,11 @@ impl FitAdvice {
         self.is_now
     }
 
+    /// Whether the model is laid out over several cards of this machine; its figures are then of all of them.
+    pub fn is_on_several(&self) -> bool {
+        !self.each.is_empty()
+    }
+
     /// What a fix of the knowledge base would do here; `None` where that can't be told.
     pub fn effect_of(&self, fix: &str) -> Option<&Effect> {
         self.effects.iter().find(|effect| effect.fix == fix)
@@ -213,57 +223,9 @@ impl FitAdvice {
         self.total_bytes.zip(self.card_bytes).filter(|(total, card)| self.fits == Some(false) && total > card)
     }
 
-    /// What must be found so that it fits as it is, with nothing to spare. About.
+    /// What must be found on the card so that it fits as it is, with nothing to spare. About.
     pub fn missing(&self) -> Option<Bytes> {
-        Some(self.total_bytes?.less(self.free_now_bytes?)).filter(|_| self.is_now)
-    }
-}
-
-/// What is free for the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    free: Option<Bytes>,
-    capacity: Option<Bytes>,
-    is_now: bool,
-    /// System memory that is available, in whole GiB, where it may be this machine's run.
-    ram: Option<Bytes>,
-    /// Why `free` is not known, where it is not.
-    why_not: &'static str,
-}
-
-/// Free now; else what was free for this run when it began, as its log says.
-pub fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Room {
-    let run = &situation.diagnosis.run;
-    let several = situation.snapshot.is_some_and(|here| here.devices.len() > 1) && place.same_machine != Some(false);
-    let why_not = match place.device {
-        None if several => "the log does not tell which of this machine's GPUs it was",
-        _ => "what is free on the card is not known",
-    };
-    let foreign = matches!(run.platform(), Some(Platform::Mac | Platform::Windows));
-    let host = situation.snapshot.map(|here| &here.host).filter(|_| place.same_machine != Some(false) && !foreign);
-    let ram = host.and_then(|host| host.memory_available_bytes.value()).map(|free| Bytes(free.0 >> 30 << 30));
-    // What was free on several cards together is not held against one of them.
-    let spread = run.devices.is_some_and(|many| many > 1) && run.free_at_start_bytes.is_some();
-    match ledger {
-        Some(ledger) if ledger.is_now && !spread => {
-            // What its next try has taken already is room for it, too.
-            let taken = place.device.zip(next_try(situation, place)).map(|(device, next)| next.holds_on(device));
-            let free = ledger.available_bytes.map(|free| free.plus(taken.unwrap_or(Bytes::ZERO)));
-            Room { free, capacity: ledger.capacity_bytes, is_now: true, ram, why_not }
-        }
-        _ => {
-            let facts = &situation.diagnosis.facts;
-            // What the run itself held when it failed would be free for it again.
-            let then = || facts.free_bytes.map(|free| free.plus(run_had(situation.diagnosis).unwrap_or(Bytes::ZERO)));
-            let capacity = facts.total_bytes;
-            Room {
-                free: run.free_at_start_bytes.or_else(|| then().filter(|_| capacity.is_some())),
-                capacity,
-                is_now: false,
-                ram,
-                why_not,
-            }
-        }
+        Some(self.total_bytes?.less(self.free_now_bytes?)).filter(|_| self.is_now && !self.is_on_several())
     }
 }
 
@@ -285,10 +247,12 @@ pub fn fit(situation: &Situation<'_>, room: Room, ledger: Option<&Ledger>) -> Op
         let share = share.map(|effect| FitAdvice { effects: vec![effect], ..FitAdvice::of("vLLM") });
         return trained::advice(diagnosis).filter(|_| kind == Kind::Train).or(share);
     };
-    let (engine, notes) = setup::engine(kind, diagnosis, &known.shape, room.capacity);
+    let (engine, notes) = setup::engine(kind, diagnosis, &known.shape, &room);
+    let room = room.of(&engine, &known.shape);
+    let engine = engine.over(room.each.len());
     hold_to_the_log(&mut known, diagnosis, &engine);
     if let Some(effect) = &mut share {
-        effect.hold_against(&engine, &known.shape, room);
+        effect.hold_against(&engine, &known.shape, &room);
     }
     let mut advice = advice(known, engine, notes, room, diagnosis);
     advice.effects.extend(share);
@@ -331,6 +295,7 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
         name: String::new(),
         total,
         free: free.less(headroom),
+        each: room.each.iter().map(|(free, _)| free.less(headroom)).collect(),
     });
     let is_assumed = setup::context(diagnosis).is_none();
     // Activations grow with the sequences: without their length nothing is known but weights and states.
@@ -356,7 +321,7 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
     } else {
         Vec::new()
     };
-    if let Some(several) = diagnosis.run.devices.filter(|count| *count > 1) {
+    if let Some(several) = diagnosis.run.devices.filter(|count| *count > 1 && room.each.is_empty()) {
         notes.push(format!("the run was spread over {several} GPUs; each also holds buffers of its own, which differ"));
     }
     let mut effects = effect::effects(&all, &engine, shape, &estimate, card.as_ref(), room.ram);
@@ -412,6 +377,7 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
         instead,
         notes,
         is_now: room.is_now,
+        each: card.map(|card| card.each).unwrap_or_default(),
         basis: (!is_blind).then(|| Arc::new(Basis::new(known.name.clone(), &known.quantization, shape, engine))),
         model: Some(FitModel {
             layers: Some(shape.layer_count()).filter(|count| *count > 0),

@@ -3,6 +3,7 @@
 //! Knows no formula: those are in `memory`.
 
 mod arguments;
+mod command;
 mod flags;
 mod held;
 mod idle;
@@ -31,8 +32,8 @@ use crate::advice::fit::HEADROOM;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
-use crate::memory::options::{self, Card, Choice};
-use crate::memory::{Engine, Estimate, sglang, vllm};
+use crate::memory::options::{self, Card, Change, Choice};
+use crate::memory::{Engine, Estimate, Part, sglang, vllm};
 use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -44,6 +45,8 @@ struct Answer {
     engine: Engine,
     estimate: Estimate,
     card: Option<Card>,
+    /// All of the machine's.
+    cards: Vec<Card>,
     fits: Option<bool>,
     why_not_known: Option<String>,
     options: Vec<Choice>,
@@ -55,6 +58,8 @@ struct Answer {
     fit_params: Option<PathBuf>,
     /// System memory that is available.
     host_available: Option<Bytes>,
+    /// What it would need of it, where that is more and all else fits.
+    lacks_ram: Option<Bytes>,
     /// What a person should know beside the figures.
     notes: Vec<String>,
     /// Whether the machine has more cards than this one.
@@ -169,14 +174,13 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let engine = arguments::engine(name, args, &located, machine.card(), cards)?;
     let (named, too_few) = machine.cards_for(&engine, args.gpu);
     let card = named.last().copied();
+    let together = Card::together(cards, Bytes::ZERO);
+    let together = together.filter(|_| spread::is_usual(args, &engine, &located.shape, card));
+    let engine = if together.is_some() { engine.over(cards.len()) } else { engine };
     let estimate = engine.estimate(&located.shape);
-    let spread = spread::spread(args, &engine, &located.shape, cards)?;
-    let alone = options::fits(&engine, &located.shape, card) == Some(true);
-    let spread = match &engine {
-        Engine::Ollama(settings) if args.gpu.is_none() && !alone => {
-            spread::by_itself(settings, &located.shape, cards, args.context.is_some())
-        }
-        _ => spread,
+    let spread = match together {
+        Some(_) => spread::by_itself(&engine, &located.shape, cards),
+        None => spread::spread(args, &engine, &located.shape, cards)?,
     };
     let viewer = Kernel::new(global.procfs()).viewer();
     let with_holders =
@@ -189,6 +193,11 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         Some(spread) => Some(spread.fits),
         None => options::fits(&engine, &located.shape, card),
     };
+    let host_available = machine.host_available();
+    // What mmap brings over page by page needs no room of its own; an optimizer does.
+    let offloaded = estimate.on_host().filter(|_| matches!(engine, Engine::Train(_)));
+    let lacks_ram = offloaded.filter(|needs| fits == Some(true) && host_available.is_some_and(|there| *needs > there));
+    let fits = if lacks_ram.is_some() { Some(false) } else { fits };
     let unknown = || estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone());
     let why_not_known = if fits.is_none() { unknown() } else { None };
     let pool = match (&engine, card) {
@@ -215,26 +224,39 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let notes: Vec<String> =
         located.note.iter().cloned().chain(idle).chain(as_it_is).chain(old).chain(pool).chain(otherwise).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
-    let host_available = machine.host_available();
     // A change leaves as much free as the steps of a walk do: two places must not tell two numbers.
     let of_share = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
     let spare = if fits == Some(false) && !of_share { HEADROOM } else { Bytes::ZERO };
-    let one = card.map(|card| Card { free: card.free.less(spare), ..card.clone() });
-    let mut options =
-        if spread.is_some() { Vec::new() } else { options::options(engine, &located.shape, one.as_ref(), cards) };
-    options::hold_against_ram(&mut options, &estimate, host_available);
+    let less = |card: &Card| Card { free: card.free.less(spare), ..card.clone() };
+    let mut options = match (&together, &spread) {
+        (Some(_), _) => options::options(engine, &located.shape, Card::together(cards, spare).as_ref(), &[]),
+        (None, Some(_)) => Vec::new(),
+        (None, None) => {
+            let cards: Vec<Card> = cards.iter().map(less).collect();
+            options::options(engine, &located.shape, card.map(less).as_ref(), &cards)
+        }
+    };
+    // A stage that was asked for is kept.
+    options.retain(|choice| {
+        let Change::Stage(stage) = choice.kind else { return true };
+        args.zero.is_none_or(|asked| asked == stage)
+    });
+    let nothing = Estimate { weights_on_host: Part::fact(0), ..estimate.clone() };
+    options::hold_against_ram(&mut options, if lacks_ram.is_some() { &nothing } else { &estimate }, host_available);
     let mut answer = Answer {
         asked: model.to_owned(),
         held,
         several_cards: cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
         options,
         host_available,
+        lacks_ram,
         notes,
         fit_params: of_llama.then(|| installed("llama-fit-params")).flatten(),
         spread,
         engine,
         why_not_known,
         card: card.cloned(),
+        cards: cards.clone(),
         fits,
         context_asked: args.context.is_some(),
         estimate,

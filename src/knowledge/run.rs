@@ -138,6 +138,9 @@ pub struct Run {
     /// Free on the GPUs when the load began, all of them together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_at_start_bytes: Option<Bytes>,
+    /// The same of each.
+    #[serde(skip)]
+    pub free_at_start_each: Vec<Bytes>,
     /// Over how many GPUs that, or the weights, were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<u64>,
@@ -399,7 +402,8 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
                 let one_way = |pattern| sizes_of([pattern], &[head, near]);
                 let free = rule.patterns.iter().map(one_way).find(|sizes| !sizes.is_empty()).unwrap_or_default();
                 run.devices = run.devices.max(Some(free.len() as u64).filter(|count| *count > 0));
-                run.free_at_start_bytes = free.into_values().reduce(Bytes::plus);
+                run.free_at_start_each = free.into_values().collect();
+                run.free_at_start_bytes = run.free_at_start_each.iter().copied().reduce(Bytes::plus);
             }
             Key::Cards => run.cards = cards(rule, &[head, near]),
             // The allocator complains before the backend that asked it.

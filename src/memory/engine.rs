@@ -2,6 +2,8 @@
 //! for all engines, so that the choices (`options`) can vary it. Engines as of 2026-11-21: llama.cpp 0.5.0, Ollama
 //! 0.30, vLLM 0.33.0, transformers 5.23.0. Knows nothing of arguments or of this machine.
 
+use super::cache::kv_cache;
+use super::ggml::GgmlType;
 use super::inference::{self, Generating};
 use super::training::{self, Step, Training};
 use super::{Estimate, ModelShape, Settings, estimate, sglang, vllm};
@@ -53,7 +55,31 @@ pub fn ollama_batch(context: u64, expected: Option<Bytes>, free: Option<Bytes>, 
     }
 }
 
+/// Whether Ollama lays a model out over all cards: it keeps it on one only where it expects it to take at most four
+/// fifths of what is free there. Source: its scheduler (server/sched.go, bestSingleGPUFit), read on 2026-11-21.
+pub fn ollama_spreads(shape: &ModelShape, settings: &Settings, free: Bytes) -> bool {
+    ollama_expects(shape, settings).is_none_or(|expected| expected > Bytes(free.0 / 100 * 80))
+}
+
+/// What Ollama expects a model to take: its file, and a cache in two bytes.
+pub fn ollama_expects(shape: &ModelShape, settings: &Settings) -> Option<Bytes> {
+    let plain = Settings { k_type: GgmlType::F16, v_type: GgmlType::F16, gpu_layers: None, ..*settings };
+    let cache = kv_cache(shape, &plain).ok()?.all();
+    Some(Bytes(shape.weights.as_ref().ok()?.in_file().saturating_add(cache)))
+}
+
 impl Engine {
+    /// llama.cpp laid out over so many cards.
+    #[must_use]
+    pub fn over(self, cards: usize) -> Engine {
+        let devices = |settings: Settings| Settings { devices: settings.devices.max(cards as u64), ..settings };
+        match self {
+            Engine::LlamaCpp(settings) => Engine::LlamaCpp(devices(settings)),
+            Engine::Ollama(settings) => Engine::Ollama(devices(settings)),
+            other => other,
+        }
+    }
+
     /// Its name in sentences.
     pub fn name(&self) -> &'static str {
         match self {
@@ -80,7 +106,7 @@ impl Engine {
     /// Cards that share the model evenly; 1 where it is not shared.
     pub fn ranks(&self) -> u64 {
         match self {
-            Engine::Vllm(serving) => serving.tensor_parallel.max(1),
+            Engine::Vllm(serving) => serving.tensor_parallel.max(1).saturating_mul(serving.pipeline_parallel.max(1)),
             Engine::Sglang(serving) => serving.tensor_parallel.max(1),
             Engine::Train(training) => training.sharing.cards.max(1),
             _ => 1,

@@ -5,8 +5,8 @@
 use serde::Serialize;
 
 use super::cache::{self, CacheSums};
-use super::compute::{self, Graph};
-use super::settings::{Backend, Settings};
+use super::compute::{self, Graph, Place};
+use super::settings::{Backend, Outputs, Settings};
 use super::shape::{Is, ModelShape};
 use super::weights;
 use crate::units::Bytes;
@@ -119,11 +119,17 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
     let in_file = shape.weights.as_ref().map(weights::WeightSums::in_file).map_err(Clone::clone);
     let kv = refused(settings).map_or_else(|| cache::kv_cache(shape, settings), Err);
     let state = cache::recurrent_state(shape, settings);
-    let compute = compute_buffer(shape, settings);
+    let buffers = buffers(shape, settings);
+    let sum = |each: fn(u64) -> u64| {
+        let buffers = buffers.as_ref().map_err(Clone::clone)?;
+        let all = buffers.iter().map(|(cards, buffer)| each(*buffer).saturating_mul(*cards));
+        Ok::<u64, String>(all.fold(0, u64::saturating_add))
+    };
+    let compute = sum(|buffer| buffer);
     let on_gpu = layers > 0 && settings.backend == Backend::Gpu;
-    let overhead = compute.as_ref().map_or(CONTEXT_BYTES, |bytes| {
-        compute::margin(*bytes).saturating_add(CONTEXT_BYTES.saturating_mul(settings.devices.max(1)))
-    });
+    let contexts = CONTEXT_BYTES.saturating_mul(settings.devices.max(1));
+    let overhead = contexts.saturating_add(sum(compute::margin).unwrap_or(0));
+    let overhead = overhead.saturating_add(unreserved(shape, settings));
     let projector = if on_gpu && !settings.host_projector { shape.projector } else { 0 };
     let overhead = overhead.saturating_add(if projector > 0 { shape.encoding } else { 0 });
     Estimate {
@@ -147,18 +153,33 @@ fn refused(settings: &Settings) -> Option<String> {
         .then(|| "a quantised V cache needs flash attention (-fa on)".to_owned())
 }
 
-/// The compute buffer of the first device, through which matrices in system memory pass.
-pub(super) fn compute_buffer(shape: &ModelShape, settings: &Settings) -> Result<u64, String> {
-    buffer_beside(shape, settings, weights::largest_on_host(shape, settings), cache::largest_on_host(shape, settings))
+/// How many cards have which compute buffer: the only one, or the first, those between and the last of several.
+fn buffers(shape: &ModelShape, settings: &Settings) -> Result<Vec<(u64, u64)>, String> {
+    let on = |place| buffer_on(shape, settings, place);
+    match settings.devices {
+        0 | 1 => Ok(vec![(1, on(Place::Only)?)]),
+        cards => Ok(vec![(1, on(Place::First)?), (cards.saturating_sub(2), on(Place::Middle)?), (1, on(Place::Last)?)]),
+    }
 }
 
-/// The compute buffer of a device that a matrix and a layer's cache of so many bytes pass through; 0 for none.
-pub(super) fn buffer_beside(
-    shape: &ModelShape,
-    settings: &Settings,
-    passing: u64,
-    passing_cache: u64,
-) -> Result<u64, String> {
+/// The compute buffer of such a device. Matrices in system memory pass through that of the first.
+pub(super) fn buffer_on(shape: &ModelShape, settings: &Settings, place: Place) -> Result<u64, String> {
+    let (graph, context) = graph(shape, settings, place)?;
+    // Only where all layers and experts are on the cards do these work as a pipeline (llama-context.cpp, 2026-11-21).
+    let all = settings.gpu_layers.is_none_or(|count| count > shape.layer_count()) && settings.host_experts == 0;
+    let settings = &Settings { devices: if all { settings.devices } else { 1 }, ..*settings };
+    compute::buffer(&graph, settings, context).ok_or_else(|| "the compute buffer would be past 2^64 bytes".to_owned())
+}
+
+/// The copy of a quantised cache that builds before June 2026 make while they run, beside what they reserve.
+fn unreserved(shape: &ModelShape, settings: &Settings) -> u64 {
+    let copies = settings.outputs == Outputs::MicroBatch && settings.backend == Backend::Gpu;
+    let of = |(graph, context): (Graph, u64)| compute::scratch(&graph, settings, context);
+    if copies { graph(shape, settings, Place::Only).ok().and_then(of).unwrap_or(0) } else { 0 }
+}
+
+/// What the compute buffer depends on, and the context in tokens.
+fn graph(shape: &ModelShape, settings: &Settings, place: Place) -> Result<(Graph, u64), String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
     if shape.is_compressed() {
         // What its indexer compares grew with the context to 65 GiB at a million tokens in July 2026, and shrank since
@@ -171,6 +192,8 @@ pub(super) fn buffer_beside(
     }
     let attends = layers.iter().any(|layer| layer.cache.is_some());
     let context = settings.context_tokens(shape.context_trained).ok_or("the context is not known or too large")?;
+    let takes = matches!(place, Place::Only | Place::First);
+    let (passing, passing_pair) = if takes { weights::largest_on_host(shape, settings) } else { (0, 0) };
     let graph = Graph {
         embedding: shape.embedding,
         heads: shape.heads,
@@ -185,7 +208,14 @@ pub(super) fn buffer_beside(
         indexed: ["deepseek32", "glm-dsa"].contains(&shape.architecture.as_str()),
         attends,
         passing,
-        passing_cache,
+        passing_pair,
+        passing_cache: if takes { cache::largest_on_host(shape, settings) } else { 0 },
+        output_passing: match &shape.weights {
+            Ok(sums) if takes && settings.gpu_layers == Some(0) => sums.output,
+            _ => 0,
+        },
+        per_layer: shape.per_layer,
+        place,
     };
-    compute::buffer(&graph, settings, context).ok_or_else(|| "the compute buffer would be past 2^64 bytes".to_owned())
+    Ok((graph, context))
 }

@@ -21,7 +21,9 @@ impl Engine {
                 let utilization = (serving.utilization != 920).then(|| utilization(serving.utilization));
                 let tp = (serving.tensor_parallel > 1)
                     .then(|| format!("--tensor-parallel-size {}", serving.tensor_parallel));
-                join([length, fp8, utilization, serving.eager.then(|| "--enforce-eager".to_owned()), tp])
+                let stages = serving.pipeline_parallel;
+                let pp = (stages > 1).then(|| format!("--pipeline-parallel-size {stages}"));
+                join([length, fp8, utilization, serving.eager.then(|| "--enforce-eager".to_owned()), tp, pp])
             }
             Engine::Sglang(serving) => {
                 let context = serving.context.map(|length| format!("--context-length {length}"));
@@ -231,6 +233,8 @@ fn ollama_flags(settings: &Settings) -> String {
     ])
 }
 
+/// TrainingArguments and what else a script sets; over several cards or with ZeRO behind the line that starts it.
+/// accelerate's launcher at 2026-07-24, transformers 5.23.0, read on 2026-11-21.
 fn train_flags(training: &Training) -> String {
     let Training { recipe, optimizer, sharing, step } = training;
     let lora = |rank: u64| format!("LoraConfig(r={rank}, target_modules=\"all-linear\")");
@@ -247,14 +251,26 @@ fn train_flags(training: &Training) -> String {
         Optimizer::Adafactor => Some("optim=\"adafactor\"".to_owned()),
         Optimizer::Sgd => Some("optim=\"sgd\"".to_owned()),
     };
-    let offload = if sharing.offload { ", \"offload_optimizer\": {\"device\": \"cpu\"}" } else { "" };
-    let stage = (sharing.stage > 0)
-        .then(|| format!(
-                "deepspeed={{\"zero_optimization\": {{\"stage\": {}{offload}}}, \"train_micro_batch_size_per_gpu\": \"auto\", \"bf16\": {{\"enabled\": \"auto\"}}}}",
-                sharing.stage
-            ));
     let batch = Some(format!("per_device_train_batch_size={}", step.batch));
-    join([recipe, optimizer, batch, step.checkpointing.then(|| "gradient_checkpointing=True".to_owned()), stage])
+    let again = (step.checkpointing && !sharing.fsdp).then(|| "gradient_checkpointing=True".to_owned());
+    let script = join([recipe, optimizer, batch, again]);
+    let (cards, stage) = (sharing.cards, sharing.stage);
+    if cards <= 1 && stage == 0 {
+        return script;
+    }
+    let sharing = match (stage, sharing.fsdp) {
+        (0, _) => Some("--multi_gpu".to_owned()),
+        (_, true) => Some("--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP".to_owned()),
+        _ => Some(format!("--use_deepspeed --zero_stage {stage}")),
+    };
+    // FSDP's own computing again: with the script's, layers would be gathered twice.
+    let again =
+        (step.checkpointing && training.sharing.fsdp).then(|| "--fsdp_activation_checkpointing true".to_owned());
+    let offload = training.sharing.offload.then(|| "--offload_optimizer_device cpu".to_owned());
+    let half = !matches!(training.recipe, Recipe::Full32 | Recipe::Pure16);
+    let half = half.then(|| "--mixed_precision bf16".to_owned());
+    let launch = Some(format!("accelerate launch --num_processes {cards}"));
+    join([launch, sharing, again, offload, half, Some("train.py".into()), Some(format!("# {script}"))])
 }
 
 fn join<const N: usize>(parts: [Option<String>; N]) -> String {

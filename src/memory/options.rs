@@ -8,7 +8,7 @@ use super::engine::Engine;
 use super::inference::Dtype;
 use super::search::largest;
 use super::settings::CELL_PADDING;
-use super::{Estimate, ModelShape, sglang, vllm};
+use super::{Estimate, ModelShape, sglang, split, vllm};
 use crate::units::Bytes;
 pub use llama::at_mixes;
 pub use torch::in_four_bits;
@@ -26,6 +26,24 @@ pub struct Card {
     pub total: Bytes,
     /// Free now.
     pub free: Bytes,
+    /// Several cards as one, over which llama.cpp lays out a model: what is free on each. Empty for one card.
+    pub each: Vec<Bytes>,
+}
+
+impl Card {
+    /// What is free on it, or on each of several.
+    pub fn room(&self) -> &[Bytes] {
+        if self.each.is_empty() { std::slice::from_ref(&self.free) } else { &self.each }
+    }
+
+    /// Several as one, in their order; `None` where there is one only. Of each so much stays free.
+    pub fn together(cards: &[Card], spare: Bytes) -> Option<Card> {
+        let first = cards.first().filter(|_| cards.len() > 1)?;
+        let each: Vec<Bytes> = cards.iter().map(|card| card.free.less(spare)).collect();
+        let sum = |sizes: &mut dyn Iterator<Item = Bytes>| sizes.fold(Bytes::ZERO, Bytes::plus);
+        let (free, total) = (sum(&mut each.iter().copied()), sum(&mut cards.iter().map(|card| card.total)));
+        Some(Card { free, total, each, ..first.clone() })
+    }
 }
 
 /// What is changed.
@@ -59,7 +77,7 @@ pub enum Change {
     Chunk(u64),
     /// vLLM, SGLang: several of these at once, where none is enough alone; this context in tokens.
     Together(u64),
-    /// llama.cpp: over all cards of the machine.
+    /// llama.cpp, transformers: over all cards of the machine.
     AllCards,
     /// llama.cpp: the image encoder in system memory.
     HostEncoder,
@@ -124,6 +142,9 @@ pub fn fits(engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> Option<
             total <= allowed && allowed <= card.free
         }
         Engine::Sglang(serving) => return sglang::fits(shape, serving, card.free),
+        Engine::LlamaCpp(settings) | Engine::Ollama(settings) if !card.each.is_empty() => {
+            split::fitting(shape, settings, &card.each).is_some()
+        }
         _ => total <= card.free,
     })
 }
@@ -146,6 +167,7 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
         choices.extend(
             other_card(engine, shape, card, cards)
                 .or_else(|| torch::shared(engine, shape, cards))
+                .or_else(|| torch::laid_out(engine, shape, cards))
                 .or_else(|| llama::split(engine, shape, cards)),
         );
     }
@@ -156,7 +178,7 @@ pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &
         Engine::Vllm(serving) => torch::of_vllm(serving, shape, card, &mut choices),
         Engine::Sglang(serving) => torch::of_sglang(serving, shape, card, &mut choices),
         Engine::Transformers(generating) => torch::of_transformers(generating, shape, card, &mut choices),
-        Engine::Train(run) => torch::training(run, shape, card, &mut choices),
+        Engine::Train(run) => torch::training(run, shape, card, cards, &mut choices),
     }
     if let (Engine::Vllm(_) | Engine::Sglang(_), Some((_, four)), false) =
         (engine, in_four_bits(engine, shape), fits_already)
@@ -209,6 +231,20 @@ fn other_card(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &[
         ..choice(Change::OtherCard, &format!("GPU {} ({})", other.index, other.name), engine, shape, Some(other))
     })
     .filter(|choice| choice.fits == Some(true))
+}
+
+/// What lets a program see those with most free memory alone, where it would take others; empty where it takes them
+/// anyway or there are too few.
+pub fn only_most_free(count: usize, cards: &[Card]) -> String {
+    let mut chosen: Vec<&Card> = cards.iter().collect();
+    chosen.sort_by_key(|card| (std::cmp::Reverse(card.free), card.index));
+    let mut chosen: Vec<u32> = chosen.into_iter().take(count).map(|card| card.index).collect();
+    chosen.sort_unstable();
+    if count > cards.len() || cards.iter().map(|card| card.index).take(count).eq(chosen.iter().copied()) {
+        return String::new();
+    }
+    let said: Vec<String> = chosen.iter().map(u32::to_string).collect();
+    format!("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={} ", said.join(","))
 }
 
 /// What lets a program see this card alone. vLLM and SGLang read the variable as numbers (vllm-project/vllm#13815); in

@@ -5,6 +5,7 @@
 use super::estimate::{Estimate, estimate};
 use super::settings::{CELL_PADDING, Settings};
 use super::shape::ModelShape;
+use super::split;
 use crate::units::Bytes;
 
 /// Whether an estimate fits; `None` where it is not known.
@@ -12,8 +13,12 @@ pub fn fits(estimate: &Estimate, budget: Bytes) -> Option<bool> {
     estimate.total().map(|total| total <= budget)
 }
 
-fn fits_with(shape: &ModelShape, settings: &Settings, budget: Bytes) -> bool {
-    fits(&estimate(shape, settings), budget) == Some(true)
+/// Whether it fits a card, or each of several that it is laid out over.
+fn fits_with(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> bool {
+    match free {
+        [budget] => fits(&estimate(shape, settings), *budget) == Some(true),
+        several => split::fitting(shape, settings, several).is_some(),
+    }
 }
 
 /// The largest number in `least..=most` that is fine, where all below a fine one are; `None` where `least` is not.
@@ -38,35 +43,39 @@ pub fn largest(least: u64, most: u64, is_fine: impl Fn(u64) -> bool) -> Option<u
 pub fn largest_context(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Option<u64> {
     let most = shape.context_trained.or(settings.context)?.div_ceil(CELL_PADDING);
     let with = |blocks: u64| Settings { context: blocks.checked_mul(CELL_PADDING), ..*settings };
-    largest(1, most, |blocks| fits_with(shape, &with(blocks), budget))?.checked_mul(CELL_PADDING)
+    largest(1, most, |blocks| fits_with(shape, &with(blocks), &[budget]))?.checked_mul(CELL_PADDING)
 }
 
-/// The most layers on the card (`-ngl`, the output counts as one) that fit into the budget, 0 to layers + 1. `None`
-/// where too little is known.
-pub fn best_layers(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Option<u64> {
+/// The most layers on the card (`-ngl`, the output counts as one) that fit into what is free, 0 to layers + 1; over
+/// several, shared out by that. `None` where too little is known.
+pub fn best_layers(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<u64> {
     let all = shape.layer_count().checked_add(1)?;
     let with = |count: u64| Settings { gpu_layers: Some(count), ..*settings };
+    let [budget] = free else {
+        let whole = split::fitting(shape, &with(all), free).map(|_| all);
+        return whole.or_else(|| split::most_layers(shape, settings, free));
+    };
     // With all of them nothing has to come over, so that fewer may take more.
-    if fits(&estimate(shape, &with(all)), budget)? {
+    if fits(&estimate(shape, &with(all)), *budget)? {
         return Some(all);
     }
-    largest(0, all.saturating_sub(1), |count| fits_with(shape, &with(count), budget))
+    largest(0, all.saturating_sub(1), |count| fits_with(shape, &with(count), free))
 }
 
 /// For a mixture of experts with all layers on the card: the fewest layers whose experts must stay on the host
 /// (`-ncmoe`). `None` where even all are not enough, or there are no experts.
-pub fn fewest_host_experts(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Option<u64> {
+pub fn fewest_host_experts(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<u64> {
     let layers = shape.layer_count();
     if shape.experts == 0 || !shape.weights.as_ref().is_ok_and(|sums| sums.layers.iter().any(|l| l.experts > 0)) {
         return None;
     }
     let with = |count: u64| Settings { gpu_layers: None, host_experts: count, ..*settings };
-    if fits_with(shape, &with(0), budget) {
+    if fits_with(shape, &with(0), free) {
         return Some(0);
     }
     // The more stay, the smaller: the largest number that may be on the card.
     let on_card =
-        largest(0, layers.saturating_sub(1), |count| fits_with(shape, &with(layers.saturating_sub(count)), budget))?;
+        largest(0, layers.saturating_sub(1), |count| fits_with(shape, &with(layers.saturating_sub(count)), free))?;
     Some(layers.saturating_sub(on_card))
 }
 

@@ -58,7 +58,7 @@ pub struct Settings {
     pub outputs: Outputs,
     /// See [`Backend`].
     pub backend: Backend,
-    /// Cards that a layer split goes over, at least 1; figures are for all of them together except `compute`.
+    /// Cards that a layer split goes over, at least 1; figures are for all of them together.
     pub devices: u64,
 }
 

@@ -79,6 +79,8 @@ pub struct ModelShape {
     pub feed_forward: u64,
     /// Tokens in the vocabulary.
     pub vocab: u64,
+    /// Numbers that a token has as inputs of single layers (Gemma 3n and its kin), over all layers; 0 for none.
+    pub per_layer: u64,
     /// How far windowed layers look back, in tokens; 0 for none.
     pub window: u64,
     /// Whether it has latent attention in its short form.

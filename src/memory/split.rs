@@ -4,7 +4,8 @@
 
 use super::cache;
 use super::compute;
-use super::estimate::{CONTEXT_BYTES, buffer_beside, compute_buffer};
+use super::compute::Place;
+use super::estimate::{CONTEXT_BYTES, buffer_on};
 use super::search::largest;
 use super::settings::Settings;
 use super::shape::ModelShape;
@@ -71,11 +72,11 @@ pub fn over(
     if shares.is_empty() || shares.len() > MOST_CARDS || shares.iter().all(|share| *share == 0) {
         return Err(format!("a split needs 1 to {MOST_CARDS} shares that are not all 0"));
     }
-    let several = Settings { devices: shares.len() as u64, ..*settings };
+    // Rows are no pipeline.
+    let devices = if mode == Mode::Row { 1 } else { shares.len() as u64 };
+    let several = Settings { devices, ..*settings };
     let sums = shape.weights.as_ref().map_err(Clone::clone)?;
     let (kv, state) = (cache::by_layer(shape, &several)?, cache::state_by_layer(shape, &several)?);
-    // Only the first card takes what comes over from system memory.
-    let (on_first, on_others) = (compute_buffer(shape, &several)?, buffer_beside(shape, &several, 0, 0)?);
     let all = sums.layers.len() as u64;
     let first = first_on_gpu(all, settings.gpu_layers.unwrap_or(u64::MAX));
     let units = if settings.gpu_layers == Some(0) { 0 } else { all.saturating_sub(first).saturating_add(1) };
@@ -118,8 +119,18 @@ pub fn over(
             None => add(*card, sums.output, sums.other, 0),
         }
     }
-    for (at, share) in taken.iter_mut().enumerate().filter(|(_, share)| share.layers > 0 || mode == Mode::Row) {
-        let compute = if at == 0 { on_first } else { on_others };
+    let has = |share: &Share| share.layers > 0 || mode == Mode::Row;
+    let (first, last) = (taken.iter().position(has), taken.iter().rposition(has));
+    let on = |place| buffer_on(shape, &several, place);
+    let buffers = [on(Place::First)?, on(Place::Middle)?, on(Place::Last)?];
+    for (at, share) in taken.iter_mut().enumerate().filter(|(_, share)| has(share)) {
+        let [on_first, on_middle, on_last] = buffers;
+        let compute = match Some(at) {
+            card if card == first && card == last => on_first.max(on_last),
+            card if card == first => on_first,
+            card if card == last => on_last,
+            _ => on_middle,
+        };
         share.compute = compute;
         share.overhead = CONTEXT_BYTES.saturating_add(compute::margin(compute));
         if at == main && shape.projector > 0 && !settings.host_projector {
@@ -151,6 +162,14 @@ pub fn fitting(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Optio
     let beside = |share: &Share| Bytes(share.compute.saturating_add(share.overhead));
     let rest = free.iter().zip(&taken).map(|(free, share)| in_hundreds(free.less(beside(share)))).collect();
     Some(rest).filter(fine)
+}
+
+/// llama.cpp's flags for such shares; `None` where none fit.
+pub fn flags(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<String> {
+    let shares = fitting(shape, settings, free)?;
+    let is_plain = shares.iter().zip(free).all(|(share, free)| *share == in_hundreds(*free));
+    let said: Vec<String> = shares.iter().map(u64::to_string).collect();
+    Some(if is_plain { "-sm layer".into() } else { format!("-sm layer -ts {}", said.join(",")) })
 }
 
 /// The most layers (the output counts as one) for which all cards have room, shared out by what is free.

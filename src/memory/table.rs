@@ -154,6 +154,7 @@ mod tests {
             ("granite4:micro-h", 4 * 8 * 128, 0),
             ("hunyuan-a13b", 32 * 8 * 256, 0),
             ("seed-oss", 64 * 8 * 256, 0),
+            ("command-r-08-2024", 40 * 8 * 256, 0),
             ("ernie-4.5:21b", 28 * 4 * 256, 0),
             ("nemotron-nano-9b-v2", 4 * 8 * 256, 0),
             ("lfm2:8b-a1b", 48 * 128, 0),

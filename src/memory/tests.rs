@@ -53,14 +53,14 @@ fn what_makes_it_fit_fits_and_one_more_does_not() {
     let context = largest_context(&shape, &settings, budget).unwrap();
     assert!(total(&Settings { context: Some(context), ..settings }) <= budget);
     assert!(total(&Settings { context: Some(context + 256), ..settings }) > budget);
-    let layers = best_layers(&shape, &settings, budget).unwrap();
+    let layers = best_layers(&shape, &settings, &[budget]).unwrap();
     assert!((1..33).contains(&layers));
     assert!(total(&Settings { gpu_layers: Some(layers), ..settings }) <= budget);
     assert!(total(&Settings { gpu_layers: Some(layers + 1), ..settings }) > budget);
     assert_eq!(largest_context(&shape, &settings, Bytes::gib(2)), None);
-    assert_eq!(best_layers(&shape, &settings, Bytes::mib(10)), Some(0), "nothing on the card always fits");
+    assert_eq!(best_layers(&shape, &settings, &[Bytes::mib(10)]), Some(0), "nothing on the card always fits");
     assert_eq!(largest_context(&shape, &settings, Bytes::gib(80)), Some(131_072), "no more than it was made for");
-    assert_eq!(fewest_host_experts(&shape, &settings, budget), None, "there are no experts");
+    assert_eq!(fewest_host_experts(&shape, &settings, &[budget]), None, "there are no experts");
 }
 
 #[test]
@@ -200,7 +200,7 @@ proptest! {
         let settings = Settings { context: Some(context), micro_batch: context, ..Settings::default() };
         let _ = estimate(&shape, &settings).total();
         let _ = largest_context(&shape, &settings, Bytes(budget));
-        let _ = best_layers(&shape, &settings, Bytes(budget));
+        let _ = best_layers(&shape, &settings, &[Bytes(budget)]);
     }
 
     #[test]
@@ -223,7 +223,7 @@ proptest! {
             let _ = training::estimate(&shape, &training::Training {
                 recipe: training::Recipe::Qlora(number),
                 optimizer: training::Optimizer::AdamW,
-                sharing: training::Sharing { stage: 3, cards: number, offload: false },
+                sharing: training::Sharing { stage: 3, cards: number, offload: false, fsdp: false },
                 step,
             }).total();
             let serving = sglang::Serving::of_card(Some(Bytes(length)), number);

@@ -44,11 +44,13 @@ pub struct Sharing {
     pub cards: u64,
     /// Whether the optimizer's states are in system memory.
     pub offload: bool,
+    /// Whether PyTorch's FSDP does it, rather than DeepSpeed.
+    pub fsdp: bool,
 }
 
 impl Default for Sharing {
     fn default() -> Sharing {
-        Sharing { stage: 0, cards: 1, offload: false }
+        Sharing { stage: 0, cards: 1, offload: false, fsdp: false }
     }
 }
 
@@ -217,6 +219,11 @@ pub fn estimate(shape: &ModelShape, training: &Training) -> Estimate {
         };
         own(whole, 3)
     });
+    // DeepSpeed keeps gradients and f32 weights on the host beside the states, and half as much again for buffers.
+    let on_host = known.clone().map(|all| {
+        let each = sharing.cards.saturating_mul(4).max(16).saturating_mul(1500);
+        if sharing.offload { bytes(adapters.unwrap_or(all), each) } else { 0 }
+    });
     // Where weights are shared, a whole layer is gathered while it is computed, and the next one with it.
     let gathered =
         if sharing.stage >= 3 && sharing.cards > 1 { bytes(largest_layer(shape), 2 * each.weights) } else { 0 };
@@ -226,7 +233,7 @@ pub fn estimate(shape: &ModelShape, training: &Training) -> Estimate {
             shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone),
             shape.weights_are,
         ),
-        weights_on_host: Part::fact(0),
+        weights_on_host: Part::of(on_host, Is::About),
         kv_cache: Part::fact(0),
         kv_split: None,
         projector: Part::fact(0),
@@ -255,7 +262,7 @@ mod tests {
         let count = llama.parameters.unwrap();
         let step = Step { batch: 1, length: 2048, checkpointing: true, flash_attention: true };
         for stage in 0..=3 {
-            let sharing = Sharing { stage, cards: 8, offload: false };
+            let sharing = Sharing { stage, cards: 8, offload: false, fsdp: false };
             let taken =
                 estimate(&llama, &Training { recipe: Recipe::Mixed, optimizer: Optimizer::AdamW, sharing, step });
             let states = [&taken.weights, &taken.gradients, &taken.optimizer].map(|part| part.bytes.unwrap().0);
@@ -264,7 +271,7 @@ mod tests {
             let paper = zero_stage(count, 8, stage) + more;
             assert!(states.iter().sum::<u64>().abs_diff(paper) < 16, "{stage}");
         }
-        let sharing = Sharing { stage: 2, cards: 8, offload: true };
+        let sharing = Sharing { stage: 2, cards: 8, offload: true, fsdp: false };
         let away = Training { recipe: Recipe::Mixed, optimizer: Optimizer::AdamW, sharing, step };
         assert_eq!(estimate(&llama, &away).optimizer.bytes.unwrap().0, 0);
     }

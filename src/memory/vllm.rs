@@ -25,6 +25,8 @@ pub struct Serving {
     pub kv_half_bytes: u64,
     /// Cards that share the model (`-tp`), at least 1.
     pub tensor_parallel: u64,
+    /// Cards that have whole layers each (`-pp`), at least 1; each of them may be several of the former.
+    pub pipeline_parallel: u64,
     /// `--max-num-batched-tokens`.
     pub batched_tokens: u64,
     /// `--max-num-seqs`.
@@ -40,6 +42,7 @@ impl Default for Serving {
             utilization: 920,
             kv_half_bytes: 4,
             tensor_parallel: 1,
+            pipeline_parallel: 1,
             batched_tokens: 2048,
             sequences: 256,
             eager: false,
@@ -93,15 +96,23 @@ pub(super) fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
 /// lies in the same pool.
 fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Result<pages::Request, String> {
     let layers = shape.plain_layers("vLLM")?;
-    if let Some(request) = pages::request(shape, serving, length) {
-        return Ok(request);
+    let of_stage = |bytes| of_stage(shape, serving, bytes);
+    if let Some(pages::Request { cache, state }) = pages::request(shape, serving, length) {
+        return Ok(pages::Request { cache: of_stage(cache), state: of_stage(state) });
     }
     let seen = shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).min(length);
     let cache = layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
         let blocks = if cache.windowed { seen.div_ceil(BLOCK).saturating_add(1) } else { length.div_ceil(BLOCK) };
         sum.saturating_add(layer_bytes(cache, serving).saturating_mul(BLOCK).saturating_mul(blocks))
     });
-    Ok(pages::Request { cache, state: 0 })
+    Ok(pages::Request { cache: of_stage(cache), state: 0 })
+}
+
+/// What the card with most layers has of so many bytes of all layers.
+fn of_stage(shape: &ModelShape, serving: &Serving, bytes: u64) -> u64 {
+    let (layers, stages) = (shape.layer_count(), serving.pipeline_parallel.max(1));
+    let part = u128::from(bytes).saturating_mul(layers.div_ceil(stages).into()).checked_div(layers.into());
+    part.and_then(|part| u64::try_from(part).ok()).unwrap_or(bytes)
 }
 
 /// The same in one figure.
@@ -143,7 +154,7 @@ fn activations(shape: &ModelShape, serving: &Serving) -> u64 {
 /// one rank, the rest is about.
 pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
     let ranks = serving.tensor_parallel.max(1);
-    let is = if ranks == 1 { shape.weights_are } else { Is::About };
+    let is = if ranks.saturating_mul(serving.pipeline_parallel) == 1 { shape.weights_are } else { Is::About };
     let in_file = shape.checkpoint();
     let length = serving.max_model_len.or(shape.context_trained).ok_or_else(|| "the length is not known".to_owned());
     let one = length.and_then(|length| request(shape, serving, length));
@@ -152,11 +163,12 @@ pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
         let numbers = layers.iter().try_fold(0_u64, |sum, layer| sum.checked_add(layer.recurrent?));
         // Two bytes a number is what most models keep their state in here.
         let plain = numbers.map(|numbers| numbers.saturating_mul(2)).ok_or("its state's size is not known")?;
+        let plain = of_stage(shape, serving, plain);
         Ok(one.map_or(plain, |request| if request.state > 0 { request.state } else { plain }))
     });
     let graphs = if serving.eager { 0 } else { GRAPHS };
     Estimate {
-        weights: Part::of(in_file.clone().map(|bytes| bytes.div_ceil(ranks)), is),
+        weights: Part::of(in_file.clone().map(|bytes| of_stage(shape, serving, bytes).div_ceil(ranks)), is),
         weights_in_file: Part::of(in_file, shape.weights_are),
         weights_on_host: Part::fact(0),
         kv_cache: Part::of(kv, if ranks == 1 && !shape.has_window() { shape.cache_is } else { Is::About }),

@@ -107,12 +107,13 @@ fn picture(trial: &Trial, fit: &FitAdvice, theme: &Theme, width: usize) -> Vec<L
     if let Some(capacity) = capacity.filter(|capacity| *capacity < whole) {
         let at = u128::from(capacity.0) * room as u128 / u128::from(whole.0.max(1));
         let at = usize::try_from(at).unwrap_or(0);
-        let mark = format!("{} the card ends here: {capacity}", theme.sign("▲", "^"));
+        let ends = format!("{} here: {capacity}", if fit.is_on_several() { "the cards end" } else { "the card ends" });
+        let mark = format!("{} {ends}", theme.sign("▲", "^"));
         // To the left of its sign where there is no room to the right of it.
         let text = if at + 1 + mark.width() <= width {
             format!("{}{mark}", " ".repeat(at + 1))
         } else {
-            let said = format!("the card ends here: {capacity} {}", theme.sign("▲", "^"));
+            let said = format!("{ends} {}", theme.sign("▲", "^"));
             format!("{}{said}", " ".repeat((at + 2).saturating_sub(said.width())))
         };
         lines.push(Line::styled(cut(&text, width), theme.alarm));

@@ -147,7 +147,14 @@ pub fn gguf(data: &[u8]) {
     for length in [data.len() as u64, 1 << 40] {
         if let Ok(read) = gguf::read(Cursor::new(data), length) {
             let shape = from_gguf(&read);
-            let card = Card { index: 0, uuid: None, name: "GPU".into(), total: Bytes::gib(24), free: Bytes::gib(20) };
+            let card = Card {
+                index: 0,
+                uuid: None,
+                name: "GPU".into(),
+                total: Bytes::gib(24),
+                free: Bytes::gib(20),
+                each: Vec::new(),
+            };
             for engine in [
                 Engine::LlamaCpp(Settings::default()),
                 Engine::LlamaCpp(Settings { context: Some(u64::MAX), ..Settings::default() }),
@@ -169,7 +176,14 @@ pub fn safetensors(data: &[u8]) {
 pub fn config(data: &[u8]) {
     if let Ok(read) = config::read(data, "x") {
         let shape = from_gguf(&read.figures.as_gguf("Q4_K_M"));
-        let card = Card { index: 0, uuid: None, name: "GPU".into(), total: Bytes::gib(24), free: Bytes::gib(20) };
+        let card = Card {
+            index: 0,
+            uuid: None,
+            name: "GPU".into(),
+            total: Bytes::gib(24),
+            free: Bytes::gib(20),
+            each: Vec::new(),
+        };
         let _ = options(Engine::LlamaCpp(Settings::default()), &shape, Some(&card), std::slice::from_ref(&card));
     }
 }

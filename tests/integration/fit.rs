@@ -531,10 +531,9 @@ fn each_card_of_a_split_is_held_against_what_is_free_on_it() {
     assert_eq!(code, 0, "what it says fits, fits: {command}");
     let (_, code) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--split-mode", "row"]);
     assert_eq!(code, 0);
-    // Without a wish one card is meant, and both are offered where it is too small.
-    let (found, _) = answer(&driver, folder.path(), &[&file, "--context", "40960"]);
-    let both = found["options"].as_array().unwrap().iter().find(|option| option["flags"] == "-sm layer").cloned();
-    assert!(both.is_some_and(|both| both["fits"] == true), "{found}");
+    // Where one is too small, llama.cpp lays it out over both by itself.
+    let (found, code) = answer(&driver, folder.path(), &[&file, "--context", "40960"]);
+    assert_eq!((code, found["cards"].as_array().map(Vec::len)), (0, Some(2)), "{found}");
     for wrong in
         [&["--tensor-split", "1,1,1"][..], &["--tensor-split", "1,x"], &["--split-mode", "row", "--main-gpu", "2"]]
     {
@@ -652,4 +651,121 @@ fn engines_are_asked_for_what_they_share_out() {
     let small = train(&["--optimizer", "adamw8bit", "--gradient-checkpointing"]);
     assert!(bytes(&small, "optimizer") < bytes(&alone, "optimizer") * 51 / 100);
     assert!(bytes(&small, "compute") < bytes(&alone, "compute"));
+}
+
+/// So many cards of one kind, each with so much in use; sizes in GiB.
+fn cards(name: &str, total: u64, used: &[u64]) -> FakeDriver {
+    let one = |used: &u64| format!("(name: \"{name}\", total: {}, reserved: 0, base: {})", total * GIB, used * GIB);
+    FakeDriver::new(&format!("(gpus: [{}])", used.iter().map(one).collect::<Vec<_>>().join(", ")))
+}
+
+fn changes<'a>(found: &'a Value, words: &str) -> Vec<&'a Value> {
+    let named = |option: &&Value| option["change"].as_str().is_some_and(|change| change.contains(words));
+    found["options"].as_array().unwrap().iter().filter(named).collect()
+}
+
+#[test]
+fn a_full_fine_tune_is_shared_out_over_the_free_cards() {
+    let home = tempfile::tempdir().unwrap();
+    let train = |driver: &FakeDriver, more: &[&str]| {
+        answer(driver, home.path(), &[&["llama-3.1-8b", "--engine", "train"], more].concat())
+    };
+    let four = cards("A100", 80, &[0, 0, 0, 0]);
+    let (found, code) = train(&four, &[]);
+    let (two, full) = (changes(&found, "ZeRO-2 over 4 cards"), changes(&found, "FSDP FULL_SHARD"));
+    assert_eq!((code, &two[0]["fits"], &full[0]["fits"]), (1, &json!(true), &json!(true)), "{found}");
+    // Weights whole, gradients and states by four: (2 + 14/4) bytes for each of 8.03 billion; and all of it by four.
+    let states = |option: &Value, thousandths: u64| {
+        let rest = option["total_bytes"].as_u64().unwrap() - 8_030_261_248 / 1000 * thousandths;
+        (3..8).contains(&(rest / GIB))
+    };
+    assert!(states(two[0], 5500) && states(full[0], 4000), "{two:?} {full:?}");
+    assert!(full[0]["change"].as_str().unwrap().contains("on each card weights 3.7 GiB"), "{full:?}");
+    let line = "accelerate launch --num_processes 4 --use_deepspeed --zero_stage 2 ";
+    assert!(found["command"].as_str().unwrap().starts_with(line), "{found}");
+    assert!(full[0]["flags"].as_str().unwrap().contains("--use_fsdp --fsdp_version 2"), "{full:?}");
+    // What the cards have room for needs no system memory.
+    assert!(changes(&found, "system memory").is_empty(), "{found}");
+    // A card that is taken is left alone.
+    let (found, _) = train(&cards("A100", 80, &[70, 0, 0, 0]), &[]);
+    let line = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1,2,3 accelerate launch --num_processes 3 ";
+    assert!(found["command"].as_str().unwrap().starts_with(line), "{found}");
+    // A stage that was asked for is kept, on all cards.
+    let (found, code) = train(&four, &["--zero", "1"]);
+    let said = found["command"].as_str().unwrap_or_default();
+    assert!(changes(&found, "ZeRO").is_empty() && changes(&found, "FSDP").is_empty(), "{found}");
+    assert!(code == 0 && said.contains("--num_processes 4 --use_deepspeed --zero_stage 1 "), "{found}");
+    let (found, _) = train(&cards("A100", 80, &[70, 0, 0, 0]), &["--zero", "3"]);
+    assert!(
+        found["command"].as_str().unwrap().contains("DEVICES=1,2,3 accelerate launch --num_processes 3 "),
+        "{found}"
+    );
+    // Nobody has terabytes of system memory to spare.
+    let large = ["llama-3.3-70b", "--engine", "train", "--zero", "3", "--offload-optimizer"];
+    let (found, code) = answer(&cards("H200", 140, &[0, 0, 0, 0]), home.path(), &large);
+    assert!(code == 1 && found["answer"].as_str().unwrap().contains("not in RAM"), "{found}");
+    assert!(
+        changes(&found, "gradient checkpointing").iter().all(|option| option["flags"]
+            .as_str()
+            .unwrap()
+            .contains("Lora")
+            || option["fits"] != true),
+        "{found}"
+    );
+}
+
+#[test]
+fn llama_cpp_is_laid_out_over_all_cards_with_the_changes_that_make_it_fit() {
+    let two = cards("RTX 3090", 24, &[0, 0]);
+    let home = tempfile::tempdir().unwrap();
+    let ask = |driver: &FakeDriver, arguments: &[&str]| answer(driver, home.path(), arguments);
+    let (found, code) = ask(&two, &["llama-3.3-70b", "--context", "8192"]);
+    assert_eq!((code, found["cards"].as_array().map(Vec::len)), (0, Some(2)), "{found}");
+    assert!(found["command"].as_str().unwrap().ends_with(" -sm layer"), "{found}");
+    let each: u64 = found["cards"].as_array().unwrap().iter().map(|card| card["total_bytes"].as_u64().unwrap()).sum();
+    assert_eq!(found["total_bytes"], each, "the sum is that of the cards");
+    // A card that was named is the only one, and both are offered.
+    let (found, code) = ask(&two, &["llama-3.3-70b", "--context", "8192", "--gpu", "1"]);
+    assert_eq!((code, changes(&found, "both cards")[0]["flags"].as_str()), (1, Some("-sm layer")), "{found}");
+    let (found, code) = ask(&two, &["llama-3.3-70b", "--context", "64K"]);
+    let eight = changes(&found, "the KV cache in q8_0");
+    assert!(code == 1 && eight.iter().any(|option| option["fits"] == true), "{found}");
+    // Each card keeps 1 GiB: what is said to fit, fits with that much less.
+    let layers = changes(&found, "of 81 layers")[0]["flags"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned();
+    let few = ["llama-3.3-70b", "--context", "64K", "--split-mode", "layer", "--gpu-layers", &layers];
+    let tight = cards("RTX 3090", 24, &[1, 1]);
+    assert_eq!(ask(&tight, &few).1, 0, "{layers}");
+    let more = (layers.parse::<u64>().unwrap() + 2).to_string();
+    let few = ["llama-3.3-70b", "--context", "64K", "--split-mode", "layer", "--gpu-layers", &more];
+    assert_eq!(ask(&tight, &few).1, 1, "{more}");
+    // Ollama keeps a model on one card only where it expects to need at most four fifths of it.
+    let count = |name: &str| ask(&two, &[name, "--context", "8192"]).0["cards"].as_array().map(Vec::len);
+    assert_eq!((count("qwen2.5:32b"), count("qwen2.5:14b")), (Some(2), None), "20.5 and 9.9 GiB of 24");
+}
+
+#[test]
+fn cards_that_can_not_share_evenly_take_whole_layers() {
+    let home = tempfile::tempdir().unwrap();
+    let three = cards("RTX 3090", 24, &[0, 0, 22, 0]);
+    let refused = fit(&three, home.path(), &["qwen2.5-14b", "--engine", "vllm", "--tp", "3"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("40 attention heads"), "{refused:?}");
+    // 45 GiB of weights are too much for two cards, and 40 heads can't be shared out over three.
+    let (found, code) =
+        answer(&three, home.path(), &["gemma-3-27b", "--engine", "vllm", "--context", "4096", "--share", "0.97"]);
+    let layers = changes(&found, "the layers over 3 cards");
+    assert!(code == 1 && layers.len() == 1, "{found}");
+    let line = found["command"].as_str().unwrap();
+    assert!(line.starts_with("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,1,3 vllm serve "), "{line}");
+    assert!(line.ends_with(" --pipeline-parallel-size 3"), "{line}");
+    let again = ["gemma-3-27b", "--engine", "vllm", "--context", "4096", "--share", "0.97", "--pp", "3"];
+    assert_eq!(answer(&three, home.path(), &again).1, 0);
+    // transformers lays out whole layers, too.
+    let (found, _) = answer(
+        &cards("RTX 3090", 24, &[0, 12]),
+        home.path(),
+        &["qwen2.5-14b", "--engine", "transformers", "--context", "4096"],
+    );
+    let said = found["command"].as_str().unwrap();
+    assert!(said.contains("max_memory={0: \"21GiB\", 1: \"9GiB\"}"), "{found}");
 }

@@ -189,3 +189,62 @@ fn a_person_may_name_the_model_that_the_log_does_not() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--model qwen99"), "{refused:?}");
 }
+
+/// Two cards, each with so many GiB in use.
+fn two_cards(used: [u64; 2]) -> FakeDriver {
+    let card = |used: u64| format!("(name: \"RTX3090\", total: {}, reserved: 0, base: {})", 24 * GIB, used * GIB);
+    FakeDriver::new(&format!("(gpus: [{}, {}])", card(used[0]), card(used[1])))
+}
+
+const OLLAMA_70B: &str = "\
+$ ollama run llama3.3:70b
+time=2026-11-02T09:14:51.000Z level=INFO source=server.go:812 msg=\"offload\" library=CUDA
+llama_model_loader: - kv   2:                               general.name str              = Llama 3.3 70B Instruct
+print_info: file type   = Q4_K - Medium
+print_info: n_layer          = 80
+llama_context: n_ctx         = 65536
+Error: 500 Internal Server Error: llama-server process has terminated: llama-server reported out-of-memory during startup: cudaMalloc failed";
+
+#[test]
+fn fit_and_the_walk_say_the_same_of_several_cards() {
+    for used in [[0, 0], [0, 9], [12, 3]] {
+        let driver = two_cards(used);
+        let walk = diagnosed(&driver, OLLAMA_70B, &[]);
+        let command = driver.oomdoctor(&["fit", "llama3.3:70b", "--context", "64K", "--json"]);
+        let output = assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap();
+        let fit: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(walk["fit"]["total_bytes"], fit["total_bytes"], "{used:?}");
+        assert_eq!(walk["fit"]["free_now_bytes"], (48 - used[0] - used[1]) * GIB);
+        let flags = |options: &Value| -> Vec<String> {
+            let fits = options.as_array().unwrap().iter().filter(|option| option["fits"] == true);
+            let mut flags: Vec<String> = fits.filter_map(|option| Some(option["flags"].as_str()?.to_owned())).collect();
+            flags.sort();
+            flags
+        };
+        assert_eq!(flags(&walk["fit"]["choices"]), flags(&fit["options"]), "{used:?}");
+        let all_layers = fit["options"].to_string().contains("layers on the cards");
+        assert!(all_layers, "{used:?} {fit}");
+    }
+    let both = diagnosed(&two_cards([0, 0]), OLLAMA_70B, &[]);
+    assert!(sentence(&both).contains("the 2 cards here together have 48.0 free"), "{}", sentence(&both));
+}
+
+#[test]
+fn a_log_over_several_cards_is_held_against_each_of_them() {
+    let log = TOO_BIG.replace("NVIDIA GeForce RTX 3060", "RTX3090").replace(
+        "- 11469 MiB free",
+        "- 23863 MiB free\nllama_model_load_from_file_impl: using device CUDA1 (RTX3090) (0000:02:00.0) - 24111 MiB free",
+    );
+    let even = diagnosed(&two_cards([0, 0]), &log, &[]);
+    assert_eq!((&even["fit"]["fits"], &even["fit"]["free_now_bytes"]), (&true.into(), &(48 * GIB).into()), "{even}");
+    // A second card that somebody fills is counted with what is left of it.
+    let busy = diagnosed(&two_cards([0, 20]), &log, &[]);
+    assert_eq!((&busy["fit"]["fits"], &busy["fit"]["free_now_bytes"]), (&false.into(), &(28 * GIB).into()), "{busy}");
+    // Another machine's log is held against its own figures.
+    let other = diagnosed(&two_cards([0, 20]), &log.replace("RTX3090", "Tesla P40"), &[]);
+    assert_eq!(other["fit"]["free_now_bytes"], (23_863_u64 + 24_111) << 20, "{other}");
+    // Each of its cards keeps 1 GiB, not both together: 1.5 GiB more than it takes are too few.
+    let tight = log.replace("RTX3090", "Tesla P40").replace("23863 MiB", "22700 MiB").replace("24111 MiB", "22800 MiB");
+    let tight = &diagnosed(&two_cards([0, 0]), &tight, &[])["fit"];
+    assert!(tight["fits"] == false && tight["total_bytes"].as_u64() < Some(44_400 << 20), "{tight}");
+}

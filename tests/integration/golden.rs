@@ -37,6 +37,7 @@ fn shape(layers: Vec<Layer>, window: u64) -> ModelShape {
         heads: 1,
         feed_forward: 0,
         vocab: 1,
+        per_layer: 0,
         window,
         mla: false,
         experts: 0,

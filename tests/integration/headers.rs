@@ -171,9 +171,16 @@ fn reckon(gguf: &gguf::Gguf, dice: &mut Dice) {
     let shape = from_gguf(gguf);
     let (context, ranks) = (Some(1 + dice.nasty() % (1 << 40)), 1 + dice.below(9));
     let settings = Settings { context, parallel: 1 + dice.below(5), ..Settings::default() };
-    let card = Card { index: 0, uuid: None, name: "x".into(), total: Bytes::gib(24), free: Bytes(dice.nasty()) };
+    let card = Card {
+        index: 0,
+        uuid: None,
+        name: "x".into(),
+        total: Bytes::gib(24),
+        free: Bytes(dice.nasty()),
+        each: Vec::new(),
+    };
     let step = Step { batch: dice.nasty(), length: dice.nasty(), checkpointing: false, flash_attention: false };
-    let sharing = Sharing { stage: 3, cards: ranks, offload: false };
+    let sharing = Sharing { stage: 3, cards: ranks, offload: false, fsdp: false };
     let (recipe, optimizer) = (Recipe::Lora(dice.nasty()), Optimizer::AdamW8bit);
     let engine = match dice.below(4) {
         0 => Engine::LlamaCpp(settings),

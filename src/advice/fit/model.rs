@@ -159,6 +159,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
         mla: false,
         experts: 0,
         experts_used: 0,
+        per_layer: 0,
         layers: Err("the log prints no KV cache".into()),
         cache_is: Is::About,
         weights: Ok(WeightSums {

@@ -40,11 +40,11 @@ pub fn share(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Effect> {
 
 impl Effect {
     /// Whether the model fits vLLM with the share that is free: weights, work space and one request of its length.
-    pub(super) fn hold_against(&mut self, engine: &Engine, shape: &ModelShape, room: Room) {
+    pub(super) fn hold_against(&mut self, engine: &Engine, shape: &ModelShape, room: &Room) {
         let (Engine::Vllm(serving), Some(free), Some(total)) = (engine, room.free, room.capacity) else { return };
         let utilization = vllm::possible_utilization(free, total) / 10 * 10;
         let smaller = Engine::Vllm(vllm::Serving { utilization, ..*serving });
-        let card = Card { index: 0, uuid: None, name: String::new(), total, free };
+        let card = Card { index: 0, uuid: None, name: String::new(), total, free, each: Vec::new() };
         self.fits = options::fits(&smaller, shape, Some(&card));
     }
 }

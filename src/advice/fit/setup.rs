@@ -1,10 +1,11 @@
 //! Owns the settings that the failed run had, as its log or its command line says: the engine, context, cache types,
 //! slots, layers. What is not said is the engine's default, and that is noted. Knows no model's figures.
 
+use super::Room;
 use crate::knowledge::diagnosis::{Diagnosis, Phase};
 use crate::knowledge::run::Run;
 use crate::memory::cache::kv_cache;
-use crate::memory::engine::ollama_context;
+use crate::memory::engine::{ollama_batch, ollama_context, ollama_expects};
 use crate::memory::ggml::GgmlType;
 use crate::memory::inference::{Dtype, Generating};
 use crate::memory::search::largest;
@@ -90,8 +91,8 @@ fn context_of(printed: Bytes, shape: &ModelShape, settings: Settings) -> Option<
 }
 
 /// The engine with the run's settings, and what had to be assumed.
-pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Option<Bytes>) -> (Engine, Vec<String>) {
-    let run = &diagnosis.run;
+pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, room: &Room) -> (Engine, Vec<String>) {
+    let (run, card) = (&diagnosis.run, room.capacity);
     let mut notes = Vec::new();
     let of_cache = || run.kv_cache_bytes.and_then(|bytes| context_of(bytes, shape, llama(run)));
     let asked = context(diagnosis).or_else(|| of_cache().filter(|_| !kind.is_torch()));
@@ -109,7 +110,8 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
             let settings = llama(run);
             let usual =
                 || assumed(ollama_context(card), "Ollama's default for such a card").saturating_mul(settings.parallel);
-            Engine::Ollama(Settings { context: Some(asked.unwrap_or_else(usual)), ..settings })
+            let settings = Settings { context: Some(asked.unwrap_or_else(usual)), ..settings };
+            Engine::Ollama(as_ollama_starts_it(run, shape, settings, room))
         }
         Kind::Vllm => {
             let usual = vllm::Serving::default();
@@ -159,6 +161,24 @@ pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, card: Optio
         }
     };
     (engine, notes)
+}
+
+/// With what Ollama chooses by itself where the log does not print it: `oomdoctor fit` takes the same.
+fn as_ollama_starts_it(run: &Run, shape: &ModelShape, settings: Settings, room: &Room) -> Settings {
+    let one = room.one_of_ollamas(&settings, shape).map(|(free, _)| free);
+    let at_once = ollama_batch(
+        settings.context.unwrap_or(0),
+        ollama_expects(shape, &settings),
+        one.or(room.free),
+        settings.flash_attention,
+    );
+    let printed = |name| run.printed_number(name).is_some();
+    Settings {
+        outputs: if printed("n_outputs_max") { settings.outputs } else { Outputs::Either },
+        micro_batch: if printed("n_ubatch") { settings.micro_batch } else { at_once },
+        batch: if printed("n_ubatch") { settings.batch } else { at_once },
+        ..settings
+    }
 }
 
 /// llama.cpp's settings without the context.

@@ -159,8 +159,8 @@ impl Trial {
     /// Whether it fits in what is free for the run, with what a choice must leave free.
     pub fn fits(&self, fit: &FitAdvice) -> Option<bool> {
         let (free, total) = (fit.free_now_bytes?, fit.card_bytes.or(fit.free_now_bytes)?);
-        let free = free.less(fit.headroom_bytes);
-        let card = Card { index: 0, uuid: None, name: String::new(), total, free };
+        let (free, each) = (free.less(fit.headroom_bytes), fit.each.clone());
+        let card = Card { index: 0, uuid: None, name: String::new(), total, free, each };
         options::fits(&self.now.0, &self.file(self.now.1)?.shape, Some(&card))
     }
 
@@ -182,7 +182,8 @@ impl Trial {
                 format!("It takes about {total}, but not within the share of the card that is set; {free} {when}.")
             }
             Some(false) if total <= free => {
-                format!("Too tight: about {total} of the {free} that {when}. Estimates want {HEADROOM} to spare.")
+                let each = if fit.is_on_several() { " on each card" } else { "" };
+                format!("Too tight: about {total} of the {free} that {when}. Estimates want {HEADROOM} to spare{each}.")
             }
             Some(false) => {
                 format!("It does not fit: about {total}, and {free} {when}: {} too much.", total.less(free))

@@ -28,7 +28,11 @@ impl FitAdvice {
                 format!("; its KV cache has {}", gib(free))
             }
             (Some(free), Some(card)) if self.is_now => {
-                format!("; this card has {} free and {} in all", gib(free), gib(card))
+                let have = match self.each.len() {
+                    0 => "this card has".to_owned(),
+                    count => format!("the {count} cards here together have"),
+                };
+                format!("; {have} {} free and {} in all", gib(free), gib(card))
             }
             (Some(free), _) => format!("; {free} were free for it"),
             (None, _) => self.why_not_known.as_deref().map(|why| format!("; {why}")).unwrap_or_default(),
@@ -62,9 +66,10 @@ impl FitAdvice {
             return Some(format!("It fits {}{instead}.", offers.join(", or ")));
         }
         let needed = self.total_bytes.map(|total| format!("you need about {total}"))?;
+        let these = if self.is_on_several() { "These cards" } else { "This card" };
         Some(match self.instead.as_slice() {
-            [] => format!("This card can't run it as it is: {needed}."),
-            some => format!("This card can't run it as it is: {needed}, or one of: {}.", some.join(", ")),
+            [] => format!("{these} can't run it as it is: {needed}."),
+            some => format!("{these} can't run it as it is: {needed}, or one of: {}.", some.join(", ")),
         })
     }
 

@@ -3,14 +3,12 @@
 
 use super::FitArgs;
 use super::locate::Located;
-use crate::memory::cache::kv_cache;
-use crate::memory::engine::{ollama_batch, ollama_context};
+use crate::memory::engine::{ollama_batch, ollama_context, ollama_expects};
 use crate::memory::ggml::{GgmlType, KV_TYPES};
 use crate::memory::inference::{Dtype, Generating};
 use crate::memory::options::Card;
 use crate::memory::settings::Outputs;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
-use crate::memory::weights::WeightSums;
 use crate::memory::{Engine, ModelShape, Settings, sglang, vllm};
 use crate::units::Bytes;
 
@@ -57,6 +55,16 @@ pub fn engine(
     let free = card.map(|card| card.free);
     let together = cards.iter().map(|card| card.total).reduce(Bytes::plus);
     let card = card.map(|card| card.total);
+    let ranks = args.tensor_parallel_size;
+    if matches!(name, EngineName::Vllm | EngineName::Sglang)
+        && shape.heads.checked_rem(ranks).is_some_and(|rest| rest > 0)
+    {
+        let heads = shape.heads;
+        let layers = if name == EngineName::Vllm { "; vLLM shares out whole layers with --pp" } else { "" };
+        return Err(format!(
+            "--tp {ranks}: its {heads} attention heads can't be shared out evenly over {ranks} cards{layers}"
+        ));
+    }
     Ok(match name {
         EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args, shape)?),
         EngineName::Ollama => {
@@ -80,6 +88,7 @@ pub fn engine(
                 sequences: args.parallel.unwrap_or(usual.sequences),
                 utilization: args.share.unwrap_or(usual.utilization),
                 tensor_parallel: args.tensor_parallel_size,
+                pipeline_parallel: args.pipeline_parallel_size,
                 ..usual
             })
         }
@@ -107,7 +116,18 @@ pub fn engine(
             let length = args.context.unwrap_or(2048).min(shape.context_trained.unwrap_or(u64::MAX));
             let checkpointing = args.gradient_checkpointing;
             let step = Step { batch: args.batch.unwrap_or(1), length, checkpointing, flash_attention };
-            let sharing = Sharing { stage: args.zero, cards: args.cards, offload: args.offload_optimizer };
+            // A card that somebody else fills is none of them.
+            let is_free = |one: &&Card| free.is_some_and(|most| one.free.0 >= most.0 / 2);
+            let shares = args.zero.is_some() && args.gpu.is_none();
+            let all = if shares { (cards.iter().filter(is_free).count() as u64).max(1) } else { 1 };
+            // It is DeepSpeed that moves an optimizer, from stage 1 on.
+            let usual = if args.offload_optimizer { 2 } else { 0 };
+            let sharing = Sharing {
+                stage: args.zero.unwrap_or(usual),
+                cards: args.cards.unwrap_or(all),
+                offload: args.offload_optimizer,
+                fsdp: false,
+            };
             let optimizer = match args.optimizer {
                 OptimizerName::Adamw => Optimizer::AdamW,
                 OptimizerName::Adamw8bit => Optimizer::AdamW8bit,
@@ -119,13 +139,9 @@ pub fn engine(
     })
 }
 
-/// What Ollama would compute at once: it expects the file and a cache in two bytes.
+/// What Ollama would compute at once.
 fn usual_batch(shape: &ModelShape, settings: &Settings, free: Option<Bytes>) -> u64 {
-    let plain = Settings { k_type: GgmlType::F16, v_type: GgmlType::F16, gpu_layers: None, ..*settings };
-    let cache = kv_cache(shape, &plain).ok().map(|sums| sums.all());
-    let file = shape.weights.as_ref().ok().map(WeightSums::in_file);
-    let expected = cache.zip(file).map(|(cache, file)| Bytes(cache.saturating_add(file)));
-    ollama_batch(settings.context.unwrap_or(0), expected, free, settings.flash_attention)
+    ollama_batch(settings.context.unwrap_or(0), ollama_expects(shape, settings), free, settings.flash_attention)
 }
 
 fn is_fp8(args: &FitArgs) -> bool {

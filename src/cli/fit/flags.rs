@@ -76,6 +76,9 @@ pub struct FitArgs {
     /// vLLM and SGLang: cards that share the model.
     #[arg(long, visible_alias = "tp", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub tensor_parallel_size: u64,
+    /// vLLM: cards with whole layers each.
+    #[arg(long, visible_alias = "pp", value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub pipeline_parallel_size: u64,
     /// vLLM's --gpu-memory-utilization, SGLang's --mem-fraction-static, such as 0.85.
     #[arg(long, visible_aliases = ["gpu-memory-utilization", "mem-fraction-static"], value_name = "SHARE", value_parser = thousandths)]
     pub share: Option<u64>,
@@ -85,12 +88,12 @@ pub struct FitArgs {
     /// Training: the optimizer.
     #[arg(long, value_name = "NAME", default_value = "adamw")]
     pub optimizer: OptimizerName,
-    /// Training: DeepSpeed's ZeRO stage (FSDP's FULL_SHARD is 3).
-    #[arg(long, value_name = "STAGE", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=3))]
-    pub zero: u8,
-    /// Training: cards that share by --zero.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=65_536))]
-    pub cards: u64,
+    /// Training: DeepSpeed's ZeRO stage (FSDP's FULL_SHARD is 3); without it, others are offered.
+    #[arg(long, value_name = "STAGE", value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub zero: Option<u8>,
+    /// Training: cards that share; with --zero alone, those of this machine that are free.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub cards: Option<u64>,
     /// Training: the optimizer's states in system memory.
     #[arg(long)]
     pub offload_optimizer: bool,

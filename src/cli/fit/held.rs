@@ -62,7 +62,14 @@ mod tests {
     use crate::gpu::ProcessKey;
 
     fn held(index: u32, free: u64, takes: u64, holders: &[(u32, u64)]) -> Held {
-        let card = Card { index, uuid: None, name: "x".into(), total: Bytes::gib(24), free: Bytes::gib(free) };
+        let card = Card {
+            index,
+            uuid: None,
+            name: "x".into(),
+            total: Bytes::gib(24),
+            free: Bytes::gib(free),
+            each: Vec::new(),
+        };
         let holder = |(pid, gib): &(u32, u64)| Holder {
             key: ProcessKey { pid: *pid, start_ticks: 1 },
             name: format!("process {pid}"),

@@ -24,6 +24,8 @@ struct Line {
     weights: Option<Bytes>,
     longest: Option<u64>,
     layers: Option<(u64, u64)>,
+    /// So many cards together, where one is not enough.
+    cards: Option<usize>,
     /// The longest context once the idle holders have ended, where it does not fit now.
     then: Option<u64>,
     trouble: Option<String>,
@@ -64,6 +66,7 @@ fn line(
         weights: None,
         longest: None,
         layers: None,
+        cards: None,
         then: None,
         trouble: None,
     };
@@ -80,12 +83,21 @@ fn line(
         (Ok(engine), Some(card)) => {
             line.trouble = engine.estimate(shape).why_not().map(str::to_owned);
             line.longest = options::longest(engine, shape, card);
+            // Where one is not enough, all of them together, as llama.cpp takes them by itself.
+            let together = Card::together(cards, Bytes::ZERO).filter(|_| args.gpu.is_none());
+            let laid_out = matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
+            let several = together.filter(|_| laid_out && line.longest.is_none());
+            if let Some(several) = &several {
+                line.longest = options::longest(engine.over(cards.len()), shape, several);
+                line.cards = line.longest.map(|_| cards.len());
+            }
+            let card = several.as_ref().unwrap_or(card);
             if line.longest.is_none() {
                 line.then = then.and_then(|card| options::longest(engine, shape, card));
             }
             if let (None, Engine::LlamaCpp(settings)) = (line.longest, engine) {
                 let few = Settings { context: Some(settings.context.unwrap_or(4096)), ..settings };
-                line.layers = best_layers(shape, &few, card.free).map(|count| (count, shape.layer_count() + 1));
+                line.layers = best_layers(shape, &few, card.room()).map(|count| (count, shape.layer_count() + 1));
             }
         }
         (Err(trouble), _) => line.trouble = Some(trouble),
@@ -119,9 +131,12 @@ fn as_text(lines: &[Line], card: Option<&Card>, holders: &[Holder]) -> String {
 fn fate(line: &Line, has_card: bool) -> String {
     match (line.longest, line.layers, &line.trouble) {
         (_, _, Some(trouble)) => format!("not known: {trouble}"),
-        (Some(tokens), ..) => format!("fits with up to {} of context", tokens_in_words(tokens)),
+        (Some(tokens), ..) => {
+            let over = line.cards.map(|count| format!(" over {count} cards")).unwrap_or_default();
+            format!("fits with up to {} of context{over}", tokens_in_words(tokens))
+        }
         (None, Some((count, all)), _) if count > 0 => {
-            format!("{count} of {all} layers fit on the card{}", once_free(line))
+            format!("{count} of {all} layers fit{}", once_free(line))
         }
         _ if has_card => format!("does not fit{}", once_free(line)),
         _ => "not known".into(),
@@ -137,7 +152,7 @@ fn once_free(line: &Line) -> String {
 fn as_json(lines: &[Line], card: Option<&Card>, then: Option<&Card>) -> String {
     let one = |line: &Line| -> Value {
         json!({"name": line.name, "file": line.file, "quantization": line.quantization, "weights_bytes": line.weights,
-            "largest_context": line.longest, "largest_context_after": line.then,
+            "largest_context": line.longest, "cards": line.cards, "largest_context_after": line.then,
             "gpu_layers": line.layers.map(|(count, _)| count), "why_not_known": line.trouble})
     };
     let models: Vec<Value> = lines.iter().map(one).collect();

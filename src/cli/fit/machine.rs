@@ -88,6 +88,7 @@ fn cards(snapshot: &Snapshot) -> (Vec<Card>, Option<String>) {
             name: device.name.known().cloned().unwrap_or_else(|| "GPU".into()),
             total: device.memory.total_bytes.value()?,
             free: device.memory.free_bytes.value()?,
+            each: Vec::new(),
         })
     };
     let cards: Vec<Card> = snapshot.devices.iter().filter(|device| device.error.is_none()).filter_map(card).collect();

@@ -60,8 +60,14 @@ mod tests {
     fn said(name: &str, free: Option<u64>, asked: bool) -> Vec<String> {
         let shape = table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "Q4_K_M");
         let settings = Settings { context: Some(16_384), outputs: Outputs::Either, ..Settings::default() };
-        let card =
-            |free| Card { index: 0, uuid: None, name: "x".into(), total: Bytes::gib(80), free: Bytes::mib(free) };
+        let card = |free| Card {
+            index: 0,
+            uuid: None,
+            name: "x".into(),
+            total: Bytes::gib(80),
+            free: Bytes::mib(free),
+            each: Vec::new(),
+        };
         notes(&Engine::LlamaCpp(settings), &shape, free.map(card).as_ref(), asked)
     }
 

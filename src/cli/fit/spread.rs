@@ -2,7 +2,8 @@
 //! it fit. The formulas are `memory::split`'s. Knows nothing of words.
 
 use super::{FitArgs, SplitMode};
-use crate::memory::options::Card;
+use crate::memory::engine::ollama_spreads;
+use crate::memory::options::{self, Card};
 use crate::memory::split::{self, Mode, Share};
 use crate::memory::{Engine, ModelShape, Settings, search};
 use crate::units::Bytes;
@@ -79,32 +80,26 @@ pub fn spread(args: &FitArgs, engine: &Engine, shape: &ModelShape, cards: &[Card
     Ok(Some(Spread { cards: cards.into_iter().zip(taken).collect(), fits, flags, instead }))
 }
 
-/// Ollama over all cards, which it does by itself where one is not enough; `None` where there is one card only. What
-/// would fit instead is a whole line here.
-pub fn by_itself(settings: &Settings, shape: &ModelShape, cards: &[Card], context_asked: bool) -> Option<Spread> {
+/// llama.cpp or Ollama over all cards, as they do by themselves. What would fit instead is among the choices.
+pub fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Option<Spread> {
+    let (Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = engine else { return None };
     let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
-    let plain: Vec<u64> = free.iter().map(|free| split::in_hundreds(*free)).collect();
-    Some(()).filter(|()| cards.len() > 1)?;
+    let plain = || free.iter().map(|free| split::in_hundreds(*free)).collect::<Vec<_>>();
     let whole = split::fitting(shape, settings, &free);
-    let taken = split::over(shape, settings, Mode::Layer, whole.as_deref().unwrap_or(&plain), 0).ok()?;
-    let fits = split::fits(&taken, &free);
-    let instead = || {
-        let with = |tokens: u64| Settings { context: Some(tokens.saturating_mul(1024)), ..*settings };
-        let most = settings.context? / 1024;
-        let slots = settings.parallel.max(1);
-        let fine = |tokens: u64| split::fitting(shape, &with(tokens.saturating_mul(slots)), &free).is_some();
-        let shorter = search::largest(4, most.checked_div(slots)?, fine).filter(|_| !context_asked);
-        if let Some(tokens) = shorter {
-            let line = Engine::Ollama(with(tokens.saturating_mul(slots))).command(None, "")?;
-            return Some((format!("{tokens}K context"), line));
-        }
-        let all = shape.layer_count().saturating_add(1);
-        let count = split::most_layers(shape, settings, &free)?;
-        let words = format!("{count} of {all} layers on the cards");
-        Some((words, format!("/set parameter num_gpu {count}   (inside `ollama run`)")))
+    let taken = split::over(shape, settings, Mode::Layer, &whole.unwrap_or_else(plain), 0).ok()?;
+    let (fits, flags) = (split::fits(&taken, &free), split::flags(shape, settings, &free).unwrap_or_default());
+    Some(Spread { cards: cards.iter().cloned().zip(taken).collect(), fits, flags, instead: None })
+}
+
+/// Whether it lays the model out over all cards: where it was not told another way, and one is not enough for it.
+pub fn is_usual(args: &FitArgs, engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> bool {
+    let told = args.gpu.is_some() || args.split_mode.is_some() || !args.tensor_split.is_empty();
+    let one_is_enough = |card: &Card| match engine {
+        Engine::LlamaCpp(_) => options::fits(engine, shape, Some(card)) != Some(false),
+        Engine::Ollama(settings) => !ollama_spreads(shape, settings, card.free),
+        _ => true,
     };
-    let instead = if fits { None } else { instead() };
-    Some(Spread { cards: cards.iter().cloned().zip(taken).collect(), fits, flags: String::new(), instead })
+    !told && !card.is_none_or(one_is_enough)
 }
 
 /// A share in thousandths as it is typed.

@@ -6,11 +6,12 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::Answer;
+use super::command::command;
 use super::held::Held;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
-use crate::memory::options::{self, Card, Change, Choice, tokens_in_words};
+use crate::memory::options::{self, Card, Choice, tokens_in_words};
 use crate::memory::split::Share;
 use crate::memory::{Engine, Is, Part};
 use crate::text::harmless;
@@ -111,10 +112,11 @@ fn each_card(spread: &Spread) -> String {
         let verdict = if total <= card.free { "fits" } else { "does not fit" };
         let _ = writeln!(
             out,
-            "  {:<13} about {total} of {} free: {} layers, weights {}, cache {}, the rest about {beside}: {verdict}",
+            "  {:<13} about {total} of {} free: {} layer{}, weights {}, cache {}, the rest about {beside}: {verdict}",
             format!("GPU {}", card.index),
             card.free,
             share.layers,
+            if share.layers == 1 { "" } else { "s" },
             Bytes(share.weights),
             Bytes(share.cache)
         );
@@ -135,13 +137,14 @@ fn sentence_of(answer: &Answer, spread: &Spread) -> String {
         .map(|(card, share)| format!("{} too little on GPU {}", share.total().less(card.free), card.index))
         .collect();
     let in_the_way = answer.in_the_way();
-    let instead = match &spread.instead {
-        Some((words, _)) if in_the_way.is_empty() => format!(" With {words} it fits."),
-        Some((words, _)) => format!(" Without that, with {words} it fits."),
-        None if in_the_way.is_empty() => " No other split makes it fit.".into(),
+    let words = spread.instead.as_ref().map(|(words, _)| words);
+    let instead = match words.or_else(|| answer.best().map(|choice| &choice.change)) {
+        Some(words) if in_the_way.is_empty() => format!(" With {words} it fits."),
+        Some(words) => format!(" Without that, with {words} it fits."),
+        None if in_the_way.is_empty() => " I know no change that makes it fit.".into(),
         None => String::new(),
     };
-    format!("It does not fit: {}.{}{instead}", in_words(&full), once_ended(&in_the_way))
+    format!("It does not fit: {}.{}{instead}{}", in_words(&full), once_ended(&in_the_way), lacks_ram(answer))
 }
 
 /// Whose end makes it fit; nothing where nobody's does.
@@ -194,7 +197,9 @@ pub fn sentence(answer: &Answer) -> String {
         return format!("It fits: about {total} of the {} that are free on GPU {}.", card.free, card.index);
     }
     let missing = total.less(card.free);
-    let mut text = if missing == Bytes::ZERO {
+    let mut text = if let Some((needs, there)) = answer.lacks_ram.zip(answer.host_available) {
+        format!("It fits on the card and not in RAM: about {needs} is needed there, and {there} is available.")
+    } else if missing == Bytes::ZERO {
         "It does not fit within the utilisation that is set or free now.".to_owned()
     } else {
         let each = match answer.engine.ranks() {
@@ -217,14 +222,7 @@ pub fn sentence(answer: &Answer) -> String {
         None if in_the_way.is_empty() => text.push_str(" I know no change that makes it fit."),
         None => {}
     }
-    let lacks = answer.options.iter().find_map(|choice| Some((choice, choice.lacks_ram?)));
-    if let Some(((choice, needed), there)) = lacks.zip(answer.host_available) {
-        let _ = write!(
-            text,
-            " With {} it does not fit in RAM: that needs about {needed} there, and {there} is available.",
-            choice.change
-        );
-    }
+    text.push_str(&lacks_ram(answer));
     let empty = Card { free: card.total, ..card.clone() };
     let would = options::fits(&answer.engine, &answer.located.shape, Some(&empty)) == Some(true);
     if would && missing > Bytes::ZERO && in_the_way.is_empty() {
@@ -234,65 +232,13 @@ pub fn sentence(answer: &Answer) -> String {
     text
 }
 
-/// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
-/// named, or the program would spread over all of them.
-fn command(answer: &Answer) -> Option<String> {
-    if let Some(spread) = &answer.spread {
-        let line = answer.engine.command(answer.located.file.as_deref(), &answer.target())?;
-        return match (&answer.engine, &spread.instead) {
-            (Engine::Ollama(_), Some((_, whole))) => Some(whole.clone()),
-            (_, Some((_, flags))) => Some(format!("{line} {flags}")),
-            (_, None) => spread.fits.then(|| format!("{line} {}", spread.flags).trim_end().to_owned()),
-        };
-    }
-    let line = command_on_card(answer)?;
-    let elsewhere = line.starts_with("CUDA_")
-        || line.starts_with('/')
-        || line.contains(" -sm layer")
-        || [" --tp ", "--tensor-parallel-size"].iter().any(|flag| line.contains(flag))
-        || ![" serve", "llama-server", "sglang"].iter().any(|program| line.contains(program));
-    match &answer.card {
-        Some(card) if answer.several_cards && !elsewhere => {
-            Some(format!("{} {line}", options::only_on(card, &answer.engine)))
-        }
-        _ => Some(line),
-    }
-}
-
-fn command_on_card(answer: &Answer) -> Option<String> {
-    let name = answer.target();
-    let file = answer.located.file.as_deref();
-    if answer.fits == Some(true) {
-        return answer.engine.command(file, &name);
-    }
-    let best = answer.best()?;
-    // Another checkpoint has another name.
-    let other = matches!(best.kind, Change::Together(_) | Change::FourBits) && best.engine.is_none();
-    let name = if other { "AWQ-REPOSITORY".to_owned() } else { name };
-    match (&best.engine, &best.flags) {
-        (Some(Engine::Ollama(_)), Some(flags)) if flags.starts_with('/') => {
-            Some(format!("{flags}   (inside `ollama run`)"))
-        }
-        (Some(engine), _) => engine.command(file, &name).or_else(|| best.flags.clone()),
-        (None, Some(flags)) if flags.starts_with('-') => {
-            Some(format!("{} {flags}", without(&answer.engine.command(file, &name)?, flags)))
-        }
-        (None, Some(flags)) => Some(format!("{flags} {}", answer.engine.command(file, &name)?)),
-        (None, None) => None,
-    }
-}
-
-/// A command line without the options that `flags` gives anew, and their values.
-fn without(line: &str, flags: &str) -> String {
-    let anew: Vec<&str> = flags.split(' ').filter(|word| word.starts_with("--")).collect();
-    let mut value_follows = false;
-    let kept = line.split(' ').filter(|word| {
-        let is_option = word.starts_with('-');
-        let drop = if is_option { anew.contains(word) } else { value_follows };
-        value_follows = is_option && drop;
-        !drop
+/// What would fit on the card and not in system memory.
+fn lacks_ram(answer: &Answer) -> String {
+    let lacks = answer.options.iter().find_map(|choice| Some((&choice.change, choice.lacks_ram?)));
+    let lacks = lacks.zip(answer.host_available).map(|((change, needed), there)| {
+        format!(" With {change} it does not fit in RAM: that needs about {needed} there, and {there} is available.")
     });
-    kept.collect::<Vec<_>>().join(" ")
+    lacks.unwrap_or_default()
 }
 
 /// A part as the contract has it, with further figures.
@@ -370,16 +316,4 @@ pub fn json(answer: &Answer) -> Value {
         "notes": answer.notes,
         "options": answer.options.iter().map(option).collect::<Vec<_>>(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_option_stands_once_in_a_command_line() {
-        let line = "vllm serve X --max-model-len 32768 --tensor-parallel-size 2 --enforce-eager";
-        assert_eq!(without(line, "--max-model-len 3584 --enforce-eager"), "vllm serve X --tensor-parallel-size 2");
-        assert_eq!(without(line, "-sm layer"), line);
-    }
 }

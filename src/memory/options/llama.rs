@@ -53,8 +53,8 @@ pub(super) fn llama(
         encoder.flags = Some("--no-mmproj-offload".into()).filter(|_| matches!(engine, Engine::LlamaCpp(_)));
         choices.push(encoder);
     }
-    let Some(budget) = card.map(|card| card.free) else { return };
-    if let Some(count) = fewest_host_experts(shape, &settings, budget).filter(|count| *count > settings.host_experts) {
+    let Some(free) = card.map(Card::room) else { return };
+    if let Some(count) = fewest_host_experts(shape, &settings, free).filter(|count| *count > settings.host_experts) {
         let with = again(Settings { gpu_layers: None, host_experts: count, ..settings });
         let mut experts = choice(
             Change::Experts(count),
@@ -69,11 +69,12 @@ pub(super) fn llama(
         choices.push(experts);
     }
     let all = shape.layer_count().saturating_add(1);
+    let s = if free.len() > 1 { "s" } else { "" };
     let asked = settings.gpu_layers.unwrap_or(all).min(all);
-    if let Some(count) = best_layers(shape, &settings, budget).filter(|count| *count < asked && *count > 0) {
+    if let Some(count) = best_layers(shape, &settings, free).filter(|count| *count < asked && *count > 0) {
         let with = again(Settings { gpu_layers: Some(count), ..settings });
         let mut layers =
-            choice(Change::Layers(count), &format!("{count} of {all} layers on the card"), with, shape, card);
+            choice(Change::Layers(count), &format!("{count} of {all} layers on the card{s}"), with, shape, card);
         if let Engine::Ollama(_) = engine {
             layers.flags = Some(format!("/set parameter num_gpu {count}"));
         }
@@ -125,41 +126,12 @@ fn smaller_mix(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Optio
     last
 }
 
-/// llama.cpp over all cards, layer by layer: all layers, or as many as they have room for.
+/// llama.cpp over all cards, layer by layer, where a card was named that is not enough.
 pub(super) fn split(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
-    let Engine::LlamaCpp(settings) = engine else { return None };
-    let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
-    if cards.len() < 2 || settings.gpu_layers == Some(0) {
-        return None;
-    }
-    let plain: Vec<u64> = free.iter().map(|free| split::in_hundreds(*free)).collect();
-    let in_words = if cards.len() == 2 { "both".into() } else { format!("all {}", cards.len()) };
-    let all = shape.layer_count().saturating_add(1);
-    let (kind, words, settings, shares, flags) = match split::fitting(shape, &settings, &free) {
-        Some(shares) => {
-            let said: Vec<String> = shares.iter().map(u64::to_string).collect();
-            let flags =
-                if shares == plain { "-sm layer".to_owned() } else { format!("-sm layer -ts {}", said.join(",")) };
-            (Change::AllCards, format!("{in_words} cards"), settings, shares, flags)
-        }
-        None => {
-            let count = split::most_layers(shape, &settings, &free)?;
-            let alone = free.iter().filter_map(|free| best_layers(shape, &settings, *free)).max();
-            Some(()).filter(|()| count < all && Some(count) > alone)?;
-            let few = Settings { gpu_layers: Some(count), ..settings };
-            let words = format!("{count} of {all} layers on {in_words} cards");
-            (Change::Layers(count), words, few, plain, format!("-sm layer -ngl {count}"))
-        }
-    };
-    let taken = split::over(shape, &settings, split::Mode::Layer, &shares, 0).ok()?;
-    let several = Engine::LlamaCpp(Settings { devices: cards.len() as u64, ..settings });
-    let counts: Vec<String> =
-        taken.iter().zip(cards).map(|(share, card)| format!("{} on GPU {}", share.total(), card.index)).collect();
-    Some(Choice {
-        total: Some(taken.iter().fold(Bytes::ZERO, |sum, share| sum.plus(share.total()))),
-        fits: Some(true),
-        flags: Some(flags),
-        engine: None,
-        ..choice(kind, &format!("{words} ({})", counts.join(", ")), several, shape, None)
-    })
+    let (Engine::LlamaCpp(settings), together) = (engine, Card::together(cards, Bytes::ZERO)?) else { return None };
+    let settings = Settings { devices: cards.len() as u64, ..settings };
+    let words = if cards.len() == 2 { "both cards".into() } else { format!("all {} cards", cards.len()) };
+    let over = choice(Change::AllCards, &words, Engine::LlamaCpp(settings), shape, Some(&together));
+    let flags = split::flags(shape, &settings, &together.each);
+    Some(Choice { flags, engine: None, ..over }).filter(|choice| choice.fits == Some(true))
 }

@@ -148,10 +148,119 @@ pub(super) fn shared(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Opti
         });
         Some(found)
     });
+    choices.into_iter().find(|choice| choice.fits == Some(true)).or_else(|| layered(engine, shape, cards))
+}
+
+/// vLLM with whole layers on each of several cards, where the heads can't be shared out or that is not enough.
+fn layered(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
+    let mut free: Vec<&Card> = cards.iter().collect();
+    free.sort_by_key(|card| std::cmp::Reverse(card.free));
+    let choices = free.into_iter().zip(1_u64..).skip(1).filter_map(|(least, stages)| {
+        let Engine::Vllm(serving @ vllm::Serving { tensor_parallel: 1, pipeline_parallel: 1, .. }) = engine else {
+            return None;
+        };
+        let over = Engine::Vllm(vllm::Serving { pipeline_parallel: stages, ..serving });
+        let words = format!("the layers over {stages} cards");
+        let found = choice(Change::TensorParallel(stages), &words, over, shape, Some(least));
+        Some(Choice { flags: Some(format!("--pipeline-parallel-size {stages}")), ..found })
+    });
     choices.into_iter().find(|choice| choice.fits == Some(true))
 }
 
-pub(super) fn training(run: Training, shape: &ModelShape, card: Option<&Card>, choices: &mut Vec<Choice>) {
+/// transformers over all cards: whole layers with their caches on each, as many as beside its own buffers have room.
+/// In whole GiB. About. The keys of max_memory are CUDA's numbers, in the order of `cards`.
+pub(super) fn laid_out(engine: Engine, shape: &ModelShape, cards: &[Card]) -> Option<Choice> {
+    let Engine::Transformers(generating) = engine else { return None };
+    let whole = inference::estimate(shape, &Generating { max_memory: None, ..generating });
+    let (weights, cache) = (whole.weights.bytes?, whole.kv_cache.bytes?.plus(whole.recurrent.bytes?));
+    let beside = whole.compute.bytes?.plus(whole.overhead.bytes?);
+    let layer = weights.0.checked_div(shape.layer_count())?;
+    let most = |card: &Card| {
+        let room = u128::from(card.free.less(beside).0).saturating_mul(weights.0.into());
+        let of_weights = room.checked_div(u128::from(weights.plus(cache).0)).unwrap_or(0);
+        u64::try_from(of_weights >> 30).unwrap_or(0)
+    };
+    let gib: Vec<u64> = cards.iter().map(most).collect();
+    // Of each card a part of a layer stays empty.
+    let held = gib.iter().map(|gib| (gib << 30).saturating_sub(layer)).fold(0, u64::saturating_add);
+    Some(()).filter(|()| cards.len() > 1 && held >= weights.0)?;
+    let said: Vec<String> = gib.iter().enumerate().map(|(at, gib)| format!("{at}: \"{gib}GiB\"")).collect();
+    // CUDA counts the fastest card first, unless it is told not to.
+    let differ = cards.iter().any(|card| Some(card.total) != cards.first().map(|first| first.total));
+    let order = if differ { " # with CUDA_DEVICE_ORDER=PCI_BUS_ID" } else { "" };
+    let flags = format!("{}, device_map=\"auto\", max_memory={{{}}}{order}", engine.flags(), said.join(", "));
+    let words = format!("{} cards", cards.len());
+    let total = cards.iter().fold(weights.plus(cache), |sum, _| sum.plus(beside));
+    let found = choice(Change::AllCards, &words, engine, shape, None);
+    Some(Choice { total: Some(total), fits: Some(true), flags: Some(flags), engine: None, ..found })
+}
+
+/// ZeRO's stage, whether the optimizer is in system memory, and the words: what costs least speed first.
+const WAYS: [(u8, bool, &str); 4] = [
+    (2, false, "DeepSpeed ZeRO-2"),
+    (3, false, "FSDP FULL_SHARD (DeepSpeed ZeRO-3 takes as much)"),
+    (2, true, "DeepSpeed ZeRO-2 with the optimizer in system memory"),
+    (3, true, "DeepSpeed ZeRO-3 with the optimizer in system memory"),
+];
+
+impl Choice {
+    fn offloads(&self) -> bool {
+        matches!(self.engine, Some(Engine::Train(run)) if run.sharing.offload)
+    }
+}
+
+/// The run shared out this way over the cards that leave most to spare, each as much as the one with least free; over as
+/// many as were asked for, where that is said, which may be on other machines.
+fn shared_out(
+    (stage, offload, words): (u8, bool, &str),
+    run: Training,
+    shape: &ModelShape,
+    card: Option<&Card>,
+    cards: &[Card],
+) -> Option<Choice> {
+    let now = run.sharing;
+    let is_less = stage < now.stage || stage == now.stage && offload == now.offload || now.offload && !offload;
+    // Of adapters only the weights below them are worth sharing, and NF4 is not shared by these lines.
+    let is_useless = match run.recipe {
+        Recipe::Qlora(_) => true,
+        Recipe::Lora(_) => stage < 3 || offload,
+        _ => offload && run.optimizer != Optimizer::AdamW,
+    };
+    if is_less || is_useless {
+        return None;
+    }
+    let mut free: Vec<&Card> = cards.iter().collect();
+    free.sort_by_key(|card| (std::cmp::Reverse(card.free), card.index));
+    let over = |count: usize| {
+        let fsdp = stage == 3 && !offload;
+        let sharing = Sharing { stage, offload, fsdp, cards: count as u64 };
+        let least = free.get(count.checked_sub(1)?).copied();
+        let least = if now.cards > 1 { least.or(card)? } else { least? };
+        let all = Engine::Train(Training { sharing, ..run });
+        Some((i128::from(least.free.0).saturating_sub(all.estimate(shape).total()?.0.into()), count, all, least))
+    };
+    let many = usize::try_from(now.cards).ok()?;
+    let counts = if many > 1 { many..=many } else { usize::from(!offload).saturating_add(1)..=free.len() };
+    let (_, count, all, least) =
+        counts.filter_map(over).max_by_key(|(spare, count, ..)| (*spare, std::cmp::Reverse(*count)))?;
+    let estimate = all.estimate(shape);
+    let parts = estimate.named().into_iter().filter(|(_, part)| part.bytes.is_some_and(|bytes| bytes.0 > 0));
+    let parts: Vec<String> = parts.filter_map(|(name, part)| Some(format!("{name} {}", part.bytes?))).collect();
+    let on = if count > 1 { format!(" over {count} cards") } else { String::new() };
+    let words = format!("{words}{on} and gradient checkpointing (on each card {})", parts.join(", "));
+    let mut found = choice(Change::Stage(stage), &words, all, shape, Some(least));
+    let prefix = super::only_most_free(count, cards);
+    found.flags = found.flags.map(|flags| format!("{prefix}{flags}"));
+    Some(found)
+}
+
+pub(super) fn training(
+    run: Training,
+    shape: &ModelShape,
+    card: Option<&Card>,
+    cards: &[Card],
+    choices: &mut Vec<Choice>,
+) {
     let mut with =
         |kind: Change, words: &str, run: Training| choices.push(choice(kind, words, Engine::Train(run), shape, card));
     let again = Training { step: Step { checkpointing: true, ..run.step }, ..run };
@@ -162,17 +271,17 @@ pub(super) fn training(run: Training, shape: &ModelShape, card: Option<&Card>, c
         let step = Step { batch: 1, ..again.step };
         with(Change::OneSequence, "one sequence at a time and gradient accumulation", Training { step, ..again });
     }
-    if run.optimizer == Optimizer::AdamW && !run.recipe.is_adapter() {
+    if run.optimizer == Optimizer::AdamW && !run.recipe.is_adapter() && !run.sharing.offload {
         let optimizer = Optimizer::AdamW8bit;
         with(Change::SmallOptimizer, "8-bit Adam and gradient checkpointing", Training { optimizer, ..again });
     }
-    if run.sharing.cards > 1 {
-        for stage in run.sharing.stage.saturating_add(1)..=3 {
-            let sharing = Sharing { stage, ..run.sharing };
-            let words = format!("ZeRO stage {stage} and gradient checkpointing");
-            with(Change::Stage(stage), &words, Training { sharing, ..again });
-        }
-    }
+    let (on_cards, on_host): (Vec<_>, Vec<_>) =
+        WAYS.into_iter().filter_map(|way| shared_out(way, again, shape, card, cards)).partition(|way| !way.offloads());
+    // System memory is slow: only where the cards alone are not enough.
+    let is_enough = on_cards.iter().any(|choice| choice.fits == Some(true));
+    choices.extend(on_cards.into_iter().chain(on_host.into_iter().filter(|_| !is_enough)));
+    let mut with =
+        |kind: Change, words: &str, run: Training| choices.push(choice(kind, words, Engine::Train(run), shape, card));
     if !run.recipe.is_adapter() {
         let recipe = Recipe::Lora(16);
         with(Change::Adapter, "LoRA of rank 16 and gradient checkpointing", Training { recipe, ..again });

@@ -200,6 +200,9 @@ impl Figures {
         set("context_length", self.context);
         set("embedding_length", self.hidden);
         set("feed_forward_length", self.ffn);
+        if self.per_layer > 0 {
+            set("embedding_length_per_layer_input", self.per_layer);
+        }
         set("vocab_size", self.vocab);
         set("attention.head_count", self.heads);
         set("attention.head_count_kv", self.kv_heads);

@@ -57,6 +57,7 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         heads: heads.into_iter().max().unwrap_or(0),
         feed_forward: feed_forward(&keys, count),
         vocab,
+        per_layer: keys.or_zero("embedding_length_per_layer_input").saturating_mul(blocks),
         window: traits.and_then(|traits| window(&keys, traits)).unwrap_or(0),
         mla: is_latent(&keys),
         experts: keys.or_zero("expert_count"),

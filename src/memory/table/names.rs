@@ -106,7 +106,7 @@ fn tells_version(word: &str) -> bool {
 
 /// Whether a word says that the model is another than the one whose name it stands in, though it is built on it.
 fn tells_kind(word: &str) -> bool {
-    ["multimodal", "vision", "tts", "asr", "ocr"].contains(&word)
+    ["multimodal", "vision", "tts", "asr", "ocr", "plus"].contains(&word)
 }
 
 #[cfg(test)]
@@ -229,6 +229,11 @@ mod tests {
             ("mistral-nemo:12b", Some("Mistral-Nemo-12B")),
             ("deepseek-r1:8b", Some("Qwen3-8B")),
             ("NousResearch/Hermes-3-Llama-3.1-8B", Some("Llama-3.1-8B")),
+            ("meta-llama/Llama-Guard-3-8B", Some("Llama-3.1-8B")),
+            ("exaone4:32b", Some("EXAONE-4.0-32B")),
+            ("command-r:35b-08-2024-q4_0", Some("Command-R-08-2024")),
+            ("CohereForAI/c4ai-command-r-08-2024", Some("Command-R-08-2024")),
+            ("CohereForAI/c4ai-command-r-plus-08-2024", None),
             ("step-3.5-flash", Some("Step-3.5-Flash")),
             ("seed-oss", Some("Seed-OSS-36B")),
             ("Qwen/Qwen3-VL-30B-A3B-Instruct", Some("Qwen3-30B-A3B")),

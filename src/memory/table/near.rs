@@ -16,19 +16,7 @@ fn version(name: &[String]) -> Vec<u64> {
 
 /// Whether two words differ in one letter at most, or in two neighbours that changed places.
 fn alike(one: &str, other: &str) -> bool {
-    let (short, long) = if one.len() <= other.len() { (one, other) } else { (other, one) };
-    let (short, long): (Vec<char>, Vec<char>) = (short.chars().collect(), long.chars().collect());
-    if short.len() < 3 || long.len() > short.len().saturating_add(1) {
-        return short == long;
-    }
-    let front = short.iter().zip(&long).take_while(|(a, b)| a == b).count();
-    let back = short.iter().rev().zip(long.iter().rev()).take_while(|(a, b)| a == b).count();
-    let swapped = || {
-        let (a, b) = (short.get(front..front.saturating_add(2)), long.get(front..front.saturating_add(2)));
-        matches!((a, b), (Some([a, b]), Some([c, d])) if a == d && b == c)
-            && back.saturating_add(2) >= short.len().saturating_sub(front)
-    };
-    front.saturating_add(back).saturating_add(1) >= long.len() || short.len() == long.len() && swapped()
+    one.len().min(other.len()) > 2 && strsim::osa_distance(one, other) < 2
 }
 
 /// How likely a name is meant by these words; 0 for not at all.

@@ -1,0 +1,95 @@
+//! Owns the command line of an answer: as it is or with the best change, on the cards that it was held against. Knows no
+//! figures.
+
+use super::Answer;
+use super::spread::Spread;
+use crate::memory::Engine;
+use crate::memory::options::{self, Change};
+
+/// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
+/// named, or the program would spread over all of them.
+pub fn command(answer: &Answer) -> Option<String> {
+    let line = match &answer.spread {
+        Some(spread) => of_spread(answer, spread)?,
+        None => command_on_card(answer)?,
+    };
+    let has = |words: &[&str]| words.iter().any(|words| line.contains(words));
+    let flags = ["--tp ", "--tensor-parallel-size ", "--pipeline-parallel-size ", "--num_processes "];
+    let behind = |flag: &str| line.split_once(flag)?.1.split(' ').next()?.parse::<usize>().ok();
+    let ranks = flags.into_iter().filter_map(behind).fold(1, usize::saturating_mul);
+    // CUDA counts the fastest card first, unless it is told not to.
+    let differ = answer.cards.iter().any(|card| Some(card.total) != answer.cards.first().map(|first| first.total));
+    let one = answer.card.as_ref().filter(|_| answer.several_cards && !has(&[" -sm layer"]));
+    let before = match one {
+        _ if line.starts_with("CUDA_") => String::new(),
+        _ if ranks > 1 => options::only_most_free(ranks, &answer.cards),
+        _ if has(&[" -ts "]) && differ => "CUDA_DEVICE_ORDER=PCI_BUS_ID ".into(),
+        Some(card) if !line.starts_with('/') && has(&[" serve", "llama-server", "sglang"]) => {
+            format!("{} ", options::only_on(card, &answer.engine))
+        }
+        _ => String::new(),
+    };
+    Some(format!("{before}{line}"))
+}
+
+fn of_spread(answer: &Answer, spread: &Spread) -> Option<String> {
+    let line = answer.engine.command(answer.located.file.as_deref(), &answer.target())?;
+    match (&answer.engine, &spread.instead) {
+        (Engine::Ollama(_), _) if spread.fits => Some(line),
+        (_, Some((_, flags))) => Some(format!("{line} {flags}")),
+        (_, None) if spread.fits => Some(format!("{line} {}", spread.flags).trim_end().to_owned()),
+        (_, None) => command_on_card(answer),
+    }
+}
+
+fn command_on_card(answer: &Answer) -> Option<String> {
+    let name = answer.target();
+    let file = answer.located.file.as_deref();
+    if answer.fits == Some(true) {
+        let starts = || Some(answer.engine.flags()).filter(|flags| flags.starts_with("accelerate "));
+        return answer.engine.command(file, &name).or_else(starts);
+    }
+    let best = answer.best()?;
+    // Another checkpoint has another name.
+    let other = matches!(best.kind, Change::Together(_) | Change::FourBits) && best.engine.is_none();
+    let name = if other { "AWQ-REPOSITORY".to_owned() } else { name };
+    match (&best.engine, &best.flags) {
+        (Some(Engine::Ollama(_)), Some(flags)) if flags.starts_with('/') => {
+            Some(format!("{flags}   (inside `ollama run`)"))
+        }
+        (Some(engine), _) => engine.command(file, &name).or_else(|| best.flags.clone()),
+        (None, Some(flags)) if flags.starts_with('-') => {
+            Some(format!("{} {flags}", without(&answer.engine.command(file, &name)?, flags)))
+        }
+        (None, Some(flags)) => match answer.engine.command(file, &name) {
+            Some(line) => Some(format!("{flags} {line}")),
+            None => Some(flags.clone()),
+        },
+        (None, None) => None,
+    }
+}
+
+/// A command line without the options that `flags` gives anew, and their values.
+fn without(line: &str, flags: &str) -> String {
+    let anew: Vec<&str> = flags.split(' ').filter(|word| word.starts_with("--")).collect();
+    let mut value_follows = false;
+    let kept = line.split(' ').filter(|word| {
+        let is_option = word.starts_with('-');
+        let drop = if is_option { anew.contains(word) } else { value_follows };
+        value_follows = is_option && drop;
+        !drop
+    });
+    kept.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_stands_once_in_a_command_line() {
+        let line = "vllm serve X --max-model-len 32768 --tensor-parallel-size 2 --enforce-eager";
+        assert_eq!(without(line, "--max-model-len 3584 --enforce-eager"), "vllm serve X --tensor-parallel-size 2");
+        assert_eq!(without(line, "-sm layer"), line);
+    }
+}

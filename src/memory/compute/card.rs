@@ -1,0 +1,92 @@
+//! Owns a card's compute buffer in llama.cpp: masks and logits beside the largest phase, for builds before and since June
+//! 2026, alone and among several cards. Held against what two versions (of May 2026, and 0.6.0) reserve for 27 models
+//! without a card (2026-11-21): with all layers on one card 288 of 288 settings within a tenth or 64 MiB today and 682 of
+//! 700 before; with layers or experts in system memory 93 % and 89 %, the others mostly too high. In bytes.
+
+use super::phases::largest;
+use super::{Graph, Place, WIDE, scratch};
+use crate::memory::settings::Settings;
+
+/// Which builds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Build {
+    /// Logits of a whole micro-batch; masks are wide until they are cast. All before June 2026.
+    Earlier,
+    /// llama-server since: a row of logits for each slot.
+    Today,
+}
+
+/// Bytes of the compute buffer on this card for a padded context; `None` past u64.
+pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64, build: Build) -> Option<u64> {
+    let tokens = settings.tokens_at_once(context);
+    let cells = settings.cells(context, graph.window)?;
+    let flash = settings.flash_attention;
+    let windowed = if graph.window > 0 { cells.windowed } else { 0 };
+    let seen = if graph.attends { cells.full.checked_add(windowed)?.checked_mul(tokens)? } else { 0 };
+    // An indexer has a mask of its own, and its scores beside it.
+    let seen = seen.checked_mul(if graph.indexed { 4 } else { 1 })?;
+    let times = |count: u64, bytes: u64| bytes.checked_mul(count);
+    let hidden = graph.embedding.checked_mul(tokens)?.checked_mul(WIDE)?;
+    let scores = match (graph.attends, flash, build) {
+        (false, ..) | (_, true, Build::Earlier) => 0,
+        (_, true, Build::Today) => scratch(graph, settings, context)?,
+        _ => graph.heads.checked_mul(cells.full)?.checked_mul(tokens)?.checked_mul(WIDE)?,
+    };
+    let phase = largest(graph, tokens, scores, flash)?;
+    // Masks are halves with flash attention.
+    let width = if flash { 2 } else { WIDE };
+    let rows = if build == Build::Earlier { tokens } else { settings.parallel.max(1).min(tokens) };
+    let logits = graph.vocab.checked_mul(rows)?.checked_mul(WIDE)?;
+    if settings.devices > 1 {
+        return piped(graph.place, build, flash, seen, [hidden, phase, logits]);
+    }
+    let comes_over = graph.passing > 0 && matches!(graph.place, Place::Only | Place::First);
+    let phases = match (graph.place, build) {
+        // Where the rest lies elsewhere, fewer states are kept.
+        (Place::Middle | Place::Last, _) => times(width, seen)?.checked_add(phase.saturating_sub(times(2, hidden)?))?,
+        // With a cache on the host the wide mask stays beside its copy.
+        (_, Build::Earlier) if flash && comes_over && graph.passing_cache > 0 => times(6, seen)?.checked_add(phase)?,
+        _ => times(width, seen)?.checked_add(phase)?,
+    };
+    let ends_here = matches!(graph.place, Place::Only | Place::Last);
+    let logits = match build {
+        Build::Today => times(width, seen)?.checked_add(logits)?.checked_add(times(4, hidden)?)?,
+        _ if !ends_here => 0,
+        // The output's matrix comes over as well, if no layer is on the card.
+        Build::Earlier => {
+            let states = times(if graph.output_passing > 0 || graph.place == Place::Last { 3 } else { 1 }, hidden)?;
+            logits.checked_add(states)?.checked_add(graph.output_passing)?
+        }
+    };
+    // The mask beside its copy in halves.
+    let cast = match build {
+        Build::Earlier if flash => {
+            let states = times(if graph.gated { 7 } else { 4 }, hidden)?;
+            times(6, seen)?.checked_add(states)?.checked_add(if comes_over { graph.passing } else { 0 })?
+        }
+        _ => 0,
+    };
+    // Beside recurrent layers and indexers the room of the last matrix is not found again, whatever the context.
+    let pair = match comes_over && graph.experts_used > 0 && (graph.gated || graph.indexed) {
+        true => graph.passing_pair.checked_add(times(2, hidden)?)?,
+        false => 0,
+    };
+    Some(phases.max(logits).max(cast).max(pair))
+}
+
+/// Where the cards work as a pipeline, what goes into a card's part of the graph is there four times and stays.
+fn piped(place: Place, build: Build, flash: bool, seen: u64, [hidden, phase, logits]: [u64; 3]) -> Option<u64> {
+    let times = |count: u64, bytes: u64| bytes.checked_mul(count);
+    let width = if flash { 2 } else { WIDE };
+    let masks = times(4 * width, seen)?;
+    let further = masks.checked_add(times(7, hidden)?)?.checked_add(phase)?;
+    match (place, build) {
+        (Place::First | Place::Only, Build::Earlier) => {
+            let masks = times(if flash { 18 } else { 16 }, seen)?;
+            masks.checked_add(times(12, hidden)?)?.checked_add(phase.saturating_sub(times(8, hidden)?))
+        }
+        (Place::First | Place::Only, Build::Today) => masks.checked_add(times(12, hidden)?)?.checked_add(phase),
+        (Place::Last, Build::Earlier) => Some(masks.checked_add(logits)?.checked_add(times(9, hidden)?)?.max(further)),
+        _ => Some(further),
+    }
+}

@@ -1,0 +1,77 @@
+//! Owns what is alive at once in a card's compute buffer, phase by phase, beside the masks and without logits: the
+//! feed-forward part, attention, and what comes over from system memory. The same in all builds of llama.cpp. In bytes
+//! where not said otherwise.
+
+use super::{FEWEST_PASSING, Graph, WIDE};
+
+/// Numbers for each token: the largest phase, without masks.
+fn states(graph: &Graph) -> Option<u64> {
+    let times = |count: u64, width: u64| width.checked_mul(count);
+    let hidden = graph.embedding;
+    // Gate, up and their product beside the hidden states.
+    let forward = times(3, graph.feed_forward)?.checked_add(times(4, hidden)?)?;
+    // What each expert gives back, and its share of the sum.
+    let experts = times(graph.experts_used.checked_mul(2)?, hidden)?;
+    let experts = if graph.experts_used > 0 { experts.checked_add(times(5, hidden)?)? } else { 0 };
+    forward.max(experts).max(times(8, hidden)?).checked_add(graph.per_layer)
+}
+
+/// Numbers for each token while it attends, without scores.
+fn attending(graph: &Graph) -> Option<u64> {
+    let hidden = graph.embedding;
+    if graph.indexed {
+        return hidden.checked_mul(46);
+    }
+    if graph.mla {
+        return hidden.checked_mul(8)?.checked_add(graph.heads.checked_mul(2 * 512 + 64)?);
+    }
+    let query = if graph.query > 0 { graph.query } else { hidden };
+    let queries = query.checked_mul(if graph.gated { 6 } else { 3 })?;
+    queries
+        .checked_add(hidden.checked_mul(2)?)?
+        .checked_add(graph.widest.0.checked_mul(2)?)?
+        .checked_add(graph.per_layer)
+}
+
+/// The largest phase of a batch of so many tokens. `scores` are what attention has beside it: each head's scores, or a
+/// copy of the cache.
+pub(super) fn largest(graph: &Graph, tokens: u64, scores: u64, flash_attention: bool) -> Option<u64> {
+    let bytes = |numbers: u64| numbers.checked_mul(tokens)?.checked_mul(WIDE);
+    let computing = bytes(states(graph)?)?;
+    let attention = if graph.attends { bytes(attending(graph)?)?.checked_add(scores)? } else { 0 };
+    if graph.passing == 0 || tokens < FEWEST_PASSING {
+        return Some(computing.max(attention));
+    }
+    let (attention, forward) = beside_what_comes_over(graph, attention, scores, flash_attention, bytes)?;
+    Some(computing.max(attention).max(forward))
+}
+
+/// Attention and the feed-forward part where weights and caches in system memory come over for a batch, one matrix at a
+/// time, into the room that the one before left, or behind all if that is too small.
+fn beside_what_comes_over(
+    graph: &Graph,
+    attention: u64,
+    scores: u64,
+    flash_attention: bool,
+    bytes: impl Fn(u64) -> Option<u64>,
+) -> Option<(u64, u64)> {
+    let (matrix, hidden, forward) = (graph.passing, graph.embedding, graph.feed_forward);
+    // Of a latent cache, K comes over and the part of it that serves as V.
+    let cache = graph.passing_cache.checked_mul(if graph.mla { 2 } else { 1 })?;
+    let behind = match cache.checked_add(scores)? {
+        _ if graph.gated && cache > 0 => matrix.max(cache / 2),
+        room if flash_attention && room < matrix => matrix,
+        _ => 0,
+    };
+    let attention = attention.checked_add(cache)?.checked_add(behind)?;
+    let times = |count: u64, width: u64| width.checked_mul(count);
+    let forward = if graph.experts_used > 0 {
+        let given = times(graph.experts_used.checked_add(4)?, hidden)?;
+        matrix.checked_add(bytes(forward.checked_add(given)?)?)?
+    } else {
+        let hidden = times(5, hidden)?;
+        let with_matrix = matrix.checked_add(bytes(times(2, forward)?.checked_add(hidden)?)?)?;
+        with_matrix.max(bytes(times(3, forward)?.checked_add(hidden)?)?)
+    };
+    Some((attention, forward))
+}
