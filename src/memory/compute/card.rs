@@ -66,10 +66,14 @@ pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64, build: Bu
         }
         _ => 0,
     };
-    // Beside recurrent layers and indexers the room of the last matrix is not found again, whatever the context.
-    let pair = match comes_over && graph.experts_used > 0 && (graph.gated || graph.indexed) {
-        true => graph.passing_pair.checked_add(times(2, hidden)?)?,
-        false => 0,
+    // Beside recurrent layers and indexers the room of the last matrix is not found again.
+    let both = comes_over && graph.experts_used > 0;
+    let pair = match build {
+        Build::Today if both && graph.gated => {
+            times(2, graph.passing)?.checked_add(times(6, hidden)?)?.checked_add(times(width, seen)?)?
+        }
+        _ if both && (graph.gated || graph.indexed) => graph.passing_pair.checked_add(times(2, hidden)?)?,
+        _ => 0,
     };
     Some(phases.max(logits).max(cast).max(pair))
 }
