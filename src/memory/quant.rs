@@ -5,6 +5,7 @@
 
 mod library;
 mod mix;
+mod rules;
 
 pub use library::of_library;
 pub use mix::{Model, mixed, named, plain};
