@@ -148,11 +148,12 @@ fn size(text: &str) -> Result<Bytes, String> {
     Bytes::parse(text, UnitBase::Decimal).ok_or_else(|| format!("{text} is no size such as 20GiB"))
 }
 
-/// A number of tokens, 1 to 2^40, with K for 1024.
+/// A number of tokens, 1 to 2^40, with K for 1024 and M for 1024 of those.
 fn tokens(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1024),
-        None => (text, 1),
+    let (digits, unit) = match (text.strip_suffix(['k', 'K']), text.strip_suffix(['m', 'M'])) {
+        (Some(digits), _) => (digits, 1 << 10),
+        (_, Some(digits)) => (digits, 1 << 20),
+        _ => (text, 1),
     };
     let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     number
