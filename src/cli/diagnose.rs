@@ -67,8 +67,7 @@ impl Asked<'_> {
     pub fn base(&self, global: &Global) -> Result<KnowledgeBase, String> {
         if let Some(name) = self.model.filter(|name| table::rows().is_ok_and(|rows| table::find(rows, name).is_none()))
         {
-            let near = table::near(table::rows()?, name).join(", ");
-            let near = if near.is_empty() { String::new() } else { format!("; known by name are {near}") };
+            let near = table::suggestion(table::rows()?, name);
             return Err(format!("--model {}: not in the table of models{near}", harmless(name)));
         }
         base(global)

@@ -8,9 +8,11 @@ mod checkpoint;
 mod command;
 mod flags;
 mod held;
+mod idle;
 mod list;
 mod locate;
 mod machine;
+mod meant;
 mod notes;
 mod other;
 mod requantised;
@@ -27,13 +29,13 @@ pub use self::flags::{FitArgs, OnOff, SplitMode};
 use self::held::Held;
 use self::locate::{Located, Source};
 use self::machine::{Machine, machine};
+use self::meant::Meant;
 use self::spread::Spread;
 use super::Global;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
 use crate::memory::options::{self, Card, Change, Choice};
-use crate::memory::quant::{self, MIXES};
 use crate::memory::{Engine, Estimate, Part, sglang, split, vllm};
 use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
@@ -169,49 +171,11 @@ fn draws(model: &str) -> Option<&'static ImageModel> {
     images::find(model).filter(|_| !Path::new(model).exists())
 }
 
-/// The quantisation to assume for a model that only the table knows: as asked for, as its name says, or the usual.
-fn assumed_mix(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<String, String> {
-    let of_torch =
-        matches!(engine, Some(EngineName::Vllm | EngineName::Sglang | EngineName::Transformers | EngineName::Train));
-    let serves = matches!(engine, Some(EngineName::Vllm | EngineName::Sglang));
-    if let Some(dtype) = args.dtype.as_deref().filter(|_| serves) {
-        let half = ["auto", "bfloat16", "float16", "half", "bf16", "fp16"].contains(&dtype.to_lowercase().as_str());
-        let few = quant::in_name(&format!("model-{dtype}")).map(|(_, mix)| mix).filter(|mix| quant::of_checkpoint(mix));
-        let named = half.then(|| quant::in_name(model).map_or("BF16", |(_, mix)| mix));
-        let wrong = || format!("--dtype {dtype}: give auto, bfloat16, float16, fp8, awq, gptq or nvfp4");
-        return few.or(named).map(str::to_owned).ok_or_else(wrong);
-    }
-    let said = quant::in_name(model);
-    let dtype = args.dtype.as_deref().filter(|dtype| !dtype.eq_ignore_ascii_case("auto"));
-    match (dtype, said) {
-        (Some(dtype), _) if !of_torch => {
-            let mix = match dtype.to_uppercase().as_str() {
-                "FLOAT32" | "FP32" => "F32".to_owned(),
-                "BFLOAT16" => "BF16".to_owned(),
-                "FLOAT16" | "FP16" | "HALF" => "F16".to_owned(),
-                other => other.to_owned(),
-            };
-            let known = MIXES.contains(&mix.as_str());
-            known.then_some(mix).ok_or_else(|| format!("--dtype {dtype}: give one of {}", MIXES.join(", ")))
-        }
-        // NF4 and 8 bits of transformers begin at the checkpoint, and leave what is quantised already.
-        (None, Some((_, mix))) => Ok(mix.into()),
-        (_, Some((_, mix))) if of_torch && quant::of_checkpoint(mix) => Ok(mix.into()),
-        _ if of_torch => Ok("BF16".into()),
-        _ => Ok("Q4_K_M".into()),
-    }
-}
-
-/// The engine that a name alone speaks of: a checkpoint in few bits is no file of llama.cpp's.
-fn engine_of_name(model: &str) -> Option<EngineName> {
-    quant::in_name(model).filter(|(_, mix)| quant::of_checkpoint(mix)).map(|_| EngineName::Vllm)
-}
-
 fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String> {
     let by_dtype = args.dtype.as_deref().and_then(arguments::engine_of_dtype);
-    let by_name = args.engine.or(by_dtype).or_else(|| engine_of_name(model));
-    let mix = assumed_mix(args, model, by_name)?;
-    let mut located = locate::locate(model, &mix)?;
+    let by_name = args.engine.or(by_dtype).or_else(|| meant::engine_of_name(model));
+    let meant = meant::meant(args, model, by_name)?;
+    let mut located = locate::locate(model, &meant)?;
     if let Some(encoder) = &args.mmproj {
         (located.shape.projector, located.shape.encoding) = locate::encoder(encoder)?;
         located.encoder = Some(encoder.clone());
@@ -282,9 +246,10 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     let asked_slots = args.parallel.is_some();
     let otherwise =
         if spread.is_none() { other::notes(&engine, &located.shape, card, asked_slots) } else { Vec::new() };
+    let idle = idle::note(args, name, &located.shape);
     let of_engine = about::notes(&engine, &located, args);
-    let notes: Vec<String> =
-        located.note.iter().cloned().chain(as_it_is).chain(old).chain(pool).chain(otherwise).chain(of_engine).collect();
+    let notes = located.note.iter().cloned().chain(idle).chain(as_it_is).chain(old).chain(pool);
+    let notes: Vec<String> = notes.chain(otherwise).chain(of_engine).collect();
     let of_llama = matches!(engine, Engine::LlamaCpp(_)) && located.file.is_some();
     let mut options = match (&together, &spread) {
         (Some(_), _) => options::options(engine, &located.shape, together.as_ref(), &[]),
@@ -331,7 +296,7 @@ fn repository(args: &FitArgs, model: &str, machine: &Machine) -> Option<String> 
     if !model.contains('/') || model.to_lowercase().contains("gguf") {
         return None;
     }
-    let there = locate::locate(model, "BF16").ok()?;
+    let there = locate::locate(model, &Meant::halves()).ok()?;
     let engine = arguments::engine(EngineName::Vllm, args, &there, machine.card(), &machine.cards).ok()?;
     let mix = there.shape.quantization.as_deref().unwrap_or("BF16");
     let fits = match options::fits(&engine, &there.shape, machine.card()) {

@@ -264,6 +264,7 @@ fn ollama_variables(settings: &Settings) -> String {
         context.map(|context| format!("OLLAMA_CONTEXT_LENGTH={context}")),
         (slots > 1).then(|| format!("OLLAMA_NUM_PARALLEL={slots}")),
         quantised.then(|| "OLLAMA_FLASH_ATTENTION=1".to_owned()),
+        (!settings.flash_attention && !quantised).then(|| "OLLAMA_FLASH_ATTENTION=0".to_owned()),
         (settings.k_type != GgmlType::F16).then(|| format!("OLLAMA_KV_CACHE_TYPE={}", settings.k_type.name)),
         (settings.host_experts > 0).then(|| format!("LLAMA_ARG_N_CPU_MOE={}", settings.host_experts)),
         // llama-server, which it starts, reads this itself (llama.cpp 0.6.0, common/arg.cpp).

@@ -1,6 +1,6 @@
 //! Owns reading the header of a safetensors file and of a checkpoint's index: names, dtypes, shapes, bytes. Headers
-//! only. Files may be hostile: the header is at most 100 MB by the format and at most 8 MiB here, duplicate names
-//! are refused, and every size is held against the file's length. Source: safetensors 0.8.0, read on 2026-11-20.
+//! only. Files may be hostile: the header is at most 100 MB by the format and at most 8 MiB here, duplicate names,
+//! unknown dtypes, gaps and overlaps are refused as its own reader does, and every size is held against the file's length. Source: safetensors 0.8.0, read on 2026-11-20.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +11,8 @@ use serde::{Deserialize, de};
 
 /// Headers of real files have up to a few MB.
 const MOST_HEADER: u64 = 8 << 20;
+/// By the format.
+const MOST_OF_FORMAT: u64 = 100_000_000;
 const MOST_TENSORS: usize = 200_000;
 const MOST_DIMS: usize = 8;
 
@@ -28,6 +30,9 @@ pub enum SafetensorsError {
         /// Bytes that are there.
         length: u64,
     },
+    /// A header that the format allows and no real file has.
+    #[error("its header has {0} bytes, and at most {MOST_HEADER} are read here")]
+    TooLong(u64),
     /// Anything else that can't be.
     #[error("its header is damaged: {0}")]
     Malformed(String),
@@ -125,8 +130,13 @@ pub fn read(mut source: impl Read, length: u64) -> Result<BTreeMap<String, Store
     let mut size = [0; 8];
     source.read_exact(&mut size)?;
     let size = u64::from_le_bytes(size);
+    if size > MOST_OF_FORMAT {
+        return Err(SafetensorsError::Malformed(format!(
+            "{size} bytes of it, where the format has {MOST_OF_FORMAT} at most"
+        )));
+    }
     if size > MOST_HEADER {
-        return Err(SafetensorsError::Malformed(format!("{size} bytes of it (at most {MOST_HEADER} are read)")));
+        return Err(SafetensorsError::TooLong(size));
     }
     let start = size.saturating_add(8);
     if start > length {
@@ -136,6 +146,18 @@ pub fn read(mut source: impl Read, length: u64) -> Result<BTreeMap<String, Store
     source.take(size).read_to_end(&mut text)?;
     let entries: Entries =
         serde_json::from_slice(&text).map_err(|error| SafetensorsError::Malformed(error.to_string()))?;
+    // One behind the other, from the first byte on.
+    let mut places: Vec<((u64, u64), &str)> =
+        entries.0.iter().map(|(name, entry)| (entry.data_offsets, name.as_str())).collect();
+    places.sort_unstable();
+    let mut end = 0;
+    for ((from, to), name) in places {
+        if from != end {
+            let what = if from < end { "overlaps another tensor" } else { "leaves a gap before it" };
+            return Err(SafetensorsError::Malformed(format!("{} {what}", name.escape_debug())));
+        }
+        end = to;
+    }
     let mut tensors = BTreeMap::new();
     for (name, entry) in entries.0 {
         let stored = stored(&name, entry, start, length)?;
@@ -152,11 +174,11 @@ fn stored(name: &str, entry: Entry, start: u64, length: u64) -> Result<Stored, S
         return Err(wrong("has too many dimensions"));
     }
     let elements = entry.shape.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
-    if let Some(bits) = bits(&entry.dtype) {
-        let needed = elements.and_then(|count| count.checked_mul(bits)).map(|bits| bits.div_ceil(8));
-        if needed != Some(bytes) {
-            return Err(wrong("has a shape that is not as large as its data"));
-        }
+    let bits = bits(&entry.dtype)
+        .ok_or_else(|| wrong(&format!("has the type {}, which is not known here", entry.dtype.escape_debug())))?;
+    let needed = elements.and_then(|count| count.checked_mul(bits)).map(|bits| bits.div_ceil(8));
+    if needed != Some(bytes) {
+        return Err(wrong("has a shape that is not as large as its data"));
     }
     let needed = start.checked_add(to).ok_or_else(|| wrong("is too large to be true"))?;
     if needed > length {
@@ -201,9 +223,22 @@ mod tests {
             ("F16", "[3]", "[0, 18446744073709551615]"),
             ("F16", "[-3]", "[0, 6]"),
             ("F16", "[1,1,1,1,1,1,1,1,1]", "[0, 2]"),
+            ("ZZ", "[1]", "[0, 2]"),
+            ("F16", "[1]", "[2, 4]"),
         ] {
             parse(&entry(dtype, shape, offsets), 100).unwrap_err();
         }
+        let two = |offsets: &str| {
+            format!(
+                r#"{{"a": {{"dtype": "F16", "shape": [1], "data_offsets": [0, 2]}}, "b": {{"dtype": "F16", "shape": [1], "data_offsets": {offsets}}}}}"#
+            )
+        };
+        assert_eq!(parse(&two("[2, 4]"), 4).unwrap().len(), 2);
+        for (offsets, what) in [("[0, 2]", "overlaps"), ("[1, 3]", "overlaps"), ("[3, 5]", "gap")] {
+            assert!(parse(&two(offsets), 9).unwrap_err().to_string().contains(what), "{offsets}");
+        }
+        let long = 9_000_000_u64.to_le_bytes();
+        assert!(read(long.as_slice(), 100 << 20).unwrap_err().to_string().starts_with("its header has 9000000 bytes"));
         let twice = entry("I8", "[1]", "[0, 1]")
             .replace("}}", "}, \"a\": {\"dtype\": \"I8\", \"shape\": [1], \"data_offsets\": [0, 1]}}");
         assert!(parse(&twice, 1).unwrap_err().to_string().contains("twice"));

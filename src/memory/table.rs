@@ -4,6 +4,7 @@
 //! Knows nothing of this machine's files.
 
 mod names;
+mod near;
 
 use std::sync::OnceLock;
 
@@ -13,7 +14,8 @@ use super::quant::{self, OWN_MIXES};
 use super::shape::{Figures, Is, ModelShape, Storage, from_gguf};
 use super::weights::WeightSums;
 use crate::packed;
-pub use names::{find, near};
+pub use names::find;
+pub use near::{near, suggestion};
 
 /// The folder knowledge/models/, packed by `build.rs`.
 static EMBEDDED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/models"));

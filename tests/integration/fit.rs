@@ -228,6 +228,18 @@ fn models_are_found_where_programs_keep_them() {
         assert_eq!((service, found["note"].is_null()), (engine == "Ollama", engine != "Ollama"), "{found}");
         assert_eq!(found["weights"]["bytes"], 2298 * MIB);
     }
+    // Ollama and the hub's library look nowhere else where a variable names a folder.
+    let elsewhere = tempfile::tempdir().unwrap();
+    for (variable, left) in [("OLLAMA_MODELS", vec!["me/tiny", "other-q8"]), ("HF_HOME", vec!["other-q8", "tiny:1b"])] {
+        let mut command = card(20).oomdoctor(&["fit", "--json"]);
+        for name in ["OLLAMA_MODELS", "HF_HOME", "HF_HUB_CACHE"] {
+            command.env_remove(name);
+        }
+        command.env("HOME", home.path()).env(variable, elsewhere.path());
+        let all = parsed(&assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap());
+        let listed: Vec<Value> = models(&all).iter().map(|model| model["name"].clone()).collect();
+        assert_eq!(listed, left, "{variable}");
+    }
 }
 
 #[test]
@@ -265,8 +277,35 @@ fn a_name_that_only_the_table_knows_says_what_is_assumed() {
     assert_eq!(code, 0);
     assert!(found["note"].as_str().unwrap().contains("Q4_K_M assumed"), "{found}");
     assert_eq!((&found["weights"]["is"], &found["kv_cache"]["bytes"]), (&json!("about"), &json!(4096 * MIB)));
-    let output = fit(&card(20), home.path(), &["no-such-model"]);
-    assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+    let refusal = |name: &str| {
+        let output = fit(&card(20), home.path(), &[name]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(!refusal("no-such-model").contains("perhaps"));
+    assert!(refusal("lama3.1:8b").contains("perhaps Llama-3.1-8B, "));
+    assert!(refusal("70b").contains("perhaps Llama-3.3-70B, "));
+}
+
+#[test]
+fn settings_that_mean_nothing_here_are_named_and_not_in_the_command() {
+    let (folder, file) = model();
+    let said = |arguments: &[&str]| {
+        let (found, _) = answer(&card(20), folder.path(), &[&[file.as_str(), "--context", "4096"], arguments].concat());
+        (found["notes"].to_string(), found["command"].as_str().unwrap_or_default().to_owned())
+    };
+    let (notes, command) = said(&["--cpu-moe"]);
+    assert!(notes.contains("--cpu-moe means nothing here (the model has no experts)"), "{notes}");
+    assert!(!command.contains("moe"), "{command}");
+    let (notes, _) = said(&["--share", "0.5", "--zero", "2"]);
+    assert!(notes.contains("--share, --zero mean nothing to llama.cpp here"), "{notes}");
+    let (notes, command) = said(&["--engine", "ollama", "--flash-attention", "off"]);
+    assert!(!notes.contains("nothing") && command.contains("OLLAMA_FLASH_ATTENTION=0"), "{notes} {command}");
+    assert_eq!(said(&[]).0, "[]");
+    for wrong in [&["--main-gpu", "5"][..], &["--mmproj", &file]] {
+        let output = fit(&card(20), folder.path(), &[&[file.as_str()], wrong].concat());
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{wrong:?}");
+    }
 }
 
 #[test]

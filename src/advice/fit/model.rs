@@ -36,6 +36,8 @@ struct Quantisation {
 /// `Q4_K - Medium` as files are named: `Q4_K_M`.
 fn as_in_names(printed: &str) -> String {
     let short = printed.replace(" - Medium", "_M").replace(" - Small", "_S").replace(" - Large", "_L");
+    // As llama.cpp prints IQ3_M.
+    let short = short.replace("IQ3_S mix", "IQ3_M");
     short.split(' ').next().unwrap_or_default().to_owned()
 }
 
@@ -43,6 +45,7 @@ fn quantisation(run: &Run, name: &str, of_torch: bool) -> Quantisation {
     let printed = run.quantisation.as_deref().filter(|_| !of_torch).map(as_in_names);
     let said = |name: String, how| quant::nearest(&name).map(|mix| Quantisation { name, mix, how });
     let of_name = || quant::in_name(name).map(|(name, mix)| Quantisation { name, mix, how: "as its name says" });
+    let of_file = || of_name().map(|said| Quantisation { mix: quant::as_file(said.mix), ..said });
     let torch = || match run.dtype.as_deref() {
         Some("float32") => Quantisation { name: "float32".into(), mix: "F32", how: "as the log says" },
         Some(half @ ("bfloat16" | "float16")) => {
@@ -56,11 +59,15 @@ fn quantisation(run: &Run, name: &str, of_torch: bool) -> Quantisation {
         let printed = printed.map(|(name, mix)| Quantisation { name, mix, how: "as the log says" });
         return printed.or_else(of_name).filter(|said| quant::of_checkpoint(said.mix)).unwrap_or_else(torch);
     }
-    printed.and_then(|name| said(name, "as the log says")).or_else(of_name).unwrap_or(Quantisation {
-        name: "Q4_K_M".into(),
-        mix: "Q4_K_M",
-        how: "assumed",
-    })
+    // What is printed of Unsloth's files is the plain mix that they are near.
+    let dynamic = || of_file().filter(|said| said.mix.starts_with("UD-"));
+    let library = || {
+        let (mix, _) = quant::of_library(name).filter(|(_, sure)| *sure)?;
+        Some(Quantisation { name: mix.into(), mix, how: "in which Ollama's library has it" })
+    };
+    let usual = || Quantisation { name: "Q4_K_M".into(), mix: "Q4_K_M", how: "assumed" };
+    let of_log = || printed.and_then(|name| said(name, "as the log says"));
+    dynamic().or_else(of_log).or_else(of_file).or_else(library).unwrap_or_else(usual)
 }
 
 /// The model: as the person says, else as the log names it, else by what the log prints of it. `None` where that is
@@ -218,4 +225,34 @@ fn even_layers(shape: &ModelShape, settings: &Settings, printed: u64) -> Option<
     let cache = Cache { k: elements, v: elements, heads: 1, windowed: false };
     let layer = Layer { cache: Some(cache).filter(|_| elements > 0), recurrent: Some(0), ..Layer::default() };
     Some(vec![layer; usize::try_from(count).ok().filter(|_| count <= MOST_LAYERS)?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logs_quantisation_is_what_it_prints_or_what_its_files_name_says() {
+        let of = |printed: Option<&str>, name: &str| {
+            let run = Run { quantisation: printed.map(str::to_owned), ..Run::default() };
+            let found = quantisation(&run, name, false);
+            (found.mix, found.how)
+        };
+        for (printed, name, mix, how) in [
+            (Some("Q4_K - Medium"), "x-Q4_K_M.gguf", "Q4_K_M", "as the log says"),
+            (Some("Q4_K - Medium"), "Qwen3.5-9B-UD-Q4_K_XL.gguf", "UD-Q4_K_XL", "as its name says"),
+            (Some("Q2_K - Medium"), "sha256-ab", "Q2_K", "as the log says"),
+            (Some("Q2_K - Small"), "sha256-ab", "Q2_K_S", "as the log says"),
+            (Some("Q3_K - Large"), "sha256-ab", "Q3_K_L", "as the log says"),
+            (Some("IQ3_S mix"), "sha256-ab", "IQ3_M", "as the log says"),
+            (Some("IQ2_XXS - 2"), "sha256-ab", "IQ2_XXS", "as the log says"),
+            (Some("MXFP4"), "sha256-ab", "MXFP4_MOE", "as the log says"),
+            (None, "llama3.1:8b-instruct-q5_0", "Q5_0", "as its name says"),
+            (None, "mixtral:8x7b", "Q4_0", "in which Ollama's library has it"),
+            (None, "gpt-oss:20b", "MXFP4, BF16", "in which Ollama's library has it"),
+            (None, "qwen3:8b", "Q4_K_M", "assumed"),
+        ] {
+            assert_eq!(of(printed, name), (mix, how), "{printed:?} {name}");
+        }
+    }
 }

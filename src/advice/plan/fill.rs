@@ -193,7 +193,7 @@ fn has_few_bits(diagnosis: &Diagnosis) -> bool {
     let printed = run.quantisation.as_deref().and_then(|printed| printed.split(' ').next().map(str::to_owned));
     let named = || run.model.as_deref().and_then(quant::in_name).map(|(name, _)| name);
     printed.or_else(named).is_some_and(|name| {
-        let bits = name.trim_start_matches('I').trim_start_matches('Q');
+        let bits = name.trim_start_matches("UD-").trim_start_matches('I').trim_start_matches('Q');
         bits != name && bits.starts_with(['1', '2', '3', '4'])
     })
 }

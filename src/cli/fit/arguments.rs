@@ -66,9 +66,9 @@ pub fn engine(
     let together = cards.iter().map(|card| card.total).reduce(Bytes::plus);
     let card = card.map(|card| card.total);
     Ok(match name {
-        EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args)?),
+        EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args, shape)?),
         EngineName::Ollama => {
-            let settings = llama_settings(args)?;
+            let settings = llama_settings(args, shape)?;
             // All cards together decide.
             let usual = ollama_context(together).min(shape.context_trained.unwrap_or(u64::MAX));
             // What is asked for, what its Modelfile sets, else the default by the card.
@@ -160,7 +160,8 @@ fn cache_type(word: &str) -> Result<GgmlType, String> {
     })
 }
 
-fn llama_settings(args: &FitArgs) -> Result<Settings, String> {
+fn llama_settings(args: &FitArgs, shape: &ModelShape) -> Result<Settings, String> {
+    let on_host = if args.cpu_moe { u64::MAX } else { args.n_cpu_moe.unwrap_or(0) };
     let usual = Settings::default();
     let both = args.kv_type.as_deref();
     let kind = |one: Option<&str>, usual| one.or(both).map_or(Ok(usual), cache_type);
@@ -176,7 +177,7 @@ fn llama_settings(args: &FitArgs) -> Result<Settings, String> {
         outputs: Outputs::Slots,
         flash_attention: args.flash_attention != Some(super::OnOff::Off),
         gpu_layers: args.gpu_layers,
-        host_experts: if args.cpu_moe { u64::MAX } else { args.n_cpu_moe.unwrap_or(0) },
+        host_experts: if shape.experts == 0 { 0 } else { on_host },
         host_projector: args.no_mmproj_offload,
         ..usual
     })

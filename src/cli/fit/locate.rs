@@ -6,11 +6,12 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::checkpoint;
+use super::meant::Meant;
 use super::stores::Stored;
 use crate::memory::encoder::compute_bytes;
 use crate::memory::gguf::{self, Gguf, split_names};
 use crate::memory::shape::from_gguf;
-use crate::memory::{ModelShape, Storage, quant, table};
+use crate::memory::{ModelShape, Storage, table};
 use crate::text::harmless;
 
 /// Where a model was found.
@@ -52,8 +53,8 @@ const MOST_FILES: usize = 2000;
 /// A manifest or an index is small.
 pub(super) const MOST_TEXT: u64 = 4 << 20;
 
-/// Finds the model. `mix` is the quantisation to assume where only the table knows it.
-pub fn locate(name: &str, mix: &str) -> Result<Located, String> {
+/// Finds the model. `meant` is its quantisation where only the table knows it.
+pub fn locate(name: &str, meant: &Meant) -> Result<Located, String> {
     let path = Path::new(name);
     if path.exists() {
         return at_path(path);
@@ -67,7 +68,7 @@ pub fn locate(name: &str, mix: &str) -> Result<Located, String> {
     if let Some(found) = super::stores::hugging_face(name).or_else(|| super::stores::lm_studio(name)) {
         return at_path(&found);
     }
-    from_table(name, mix)
+    from_table(name, meant)
 }
 
 /// A model of Ollama's store, with its image encoder and what its Modelfile sets.
@@ -93,9 +94,13 @@ fn parameters(file: &Path) -> Option<serde_json::Map<String, serde_json::Value>>
     serde_json::from_reader(std::io::Read::take(file, MOST_TEXT)).ok()
 }
 
-/// Bytes of an image or audio encoder's tensors (`--mmproj`), and what it computes in.
+/// Bytes of an image or audio encoder's tensors (`--mmproj`), and what it computes in. The error says where it is none.
 pub fn encoder(file: &Path) -> Result<(u64, u64), String> {
     let Gguf { metadata, tensors } = read_gguf(file)?;
+    if tensors.iter().any(|tensor| tensor.name == "token_embd.weight") {
+        let file = file.display();
+        return Err(format!("{file} is a language model and no image encoder: give the file with mmproj in its name"));
+    }
     let weights = tensors.iter().fold(0, |sum: u64, tensor| sum.saturating_add(tensor.bytes));
     Ok((weights, compute_bytes(&metadata)))
 }
@@ -106,11 +111,10 @@ impl Located {
     }
 }
 
-fn from_table(name: &str, mix: &str) -> Result<Located, String> {
+fn from_table(name: &str, meant: &Meant) -> Result<Located, String> {
     let rows = table::rows()?;
     let Some(row) = table::find(rows, name) else {
-        let near = table::near(rows, name).join(", ");
-        let near = if near.is_empty() { String::new() } else { format!("; known by name are {near}") };
+        let near = table::suggestion(rows, name);
         return Err(format!(
             "{} is not on this machine and not in the table of models: give a GGUF file, a folder with config.json, or another name{near}",
             harmless(name)
@@ -121,19 +125,16 @@ fn from_table(name: &str, mix: &str) -> Result<Located, String> {
     } else {
         format!("; not verified: {}", row.unverified.join(", "))
     };
-    let mix = table::own_mix(&row, mix);
-    let said = quant::in_name(name).filter(|(_, said)| *said == mix);
-    let taken = said.map_or_else(
-        || format!("{mix} assumed"),
-        |(said, _)| {
-            format!(
-                "{said} as its name says{}",
-                if said == mix { String::new() } else { format!(", reckoned as {mix}") }
-            )
-        },
-    );
+    let mix = table::own_mix(&row, &meant.mix);
+    let mut shape = table::shape(&row, mix);
+    let taken = if mix == meant.mix {
+        shape.quantization = Some(meant.shown.clone());
+        meant.why.clone()
+    } else {
+        format!("{mix}, in which it is given out")
+    };
     let note = format!("no file of it was found here: figures of {} from the table, {taken}{doubt}", row.name);
-    Ok(Located { note: Some(note), ..Located::new(table::shape(&row, mix), None, Source::Table) })
+    Ok(Located { note: Some(note), ..Located::new(shape, None, Source::Table) })
 }
 
 /// The model in a file or a folder.

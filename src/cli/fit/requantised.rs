@@ -24,7 +24,9 @@ pub fn asked(args: &FitArgs, model: &str, located: &mut Located) -> Option<Strin
         Source::Checkpoint if shape.storage == Storage::Plain => {
             let shapes: Vec<Shape> =
                 shape.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.dims.clone())).collect();
-            let tensors = quant::mixed(&shapes, mix, shape.layer_count(), shape.experts)?;
+            let (layers, experts) = (shape.layer_count(), shape.experts);
+            let model = quant::Model { architecture: &shape.architecture, layers, experts, shared_by: 0 };
+            let tensors = quant::mixed(&shapes, mix, model)?;
             let count = usize::try_from(shape.layer_count()).ok()?;
             shape.weights = Ok(weights::sums_of(&tensors, count));
             (shape.weights_are, shape.storage) = (Is::About, Storage::Quantised);

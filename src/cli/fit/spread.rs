@@ -28,6 +28,13 @@ pub fn spread(args: &FitArgs, engine: &Engine, shape: &ModelShape, cards: &[Card
     let Engine::LlamaCpp(settings) = engine else {
         return if asked { Err("--tensor-split and --split-mode are llama.cpp's".into()) } else { Ok(None) };
     };
+    if !cards.is_empty() && args.main_gpu >= cards.len() {
+        return Err(format!(
+            "--main-gpu {}: the card is not here; counted from 0 there are {}",
+            args.main_gpu,
+            cards.len()
+        ));
+    }
     if !asked || args.split_mode == Some(SplitMode::None) {
         return Ok(None);
     }

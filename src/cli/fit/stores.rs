@@ -50,10 +50,19 @@ pub fn ollama(name: &str) -> Option<Stored> {
     ollama_roots().iter().find_map(|root| in_ollama(root, name))
 }
 
+/// A folder that a variable names; an empty one counts as none.
+fn set(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Where a variable names a folder, its program looks nowhere else.
 fn ollama_roots() -> Vec<PathBuf> {
+    if let Some(named) = set("OLLAMA_MODELS") {
+        return vec![named];
+    }
     let user = home().map(|home| home.join(".ollama/models"));
     let system = ["/usr/share/ollama/.ollama/models", "/var/lib/ollama/models"].map(PathBuf::from);
-    [env::var_os("OLLAMA_MODELS").map(PathBuf::from), user].into_iter().flatten().chain(system).collect()
+    user.into_iter().chain(system).collect()
 }
 
 fn in_ollama(root: &Path, name: &str) -> Option<Stored> {
@@ -102,10 +111,9 @@ pub fn hugging_face(name: &str) -> Option<PathBuf> {
 }
 
 fn hub_roots() -> Vec<PathBuf> {
-    let cache = env::var_os("HF_HUB_CACHE").map(PathBuf::from);
-    let of_home = env::var_os("HF_HOME").map(|home| PathBuf::from(home).join("hub"));
-    let usual = home().map(|home| home.join(".cache/huggingface/hub"));
-    [cache, of_home, usual].into_iter().flatten().collect()
+    let of_home = || set("HF_HOME").map(|home| home.join("hub"));
+    let usual = || home().map(|home| home.join(".cache/huggingface/hub"));
+    set("HF_HUB_CACHE").or_else(of_home).or_else(usual).into_iter().collect()
 }
 
 fn lm_studio_roots() -> Vec<PathBuf> {

@@ -95,9 +95,12 @@ pub fn at_mixes(shape: &ModelShape) -> Vec<(&'static str, ModelShape)> {
     }
     let shapes: Vec<Shape> = shape.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.dims.clone())).collect();
     let count = usize::try_from(shape.layer_count()).unwrap_or(0);
+    let kv_heads = shape.layers.iter().flatten().find_map(|layer| Some(layer.cache?.heads));
+    let shared_by = if shape.mla { shape.heads } else { shape.heads.checked_div(kv_heads.unwrap_or(0)).unwrap_or(0) };
+    let (architecture, layers, experts) = (shape.architecture.as_str(), shape.layer_count(), shape.experts);
+    let model = quant::Model { architecture, layers, experts, shared_by };
     let at = |mix: &&'static str| {
-        let tensors =
-            quant::mixed(&shapes, mix, shape.layer_count(), shape.experts).filter(|found| !found.is_empty())?;
+        let tensors = quant::mixed(&shapes, mix, model).filter(|found| !found.is_empty())?;
         let weights = Ok(weights::sums_of(&tensors, count));
         Some((*mix, ModelShape { weights, weights_are: Is::About, quantization: Some((*mix).into()), ..shape.clone() }))
     };

@@ -182,8 +182,10 @@ impl Figures {
     /// What a GGUF file of this model at a mix would say; without tensors where the mix is not known.
     pub fn as_gguf(&self, mix: &str) -> Gguf {
         let experts = self.experts.map_or(0, |experts| experts.count);
-        let shapes = self.shapes();
-        let tensors = quant::mixed(&shapes, mix, self.layers, experts).unwrap_or_default();
+        let kv_heads = if self.mla.is_some() { 1 } else { self.heads_in(0).0 };
+        let shared_by = self.heads.checked_div(kv_heads).unwrap_or(0);
+        let model = quant::Model { architecture: &self.architecture, layers: self.layers, experts, shared_by };
+        let tensors = quant::mixed(&self.shapes(), mix, model).unwrap_or_default();
         Gguf { metadata: self.keys(), tensors }
     }
 

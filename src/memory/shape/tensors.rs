@@ -70,13 +70,22 @@ impl Figures {
             add("attn_q_norm", &[head_dim]);
             add("attn_k_norm", &[head_dim]);
         }
+        // In one matrix.
+        if ["phi3", "falcon", "gptneox"].contains(&self.architecture.as_str()) {
+            let all = queries.saturating_add(width(kv_heads, head_dim).saturating_mul(2));
+            add("attn_qkv", &[self.hidden, all]);
+            return add("attn_output", &[queries, self.hidden]);
+        }
         // The gate of hybrid models whose layers follow an interval doubles the queries; Muse Glimmer has one, too.
         let gated = self.recurrent.is_some() && self.mixers.is_empty() || self.architecture == "muse-glimmer";
         add("attn_q", &[self.hidden, if gated { queries.saturating_mul(2) } else { queries }]);
         // Gemma 3n's layers have their own K and V, though the last ones use another's.
         if self.shares(layer).is_none() || self.architecture == "gemma3n" {
             add("attn_k", &[self.hidden, width(kv_heads, head_dim)]);
-            add("attn_v", &[self.hidden, width(kv_heads, head_dim)]);
+            // Where full layers have K in heads of their own number, V is K (Gemma 4).
+            if kv_heads == self.kv_heads {
+                add("attn_v", &[self.hidden, width(kv_heads, head_dim)]);
+            }
         }
         add("attn_output", &[queries, self.hidden]);
     }

@@ -2,10 +2,11 @@
 //! in it, and no size, version or kind that the row lacks. A name that could mean two rows means none.
 //! Knows nothing of figures.
 
+use crate::memory::quant;
 use crate::memory::shape::Figures;
 
 /// The parts of a name: `Llama-3.1-8B-Instruct` has llama, 3.1, 8b, instruct.
-fn words(name: &str) -> Vec<String> {
+pub(super) fn words(name: &str) -> Vec<String> {
     let lower = name.to_lowercase();
     let mut words: Vec<String> = Vec::new();
     let mut current = String::new();
@@ -31,7 +32,7 @@ const NOISE: [&str; 14] =
     ["instruct", "it", "chat", "base", "gguf", "hf", "latest", "meta", "text", "preview", "v", "v0.1", "hub", "gptq"];
 
 /// The words of a name that tell.
-fn telling(name: &str) -> Vec<String> {
+pub(super) fn telling(name: &str) -> Vec<String> {
     words(name).into_iter().filter(|word| !NOISE.contains(&word.as_str())).collect()
 }
 
@@ -48,14 +49,17 @@ fn version(name: &[String], asked: &[String]) -> String {
     behind.into_iter().find(|word| tells_version(word) && !name.contains(word)).cloned().unwrap_or(family)
 }
 
-/// The row that a name means: one that is called so, or all words of the row's name must be in it, and the row with the most of them wins.
+/// The row that a name means: one that is called so, or all words of the row's name must be in it, and the row with the
+/// most of them wins.
 /// A size or a version in the query that the row lacks rules it out. `None` where nothing fits or two do equally.
 pub fn find(rows: &[Figures], query: &str) -> Option<Figures> {
     if let Some(row) = rows.iter().find(|row| row.name.eq_ignore_ascii_case(query)) {
         return Some(row.clone());
     }
     let tail = query.rsplit('/').next().unwrap_or(query);
-    let whole = words(tail.trim_end_matches(":latest"));
+    // A family may be asked for in a quantisation.
+    let quantisation = quant::in_name(tail).map(|(word, _)| word.to_lowercase()).unwrap_or_default();
+    let whole = words(&tail.to_lowercase().replace(":latest", "").replace(&quantisation, ""));
     if let Some(row) = rows.iter().find(|row| row.alone.iter().any(|name| words(name) == whole)) {
         return Some(row.clone());
     }
@@ -87,15 +91,8 @@ fn by_part(rows: &[Figures], asked: &[String]) -> Option<Figures> {
     fitting.next().is_none().then(|| row.clone())
 }
 
-/// Names of rows that share the query's first word, for a person to choose from.
-pub fn near<'a>(rows: &'a [Figures], query: &str) -> Vec<&'a str> {
-    let asked = words(query.rsplit('/').next().unwrap_or(query));
-    let Some(first) = asked.first() else { return Vec::new() };
-    rows.iter().filter(|row| words(&row.name).first() == Some(first)).map(|row| row.name.as_str()).collect()
-}
-
 /// Whether a word is a size such as 8b or a3b, which must not be ignored.
-fn tells_size(word: &str) -> bool {
+pub(super) fn tells_size(word: &str) -> bool {
     let number = word.trim_start_matches('a').trim_end_matches(['b', 'm']);
     number != word && !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.' || c == 'x')
 }
@@ -145,6 +142,8 @@ mod tests {
             ("mistral", "Mistral-7B-v0.3"),
             ("qwq", "QwQ-32B"),
             ("deepseek-coder-v2", "DeepSeek-V2-Lite"),
+            ("mixtral q5", "Mixtral-8x7B-v0.1"),
+            ("llama3.2:q8_0", "Llama-3.2-3B"),
         ] {
             assert_eq!(of(query).as_deref(), Some(name), "{query}");
         }

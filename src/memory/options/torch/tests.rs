@@ -1,3 +1,5 @@
+//! Owns what the offers of the PyTorch engines are held to.
+
 use super::super::{Card, Change, options};
 use super::*;
 use crate::memory::table;
