@@ -37,7 +37,10 @@ pub fn text(answer: &Answer) -> String {
     let short = if answer.located.file.is_some() { name.rsplit('/').next().unwrap_or(&name) } else { &name };
     let _ = writeln!(out, "{short}{mix}{} in {}\n", context.unwrap_or_default(), answer.engine.name());
     for (name, part) in parts(answer) {
-        let _ = writeln!(out, "  {name:<13} {}", shown(part));
+        let earlier = if name == "compute" { super::other::earlier_compute(&answer.engine, shape) } else { None };
+        let earlier = earlier.filter(|bytes| part.bytes.is_some_and(|now| bytes.0.abs_diff(now.0) > Bytes::mib(16).0));
+        let earlier = earlier.map(|bytes| format!(" (in builds before June 2026 about {bytes})")).unwrap_or_default();
+        let _ = writeln!(out, "  {name:<13} {}{earlier}", shown(part));
     }
     let total = answer.estimate.total().map_or_else(|| "not known".into(), |total| format!("about {total}"));
     let _ = writeln!(out, "  {:<13} {total}", "total");

@@ -23,8 +23,9 @@ pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64, build: Bu
     let flash = settings.flash_attention;
     let windowed = if graph.window > 0 { cells.windowed } else { 0 };
     let seen = if graph.attends { cells.full.checked_add(windowed)?.checked_mul(tokens)? } else { 0 };
-    // An indexer has a mask of its own, and its scores beside it.
-    let seen = seen.checked_mul(if graph.indexed { 4 } else { 1 })?;
+    // An indexer has a mask of its own, and while it attends one score for each token and cell.
+    let of_indexer = if graph.indexed { seen.checked_mul(WIDE)? } else { 0 };
+    let seen = seen.checked_mul(if graph.indexed { 2 } else { 1 })?;
     let times = |count: u64, bytes: u64| bytes.checked_mul(count);
     let hidden = graph.embedding.checked_mul(tokens)?.checked_mul(WIDE)?;
     let scores = match (graph.attends, flash, build) {
@@ -32,7 +33,7 @@ pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64, build: Bu
         (_, true, Build::Today) => scratch(graph, settings, context)?,
         _ => graph.heads.checked_mul(cells.full)?.checked_mul(tokens)?.checked_mul(WIDE)?,
     };
-    let phase = largest(graph, tokens, scores, flash)?;
+    let phase = largest(graph, tokens, scores.checked_add(of_indexer)?, flash)?;
     // Masks are halves with flash attention.
     let width = if flash { 2 } else { WIDE };
     let rows = if build == Build::Earlier { tokens } else { settings.parallel.max(1).min(tokens) };

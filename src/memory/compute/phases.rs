@@ -2,7 +2,7 @@
 //! feed-forward part, attention, and what comes over from system memory. The same in all builds of llama.cpp. In bytes
 //! where not said otherwise.
 
-use super::{FEWEST_PASSING, Graph, WIDE};
+use super::{FEWEST_PASSING, Graph, Place, WIDE};
 
 /// Numbers for each token: the largest phase, without masks.
 fn states(graph: &Graph) -> Option<u64> {
@@ -20,11 +20,13 @@ fn states(graph: &Graph) -> Option<u64> {
 /// Numbers for each token while it attends, without scores.
 fn attending(graph: &Graph) -> Option<u64> {
     let hidden = graph.embedding;
-    if graph.indexed {
-        return hidden.checked_mul(46);
-    }
     if graph.mla {
-        return hidden.checked_mul(8)?.checked_add(graph.heads.checked_mul(2 * 512 + 64)?);
+        let states = match (graph.indexed, graph.place) {
+            (false, _) => 8,
+            (true, Place::Middle | Place::Last) => 12,
+            (true, _) => return hidden.checked_mul(46),
+        };
+        return hidden.checked_mul(states)?.checked_add(graph.heads.checked_mul(2 * 512 + 64)?);
     }
     let query = if graph.query > 0 { graph.query } else { hidden };
     let queries = query.checked_mul(if graph.gated { 6 } else { 3 })?;
@@ -59,7 +61,8 @@ fn beside_what_comes_over(
     let cache = graph.passing_cache.checked_mul(if graph.mla { 2 } else { 1 })?;
     let behind = match cache.checked_add(scores)? {
         _ if graph.gated && cache > 0 => matrix.max(cache / 2),
-        room if flash_attention && room < matrix => matrix,
+        // An indexer's scores and states leave room for it.
+        room if flash_attention && !graph.indexed && room < matrix => matrix,
         _ => 0,
     };
     let attention = attention.checked_add(cache)?.checked_add(behind)?;
