@@ -62,6 +62,7 @@ pub const BINDINGS: &[Binding] = &[
     key(KeyCode::Char('x'), Action::End, "x", "end…"),
     key(KeyCode::Char('c'), Action::Copy, "c", "copy"),
     key(KeyCode::Char('i'), Action::About, "i", "about this error"),
+    key(KeyCode::Char('f'), Action::Fit, "f", ""),
     key(KeyCode::Char('o'), Action::Symptoms, "o", "no log? pick what you saw"),
     key(KeyCode::Tab, Action::NextRegion, "Tab", "region"),
     key(KeyCode::BackTab, Action::PreviousRegion, "Shift-Tab", ""),

@@ -276,7 +276,12 @@ pub fn context_in_words(engine: &Engine, shape: &ModelShape) -> Option<String> {
     Some(match engine {
         Engine::Train(_) => format!("sequences of {tokens} tokens"),
         Engine::LlamaCpp(settings) if settings.parallel > 1 && !settings.unified => {
-            format!("{}, {} for each of {} requests", plain(tokens), tokens_in_words(each(settings)), settings.parallel)
+            format!(
+                "{} ({} for each of {} requests)",
+                plain(tokens),
+                tokens_in_words(each(settings)),
+                settings.parallel
+            )
         }
         Engine::Ollama(settings) if settings.parallel > 1 => {
             format!("{} for each of {} requests", plain(each(settings)), settings.parallel)

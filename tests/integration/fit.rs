@@ -754,7 +754,7 @@ fn several_requests_are_told_what_each_of_them_has() {
         String::from_utf8(output.stdout).unwrap()
     };
     let shared = text(&["--context", "64K", "--parallel", "64"]);
-    assert!(shared.starts_with("model.gguf with 64K tokens of context, 1K for each of 64 requests in"), "{shared}");
+    assert!(shared.starts_with("model.gguf with 64K tokens of context (1K for each of 64 requests) in"), "{shared}");
     assert!(shared.contains("one request of 1K tokens at a time"), "{shared}");
     assert!(!shared.contains("With one request "), "1K is no answer to 64K: {shared}");
     let each = text(&["--context", "16K", "--parallel", "4", "--engine", "ollama"]);

@@ -114,7 +114,7 @@ pub(crate) mod tests {
     use crossterm::event::KeyCode;
 
     use crate::app::effect::Effect;
-    use crate::app::model::{Model, Overlay};
+    use crate::app::model::{Model, Overlay, Region};
     use crate::app::tests::Session;
     use crate::gpu::testing::{device, process, snapshot};
     use crate::gpu::{Device, Snapshot};
@@ -151,6 +151,16 @@ llama_init_from_model: failed to initialize the context: failed to allocate buff
     fn sentence(model: &Model) -> String {
         let fit = model.advice.as_ref().unwrap().fit.as_ref().unwrap();
         model.trial.as_ref().unwrap().sentence(fit)
+    }
+
+    #[test]
+    fn it_opens_from_every_region() {
+        for region in [Region::Processes, Region::Input, Region::Steps] {
+            let mut session = refused();
+            session.model.focus = region;
+            session.keys("f");
+            assert_eq!(session.model.overlay, Some(Overlay::Trial), "{region:?}");
+        }
     }
 
     #[test]
