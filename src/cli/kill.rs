@@ -278,6 +278,11 @@ fn end_all(victims: &[Victim], asked: &Asked, kernel: &Kernel, viewer: &Viewer, 
                 say(&format!("{pid} is still there after {} s{state}{hint}", asked.grace.as_secs_f32()));
                 false
             }
+            // With its launcher, between the look at who is left and its own turn.
+            SignalReport::Refused(Refusal::Gone(pid)) if victim.follows.is_some() => {
+                say(&format!("{pid} has already ended"));
+                true
+            }
             SignalReport::Refused(refusal) => {
                 say(&format!("not ended: {refusal}"));
                 false
