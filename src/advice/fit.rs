@@ -221,6 +221,12 @@ impl FitAdvice {
         self.total_bytes.zip(self.card_bytes).filter(|(total, card)| self.fits == Some(false) && total > card)
     }
 
+    /// Whether its weights alone are more than the card has: then no setting helps, on however empty a card.
+    pub fn has_weights_beyond(&self) -> bool {
+        let weights = self.parts.as_ref().and_then(|parts| parts.weights.bytes);
+        weights.zip(self.card_bytes).is_some_and(|(weights, card)| weights > card)
+    }
+
     /// What must be found on the card so that it fits as it is. About.
     pub fn missing(&self) -> Option<Bytes> {
         Some(self.total_bytes?.plus(self.headroom_bytes).less(self.free_now_bytes?))

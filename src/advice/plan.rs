@@ -178,8 +178,9 @@ pub fn lay_out(
                 idle.extend(more);
                 busy.extend(at_work);
             }
-            // Nobody loses work for a model that no empty card holds.
-            let beyond = fit.and_then(FitAdvice::beyond).is_some();
+            // Nobody loses work for a model that no empty card holds; who is blamed is in the way of what a change makes fit.
+            let hopeless = fit.is_some_and(FitAdvice::has_weights_beyond) || cause != Some(CauseKind::OtherProcess);
+            let beyond = hopeless && fit.and_then(FitAdvice::beyond).is_some();
             later.extend(busy.into_iter().filter(|planned| planned.gentle || !beyond));
             later.extend(holders::ask_owners(situation, place, ledger));
             // The failed program's own models: asked for, never ended for its own failure.
@@ -200,6 +201,11 @@ pub fn lay_out(
         let safe = plan.iter().take_while(|planned| planned.target.is_some() || planned.safety == Safety::Safe).count();
         plan.splice(safe..safe, later);
     }
+    // What system memory has no room for comes after all that can be done.
+    let lacks_ram = |planned: &PlannedFix| fit.and_then(|fit| fit.effect_of(&planned.fix)?.lacks_ram).is_some();
+    plan.sort_by_key(lacks_ram);
+    let ended = plan.iter().filter(|planned| planned.target.is_some()).filter_map(|planned| planned.frees_bytes);
+    let too_little = missing.is_some_and(|missing| ended.fold(Bytes::ZERO, Bytes::plus) < missing) && fit.is_some();
     let mut sum = Bytes::ZERO;
     for planned in &mut plan {
         let Some(frees) = planned.frees_bytes else { continue };
@@ -212,6 +218,12 @@ pub fn lay_out(
         let short = |missing: Bytes| frees < missing && planned.target.is_none();
         if let Some(step) = planned.steps.first_mut().filter(|_| !judged && missing.is_some_and(short)) {
             step.expect = format!("{} Alone it is not enough here.", super::words::sentence(&step.expect));
+        }
+        if let Some(step) = planned.steps.first_mut().filter(|_| too_little && planned.target.is_some()) {
+            step.expect = format!(
+                "{} Alone that is not enough: a setting must change, too.",
+                super::words::sentence(&step.expect)
+            );
         }
         planned.may_be_enough |= !judged && missing.is_some_and(|missing| missing > Bytes::ZERO && frees >= missing);
     }

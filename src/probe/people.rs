@@ -434,6 +434,26 @@ mod tests {
         assert_eq!(command(&mut people), "python job.py", "the PID is another process's");
     }
 
+    /// A child that ends with its test, also where that fails.
+    struct Child(std::process::Child);
+
+    impl Child {
+        fn of(command: &mut std::process::Command) -> Child {
+            Child(command.spawn().unwrap())
+        }
+
+        fn end(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    impl Drop for Child {
+        fn drop(&mut self) {
+            self.end();
+        }
+    }
+
     /// The files kept open follow a real process through an exec to its end, and are let go of with it.
     #[test]
     fn open_files_tell_of_the_process_they_were_opened_for() {
@@ -442,8 +462,8 @@ mod tests {
 
         for most_watched in [MOST_WATCHED, 0] {
             let script = "read go; exec sleep 100000";
-            let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
-            let pid = child.id();
+            let mut child = Child::of(Command::new("sh").args(["-c", script]).stdin(Stdio::piped()));
+            let pid = child.0.id();
             let mut people = People { most_watched, initial_namespace: true, ..People::new(Procfs::default()) };
             let command = |people: &mut People| {
                 let command = people.look(pid).command.clone();
@@ -455,11 +475,10 @@ mod tests {
             people.end_refresh();
             assert!(people.watched.is_empty(), "nobody lists it any more");
             command(&mut people);
-            child.stdin.take().unwrap().write_all(b"\n").unwrap();
+            child.0.stdin.take().unwrap().write_all(b"\n").unwrap();
             while fs::read(format!("/proc/{pid}/cmdline")).unwrap() != b"sleep\x00100000\0" {}
             assert_eq!(command(&mut people).as_deref(), Some("sleep 100000"));
-            child.kill().unwrap();
-            child.wait().unwrap();
+            child.end();
             assert!(people.look(pid).is_gone() && people.watched.is_empty(), "its files tell of nobody else");
             people.end_refresh();
         }
@@ -470,19 +489,16 @@ mod tests {
     fn a_pid_that_was_given_away_is_looked_at_anew() {
         use std::process::Command;
 
-        let sleeper = |seconds: &str| Command::new("sleep").arg(seconds).spawn().unwrap();
-        let (mut before, mut now) = (sleeper("100001"), sleeper("100002"));
+        let sleeper = |seconds: &str| Child::of(Command::new("sleep").arg(seconds));
+        let (mut before, now) = (sleeper("100001"), sleeper("100002"));
         let mut people = People { initial_namespace: true, ..People::new(Procfs::default()) };
-        let kept = people.procfs.watch(before.id()).unwrap();
-        before.kill().unwrap();
-        before.wait().unwrap();
-        people.watched.insert(now.id(), kept);
-        while fs::read(format!("/proc/{}/cmdline", now.id())).unwrap() != b"sleep\x00100002\0" {}
-        let person = people.look(now.id()).clone();
+        let kept = people.procfs.watch(before.0.id()).unwrap();
+        before.end();
+        people.watched.insert(now.0.id(), kept);
+        while fs::read(format!("/proc/{}/cmdline", now.0.id())).unwrap() != b"sleep\x00100002\0" {}
+        let person = people.look(now.0.id()).clone();
         assert_eq!(person.command.known().map(String::as_str), Some("sleep 100002"));
-        assert_eq!(person.start_ticks.value(), people.procfs.stat(now.id()).ok().map(|stat| stat.start_ticks));
-        now.kill().unwrap();
-        now.wait().unwrap();
+        assert_eq!(person.start_ticks.value(), people.procfs.stat(now.0.id()).ok().map(|stat| stat.start_ticks));
     }
 
     #[test]

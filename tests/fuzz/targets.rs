@@ -141,20 +141,18 @@ pub fn entry(data: &[u8]) {
     }
 }
 
+fn card() -> Card {
+    let (total, free) = (Bytes::gib(24), Bytes::gib(20));
+    Card { index: 0, uuid: None, name: "GPU".into(), total, free, each: Vec::new() }
+}
+
 /// A GGUF header: refused, or a shape to reckon with.
 pub fn gguf(data: &[u8]) {
     // Files are larger than their headers, or say so.
     for length in [data.len() as u64, 1 << 40] {
         if let Ok(read) = gguf::read(Cursor::new(data), length) {
             let shape = from_gguf(&read);
-            let card = Card {
-                index: 0,
-                uuid: None,
-                name: "GPU".into(),
-                total: Bytes::gib(24),
-                free: Bytes::gib(20),
-                each: Vec::new(),
-            };
+            let card = card();
             for engine in [
                 Engine::LlamaCpp(Settings::default()),
                 Engine::LlamaCpp(Settings { context: Some(u64::MAX), ..Settings::default() }),
@@ -176,14 +174,7 @@ pub fn safetensors(data: &[u8]) {
 pub fn config(data: &[u8]) {
     if let Ok(read) = config::read(data, "x") {
         let shape = from_gguf(&read.figures.as_gguf("Q4_K_M"));
-        let card = Card {
-            index: 0,
-            uuid: None,
-            name: "GPU".into(),
-            total: Bytes::gib(24),
-            free: Bytes::gib(20),
-            each: Vec::new(),
-        };
+        let card = card();
         let _ = options(Engine::LlamaCpp(Settings::default()), &shape, Some(&card), std::slice::from_ref(&card));
     }
 }
