@@ -125,7 +125,9 @@ fn enough(model: &Model, ahead: &[&PlannedFix], first: &PlannedFix) -> String {
     if first.may_be_enough {
         return " · this one may be enough".into();
     }
-    let missing = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref()?.missing_bytes);
+    // As the plan has it: the log's figure is a lower bound.
+    let of_log = model.advice.as_ref().and_then(|advice| advice.ledger.as_ref()?.missing_bytes);
+    let missing = of_log.max(model.advice.as_ref().and_then(|advice| advice.fit.as_ref()?.missing()));
     let Some(missing) = missing.filter(|missing| *missing > Bytes::ZERO) else { return String::new() };
     let mut sum = Bytes::ZERO;
     for (at, planned) in ahead.iter().enumerate() {
@@ -134,7 +136,8 @@ fn enough(model: &Model, ahead: &[&PlannedFix], first: &PlannedFix) -> String {
             break;
         }
         sum = sum.plus(planned.frees_bytes.unwrap_or(Bytes::ZERO));
-        if sum >= missing {
+        // Of one alone the plan has judged.
+        if sum >= missing && at > 0 {
             return format!(" · the first {} together may be enough: {sum}", at + 1);
         }
     }
