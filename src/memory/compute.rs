@@ -72,14 +72,13 @@ pub struct Graph {
 /// Bytes of the compute buffer on one device for a padded context; `None` past u64.
 pub fn buffer(graph: &Graph, settings: &Settings, context: u64) -> Option<u64> {
     // What programs reserve on the processor was only seen of builds that keep a micro-batch.
-    if settings.backend == Backend::Cpu && settings.outputs != Outputs::Slots {
+    if settings.backend == Backend::Cpu && settings.outputs == Outputs::MicroBatch {
         return processor::buffer(graph, settings, context);
     }
     let of = |build| card::buffer(graph, settings, context, build);
     match settings.outputs {
         Outputs::MicroBatch => of(Build::Earlier),
         Outputs::Slots => of(Build::Today),
-        Outputs::Either => Some(of(Build::Earlier)?.max(of(Build::Today)?)),
     }
 }
 
@@ -283,20 +282,6 @@ mod tests {
         let few = Settings { micro_batch: 16, ..TODAY() };
         let over = host(LLAMA_8B, 32_256, 128);
         assert_eq!(of(&over, few, 32_768), of(&LLAMA_8B, few, 32_768), "too few tokens to bring it over for");
-    }
-
-    /// Each of them is the larger one somewhere: logits of a batch, or the copy of a quantised cache.
-    #[test]
-    fn where_the_build_is_not_known_the_larger_figure_counts() {
-        let over = Graph { widest: (8192, 8192), ..LLAMA_8B };
-        let eight = Settings { k_type: GgmlType::Q8_0, v_type: GgmlType::Q8_0, ..Settings::default() };
-        let of = |graph: &Graph, outputs| of(graph, Settings { outputs, ..eight }, 32_768);
-        for (graph, larger, smaller) in
-            [(&LLAMA_8B, Outputs::MicroBatch, Outputs::Slots), (&over, Outputs::Slots, Outputs::MicroBatch)]
-        {
-            assert!(of(graph, larger) > of(graph, smaller), "{larger:?}");
-            assert_eq!(of(graph, Outputs::Either), of(graph, larger), "{larger:?}");
-        }
     }
 
     #[test]

@@ -14,8 +14,6 @@ pub enum Outputs {
     MicroBatch,
     /// One for each slot: llama-server since June 2026, and Ollama since 0.30, which starts it.
     Slots,
-    /// Which of them runs is not known: the larger of both figures.
-    Either,
 }
 
 /// Where the compute buffer is.
