@@ -3,6 +3,7 @@
 //! Knows nothing of the driver library, of /proc or of the screen.
 
 pub mod accounts;
+pub mod activity;
 pub mod guard;
 pub mod history;
 mod kin;

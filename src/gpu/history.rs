@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::activity::{Use, gpu_percent};
 use super::{Device, GpuProcess, ProcessKey, Snapshot};
 use crate::units::{Bytes, WallTime};
 
@@ -76,7 +77,11 @@ struct Watch {
     idle_since: WallTime,
     ticks_then: Option<u64>,
     last_seen: WallTime,
+    /// CPU ticks at the last reading.
+    ticks: Option<u64>,
     worked_at: Option<WallTime>,
+    /// The last reading with enough use to count as busy.
+    busy: Option<(WallTime, Use)>,
 }
 
 impl History {
@@ -137,6 +142,14 @@ impl History {
         since.is_some_and(|since| Duration::try_from(since).is_ok_and(|since| since <= within))
     }
 
+    /// The latest use that made this process busy, if it is no longer ago than this.
+    pub fn busy_within(&self, key: ProcessKey, within: Duration) -> Option<Use> {
+        let watch = self.processes.get(&key)?;
+        let (at, used) = watch.busy?;
+        let since = Duration::try_from(watch.last_seen.0.duration_since(at.0)).ok()?;
+        (since <= within).then_some(used)
+    }
+
     /// What the device had in use at each reading, oldest first; `None` where it was not known.
     pub fn used(&self, device: u32) -> impl DoubleEndedIterator<Item = Option<Bytes>> + '_ {
         self.devices.get(&device).into_iter().flatten().copied()
@@ -145,28 +158,32 @@ impl History {
 
 fn watch(before: Option<Watch>, device: &Device, process: &GpuProcess, now: WallTime) -> Watch {
     let ticks = process.cpu_ticks.value();
-    let fresh = Watch { idle_since: now, ticks_then: ticks, last_seen: now, worked_at: None };
+    let before = before.filter(|before| !gap(before, now));
+    let cpu_percent = before.and_then(|before| cpu_percent(&before, ticks, now));
+    let used = Use { gpu_percent: gpu_percent(Some(device), process), cpu_percent };
+    let earlier = before.and_then(|before| before.busy);
+    let busy = if used.is_busy() { Some((now, used)) } else { earlier };
+    let fresh = Watch { idle_since: now, ticks_then: ticks, last_seen: now, ticks, worked_at: None, busy };
     match before {
-        Some(before) if gap(&before, now) => fresh,
-        Some(before) if gpu_idle(device, process) && cpu_idle(&before, ticks, now) => {
-            Watch { last_seen: now, ..before }
+        Some(before) if used.gpu_percent == Some(0) && cpu_idle(&before, ticks, now) => {
+            Watch { last_seen: now, ticks, busy, ..before }
         }
         Some(_) => Watch { worked_at: Some(now), ..fresh },
         None => fresh,
     }
 }
 
+/// CPU use since the last reading, in percent of one core. One row can be read on several devices at one moment: then
+/// no time has passed and nothing is known.
+fn cpu_percent(before: &Watch, ticks: Option<u64>, now: WallTime) -> Option<u64> {
+    let milliseconds = u64::try_from(now.0.duration_since(before.last_seen.0).as_millis()).ok()?;
+    let used = ticks?.saturating_sub(before.ticks?);
+    used.saturating_mul(1000 * 100 / TICKS_PER_SECOND).checked_div(milliseconds)
+}
+
 /// We did not look in between (paused, suspended, the clock was set): nothing is known of that time.
 fn gap(before: &Watch, now: WallTime) -> bool {
     !(0..=LONGEST_GAP).contains(&now.0.duration_since(before.last_seen.0).as_secs())
-}
-
-/// Its own figure where the driver gives one; else only a device that nobody uses proves it idle.
-fn gpu_idle(device: &Device, process: &GpuProcess) -> bool {
-    match (process.sm_percent.value(), device.utilization_percent.value()) {
-        (Some(own), _) => own == 0,
-        (None, whole) => whole == Some(0),
-    }
 }
 
 fn cpu_idle(before: &Watch, ticks: Option<u64>, now: WallTime) -> bool {
