@@ -4,13 +4,14 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::process::Command;
+use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 
 use crate::support::fake_driver::homes;
 use crate::support::machine::{Machine, torch_log};
-use crate::support::pty::{PATIENCE, Session};
+use crate::support::pty::{PATIENCE, Session, pass};
 
 const LARGE: (u16, u16) = (120, 40);
 const WIDE: (u16, u16) = (180, 40);
@@ -72,6 +73,51 @@ fn a_paste_whose_end_is_lost_is_ended_by_silence_and_by_ctrl_c() {
             session.send("\x03");
         }
     }
+    session.wait_for_exit(PATIENCE);
+    session.assert_given_back();
+}
+
+#[test]
+fn no_reply_of_a_terminal_silences_the_keyboard_or_answers_a_question() {
+    let mut session = without_a_driver();
+    for stray in
+        ["\x1b[?2026;2$y", "\x1b[?", "\x1b[<", "\x1b[", "\x1bO", "\x1b]11;rgb:1e1e", "\x1bP>|", "\u{e4}", "PuTTY"]
+    {
+        session.send(stray);
+        // Longer than a part of a sequence is waited for, and than a burst of letters takes to end.
+        pass(Duration::from_millis(200));
+        session.send("?");
+        session.wait_for_text(&["Ctrl-Z"]);
+        session.send("\x1b");
+        session.wait_for_no(&["Ctrl-Z"]);
+    }
+    session.send("\x1b[?\x03");
+    session.wait_for_exit(PATIENCE);
+    session.assert_given_back();
+
+    let mut machine = Machine::new();
+    let mut session = machine.oomdoctor(LARGE, &[]);
+    session.wait_for_text(&machine.pids().each_ref().map(String::as_str));
+    session.send("x");
+    session.wait_for_text(&[QUESTION]);
+    session.let_the_question_stand();
+    for (head, tail) in
+        [("\x1b[?2026;2$", "y"), ("\x1b[?2026", ";2$y"), ("\x1b]52;c;", "y\x07"), ("\x1b", "P1$r\ry\x1b\\")]
+    {
+        session.send(head);
+        pass(Duration::from_millis(150));
+        session.send(tail);
+        pass(Duration::from_millis(150));
+    }
+    assert!(machine.all_live());
+}
+
+#[test]
+fn a_key_ends_a_paste_whose_end_is_lost() {
+    let mut session = without_a_driver();
+    session.send("\x1b[200~");
+    session.wait_for_text(&["receiving a paste"]);
+    session.send("q");
     session.wait_for_exit(PATIENCE);
     session.assert_given_back();
 }
