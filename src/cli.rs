@@ -7,6 +7,7 @@ mod help;
 mod kb;
 mod kill;
 pub mod live;
+mod output;
 mod ps;
 mod report;
 mod sample;
@@ -17,7 +18,7 @@ use diagnose::Asked;
 pub use settings::Global;
 use settings::{Look, Options, seconds};
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -227,8 +228,9 @@ pub fn run() -> ExitCode {
 /// Help and version as they are; a mistake in one line.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+        let text = error.render();
+        let shown = if io::stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() };
+        return output::answer(&shown, ExitCode::SUCCESS);
     }
     let text = error.to_string();
     // What is missing stands on lines of its own.

@@ -1,6 +1,7 @@
 //! Owns the loop between the outside world and the app: it turns what happens into messages, hands in the time, and
 //! does what `update` asks for. Draws once after all that is queued was taken in. Knows nothing of what a log means.
 
+pub mod child;
 pub mod clipboard;
 pub mod debug_log;
 pub mod demo;

@@ -57,9 +57,7 @@ fn diagnose(global: &Global, asked: &Asked<'_>) -> Result<ExitCode, String> {
     let examined = examine(global, asked, &base, &log, written);
     let report = examined.report();
     let text = if asked.json { format!("{}\n", report::json(&report)) } else { report::text(&report) };
-    // A reader that closed the pipe early wants no more.
-    let _ = io::stdout().lock().write_all(text.as_bytes());
-    Ok(examined.exit_code())
+    Ok(super::output::answer(&text, examined.exit_code()))
 }
 
 impl Asked<'_> {

@@ -20,7 +20,6 @@ mod spread;
 mod stores;
 mod words;
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -134,7 +133,6 @@ impl Answer {
 }
 
 /// Answers; 2 where the model or an argument can't be used.
-#[allow(clippy::print_stderr, reason = "the command line's own voice")]
 pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
     let said = match &args.model {
         None => machine(global, args.gpu).map(|machine| {
@@ -156,14 +154,7 @@ pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
         Ok(said) => said,
         Err(message) => return super::refuse(&harmless(&message).replace('\n', " ")),
     };
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("oomdoctor fit: the answer could not be written: {error}");
-            ExitCode::from(2)
-        }
-        _ if fits => ExitCode::SUCCESS,
-        _ => ExitCode::from(1),
-    }
+    super::output::answer(&text, if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// A model that draws pictures, by a name that is no file here.

@@ -1,13 +1,12 @@
 //! Owns what `--help` shows below the options: examples that teach, one use a line. Also the completions and the manual
 //! page, which packages make from the same description.
 
-use std::io;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use super::Cli;
+use super::{Cli, output};
 
 /// Of the program itself.
 pub const MAIN: &str = "\
@@ -82,14 +81,16 @@ Examples:
 
 /// Writes the completions of a shell to standard output.
 pub fn completions(shell: Shell) -> ExitCode {
-    clap_complete::generate(shell, &mut Cli::command(), "oomdoctor", &mut io::stdout());
-    ExitCode::SUCCESS
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "oomdoctor", &mut text);
+    output::answer(&String::from_utf8_lossy(&text), ExitCode::SUCCESS)
 }
 
 /// Writes the manual page to standard output.
 pub fn manual() -> ExitCode {
-    match clap_mangen::Man::new(Cli::command()).render(&mut io::stdout()) {
-        Ok(()) => ExitCode::SUCCESS,
+    let mut text = Vec::new();
+    match clap_mangen::Man::new(Cli::command()).render(&mut text) {
+        Ok(()) => output::answer(&String::from_utf8_lossy(&text), ExitCode::SUCCESS),
         Err(error) => super::refuse(&format!("the manual page could not be written: {error}")),
     }
 }

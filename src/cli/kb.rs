@@ -1,6 +1,5 @@
 //! Owns `oomdoctor kb`: lists, shows and judges the entries of the knowledge base, built in or in a folder.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -29,10 +28,7 @@ pub fn run(global: &Global, command: &KbCommand) -> ExitCode {
         KbCommand::Check { dir, stale } => check(global, dir.as_deref(), *stale),
     };
     match answer {
-        Ok((text, good)) => {
-            let _ = std::io::stdout().lock().write_all(text.as_bytes());
-            if good { ExitCode::SUCCESS } else { ExitCode::from(1) }
-        }
+        Ok((text, good)) => super::output::answer(&text, if good { ExitCode::SUCCESS } else { ExitCode::from(1) }),
         Err(message) => super::refuse(&message),
     }
 }

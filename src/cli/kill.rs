@@ -329,9 +329,9 @@ fn note_memory(journal: &Journal, key: ProcessKey, bytes: Bytes) {
     }
 }
 
-#[allow(clippy::print_stderr, reason = "the command line's own voice")]
 fn complain(text: &str) {
-    eprintln!("oomdoctor: {text}");
+    // Whoever closed standard error wants to hear nothing.
+    let _ = writeln!(std::io::stderr(), "oomdoctor: {text}");
 }
 
 fn free(snapshot: &Snapshot) -> Bytes {
@@ -344,11 +344,9 @@ fn pause(time: Duration) {
     let _ = nobody.recv_timeout(time);
 }
 
+/// What was done stays done where it can't be said: that is complained about once for each line.
 fn say(text: &str) {
-    print(&format!("{text}\n"));
-}
-
-fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = super::output::write(format!("{text}\n").as_bytes()) {
+        complain(&format!("{text} (standard output can't be written: {error})"));
+    }
 }

@@ -1,24 +1,19 @@
 //! Owns reading this machine once, safely: the sampler runs as a child process with a deadline, since a driver call
 //! may hang for ever and could then not even be interrupted. Used by `ps`, `diagnose` and `kill`.
 
-use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
-
 use super::Global;
 use crate::gpu::{Header, SCHEMA, Snapshot};
-use crate::probe::pace::timespec;
+use crate::runtime::child::{LastWords, Output, end_group};
 
 /// How long the driver may take for one reading. Waking a card that sleeps takes about a second.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// More than any machine's snapshot; ends the reading of a stream that is not ours.
 const MOST_BYTES: usize = 64 << 20;
-/// How much of what the child said about its failure is kept.
-const COMPLAINT_BYTES: u64 = 4096;
 
 /// Why there is no reading.
 #[derive(Debug, thiserror::Error)]
@@ -49,20 +44,21 @@ fn complaint(said: &str) -> String {
 /// One reading of this machine within 2 s. Blocks for that long at most, whatever the driver does.
 pub fn read_one_snapshot(global: &Global) -> Result<(Header, Snapshot), LiveError> {
     let mut child = sampler(global, Some(1)).stderr(Stdio::piped()).spawn()?;
-    let read = read_lines(&mut child, Instant::now() + DEADLINE);
-    let result = match read.map(|lines| parse(&lines)) {
+    let deadline = Instant::now() + DEADLINE;
+    let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
+    let result = match read_lines(&mut child, deadline).map(|lines| parse(&lines)) {
         Ok(Some(parsed)) => parsed,
-        Ok(None) => return Err(ended(&mut child)),
+        Ok(None) => Err(ended(&mut child, words)),
         Err(error) => Err(error),
     };
     // Not waited for: in a driver call (closing it is one) the child may outlive any signal for a while.
-    child.kill().ok();
+    end_group(&mut child);
     child.try_wait().ok();
     result
 }
 
-/// The sampling child, not started yet: this very program, in a process group of its own so that Ctrl-C is ours
-/// alone, its output piped, its input closed. It ends when its output is closed, and is killed when the thread that
+/// The sampling child, not started yet: this very program, in a session of its own so that Ctrl-C is ours alone and the
+/// driver's library finds no terminal, its output piped, its input closed. It ends when its output is closed, and is killed when the thread that
 /// starts it ends: start it from one that lives as long as it is needed.
 #[allow(unsafe_code, reason = "the child must ask for its own end before it runs the program")]
 pub fn sampler(global: &Global, count: Option<u64>) -> Command {
@@ -82,47 +78,35 @@ pub fn sampler(global: &Global, count: Option<u64>) -> Command {
     if let Some(count) = count {
         command.arg("--count").arg(count.to_string());
     }
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
     let parent = rustix::process::getpid();
     let end_with_parent = move || {
+        rustix::process::setsid()?;
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
         // The parent may have gone before that.
         if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
     };
-    // SAFETY: between fork and exec only two system calls are made; nothing is allocated and no lock is taken.
+    // SAFETY: between fork and exec only three system calls are made; nothing is allocated and no lock is taken.
     unsafe { command.pre_exec(end_with_parent) };
     command
 }
 
 /// Two lines, or all that came before the end of the stream.
 fn read_lines(child: &mut Child, deadline: Instant) -> Result<Vec<u8>, LiveError> {
-    let Some(mut output) = child.stdout.take() else { return Err(io::Error::other("no pipe").into()) };
+    let Some(output) = child.stdout.take() else { return Err(io::Error::other("no pipe").into()) };
+    let mut output = Output::of(child, output);
     let mut bytes = Vec::new();
     let mut block = vec![0; 64 << 10];
     while bytes.iter().filter(|byte| **byte == b'\n').count() < 2 && bytes.len() < MOST_BYTES {
-        wait_for_input(&output, deadline)?;
-        match output.read(&mut block) {
+        match output.read_until(&mut block, Some(deadline)) {
             Ok(0) => break,
             Ok(count) => bytes.extend(block.iter().take(count)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(LiveError::DriverDoesNotAnswer),
             Err(error) => return Err(error.into()),
         }
     }
     Ok(bytes)
-}
-
-fn wait_for_input(input: &impl AsFd, deadline: Instant) -> Result<(), LiveError> {
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(LiveError::DriverDoesNotAnswer);
-        }
-        match poll(&mut [PollFd::new(input, PollFlags::IN)], Some(&timespec(left))) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => {}
-            Ok(_) => return Ok(()),
-            Err(error) => return Err(LiveError::NotRun(error.into())),
-        }
-    }
 }
 
 /// `None` where there are no two whole lines.
@@ -142,14 +126,12 @@ fn parse_lines(header: &[u8], snapshot: &[u8]) -> Result<(Header, Snapshot), Str
 }
 
 /// Why a child that closed its output gave no reading.
-fn ended(child: &mut Child) -> LiveError {
-    let mut said = Vec::new();
-    if let Some(errors) = child.stderr.take() {
-        errors.take(COMPLAINT_BYTES).read_to_end(&mut said).ok();
-    }
+fn ended(child: &mut Child, words: Option<LastWords>) -> LiveError {
+    // One that still runs has closed its output and will say nothing more.
+    end_group(child);
     let status = match child.wait() {
         Ok(status) => status.to_string(),
         Err(error) => error.to_string(),
     };
-    LiveError::Ended { status, said: String::from_utf8_lossy(&said).trim().to_owned() }
+    LiveError::Ended { status, said: words.map(LastWords::said).unwrap_or_default() }
 }

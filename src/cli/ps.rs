@@ -19,29 +19,25 @@ const SIZE_COLUMN: usize = 2;
 const UNKNOWN: &str = "?";
 
 /// Prints the processes that hold GPU memory. Exit 1 where there is no driver or it does not answer.
-#[allow(clippy::print_stderr, reason = "the command line's own voice")]
 pub fn run(global: &Global, json: bool) -> ExitCode {
     let snapshot = match live::read_one_snapshot(global) {
         Ok((_, snapshot)) => snapshot,
         Err(error) => {
-            eprintln!("oomdoctor ps: {error}");
-            return ExitCode::from(1);
+            return unread(&error.to_string());
         }
     };
     let text = if json { as_json(&snapshot) } else { Ok(as_text(&snapshot, terminal_width())) };
-    // A reader that has gone (`ps | head`) wanted no more.
-    let written = text.and_then(|text| io::stdout().lock().write_all(text.as_bytes()));
-    match (written, &snapshot.driver) {
-        (Err(error), _) if error.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("oomdoctor ps: the table could not be written: {error}");
-            ExitCode::from(2)
-        }
-        (_, Driver::Unavailable { unavailable }) => {
-            eprintln!("oomdoctor ps: {}", harmless(unavailable));
-            ExitCode::from(1)
-        }
+    match (text.and_then(|text| super::output::write(text.as_bytes())), &snapshot.driver) {
+        (Err(error), _) => super::refuse(&format!("the table could not be written: {error}")),
+        (_, Driver::Unavailable { unavailable }) => unread(&harmless(unavailable)),
         _ => ExitCode::SUCCESS,
     }
+}
+
+fn unread(why: &str) -> ExitCode {
+    // Whoever closed standard error wants to hear nothing.
+    let _ = writeln!(io::stderr(), "oomdoctor ps: {why}");
+    ExitCode::from(1)
 }
 
 fn as_json(snapshot: &Snapshot) -> io::Result<String> {

@@ -1,6 +1,6 @@
 //! Owns `oomdoctor report`: the same reading as `diagnose`, or the terminal program's last log, as Markdown for others.
 
-use std::io::{self, Write, stdin, stdout};
+use std::io::{self, Write, stdin};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -69,14 +69,11 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
         let named = args.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
         made(&log, &asked, written, &named.filter(|name| name != "-").unwrap_or_default(), &Walked::default())
     };
-    match &args.output {
-        // A reader that closed the pipe early wants no more.
-        None => drop(stdout().lock().write_all(text.as_bytes())),
-        Some(path) => write(path, &text, args.force).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => format!("{} is there already; --force replaces it", path.display()),
-            _ => format!("{} can't be written: {error}", path.display()),
-        })?,
-    }
+    let Some(path) = &args.output else { return Ok(super::output::answer(&text, code)) };
+    write(path, &text, args.force).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => format!("{} is there already; --force replaces it", path.display()),
+        _ => format!("{} can't be written: {error}", path.display()),
+    })?;
     Ok(code)
 }
 

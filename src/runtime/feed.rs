@@ -2,13 +2,14 @@
 //! child lives as long as the program, since the child dies with the thread that started it.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Wake;
+use super::child::{LastWords, Output, end_group};
 use crate::app::Msg;
 use crate::gpu::Header;
 use crate::procfs::Procfs;
@@ -17,8 +18,6 @@ use crate::procfs::Procfs;
 const LONGEST_LINE: u64 = 64 << 20;
 /// How often the battery is looked at.
 const LOOK_AT_BATTERY: Duration = Duration::from_secs(30);
-/// How much of the child's last words is kept.
-const LAST_WORDS: usize = 4096;
 /// The longest pause before the sampler is started again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
@@ -126,11 +125,12 @@ fn one_child(
         Err(error) => return (0, format!("the sampler could not be started: {error}")),
     };
     pacer.hand(child.stdin.take());
-    let words = child.stderr.take().map(keep_last_words);
-    let (lines, trouble) = child.stdout.take().map_or((0, None), |output| read_lines(BufReader::new(output), wakes));
+    let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
+    let output = child.stdout.take().map(|output| BufReader::new(Output::of(&child, output)));
+    let (lines, trouble) = output.map_or((0, None), |output| read_lines(output, wakes));
     let why = trouble.unwrap_or_else(|| ended(&mut child, words));
     // It may hang in the driver, where no signal reaches it: not waited for.
-    let _ = child.kill();
+    end_group(&mut child);
     leaving.push(child);
     (lines, why)
 }
@@ -171,37 +171,12 @@ pub fn parse(line: &[u8], first: bool) -> Result<Msg, serde_json::Error> {
     serde_json::from_slice(line).map(|snapshot| Msg::Sample(Box::new(snapshot)))
 }
 
-type Words = (Arc<Mutex<Vec<u8>>>, Option<thread::JoinHandle<()>>);
-
-/// Reads the child's standard error and keeps its end.
-fn keep_last_words(mut errors: ChildStderr) -> Words {
-    let kept = Arc::new(Mutex::new(Vec::new()));
-    let shared = Arc::clone(&kept);
-    let reader = thread::Builder::new().name("feed-errors".into()).spawn(move || {
-        let mut block = [0; 1024];
-        while let Ok(count @ 1..) = errors.read(&mut block) {
-            let Ok(mut kept) = shared.lock() else { return };
-            kept.extend(block.iter().take(count));
-            let surplus = kept.len().saturating_sub(LAST_WORDS);
-            kept.drain(..surplus);
-        }
-    });
-    (kept, reader.ok())
-}
-
-fn ended(child: &mut Child, words: Option<Words>) -> String {
+fn ended(child: &mut Child, words: Option<LastWords>) -> String {
     let status = match child.wait() {
         Ok(status) => status.to_string(),
         Err(error) => error.to_string(),
     };
-    let said = words.map(|(kept, reader)| {
-        if let Some(reader) = reader {
-            let _ = reader.join();
-        }
-        let kept = kept.lock().map(|kept| kept.clone()).unwrap_or_default();
-        crate::text::harmless(String::from_utf8_lossy(&kept).trim()).into_owned()
-    });
-    match said.filter(|said| !said.is_empty()) {
+    match words.map(LastWords::said).filter(|said| !said.is_empty()) {
         Some(said) => format!("the sampler ended ({status}): {said}"),
         None => format!("the sampler ended ({status})"),
     }

@@ -132,16 +132,37 @@ pub struct Fault {
     pub grow: usize,
     /// Printed on the standard output of whoever loaded the driver; U+FFFD as a byte that is no UTF-8.
     pub says: String,
+    /// The same on standard error.
+    pub warns: String,
     /// So often.
     pub repeated: usize,
+    /// Forks a process that keeps all that is open and does nothing.
+    pub forks: bool,
+    /// Aborts whoever loaded the driver.
+    pub aborts: bool,
 }
 
 impl Default for Fault {
     fn default() -> Self {
         let (call, code) = ("*".into(), Code::Success);
-        let (number, says) = (0, String::new());
+        let (number, says, warns, forks, aborts) = (0, String::new(), String::new(), false, false);
         let (after, times, hang_ms, hang, grow) = (0, u64::MAX, 0, false, 0);
-        Fault { call, code, number, gpu: None, after, times, hang_ms, hang, grow, says, repeated: 1 }
+        Fault {
+            call,
+            code,
+            number,
+            gpu: None,
+            after,
+            times,
+            hang_ms,
+            hang,
+            grow,
+            says,
+            warns,
+            repeated: 1,
+            forks,
+            aborts,
+        }
     }
 }
 
@@ -201,6 +222,30 @@ impl Entered {
     }
 }
 
+/// What a call's faults do together.
+#[derive(Default)]
+struct Played {
+    code: u32,
+    hang: Option<Duration>,
+    grow: usize,
+    said: Vec<u8>,
+    warned: Vec<u8>,
+    forks: bool,
+    aborts: bool,
+}
+
+/// What a library forks off: it waits for a minute, unless it is ended.
+fn fork() {
+    // SAFETY: the child only sets a timer and waits, which may be done between fork and exec.
+    unsafe {
+        if libc::fork() == 0 {
+            libc::alarm(60);
+            libc::pause();
+            libc::_exit(0);
+        }
+    }
+}
+
 #[derive(Default)]
 struct State {
     /// Device, inode, length and times of the file that was read.
@@ -234,12 +279,19 @@ pub fn enter(name: &'static str, gpu: Option<usize>) -> Result<Entered, u32> {
         if !state.reload() {
             return (None, Code::DriverNotLoaded as u32, None);
         }
-        let (code, hang, grow, said) = state.faults(name, gpu);
-        if !said.is_empty() {
-            let _ = std::io::stdout().write_all(&said);
+        let played = state.faults(name, gpu);
+        if !played.said.is_empty() {
+            let _ = std::io::stdout().write_all(&played.said);
             let _ = std::io::stdout().flush();
         }
-        (Some(state.entered(grow)), code, hang)
+        let _ = std::io::stderr().write_all(&played.warned);
+        if played.forks {
+            fork();
+        }
+        if played.aborts {
+            std::process::abort();
+        }
+        (Some(state.entered(played.grow)), played.code, played.hang)
     });
     match hang {
         Some(Duration::MAX) => loop {
@@ -279,8 +331,8 @@ impl State {
         }
     }
 
-    fn faults(&mut self, name: &str, gpu: Option<usize>) -> (u32, Option<Duration>, usize, Vec<u8>) {
-        let mut result = (0, None, 0, Vec::new());
+    fn faults(&mut self, name: &str, gpu: Option<usize>) -> Played {
+        let mut result = Played::default();
         for (fault, seen) in self.scenario.faults.iter().zip(&mut self.faults_seen) {
             if !matches(&fault.call, name) || (fault.gpu.is_some() && fault.gpu != gpu) {
                 continue;
@@ -290,12 +342,15 @@ impl State {
                 continue;
             }
             if fault.hang || fault.hang_ms > 0 {
-                result.1 = Some(if fault.hang { Duration::MAX } else { Duration::from_millis(fault.hang_ms) });
+                result.hang = Some(if fault.hang { Duration::MAX } else { Duration::from_millis(fault.hang_ms) });
             }
             let code = if fault.number > 0 { fault.number } else { fault.code as u32 };
-            result.0 = if result.0 == 0 { code } else { result.0 };
-            result.2 = fault.grow.max(result.2);
-            result.3.extend(bytes_of(&fault.says).repeat(fault.repeated));
+            result.code = if result.code == 0 { code } else { result.code };
+            result.grow = fault.grow.max(result.grow);
+            result.said.extend(bytes_of(&fault.says).repeat(fault.repeated));
+            result.warned.extend(bytes_of(&fault.warns).repeat(fault.repeated));
+            result.forks |= fault.forks;
+            result.aborts |= fault.aborts;
         }
         result
     }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use oomdoctor::procfs::{Procfs, Stat};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::fake_driver::FakeDriver;
+use crate::support::fake_driver::{FakeDriver, GIB};
 use crate::support::machine::Machine;
 use crate::support::pty::{PATIENCE, Session, shows};
 
@@ -51,27 +51,44 @@ fn a_sampler_that_is_killed_is_said_to_have_been_and_is_started_again() {
 }
 
 #[test]
-fn whatever_a_driver_prints_among_the_readings_is_said_and_got_over() {
+fn whatever_a_driver_prints_or_forks_the_readings_go_on() {
     let megabytes = 10 << 20;
-    let nonsense = [
+    let noise = [
         ("a line", "says: \"NVRM: what?\\n\"".to_owned()),
         ("half a line", "says: \"{\\\"taken_at\\\":\\\"20\"".to_owned()),
         ("no UTF-8", "says: \"\\u{fffd}\\u{fffd}\\u{1b}[2J\\n\"".to_owned()),
         ("no reading", "says: \"{\\\"devices\\\":null}\\n[[[[\\n\"".to_owned()),
         ("a huge line", format!("says: \"x\", repeated: {megabytes}")),
+        ("a lot on standard error", format!("warns: \"trouble\\n\", repeated: {}", megabytes / 8)),
+        ("a fork", "forks: true".to_owned()),
     ];
     let machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let call = "call: \"nvmlDeviceGetUtilizationRates\", gpu: Some(0)";
     let session = started(&machine);
-    for (what, says) in nonsense {
-        // After some readings, so that the sampler is started again soon.
-        machine.set_faults(&format!(
-            "(call: \"nvmlDeviceGetUtilizationRates\", gpu: Some(0), after: 3, times: 1, {says})"
-        ));
-        let screen = session.wait_for(what, |screen| shows(screen, &[DOWN, "could not be understood"]));
-        assert!(screen.contains(&holder), "{what}: the last reading stays\n{screen}");
-        machine.set_faults("");
-        recovers(&session);
+    let sampler = children(&session)[0].pid;
+    for (nth, (what, fault)) in noise.iter().enumerate() {
+        let free = 20 - nth as u64;
+        machine
+            .driver
+            .set_scenario(&format!("(gpus: [(base: {})], faults: [({call}, times: 1, {fault})])", (24 - free) * GIB));
+        session
+            .wait_for(what, |screen| shows(screen, &[&format!("{free}.0"), "every 0.2 s"]) && !shows(screen, &[DOWN]));
+        let living: Vec<u32> = children(&session).iter().map(|child| child.pid).collect();
+        assert_eq!(living, [sampler], "{what}: the same sampler");
+
+        // The one reading of `ps`, `diagnose` and `kill` meets it, too.
+        machine.set_faults(&format!("({call}, {fault})"));
+        let output = machine.driver.output(&["ps"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && said.contains(&machine.pids()[0]), "{what}: {output:?}");
+        assert!(!said.contains("NVRM") && !said.contains("xxx"), "{what}: {said}");
+
+        // And where the driver then ends the sampler, that is what is said.
+        machine.set_faults(&format!("({call}, {fault}), (call: \"nvmlDeviceGetTemperature\", aborts: true)"));
+        let output = machine.driver.output(&["ps"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("signal: 6"), "{what}: {said}");
+        assert!(said.len() < 6000, "{what}: {said}");
     }
 }
 
