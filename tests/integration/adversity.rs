@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::process::{Command, Stdio};
 
 use oomdoctor::procfs::Procfs;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
@@ -202,5 +203,52 @@ fn where_the_person_wants_no_log_kept_there_is_none_and_that_is_said() {
         let mut session = start(rest);
         assert_eq!(session.wait_for_exit(PATIENCE).exit_code(), 2);
         assert!(session.text().contains("keep_log: false"), "{rest}: {}", session.text());
+    }
+}
+
+#[test]
+fn an_answer_that_could_not_be_written_is_an_error_unless_nobody_wants_it() {
+    let machine = Machine::new();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("crash.log");
+    fs::write(&log, torch_log(4242, "23.99")).unwrap();
+    let library = machine.library();
+    let commands = [
+        "diagnose \"$LOG\"",
+        "report --no-live \"$LOG\"",
+        "\"$LOG\"",
+        "ps --device-folder \"$DEVICES\" --nvml-library \"$LIBRARY\"",
+        "sample --count 1 --device-folder \"$DEVICES\" --nvml-library \"$LIBRARY\"",
+        "fit --nvml-library /nonexistent",
+        "kb list",
+        "kb show pytorch/cuda-out-of-memory",
+        "completions bash",
+        "man",
+        "--help",
+        "--version",
+    ];
+    for command in commands {
+        for (output, code, said) in
+            [("> /dev/full", 2, true), (">&-", 2, true), ("| true", 0, false), ("> /dev/null", 0, false)]
+        {
+            // Where the answer is written, it may be a no.
+            let line = format!(
+                "{{ \"$OOMDOCTOR\" {command}; code=$?; test $code = 1 && code=0; echo \"ended $code\" >&2; }} {output}"
+            );
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &line]).env("OOMDOCTOR", env!("CARGO_BIN_EXE_oomdoctor"));
+            shell
+                .env("LOG", &log)
+                .env("LIBRARY", &library)
+                .env("DEVICES", devices())
+                .envs(homes())
+                .stdin(Stdio::null());
+            let errors = String::from_utf8(shell.output().unwrap().stderr).unwrap();
+            let (words, ended) = errors.trim_end().rsplit_once("ended ").unwrap();
+            assert_eq!(ended, code.to_string(), "{command} {output}: {errors}");
+            let lines =
+                words.lines().filter(|line| line.contains("written") && line.starts_with("oomdoctor: ")).count();
+            assert_eq!(lines, usize::from(said), "{command} {output}: {errors}");
+        }
     }
 }
