@@ -18,6 +18,7 @@ pub mod outbox;
 pub mod places;
 pub mod process_control;
 pub mod reader;
+pub mod regular;
 pub mod release;
 pub mod signals;
 pub mod terminal;

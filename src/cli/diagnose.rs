@@ -157,12 +157,8 @@ fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
 fn read(file: Option<&Path>, telling: &Telling) -> Result<(Vec<u8>, Option<WallTime>), String> {
     match file {
         Some(path) if path != Path::new("-") => {
-            let read = match named_pipe(path) {
-                Ok(Some(pipe)) => all_of(pipe, telling),
-                Ok(None) => open(path, telling),
-                Err(error) => Err(error),
-            };
-            read.map_err(|error| format!("cannot read {}: {error}", harmless(&path.display().to_string())))
+            let cannot = |error| format!("cannot read {}: {error}", harmless(&path.display().to_string()));
+            bytes_of(path, telling).map_err(cannot)
         }
         _ if stdin().is_terminal() => {
             Err("give a log file, or pipe one in: `your-program 2>&1 | oomdoctor diagnose`".into())
@@ -171,6 +167,14 @@ fn read(file: Option<&Path>, telling: &Telling) -> Result<(Vec<u8>, Option<WallT
             let pipe = stdin().as_fd().try_clone_to_owned().map(File::from);
             pipe.and_then(|pipe| all_of(pipe, telling)).map_err(|error| format!("cannot read the pipe: {error}"))
         }
+    }
+}
+
+/// A log's file or named pipe, and when the file was last written.
+pub fn bytes_of(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
+    match named_pipe(path)? {
+        Some(pipe) => all_of(pipe, telling),
+        None => open(path, telling),
     }
 }
 

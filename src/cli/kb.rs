@@ -1,5 +1,8 @@
 //! Owns `oomdoctor kb`: lists, shows and judges the entries of the knowledge base, built in or in a folder.
 
+use std::collections::HashSet;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,8 +13,13 @@ use crate::knowledge::load::{self, Source};
 use crate::knowledge::page::{self, Page};
 use crate::knowledge::{KnowledgeBase, diagnosis::Oom};
 use crate::log::PastedLog;
-use crate::runtime::reader::Loaded;
+use crate::runtime::reader::{Loaded, Telling};
+use crate::runtime::regular;
 
+/// More than any knowledge folder holds.
+const MOST_FILES: usize = 20_000;
+/// More than any entry or example has.
+const LARGEST_FILE: u64 = 4 << 20;
 /// The width that `kb show` writes for.
 const PAGE_COLUMNS: usize = 100;
 
@@ -64,13 +72,27 @@ fn with_folder(dir: Option<&Path>) -> Result<KnowledgeBase, String> {
 fn folder(root: &Path) -> Result<Vec<Source>, String> {
     let mut sources = Vec::new();
     let mut folders = vec![root.to_path_buf()];
+    // A link may lead back to a folder above it, or out into the whole disk.
+    let (mut visited, mut seen) = (HashSet::new(), 0);
     while let Some(dir) = folders.pop() {
-        let entries = std::fs::read_dir(&dir).map_err(|error| format!("cannot read {}: {error}", dir.display()))?;
-        for path in entries.flatten().map(|entry| entry.path()) {
+        let cannot = |error: io::Error| format!("cannot read {}: {error}", dir.display());
+        let itself = std::fs::metadata(&dir).map_err(cannot)?;
+        if !visited.insert((itself.dev(), itself.ino())) {
+            continue;
+        }
+        for path in std::fs::read_dir(&dir).map_err(cannot)?.flatten().map(|entry| entry.path()) {
+            seen += 1;
+            if seen > MOST_FILES {
+                return Err(format!(
+                    "{} holds more than {MOST_FILES} files: name the folder of the entries",
+                    root.display()
+                ));
+            }
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "ron" || extension == "log") {
-                let bytes = std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+                let bytes = regular::read(&path, LARGEST_FILE)
+                    .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
                 let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
                 sources.push(Source { path: relative, text: String::from_utf8_lossy(&bytes).into_owned().into() });
             }
@@ -95,7 +117,8 @@ fn words(base: &KnowledgeBase) -> String {
 
 /// A draft entry with the log's likely line as its pattern and the log as its example.
 fn draft(path: &Path) -> Result<(String, bool), String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let cannot = |error| format!("cannot read {}: {error}", path.display());
+    let (bytes, _) = super::diagnose::bytes_of(path, &Telling::default()).map_err(cannot)?;
     let log = PastedLog::from_bytes(bytes);
     if log.is_binary() || log.is_empty() {
         return Err(format!("{} holds no text to write an entry from", path.display()));

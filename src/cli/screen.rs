@@ -16,7 +16,7 @@ use crate::procfs::Procfs;
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
 use crate::runtime::places::Places;
-use crate::runtime::reader::{is_named_pipe, named_pipe, refuse_what_is_no_log};
+use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
 use crate::runtime::{self, LogSource, Start};
 
 /// Runs it.
@@ -78,7 +78,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
 
 /// Fails where this is no log. A named pipe is not opened: its writer would think that somebody reads it.
 fn look_at(path: &Path) -> std::io::Result<()> {
-    if is_named_pipe(path)? { Ok(()) } else { File::open(path).and_then(|file| refuse_what_is_no_log(&file)) }
+    if is_named_pipe(path)? { Ok(()) } else { open_log(path).map(drop) }
 }
 
 fn shown(log: Option<&Path>) -> String {

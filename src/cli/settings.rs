@@ -2,6 +2,7 @@
 //! file `config.ron`, then the default.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,6 +17,10 @@ use crate::app::model::Palette;
 use crate::procfs::Procfs;
 use crate::runtime::kernel::Kernel;
 use crate::runtime::places::Places;
+use crate::runtime::regular;
+
+/// More than any configuration has.
+const LARGEST: u64 = 1 << 20;
 
 /// Over these options in the help.
 const EVERYWHERE: &str = "Options of every command";
@@ -134,10 +139,11 @@ pub fn resolve(options: Options, look: Look) -> Result<Global, String> {
 }
 
 fn read(path: &Path) -> Result<Option<Understood>, String> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
+    let unreadable = |error: &dyn fmt::Display| format!("{} can't be read: {error}", path.display());
+    let text = match regular::read(path, LARGEST) {
+        Ok(bytes) => String::from_utf8(bytes).map_err(|error| unreadable(&error))?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("{} can't be read: {error}", path.display())),
+        Err(error) => return Err(unreadable(&error)),
     };
     let understood = parse(&text).map_err(|error| format!("{}:{error}", path.display()))?;
     let owner = std::fs::metadata(path).map_or(u32::MAX, |there| there.uid());

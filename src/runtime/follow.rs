@@ -1,7 +1,7 @@
 //! Owns looking at the file that a log was read from: a job that still runs writes on, and a requeued one begins it
 //! anew. A look a second; how often depends on the size, since what has grown is read again as a whole.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::Duration;
 
-use super::Wake;
 use super::reader::Desk;
+use super::{Wake, regular};
 use crate::app::Msg;
 use crate::app::model::Change;
 
@@ -73,7 +73,7 @@ fn change(before: Option<Look>, now: Option<Look>, lines: impl FnOnce(u64) -> u6
 }
 
 fn lines_from(path: &Path, from: u64) -> io::Result<u64> {
-    let mut file = File::open(path)?;
+    let mut file = regular::open(path)?;
     file.seek(SeekFrom::Start(from))?;
     let mut block = vec![0; 64 << 10];
     let mut lines = 0;
@@ -92,6 +92,8 @@ fn lines_from(path: &Path, from: u64) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

@@ -8,8 +8,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 use std::{fs, thread};
 
-use super::Wake;
 use super::places::{is_own, make_folder, replace};
+use super::{Wake, regular};
 use crate::app::Msg;
 use crate::app::last::{Kept, Story};
 
@@ -125,7 +125,7 @@ pub fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String), Strin
         }
         Ok(_) => {}
     }
-    let bytes = fs::read(&path).map_err(|error| unreadable(error.to_string()))?;
+    let bytes = regular::read(&path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
     let text = String::from_utf8_lossy(&bytes);
     let (first, log) = text.split_once('\n').ok_or_else(|| unreadable("it is cut off".into()))?;
     let story = serde_json::from_str(first).map_err(|error| unreadable(error.to_string()))?;

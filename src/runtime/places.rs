@@ -113,13 +113,22 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> 
 /// Opens a file of ours to append to, which only its owner may read, also if it was made otherwise. A link is not followed.
 pub fn append_to(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    options
+        .append(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed());
     let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::LOOP) => refused(path, "is a link"),
+        // A pipe that nobody reads, or a socket.
+        Some(Errno::NXIO) => refused(path, "is no plain file"),
         _ => error,
     })?;
     let there = file.metadata()?;
-    if there.is_file() && there.mode() & 0o077 != 0 {
+    if !there.is_file() {
+        return Err(refused(path, "is no plain file"));
+    }
+    if there.mode() & 0o077 != 0 {
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
     Ok(file)

@@ -12,10 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 
-use super::Wake;
 use super::files::{Keeper, read_file};
+use super::{Wake, regular};
 use crate::app::Msg;
 use crate::app::msg::LogRead;
 use crate::knowledge::page;
@@ -208,17 +208,16 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
     }
 }
 
-/// Fails where a file of this kind is no log: a folder, or a device, which may never end.
-pub fn refuse_what_is_no_log(file: &File) -> io::Result<()> {
-    let kind = file.metadata()?.file_type();
+/// Opens a log. Fails where a file of this kind is none: a folder, or a device, which may never end.
+pub fn open_log(path: &Path) -> io::Result<File> {
+    let kind = std::fs::metadata(path)?.file_type();
     if kind.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name the log in it"));
     }
     if kind.is_block_device() || kind.is_char_device() {
-        Err(io::Error::other("it is a device, not a log"))
-    } else {
-        Ok(())
+        return Err(io::Error::other("it is a device, not a log"));
     }
+    regular::open(path)
 }
 
 /// Whether this is the name of a pipe.
@@ -231,10 +230,10 @@ pub fn named_pipe(path: &Path) -> io::Result<Option<File>> {
     if !is_named_pipe(path)? {
         return Ok(None);
     }
-    let pipe = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+    let pipe = regular::open_without_waiting(path)?;
     // Only the opening must not wait.
     rustix::fs::fcntl_setfl(&pipe, OFlags::RDONLY)?;
-    Ok(Some(File::from(pipe)))
+    Ok(Some(pipe))
 }
 
 /// Whoever waits for a log wonders after so long.
@@ -275,8 +274,7 @@ impl<F: Fn()> Read for Awaited<F> {
 
 /// A file's log, shortened where it is huge, and when it was last written.
 pub fn open(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
-    let file = File::open(path)?;
-    refuse_what_is_no_log(&file)?;
+    let file = open_log(path)?;
     let written = file.metadata().and_then(|metadata| metadata.modified()).ok();
     let written = written.and_then(|time| jiff::Timestamp::try_from(time).ok()).map(WallTime);
     Ok((read_file(file, |block| telling.may_matter(block))?, written))

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use ureq::Agent;
 
+use super::regular;
 use crate::advice::release::{Answer, Door, Loopback, Method, Release, Request};
 use crate::gpu::ProcessKey;
 use crate::procfs::{ProcError, Procfs};
@@ -163,11 +164,7 @@ struct Jupyter {
 fn notebook(runtime: &Path, server: u32) -> Result<(Loopback, String, Option<String>), String> {
     let path = runtime.join(format!("jpserver-{server}.json"));
     let mut text = String::new();
-    // Opening a pipe would wait for whoever writes to it.
-    let is_file = std::fs::metadata(&path).map(|found| found.is_file());
-    let file = is_file
-        .and_then(|is_file| if is_file { std::fs::File::open(&path) } else { Err(io::ErrorKind::InvalidInput.into()) });
-    let read = file.and_then(|file| file.take(LONGEST_ANSWER).read_to_string(&mut text));
+    let read = regular::open(&path).and_then(|file| file.take(LONGEST_ANSWER).read_to_string(&mut text));
     read.map_err(|error| format!("the address of its server can't be read from {}: {error}", path.display()))?;
     let told: Jupyter =
         serde_json::from_str(&text).map_err(|error| format!("{} is not as expected: {error}", path.display()))?;

@@ -3,10 +3,14 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use oomdoctor::procfs::Procfs;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::support::ends_within;
 use crate::support::fake_driver::{devices, homes};
@@ -251,4 +255,83 @@ fn an_answer_that_could_not_be_written_is_an_error_unless_nobody_wants_it() {
             assert_eq!(lines, usize::from(said), "{command} {output}: {errors}");
         }
     }
+}
+
+#[test]
+fn odd_files_in_the_place_of_settings_entries_and_models_are_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let log = at("crash.log");
+    fs::write(&log, torch_log(4242, "23.99")).unwrap();
+    mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let _socket = UnixListener::bind(at("socket")).unwrap();
+    let odd = [at("pipe"), at("socket"), "/dev/zero".into(), "/dev/tty".into(), "/dev/stdin".into()];
+    // Ends by itself long before the test's patience: nothing here waits for anybody.
+    let run = |words: &[&str]| {
+        let mut command = assert_cmd::Command::new("sh");
+        // Else its standard input would be a pipe.
+        command.args(["-c", "exec \"$@\" < /dev/null", "sh", env!("CARGO_BIN_EXE_oomdoctor")]).args(words);
+        command.env("XDG_CONFIG_HOME", folder.path()).env("XDG_STATE_HOME", at("state"));
+        command.timeout(PATIENCE).output().unwrap()
+    };
+    let refused = |what: &str, named: &str, words: &[&str]| {
+        let output = run(words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{what} {words:?}: {said}");
+        assert!(said.lines().count() == 1 && said.contains(named), "{what} {words:?}: {said}");
+    };
+    let (own, entries) = (at("oomdoctor"), at("entries"));
+    fs::create_dir_all(&own).unwrap();
+    fs::create_dir_all(&entries).unwrap();
+    let log = log.to_str().unwrap();
+    for target in &odd {
+        let what = target.display().to_string();
+        let place = |link: PathBuf| {
+            symlink(target, &link).unwrap();
+            link
+        };
+        let config = place(own.join("config.ron"));
+        refused(&what, "config.ron", &["diagnose", "--no-live", log]);
+        refused(&what, "config.ron", &["ps"]);
+        fs::remove_file(config).unwrap();
+        let entry = place(entries.join("mine.ron"));
+        refused(&what, "mine.ron", &["--knowledge", entries.to_str().unwrap(), "diagnose", "--no-live", log]);
+        refused(&what, "mine.ron", &["kb", "check", entries.to_str().unwrap()]);
+        fs::remove_file(entry).unwrap();
+        refused(&what, &what, &["fit", target.to_str().unwrap()]);
+        let model = at("model");
+        fs::create_dir_all(&model).unwrap();
+        let header = place(model.join("config.json"));
+        refused(&what, "config.json", &["fit", model.to_str().unwrap()]);
+        fs::remove_file(header).unwrap();
+        fs::create_dir_all(at("state/oomdoctor")).unwrap();
+        let last = place(at("state/oomdoctor/last.log"));
+        refused(&what, "last.log", &["report"]);
+        fs::remove_file(last).unwrap();
+    }
+    fs::write(own.join("config.ron"), " ".repeat(2 << 20)).unwrap();
+    refused("a huge one", "config.ron", &["ps"]);
+    fs::remove_file(own.join("config.ron")).unwrap();
+    // Links that lead back and out.
+    symlink(&entries, entries.join("loop")).unwrap();
+    symlink(folder.path(), entries.join("up")).unwrap();
+    fs::remove_file(at("pipe")).unwrap();
+    let output = run(&["--knowledge", entries.to_str().unwrap(), "kb", "list"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_log_from_a_process_substitution_is_read() {
+    let line = format!("exec 3<<'END'\n{}END\n\"$OOMDOCTOR\" diagnose --no-live /dev/fd/3", torch_log(4242, "23.99"));
+    let output = |line: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).env("OOMDOCTOR", env!("CARGO_BIN_EXE_oomdoctor")).envs(homes());
+        String::from_utf8(shell.stdin(Stdio::null()).output().unwrap().stdout).unwrap()
+    };
+    assert!(output(&line).contains("4242"));
+    let piped = format!(
+        "{} | \"$OOMDOCTOR\" diagnose --no-live /dev/stdin",
+        format!("printf %s '{}'", torch_log(4242, "23.99").replace('\'', ""))
+    );
+    assert!(output(&piped).contains("4242"));
 }

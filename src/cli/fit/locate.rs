@@ -12,6 +12,7 @@ use crate::memory::encoder::compute_bytes;
 use crate::memory::gguf::{self, Gguf, split_names};
 use crate::memory::shape::from_gguf;
 use crate::memory::{ModelShape, Storage, table};
+use crate::runtime::regular;
 use crate::text::harmless;
 
 /// Where a model was found.
@@ -166,12 +167,9 @@ fn encoder_beside(model: &Path) -> Option<PathBuf> {
 /// Opens a regular file; a pipe or a device would be waited for.
 pub(super) fn open(path: &Path) -> Result<(File, u64), String> {
     let cannot = |error: &dyn std::fmt::Display| format!("{} can't be read: {error}", path.display());
-    let metadata = fs::metadata(path).map_err(|error| cannot(&error))?;
-    if !metadata.is_file() {
-        return Err(cannot(&"it is not a regular file"));
-    }
-    let file = File::open(path).map_err(|error| cannot(&error))?;
-    Ok((file, metadata.len()))
+    let file = regular::open(path).map_err(|error| cannot(&error))?;
+    let length = file.metadata().map_err(|error| cannot(&error))?.len();
+    Ok((file, length))
 }
 
 fn read_gguf(path: &Path) -> Result<Gguf, String> {

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use crate::runtime::regular;
+
 /// Manifests have under 2 KB.
 const MOST_MANIFEST: u64 = 1 << 20;
 const MOST_ENTRIES: usize = 2000;
@@ -79,9 +81,7 @@ fn in_ollama(root: &Path, name: &str) -> Option<Stored> {
         _ => return None,
     };
     let file = folder.join(tag);
-    let metadata = fs::metadata(&file).ok().filter(|metadata| metadata.is_file() && metadata.len() <= MOST_MANIFEST);
-    metadata?;
-    let manifest: Manifest = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+    let manifest: Manifest = serde_json::from_slice(&regular::read(&file, MOST_MANIFEST).ok()?).ok()?;
     let blob = |kind: &str| {
         let layer = manifest.layers.iter().find(|layer| layer.media_type.ends_with(kind))?;
         let digest = layer.digest.strip_prefix("sha256:").filter(|digest| is_digest(digest))?;
@@ -99,10 +99,9 @@ pub fn hugging_face(name: &str) -> Option<PathBuf> {
     let (owner, repository) = name.split_once('/').filter(|(owner, rest)| is_plain(owner) && is_plain(rest))?;
     hub_roots().into_iter().find_map(|root| {
         let folder = root.join(format!("models--{owner}--{repository}"));
-        let revision = fs::metadata(folder.join("refs/main"))
+        let revision = regular::read(&folder.join("refs/main"), 256)
             .ok()
-            .filter(|metadata| metadata.is_file() && metadata.len() < 256)
-            .and_then(|_| fs::read_to_string(folder.join("refs/main")).ok())
+            .and_then(|bytes| String::from_utf8(bytes).ok())
             .filter(|revision| is_plain(revision.trim()));
         let snapshots = folder.join("snapshots");
         let named = revision.map(|revision| snapshots.join(revision.trim())).filter(|path| path.is_dir());
