@@ -12,6 +12,8 @@ pub const ALONE: Duration = Duration::from_millis(25);
 pub const SILENCE: Duration = Duration::from_millis(150);
 /// A key that comes sooner than this after another one may belong to text that somebody types.
 pub const APART: Duration = Duration::from_millis(300);
+/// The same for Enter: who types a line often stops before it.
+pub const APART_FROM_ENTER: Duration = Duration::from_millis(1000);
 /// After a stray key closed a question, text is dropped until this much time has passed without any.
 pub const HUSH: Duration = Duration::from_millis(600);
 
@@ -20,7 +22,8 @@ pub const HUSH: Duration = Duration::from_millis(600);
 pub enum Passed {
     /// A key that a person pressed.
     Key(KeyEvent),
-    /// The same, less than [`APART`] after a key that is not a movement: it may be part of a word.
+    /// The same, less than [`APART`] (for Enter, [`APART_FROM_ENTER`]) after a key that is not a movement: it may be part
+    /// of a text.
     Typed(KeyEvent),
     /// So few keys at once that they may be a person's whose line was slow.
     Few {
@@ -102,7 +105,7 @@ impl Gate {
             passed.push(Passed::Key(key));
             return passed;
         };
-        let (typed, dropped) = (self.follows_text(now), self.is_hushed(now));
+        let (typed, dropped) = (self.follows_text(key, now), self.is_hushed(now));
         self.heard(key, now);
         if let Some(burst) = &mut self.burst {
             burst.push(key, character, now);
@@ -140,8 +143,9 @@ impl Gate {
         self.hushed_at = Some(now);
     }
 
-    fn follows_text(&self, now: Duration) -> bool {
-        self.text_at.is_some_and(|before| now.saturating_sub(before) < APART)
+    fn follows_text(&self, key: KeyEvent, now: Duration) -> bool {
+        let apart = if key.code == KeyCode::Enter { APART_FROM_ENTER } else { APART };
+        self.text_at.is_some_and(|before| now.saturating_sub(before) < apart)
     }
 
     /// Whether text is dropped now; each dropped key makes it last longer.

@@ -18,8 +18,9 @@ use crate::units::{Bytes, WallTime};
 /// People type text at up to 300 ms a key, so text in progress never leaves a gap of this length.
 pub const READ: Duration = Duration::from_millis(600);
 
-/// An answer about a process counts only if no other key follows within this time.
-pub const SETTLE: Duration = Duration::from_millis(300);
+/// An answer about a process counts only if no other key follows within this time: a little more than the 300 ms of slow
+/// typing.
+pub const SETTLE: Duration = Duration::from_millis(320);
 
 /// The same two times for questions that signal nothing and lose nothing: `q`, `q` leaves without a long wait.
 const READ_BRIEFLY: Duration = Duration::from_millis(400);
@@ -389,7 +390,7 @@ mod tests {
         assert_eq!((question.key(press('y'), ms(5000)), question.tick(ms(5400))), (Heard::Stays, None));
         question.drawn(ms(6000), false);
         assert_eq!((question.key(press('y'), ms(6500)), question.tick(ms(6900))), (Heard::Stays, None));
-        assert_eq!((question.key(press('y'), ms(7200)), question.tick(ms(7500))), (Heard::Stays, Some(Answer::Yes)));
+        assert_eq!((question.key(press('y'), ms(7200)), question.tick(ms(7520))), (Heard::Stays, Some(Answer::Yes)));
     }
 
     #[test]
@@ -398,7 +399,7 @@ mod tests {
             let mut question = Question::new(end());
             question.drawn(ms(0), false);
             let key = KeyEvent::new_with_kind(KeyCode::Char('y'), modifiers, kind);
-            (question.key(key, ms(700)), question.tick(ms(1000)))
+            (question.key(key, ms(700)), question.tick(ms(1020)))
         };
         assert_eq!(pressed(KeyModifiers::NONE, KeyEventKind::Press), (Heard::Stays, Some(Answer::Yes)));
         assert_eq!(pressed(KeyModifiers::CONTROL, KeyEventKind::Press), (Heard::Closes, None));
@@ -472,16 +473,16 @@ mod tests {
     }
 
     #[test]
-    fn a_y_alone_after_600_ms_is_yes_once_300_ms_have_passed_without_another_key() {
+    fn a_y_alone_after_600_ms_is_yes_once_320_ms_have_passed_without_another_key() {
         assert_eq!(answer(end(), &[(600, 'y')]), Some(Answer::Yes));
         assert_eq!(answer(end(), &[(599, 'n')]), Some(Answer::No));
         let mut question = Question::new(end());
         question.drawn(ms(0), false);
         assert_eq!(question.stage(ms(599)), Stage::Reading { hurried: false });
         assert_eq!((question.stage(ms(600)), question.wakes_at(ms(0))), (Stage::Open(String::new()), Some(ms(600))));
-        assert_eq!((question.key(press('y'), ms(900)), question.tick(ms(1199))), (Heard::Stays, None));
-        assert_eq!(question.stage(ms(1199)), Stage::Sending(KeyCode::Char('y')), "that it was taken is seen at once");
-        assert_eq!((question.wakes_at(ms(1199)), question.tick(ms(1200))), (Some(ms(1200)), Some(Answer::Yes)));
+        assert_eq!((question.key(press('y'), ms(900)), question.tick(ms(1219))), (Heard::Stays, None));
+        assert_eq!(question.stage(ms(1219)), Stage::Sending(KeyCode::Char('y')), "that it was taken is seen at once");
+        assert_eq!((question.wakes_at(ms(1219)), question.tick(ms(1220))), (Some(ms(1220)), Some(Answer::Yes)));
     }
 
     #[test]
@@ -513,8 +514,8 @@ mod tests {
                 assert!(closes(end(), &[(700, 'y'), (710 + at.min(250), key)]), "{key:?} behind a y");
             }
         }
-        assert_eq!(answer(end(), &[(700, 'y'), (999, 'e'), (1700, 'y')]), None);
-        assert_eq!(answer(end(), &[(700, 'y'), (1000, 'e')]), Some(Answer::Yes), "300 ms later it was sent");
+        assert_eq!(answer(end(), &[(700, 'y'), (1000, 'e'), (1700, 'y')]), None);
+        assert_eq!(answer(end(), &[(700, 'y'), (1020, 'e')]), Some(Answer::Yes), "it was sent by then");
         assert_eq!(answer(end(), &[(700, 'y'), (999, 'y')]), None, "held down, perhaps");
     }
 

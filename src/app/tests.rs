@@ -2,6 +2,7 @@
 //! sequence at all signals a process, or asks its program, that was not named, confirmed, alive and the same.
 
 mod groups;
+mod typing;
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -31,6 +32,7 @@ use crate::units::Bytes;
 static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in().unwrap());
 
 /// A person at a terminal: time passes between what they do.
+#[derive(Clone)]
 pub struct Session {
     /// What the program knows.
     pub model: Model,
@@ -155,7 +157,11 @@ impl Session {
 
     /// Presses a key as a person does: alone, and where something is asked, once it can be answered.
     pub fn press(&mut self, code: KeyCode) {
-        let (before, after) = if self.model.question.is_some() { (READ, SETTLE) } else { (ms(450), ms(30)) };
+        let (before, after) = match (self.model.question.is_some(), code) {
+            (true, _) => (READ, SETTLE),
+            (false, KeyCode::Enter) => (gate::APART_FROM_ENTER, ms(30)),
+            (false, _) => (ms(450), ms(30)),
+        };
         self.wait(before);
         self.key(code);
         self.wait(after);
@@ -1546,7 +1552,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     ];
     prop_oneof![
         10 => keys.prop_map(Happens::Key),
-        10 => prop_oneof![Just(1_u64), Just(30), Just(299), Just(300), Just(600), Just(700)].prop_map(Happens::Wait),
+        10 => prop_oneof![Just(1_u64), Just(30), Just(319), Just(320), Just(600), Just(1000)].prop_map(Happens::Wait),
         4 => prop::collection::vec(0_usize..24, 0..8).prop_map(Happens::Sample),
         3 => prop_oneof![
             Just(Happens::Sample(vec![13, 14, 15])),
