@@ -1,6 +1,6 @@
 //! Owns the difference between a person's keys and a paste that arrives as keys: terminals without bracketed paste
 //! send it as a burst. A burst never acts as commands, but for a few keys that can do no harm: a slow line brings those
-//! together, too.
+//! together, too. It also tells a key that stands alone from one that may belong to text which somebody types.
 
 use std::time::Duration;
 
@@ -10,15 +10,30 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub const ALONE: Duration = Duration::from_millis(25);
 /// A burst ends after so much silence.
 pub const SILENCE: Duration = Duration::from_millis(150);
+/// A key that comes sooner than this after another one may belong to text that somebody types.
+pub const APART: Duration = Duration::from_millis(300);
+/// The same for Enter: who types a line often stops before it.
+pub const APART_FROM_ENTER: Duration = Duration::from_millis(1000);
+/// After a stray key closed a question, text is dropped until this much time has passed without any.
+pub const HUSH: Duration = Duration::from_millis(600);
 
 /// What a key turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passed {
     /// A key that a person pressed.
     Key(KeyEvent),
-    /// So few keys at once that they may be a person's whose line was slow: without those that acted already, and all of
-    /// them as a text.
-    Few(Vec<KeyEvent>, String),
+    /// The same, less than [`APART`] (for Enter, [`APART_FROM_ENTER`]) after a key that is not a movement: it may be part
+    /// of a text.
+    Typed(KeyEvent),
+    /// So few keys at once that they may be a person's whose line was slow.
+    Few {
+        /// Without those that acted already.
+        keys: Vec<KeyEvent>,
+        /// All of them.
+        text: String,
+        /// As for [`Passed::Typed`].
+        typed: bool,
+    },
     /// A paste that came as keys.
     Paste(String),
 }
@@ -33,6 +48,10 @@ pub struct Gate {
     last: Option<Waiting>,
     /// A paste in progress.
     burst: Option<Burst>,
+    /// When the last text key came that was no movement.
+    text_at: Option<Duration>,
+    /// Text is dropped; when the last of it came.
+    hushed_at: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -42,6 +61,9 @@ struct Burst {
     keys: Vec<KeyEvent>,
     /// When its last key came.
     last: Duration,
+    /// Its first key came right behind other text, or is to be dropped.
+    typed: bool,
+    dropped: bool,
 }
 
 impl Burst {
@@ -53,8 +75,13 @@ impl Burst {
         self.last = now;
     }
 
-    fn passed(self) -> Passed {
-        if self.text.chars().count() > FEW { Passed::Paste(self.text) } else { Passed::Few(self.keys, self.text) }
+    /// What it was. Of dropped keys only a paste is left: whoever pastes after a stray key loses nothing.
+    fn passed(self) -> Option<Passed> {
+        match self.text.chars().count() > FEW {
+            true => Some(Passed::Paste(self.text)),
+            false if self.dropped => None,
+            false => Some(Passed::Few { keys: self.keys, text: self.text, typed: self.typed }),
+        }
     }
 }
 
@@ -64,6 +91,8 @@ struct Waiting {
     character: char,
     at: Duration,
     acted: bool,
+    typed: bool,
+    dropped: bool,
 }
 
 impl Gate {
@@ -76,6 +105,8 @@ impl Gate {
             passed.push(Passed::Key(key));
             return passed;
         };
+        let (typed, dropped) = (self.follows_text(key, now), self.is_hushed(now));
+        self.heard(key, now);
         if let Some(burst) = &mut self.burst {
             burst.push(key, character, now);
             return passed;
@@ -85,18 +116,42 @@ impl Gate {
             Some(before) if before.acted && before.character == character => {}
             Some(before) => {
                 let keys = if before.acted { vec![] } else { vec![before.key] };
-                let burst = Burst { text: before.character.into(), keys, last: now };
+                let Waiting { character: first, typed, dropped, .. } = before;
+                let burst = Burst { text: first.into(), keys, last: now, typed, dropped };
                 self.burst.insert(burst).push(key, character, now);
                 return passed;
             }
             None => {}
         }
-        let acted = moves(key);
-        self.last = Some(Waiting { key, character, at: now, acted });
+        let acted = moves(key) && !dropped;
+        self.last = Some(Waiting { key, character, at: now, acted, typed, dropped });
         if acted {
             passed.push(Passed::Key(key));
         }
         passed
+    }
+
+    /// A key went elsewhere: to a question, or into a line that is typed. What follows it may be the rest of a text.
+    pub fn heard(&mut self, key: KeyEvent, now: Duration) {
+        if text_of(key).is_some() && !moves(key) {
+            self.text_at = Some(now);
+        }
+    }
+
+    /// A stray key closed a question: text from now on is the rest of what was typed, until there is silence.
+    pub fn hush(&mut self, now: Duration) {
+        self.hushed_at = Some(now);
+    }
+
+    fn follows_text(&self, key: KeyEvent, now: Duration) -> bool {
+        let apart = if key.code == KeyCode::Enter { APART_FROM_ENTER } else { APART };
+        self.text_at.is_some_and(|before| now.saturating_sub(before) < apart)
+    }
+
+    /// Whether text is dropped now; each dropped key makes it last longer.
+    fn is_hushed(&mut self, now: Duration) -> bool {
+        self.hushed_at = self.hushed_at.filter(|before| now.saturating_sub(*before) < HUSH).map(|_| now);
+        self.hushed_at.is_some()
     }
 
     /// Time has passed; gives what is certain by now.
@@ -106,7 +161,7 @@ impl Gate {
             passed.extend(self.release());
         }
         let ended = self.burst.take_if(|burst| now.saturating_sub(burst.last) >= SILENCE);
-        passed.extend(ended.map(Burst::passed));
+        passed.extend(ended.and_then(Burst::passed));
         passed
     }
 
@@ -120,8 +175,14 @@ impl Gate {
     }
 
     fn release(&mut self) -> Option<Passed> {
-        self.last.take().filter(|last| !last.acted).map(|last| Passed::Key(last.key))
+        let last = self.last.take().filter(|last| !last.acted && !last.dropped)?;
+        Some(if last.typed { Passed::Typed(last.key) } else { Passed::Key(last.key) })
     }
+}
+
+/// Whether this key may be part of a text.
+pub fn is_text(key: KeyEvent) -> bool {
+    text_of(key).is_some()
 }
 
 /// The character that a paste would have had there. Terminals send CR for a line end in a paste, which is Enter; where
@@ -174,13 +235,39 @@ mod tests {
         Passed::Key(key(KeyCode::Char(character)))
     }
 
+    fn typed(character: char) -> Passed {
+        Passed::Typed(key(KeyCode::Char(character)))
+    }
+
     #[test]
-    fn keys_with_time_between_them_are_a_persons() {
-        assert_eq!(fed(&[(0, 'x'), (30, 'y')]), [char_key('x'), char_key('y')]);
+    fn keys_with_time_between_them_are_a_persons_and_soon_after_another_they_may_be_text() {
+        assert_eq!(fed(&[(0, 'a'), (30, 'x')]), [char_key('a'), typed('x')]);
+        assert_eq!(fed(&[(0, 'a'), (299, 'x'), (599, 'x')]), [char_key('a'), typed('x'), char_key('x')]);
+        assert_eq!(fed(&[(0, 'j'), (100, 'x')]), [char_key('j'), char_key('x')], "who moves may ask at once");
+        assert_eq!(fed(&[(0, 'a'), (100, 'j'), (200, 'x')]), [char_key('a'), char_key('j'), typed('x')]);
+    }
+
+    #[test]
+    fn behind_a_stray_key_text_is_dropped_until_there_is_silence_but_no_paste_is_lost() {
+        let mut gate = Gate::default();
+        gate.hush(ms(0));
+        for (at, character) in [(100, 'x'), (600, 'j'), (1100, 'y'), (1690, '\t')] {
+            let code = if character == '\t' { KeyCode::Tab } else { KeyCode::Char(character) };
+            assert_eq!((gate.key(key(code), ms(at)), gate.tick(ms(at + 30))), (vec![], vec![]), "{character}");
+        }
+        let down = key(KeyCode::Down);
+        assert_eq!(gate.key(down, ms(1700)), [Passed::Key(down)], "no text has arrows");
+        assert_eq!((gate.key(key(KeyCode::Char('x')), ms(2290)), gate.tick(ms(2330))), (vec![], vec![char_key('x')]));
+        gate.hush(ms(3000));
+        for (nth, character) in "pasted".chars().enumerate() {
+            assert_eq!(gate.key(key(KeyCode::Char(character)), ms(3001 + nth as u64)), []);
+        }
+        assert_eq!(gate.tick(ms(3500)), [Passed::Paste("pasted".into())]);
     }
 
     fn few(keys: &str, text: &str) -> Passed {
-        Passed::Few(keys.chars().map(|character| key(KeyCode::Char(character))).collect(), text.into())
+        let keys = keys.chars().map(|character| key(KeyCode::Char(character))).collect();
+        Passed::Few { keys, text: text.into(), typed: false }
     }
 
     #[test]
@@ -193,7 +280,7 @@ mod tests {
 
     #[test]
     fn silence_ends_a_paste() {
-        assert_eq!(fed(&[(0, 'a'), (1, 'b'), (200, 'q')]), [few("ab", "ab"), char_key('q')]);
+        assert_eq!(fed(&[(0, 'a'), (1, 'b'), (400, 'q')]), [few("ab", "ab"), char_key('q')]);
     }
 
     #[test]

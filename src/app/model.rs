@@ -586,7 +586,7 @@ impl Model {
             None => Some(self.expected_by()),
         };
         let notice = self.notice.as_ref().map(|(_, said)| *said + super::update::NOTICE);
-        let question = self.question.as_ref().and_then(Question::wakes_at);
+        let question = self.question.as_ref().and_then(|question| question.wakes_at(self.now));
         [silence, notice, question, self.gate.wakes_at()].into_iter().flatten().min()
     }
 

@@ -1,5 +1,6 @@
-//! Owns the question before something that can't be undone. It names its victims, and it can't be answered by a
-//! burst of keys: early keys are ignored, and `y` counts only alone.
+//! Owns the question before something that can't be undone. It names its victims. Typed text can't answer it: no answer
+//! is accepted before the question could be read, every key that is not an answer closes it, and an answer counts only
+//! if no other key follows it.
 
 use std::time::Duration;
 
@@ -13,11 +14,20 @@ use crate::gpu::guard::Signal;
 use crate::gpu::running::Running;
 use crate::units::{Bytes, WallTime};
 
-/// Keys of a question's first moments on the screen were meant for something else.
-pub const DEAF: Duration = Duration::from_millis(400);
+/// A question about a process accepts no answer for this long after it was drawn, or after the last early answer.
+/// People type text at up to 300 ms a key, so text in progress never leaves a gap of this length.
+pub const READ: Duration = Duration::from_millis(600);
 
-/// The same key again so soon is held down: more than the pause before a keyboard repeats it is another press.
-const HELD: Duration = Duration::from_millis(250);
+/// An answer about a process counts only if no other key follows within this time: a little more than the 300 ms of slow
+/// typing.
+pub const SETTLE: Duration = Duration::from_millis(320);
+
+/// The same two times for questions that signal nothing and lose nothing: `q`, `q` leaves without a long wait.
+const READ_BRIEFLY: Duration = Duration::from_millis(400);
+const SETTLE_BRIEFLY: Duration = Duration::from_millis(250);
+
+/// No PID has more digits.
+const MOST_DIGITS: usize = 10;
 
 /// A process as the question names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,14 +145,12 @@ pub struct Question {
     shown: Option<Duration>,
     /// Part of it has no room on the screen: then it takes no yes.
     cut: bool,
-    last_key: Option<(KeyCode, Duration)>,
-    waiting: Option<(char, Duration)>,
-}
-
-/// When a letter has stood alone long enough. A `q` opened the question that it answers: where it is held down, the next
-/// one comes sooner.
-fn certain_at((character, at): (char, Duration)) -> Duration {
-    at + if character == 'q' { HELD } else { ALONE }
+    /// The last key that came too early to be an answer; the time to read starts anew with it.
+    early: Option<Duration>,
+    /// An answer that counts unless another key follows: its key, and when it was pressed.
+    waiting: Option<(KeyCode, Answer, Duration)>,
+    /// The digits of the PID typed so far, where the answer is a PID, and when the last one was typed.
+    typed: (String, Option<Duration>),
 }
 
 /// What was answered.
@@ -158,10 +166,35 @@ pub enum Answer {
     No,
 }
 
+/// What a question makes of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// An answer.
+    Answer(Answer),
+    /// The key is not an answer, so the question closes.
+    Closes,
+    /// The question stays open.
+    Stays,
+}
+
+/// What the dialog shows of its answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Too new to be answered. `hurried`: somebody tried.
+    Reading {
+        /// An answer came too early.
+        hurried: bool,
+    },
+    /// It takes an answer; where that is a PID, with the digits typed so far.
+    Open(String),
+    /// This answer counts unless another key follows.
+    Sending(KeyCode),
+}
+
 impl Question {
     /// A question that is not on the screen yet.
     pub fn new(asked: Asked) -> Question {
-        Question { asked, shown: None, cut: false, last_key: None, waiting: None }
+        Question { asked, shown: None, cut: false, early: None, waiting: None, typed: (String::new(), None) }
     }
 
     /// It is on the terminal now, all of it or `cut`. Since it could be read whole is what counts.
@@ -184,50 +217,144 @@ impl Question {
     /// The screen was somebody else's for a while: what was typed before it is drawn again is no answer.
     pub fn hidden(&mut self) {
         (self.shown, self.waiting) = (None, None);
+        self.typed = (String::new(), None);
     }
 
-    /// Takes a key pressed at this moment; `No` counts at once, anything else only after it stood alone.
-    pub fn key(&mut self, key: KeyEvent, at: Duration) -> Option<Answer> {
+    /// The PID that has to be typed in the place of `y`: the first process in the question that another user owns.
+    pub fn wants_pid(&self) -> Option<u32> {
+        match &self.asked {
+            Asked::End(victims, _) => victims.iter().find(|victim| !victim.yours).map(|victim| victim.key.pid),
+            Asked::Release(..) | Asked::Paste(_) | Asked::Quit(_) => None,
+        }
+    }
+
+    /// What the dialog shows of its answers at this moment.
+    pub fn stage(&self, now: Duration) -> Stage {
+        match (self.waiting, self.is_open(now)) {
+            (Some((key, ..)), _) => Stage::Sending(key),
+            (None, true) => Stage::Open(self.typed.0.clone()),
+            (None, false) => Stage::Reading { hurried: self.early.is_some() },
+        }
+    }
+
+    /// Whether an answer pressed at this moment counts.
+    pub fn is_open(&self, at: Duration) -> bool {
+        self.opens_at().is_some_and(|opens| at >= opens)
+    }
+
+    fn opens_at(&self) -> Option<Duration> {
+        let since = self.shown?.max(self.early.unwrap_or_default());
+        let (read, _) = self.times();
+        Some(since + read)
+    }
+
+    /// How long it is only read, and how long an answer waits for another key.
+    fn times(&self) -> (Duration, Duration) {
+        match self.asked {
+            Asked::End(..) | Asked::Release(..) => (READ, SETTLE),
+            Asked::Paste(_) => (READ_BRIEFLY, SETTLE),
+            Asked::Quit(_) => (READ_BRIEFLY, SETTLE_BRIEFLY),
+        }
+    }
+
+    /// Takes a key pressed at this moment. A no counts at once.
+    pub fn key(&mut self, key: KeyEvent, at: Duration) -> Heard {
+        let is_modifier = matches!(key.code, KeyCode::Modifier(_) | KeyCode::CapsLock | KeyCode::NumLock);
         // A key that is held down is one answer at most, and never to a question that it opened itself.
-        if key.kind == KeyEventKind::Repeat {
-            return None;
+        if key.kind == KeyEventKind::Repeat || is_modifier {
+            return Heard::Stays;
         }
-        let before = self.last_key.replace((key.code, at));
-        let crowded = before.is_some_and(|(code, before)| {
-            let apart = if code == key.code { HELD } else { ALONE };
-            at.saturating_sub(before) < apart
-        });
-        let waited = self.waiting.take();
-        if self.shown.is_none_or(|shown| at < shown + DEAF) {
-            return None;
+        if let Some((code, answer, since)) = self.waiting.take() {
+            let (_, settle) = self.times();
+            return match key.code {
+                // It stood alone long enough; only its tick came late.
+                _ if at >= since + settle => Heard::Answer(answer),
+                // Where the terminal does not tell a held key from pressed ones, the same key again may be that.
+                again if again == code => self.came_early(at),
+                _ => self.stray(at),
+            };
         }
-        // A key that has stood alone long enough is answered even if its tick comes late.
-        if let Some(answer) = waited.filter(|_| !crowded).and_then(|(character, _)| self.meaning(character)) {
-            return Some(answer);
-        }
-        match key.code {
+        if key.modifiers.contains(KeyModifiers::ALT) {
             // Esc and a letter right behind it arrive as Alt with the letter: it began with a no.
-            _ if key.modifiers.contains(KeyModifiers::ALT) => Some(Answer::No),
-            _ if !(key.modifiers - KeyModifiers::SHIFT).is_empty() => None,
-            KeyCode::Esc => Some(Answer::No),
-            KeyCode::Char('n') if !matches!(self.asked, Asked::Paste(_)) => Some(Answer::No),
-            KeyCode::Char(character) if !crowded && self.meaning(character).is_some() => {
-                self.waiting = Some((character, at));
-                None
-            }
-            _ => None,
+            return Heard::Answer(Answer::No);
         }
+        if !(key.modifiers - KeyModifiers::SHIFT).is_empty() {
+            return self.stray(at);
+        }
+        match (key.code, self.wants_pid()) {
+            (KeyCode::Esc, _) => Heard::Answer(Answer::No),
+            (KeyCode::Char('n'), _) if !matches!(self.asked, Asked::Paste(_)) => Heard::Answer(Answer::No),
+            (KeyCode::Char(digit), Some(_)) if digit.is_ascii_digit() => self.digit(digit, at),
+            (KeyCode::Backspace, Some(_)) => {
+                self.typed.0.pop();
+                Heard::Stays
+            }
+            (KeyCode::Enter, Some(pid)) if self.typed.0 == pid.to_string() => self.answer(key.code, Answer::Yes, at),
+            (_, Some(_)) => self.stray(at),
+            (KeyCode::Char(character), None) => match self.meaning(character) {
+                Some(answer) => self.answer(key.code, answer, at),
+                None => self.stray(at),
+            },
+            _ => self.stray(at),
+        }
+    }
+
+    /// An answer: from the moment on that it counts, it waits for another key.
+    fn answer(&mut self, key: KeyCode, answer: Answer, at: Duration) -> Heard {
+        if !self.is_open(at) {
+            return self.came_early(at);
+        }
+        self.waiting = Some((key, answer, at));
+        Heard::Stays
+    }
+
+    fn came_early(&mut self, at: Duration) -> Heard {
+        self.early = Some(at);
+        self.typed = (String::new(), None);
+        Heard::Stays
+    }
+
+    /// A digit of the PID. Digits of a paste come faster than any finger.
+    fn digit(&mut self, digit: char, at: Duration) -> Heard {
+        let pasted = self.typed.1.is_some_and(|before| at.saturating_sub(before) < ALONE);
+        if pasted || !self.is_open(at) {
+            return self.came_early(at);
+        }
+        if self.typed.0.len() >= MOST_DIGITS {
+            return self.stray(at);
+        }
+        self.typed.0.push(digit);
+        self.typed.1 = Some(at);
+        Heard::Stays
+    }
+
+    /// A key that is not an answer. Only the question about a paste stays open, since closing it would lose the paste.
+    fn stray(&mut self, at: Duration) -> Heard {
+        if matches!(self.asked, Asked::Paste(_)) {
+            return self.came_early(at);
+        }
+        Heard::Closes
+    }
+
+    /// Whether an answer waits for its time to be over.
+    pub fn is_sending(&self) -> bool {
+        self.waiting.is_some()
     }
 
     /// Time has passed: a key that stood alone is an answer.
     pub fn tick(&mut self, now: Duration) -> Option<Answer> {
-        let (character, _) = self.waiting.take_if(|waiting| now >= certain_at(*waiting))?;
-        self.meaning(character)
+        let (_, settle) = self.times();
+        let (_, answer, _) = self.waiting.take_if(|(.., since)| now >= *since + settle)?;
+        Some(answer)
     }
 
-    /// When `tick` will have something to say.
-    pub fn wakes_at(&self) -> Option<Duration> {
-        self.waiting.map(certain_at)
+    /// When `tick` will have something to say, or the dialog something else to show.
+    pub fn wakes_at(&self, now: Duration) -> Option<Duration> {
+        let (_, settle) = self.times();
+        match self.waiting {
+            Some((.., since)) => Some(since + settle),
+            None => self.opens_at().filter(|opens| *opens > now),
+        }
     }
 
     fn meaning(&self, character: char) -> Option<Answer> {
@@ -250,45 +377,49 @@ mod tests {
         Duration::from_millis(n)
     }
 
+    fn press(character: char) -> KeyEvent {
+        let code = if character == '\r' { KeyCode::Enter } else { KeyCode::Char(character) };
+        KeyEvent::new(code, KeyModifiers::NONE)
+    }
+
     #[test]
-    fn after_a_stop_the_question_is_deaf_again() {
-        let mut question = Question::new(Asked::Quit(String::new()));
+    fn after_a_stop_the_question_has_to_be_read_again() {
+        let mut question = Question::new(end());
         question.drawn(ms(0), false);
         question.hidden();
-        let yes = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE);
-        assert_eq!(question.key(yes, ms(5000)).or_else(|| question.tick(ms(5100))), None);
+        assert_eq!((question.key(press('y'), ms(5000)), question.tick(ms(5400))), (Heard::Stays, None));
         question.drawn(ms(6000), false);
-        assert_eq!(question.key(yes, ms(6100)).or_else(|| question.tick(ms(6200))), None);
-        assert_eq!(question.key(yes, ms(6900)).or_else(|| question.tick(ms(7000))), Some(Answer::Yes));
+        assert_eq!((question.key(press('y'), ms(6500)), question.tick(ms(6900))), (Heard::Stays, None));
+        assert_eq!((question.key(press('y'), ms(7200)), question.tick(ms(7520))), (Heard::Stays, Some(Answer::Yes)));
     }
 
     #[test]
     fn only_the_bare_letter_is_a_yes() {
         let pressed = |modifiers, kind| {
-            let mut question = Question::new(Asked::Quit(String::new()));
+            let mut question = Question::new(end());
             question.drawn(ms(0), false);
             let key = KeyEvent::new_with_kind(KeyCode::Char('y'), modifiers, kind);
-            question.key(key, ms(600)).or_else(|| question.tick(ms(900)))
+            (question.key(key, ms(700)), question.tick(ms(1020)))
         };
-        assert_eq!(pressed(KeyModifiers::NONE, KeyEventKind::Press), Some(Answer::Yes));
-        assert_eq!(pressed(KeyModifiers::CONTROL, KeyEventKind::Press), None);
-        assert_eq!(pressed(KeyModifiers::ALT, KeyEventKind::Press), Some(Answer::No), "Esc and y in one piece");
-        assert_eq!(pressed(KeyModifiers::NONE, KeyEventKind::Repeat), None);
+        assert_eq!(pressed(KeyModifiers::NONE, KeyEventKind::Press), (Heard::Stays, Some(Answer::Yes)));
+        assert_eq!(pressed(KeyModifiers::CONTROL, KeyEventKind::Press), (Heard::Closes, None));
+        let esc_and_y = (Heard::Answer(Answer::No), None);
+        assert_eq!(pressed(KeyModifiers::ALT, KeyEventKind::Press), esc_and_y, "Esc and y in one piece");
+        assert_eq!(pressed(KeyModifiers::NONE, KeyEventKind::Repeat), (Heard::Stays, None));
     }
 
     #[test]
     fn a_second_q_leaves_but_one_that_is_held_down_does_not() {
         let leave = || Asked::Quit(String::new());
         assert_eq!(answer(leave(), &[(500, 'q')]), Some(Answer::Yes));
-        assert_eq!(answer(leave(), &[(300, 'q')]), None, "deaf");
+        assert_eq!(answer(leave(), &[(300, 'q')]), None, "too early");
         let held: Vec<(u64, char)> = (0..20).map(|nth| (500 + 33 * nth, 'q')).collect();
         assert_eq!(answer(leave(), &held), None);
-        assert_eq!(answer(end(), &[(500, 'q')]), None, "it ends no process");
+        assert_eq!(answer(end(), &[(700, 'q')]), None, "it ends no process");
     }
 
-    #[test]
-    fn everybody_is_named_also_where_the_driver_gives_no_figures() {
-        let victim = |pid: u32, what: &str, held: Option<Bytes>| Victim {
+    fn victim(pid: u32, what: &str, held: Option<Bytes>) -> Victim {
+        Victim {
             key: ProcessKey { pid, start_ticks: 1 },
             name: String::new(),
             what: Some(what.into()),
@@ -302,25 +433,39 @@ mod tests {
             evidence: vec![],
             supervisor: None,
             follows: Some(ProcessKey { pid: 1, start_ticks: 1 }),
-        };
+        }
+    }
+
+    #[test]
+    fn everybody_is_named_also_where_the_driver_gives_no_figures() {
         let mut victims: Vec<Victim> = (10..14).map(|pid| victim(pid, "VLLM::Worker", None)).collect();
         victims.push(victim(20, "rank", Some(Bytes::gib(9))));
         assert_eq!(workers(&victims, 60, 9), ["  20  9.0 GiB on GPU   rank", "  4 × VLLM::Worker: 10, 11, 12, 13"]);
         assert_eq!(workers(&victims, 60, 1), ["  rank: 20 (9.0 GiB)", "  4 × VLLM::Worker: 10, 11, 12, 13"]);
     }
 
-    /// Opens a question at 0, types these, waits; gives the first answer.
+    /// Opens a question at 0, types these, waits; gives the first answer. `None` also where it was closed.
     fn answer(asked: Asked, keys: &[(u64, char)]) -> Option<Answer> {
         let mut question = Question::new(asked);
         question.drawn(ms(0), false);
-        let mut given = None;
         let mut end = 0;
         for (at, character) in keys {
-            given = given.or(question.tick(ms(*at)));
-            given = given.or(question.key(KeyEvent::new(KeyCode::Char(*character), KeyModifiers::NONE), ms(*at)));
-            end = *at;
+            if let Some(answer) = question.tick(ms(*at)) {
+                return Some(answer);
+            }
+            match question.key(press(*character), ms(*at)) {
+                Heard::Answer(answer) => return Some(answer),
+                Heard::Closes => return None,
+                Heard::Stays => end = *at,
+            }
         }
-        given.or(question.tick(ms(end + 500)))
+        question.tick(ms(end + 1000))
+    }
+
+    fn closes(asked: Asked, keys: &[(u64, char)]) -> bool {
+        let mut question = Question::new(asked);
+        question.drawn(ms(0), false);
+        keys.iter().any(|(at, character)| question.key(press(*character), ms(*at)) == Heard::Closes)
     }
 
     fn end() -> Asked {
@@ -328,42 +473,80 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_y_after_the_first_moments_is_yes() {
-        assert_eq!(answer(end(), &[(500, 'y')]), Some(Answer::Yes));
-        assert_eq!(answer(end(), &[(500, 'n')]), Some(Answer::No));
+    fn a_y_alone_after_600_ms_is_yes_once_320_ms_have_passed_without_another_key() {
+        assert_eq!(answer(end(), &[(600, 'y')]), Some(Answer::Yes));
+        assert_eq!(answer(end(), &[(599, 'n')]), Some(Answer::No));
+        let mut question = Question::new(end());
+        question.drawn(ms(0), false);
+        assert_eq!(question.stage(ms(599)), Stage::Reading { hurried: false });
+        assert_eq!((question.stage(ms(600)), question.wakes_at(ms(0))), (Stage::Open(String::new()), Some(ms(600))));
+        assert_eq!((question.key(press('y'), ms(900)), question.tick(ms(1219))), (Heard::Stays, None));
+        assert_eq!(question.stage(ms(1219)), Stage::Sending(KeyCode::Char('y')), "that it was taken is seen at once");
+        assert_eq!((question.wakes_at(ms(1219)), question.tick(ms(1220))), (Some(ms(1220)), Some(Answer::Yes)));
     }
 
     #[test]
-    fn an_early_y_is_not_heard() {
-        assert_eq!(answer(end(), &[(0, 'y')]), None);
-        assert_eq!(answer(end(), &[(399, 'y')]), None);
+    fn an_early_y_starts_the_time_to_read_anew_and_says_so() {
+        for early in [0, 300, 599] {
+            assert_eq!(answer(end(), &[(early, 'y')]), None, "{early}");
+            assert_eq!(answer(end(), &[(early, 'y'), (early + 599, 'y')]), None, "{early}");
+            assert_eq!(answer(end(), &[(early, 'y'), (early + 600, 'y')]), Some(Answer::Yes), "{early}");
+        }
+        let mut question = Question::new(end());
+        question.drawn(ms(0), false);
+        question.key(press('y'), ms(500));
+        assert_eq!(question.stage(ms(1099)), Stage::Reading { hurried: true });
     }
 
     #[test]
     fn what_was_typed_before_it_was_drawn_is_no_answer() {
-        let y = KeyEvent::new(KeyCode::Char('y'), KeyModifiers::NONE);
         let mut question = Question::new(end());
-        assert_eq!(question.key(y, ms(900)), None);
-        assert_eq!(question.tick(ms(5000)), None);
+        assert_eq!((question.key(press('y'), ms(900)), question.tick(ms(5000))), (Heard::Stays, None));
         question.drawn(ms(5000), false);
-        assert_eq!(question.key(y, ms(901)), None);
-        assert_eq!(question.tick(ms(9000)), None);
+        assert_eq!((question.key(press('y'), ms(901)), question.tick(ms(9000))), (Heard::Stays, None));
     }
 
     #[test]
-    fn a_y_within_a_burst_is_no_answer() {
-        assert_eq!(answer(end(), &[(500, 'x'), (510, 'y')]), None);
-        assert_eq!(answer(end(), &[(500, 'y'), (510, 'e'), (520, 's')]), None);
-        assert_eq!(answer(end(), &[(395, 'a'), (410, 'y')]), None);
-        assert_eq!(answer(end(), &[(500, 'y'), (501, 'y')]), None);
+    fn any_key_that_is_no_answer_closes_it_at_any_time() {
+        for at in [0, 100, 599, 700, 90_000] {
+            for key in ['e', 'x', ' ', '\r', 'Y', 'q', '7'] {
+                assert!(closes(end(), &[(at, key)]), "{key:?} after {at} ms");
+                assert!(closes(end(), &[(700, 'y'), (710 + at.min(250), key)]), "{key:?} behind a y");
+            }
+        }
+        assert_eq!(answer(end(), &[(700, 'y'), (1000, 'e'), (1700, 'y')]), None);
+        assert_eq!(answer(end(), &[(700, 'y'), (1020, 'e')]), Some(Answer::Yes), "it was sent by then");
+        assert_eq!(answer(end(), &[(700, 'y'), (999, 'y')]), None, "held down, perhaps");
+    }
+
+    fn of_ada() -> Asked {
+        let mut theirs = victim(4242, "sleep", None);
+        theirs.yours = false;
+        Asked::End(vec![victim(7, "sleep", None), theirs], Signal::Term)
     }
 
     #[test]
-    fn a_paste_question_knows_its_three_answers_only() {
+    fn another_users_process_needs_its_pid_typed() {
+        let typed = [(700, '4'), (800, '2'), (900, '4'), (1000, '2')];
+        assert_eq!(answer(of_ada(), &[&typed[..], &[(1100, '\r')]].concat()), Some(Answer::Yes));
+        assert_eq!(answer(of_ada(), &typed), None, "without Enter");
+        assert!(closes(of_ada(), &[(700, 'y')]) && closes(of_ada(), &[(700, '\r')]));
+        assert!(closes(of_ada(), &[(700, '4'), (800, '\r')]), "another PID");
+        assert!(closes(of_ada(), &[&typed[..], &[(1100, '\r'), (1200, 'l')]].concat()), "text goes on behind it");
+        let pasted = [(700, '4'), (700, '2'), (701, '4'), (701, '2'), (702, '\r')];
+        assert!(closes(of_ada(), &pasted), "faster than fingers");
+        let early: Vec<(u64, char)> = typed.iter().map(|(at, digit)| (at - 500, *digit)).collect();
+        assert!(closes(of_ada(), &[&early[..], &[(2000, '\r')]].concat()), "digits of before it could be read");
+    }
+
+    #[test]
+    fn a_paste_question_knows_its_three_answers_only_and_loses_no_paste() {
         assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'r')]), Some(Answer::Yes));
         assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'a')]), Some(Answer::Append));
         assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'e')]), Some(Answer::Again));
         assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'y')]), None);
-        assert_eq!(answer(end(), &[(500, 'r')]), None);
+        assert_eq!(answer(Asked::Paste("x".into()), &[(500, 'y'), (700, 'r')]), None, "typed text");
+        assert!(!closes(Asked::Paste("x".into()), &[(500, 'y'), (1000, 'q')]));
+        assert_eq!(answer(end(), &[(700, 'r')]), None);
     }
 }

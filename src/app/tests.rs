@@ -2,6 +2,7 @@
 //! sequence at all signals a process, or asks its program, that was not named, confirmed, alive and the same.
 
 mod groups;
+mod typing;
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use groups::{launcher, reading, unlisted, works_for};
 use super::last::{Kept, Story};
 use super::model::{Change, Config, Overlay, Pipe, Region, Seen, Source};
 use super::msg::{LogRead, SignalReport};
-use super::question::{Asked, DEAF};
+use super::question::{Asked, READ, SETTLE};
 use super::walk::StepId;
 use super::walk::{EndingState, Mark};
 use super::*;
@@ -31,6 +32,7 @@ use crate::units::Bytes;
 static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in().unwrap());
 
 /// A person at a terminal: time passes between what they do.
+#[derive(Clone)]
 pub struct Session {
     /// What the program knows.
     pub model: Model,
@@ -148,11 +150,21 @@ impl Session {
         self.send(Msg::Key(KeyEvent::new(code, KeyModifiers::NONE), self.now));
     }
 
-    /// Presses a key as a person does: alone.
+    /// Waits until what is asked can be answered.
+    pub fn read(&mut self) {
+        self.wait(READ);
+    }
+
+    /// Presses a key as a person does: alone, and where something is asked, once it can be answered.
     pub fn press(&mut self, code: KeyCode) {
-        self.wait(ms(450));
+        let (before, after) = match (self.model.question.is_some(), code) {
+            (true, _) => (READ, SETTLE),
+            (false, KeyCode::Enter) => (gate::APART_FROM_ENTER, ms(30)),
+            (false, _) => (ms(450), ms(30)),
+        };
+        self.wait(before);
         self.key(code);
-        self.wait(ms(30));
+        self.wait(after);
     }
 
     pub fn keys(&mut self, keys: &str) {
@@ -518,6 +530,7 @@ fn an_error_pasted_after_a_walk_can_be_said_to_be_the_second_failure() {
     let mut session = Session::with_holders();
     session.paste(&torch_log());
     session.paste(&torch_log().replace("14.00 GiB", "9.00 GiB"));
+    session.read();
     assert!(crate::ui::drawn(&session.model).contains("[e] it failed again"));
     session.keys("e");
     session.read_logs();
@@ -613,6 +626,7 @@ fn a_question_that_names_more_than_the_screen_has_room_for_takes_no_yes() {
     assert!(session.model.question.is_some() && session.signals().is_empty(), "it still asks");
     for (size, lines) in [((80, 24), 1), ((80, 40), 2)] {
         session.send(Msg::Resize(size.0, size.1));
+        session.read();
         let screen = crate::ui::drawn(&session.model);
         let all = (6000..6009).all(|pid| screen.contains(&format!(" {pid} ")));
         assert!(all && screen.contains("[y] end it"), "{lines} each: {screen}");
@@ -706,11 +720,9 @@ fn what_cannot_be_read_is_neither_asked_nor_counted_as_read() {
     session.wait(ms(500));
     session.send(Msg::Resize(120, 40));
     session.key(KeyCode::Char('r'));
-    session.wait(ms(30));
+    session.wait(SETTLE);
     assert!(session.model.question.is_some(), "the question can be read only now");
-    session.wait(ms(400));
-    session.key(KeyCode::Char('r'));
-    session.wait(ms(30));
+    session.press(KeyCode::Char('r'));
     assert!(session.model.question.is_none());
 }
 
@@ -1540,7 +1552,7 @@ fn happens() -> impl Strategy<Value = Happens> {
     ];
     prop_oneof![
         10 => keys.prop_map(Happens::Key),
-        10 => prop_oneof![Just(1_u64), Just(20), Just(30), Just(401), Just(500)].prop_map(Happens::Wait),
+        10 => prop_oneof![Just(1_u64), Just(30), Just(319), Just(320), Just(600), Just(1000)].prop_map(Happens::Wait),
         4 => prop::collection::vec(0_usize..24, 0..8).prop_map(Happens::Sample),
         3 => prop_oneof![
             Just(Happens::Sample(vec![13, 14, 15])),
@@ -1616,11 +1628,12 @@ proptest! {
                 };
                 let asked = if signals { &asked } else { &asked_to_let_go };
                 let since = asked.iter().find(|(named, _)| named == key).map(|(_, since)| *since);
-                prop_assert!(since.is_some_and(|since| session.now - since >= DEAF), "{key} was not named long enough");
+                prop_assert!(since.is_some_and(|since| session.now - since >= READ + SETTLE), "{key} was not named long enough");
                 let (last, at) = *keys.last().unwrap();
                 prop_assert_eq!(last, KeyCode::Char('y'));
-                let crowd = keys.iter().rev().nth(1).filter(|(_, before)| at - *before < gate::ALONE);
-                prop_assert!(crowd.is_none(), "y was not alone: {keys:?}");
+                let previous = keys.iter().rev().nth(1).map(|(_, previous)| *previous);
+                prop_assert!(previous.is_none_or(|previous| at - previous >= READ), "y was not alone: {keys:?}");
+                prop_assert!(session.now - at >= SETTLE, "a key could still have followed");
                 let row = session.model.snapshot().and_then(|snapshot| snapshot.process(*key)).cloned();
                 let row = row.expect("it is in the newest reading");
                 if let Effect::Signal(order) = effect {
@@ -2027,12 +2040,11 @@ mod pointing_and_picking {
         let mut session = Session::with_log();
         session.press(KeyCode::Char('x'));
         assert!(session.model.question.is_some());
-        click_on(&mut session, "[y] end it");
-        session.wait(ms(100));
+        click_on(&mut session, " y  end it");
+        session.wait(READ);
         assert!(session.effects.iter().all(|effect| !matches!(effect, Effect::Signal(_))), "too early to be read");
-        session.wait(ms(500));
         click_on(&mut session, "[y] end it");
-        session.wait(ms(100));
+        session.wait(SETTLE);
         assert!(session.effects.iter().any(|effect| matches!(effect, Effect::Signal(_))));
     }
 

@@ -115,14 +115,20 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
     for item in passed {
         match item {
             // It waited while the screen became too small to read what it would do.
-            Passed::Key(_) | Passed::Few(..) if model.is_tiny() => {}
+            Passed::Key(_) | Passed::Typed(_) | Passed::Few { .. } if model.is_tiny() => {}
             // A question that an earlier key of this batch opened must not be answered by a later one.
-            Passed::Key(_) | Passed::Few(..) if model.question.is_some() => {}
-            Passed::Key(key) => effects.extend(keys::certain(model, key)),
-            Passed::Few(keys, text) if keys::are_harmless(model, &keys) || keys::only_ask(model, &keys, &text) => {
+            Passed::Key(_) | Passed::Typed(_) | Passed::Few { .. } if model.question.is_some() => {}
+            Passed::Typed(key) if keys::asks(model, key) => {
+                let text = "That key came right behind another one, as in a word: nothing is asked. Press it again.";
+                say(model, text.into());
+            }
+            Passed::Key(key) | Passed::Typed(key) => effects.extend(keys::certain(model, key)),
+            Passed::Few { keys, text, typed }
+                if keys::are_harmless(model, &keys) || !typed && keys::only_ask(model, &keys, &text) =>
+            {
                 effects.extend(keys::together(model, &keys));
             }
-            Passed::Few(_, text) => too_fast(model, &text),
+            Passed::Few { text, .. } => too_fast(model, &text),
             Passed::Paste(text) if text.trim().chars().count() < SHORTEST_PASTE => too_fast(model, &text),
             Passed::Paste(text) => effects.extend(input::pasted(model, text)),
         }

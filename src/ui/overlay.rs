@@ -1,5 +1,6 @@
 //! Owns what is laid over the screen: the question before something that can't be undone, help, an error explained.
 
+use crossterm::event::KeyCode;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
@@ -15,7 +16,7 @@ use crate::app::action::Action;
 use crate::app::help::{self, Line as HelpLine, place};
 use crate::app::layout::{page_height, page_width};
 use crate::app::model::{Click, Overlay, Source, Target};
-use crate::app::question::{Asked, Victim, workers};
+use crate::app::question::{Asked, Question, Stage, Victim, workers};
 use crate::app::rows::together;
 use crate::app::symptoms::{SYMPTOMS, Symptom};
 use crate::app::update::left_out;
@@ -30,7 +31,7 @@ pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut
     let width = page_width((area.width, area.height));
     let room = usize::from(area.height.saturating_sub(2));
     let (title, mut lines) = match (&model.question, &model.overlay) {
-        (Some(question), _) => asked(model, theme, &question.asked, (width, room)),
+        (Some(question), _) => asked(model, theme, question, (width, room)),
         (None, Some(Overlay::Help(top))) => (" Keys ", help(model, theme, *top, width)),
         (None, Some(Overlay::Actions(wanted, at))) => (" What can be done ", actions(model, theme, wanted, *at, width)),
         (None, Some(Overlay::Words(_))) => (" Words used here ", page(model, theme, width)),
@@ -121,12 +122,12 @@ fn actions(model: &Model, theme: &Theme, wanted: &str, at: usize, width: usize) 
 fn asked(
     model: &Model,
     theme: &Theme,
-    asked: &Asked,
+    question: &Question,
     (width, rows): (usize, usize),
 ) -> (&'static str, Vec<Line<'static>>) {
-    match asked {
-        Asked::End(victims, signal) => end(model, theme, victims, *signal, (width, rows)),
-        Asked::Release(victim, release) => let_go(model, theme, victim, release, width),
+    match &question.asked {
+        Asked::End(victims, signal) => end(model, theme, (question, victims), *signal, (width, rows)),
+        Asked::Release(victim, release) => let_go(model, theme, (question, victim), release, width),
         Asked::Paste(text) => {
             let more = match text.lines().count() {
                 1 => "1 more line".to_owned(),
@@ -134,21 +135,27 @@ fn asked(
             };
             let mut said = paragraph(&format!("There is a log here already; you pasted {more}."), width, Style::new());
             said.push(Line::raw(""));
+            if let Some(line) = instead_of_answers(model, theme, question, width) {
+                said.push(line);
+                return (" A second paste ", said);
+            }
+            let is_open = question.is_open(model.now);
+            let shown = if is_open { answers } else { not_yet };
             if model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.oom != Oom::No) {
-                said.push(answers(theme, &[("e", "it failed again: compare")], width));
+                said.push(shown(theme, &[("e", "it failed again: compare")], width));
             }
             let keys = [("r", "replace the log"), ("a", "append to it"), ("Esc", "leave it as it is")];
-            let in_one = answers(theme, &keys, width);
+            let in_one = shown(theme, &keys, width);
             match in_one.width() <= width {
                 true => said.push(in_one),
-                false => said.extend(keys.map(|key| answers(theme, &[key], width))),
+                false => said.extend(keys.map(|key| shown(theme, &[key], width))),
             }
             (" A second paste ", said)
         }
         Asked::Quit(why) => {
             let mut said = paragraph(why, width, Style::new());
             said.push(Line::raw(""));
-            said.push(answers(theme, &[("y", "leave"), ("n", "stay")], width));
+            said.push(decide(model, theme, question, ("leave", "stay"), width));
             (" Leave? ", said)
         }
     }
@@ -157,7 +164,7 @@ fn asked(
 fn end(
     model: &Model,
     theme: &Theme,
-    victims: &[Victim],
+    (question, victims): (&Question, &[Victim]),
     signal: Signal,
     (width, rows): (usize, usize),
 ) -> (&'static str, Vec<Line<'static>>) {
@@ -188,7 +195,7 @@ fn end(
         (_, true) => ("end all of them", "leave them"),
         _ => ("end it", "leave it"),
     };
-    rest.push(answers(theme, &[("y", yes), ("n", no)], width));
+    rest.push(decide(model, theme, question, (yes, no), width));
     let mut lines: Vec<Line<'static>> =
         first.iter().flat_map(|victim| named(model, theme, victim, width, victims.len() == 1)).collect();
     let workers = workers(victims, width, rows.saturating_sub(lines.len() + rest.len()));
@@ -246,7 +253,7 @@ fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>
 fn let_go(
     model: &Model,
     theme: &Theme,
-    victim: &Victim,
+    (question, victim): (&Question, &Victim),
     release: &Release,
     width: usize,
 ) -> (&'static str, Vec<Line<'static>>) {
@@ -258,7 +265,7 @@ fn let_go(
         lines.extend(paragraph("Demo: nothing is sent.", width, theme.alarm));
     }
     lines.push(Line::raw(""));
-    lines.push(answers(theme, &[("y", "ask it"), ("n", "leave it")], width));
+    lines.push(decide(model, theme, question, ("ask it", "leave it"), width));
     (" Ask for its memory? ", lines)
 }
 
@@ -290,6 +297,46 @@ fn named(model: &Model, theme: &Theme, victim: &Victim, width: usize, alone: boo
         lines.push(Line::styled(cut(&facts, width), theme.quiet));
     }
     lines
+}
+
+/// The last line of a question that is answered with yes or no.
+fn decide(model: &Model, theme: &Theme, question: &Question, (yes, no): (&str, &str), width: usize) -> Line<'static> {
+    if let Some(line) = instead_of_answers(model, theme, question, width) {
+        return line;
+    }
+    match (question.stage(model.now), question.wants_pid()) {
+        (Stage::Open(typed), Some(pid)) => {
+            let mut spans = vec![Span::styled(format!("Type {pid} and Enter to {yes}: {typed}_   "), theme.sentence)];
+            spans.extend(answers(theme, &[("n", no)], width).spans);
+            Line::from(spans)
+        }
+        (Stage::Open(_), None) => answers(theme, &[("y", yes), ("n", no)], width),
+        // Esc and n are taken at any time.
+        _ => {
+            let mut spans = not_yet(theme, &[("y", yes)], width).spans;
+            spans.extend([Span::raw("  "), Span::styled("[n]", theme.key), Span::raw(format!(" {no}"))]);
+            Line::from(spans)
+        }
+    }
+}
+
+/// That an answer was taken, or came too early.
+fn instead_of_answers(model: &Model, theme: &Theme, question: &Question, width: usize) -> Option<Line<'static>> {
+    let goes_on = theme.sign("…", "...");
+    let text = match question.stage(model.now) {
+        Stage::Open(_) | Stage::Reading { hurried: false } => return None,
+        Stage::Reading { hurried: true } => format!("Read first{goes_on} that key came too early."),
+        Stage::Sending(KeyCode::Char(letter)) => format!("{letter}: sending{goes_on} any other key cancels"),
+        Stage::Sending(_) => format!("Sending{goes_on} any key cancels"),
+    };
+    Some(Line::styled(cut(&text, width), theme.alarm))
+}
+
+/// The keys of a question that can't be answered yet: without brackets, which stand for a key that counts.
+fn not_yet(theme: &Theme, keys: &[(&str, &str)], width: usize) -> Line<'static> {
+    let spans = answers(theme, keys, width).spans.into_iter();
+    let spans = spans.map(|span| Span::styled(span.content.replace(['[', ']'], " "), theme.quiet));
+    Line::from(spans.collect::<Vec<_>>())
 }
 
 /// The keys with what they do, closer together where there is little room.

@@ -21,6 +21,9 @@ pub(super) const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 pub(super) fn assert_screens(name: &str, session: &mut Session, sizes: &[(u16, u16)]) {
     for (columns, rows) in sizes {
         session.send(Msg::Resize(*columns, *rows));
+        if session.model.question.is_some() {
+            session.read();
+        }
         let mut settings = insta::Settings::clone_current();
         settings.set_snapshot_path("../../tests/screens");
         settings.set_prepend_module_to_snapshot(false);
@@ -119,6 +122,7 @@ fn what_is_sent_and_the_answers_are_seen_on_the_smallest_screen_whoever_is_asked
         session.press(KeyCode::Enter);
         let (columns, lines) = SMALLEST;
         session.send(Msg::Resize(columns, lines));
+        session.read();
         let text = drawn(&session.model);
         assert!(text.contains("POST ") && text.contains("[y] ask it"), "{label}\n{text}");
     }
@@ -130,6 +134,7 @@ fn a_second_paste_can_be_answered_on_any_screen() {
         let mut session = Session::with_log();
         session.send(Msg::Resize(columns, lines));
         session.paste(&torch_log().replace("14.00 GiB", "9.00 GiB"));
+        session.read();
         let text = drawn(&session.model);
         for answer in ["[e] it failed again", "[r] replace the log", "[a] append to it", "[Esc] leave it as it is"] {
             assert!(text.contains(answer), "{columns}x{lines}: {answer}\n{text}");
@@ -204,6 +209,7 @@ fn the_caution_and_the_answers_are_seen_on_the_smallest_screen() {
                 session.press(KeyCode::Down);
             }
             session.keys("x");
+            session.read();
             let text = drawn(&session.model);
             assert!(text.contains(if count == 1 { caution } else { "Some may be started again" }), "{text}");
             assert!(text.contains("[y] end it") && text.contains("Demo: nothing"), "{text}");
@@ -224,6 +230,7 @@ fn a_group_that_a_supervisor_runs_is_named_with_the_caution_on_the_smallest_scre
     session.send(Msg::Sample(Box::new(machine)));
     session.send(Msg::Resize(columns, lines));
     session.keys("x");
+    session.read();
     let text = drawn(&session.model);
     for part in ["4100", "4101", "4102", "4103", "may start it", "[y] end all of them", "Demo: nothing"] {
         assert!(text.contains(part), "{part}\n{text}");

@@ -123,7 +123,6 @@ fn a_launcher_is_ended_with_its_workers_after_one_question_that_names_them_all()
         &format!("{a}  5.0 GiB on GPU 0"),
         &format!("{b}  4.0 GiB on GPU 0"),
     ]);
-    session.let_the_question_stand();
     assert!(family.lives(family.pid()), "asking ends nothing");
     session.send("y");
     assert!(family.launcher_ends());
@@ -139,7 +138,6 @@ fn workers_that_their_launcher_leaves_are_signalled_after_the_grace_time_and_one
     session.send("x");
     session.wait_for_text(&["[y] end all of them"]);
     let mut later = Sleeper::start();
-    session.let_the_question_stand();
     session.send("y");
     assert!(family.launcher_ends());
     for worker in &family.workers {
@@ -161,7 +159,6 @@ fn where_the_launcher_runs_another_program_by_now_neither_it_nor_its_workers_are
     session.send("x");
     session.wait_for_text(&["[y] end all of them"]);
     family.turns();
-    session.let_the_question_stand();
     session.send("y");
     session.wait_for_text(&["calls itself sh -c echo turned", "which was not signalled, so it was left alone"]);
     assert!(family.workers.iter().all(|worker| family.lives(*worker)) && family.lives(family.pid()));
@@ -229,7 +226,6 @@ fn who_has_the_driver_open_without_being_listed_is_shown_and_can_be_ended() {
     session.wait_for_text(&["9.0 GiB  used, but the driver doesn't say by whom", &pid]);
     session.send("x");
     session.wait_for_text(&["[y] end it", &pid, "sleep 1000"]);
-    session.let_the_question_stand();
     session.send("y");
     assert_eq!(unlisted.ended_by(), Some(15));
 }

@@ -19,7 +19,6 @@ fn one_that_runs_another_program_since_the_question_is_spared_and_can_be_ended_u
     session.wait_for_text(&["[y]", &holder, "read go"]);
     hand.write_all(b"go\n").unwrap();
     assert_eq!(words.recv_timeout(PATIENCE).as_deref(), Ok("turned"));
-    session.let_the_question_stand();
     session.send("y");
     session.wait_for_text(&["Nothing was signalled", "calls itself sh -c echo turned", "look again"]);
     assert!(machine.all_live());
@@ -29,7 +28,6 @@ fn one_that_runs_another_program_since_the_question_is_spared_and_can_be_ended_u
     });
     session.send("x");
     session.wait_for_text(&["[y]", &holder]);
-    session.let_the_question_stand();
     session.send("y");
     assert_eq!(machine.holder.ended_by(), Some(15));
     assert!(machine.second.lives() && machine.third.lives());
@@ -44,7 +42,6 @@ fn one_whose_title_counts_on_all_the_time_can_be_ended_and_one_that_says_it_does
     session.send("x");
     session.wait_for_text(&["[y]", &holder]);
     machine.holder.calls_itself("worker: saving now loss 0.300");
-    session.let_the_question_stand();
     session.send("y");
     session.wait_for_text(&["Nothing was signalled", "calls itself worker: saving now", "look again"]);
     session.wait_for("its new title", |screen| {
@@ -58,7 +55,6 @@ fn one_whose_title_counts_on_all_the_time_can_be_ended_and_one_that_says_it_does
     session.send("x");
     session.wait_for_text(&["[y]", &holder]);
     machine.holder.calls_itself("worker: step 9999 loss 0.199");
-    session.let_the_question_stand();
     session.send("y");
     assert_eq!(machine.holder.ended_by(), Some(15));
     assert!(machine.second.lives() && machine.third.lives());

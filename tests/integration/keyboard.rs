@@ -39,7 +39,8 @@ fn a_log_that_grows_is_read_again_until_a_walk_has_begun_and_then_by_a_key() {
     session.wait_for_text(&["step 1", "Another program holds", &machine.pids()[0], "7 lines, slurm-1234.out"]);
     session.send("\t\t");
     session.wait_for_text(&["what I ran"]);
-    session.let_the_question_stand();
+    // Alone, or it would be part of a burst.
+    pass(Duration::from_millis(100));
     session.send("s");
     session.wait_for_text(&["step 2"]);
     more("and 1 more\nand 2 more\n");
@@ -67,12 +68,7 @@ fn a_paste_whose_end_is_lost_is_ended_by_silence_and_by_ctrl_c() {
     session.wait_for_text(&["receiving a paste"]);
     session.send("\x03");
     session.wait_for_no(&["receiving a paste"]);
-    for _ in 0..3 {
-        if session.runs() {
-            session.let_the_question_stand();
-            session.send("\x03");
-        }
-    }
+    session.send("\x03\x03\x03");
     session.wait_for_exit(PATIENCE);
     session.assert_given_back();
 }
@@ -134,7 +130,8 @@ fn keys_in_one_packet_act_where_none_of_them_can_do_harm() {
     session.send("js");
     session.wait_for_text(&["too fast"]);
     assert!(machine.all_live() && !session.text().contains(QUESTION));
-    // What moves and then asks, asks.
+    // What moves and then asks, asks, where no text came right before it.
+    pass(Duration::from_millis(300));
     session.send("j\r");
     session.wait_for_text(&[QUESTION]);
     assert!(machine.all_live());

@@ -266,6 +266,7 @@ fn a_group_that_the_screen_can_not_name_whole_takes_no_yes_until_it_can() {
     assert_eq!((session.signalled(), session.notice().contains("larger")), (vec![], true), "{}", session.notice());
     session.send(Msg::Resize(120, 60));
     assert_eq!(session.named().len(), 61);
+    session.read();
     let screen = crate::ui::drawn(&session.model);
     assert!(
         (4200..4260).all(|pid| screen.contains(&pid.to_string())) && screen.contains("[y] end all of them"),

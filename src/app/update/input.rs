@@ -22,6 +22,8 @@ const LONGEST_COMMAND: usize = 16 << 10;
 pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
     let text = with_line_feeds(&text);
     if text.trim().is_empty() {
+        pasting(model);
+        model.pasting = false;
         super::say(model, "The paste was empty: copy the error text first, then paste it here.".into());
         return None;
     }

@@ -10,9 +10,10 @@ use unicode_width::UnicodeWidthStr;
 use super::{ask, endings, feed, fit, input, leave, let_through, say};
 use crate::app::action::Action;
 use crate::app::effect::Effect;
+use crate::app::gate::is_text;
 use crate::app::layout;
 use crate::app::model::{Click, Model, Overlay, Pipe, Prompt, Purpose, Region, Tab};
-use crate::app::question::{Answer, Asked, Question};
+use crate::app::question::{Answer, Asked, Heard, Question};
 use crate::app::summary;
 use crate::app::symptoms::SYMPTOMS;
 use crate::app::walk::{EndingState, Mark, StepId};
@@ -41,18 +42,53 @@ pub fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
             model.question = None;
             return if leaves { vec![leave(model)] } else { Vec::new() };
         }
-        let answer = question.key(key, at);
-        return answer.map(|answer| answered(model, answer)).unwrap_or_default();
+        let is_open = question.is_open(at);
+        let heard = question.key(key, at);
+        return match heard {
+            Heard::Stays => {
+                model.gate.heard(key, at);
+                Vec::new()
+            }
+            Heard::Closes => closed(model, key, at),
+            Heard::Answer(Answer::No) if !is_open && key.code == KeyCode::Char('n') => closed(model, key, at),
+            Heard::Answer(answer) => answered(model, answer),
+        };
     }
     if model.input.typing.is_some() {
+        model.gate.heard(key, at);
         return typed(model, key).into_iter().collect();
     }
     if model.prompt.is_some() {
+        model.gate.heard(key, at);
         prompted(model, key);
         return Vec::new();
     }
     let passed = model.gate.key(key, at);
     let_through(model, passed)
+}
+
+/// A key that is no answer closed the question, or a no came before anybody can have read it. Text that goes on behind
+/// it does nothing: it must not ask again and be an answer then. A paste that came as keys is still read.
+fn closed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
+    model.question = None;
+    if !is_text(key) {
+        return Vec::new();
+    }
+    say(model, "That key is no answer, so the question was closed and nothing was done.".into());
+    model.gate.hush(at);
+    let passed = model.gate.key(key, at);
+    let_through(model, passed)
+}
+
+/// Whether this key would ask before a signal or a request.
+pub fn asks(model: &Model, key: KeyEvent) -> bool {
+    let releases = || model.current_step().is_some_and(|step| model.release_of(step).is_some());
+    match model.config.keys.action(key, model.focus) {
+        _ if model.overlay.is_some() => false,
+        Some(Action::End) => true,
+        Some(Action::Enter) => model.focus == Region::Steps && releases(),
+        _ => false,
+    }
 }
 
 /// A key that is certainly a person's.
@@ -706,7 +742,8 @@ fn clicked(model: &mut Model, column: u16, row: u16, moment: Duration) -> Vec<Ef
                 }
             }
         }
-        None if covered => {}
+        // A click is a key, too: an answer that waits for another key is not sent.
+        None if covered => drop(model.question.take_if(|question| question.is_sending())),
         None => model.focus = model.layout().region_at(column, row).unwrap_or(model.focus),
     }
     Vec::new()

@@ -298,7 +298,6 @@ impl Session {
     pub fn leave(mut self) {
         self.send("q");
         if !self.ends_or_shows("[y]") {
-            self.let_the_question_stand();
             self.send("y");
         }
         let status = self.wait_for_exit(PATIENCE);
@@ -328,13 +327,6 @@ impl Session {
             assert_ne!(screen.mouse_protocol_mode(), MouseProtocolMode::None, "the mouse was not captured");
         });
         assert!(self.cooked && !self.is_cooked(), "the terminal is not in raw mode");
-    }
-
-    /// Lets a question's first 400 ms pass, in which it hears no key. That deafness is part of what is tested, and
-    /// there is nothing on the screen that tells when it is over: so the clock is waited for, from the moment that
-    /// the question was seen.
-    pub fn let_the_question_stand(&self) {
-        pass(Duration::from_millis(450));
     }
 }
 
