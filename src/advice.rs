@@ -6,6 +6,7 @@ pub mod compare;
 pub mod fit;
 pub mod ledger;
 pub mod machine;
+pub mod offer;
 pub mod plan;
 pub mod release;
 pub mod rerun;
@@ -21,7 +22,7 @@ use crate::gpu::guard::Viewer;
 use crate::gpu::history::History;
 use crate::gpu::{Device, GpuProcess, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, Oom, Phase};
-use crate::knowledge::facts::NamedProcess;
+use crate::knowledge::facts::{Facts, NamedProcess};
 use crate::knowledge::fix::Fix;
 use crate::units::{Bytes, WallTime};
 
@@ -58,6 +59,8 @@ pub struct Situation<'a> {
     pub command: Option<&'a str>,
     /// The model, as the person says; `None` to take what the log says.
     pub model: Option<&'a str>,
+    /// The run itself, where the log prints it as one of the other processes.
+    pub own: Option<&'a NamedProcess>,
     /// What was done about it so far.
     pub taken: Taken,
     /// The advice on the same log and model at an earlier reading: whether it fits is not reckoned again while the same
@@ -109,8 +112,10 @@ pub struct Advice {
 
 /// Joins log and machine.
 pub fn advise(situation: &Situation<'_>) -> Advice {
-    let own = with_own_process(situation.diagnosis);
-    let situation = &Situation { diagnosis: own.as_ref().unwrap_or(situation.diagnosis), ..*situation };
+    let own = own_process(&situation.diagnosis.facts);
+    let told = with_own_process(situation.diagnosis);
+    let situation =
+        &Situation { diagnosis: told.as_ref().unwrap_or(situation.diagnosis), own: own.as_ref(), ..*situation };
     // Where those on the first rank's card have gone, the rank speaks on whose card they have not.
     let named = machine::locate(situation).named;
     let gone = !named.is_empty() && named.iter().all(|named| matches!(named.fate, Fate::Gone));
@@ -147,7 +152,7 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     }
     let mut met = situation.before.map(|before| before.met.clone()).unwrap_or_default();
     let alive = |named: &machine::Named<'_>| if let Fate::Alive(_, key) = named.fate { Some(key) } else { None };
-    met.extend(place.named.iter().filter_map(alive));
+    met.extend(place.named.iter().chain(&place.own).filter_map(alive));
     met.sort();
     met.dedup();
     let on_its_way = next.is_some_and(|next| next.has_room(ledger.as_ref()));
@@ -161,15 +166,25 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     Advice { verdict, ledger, fit, changed, plan, room, met, tried, on_its_way, command: command.map(str::to_owned) }
 }
 
+/// How much more than its allocator has a process uses at most: its CUDA context with every kernel loaded, the workspaces
+/// of its libraries, NCCL's buffers. Facts: CUDA contexts of a few hundred MiB, with NCCL up to about 1.5 GiB.
+const BESIDE_ALLOCATOR: Bytes = Bytes::gib(2);
+
 /// Seen from a container PyTorch finds its own PID nowhere and prints itself as one more "Process N has", without "this
-/// process has": then the one that holds at least what its allocator has, and next to that least, is the run itself.
-/// (c10/cuda/CUDACachingAllocator.cpp, `reportProcessMemoryInfo`: every process of the card is printed.)
-fn with_own_process(diagnosis: &Diagnosis) -> Option<Diagnosis> {
-    let facts = &diagnosis.facts;
+/// process has" (c10/cuda/CUDACachingAllocator.cpp, `reportProcessMemoryInfo`: every process of the card is printed).
+/// Then it is the one with at least what its allocator has and little more. A process with far more is another one:
+/// taken for the run, it would no longer be held against its figure here, and the log would fit any machine.
+pub fn own_process(facts: &Facts) -> Option<NamedProcess> {
     let had = facts.allocated_bytes.filter(|_| facts.process_bytes.is_none())?;
     let had = had.plus(facts.reserved_unallocated_bytes.unwrap_or(Bytes::ZERO));
-    let holds = |named: &&NamedProcess| named.bytes >= had;
-    let own = facts.other_processes.iter().filter(holds).min_by_key(|named| named.bytes)?.clone();
+    let can_be = had..=had.plus(BESIDE_ALLOCATOR);
+    let own = facts.other_processes.iter().filter(|named| can_be.contains(&named.bytes));
+    own.min_by_key(|named| named.bytes).cloned()
+}
+
+/// The same diagnosis with the run's own process told from others, where the log prints it as one of them.
+pub fn with_own_process(diagnosis: &Diagnosis) -> Option<Diagnosis> {
+    let own = own_process(&diagnosis.facts)?;
     let mut diagnosis = diagnosis.clone();
     diagnosis.facts.process_bytes = Some(own.bytes);
     diagnosis.facts.other_processes.retain(|named| *named != own);
@@ -218,6 +233,7 @@ impl<'a> Situation<'a> {
             zone: None,
             command: None,
             model: None,
+            own: None,
             taken: Taken::default(),
             before: None,
         }

@@ -107,6 +107,9 @@ pub enum Command {
         /// Allow a PID that no GPU lists.
         #[arg(long)]
         any: bool,
+        /// With --yes: allow other users' processes, too (root only).
+        #[arg(long)]
+        other_users: bool,
     },
     /// Say whether a model fits on a card with what is free now, and what would make it fit.
     #[command(after_help = help::FIT)]
@@ -214,8 +217,8 @@ pub fn run() -> ExitCode {
         Some(Command::Report(args)) => report::run(&global, &args),
         Some(Command::Sample { count, paced }) => sample::run(&global, count, paced),
         Some(Command::Ps { json }) => ps::run(&global, json),
-        Some(Command::Kill { targets, signal, grace, yes, any }) => {
-            kill::run(&global, &kill::Asked { targets, signal: signal.into(), grace, yes, any })
+        Some(Command::Kill { targets, signal, grace, yes, any, other_users }) => {
+            kill::run(&global, &kill::Asked { targets, signal: signal.into(), grace, yes, any, other_users })
         }
         Some(Command::Fit(args)) => fit::run(&global, &args),
         Some(Command::Completions { shell }) => help::completions(shell),

@@ -192,8 +192,15 @@ impl Sampler {
         let began = Instant::now();
         let reading = self.driver.refresh(moment, || self.procfs.nvidia_module_version());
         log::debug!("driver read in {:?}", began.elapsed());
-        let mut devices: Vec<Device> =
-            reading.devices.into_iter().map(|device| join(&mut self.people, device)).collect();
+        let mut readings = reading.devices;
+        // Only in a PID namespace of our own is the number needed each time; a driver may not tell it.
+        if !self.people.in_initial_namespace() && readings.iter().any(|device| device.minor.is_none()) {
+            let numbers = self.procfs.card_numbers();
+            for device in readings.iter_mut().filter(|device| device.minor.is_none()) {
+                device.minor = device.bus_id.known().and_then(|bus_id| number_at(&numbers, bus_id));
+            }
+        }
+        let mut devices: Vec<Device> = readings.into_iter().map(|device| join(&mut self.people, device)).collect();
         for device in &mut devices {
             if let Some(memory) = sight::shared_memory(device, host) {
                 // What is used is all programs' then, so that nothing of it is unexplained.
@@ -249,7 +256,7 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
     let local = people.in_initial_namespace();
     let mut processes = Vec::with_capacity(reading.rows.len());
     for row in &reading.rows {
-        let person = people.look(row.pid);
+        let person = people.look(row.pid, reading.minor);
         // The MPS list is up to 5 s old; a client that has ended since holds nothing.
         if row.kind == ProcessKind::Mps && local && person.is_gone() {
             continue;
@@ -281,6 +288,12 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
         power_watts: reading.power_watts,
         processes: by_size(processes),
     }
+}
+
+/// The number of the card at this PCI address.
+fn number_at(numbers: &[(String, u32)], bus_id: &str) -> Option<u32> {
+    let bus_id = bus_id.to_lowercase();
+    numbers.iter().find(|(known, _)| bus_id.ends_with(known)).map(|(_, number)| *number)
 }
 
 /// The largest first; those without a figure last.

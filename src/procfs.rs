@@ -11,7 +11,7 @@ pub mod sockets;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::gpu::{ProcessKey, Reading};
@@ -29,6 +29,11 @@ const LARGEST_ARGUMENTS: u64 = 16 << 20;
 const KERNEL_THREAD: u32 = 0x0020_0000;
 /// Set there once a process ends (PF_EXITING).
 const EXITING: u32 = 0x4;
+/// The major number of the NVIDIA driver's devices (NV_MAJOR_DEVICE_NUMBER in its nv-linux.h; open-gpu-kernel-modules,
+/// checked 2026-11-22).
+const NVIDIA_MAJOR: u32 = 195;
+/// From this minor number on they are no GPU's: 254 is nvidia-modeset, 255 nvidiactl, those below are held back for such.
+const NVIDIA_CONTROL_MINORS: u32 = 248;
 /// What /proc/self/ns/pid is in the namespace the kernel booted with (PROC_PID_INIT_INO).
 const INITIAL_PID_NAMESPACE: &str = "pid:[4026531836]";
 
@@ -232,37 +237,62 @@ impl Procfs {
         fs::read_to_string(self.root.join("self/cgroup")).ok()
     }
 
-    /// The GPU device files that a process has open (`/dev/nvidia*`, `/dev/dxg`, `/dev/dri/*`), each once, sorted;
-    /// empty where it has none. `/dev/nvidia-modeset` alone does not count: clients of a display server have it.
+    /// The NVIDIA driver's device files that a process has open (`/dev/nvidia*`, `/dev/dxg`), each once, sorted; empty
+    /// where it has none. `/dev/nvidia-modeset` alone does not count: clients of a display server have it.
     /// Needs the process's own user or root: else `Denied`.
     pub fn open_driver_files(&self, pid: u32) -> Result<Vec<String>, ProcError> {
-        let folder = self.path(pid, "fd");
-        let entries = fs::read_dir(&folder).map_err(|error| self.failure(pid, &error))?;
-        let mut links: Vec<String> = links(entries).collect();
-        if links.is_empty() && !self.stat(pid)?.is_kernel_thread() {
-            // One whose first thread has ended (a zombie) still has what its other threads have open.
-            let tasks = fs::read_dir(self.path(pid, "task")).into_iter().flatten().flatten();
-            let folders = tasks.filter_map(|task| fs::read_dir(task.path().join("fd")).ok());
-            links = folders.flat_map(self::links).collect();
-        }
-        Ok(self.driver_files(links.into_iter()))
+        Ok(self.driver_files(self.open_files(pid)?.into_iter().map(|(_, target)| target)))
     }
 
-    /// Whether a process works for this one and has driver files open: a launcher is known by its ranks.
-    pub fn children_hold_driver_files(&self, pid: u32) -> bool {
-        let holds = |child: &u32| self.open_driver_files(*child).is_ok_and(|files| !files.is_empty());
+    /// The GPUs whose own device file a process has open. That is the proof that a driver's PID is this process, so the
+    /// kernel's number of the device counts and not its name; `nvidiactl`, `nvidia-uvm` and `/dev/dri/*` prove nothing,
+    /// since processes open them that use no GPU or another vendor's.
+    pub fn open_cards(&self, pid: u32) -> Result<OpenCards, ProcError> {
+        let mut cards = OpenCards::default();
+        for (link, target) in self.open_files(pid)? {
+            match self.card_of(&link, &target) {
+                Some(CardFile::Minor(minor)) => cards.minors.push(minor),
+                Some(CardFile::Windows) => cards.windows = true,
+                None => {}
+            }
+        }
+        Ok(cards)
+    }
+
+    /// Whether a process works for this one and has a GPU's own device file open: a launcher is known by its ranks.
+    pub fn children_hold_cards(&self, pid: u32) -> bool {
+        let holds = |child: &u32| self.open_cards(*child).is_ok_and(|cards| !cards.is_empty());
         self.pids().iter().filter(|child| holds(child)).any(|child| self.ancestors(*child).contains(&pid))
     }
 
-    /// As [`Procfs::open_driver_files`], and also those that are only mapped. Slower: reads all of the process's maps.
-    pub fn holds_driver_files(&self, pid: u32) -> Result<Vec<String>, ProcError> {
-        let open = self.open_driver_files(pid)?;
-        if !open.is_empty() {
-            return Ok(open);
+    /// What a process has open: each link of its descriptors, and where it leads.
+    fn open_files(&self, pid: u32) -> Result<Vec<(PathBuf, String)>, ProcError> {
+        let folder = self.path(pid, "fd");
+        let entries = fs::read_dir(&folder).map_err(|error| self.failure(pid, &error))?;
+        let mut files: Vec<(PathBuf, String)> = links(entries).collect();
+        if files.is_empty() && !self.stat(pid)?.is_kernel_thread() {
+            // One whose first thread has ended (a zombie) still has what its other threads have open.
+            let tasks = fs::read_dir(self.path(pid, "task")).into_iter().flatten().flatten();
+            let folders = tasks.filter_map(|task| fs::read_dir(task.path().join("fd")).ok());
+            files = folders.flat_map(links).collect();
         }
-        let maps = self.read(pid, "maps", LARGE_FILE_BYTES)?;
-        let maps = String::from_utf8_lossy(&maps);
-        Ok(self.driver_files(maps.lines().filter_map(|line| line.split_ascii_whitespace().nth(5)).map(str::to_owned)))
+        Ok(files)
+    }
+
+    /// The GPU that an open file is the device file of. A file of the tests' own folders is known by its path alone.
+    fn card_of(&self, link: &Path, target: &str) -> Option<CardFile> {
+        let named = named_card(Path::new(target).file_name()?.to_str()?)?;
+        let card = if self.root == Path::new("/proc") && self.devices == Path::new("/dev") {
+            let opened = fs::metadata(link).ok()?;
+            match named {
+                _ if !opened.file_type().is_char_device() => return None,
+                CardFile::Minor(_) => card_of_device(opened.rdev())?,
+                CardFile::Windows => CardFile::Windows,
+            }
+        } else {
+            Path::new(target).starts_with(&self.devices).then_some(named)?
+        };
+        (card != CardFile::Windows || self.is_wsl()).then_some(card)
     }
 
     /// The PIDs above this one, nearest first, up to 1. Ends early where a parent can't be read.
@@ -307,7 +337,7 @@ impl Procfs {
     fn driver_files(&self, paths: impl Iterator<Item = String>) -> Vec<String> {
         let is_driver = |path: &String| {
             let name = Path::new(path).strip_prefix(&self.devices).ok().and_then(Path::to_str);
-            name.is_some_and(|name| name.starts_with("nvidia") || name.starts_with("dri/") || name == "dxg")
+            name.is_some_and(|name| name.starts_with("nvidia") || name == "dxg")
         };
         let mut files: Vec<String> = paths.filter(is_driver).collect();
         files.sort();
@@ -424,9 +454,58 @@ fn variable(environment: &[u8], name: &str) -> Option<String> {
     value.map(std::borrow::Cow::into_owned)
 }
 
-/// Where the links of a folder lead.
-fn links(entries: fs::ReadDir) -> impl Iterator<Item = String> {
-    entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()?.to_str().map(str::to_owned))
+/// The links of a folder, and where they lead.
+fn links(entries: fs::ReadDir) -> impl Iterator<Item = (PathBuf, String)> {
+    entries.filter_map(|entry| {
+        let link = entry.ok()?.path();
+        let target = fs::read_link(&link).ok()?.to_str()?.to_owned();
+        Some((link, target))
+    })
+}
+
+/// The GPUs whose own device file a process has open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenCards {
+    /// The kernel's numbers: 0 for /dev/nvidia0.
+    minors: Vec<u32>,
+    /// /dev/dxg under WSL2, which stands for all of them.
+    windows: bool,
+}
+
+impl OpenCards {
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.minors.is_empty() && !self.windows
+    }
+
+    /// Whether it has that of the GPU with this number open. A number that is not known proves nothing.
+    pub fn has(&self, minor: Option<u32>) -> bool {
+        self.windows || minor.is_some_and(|minor| self.minors.contains(&minor))
+    }
+}
+
+/// A GPU's own device file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CardFile {
+    /// `/dev/nvidia<minor>`.
+    Minor(u32),
+    /// `/dev/dxg`.
+    Windows,
+}
+
+/// What a device file of this name would be.
+fn named_card(name: &str) -> Option<CardFile> {
+    if name == "dxg" {
+        return Some(CardFile::Windows);
+    }
+    let digits = name.strip_prefix("nvidia").filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
+    digits.parse().ok().map(CardFile::Minor)
+}
+
+/// The GPU whose device this is, by the kernel's numbers of it.
+fn card_of_device(device: u64) -> Option<CardFile> {
+    let minor = rustix::fs::minor(device);
+    (rustix::fs::major(device) == NVIDIA_MAJOR && minor < NVIDIA_CONTROL_MINORS).then_some(CardFile::Minor(minor))
 }
 
 #[cfg(test)]

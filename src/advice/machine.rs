@@ -29,6 +29,8 @@ pub struct Place<'a> {
     pub because: Option<String>,
     /// The processes that the log names, in its order.
     pub named: Vec<Named<'a>>,
+    /// The run itself, where the log prints it as one of them.
+    pub own: Option<Named<'a>>,
 }
 
 /// A process the log names.
@@ -59,7 +61,8 @@ pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
         let facts = &situation.diagnosis.facts.other_processes;
         facts.iter().map(|named| Named { pid: named.pid, bytes: named.bytes, fate: Fate::Unknown }).collect()
     };
-    let nothing = Place { named: named(), ..Place::default() };
+    let own = situation.own.map(|own| Named { pid: own.pid, bytes: own.bytes, fate: Fate::Unknown });
+    let nothing = Place { named: named(), own, ..Place::default() };
     let Some(snapshot) = situation.snapshot else { return nothing };
     let elsewhere = |because| Place { same_machine: Some(false), because: Some(because), ..nothing.clone() };
     if let Some(because) = foreign(situation) {
@@ -142,7 +145,7 @@ pub fn still_held(situation: &Situation<'_>) -> Vec<Diagnosis> {
         // On a card of its own each rank has that card's number.
         diagnosis.run.rank = own.device.map(u64::from);
         diagnosis.run.ranks.retain(|other| other != own);
-        diagnosis
+        super::with_own_process(&diagnosis).unwrap_or(diagnosis)
     };
     let held = |one: &Diagnosis| {
         let place = locate(&Situation { diagnosis: one, ..*situation });
@@ -187,9 +190,12 @@ fn on<'a>(situation: &Situation<'a>, fitting: &[&'a Device], nothing: Place<'a>)
     // One that is matched proves the machine, now or at an earlier reading: then another that holds more or less by now
     // has grown or shrunk, and a PID that was given away since is one that has gone.
     let met = situation.before.is_some_and(|before| !before.met.is_empty());
-    let is_here = met || fates.iter().any(|fate| matches!(fate, Ok(Fate::Alive(..))));
+    // The run's own PID is held against its figure, too: the run may live on, as a notebook does.
+    let own = nothing.own.as_ref().map(|mention| fate(situation, fitting, mention));
+    let is_alive = |fate: &Result<Fate<'_>, Unlike<'_>>| matches!(fate, Ok(Fate::Alive(..)));
+    let is_here = met || fates.iter().chain(&own).any(is_alive);
     let mut named = Vec::new();
-    for (mention, fate) in nothing.named.iter().zip(fates) {
+    for (mention, fate) in nothing.named.iter().chain(&nothing.own).zip(fates.into_iter().chain(own)) {
         match fate {
             Ok(fate) => named.push(Named { fate, ..mention.clone() }),
             Err(unlike) if is_here => named.push(Named { fate: unlike.here, ..mention.clone() }),
@@ -200,7 +206,8 @@ fn on<'a>(situation: &Situation<'a>, fitting: &[&'a Device], nothing: Place<'a>)
     }
     let device = choose(situation, fitting, &named);
     let proved = named.iter().any(|named| matches!(named.fate, Fate::Alive(..)));
-    Place { same_machine: Some(true).filter(|_| proved || device.is_some()), device, because: None, named }
+    let own = nothing.own.as_ref().and_then(|_| named.pop());
+    Place { same_machine: Some(true).filter(|_| proved || device.is_some()), device, because: None, named, own }
 }
 
 /// A named process that is unlike the one of its PID here.

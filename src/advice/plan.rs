@@ -166,30 +166,30 @@ pub fn lay_out(
         again.or_else(|| back.then(|| run_now(situation))).or_else(|| fresh_start(situation, cause))
     };
     let mut plan: Vec<PlannedFix> = first_of_all.into_iter().collect();
-    // What costs somebody their work comes after what costs nothing.
-    let mut later = Vec::new();
+    // Waiting and asking come after what costs nothing, and so does what is not known to be idle.
+    let (mut later, mut unknown) = (Vec::new(), Vec::new());
     for fix in first.into_iter().chain(rest) {
         let ends = fix.when.contains(&Condition::HolderAlive);
         if ends {
-            let (mut idle, mut busy) = holders::end_holders(fix, situation, place, missing);
+            let mut offers = holders::end_holders(fix, situation, place, missing);
             for other in machine::still_held(situation) {
                 let situation = &Situation { diagnosis: &other, ..*situation };
-                let (more, at_work) = holders::end_holders(fix, situation, &machine::locate(situation), None);
-                idle.extend(more);
-                busy.extend(at_work);
+                let more = holders::end_holders(fix, situation, &machine::locate(situation), None);
+                offers.idle.extend(more.idle);
+                offers.unknown.extend(more.unknown);
             }
             // Nobody loses work for a model that no empty card holds; who is blamed is in the way of what a change makes fit.
             let hopeless = fit.is_some_and(FitAdvice::has_weights_beyond) || cause != Some(CauseKind::OtherProcess);
             let beyond = hopeless && fit.and_then(FitAdvice::beyond).is_some();
-            later.extend(busy.into_iter().filter(|planned| planned.gentle || !beyond));
-            later.extend(holders::ask_owners(situation, place, ledger));
+            later.extend(holders::wait_or_ask(situation, place, ledger));
             // The failed program's own models: asked for, never ended for its own failure.
             let itself = verdict::itself(situation, place).map(|row| row.pid);
             let own = |planned: &PlannedFix| planned.target.is_some_and(|key| Some(key.pid) == itself);
             let fits = |planned: &PlannedFix| {
                 if own(planned) { planned.gentle } else { !innocent && (planned.gentle || !beyond) }
             };
-            plan.extend(idle.into_iter().filter(|planned| !room && fits(planned)));
+            plan.extend(offers.idle.into_iter().filter(|planned| !room && fits(planned)));
+            unknown.extend(offers.unknown.into_iter().filter(|planned| !room && fits(planned)));
         } else if applies(fix, situation, place, ledger, verdict) {
             plan.extend(fill::filled(fix, situation, place, ledger, fit));
         }
@@ -197,13 +197,15 @@ pub fn lay_out(
     if cause == Some(CauseKind::OtherProcess) && situation.snapshot.is_none() && place.named.is_empty() {
         plan.insert(0, look_there());
     }
+    let safe = plan.iter().take_while(|planned| planned.target.is_some() || planned.safety == Safety::Safe).count();
     if !room && !innocent {
-        let safe = plan.iter().take_while(|planned| planned.target.is_some() || planned.safety == Safety::Safe).count();
         plan.splice(safe..safe, later);
     }
     // What system memory has no room for comes after all that can be done.
     let lacks_ram = |planned: &PlannedFix| fit.and_then(|fit| fit.effect_of(&planned.fix)?.lacks_ram).is_some();
     plan.sort_by_key(lacks_ram);
+    let after_idle = safe.max(1).min(plan.len());
+    plan.splice(after_idle..after_idle, unknown);
     let ended = plan.iter().filter(|planned| planned.target.is_some()).filter_map(|planned| planned.frees_bytes);
     let too_little = missing.is_some_and(|missing| ended.fold(Bytes::ZERO, Bytes::plus) < missing) && fit.is_some();
     let mut sum = Bytes::ZERO;

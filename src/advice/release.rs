@@ -125,8 +125,8 @@ pub fn route(row: &GpuProcess) -> Option<Release> {
     Some(Release { api, door: Door::Port(listens_at(run, usual)?), model })
 }
 
-/// The identity of a row that this viewer may end or may have let go. Another user's Ollama is asked all the same: it
-/// is a service for everybody, and loads the model again at the next question.
+/// The identity of a row whose memory could be had, for what the verdict says is in the way; `offer` tells which of them
+/// a step may be about. Another user's Ollama counts: it is a service for everybody.
 pub fn reach(viewer: &Viewer, row: &GpuProcess) -> Option<ProcessKey> {
     match viewer.may_end(row) {
         Ok(key) => Some(key),

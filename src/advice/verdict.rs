@@ -14,7 +14,7 @@ pub use crate::knowledge::diagnosis::CauseKind;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::units::Bytes;
 pub use again::{NextTry, Tried, next_try};
-pub use others::{WATCHED_ENOUGH, are_ranks, blamed, holders, itself, others_held, others_then, own_context};
+pub use others::{are_ranks, blamed, holders, itself, others_held, others_then, own_context};
 pub use story::{weights_by_name, widened};
 
 /// Less than that in pieces is no fragmentation worth the name; nor is less than that share of the card.

@@ -542,6 +542,7 @@ impl Model {
         };
         match self.config.source {
             _ if self.config.read_only => Some(Refusal::ReadOnly),
+            _ if self.config.viewer.is_held_by_pod => self.config.viewer.refuses_everything(),
             Source::Demo => None,
             Source::Live if !other_boot() => None,
             Source::Live | Source::Recorded => Some(Refusal::NotHere),

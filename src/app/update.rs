@@ -193,6 +193,7 @@ pub fn advise_anew(model: &mut Model) {
             zone: Some(&model.config.zone),
             command: command.as_deref(),
             model: model.input.model.as_deref(),
+            own: None,
             taken: model.taken(),
             before: model.advice.as_ref(),
         })

@@ -36,7 +36,6 @@ use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
 use crate::memory::options::{self, Card, Change, Choice};
 use crate::memory::{Engine, Estimate, Part, sglang, split, vllm};
-use crate::runtime::kernel::Kernel;
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -136,7 +135,7 @@ impl Answer {
 pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
     let said = match &args.model {
         None => machine(global, args.gpu).map(|machine| {
-            let holders = machine.holders(machine.card(), &Kernel::new(global.procfs()).viewer());
+            let holders = machine.holders(machine.card(), &global.kernel().viewer());
             list::answer(args, machine.card(), &machine.cards, &holders)
         }),
         Some(model) if draws(model).is_some() => machine(global, args.gpu).map(|machine| {
@@ -198,7 +197,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
         Some(_) => spread::by_itself(&engine, &located.shape, cards),
         None => spread::spread(args, &engine, &located.shape, cards)?,
     };
-    let viewer = Kernel::new(global.procfs()).viewer();
+    let viewer = global.kernel().viewer();
     let with_holders =
         |card: &Card, takes| Held { holders: machine.holders(Some(card), &viewer), card: card.clone(), takes };
     let held = match &spread {

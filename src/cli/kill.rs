@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use super::Global;
 use super::live::read_one_snapshot;
+use crate::advice::offer::Seen;
 use crate::advice::supervisor::Supervisor;
 use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
+use crate::gpu::activity::Activity;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::running::Running;
 use crate::gpu::{ProcessKey, ProcessKind, Snapshot};
@@ -41,6 +43,8 @@ pub struct Asked {
     pub yes: bool,
     /// A PID that no GPU lists is meant, too.
     pub any: bool,
+    /// Without asking, another user's process may be meant, too.
+    pub other_users: bool,
 }
 
 /// One process that is meant.
@@ -52,6 +56,8 @@ struct Victim {
     held: Option<Bytes>,
     /// It should end with this one, which is meant, too, and signalled first.
     follows: Option<ProcessKey>,
+    /// The other user that it belongs to.
+    owner: Option<String>,
 }
 
 /// Runs it; 0 only if all ended, 1 where one did not, 2 where the order can't be understood or nobody can be asked.
@@ -59,12 +65,15 @@ pub fn run(global: &Global, asked: &Asked) -> ExitCode {
     if global.read_only {
         return super::refuse(&Refusal::ReadOnly.to_string());
     }
+    let kernel = global.kernel();
+    let viewer = kernel.viewer();
+    if let Some(refusal) = viewer.refuses_everything() {
+        return super::refuse(&refusal.to_string());
+    }
     let (snapshot, no_reading) = match read_one_snapshot(global) {
         Ok((_, snapshot)) => (Some(snapshot.harmless()), None),
         Err(error) => (None, Some(error.to_string())),
     };
-    let kernel = global.kernel();
-    let viewer = kernel.viewer();
     let mut victims = Vec::new();
     let mut refused = false;
     if let Some(error) = &no_reading {
@@ -93,6 +102,16 @@ pub fn run(global: &Global, asked: &Asked) -> ExitCode {
     }
     if victims.is_empty() {
         return ExitCode::from(1);
+    }
+    if asked.yes && !asked.other_users {
+        let others = victims.iter().filter_map(|victim| Some((victim.key.pid, victim.owner.as_ref()?)));
+        let others: Vec<String> = others.map(|(pid, user)| format!("{pid} belongs to {user}")).collect();
+        if !others.is_empty() {
+            return super::refuse(&format!(
+                "{}: --yes is for your own processes; leave it out to be asked, or add --other-users",
+                others.join(", ")
+            ));
+        }
     }
     if !asked.yes {
         match confirmed(&victims, asked.signal) {
@@ -210,6 +229,12 @@ fn named(
         started.map_or("?".to_owned(), |time| time.to_string()),
         ran.command
     );
+    // What speaks against it is read first.
+    let owner = (!viewer.is_own(now.uid)).then(|| now.user.clone().unwrap_or_else(|| "another user".to_owned()));
+    let owned = owner.as_ref().map(|user| format!("OWNED BY {user}, not you\n  "));
+    let activity = row.zip(snapshot).map(|(row, snapshot)| Seen { snapshot, history: None, viewer }.activity(row));
+    let busy = activity.filter(Activity::is_busy).map(|activity| format!("{activity}\n  "));
+    let line = owned.into_iter().chain(busy).collect::<String>() + &line;
     let caution = row.and_then(Supervisor::of).map(|supervisor| format!("\n  {}", supervisor.caution()));
     let leader = row.zip(snapshot).and_then(|(row, snapshot)| snapshot.leader_of(row));
     let leader = leader.map(|leader| {
@@ -217,7 +242,7 @@ fn named(
         format!("\n  it works for {name}, which may start it again or end the others")
     });
     let beside: String = caution.into_iter().chain(leader).collect();
-    Ok(Victim { key, line: line + &beside, ran, held, follows: None })
+    Ok(Victim { key, line: line + &beside, ran, held, follows: None, owner })
 }
 
 /// Names them and asks on the terminal itself, wherever our output goes; `None` where there is none. What was typed
@@ -232,11 +257,25 @@ fn confirmed(victims: &[Victim], signal: Signal) -> Option<bool> {
     let how = if signal == Signal::Kill { "Force" } else { "End" };
     let what = if victims.len() == 1 { "it" } else { "them all" };
     rustix::termios::tcflush(&terminal, rustix::termios::QueueSelector::IFlush).ok()?;
-    write!(terminal, "{how} {what}? What is not saved is lost. [y/N] ").ok()?;
-    terminal.flush().ok()?;
-    let mut answer = String::new();
-    BufReader::new(terminal).read_line(&mut answer).ok()?;
-    Some(matches!(answer.trim(), "y" | "Y" | "yes"))
+    let mut answers = BufReader::new(terminal.try_clone().ok()?);
+    let mut ask = |question: &str| {
+        write!(terminal, "{question} ").ok()?;
+        terminal.flush().ok()?;
+        let mut answer = String::new();
+        answers.read_line(&mut answer).ok()?;
+        Some(answer.trim().to_owned())
+    };
+    // A yes that was meant for one's own processes is none for another user's.
+    for victim in victims {
+        let Some(owner) = &victim.owner else { continue };
+        let pid = victim.key.pid.to_string();
+        let typed = ask(&format!("{pid} belongs to {owner}. Type its PID to go on:"))?;
+        if typed != pid {
+            return Some(false);
+        }
+    }
+    let answer = ask(&format!("{how} {what}? What is not saved is lost. [y/N]"))?;
+    Some(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 
 /// Signals each and waits for it; which of them ended.

@@ -9,11 +9,13 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::{Global, live};
 use crate::advice::supervisor::Supervisor;
 use crate::app::rows::together;
+use crate::gpu::activity::{Activity, gpu_percent};
 use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot, sight};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
-const HEADINGS: [&str; 8] = ["PID@START_TICKS", "GPU", "VRAM", "USER", "AGE", "KIND", "WHAT", "COMMAND"];
+const HEADINGS: [&str; 9] =
+    ["PID@START_TICKS", "GPU", "VRAM", "USER", "STATE", "AGE", "KIND", "WHAT", "COMMAND"];
 /// The column of sizes is set to the right.
 const SIZE_COLUMN: usize = 2;
 const UNKNOWN: &str = "?";
@@ -45,6 +47,14 @@ fn as_json(snapshot: &Snapshot) -> io::Result<String> {
     if let Some(fields) = json.as_object_mut() {
         fields.insert("schema".into(), crate::gpu::SCHEMA.into());
     }
+    for (at, device) in snapshot.devices.iter().enumerate() {
+        for (row, process) in device.processes.iter().enumerate() {
+            let Some(fields) = json.pointer_mut(&format!("/devices/{at}/processes/{row}")) else { continue };
+            let Some(fields) = fields.as_object_mut() else { continue };
+            fields.insert("activity".into(), Activity::of(None, Some(device), process).word().into());
+            fields.insert("gpu_percent".into(), gpu_percent(Some(device), process).into());
+        }
+    }
     Ok(serde_json::to_string_pretty(&json)? + "\n")
 }
 
@@ -57,7 +67,7 @@ fn terminal_width() -> Option<usize> {
 /// The table; empty where there is no driver and nobody holds its files.
 fn as_text(snapshot: &Snapshot, width: Option<usize>) -> String {
     let mut lines: Vec<String> = snapshot.devices.iter().map(device_line).collect();
-    let mut rows: Vec<[String; 8]> = Vec::new();
+    let mut rows: Vec<[String; 9]> = Vec::new();
     // Who only launches has no card: it stands above the others.
     rows.extend(snapshot.launchers.iter().map(|process| process_row(snapshot, None, process)));
     for device in &snapshot.devices {
@@ -109,7 +119,7 @@ fn device_line(device: &Device) -> String {
     )
 }
 
-fn process_row(snapshot: &Snapshot, device: Option<&Device>, process: &GpuProcess) -> [String; 8] {
+fn process_row(snapshot: &Snapshot, device: Option<&Device>, process: &GpuProcess) -> [String; 9] {
     let identity = match process.key() {
         Some(key) if process.proved => key.to_string(),
         _ => format!("{}{UNKNOWN}", process.pid),
@@ -126,6 +136,8 @@ fn process_row(snapshot: &Snapshot, device: Option<&Device>, process: &GpuProces
         device.map_or_else(|| "-".into(), |device| device.index.to_string()),
         device.map_or_else(|| "-".into(), |_| shown(&process.used_bytes)),
         shown(&process.user),
+        // One reading can show that a process works, and never that it is idle.
+        device.map_or_else(|| "-".into(), |device| Activity::of(None, Some(device), process).to_string()),
         process.started_at.value().map_or_else(|| UNKNOWN.into(), |start| age(start, snapshot.taken_at)),
         kind.into(),
         what(snapshot, process),
@@ -155,7 +167,7 @@ fn what(snapshot: &Snapshot, process: &GpuProcess) -> String {
     if label == "-" { kin } else { format!("{label}, {kin}") }
 }
 
-fn unaccounted_row(device: &Device) -> Option<[String; 8]> {
+fn unaccounted_row(device: &Device) -> Option<[String; 9]> {
     let bytes = match &device.unaccounted_bytes {
         Reading::Known(Bytes(0)) => return None,
         Reading::Known(bytes) => bytes.to_string(),
@@ -171,10 +183,10 @@ fn unaccounted_row(device: &Device) -> Option<[String; 8]> {
     Some(remark(device, &bytes, whose))
 }
 
-fn remark(device: &Device, bytes: &str, text: &str) -> [String; 8] {
+fn remark(device: &Device, bytes: &str, text: &str) -> [String; 9] {
     let empty = String::new;
     let index = device.index.to_string();
-    ["-".into(), index, bytes.to_owned(), empty(), empty(), empty(), empty(), text.to_owned()]
+    ["-".into(), index, bytes.to_owned(), empty(), empty(), empty(), empty(), empty(), text.to_owned()]
 }
 
 fn holder_line(snapshot: &Snapshot, holder: &Holder) -> String {
@@ -210,10 +222,10 @@ fn age(start: WallTime, now: WallTime) -> String {
 }
 
 /// The rows with their columns under each other; the last one is as long as it is.
-fn aligned(rows: &[[String; 8]]) -> Vec<String> {
+fn aligned(rows: &[[String; 9]]) -> Vec<String> {
     let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
     let widths: Vec<usize> = (0..HEADINGS.len()).map(|column| widest(column).unwrap_or(0)).collect();
-    let line = |row: &[String; 8]| {
+    let line = |row: &[String; 9]| {
         let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
             let space = " ".repeat(width.saturating_sub(cell.width()));
             if column == SIZE_COLUMN { space + cell } else { cell.clone() + &space }
@@ -251,7 +263,7 @@ mod tests {
               "memory": {"total_bytes": 25769803776, "reserved_bytes": 1073741824, "used_bytes": 8589934592, "free_bytes": 16106127360},
               "unaccounted_bytes": 2147483648, "unaccounted_includes_unknown_rows": false,
               "processes": [
-                {"pid": 77, "start_ticks": 9, "started_at": "2026-11-20T08:30:00Z", "kind": "compute", "used_bytes": 6442450944,
+                {"pid": 77, "start_ticks": 9, "started_at": "2026-11-20T08:30:00Z", "kind": "compute", "used_bytes": 6442450944, "sm_percent": 97,
                  "user": "ana", "command": "python \u001b[2J\u202etrain.py", "recognised_as": "python train.py",
                  "managed_by": "slurm:81234", "proved": true},
                 {"pid": 88, "kind": "both", "used_bytes": null, "proved": false}]},
@@ -267,10 +279,10 @@ mod tests {
 GPU 0 RTX 4090: 8.0 GiB used, 15.0 GiB free of 24.0 GiB, 1.0 GiB reserved by the driver
 GPU 1 RTX 4090: GPU is lost: gone
 
-PID@START_TICKS  GPU     VRAM  USER  AGE         KIND     WHAT                                   COMMAND
-77@9             0    6.0 GiB  ana   3 h 30 min  compute  python train.py under Slurm job 81234  python ·[2J·train.py
-88?              0          ?  ?     ?           both     -                                      ?
--                0    2.0 GiB                                                                    in use by no process that the driver lists (contexts, other containers, the display)
+PID@START_TICKS  GPU     VRAM  USER  STATE      AGE         KIND     WHAT                                   COMMAND
+77@9             0    6.0 GiB  ana   BUSY 97 %  3 h 30 min  compute  python train.py under Slurm job 81234  python ·[2J·train.py
+88?              0          ?  ?     ?          ?           both     -                                      ?
+-                0    2.0 GiB                                                                               in use by no process that the driver lists (contexts, other containers, the display)
 
 PIDs with a ? are not known here: another container's or user's, or ended already.
 
@@ -278,6 +290,14 @@ Not listed by the driver, but with its device files open:
 5@6 ? x (/dev/nvidia0)
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn the_json_says_who_is_busy_and_never_that_one_is_idle() {
+        let json: serde_json::Value = serde_json::from_str(&as_json(&example()).unwrap()).unwrap();
+        let rows = &json["devices"][0]["processes"];
+        assert_eq!((&rows[0]["activity"], &rows[0]["gpu_percent"]), (&"busy".into(), &97.into()));
+        assert_eq!((&rows[1]["activity"], &rows[1]["gpu_percent"]), (&"unknown".into(), &serde_json::Value::Null));
     }
 
     #[test]

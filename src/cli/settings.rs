@@ -43,6 +43,9 @@ pub struct Options {
     /// Never signal or change anything.
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     read_only: bool,
+    /// Inside a Kubernetes pod, allow signals and release requests, which are refused there otherwise.
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    allow_kill: bool,
 }
 
 /// How the terminal program looks, as it was asked for.
@@ -69,6 +72,8 @@ pub struct Global {
     pub interval: Duration,
     /// Never signal or change anything.
     pub read_only: bool,
+    /// Allow signals also inside a Kubernetes pod.
+    pub allow_kill: bool,
     /// Whether the last log is kept for `--last`.
     pub keep_log: bool,
     /// The colours; `None`: nobody asked for any.
@@ -87,9 +92,10 @@ impl Global {
         Procfs::default().with_devices(&self.device_folder)
     }
 
-    /// The kernel, which spares what the configuration protects.
+    /// The kernel, which spares what the configuration protects, and everything inside a Kubernetes pod.
     pub fn kernel(&self) -> Kernel {
-        Kernel::new(self.procfs()).sparing(self.protected.clone())
+        let is_held_by_pod = !self.allow_kill && self.procfs().is_in_a_pod();
+        Kernel::new(self.procfs()).sparing(self.protected.clone()).held_by_pod(is_held_by_pod)
     }
 }
 
@@ -130,6 +136,7 @@ pub fn resolve(options: Options, look: Look) -> Result<Global, String> {
         knowledge: options.knowledge.or(configuration.knowledge).or_else(own_knowledge),
         interval: interval.unwrap_or(Duration::from_secs(1)),
         read_only: options.read_only || configuration.read_only,
+        allow_kill: options.allow_kill,
         keep_log: configuration.keep_log.unwrap_or(true),
         palette: look.theme.or(palette),
         ascii: look.ascii || configuration.ascii,

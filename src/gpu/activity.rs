@@ -67,6 +67,15 @@ impl Activity {
         matches!(self, Activity::Busy(_))
     }
 
+    /// In a word, for JSON.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Activity::Busy(_) => "busy",
+            Activity::Idle(_) => "idle",
+            Activity::Unknown => "unknown",
+        }
+    }
+
     /// Whether it was seen to do nothing for long enough.
     pub fn is_idle(&self) -> bool {
         matches!(self, Activity::Idle(_))

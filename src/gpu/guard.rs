@@ -26,6 +26,10 @@ pub struct Viewer {
     pub lineage: Vec<u32>,
     /// Names of programs that the person's configuration spares.
     pub spared: Vec<String>,
+    /// The user who became root by sudo: then those processes are the viewer's own, and root's are not.
+    pub sudo_uid: Option<u32>,
+    /// Inside a Kubernetes pod, and not started with `--allow-kill`.
+    pub is_held_by_pod: bool,
 }
 
 /// What is known of a process that somebody wants to end.
@@ -72,6 +76,10 @@ pub enum Refusal {
     NotHere,
     /// Started with `--read-only`.
     ReadOnly,
+    /// Inside a Kubernetes pod, and not started with `--allow-kill`.
+    InPod,
+    /// It was seen at work, so its program is not asked to release memory; the text is its activity.
+    Busy(u32, String),
     /// The kernel or /proc said no; the text is its own word.
     Failed(u32, String),
 }
@@ -102,6 +110,13 @@ impl fmt::Display for Refusal {
                 write!(f, "this is a recording or another machine's reading: nothing here is ended because of it")
             }
             Refusal::ReadOnly => write!(f, "started with --read-only: nothing is ended"),
+            Refusal::InPod => write!(
+                f,
+                "inside a Kubernetes pod nothing is signaled and no release is requested; start with --allow-kill to allow it"
+            ),
+            Refusal::Busy(pid, activity) => {
+                write!(f, "{pid} is busy ({activity}), so its program is not asked to release memory")
+            }
             Refusal::Failed(pid, text) => write!(f, "{pid} could not be signalled: {text}"),
         }
     }
@@ -171,9 +186,21 @@ impl Viewer {
         }
     }
 
+    /// Why nothing at all may be signaled or asked to release memory; `None` where it may.
+    pub fn refuses_everything(&self) -> Option<Refusal> {
+        self.is_held_by_pod.then_some(Refusal::InPod)
+    }
+
     /// Whether the row is the viewer's own.
     pub fn owns(&self, row: &GpuProcess) -> bool {
-        row.uid.value() == Some(self.uid)
+        self.is_own(row.uid.value())
+    }
+
+    /// Whether this user is the viewer. An unknown user is another one. A person who became root by sudo is still that
+    /// person: what root runs may be a service or anybody's container.
+    pub fn is_own(&self, uid: Option<u32>) -> bool {
+        let own = if self.uid == 0 { self.sudo_uid.unwrap_or(0) } else { self.uid };
+        uid == Some(own)
     }
 }
 
@@ -239,6 +266,16 @@ mod tests {
             assert!(matches!(me.may_end(&row), Err(Refusal::Protected(4242, _))), "{command}");
         }
         assert_eq!(spares(&me.spared, "python train.py --like vllm-model"), None);
+    }
+
+    #[test]
+    fn under_sudo_the_own_processes_are_those_of_the_user_who_called_it() {
+        let (root, ada) = (viewer(0), Viewer { sudo_uid: Some(1000), ..viewer(0) });
+        assert!(root.is_own(Some(0)) && !root.is_own(Some(1000)) && !root.is_own(None));
+        assert!(ada.is_own(Some(1000)) && !ada.is_own(Some(0)) && !ada.is_own(Some(1001)));
+        // A variable that somebody else's shell left behind makes nobody another user.
+        let bob = Viewer { sudo_uid: Some(1000), ..viewer(1001) };
+        assert!(bob.is_own(Some(1001)) && !bob.is_own(Some(1000)));
     }
 
     #[test]

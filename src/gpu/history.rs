@@ -79,7 +79,6 @@ struct Watch {
     last_seen: WallTime,
     /// CPU ticks at the last reading.
     ticks: Option<u64>,
-    worked_at: Option<WallTime>,
     /// The last reading with enough use to count as busy.
     busy: Option<(WallTime, Use)>,
 }
@@ -135,13 +134,6 @@ impl History {
         Duration::try_from(seconds).ok().filter(|time| !time.is_zero())
     }
 
-    /// Whether it was seen using the GPU or the CPU within the last so many seconds.
-    pub fn is_at_work(&self, key: ProcessKey, within: Duration) -> bool {
-        let Some(watch) = self.processes.get(&key) else { return false };
-        let since = watch.worked_at.map(|worked| watch.last_seen.0.duration_since(worked.0));
-        since.is_some_and(|since| Duration::try_from(since).is_ok_and(|since| since <= within))
-    }
-
     /// The latest use that made this process busy, if it is no longer ago than this.
     pub fn busy_within(&self, key: ProcessKey, within: Duration) -> Option<Use> {
         let watch = self.processes.get(&key)?;
@@ -163,13 +155,12 @@ fn watch(before: Option<Watch>, device: &Device, process: &GpuProcess, now: Wall
     let used = Use { gpu_percent: gpu_percent(Some(device), process), cpu_percent };
     let earlier = before.and_then(|before| before.busy);
     let busy = if used.is_busy() { Some((now, used)) } else { earlier };
-    let fresh = Watch { idle_since: now, ticks_then: ticks, last_seen: now, ticks, worked_at: None, busy };
+    let fresh = Watch { idle_since: now, ticks_then: ticks, last_seen: now, ticks, busy };
     match before {
         Some(before) if used.gpu_percent == Some(0) && cpu_idle(&before, ticks, now) => {
             Watch { last_seen: now, ticks, busy, ..before }
         }
-        Some(_) => Watch { worked_at: Some(now), ..fresh },
-        None => fresh,
+        _ => fresh,
     }
 }
 
@@ -222,19 +213,6 @@ mod tests {
         assert_eq!(idle_after(&[(0, 0, 10), (40, 0, 12)]), Some(Duration::from_secs(40)));
         assert_eq!(idle_after(&[(0, 0, 10), (20, 35, 12), (40, 0, 12)]), Some(Duration::from_secs(20)));
         assert_eq!(idle_after(&[(0, 0, 10), (40, 0, 2000)]), None, "half a CPU is not idle");
-    }
-
-    #[test]
-    fn work_is_what_was_seen_and_not_long_ago() {
-        let at_work = |steps: &[(i64, u32, u64)]| {
-            let mut history = History::default();
-            steps.iter().for_each(|(second, sm, ticks)| history.note(&at(*second, *sm, *ticks)));
-            history.is_at_work(process(42, Bytes::ZERO).key().unwrap(), Duration::from_secs(10))
-        };
-        assert!(!at_work(&[(0, 90, 10)]), "one reading shows no change");
-        assert!(at_work(&[(0, 90, 10), (5, 90, 10)]));
-        assert!(at_work(&[(0, 0, 10), (5, 90, 10), (12, 0, 10)]));
-        assert!(!at_work(&[(0, 0, 10), (5, 90, 10), (40, 0, 10)]));
     }
 
     #[test]

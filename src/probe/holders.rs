@@ -94,10 +94,8 @@ fn cpu_time() -> Duration {
 }
 
 fn holder(procfs: &Procfs, people: &People, pid: u32) -> Result<Option<Holder>, ProcError> {
-    let mut devices = procfs.open_driver_files(pid)?;
-    // /dev/dri is any vendor's: a desktop's programs on another card hold nothing of this driver.
-    devices.retain(|path| !path.contains("/dri/"));
-    if devices.iter().all(|path| path.ends_with("/nvidia-modeset")) {
+    let devices = procfs.open_driver_files(pid)?;
+    if devices.is_empty() {
         return Ok(None);
     }
     let stat = procfs.stat(pid)?;

@@ -11,7 +11,7 @@ use crate::gpu::{GpuProcess, ProcessKind, Reading};
 use crate::probe::host::Users;
 use crate::procfs::machine::BootClock;
 use crate::procfs::place::Place;
-use crate::procfs::{ProcError, Procfs, Stat, Watched, command_line};
+use crate::procfs::{OpenCards, ProcError, Procfs, Stat, Watched, command_line};
 use crate::units::{Bytes, WallTime};
 
 /// How far above a process that wiped its own arguments one is looked for that has them still.
@@ -41,6 +41,17 @@ pub struct Person {
     server_command: Option<String>,
     proved: bool,
     image: Option<u32>,
+}
+
+/// What a PID was found to be at this refresh.
+#[derive(Clone, Debug)]
+struct Found {
+    person: Person,
+    /// It is the driver's process only on GPUs whose device file it has open, which are these; `None` where no proof is
+    /// needed.
+    only_on: Option<OpenCards>,
+    /// It is so on one of them.
+    is_on_one: bool,
 }
 
 impl Person {
@@ -116,7 +127,9 @@ pub struct People {
     /// Start ticks of the PIDs that were listed last time.
     listed_before: HashMap<u32, u64>,
     /// This refresh's look-ups: a PID may stand on several devices.
-    current: HashMap<u32, Person>,
+    current: HashMap<u32, Found>,
+    /// Who is shown for a PID that is not the driver's process.
+    nobody: Person,
     /// The stats that this refresh has read, with the command lines.
     stats: HashMap<u32, (Stat, String)>,
     /// Who was described lately, as which stat, and how many refreshes ago.
@@ -136,6 +149,7 @@ impl People {
             own_manager: procfs.own_cgroup().and_then(|text| Place::manager(&text)),
             listed_before: HashMap::new(),
             current: HashMap::new(),
+            nobody: Person::unknown(ProcError::Gone),
             stats: HashMap::new(),
             described: HashMap::new(),
             watched: HashMap::new(),
@@ -144,22 +158,34 @@ impl People {
         }
     }
 
-    /// Who this PID is, looked up once a refresh.
-    pub fn look(&mut self, pid: u32) -> &Person {
+    /// Who this PID is that a GPU with this device file's number lists, looked up once a refresh.
+    pub fn look(&mut self, pid: u32, minor: Option<u32>) -> &Person {
         if !self.current.contains_key(&pid) {
-            let person = self.person(pid).unwrap_or_else(Person::unknown);
-            self.current.insert(pid, person);
+            let found = self.person(pid).unwrap_or_else(|error| Found {
+                person: Person::unknown(error),
+                only_on: None,
+                is_on_one: false,
+            });
+            self.current.insert(pid, found);
         }
-        self.current.entry(pid).or_insert_with(|| Person::unknown(ProcError::Gone))
+        match self.current.get_mut(&pid) {
+            Some(found) if found.only_on.as_ref().is_none_or(|cards| cards.has(minor)) => {
+                found.is_on_one = true;
+                &found.person
+            }
+            _ => &self.nobody,
+        }
     }
 
     /// Ends a refresh: who was listed is remembered. A PID that stays listed while it is not proved keeps the process
     /// it was first, so that it does not become another one by waiting.
     pub fn end_refresh(&mut self) {
         let before = &self.listed_before;
-        let start = |pid: u32, person: &Person| person.start_ticks.value().or_else(|| before.get(&pid).copied());
-        self.listed_before =
-            self.current.iter().filter_map(|(pid, person)| Some((*pid, start(*pid, person)?))).collect();
+        let start = |pid: u32, found: &Found| {
+            let own = found.person.start_ticks.value().filter(|_| found.is_on_one);
+            own.or_else(|| before.get(&pid).copied())
+        };
+        self.listed_before = self.current.iter().filter_map(|(pid, found)| Some((*pid, start(*pid, found)?))).collect();
         self.described.retain(|pid, (_, _, age)| {
             *age += 1;
             *age < LOOK_AGAIN && self.current.contains_key(pid)
@@ -214,15 +240,15 @@ impl People {
 
     /// As [`People::described`], and where this very process was described lately, only what changes is new. Its command
     /// line is read each time: one that runs another program by now must not be ended under the name of the one before.
-    fn person(&mut self, pid: u32) -> Result<Person, ProcError> {
-        let stat = self.identify(pid)?;
+    fn person(&mut self, pid: u32) -> Result<Found, ProcError> {
+        let (stat, only_on) = self.identify(pid)?;
         let person = self.known(&stat).unwrap_or_else(|| {
             let person = self.described(&stat);
             self.described.insert(pid, (stat.clone(), person.clone(), 0));
             person
         });
         self.stats.insert(pid, (stat, person.command.known().cloned().unwrap_or_default()));
-        Ok(person)
+        Ok(Found { person, only_on, is_on_one: false })
     }
 
     fn known(&self, stat: &Stat) -> Option<Person> {
@@ -277,10 +303,10 @@ impl People {
         }
     }
 
-    /// The stat of this PID if it is the driver's process: a number a PID can have, not a thread's and not a kernel
-    /// thread's; the same as at the last refresh, or holding a device file; and in a PID namespace of our own, where
-    /// the driver's PIDs mean other processes, holding a device file in any case.
-    fn identify(&mut self, pid: u32) -> Result<Stat, ProcError> {
+    /// The stat of this PID if it can be the driver's process: a number a PID can have, not a thread's and not a kernel
+    /// thread's. In a PID namespace of our own, where the driver's PIDs mean other processes, and where it is another
+    /// process than at the last refresh, it is so only on GPUs whose own device file it has open; then with those.
+    fn identify(&mut self, pid: u32) -> Result<(Stat, Option<OpenCards>), ProcError> {
         if pid <= 1 || i32::try_from(pid).is_err() {
             return Err(ProcError::Gone);
         }
@@ -290,10 +316,11 @@ impl People {
             return Err(ProcError::Gone);
         }
         let reused = self.listed_before.get(&pid).is_some_and(|start| *start != stat.start_ticks);
-        if (!self.initial_namespace || reused) && self.procfs.holds_driver_files(pid)?.is_empty() {
-            return Err(ProcError::Gone);
+        if self.initial_namespace && !reused {
+            return Ok((stat, None));
         }
-        Ok(stat)
+        let cards = self.procfs.open_cards(pid)?;
+        if cards.is_empty() { Err(ProcError::Gone) } else { Ok((stat, Some(cards))) }
     }
 
     /// Who would start it again or end all of it. A Slurm job has its folder's name, which may be one that only Slurm
@@ -383,11 +410,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         process(root.path(), 70, 9, 0, 70, "/dev/null");
         let mut people = people(root.path(), HOST);
-        let person = people.look(70);
+        let person = people.look(70, Some(0));
         assert_eq!((person.proved, person.start_ticks.value(), person.cpu_ticks.value()), (true, Some(9), Some(7)));
         assert_eq!(person.command, Reading::Known("python job.py".into()));
         assert_eq!(person.recognised_as.as_deref(), Some("python job.py"));
-        assert!(people.look(71).is_gone());
+        assert!(people.look(71, Some(0)).is_gone());
     }
 
     #[test]
@@ -396,7 +423,7 @@ mod tests {
         process(root.path(), 70, 9, 0, 70, "/dev/null");
         let mut people = people(root.path(), HOST);
         let command = |people: &mut People| {
-            let command = people.look(70).command.clone();
+            let command = people.look(70, Some(0)).command.clone();
             people.end_refresh();
             command.known().cloned().unwrap()
         };
@@ -405,7 +432,7 @@ mod tests {
         assert_eq!(command(&mut people), "VLLM::Worker", "it gave itself a title");
         fs::write(root.path().join("70/cmdline"), "python\0other.py\0").unwrap();
         assert_eq!(
-            people.look(70).recognised_as.as_deref(),
+            people.look(70, Some(0)).recognised_as.as_deref(),
             Some("python other.py"),
             "another script of the same program"
         );
@@ -420,7 +447,7 @@ mod tests {
         fs::write(root.path().join("70/status"), "Tgid: 70\nUid: 7 7 7 7\n").unwrap();
         let uids: Vec<Option<u32>> = (0..=LOOK_AGAIN)
             .map(|_| {
-                let uid = people.look(70).uid.value();
+                let uid = people.look(70, Some(0)).uid.value();
                 people.end_refresh();
                 uid
             })
@@ -428,7 +455,7 @@ mod tests {
         assert_eq!((uids.first(), uids.last()), (Some(&Some(0)), Some(&Some(7))), "its user is read after a while");
         fs::write(root.path().join("70/cmdline"), "other\0").unwrap();
         fs::write(root.path().join("70/stat"), "70 (other) S 1 1 1 0 -1 0 0 0 0 0 3 8 0 0 20 0 1 0 9 0").unwrap();
-        assert_eq!(people.look(70).cpu_ticks.value(), Some(11), "what changes is read each time");
+        assert_eq!(people.look(70, Some(0)).cpu_ticks.value(), Some(11), "what changes is read each time");
         assert_eq!(command(&mut people), "other", "it runs another program now");
         process(root.path(), 70, 10, 0, 70, "/dev/nvidia0");
         assert_eq!(command(&mut people), "python job.py", "the PID is another process's");
@@ -466,7 +493,7 @@ mod tests {
             let pid = child.0.id();
             let mut people = People { most_watched, initial_namespace: true, ..People::new(Procfs::default()) };
             let command = |people: &mut People| {
-                let command = people.look(pid).command.clone();
+                let command = people.look(pid, Some(0)).command.clone();
                 people.end_refresh();
                 command.known().cloned()
             };
@@ -479,7 +506,7 @@ mod tests {
             while fs::read(format!("/proc/{pid}/cmdline")).unwrap() != b"sleep\x00100000\0" {}
             assert_eq!(command(&mut people).as_deref(), Some("sleep 100000"));
             child.end();
-            assert!(people.look(pid).is_gone() && people.watched.is_empty(), "its files tell of nobody else");
+            assert!(people.look(pid, Some(0)).is_gone() && people.watched.is_empty(), "its files tell of nobody else");
             people.end_refresh();
         }
     }
@@ -496,7 +523,7 @@ mod tests {
         before.end();
         people.watched.insert(now.0.id(), kept);
         while fs::read(format!("/proc/{}/cmdline", now.0.id())).unwrap() != b"sleep\x00100002\0" {}
-        let person = people.look(now.0.id()).clone();
+        let person = people.look(now.0.id(), Some(0)).clone();
         assert_eq!(person.command.known().map(String::as_str), Some("sleep 100002"));
         assert_eq!(person.start_ticks.value(), people.procfs.stat(now.0.id()).ok().map(|stat| stat.start_ticks));
     }
@@ -516,7 +543,7 @@ mod tests {
         }
         let root = tempfile::tempdir().unwrap();
         let mut people = people(root.path(), HOST);
-        assert!(!people.look(70).proved && people.look(70).command.known().is_none());
+        assert!(!people.look(70, Some(0)).proved && people.look(70, Some(0)).command.known().is_none());
     }
 
     #[test]
@@ -528,7 +555,7 @@ mod tests {
             fs::write(root.path().join("70/environ"), environment).unwrap();
             fs::remove_dir_all(root.path().join("self")).ok();
             let mut people = people(root.path(), HOST);
-            people.look(70).managed_by.clone()
+            people.look(70, Some(0)).managed_by.clone()
         };
         let job = "0::/system.slice/slurmstepd.scope/job_77/step_0/user/task_0\n";
         let sluid = "0::/system.slice/n1_slurmstepd.scope/sEKNKTV3WPV500/step_0/user/task_0\n";
@@ -556,7 +583,7 @@ mod tests {
             for whose in ["70", "self"] {
                 fs::write(root.path().join(whose).join("cgroup"), format!("0::/system.slice/{path}\n")).unwrap();
             }
-            assert_eq!(people(root.path(), HOST).look(70).managed_by, None, "{path}");
+            assert_eq!(people(root.path(), HOST).look(70, Some(0)).managed_by, None, "{path}");
         }
     }
 
@@ -566,13 +593,33 @@ mod tests {
         process(root.path(), 70, 9, 0, 70, "/dev/null");
         process(root.path(), 71, 9, 0, 71, "/dev/nvidia0");
         let mut people = people(root.path(), CONTAINER);
-        let other = people.look(70).clone();
+        let other = people.look(70, Some(0)).clone();
         assert!(!other.proved && other.is_gone(), "the driver's 70 is the host's");
         assert_eq!(other.command, Reading::NotAvailable, "so this 70's command would be a lie");
-        assert!(people.look(71).proved);
+        assert!(people.look(71, Some(0)).proved);
         fs::remove_dir_all(root.path().join("71/fd")).unwrap();
         people.end_refresh();
-        assert!(!people.look(71).proved, "what it holds can't be seen");
+        assert!(!people.look(71, Some(0)).proved, "what it holds can't be seen");
+    }
+
+    #[test]
+    fn in_a_container_the_gpu_that_lists_it_must_be_the_one_whose_device_file_is_open() {
+        let root = tempfile::tempdir().unwrap();
+        process(root.path(), 70, 9, 0, 70, "/dev/nvidia1");
+        let mut people = people(root.path(), CONTAINER);
+        let proved = |people: &mut People, pid: u32, minor: Option<u32>| people.look(pid, minor).proved;
+        assert!(!proved(&mut people, 70, Some(0)), "GPU 0 lists the host's 70");
+        assert!(proved(&mut people, 70, Some(1)), "GPU 1 lists this one");
+        assert!(!proved(&mut people, 70, None), "a GPU whose device file is not known proves nobody");
+        for file in ["dri/renderD128", "dri/card1", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia", "dxg"] {
+            people.end_refresh();
+            process(root.path(), 71, 9, 0, 71, &format!("/dev/{file}"));
+            assert!(!proved(&mut people, 71, Some(0)), "{file}");
+        }
+        fs::create_dir_all(root.path().join("sys/kernel")).unwrap();
+        fs::write(root.path().join("sys/kernel/osrelease"), "5.15.153.1-microsoft-standard-WSL2").unwrap();
+        people.end_refresh();
+        assert!(proved(&mut people, 71, None), "under WSL2 the one device file stands for all GPUs");
     }
 
     #[test]
@@ -580,15 +627,15 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         process(root.path(), 70, 9, 0, 70, "/dev/null");
         let mut people = people(root.path(), HOST);
-        assert!(people.look(70).proved);
+        assert!(people.look(70, Some(0)).proved);
         people.end_refresh();
         process(root.path(), 70, 10, 0, 70, "/dev/null");
-        assert!(!people.look(70).proved, "the driver lists one that has ended; its PID is someone else's");
+        assert!(!people.look(70, Some(0)).proved, "the driver lists one that has ended; its PID is someone else's");
         people.end_refresh();
-        assert!(!people.look(70).proved, "and stays so");
+        assert!(!people.look(70, Some(0)).proved, "and stays so");
         people.end_refresh();
         process(root.path(), 70, 10, 0, 70, "/dev/nvidia0");
-        assert!(people.look(70).proved);
+        assert!(people.look(70, Some(0)).proved);
     }
 
     #[test]
@@ -617,7 +664,7 @@ mod tests {
         process(root.path(), 71, 9, 0, 60, "/dev/nvidia0");
         let mut people = people(root.path(), HOST);
         for pid in [0, 1, 70, 71, u32::MAX, 1 << 31] {
-            assert!(!people.look(pid).proved, "{pid}");
+            assert!(!people.look(pid, Some(0)).proved, "{pid}");
         }
     }
 }

@@ -11,8 +11,7 @@ use crate::procfs::place::Place;
 pub fn here(procfs: &Procfs, etc: &Path) -> Vec<Vantage> {
     let mut seen = Vec::new();
     if !procfs.in_initial_pid_namespace() {
-        let pod = procfs.own_variable("KUBERNETES_SERVICE_HOST").is_some();
-        seen.push(if pod { Vantage::Kubernetes } else { Vantage::Container });
+        seen.push(if procfs.is_in_a_pod() { Vantage::Kubernetes } else { Vantage::Container });
     }
     let by_cgroup = || match procfs.own_cgroup().as_deref().and_then(Place::parse) {
         Some(Place::Slurm(job)) => Some(job),

@@ -1,9 +1,14 @@
 //! Owns what /proc says of the machine as a whole: its name, its boot and its clock.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use super::Procfs;
 use crate::units::WallTime;
+
+/// Kubernetes mounts a pod's credentials there (kubernetes.io, "Accessing the Kubernetes API from a Pod", checked
+/// 2026-11-22).
+const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// How clock ticks become a moment of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +65,14 @@ impl Procfs {
     /// Whether this is Windows' Linux (WSL), whose driver is Windows'.
     pub fn is_wsl(&self) -> bool {
         self.machine_file("sys/kernel/osrelease").is_ok_and(|release| release.to_lowercase().contains("microsoft"))
+    }
+
+    /// Whether this process runs inside a Kubernetes pod: its environment names the cluster's API, or the pod's service
+    /// account is mounted, which stays where a program was started with a cleared environment.
+    pub fn is_in_a_pod(&self) -> bool {
+        let is_ours = self.root == Path::new("/proc") && self.devices == Path::new("/dev");
+        let account = if is_ours { PathBuf::from(SERVICE_ACCOUNT) } else { self.devices.join("serviceaccount") };
+        self.own_variable("KUBERNETES_SERVICE_HOST").is_some() || account.exists()
     }
 
     /// A variable of this very process's environment.

@@ -115,14 +115,42 @@ fn device_files_count_but_not_modeset_alone() {
     with_links(root.path(), 1, &["/dev/null", "/dev/nvidia-modeset", "/dev/nvidia-modeset"]);
     with_links(root.path(), 2, &["/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidia0", "socket:[1]"]);
     with_links(root.path(), 3, &["/dev/dxg"]);
-    with_links(root.path(), 4, &["/home/a/dev/nvidia0"]);
+    with_links(root.path(), 4, &["/home/a/dev/nvidia0", "/dev/dri/renderD128"]);
     let proc = Procfs::new(root.path());
-    assert_eq!(proc.holds_driver_files(1).unwrap(), Vec::<String>::new());
-    assert_eq!(proc.holds_driver_files(2).unwrap(), ["/dev/nvidia-uvm", "/dev/nvidia0"]);
-    assert_eq!(proc.holds_driver_files(3).unwrap(), ["/dev/dxg"]);
-    assert_eq!(proc.holds_driver_files(4).unwrap(), Vec::<String>::new());
-    put(root.path(), "4/maps", "7f00-7f10 rw-s 00000000 00:05 12  /dev/nvidia0\n");
-    assert_eq!(proc.holds_driver_files(4).unwrap(), ["/dev/nvidia0"]);
+    assert_eq!(proc.open_driver_files(1).unwrap(), Vec::<String>::new());
+    assert_eq!(proc.open_driver_files(2).unwrap(), ["/dev/nvidia-uvm", "/dev/nvidia0"]);
+    assert_eq!(proc.open_driver_files(3).unwrap(), ["/dev/dxg"]);
+    assert_eq!(proc.open_driver_files(4).unwrap(), Vec::<String>::new());
+    let cards = |pid: u32| proc.open_cards(pid).unwrap();
+    assert!([1, 3, 4].into_iter().all(|pid| cards(pid).is_empty()));
+    assert!(cards(2).has(Some(0)) && !cards(2).has(Some(1)) && !cards(2).has(None));
+}
+
+#[test]
+fn a_device_file_is_a_gpus_by_the_kernels_numbers_of_it() {
+    let of = |major: u32, minor: u32| super::card_of_device(rustix::fs::makedev(major, minor));
+    assert_eq!(of(195, 3), Some(super::CardFile::Minor(3)));
+    for (major, minor) in [(195, 254), (195, 255), (226, 128), (1, 3), (10, 0)] {
+        assert_eq!(of(major, minor), None, "{major}:{minor}");
+    }
+    // What is really open here is told by its numbers, whatever its name says.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nvidia0");
+    let _open = fs::File::create(&path).unwrap();
+    assert!(Procfs::default().open_cards(std::process::id()).unwrap().is_empty(), "a plain file of that name");
+}
+
+#[test]
+fn a_pod_is_known_by_its_environment_or_its_service_account() {
+    let root = tempfile::tempdir().unwrap();
+    let proc = || Procfs::new(root.path()).with_devices(root.path().join("dev"));
+    put(root.path(), "self/environ", "HOME=/root\0KUBERNETES_SERVICE_HOST=\0");
+    assert!(!proc().is_in_a_pod());
+    fs::create_dir_all(root.path().join("dev/serviceaccount")).unwrap();
+    assert!(proc().is_in_a_pod(), "a cleared environment");
+    fs::remove_dir_all(root.path().join("dev")).unwrap();
+    put(root.path(), "self/environ", "KUBERNETES_SERVICE_HOST=10.0.0.1\0");
+    assert!(proc().is_in_a_pod());
 }
 
 #[test]

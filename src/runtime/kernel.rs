@@ -21,17 +21,24 @@ use crate::text::harmless;
 pub struct Kernel {
     procfs: Procfs,
     spared: Vec<String>,
+    is_held_by_pod: bool,
 }
 
 impl Kernel {
     /// Reads processes there.
     pub fn new(procfs: Procfs) -> Kernel {
-        Kernel { procfs, spared: Vec::new() }
+        Kernel { procfs, ..Kernel::default() }
     }
 
     /// The same, with programs that the configuration spares.
     pub fn sparing(self, spared: Vec<String>) -> Kernel {
         Kernel { spared, ..self }
+    }
+
+    /// The same, without the leave to signal anything from inside a Kubernetes pod.
+    #[must_use]
+    pub fn held_by_pod(self, is_held_by_pod: bool) -> Kernel {
+        Kernel { is_held_by_pod, ..self }
     }
 
     /// Whether what it works for is spared, up to the shell or terminal that somebody started that in.
@@ -57,7 +64,9 @@ impl Kernel {
         let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
         let mut lineage = self.procfs.ancestors(own);
         lineage.push(own);
-        Viewer { uid: rustix::process::getuid().as_raw(), lineage, spared: self.spared.clone() }
+        let uid = rustix::process::getuid().as_raw();
+        let sudo_uid = self.procfs.own_variable("SUDO_UID").and_then(|uid| uid.parse().ok()).filter(|_| uid == 0);
+        Viewer { uid, lineage, spared: self.spared.clone(), sudo_uid, is_held_by_pod: self.is_held_by_pod }
     }
 }
 
@@ -82,12 +91,12 @@ impl ProcessControl for Kernel {
         let uid = self.procfs.uid(pid).ok();
         let arguments = self.procfs.arguments(pid).unwrap_or_default();
         let command = arguments.join(" ");
-        let holds = || self.procfs.holds_driver_files(pid).is_ok_and(|files| !files.is_empty());
+        let holds = || self.procfs.open_cards(pid).is_ok_and(|cards| !cards.is_empty());
         // A launcher has nothing open itself: its ranks prove it. A shell is proved by nothing that was started in it.
         let is_a_start = |comm: &str| recognise::kin::is_a_start(comm, &arguments);
         let launches = || {
             self.procfs.stat(pid).is_ok_and(|stat| !is_a_start(&stat.comm))
-                && self.procfs.children_hold_driver_files(pid)
+                && self.procfs.children_hold_cards(pid)
         };
         let proved =
             self.procfs.is_of_our_namespace() && (self.procfs.in_initial_pid_namespace() || holds() || launches());

@@ -77,6 +77,9 @@ pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Re
     if pid <= 1 || i32::try_from(pid).is_err() {
         return Err(Refusal::ReservedPid(pid));
     }
+    if let Some(refusal) = viewer.refuses_everything() {
+        return Err(refusal);
+    }
     let handle = control.open(pid).map_err(failed)?;
     let Some(now) = control.inspect(pid).map_err(failed)? else { return Err(Refusal::Gone(pid)) };
     if now.start_ticks != order.key.start_ticks {

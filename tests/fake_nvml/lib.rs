@@ -198,6 +198,15 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(device: nvmlDevice_t, out: *mut
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvmlDeviceGetMinorNumber(device: nvmlDevice_t, out: *mut c_uint) -> Return {
+    device_call("nvmlDeviceGetMinorNumber", device, |entered, index| match entered.gpu(index).instance_of {
+        // As the driver: an instance has no device file of its own.
+        Some(_) => Code::InvalidArgument,
+        None => put(out, entered.gpu(index).minor),
+    })
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: nvmlDevice_t, out: *mut nvmlMemory_t) -> Return {
     device_call("nvmlDeviceGetMemoryInfo", device, |entered, index| {
         let gpu = entered.gpu(index);

@@ -59,7 +59,6 @@ not_supported! {
     nvmlDeviceGetBAR1MemoryInfo();
     nvmlDeviceGetSerial();
     nvmlDeviceGetBrand();
-    nvmlDeviceGetMinorNumber();
     nvmlDeviceGetFanSpeed_v2();
     nvmlDeviceGetNumFans();
     nvmlDeviceGetMemoryErrorCounter();

@@ -53,6 +53,8 @@ pub struct Gpu {
     pub instance_of: Option<usize>,
     /// A virtual machine's share (vGPU).
     pub shared: bool,
+    /// The number of its device file; 0 of each that does not say another, since the tests' processes have that one open.
+    pub minor: u32,
 }
 
 impl Default for Gpu {
@@ -72,6 +74,7 @@ impl Default for Gpu {
             split,
             instance_of,
             shared,
+            minor: 0,
         }
     }
 }

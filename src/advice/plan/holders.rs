@@ -2,33 +2,43 @@
 
 use super::fill::{step_of, substitute};
 use super::{ASK_OWNER, FreesIs, HOLDERS, PlannedFix, Step, WAIT, WORTH_ENDING, empty, step_named};
+use crate::advice::offer::{Seen, Standing, user_of};
+use crate::advice::release::Api;
 use crate::advice::supervisor::Supervisor;
-use crate::advice::{Ledger, Place, Situation, name_of, name_of_device, release, verdict};
-use crate::gpu::guard::Refusal;
+use crate::advice::{Ledger, Place, Situation, amount, name_of, name_of_device, release, verdict, words};
+use crate::gpu::activity::Activity;
+use crate::gpu::guard::Viewer;
+use crate::gpu::recognise::protected_command;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::fix::{Fix, FixCommand};
 use crate::units::Bytes;
 
-/// A step for each holder that may be offered, see [`verdict::holders`]: first the smallest that is enough alone, an
-/// idle one before others and one whose own program lets go before one that must end, so that nobody loses work for
-/// nothing. Then those that are seen at work, apart.
-pub fn end_holders(
-    fix: &Fix,
-    situation: &Situation<'_>,
-    place: &Place<'_>,
-    missing: Option<Bytes>,
-) -> (Vec<PlannedFix>, Vec<PlannedFix>) {
-    let history = situation.history;
-    // Without having watched, the driver's last figure must do; what is somebody else's comes after one's own.
-    let unwatched = |row: &GpuProcess| history.is_none() && row.sm_percent.value().is_some_and(|percent| percent > 0);
-    let foreign = |row: &GpuProcess| situation.viewer.is_some_and(|viewer| !viewer.owns(row));
-    let works = |key| history.is_some_and(|history| history.is_at_work(key, verdict::WATCHED_ENOUGH));
-    let rests =
-        |key| history.and_then(|history| history.idle_for(key)).is_some_and(|time| time >= verdict::WATCHED_ENOUGH);
-    let (mut idle, mut busy): (Vec<(PlannedFix, bool)>, Vec<PlannedFix>) = (Vec::new(), Vec::new());
-    for (row, key) in verdict::holders(situation, place).into_iter().take(HOLDERS) {
+/// The steps about holders.
+#[derive(Default)]
+pub struct Offers {
+    /// About processes that were seen to do nothing.
+    pub idle: Vec<PlannedFix>,
+    /// About those of which that is not known, or that may only be ended under a condition: after the idle ones, and
+    /// never the first step where there is another.
+    pub unknown: Vec<PlannedFix>,
+}
+
+/// A step for each holder that may be offered, see [`verdict::holders`] and [`Seen`]: first the smallest that is enough
+/// alone, one whose own program lets go before one that must end, so that nobody loses work for nothing.
+pub fn end_holders(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, missing: Option<Bytes>) -> Offers {
+    let Some(seen) = Seen::of(situation) else { return Offers::default() };
+    let mut offers = Offers::default();
+    for (row, key) in verdict::holders(situation, place) {
         let worth = row.used_bytes.value().is_none_or(|bytes| bytes >= WORTH_ENDING);
         let Some(planned) = end_holder(fix, situation, place, row, key).filter(|_| worth) else { continue };
+        let standing = match &planned.release {
+            Some(release) => seen.if_released(row, release),
+            None => seen.if_ended(row),
+        };
+        let count = offers.idle.len() + offers.unknown.len();
+        if !standing.is_offered() || count >= HOLDERS {
+            continue;
+        }
         let mut planned = with_its_launcher(planned, situation, place, row);
         if place.same_machine.is_none() {
             planned
@@ -36,29 +46,59 @@ pub fn end_holders(
                 .iter_mut()
                 .for_each(|step| step.action = format!("If your run was on this card: {}", lower(&step.action)));
         }
-        let named = |other: &PlannedFix| other.target == planned.target;
-        if idle.iter().any(|(other, _)| named(other)) || busy.iter().any(named) {
+        // Several ranks of one launcher are one step.
+        let is_known = |other: &PlannedFix| (other.target, &other.title) == (planned.target, &planned.title);
+        if offers.idle.iter().chain(&offers.unknown).any(is_known) {
             continue;
         }
-        match works(key) || unwatched(row) || foreign(row) && !planned.gentle {
-            true => busy.push(planned),
-            false => idle.push((planned, rests(key))),
+        match situation.viewer.and_then(Viewer::refuses_everything) {
+            Some(_) => offers.unknown.push(once_allowed(planned)),
+            None if standing.is_idle() => offers.idle.push(planned),
+            None => offers.unknown.push(if_unused(planned)),
         }
     }
+    for steps in [&mut offers.idle, &mut offers.unknown] {
+        best_first(steps, missing);
+    }
+    offers
+}
+
+/// The one that loses least of those that are enough alone stands first.
+fn best_first(steps: &mut Vec<PlannedFix>, missing: Option<Bytes>) {
     let enough = |planned: &PlannedFix| {
         let (Some(missing), Some(frees)) = (missing, planned.frees_bytes) else { return false };
         missing > Bytes::ZERO && frees >= missing
     };
-    let best = idle
-        .iter()
-        .enumerate()
-        .filter(|(_, (planned, _))| enough(planned))
-        .min_by_key(|(_, (planned, unused))| (!unused, !planned.gentle, planned.frees_bytes));
-    if let Some((at, _)) = best {
-        let first = idle.remove(at);
-        idle.insert(0, first);
+    let alone = steps.iter().enumerate().filter(|(_, planned)| enough(planned));
+    if let Some((at, _)) = alone.min_by_key(|(_, planned)| (!planned.gentle, planned.frees_bytes)) {
+        let first = steps.remove(at);
+        steps.insert(0, first);
     }
-    (idle.into_iter().map(|(planned, _)| planned).collect(), busy)
+}
+
+/// Of one whose activity is not known.
+fn if_unused(planned: PlannedFix) -> PlannedFix {
+    let steps = planned.steps.iter().map(|step| Step {
+        why: format!("{} Whether it is idle is not known yet: check first.", words::sentence(&step.why)),
+        ..step.clone()
+    });
+    PlannedFix { steps: steps.collect(), ..planned }
+}
+
+/// Inside a Kubernetes pod the step says its condition, and carries nothing that a key could act on.
+fn once_allowed(planned: PlannedFix) -> PlannedFix {
+    let steps = planned.steps.iter().map(|step| Step {
+        action: format!(
+            "In a Kubernetes pod, only if oomdoctor was started with --allow-kill: {}",
+            lower(&step.action)
+        ),
+        command: step.command.as_ref().map(|command| match command.strip_prefix("oomdoctor kill ") {
+            Some(targets) => format!("oomdoctor kill --allow-kill {targets}"),
+            None => command.clone(),
+        }),
+        ..step.clone()
+    });
+    PlannedFix { steps: steps.collect(), target: None, release: None, ..planned }
 }
 
 /// A sentence that goes on after a colon.
@@ -109,9 +149,10 @@ fn with_its_launcher(
     }
 }
 
-/// Where others' processes hold the memory: whom to ask and what to write, and to be told when there is room.
-pub fn ask_owners(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Vec<PlannedFix> {
-    let (Some(device), Some(viewer)) = (place.device, situation.viewer) else { return Vec::new() };
+/// Where busy or other users' processes use the memory, to which no step is done: to wait for room, and whom to ask and
+/// what to write.
+pub fn wait_or_ask(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Vec<PlannedFix> {
+    let (Some(device), Some(seen)) = (place.device, Seen::of(situation)) else { return Vec::new() };
     let Some(ledger) = ledger.filter(|ledger| ledger.is_now && place.same_machine != Some(false)) else {
         return Vec::new();
     };
@@ -121,63 +162,105 @@ pub fn ask_owners(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&
     if missing == Some(Bytes::ZERO) || beyond || untold {
         return Vec::new();
     }
-    // Who can be had to let go by other means is not asked for it.
-    let offered: Vec<u32> = verdict::holders(situation, place).iter().map(|(row, _)| row.pid).collect();
-    let mut others: Vec<(&GpuProcess, Bytes, String)> = device
-        .processes
-        .iter()
-        .filter(|row| !offered.contains(&row.pid))
-        .filter_map(|row| match viewer.may_end(row) {
-            Err(Refusal::OtherUser(_, user)) => Some((row, row.used_bytes.value()?, user)),
+    let is_worth = |row: &&GpuProcess| row.used_bytes.value().is_some_and(|held| held >= WORTH_ENDING);
+    let foreign = |row: &&GpuProcess| {
+        let command = row.command.known().map_or("", String::as_str);
+        row.proved && !seen.viewer.owns(row) && protected_command(command).is_none()
+    };
+    let mut others: Vec<&GpuProcess> = device.processes.iter().filter(foreign).filter(is_worth).collect();
+    others.sort_by_key(|row| std::cmp::Reverse(row.used_bytes.value()));
+    let in_the_way = verdict::holders(situation, place);
+    let own = in_the_way.iter().map(|(row, _)| *row).filter(|row| seen.viewer.owns(row));
+    let busy: Vec<(&GpuProcess, Activity)> = own
+        .filter(is_worth)
+        .filter_map(|row| match seen.if_ended(row) {
+            Standing::Busy(activity) => Some((row, activity)),
             _ => None,
         })
-        .filter(|(_, held, _)| *held >= WORTH_ENDING)
         .collect();
-    others.sort_by_key(|(_, held, _)| std::cmp::Reverse(*held));
-    let mut steps: Vec<PlannedFix> =
-        others.iter().take(2).map(|(row, held, user)| ask_owner(device, row, *held, user, missing)).collect();
-    if let (false, Some(needed), Some(missing)) = (others.is_empty(), needed, missing) {
-        steps.push(wait(device, needed, missing));
-    }
-    steps
+    let waiting = (!others.is_empty() || !busy.is_empty()).then(|| wait(device, needed.zip(missing), &busy));
+    let asked = others.iter().take(2).map(|row| ask_owner(device, row, missing));
+    waiting.flatten().into_iter().chain(asked).collect()
 }
 
-fn ask_owner(device: &Device, row: &GpuProcess, held: Bytes, user: &str, missing: Option<Bytes>) -> PlannedFix {
-    let (name, card) = (name_of(row), name_of_device(device));
+fn ask_owner(device: &Device, row: &GpuProcess, missing: Option<Bytes>) -> PlannedFix {
+    let (name, card, user) = (name_of(row), name_of_device(device), user_of(row));
+    let held = row.used_bytes.value();
     let more = missing.map_or_else(|| "room".to_owned(), |missing| format!("{missing} more"));
+    // What its program would do by itself is asked for, rather than its end.
+    let wish = match release::route(row) {
+        Some(release) => match release.command() {
+            Some(command) if release.api == Api::Ollama => {
+                format!("Could you unload its model (`{command}`), or tell me when it is no longer needed?")
+            }
+            _ => "Could you have it release memory, or tell me when it will be done?".to_owned(),
+        },
+        None => "Could you end it, or tell me when it will be done?".to_owned(),
+    };
     let message = format!(
-        "Hi {user}, your process {name} holds {held} of {card}, and my job needs {more} there. Could you end it, or tell me when it will be done? Thank you."
+        "Hi {user}, your process {name} uses {} of {card}, and my job needs {more} there. {wish} Thank you.",
+        amount(held)
     );
     PlannedFix {
         title: format!("Ask {user} about {name}"),
-        frees_bytes: Some(held),
-        frees_is: Some(FreesIs::Fact),
+        frees_bytes: held,
+        frees_is: held.map(|_| FreesIs::Fact),
         steps: vec![Step {
-            action: format!("It belongs to {user}, so only they (or root) can end it: send them this"),
+            action: format!("It belongs to {user}: send them this"),
             command: Some(message),
-            why: "memory on a card goes to whoever asks first; another user's process can't be ended by you".into(),
+            why: "memory on a GPU goes to whoever asks first; another user's process is never ended or asked for you"
+                .into(),
             expect: "they end it, and the bar falls".into(),
-            if_not: "whoever runs this machine can end it".into(),
+            if_not: "ask whoever runs this machine".into(),
             versions: None,
         }],
         ..step_named(ASK_OWNER, "their time")
     }
 }
 
-fn wait(device: &Device, needed: Bytes, missing: Bytes) -> PlannedFix {
-    PlannedFix {
-        title: format!("Wait: I ring when {needed} is free"),
+/// To wait until there is room; without knowing how much, only for one's own busy process to finish.
+fn wait(
+    device: &Device,
+    needed: Option<(Bytes, Bytes)>,
+    busy: &[(&GpuProcess, Activity)],
+) -> Option<PlannedFix> {
+    let own: Vec<String> =
+        busy.iter().map(|(row, activity)| format!("{} is yours and {activity}", name_of(row))).collect();
+    let why = match &own[..] {
+        [] => "what others use is free again when their jobs end".to_owned(),
+        own => format!("{}: ending it would lose its work", own.join(", ")),
+    };
+    let step = |action: String, expect: &str, if_not: &str| Step {
+        action,
+        command: None,
+        why: why.clone(),
+        expect: expect.into(),
+        if_not: if_not.into(),
+        versions: None,
+    };
+    let Some((needed, missing)) = needed else {
+        let (first, _) = busy.first()?;
+        let name = name_of(first);
+        return Some(PlannedFix {
+            title: format!("Wait until {name} has finished"),
+            steps: vec![step(
+                format!("Let {name} finish, then start your job again"),
+                "the bar falls",
+                "if it does not finish, check what it does",
+            )],
+            ..step_named(WAIT, "time")
+        });
+    };
+    Some(PlannedFix {
+        title: format!("Wait until {needed} is free"),
         waits_for: Some((device.index, needed)),
-        steps: vec![Step {
-            action: format!("I watch GPU {} and ring the bell as soon as {missing} more is free", device.index),
-            command: None,
-            why: "what others hold comes back when their jobs end".into(),
-            expect: "the terminal's bell, and a line that says so".into(),
-            if_not: "Esc stops the waiting".into(),
-            versions: None,
-        }],
+        steps: vec![step(
+            format!("oomdoctor watches GPU {} and rings the bell once {missing} more is free", device.index),
+            "the terminal's bell, and a line that says so",
+            "Esc stops the waiting",
+        )],
         ..step_named(WAIT, "time")
-    }
+    })
 }
 
 fn end_holder(

@@ -131,7 +131,7 @@ fn a_kernel_is_restarted_by_the_server_that_started_it() {
 }
 
 #[test]
-fn another_users_ollama_can_be_asked_and_nothing_else_of_theirs() {
+fn another_users_ollama_counts_as_in_the_way_and_nothing_else_of_theirs() {
     let viewer = Viewer { uid: 1000, lineage: vec![], ..Viewer::default() };
     let mut theirs = row("Ollama runner", "ollama runner", None);
     theirs.uid = Reading::Known(999);

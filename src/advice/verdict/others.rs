@@ -1,13 +1,12 @@
 //! Owns what other processes have to do with it: whom the log names, who holds memory here and may be offered for
 //! ending, what others held when the run failed.
 
-use std::time::Duration;
-
 use super::again;
 use super::{Cause, CauseKind, decisive, live_need};
 use crate::advice::machine::Named;
 use crate::advice::plan::share;
 use crate::advice::{Fate, Ledger, Place, Situation, machine, name_of, release};
+use crate::gpu::activity::Activity;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::units::Bytes;
@@ -21,8 +20,6 @@ const RANKS_PERCENT: u64 = 10;
 const RANKS_APART: usize = 4;
 /// This failure comes before the engine has loaded anything.
 const STARTS_EMPTY: &str = "vllm/free-memory-less-than-desired";
-/// A process that did nothing for so long may be offered although the log doesn't tell whether it is from here.
-pub const WATCHED_ENOUGH: Duration = Duration::from_secs(10);
 
 /// The processes that the log names, without those that held next to nothing and the run's own ranks.
 pub fn blamed<'p, 'a>(situation: &Situation<'_>, place: &'p Place<'a>) -> impl Iterator<Item = &'p Named<'a>> {
@@ -44,10 +41,10 @@ pub fn are_ranks(diagnosis: &Diagnosis) -> bool {
     together && others.iter().all(|other| other.bytes.within_percent(first.bytes, RANKS_PERCENT))
 }
 
-/// Living holders that may be offered for ending, those the log names first, then the largest. Each was there before
-/// the crash and may be ended by the viewer, or asked to let go. Nobody where the log is from elsewhere, where it rules others out, or where
+/// Living holders that are in the way, those the log names first, then the largest; which of them a step may be about,
+/// `offer` tells. Each was there before the crash and may be ended by the viewer, or asked to let go. Nobody where the log is from elsewhere, where it rules others out, or where
 /// the run never fits; of a log that names its holders, only those it names; of one that may be from anywhere, only
-/// those seen to do nothing, and those whose own program lets go when it is asked and that are not at work.
+/// those seen to do nothing, and those whose own program lets go when it is asked and that are not busy.
 pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a GpuProcess, ProcessKey)> {
     let (Some(device), Some(viewer)) = (place.device, situation.viewer) else { return Vec::new() };
     let facts = &situation.diagnosis.facts;
@@ -61,17 +58,20 @@ pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a Gpu
     let named = |row: &GpuProcess| {
         blamed(situation, place).any(|named| matches!(named.fate, Fate::Alive(alive, _) if alive.pid == row.pid))
     };
-    let unused = |key: ProcessKey| {
-        situation.history.and_then(|history| history.idle_for(key)).is_some_and(|idle| idle >= WATCHED_ENOUGH)
+    // The run itself, still there, is no other process.
+    let is_run = |row: &GpuProcess| {
+        let own = place.own.as_ref().filter(|own| matches!(own.fate, Fate::Alive(..)));
+        own.is_some_and(|own| own.pid == row.pid) && itself(situation, place).is_none_or(|own| own.pid != row.pid)
     };
-    let lets_go = |row: &GpuProcess| release::route(row).is_some() && row.sm_percent.value() == Some(0);
+    let activity = |row: &GpuProcess| Activity::of(situation.history, Some(device), row);
+    let lets_go = |row: &GpuProcess| release::route(row).is_some() && !activity(row).is_busy();
     let mut found: Vec<_> = device
         .processes
         .iter()
-        .filter(|row| named(row) || !blames)
+        .filter(|row| (named(row) || !blames) && !is_run(row))
         .filter(|row| situation.was_there_before(row) == Some(true))
         .filter_map(|row| Some((row, release::reach(viewer, row)?)))
-        .filter(|(row, key)| place.same_machine == Some(true) || unused(*key) || lets_go(row))
+        .filter(|(row, _)| place.same_machine == Some(true) || activity(row).is_idle() || lets_go(row))
         .collect();
     found.sort_by_key(|(row, _)| (!named(row), std::cmp::Reverse(row.used_bytes.value())));
     found
@@ -262,13 +262,12 @@ pub fn started_since(situation: &Situation<'_>, place: &Place<'_>, ledger: Optio
 
 /// The rest of a holder's evidence: it was there before the crash, and perhaps did nothing since we watch.
 fn before_and_idle(situation: &Situation<'_>, key: ProcessKey) -> String {
-    let idle = situation.history.and_then(|history| history.idle_for(key));
-    let said = match idle.filter(|time| *time >= WATCHED_ENOUGH) {
-        Some(idle) => format!(
+    let said = match situation.history.map(|history| history.activity(key)) {
+        Some(Activity::Idle(idle)) => format!(
             ", was there before the crash and has used neither GPU nor CPU in the {} s I have watched",
             idle.as_secs()
         ),
-        None => " and was there before the crash".to_owned(),
+        _ => " and was there before the crash".to_owned(),
     };
     said + &stamp(situation)
 }

@@ -2,7 +2,8 @@
 //! outside reported. A signal or a request leaves here only for a process that was named in a question, confirmed, and
 //! still is in the newest reading.
 
-use crate::advice::release::{self, Release};
+use crate::advice::offer::Seen;
+use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
 use crate::app::action::Action;
 use crate::app::effect::{Effect, Order};
@@ -10,6 +11,7 @@ use crate::app::model::Model;
 use crate::app::msg::SignalReport;
 use crate::app::question::{Asked, Victim};
 use crate::app::walk::{Ending, EndingState, free_of, listed};
+use crate::gpu::activity::Activity;
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{Device, GpuProcess, ProcessKey, ProcessKind, Snapshot};
 use crate::units::Bytes;
@@ -117,8 +119,9 @@ fn holder(model: &Model, key: ProcessKey) -> Result<(Victim, Release), Refusal> 
     }
     let snapshot = model.snapshot().ok_or(Refusal::Gone(key.pid))?;
     let (_, row) = snapshot.find(key).ok_or(Refusal::Gone(key.pid))?;
-    let way = release::reach(&model.config.viewer, row).and_then(|_| release::route(row));
-    way.map(|release| (described(model, snapshot, row, key), release)).ok_or(Refusal::Unproved(key.pid))
+    let seen = Seen { snapshot, history: Some(&model.feed.history), viewer: &model.config.viewer };
+    let (_, release) = seen.release(row)?;
+    Ok((described(model, snapshot, row, key), release))
 }
 
 /// What its program said.
@@ -186,8 +189,8 @@ pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String>
     if placed && diagnosis.is_some_and(|diagnosis| diagnosis.names(key.pid)) {
         said.push("named in your log".to_owned());
     }
-    if let Some(idle) = model.feed.history.idle_for(key).filter(|idle| idle.as_secs() >= 5) {
-        said.push(format!("no GPU or CPU use for {} s", idle.as_secs()));
+    if let Activity::Idle(time) = model.feed.history.activity(key) {
+        said.push(format!("no GPU or CPU use for {} s", time.as_secs()));
     }
     if row.has_lost_its_parent() {
         said.push("its parent is gone".to_owned());

@@ -10,7 +10,7 @@ use crate::units::Bytes;
 pub struct Held {
     /// Which, as it is now.
     pub card: Card,
-    /// Who could let go of memory on it, the largest first.
+    /// Who could let go of memory on it, the idle ones first, then the largest.
     pub holders: Vec<Holder>,
     /// What the model wants of it.
     pub takes: Option<Bytes>,
@@ -66,7 +66,7 @@ pub fn together(held: &[Held], fits: impl Fn(&[Bytes]) -> bool) -> Vec<&Holder> 
             ended.push(holder);
         }
     }
-    ended.sort_by_key(|holder| std::cmp::Reverse(holder.bytes));
+    ended.sort_by_key(|holder| (!holder.is_idle, std::cmp::Reverse(holder.bytes)));
     if without(&[]) || !without(&ended) {
         return Vec::new();
     }
@@ -99,6 +99,7 @@ mod tests {
             name: format!("process {pid}"),
             bytes: Bytes::gib(*gib),
             command: String::new(),
+            is_idle: false,
         };
         Held { card, holders: holders.iter().map(holder).collect(), takes: Some(Bytes::gib(takes)) }
     }

@@ -1,6 +1,7 @@
 //! Owns what `oomdoctor fit` must know of this machine: its cards, which of them is meant, who could let go on it.
 
 use crate::advice::fit::holders::{self, Holder};
+use crate::advice::offer::Seen;
 use crate::cli::{Global, live};
 use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
@@ -61,7 +62,8 @@ impl Machine {
         let index = card.map(|card| card.index);
         let devices = self.snapshot.iter().flat_map(|snapshot| &snapshot.devices);
         let device = devices.into_iter().find(|device| Some(device.index) == index);
-        device.map(|device| holders::idle(device, viewer)).unwrap_or_default()
+        let seen = self.snapshot.as_ref().map(|snapshot| Seen { snapshot, history: None, viewer });
+        device.zip(seen).map(|(device, seen)| holders::not_busy(device, seen)).unwrap_or_default()
     }
 }
 

@@ -179,8 +179,8 @@ fn once_ended(in_the_way: &[&Holder]) -> String {
         return String::new();
     }
     let names: Vec<String> = in_the_way.iter().map(|holder| holder.name.clone()).collect();
-    let have = if names.len() == 1 { "has" } else { "have" };
-    format!(" It fits once {} {have} ended, which did nothing on the GPU when I looked.", in_words(&names))
+    let (have, they) = if names.len() == 1 { ("has", "it is") } else { ("have", "they are") };
+    format!(" It fits once {} {have} ended: not busy in the last sample, so check first that {they} idle.", in_words(&names))
 }
 
 /// The parts that are not nothing, with their names.
@@ -324,7 +324,7 @@ pub fn json(answer: &Answer) -> Value {
     let in_the_way: Vec<_> = answer.in_the_way().iter().map(|holder| holder.key).collect();
     let holder = |(gpu, holder): (u32, &Holder)| {
         json!({"pid": holder.key.pid, "start_ticks": holder.key.start_ticks, "name": holder.name, "bytes": holder.bytes,
-            "gpu": gpu, "command": holder.command, "in_the_way": in_the_way.contains(&holder.key)})
+            "gpu": gpu, "command": holder.command, "activity": if holder.is_idle { "idle" } else { "unknown" }, "in_the_way": in_the_way.contains(&holder.key)})
     };
     let on_cards = answer.held.iter().flat_map(|held| held.holders.iter().map(|holder| (held.card.index, holder)));
     let free_then = |card: &Card| {

@@ -26,6 +26,8 @@ pub struct DeviceReading {
     pub bus_id: Reading<String>,
     pub name: Reading<String>,
     pub nature: Option<Nature>,
+    /// The number of its device file, of an instance (MIG) the whole card's: 3 for /dev/nvidia3.
+    pub minor: Option<u32>,
     pub memory: DeviceMemory,
     pub utilization_percent: Reading<u32>,
     pub temperature_celsius: Reading<u32>,
@@ -45,6 +47,7 @@ pub struct Card {
     bus_id: Reading<String>,
     name: Reading<String>,
     nature: Option<Nature>,
+    minor: Option<u32>,
     /// Then its processes are listed there, and here would count twice.
     has_instances: bool,
     memory_is_v1: bool,
@@ -91,7 +94,9 @@ impl Card {
         let most = parent.mig_device_count().unwrap_or(0).min(MOST_INSTANCES);
         // Numbers without an instance are gaps.
         let there = (0..most).filter_map(|at| parent.mig_device_by_index(at).ok());
-        let card = |(device, index)| Card::of(Ok(device), index, Some(Nature::MigInstance));
+        let minor = self.minor;
+        // An instance is used through the whole card's device file.
+        let card = |(device, index)| Card { minor, ..Card::of(Ok(device), index, Some(Nature::MigInstance)) };
         let instances: Vec<Card> = there.zip(next..).map(card).collect();
         self.has_instances = !instances.is_empty();
         instances
@@ -118,6 +123,7 @@ impl Card {
             bus_id: text(|device| device.pci_info().map(|pci| pci.bus_id)),
             name: text(|device| device.name()),
             nature,
+            minor: device.as_ref().ok().and_then(|device| device.minor_number().ok()),
             has_instances: false,
             handle: device.map(|device| raw::handle(&device)),
             memory_is_v1: false,
@@ -190,6 +196,7 @@ impl Card {
             bus_id: self.bus_id.clone(),
             name: self.name.clone(),
             nature: self.nature,
+            minor: self.minor,
             rows: merge(compute.known().unwrap_or(&none), graphics.known().unwrap_or(&none), &self.slow.mps),
             listed: compute.map(|_| ()),
             memory,
@@ -271,6 +278,7 @@ impl Card {
             bus_id: self.bus_id.clone(),
             name: self.name.clone(),
             nature: self.nature,
+            minor: self.minor,
             memory: no_memory(&Reading::NotAvailable),
             utilization_percent: Reading::NotAvailable,
             temperature_celsius: Reading::NotAvailable,
