@@ -2,10 +2,10 @@
 //! processes it names. When in doubt the log is from elsewhere, and nothing here is offered for killing because of it.
 
 mod names;
+mod which;
 
 use self::names::Named as Called;
 use super::Situation;
-use super::verdict::others_then;
 use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::knowledge::facts::Facts;
@@ -13,8 +13,6 @@ use crate::units::Bytes;
 
 /// A log's figures are rounded and CUDA's capacity is a little under the driver's.
 const CAPACITY_PERCENT: u64 = 3;
-/// What others held tells one card from another only where it is a model's, not a context's.
-const WORTH_A_LOOK: Bytes = Bytes::gib(4);
 /// A living process may have grown a little since the crash.
 const HOLDING_PERCENT: u64 = 20;
 
@@ -25,6 +23,9 @@ pub struct Place<'a> {
     pub same_machine: Option<bool>,
     /// The device it died on, as far as can be told.
     pub device: Option<&'a Device>,
+    /// The devices that it may be, where several fit and nothing in the log ties it to one of them: its number alone
+    /// does not, since a run counts from 0 what it may see. Empty where `device` is known.
+    pub candidates: Vec<&'a Device>,
     /// Why it is taken to be from elsewhere, or why the device is not sure; for the evidence.
     pub because: Option<String>,
     /// The processes that the log names, in its order.
@@ -87,7 +88,26 @@ pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
         // A name is as good as a capacity.
         None if called.is_some() => on(situation, &jobs, nothing),
         // Without either the log fits any machine; its "device 0" is the framework's, so only a single card is it.
-        None => Place { device: the_only(&jobs), ..nothing },
+        None => match which::of_its_uuid(situation, &jobs) {
+            Some(device) => Place { same_machine: Some(true), device: Some(device), ..nothing },
+            None => {
+                let device = the_only(&jobs);
+                Place { device, candidates: if device.is_some() { Vec::new() } else { jobs }, ..nothing }
+            }
+        },
+    }
+}
+
+impl Place<'_> {
+    /// Whether each device that it may be has so much free now; never where the device is known, or none is.
+    pub fn each_candidate_has(&self, needed: Bytes) -> bool {
+        let has = |device: &&Device| device.memory.free_bytes.value().is_some_and(|free| free >= needed);
+        !self.candidates.is_empty() && self.candidates.iter().all(has)
+    }
+
+    /// The devices that it may be, in words; `None` where there is no choice.
+    pub fn candidates_in_words(&self) -> Option<String> {
+        (!self.candidates.is_empty()).then(|| which::listed(&self.candidates))
     }
 }
 
@@ -198,9 +218,10 @@ fn on<'a>(situation: &Situation<'a>, fitting: &[&'a Device], nothing: Place<'a>)
             }
         }
     }
-    let device = choose(situation, fitting, &named);
+    let (device, candidates) = which::which(situation, fitting, &named);
     let proved = named.iter().any(|named| matches!(named.fate, Fate::Alive(..)));
-    Place { same_machine: Some(true).filter(|_| proved || device.is_some()), device, because: None, named }
+    let fits = proved || device.is_some() || !candidates.is_empty();
+    Place { same_machine: Some(true).filter(|_| fits), device, candidates, because: None, named }
 }
 
 /// A named process that is unlike the one of its PID here.
@@ -213,7 +234,12 @@ struct Unlike<'a> {
 
 /// What became of a named process, or why the log can't be this machine's.
 fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], mention: &Named<'_>) -> Result<Fate<'a>, Unlike<'a>> {
-    let row = fitting.iter().find_map(|device| device.processes.iter().find(|row| row.pid == mention.pid));
+    let mut rows = fitting.iter().flat_map(|device| &device.processes).filter(|row| row.pid == mention.pid);
+    // One process may be on several cards: the log tells of what it held on one of them.
+    let alike = |row: &&GpuProcess| {
+        row.used_bytes.value().is_some_and(|here| here.within_percent(mention.bytes, HOLDING_PERCENT))
+    };
+    let row = rows.clone().find(alike).or_else(|| rows.next());
     let Some(row) = row else {
         // A container counts its own: its PID 1 is nobody here, and behind a PID that is not proved may be the one meant.
         let foreign = fitting.iter().any(|device| device.processes.iter().any(|row| !row.proved));
@@ -263,33 +289,6 @@ fn runs_jobs(device: &&Device) -> bool {
 
 fn the_only<'a>(devices: &[&'a Device]) -> Option<&'a Device> {
     if let [device] = devices { Some(device) } else { None }
-}
-
-/// Of several cards of that size: the one with the named process, else the printed index, else none (masks renumber). In
-/// an instance every job is told of a GPU 0, so that no number means one; its UUID does.
-fn choose<'a>(situation: &Situation<'_>, fitting: &[&'a Device], named: &[Named<'a>]) -> Option<&'a Device> {
-    let holds_named = |device: &&&Device| {
-        named.iter().any(|named| matches!(named.fate, Fate::Alive(row, _) if device.processes.iter().any(|p| p == row)))
-    };
-    let mask = situation.diagnosis.run.visible_devices.as_deref();
-    // A run that sees one card of several counts it as 0, whichever it is: what others held then may tell better.
-    let then = others_then(situation.diagnosis).filter(|then| *then >= WORTH_A_LOOK);
-    let like_then = |device: &Device| {
-        let held = device.processes.iter().try_fold(Bytes::ZERO, |sum, row| Some(sum.plus(row.used_bytes.value()?)));
-        held.zip(then).is_some_and(|(held, then)| held.within_percent(then, CAPACITY_PERCENT))
-    };
-    let is_another =
-        |device: &Device| device.index == 0 && !like_then(device) && fitting.iter().any(|one| like_then(one));
-    let by_number = |device: &&&Device| {
-        let has_number = device.nature != Some(Nature::MigInstance) || mask.is_some_and(|mask| mask.contains("MIG-"));
-        has_number && situation.device_index() == Some(device.index) && (mask.is_some() || !is_another(device))
-    };
-    let bus = situation.diagnosis.run.printed.get("pci_bus_id");
-    let on_bus = |device: &&&Device| {
-        bus.zip(device.bus_id.known()).is_some_and(|(bus, own)| own.to_lowercase().ends_with(&bus.to_lowercase()))
-    };
-    let found = fitting.iter().find(holds_named).or_else(|| fitting.iter().find(on_bus));
-    found.or_else(|| fitting.iter().find(by_number)).copied().or_else(|| the_only(fitting))
 }
 
 fn other_card(snapshot: &Snapshot, total: Bytes) -> String {

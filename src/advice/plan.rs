@@ -1,16 +1,18 @@
 //! Owns the walk's steps: which fixes apply here, in which order, filled with this machine's own names and numbers.
 //! A step that would end a process carries its identity; the plan itself signals nothing.
 
+mod another;
 mod fill;
 mod holders;
 pub mod share;
 mod whose;
 
+pub use self::another::{REQUEST_GPU, RoomOn, another_gpu};
 use serde::{Serialize, Serializer};
 
 use super::release::Release;
 use super::{CauseKind, Changes, Fate, FitAdvice, Ledger, Place, Situation, Verdict, ledger, machine, verdict};
-use crate::gpu::{Device, ProcessKey};
+use crate::gpu::ProcessKey;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Phase};
 use crate::knowledge::fix::{Condition, Fix, Safety};
 use crate::units::Bytes;
@@ -95,9 +97,9 @@ pub struct PlannedFix {
     /// Taking it means to wait until so much is free on the device of that index.
     #[serde(skip)]
     pub waits_for: Option<(u32, Bytes)>,
-    /// The device of that index has so much free: there it would have room.
+    /// The device on which it would have room, as it was seen.
     #[serde(skip)]
-    pub room_on: Option<(u32, Bytes)>,
+    pub room_on: Option<RoomOn>,
     /// What it changes in a command line, for the line to run again with.
     #[serde(skip)]
     pub changes: Option<Changes>,
@@ -140,7 +142,10 @@ pub fn lay_out(
     // What came back on the way may be enough: nothing is known to be missing any more.
     let back = situation.taken.freed && missing.is_none_or(|missing| missing == Bytes::ZERO);
     // With room again nobody has to go; nor where a limit was hit, or the others are the run's own ranks or process.
-    let room = again.is_some() || back && missing.is_some() || next.is_some_and(|next| next.has_room(ledger));
+    let room = again.is_some()
+        || back && missing.is_some()
+        || next.is_some_and(|next| next.has_room(ledger))
+        || missing == Some(Bytes::ZERO) && ledger.is_some_and(Ledger::has_room_now);
     let innocent = matches!(cause, Some(CauseKind::Limit | CauseKind::SameSession))
         || cause == Some(CauseKind::WrongDevice) && situation.diagnosis.run.rank.is_some();
     // What it was doing tells what to change only where nobody else is to blame.
@@ -190,6 +195,10 @@ pub fn lay_out(
                 if own(planned) { planned.gentle } else { !innocent && (planned.gentle || !beyond) }
             };
             plan.extend(idle.into_iter().filter(|planned| !room && fits(planned)));
+        } else if asks_for_another_gpu(fix, situation.diagnosis)
+            && let Some(request) = another::request(situation, place, ledger)
+        {
+            plan.push(request);
         } else if applies(fix, situation, place, ledger, verdict) {
             plan.extend(fill::filled(fix, situation, place, ledger, fit));
         }
@@ -200,6 +209,9 @@ pub fn lay_out(
     if !room && !innocent {
         let safe = plan.iter().take_while(|planned| planned.target.is_some() || planned.safety == Safety::Safe).count();
         plan.splice(safe..safe, later);
+    }
+    if cause != Some(CauseKind::SameSession) {
+        another_gpu_before_what_costs(&mut plan);
     }
     // What system memory has no room for comes after all that can be done.
     let lacks_ram = |planned: &PlannedFix| fit.and_then(|fit| fit.effect_of(&planned.fix)?.lacks_ram).is_some();
@@ -230,6 +242,25 @@ pub fn lay_out(
     plan
 }
 
+/// Whether this is the fix that moves the run to another GPU, for the memory that ran out.
+fn asks_for_another_gpu(fix: &Fix, diagnosis: &Diagnosis) -> bool {
+    let memory = fix.memory.is_empty() || diagnosis.memory.is_none_or(|memory| fix.memory.contains(&memory));
+    memory && fix.when.contains(&Condition::OtherDeviceHasRoom)
+}
+
+/// A GPU that was seen unused costs nobody anything: it comes before what ends or unloads something, and before what
+/// makes the run slower or worse.
+fn another_gpu_before_what_costs(plan: &mut Vec<PlannedFix>) {
+    let costs = |planned: &PlannedFix| planned.target.is_some() || planned.safety != Safety::Safe;
+    let free = plan.iter().position(|planned| planned.room_on.is_some());
+    if let (Some(at), Some(before)) = (free, plan.iter().position(costs))
+        && before < at
+    {
+        let planned = plan.remove(at);
+        plan.insert(before, planned);
+    }
+}
+
 /// Where what held the memory has gone and there is room now, the first step is the simplest one.
 fn run_again(
     situation: &Situation<'_>,
@@ -237,7 +268,15 @@ fn run_again(
     ledger: Option<&Ledger>,
     verdict: &Verdict,
 ) -> Option<PlannedFix> {
-    let ledger = ledger.filter(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO))?;
+    let ledger = ledger?;
+    let is_free_now = ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO);
+    if !is_free_now && !ledger.needed_bytes.is_some_and(|needed| place.each_candidate_has(needed)) {
+        return None;
+    }
+    let free_now = match ledger.is_now {
+        true => format!("{} is free now", super::amount(ledger.available_bytes)),
+        false => "each GPU here that it may be has room for it now".to_owned(),
+    };
     let gone = verdict::blamed(situation, place).find(|named| matches!(named.fate, Fate::Gone));
     let blamed = verdict.causes.first().is_some_and(|cause| cause.cause == CauseKind::OtherProcess);
     let short_then = || {
@@ -263,7 +302,7 @@ fn run_again(
                 ),
                 command: Some(command),
                 why,
-                expect: format!("{} is free now", super::amount(ledger.available_bytes)),
+                expect: free_now,
                 if_not: "If it fails again, paste the new error here.".into(),
                 versions: None,
             }],
@@ -277,7 +316,7 @@ fn run_again(
             action: "Start your job again as it was".into(),
             command: situation.command_line().map(str::to_owned),
             why,
-            expect: format!("{} is free now", super::amount(ledger.available_bytes)),
+            expect: free_now,
             if_not: "If it fails again, paste the new error here.".into(),
             versions: None,
         }],
@@ -355,7 +394,7 @@ fn applies(
         Condition::HolderAlive => !verdict::holders(situation, place).is_empty(),
         Condition::OtherDeviceHasRoom => {
             let there = verdict::next_try(situation, place).is_some_and(|next| next.is_elsewhere(place));
-            !there && !diagnosis.run.is_allocated() && roomy_device(situation, place, ledger).is_some()
+            !there && another_gpu(situation, place, ledger).is_some()
         }
         Condition::Fragmented if diagnosis.run.expandable.is_some() => false,
         Condition::Fragmented => verdict.causes.iter().any(|cause| cause.cause == CauseKind::Fragmentation),
@@ -406,16 +445,6 @@ fn has_company(diagnosis: &Diagnosis) -> bool {
     verdict::are_ranks(diagnosis) || others.iter().any(|other| other.bytes <= had.plus(had))
 }
 
-/// Another device here with room for what the run needed, the roomiest first. Only where the log is from here, and never
-/// for a run on several: one card is not theirs.
-pub fn roomy_device<'a>(situation: &Situation<'a>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<&'a Device> {
-    let needed = ledger?.needed_bytes.filter(|_| !situation.diagnosis.run.is_spread())?;
-    let here = place.device.filter(|_| place.same_machine == Some(true))?;
-    let free = |device: &Device| device.memory.free_bytes.value().unwrap_or(Bytes::ZERO);
-    let others = situation.snapshot?.devices.iter().filter(|device| device.index != here.index);
-    others.filter(|device| device.error.is_none() && free(device) >= needed).max_by_key(|device| free(device))
-}
-
 fn empty(fix: &Fix) -> PlannedFix {
     PlannedFix { title: fix.title.clone(), safety: fix.safety, ..step_named(&fix.id, &fix.costs) }
 }
@@ -449,7 +478,7 @@ mod tests {
     use crate::advice::{Advice, Taken, advise};
     use crate::gpu::guard::Viewer;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
-    use crate::gpu::{GpuProcess, Reading, Snapshot};
+    use crate::gpu::{Device, GpuProcess, Reading, Snapshot};
     use crate::knowledge::fix::{FixCommand, Frees};
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {

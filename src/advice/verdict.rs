@@ -37,12 +37,16 @@ pub struct Cause {
 }
 
 /// What ran out and why.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verdict {
     /// One sentence a person can act on.
     pub sentence: String,
     /// Whether the log was written on this machine; `None` where it doesn't tell.
     pub same_machine: Option<bool>,
+    /// The driver's indices of the GPUs here that it may have failed on, where several fit and nothing in the log ties it
+    /// to one of them. Absent where there is no choice.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpu_candidates: Vec<u32>,
     /// The likeliest first.
     pub causes: Vec<Cause>,
     /// What else must be known to read the figures, such as that they contradict each other.
@@ -59,7 +63,7 @@ pub fn weigh<'a>(
 ) -> Verdict {
     if situation.diagnosis.oom == Oom::No {
         let sentence = sentence::not_oom(situation);
-        return Verdict { sentence, same_machine: place.same_machine, causes: Vec::new(), notes: Vec::new() };
+        return Verdict { sentence, same_machine: place.same_machine, ..Verdict::default() };
     }
     let mut causes: Vec<Cause> = [
         others::other_process(situation, place, ledger),
@@ -111,6 +115,7 @@ pub fn weigh<'a>(
     Verdict {
         sentence: sentence::sentence(situation, place, ledger, &causes),
         same_machine: place.same_machine,
+        gpu_candidates: place.candidates.iter().map(|device| device.index).collect(),
         causes,
         notes,
     }
