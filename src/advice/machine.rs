@@ -306,8 +306,8 @@ fn other_card(snapshot: &Snapshot, total: Bytes) -> String {
 mod tests {
     use super::*;
     use crate::advice::testing::torch_oom;
-    use crate::gpu::Reading;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
+    use crate::gpu::{Reading, Vantage};
 
     fn held() -> Bytes {
         Bytes::mib(11_500)
@@ -411,6 +411,108 @@ mod tests {
         }
     }
 
+    /// Which card, or which it may be, of cards with this much each (GiB), where the log's card has 24.
+    fn which(diagnosis: &Diagnosis, gib: &[u64], seen_from: &[Vantage]) -> (Option<u32>, Vec<u32>) {
+        let card = |(index, gib): (u32, &u64)| {
+            let mut card = device(index, vec![]);
+            card.memory.total_bytes = Reading::Known(Bytes::gib(*gib));
+            card
+        };
+        let devices = (0..).zip(gib).map(card).collect();
+        let here = Snapshot { devices, seen_from: seen_from.to_vec(), ..snapshot(0) };
+        let place = locate(&Situation { snapshot: Some(&here), ..Situation::alone(diagnosis) });
+        let candidates = place.candidates.iter().map(|device| device.index).collect();
+        (place.device.map(|device| device.index), candidates)
+    }
+
+    #[test]
+    fn a_number_alone_is_none_of_several_like_cards() {
+        let mut diagnosis = torch_oom(&[]);
+        let four = [24, 24, 24, 24];
+        assert_eq!(which(&diagnosis, &four, &[]), (None, vec![0, 1, 2, 3]));
+        assert_eq!(which(&diagnosis, &[24, 12], &[]), (Some(0), vec![]), "only one of that size");
+        assert_eq!(which(&diagnosis, &[12, 24, 24], &[]), (None, vec![1, 2]), "never one of another size");
+        diagnosis.facts.device = Some(2);
+        assert_eq!(which(&diagnosis, &four, &[]), (None, vec![0, 1, 2, 3]), "it saw three of them at least");
+        diagnosis.facts.device = Some(3);
+        assert_eq!(which(&diagnosis, &four, &[]), (Some(3), vec![]), "it saw all four: none was hidden from it");
+        diagnosis.facts.device = Some(0);
+        diagnosis.run.tensor_parallel = Some(4);
+        assert_eq!(which(&diagnosis, &four, &[]), (Some(0), vec![]), "it ran on all four");
+        diagnosis.run.tensor_parallel = None;
+        diagnosis.run.command = Some("torchrun --nproc_per_node=4 train.py".into());
+        assert_eq!(which(&diagnosis, &four, &[]), (Some(0), vec![]), "a rank for each");
+    }
+
+    #[test]
+    fn visible_devices_mean_this_machines_cards_only_where_both_count_alike() {
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.run.visible_devices = Some("1".into());
+        assert_eq!(which(&diagnosis, &[24, 24], &[]), (Some(1), vec![]));
+        assert_eq!(which(&diagnosis, &[12, 24, 24], &[]), (None, vec![1, 2]), "CUDA counts the fastest card first");
+        diagnosis.run.command = Some("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1 python train.py".into());
+        assert_eq!(which(&diagnosis, &[12, 24, 24], &[]), (Some(1), vec![]), "it was told to count as the bus does");
+        diagnosis.run.command = None;
+        diagnosis.run.container = Some("docker".into());
+        assert_eq!(which(&diagnosis, &[24, 24], &[]), (None, vec![0, 1]), "a container counts what it was given");
+        assert_eq!(which(&diagnosis, &[24, 24], &[Vantage::Container]), (Some(1), vec![]), "we are in it, too");
+        diagnosis.run.container = None;
+        diagnosis.run.launcher = Some("srun".into());
+        assert_eq!(which(&diagnosis, &[24, 24], &[]), (None, vec![0, 1]), "so does a job");
+        diagnosis.run.visible_devices = Some("GPU-00000001".into());
+        assert_eq!(which(&diagnosis, &[24, 24], &[]), (Some(1), vec![]), "a UUID means one card everywhere");
+        diagnosis.facts.total_bytes = None;
+        assert_eq!(which(&diagnosis, &[24, 24], &[]), (Some(1), vec![]), "even without a capacity");
+        diagnosis.run.visible_devices = None;
+        diagnosis.facts.total_bytes = Some(Bytes::gib(24));
+        diagnosis.run.launcher = None;
+        let given = Some("CUDA_VISIBLE_DEVICES=1 python train.py");
+        let here = Snapshot { devices: vec![device(0, vec![]), device(1, vec![])], ..snapshot(0) };
+        let situation = Situation { snapshot: Some(&here), command: given, ..Situation::alone(&diagnosis) };
+        assert_eq!(locate(&situation).device.map(|device| device.index), Some(1), "as the person says");
+        let taken = crate::advice::Taken { changed: true, ..Default::default() };
+        let changed = Situation { taken, ..situation };
+        assert_eq!(locate(&changed).device.map(|device| device.index), None, "that is the next run's");
+    }
+
+    #[test]
+    fn nobody_on_a_card_that_it_only_may_be_is_offered_and_no_figure_of_it_is_the_runs() {
+        let diagnosis = torch_oom(&[]);
+        let fixes = [crate::knowledge::KnowledgeBase::built_in().unwrap().fix("end-holder").unwrap().clone()];
+        let viewer = crate::gpu::guard::Viewer { uid: 1000, lineage: vec![900, 1], ..Default::default() };
+        let advised = |diagnosis: &Diagnosis, rows: Vec<GpuProcess>, others: Vec<GpuProcess>| {
+            let here = Snapshot { devices: vec![device(0, rows), device(1, others)], ..snapshot(0) };
+            crate::advice::advise(&Situation {
+                fixes: &fixes,
+                snapshot: Some(&here),
+                viewer: Some(&viewer),
+                crashed_by: Some(noon_plus(0)),
+                ..Situation::alone(diagnosis)
+            })
+        };
+        let holder = || vec![process(4242, Bytes::gib(17))];
+        let advice = advised(&diagnosis, holder(), vec![process(77, Bytes::gib(17))]);
+        assert!(advice.plan.iter().all(|planned| planned.target.is_none()), "{:?}", advice.plan);
+        assert_eq!(advice.verdict.gpu_candidates, [0, 1]);
+        let said = &advice.verdict.sentence;
+        assert!(said.contains("GPU 0, as the job numbered it,") && said.contains("GPU 0 or GPU 1"), "{said}");
+        let ledger = advice.ledger.as_ref().unwrap();
+        assert_eq!((ledger.device, ledger.is_now), (None, false), "the log's own figures");
+        assert!(!crate::advice::words::verdict(&advice).join(" ").contains("free now"));
+        // Named by its PID it is on one of them.
+        let named = torch_oom(&[(4242, Bytes::gib(17))]);
+        let advice = advised(&named, holder(), vec![]);
+        assert_eq!((advice.verdict.gpu_candidates.len(), advice.plan[0].target.map(|key| key.pid)), (0, Some(4242)));
+        // On both, it is offered all the same, once.
+        let advice = advised(&named, holder(), holder());
+        let targets: Vec<u32> = advice.plan.iter().filter_map(|planned| Some(planned.target?.pid)).collect();
+        assert_eq!((advice.verdict.gpu_candidates, targets), (vec![0, 1], vec![4242]));
+        // Gone, with room on either: the same run may work.
+        let advice = advised(&named, vec![], vec![]);
+        assert_eq!(advice.plan[0].fix, crate::advice::plan::RUN_AGAIN);
+        assert!(!advice.verdict.sentence.contains("GiB is free"), "{}", advice.verdict.sentence);
+    }
+
     #[test]
     fn on_a_card_that_is_split_the_logs_gpu_0_is_the_instance_of_its_size() {
         let of = |index: u32, nature: Option<Nature>, total: Bytes| {
@@ -439,7 +541,7 @@ mod tests {
             "as large as the card, and not the card"
         );
         assert_eq!(found(Some(19_900), None, &[40_192, 19_968]), (Some(true), Some(2)));
-        assert_eq!(found(Some(9_900), None, &[9_856, 9_856]), (None, None), "either of two");
+        assert_eq!(found(Some(9_900), None, &[9_856, 9_856]), (Some(true), None), "either of two");
         assert_eq!(found(Some(9_900), Some("MIG-00000002"), &[9_856, 9_856]), (Some(true), Some(2)));
         assert_eq!(found(Some(9_900), None, &[40_192]), (Some(false), None));
         assert_eq!(found(Some(9_900), None, &[]), (None, None), "its instances can't be seen from here");

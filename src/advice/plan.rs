@@ -478,7 +478,7 @@ mod tests {
     use crate::advice::{Advice, Taken, advise};
     use crate::gpu::guard::Viewer;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
-    use crate::gpu::{Device, GpuProcess, Reading, Snapshot};
+    use crate::gpu::{Device, GpuProcess, Reading, Snapshot, Vantage};
     use crate::knowledge::fix::{FixCommand, Frees};
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
@@ -627,18 +627,79 @@ mod tests {
     }
 
     #[test]
-    fn another_card_is_proposed_only_if_it_has_room() {
-        let move_over =
-            fix("use-other-gpu", vec![Condition::OtherDeviceHasRoom], &[("*", "CUDA_VISIBLE_DEVICES={gpu_uuid}")]);
-        for (used, expected) in [(Bytes::gib(2), 1), (Bytes::gib(20), 0)] {
-            let devices = vec![device(0, vec![process(8, Bytes::gib(16))]), device(1, vec![process(9, used)])];
-            let advice = plan(&torch_oom(&[]), std::slice::from_ref(&move_over), devices);
-            assert_eq!(advice.plan.len(), expected);
-            if let Some(planned) = advice.plan.first() {
-                let command = planned.steps[0].command.as_deref().unwrap();
-                assert_eq!(command, "export CUDA_VISIBLE_DEVICES=GPU-00000001-aaaa-bbbb-cccc-dddddddddddd");
-            }
+    fn another_card_is_proposed_only_where_it_was_seen_unused_and_before_anybody_has_to_go() {
+        let moves = [end(), move_over()];
+        let offered = |other: Device| {
+            let named = [(8, Bytes::gib(16))];
+            let advice = plan(&torch_oom(&named), &moves, vec![device(0, vec![process(8, Bytes::gib(16))]), other]);
+            let steps: Vec<String> = advice.plan.iter().map(|planned| planned.fix.clone()).collect();
+            (steps, advice.verdict.sentence, advice.plan[0].steps[0].command.clone())
+        };
+        let (steps, said, command) = offered(device(1, vec![]));
+        assert_eq!(steps, ["use-other-gpu", "end-holder"]);
+        assert!(said.ends_with("GPU 1 has 23.4 GiB free: no processes, 0 % at one reading."), "{said}");
+        let uuid = "GPU-00000001-aaaa-bbbb-cccc-dddddddddddd";
+        assert_eq!(command, Some(format!("export CUDA_VISIBLE_DEVICES={uuid}")));
+        let mut smaller = device(1, vec![]);
+        smaller.memory.free_bytes = Reading::Known(Bytes::gib(8));
+        let mut somebodys = process(9, Bytes::mib(300));
+        somebodys.uid = Reading::Known(1001);
+        let mut used = device(1, vec![]);
+        used.utilization_percent = Reading::Known(35);
+        for other in [smaller, device(1, vec![somebodys]), device(1, vec![process(9, Bytes::mib(300))]), used] {
+            let (steps, said, _) = offered(other);
+            assert_eq!(steps, ["end-holder"]);
+            assert!(!said.contains("GPU 1"), "{said}");
         }
+    }
+
+    fn move_over() -> Fix {
+        Fix {
+            safety: Safety::Safe,
+            ..fix("use-other-gpu", vec![Condition::OtherDeviceHasRoom], &[("*", "CUDA_VISIBLE_DEVICES={gpu_uuid}")])
+        }
+    }
+
+    #[test]
+    fn where_a_scheduler_hands_out_the_gpus_another_one_is_a_new_request() {
+        let moves = [end(), move_over()];
+        let of = |diagnosis: &Diagnosis, seen_from: Vec<Vantage>| {
+            let devices = vec![device(0, vec![process(8, Bytes::gib(16))]), device(1, vec![])];
+            let here = Snapshot { devices, seen_from, ..snapshot(0) };
+            let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
+            advise(&Situation {
+                fixes: &moves,
+                snapshot: Some(&here),
+                viewer: Some(&viewer),
+                crashed_by: Some(noon_plus(0)),
+                ..Situation::alone(diagnosis)
+            })
+        };
+        let named = torch_oom(&[(8, Bytes::gib(16))]);
+        let mut of_slurm = named.clone();
+        of_slurm.run.launcher = Some("srun".into());
+        for (diagnosis, seen_from, option) in [
+            (&named, vec![Vantage::SlurmJob("77".into())], Some("--gres=gpu:TYPE:1")),
+            (&named, vec![Vantage::SlurmLogin], Some("--gres=gpu:TYPE:1")),
+            (&of_slurm, vec![], Some("--gres=gpu:TYPE:1")),
+            (&named, vec![Vantage::Kubernetes], Some("nvidia.com/gpu.product")),
+            (&named, vec![Vantage::Scheduler("lsf".into())], None),
+        ] {
+            let advice = of(diagnosis, seen_from);
+            let steps: Vec<&str> = advice.plan.iter().map(|planned| planned.fix.as_str()).collect();
+            assert_eq!(steps, ["end-holder", REQUEST_GPU]);
+            let asked = advice.plan[1].steps[0].command.as_deref();
+            assert!(option.is_none_or(|option| asked.is_some_and(|asked| asked.contains(option))), "{asked:?}");
+            assert_eq!(asked.is_some(), option.is_some(), "no option that was not looked up");
+            assert!(advice.plan.iter().all(|planned| planned.room_on.is_none()));
+            assert!(!advice.verdict.sentence.contains("GPU 1"), "{}", advice.verdict.sentence);
+        }
+        let mut elsewhere = of_slurm.clone();
+        elsewhere.facts.total_bytes = Some(Bytes::gib(80));
+        let steps: Vec<String> = of(&elsewhere, vec![]).plan.into_iter().map(|planned| planned.fix).collect();
+        assert_eq!(steps, [REQUEST_GPU], "the log tells of its scheduler, wherever that is");
+        elsewhere.run.launcher = None;
+        assert!(of(&elsewhere, vec![Vantage::SlurmLogin]).plan.is_empty(), "this machine's is not the log's");
     }
 
     #[test]

@@ -308,12 +308,34 @@ mod tests {
     fn a_named_living_holder_leads() {
         let mut kernel = process(4242, held());
         kernel.recognised_as = Some("notebook sweep.ipynb".into());
-        let advice = advice(&torch_oom(&[(4242, held())]), vec![kernel]);
+        let advice = advice(&torch_oom(&[(4242, held())]), vec![kernel, process(8, Bytes::gib(4))]);
         assert_eq!(leading(&advice), CauseKind::OtherProcess);
         assert_eq!(
             advice.verdict.sentence,
             "Another program holds the memory your run needs: notebook sweep.ipynb (4242) has 11.2 GiB."
         );
+    }
+
+    #[test]
+    fn whoever_holds_the_rest_is_not_blamed_once_there_is_room() {
+        // Named, and of another size than what is missing: 12.2 GiB is free, 9.3 is needed.
+        let named = advice(&torch_oom(&[(4242, held())]), vec![process(4242, held())]);
+        assert!(named.verdict.sentence.contains("may simply work"), "{}", named.verdict.sentence);
+        assert!(named.plan.iter().all(|planned| planned.target.is_none()), "{:?}", named.plan);
+        // Named by nobody: 66 GiB is free, 5.3 was asked for.
+        let mut bare = torch_oom(&[]);
+        let facts = &mut bare.facts;
+        (facts.process_bytes, facts.allocated_bytes, facts.reserved_unallocated_bytes) = (None, None, None);
+        (facts.requested_bytes, facts.free_bytes) = (Some(Bytes::mib(5427)), None);
+        let unnamed = advice(&bare, vec![process(7, Bytes::mib(500))]);
+        assert!(!unnamed.verdict.sentence.contains("right now"), "some is free: {}", unnamed.verdict.sentence);
+        facts_of(&mut bare, Bytes::gib(12));
+        let short = advice(&bare, vec![process(7, Bytes::gib(14))]);
+        assert!(short.verdict.sentence.contains("right now"), "{}", short.verdict.sentence);
+    }
+
+    fn facts_of(diagnosis: &mut Diagnosis, asked: Bytes) {
+        diagnosis.facts.requested_bytes = Some(asked);
     }
 
     #[test]

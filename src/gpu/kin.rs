@@ -190,7 +190,7 @@ mod tests {
     fn a_vantage_is_a_word_and_one_that_is_not_known_does_not_end_the_reading() {
         let seen = vec![Vantage::Wsl, Vantage::SlurmJob("77".into()), Vantage::Scheduler("pbs".into())];
         assert_eq!(serde_json::to_string(&seen).unwrap(), r#"["wsl","slurm:77","scheduler:pbs"]"#);
-        assert_eq!(serde_json::from_str::<Vec<Vantage>>(r#"["wsl","slurm:77"]"#).unwrap(), seen);
+        assert_eq!(serde_json::from_str::<Vec<Vantage>>(r#"["wsl","slurm:77","scheduler:pbs"]"#).unwrap(), seen);
         let read: Vec<Vantage> = serde_json::from_str(r#"["kubernetes","orbit"]"#).unwrap();
         assert_eq!(read, [Vantage::Kubernetes, Vantage::Other("orbit".into())]);
     }
