@@ -10,6 +10,7 @@ pub mod offer;
 pub mod plan;
 pub mod release;
 pub mod rerun;
+pub mod scheduler;
 pub mod supervisor;
 pub mod verdict;
 pub mod words;
@@ -163,6 +164,12 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let changed = changed_fit(situation, &room, ledger.as_ref());
     let ahead = changed.as_ref().map(|(_, fit)| fit).or(fit.as_ref());
     let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict, ahead);
+    // The easiest way out stands beside what is wrong, where something is still missing.
+    let is_short = ledger.as_ref().is_none_or(|ledger| ledger.missing_bytes != Some(Bytes::ZERO));
+    if let Some(room) = plan.iter().find_map(|planned| planned.room_on.as_ref()).filter(|_| is_short && next.is_none())
+    {
+        verdict.sentence = format!("{} {}", verdict.sentence, room.said());
+    }
     Advice { verdict, ledger, fit, changed, plan, room, met, tried, on_its_way, command: command.map(str::to_owned) }
 }
 
@@ -244,17 +251,40 @@ impl<'a> Situation<'a> {
         self.command.or(self.diagnosis.run.command.as_deref())
     }
 
+    /// The cards that the run was allowed to see, as `CUDA_VISIBLE_DEVICES` has them: by the log, else by the command
+    /// line that the person gave. One that our steps have changed since is not the one that failed.
+    pub fn visible_devices(&self) -> Option<&'a str> {
+        let given = self.command.filter(|_| !self.taken.changed).and_then(set_in_front);
+        self.diagnosis.run.visible_devices.as_deref().or(given)
+    }
+
+    /// The entry of those that the device which failed has, as it was written: a number or a UUID.
+    pub fn visible_entry(&self) -> Option<&'a str> {
+        let list = self.visible_devices()?;
+        let number = match self.printed_index() {
+            None if list.contains(',') => return None,
+            printed => printed.unwrap_or(0),
+        };
+        Some(list.split(',').nth(usize::try_from(number).ok()?)?.trim())
+    }
+
     /// The driver's index of the device that the log names: it counts among the cards that the run was allowed to see.
     pub fn device_index(&self) -> Option<u32> {
-        let printed = self.diagnosis.facts.device.or_else(|| self.rank_of_engine())?;
-        let Some(mask) = &self.diagnosis.run.visible_devices else { return Some(printed) };
-        let seen = mask.split(',').nth(usize::try_from(printed).ok()?)?.trim();
+        if self.visible_devices().is_none() {
+            return self.printed_index();
+        }
+        let seen = self.visible_entry()?;
         // A card may be named by the beginning of its UUID.
         let named = |device: &&Device| device.uuid.known().is_some_and(|uuid| uuid.starts_with(seen));
         match seen.starts_with("GPU-") || seen.starts_with("MIG-") {
             true => self.snapshot?.devices.iter().find(named).map(|device| device.index),
             false => seen.parse().ok(),
         }
+    }
+
+    /// The number that the log has for the device, as the run counted.
+    fn printed_index(&self) -> Option<u32> {
+        self.diagnosis.facts.device.or_else(|| self.rank_of_engine())
     }
 
     /// Of an engine that shares a model out over cards, each rank takes the card of its number.
@@ -311,6 +341,13 @@ impl<'a> Situation<'a> {
         }
         Some(started <= crashed)
     }
+}
+
+/// What `CUDA_VISIBLE_DEVICES` is set to in front of a command.
+fn set_in_front(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("CUDA_VISIBLE_DEVICES=")?;
+    let value = rest.split_whitespace().next()?.trim_matches(['"', '\'', ';']);
+    (!value.is_empty()).then_some(value)
 }
 
 /// A process in the fewest words that name it: "notebook sweep.ipynb (4242)".

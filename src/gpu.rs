@@ -12,6 +12,7 @@ pub mod running;
 pub mod sight;
 #[cfg(test)]
 pub mod testing;
+pub mod unused;
 mod wire;
 
 use std::fmt;

@@ -38,6 +38,9 @@ pub struct Held {
     pub share: Share,
 }
 
+/// A request that is likely one for most of what a run needs.
+const LARGE: Bytes = Bytes::gib(1);
+
 /// The sums. `capacity = Σ held_by + available` wherever all of it is known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ledger {
@@ -71,6 +74,16 @@ pub struct Ledger {
     /// What it asked for when it failed.
     #[serde(skip)]
     pub asked_bytes: Option<Bytes>,
+}
+
+impl Ledger {
+    /// Whether there is room now for all that the run is known to have needed. Where what it already had is not known,
+    /// what it asked for last is a small part of its need: only several times as much is room for it.
+    pub fn has_room_now(&self) -> bool {
+        let (Some(needed), Some(free)) = (self.needed_bytes, self.available_bytes) else { return false };
+        let is_whole = self.had_bytes.is_some() || needed >= LARGE && free.0 / 4 >= needed.0;
+        self.is_now && self.missing_bytes == Some(Bytes::ZERO) && is_whole
+    }
 }
 
 /// Draws up the sums for the memory that ran out.

@@ -2,10 +2,10 @@
 //! processes it names. When in doubt the log is from elsewhere, and nothing here is offered for killing because of it.
 
 mod names;
+mod which;
 
 use self::names::Named as Called;
 use super::Situation;
-use super::verdict::others_then;
 use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::knowledge::facts::Facts;
@@ -13,8 +13,6 @@ use crate::units::Bytes;
 
 /// A log's figures are rounded and CUDA's capacity is a little under the driver's.
 const CAPACITY_PERCENT: u64 = 3;
-/// What others held tells one card from another only where it is a model's, not a context's.
-const WORTH_A_LOOK: Bytes = Bytes::gib(4);
 /// A living process may have grown a little since the crash.
 const HOLDING_PERCENT: u64 = 20;
 
@@ -25,6 +23,9 @@ pub struct Place<'a> {
     pub same_machine: Option<bool>,
     /// The device it died on, as far as can be told.
     pub device: Option<&'a Device>,
+    /// The devices that it may be, where several fit and nothing in the log ties it to one of them: its number alone
+    /// does not, since a run counts from 0 what it may see. Empty where `device` is known.
+    pub candidates: Vec<&'a Device>,
     /// Why it is taken to be from elsewhere, or why the device is not sure; for the evidence.
     pub because: Option<String>,
     /// The processes that the log names, in its order.
@@ -90,7 +91,26 @@ pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
         // A name is as good as a capacity.
         None if called.is_some() => on(situation, &jobs, nothing),
         // Without either the log fits any machine; its "device 0" is the framework's, so only a single card is it.
-        None => Place { device: the_only(&jobs), ..nothing },
+        None => match which::of_its_uuid(situation, &jobs) {
+            Some(device) => Place { same_machine: Some(true), device: Some(device), ..nothing },
+            None => {
+                let device = the_only(&jobs);
+                Place { device, candidates: if device.is_some() { Vec::new() } else { jobs }, ..nothing }
+            }
+        },
+    }
+}
+
+impl Place<'_> {
+    /// Whether each device that it may be has so much free now; never where the device is known, or none is.
+    pub fn each_candidate_has(&self, needed: Bytes) -> bool {
+        let has = |device: &&Device| device.memory.free_bytes.value().is_some_and(|free| free >= needed);
+        !self.candidates.is_empty() && self.candidates.iter().all(has)
+    }
+
+    /// The devices that it may be, in words; `None` where there is no choice.
+    pub fn candidates_in_words(&self) -> Option<String> {
+        (!self.candidates.is_empty()).then(|| which::listed(&self.candidates))
     }
 }
 
@@ -204,10 +224,11 @@ fn on<'a>(situation: &Situation<'a>, fitting: &[&'a Device], nothing: Place<'a>)
             }
         }
     }
-    let device = choose(situation, fitting, &named);
+    let (device, candidates) = which::which(situation, fitting, &named);
     let proved = named.iter().any(|named| matches!(named.fate, Fate::Alive(..)));
     let own = nothing.own.as_ref().and_then(|_| named.pop());
-    Place { same_machine: Some(true).filter(|_| proved || device.is_some()), device, because: None, named, own }
+    let fits = proved || device.is_some() || !candidates.is_empty();
+    Place { same_machine: Some(true).filter(|_| fits), device, candidates, because: None, named, own }
 }
 
 /// A named process that is unlike the one of its PID here.
@@ -220,7 +241,12 @@ struct Unlike<'a> {
 
 /// What became of a named process, or why the log can't be this machine's.
 fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], mention: &Named<'_>) -> Result<Fate<'a>, Unlike<'a>> {
-    let row = fitting.iter().find_map(|device| device.processes.iter().find(|row| row.pid == mention.pid));
+    let mut rows = fitting.iter().flat_map(|device| &device.processes).filter(|row| row.pid == mention.pid);
+    // One process may be on several cards: the log tells of what it held on one of them.
+    let alike = |row: &&GpuProcess| {
+        row.used_bytes.value().is_some_and(|here| here.within_percent(mention.bytes, HOLDING_PERCENT))
+    };
+    let row = rows.clone().find(alike).or_else(|| rows.next());
     let Some(row) = row else {
         // A container counts its own: its PID 1 is nobody here, and behind a PID that is not proved may be the one meant.
         let foreign = fitting.iter().any(|device| device.processes.iter().any(|row| !row.proved));
@@ -272,33 +298,6 @@ fn the_only<'a>(devices: &[&'a Device]) -> Option<&'a Device> {
     if let [device] = devices { Some(device) } else { None }
 }
 
-/// Of several cards of that size: the one with the named process, else the printed index, else none (masks renumber). In
-/// an instance every job is told of a GPU 0, so that no number means one; its UUID does.
-fn choose<'a>(situation: &Situation<'_>, fitting: &[&'a Device], named: &[Named<'a>]) -> Option<&'a Device> {
-    let holds_named = |device: &&&Device| {
-        named.iter().any(|named| matches!(named.fate, Fate::Alive(row, _) if device.processes.iter().any(|p| p == row)))
-    };
-    let mask = situation.diagnosis.run.visible_devices.as_deref();
-    // A run that sees one card of several counts it as 0, whichever it is: what others held then may tell better.
-    let then = others_then(situation.diagnosis).filter(|then| *then >= WORTH_A_LOOK);
-    let like_then = |device: &Device| {
-        let held = device.processes.iter().try_fold(Bytes::ZERO, |sum, row| Some(sum.plus(row.used_bytes.value()?)));
-        held.zip(then).is_some_and(|(held, then)| held.within_percent(then, CAPACITY_PERCENT))
-    };
-    let is_another =
-        |device: &Device| device.index == 0 && !like_then(device) && fitting.iter().any(|one| like_then(one));
-    let by_number = |device: &&&Device| {
-        let has_number = device.nature != Some(Nature::MigInstance) || mask.is_some_and(|mask| mask.contains("MIG-"));
-        has_number && situation.device_index() == Some(device.index) && (mask.is_some() || !is_another(device))
-    };
-    let bus = situation.diagnosis.run.printed.get("pci_bus_id");
-    let on_bus = |device: &&&Device| {
-        bus.zip(device.bus_id.known()).is_some_and(|(bus, own)| own.to_lowercase().ends_with(&bus.to_lowercase()))
-    };
-    let found = fitting.iter().find(holds_named).or_else(|| fitting.iter().find(on_bus));
-    found.or_else(|| fitting.iter().find(by_number)).copied().or_else(|| the_only(fitting))
-}
-
 fn other_card(snapshot: &Snapshot, total: Bytes) -> String {
     let mut sizes: Vec<String> = Vec::new();
     for device in &snapshot.devices {
@@ -314,8 +313,8 @@ fn other_card(snapshot: &Snapshot, total: Bytes) -> String {
 mod tests {
     use super::*;
     use crate::advice::testing::torch_oom;
-    use crate::gpu::Reading;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
+    use crate::gpu::{Reading, Vantage};
 
     fn held() -> Bytes {
         Bytes::mib(11_500)
@@ -419,6 +418,108 @@ mod tests {
         }
     }
 
+    /// Which card, or which it may be, of cards with this much each (GiB), where the log's card has 24.
+    fn which(diagnosis: &Diagnosis, gib: &[u64], seen_from: &[Vantage]) -> (Option<u32>, Vec<u32>) {
+        let card = |(index, gib): (u32, &u64)| {
+            let mut card = device(index, vec![]);
+            card.memory.total_bytes = Reading::Known(Bytes::gib(*gib));
+            card
+        };
+        let devices = (0..).zip(gib).map(card).collect();
+        let here = Snapshot { devices, seen_from: seen_from.to_vec(), ..snapshot(0) };
+        let place = locate(&Situation { snapshot: Some(&here), ..Situation::alone(diagnosis) });
+        let candidates = place.candidates.iter().map(|device| device.index).collect();
+        (place.device.map(|device| device.index), candidates)
+    }
+
+    #[test]
+    fn a_number_alone_is_none_of_several_like_cards() {
+        let mut diagnosis = torch_oom(&[]);
+        let four = [24, 24, 24, 24];
+        assert_eq!(which(&diagnosis, &four, &[]), (None, vec![0, 1, 2, 3]));
+        assert_eq!(which(&diagnosis, &[24, 12], &[]), (Some(0), vec![]), "only one of that size");
+        assert_eq!(which(&diagnosis, &[12, 24, 24], &[]), (None, vec![1, 2]), "never one of another size");
+        diagnosis.facts.device = Some(2);
+        assert_eq!(which(&diagnosis, &four, &[]), (None, vec![0, 1, 2, 3]), "it saw three of them at least");
+        diagnosis.facts.device = Some(3);
+        assert_eq!(which(&diagnosis, &four, &[]), (Some(3), vec![]), "it saw all four: none was hidden from it");
+        diagnosis.facts.device = Some(0);
+        diagnosis.run.tensor_parallel = Some(4);
+        assert_eq!(which(&diagnosis, &four, &[]), (Some(0), vec![]), "it ran on all four");
+        diagnosis.run.tensor_parallel = None;
+        diagnosis.run.command = Some("torchrun --nproc_per_node=4 train.py".into());
+        assert_eq!(which(&diagnosis, &four, &[]), (Some(0), vec![]), "a rank for each");
+    }
+
+    #[test]
+    fn visible_devices_mean_this_machines_cards_only_where_both_count_alike() {
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.run.visible_devices = Some("1".into());
+        assert_eq!(which(&diagnosis, &[24, 24], &[]), (Some(1), vec![]));
+        assert_eq!(which(&diagnosis, &[12, 24, 24], &[]), (None, vec![1, 2]), "CUDA counts the fastest card first");
+        diagnosis.run.command = Some("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1 python train.py".into());
+        assert_eq!(which(&diagnosis, &[12, 24, 24], &[]), (Some(1), vec![]), "it was told to count as the bus does");
+        diagnosis.run.command = None;
+        diagnosis.run.container = Some("docker".into());
+        assert_eq!(which(&diagnosis, &[24, 24], &[]), (None, vec![0, 1]), "a container counts what it was given");
+        assert_eq!(which(&diagnosis, &[24, 24], &[Vantage::Container]), (Some(1), vec![]), "we are in it, too");
+        diagnosis.run.container = None;
+        diagnosis.run.launcher = Some("srun".into());
+        assert_eq!(which(&diagnosis, &[24, 24], &[]), (None, vec![0, 1]), "so does a job");
+        diagnosis.run.visible_devices = Some("GPU-00000001".into());
+        assert_eq!(which(&diagnosis, &[24, 24], &[]), (Some(1), vec![]), "a UUID means one card everywhere");
+        diagnosis.facts.total_bytes = None;
+        assert_eq!(which(&diagnosis, &[24, 24], &[]), (Some(1), vec![]), "even without a capacity");
+        diagnosis.run.visible_devices = None;
+        diagnosis.facts.total_bytes = Some(Bytes::gib(24));
+        diagnosis.run.launcher = None;
+        let given = Some("CUDA_VISIBLE_DEVICES=1 python train.py");
+        let here = Snapshot { devices: vec![device(0, vec![]), device(1, vec![])], ..snapshot(0) };
+        let situation = Situation { snapshot: Some(&here), command: given, ..Situation::alone(&diagnosis) };
+        assert_eq!(locate(&situation).device.map(|device| device.index), Some(1), "as the person says");
+        let taken = crate::advice::Taken { changed: true, ..Default::default() };
+        let changed = Situation { taken, ..situation };
+        assert_eq!(locate(&changed).device.map(|device| device.index), None, "that is the next run's");
+    }
+
+    #[test]
+    fn nobody_on_a_card_that_it_only_may_be_is_offered_and_no_figure_of_it_is_the_runs() {
+        let diagnosis = torch_oom(&[]);
+        let fixes = [crate::knowledge::KnowledgeBase::built_in().unwrap().fix("end-holder").unwrap().clone()];
+        let viewer = crate::gpu::guard::Viewer { uid: 1000, lineage: vec![900, 1], ..Default::default() };
+        let advised = |diagnosis: &Diagnosis, rows: Vec<GpuProcess>, others: Vec<GpuProcess>| {
+            let here = Snapshot { devices: vec![device(0, rows), device(1, others)], ..snapshot(0) };
+            crate::advice::advise(&Situation {
+                fixes: &fixes,
+                snapshot: Some(&here),
+                viewer: Some(&viewer),
+                crashed_by: Some(noon_plus(0)),
+                ..Situation::alone(diagnosis)
+            })
+        };
+        let holder = || vec![process(4242, Bytes::gib(17))];
+        let advice = advised(&diagnosis, holder(), vec![process(77, Bytes::gib(17))]);
+        assert!(advice.plan.iter().all(|planned| planned.target.is_none()), "{:?}", advice.plan);
+        assert_eq!(advice.verdict.gpu_candidates, [0, 1]);
+        let said = &advice.verdict.sentence;
+        assert!(said.contains("GPU 0, as the job numbered it,") && said.contains("GPU 0 or GPU 1"), "{said}");
+        let ledger = advice.ledger.as_ref().unwrap();
+        assert_eq!((ledger.device, ledger.is_now), (None, false), "the log's own figures");
+        assert!(!crate::advice::words::verdict(&advice).join(" ").contains("free now"));
+        // Named by its PID it is on one of them.
+        let named = torch_oom(&[(4242, Bytes::gib(17))]);
+        let advice = advised(&named, holder(), vec![]);
+        assert_eq!((advice.verdict.gpu_candidates.len(), advice.plan[0].target.map(|key| key.pid)), (0, Some(4242)));
+        // On both, it is offered all the same, once.
+        let advice = advised(&named, holder(), holder());
+        let targets: Vec<u32> = advice.plan.iter().filter_map(|planned| Some(planned.target?.pid)).collect();
+        assert_eq!((advice.verdict.gpu_candidates, targets), (vec![0, 1], vec![4242]));
+        // Gone, with room on either: the same run may work.
+        let advice = advised(&named, vec![], vec![]);
+        assert_eq!(advice.plan[0].fix, crate::advice::plan::RUN_AGAIN);
+        assert!(!advice.verdict.sentence.contains("GiB is free"), "{}", advice.verdict.sentence);
+    }
+
     #[test]
     fn on_a_card_that_is_split_the_logs_gpu_0_is_the_instance_of_its_size() {
         let of = |index: u32, nature: Option<Nature>, total: Bytes| {
@@ -447,7 +548,7 @@ mod tests {
             "as large as the card, and not the card"
         );
         assert_eq!(found(Some(19_900), None, &[40_192, 19_968]), (Some(true), Some(2)));
-        assert_eq!(found(Some(9_900), None, &[9_856, 9_856]), (None, None), "either of two");
+        assert_eq!(found(Some(9_900), None, &[9_856, 9_856]), (Some(true), None), "either of two");
         assert_eq!(found(Some(9_900), Some("MIG-00000002"), &[9_856, 9_856]), (Some(true), Some(2)));
         assert_eq!(found(Some(9_900), None, &[40_192]), (Some(false), None));
         assert_eq!(found(Some(9_900), None, &[]), (None, None), "its instances can't be seen from here");

@@ -1,16 +1,18 @@
 //! Owns the walk's steps: which fixes apply here, in which order, filled with this machine's own names and numbers.
 //! A step that would end a process carries its identity; the plan itself signals nothing.
 
+mod another;
 mod fill;
 mod holders;
 pub mod share;
 mod whose;
 
+pub use self::another::{REQUEST_GPU, RoomOn, another_gpu};
 use serde::{Serialize, Serializer};
 
 use super::release::Release;
 use super::{CauseKind, Changes, Fate, FitAdvice, Ledger, Place, Situation, Verdict, ledger, machine, verdict};
-use crate::gpu::{Device, ProcessKey};
+use crate::gpu::ProcessKey;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Phase};
 use crate::knowledge::fix::{Condition, Fix, Safety};
 use crate::units::Bytes;
@@ -95,9 +97,9 @@ pub struct PlannedFix {
     /// Taking it means to wait until so much is free on the device of that index.
     #[serde(skip)]
     pub waits_for: Option<(u32, Bytes)>,
-    /// The device of that index has so much free: there it would have room.
+    /// The device on which it would have room, as it was seen.
     #[serde(skip)]
-    pub room_on: Option<(u32, Bytes)>,
+    pub room_on: Option<RoomOn>,
     /// What it changes in a command line, for the line to run again with.
     #[serde(skip)]
     pub changes: Option<Changes>,
@@ -140,7 +142,10 @@ pub fn lay_out(
     // What came back on the way may be enough: nothing is known to be missing any more.
     let back = situation.taken.freed && missing.is_none_or(|missing| missing == Bytes::ZERO);
     // With room again nobody has to go; nor where a limit was hit, or the others are the run's own ranks or process.
-    let room = again.is_some() || back && missing.is_some() || next.is_some_and(|next| next.has_room(ledger));
+    let room = again.is_some()
+        || back && missing.is_some()
+        || next.is_some_and(|next| next.has_room(ledger))
+        || missing == Some(Bytes::ZERO) && ledger.is_some_and(Ledger::has_room_now);
     let innocent = matches!(cause, Some(CauseKind::Limit | CauseKind::SameSession))
         || cause == Some(CauseKind::WrongDevice) && situation.diagnosis.run.rank.is_some();
     // What it was doing tells what to change only where nobody else is to blame.
@@ -190,6 +195,10 @@ pub fn lay_out(
             };
             plan.extend(offers.idle.into_iter().filter(|planned| !room && fits(planned)));
             unknown.extend(offers.unknown.into_iter().filter(|planned| !room && fits(planned)));
+        } else if asks_for_another_gpu(fix, situation.diagnosis)
+            && let Some(request) = another::request(situation, place, ledger)
+        {
+            plan.push(request);
         } else if applies(fix, situation, place, ledger, verdict) {
             plan.extend(fill::filled(fix, situation, place, ledger, fit));
         }
@@ -200,6 +209,9 @@ pub fn lay_out(
     let safe = plan.iter().take_while(|planned| planned.target.is_some() || planned.safety == Safety::Safe).count();
     if !room && !innocent {
         plan.splice(safe..safe, later);
+    }
+    if cause != Some(CauseKind::SameSession) {
+        another_gpu_before_what_costs(&mut plan);
     }
     // What system memory has no room for comes after all that can be done.
     let lacks_ram = |planned: &PlannedFix| fit.and_then(|fit| fit.effect_of(&planned.fix)?.lacks_ram).is_some();
@@ -232,6 +244,25 @@ pub fn lay_out(
     plan
 }
 
+/// Whether this is the fix that moves the run to another GPU, for the memory that ran out.
+fn asks_for_another_gpu(fix: &Fix, diagnosis: &Diagnosis) -> bool {
+    let memory = fix.memory.is_empty() || diagnosis.memory.is_none_or(|memory| fix.memory.contains(&memory));
+    memory && fix.when.contains(&Condition::OtherDeviceHasRoom)
+}
+
+/// A GPU that was seen unused costs nobody anything: it comes before what ends or unloads something, and before what
+/// makes the run slower or worse.
+fn another_gpu_before_what_costs(plan: &mut Vec<PlannedFix>) {
+    let costs = |planned: &PlannedFix| planned.target.is_some() || planned.safety != Safety::Safe;
+    let free = plan.iter().position(|planned| planned.room_on.is_some());
+    if let (Some(at), Some(before)) = (free, plan.iter().position(costs))
+        && before < at
+    {
+        let planned = plan.remove(at);
+        plan.insert(before, planned);
+    }
+}
+
 /// Where what held the memory has gone and there is room now, the first step is the simplest one.
 fn run_again(
     situation: &Situation<'_>,
@@ -239,7 +270,15 @@ fn run_again(
     ledger: Option<&Ledger>,
     verdict: &Verdict,
 ) -> Option<PlannedFix> {
-    let ledger = ledger.filter(|ledger| ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO))?;
+    let ledger = ledger?;
+    let is_free_now = ledger.is_now && ledger.missing_bytes == Some(Bytes::ZERO);
+    if !is_free_now && !ledger.needed_bytes.is_some_and(|needed| place.each_candidate_has(needed)) {
+        return None;
+    }
+    let free_now = match ledger.is_now {
+        true => format!("{} is free now", super::amount(ledger.available_bytes)),
+        false => "each GPU here that it may be has room for it now".to_owned(),
+    };
     let gone = verdict::blamed(situation, place).find(|named| matches!(named.fate, Fate::Gone));
     let blamed = verdict.causes.first().is_some_and(|cause| cause.cause == CauseKind::OtherProcess);
     let short_then = || {
@@ -265,7 +304,7 @@ fn run_again(
                 ),
                 command: Some(command),
                 why,
-                expect: format!("{} is free now", super::amount(ledger.available_bytes)),
+                expect: free_now,
                 if_not: "If it fails again, paste the new error here.".into(),
                 versions: None,
             }],
@@ -279,7 +318,7 @@ fn run_again(
             action: "Start your job again as it was".into(),
             command: situation.command_line().map(str::to_owned),
             why,
-            expect: format!("{} is free now", super::amount(ledger.available_bytes)),
+            expect: free_now,
             if_not: "If it fails again, paste the new error here.".into(),
             versions: None,
         }],
@@ -357,7 +396,7 @@ fn applies(
         Condition::HolderAlive => !verdict::holders(situation, place).is_empty(),
         Condition::OtherDeviceHasRoom => {
             let there = verdict::next_try(situation, place).is_some_and(|next| next.is_elsewhere(place));
-            !there && !diagnosis.run.is_allocated() && roomy_device(situation, place, ledger).is_some()
+            !there && another_gpu(situation, place, ledger).is_some()
         }
         Condition::Fragmented if diagnosis.run.expandable.is_some() => false,
         Condition::Fragmented => verdict.causes.iter().any(|cause| cause.cause == CauseKind::Fragmentation),
@@ -408,16 +447,6 @@ fn has_company(diagnosis: &Diagnosis) -> bool {
     verdict::are_ranks(diagnosis) || others.iter().any(|other| other.bytes <= had.plus(had))
 }
 
-/// Another device here with room for what the run needed, the roomiest first. Only where the log is from here, and never
-/// for a run on several: one card is not theirs.
-pub fn roomy_device<'a>(situation: &Situation<'a>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<&'a Device> {
-    let needed = ledger?.needed_bytes.filter(|_| !situation.diagnosis.run.is_spread())?;
-    let here = place.device.filter(|_| place.same_machine == Some(true))?;
-    let free = |device: &Device| device.memory.free_bytes.value().unwrap_or(Bytes::ZERO);
-    let others = situation.snapshot?.devices.iter().filter(|device| device.index != here.index);
-    others.filter(|device| device.error.is_none() && free(device) >= needed).max_by_key(|device| free(device))
-}
-
 fn empty(fix: &Fix) -> PlannedFix {
     PlannedFix { title: fix.title.clone(), safety: fix.safety, ..step_named(&fix.id, &fix.costs) }
 }
@@ -451,7 +480,7 @@ mod tests {
     use crate::advice::{Advice, Taken, advise};
     use crate::gpu::guard::Viewer;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
-    use crate::gpu::{GpuProcess, Reading, Snapshot};
+    use crate::gpu::{Device, GpuProcess, Reading, Snapshot, Vantage};
     use crate::knowledge::fix::{FixCommand, Frees};
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
@@ -600,18 +629,79 @@ mod tests {
     }
 
     #[test]
-    fn another_card_is_proposed_only_if_it_has_room() {
-        let move_over =
-            fix("use-other-gpu", vec![Condition::OtherDeviceHasRoom], &[("*", "CUDA_VISIBLE_DEVICES={gpu_uuid}")]);
-        for (used, expected) in [(Bytes::gib(2), 1), (Bytes::gib(20), 0)] {
-            let devices = vec![device(0, vec![process(8, Bytes::gib(16))]), device(1, vec![process(9, used)])];
-            let advice = plan(&torch_oom(&[]), std::slice::from_ref(&move_over), devices);
-            assert_eq!(advice.plan.len(), expected);
-            if let Some(planned) = advice.plan.first() {
-                let command = planned.steps[0].command.as_deref().unwrap();
-                assert_eq!(command, "export CUDA_VISIBLE_DEVICES=GPU-00000001-aaaa-bbbb-cccc-dddddddddddd");
-            }
+    fn another_card_is_proposed_only_where_it_was_seen_unused_and_before_anybody_has_to_go() {
+        let moves = [end(), move_over()];
+        let offered = |other: Device| {
+            let named = [(8, Bytes::gib(16))];
+            let advice = plan(&torch_oom(&named), &moves, vec![device(0, vec![process(8, Bytes::gib(16))]), other]);
+            let steps: Vec<String> = advice.plan.iter().map(|planned| planned.fix.clone()).collect();
+            (steps, advice.verdict.sentence, advice.plan[0].steps[0].command.clone())
+        };
+        let (steps, said, command) = offered(device(1, vec![]));
+        assert_eq!(steps, ["use-other-gpu", "end-holder"]);
+        assert!(said.ends_with("GPU 1 has 23.4 GiB free: no processes, 0 % at one reading."), "{said}");
+        let uuid = "GPU-00000001-aaaa-bbbb-cccc-dddddddddddd";
+        assert_eq!(command, Some(format!("export CUDA_VISIBLE_DEVICES={uuid}")));
+        let mut smaller = device(1, vec![]);
+        smaller.memory.free_bytes = Reading::Known(Bytes::gib(8));
+        let mut somebodys = process(9, Bytes::mib(300));
+        somebodys.uid = Reading::Known(1001);
+        let mut used = device(1, vec![]);
+        used.utilization_percent = Reading::Known(35);
+        for other in [smaller, device(1, vec![somebodys]), device(1, vec![process(9, Bytes::mib(300))]), used] {
+            let (steps, said, _) = offered(other);
+            assert_eq!(steps, ["end-holder"]);
+            assert!(!said.contains("GPU 1"), "{said}");
         }
+    }
+
+    fn move_over() -> Fix {
+        Fix {
+            safety: Safety::Safe,
+            ..fix("use-other-gpu", vec![Condition::OtherDeviceHasRoom], &[("*", "CUDA_VISIBLE_DEVICES={gpu_uuid}")])
+        }
+    }
+
+    #[test]
+    fn where_a_scheduler_hands_out_the_gpus_another_one_is_a_new_request() {
+        let moves = [end(), move_over()];
+        let of = |diagnosis: &Diagnosis, seen_from: Vec<Vantage>| {
+            let devices = vec![device(0, vec![process(8, Bytes::gib(16))]), device(1, vec![])];
+            let here = Snapshot { devices, seen_from, ..snapshot(0) };
+            let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
+            advise(&Situation {
+                fixes: &moves,
+                snapshot: Some(&here),
+                viewer: Some(&viewer),
+                crashed_by: Some(noon_plus(0)),
+                ..Situation::alone(diagnosis)
+            })
+        };
+        let named = torch_oom(&[(8, Bytes::gib(16))]);
+        let mut of_slurm = named.clone();
+        of_slurm.run.launcher = Some("srun".into());
+        for (diagnosis, seen_from, option) in [
+            (&named, vec![Vantage::SlurmJob("77".into())], Some("--gres=gpu:TYPE:1")),
+            (&named, vec![Vantage::SlurmLogin], Some("--gres=gpu:TYPE:1")),
+            (&of_slurm, vec![], Some("--gres=gpu:TYPE:1")),
+            (&named, vec![Vantage::Kubernetes], Some("nvidia.com/gpu.product")),
+            (&named, vec![Vantage::Scheduler("lsf".into())], None),
+        ] {
+            let advice = of(diagnosis, seen_from);
+            let steps: Vec<&str> = advice.plan.iter().map(|planned| planned.fix.as_str()).collect();
+            assert_eq!(steps, ["end-holder", REQUEST_GPU]);
+            let asked = advice.plan[1].steps[0].command.as_deref();
+            assert!(option.is_none_or(|option| asked.is_some_and(|asked| asked.contains(option))), "{asked:?}");
+            assert_eq!(asked.is_some(), option.is_some(), "no option that was not looked up");
+            assert!(advice.plan.iter().all(|planned| planned.room_on.is_none()));
+            assert!(!advice.verdict.sentence.contains("GPU 1"), "{}", advice.verdict.sentence);
+        }
+        let mut elsewhere = of_slurm.clone();
+        elsewhere.facts.total_bytes = Some(Bytes::gib(80));
+        let steps: Vec<String> = of(&elsewhere, vec![]).plan.into_iter().map(|planned| planned.fix).collect();
+        assert_eq!(steps, [REQUEST_GPU], "the log tells of its scheduler, wherever that is");
+        elsewhere.run.launcher = None;
+        assert!(of(&elsewhere, vec![Vantage::SlurmLogin]).plan.is_empty(), "this machine's is not the log's");
     }
 
     #[test]

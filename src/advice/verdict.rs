@@ -37,12 +37,16 @@ pub struct Cause {
 }
 
 /// What ran out and why.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verdict {
     /// One sentence a person can act on.
     pub sentence: String,
     /// Whether the log was written on this machine; `None` where it doesn't tell.
     pub same_machine: Option<bool>,
+    /// The driver's indices of the GPUs here that it may have failed on, where several fit and nothing in the log ties it
+    /// to one of them. Absent where there is no choice.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpu_candidates: Vec<u32>,
     /// The likeliest first.
     pub causes: Vec<Cause>,
     /// What else must be known to read the figures, such as that they contradict each other.
@@ -59,7 +63,7 @@ pub fn weigh<'a>(
 ) -> Verdict {
     if situation.diagnosis.oom == Oom::No {
         let sentence = sentence::not_oom(situation);
-        return Verdict { sentence, same_machine: place.same_machine, causes: Vec::new(), notes: Vec::new() };
+        return Verdict { sentence, same_machine: place.same_machine, ..Verdict::default() };
     }
     let mut causes: Vec<Cause> = [
         others::other_process(situation, place, ledger),
@@ -111,6 +115,7 @@ pub fn weigh<'a>(
     Verdict {
         sentence: sentence::sentence(situation, place, ledger, &causes),
         same_machine: place.same_machine,
+        gpu_candidates: place.candidates.iter().map(|device| device.index).collect(),
         causes,
         notes,
     }
@@ -303,12 +308,34 @@ mod tests {
     fn a_named_living_holder_leads() {
         let mut kernel = process(4242, held());
         kernel.recognised_as = Some("notebook sweep.ipynb".into());
-        let advice = advice(&torch_oom(&[(4242, held())]), vec![kernel]);
+        let advice = advice(&torch_oom(&[(4242, held())]), vec![kernel, process(8, Bytes::gib(4))]);
         assert_eq!(leading(&advice), CauseKind::OtherProcess);
         assert_eq!(
             advice.verdict.sentence,
             "Another program holds the memory your run needs: notebook sweep.ipynb (4242) has 11.2 GiB."
         );
+    }
+
+    #[test]
+    fn whoever_holds_the_rest_is_not_blamed_once_there_is_room() {
+        // Named, and of another size than what is missing: 12.2 GiB is free, 9.3 is needed.
+        let named = advice(&torch_oom(&[(4242, held())]), vec![process(4242, held())]);
+        assert!(named.verdict.sentence.contains("may simply work"), "{}", named.verdict.sentence);
+        assert!(named.plan.iter().all(|planned| planned.target.is_none()), "{:?}", named.plan);
+        // Named by nobody: 66 GiB is free, 5.3 was asked for.
+        let mut bare = torch_oom(&[]);
+        let facts = &mut bare.facts;
+        (facts.process_bytes, facts.allocated_bytes, facts.reserved_unallocated_bytes) = (None, None, None);
+        (facts.requested_bytes, facts.free_bytes) = (Some(Bytes::mib(5427)), None);
+        let unnamed = advice(&bare, vec![process(7, Bytes::mib(500))]);
+        assert!(!unnamed.verdict.sentence.contains("right now"), "some is free: {}", unnamed.verdict.sentence);
+        facts_of(&mut bare, Bytes::gib(12));
+        let short = advice(&bare, vec![process(7, Bytes::gib(14))]);
+        assert!(short.verdict.sentence.contains("right now"), "{}", short.verdict.sentence);
+    }
+
+    fn facts_of(diagnosis: &mut Diagnosis, asked: Bytes) {
+        diagnosis.facts.requested_bytes = Some(asked);
     }
 
     #[test]

@@ -116,8 +116,8 @@ pub fn gib(bytes: Bytes) -> String {
 
 /// What a step gives back, in words.
 pub fn gives_back(planned: &PlannedFix) -> String {
-    if let Some((index, free)) = planned.room_on {
-        return format!("GPU {index}: {free} free");
+    if let Some(room) = &planned.room_on {
+        return format!("GPU {}: {} free", room.index, room.free);
     }
     match (planned.frees_bytes, planned.frees_is) {
         (Some(bytes), Some(super::plan::FreesIs::Fact)) => format!("gives back {bytes}"),

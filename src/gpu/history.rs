@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::activity::{Use, gpu_percent};
+use super::unused::percent_of_unused;
 use super::{Device, GpuProcess, ProcessKey, Snapshot};
 use crate::units::{Bytes, WallTime};
 
@@ -24,6 +25,7 @@ const TICKS_PER_SECOND: u64 = 100;
 pub struct History {
     devices: BTreeMap<u32, VecDeque<Option<Bytes>>>,
     processes: BTreeMap<ProcessKey, Watch>,
+    unused: BTreeMap<u32, Rest>,
     /// The same over ten minutes, and what each process held.
     device_slots: BTreeMap<u32, Slots>,
     process_slots: BTreeMap<(u32, ProcessKey), Slots>,
@@ -71,6 +73,15 @@ fn column(ago: i64, width: usize) -> Option<usize> {
     Some(left * width / SLOTS)
 }
 
+/// A device on which nobody computes, as watched.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    since: WallTime,
+    last_seen: WallTime,
+    /// The most it was used, in percent, where the driver tells.
+    most: Option<u32>,
+}
+
 /// One process as watched: the start of the present idle time and the CPU ticks it had then.
 #[derive(Clone, Copy, Debug)]
 struct Watch {
@@ -90,7 +101,17 @@ impl History {
         let mut seen = BTreeMap::new();
         self.now = now.0.as_second().div_euclid(SLOT);
         let mut process_slots = BTreeMap::new();
+        let before = std::mem::take(&mut self.unused);
         for device in &snapshot.devices {
+            if let Some(percent) = percent_of_unused(device) {
+                let since = before.get(&device.index).filter(|rest| is_watched(rest.last_seen, now));
+                let rest = since.map_or(Rest { since: now, last_seen: now, most: percent }, |rest| Rest {
+                    last_seen: now,
+                    most: rest.most.max(percent),
+                    ..*rest
+                });
+                self.unused.insert(device.index, rest);
+            }
             let ring = self.devices.entry(device.index).or_default();
             if ring.len() == KEPT {
                 ring.pop_front();
@@ -134,6 +155,14 @@ impl History {
         Duration::try_from(seconds).ok().filter(|time| !time.is_zero())
     }
 
+    /// How long nobody has computed on the device, as far as we have watched, and the most it was used meanwhile, in
+    /// percent. `None` where somebody does or it was not watched yet.
+    pub fn unused(&self, device: u32) -> Option<(Duration, Option<u32>)> {
+        let rest = self.unused.get(&device)?;
+        let time = Duration::try_from(rest.last_seen.0.duration_since(rest.since.0)).ok()?;
+        Some((time, rest.most))
+    }
+
     /// The latest use that made this process busy, if it is no longer ago than this.
     pub fn busy_within(&self, key: ProcessKey, within: Duration) -> Option<Use> {
         let watch = self.processes.get(&key)?;
@@ -174,7 +203,12 @@ fn cpu_percent(before: &Watch, ticks: Option<u64>, now: WallTime) -> Option<u64>
 
 /// We did not look in between (paused, suspended, the clock was set): nothing is known of that time.
 fn gap(before: &Watch, now: WallTime) -> bool {
-    !(0..=LONGEST_GAP).contains(&now.0.duration_since(before.last_seen.0).as_secs())
+    !is_watched(before.last_seen, now)
+}
+
+/// Whether the time since then was watched.
+fn is_watched(last_seen: WallTime, now: WallTime) -> bool {
+    (0..=LONGEST_GAP).contains(&now.0.duration_since(last_seen.0).as_secs())
 }
 
 fn cpu_idle(before: &Watch, ticks: Option<u64>, now: WallTime) -> bool {

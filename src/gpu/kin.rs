@@ -47,6 +47,8 @@ pub enum Vantage {
     SlurmJob(String),
     /// `slurm`: a node of such a cluster, outside any job.
     SlurmLogin,
+    /// `scheduler:pbs`: inside a job of another scheduler, by its short name.
+    Scheduler(String),
     /// `wsl`: Windows' Linux, where the driver tells no process's memory.
     Wsl,
     /// A word of a later version.
@@ -60,6 +62,7 @@ impl From<Vantage> for String {
             Vantage::Kubernetes => "kubernetes".into(),
             Vantage::SlurmJob(job) => format!("slurm:{job}"),
             Vantage::SlurmLogin => "slurm".into(),
+            Vantage::Scheduler(name) => format!("scheduler:{name}"),
             Vantage::Wsl => "wsl".into(),
             Vantage::Other(word) => word,
         }
@@ -68,6 +71,9 @@ impl From<Vantage> for String {
 
 impl From<String> for Vantage {
     fn from(word: String) -> Vantage {
+        if let Some(name) = word.strip_prefix("scheduler:") {
+            return Vantage::Scheduler(name.to_owned());
+        }
         match (word.as_str(), word.strip_prefix("slurm:")) {
             (_, Some(job)) => Vantage::SlurmJob(job.to_owned()),
             ("container", None) => Vantage::Container,
@@ -182,9 +188,9 @@ mod tests {
 
     #[test]
     fn a_vantage_is_a_word_and_one_that_is_not_known_does_not_end_the_reading() {
-        let seen = vec![Vantage::Wsl, Vantage::SlurmJob("77".into())];
-        assert_eq!(serde_json::to_string(&seen).unwrap(), r#"["wsl","slurm:77"]"#);
-        assert_eq!(serde_json::from_str::<Vec<Vantage>>(r#"["wsl","slurm:77"]"#).unwrap(), seen);
+        let seen = vec![Vantage::Wsl, Vantage::SlurmJob("77".into()), Vantage::Scheduler("pbs".into())];
+        assert_eq!(serde_json::to_string(&seen).unwrap(), r#"["wsl","slurm:77","scheduler:pbs"]"#);
+        assert_eq!(serde_json::from_str::<Vec<Vantage>>(r#"["wsl","slurm:77","scheduler:pbs"]"#).unwrap(), seen);
         let read: Vec<Vantage> = serde_json::from_str(r#"["kubernetes","orbit"]"#).unwrap();
         assert_eq!(read, [Vantage::Kubernetes, Vantage::Other("orbit".into())]);
     }

@@ -264,7 +264,23 @@ pub struct Run {
 impl Run {
     /// Whether it ran in a job of Slurm, which chooses the cards.
     pub fn is_allocated(&self) -> bool {
-        matches!(self.launcher.as_deref(), Some("slurm" | "srun")) || self.printed.contains_key("slurm_job_id")
+        matches!(self.launcher.as_deref(), Some("slurm" | "srun"))
+            || self.printed.keys().any(|name| name.starts_with("slurm_"))
+    }
+
+    /// The scheduler whose variables the log prints, other than Slurm, by its short name.
+    pub fn scheduler(&self) -> Option<&'static str> {
+        const SIGNS: [(&str, &str); 7] = [
+            ("kubernetes_", "kubernetes"),
+            ("pbs_", "pbs"),
+            ("lsb_", "lsf"),
+            ("sge_", "sge"),
+            ("_condor_", "condor"),
+            ("flux_", "flux"),
+            ("ray", "ray"),
+        ];
+        let printed = |sign: &str| self.printed.keys().any(|name| name.starts_with(sign));
+        SIGNS.iter().find(|(sign, _)| printed(sign)).map(|(_, name)| *name)
     }
 
     /// A setting or dimension that the log prints as a number.
@@ -326,14 +342,22 @@ impl Run {
     pub fn is_spread(&self) -> bool {
         let many = |count: Option<u64>| count.is_some_and(|count| count > 1);
         let sees_many = self.visible_devices.as_deref().is_some_and(|mask| mask.contains(','));
-        let line = self.command.as_deref().unwrap_or_default();
-        let launched = ["--nproc", "--num_processes"].into_iter().any(|option| {
-            line.split_once(option)
-                .is_some_and(|(_, rest)| rest.split(['=', ' ']).nth(1).is_some_and(|count| count != "1"))
-        });
+        let launched = self.launched().is_some_and(|count| count != "1");
         let ranked =
             self.rank.is_some_and(|rank| rank > 0 || (self.tensor_parallel.is_none() && self.layers.is_none()));
         many(self.tensor_parallel) || many(self.devices) || sees_many || launched || ranked
+    }
+
+    /// How many ranks its launcher was told to start on this machine, as it was written: "8", "gpu".
+    fn launched(&self) -> Option<&str> {
+        let line = self.command.as_deref().unwrap_or_default();
+        let (_, rest) = ["--nproc", "--num_processes"].into_iter().find_map(|option| line.split_once(option))?;
+        rest.split(['=', ' ']).nth(1)
+    }
+
+    /// The same as a number: each rank takes a card of its own.
+    pub fn launched_ranks(&self) -> Option<u64> {
+        self.launched()?.parse().ok()
     }
 
     /// Whether it is a language model's run, or that of another model that comes as a file.

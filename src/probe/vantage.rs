@@ -20,11 +20,25 @@ pub fn here(procfs: &Procfs, etc: &Path) -> Vec<Vantage> {
     let job = procfs.own_variable("SLURM_JOB_ID").or_else(by_cgroup).map(Vantage::SlurmJob);
     let login =
         || ["slurm", "slurm-llnl"].iter().any(|folder| etc.join(folder).is_dir()).then_some(Vantage::SlurmLogin);
-    seen.extend(job.or_else(login));
+    seen.extend(job.or_else(|| job_of_another(procfs)).or_else(login));
     if procfs.is_wsl() {
         seen.push(Vantage::Wsl);
     }
     seen
+}
+
+/// A job of another scheduler: each sets a variable of its own in it.
+fn job_of_another(procfs: &Procfs) -> Option<Vantage> {
+    const VARIABLES: [(&str, &str); 6] = [
+        ("PBS_JOBID", "pbs"),
+        ("LSB_JOBID", "lsf"),
+        ("SGE_TASK_ID", "sge"),
+        ("_CONDOR_SLOT", "condor"),
+        ("FLUX_JOB_ID", "flux"),
+        ("NOMAD_ALLOC_ID", "nomad"),
+    ];
+    let name = VARIABLES.iter().find(|(variable, _)| procfs.own_variable(variable).is_some()).map(|(_, name)| *name)?;
+    Some(Vantage::Scheduler(name.to_owned()))
 }
 
 #[cfg(test)]
@@ -57,6 +71,7 @@ mod tests {
         assert_eq!(seen(INNER, "", plain, ""), [Vantage::Container]);
         assert_eq!(seen(INNER, "KUBERNETES_SERVICE_HOST=10.0.0.1\0", plain, ""), [Vantage::Kubernetes]);
         assert_eq!(seen(HOST, "SLURM_JOB_ID=81234\0", plain, ""), [Vantage::SlurmJob("81234".into())]);
+        assert_eq!(seen(HOST, "PBS_JOBID=77.head\0", plain, ""), [Vantage::Scheduler("pbs".into())]);
         let job = "0::/system.slice/slurmstepd.scope/job_77/step_0/user/task_0\n";
         assert_eq!(seen(HOST, "", plain, job), [Vantage::SlurmJob("77".into())]);
         let root = tempfile::tempdir().unwrap();

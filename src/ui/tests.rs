@@ -51,8 +51,25 @@ pub fn rows() -> Vec<GpuProcess> {
     vec![kernel(), runner, desktop]
 }
 
+/// The second card is used by somebody the driver does not list: it is no way out.
 pub fn two_cards(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
-    Snapshot { devices: vec![device(0, rows), device(1, vec![])], ..snapshot(second) }
+    let mut other = device(1, vec![]);
+    let memory = &mut other.memory;
+    (memory.used_bytes, memory.free_bytes) =
+        (Reading::Known(Bytes::gib(2)), Reading::Known(Bytes::gib(22).less(Bytes::mib(410))));
+    other.unaccounted_bytes = Reading::Known(Bytes::gib(2));
+    Snapshot { devices: vec![device(0, rows), other], ..snapshot(second) }
+}
+
+#[test]
+fn another_gpu_that_was_seen_unused_stands_beside_the_verdict_and_comes_first() {
+    let mut session = Session::new();
+    for second in 0..=12 {
+        let devices = vec![device(0, rows()), device(1, vec![])];
+        session.send(Msg::Sample(Box::new(Snapshot { devices, ..snapshot(second) })));
+    }
+    session.paste(&torch_log());
+    assert_screens("another-gpu", &mut session, &SIZES[..2]);
 }
 
 pub fn beside_a_crash() -> Session {

@@ -1,7 +1,7 @@
 //! Owns how a fix of the knowledge base becomes a step here: its placeholders filled with what log and machine say.
 
 use super::whose::{kept, kind, programs, ran_on, where_set};
-use super::{FreesIs, PlannedFix, Step, empty, roomy_device, share};
+use super::{FreesIs, PlannedFix, Step, another_gpu, empty, share};
 use crate::advice::fit::words::download;
 use crate::advice::words::sentence;
 use crate::advice::{Changes, FitAdvice, Had, Ledger, Place, Situation};
@@ -34,8 +34,8 @@ pub fn filled(
     let command = fix.command_for(&programs, diagnosis.phase, ran_on)?;
     let computed = |name: &str| effect?.value.clone().filter(|(of, _)| *of == name).map(|(_, value)| value);
     let otherwise = |name: &str| match name {
-        "gpu_uuid" => roomy_device(situation, place, ledger)?.uuid.known().cloned(),
-        "gpu_index" => Some(roomy_device(situation, place, ledger)?.index.to_string()),
+        "gpu_uuid" => another_gpu(situation, place, ledger)?.0.uuid.known().cloned(),
+        "gpu_index" => Some(another_gpu(situation, place, ledger)?.0.index.to_string()),
         "where_set" => Some(where_set(ran_on).to_owned()),
         "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
         "half_context" => {
@@ -124,10 +124,18 @@ pub fn filled(
     if fix.id == "smaller-batch" && step.command.is_none() {
         step.command = situation.command_line().and_then(half_batch);
     }
-    let room = fix.when.contains(&Condition::OtherDeviceHasRoom).then(|| roomy_device(situation, place, ledger));
-    let room_on = room.flatten().and_then(|device| Some((device.index, device.memory.free_bytes.value()?)));
+    let room = fix.when.contains(&Condition::OtherDeviceHasRoom).then(|| another_gpu(situation, place, ledger));
+    let room_on = room.flatten().map(|(_, room)| room);
+    if let Some(room) = &room_on {
+        step.why = format!("{} {}", room.said(), sentence(&step.why));
+    }
+    let title = match &room_on {
+        Some(room) => format!("Run it on GPU {}", room.index),
+        None if is_small => "Take a smaller model".into(),
+        None => substitute(&fix.title, &fill)?,
+    };
     Some(PlannedFix {
-        title: if is_small { "Take a smaller model".into() } else { substitute(&fix.title, &fill)? },
+        title,
         frees_bytes: frees.map(|(bytes, _)| bytes),
         frees_is: frees.map(|(_, is)| is),
         may_be_enough: effect.is_some_and(|effect| effect.fits == Some(true)) || room_on.is_some(),

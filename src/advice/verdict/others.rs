@@ -46,13 +46,16 @@ pub fn are_ranks(diagnosis: &Diagnosis) -> bool {
 /// the run never fits; of a log that names its holders, only those it names; of one that may be from anywhere, only
 /// those seen to do nothing, and those whose own program lets go when it is asked and that are not busy.
 pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a GpuProcess, ProcessKey)> {
-    let (Some(device), Some(viewer)) = (place.device, situation.viewer) else { return Vec::new() };
+    let Some(viewer) = situation.viewer else { return Vec::new() };
+    // Of several cards that it may be, nobody is offered but whom the log names.
+    let devices: Vec<&Device> = place.device.map_or_else(|| place.candidates.clone(), |device| vec![device]);
     let facts = &situation.diagnosis.facts;
     let blames = blamed(situation, place).next().is_some();
     let ruled_out = !blames
         && (!place.named.is_empty()
             || others_then(situation.diagnosis).is_some_and(|others| negligible(others, facts.total_bytes)));
-    if place.same_machine == Some(false) || ruled_out || never_fits(device, situation.diagnosis) {
+    let never = |device: &&Device| never_fits(device, situation.diagnosis);
+    if place.same_machine == Some(false) || ruled_out || devices.iter().all(never) {
         return Vec::new();
     }
     let named = |row: &GpuProcess| {
@@ -63,17 +66,26 @@ pub fn holders<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<(&'a Gpu
         let own = place.own.as_ref().filter(|own| matches!(own.fate, Fate::Alive(..)));
         own.is_some_and(|own| own.pid == row.pid) && itself(situation, place).is_none_or(|own| own.pid != row.pid)
     };
-    let activity = |row: &GpuProcess| Activity::of(situation.history, Some(device), row);
+    let activity = |row: &GpuProcess| {
+        let lists = |device: &&&Device| device.processes.iter().any(|other| other.pid == row.pid);
+        Activity::of(situation.history, devices.iter().find(lists).copied(), row)
+    };
     let lets_go = |row: &GpuProcess| release::route(row).is_some() && !activity(row).is_busy();
-    let mut found: Vec<_> = device
-        .processes
+    let mut found: Vec<_> = devices
         .iter()
-        .filter(|row| (named(row) || !blames) && !is_run(row))
+        .flat_map(|device| &device.processes)
+        .filter(|row| (named(row) || !blames && place.device.is_some()) && !is_run(row))
         .filter(|row| situation.was_there_before(row) == Some(true))
         .filter_map(|row| Some((row, release::reach(viewer, row)?)))
         .filter(|(row, _)| place.same_machine == Some(true) || activity(row).is_idle() || lets_go(row))
         .collect();
     found.sort_by_key(|(row, _)| (!named(row), std::cmp::Reverse(row.used_bytes.value())));
+    let mut seen = Vec::new();
+    found.retain(|(_, key)| {
+        let is_new = !seen.contains(key);
+        seen.push(*key);
+        is_new
+    });
     found
 }
 
@@ -203,6 +215,10 @@ pub fn largest_foreign<'a>(situation: &Situation<'_>, place: &Place<'a>) -> Opti
 
 /// What the machine shows now, where the log names nobody.
 fn living(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>, evidence: &mut Vec<String>) -> f64 {
+    // Whoever holds the rest now is in nobody's way.
+    if ledger.is_some_and(Ledger::has_room_now) {
+        return 0.0;
+    }
     let holders = holders(situation, place);
     let own = itself(situation, place).map(|row| row.pid);
     let whole = place.device.and_then(|device| device.memory.total_bytes.value());

@@ -15,7 +15,10 @@ pub fn sentence(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Le
         Oom::Maybe => return format!("Perhaps out of memory: {}", remark(diagnosis)),
         Oom::Yes | Oom::No => {}
     }
-    let said = because(situation, place, ledger, causes);
+    let mut said = because(situation, place, ledger, causes);
+    if let Some(which) = which_of_several(situation, place, &said) {
+        said = format!("{said} {which}");
+    }
     match (&place.because, place.same_machine) {
         (Some(because), Some(false)) => format!(
             "This log seems to come from another machine ({because}), so I read it alone and touch nothing here. {said}"
@@ -38,6 +41,26 @@ pub fn not_oom(situation: &Situation<'_>) -> String {
         }
     }
 }
+
+/// Which of this machine's GPUs the log may mean, where nothing ties it to one: no figure of any of them is the run's.
+fn which_of_several(situation: &Situation<'_>, place: &Place<'_>, said: &str) -> Option<String> {
+    let candidates = place.candidates_in_words()?;
+    let printed = situation.diagnosis.facts.device;
+    Some(match (place.same_machine, printed) {
+        (Some(true), Some(_)) if said.contains(AS_NUMBERED) => {
+            format!("Here that may be {candidates}: the log does not tell which.")
+        }
+        (Some(true), Some(index)) => {
+            format!("GPU {index}{AS_NUMBERED} may be {candidates} here: the log does not tell which.")
+        }
+        (Some(true), None) => format!("It may be {candidates} here: the log does not tell which."),
+        // Of a log that may be from anywhere only a number could be mistaken.
+        _ => format!("GPU {}{AS_NUMBERED} may be any GPU here, if your run was on this machine.", printed?),
+    })
+}
+
+/// What stands behind a number that the run gave: it counts from 0 what it may see.
+const AS_NUMBERED: &str = ", as the job numbered it,";
 
 fn remark(diagnosis: &Diagnosis) -> String {
     let default = "the message fits, but other causes print it too.";
@@ -133,6 +156,13 @@ fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>)
     // Once there is room, what still runs is no longer in the way.
     match alive.as_slice() {
         _ if gone.is_some() && room => {}
+        [(row, bytes), ..] if ledger.is_some_and(Ledger::has_room_now) => {
+            let free = amount(ledger.and_then(|ledger| ledger.available_bytes));
+            return format!(
+                "Other programs held the memory your run needed when it failed ({} has {bytes}); {free} is free now, so the same run may simply work.",
+                name_of(row)
+            );
+        }
         [(first, one), (second, two), ..] => {
             return format!(
                 "Other programs hold the memory your run needs: {} has {one}, {} has {two}.",
@@ -146,7 +176,7 @@ fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>)
         [] => {}
     }
     if let Some(gone) = gone {
-        return gone_words(gone.pid, gone.bytes, ledger);
+        return gone_words(gone.pid, gone.bytes, place, ledger);
     }
     if let Some(named) = blamed(situation, place).max_by_key(|named| named.bytes) {
         return format!(
@@ -183,7 +213,11 @@ fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>)
         ),
         (None, foreign) => {
             let several = situation.snapshot.is_some_and(|here| here.devices.len() > 1);
-            let card = place.device.filter(|_| several).map_or_else(|| "the card".to_owned(), name_of_device);
+            let card = match place.device.filter(|_| several) {
+                Some(device) => name_of_device(device),
+                None if place.candidates.is_empty() => "the card".to_owned(),
+                None => device_words(place, &situation.diagnosis.facts),
+            };
             let (held, when) = then.map_or((None, "when your run failed"), |(held, when)| (Some(held), when));
             let then = format!("Other programs held {} of {card} {when}", amount(held));
             match foreign {
@@ -194,9 +228,16 @@ fn others(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>)
     }
 }
 
-fn gone_words(pid: u32, bytes: Bytes, ledger: Option<&Ledger>) -> String {
+fn gone_words(pid: u32, bytes: Bytes, place: &Place<'_>, ledger: Option<&Ledger>) -> String {
     let said = format!("Process {pid} held {bytes} when your run failed, and it is gone now");
-    match ledger.and_then(|ledger| Some((ledger.missing_bytes?, ledger.available_bytes?))) {
+    let needed = ledger.and_then(|ledger| ledger.needed_bytes);
+    if needed.is_some_and(|needed| place.each_candidate_has(needed)) {
+        return format!("{said}: there is room again, so the same run may simply work.");
+    }
+    match ledger
+        .filter(|ledger| ledger.is_now)
+        .and_then(|ledger| Some((ledger.missing_bytes?, ledger.available_bytes?)))
+    {
         Some((Bytes::ZERO, free)) => format!("{said}: {free} is free, so the same run may simply work."),
         Some((missing, free)) => format!("{said}; {free} is free, so at least {missing} must still be found."),
         None => format!("{said}."),
@@ -207,6 +248,7 @@ fn gone_words(pid: u32, bytes: Bytes, ledger: Option<&Ledger>) -> String {
 fn device_words(place: &Place<'_>, facts: &Facts) -> String {
     match (place.device.filter(|_| place.same_machine == Some(true)), facts.device) {
         (Some(device), _) => name_of_device(device),
+        (None, Some(index)) if !place.candidates.is_empty() => format!("GPU {index}{AS_NUMBERED}"),
         (None, Some(index)) => format!("GPU {index}"),
         (None, None) => "The GPU".to_owned(),
     }

@@ -224,10 +224,9 @@ pub fn wrong_device(situation: &Situation<'_>, place: &Place<'_>, ledger: Option
             decisive(diagnosis)
         ));
     }
-    if let Some(device) = plan::roomy_device(situation, place, ledger) {
+    if let Some((device, room)) = plan::another_gpu(situation, place, ledger) {
         weight = weight.max(0.35);
-        let free = crate::advice::amount(device.memory.free_bytes.value());
-        evidence.push(format!("{} has {free} free: room for all of it", name_of_device(device)));
+        evidence.push(format!("{} has {} free: {}", name_of_device(device), room.free, room.seen));
     }
     (weight > 0.0).then_some(Cause { cause: CauseKind::WrongDevice, weight, evidence })
 }
@@ -342,8 +341,8 @@ pub fn sentence<'a>(
             None => return None,
         },
         CauseKind::Context => format!("{} tokens of context are what does not fit.", diagnosis.run.context_tokens?),
-        CauseKind::WrongDevice => match plan::roomy_device(situation, place, ledger) {
-            Some(device) if diagnosis.run.rank.is_none() => {
+        CauseKind::WrongDevice => match plan::another_gpu(situation, place, ledger) {
+            Some((device, _)) if diagnosis.run.rank.is_none() => {
                 format!("{} has room for it.", name_of_device(device))
             }
             _ => "Several ranks share that one card.".into(),

@@ -1,0 +1,146 @@
+//! Owns which of several like cards the log speaks of. A run counts the cards that it may see from 0, so that a number
+//! alone ties a log to none of them: a process, an address, a UUID, or the visible devices do.
+
+use super::{Fate, Named};
+use crate::advice::Situation;
+use crate::gpu::{Device, Nature, Vantage};
+
+/// What a driver says of the capacity of two cards of one kind differs by less.
+const ALIKE_PERCENT: u64 = 3;
+
+/// The card among those that fit, or those that it may be where nothing ties the log to one of them.
+pub fn which<'a>(
+    situation: &Situation<'_>,
+    fitting: &[&'a Device],
+    named: &[Named<'a>],
+) -> (Option<&'a Device>, Vec<&'a Device>) {
+    // Each kind of tie leaves fewer cards. One that fits none of those left says nothing about them.
+    let mut left = fitting.to_vec();
+    for tied in [holds_named(named, &left), on_its_bus(situation, &left), of_its_number(situation, &left)] {
+        let both: Vec<&Device> = left.iter().filter(|device| is_among(device, &tied)).copied().collect();
+        if !both.is_empty() {
+            left = both;
+        }
+    }
+    match (by_uuid(situation, fitting), left.as_slice()) {
+        (Uuid::Of(device), _) => (Some(device), Vec::new()),
+        (_, [device]) => (Some(device), Vec::new()),
+        (Uuid::OfNone, _) => (None, Vec::new()),
+        (Uuid::NotGiven, _) => (None, left),
+    }
+}
+
+/// The card whose UUID the visible devices name for the one that failed.
+pub fn of_its_uuid<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Option<&'a Device> {
+    match by_uuid(situation, devices) {
+        Uuid::Of(device) => Some(device),
+        Uuid::OfNone | Uuid::NotGiven => None,
+    }
+}
+
+/// These cards in words: "GPU 0 or GPU 1", "one of GPU 0 to 7".
+pub fn listed(devices: &[&Device]) -> String {
+    let numbers: Vec<u32> = devices.iter().map(|device| device.index).collect();
+    let in_a_row = numbers.windows(2).all(|pair| matches!(pair, [one, next] if *next == one + 1));
+    let names: Vec<String> = numbers.iter().map(|number| format!("GPU {number}")).collect();
+    match (names.as_slice(), numbers.as_slice()) {
+        ([one], _) => one.clone(),
+        ([one, other], _) => format!("{one} or {other}"),
+        (_, [first, .., last]) if in_a_row => format!("one of GPU {first} to {last}"),
+        _ => format!("one of {}", names.join(", ")),
+    }
+}
+
+/// What the visible devices say by a UUID.
+enum Uuid<'a> {
+    Of(&'a Device),
+    /// No card here has it.
+    OfNone,
+    /// They name no card by its UUID, or none was printed.
+    NotGiven,
+}
+
+fn by_uuid<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Uuid<'a> {
+    let entry = situation.visible_entry().filter(|entry| entry.starts_with("GPU-") || entry.starts_with("MIG-"));
+    let Some(entry) = entry else { return Uuid::NotGiven };
+    // A card may be named by the beginning of its UUID.
+    let named = |device: &&&Device| device.uuid.known().is_some_and(|uuid| uuid.starts_with(entry));
+    devices.iter().find(named).map_or(Uuid::OfNone, |device| Uuid::Of(device))
+}
+
+fn is_among(device: &Device, others: &[&Device]) -> bool {
+    others.iter().any(|other| other.index == device.index)
+}
+
+/// The cards on which a process lives that the log names.
+fn holds_named<'a>(named: &[Named<'a>], devices: &[&'a Device]) -> Vec<&'a Device> {
+    let holds = |device: &&&Device| {
+        named.iter().any(|named| matches!(named.fate, Fate::Alive(row, _) if device.processes.contains(row)))
+    };
+    devices.iter().filter(holds).copied().collect()
+}
+
+/// The card at the PCI address that the log prints.
+fn on_its_bus<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a Device> {
+    let Some(printed) = situation.diagnosis.run.printed.get("pci_bus_id").map(|bus| bus.to_lowercase()) else {
+        return Vec::new();
+    };
+    let is_there = |device: &&&Device| device.bus_id.known().is_some_and(|bus| bus.to_lowercase().ends_with(&printed));
+    devices.iter().filter(is_there).copied().collect()
+}
+
+/// The card of the log's number, where that number can only mean one here.
+fn of_its_number<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a Device> {
+    let counts_as_here = is_in_the_drivers_order(situation) && (names_its_cards(situation) || sees_all(situation));
+    let number = if counts_as_here { situation.device_index() } else { None };
+    devices.iter().filter(|device| Some(device.index) == number).copied().collect()
+}
+
+/// Whether CUDA counts this machine's cards as the driver does. Its own order begins with the fastest card, and keeps
+/// the order of the bus only among equal ones (https://github.com/microsoft/onnxruntime/pull/28066, checked 2026-11-22).
+/// A job in an instance (MIG) is told of a GPU 0, whichever instance it is.
+fn is_in_the_drivers_order(situation: &Situation<'_>) -> bool {
+    let devices = situation.snapshot.map(|here| here.devices.as_slice()).unwrap_or_default();
+    let is_whole =
+        |device: &Device| device.error.is_none() && !matches!(device.nature, Some(Nature::Split | Nature::MigInstance));
+    devices.iter().all(is_whole) && (is_told_the_order_of_the_bus(situation) || are_all_alike(devices))
+}
+
+fn are_all_alike(devices: &[Device]) -> bool {
+    let Some(first) = devices.first() else { return false };
+    devices.iter().all(|device| {
+        let capacities = device.memory.total_bytes.value().zip(first.memory.total_bytes.value());
+        device.name.known() == first.name.known()
+            && capacities.is_some_and(|(one, other)| one.within_percent(other, ALIKE_PERCENT))
+    })
+}
+
+fn is_told_the_order_of_the_bus(situation: &Situation<'_>) -> bool {
+    let run = &situation.diagnosis.run;
+    let lines = [situation.command, run.command.as_deref()];
+    run.printed.get("cuda_device_order").is_some_and(|order| order == "PCI_BUS_ID")
+        || lines.into_iter().flatten().any(|line| line.contains("CUDA_DEVICE_ORDER=PCI_BUS_ID"))
+}
+
+/// Whether the visible devices name cards of this machine. In a container, and in a job of Slurm that may open only its
+/// own cards, they are counted among those that were given to it, unless we look from inside, too.
+fn names_its_cards(situation: &Situation<'_>) -> bool {
+    let run = &situation.diagnosis.run;
+    let is_confined = run.container.is_some() || run.pod.is_some() || run.is_allocated();
+    let inside = |vantage: &Vantage| {
+        matches!(vantage, Vantage::Container | Vantage::Kubernetes | Vantage::SlurmJob(_) | Vantage::Scheduler(_))
+    };
+    let is_inside = situation.snapshot.is_some_and(|here| here.seen_from.iter().any(inside));
+    situation.visible_devices().is_some() && (!is_confined || is_inside)
+}
+
+/// Whether the run saw as many cards as there are here: then none was hidden from it, and its numbers are the machine's.
+fn sees_all(situation: &Situation<'_>) -> bool {
+    let (diagnosis, Some(here)) = (situation.diagnosis, situation.snapshot) else { return false };
+    let run = &diagnosis.run;
+    let printed = run.ranks.iter().map(|rank| rank.device).chain([diagnosis.facts.device]).flatten();
+    let by_number = printed.map(|number| u64::from(number) + 1);
+    let by_count = [run.devices, run.tensor_parallel, run.launched_ranks()].into_iter().flatten();
+    let by_list = situation.visible_devices().map(|list| list.split(',').count() as u64);
+    by_number.chain(by_count).chain(by_list).max().is_some_and(|seen| seen >= here.devices.len() as u64)
+}
