@@ -8,6 +8,7 @@ pub mod advice;
 pub mod app;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: arguments, files, output")]
 pub mod cli;
+mod effort;
 pub mod gpu;
 pub mod knowledge;
 pub mod log;

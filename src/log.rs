@@ -2,10 +2,12 @@
 //! views that undo wrapping with the way back to the line a person sees. Knows nothing of entries or the screen.
 
 mod clean;
+mod excerpt;
 mod prefix;
 mod view;
 
 pub use clean::{LOOKED_AT, what_else};
+pub use excerpt::Excerpt;
 pub use view::View;
 
 use std::ops::Range;
@@ -105,14 +107,78 @@ impl PastedLog {
         self.starts.partition_point(|start| *start as usize <= offset).max(1)
     }
 
-    /// Lines `from..=to` as one text with wraps undone; see [`View`].
-    pub fn joined(&self, from: usize, to: usize) -> View {
-        View::joined((from..=to.min(self.line_count())).filter_map(|number| Some((number, self.line(number)?))))
+    /// In how many tiles a line is searched: one, unless it is very long.
+    pub fn tiles(&self, number: usize) -> usize {
+        excerpt::tiles(self.length(number))
+    }
+
+    /// In which tile of its line this place lies.
+    pub fn tile_at(&self, number: usize, column: usize) -> usize {
+        excerpt::tile_at(self.length(number), column)
+    }
+
+    /// Where a tile lies in [`PastedLog::text`].
+    pub fn tile_range(&self, number: usize, tile: usize) -> Option<Range<usize>> {
+        let line = self.line_range(number)?;
+        let tile = excerpt::tile_range(line.len(), tile);
+        Some(line.start + tile.start..line.start + tile.end)
+    }
+
+    /// How many bytes a line has.
+    pub fn length(&self, number: usize) -> usize {
+        self.line_range(number).map_or(0, |range| range.len())
+    }
+
+    /// A tile of a line with what lies around it.
+    pub fn tile(&self, number: usize, tile: usize) -> Excerpt<'_> {
+        Excerpt::of_tile(self.line(number).unwrap_or_default(), tile)
+    }
+
+    /// The tile of a line that holds this place, with what lies around it, and where in the line it begins.
+    pub fn slice_around(&self, number: usize, column: usize) -> Option<(&str, usize)> {
+        let line = self.line(number)?;
+        let range = excerpt::tile_around(line, excerpt::tile_at(line.len(), column));
+        Some((line.get(range.clone())?, range.start))
+    }
+
+    /// A part of a line behind its beginning and before its end.
+    pub fn with_ends(&self, number: usize, part: Range<usize>) -> String {
+        let excerpt = Excerpt::with(self.line(number).unwrap_or_default(), part);
+        excerpt.parts().map(|(_, text)| text).collect::<Vec<_>>().join("…")
+    }
+
+    /// A line as far as it may belong to a message that begins there: all of it, unless it is very long.
+    pub fn around(&self, number: usize, column: usize) -> Excerpt<'_> {
+        Excerpt::around(self.line(number).unwrap_or_default(), column)
+    }
+
+    /// The same as a text.
+    pub fn shown_around(&self, number: usize, column: usize) -> String {
+        self.with_ends(number, excerpt::around(self.length(number), column))
+    }
+
+    /// Where in [`PastedLog::text`] that ends.
+    pub fn end_around(&self, number: usize, column: usize) -> Option<usize> {
+        let line = self.line_range(number)?;
+        let around = excerpt::around(line.len(), column);
+        Some(self.text.ceil_char_boundary(line.start + around.end))
+    }
+
+    /// Lines `from..=to` as one text with wraps undone, one of them as given, of the others what may belong to it; see
+    /// [`View`].
+    pub fn joined(&self, from: usize, to: usize, number: usize, excerpt: Excerpt<'_>) -> View {
+        let brief = |other: usize| Some(if other == number { excerpt } else { Excerpt::of_ends(self.line(other)?) });
+        View::joined((from..=to.min(self.line_count())).filter_map(|other| Some((other, brief(other)?))))
     }
 
     /// The last line of `from..=to`, or the one a few lines further where the text was still running over full lines.
     pub fn end_of_wrap(&self, from: usize, to: usize) -> usize {
-        let width = |number: usize| self.line(number).map_or(0, UnicodeWidthStr::width);
+        /// No terminal is as wide.
+        const WIDEST: usize = 4 << 10;
+        let width = |number: usize| {
+            let line = self.line(number).unwrap_or_default();
+            if line.len() > WIDEST { line.len() } else { line.width() }
+        };
         let full = (from..=to).map(width).max().unwrap_or(0);
         let mut last = to;
         while full >= 40 && last < to + 12 && width(last) == full {
@@ -121,9 +187,15 @@ impl PastedLog {
         last.min(self.line_count())
     }
 
-    /// Line `number` alone, with a printed `\n` taken for a line end.
+    /// Line `number` alone, with a printed `\n` taken for a line end; of a very long one its beginning and its end.
     pub fn single(&self, number: usize) -> View {
-        View::single(number, self.line(number).unwrap_or_default())
+        View::single(number, &Excerpt::of_ends(self.line(number).unwrap_or_default()))
+    }
+
+    /// Line `number`; of a very long one its beginning.
+    pub fn brief(&self, number: usize) -> Option<&str> {
+        let (_, beginning) = Excerpt::of_ends(self.line(number)?).parts().next()?;
+        Some(beginning)
     }
 }
 

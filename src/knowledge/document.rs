@@ -4,6 +4,7 @@
 use std::sync::OnceLock;
 
 use super::pattern::Pattern;
+use crate::effort;
 use crate::log::PastedLog;
 
 /// A page is no longer than this; a log may be.
@@ -23,6 +24,13 @@ pub fn is_document(log: &PastedLog) -> bool {
             || !holds_traces(text, true) && (is_manual(text) || is_guide(text)))
 }
 
+/// A text's lines; of a very long one, which is no page's, the beginning.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    const LONGEST: usize = 4 << 10;
+    effort::count(text.len());
+    text.lines().map(|line| line.get(..line.floor_char_boundary(LONGEST)).unwrap_or(line))
+}
+
 /// A page's head as site generators read it (a title between two lines of dashes or plus signs), or a comment with its
 /// licence.
 fn has_head(text: &str) -> bool {
@@ -33,7 +41,7 @@ fn has_head(text: &str) -> bool {
                 .to_string(),
         )
     });
-    let mut lines = text.lines().skip_while(|line| line.trim().is_empty());
+    let mut lines = lines(text).skip_while(|line| line.trim().is_empty());
     let first = lines.next().unwrap_or_default().trim_end();
     let end = match first {
         "---" | "+++" => first,
@@ -66,7 +74,7 @@ fn holds_traces(text: &str, told: bool) -> bool {
             .concat(),
         )
     });
-    text.lines().any(|line| printed.is_match(line) || told && own.is_match(line))
+    lines(text).any(|line| printed.is_match(line) || told && own.is_match(line))
 }
 
 /// reStructuredText: directives, targets, roles and headings that are underlined.
@@ -75,7 +83,7 @@ fn is_manual(text: &str) -> bool {
     let markup = MARKUP.get_or_init(|| {
         Pattern::from(r"^\s*\.\. [\w-]+::|^\.\. _[^:\n]+:|:(?:ref|doc|class|func|meth|attr|mod|issue|pr):`".to_string())
     });
-    text.lines().filter(|line| markup.is_match(line)).count() >= 3
+    lines(text).filter(|line| markup.is_match(line)).count() >= 3
 }
 
 /// Versions as headings, their changes as lists below.
@@ -85,7 +93,7 @@ fn is_changelog(text: &str) -> bool {
         Pattern::from(r"^#{1,3}[ ]\[?(?:[A-Za-z.]+[ ])?v?\d+\.\d+(?:\.\w+)*\]?(?:[ (].*)?$".to_string())
     });
     let item = |line: &&str| line.starts_with("- ") || line.starts_with("* ");
-    text.lines().filter(|line| version.is_match(line)).count() >= 3 && text.lines().filter(item).count() >= 6
+    lines(text).filter(|line| version.is_match(line)).count() >= 3 && lines(text).filter(item).count() >= 6
 }
 
 /// Advice under headings.
@@ -109,14 +117,14 @@ fn is_guide(text: &str) -> bool {
             .concat(),
         )
     });
-    let count = |pattern: &Pattern| text.lines().filter(|line| pattern.is_match(line)).count();
+    let count = |pattern: &Pattern| lines(text).filter(|line| pattern.is_match(line)).count();
     let (headings, advices) = (count(heading), count(advice));
     headings >= 2 && advices >= 3 && headings + advices >= 6
 }
 
 /// A program's source as a whole.
 fn is_program(text: &str) -> bool {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<&str> = lines(text).filter(|line| !line.trim().is_empty()).collect();
     let (code, plain) = shares(&lines);
     let opens = lines.first().is_some_and(|line| is_code(line) || is_plain(line));
     opens && lines.len() >= 25 && code * 5 >= lines.len() * 2 && (code + plain) * 4 >= lines.len() * 3
@@ -161,11 +169,11 @@ pub fn stands_in_program(log: &PastedLog, number: usize) -> bool {
         )
     });
     let fence = |line: &str| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~");
-    if log.line(number).is_none_or(|line| output.is_match(line)) {
+    if log.brief(number).is_none_or(|line| output.is_match(line)) {
         return false;
     }
     let side = |lines: &mut dyn Iterator<Item = usize>| {
-        let lines = lines.map_while(|near| log.line(near)).take_while(|line| !fence(line));
+        let lines = lines.map_while(|near| log.brief(near)).take_while(|line| !fence(line));
         let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
         let sure = lines.iter().filter(|line| is_code(line)).count();
         let rest = lines.iter().filter(|line| !is_code(line) && is_plain(line)).count();
@@ -192,10 +200,10 @@ pub fn continues_prose(log: &PastedLog, number: usize) -> bool {
     let goes_on = GOES_ON.get_or_init(|| {
         Pattern::from(r"^[\s#*/%>-]*\(?[a-z][a-z-]*(?:[ ][\w'`\x22()*/-]+[.,;]?)*(?: \([^()]*\)[.,]?)?\s*$".to_string())
     });
-    let said = |near: usize| log.line(near).is_some_and(|line| OWN.is_told(line));
-    let above = number.checked_sub(1).and_then(|above| log.line(above));
+    let said = |near: usize| log.brief(near).is_some_and(|line| OWN.is_told(line));
+    let above = number.checked_sub(1).and_then(|above| log.brief(above));
     above.is_some_and(|line| begun.is_match(line))
-        && log.line(number).is_some_and(|line| goes_on.is_match(line))
+        && log.brief(number).is_some_and(|line| goes_on.is_match(line))
         && !(number.saturating_sub(NEAR).max(1)..=number + NEAR).any(said)
 }
 

@@ -33,12 +33,14 @@ pub fn read(entry: &Entry, log: &PastedLog, hits: &[Hit], index: usize) -> Figur
     let previous = hits.get(..index).and_then(|earlier| earlier.iter().rev().find(same)).cloned();
     let next = hits.get(index + 1..).and_then(|later| later.iter().find(same)).cloned();
     let (before, after) = entry.reach;
-    let forward = log.joined(hit.line, log.end_of_wrap(hit.line, hit.line + after));
+    let own = log.around(hit.line, hit.column);
+    let forward = log.joined(hit.line, log.end_of_wrap(hit.line, hit.line + after), hit.line, own);
     let region = own_region(&forward, hit, previous.as_ref(), next.as_ref());
     let first = previous.map_or(1, |previous| previous.line + 1).max(hit.line.saturating_sub(before)).max(1);
     // Nearest first; then all of them with wraps undone.
     let alone = (first..hit.line).rev().map(|number| log.single(number));
-    let earlier: Vec<View> = alone.chain((first < hit.line).then(|| log.joined(first, hit.line))).collect();
+    let earlier: Vec<View> =
+        alone.chain((first < hit.line).then(|| log.joined(first, hit.line, hit.line, own))).collect();
     for pattern in &entry.figures {
         if figures.take(pattern, &forward, region.clone(), entry.units) {
             continue;
@@ -86,15 +88,14 @@ impl Figures {
     /// Takes what the pattern captures in that part of the view; says whether it matched.
     fn take(&mut self, pattern: &Pattern, view: &View, region: Range<usize>, units: UnitBase) -> bool {
         let Some(text) = view.text().get(region.clone()) else { return false };
-        let Some(regex) = pattern.regex_for(text) else { return false };
-        let pairs = regex.capture_names().flatten().any(|name| name.starts_with("other_"));
+        let pairs = pattern.source().contains("{other_");
         let mut matched = false;
-        for captures in regex.captures_iter(text.as_bytes()) {
+        for captures in pattern.captures(text) {
             matched = true;
             if pairs {
                 self.take_process(&captures, units);
             }
-            for name in regex.capture_names().flatten() {
+            for name in pattern.names() {
                 self.take_one(name, &captures, view, region.start, units);
             }
             if !pairs {

@@ -1,8 +1,9 @@
 //! Owns finding: one pass over the log for every entry's literals, then the patterns of the entries concerned on the
-//! lines concerned, once alone and once with wraps undone.
+//! lines concerned, once alone and once with wraps undone. A very long line is searched tile by tile. No line, no tile and
+//! no question about a line is gone over more than a fixed number of times for each entry.
 
 use std::cell::OnceCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +14,8 @@ use super::document::is_document;
 use super::entry::{Entry, When};
 use super::needle::holds_ignoring_case;
 use super::pattern::Pattern;
-use super::quotation::{is_quoted, stands_in_source};
+use super::quotation::Quotations;
+use crate::effort;
 use crate::log::{PastedLog, View};
 
 /// Logs up to this size are searched with all blanks left out, for literals broken by a wrap; of larger ones the end
@@ -21,6 +23,10 @@ use crate::log::{PastedLog, View};
 const SQUEEZED_TAIL: usize = 4 << 20;
 /// More candidates of one entry than this are not all looked at: the first and the last half are.
 const CANDIDATES: usize = 512;
+/// Nor more text than this from either end.
+const TEXT: usize = 256 << 10;
+/// Where so many matches of one pattern in one text are quotations, the rest are taken for such, too.
+const QUOTED: usize = 32;
 /// How many lines before a literal a message may begin.
 const LEAD: usize = 2;
 
@@ -89,39 +95,47 @@ impl Finder {
 
     /// All hits, ordered by entry and line.
     pub fn find(&self, entries: &[Entry], log: &PastedLog) -> Vec<Hit> {
-        let mut candidates = self.squeezed_candidates(log);
-        if log.text().len() > SQUEEZED_TAIL {
-            candidates.extend(self.plain_candidates(log));
-        }
-        let mut by_entry: Vec<Vec<usize>> = vec![Vec::new(); entries.len()];
-        for (entry, line) in candidates {
-            if let Some(lines) = by_entry.get_mut(entry) {
-                lines.push(line);
+        let mut candidates = vec![Candidates::default(); entries.len()];
+        let mut add = |entry: usize, place: Place| {
+            if let Some(candidates) = candidates.get_mut(entry) {
+                candidates.insert(place);
             }
+        };
+        if log.text().len() > SQUEEZED_TAIL {
+            self.plain_candidates(log, &mut add);
         }
-        let mut hits = BTreeSet::new();
+        self.squeezed_candidates(log, &mut add);
+        let mut search = Search::new(log, entries.len());
         let document = OnceCell::new();
         for fallback in [false, true] {
             // Where an entry knows of memory that ran out, no fallback is heard (rank.rs): they cost the most.
             let told = |hit: &Hit| entries.get(hit.entry).is_some_and(|entry| entry.oom == Oom::Yes);
-            if fallback && hits.iter().any(told) {
+            if fallback && search.hits.iter().any(told) {
                 break;
             }
-            for (index, (entry, lines)) in entries.iter().zip(&by_entry).enumerate() {
+            // Place by place, so that entries which look at the same one share what was made of it.
+            let mut asked: BTreeSet<(Place, usize)> = BTreeSet::new();
+            for (index, (entry, candidates)) in entries.iter().zip(&candidates).enumerate() {
                 if entry.fallback == fallback {
-                    let found = both_ends(lines).filter_map(|line| decisive(entry, log, *line));
-                    let found = found.filter(|_| entry.when.in_source || !*document.get_or_init(|| is_document(log)));
-                    hits.extend(found.map(|found| Hit { entry: index, ..found }));
+                    asked.extend(candidates.places(log).map(|place| (place, index)));
+                }
+            }
+            for (place, index) in asked {
+                let Some(entry) = entries.get(index) else { continue };
+                if let Some(found) = search.decisive(entry, index, place)
+                    && (entry.when.in_source || !*document.get_or_init(|| is_document(log)))
+                {
+                    search.hits.insert(found);
                 }
             }
         }
-        hits.into_iter().collect()
+        search.hits.into_iter().collect()
     }
 
-    /// Every line that holds a literal as it stands.
-    fn plain_candidates(&self, log: &PastedLog) -> BTreeSet<(usize, usize)> {
-        let mut found = BTreeSet::new();
-        let Some(searcher) = self.words.fast() else { return found };
+    /// Every place that holds a literal as it stands.
+    fn plain_candidates(&self, log: &PastedLog, add: &mut impl FnMut(usize, Place)) {
+        let Some(searcher) = self.words.fast() else { return };
+        effort::count(log.text().len());
         // Whether a line holds anything is soon found out; what it holds is asked of few lines.
         let mut from = 0;
         while let Some(hit) = searcher.find(Input::new(log.text()).range(from..)) {
@@ -129,89 +143,208 @@ impl Finder {
             let Some(range) = log.line_range(line) else { break };
             for hit in searcher.find_overlapping_iter(Input::new(log.text()).range(range.clone())) {
                 if let Some(owner) = self.owners.get(hit.pattern().as_usize()) {
-                    found.insert((*owner, line));
+                    add(*owner, Place { line, tile: log.tile_at(line, hit.start() - range.start) });
                 }
             }
             from = range.end.max(hit.end());
         }
-        found
     }
 
     /// Literals in the text (its end, where it is large) without its blanks and box borders, so that a wrap breaks none;
     /// within a line only those that it holds as they stand.
-    fn squeezed_candidates(&self, log: &PastedLog) -> BTreeSet<(usize, usize)> {
+    fn squeezed_candidates(&self, log: &PastedLog, add: &mut impl FnMut(usize, Place)) {
         let squeeze = |literal: &String| literal.chars().filter(|c| !c.is_whitespace()).collect::<String>();
         let searcher = self.squeezed.get_or_init(|| searcher(self.words.literals.iter().map(squeeze), None));
-        let mut found = BTreeSet::new();
-        let Some(searcher) = searcher else { return found };
+        let Some(searcher) = searcher else { return };
         let (text, starts) = squeezed(log);
-        let line_of = |offset: usize| {
+        effort::count(text.len());
+        let place_of = |offset: usize| {
             let index = starts.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
-            starts.get(index).map(|(_, line)| *line)
+            starts.get(index).map(|(_, place)| *place)
         };
+        // Where each literal was last looked for as it stands.
+        let mut asked: Vec<Option<Place>> = vec![None; self.words.literals.len()];
         for hit in searcher.find_overlapping_iter(&text) {
             let pattern = hit.pattern().as_usize();
-            let (Some(owner), Some(literal)) = (self.owners.get(pattern), self.words.literals.get(pattern)) else {
+            let (Some(owner), Some(literal), Some(asked)) =
+                (self.owners.get(pattern), self.words.literals.get(pattern), asked.get_mut(pattern))
+            else {
                 continue;
             };
-            let (Some(first), last) = (line_of(hit.start()), line_of(hit.end() - 1)) else { continue };
-            let as_it_stands =
-                || log.line(first).is_some_and(|line| holds_ignoring_case(line.as_bytes(), literal.as_bytes()));
-            if Some(first) != last || as_it_stands() {
-                found.insert((*owner, first));
+            let (Some(first), Some(last)) = (place_of(hit.start()), place_of(hit.end() - 1)) else { continue };
+            if first.line != last.line {
+                add(*owner, first);
+            } else if *asked != Some(first) {
+                *asked = Some(first);
+                let holds = |text: &str| {
+                    effort::count(text.len());
+                    holds_ignoring_case(text.as_bytes(), literal.as_bytes())
+                };
+                if log.tile(first.line, first.tile).parts().any(|(_, text)| holds(text)) {
+                    add(*owner, first);
+                }
             }
         }
-        found
     }
+}
+
+/// A line, or the tile of a very long one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    line: usize,
+    tile: usize,
+}
+
+/// The first and the last places that hold a literal of one entry, each once.
+#[derive(Clone, Debug, Default)]
+struct Candidates {
+    first: Vec<Place>,
+    last: VecDeque<Place>,
+}
+
+impl Candidates {
+    /// Literals are found in the order of their ends, so almost always this is the last place so far, or behind it.
+    fn insert(&mut self, place: Place) {
+        const HALF: usize = CANDIDATES / 2;
+        let is_first = self.first.len() < HALF || self.first.last().is_some_and(|last| place <= *last);
+        if is_first {
+            let at = self.first.partition_point(|one| *one < place);
+            if self.first.get(at) != Some(&place) {
+                self.first.insert(at, place);
+            }
+            if self.first.len() > HALF
+                && let Some(surplus) = self.first.pop()
+            {
+                self.insert_last(surplus);
+            }
+        } else {
+            self.insert_last(place);
+            if self.last.len() > HALF {
+                self.last.pop_front();
+            }
+        }
+    }
+
+    fn insert_last(&mut self, place: Place) {
+        let behind = self.last.iter().rev().take_while(|one| **one > place).count();
+        let at = self.last.len() - behind;
+        if at.checked_sub(1).and_then(|before| self.last.get(before)) != Some(&place) {
+            self.last.insert(at, place);
+        }
+    }
+
+    /// Those that are looked at: no more text than a fixed amount from either end.
+    fn places(&self, log: &PastedLog) -> impl Iterator<Item = Place> {
+        let all = || self.first.iter().chain(&self.last);
+        let count = self.first.len() + self.last.len();
+        let from_start = fitting(all(), log);
+        let from_end = fitting(all().rev(), log);
+        let middle = from_start..(count - from_end).max(from_start);
+        all().copied().enumerate().filter(move |(at, _)| !middle.contains(at)).map(|(_, place)| place)
+    }
+}
+
+/// How many of these places are looked at.
+fn fitting<'p>(places: impl Iterator<Item = &'p Place>, log: &PastedLog) -> usize {
+    let lengths = places.map(|place| log.tile_range(place.line, place.tile).map_or(0, |range| range.len()));
+    let ends = lengths.scan(0, |text, length| {
+        let before = *text;
+        *text += length;
+        Some(before)
+    });
+    ends.take_while(|before| *before < TEXT).count()
 }
 
 fn searcher(literals: impl Iterator<Item = String>, kind: Option<AhoCorasickKind>) -> Option<AhoCorasick> {
     AhoCorasickBuilder::new().ascii_case_insensitive(true).kind(kind).build(literals).ok()
 }
 
-/// The log's end without blanks and box borders, and where each line begins in it.
-fn squeezed(log: &PastedLog) -> (String, Vec<(usize, usize)>) {
+/// The log's end without blanks and box borders, and where each line, or tile of one, begins in it.
+fn squeezed(log: &PastedLog) -> (String, Vec<(usize, Place)>) {
     let from = log.text().len().saturating_sub(SQUEEZED_TAIL);
     let mut text = String::with_capacity(log.text().len() - from);
     let mut starts = Vec::new();
-    for number in log.line_at(from)..=log.line_count() {
-        starts.push((text.len(), number));
-        let line = log.line(number).unwrap_or_default();
-        if line.is_ascii() {
-            line.split_ascii_whitespace().for_each(|word| text.push_str(word));
-        } else {
-            text.extend(line.chars().filter(|c| !c.is_whitespace() && !matches!(c, '│' | '┃' | '║')));
+    for line in log.line_at(from)..=log.line_count() {
+        for tile in 0..log.tiles(line) {
+            starts.push((text.len(), Place { line, tile }));
+            let Some(part) = log.tile_range(line, tile).and_then(|range| log.text().get(range)) else { continue };
+            if part.is_ascii() {
+                part.split_ascii_whitespace().for_each(|word| text.push_str(word));
+            } else {
+                text.extend(part.chars().filter(|c| !c.is_whitespace() && !matches!(c, '│' | '┃' | '║')));
+            }
         }
     }
     (text, starts)
 }
 
-fn both_ends(lines: &[usize]) -> impl Iterator<Item = &usize> {
-    let half = CANDIDATES / 2;
-    let tail = lines.len().saturating_sub(half).max(half.min(lines.len()));
-    lines.iter().take(half).chain(lines.iter().skip(tail))
+/// What was found out about one log.
+struct Search<'l> {
+    log: &'l PastedLog,
+    quotations: Quotations<'l>,
+    hits: BTreeSet<Hit>,
+    about: Vec<About>,
+    /// The views of one place; of several lines by the last of them.
+    place: Option<Place>,
+    alone: View,
+    joined: BTreeMap<usize, View>,
 }
 
-/// Whether the line, alone or with wraps undone, is the entry's; then where the message begins.
-fn decisive(entry: &Entry, log: &PastedLog, line: usize) -> Option<Hit> {
-    let when = &entry.when;
-    let alone = log.single(line);
-    let found = message(when, &alone, log, line..line + 1).or_else(|| {
-        let joined = log.joined(line.saturating_sub(LEAD).max(1), line + entry.reach.1.max(LEAD));
-        message(when, &joined, log, line.saturating_sub(LEAD)..line + 1)
-    })?;
-    surroundings_fit(when, log, found.line).then_some(found)
+/// What one entry has been told already: by line whether anything near matches, and whether anything anywhere does.
+#[derive(Clone, Default)]
+struct About {
+    near: BTreeMap<usize, bool>,
+    not_near: BTreeMap<usize, bool>,
+    nowhere: Option<bool>,
+}
+
+impl<'l> Search<'l> {
+    fn new(log: &'l PastedLog, entries: usize) -> Search<'l> {
+        Search {
+            log,
+            quotations: Quotations::new(log),
+            hits: BTreeSet::new(),
+            about: vec![About::default(); entries],
+            place: None,
+            alone: View::default(),
+            joined: BTreeMap::new(),
+        }
+    }
+
+    /// Whether the place, alone or with wraps undone, is the entry's; then where the message begins.
+    fn decisive(&mut self, entry: &Entry, index: usize, place: Place) -> Option<Hit> {
+        let Place { line, tile } = place;
+        // Of one line the first message counts.
+        let known = self.hits.range(Hit { entry: index, line, column: 0, wording: 0 }..).next();
+        if tile > 0 && known.is_some_and(|hit| hit.entry == index && hit.line == line) {
+            return None;
+        }
+        let excerpt = self.log.tile(line, tile);
+        if self.place != Some(place) {
+            self.place = Some(place);
+            self.alone = View::single(line, &excerpt);
+            self.joined.clear();
+        }
+        let last = line + entry.reach.1.max(LEAD);
+        let found = message(&entry.when, &self.alone, &mut self.quotations, line..line + 1).or_else(|| {
+            let (log, from) = (self.log, line.saturating_sub(LEAD).max(1));
+            let joined = self.joined.entry(last).or_insert_with(|| log.joined(from, last, line, excerpt));
+            message(&entry.when, joined, &mut self.quotations, line.saturating_sub(LEAD)..line + 1)
+        })?;
+        let about = self.about.get_mut(index)?;
+        surroundings_fit(&entry.when, self.log, &found, about).then_some(Hit { entry: index, ..found })
+    }
 }
 
 /// Where the message begins, if `any`, `all` and `none` say it is one and it begins on one of `lines`.
-fn message(when: &When, view: &View, log: &PastedLog, lines: Range<usize>) -> Option<Hit> {
+fn message(when: &When, view: &View, quotations: &mut Quotations, lines: Range<usize>) -> Option<Hit> {
     let text = view.text();
     if !when.all.iter().all(|pattern| pattern.is_match(text)) {
         return None;
     }
     let patterns = if when.any.is_empty() { &when.all } else { &when.any };
     let found = patterns.iter().enumerate().filter_map(|(wording, pattern)| {
-        let (line, column) = first_own(pattern, when, view, log, &lines)?;
+        let (line, column) = first_own(pattern, when, view, quotations, &lines)?;
         Some(Hit { entry: 0, line, column, wording })
     });
     let first = found.min()?;
@@ -227,30 +360,42 @@ fn first_own(
     pattern: &Pattern,
     when: &When,
     view: &View,
-    log: &PastedLog,
+    quotations: &mut Quotations,
     lines: &Range<usize>,
 ) -> Option<(usize, usize)> {
-    pattern.find_map(view.text(), |start| {
-        let (line, column) = view.locate(start)?;
-        let quoted =
-            || log.line(line).is_none_or(|text| is_quoted(text, column)) || stands_in_source(log, line, column);
-        (lines.contains(&line) && (when.in_source || !quoted())).then_some((line, column))
-    })
+    let mut quoted = 0;
+    let own = pattern.find_map(view.text(), |start| {
+        let place = view.locate(start).filter(|(line, _)| lines.contains(line));
+        match place {
+            Some((line, column)) if !when.in_source && quotations.holds(line, column) => {
+                quoted += 1;
+                (quoted == QUOTED).then_some(None)
+            }
+            Some(place) => Some(Some(place)),
+            None => None,
+        }
+    });
+    own.flatten()
 }
 
-fn surroundings_fit(when: &When, log: &PastedLog, line: usize) -> bool {
+fn surroundings_fit(when: &When, log: &PastedLog, found: &Hit, about: &mut About) -> bool {
     let (before, after) = when.reach;
-    let near = |patterns: &[Pattern]| {
-        let last = (line + after).min(log.line_count());
-        let range = line.saturating_sub(before).max(1)..=last;
-        range.clone().any(|number| {
-            let view = log.single(number);
-            patterns.iter().any(|pattern| pattern.is_match(view.text()))
+    let lines = found.line.saturating_sub(before).max(1)..=(found.line + after).min(log.line_count());
+    let near = |patterns: &[Pattern], known: &mut BTreeMap<usize, bool>| {
+        let says = |view: View| patterns.iter().any(|pattern| pattern.is_match(view.text()));
+        lines.clone().any(|number| {
+            if number == found.line {
+                says(View::single(number, &log.around(number, found.column)))
+            } else {
+                *known.entry(number).or_insert_with(|| says(log.single(number)))
+            }
         })
     };
-    (when.near.is_empty() || near(&when.near))
-        && (when.not_near.is_empty() || !near(&when.not_near))
-        && !when.nowhere.iter().any(|pattern| ends(log).iter().any(|text| pattern.is_match(text)))
+    (when.near.is_empty() || near(&when.near, &mut about.near))
+        && (when.not_near.is_empty() || !near(&when.not_near, &mut about.not_near))
+        && !*about
+            .nowhere
+            .get_or_insert_with(|| when.nowhere.iter().any(|one| ends(log).iter().any(|text| one.is_match(text))))
 }
 
 /// The log's first and last MiB, as one piece where it is no larger.

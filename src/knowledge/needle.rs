@@ -4,6 +4,8 @@
 use memchr::memchr2_iter;
 use memchr::memmem;
 
+use crate::effort;
+
 /// Runs shorter than this rule nothing out.
 const SHORTEST: usize = 3;
 
@@ -78,9 +80,12 @@ impl Needles {
 
     /// Whether the text holds what a match needs; a yes promises nothing.
     pub fn may_match(&self, text: &str) -> bool {
-        let holds = |word: &String| match self.ignore_case {
-            true => holds_ignoring_case(text.as_bytes(), word.as_bytes()),
-            false => memmem::find(text.as_bytes(), word.as_bytes()).is_some(),
+        let holds = |word: &String| {
+            effort::count(text.len());
+            match self.ignore_case {
+                true => holds_ignoring_case(text.as_bytes(), word.as_bytes()),
+                false => memmem::find(text.as_bytes(), word.as_bytes()).is_some(),
+            }
         };
         self.alternatives.is_empty() || self.alternatives.iter().any(|words| words.iter().all(holds))
     }

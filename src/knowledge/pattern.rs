@@ -4,13 +4,14 @@
 
 use std::sync::OnceLock;
 
-use regex::bytes::{Regex, RegexBuilder};
+use regex::bytes::{Captures, Regex, RegexBuilder};
 use regex_automata::meta;
 use regex_automata::util::syntax;
 use serde::Deserialize;
 
 use super::facts::FACT_KEYS;
 use super::needle::Needles;
+use crate::effort;
 
 /// Texts up to this size are searched by an engine that is soon built; longer ones by one that is soon done.
 const SHORT: usize = 2048;
@@ -37,15 +38,6 @@ impl Pattern {
         &self.source
     }
 
-    /// The expression, where this text may hold a match. `None` also where it can't be compiled, which the loader's
-    /// check refuses.
-    pub fn regex_for(&self, text: &str) -> Option<&Regex> {
-        if !self.may_match(text) {
-            return None;
-        }
-        self.regex.get_or_init(|| compile(&self.source).ok()).as_ref()
-    }
-
     /// Whether it matches somewhere.
     pub fn is_match(&self, text: &str) -> bool {
         self.find_map(text, |_| Some(())).is_some()
@@ -54,13 +46,45 @@ impl Pattern {
     /// The first thing that is made of where a match begins.
     pub fn find_map<T>(&self, text: &str, mut make: impl FnMut(usize) -> Option<T>) -> Option<T> {
         if text.len() > SHORT {
-            return self.regex_for(text)?.find_iter(text.as_bytes()).find_map(|found| make(found.start()));
+            return self.thorough(text)?.find_iter(text.as_bytes()).find_map(|found| make(found.start()));
         }
         if !self.may_match(text) {
             return None;
         }
         let short = self.short.get_or_init(|| compile_short(&self.source)).as_ref()?;
+        effort::count(text.len());
         short.find_iter(text.as_bytes()).find_map(|found| make(found.start()))
+    }
+
+    /// All matches with what they capture.
+    pub fn captures<'t>(&self, text: &'t str) -> impl Iterator<Item = Captures<'t>> {
+        self.thorough(text).into_iter().flat_map(move |regex| regex.captures_iter(text.as_bytes()))
+    }
+
+    /// The last match with what it captures.
+    pub fn last_captures<'t>(&self, text: &'t str) -> Option<Captures<'t>> {
+        let regex = self.thorough(text)?;
+        let last = regex.find_iter(text.as_bytes()).last()?;
+        regex.captures_at(text.as_bytes(), last.start())
+    }
+
+    /// What its groups are called.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.compiled().into_iter().flat_map(|regex| regex.capture_names().flatten())
+    }
+
+    /// The expression, where this text may hold a match.
+    fn thorough(&self, text: &str) -> Option<&Regex> {
+        if !self.may_match(text) {
+            return None;
+        }
+        effort::count(text.len());
+        self.compiled()
+    }
+
+    /// `None` where it can't be compiled, which the loader's check refuses.
+    fn compiled(&self) -> Option<&Regex> {
+        self.regex.get_or_init(|| compile(&self.source).ok()).as_ref()
     }
 
     fn may_match(&self, text: &str) -> bool {
@@ -222,7 +246,7 @@ mod tests {
     fn captured(pattern: &str, text: &str, name: &str) -> Option<String> {
         let pattern = Pattern::from(pattern.to_string());
         pattern.check().unwrap();
-        let captures = pattern.regex_for(text)?.captures(text.as_bytes())?;
+        let captures = pattern.captures(text).next()?;
         Some(String::from_utf8_lossy(captures.name(name)?.as_bytes()).into_owned())
     }
 

@@ -1,7 +1,7 @@
 //! Owns recognising what a person was running and in which phase it was, from data tables (knowledge/programs.ron,
 //! knowledge/phases.ron): paths, banners, module names, traceback frames.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::diagnosis::{Phase, Stage};
 use super::pattern::Pattern;
+use crate::effort;
 use crate::log::PastedLog;
 
 /// How much of a large log is searched: its beginning, its end and what surrounds the decisive line.
@@ -53,23 +54,42 @@ impl ProgramTable {
     pub fn recognise(&self, log: &PastedLog, line: usize) -> Option<String> {
         let searcher = self.searcher()?;
         let mut seen = BTreeSet::new();
+        // Where each program did not show, though a word of it stands there.
+        let mut missed = BTreeMap::new();
         for window in windows(log, line) {
             let text = log.text().get(window.clone()).unwrap_or_default();
+            effort::count(text.len());
             for hit in searcher.find_overlapping_iter(text) {
-                let Some(owner) = self.owners.get(hit.pattern().as_usize()) else { continue };
-                if !seen.contains(owner) && self.fits(*owner, log, window.start + hit.start()) {
+                let Some(owner) = self.owners.get(hit.pattern().as_usize()).filter(|owner| !seen.contains(*owner))
+                else {
+                    continue;
+                };
+                let place = place_at(log, window.start + hit.start());
+                if missed.get(owner) == Some(&place) {
+                    continue;
+                }
+                if self.fits(*owner, log, place) {
                     seen.insert(*owner);
+                } else {
+                    missed.insert(*owner, place);
                 }
             }
         }
         seen.first().and_then(|index| Some(self.rules.get(*index)?.name.clone()))
     }
 
-    fn fits(&self, rule: usize, log: &PastedLog, offset: usize) -> bool {
+    fn fits(&self, rule: usize, log: &PastedLog, (line, tile): (usize, usize)) -> bool {
         let Some(rule) = self.rules.get(rule) else { return false };
-        let line = log.line(log.line_at(offset)).unwrap_or_default();
-        rule.patterns.is_empty() || rule.patterns.iter().any(|pattern| pattern.is_match(line))
+        let in_it = |pattern: &Pattern| log.tile(line, tile).parts().any(|(_, text)| pattern.is_match(text));
+        rule.patterns.is_empty() || rule.patterns.iter().any(in_it)
     }
+}
+
+/// The line, and which tile of it.
+fn place_at(log: &PastedLog, offset: usize) -> (usize, usize) {
+    let line = log.line_at(offset);
+    let column = log.line_range(line).map_or(0, |range| offset.saturating_sub(range.start));
+    (line, log.tile_at(line, column))
 }
 
 fn windows(log: &PastedLog, line: usize) -> Vec<std::ops::Range<usize>> {
@@ -122,12 +142,14 @@ impl PhaseTable {
     }
 
     /// The nearest strong sign at or before the line wins, else the nearest weak one.
-    pub fn recognise(&self, log: &PastedLog, line: usize) -> (Phase, Option<Stage>) {
+    pub fn recognise(&self, log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
         let mut weak = None;
-        let line = end_of_traceback(log, line);
-        for number in (line.saturating_sub(150).max(1)..=line.min(log.line_count())).rev() {
-            let text = log.line(number).unwrap_or_default();
-            for rule in self.rules.iter().filter(|rule| rule.patterns.iter().any(|pattern| pattern.is_match(text))) {
+        let last = end_of_traceback(log, line);
+        for number in (last.saturating_sub(150).max(1)..=last.min(log.line_count())).rev() {
+            let column = if number == line { column } else { log.length(number) };
+            let excerpt = log.around(number, column);
+            let shows = |pattern: &Pattern| excerpt.parts().any(|(_, text)| pattern.is_match(text));
+            for rule in self.rules.iter().filter(|rule| rule.patterns.iter().any(shows)) {
                 if !rule.weak {
                     return (rule.phase, rule.stage);
                 }

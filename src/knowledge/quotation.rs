@@ -1,10 +1,12 @@
 //! Owns telling a message from its quotation: source code that a traceback, a diff or an editor shows, and prose
 //! between backticks. Both hold messages all the time, and nothing has failed; unless a person reports a whole message so.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use super::document::{continues_prose, stands_in_program};
 use super::pattern::Pattern;
+use crate::effort;
 use crate::log::PastedLog;
 
 /// How far around a line source code is looked for.
@@ -12,18 +14,111 @@ const NEAR: usize = 8;
 /// How far a string over several lines is followed.
 const LONG_STRING: usize = 30;
 
-/// Whether the message is only quoted: in source code that a traceback or an editor shows, or in prose between
-/// backticks.
-pub fn is_quoted(line: &str, column: usize) -> bool {
-    // A log folded into one line by printed `\n`s: only the part with the message counts.
-    let from = line.get(..column).and_then(|before| before.rfind("\\n")).map_or(0, |at| at + 2);
-    let rest = line.get(from..).unwrap_or(line);
-    let to = rest.get(column - from..).and_then(|after| after.find("\\n")).map_or(rest.len(), |at| column - from + at);
-    let (line, column) = (rest.get(..to).unwrap_or(rest), column - from);
-    let before = line.get(..column).unwrap_or_default();
-    if is_in_backticks(before, line.get(column..).unwrap_or_default()) {
-        return true;
+/// Which messages of a log are only quoted: in source code that a traceback, a diff or an editor shows, or in prose. Many
+/// entries ask of the same places, so answers are kept.
+pub struct Quotations<'l> {
+    log: &'l PastedLog,
+    known: BTreeMap<(usize, usize), bool>,
+    lines: BTreeMap<usize, bool>,
+    statements: BTreeMap<usize, usize>,
+    parts: BTreeMap<(usize, usize), Part>,
+}
+
+impl<'l> Quotations<'l> {
+    /// Those of this log.
+    pub fn new(log: &'l PastedLog) -> Quotations<'l> {
+        Quotations {
+            log,
+            known: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            statements: BTreeMap::new(),
+            parts: BTreeMap::new(),
+        }
     }
+
+    /// Whether what stands at this place is one of them.
+    pub fn holds(&mut self, number: usize, column: usize) -> bool {
+        if let Some(known) = self.known.get(&(number, column)) {
+            return *known;
+        }
+        let quoted = self.is_quoted(number, column) || self.stands_in_source(number, column);
+        self.known.insert((number, column), quoted);
+        quoted
+    }
+
+    /// Whether the line itself shows it. Of a log folded into one line by printed `\n`s only the part with the message
+    /// counts.
+    fn is_quoted(&mut self, number: usize, column: usize) -> bool {
+        let Some((line, start)) = self.log.slice_around(number, column) else { return true };
+        let column = column - start;
+        effort::count(line.len());
+        let from = line.get(..column).and_then(|before| before.rfind("\\n")).map_or(0, |at| at + 2);
+        let to = line.get(column..).and_then(|after| after.find("\\n")).map_or(line.len(), |at| column + at);
+        let (before, after) = (line.get(from..column).unwrap_or_default(), line.get(column..to).unwrap_or_default());
+        let shown = line.get(from..to).unwrap_or(line);
+        let part = self.parts.entry((number, start + from));
+        let part = *part.or_insert_with(|| match (from == 0 && start > 0, to == line.len()) {
+            (false, false) => Part::of(shown),
+            // Where the part is cut off the line goes on, and its own beginning and end count.
+            _ => Part::of(&self.log.with_ends(number, start + from..start + to)),
+        });
+        part.is_quoted(before, after)
+    }
+
+    /// Whether the lines around show that the message stands in source code: in a diff, in a string or a comment among
+    /// statements, or in a string over several lines.
+    fn stands_in_source(&mut self, number: usize, column: usize) -> bool {
+        let log = self.log;
+        let Some((line, start)) = log.slice_around(number, column) else { return false };
+        let around = self.lines.entry(number).or_insert_with(|| {
+            let Some(line) = log.brief(number) else { return false };
+            is_in_diff(log, number, line)
+                || is_in_long_string(log, number)
+                || is_comment(line) && is_beside_statement(log, number)
+                || is_listed(log, number, line)
+                || is_explained(log, number)
+                || stands_in_program(log, number)
+                || continues_prose(log, number)
+        });
+        effort::count(line.len());
+        let (before, after) = line.split_at_checked(column - start).unwrap_or((line, ""));
+        *around
+            || is_explained_beside(log, number, line, before)
+            || is_in_string(before, after)
+                && !looks_like_output(line)
+                && *self.statements.entry(number).or_insert_with(|| statements(log, number)) >= 2
+    }
+}
+
+/// What the whole of a line, or of its part between two printed line ends, says of any message in it.
+#[derive(Clone, Copy)]
+struct Part {
+    /// It is a page's heading, or names a symptom.
+    is_of_a_page: bool,
+    /// It is source code.
+    is_source: bool,
+}
+
+impl Part {
+    fn of(line: &str) -> Part {
+        effort::count(line.len());
+        Part {
+            is_of_a_page: is_heading(line) || is_symptom(line),
+            is_source: is_source(line) && !looks_like_output(line),
+        }
+    }
+
+    /// Whether the message between them is only quoted.
+    fn is_quoted(self, before: &str, after: &str) -> bool {
+        effort::count(before.len() + after.len());
+        is_in_backticks(before, after)
+            || self.is_of_a_page
+            || self.is_source && !after.is_empty() && !is_behind_its_source(before)
+    }
+}
+
+/// Whether a line of source code is shown, as a traceback, a diff or an editor does.
+fn is_source(line: &str) -> bool {
     static SOURCE: OnceLock<Pattern> = OnceLock::new();
     let source = SOURCE.get_or_init(|| {
         Pattern::from(
@@ -50,10 +145,7 @@ pub fn is_quoted(line: &str, column: usize) -> bool {
             .concat(),
         )
     });
-    if is_heading(line) || is_symptom(line) {
-        return true;
-    }
-    before.len() < line.len() && source.is_match(line) && !looks_like_output(line) && !is_behind_its_source(before)
+    source.is_match(line)
 }
 
 /// Whether a traceback folded into one line ends right before the message: "raise Bad(…) from None some.Error: …".
@@ -96,10 +188,23 @@ fn is_in_backticks(before: &str, after: &str) -> bool {
     let fence = said.len() - said.trim_end_matches('`').len();
     let (said, start) = (said.trim_end_matches('`'), said.len() + 1);
     let open = said.matches('`').count() % 2 == 0 || fence == 2;
-    let words = said.split_whitespace().filter(|word| word.len() > 1).count();
+    let has_words = said.split_whitespace().filter(|word| word.len() > 1).nth(1).is_some();
     let (rest, then) = after.split_once('`').unwrap_or((after, ""));
-    let whole = format!("{}{rest}", before.get(start..).unwrap_or_default());
-    open && (is_defined(then) || words >= 2 && !is_reported(said, &whole, then))
+    // No sentence is as long as what a folded log may hold on either side.
+    let (said, rest, then) = (end_of(said), beginning_of(rest), beginning_of(then));
+    let whole = format!("{}{rest}", end_of(before.get(start..).unwrap_or_default()));
+    open && (is_defined(then) || has_words && !is_reported(said, &whole, then))
+}
+
+/// What is read of prose before and behind a quotation.
+const SENTENCES: usize = 2 << 10;
+
+fn beginning_of(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(SENTENCES)).unwrap_or(text)
+}
+
+fn end_of(text: &str) -> &str {
+    text.get(text.ceil_char_boundary(text.len().saturating_sub(SENTENCES))..).unwrap_or(text)
 }
 
 /// Whether what follows the quotation says what it means.
@@ -115,24 +220,6 @@ fn is_defined(then: &str) -> bool {
         .is_match(then)
 }
 
-/// Whether the lines around show that the message stands in source code: in a diff, in a string or a comment among
-/// statements, or in a string over several lines.
-pub fn stands_in_source(log: &PastedLog, number: usize, column: usize) -> bool {
-    let Some(line) = log.line(number) else { return false };
-    let before = line.get(..column).unwrap_or_default();
-    is_in_diff(log, number, line)
-        || is_in_long_string(log, number)
-        || is_comment(line) && is_beside_statement(log, number)
-        || is_listed(log, number, line)
-        || is_explained(log, number)
-        || is_explained_beside(log, number, column)
-        || stands_in_program(log, number)
-        || continues_prose(log, number)
-        || !looks_like_output(line)
-            && is_in_string(before, line.get(column..).unwrap_or_default())
-            && statements(log, number) >= 2
-}
-
 /// A changed line beside another one, both indented behind their marks; or one added line of many.
 fn is_in_diff(log: &PastedLog, number: usize, line: &str) -> bool {
     static CHANGED: OnceLock<Pattern> = OnceLock::new();
@@ -142,7 +229,7 @@ fn is_in_diff(log: &PastedLog, number: usize, line: &str) -> bool {
     let near = number.saturating_sub(3).max(1)..=number + 3;
     let beside = |pattern: &Pattern| {
         let others = near.clone().filter(|near| *near != number);
-        others.filter(|near| log.line(*near).is_some_and(|line| pattern.is_match(line))).count()
+        others.filter(|near| log.brief(*near).is_some_and(|line| pattern.is_match(line))).count()
     };
     changed.is_match(line) && beside(changed) >= 1 || added.is_match(line) && beside(added) >= 3
 }
@@ -164,19 +251,21 @@ fn is_explained(log: &PastedLog, number: usize) -> bool {
     static MEANS: OnceLock<Pattern> = OnceLock::new();
     let means =
         MEANS.get_or_init(|| Pattern::from(r"(?i)^\s*This (?:usually |typically )?(?:means|indicates)\b".to_string()));
-    let next = (number + 1..=number + 4).filter_map(|near| log.line(near)).find(|line| !line.trim().is_empty());
+    let next = (number + 1..=number + 4).filter_map(|near| log.brief(near)).find(|line| !line.trim().is_empty());
     next.is_some_and(|line| means.is_match(line))
 }
 
 /// A table's row whose other cell explains the message.
-fn is_explained_beside(log: &PastedLog, number: usize, column: usize) -> bool {
+fn is_explained_beside(log: &PastedLog, number: usize, line: &str, before: &str) -> bool {
     let cells = |line: &str| line.trim_start().starts_with('|') && line.matches('|').count() >= 3;
     let rule = |line: &str| cells(line) && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' '));
-    let Some(line) = log.line(number).filter(|line| cells(line)) else { return false };
-    let own = line.get(..column).unwrap_or_default().matches('|').count();
+    if !cells(line) {
+        return false;
+    }
+    let own = before.matches('|').count();
     let explains =
         |cell: &str| cell.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count() >= 5;
-    let above = (1..number).rev().take(LONG_STRING).map_while(|near| log.line(near)).take_while(|line| cells(line));
+    let above = (1..number).rev().take(LONG_STRING).map_while(|near| log.brief(near)).take_while(|line| cells(line));
     above.into_iter().any(rule) && line.split('|').enumerate().any(|(index, cell)| index != own && explains(cell))
 }
 
@@ -185,13 +274,14 @@ fn is_listed(log: &PastedLog, number: usize, line: &str) -> bool {
     static NAME: OnceLock<Pattern> = OnceLock::new();
     static WORD: OnceLock<Pattern> = OnceLock::new();
     let word = WORD.get_or_init(|| Pattern::from(r"^[a-z#]+$".to_string()));
-    if (number.saturating_sub(3).max(1)..=number + 3).all(|near| log.line(near).is_some_and(|line| word.is_match(line)))
+    if (number.saturating_sub(3).max(1)..=number + 3)
+        .all(|near| log.brief(near).is_some_and(|line| word.is_match(line)))
     {
         return true;
     }
     let name = NAME.get_or_init(|| Pattern::from(r"^\s*[a-z]\w*(?:\.\w+)+,?\s*$".to_string()));
     let beside = [number.saturating_sub(1), number + 1];
-    name.is_match(line) && beside.iter().any(|near| log.line(*near).is_some_and(|line| name.is_match(line)))
+    name.is_match(line) && beside.iter().any(|near| log.brief(*near).is_some_and(|line| name.is_match(line)))
 }
 
 /// How many of the lines around are statements of a program.
@@ -202,8 +292,8 @@ fn statements(log: &PastedLog, number: usize) -> usize {
 
 /// Whether the comment's lines stand below a statement, or right above one.
 fn is_beside_statement(log: &PastedLog, number: usize) -> bool {
-    let other = |line: &usize| log.line(*line).is_some_and(|line| !is_comment(line));
-    let said = |line: &usize| other(line) && log.line(*line).is_some_and(|line| !line.trim().is_empty());
+    let other = |line: &usize| log.brief(*line).is_some_and(|line| !is_comment(line));
+    let said = |line: &usize| other(line) && log.brief(*line).is_some_and(|line| !line.trim().is_empty());
     let above = (number.saturating_sub(NEAR).max(1)..number).rev().find(said);
     let below = (number + 1..=number + NEAR).find(other);
     above.into_iter().chain(below).any(|line| is_statement(log, line))
@@ -227,20 +317,20 @@ fn is_statement(log: &PastedLog, number: usize) -> bool {
         )
     });
     let frame = FRAME.get_or_init(|| Pattern::from(r"^\s*File[ ]\x22|^[^|]*, line \d+, in ".to_string()));
-    log.line(number).is_some_and(|line| statement.is_match(line))
-        && !log.line(number.saturating_sub(1)).is_some_and(|line| frame.is_match(line))
+    log.brief(number).is_some_and(|line| statement.is_match(line))
+        && !log.brief(number.saturating_sub(1)).is_some_and(|line| frame.is_match(line))
 }
 
 /// Whether a string of three quotation marks is opened above, closed below, and neither in between.
 fn is_in_long_string(log: &PastedLog, number: usize) -> bool {
-    let marks = |line: usize| log.line(line).map(|line| line.matches("\"\"\"").count()).filter(|count| *count > 0);
+    let marks = |line: usize| log.brief(line).map(|line| line.matches("\"\"\"").count()).filter(|count| *count > 0);
     let above = (number.saturating_sub(LONG_STRING).max(1)..number).rev().find(|line| marks(*line).is_some());
     let below = (number + 1..=number + LONG_STRING).find(|line| marks(*line).is_some());
-    let opens = above.and_then(|line| log.line(line)).is_some_and(|line| {
+    let opens = above.and_then(|line| log.brief(line)).is_some_and(|line| {
         let line = line.trim_end_matches([' ', '\\']);
         line.ends_with("= \"\"\"") || line.ends_with("(\"\"\"") || line.ends_with("=\"\"\"")
     });
-    let closes = below.and_then(|line| log.line(line)).is_some_and(|line| line.trim_start().starts_with("\"\"\""));
+    let closes = below.and_then(|line| log.brief(line)).is_some_and(|line| line.trim_start().starts_with("\"\"\""));
     opens && closes
 }
 
@@ -296,6 +386,10 @@ fn looks_like_output(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_quoted(line: &str, column: usize) -> bool {
+        Quotations::new(&PastedLog::new(line)).is_quoted(1, column)
+    }
 
     #[test]
     fn source_and_prose_quote() {
@@ -370,7 +464,7 @@ mod tests {
     fn quoted_at(text: &str) -> bool {
         let log = PastedLog::new(text.to_string());
         let number = text.lines().position(|line| line.contains("out of memory")).unwrap() + 1;
-        stands_in_source(&log, number, log.line(number).unwrap().find("out of memory").unwrap())
+        Quotations::new(&log).stands_in_source(number, log.line(number).unwrap().find("out of memory").unwrap())
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::facts::Facts;
 use super::figures::{self, Figures};
 use super::matching::Hit;
 use super::run::{self, Run};
-use crate::log::PastedLog;
+use crate::log::{PastedLog, View};
 
 /// A headline stands at most so many lines above the message that it tells of.
 const HEADLINE: usize = 4;
@@ -128,10 +128,11 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
     let figures = figures::read(entry, log, hits, index);
     let hit = hits.get(index).cloned().unwrap_or(Hit { entry: 0, line: 1, column: 0, wording: 0 });
     let mut oom = entry.oom;
-    let own = |line: &str| entry.remarks.iter().find(|one| one.pattern.is_match(line)).map(|one| one.remark.clone());
-    let mut remark = log.line(hit.line).and_then(own).or_else(|| entry.remark.clone());
+    let line = if entry.remarks.is_empty() { String::new() } else { log.shown_around(hit.line, hit.column) };
+    let own = entry.remarks.iter().find(|one| one.pattern.is_match(&line)).map(|one| one.remark.clone());
+    let mut remark = own.or_else(|| entry.remark.clone());
     if oom == Oom::Yes {
-        if let Some(recovered) = entry.recovered.iter().find(|recovered| applies(recovered, log, hit.line)) {
+        if let Some(recovered) = entry.recovered.iter().find(|recovered| applies(recovered, log, &hit)) {
             oom = Oom::Maybe;
             remark = Some(recovered.because.clone());
         } else if figures.absurd {
@@ -142,12 +143,14 @@ fn finding<'a>(entry: &'a Entry, log: &PastedLog, hits: &[Hit], index: usize) ->
     Finding { entry, hit, oom, figures, remark }
 }
 
-fn applies(recovered: &Recovered, log: &PastedLog, line: usize) -> bool {
+fn applies(recovered: &Recovered, log: &PastedLog, hit: &Hit) -> bool {
     let (before, after) = recovered.reach;
-    let from = line.saturating_sub(before).max(1);
-    let last = (line + after).min(log.line_count());
-    (from..=last).any(|number| recovered.pattern.is_match(log.single(number).text()))
-        || recovered.pattern.is_match(log.joined(line, (line + after).min(line + 8)).text())
+    let line = hit.line;
+    let own = log.around(line, hit.column);
+    let view = |number| if number == line { View::single(line, &own) } else { log.single(number) };
+    let mut lines = line.saturating_sub(before).max(1)..=(line + after).min(log.line_count());
+    lines.any(|number| recovered.pattern.is_match(view(number).text()))
+        || recovered.pattern.is_match(log.joined(line, (line + after).min(line + 8), line, own).text())
 }
 
 /// The machine's memory that ran out beside a card's, or the other way round, where neither follows from the other.
@@ -201,7 +204,7 @@ fn answer(
         let drawn = || ordered.iter().filter(|other| entry.draws_on.contains(&other.entry.id)).find_map(told);
         told(leading).or_else(drawn)
     };
-    let (phase, stage) = base.phases.recognise(log, leading.hit.line);
+    let (phase, stage) = base.phases.recognise(log, leading.hit.line, leading.hit.column);
     let program = entry.program.clone().or_else(named).or_else(recognised).unwrap_or_else(|| raised_by.clone());
     Diagnosis {
         oom: leading.oom,
@@ -215,15 +218,20 @@ fn answer(
         remark: leading.remark.clone(),
         crashed_at: clock::crashed_at(log, leading.hit.line, now),
         crashed_at_if_utc: clock::crashed_at_if_utc(log, leading.hit.line, now),
-        run: Run { stage, told: told(entry, log, leading.hit.line), ..run::read(&base.runs, log, leading.hit.line) },
+        run: Run {
+            stage,
+            told: told(entry, log, &leading.hit),
+            ..run::read(&base.runs, log, leading.hit.line, leading.hit.column)
+        },
         is_shortened: log.is_shortened(),
     }
 }
 
 /// The cause that the message itself names.
-fn told(entry: &Entry, log: &PastedLog, line: usize) -> Option<CauseKind> {
+fn told(entry: &Entry, log: &PastedLog, hit: &Hit) -> Option<CauseKind> {
     let (before, after) = entry.reach;
-    let around = || log.joined(line.saturating_sub(before).max(1), log.end_of_wrap(line, line + after));
+    let (line, own) = (hit.line, log.around(hit.line, hit.column));
+    let around = || log.joined(line.saturating_sub(before).max(1), log.end_of_wrap(line, line + after), line, own);
     let says = |tells: &&Tells| tells.pattern.as_ref().is_none_or(|pattern| pattern.is_match(around().text()));
     entry.tells.iter().find(says).map(|tells| tells.cause)
 }
@@ -257,6 +265,6 @@ fn matched(finding: &Finding, log: &PastedLog) -> Match {
         entry: finding.entry.id.clone(),
         certainty: finding.entry.certainty,
         line: finding.hit.line,
-        text: log.line(finding.hit.line).unwrap_or_default().to_string(),
+        text: log.shown_around(finding.hit.line, finding.hit.column),
     }
 }

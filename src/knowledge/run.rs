@@ -386,10 +386,10 @@ fn of_hash(part: &str) -> bool {
     part.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)) || part.chars().all(|c| c.is_ascii_hexdigit())
 }
 
-/// What the log says of the run that failed at this line.
-pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
+/// What the log says of the run that failed at this place.
+pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> Run {
     let text = log.text();
-    let end = log.line_range(line).map_or(text.len(), |range| range.end);
+    let end = log.end_around(line, column).unwrap_or(text.len());
     let head = text.get(..text.ceil_char_boundary(WINDOW.min(end))).unwrap_or_default();
     let near = text.get(text.floor_char_boundary(end.saturating_sub(WINDOW).max(head.len()))..end).unwrap_or_default();
     // A step is printed thousands of times; mostly the latest lines tell.
@@ -483,7 +483,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize) -> Run {
 /// The value that stands last, whichever pattern finds it.
 fn last(rule: &RunRule, text: &str) -> Option<String> {
     let of = |pattern: &Pattern| {
-        let found = pattern.regex_for(text)?.captures_iter(text.as_bytes()).last()?;
+        let found = pattern.last_captures(text)?;
         let value = found.name("v")?;
         Some((value.start(), String::from_utf8_lossy(value.as_bytes()).trim().to_owned()))
     };
@@ -496,7 +496,7 @@ fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize
     let from = text.ceil_char_boundary(failure.max(text.len().saturating_sub(WINDOW)));
     let tail = text.get(from..)?;
     let found = rule.patterns.iter().find_map(|pattern| {
-        let found = pattern.regex_for(tail)?.captures_iter(tail.as_bytes()).last()?;
+        let found = pattern.last_captures(tail)?;
         Some((found.get(0)?.start(), found.name("v")?.range()))
     });
     let (traceback, said) = found?;
@@ -516,8 +516,7 @@ fn sizes_of<'p>(patterns: impl IntoIterator<Item = &'p Pattern> + Clone, texts: 
     let mut sizes: BTreeMap<String, Bytes> = BTreeMap::new();
     for text in texts {
         for pattern in patterns.clone() {
-            let Some(regex) = pattern.regex_for(text) else { continue };
-            for found in regex.captures_iter(text.as_bytes()) {
+            for found in pattern.captures(text) {
                 let word = |name| found.name(name).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
                 if let Some(bytes) = word("v").and_then(|value| Bytes::parse(&value, UnitBase::Binary)) {
                     sizes.insert(word("device").unwrap_or_default(), bytes);
@@ -532,8 +531,8 @@ fn sizes_of<'p>(patterns: impl IntoIterator<Item = &'p Pattern> + Clone, texts: 
 fn cards(rule: &RunRule, texts: &[&str]) -> Vec<Card> {
     let mut cards = Vec::new();
     for text in texts {
-        for regex in rule.patterns.iter().filter_map(|pattern| pattern.regex_for(text)) {
-            for found in regex.captures_iter(text.as_bytes()) {
+        for pattern in &rule.patterns {
+            for found in pattern.captures(text) {
                 let word = |name| found.name(name).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
                 let device = word("device").map(|device| match word("k").as_deref() {
                     Some("ggml_vulkan") => format!("Vulkan{device}"),
@@ -552,8 +551,8 @@ fn cards(rule: &RunRule, texts: &[&str]) -> Vec<Card> {
 fn largest(rule: &RunRule, text: &str) -> Option<Task> {
     const PAGE: u64 = 4096;
     let table = text.get(text.rfind("total_vm")?..)?;
-    let rows = rule.patterns.iter().filter_map(|pattern| pattern.regex_for(table)).flat_map(|regex| {
-        regex.captures_iter(table.as_bytes()).filter_map(|found| {
+    let rows = rule.patterns.iter().flat_map(|pattern| {
+        pattern.captures(table).filter_map(|found| {
             let word = |name| Some(String::from_utf8_lossy(found.name(name)?.as_bytes()).into_owned());
             let pages: u64 = word("v")?.parse().ok()?;
             let rss_bytes = Bytes(pages.checked_mul(PAGE)?);
@@ -567,8 +566,8 @@ fn largest(rule: &RunRule, text: &str) -> Option<Task> {
 fn printed(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     for text in texts {
-        for regex in rule.patterns.iter().filter_map(|pattern| pattern.regex_for(text)) {
-            values.extend(regex.captures_iter(text.as_bytes()).filter_map(|found| {
+        for pattern in &rule.patterns {
+            values.extend(pattern.captures(text).filter_map(|found| {
                 let word = |name| Some(String::from_utf8_lossy(found.name(name)?.as_bytes()).into_owned());
                 Some((word("k")?.replace(['-', ' '], "_").to_lowercase(), word("v")?))
             }));
@@ -676,7 +675,7 @@ ValueError: To serve at least one request with the models's max seq len (65536),
     fn advice_to_let_the_blocks_grow_is_not_taken_for_the_setting() {
         let failure = "CUDA out of memory. Tried to allocate 2.00 GiB. If reserved but unallocated memory is large";
         let base = KnowledgeBase::built_in().unwrap();
-        let run = |log: &str| super::read(&base.runs, &PastedLog::new(log), log.lines().count());
+        let run = |log: &str| super::read(&base.runs, &PastedLog::new(log), log.lines().count(), 0);
         for name in ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"] {
             let setting = format!("{name}=expandable_segments:True");
             let advice = format!("{failure} try setting {setting} to avoid fragmentation.  See documentation");

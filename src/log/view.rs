@@ -6,7 +6,9 @@ use std::ops::Range;
 
 use unicode_width::UnicodeWidthStr;
 
+use super::excerpt::Excerpt;
 use super::prefix;
+use crate::effort;
 
 /// A text made of lines, and where each part came from.
 #[derive(Clone, Debug, Default)]
@@ -29,37 +31,41 @@ struct Part {
 
 impl View {
     /// One line; a `\n` printed as two characters ends a line inside the view.
-    pub fn single(number: usize, line: &str) -> View {
+    pub fn single(number: usize, line: &Excerpt) -> View {
         let mut view = View::default();
-        view.push_unescaped(number, 0, line);
+        view.push(number, line, 0);
         view
     }
 
     /// Several lines joined; box borders, trailing blanks, and prefixes and indentation that the first line has too are
     /// dropped.
-    pub fn joined<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> View {
-        let lines: Vec<(usize, &str)> = lines.collect();
-        let full = FullLines::of(&lines);
-        let indent = lines.first().map_or(0, |(_, line)| margin(line, usize::MAX));
+    pub fn joined<'a>(lines: impl Iterator<Item = (usize, Excerpt<'a>)>) -> View {
+        let lines: Vec<(usize, Excerpt)> = lines.collect();
+        let widths: Vec<usize> = lines.iter().map(|(_, line)| width(line)).collect();
+        let full = FullLines::of(&widths);
+        let indent = lines.first().map_or(0, |(_, line)| margin(beginning(line), usize::MAX));
         let mut view = View::default();
         for (index, (number, line)) in lines.iter().enumerate() {
-            let skipped = if index == 0 { 0 } else { margin(line, indent) };
-            let (from, inner) = inside_box(line.get(skipped..).unwrap_or_default());
-            let from = from + skipped;
-            if index > 0 && !view.runs_on(&full, lines.get(index - 1).map_or("", |(_, line)| line)) {
+            let skipped = if index == 0 { 0 } else { margin(beginning(line), indent) };
+            if index > 0 && !view.runs_on(&full, widths.get(index - 1).copied().unwrap_or(0)) {
                 view.text.push(' ');
             }
-            view.push_unescaped(*number, from, inner);
+            if line.is_whole() {
+                let (from, inner) = inside_box(line.line().get(skipped..).unwrap_or_default());
+                view.push_unescaped(*number, from + skipped, inner);
+            } else {
+                view.push(*number, line, skipped);
+            }
         }
         view
     }
 
-    /// Whether the line before goes on in the next one without a space: it is as wide as the terminal was. A single widest
-    /// line of an odd width proves little, so a number ends with it.
-    fn runs_on(&self, full: &FullLines, before: &str) -> bool {
+    /// Whether a line of that width goes on in the next one without a space: it is as wide as the terminal was. A single
+    /// widest line of an odd width proves little, so a number ends with it.
+    fn runs_on(&self, full: &FullLines, width: usize) -> bool {
         let digits = self.text.ends_with(|c: char| c.is_ascii_digit());
         let usual = matches!(full.width, 80 | 100 | 120 | 132 | 160);
-        before.width() == full.width && (full.count > 1 || usual || !digits)
+        width == full.width && (full.count > 1 || usual || !digits)
     }
 
     /// The text patterns run on.
@@ -86,7 +92,7 @@ impl View {
     /// Where byte `column` of line `number` stands in the view.
     pub fn offset_of(&self, number: usize, column: usize) -> Option<usize> {
         let part = self.parts.iter().rev().find(|part| part.line == number && part.from <= column)?;
-        Some((part.at + column - part.from).min(self.text.len()))
+        Some((part.at + (column - part.from).min(part.len)).min(self.text.len()))
     }
 
     /// Where line `number` begins in the view.
@@ -94,7 +100,19 @@ impl View {
         self.parts.iter().find(|part| part.line == number).map(|part| part.at)
     }
 
+    /// What is looked at of a line, but for its first bytes. Where something is left out no line begins or ends.
+    fn push(&mut self, number: usize, line: &Excerpt, skipped: usize) {
+        for (index, (from, text)) in line.parts().enumerate() {
+            let skipped = if index == 0 { skipped } else { 0 };
+            if index > 0 {
+                self.text.push('…');
+            }
+            self.push_unescaped(number, from + skipped, text.get(skipped..).unwrap_or_default());
+        }
+    }
+
     fn push_unescaped(&mut self, line: usize, from: usize, text: &str) {
+        effort::count(text.len());
         let mut offset = from;
         for (index, piece) in text.split("\\n").enumerate() {
             if index > 0 {
@@ -126,10 +144,19 @@ struct FullLines {
 }
 
 impl FullLines {
-    fn of(lines: &[(usize, &str)]) -> FullLines {
-        let width = lines.iter().map(|(_, line)| line.width()).max().filter(|width| *width >= 40).unwrap_or(usize::MAX);
-        FullLines { width, count: lines.iter().filter(|(_, line)| line.width() == width).count() }
+    fn of(widths: &[usize]) -> FullLines {
+        let width = widths.iter().copied().max().filter(|width| *width >= 40).unwrap_or(usize::MAX);
+        FullLines { width, count: widths.iter().filter(|one| **one == width).count() }
     }
+}
+
+/// A line of which something is left out is wider than any terminal.
+fn width(line: &Excerpt) -> usize {
+    if line.is_whole() { line.line().width() } else { line.line().len() }
+}
+
+fn beginning<'l>(line: &Excerpt<'l>) -> &'l str {
+    line.parts().next().map_or("", |(_, text)| text)
 }
 
 /// What stands between a box's borders, and where it begins; the whole line where there is no box.
@@ -146,11 +173,15 @@ fn inside_box(line: &str) -> (usize, &str) {
 mod tests {
     use super::*;
 
+    fn joined(lines: &[(usize, &str)]) -> View {
+        View::joined(lines.iter().map(|(number, line)| (*number, Excerpt::of_ends(line))))
+    }
+
     #[test]
     fn wraps_are_undone_and_located() {
         let full = "RuntimeError: CUDA out of memory. allocate 2.0";
         let other = "0 GiB, and so on to the end of a second line o";
-        let view = View::joined([(3, full), (4, other), (5, "f text.  "), (6, "next")].into_iter());
+        let view = joined(&[(3, full), (4, other), (5, "f text.  "), (6, "next")]);
         assert!(view.text().starts_with("RuntimeError: CUDA out of memory. allocate 2.00 GiB, and"));
         assert!(view.text().ends_with("line of text. next"));
         assert_eq!(view.locate(46), Some((4, 0)));
@@ -160,29 +191,28 @@ mod tests {
 
     #[test]
     fn numbers_on_two_lines_stay_two() {
-        let view =
-            View::joined([(1, "ggml_gallocr: failed to allocate CUDA0 size 12"), (2, "2026-11-20 next")].into_iter());
+        let view = joined(&[(1, "ggml_gallocr: failed to allocate CUDA0 size 12"), (2, "2026-11-20 next")]);
         assert!(view.text().contains("size 12 2026"));
     }
 
     #[test]
     fn boxes_are_opened() {
-        let view = View::joined([(1, "│ Error: 2.00    │"), (2, "│ GiB            │")].into_iter());
+        let view = joined(&[(1, "│ Error: 2.00    │"), (2, "│ GiB            │")]);
         assert_eq!(view.text(), "Error: 2.00 GiB");
         assert_eq!(view.locate(0), Some((1, 4)));
     }
 
     #[test]
     fn what_runs_over_a_line_end_spans_no_more_than_its_first_line_has() {
-        let view = View::joined([(1, "failed to allocate 524288"), (2, "bytes")].into_iter());
+        let view = joined(&[(1, "failed to allocate 524288"), (2, "bytes")]);
         assert_eq!(view.text(), "failed to allocate 524288 bytes");
         assert_eq!(view.span(19..31), Some((1, 19..25)));
-        assert_eq!(View::single(1, r"524288\nbytes").span(0..12), Some((1, 0..6)));
+        assert_eq!(View::single(1, &Excerpt::of_ends(r"524288\nbytes")).span(0..12), Some((1, 0..6)));
     }
 
     #[test]
     fn a_printed_newline_ends_a_line() {
-        let view = View::single(1, r"out of memory\nggml: failed");
+        let view = View::single(1, &Excerpt::of_ends(r"out of memory\nggml: failed"));
         assert_eq!(view.text(), "out of memory\nggml: failed");
         assert_eq!(view.locate(14), Some((1, 15)));
     }
