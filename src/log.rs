@@ -3,9 +3,11 @@
 
 mod clean;
 mod prefix;
+mod source;
 mod view;
 
 pub use clean::{LOOKED_AT, what_else};
+pub use source::without_source;
 pub use view::View;
 
 use std::ops::Range;
