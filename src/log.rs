@@ -4,10 +4,12 @@
 mod clean;
 mod excerpt;
 mod prefix;
+mod source;
 mod view;
 
 pub use clean::{LOOKED_AT, what_else};
 pub use excerpt::Excerpt;
+pub use source::without_source;
 pub use view::View;
 
 use std::ops::Range;

@@ -2,13 +2,14 @@
 //! The memory arithmetic and the causes build on it; it is no part of the failure's own figures.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
 use super::diagnosis::{CauseKind, MemoryKind, Platform, Stage};
 use super::facts::Facts;
 use super::pattern::Pattern;
-use crate::log::PastedLog;
+use crate::log::{PastedLog, without_source};
 use crate::units::{Bytes, UnitBase};
 
 /// How much of a large log is searched: its beginning, and what lies before the decisive line.
@@ -386,16 +387,48 @@ fn of_hash(part: &str) -> bool {
     part.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)) || part.chars().all(|c| c.is_ascii_hexdigit())
 }
 
+/// The parts of a log in which run facts are looked for. Quoted source code is overwritten with blanks: it shows what code
+/// says, and not what this run was given.
+struct Windows {
+    head: String,
+    /// What lies between `head` and the failure, up to the failure's line.
+    near: String,
+    after: String,
+}
+
+impl Windows {
+    fn of(text: &str, end: usize) -> Windows {
+        let head = text.ceil_char_boundary(WINDOW.min(end));
+        let near = text.floor_char_boundary(end.saturating_sub(WINDOW).max(head));
+        let last = text.floor_char_boundary(end.saturating_add(LATEST));
+        Windows {
+            head: code_free(text, 0..head),
+            near: code_free(text, near..end),
+            after: code_free(text, end..last),
+        }
+    }
+
+    /// The end of what precedes the failure. A step is printed thousands of times; mostly the latest lines tell.
+    fn latest(&self) -> &str {
+        self.near.get(self.near.floor_char_boundary(self.near.len().saturating_sub(LATEST))..).unwrap_or_default()
+    }
+}
+
+/// That part of the text without quoted source code. What shows that a line is code may lie before or behind the part.
+fn code_free(text: &str, part: Range<usize>) -> String {
+    let from = text.floor_char_boundary(part.start.saturating_sub(LATEST));
+    let to = text.ceil_char_boundary(part.end.saturating_add(LATEST));
+    let around = without_source(text.get(from..to).unwrap_or_default());
+    around.get(part.start - from..part.end - from).unwrap_or_default().to_owned()
+}
+
 /// What the log says of the run that failed at this place.
 pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> Run {
     let text = log.text();
     let end = log.end_around(line, column).unwrap_or(text.len());
-    let head = text.get(..text.ceil_char_boundary(WINDOW.min(end))).unwrap_or_default();
-    let near = text.get(text.floor_char_boundary(end.saturating_sub(WINDOW).max(head.len()))..end).unwrap_or_default();
-    // A step is printed thousands of times; mostly the latest lines tell.
-    let latest =
-        text.get(text.floor_char_boundary(end.saturating_sub(LATEST).max(head.len()))..end).unwrap_or_default();
-    let after = text.get(end..text.floor_char_boundary(end.saturating_add(LATEST))).unwrap_or_default();
+    let windows = Windows::of(text, end);
+    let (head, near, latest, after) =
+        (windows.head.as_str(), windows.near.as_str(), windows.latest(), windows.after.as_str());
     let mut run = Run::default();
     let mut offloadable = None;
     let mut buffers: Vec<(String, Bytes)> = Vec::new();
@@ -494,7 +527,8 @@ fn last(rule: &RunRule, text: &str) -> Option<String> {
 fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize) -> Option<(String, usize)> {
     let text = log.text();
     let from = text.ceil_char_boundary(failure.max(text.len().saturating_sub(WINDOW)));
-    let tail = text.get(from..)?;
+    let tail = without_source(text.get(from..)?);
+    let tail = tail.as_ref();
     let found = rule.patterns.iter().find_map(|pattern| {
         let found = pattern.last_captures(tail)?;
         Some((found.get(0)?.start(), found.name("v")?.range()))
