@@ -83,9 +83,13 @@ static PLAIN: LazyLock<[Option<Regex>; 17]> = LazyLock::new(|| {
         ),
         filled(r"(?i)\bauthorization['\x22]?[ \t]*[:=][ \t]*['\x22]?(?:\w+[ \t]+)?(?P<value>[^\s'\x22`,]{4,})"),
         filled(r"(?i)\b(?:set-)?cookie2?['\x22]?:[ \t]*(?P<value>[^\n]+)"),
-        filled(r"(?i)[?&](?:[\w-]*(?:token|key|sig|signature|secret|password|passwd|pwd|credential|auth|code|session|policy|jwt))=(?P<value>[^\s&'\x22`]+)"),
+        filled(
+            r"(?i)[?&](?:[\w-]*(?:token|key|sig|signature|secret|password|passwd|pwd|credential|auth|code|session|policy|jwt))=(?P<value>[^\s&'\x22`]+)",
+        ),
         // What signs an address, outside one too.
-        filled(r"(?i)\bX-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)['\x22]?[ \t]*[:=][ \t]*['\x22]?(?P<value>[^\s&'\x22`]+)"),
+        filled(
+            r"(?i)\bX-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)['\x22]?[ \t]*[:=][ \t]*['\x22]?(?P<value>[^\s&'\x22`]+)",
+        ),
         // Addresses that are a secret as a whole: who has one can post.
         filled(concat!(
             r"\b(?:hooks\.slack(?:-gov)?\.com/[a-z]+/|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/|api\.telegram\.org/(?:file/)?bot",
@@ -99,21 +103,25 @@ static PLAIN: LazyLock<[Option<Regex>; 17]> = LazyLock::new(|| {
             r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}[^\w\[]{1,8}(?:\w+[^\w\n\[]{1,4})?(?P<value>[A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+]|$)",
         ),
         // Bots of Telegram and Discord.
-        filled(r"(?:^|[^\w:.])(?:bot)?(?P<value>\d{6,12}:[\w-]{33,40})(?:[^\w-]|$)"),
+        filled(r"(?:^|[^\w:.])(?:bot)?(?P<value>\d{6,12}:(?:A[\w-]{32,40}|[\w-]{35}))(?:[^\w-]|$)"),
         filled(r"(?:^|[^\w.-])(?:mfa\.[\w-]{60,}|(?P<value>[MNO][\w-]{22,27}\.[\w-]{5,7}\.[\w-]{25,40}))"),
         // Entra, Terraform, MaxMind, Mailchimp, Salesforce: known by what stands within them or at their end.
         filled(r"(?:^|[^\w~.])(?P<value>[\w~.]{3}\dQ~[\w~.-]{28,40})"),
         filled(r"(?P<value>\b[A-Za-z0-9]{10,16}\.(?:atlasv1|v1)\.[\w=-]{40,})"),
-        filled(r"(?P<value>\b(?:[A-Za-z0-9]{6}_[A-Za-z0-9]{20,}_mmk|[0-9a-f]{32}-us\d{1,2}|00D[A-Za-z0-9]{9,15}![\w.]{60,}))"),
+        filled(
+            r"(?P<value>\b(?:[A-Za-z0-9]{6}_[A-Za-z0-9]{20,}_mmk|[0-9a-f]{32}-us\d{1,2}|00D[A-Za-z0-9]{9,15}![\w.]{60,}))",
+        ),
         // A file of PostgreSQL's passwords, and of hashed ones.
-        filled(r"(?m)^[\w.*-]+:(?:5[45]\d\d|6432|\*):[^:\s]+:[^:\s]+:(?P<value>[^\s:]\S*)[ \t]*$"),
+        filled(r"(?m)^[ \t]*[\w.*-]+:(?:5[45]\d\d|6432|\*):[^:\s]+:[^:\s]+:(?P<value>[^\s:]\S*)[ \t]*$"),
     ]
 });
 
 /// What the arguments of known commands, and the answers to a program's questions, hold.
-static COMMANDS: LazyLock<[Option<Regex>; 20]> = LazyLock::new(|| {
+static COMMANDS: LazyLock<[Option<Regex>; 22]> = LazyLock::new(|| {
     [
-        filled(r"\b(?:wandb|comet|neptune|vault|modal|runpodctl|hf|huggingface-cli|kaggle|ngc|gh)\b[^\n]*?\blogin\b[^\n]*?[ \t]['\x22]?(?P<value>[\w.-]{20,})"),
+        filled(
+            r"\b(?:wandb|comet|neptune|vault|modal|runpodctl|hf|huggingface-cli|kaggle|ngc|gh)\b[^\n]*?\blogin\b[^\n]*?[ \t]['\x22]?(?P<value>[\w.-]{20,})",
+        ),
         filled(r"\bwandb\.login\([^\n]*?\bkey[ \t]*=[ \t]*['\x22]?(?P<value>[^\s'\x22,)]+)"),
         // "Paste an API key from your profile and hit enter, or press ctrl+c to quit: ".
         filled(r"(?i)\b(?:API key|access token|auth token)\b[^\n:]*:[ \t]*(?P<value>[\w-]{20,})"),
@@ -132,6 +140,9 @@ static COMMANDS: LazyLock<[Option<Regex>; 20]> = LazyLock::new(|| {
         ),
         // A name with a password in one option.
         filled(r"[ \t](?:-U|--user)(?:=|[ \t]+)['\x22]?[\w.\\@-]+[:%](?P<value>[^\s'\x22]{3,})"),
+        // Any command that is told a user, and a line of its own that goes on with one.
+        filled(r"[ \t](?:-u|--user(?:name)?)[ \t=]+[\w'\x22][^\n|;]*?[ \t]-p[ \t]+(?P<value>[^\s'\x22-]<REST>)"),
+        filled(r"(?m)^[ \t]*-p[ \t]+(?P<value>[A-Za-z][^\s'\x22]*[0-9][^\s'\x22]*)(?:[ \t]+\\)?$"),
         // What a command is fed.
         filled(
             r"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)?(?P<value><WORD>)[ \t]*\|[^\n|]*(?:\bsudo[^\n|]*[ \t]-S|\blogin|-stdin|passwd)\b",
@@ -144,10 +155,14 @@ static COMMANDS: LazyLock<[Option<Regex>; 20]> = LazyLock::new(|| {
         // A .netrc on several.
         filled(r"(?m)^[ \t]*password[ \t]+(?P<value>\S+)[ \t]*$"),
         // SQL, and what a shell's question shows.
-        filled(r"(?i)\b(?:identified[ \t]+(?:with[ \t]+\w+[ \t]+)?by|with[ \t]+(?:encrypted[ \t]+)?password)[ \t]+(?P<value>(?:<QUOTED>))"),
+        filled(
+            r"(?i)\b(?:identified[ \t]+(?:with[ \t]+\w+[ \t]+)?by|with[ \t]+(?:encrypted[ \t]+)?password)[ \t]+(?P<value>(?:<QUOTED>))",
+        ),
         filled(r"\bnet[ \t]+use\b[^\n]*?/user:\S+[ \t]+(?P<value><WORD>)"),
         // A header of an option of its own.
-        filled(r"(?i)[ \t](?:-H|--header)[ \t]+['\x22]?[\w-]*(?:key|token|secret|session|cookie)[\w-]*:[ \t]*(?P<value>[^\s'\x22]+)"),
+        filled(
+            r"(?i)[ \t](?:-H|--header)[ \t]+['\x22]?[\w-]*(?:key|token|secret|session|cookie)[\w-]*:[ \t]*(?P<value>[^\s'\x22]+)",
+        ),
         // `_authToken=X`, `//registry/:_auth=X`.
         filled(r"_(?:auth(?:Token)?|password)[ \t]*=[ \t]*(?P<value>[^\s;]+)"),
     ]

@@ -14,15 +14,207 @@ const AROUND: usize = 80;
 /// Words that mark a secret. Providers whose keys have no form of their own are among them, without those whose names
 /// mean something else where models are trained (linear, lambda, modal).
 const MARKS: &[&str] = &[
-    "adafruit", "airtable", "algolia", "apikey", "apikeys", "artifactory", "asana", "assemblyai", "auth", "authenticate", "authenticated", "authenticating", "authkey", "authorization", "authorize", "authtoken", "bearer", "bitbucket", "bittrex", "clearml", "cloudant", "cloudflare", "codecov", "cohere", "coinbase", "comet", "confluence", "contentful", "credential", "credentials", "datadog", "deepgram", "discord", "droneci", "dropbox", "etsy", "facebook", "fastly", "finicity", "finnhub", "flickr", "freshbooks", "gitter", "heroku", "hubspot", "intercom", "jfrog", "jira", "kaggle", "kucoin", "launchdarkly", "linkedin", "login", "logon", "looker", "mailchimp", "mattermost", "meraki", "messagebird", "mistral", "neptune", "netlify", "newrelic", "ngc", "nytimes", "okta", "passcode", "passphrase", "passwd", "password", "pwd", "rapidapi", "runpod", "secret", "secrets", "sendbird", "sentry", "signin", "snyk", "softlayer", "squarespace", "sumologic", "telegram", "token", "travis", "twilio", "twitch", "twitter", "vastai", "vault", "wandb", "yandex", "zendesk",
+    "adafruit",
+    "airtable",
+    "algolia",
+    "apikey",
+    "apikeys",
+    "artifactory",
+    "asana",
+    "assemblyai",
+    "auth",
+    "authenticate",
+    "authenticated",
+    "authenticating",
+    "authkey",
+    "authorization",
+    "authorize",
+    "authtoken",
+    "bearer",
+    "bitbucket",
+    "bittrex",
+    "clearml",
+    "cloudant",
+    "cloudflare",
+    "codecov",
+    "cohere",
+    "coinbase",
+    "comet",
+    "confluence",
+    "contentful",
+    "credential",
+    "credentials",
+    "datadog",
+    "deepgram",
+    "discord",
+    "droneci",
+    "dropbox",
+    "etsy",
+    "facebook",
+    "fastly",
+    "finicity",
+    "finnhub",
+    "flickr",
+    "freshbooks",
+    "gitter",
+    "heroku",
+    "hubspot",
+    "intercom",
+    "jfrog",
+    "jira",
+    "kaggle",
+    "kucoin",
+    "launchdarkly",
+    "linkedin",
+    "login",
+    "logon",
+    "looker",
+    "mailchimp",
+    "mattermost",
+    "meraki",
+    "messagebird",
+    "mistral",
+    "neptune",
+    "netlify",
+    "newrelic",
+    "ngc",
+    "nytimes",
+    "okta",
+    "passcode",
+    "passphrase",
+    "passwd",
+    "password",
+    "pwd",
+    "rapidapi",
+    "runpod",
+    "secret",
+    "secrets",
+    "sendbird",
+    "sentry",
+    "signin",
+    "snyk",
+    "softlayer",
+    "squarespace",
+    "sumologic",
+    "telegram",
+    "token",
+    "travis",
+    "twilio",
+    "twitch",
+    "twitter",
+    "vastai",
+    "vault",
+    "wandb",
+    "yandex",
+    "zendesk",
 ];
 /// Words before `key` that make both a mark: `state_dict key` is none.
 const KEYS: &[&str] = &[
-    "access", "account", "api", "app", "application", "auth", "client", "consumer", "encryption", "license", "my", "private", "secret", "service", "shared", "signing", "ssh", "storage", "subscription", "user", "wandb", "your",
+    "access",
+    "account",
+    "api",
+    "app",
+    "application",
+    "auth",
+    "client",
+    "consumer",
+    "encryption",
+    "license",
+    "my",
+    "private",
+    "secret",
+    "service",
+    "shared",
+    "signing",
+    "ssh",
+    "storage",
+    "subscription",
+    "user",
+    "wandb",
+    "your",
 ];
 /// Words that say of the digits behind them what they are, and that it is no secret.
 const LABELS: &[&str] = &[
-    "actor", "artifact", "batch", "blob", "block", "branch", "build", "cache", "cached", "checkout", "checkpoint", "checksum", "cid", "cluster", "commit", "commits", "committed", "container", "crc", "dataset", "device", "digest", "directory", "driver", "etag", "experiment", "file", "files", "fingerprint", "folder", "git", "gpu", "gpus", "hash", "hashes", "head", "id", "ids", "image", "job", "layer", "md5", "mig", "model", "node", "object", "oid", "parent", "path", "pid", "pod", "process", "pull", "ref", "refs", "request", "rev", "revision", "run", "runs", "sandbox", "seed", "sha", "sha1", "sha256", "sha512", "shard", "snapshot", "snapshots", "span", "step", "sweep", "tag", "task", "trace", "tree", "trial", "uuid", "version", "worker",
+    "actor",
+    "artifact",
+    "batch",
+    "blob",
+    "block",
+    "branch",
+    "build",
+    "cache",
+    "cached",
+    "checkout",
+    "checkpoint",
+    "checksum",
+    "cid",
+    "cluster",
+    "commit",
+    "commits",
+    "committed",
+    "container",
+    "crc",
+    "dataset",
+    "device",
+    "digest",
+    "directory",
+    "driver",
+    "etag",
+    "experiment",
+    "file",
+    "files",
+    "fingerprint",
+    "folder",
+    "git",
+    "gpu",
+    "gpus",
+    "hash",
+    "hashes",
+    "head",
+    "id",
+    "ids",
+    "image",
+    "job",
+    "layer",
+    "md5",
+    "mig",
+    "model",
+    "node",
+    "object",
+    "oid",
+    "parent",
+    "path",
+    "pid",
+    "pod",
+    "process",
+    "pull",
+    "ref",
+    "refs",
+    "request",
+    "rev",
+    "revision",
+    "run",
+    "runs",
+    "sandbox",
+    "seed",
+    "sha",
+    "sha1",
+    "sha256",
+    "sha512",
+    "shard",
+    "snapshot",
+    "snapshots",
+    "span",
+    "step",
+    "sweep",
+    "tag",
+    "task",
+    "trace",
+    "tree",
+    "trial",
+    "uuid",
+    "version",
+    "worker",
 ];
 
 /// Where a text holds words that look drawn by chance, or that another word marks.
@@ -55,7 +247,9 @@ fn is_symbol(word: &str) -> bool {
 
 /// `sha256-` and a digest in base64, as package managers write it.
 fn is_digest(word: &str) -> bool {
-    ["sha256", "sha384", "sha512"].iter().any(|sum| word.strip_prefix(sum).is_some_and(|rest| rest.starts_with(['-', '='])))
+    ["sha256", "sha384", "sha512"]
+        .iter()
+        .any(|sum| word.strip_prefix(sum).is_some_and(|rest| rest.starts_with(['-', '='])))
 }
 
 /// Parts of a word that no name has: all of digits, capitals and small letters, changing from one to the other all the
@@ -74,7 +268,8 @@ fn looks_drawn(word: &str, start: usize, places: &mut Vec<Range<usize>>) {
     for value in word.split('=') {
         if value.len() >= 20 && !is_path(value) && value.split(['-', '_', '/', '+']).any(whole) {
             places.push(from..from + value.len());
-        } else if value.len() >= 32 && value.split(['-', '_']).any(|part| is_lower_jumble(part)) && !value.contains('/') {
+        } else if value.len() >= 32 && value.split(['-', '_']).any(|part| is_lower_jumble(part)) && !value.contains('/')
+        {
             places.push(from..from + value.len());
         }
         from += value.len() + 1;
@@ -83,17 +278,22 @@ fn looks_drawn(word: &str, start: usize, places: &mut Vec<Range<usize>>) {
 
 /// `/blobs/aB3…`: of a path only what is drawn would go, and what names files is no secret.
 fn is_path(value: &str) -> bool {
-    value.starts_with('/') || value.split('/').filter(|part| part.bytes().all(|b| b.is_ascii_lowercase()) && part.len() >= 3).count() >= 2
+    value.starts_with('/')
+        || value.split('/').filter(|part| part.bytes().all(|b| b.is_ascii_lowercase()) && part.len() >= 3).count() >= 2
 }
 
 fn is_jumbled(part: &[u8], least: usize) -> bool {
     let count = |of: fn(&u8) -> bool| part.iter().filter(|byte| of(byte)).count();
-    let changes = part.windows(2).filter(|pair| pair.first().map(class) != pair.last().map(class)).count();
+    let pairs = || part.windows(2).filter_map(|pair| Some((pair.first()?, pair.last()?)));
+    let changes = pairs().filter(|(one, next)| class(one) != class(next)).count();
+    // `MistralNeMoConfig12B` has one number.
+    let numbers = pairs().filter(|(one, next)| !one.is_ascii_digit() && next.is_ascii_digit()).count();
+    let share = if numbers >= 2 { 36 } else { 52 };
     part.len() >= least
         && count(u8::is_ascii_digit) >= 1
         && count(u8::is_ascii_uppercase) >= 3
         && count(u8::is_ascii_lowercase) >= 3
-        && changes * 25 >= part.len() * 9
+        && changes * 100 >= part.len() * share
 }
 
 /// Small letters and digits alone, more of them than a hash in base 32 has, and no hexadecimal number.
@@ -131,7 +331,9 @@ fn marked(text: &str, run: Range<usize>, places: &mut Vec<Range<usize>>) {
     let mut from = run.start;
     let word = text.get(run.clone()).unwrap_or_default();
     let before = text.get(..run.start).unwrap_or_default();
-    if before.ends_with(['/', '@', '~', '.']) || ["sha256:", "sha1:", "sha512:", "md5:"].iter().any(|sum| before.ends_with(sum)) {
+    if before.ends_with(['/', '@', '~', '.'])
+        || ["sha256:", "sha1:", "sha512:", "md5:"].iter().any(|sum| before.ends_with(sum))
+    {
         return;
     }
     for value in word.split(['=', '/', '+']) {
@@ -149,7 +351,9 @@ fn may_be_a_key(value: &str) -> bool {
     let hex = |of: &str| of.bytes().all(|byte| Follows::Hex.has(byte));
     let digits = |of: &str| of.bytes().filter(u8::is_ascii_digit).count();
     let letters = |of: &str| of.bytes().filter(u8::is_ascii_alphabetic).count();
-    let drawn = |part: &str| part.len() >= SHORT && digits(part) >= 2 && letters(part) >= 2;
+    let cases = |of: &str| of.bytes().any(|b| b.is_ascii_uppercase()) && of.bytes().any(|b| b.is_ascii_lowercase());
+    let mixed = |part: &str| digits(part) >= 2 && letters(part) >= 2 || digits(part) == 1 && cases(part);
+    let drawn = |part: &str| part.len() >= SHORT && mixed(part);
     let parts: Vec<&str> = value.split('-').collect();
     let uuid = parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(|part| hex(part));
     let number = value.starts_with("0x");
@@ -193,8 +397,11 @@ fn line_behind(text: &str, at: usize) -> (&str, Option<usize>) {
 
 /// What the nearest telling word says: whether it marks a secret; `None` where there is none.
 fn told(line: &str, from_its_end: bool) -> Option<bool> {
-    let mut words: Vec<String> =
-        line.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect();
+    let mut words: Vec<String> = line
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
     let is_in = |table: &[&str], word: &str| table.binary_search(&word).is_ok();
     // A key's kind stands before it.
     for at in 1..words.len() {

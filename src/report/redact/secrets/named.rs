@@ -75,10 +75,14 @@ fn value_behind(text: &str, at: usize, of: Value) -> Option<Range<usize>> {
     let end = match VALUES.get(of as usize)?.as_ref()?.find(window) {
         Some(value) if at + value.end() < to || to == text.len() => at + value.end(),
         // It goes on behind what was searched.
-        Some(value) => at + value.end() + text.get(at + value.end()..)?.find([' ', '\t', '\n', '\r', '"', '\'', '`']).unwrap_or(0),
+        Some(value) => {
+            at + value.end() + text.get(at + value.end()..)?.find([' ', '\t', '\n', '\r', '"', '\'', '`']).unwrap_or(0)
+        }
         None => {
             let quote = window.chars().next().filter(|first| matches!(first, '"' | '\''))?;
-            at + 1 + text.get(at + 1..)?.find([quote, '\n']).filter(|_| to < text.len())?
+            // One that was cut off before its end.
+            let inside = text.get(at + 1..)?;
+            at + 1 + inside.find([quote, '\n']).unwrap_or(inside.len())
         }
     };
     Some(at..end)
@@ -131,7 +135,10 @@ const PARTS: &[(&str, &str)] = &[
             r"|(?:db|database|smtp|mail|user|root|admin|login|ftp|sudo|proxy|redis|postgres|mysql|key|store)[_.-]?pass)"
         ),
     ),
-    ("<SUFFIX>", r"(?:[_.-]?(?:\d{1,2}|old|new|prod|production|dev|test|staging|live|read|write|value|b64|base64|plain|string))*"),
+    (
+        "<SUFFIX>",
+        r"(?:[_.-]?(?:\d{1,2}|old|new|prod|production|dev|test|staging|live|read|write|value|b64|base64|plain|string))*",
+    ),
     ("<API_KEY>", r"api[-_. ]?keys?"),
     (
         "<VARIABLE>",
@@ -145,7 +152,6 @@ const PARTS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn filled(source: &str) -> Option<Regex> {
-
     pattern(&ascii(&PARTS.iter().fold(source.to_owned(), |source, (name, part)| source.replace(name, part))))
 }
 
@@ -187,11 +193,7 @@ pub(super) static RULES: LazyLock<[Rule; 17]> = LazyLock::new(|| {
         // `--password X`.
         rule(r"(?im)<OPTION><SECRET>(?:<BLANK>)", Value::Argument, Only::All),
         // `"api_key": "X"`, `token = X`; the word before it may tell that it is a tokenizer's.
-        rule(
-            r"(?i)(?:\b[A-Za-z]+[ /])?\b[\w.-]*<SECRET><NAME_END>(?:[ \t]+\[\w+\])?<IS>",
-            Value::Setting,
-            Only::All,
-        ),
+        rule(r"(?i)(?:\b[A-Za-z]+[ /])?\b[\w.-]*<SECRET><NAME_END>(?:[ \t]+\[\w+\])?<IS>", Value::Setting, Only::All),
         // `HF_TOKEN=X`, `MYSQL_PWD=X`; `PWD` and `OLDPWD` are folders.
         rule(r"\b(?:<VARIABLE>|PASS)=", Value::Word, Only::All),
         // `environ["DB_PASS"] = "X"`, `DB_PASS: X`.
@@ -244,7 +246,7 @@ pub(super) static RULES: LazyLock<[Rule; 17]> = LazyLock::new(|| {
         ),
         // Names of a kind of secret before a word of its own: `"api_key_id": "X"`.
         rule(
-            r"(?i)\b[\w.-]*(?:client|tenant|access|account|api)[-_]?(?:key|secret)[-_]?\w{2,12}<NAME_END><IS>",
+            r"(?i)\b[\w.-]*(?:client|tenant|access|account|api|private|secret|service)[-_]?(?:key|secret)[-_]?\w{2,12}<NAME_END><IS>",
             Value::Setting,
             Only::Drawn,
         ),
@@ -395,12 +397,17 @@ fn valued(text: &str, head: Range<usize>, mut value: Range<usize>, only: Only) -
         || !name.ends_with('=') && bare.starts_with('-')
         || NO_VALUE.contains(&bare)
         || is_in_its_place(bare)
+        || whole.starts_with('<') && rest_of_line(text, value.start).contains('>')
         || is_said && SAID.contains(&word.as_str())
         || SOURCES.iter().any(|source| whole.starts_with(source))
         // `pwd: /srv` is a folder.
         || name.contains("pwd") && bare.starts_with(['/', '~', '.', '$']);
     let name = name.split([':', '=', ',']).next().unwrap_or_default();
     (!harmless && !is_figure(name, bare) && !is_a_models(name)).then_some(value)
+}
+
+fn rest_of_line(text: &str, from: usize) -> &str {
+    text.get(from..).and_then(|rest| rest.lines().next()).unwrap_or_default()
 }
 
 /// What stands for a value: `$HF_TOKEN`, `${{ secrets.X }}`, `<your token>`, `****`.
@@ -410,7 +417,9 @@ fn is_in_its_place(bare: &str) -> bool {
     let variable = bare.starts_with('$') && is_name && !name.bytes().any(|byte| byte.is_ascii_lowercase())
         || bare.starts_with("${") && bare.ends_with('}')
         || bare.starts_with("{{");
-    variable || bare.starts_with('<') && bare.ends_with('>') || bare.len() >= 3 && bare.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X' | b'-'))
+    variable
+        || bare.starts_with('<') && bare.ends_with('>')
+        || bare.len() >= 3 && bare.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X' | b'-'))
 }
 
 /// `token: 128` counts; a password may be a number.
@@ -429,7 +438,8 @@ fn is_of_data(name: &str) -> bool {
     let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let before = words.len().checked_sub(2).and_then(|at| words.get(at));
     before.is_some_and(|word| {
-        ["cache", "hash", "dict", "state", "primary", "foreign", "sort", "group", "partition", "public", "map", "index"].contains(word)
+        ["cache", "hash", "dict", "state", "primary", "foreign", "sort", "group", "partition", "public", "map", "index"]
+            .contains(word)
     })
 }
 
@@ -439,7 +449,12 @@ fn is_long(value: &str) -> bool {
     let digits = bare.bytes().filter(u8::is_ascii_digit).count();
     let letters = bare.bytes().filter(u8::is_ascii_alphabetic).count();
     let plain = bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-+/=%~:@!$".contains(&byte));
-    plain && !bare.starts_with(['/', '.', '~']) && digits >= 2 && letters >= 3 && bare.len() >= 8 && !bare.contains("0x")
+    plain
+        && !bare.starts_with(['/', '.', '~'])
+        && digits >= 2
+        && letters >= 3
+        && bare.len() >= 8
+        && !bare.contains("0x")
 }
 
 /// `eos_token`, `EOS token`, `--pad-token`, `ms/token`.
