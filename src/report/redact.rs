@@ -3,6 +3,7 @@
 //! where in `names`.
 
 mod addresses;
+mod contacts;
 mod letters;
 mod names;
 mod secrets;
@@ -43,6 +44,7 @@ impl Names {
             }
             self.hosts.extend(["host", "host2", "host3"].iter().filter_map(|name| part(&found, name)));
         }
+        self.users.extend(people_with_mail(text));
         let maybe = MAYBE_MACHINES.iter().flat_map(|pattern| found(pattern, text));
         self.hosts.extend(maybe.filter_map(|found| part(&found, "host")).filter(|host| is_machine(host)));
         self.hosts.extend(urls::hosts(text));
@@ -71,8 +73,22 @@ impl Names {
                 .then(|| format!("{USER}@{HOST}{}", part(found, "rest").unwrap_or_default()))
         });
         text = without_names(&text, &self.hosts, &self.users);
-        addresses::left_out(&text)
+        addresses::left_out(&contacts::left_out(&text))
     }
+}
+
+/// Full names beside an address of mail, and their parts where the address has them, too.
+fn people_with_mail(text: &str) -> BTreeSet<String> {
+    let mut people = BTreeSet::new();
+    for found in found(&names::WITH_MAIL, text) {
+        let mail =
+            ["mail", "mail2", "mail3"].iter().find_map(|name| part(&found, name)).unwrap_or_default().to_lowercase();
+        let Some(full) = ["first", "full", "name"].iter().find_map(|name| part(&found, name)) else { continue };
+        let parts = full.split(' ').filter(|part| part.len() >= 3 && mail.contains(&part.to_lowercase()));
+        people.extend(parts.map(str::to_owned));
+        people.insert(full.clone());
+    }
+    people
 }
 
 /// A disk's folder; `/api/users/x` is none.

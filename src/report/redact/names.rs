@@ -192,8 +192,21 @@ pub(super) fn is_person_at_machine(found: &Captures<'_>) -> bool {
     user.len() > 1 && host.len() > 1 && !host.starts_with("sha") && !host.starts_with("self.")
 }
 
+/// A full name beside an address of mail: `Ada Lovelace <ada@example.org>`, and the other way round.
+pub(super) static WITH_MAIL: Pattern = LazyLock::new(|| {
+    let name =
+        r"[A-ZÀ-ÖØ-ÞА-Я][\w'-]+(?: (?:[A-ZÀ-ÖØ-ÞА-Я]\.|von|van|de|der|del|da|bin|al))*(?: [A-ZÀ-ÖØ-ÞА-Я][\w'-]+){1,2}";
+    let mail = r"[\w.+-]+@[\w-]+\.[\w.-]+\w";
+    let source = concat!(
+        r"(?P<first><NAME>)[ \t]*(?:,[ \t]*)?['\x22]?[<(\[]?[ \t]*(?:at |mailto:|e-?mail:? )?(?P<mail><MAIL>)",
+        r"|(?P<mail2><MAIL>)[>'\x22]?[ \t]*[,;]?[ \t]*[(\[]?[ \t]*(?P<full><NAME>)",
+        r"|(?i:name)\\?['\x22]?[ \t]*[:=][ \t]*\\?['\x22]?(?P<name><NAME>)\\?['\x22]?[^\n@]{0,40}?(?P<mail3><MAIL>)"
+    );
+    pattern(&source.replace("<NAME>", name).replace("<MAIL>", mail))
+});
+
 /// Where people are named.
-pub(super) static PEOPLE: LazyLock<[Option<Regex>; 11]> = LazyLock::new(|| {
+pub(super) static PEOPLE: LazyLock<[Option<Regex>; 14]> = LazyLock::new(|| {
     [
         // `[ada@box run]$`, `ada@box run %`.
         pattern(
@@ -207,6 +220,19 @@ pub(super) static PEOPLE: LazyLock<[Option<Regex>; 11]> = LazyLock::new(|| {
         pattern(
             r"(?im)\b(?:user(?:[ _]?name)?|owner|logname|login)[ \t]*:[ \t]*(?P<user>(?-i:[a-z_])[\w.-]*\w)[ \t]*(?:$|[ \t]{2}|\t|[,;)|\]]|[ \t](?:uid|host|pid|gid|on)\b)",
         ),
+        // The account that pays: Slurm's, PBS's and LSF's variables and options.
+        pattern(
+            r"\b(?:SLURM_JOB_ACCOUNT|S(?:BATCH|ALLOC|LURM)_ACCOUNT|SLURM_JOB_USER|PBS_(?:ACCOUNT|O_LOGNAME)|LSB_(?:PROJECT_NAME|USER)|SGE_ACCOUNT|SGE_O_LOGNAME)['\x22]?[ \t]*[=:][ \t]*['\x22]?(?P<account>[\w.-]*\w)",
+        ),
+        pattern(
+            r"(?:(?m:^[ \t]*#(?:SBATCH|PBS|SLURM))[ \t]+|\b(?:sbatch|srun|salloc|qsub|sacct|squeue|sreport)\b[^\n|;]*?[ \t])(?:--account(?:=|[ \t]+)|-A[ \t]*)['\x22]?(?P<account>[\w.-]*\w)",
+        ),
+        // `Account: ada-lab`, `git config user.name "Ada Lovelace"`, and a line of /etc/passwd.
+        pattern(concat!(
+            r"(?m)(?:^|[\s,;{'\x22])(?i:account(?:[ _-]?name)?)\\?['\x22]?[ \t]*[=:][ \t]*\\?['\x22]?(?P<account>[a-z][\w.-]*\w)(?:['\x22,; \t)}]|$)",
+            r"|\b(?:user\.name|(?i:git_(?:author|committer)_name|full[ _]?name|real[ _]?name))['\x22]?[ \t]*[=: \t][ \t]*['\x22]?(?P<full>[A-ZÀ-ÖØ-ÞА-Я][\w'-]+(?: [A-ZÀ-ÖØ-ÞА-Я][\w'-]+){1,2})",
+            r"|^(?P<user>[a-z_][\w.-]*):x?:\d{3,}:\d+:(?P<first>[^:,\n]*)[^:\n]*:/"
+        )),
         pattern(r"\be?[ug]id=\d+\((?P<user>[A-Za-z_][\w.-]*)\)"),
         pattern(
             r"(?i)\bpass(?:word|phrase|code)[ \t]+(?:for|of)[ \t]+(?:user[ \t]+)?(?P<user>[\w.-]*\w)(?:@(?P<host>[\w.-]*\w))?",

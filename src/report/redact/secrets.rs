@@ -1,137 +1,170 @@
-//! Owns which words of a text are secrets: tokens known by how they begin, keys in blocks, and what headers, addresses and
-//! the arguments of known commands hold; what has a telling name is in `named`. Where in doubt, more goes than has to.
+//! Owns which words of a text are secrets: keys in blocks, what headers, addresses and the arguments of known commands
+//! hold. Tokens known by how they begin are in `kinds`, what has a telling name is in `named`, what only looks drawn by
+//! chance is in `drawn`. Where in doubt, more goes than has to.
 
+mod blocks;
+mod drawn;
+mod folded;
+mod kinds;
 mod named;
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
+use regex::Regex;
 
+use self::folded::Folded;
 use self::named::filled;
-use super::{Pattern, found, part, pattern, replaced};
+use super::found;
 
 /// What stands in the place of a secret.
 const SECRET: &str = "[redacted]";
-/// Lines at least this wide may have been wrapped by a terminal, within a token too.
-const WRAPPED: usize = 60;
 
 /// The text without them. The number of lines stays.
 pub(super) fn left_out(text: &str) -> String {
-    let mut text = unwrapped_tokens(&without_key_blocks(text));
+    let mut places = places(text);
+    if let Some(folded) = Folded::of(text) {
+        places.extend(self::places(&folded.text).iter().filter_map(|place| folded.back(place, text)));
+    }
+    without(text, places)
+}
+
+/// Where a text holds secrets, in no order.
+fn places(text: &str) -> Vec<Range<usize>> {
+    let mut places = Vec::new();
+    blocks::find(text, &mut places);
+    kinds::find(text, &mut places);
     for pattern in PLAIN.iter().chain(COMMANDS.iter()) {
-        let around = |found: &Captures<'_>, name| part(found, name).unwrap_or_default();
-        text = replaced(pattern, &text, |found| Some(around(found, "before") + SECRET + &around(found, "after")));
+        let values = found(pattern, text).filter_map(|found| found.name("value").map(|value| value.range()));
+        places.extend(values);
     }
-    named::left_out(&text)
+    named::find(text, &mut places);
+    drawn::find(text, &mut places);
+    places
 }
 
-/// The inside of a key or a certificate between its BEGIN and END, its short last line too.
-fn without_key_blocks(text: &str) -> String {
-    let mut inside = false;
-    let is_body = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
-    let lines = text.split('\n').map(|line| {
-        let body = line.trim();
-        if let Some((_, rest)) = line.split_once("-----BEGIN ") {
-            inside = !rest.contains("-----END ");
-        } else if line.contains("-----END ") {
-            inside = false;
-        } else if inside && !body.is_empty() && body.chars().all(is_body) {
-            // A short line is the last one, should the END have been cut off.
-            inside = body.len() >= 40;
-            return SECRET;
+/// A text without such places; what one covers on several lines goes on each of them.
+fn without(text: &str, mut places: Vec<Range<usize>>) -> String {
+    places.sort_unstable_by_key(|place| (place.start, place.end));
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    let mut places = places.into_iter().peekable();
+    while let Some(mut place) = places.next() {
+        while let Some(next) = places.next_if(|next| next.start <= place.end) {
+            place.end = place.end.max(next.end);
         }
-        line
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-/// Tokens that are known by how they begin.
-static TOKEN: Pattern = LazyLock::new(|| {
-    pattern(concat!(
-        r"\b(?:hf_[A-Za-z0-9]+|hf_oauth_[\w-]+|(?:sk|rk|pk)[-_][\w-]+|gh[pousr]_[A-Za-z0-9]+|github_pat_\w+|glpat-[\w-]+",
-        r"|(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}|AIza[\w-]{20,}|ya29\.[\w-]+|xox[abeoprs]-[\w-]+|xapp-[\w-]+",
-        r"|eyJ[\w-]{8,}\.[\w-]{4,}(?:\.[\w-]*)?|SG\.[\w-]{8,}(?:\.[\w-]+)?|lsv2_\w+|pcsk_\w+",
-        r"|nvapi-[\w-]+|npm_\w+|pypi-[\w-]+|gsk_\w+|r8_\w+|rpa_\w+|xai-\w+|wandb_v\d_\w+|dckr_pat_[\w-]+|tskey-[\w-]+",
-        r"|pplx-\w+|tvly-[\w-]+|tgp_v1_[\w-]+|dop_v1_\w+|dapi[0-9a-f]{32}|lin_api_\w+|ntn_\w+)"
-    ))
-});
-
-/// Eight characters with a digit or a capital among them are no name of a function or a package.
-fn is_token(word: &str) -> bool {
-    word.len() >= 11 && word.bytes().any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
-}
-
-/// Tokens out, those too that a terminal wrapped: the next line begins with the rest.
-fn unwrapped_tokens(text: &str) -> String {
-    let mut lines = Vec::new();
-    let mut goes_on = false;
-    for line in text.split('\n') {
-        let rest = line.trim_start_matches(|c: char| goes_on && (c.is_ascii_alphanumeric() || c == '_' || c == '-'));
-        let rest = if rest.len() < line.len() { format!("{SECRET}{rest}") } else { line.to_owned() };
-        let end = line.trim_end().len();
-        let at_end = found(&TOKEN, line).any(|found| found.get(0).is_some_and(|all| all.end() == end));
-        goes_on = at_end && line.chars().count() >= WRAPPED;
-        let wrapped = goes_on;
-        lines.push(replaced(&TOKEN, &rest, |found| {
-            let all = found.get(0)?;
-            (is_token(all.as_str()) || wrapped && all.end() == rest.trim_end().len()).then(|| SECRET.to_owned())
-        }));
+        out.push_str(text.get(from..place.start).unwrap_or_default());
+        for line in text.get(place.clone()).unwrap_or_default().split_inclusive('\n') {
+            let secret = line.trim();
+            let (before, behind) = line.split_once(secret).unwrap_or((line, ""));
+            out.push_str(before);
+            if !secret.is_empty() {
+                out.push_str(SECRET);
+            }
+            out.push_str(behind);
+        }
+        from = place.end;
     }
-    lines.join("\n")
+    out.push_str(text.get(from..).unwrap_or_default());
+    out
 }
 
-/// What goes without a further look; `before` and `after` stay.
-static PLAIN: LazyLock<[Option<Regex>; 9]> = LazyLock::new(|| {
+/// What goes without a further look: the `value`.
+static PLAIN: LazyLock<[Option<Regex>; 17]> = LazyLock::new(|| {
     [
         // A user and a password in an address; the password may hold an `@` itself.
-        pattern(r"(?P<before>\b[A-Za-z][A-Za-z0-9+.-]*://)[^/\s'\x22`]+(?P<after>@)"),
-        // The inside of a key or a certificate whose beginning was cut off.
-        pattern(r"(?m)^[ \t]*[A-Za-z0-9+/]{60,}={0,2}[ \t]*$"),
-        pattern(r"(?i)\b(?P<before>bearer[ \t]+)[\w.~+/=-]{6,}"),
-        pattern(r"(?i)(?P<before>\bauthorization['\x22]?[ \t]*[:=][ \t]*['\x22]?(?:\w+[ \t]+)?)[^\s'\x22`,]{4,}"),
-        pattern(r"(?i)(?P<before>\b(?:set-)?cookie['\x22]?:[ \t]*)[^\n]+"),
-        pattern(r"(?i)(?P<before>[?&](?:[\w-]*(?:token|key|sig|signature|secret|password|credential))=)[^\s&'\x22`]+"),
+        filled(r"\b[A-Za-z][A-Za-z0-9+.-]*://(?P<value>[^/\s'\x22`]+)@"),
+        // The same without the address's beginning.
+        filled(r"(?:^|[\s'\x22=(])[\w.-]+:(?P<value>[^\s:@/'\x22`]{3,})@[A-Za-z][\w.-]*[:/]"),
+        filled(r"(?i)\bbearer[ \t]+(?P<value>[\w.~+/=-]{6,})"),
+        // A header; schemes with several parts reach to the line's end.
+        filled(
+            r"(?i)\bauthorization['\x22]?[ \t]*[:=][ \t]*['\x22]?(?:AWS4-[\w-]+|digest|hmac\w*|oauth|signature)[ \t]+(?P<value>[^\n'`]{4,})",
+        ),
+        filled(r"(?i)\bauthorization['\x22]?[ \t]*[:=][ \t]*['\x22]?(?:\w+[ \t]+)?(?P<value>[^\s'\x22`,]{4,})"),
+        filled(r"(?i)\b(?:set-)?cookie2?['\x22]?:[ \t]*(?P<value>[^\n]+)"),
+        filled(
+            r"(?i)[?&](?:[\w-]*(?:token|key|sig|signature|secret|password|passwd|pwd|credential|auth|code|session|policy|jwt))=(?P<value>[^\s&'\x22`]+)",
+        ),
+        // What signs an address, outside one too.
+        filled(
+            r"(?i)\bX-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)['\x22]?[ \t]*[:=][ \t]*['\x22]?(?P<value>[^\s&'\x22`]+)",
+        ),
         // Addresses that are a secret as a whole: who has one can post.
-        pattern(concat!(
-            r"(?P<before>\b(?:hooks\.slack(?:-gov)?\.com/[a-z]+/|discord(?:app)?\.com/api/webhooks/",
-            r"|api\.telegram\.org/bot))[\w/:-]+"
+        filled(concat!(
+            r"\b(?:hooks\.slack(?:-gov)?\.com/[a-z]+/|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/|api\.telegram\.org/(?:file/)?bot",
+            r"|webhook\.office\.com/webhookb2/|hooks\.zapier\.com/hooks/catch/|maker\.ifttt\.com/trigger/|chat\.googleapis\.com/v1/spaces/",
+            r"|ntfy\.sh/|hc-ping\.com/|api\.softlayer\.com/soap/v[\d.]+/)(?P<value>[\w/:@.-]+)"
         )),
         // A registry's login as Docker keeps it.
-        pattern(r"(?P<before>\bauth\\?\x22[ \t]*:[ \t]*\\?\x22)[A-Za-z0-9+/]{8,}={0,2}"),
+        filled(r"\bauth\\?\x22[ \t]*:[ \t]*\\?\x22(?P<value>[A-Za-z0-9+/]{8,}={0,2})"),
         // A bare secret of AWS right behind the id of its key.
-        pattern(
-            r"(?P<before>\[redacted\][^\w\[]{1,8}(?:\w+[^\w\n\[]{1,4})?)[A-Za-z0-9/+]{40}(?P<after>[^A-Za-z0-9/+]|$)",
+        filled(
+            r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}[^\w\[]{1,8}(?:\w+[^\w\n\[]{1,4})?(?P<value>[A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+]|$)",
         ),
+        // Bots of Telegram and Discord.
+        filled(r"(?:^|[^\w:.])(?:bot)?(?P<value>\d{6,12}:(?:A[\w-]{32,40}|[\w-]{35}))(?:[^\w-]|$)"),
+        filled(r"(?:^|[^\w.-])(?:mfa\.[\w-]{60,}|(?P<value>[MNO][\w-]{22,27}\.[\w-]{5,7}\.[\w-]{25,40}))"),
+        // Entra, Terraform, MaxMind, Mailchimp, Salesforce: known by what stands within them or at their end.
+        filled(r"(?:^|[^\w~.])(?P<value>[\w~.]{3}\dQ~[\w~.-]{28,40})"),
+        filled(r"(?P<value>\b[A-Za-z0-9]{10,16}\.(?:atlasv1|v1)\.[\w=-]{40,})"),
+        filled(
+            r"(?P<value>\b(?:[A-Za-z0-9]{6}_[A-Za-z0-9]{20,}_mmk|[0-9a-f]{32}-us\d{1,2}|00D[A-Za-z0-9]{9,15}![\w.]{60,}))",
+        ),
+        // A file of PostgreSQL's passwords, and of hashed ones.
+        filled(r"(?m)^[ \t]*[\w.*-]+:(?:5[45]\d\d|6432|\*):[^:\s]+:[^:\s]+:(?P<value>[^\s:]\S*)[ \t]*$"),
     ]
 });
 
 /// What the arguments of known commands, and the answers to a program's questions, hold.
-static COMMANDS: LazyLock<[Option<Regex>; 12]> = LazyLock::new(|| {
+static COMMANDS: LazyLock<[Option<Regex>; 22]> = LazyLock::new(|| {
     [
-        pattern(r"(?P<before>\bwandb[ \t]+login\b[^\n]*?[ \t]['\x22]?)[\w-]{40,}"),
-        pattern(r"(?P<before>\bwandb\.login\([^\n]*?\bkey[ \t]*=[ \t]*['\x22]?)[^\s'\x22,)]+"),
+        filled(
+            r"\b(?:wandb|comet|neptune|vault|modal|runpodctl|hf|huggingface-cli|kaggle|ngc|gh)\b[^\n]*?\blogin\b[^\n]*?[ \t]['\x22]?(?P<value>[\w.-]{20,})",
+        ),
+        filled(r"\bwandb\.login\([^\n]*?\bkey[ \t]*=[ \t]*['\x22]?(?P<value>[^\s'\x22,)]+)"),
         // "Paste an API key from your profile and hit enter, or press ctrl+c to quit: ".
-        pattern(r"(?i)(?P<before>\bAPI key\b[^\n:]*:[ \t]*)[\w-]{20,}"),
+        filled(r"(?i)\b(?:API key|access token|auth token)\b[^\n:]*:[ \t]*(?P<value>[\w-]{20,})"),
         filled(
-            r"(?P<before>\bcurl\b(?:[^\n|]|\\\n)*?[ \t](?:--(?:proxy-)?user(?:=|[ \t]+)|-[A-Za-z]*[uU][ \t]+))(?:<WORD>)",
+            r"\bcurl\b(?:[^\n|]|\\\n)*?[ \t](?:--(?:proxy-)?user(?:=|[ \t]+)|-[A-Za-z]*[uU][ \t]+)(?P<value><WORD>)",
         ),
-        pattern(r"(?P<before>\bcurl\b(?:[^\n|]|\\\n)*?[ \t]-[A-Za-z]*?[uU])[^\s:-][^\s:]*:\S+"),
-        filled(r"(?P<before>\bsshpass\b[^\n]*?[ \t]-p[ \t]*)(?:<WORD>)"),
+        filled(r"\bcurl\b(?:[^\n|]|\\\n)*?[ \t]-[A-Za-z]*?[uU](?P<value>[^\s:-][^\s:]*:\S+)"),
+        filled(r"\b(?:sshpass|7z\w*|7za|unrar)\b[^\n]*?[ \t]-p[ \t]*(?P<value><WORD>)"),
         filled(
-            r"(?P<before>\b(?:docker|podman|nerdctl|buildah|skopeo|oc|az)[ \t]+login\b(?:[^\n|;]|\\\n)*?[ \t]-p(?:=|[ \t]*))(?:<WORD>)",
+            r"\b(?:(?:docker|podman|nerdctl|buildah|skopeo|oc|az|registry|helm|oras|ngc|crane|cr)[ \t]+(?:registry[ \t]+|auth[ \t]+)?login|htpasswd|ldap(?:search|modify|add|whoami)|smbclient|mount\.cifs|plink|pscp|sqlcmd|bcp|isql|cqlsh|influx|cypher-shell|arangosh|rabbitmqadmin|clickhouse-client|vncpasswd|ipmitool|exasol)\b(?:[^\n|;]|\\\n)*?[ \t]-(?:p|P|pw|w)(?:=|[ \t]*)(?P<value><WORD>)",
         ),
-        // Only right behind it: `-p` alone asks, and what follows is the database.
-        filled(r"(?P<before>\b(?:mysql|mariadb)[\w-]*(?:[^\n|;]*?)[ \t]-p)(?:<WORD>)"),
+        // Only right behind it: `-p` alone asks, and what follows is the database. Where a user mistook that, it goes, too.
+        filled(r"\b(?:mysql|mariadb)[\w-]*(?:[^\n|;]*?)[ \t]-p[ \t]?(?P<value><ARGUMENT>)"),
         filled(
-            r"(?P<before>\b(?:redis-cli\b[^\n|;]*?[ \t]-a|mongo\w*\b[^\n|;]*?[ \t]-p|zip\b[^\n|;]*?[ \t]-P)[ \t]+)(?:<WORD>)",
+            r"\b(?:redis-cli\b[^\n|;]*?[ \t]-a|mongo\w*\b[^\n|;]*?[ \t]-p|zip\b[^\n|;]*?[ \t]-P|sshpass[ \t]+-e|psql\b[^\n|;]*?[ \t]-W)[ \t]+(?P<value><WORD>)",
         ),
+        // A name with a password in one option.
+        filled(r"[ \t](?:-U|--user)(?:=|[ \t]+)['\x22]?[\w.\\@-]+[:%](?P<value>[^\s'\x22]{3,})"),
+        // Any command that is told a user, and a line of its own that goes on with one.
+        filled(r"[ \t](?:-u|--user(?:name)?)[ \t=]+[\w'\x22][^\n|;]*?[ \t]-p[ \t]+(?P<value>[^\s'\x22-]<REST>)"),
+        filled(r"(?m)^[ \t]*-p[ \t]+(?P<value>[A-Za-z][^\s'\x22]*[0-9][^\s'\x22]*)(?:[ \t]+\\)?$"),
         // What a command is fed.
         filled(
-            r"(?P<before>\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)?)(?:<WORD>)(?P<after>[ \t]*\|[^\n|]*(?:\bsudo[^\n|]*[ \t]-S|\blogin|-stdin|passwd)\b)",
+            r"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)?(?P<value><WORD>)[ \t]*\|[^\n|]*(?:\bsudo[^\n|]*[ \t]-S|\blogin|-stdin|passwd)\b",
         ),
-        filled(r"(?P<before>\blogin\([ \t]*)(?:<QUOTED>)(?:[ \t]*,[ \t]*(?:<QUOTED>))?"),
+        filled(r"<<<[ \t]*(?P<value>(?:<QUOTED>))"),
+        filled(r"\b(?:login|[Aa]uth\w*)\([ \t]*(?P<value>(?:<QUOTED>)(?:[ \t]*,[ \t]*(?:<QUOTED>))?)"),
+        filled(r"\bauth[ \t]*=[ \t]*[(\[][ \t]*(?P<value>(?:<QUOTED>)[ \t]*,[ \t]*(?:<QUOTED>))"),
         // A .netrc on one line, and OpenSSL's `pass:X`.
-        filled(r"(?P<before>\blogin[ \t]+\S+[ \t]+password[ \t]+|[ \t]-pass(?:in|out)?[ \t]+pass:)(?:<WORD>)"),
+        filled(r"(?:\blogin[ \t]+\S+[ \t]+password[ \t]+|[ \t]-pass(?:in|out)?[ \t]+pass:)(?P<value><WORD>)"),
+        // A .netrc on several.
+        filled(r"(?m)^[ \t]*password[ \t]+(?P<value>\S+)[ \t]*$"),
+        // SQL, and what a shell's question shows.
+        filled(
+            r"(?i)\b(?:identified[ \t]+(?:with[ \t]+\w+[ \t]+)?by|with[ \t]+(?:encrypted[ \t]+)?password)[ \t]+(?P<value>(?:<QUOTED>))",
+        ),
+        filled(r"\bnet[ \t]+use\b[^\n]*?/user:\S+[ \t]+(?P<value><WORD>)"),
+        // A header of an option of its own.
+        filled(
+            r"(?i)[ \t](?:-H|--header)[ \t]+['\x22]?[\w-]*(?:key|token|secret|session|cookie)[\w-]*:[ \t]*(?P<value>[^\s'\x22]+)",
+        ),
+        // `_authToken=X`, `//registry/:_auth=X`.
+        filled(r"_(?:auth(?:Token)?|password)[ \t]*=[ \t]*(?P<value>[^\s;]+)"),
     ]
 });
 

@@ -1,21 +1,105 @@
 //! Owns secrets that stand behind a telling name: in options, settings, variables, source code, JSON, YAML and prose.
 
+use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
+use regex::Regex;
 
 use super::SECRET;
-use crate::report::redact::{part, pattern, replaced};
+use crate::report::redact::{Pattern, found, pattern};
 
-/// The text without them.
-pub(super) fn left_out(text: &str) -> String {
-    let text = NAMED.iter().fold(text.to_owned(), |text, pattern| replaced(pattern, &text, valued));
-    KEYED.iter().fold(text, |text, pattern| {
-        replaced(pattern, &text, |found| {
-            valued(found).filter(|_| part(found, "value").is_some_and(|key| is_drawn(&key)))
-        })
-    })
+/// A name, what stands between it and its value, and which values are secrets.
+pub(super) struct Rule {
+    head: Option<Regex>,
+    value: Value,
+    only: Only,
 }
+
+/// How a value is written.
+#[derive(Clone, Copy)]
+enum Value {
+    Word,
+    Argument,
+    Arguments,
+    Setting,
+    Plain,
+    Quoted,
+    Element,
+}
+
+/// Which values go.
+#[derive(Clone, Copy, PartialEq)]
+enum Only {
+    All,
+    /// Long, or short and mixed of letters and digits.
+    Mixed,
+    /// Long and drawn by chance.
+    Drawn,
+}
+
+impl Rule {
+    pub(super) fn is_complete(&self) -> bool {
+        self.head.is_some() && VALUES.iter().all(Option::is_some)
+    }
+}
+
+/// Where a text holds them.
+pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
+    for rule in RULES.iter() {
+        let Some(pattern) = &rule.head else { continue };
+        let mut from = 0;
+        while let Some(head) = pattern.find_at(text, from) {
+            let value = value_behind(text, head.end(), rule.value);
+            places.extend(value.and_then(|value| valued(text, head.range(), value, rule.only)));
+            // The blank at its end may be the next one's beginning.
+            from = if head.as_str().ends_with([' ', '\t']) { head.end() - 1 } else { head.end() };
+        }
+    }
+    let prose = found(&PROSE, text).filter_map(|found| {
+        let (head, value) = (found.name("head")?.range(), found.name("value")?.range());
+        valued(text, head, value, Only::All)
+    });
+    places.extend(prose);
+}
+
+/// No more than this is searched for a value's end: a line of nothing but names is read once, not once for each.
+const LONGEST: usize = 1024;
+
+/// Where the value that begins here ends.
+fn value_behind(text: &str, at: usize, of: Value) -> Option<Range<usize>> {
+    let mut to = (at + LONGEST).min(text.len());
+    while !text.is_char_boundary(to) {
+        to -= 1;
+    }
+    let window = text.get(at..to)?;
+    let end = match VALUES.get(of as usize)?.as_ref()?.find(window) {
+        Some(value) if at + value.end() < to || to == text.len() => at + value.end(),
+        // It goes on behind what was searched.
+        Some(value) => {
+            at + value.end() + text.get(at + value.end()..)?.find([' ', '\t', '\n', '\r', '"', '\'', '`']).unwrap_or(0)
+        }
+        None => {
+            let quote = window.chars().next().filter(|first| matches!(first, '"' | '\''))?;
+            // One that was cut off before its end.
+            let inside = text.get(at + 1..)?;
+            at + 1 + inside.find([quote, '\n']).unwrap_or(inside.len())
+        }
+    };
+    Some(at..end)
+}
+
+/// How values are written, in the order of [`Value`].
+static VALUES: LazyLock<[Option<Regex>; 7]> = LazyLock::new(|| {
+    [
+        filled(r"\A(?:<WORD>)"),
+        filled(r"\A(?:<ARGUMENT>)"),
+        filled(r"\A(?:<ARGUMENT>)(?:(?:[ \t]*,)?[ \t]+(?:<ANOTHER>))*"),
+        filled(r"\A(?:<TYPED>|<VALUE>)"),
+        filled(r"\A['\x22]?[\w.~+/@!$%^&*-]{8,}={0,2}['\x22]?"),
+        filled(r"\A\x22[^\x22\n]+\x22"),
+        filled(r"\A[^<\s][^<\n]*"),
+    ]
+});
 
 /// The parts of patterns, in the order in which they are put in: one may hold those behind it.
 const PARTS: &[(&str, &str)] = &[
@@ -40,19 +124,27 @@ const PARTS: &[(&str, &str)] = &[
     // The end of a name in quotation marks, also as an index: `environ['X']`.
     ("<NAME_END>", r"\\?['\x22]?(?:[ \t]*\])?"),
     // Names whose value is a secret, as options and settings have them.
+    ("<SECRET>", r"(?:<API_KEY>|<NAME>)<SUFFIX>"),
     (
-        "<SECRET>",
+        "<NAME>",
         concat!(
-            r"(?:<API_KEY>|access[-_ ]?key(?:[-_ ]?id)?|access[-_]?signature|secret(?:[-_ ]?(?:access[-_ ]?)?key)?",
-            r"|(?:private|auth|account|master|signing|encryption|wandb|openai|hf|license)[-_ ]?key",
-            r"|token|password|passwd|passphrase|passcode|credentials?|pwd|(?:db|smtp|mail|user|root|admin|login|ftp|sudo)[_.-]?pass)"
+            r"(?:access[-_ ]?key(?:[-_ ]?id)?|access[-_]?signature|secret(?:[-_. ]?(?:access[-_. ]?)?(?:key|id|text|data))?",
+            r"|(?:private|auth|account|master|signing|encryption|wandb|openai|hf|license|subscription|service|db|database|client|shared",
+            r"|storage|session|consumer|webhook|deploy|ssh|admin|user|bot|app|application)[-_. ]?key",
+            r"|token|password|passwd|passphrase|passcode|passwort|contrase(?:ñ|n)a|credentials?|creds?|pwd",
+            r"|(?:db|database|smtp|mail|user|root|admin|login|ftp|sudo|proxy|redis|postgres|mysql|key|store)[_.-]?pass)"
         ),
     ),
-    ("<API_KEY>", r"api[-_ ]?keys?"),
+    (
+        "<SUFFIX>",
+        r"(?:[_.-]?(?:\d{1,2}|old|new|prod|production|dev|test|staging|live|read|write|value|b64|base64|plain|string))*",
+    ),
+    ("<API_KEY>", r"api[-_. ]?keys?"),
     (
         "<VARIABLE>",
-        r"[A-Z][A-Z0-9_]*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|_PWD|CREDENTIALS?|AUTH|PAT)(?:_?\d{1,2})?",
+        r"[A-Z][A-Z0-9_]*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|_PWD|_PW|CREDENTIALS?|CREDS?|AUTH|_PAT|_DSN|COOKIE)<VAR_END>",
     ),
+    ("<VAR_END>", r"(?:_?(?:\d{1,2}|OLD|NEW|PROD|DEV|TEST|STAGING|LIVE|READ|WRITE|B64|BASE64))*"),
     // An option's beginning: `next-token` has none.
     ("<OPTION>", r"(?:^|[^\w-])--?[\w.-]*"),
     // Between an option and its value: a blank, the shell's line end, or a list of arguments in JSON.
@@ -60,53 +152,116 @@ const PARTS: &[(&str, &str)] = &[
 ];
 
 pub(super) fn filled(source: &str) -> Option<Regex> {
-    pattern(&PARTS.iter().fold(source.to_owned(), |source, (name, part)| source.replace(name, part)))
+    pattern(&ascii(&PARTS.iter().fold(source.to_owned(), |source, (name, part)| source.replace(name, part))))
 }
 
-/// What has a telling `name`; whether its `value` goes is seen in `valued`.
-pub(super) static NAMED: LazyLock<[Option<Regex>; 9]> = LazyLock::new(|| {
+/// A pattern whose words are of ASCII: names of settings are, and the tables of all scripts are searched slowly.
+fn ascii(source: &str) -> String {
+    let mut out = String::with_capacity(source.len() * 2);
+    let mut in_class = false;
+    let mut rest = source.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\\' => match (rest.next(), in_class) {
+                (Some('w'), true) => out.push_str("0-9A-Za-z_"),
+                (Some('w'), false) => out.push_str("[0-9A-Za-z_]"),
+                (Some('b'), _) => out.push_str(r"(?-u:\b)"),
+                (Some('d'), true) => out.push_str("0-9"),
+                (Some('d'), false) => out.push_str("[0-9]"),
+                (other, _) => out.extend(['\\'].into_iter().chain(other)),
+            },
+            other => {
+                in_class = other == '[' || in_class && other != ']';
+                out.push(other);
+            }
+        }
+    }
+    out
+}
+
+fn rule(head: &str, value: Value, only: Only) -> Rule {
+    Rule { head: filled(head), value, only }
+}
+
+/// What has a telling name; whether its value goes is seen in `valued`.
+pub(super) static RULES: LazyLock<[Rule; 17]> = LazyLock::new(|| {
     [
         // `--hf-token=X`.
-        filled(r"(?im)(?P<name><OPTION><SECRET>)(?P<before>=)(?P<value><WORD>)"),
+        rule(r"(?im)<OPTION><SECRET>=", Value::Word, Only::All),
         // `--api-key X Y`: vLLM takes several.
-        filled(
-            r"(?im)(?P<name><OPTION><API_KEY>)(?P<before><BLANK>)(?P<value>(?:<ARGUMENT>)(?:(?:[ \t]*,)?[ \t]+(?:<ANOTHER>))*)",
-        ),
+        rule(r"(?im)<OPTION><API_KEY>(?:<BLANK>)", Value::Arguments, Only::All),
         // `--password X`.
-        filled(r"(?im)(?P<name><OPTION><SECRET>)(?P<before><BLANK>)(?P<value><ARGUMENT>)"),
+        rule(r"(?im)<OPTION><SECRET>(?:<BLANK>)", Value::Argument, Only::All),
         // `"api_key": "X"`, `token = X`; the word before it may tell that it is a tokenizer's.
-        filled(concat!(
-            r"(?i)(?P<name>(?:\b[A-Za-z]+[ /])?\b[\w.-]*<SECRET><NAME_END>(?:[ \t]+\[\w+\])?)",
-            r"(?P<before><IS>)(?P<value><TYPED>|<VALUE>)"
-        )),
+        rule(r"(?i)(?:\b[A-Za-z]+[ /])?\b[\w.-]*<SECRET><NAME_END>(?:[ \t]+\[\w+\])?<IS>", Value::Setting, Only::All),
         // `HF_TOKEN=X`, `MYSQL_PWD=X`; `PWD` and `OLDPWD` are folders.
-        filled(r"(?P<name>\b(?:<VARIABLE>|PASS))(?P<before>=)(?P<value><WORD>)"),
+        rule(r"\b(?:<VARIABLE>|PASS)=", Value::Word, Only::All),
         // `environ["DB_PASS"] = "X"`, `DB_PASS: X`.
-        filled(r"(?P<name>\b<VARIABLE><NAME_END>)(?P<before><IS>)(?P<value><VALUE>)"),
+        rule(r"\b<VARIABLE><NAME_END><IS>", Value::Setting, Only::All),
         // `setdefault("HF_TOKEN", "X")`, and an image's `ENV HF_TOKEN X`.
-        filled(concat!(
-            r"(?P<name>(?:\b(?i:set\w*|putenv|getenv|get|add\w*)\([ \t]*['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)",
-            r"|\b(?:ENV|ARG|setenv|setx)[ \t]+<VARIABLE>))(?P<before>['\x22][ \t]*,[ \t]*|[ \t]+)(?P<value><VALUE>)"
-        )),
-        // Prose: `passphrase is X`, `password for ada: X`.
-        filled(concat!(
-            r"(?i)(?P<name>\b(?:pass(?:word|phrase|wd|code)|(?:api|access|secret|private)[-_ ]?key|(?:access|api|auth|login)[-_ ]?token)",
-            r"(?:[ \t]+(?:for|of)[ \t]+[^\n:=]{1,60}?)?)(?P<before>[ \t]+(?:is|was):?[ \t]+|[ \t]*[:=][ \t]*)(?P<value><VALUE>)"
-        )),
+        rule(
+            concat!(
+                r"\b(?:(?i:set\w*|putenv|getenv|get|add\w*)\([ \t]*['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)",
+                r"|(?:ENV|ARG|setenv|setx)[ \t]+<VARIABLE>)(?:['\x22][ \t]*,[ \t]*|[ \t]+)"
+            ),
+            Value::Setting,
+            Only::All,
+        ),
         // Kubernetes: `{"name":"HF_TOKEN","value":"X"}`, in YAML on two lines.
-        filled(concat!(
-            r"(?i)(?P<name>\bname\\?['\x22]?[ \t]*[:=][ \t]*\\?['\x22]?[\w.-]*(?:<SECRET>|_key|_pass|_auth|_pat|_pwd))",
-            r"(?P<before>\\?['\x22]?\s*,?\s*\\?['\x22]?value\\?['\x22]?[ \t]*[:=][ \t]*)(?P<value><VALUE>)"
-        )),
+        rule(
+            concat!(
+                r"(?i)\bname\\?['\x22]?[ \t]*[:=][ \t]*\\?['\x22]?[\w.-]*(?:<SECRET>|_key|_pass|_auth|_pat|_pwd)",
+                r"\\?['\x22]?\s*,?\s*\\?['\x22]?value\\?['\x22]?[ \t]*[:=][ \t]*"
+            ),
+            Value::Setting,
+            Only::All,
+        ),
+        // An element of XML, and an attribute.
+        rule(r"(?i)<(?:\w+:)?[\w.-]*<SECRET>(?:[ \t][^<>\n]{0,80})?>", Value::Element, Only::All),
+        rule(r"(?i)\bkey=\x22[\w.-]*<SECRET>\x22[ \t]+value=", Value::Quoted, Only::All),
+        // `VAST_API_KEY   X`: a table of settings.
+        rule(r"\b<VARIABLE>[ \t]*[ \t|:,│][ \t]*", Value::Plain, Only::Mixed),
+        // `vastai set api-key X`, `password hunter22`.
+        rule(
+            concat!(
+                r"(?i)\b(?:api[-_ ]?key|(?:access|auth|api|secret|user|bot)[-_ ]token|token[-_](?:secret|id)|password|passphrase",
+                r"|(?:access|secret)[-_ ]key)[ \t]+"
+            ),
+            Value::Plain,
+            Only::Mixed,
+        ),
+        // Names that say it less plainly.
+        rule(
+            concat!(
+                r"(?i)\b[\w.-]*(?:session(?:[-_.]?(?:id|cookie))?|sess[-_]?id|\bsid|cookies?|csrf|xsrf|signature|\bsig|policy|key-pair-id",
+                r"|jwt|bearer|\bauth|[-_.]auth|authkey|dsn|webhook(?:[-_]?url)?|mnemonic|\bpw|\bpass|license|nonce|otp|2fa|[-_]pat)<NAME_END><IS>"
+            ),
+            Value::Setting,
+            Only::Mixed,
+        ),
+        rule(
+            r"(?im)<OPTION>(?:session(?:-id)?|cookie|auth|sig|signature|jwt|bearer|pass|pw|pat|webhook(?:-url)?)(?:<BLANK>|=)",
+            Value::Argument,
+            Only::Mixed,
+        ),
+        // Names of a kind of secret before a word of its own: `"api_key_id": "X"`.
+        rule(
+            r"(?i)\b[\w.-]*(?:client|tenant|access|account|api|private|secret|service)[-_]?(?:key|secret)[-_]?\w{2,12}<NAME_END><IS>",
+            Value::Setting,
+            Only::Drawn,
+        ),
+        // Any other key: `"key": "X"` is a secret only where it looks like one.
+        rule(r"(?im)<OPTION>key(?:<BLANK>|=)", Value::Argument, Only::Drawn),
+        rule(r"(?i)\b[\w.-]*key<NAME_END><IS>", Value::Setting, Only::Drawn),
     ]
 });
 
-/// Any other key: `"key": "X"` is a secret only where it looks like one.
-pub(super) static KEYED: LazyLock<[Option<Regex>; 2]> = LazyLock::new(|| {
-    [
-        filled(r"(?im)(?P<name><OPTION>key)(?P<before><BLANK>|=)(?P<value><ARGUMENT>)"),
-        filled(r"(?i)(?P<name>\b[\w.-]*key<NAME_END>)(?P<before><IS>)(?P<value><VALUE>)"),
-    ]
+/// `passphrase is X`, `password for ada: X`.
+pub(super) static PROSE: Pattern = LazyLock::new(|| {
+    filled(concat!(
+        r"(?i)(?P<head>\b(?:pass(?:word|phrase|wd|code)|(?:api|access|secret|private)[-_ ]?key|(?:access|api|auth|login)[-_ ]?token)",
+        r"(?:[ \t]+(?:for|of)[ \t]+[^\n:=]{1,60}?)?(?:[ \t]+(?:is|was):?[ \t]+|[ \t]*[:=][ \t]*))(?P<value><VALUE>)"
+    ))
 });
 
 /// Whether it was drawn by chance: a long word of digits and letters mixed, not a name in parts such as `layer_12_weight`.
@@ -221,26 +376,90 @@ const SAID: &[&str] = &[
     "already",
 ];
 
-/// A named value without its value; `None` where it is none, or the name means something else.
-fn valued(found: &Captures<'_>) -> Option<String> {
-    let (name, before, value) = (part(found, "name")?, part(found, "before")?, part(found, "value")?);
-    let bare = value.trim_matches(['"', '\'', '\\']);
+/// Where a named value stands; `None` where it is none, or the name means something else.
+fn valued(text: &str, head: Range<usize>, mut value: Range<usize>, only: Only) -> Option<Range<usize>> {
+    let name = text.get(head.clone())?.to_ascii_lowercase();
+    // In an address another one begins behind it.
+    if text.get(..head.start).is_some_and(|before| before.ends_with(['?', '&'])) {
+        let next = text.get(value.clone())?.find('&');
+        value.end = next.map_or(value.end, |next| value.start + next);
+    }
+    let whole = text.get(value.clone())?;
+    let bare = whole.trim_matches(['"', '\'', '\\']);
     let word = bare.trim_end_matches(['.', '!', '?', ':']).to_lowercase();
-    let is_pwd = name.to_lowercase().contains("pwd");
-    let harmless = before != "=" && bare.starts_with('-')
+    let is_said = [" is", " was"].iter().any(|verb| name.trim_end().trim_end_matches(':').ends_with(verb));
+    let is_enough = match only {
+        Only::All => true,
+        Only::Mixed => is_long(bare),
+        Only::Drawn => is_drawn(bare) && !is_of_data(&name),
+    };
+    let harmless = !is_enough
+        || !name.ends_with('=') && bare.starts_with('-')
         || NO_VALUE.contains(&bare)
-        || before.trim_start().starts_with(['i', 'w']) && SAID.contains(&word.as_str())
-        || SOURCES.iter().any(|source| value.starts_with(source))
+        || is_in_its_place(bare)
+        || whole.starts_with('<') && rest_of_line(text, value.start).contains('>')
+        || is_said && SAID.contains(&word.as_str())
+        || SOURCES.iter().any(|source| whole.starts_with(source))
         // `pwd: /srv` is a folder.
-        || is_pwd && bare.starts_with(['/', '~', '.', '$'])
-        || is_a_models(&name);
-    (!harmless).then(|| format!("{name}{before}{SECRET}"))
+        || name.contains("pwd") && bare.starts_with(['/', '~', '.', '$']);
+    let name = name.split([':', '=', ',']).next().unwrap_or_default();
+    (!harmless && !is_figure(name, bare) && !is_a_models(name)).then_some(value)
+}
+
+fn rest_of_line(text: &str, from: usize) -> &str {
+    text.get(from..).and_then(|rest| rest.lines().next()).unwrap_or_default()
+}
+
+/// What stands for a value: `$HF_TOKEN`, `${{ secrets.X }}`, `<your token>`, `****`.
+fn is_in_its_place(bare: &str) -> bool {
+    let name = bare.trim_start_matches(['$', '{', '%']).trim_end_matches(['}', '%']);
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let variable = bare.starts_with('$') && is_name && !name.bytes().any(|byte| byte.is_ascii_lowercase())
+        || bare.starts_with("${") && bare.ends_with('}')
+        || bare.starts_with("{{");
+    variable
+        || bare.starts_with('<') && bare.ends_with('>')
+        || bare.len() >= 3 && bare.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X' | b'-'))
+}
+
+/// `token: 128` counts; a password may be a number.
+fn is_figure(name: &str, bare: &str) -> bool {
+    let counts = name.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).ends_with("token");
+    let figure = bare.trim_end_matches(['%', ']', ')', 'k', 'K', 'M', 'B']);
+    counts
+        && figure.len() <= 9
+        && !figure.is_empty()
+        && figure.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'/' | b',' | b'_'))
+}
+
+/// Keys of caches, tables and dictionaries: what they hold are hashes and names.
+fn is_of_data(name: &str) -> bool {
+    let name = name.split([':', '=', ',']).next().unwrap_or_default();
+    let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let before = words.len().checked_sub(2).and_then(|at| words.get(at));
+    before.is_some_and(|word| {
+        ["cache", "hash", "dict", "state", "primary", "foreign", "sort", "group", "partition", "public", "map", "index"]
+            .contains(word)
+    })
+}
+
+/// Long, or short and mixed of letters and digits; no word, no number, no path, and nothing of code.
+fn is_long(value: &str) -> bool {
+    let bare = value.trim_matches(['"', '\'', '\\']);
+    let digits = bare.bytes().filter(u8::is_ascii_digit).count();
+    let letters = bare.bytes().filter(u8::is_ascii_alphabetic).count();
+    let plain = bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-+/=%~:@!$".contains(&byte));
+    plain
+        && !bare.starts_with(['/', '.', '~'])
+        && digits >= 2
+        && letters >= 3
+        && bare.len() >= 8
+        && !bare.contains("0x")
 }
 
 /// `eos_token`, `EOS token`, `--pad-token`, `ms/token`.
 fn is_a_models(name: &str) -> bool {
     let is_other = |c: char| !c.is_ascii_alphanumeric();
-    let name = name.to_lowercase();
     let kind = name.trim_end_matches(is_other).strip_suffix("token").map(|kind| kind.trim_end_matches(is_other));
     kind.and_then(|kind| kind.rsplit(is_other).next()).is_some_and(|kind| NO_SECRET.contains(&kind))
 }

@@ -1,0 +1,429 @@
+//! Owns what looks drawn by chance: long words of mixed letters and digits, which no name is, and words that are only
+//! secrets beside another word that marks them, such as the 40 hexadecimal digits of a key of W&B beside `wandb`.
+//! Digests, UUIDs and ids of runs look like the latter: the nearest word tells them apart.
+
+use std::ops::Range;
+
+use super::kinds::Follows;
+
+/// Shorter words are not looked at.
+const SHORT: usize = 16;
+/// Bytes before and behind a word that are searched for a mark, on its own line and on those beside it.
+const AROUND: usize = 80;
+
+/// Words that mark a secret. Providers whose keys have no form of their own are among them, without those whose names
+/// mean something else where models are trained (linear, lambda, modal).
+const MARKS: &[&str] = &[
+    "adafruit",
+    "airtable",
+    "algolia",
+    "apikey",
+    "apikeys",
+    "artifactory",
+    "asana",
+    "assemblyai",
+    "auth",
+    "authenticate",
+    "authenticated",
+    "authenticating",
+    "authkey",
+    "authorization",
+    "authorize",
+    "authtoken",
+    "bearer",
+    "bitbucket",
+    "bittrex",
+    "clearml",
+    "cloudant",
+    "cloudflare",
+    "codecov",
+    "cohere",
+    "coinbase",
+    "comet",
+    "confluence",
+    "contentful",
+    "credential",
+    "credentials",
+    "datadog",
+    "deepgram",
+    "discord",
+    "droneci",
+    "dropbox",
+    "etsy",
+    "facebook",
+    "fastly",
+    "finicity",
+    "finnhub",
+    "flickr",
+    "freshbooks",
+    "gitter",
+    "heroku",
+    "hubspot",
+    "intercom",
+    "jfrog",
+    "jira",
+    "kaggle",
+    "kucoin",
+    "launchdarkly",
+    "linkedin",
+    "login",
+    "logon",
+    "looker",
+    "mailchimp",
+    "mattermost",
+    "meraki",
+    "messagebird",
+    "mistral",
+    "neptune",
+    "netlify",
+    "newrelic",
+    "ngc",
+    "nytimes",
+    "okta",
+    "passcode",
+    "passphrase",
+    "passwd",
+    "password",
+    "pwd",
+    "rapidapi",
+    "runpod",
+    "secret",
+    "secrets",
+    "sendbird",
+    "sentry",
+    "signin",
+    "snyk",
+    "softlayer",
+    "squarespace",
+    "sumologic",
+    "telegram",
+    "token",
+    "travis",
+    "twilio",
+    "twitch",
+    "twitter",
+    "vastai",
+    "vault",
+    "wandb",
+    "yandex",
+    "zendesk",
+];
+/// Words before `key` that make both a mark: `state_dict key` is none.
+const KEYS: &[&str] = &[
+    "access",
+    "account",
+    "api",
+    "app",
+    "application",
+    "auth",
+    "client",
+    "consumer",
+    "encryption",
+    "license",
+    "my",
+    "private",
+    "secret",
+    "service",
+    "shared",
+    "signing",
+    "ssh",
+    "storage",
+    "subscription",
+    "user",
+    "wandb",
+    "your",
+];
+/// Words that say of the digits behind them what they are, and that it is no secret.
+const LABELS: &[&str] = &[
+    "actor",
+    "artifact",
+    "batch",
+    "blob",
+    "block",
+    "branch",
+    "build",
+    "cache",
+    "cached",
+    "checkout",
+    "checkpoint",
+    "checksum",
+    "cid",
+    "cluster",
+    "commit",
+    "commits",
+    "committed",
+    "container",
+    "crc",
+    "dataset",
+    "device",
+    "digest",
+    "directory",
+    "driver",
+    "etag",
+    "experiment",
+    "file",
+    "files",
+    "fingerprint",
+    "folder",
+    "git",
+    "gpu",
+    "gpus",
+    "hash",
+    "hashes",
+    "head",
+    "id",
+    "ids",
+    "image",
+    "job",
+    "layer",
+    "md5",
+    "mig",
+    "model",
+    "node",
+    "object",
+    "oid",
+    "parent",
+    "path",
+    "pid",
+    "pod",
+    "process",
+    "pull",
+    "ref",
+    "refs",
+    "request",
+    "rev",
+    "revision",
+    "run",
+    "runs",
+    "sandbox",
+    "seed",
+    "sha",
+    "sha1",
+    "sha256",
+    "sha512",
+    "shard",
+    "snapshot",
+    "snapshots",
+    "span",
+    "step",
+    "sweep",
+    "tag",
+    "task",
+    "trace",
+    "tree",
+    "trial",
+    "uuid",
+    "version",
+    "worker",
+];
+
+/// Where a text holds words that look drawn by chance, or that another word marks.
+pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
+    for run in runs(text, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'_' | b'-')) {
+        let word = text.get(run.clone()).unwrap_or_default();
+        if !is_symbol(word) && !is_digest(word) {
+            looks_drawn(word, run.start, places);
+        }
+        if word.len() >= SHORT && word.bytes().any(|byte| byte.is_ascii_digit()) {
+            marked(text, run, places);
+        }
+    }
+}
+
+/// The longest runs of such bytes that are worth a look.
+fn runs(text: &str, of: fn(u8) -> bool) -> impl Iterator<Item = Range<usize>> {
+    let mut from = 0;
+    text.as_bytes().split(move |byte| !of(*byte)).filter_map(move |run| {
+        let start = from;
+        from += run.len() + 1;
+        (run.len() >= SHORT).then_some(start..start + run.len())
+    })
+}
+
+/// Whether it is a name as compilers write it: `_ZN3c104cuda20CUDACachingAllocator`.
+fn is_symbol(word: &str) -> bool {
+    word.starts_with('_') || ["_ZN", "NS_", "_GLOBAL_", "ELi"].iter().any(|sign| word.contains(sign))
+}
+
+/// `sha256-` and a digest in base64, as package managers write it.
+fn is_digest(word: &str) -> bool {
+    ["sha256", "sha384", "sha512"]
+        .iter()
+        .any(|sum| word.strip_prefix(sum).is_some_and(|rest| rest.starts_with(['-', '='])))
+}
+
+/// Parts of a word that no name has: all of digits, capitals and small letters, changing from one to the other all the
+/// time.
+fn looks_drawn(word: &str, start: usize, places: &mut Vec<Range<usize>>) {
+    let whole = |of: &str| is_jumbled(of.as_bytes(), 20);
+    let padded = word.trim_end_matches('=');
+    let padding = word.len() - padded.len();
+    // Base64 with its padding; a path with an option's `=` behind it is not jumbled.
+    if (1..=2).contains(&padding) && padded.len() >= 38 && !padded.contains(['_', '-']) && is_mixed(padded.as_bytes()) {
+        places.push(start..start + word.len());
+        return;
+    }
+    // The variant for addresses has `-` and `_` in it: what is around the drawn part belongs to it.
+    let mut from = start;
+    for value in word.split('=') {
+        if value.len() >= 20 && !is_path(value) && value.split(['-', '_', '/', '+']).any(whole) {
+            places.push(from..from + value.len());
+        } else if value.len() >= 32 && value.split(['-', '_']).any(|part| is_lower_jumble(part)) && !value.contains('/')
+        {
+            places.push(from..from + value.len());
+        }
+        from += value.len() + 1;
+    }
+}
+
+/// `/blobs/aB3…`: of a path only what is drawn would go, and what names files is no secret.
+fn is_path(value: &str) -> bool {
+    value.starts_with('/')
+        || value.split('/').filter(|part| part.bytes().all(|b| b.is_ascii_lowercase()) && part.len() >= 3).count() >= 2
+}
+
+fn is_jumbled(part: &[u8], least: usize) -> bool {
+    let count = |of: fn(&u8) -> bool| part.iter().filter(|byte| of(byte)).count();
+    let pairs = || part.windows(2).filter_map(|pair| Some((pair.first()?, pair.last()?)));
+    let changes = pairs().filter(|(one, next)| class(one) != class(next)).count();
+    // `MistralNeMoConfig12B` has one number.
+    let numbers = pairs().filter(|(one, next)| !one.is_ascii_digit() && next.is_ascii_digit()).count();
+    let share = if numbers >= 2 { 36 } else { 52 };
+    part.len() >= least
+        && count(u8::is_ascii_digit) >= 1
+        && count(u8::is_ascii_uppercase) >= 3
+        && count(u8::is_ascii_lowercase) >= 3
+        && changes * 100 >= part.len() * share
+}
+
+/// Small letters and digits alone, more of them than a hash in base 32 has, and no hexadecimal number.
+fn is_lower_jumble(part: &str) -> bool {
+    let bytes = part.as_bytes();
+    let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let no_hex = bytes.iter().filter(|byte| !byte.is_ascii_hexdigit()).count();
+    let changes = bytes.windows(2).filter(|pair| pair.first().map(class) != pair.last().map(class)).count();
+    bytes.len() >= 36
+        && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        && digits >= 5
+        && no_hex >= 8
+        && changes * 4 >= bytes.len()
+}
+
+fn class(byte: &u8) -> u8 {
+    match byte {
+        b'0'..=b'9' => 0,
+        b'a'..=b'z' => 1,
+        b'A'..=b'Z' => 2,
+        _ => 3,
+    }
+}
+
+/// Whether letters and digits, or letters of both cases, are mixed: no name of a function or a package is.
+pub(super) fn is_mixed(run: &[u8]) -> bool {
+    let count = |of: fn(&u8) -> bool| run.iter().filter(|byte| of(byte)).count();
+    let (digits, upper, lower) =
+        (count(u8::is_ascii_digit), count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
+    [digits, upper, lower].into_iter().filter(|many| *many >= 2).count() >= 2 && digits + upper >= 3
+}
+
+/// Words of letters and digits in any of a run's parts that a word beside them marks.
+fn marked(text: &str, run: Range<usize>, places: &mut Vec<Range<usize>>) {
+    let mut from = run.start;
+    let word = text.get(run.clone()).unwrap_or_default();
+    let before = text.get(..run.start).unwrap_or_default();
+    if before.ends_with(['/', '@', '~', '.'])
+        || ["sha256:", "sha1:", "sha512:", "md5:"].iter().any(|sum| before.ends_with(sum))
+    {
+        return;
+    }
+    for value in word.split(['=', '/', '+']) {
+        // Between slashes it is a part of a path.
+        let is_whole = value.len() == word.len() || !word.contains('/');
+        if is_whole && may_be_a_key(value) && is_near_a_mark(text, from..from + value.len()) {
+            places.push(from..from + value.len());
+        }
+        from += value.len() + 1;
+    }
+}
+
+/// Hexadecimal digits as many as keys have, a UUID, or letters and digits mixed.
+fn may_be_a_key(value: &str) -> bool {
+    let hex = |of: &str| of.bytes().all(|byte| Follows::Hex.has(byte));
+    let digits = |of: &str| of.bytes().filter(u8::is_ascii_digit).count();
+    let letters = |of: &str| of.bytes().filter(u8::is_ascii_alphabetic).count();
+    let cases = |of: &str| of.bytes().any(|b| b.is_ascii_uppercase()) && of.bytes().any(|b| b.is_ascii_lowercase());
+    let mixed = |part: &str| digits(part) >= 2 && letters(part) >= 2 || digits(part) == 1 && cases(part);
+    let drawn = |part: &str| part.len() >= SHORT && mixed(part);
+    let parts: Vec<&str> = value.split('-').collect();
+    let uuid = parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(|part| hex(part));
+    let number = value.starts_with("0x");
+    !number && (uuid || value.split(['-', '_']).any(drawn))
+}
+
+/// Whether the nearest telling word, on the same line or on one beside it, marks what stands here as a secret.
+pub(super) fn is_near_a_mark(text: &str, at: Range<usize>) -> bool {
+    let (before, begins) = line_before(text, at.start);
+    let (behind, ends) = line_behind(text, at.end);
+    let above = || begins.map(|begins| line_before(text, begins).0).and_then(|line| told(line, true));
+    let below = || ends.map(|ends| line_behind(text, ends).0).and_then(|line| told(line, false));
+    told(before, true).or_else(|| told(behind, false)).or_else(above).or_else(below).unwrap_or(false)
+}
+
+/// What stands before a place on its line, no more than is searched, and where the line above ends.
+fn line_before(text: &str, at: usize) -> (&str, Option<usize>) {
+    let mut from = at.saturating_sub(AROUND);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    let window = text.get(from..at).unwrap_or_default();
+    match window.rfind('\n') {
+        Some(line) => (window.get(line + 1..).unwrap_or_default(), Some(from + line)),
+        None => (window, None),
+    }
+}
+
+/// What stands behind a place on its line, no more than is searched, and where the line below begins.
+fn line_behind(text: &str, at: usize) -> (&str, Option<usize>) {
+    let mut to = (at + AROUND).min(text.len());
+    while !text.is_char_boundary(to) {
+        to -= 1;
+    }
+    let window = text.get(at..to).unwrap_or_default();
+    match window.find('\n') {
+        Some(line) => (window.get(..line).unwrap_or_default(), Some(at + line + 1)),
+        None => (window, None),
+    }
+}
+
+/// What the nearest telling word says: whether it marks a secret; `None` where there is none.
+fn told(line: &str, from_its_end: bool) -> Option<bool> {
+    let mut words: Vec<String> = line
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let is_in = |table: &[&str], word: &str| table.binary_search(&word).is_ok();
+    // A key's kind stands before it.
+    for at in 1..words.len() {
+        if let Some([kind, key]) = words.get_mut(at - 1..=at)
+            && matches!(key.as_str(), "key" | "keys")
+            && is_in(KEYS, kind)
+        {
+            *key = "apikey".to_owned();
+        }
+    }
+    let says = |word: &String| {
+        if is_in(MARKS, word) { Some(true) } else { is_in(LABELS, word).then_some(false) }
+    };
+    if from_its_end { words.iter().rev().find_map(says) } else { words.iter().find_map(says) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_are_sorted() {
+        assert!([MARKS, KEYS, LABELS].iter().all(|table| table.is_sorted()));
+    }
+}

@@ -1,0 +1,121 @@
+//! Owns a text as it was before something broke or escaped it: lines that a terminal wrapped, `\\n` and `\\"` of JSON, `%3D`
+//! of addresses, colors. Secrets are searched in it once more, with the way back to where they stand.
+
+use std::ops::Range;
+
+/// Lines at least this wide may have been wrapped by a terminal, within a token too.
+const WRAPPED: usize = 60;
+/// Lines around one that are no wider where a terminal wrapped it.
+const LINES: usize = 8;
+
+/// The text, and where each of its bytes came from.
+pub(super) struct Folded {
+    pub(super) text: String,
+    from: Vec<usize>,
+}
+
+impl Folded {
+    /// `None` where nothing was broken or escaped.
+    pub(super) fn of(text: &str) -> Option<Folded> {
+        let mut folded = Folded { text: String::with_capacity(text.len()), from: Vec::with_capacity(text.len() + 1) };
+        let wraps = wraps(text);
+        let mut wraps = wraps.iter().copied().peekable();
+        let mut at = 0;
+        let mut changed = false;
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            if wraps.next_if_eq(&at).is_some() {
+                at += rest.len() - rest.trim_start_matches('\r').strip_prefix('\n').map_or(rest.len(), str::len);
+                changed = true;
+                continue;
+            }
+            let (put, length) = unescaped(rest);
+            changed |= length != put.map_or(0, char::len_utf8);
+            if let Some(put) = put {
+                folded.text.push(put);
+                folded.from.extend(std::iter::repeat_n(at, put.len_utf8()));
+            }
+            at += length.max(1);
+        }
+        folded.from.push(text.len());
+        changed.then_some(folded)
+    }
+
+    /// Where something found in it stands in the text it is of.
+    pub(super) fn back(&self, place: &Range<usize>, text: &str) -> Option<Range<usize>> {
+        let start = *self.from.get(place.start)?;
+        let last = *self.from.get(place.end.checked_sub(1)?)?;
+        let end = *self.from.get(place.end)?;
+        // What was left out behind its last character is not its own.
+        let own = unescaped(text.get(last..)?).1;
+        Some(start..end.min(last + own.max(1)))
+    }
+}
+
+/// The next character of a text as it was before it was escaped, and how many bytes it takes; none for a color.
+fn unescaped(rest: &str) -> (Option<char>, usize) {
+    let bytes = rest.as_bytes();
+    match bytes {
+        [b'\\', b'n', ..] => (Some('\n'), 2),
+        [b'\\', b'r' | b't', ..] => (Some(' '), 2),
+        [b'\\', sign @ (b'"' | b'\'' | b'/' | b'\\'), ..] => (Some(char::from(*sign)), 2),
+        [b'\\', b'u', b'0', b'0', high, low, ..] => match number(*high, *low) {
+            Some(sign) => (Some(sign), 6),
+            None => (Some('\\'), 1),
+        },
+        [b'%', high, low, ..] => match number(*high, *low) {
+            Some(sign) => (Some(sign), 3),
+            None => (Some('%'), 1),
+        },
+        [0x1b, b'[', color @ ..] => (None, 2 + of_a_color(color)),
+        // A color whose escape was made visible.
+        [0xc2, 0xb7, b'[', color @ ..] if of_a_color(color) > 0 => (None, 3 + of_a_color(color)),
+        _ => {
+            let first = rest.chars().next();
+            (first, first.map_or(1, char::len_utf8))
+        }
+    }
+}
+
+/// A printable character of two hexadecimal digits.
+fn number(high: u8, low: u8) -> Option<char> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let code = u8::try_from(digit(high)? * 16 + digit(low)?).ok()?;
+    (code.is_ascii_graphic() || code == b' ').then(|| char::from(code))
+}
+
+/// How many bytes a color's figures and its end are.
+fn of_a_color(bytes: &[u8]) -> usize {
+    let figures = bytes.iter().take(24).take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
+    match bytes.get(figures) {
+        Some(b'm' | b'K') => figures + 1,
+        _ => 0,
+    }
+}
+
+/// Where lines end that a terminal may have wrapped within a word: wide ones, with no wider one near them.
+fn wraps(text: &str) -> Vec<usize> {
+    let is_inside = |c: char| c.is_ascii_alphanumeric() || "_-+/=.%~".contains(c);
+    let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
+    let widths: Vec<usize> = lines.iter().map(|line| line.chars().count()).collect();
+    let mut ends = Vec::new();
+    let mut at = 0;
+    for (number, pair) in text.split_inclusive('\n').zip(lines.windows(2)).enumerate().map(|(n, (_, pair))| (n, pair)) {
+        let [line, next] = pair else { continue };
+        let width = widths.get(number).copied().unwrap_or(0);
+        let near = widths.get(number.saturating_sub(LINES)..(number + LINES).min(widths.len())).unwrap_or_default();
+        if width >= WRAPPED
+            && line.ends_with(is_inside)
+            && next.starts_with(is_inside)
+            && near.iter().all(|other| *other <= width)
+        {
+            ends.push(at + line.len());
+        }
+        at = line_end(text, at + line.len());
+    }
+    ends
+}
+
+/// Where the next line begins behind a line's own characters.
+fn line_end(text: &str, at: usize) -> usize {
+    text.get(at..).and_then(|rest| rest.find('\n')).map_or(text.len(), |end| at + end + 1)
+}
