@@ -6,6 +6,7 @@ mod which;
 
 use self::names::Named as Called;
 use super::Situation;
+use super::verdict::next_try;
 use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::knowledge::facts::Facts;
@@ -221,7 +222,14 @@ fn on<'a>(situation: &Situation<'a>, fitting: &[&'a Device], nothing: Place<'a>)
     let (device, candidates) = which::which(situation, fitting, &named);
     let proved = named.iter().any(|named| matches!(named.fate, Fate::Alive(..)));
     let fits = proved || device.is_some() || !candidates.is_empty();
-    Place { same_machine: Some(true).filter(|_| fits), device, candidates, because: None, named }
+    let place = Place { same_machine: Some(true).filter(|_| fits), device, candidates, because: None, named };
+    // Where the run was started again, its next try shows the card that it gets.
+    let tried_on = next_try(situation, &place)
+        .and_then(|next| place.candidates.iter().find(|device| next.holds_on(device) > Bytes::ZERO).copied());
+    match tried_on {
+        Some(device) => Place { device: Some(device), candidates: Vec::new(), ..place },
+        None => place,
+    }
 }
 
 /// A named process that is unlike the one of its PID here.
