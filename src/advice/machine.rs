@@ -503,7 +503,7 @@ mod tests {
         assert!(advice.plan.iter().all(|planned| planned.target.is_none()), "{:?}", advice.plan);
         assert_eq!(advice.verdict.gpu_candidates, [0, 1]);
         let said = &advice.verdict.sentence;
-        assert!(said.contains("GPU 0, as the job numbered it,") && said.contains("GPU 0 or GPU 1"), "{said}");
+        assert!(said.contains("GPU 0 as the job numbered it") && said.contains("GPU 0 or GPU 1"), "{said}");
         let ledger = advice.ledger.as_ref().unwrap();
         assert_eq!((ledger.device, ledger.is_now), (None, false), "the log's own figures");
         assert!(!crate::advice::words::verdict(&advice).join(" ").contains("free now"));
