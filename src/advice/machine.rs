@@ -6,6 +6,7 @@ mod which;
 
 use self::names::Named as Called;
 use super::Situation;
+use super::verdict::next_try;
 use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::knowledge::facts::Facts;
@@ -228,7 +229,14 @@ fn on<'a>(situation: &Situation<'a>, fitting: &[&'a Device], nothing: Place<'a>)
     let proved = named.iter().any(|named| matches!(named.fate, Fate::Alive(..)));
     let own = nothing.own.as_ref().and_then(|_| named.pop());
     let fits = proved || device.is_some() || !candidates.is_empty();
-    Place { same_machine: Some(true).filter(|_| fits), device, candidates, because: None, named, own }
+    let place = Place { same_machine: Some(true).filter(|_| fits), device, candidates, because: None, named, own };
+    // Where the run was started again, its next try shows the card that it gets.
+    let tried_on = next_try(situation, &place)
+        .and_then(|next| place.candidates.iter().find(|device| next.holds_on(device) > Bytes::ZERO).copied());
+    match tried_on {
+        Some(device) => Place { device: Some(device), candidates: Vec::new(), ..place },
+        None => place,
+    }
 }
 
 /// A named process that is unlike the one of its PID here.
@@ -502,7 +510,7 @@ mod tests {
         assert!(advice.plan.iter().all(|planned| planned.target.is_none()), "{:?}", advice.plan);
         assert_eq!(advice.verdict.gpu_candidates, [0, 1]);
         let said = &advice.verdict.sentence;
-        assert!(said.contains("GPU 0, as the job numbered it,") && said.contains("GPU 0 or GPU 1"), "{said}");
+        assert!(said.contains("GPU 0 as the job numbered it") && said.contains("GPU 0 or GPU 1"), "{said}");
         let ledger = advice.ledger.as_ref().unwrap();
         assert_eq!((ledger.device, ledger.is_now), (None, false), "the log's own figures");
         assert!(!crate::advice::words::verdict(&advice).join(" ").contains("free now"));

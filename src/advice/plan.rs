@@ -173,6 +173,12 @@ pub fn lay_out(
     let mut plan: Vec<PlannedFix> = first_of_all.into_iter().collect();
     // Waiting and asking come after what costs nothing, and so does what is not known to be idle.
     let (mut later, mut unknown) = (Vec::new(), Vec::new());
+    let request_for = |fix: &Fix| {
+        asks_for_another_gpu(fix, situation.diagnosis).then(|| another::request(situation, place, ledger)).flatten()
+    };
+    // Where a change of the run's own may be enough, it comes before waiting for another GPU.
+    let waits_gladly = matches!(cause, Some(CauseKind::OtherProcess | CauseKind::TooBig | CauseKind::WrongDevice));
+    let mut last = None;
     for fix in first.into_iter().chain(rest) {
         let ends = fix.when.contains(&Condition::HolderAlive);
         if ends {
@@ -195,14 +201,13 @@ pub fn lay_out(
             };
             plan.extend(offers.idle.into_iter().filter(|planned| !room && fits(planned)));
             unknown.extend(offers.unknown.into_iter().filter(|planned| !room && fits(planned)));
-        } else if asks_for_another_gpu(fix, situation.diagnosis)
-            && let Some(request) = another::request(situation, place, ledger)
-        {
-            plan.push(request);
+        } else if let Some(request) = request_for(fix) {
+            if waits_gladly { plan.push(request) } else { last = Some(request) }
         } else if applies(fix, situation, place, ledger, verdict) {
             plan.extend(fill::filled(fix, situation, place, ledger, fit));
         }
     }
+    plan.extend(last);
     if cause == Some(CauseKind::OtherProcess) && situation.snapshot.is_none() && place.named.is_empty() {
         plan.insert(0, look_there());
     }

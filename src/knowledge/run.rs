@@ -486,7 +486,8 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> R
             Key::VisibleDevices => run.visible_devices = word(),
             Key::Notebook => run.notebook = word(),
             Key::Widened => run.widened = word(),
-            Key::Launcher => run.launcher = word(),
+            // Slurm speaks of a job's end after the job's own last words.
+            Key::Launcher => run.launcher = word().or_else(|| last(rule, after)),
             Key::Expandable => run.expandable = word(),
             Key::Share => run.share = word(),
             Key::Sharded => run.sharded = word(),

@@ -414,7 +414,9 @@ fn read_only_and_the_demo_send_nothing() {
     session.leave();
 
     let mut demo = Session::oomdoctor(LARGE, &["--demo", "--interval", "0.1"]);
-    demo.wait_for_text(&["step 1", "ask it to let go"]);
+    demo.wait_for_text(&["step 1", "Run it on GPU 1"]);
+    demo.send("s");
+    demo.wait_for_text(&["step 2", "ask it to let go"]);
     demo.send("\r");
     demo.wait_for_text(&["Ask Ollama to unload llama3.1:8b?", "loads again", "Demo: nothing is sent.", END_IT]);
     demo.send("y");

@@ -5,6 +5,7 @@ use super::{FreesIs, PlannedFix, Step, another_gpu, empty, share};
 use crate::advice::fit::words::download;
 use crate::advice::words::sentence;
 use crate::advice::{Changes, FitAdvice, Had, Ledger, Place, Situation};
+use crate::gpu::Nature;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
 use crate::memory::quant;
@@ -35,7 +36,11 @@ pub fn filled(
     let computed = |name: &str| effect?.value.clone().filter(|(of, _)| *of == name).map(|(_, value)| value);
     let otherwise = |name: &str| match name {
         "gpu_uuid" => another_gpu(situation, place, ledger)?.0.uuid.known().cloned(),
-        "gpu_index" => Some(another_gpu(situation, place, ledger)?.0.index.to_string()),
+        // An instance (MIG) has no number that CUDA would count.
+        "gpu_index" => {
+            let device = another_gpu(situation, place, ledger)?.0;
+            (device.nature != Some(Nature::MigInstance)).then(|| device.index.to_string())
+        }
         "where_set" => Some(where_set(ran_on).to_owned()),
         "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
         "half_context" => {

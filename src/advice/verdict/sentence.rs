@@ -46,21 +46,25 @@ pub fn not_oom(situation: &Situation<'_>) -> String {
 fn which_of_several(situation: &Situation<'_>, place: &Place<'_>, said: &str) -> Option<String> {
     let candidates = place.candidates_in_words()?;
     let printed = situation.diagnosis.facts.device;
-    Some(match (place.same_machine, printed) {
-        (Some(true), Some(_)) if said.contains(AS_NUMBERED) => {
-            format!("Here that may be {candidates}: the log does not tell which.")
-        }
-        (Some(true), Some(index)) => {
-            format!("GPU {index}{AS_NUMBERED} may be {candidates} here: the log does not tell which.")
-        }
-        (Some(true), None) => format!("It may be {candidates} here: the log does not tell which."),
-        // Of a log that may be from anywhere only a number could be mistaken.
-        _ => format!("GPU {}{AS_NUMBERED} may be any GPU here, if your run was on this machine.", printed?),
+    let is_from_here = place.same_machine == Some(true);
+    // Of a log that may be from anywhere only a number could be mistaken.
+    let number = printed.map(|index| format!("GPU {index}{AS_NUMBERED}"));
+    if !is_from_here && number.is_none() {
+        return None;
+    }
+    let it = match number {
+        Some(number) if !said.contains(AS_NUMBERED) => number,
+        Some(_) => "That number".to_owned(),
+        None => "It".to_owned(),
+    };
+    Some(match is_from_here {
+        true => format!("{it} may be {candidates} here: the log does not tell which."),
+        false => format!("{it} may be any GPU here, if your run was on this machine."),
     })
 }
 
 /// What stands behind a number that the run gave: it counts from 0 what it may see.
-const AS_NUMBERED: &str = ", as the job numbered it,";
+const AS_NUMBERED: &str = " as the job numbered it";
 
 fn remark(diagnosis: &Diagnosis) -> String {
     let default = "the message fits, but other causes print it too.";
