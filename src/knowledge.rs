@@ -10,6 +10,8 @@ pub mod facts;
 pub mod figures;
 pub mod fix;
 pub mod guide;
+#[cfg(test)]
+mod linear;
 pub mod lint;
 pub mod load;
 mod matching;

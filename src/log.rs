@@ -159,6 +159,11 @@ impl PastedLog {
         self.with_ends(number, excerpt::around(self.length(number), column))
     }
 
+    /// What is shown of a line for what stands at this place: all of it, unless it is very long.
+    pub fn shown_at(&self, number: usize, column: usize) -> String {
+        Excerpt::shown_at(self.line(number).unwrap_or_default(), column)
+    }
+
     /// Where in [`PastedLog::text`] that ends.
     pub fn end_around(&self, number: usize, column: usize) -> Option<usize> {
         let line = self.line_range(number)?;

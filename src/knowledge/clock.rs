@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use regex::Regex;
 
+use crate::effort;
 use crate::log::PastedLog;
 use crate::units::WallTime;
 
@@ -52,6 +53,7 @@ static SHORT: LazyLock<Option<Regex>> =
     LazyLock::new(|| expression(r"(?-u)\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\b"));
 
 fn stamp(line: &str, now: Option<&Zoned>) -> Option<WallTime> {
+    effort::count(line.len());
     iso(line, now).or_else(|| syslog(line, now)).or_else(|| short(line, now)).map(WallTime)
 }
 

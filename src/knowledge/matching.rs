@@ -410,3 +410,51 @@ fn ends(log: &PastedLog) -> Vec<&str> {
         text.get(text.ceil_char_boundary(text.len() - END)..).unwrap_or_default(),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines_of(candidates: &Candidates, log: &PastedLog) -> Vec<usize> {
+        candidates.places(log).map(|place| place.line).collect()
+    }
+
+    #[test]
+    fn of_many_candidates_the_first_and_the_last_are_looked_at_each_once() {
+        let log = PastedLog::new("x\n".repeat(5_000));
+        let mut candidates = Candidates::default();
+        for line in [3, 2, 3].into_iter().chain(2..=4_000).chain([3_999, 4_000, 3_998]) {
+            candidates.insert(Place { line, tile: 0 });
+        }
+        let expected: Vec<usize> = (2..2 + CANDIDATES / 2).chain(4_001 - CANDIDATES / 2..=4_000).collect();
+        assert_eq!(lines_of(&candidates, &log), expected);
+    }
+
+    #[test]
+    fn no_more_text_is_looked_at_than_a_fixed_amount_from_either_end() {
+        let log = PastedLog::new(format!("{}\n", "x".repeat(8 << 10)).repeat(100));
+        let mut candidates = Candidates::default();
+        (1..=100).for_each(|line| candidates.insert(Place { line, tile: 0 }));
+        let half = TEXT / (8 << 10);
+        let expected: Vec<usize> = (1..=half).chain(101 - half..=100).collect();
+        assert_eq!(lines_of(&candidates, &log), expected);
+    }
+
+    #[test]
+    fn a_literal_is_found_in_its_tile_also_where_two_tiles_meet() {
+        let base = crate::knowledge::KnowledgeBase::built_in().unwrap();
+        let entry = base.entries().iter().position(|entry| entry.id == "pytorch/cuda-out-of-memory").unwrap();
+        for at in (16_000..16_800).step_by(7) {
+            let mut line = "x".repeat(60_000);
+            line.replace_range(at..at + 18, "CUDA out of memory");
+            let log = PastedLog::new(line);
+            let mut found = Vec::new();
+            base.finder.squeezed_candidates(&log, &mut |owner, place| {
+                if owner == entry {
+                    found.push(place);
+                }
+            });
+            assert_eq!(found, [Place { line: 1, tile: log.tile_at(1, at) }], "{at}");
+        }
+    }
+}

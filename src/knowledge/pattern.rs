@@ -73,6 +73,12 @@ impl Pattern {
         self.compiled().into_iter().flat_map(|regex| regex.capture_names().flatten())
     }
 
+    /// As the engines get it.
+    #[cfg(test)]
+    pub fn expanded(&self) -> String {
+        expand(&self.source)
+    }
+
     /// The expression, where this text may hold a match.
     fn thorough(&self, text: &str) -> Option<&Regex> {
         if !self.may_match(text) {

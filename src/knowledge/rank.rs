@@ -265,6 +265,6 @@ fn matched(finding: &Finding, log: &PastedLog) -> Match {
         entry: finding.entry.id.clone(),
         certainty: finding.entry.certainty,
         line: finding.hit.line,
-        text: log.shown_around(finding.hit.line, finding.hit.column),
+        text: log.shown_at(finding.hit.line, finding.hit.column),
     }
 }

@@ -25,6 +25,14 @@ pub struct RunRule {
     patterns: Vec<Pattern>,
 }
 
+impl RunRule {
+    /// Every way to say it.
+    #[cfg(test)]
+    pub fn patterns(&self) -> &[Pattern] {
+        &self.patterns
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Key {

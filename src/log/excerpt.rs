@@ -11,6 +11,8 @@ const BEFORE: usize = 512;
 const BEHIND: usize = 1 << 10;
 /// What is looked at around a place: a message with all of its figures.
 const AROUND: Range<usize> = 2 << 10..14 << 10;
+/// What is shown of it.
+const SHOWN: Range<usize> = 64..2 << 10;
 /// Of a very long line its beginning and its end are looked at too: who prints it, and what it ends with.
 const ENDS: usize = 256;
 /// Of a line beside the one in question no more than this is looked at, from each end: a terminal's lines are shorter.
@@ -66,6 +68,18 @@ impl<'l> Excerpt<'l> {
         Excerpt::with(line, around(line.len(), column))
     }
 
+    /// What a person is shown for what stands at a place, which comes soon.
+    pub fn shown_at(line: &str, column: usize) -> String {
+        if tiles(line.len()) == 1 {
+            return line.to_owned();
+        }
+        let from = line.floor_char_boundary(column.saturating_sub(SHOWN.start));
+        let to = line.ceil_char_boundary(column.saturating_add(SHOWN.end).min(line.len()));
+        let mark = |cut: bool| if cut { "…" } else { "" };
+        let shown = line.get(from..to).unwrap_or_default();
+        format!("{}{shown}{}", mark(from > 0), mark(to < line.len()))
+    }
+
     /// The beginning and the end.
     pub fn of_ends(line: &'l str) -> Excerpt<'l> {
         if line.len() <= 2 * BESIDE {
@@ -114,5 +128,52 @@ impl<'l> Excerpt<'l> {
     pub fn is_whole(&self) -> bool {
         let [(_, first), _, _] = self.parts;
         first.len() == self.line.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_ordinary_length_is_looked_at_whole() {
+        let line = "é".repeat(TILE - 1);
+        assert_eq!(tiles(line.len()), 1);
+        assert!(Excerpt::of_tile(&line, 0).is_whole() && Excerpt::around(&line, 9).is_whole());
+        assert_eq!(Excerpt::shown_at(&line, 9_000), line);
+        assert!(Excerpt::of_ends("").is_whole());
+    }
+
+    #[test]
+    fn the_tiles_of_a_line_cover_it_and_their_parts_stand_where_they_say() {
+        for unit in ["x", "é", "█x"] {
+            for length in [2 * TILE, 2 * TILE + 3, 5 * TILE - 1, 9 * TILE + 77] {
+                let line = unit.repeat(length / unit.len());
+                let mut covered = 0;
+                for tile in 0..tiles(line.len()) {
+                    let range = tile_range(line.len(), tile);
+                    assert_eq!((range.start, tile_at(line.len(), range.start)), (covered, tile));
+                    covered = range.end;
+                    let mut end = 0;
+                    for (at, text) in Excerpt::of_tile(&line, tile).parts() {
+                        assert!(at >= end && line[at..].starts_with(text));
+                        end = at + text.len();
+                    }
+                    assert_eq!(end, line.len(), "the end is there");
+                }
+                assert_eq!(covered, line.len());
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_at_a_place_is_in_what_is_looked_at_and_in_what_is_shown() {
+        let mut line = "█".repeat(40_000);
+        for at in (0..line.len()).step_by(3 * 777) {
+            line.replace_range(at..at + 3, "HIT");
+            assert!(Excerpt::around(&line, at).parts().any(|(_, text)| text.contains("HIT")), "{at}");
+            assert!(Excerpt::shown_at(&line, at).find("HIT").is_some_and(|at| at < 100), "{at}");
+            line.replace_range(at..at + 3, "█");
+        }
     }
 }

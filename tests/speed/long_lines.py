@@ -3,16 +3,16 @@
 
     long_lines.py --binary target/release/oomdoctor [--limit 1.0] [--only NAME]
 
-Writes each log at 1, 2 and 4 MB (of many lines: 1 and 2) and prints the time of `oomdoctor diagnose --no-live` for each,
-the best of three, and the ratio of the largest to the smallest beside the ratio of their sizes. Fails where 1 MB takes
-longer than the limit.
+Writes each log at 1, 2 and 4 MB (of many lines: 1 and 2) and prints the processor time of `oomdoctor diagnose --no-live`
+for each, the best of three, and the ratio of the largest to the smallest beside the ratio of their sizes. Fails where 1 MB
+takes longer than the limit. A terminal's pane reads its logs the same way.
 """
 import argparse
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
-import time
 
 TORCH = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 23.99 GiB of which 6.10 GiB is free. Process 4242 has 11.23 GiB memory in use."
 OLDER = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity; 5.12 GiB already allocated; 1.03 GiB free; 5.30 GiB reserved in total by PyTorch)"
@@ -94,15 +94,20 @@ def logs():
         yield "many lines: " + name, "", unit, (1, 2)
 
 
+def spent():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def best(command, runs, patience):
     times = []
     for _ in range(runs):
-        started = time.perf_counter()
+        before = spent()
         try:
             subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, timeout=patience)
         except subprocess.TimeoutExpired:
             return patience
-        times.append(time.perf_counter() - started)
+        times.append(spent() - before)
         if times[-1] > 3:
             break
     return min(times)

@@ -1,0 +1,262 @@
+//! Tests that twice a line costs twice as much and no more, whatever the line holds: counted are the bytes that regular
+//! expressions, searches for words and copies go over.
+
+use std::sync::LazyLock;
+
+use regex_automata::Input;
+use regex_automata::hybrid::dfa::DFA;
+use regex_automata::util::syntax;
+use regex_syntax::hir::{Class, Hir, HirKind};
+
+use super::KnowledgeBase;
+use super::entry::Entry;
+use super::pattern::Pattern;
+use crate::effort;
+use crate::log::PastedLog;
+
+static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in().unwrap());
+
+/// What reading a log costs that holds little else than this, over and over in one line.
+fn cost(unit: &str, size: usize, end: &str) -> usize {
+    let line = unit.repeat(size / unit.len() + 1) + end;
+    effort::of(|| BASE.diagnose(&PastedLog::new(line), None))
+}
+
+/// Whether a line twice as long costs at most so much more than twice as much; if not, what both cost.
+fn worse_than_linear(unit: &str, size: usize, end: &str) -> Option<String> {
+    /// What a log costs beside its line: the same whatever its length.
+    const FIXED: usize = 64 << 10;
+    let (once, twice) = (cost(unit, size, end), cost(unit, 2 * size, end));
+    (twice > once * 22 / 10 + FIXED).then(|| format!("{twice} after {once}: {unit:?} to {size} bytes, then {end:?}"))
+}
+
+/// A text that the pattern matches, made with as little of it as can be or with all that is optional.
+fn sample(pattern: &Pattern, whole: bool) -> String {
+    fn write(hir: &Hir, whole: bool, out: &mut String) {
+        match hir.kind() {
+            HirKind::Empty | HirKind::Look(_) => {}
+            HirKind::Literal(literal) => out.push_str(&String::from_utf8_lossy(&literal.0)),
+            HirKind::Class(Class::Bytes(class)) => {
+                let holds = |byte: &u8| class.iter().any(|range| (range.start()..=range.end()).contains(byte));
+                let usual = [b'a', b'7', b' ', b'M', b'/', b'='].into_iter().chain(b' '..=b'~').find(holds);
+                out.extend(usual.map(char::from));
+            }
+            HirKind::Class(Class::Unicode(_)) => {}
+            HirKind::Repetition(repetition) => {
+                let count = if whole { repetition.min.max(1) } else { repetition.min };
+                (0..count).for_each(|_| write(&repetition.sub, whole, out));
+            }
+            HirKind::Capture(capture) => write(&capture.sub, whole, out),
+            HirKind::Concat(parts) => parts.iter().for_each(|part| write(part, whole, out)),
+            HirKind::Alternation(ways) => {
+                let way = if whole { ways.last() } else { ways.first() };
+                way.into_iter().for_each(|way| write(way, whole, out));
+            }
+        }
+    }
+    let mut out = String::new();
+    write(&syntax::parse_with(&pattern.expanded(), &syntax()).unwrap(), whole, &mut out);
+    out
+}
+
+fn syntax() -> syntax::Config {
+    syntax::Config::new().unicode(false).utf8(false).multi_line(true)
+}
+
+/// How many bytes an automaton reads until all matches in the text are found, one after the other: a pattern that reads
+/// on far behind the match it then reports would read the rest of the line again for each.
+fn read_by(dfa: &DFA, text: &str) -> usize {
+    let (mut cache, mut from, mut read) = (dfa.create_cache(), 0, 0);
+    while from <= text.len() {
+        let input = Input::new(text).range(from..);
+        let mut state = dfa.start_state_forward(&mut cache, &input).unwrap();
+        let mut end = None;
+        for (at, byte) in text.bytes().enumerate().skip(from) {
+            state = dfa.next_state(&mut cache, state, byte).unwrap();
+            read += 1;
+            // An automaton knows of a match one byte late.
+            end = if state.is_match() { Some(at) } else { end };
+            if state.is_dead() {
+                break;
+            }
+        }
+        if !state.is_dead() && dfa.next_eoi_state(&mut cache, state).unwrap().is_match() {
+            end = Some(text.len());
+        }
+        let Some(end) = end else { break };
+        from = end.max(from + 1);
+    }
+    read
+}
+
+/// All matches are gone over of what a run prints, and of the processes that a message names.
+#[test]
+fn no_pattern_that_is_matched_over_and_over_reads_far_behind_its_match() {
+    let of_runs = BASE.runs.iter().flat_map(|rule| rule.patterns());
+    let of_processes = BASE.entries().iter().flat_map(|entry| &entry.figures);
+    let of_processes = of_processes.filter(|pattern| pattern.source().contains("{other_"));
+    let grows = |dfa: &DFA, unit: &str| {
+        let read = |size: usize| read_by(dfa, &unit.repeat(size / unit.len() + 1));
+        let (once, twice) = (read(2 << 10), read(4 << 10));
+        (twice > once * 22 / 10 + 1024).then_some((once, twice))
+    };
+    let bad = DFA::builder().syntax(syntax()).build(r"step(?:[^\n]*end)?").unwrap();
+    assert!(grows(&bad, "step ").is_some());
+    let mut faults = Vec::new();
+    for pattern in of_runs.chain(of_processes) {
+        let dfa = DFA::builder().syntax(syntax()).build(&pattern.expanded()).unwrap();
+        for (whole, between) in [(false, ""), (false, " "), (true, " "), (true, "\n")] {
+            let unit = sample(pattern, whole) + between;
+            if let Some((once, twice)) = grows(&dfa, &unit) {
+                faults.push(format!("{}: {twice} after {once} in {unit:?}", pattern.source()));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// One of the ways in which a message can stand in a line, and which one.
+fn mangled(message: &str, entry: &Entry, way: usize) -> String {
+    let literal = entry.literals.first().map_or("", String::as_str);
+    match way % 11 {
+        0 => format!("{message} "),
+        1 => message.chars().filter(|c| !c.is_whitespace()).collect(),
+        2 => format!("'{message}' "),
+        3 => format!("we get `{message} "),
+        4 => format!("[({{ {message} "),
+        5 => format!("| {message} "),
+        6 => format!("{} ", &message[..message.floor_char_boundary(message.len() * 3 / 4)]),
+        7 => format!("{message}\\n"),
+        8 => format!("{literal} "),
+        // Almost what a pattern wants.
+        9 => {
+            let patterns = &entry.when.any;
+            let sample = patterns.get(way / 11 % patterns.len().max(1)).map_or(String::new(), |one| sample(one, true));
+            format!("{literal} {} ", &sample[..sample.floor_char_boundary(sample.len() * 3 / 4)])
+        }
+        _ => literal.chars().filter(|c| !c.is_whitespace()).collect(),
+    }
+}
+
+fn decisive_line(entry: &Entry, example: usize) -> Option<&str> {
+    let log = &entry.matches.get(example % entry.matches.len().max(1))?.log;
+    let holds = |line: &&str| {
+        let line = line.to_ascii_lowercase();
+        entry.literals.iter().any(|literal| line.contains(&literal.to_ascii_lowercase()))
+    };
+    log.lines().find(holds).or_else(|| log.lines().find(|line| !line.is_empty()))
+}
+
+#[test]
+fn a_line_of_any_entrys_messages_costs_no_more_than_its_length() {
+    let faults: Vec<String> = BASE
+        .entries()
+        .iter()
+        .enumerate()
+        .filter_map(|(number, entry)| {
+            let line = decisive_line(entry, number / 10)?;
+            let unit = mangled(line, entry, number);
+            let fault = worse_than_linear(&unit, 6 << 10, "")?;
+            Some(format!("{}: {fault}", entry.id))
+        })
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+const FAILURE: &str = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity)";
+
+/// Past the length up to which a line is looked at whole.
+#[test]
+fn very_long_lines_cost_no_more_than_their_length() {
+    let quoted = format!("'{FAILURE}' ");
+    let units = [
+        quoted.as_str(),
+        "ERROR:  out of memory ",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 23.99 GiB of which 6.10 GiB is free. Process 4242 has 11.23 GiB memory in use. ",
+        "raise RuntimeError('CUDA out of memory. Tried to allocate 2.00 GiB') ",
+        "we see `CUDA out of memory. Tried to allocate 2.00 GiB` when it fails, ",
+        "we see `CUDA out of memory. Tried to allocate 2.00 GiB when it fails, ",
+        "| CUDA out of memory. Tried to allocate 2.00 GiB | it is full ",
+        "\\\"CUDA out of memory\\\" \\n",
+        "outofmemory",
+        "failed to allocate memory, cannot allocate ",
+        "java.lang.OutOfMemoryError: Java heap space ",
+        "{\"reason\":\"OOMKilled\",\"exitCode\":137},",
+        "MemoryError ",
+        "Killed ",
+        "`",
+        "'",
+        "\"",
+        "|",
+        "\\n",
+        "7",
+        " ",
+        "\u{a0}",
+        "█",
+        "\u{1b}]0;",
+    ];
+    let faults: Vec<String> = units.iter().filter_map(|unit| worse_than_linear(unit, 24 << 10, "")).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What a run prints beside its failure is read over and over, too: with the failure in the same line and below.
+#[test]
+fn lines_of_what_a_run_prints_cost_no_more_than_their_length() {
+    let units = [
+        "dtype=torch.",
+        "dtype=torch.float16, ",
+        "--model a ",
+        "llama-server -m a.gguf ",
+        "step 1 ",
+        "epoch 1/10 ",
+        "37%|##| 1/2 [",
+        "37%|",
+        "CUDA0 buffer size = 1.00 MiB ",
+        "using device CUDA0 (NVIDIA RTX) - 7 MiB free ",
+        "Device 0: NVIDIA, ",
+        "| 0 NVIDIA A On | ",
+        "] 1 2 3 4 5 6 7 8 9 python ",
+        "total_vm ",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True ",
+        "$ python a.py --x ",
+        "Traceback (most recent call last): File \"a.py\", line 3, in <module> ",
+        "C:\\a\\b ",
+        "pod/a ",
+        "2026-11-20 10:00:00 ",
+        "worker-1 | ",
+        "[rank0]: ",
+    ];
+    let below = format!("\n{FAILURE}");
+    let ends = [below.as_str(), FAILURE];
+    let faults: Vec<String> =
+        units.iter().flat_map(|unit| ends.iter().filter_map(|end| worse_than_linear(unit, 24 << 10, end))).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// A message in a very long line is found and read wherever in it it stands.
+#[test]
+fn a_message_is_read_wherever_it_stands_in_a_very_long_line() {
+    // The second one is a whole log that was folded into one line.
+    let fillers = ["all is well so far, ".repeat(5_000), "step 7 of 9 is done\\n".repeat(5_000)];
+    let places = fillers.iter().flat_map(|filler| (0..filler.len()).step_by(9_973).map(move |at| (filler, at)));
+    for (filler, at) in places {
+        let (before, after) = filler.split_at(at);
+        let log = PastedLog::new(format!("{before} {FAILURE} {after}"));
+        let diagnosis = BASE.diagnose(&log, None);
+        let leading = diagnosis.matches.first().map(|found| (found.entry.as_str(), found.line));
+        assert_eq!(leading, Some(("pytorch/cuda-out-of-memory", 1)), "at {at}");
+        assert_eq!(diagnosis.facts.total_bytes, Some(crate::units::Bytes::gib(8)), "at {at}");
+        let figure = diagnosis.figures.iter().find(|figure| figure.key == "requested_bytes").unwrap();
+        assert_eq!(log.line(1).unwrap().get(figure.span.clone()), Some("2.00 GiB"), "at {at}");
+        let shown = &diagnosis.matches[0].text;
+        assert!(shown.len() < 4_000 && shown.find("Tried to allocate 2.00 GiB").is_some_and(|at| at < 100), "{shown}");
+    }
+}
+
+/// What is left out of a very long line begins and ends no line.
+#[test]
+fn no_pattern_takes_a_cut_for_the_end_of_a_line() {
+    let filler = "Killed ".repeat(20_000);
+    let diagnosis = BASE.diagnose(&PastedLog::new(format!("the list of those: {filler}and so on")), None);
+    assert!(diagnosis.matches.is_empty(), "{:?}", diagnosis.matches.first());
+}
