@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use super::format::{age, bar, cut, exactly, paragraph, sparkline, ten_minutes};
 use super::picture::Picture;
 use super::theme::Theme;
+use crate::advice::offer::Seen;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{short_card, words::gib};
 use crate::app::Model;
@@ -16,8 +17,11 @@ use crate::app::update::evidence_of;
 use crate::gpu::{Device, Driver, GpuProcess, ProcessKind, Reading, Snapshot, sight};
 use crate::units::Bytes;
 
-/// Columns of PID, VRAM, user, age.
-const NUMBERS: usize = 37;
+/// Columns of PID, VRAM, user.
+const NUMBERS: usize = 31;
+/// Columns of the age with its blanks, and of the activity.
+const AGE: usize = 6;
+const STATE: usize = 13;
 
 /// From so many columns on the last ten minutes are drawn.
 const WIDE: usize = 100;
@@ -85,7 +89,7 @@ fn lines(
         let (holders, listed): (Vec<&Row<'_>>, Vec<&Row<'_>>) = here.partition(|row| row.unlisted);
         if !listed.is_empty() && !compact {
             clicks.push((lines.len(), Click::Sort));
-            lines.push(Line::styled(heading(model.processes.sort, theme), theme.quiet));
+            lines.push(Line::styled(heading(model.processes.sort, theme, has_age(model, width)), theme.quiet));
         }
         let unexplained = unaccounted(device, theme).filter(|_| !compact || sight::unexplained(device).is_some());
         for (at, row) in listed.iter().chain(&holders).enumerate() {
@@ -217,7 +221,7 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
 }
 
 /// The columns' names; the one by which the rows are sorted is marked.
-fn heading(sort: Sort, theme: &Theme) -> String {
+fn heading(sort: Sort, theme: &Theme, has_age: bool) -> String {
     let named = |column: Sort, name: &str| {
         let mark = if column == sort { theme.sign("▾", "*") } else { "" };
         format!("{name}{mark}")
@@ -225,7 +229,19 @@ fn heading(sort: Sort, theme: &Theme) -> String {
     let [pid, vram, user, age, what] =
         [(Sort::Pid, "PID"), (Sort::Vram, "VRAM"), (Sort::User, "user"), (Sort::Age, "age"), (Sort::What, "what")]
             .map(|(column, name)| named(column, name));
-    format!("  {pid:>7} {vram:>9}  {user:<9}{age:>6}  {what}")
+    let age = if has_age { format!("{age:>AGE$}") } else { String::new() };
+    format!("  {pid:>7} {vram:>9}  {user:<9}  {:<STATE$}{age}  {what}", "state")
+}
+
+/// Whether there is room for the age beside the activity; it stays where the list is sorted by it.
+fn has_age(model: &Model, width: usize) -> bool {
+    width >= WIDE || model.processes.sort == Sort::Age
+}
+
+/// What the driver and the time watched tell of a process; nothing of one that the driver does not list.
+fn state(model: &Model, snapshot: &Snapshot, row: &GpuProcess) -> String {
+    let seen = Seen { snapshot, history: Some(&model.feed.history), viewer: &model.config.viewer };
+    if row.kind == ProcessKind::Unlisted { String::new() } else { seen.activity(row).to_string() }
 }
 
 fn row_lines(
@@ -251,7 +267,10 @@ fn row_lines(
         (ProcessKind::Unlisted, _) => "?".to_owned(),
         (_, reading) => held(reading),
     };
-    let numbers = format!("{pointer} {:>7} {bytes:>9}  {}{:>6}  ", row.pid, exactly(user, 9), started);
+    let state = exactly(&state(model, snapshot, row).replace('≥', theme.sign("≥", ">=")), STATE);
+    let age = if has_age(model, width) { format!("{started:>AGE$}") } else { String::new() };
+    let numbers = format!("{pointer} {:>7} {bytes:>9}  {}  {state}{age}  ", row.pid, exactly(user, 9));
+    let taken = NUMBERS + 2 + STATE + age.len();
     let style = if selected && model.focus == Region::Processes { theme.selected } else { Default::default() };
     // Below its launcher nobody has to be told whose it is.
     let works_for = |said: &String| of.stands == Stands::Worker && said.starts_with("works for ");
@@ -272,7 +291,7 @@ fn row_lines(
         evidence.push("has the driver open".to_owned());
     }
     let evidence = evidence.join(" · ");
-    let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what, width.saturating_sub(NUMBERS))), style)];
+    let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what, width.saturating_sub(taken))), style)];
     if let (true, false, Some(key)) = (width >= WIDE, compact, row.key()) {
         // What it held over the last ten minutes stands at the right of what speaks for ending it.
         let whole = snapshot.devices.iter().find(|device| device.index == of.id.device).map(|device| &device.memory);
