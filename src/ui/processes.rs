@@ -17,11 +17,13 @@ use crate::app::update::evidence_of;
 use crate::gpu::{Device, Driver, GpuProcess, ProcessKind, Reading, Snapshot, sight};
 use crate::units::Bytes;
 
-/// Columns of PID, VRAM, user.
-const NUMBERS: usize = 31;
-/// Columns of the age with its blanks, and of the activity.
+/// Columns of pointer, PID and VRAM, with their blanks.
+const NUMBERS: usize = 21;
+/// Columns of the user, from so many columns of the pane on and in narrower ones.
+const USER: (usize, usize, usize) = (72, 9, 6);
+/// Columns of the activity, and of the age with its blanks.
+const STATE: usize = 12;
 const AGE: usize = 6;
-const STATE: usize = 13;
 
 /// From so many columns on the last ten minutes are drawn.
 const WIDE: usize = 100;
@@ -89,7 +91,7 @@ fn lines(
         let (holders, listed): (Vec<&Row<'_>>, Vec<&Row<'_>>) = here.partition(|row| row.unlisted);
         if !listed.is_empty() && !compact {
             clicks.push((lines.len(), Click::Sort));
-            lines.push(Line::styled(heading(model.processes.sort, theme, has_age(model, width)), theme.quiet));
+            lines.push(Line::styled(heading(model.processes.sort, theme, width), theme.quiet));
         }
         let unexplained = unaccounted(device, theme).filter(|_| !compact || sight::unexplained(device).is_some());
         for (at, row) in listed.iter().chain(&holders).enumerate() {
@@ -221,7 +223,7 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
 }
 
 /// The columns' names; the one by which the rows are sorted is marked.
-fn heading(sort: Sort, theme: &Theme, has_age: bool) -> String {
+fn heading(sort: Sort, theme: &Theme, width: usize) -> String {
     let named = |column: Sort, name: &str| {
         let mark = if column == sort { theme.sign("▾", "*") } else { "" };
         format!("{name}{mark}")
@@ -229,13 +231,19 @@ fn heading(sort: Sort, theme: &Theme, has_age: bool) -> String {
     let [pid, vram, user, age, what] =
         [(Sort::Pid, "PID"), (Sort::Vram, "VRAM"), (Sort::User, "user"), (Sort::Age, "age"), (Sort::What, "what")]
             .map(|(column, name)| named(column, name));
-    let age = if has_age { format!("{age:>AGE$}") } else { String::new() };
-    format!("  {pid:>7} {vram:>9}  {user:<9}  {:<STATE$}{age}  {what}", "state")
+    let age = if has_age(sort, width) { format!("{age:>AGE$}") } else { String::new() };
+    let user_width = user_width(width);
+    format!("  {pid:>7} {vram:>9}  {user:<user_width$}  {:<STATE$}{age}  {what}", "state")
 }
 
 /// Whether there is room for the age beside the activity; it stays where the list is sorted by it.
-fn has_age(model: &Model, width: usize) -> bool {
-    width >= WIDE || model.processes.sort == Sort::Age
+fn has_age(sort: Sort, width: usize) -> bool {
+    width >= WIDE || sort == Sort::Age
+}
+
+fn user_width(width: usize) -> usize {
+    let (from, wide, narrow) = USER;
+    if width >= from { wide } else { narrow }
 }
 
 /// What the driver and the time watched tell of a process; nothing of one that the driver does not list.
@@ -268,9 +276,11 @@ fn row_lines(
         (_, reading) => held(reading),
     };
     let state = exactly(&state(model, snapshot, row).replace('≥', theme.sign("≥", ">=")), STATE);
-    let age = if has_age(model, width) { format!("{started:>AGE$}") } else { String::new() };
-    let numbers = format!("{pointer} {:>7} {bytes:>9}  {}  {state}{age}  ", row.pid, exactly(user, 9));
-    let taken = NUMBERS + 2 + STATE + age.len();
+    let age = if has_age(model.processes.sort, width) { format!("{started:>AGE$}") } else { String::new() };
+    let user_width = user_width(width);
+    let numbers = format!("{pointer} {:>7} {bytes:>9}  {}  {state}{age}  ", row.pid, exactly(user, user_width));
+    // With two blanks on both sides of the activity.
+    let taken = NUMBERS + user_width + STATE + age.len() + 4;
     let style = if selected && model.focus == Region::Processes { theme.selected } else { Default::default() };
     // Below its launcher nobody has to be told whose it is.
     let works_for = |said: &String| of.stands == Stands::Worker && said.starts_with("works for ");

@@ -237,13 +237,12 @@ fn innocent_faults(name: &str, said: &(Diagnosis, Vec<Fix>), scenario: &mut Scen
             }
         }
     };
+    if scenario.cards.iter().all(|card| card.rows.is_empty()) {
+        return Vec::new();
+    }
     judge("to root they are other users'", scenario, 0);
     scenario.cards.iter_mut().flat_map(|card| &mut card.rows).for_each(|row| row.busy = true);
     judge("all are busy", scenario, 1000);
-    scenario.watched = 0;
-    judge("all are busy at a single reading", scenario, 1000);
-    scenario.cards.iter_mut().flat_map(|card| &mut card.rows).for_each(|row| (row.busy, row.ours) = (false, false));
-    judge("all are another user's", scenario, 1000);
     faults
 }
 
