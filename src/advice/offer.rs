@@ -134,3 +134,220 @@ fn is_same(one: &GpuProcess, other: &GpuProcess) -> bool {
 pub fn user_of(row: &GpuProcess) -> String {
     row.user.known().cloned().unwrap_or_else(|| "another user".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::LazyLock;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::advice::testing::torch_oom;
+    use crate::advice::{PlannedFix, advise};
+    use crate::gpu::testing::{device, noon_plus, process, snapshot};
+    use crate::gpu::{ProcessKind, Reading};
+    use crate::knowledge::KnowledgeBase;
+    use crate::knowledge::fix::Fix;
+    use crate::units::Bytes;
+
+    fn ada() -> Viewer {
+        Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() }
+    }
+
+    static FIXES: LazyLock<Vec<Fix>> = LazyLock::new(|| {
+        let base = KnowledgeBase::built_in().unwrap();
+        ["end-holder", "smaller-batch", "use-other-gpu"].iter().filter_map(|id| base.fix(id)).cloned().collect()
+    });
+
+    /// The steps for a log that names these, on a machine that was watched for 20 s or read once.
+    fn plan(
+        named: &[(u32, Bytes)],
+        here: &Snapshot,
+        viewer: &Viewer,
+        was_watched: bool,
+        fixes: &[Fix],
+    ) -> Vec<PlannedFix> {
+        let diagnosis = torch_oom(named);
+        let mut history = History::default();
+        if was_watched {
+            history.note(&Snapshot { taken_at: noon_plus(-20), ..here.clone() });
+        }
+        history.note(here);
+        advise(&Situation {
+            fixes,
+            snapshot: Some(here),
+            history: Some(&history),
+            viewer: Some(viewer),
+            crashed_by: Some(noon_plus(0)),
+            ..Situation::alone(&diagnosis)
+        })
+        .plan
+    }
+
+    fn ids(plan: &[PlannedFix]) -> Vec<String> {
+        let id = |step: &PlannedFix| step.target.map_or(step.fix.clone(), |key| format!("{} {}", step.fix, key.pid));
+        plan.iter().map(id).collect()
+    }
+
+    fn card(rows: Vec<GpuProcess>) -> Snapshot {
+        Snapshot { devices: vec![device(0, rows), device(1, vec![])], ..snapshot(0) }
+    }
+
+    fn busy(mut row: GpuProcess) -> GpuProcess {
+        row.sm_percent = Reading::Known(97);
+        row
+    }
+
+    #[test]
+    fn where_only_busy_and_other_users_processes_are_in_the_way_one_waits_or_asks() {
+        let end = FIXES.iter().filter(|fix| fix.id == "end-holder").cloned().collect::<Vec<_>>();
+        let mut foreign = process(8, Bytes::gib(8));
+        foreign.uid = Reading::Known(1001);
+        let here = card(vec![busy(process(7, Bytes::gib(8))), foreign]);
+        for was_watched in [true, false] {
+            let steps = plan(&[], &here, &ada(), was_watched, &end);
+            assert_eq!(ids(&steps), ["wait-for-memory", "ask-owner"]);
+            assert!(steps[0].steps[0].why.contains("is yours and BUSY 97 %"), "{:?}", steps[0]);
+        }
+        let root = Viewer { uid: 0, ..ada() };
+        assert_eq!(ids(&plan(&[], &here, &root, true, &end)), ["wait-for-memory", "ask-owner", "ask-owner"]);
+        let sudo = Viewer { sudo_uid: Some(1000), ..root };
+        assert_eq!(ids(&plan(&[], &here, &sudo, true, &end)), ["wait-for-memory", "ask-owner"]);
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_idle_is_never_first_and_says_so() {
+        let here = card(vec![process(7, Bytes::gib(16))]);
+        let named = [(7, Bytes::gib(16))];
+        assert_eq!(ids(&plan(&named, &here, &ada(), true, &FIXES))[0], "end-holder 7");
+        let once = plan(&named, &here, &ada(), false, &FIXES);
+        assert_eq!(ids(&once).iter().position(|id| id == "end-holder 7"), Some(1), "{:?}", ids(&once));
+        assert!(once[1].steps[0].why.contains("not known"), "{:?}", once[1]);
+    }
+
+    #[test]
+    fn inside_a_pod_the_end_is_told_with_its_condition_and_cannot_be_taken() {
+        let here = card(vec![process(7, Bytes::gib(16))]);
+        let pod = Viewer { is_held_by_pod: true, ..ada() };
+        let steps = plan(&[(7, Bytes::gib(16))], &here, &pod, true, &FIXES);
+        assert_eq!(steps.iter().position(|step| step.fix == "end-holder"), Some(1), "{:?}", ids(&steps));
+        assert!(steps.iter().all(|step| step.target.is_none() && step.release.is_none()));
+        assert_eq!(steps[1].steps[0].command.as_deref(), Some("oomdoctor kill --allow-kill 7@7000"));
+    }
+
+    /// Whom a container's stop, a job's cancel, a launcher's end or a whole server's release would reach.
+    #[test]
+    fn one_is_as_busy_and_as_foreign_as_whoever_a_step_would_reach() {
+        let with = |pid: u32, change: fn(&mut GpuProcess)| {
+            let mut row = process(pid, Bytes::gib(8));
+            change(&mut row);
+            row
+        };
+        let reaches: [fn(&mut GpuProcess); 5] = [
+            |row| row.group = Some(ProcessKey { pid: 40, start_ticks: 1 }),
+            |row| row.container = Some("docker:0123456789ab".into()),
+            |row| row.managed_by = Some("slurm:81234".into()),
+            |row| row.managed_by = Some("service:comfy.service".into()),
+            |row| {
+                row.recognised_as = Some("vLLM engine".into());
+                row.server_command = Some("vllm serve m --port 8001".into());
+            },
+        ];
+        for (at, change) in reaches.into_iter().enumerate() {
+            let (one, other) = (with(7, change), with(8, change));
+            let idle = plan(&[], &card(vec![one.clone(), other.clone()]), &ada(), true, &FIXES);
+            assert!(idle.iter().any(|step| step.target.is_some()), "{at}: {:?}", ids(&idle));
+            let mut foreign = other.clone();
+            foreign.uid = Reading::Known(1001);
+            for reached in [busy(other), foreign] {
+                let plan = plan(&[], &card(vec![one.clone(), reached]), &ada(), true, &FIXES);
+                assert!(plan.iter().all(|step| step.target.is_none()), "{at}: {:?}", ids(&plan));
+            }
+        }
+        // One model of Ollama is unloaded without the other, whoever runs the server.
+        let runner = |pid: u32, model: &str| {
+            let mut row = process(pid, Bytes::gib(8));
+            row.recognised_as = Some(format!("Ollama runner {model}"));
+            row.managed_by = Some("service:ollama.service".into());
+            row
+        };
+        let here = card(vec![runner(7, "a:1"), busy(runner(8, "b:1"))]);
+        assert_eq!(ids(&plan(&[], &here, &ada(), true, &FIXES))[0], "end-holder 7");
+        // A process that is busy on another GPU is busy.
+        let two = Snapshot {
+            devices: vec![
+                device(0, vec![process(7, Bytes::gib(16))]),
+                device(1, vec![busy(process(7, Bytes::gib(9)))]),
+            ],
+            ..snapshot(0)
+        };
+        assert!(plan(&[], &two, &ada(), true, &FIXES).iter().all(|step| step.target.is_none()));
+    }
+
+    fn any_row() -> impl Strategy<Value = GpuProcess> {
+        let uid = prop_oneof![3 => Just(Some(1000)), 1 => Just(Some(1001)), 1 => Just(Some(0)), 1 => Just(None)];
+        let percent = prop_oneof![4 => Just(Some(0)), 1 => Just(Some(60)), 1 => Just(None)];
+        let label = prop::sample::select(vec!["", "Ollama runner a:1", "Ollama runner", "ComfyUI", "vLLM server"]);
+        let place = prop::sample::select(vec!["", "", "docker:0123456789ab", "slurm:7"]);
+        let rest = (0_u64..20, 0_u32..3, any::<bool>());
+        (10_u32..16, uid, percent, label, place, rest).prop_map(|(pid, uid, percent, label, place, rest)| {
+            let (gib, group, is_proved) = rest;
+            let mut row = process(pid, Bytes::gib(gib));
+            row.uid = uid.map_or(Reading::Denied, Reading::Known);
+            row.sm_percent = percent.map_or(Reading::Unsupported, Reading::Known);
+            row.recognised_as = Some(label.to_owned()).filter(|label| !label.is_empty());
+            row.container = Some(place.to_owned()).filter(|place| place.starts_with("docker"));
+            row.managed_by = Some(place.to_owned()).filter(|place| place.starts_with("slurm"));
+            row.group = (group > 0).then_some(ProcessKey { pid: 40 + group, start_ticks: 1 });
+            row.parent_pid = Reading::Known(if group > 0 { 40 + group } else { 900 });
+            row.proved = is_proved || pid % 2 == 0;
+            row
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+        #[test]
+        fn no_step_reaches_another_users_or_a_busy_process(
+            first in prop::collection::vec(any_row(), 0..5),
+            second in prop::collection::vec(any_row(), 0..3),
+            named in prop::collection::vec((10_u32..16, 1_u64..20), 0..3),
+            uid in prop::sample::select(vec![1000_u32, 0]),
+            sudo_uid in prop::sample::select(vec![None, Some(1000)]),
+            is_held_by_pod in prop::bool::weighted(0.1),
+            was_watched: bool,
+        ) {
+            let mut launcher = process(41, Bytes::ZERO);
+            (launcher.kind, launcher.group) = (ProcessKind::Unlisted, Some(ProcessKey { pid: 41, start_ticks: 1 }));
+            launcher.start_ticks = Reading::Known(1);
+            let here = Snapshot {
+                devices: vec![device(0, first), device(1, second)],
+                launchers: vec![launcher],
+                ..snapshot(0)
+            };
+            let viewer = Viewer { uid, sudo_uid, is_held_by_pod, ..ada() };
+            let named: Vec<(u32, Bytes)> = named.into_iter().map(|(pid, gib)| (pid, Bytes::gib(gib))).collect();
+            let plan = plan(&named, &here, &viewer, was_watched, &FIXES);
+            let own = if uid == 1000 || sudo_uid.is_some() { 1000 } else { 0 };
+            let is_innocent = |row: &GpuProcess| {
+                row.uid != Reading::Known(own) || row.sm_percent.value().is_some_and(|percent| percent > 0)
+            };
+            for step in plan.iter().filter(|step| step.target.is_some() || step.release.is_some()) {
+                prop_assert!(!is_held_by_pod);
+                let key = step.target.unwrap();
+                let rows: Vec<&GpuProcess> = here.everybody().filter(|row| row.key() == Some(key)).collect();
+                let reached = here.below(key).into_iter().flat_map(|key| here.everybody().filter(move |row| row.key() == Some(key)));
+                prop_assert!(rows.iter().copied().chain(reached).all(|row| !is_innocent(row)), "{:?} {step:?}", rows);
+                let command = step.steps[0].command.clone().unwrap_or_default();
+                if command.starts_with("docker") || command.starts_with("scancel") {
+                    let mates = here.everybody().filter(|row| Supervisor::of(row).is_some() && Supervisor::of(row) == Supervisor::of(rows[0]));
+                    prop_assert!(mates.into_iter().all(|row| !is_innocent(row)), "{step:?}");
+                }
+            }
+            // Only idle ones are preselected, unless there is nothing else.
+            if let Some(first) = plan.first().filter(|first| first.target.is_some() && !was_watched) {
+                prop_assert!(plan.iter().all(|step| step.target.is_some()), "{first:?}");
+            }
+        }
+    }
+}

@@ -141,7 +141,11 @@ impl Session {
         self.send(Msg::Tick);
     }
 
+    /// The first processes were watched for 20 s without any use.
     pub fn sample(&mut self, rows: Vec<GpuProcess>) {
+        if self.model.snapshot().is_none() {
+            self.send(Msg::Sample(Box::new(machine(-20, rows.clone()))));
+        }
         self.send(Msg::Sample(Box::new(machine(0, rows))));
     }
 
@@ -1117,8 +1121,10 @@ fn the_step_a_person_reads_stays_theirs_whatever_a_reading_adds_above_it() {
     session.paste(&log);
     session.keys("s");
     let read = session.model.current_step().unwrap().fix.clone();
-    // The same holders as before the crash, seen again: ending one becomes a step, above.
-    session.sample(vec![process(4242, held()), process(5177, Bytes::gib(6))]);
+    // The same holders as before the crash, seen again and idle: ending one becomes a step, above.
+    let again = || vec![process(4242, held()), process(5177, Bytes::gib(6))];
+    session.sample(again());
+    session.send(Msg::Sample(Box::new(machine(20, again()))));
     let ahead: Vec<String> = session.model.steps_ahead().iter().map(|step| step.fix.clone()).collect();
     assert!(ahead.first().is_some_and(|first| first == "end-holder"), "{ahead:?}");
     assert_eq!(session.model.current_step().unwrap().fix, read);
@@ -1427,18 +1433,50 @@ fn one_that_was_started_while_the_other_still_ran_did_not_take_its_place() {
 }
 
 #[test]
-fn another_users_ollama_is_asked_but_never_ended() {
-    let mut session = at_the_step_of(runner(999));
-    session.keys("x");
-    assert!(session.model.question.is_none());
-    assert!(session.notice().contains("belongs to"), "{}", session.notice());
+fn another_users_ollama_is_neither_asked_nor_ended_for_the_person() {
+    for uid in [1000, 0] {
+        let mut session = Session::new();
+        session.model.config.viewer.uid = uid;
+        session.sample(vec![process(4242, held()), runner(999)]);
+        session.paste(&torch_log());
+        let steps = session.model.steps_ahead();
+        assert!(steps.iter().any(|step| step.fix == "ask-owner"), "{steps:?}");
+        let targets: Vec<u32> = steps.iter().filter_map(|step| Some(step.target?.pid)).collect();
+        // To root both are other users'.
+        assert_eq!(targets, if uid == 0 { vec![] } else { vec![4242] });
+        assert!(steps.iter().all(|step| step.release.is_none()), "{steps:?}");
+    }
+}
+
+#[test]
+fn one_that_became_busy_while_asked_about_is_not_asked_to_release_memory() {
+    let mut session = at_the_step_of(runner(1000));
     session.press(KeyCode::Enter);
+    assert!(session.model.question.is_some());
+    let mut busy = runner(1000);
+    busy.sm_percent = Reading::Known(30);
+    session.sample(vec![busy]);
     session.keys("y");
-    assert_eq!(session.requests().len(), 1);
-    session.send(Msg::Released(key_of(5177), Err("nothing answers there".into())));
-    session.press(KeyCode::Enter);
-    assert!(matches!(session.effects.last(), Some(Effect::Copy(_))));
-    assert_eq!(session.signals(), []);
+    assert_eq!(session.requests(), []);
+    assert!(session.notice().contains("busy"), "{}", session.notice());
+}
+
+#[test]
+fn inside_a_pod_nothing_is_signaled_and_no_release_is_requested() {
+    for row in [runner(1000), process(5177, Bytes::gib(6))] {
+        let mut session = Session::new();
+        session.model.config.viewer.is_held_by_pod = true;
+        session.sample(vec![process(4242, held()), row]);
+        session.paste(&torch_log());
+        assert!(session.model.steps_ahead().iter().all(|step| step.target.is_none() && step.release.is_none()));
+        session.keys("x");
+        session.press(KeyCode::Tab);
+        session.keys("x");
+        session.press(KeyCode::Enter);
+        session.keys("y");
+        assert!(session.model.question.is_none());
+        assert_eq!((session.signals(), session.requests()), (vec![], vec![]));
+    }
 }
 
 #[test]

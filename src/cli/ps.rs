@@ -14,8 +14,7 @@ use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snaps
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
-const HEADINGS: [&str; 9] =
-    ["PID@START_TICKS", "GPU", "VRAM", "USER", "STATE", "AGE", "KIND", "WHAT", "COMMAND"];
+const HEADINGS: [&str; 9] = ["PID@START_TICKS", "GPU", "VRAM", "USER", "STATE", "AGE", "KIND", "WHAT", "COMMAND"];
 /// The column of sizes is set to the right.
 const SIZE_COLUMN: usize = 2;
 const UNKNOWN: &str = "?";

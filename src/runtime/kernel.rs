@@ -94,10 +94,8 @@ impl ProcessControl for Kernel {
         let holds = || self.procfs.open_cards(pid).is_ok_and(|cards| !cards.is_empty());
         // A launcher has nothing open itself: its ranks prove it. A shell is proved by nothing that was started in it.
         let is_a_start = |comm: &str| recognise::kin::is_a_start(comm, &arguments);
-        let launches = || {
-            self.procfs.stat(pid).is_ok_and(|stat| !is_a_start(&stat.comm))
-                && self.procfs.children_hold_cards(pid)
-        };
+        let launches =
+            || self.procfs.stat(pid).is_ok_and(|stat| !is_a_start(&stat.comm)) && self.procfs.children_hold_cards(pid);
         let proved =
             self.procfs.is_of_our_namespace() && (self.procfs.in_initial_pid_namespace() || holds() || launches());
         // What it runs may change at any moment, so this is read late.

@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use super::format::{age, bar, cut, exactly, paragraph, sparkline, ten_minutes};
 use super::picture::Picture;
 use super::theme::Theme;
+use crate::advice::offer::Seen;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{short_card, words::gib};
 use crate::app::Model;
@@ -16,8 +17,13 @@ use crate::app::update::evidence_of;
 use crate::gpu::{Device, Driver, GpuProcess, ProcessKind, Reading, Snapshot, sight};
 use crate::units::Bytes;
 
-/// Columns of PID, VRAM, user, age.
-const NUMBERS: usize = 37;
+/// Columns of pointer, PID and VRAM, with their blanks.
+const NUMBERS: usize = 21;
+/// Columns of the user, from so many columns of the pane on and in narrower ones.
+const USER: (usize, usize, usize) = (72, 9, 6);
+/// Columns of the activity, and of the age with its blanks.
+const STATE: usize = 12;
+const AGE: usize = 6;
 
 /// From so many columns on the last ten minutes are drawn.
 const WIDE: usize = 100;
@@ -85,7 +91,7 @@ fn lines(
         let (holders, listed): (Vec<&Row<'_>>, Vec<&Row<'_>>) = here.partition(|row| row.unlisted);
         if !listed.is_empty() && !compact {
             clicks.push((lines.len(), Click::Sort));
-            lines.push(Line::styled(heading(model.processes.sort, theme), theme.quiet));
+            lines.push(Line::styled(heading(model.processes.sort, theme, width), theme.quiet));
         }
         let unexplained = unaccounted(device, theme).filter(|_| !compact || sight::unexplained(device).is_some());
         for (at, row) in listed.iter().chain(&holders).enumerate() {
@@ -217,7 +223,7 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
 }
 
 /// The columns' names; the one by which the rows are sorted is marked.
-fn heading(sort: Sort, theme: &Theme) -> String {
+fn heading(sort: Sort, theme: &Theme, width: usize) -> String {
     let named = |column: Sort, name: &str| {
         let mark = if column == sort { theme.sign("▾", "*") } else { "" };
         format!("{name}{mark}")
@@ -225,7 +231,25 @@ fn heading(sort: Sort, theme: &Theme) -> String {
     let [pid, vram, user, age, what] =
         [(Sort::Pid, "PID"), (Sort::Vram, "VRAM"), (Sort::User, "user"), (Sort::Age, "age"), (Sort::What, "what")]
             .map(|(column, name)| named(column, name));
-    format!("  {pid:>7} {vram:>9}  {user:<9}{age:>6}  {what}")
+    let age = if has_age(sort, width) { format!("{age:>AGE$}") } else { String::new() };
+    let user_width = user_width(width);
+    format!("  {pid:>7} {vram:>9}  {user:<user_width$}  {:<STATE$}{age}  {what}", "state")
+}
+
+/// Whether there is room for the age beside the activity; it stays where the list is sorted by it.
+fn has_age(sort: Sort, width: usize) -> bool {
+    width >= WIDE || sort == Sort::Age
+}
+
+fn user_width(width: usize) -> usize {
+    let (from, wide, narrow) = USER;
+    if width >= from { wide } else { narrow }
+}
+
+/// What the driver and the time watched tell of a process; nothing of one that the driver does not list.
+fn state(model: &Model, snapshot: &Snapshot, row: &GpuProcess) -> String {
+    let seen = Seen { snapshot, history: Some(&model.feed.history), viewer: &model.config.viewer };
+    if row.kind == ProcessKind::Unlisted { String::new() } else { seen.activity(row).to_string() }
 }
 
 fn row_lines(
@@ -251,7 +275,12 @@ fn row_lines(
         (ProcessKind::Unlisted, _) => "?".to_owned(),
         (_, reading) => held(reading),
     };
-    let numbers = format!("{pointer} {:>7} {bytes:>9}  {}{:>6}  ", row.pid, exactly(user, 9), started);
+    let state = exactly(&state(model, snapshot, row).replace('≥', theme.sign("≥", ">=")), STATE);
+    let age = if has_age(model.processes.sort, width) { format!("{started:>AGE$}") } else { String::new() };
+    let user_width = user_width(width);
+    let numbers = format!("{pointer} {:>7} {bytes:>9}  {}  {state}{age}  ", row.pid, exactly(user, user_width));
+    // With two blanks on both sides of the activity.
+    let taken = NUMBERS + user_width + STATE + age.len() + 4;
     let style = if selected && model.focus == Region::Processes { theme.selected } else { Default::default() };
     // Below its launcher nobody has to be told whose it is.
     let works_for = |said: &String| of.stands == Stands::Worker && said.starts_with("works for ");
@@ -272,7 +301,7 @@ fn row_lines(
         evidence.push("has the driver open".to_owned());
     }
     let evidence = evidence.join(" · ");
-    let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what, width.saturating_sub(NUMBERS))), style)];
+    let mut lines = vec![Line::styled(format!("{numbers}{}", cut(&what, width.saturating_sub(taken))), style)];
     if let (true, false, Some(key)) = (width >= WIDE, compact, row.key()) {
         // What it held over the last ten minutes stands at the right of what speaks for ending it.
         let whole = snapshot.devices.iter().find(|device| device.index == of.id.device).map(|device| &device.memory);

@@ -194,7 +194,9 @@ fn a_diagnosis_beside_the_machine_finds_the_holder_and_plans_its_end() {
     assert_eq!(found["verdict"]["same_machine"], true);
     assert_eq!(found["verdict"]["causes"][0]["cause"], "other-process");
     assert!(found["verdict"]["sentence"].as_str().unwrap().contains(&pid.to_string()));
-    let first = &found["plan"][0];
+    // A single reading shows nobody to be idle, so what ends nobody comes first.
+    assert_eq!(found["plan"][0]["fix"], "use-other-gpu");
+    let first = &found["plan"][1];
     let key = Procfs::default().stat(pid).unwrap().key();
     assert_eq!((&first["fix"], &first["frees_is"]), (&json!("end-holder"), &json!("fact")));
     assert_eq!(first["frees_bytes"], 11470_u64 << 20);
@@ -362,6 +364,70 @@ fn kill_asks_on_the_terminal() {
         assert_eq!(status.exit_code(), u32::from(!ends), "{answer:?}\n{}", session.text());
         assert_eq!(machine.holder.lives(), !ends, "{answer:?}");
     }
+}
+
+/// The tests' own processes are another user's to a person who came by sudo; only root is asked about those.
+#[test]
+fn kill_takes_more_than_a_yes_for_another_users_process() {
+    if !rustix::process::getuid().is_root() {
+        return;
+    }
+    let mut machine = Machine::new();
+    let pid = machine.holder.pid().to_string();
+    let by_sudo = |arguments: &[&str]| {
+        let mut command = machine.driver.oomdoctor(arguments);
+        command.env("SUDO_UID", "4242");
+        assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap()
+    };
+    let output = by_sudo(&["kill", &pid, "--yes"]);
+    assert_eq!(code(&output), 2, "{}", all(&output));
+    assert!(stdout(&output).starts_with("OWNED BY root, not you"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("--other-users"), "{}", stderr(&output));
+    let library = machine.driver.library();
+    let line =
+        format!("SUDO_UID=4242 $OOMDOCTOR kill {pid} --nvml-library {} --device-folder $DEVICES", library.display());
+    for (answers, ends) in [(vec!["y\r"], false), (vec![&*format!("{pid}\r"), "n\r"], false)] {
+        let mut session = Session::shell((120, 40), &line);
+        session.wait_for_text(&["Type its PID"]);
+        for (at, answer) in answers.iter().enumerate() {
+            if at == 1 {
+                session.wait_for_text(&["[y/N]"]);
+            }
+            session.send(answer);
+        }
+        assert_eq!(session.wait_for_exit(PATIENCE).exit_code(), u32::from(!ends), "{}", session.text());
+        assert!(machine.holder.lives(), "{answers:?}");
+    }
+    let output = by_sudo(&["kill", &pid, "--yes", "--other-users"]);
+    assert_eq!(code(&output), 0, "{}", all(&output));
+    assert_eq!(machine.holder.ended_by(), Some(15));
+}
+
+#[test]
+fn kill_says_first_that_a_process_is_busy() {
+    let sleeper = Sleeper::start();
+    let row = format!("(gpu: 0, pid: {}, bytes: Some(1073741824), sm: 97)", sleeper.pid());
+    let driver = FakeDriver::new(&format!("(gpus: [()], processes: [{row}])"));
+    let output = driver.output(&["kill", &sleeper.pid().to_string()]);
+    assert!(stdout(&output).starts_with("BUSY 97 %"), "{}", all(&output));
+    let text = stdout(&driver.output(&["ps"]));
+    assert!(text.lines().any(|line| line.contains("BUSY 97 %") && line.contains("sleep 1000")), "{text}");
+}
+
+#[test]
+fn inside_a_pod_kill_signals_only_where_it_was_allowed() {
+    let mut machine = Machine::new();
+    let name = named(&machine.holder);
+    let in_a_pod = |arguments: &[&str]| {
+        let mut command = machine.driver.oomdoctor(arguments);
+        command.env("KUBERNETES_SERVICE_HOST", "10.0.0.1");
+        assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap()
+    };
+    assert_refused(&in_a_pod(&["kill", &name, "--yes"]), &["Kubernetes pod", "--allow-kill"]);
+    assert!(machine.holder.lives());
+    let output = in_a_pod(&["kill", &name, "--yes", "--allow-kill"]);
+    assert_eq!(code(&output), 0, "{}", all(&output));
+    assert_eq!(machine.holder.ended_by(), Some(15));
 }
 
 #[test]

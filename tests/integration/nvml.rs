@@ -698,6 +698,31 @@ fn in_a_container_and_in_wsl_what_can_be_seen_is_shown_and_the_rest_has_its_reas
 }
 
 #[test]
+fn in_a_container_a_pid_is_proved_by_the_device_file_of_the_gpu_that_lists_it() {
+    let processes = [(70, 1, "python a.py", "/dev/nvidia3"), (71, 1, "python b.py", "/dev/nvidiactl")];
+    let root = machine_with("pid:[4026532999]", "6.8.0", &processes);
+    let row = |gpu: usize, pid: u32| format!("(gpu: {gpu}, pid: {pid}, bytes: Some(1073741824), ghost: true)");
+    let proved = |gpus: &str, faults: &str| {
+        let rows = [row(0, 70), row(0, 71), row(1, 70)].join(", ");
+        let driver = FakeDriver::new(&format!("(gpus: [{gpus}], processes: [{rows}], faults: [{faults}])"));
+        let snapshot = Sampler::new(Some(driver.library()), Procfs::new(root.path())).snapshot_at(Moment::now());
+        let of = |device: &Device, pid: u32| device.processes.iter().find(|row| row.pid == pid).map(|row| row.proved);
+        (of(&snapshot.devices[0], 70), of(&snapshot.devices[0], 71), of(&snapshot.devices[1], 70))
+    };
+    assert_eq!(proved("(minor: 3), (minor: 1)", ""), (Some(true), Some(false), Some(false)));
+    assert_eq!(proved("(minor: 1), (minor: 3)", ""), (Some(false), Some(false), Some(true)));
+    // An instance is used through the whole card's file.
+    assert_eq!(proved("(minor: 3, split: true), (instance_of: Some(0))", "").2, Some(true));
+    assert_eq!(proved("(minor: 1, split: true), (instance_of: Some(0))", "").2, Some(false));
+    // Where the driver does not tell the number, the kernel module does; the address of the first is 01:00.0.
+    let untold = "(call: \"nvmlDeviceGetMinorNumber\", code: NotSupported)";
+    assert_eq!(proved("(minor: 3), (minor: 3)", untold), (Some(false), Some(false), Some(false)));
+    let of_the_module = root.path().join("driver/nvidia/gpus/0000:01:00.0/information");
+    std::fs::write(of_the_module, "Device Minor: \t 3\n").unwrap();
+    assert_eq!(proved("(minor: 9), (minor: 9)", untold), (Some(true), Some(false), Some(false)));
+}
+
+#[test]
 fn a_holders_cards_are_told_by_their_address_and_not_by_the_kernels_number() {
     let processes = [(40, 1, "python eval.py", "/dev/nvidia0"), (41, 1, "python sweep.py", "/dev/nvidiactl")];
     let root = machine_with(HOST, "6.8.0", &processes);

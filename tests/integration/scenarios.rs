@@ -10,6 +10,8 @@ use oomdoctor::gpu::guard::Viewer;
 use oomdoctor::gpu::history::History;
 use oomdoctor::gpu::*;
 use oomdoctor::knowledge::KnowledgeBase;
+use oomdoctor::knowledge::diagnosis::Diagnosis;
+use oomdoctor::knowledge::fix::Fix;
 use oomdoctor::log::PastedLog;
 use oomdoctor::units::{Bytes, WallTime};
 use serde::Deserialize;
@@ -25,8 +27,8 @@ struct Scenario {
     /// None: the log is read alone.
     #[serde(default)]
     cards: Vec<Card>,
-    /// For how many seconds the machine was watched.
-    #[serde(default)]
+    /// For how many seconds the machine was watched; 0 is a single reading, which shows nobody to be idle.
+    #[serde(default = "usual_watch")]
     watched: i64,
     /// MiB of system memory: in all, and available now.
     #[serde(default = "usual_ram")]
@@ -36,6 +38,10 @@ struct Scenario {
 
 fn usual_ram() -> (u64, u64) {
     (64 << 10, 40 << 10)
+}
+
+fn usual_watch() -> i64 {
+    20
 }
 
 fn usual_card() -> String {
@@ -195,23 +201,49 @@ fn machine(scenario: &Scenario, second: i64) -> Snapshot {
     }
 }
 
-fn advice(base: &KnowledgeBase, scenario: &Scenario) -> Advice {
+/// What the log alone says, and the fixes that its entry names.
+fn read_log(base: &KnowledgeBase, scenario: &Scenario) -> (Diagnosis, Vec<Fix>) {
     let diagnosis = base.diagnose(&PastedLog::new(scenario.log.clone()), None);
     let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
-    let fixes: Vec<_> = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(id)).cloned().collect();
+    let fixes = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(id)).cloned().collect();
+    (diagnosis, fixes)
+}
+
+fn advice((diagnosis, fixes): &(Diagnosis, Vec<Fix>), scenario: &Scenario, uid: u32) -> Advice {
     let mut history = History::default();
     for second in 0..=scenario.watched {
         history.note(&machine(scenario, second));
     }
     let now = machine(scenario, scenario.watched);
     advise(&Situation {
-        fixes: &fixes,
+        fixes,
         snapshot: (!scenario.cards.is_empty()).then_some(&now),
         history: Some(&history),
-        viewer: Some(&Viewer { uid: 1000, lineage: vec![900], ..Viewer::default() }),
+        viewer: Some(&Viewer { uid, lineage: vec![900], ..Viewer::default() }),
         crashed_by: Some(noon(0)),
-        ..Situation::alone(&diagnosis)
+        ..Situation::alone(diagnosis)
     })
+}
+
+/// What is said although nobody here may be ended: every process another user's, also to root, or every one busy.
+fn innocent_faults(name: &str, said: &(Diagnosis, Vec<Fix>), scenario: &mut Scenario) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut judge = |what: &str, scenario: &Scenario, uid: u32| {
+        for step in &advice(said, scenario, uid).plan {
+            let kills = step.steps.iter().filter_map(|step| step.command.as_deref());
+            let kills = kills.into_iter().any(|command| command.starts_with("oomdoctor kill"));
+            if step.target.is_some() || step.release.is_some() || kills {
+                faults.push(format!("{name}: {what}: {step:?}"));
+            }
+        }
+    };
+    if scenario.cards.iter().all(|card| card.rows.is_empty()) {
+        return Vec::new();
+    }
+    judge("to root they are other users'", scenario, 0);
+    scenario.cards.iter_mut().flat_map(|card| &mut card.rows).for_each(|row| row.busy = true);
+    judge("all are busy", scenario, 1000);
+    faults
 }
 
 /// All that a step tells a person.
@@ -309,14 +341,18 @@ fn read(folder: &Path) -> Vec<(String, Scenario)> {
 fn every_scenario_is_judged_as_its_file_says() {
     let base = KnowledgeBase::built_in().unwrap();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
-    let judged = read(&folder);
-    let all: Vec<String> =
-        judged.iter().flat_map(|(name, scenario)| faults(name, &advice(&base, scenario), &scenario.expect)).collect();
+    let mut judged = read(&folder);
+    let mut all: Vec<String> = Vec::new();
+    for (name, scenario) in &mut judged {
+        let said = read_log(&base, scenario);
+        all.extend(faults(name, &advice(&said, scenario, 1000), &scenario.expect));
+        all.extend(innocent_faults(name, &said, scenario));
+    }
     assert!(judged.len() >= 80, "{}", judged.len());
     assert!(all.is_empty(), "\n{}", all.join("\n"));
     // Not judged yet, but they must stay readable; one that is answered as it says belongs one folder up.
     for (name, scenario) in read(&folder.join("open")) {
-        let faults = faults(&name, &advice(&base, &scenario), &scenario.expect);
+        let faults = faults(&name, &advice(&read_log(&base, &scenario), &scenario, 1000), &scenario.expect);
         match faults.is_empty() {
             true => println!("{name} is answered as it says: move it out of open"),
             false => println!("open: {}", faults.join("\nopen: ")),

@@ -52,7 +52,9 @@ fn holder(row: &GpuProcess, seen: Seen<'_>) -> Option<Holder> {
 /// first on. Empty where
 /// all of them are not.
 pub fn enough(holders: &[Holder], missing: Bytes) -> Vec<&Holder> {
-    if let Some(alone) = holders.iter().filter(|holder| holder.bytes >= missing).min_by_key(|holder| (!holder.is_idle, holder.bytes)) {
+    if let Some(alone) =
+        holders.iter().filter(|holder| holder.bytes >= missing).min_by_key(|holder| (!holder.is_idle, holder.bytes))
+    {
         return vec![alone];
     }
     let mut sum = Bytes::ZERO;
@@ -71,10 +73,10 @@ pub fn enough(holders: &[Holder], missing: Bytes) -> Vec<&Holder> {
 mod tests {
     use super::*;
     use crate::gpu::Reading;
+    use crate::gpu::Snapshot;
     use crate::gpu::guard::Viewer;
     use crate::gpu::history::History;
     use crate::gpu::testing::{device, process, snapshot};
-    use crate::gpu::{Snapshot};
 
     fn viewer() -> Viewer {
         Viewer { uid: 1000, lineage: vec![1], ..Viewer::default() }

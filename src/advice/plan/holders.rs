@@ -219,11 +219,7 @@ fn ask_owner(device: &Device, row: &GpuProcess, missing: Option<Bytes>) -> Plann
 }
 
 /// To wait until there is room; without knowing how much, only for one's own busy process to finish.
-fn wait(
-    device: &Device,
-    needed: Option<(Bytes, Bytes)>,
-    busy: &[(&GpuProcess, Activity)],
-) -> Option<PlannedFix> {
+fn wait(device: &Device, needed: Option<(Bytes, Bytes)>, busy: &[(&GpuProcess, Activity)]) -> Option<PlannedFix> {
     let own: Vec<String> =
         busy.iter().map(|(row, activity)| format!("{} is yours and {activity}", name_of(row))).collect();
     let why = match &own[..] {

@@ -116,7 +116,14 @@ fn as_text(lines: &[Line], card: Option<&Card>, holders: &[Holder]) -> String {
         Some(card) => {
             let _ = writeln!(out, "Free now: {} of {} on GPU {} ({})", card.free, card.total, card.index, card.name);
             for holder in holders {
-                let _ = writeln!(out, "{}: {} holds {}; {}", if holder.is_idle { "Idle" } else { "Not busy" }, holder.name, holder.bytes, holder.command);
+                let _ = writeln!(
+                    out,
+                    "{}: {} holds {}; {}",
+                    if holder.is_idle { "Idle" } else { "Not busy" },
+                    holder.name,
+                    holder.bytes,
+                    holder.command
+                );
             }
             out.push('\n');
         }

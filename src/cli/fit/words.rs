@@ -180,7 +180,10 @@ fn once_ended(in_the_way: &[&Holder]) -> String {
     }
     let names: Vec<String> = in_the_way.iter().map(|holder| holder.name.clone()).collect();
     let (have, they) = if names.len() == 1 { ("has", "it is") } else { ("have", "they are") };
-    format!(" It fits once {} {have} ended: not busy in the last sample, so check first that {they} idle.", in_words(&names))
+    format!(
+        " It fits once {} {have} ended: not busy in the last sample, so check first that {they} idle.",
+        in_words(&names)
+    )
 }
 
 /// The parts that are not nothing, with their names.

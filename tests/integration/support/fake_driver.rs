@@ -81,7 +81,7 @@ impl FakeDriver {
     pub fn oomdoctor(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
         command.args(arguments).arg("--device-folder").arg(devices()).arg("--nvml-library").arg(self.library());
-        command.stdin(Stdio::null()).envs(homes()).env_remove("KUBERNETES_SERVICE_HOST");
+        command.stdin(Stdio::null()).envs(homes()).env_remove("KUBERNETES_SERVICE_HOST").env_remove("SUDO_UID");
         command
     }
 

@@ -122,7 +122,8 @@ impl Session {
         for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
             command.env(name, "http://127.0.0.1:9");
         }
-        for name in ["TMUX", "LC_ALL", "LC_CTYPE", "NO_COLOR", "OOMDOCTOR_NVML_LIBRARY"] {
+        let told = ["KUBERNETES_SERVICE_HOST", "SUDO_UID"];
+        for name in ["TMUX", "LC_ALL", "LC_CTYPE", "NO_COLOR", "OOMDOCTOR_NVML_LIBRARY"].into_iter().chain(told) {
             command.env_remove(name);
         }
         let pair = native_pty_system().openpty(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
