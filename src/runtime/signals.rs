@@ -37,7 +37,7 @@ pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
 
 /// The size of the terminal now.
 pub fn resized() -> Wake {
-    Wake::Msg(crossterm::terminal::size().map_or(Msg::Tick, |(columns, rows)| Msg::Resize(columns, rows)))
+    Wake::Msg(super::terminal::size().map_or(Msg::Tick, |(columns, rows)| Msg::Resize(columns, rows)))
 }
 
 /// Whether somebody could bring us back after a stop: our parent is in our session. Started by ssh or a terminal

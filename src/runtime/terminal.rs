@@ -22,6 +22,11 @@ use crate::ui::picture::Shown;
 /// Frames of up to so many bytes go out at once.
 const FRAME: usize = 64 << 10;
 
+/// More than the largest wall of screens has in a small font.
+const MOST_COLUMNS: u16 = 1000;
+/// See `MOST_COLUMNS`.
+const MOST_ROWS: u16 = 400;
+
 /// The terminal while it is ours. Dropping it gives it back.
 pub struct Screen {
     backend: CrosstermBackend<BufWriter<Stdout>>,
@@ -36,11 +41,6 @@ impl Screen {
             backend: CrosstermBackend::new(BufWriter::with_capacity(FRAME, stdout())),
             shown: Shown::default(),
         })
-    }
-
-    /// Columns and rows.
-    pub fn size(&self) -> io::Result<(u16, u16)> {
-        crossterm::terminal::size()
     }
 
     /// Draws the model; gives what can be seen and clicked.
@@ -61,6 +61,15 @@ impl Screen {
         self.shown = Shown::default();
         enter()
     }
+}
+
+/// Columns and rows, as many as are drawn on: anybody may set a terminal's size to anything, and cells cost memory.
+pub fn size() -> io::Result<(u16, u16)> {
+    crossterm::terminal::size().map(drawable)
+}
+
+fn drawable((columns, rows): (u16, u16)) -> (u16, u16) {
+    (columns.min(MOST_COLUMNS), rows.min(MOST_ROWS))
 }
 
 impl Drop for Screen {
