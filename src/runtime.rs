@@ -130,7 +130,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     // Before the terminal is taken: no signal leaves it as it is then.
     signals::listen(wakes.clone())?;
     let mut screen = Screen::take()?;
-    let mut model = Model::new(start.config, screen.size()?, clock.wall());
+    let mut model = Model::new(start.config, terminal::size()?, clock.wall());
     screen.draw(&model)?;
     let control = match &live {
         Some(_) => {

@@ -4,7 +4,10 @@ use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::consts::{
+    SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH,
+    SIGXCPU, SIGXFSZ,
+};
 use signal_hook::iterator::Signals;
 
 use super::Wake;
@@ -14,17 +17,22 @@ use crate::procfs::Procfs;
 
 /// Turns signals into wake-ups.
 pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
-    let ending = [SIGTERM, SIGHUP, SIGINT, SIGQUIT];
-    let others = [SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2];
-    let mut signals = Signals::new(ending.iter().chain(&others))?;
+    // All that end a program which does not take them.
+    let ending =
+        [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGIO, libc::SIGPWR, libc::SIGSTKFLT];
+    let others = [SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2, SIGXFSZ];
+    let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+    let mut signals = Signals::new(ending.into_iter().chain(others).chain(real_time))?;
+    super::terminal::give_back_on_fault();
     thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             let wake = match signal {
                 SIGTSTP => Wake::Stop,
                 SIGCONT => Wake::Continue,
                 SIGWINCH => resized(),
-                // Slurm warns the jobs of a session so (--signal); it would end us with the terminal taken.
-                SIGUSR1 | SIGUSR2 => continue,
+                // Slurm warns the jobs of a session so (--signal); it would end us with the terminal taken. A file that may
+                // not grow is an error of the writing.
+                SIGUSR1 | SIGUSR2 | SIGXFSZ => continue,
                 signal => Wake::End(signal),
             };
             if wakes.send(wake).is_err() {
@@ -37,7 +45,7 @@ pub fn listen(wakes: Sender<Wake>) -> io::Result<()> {
 
 /// The size of the terminal now.
 pub fn resized() -> Wake {
-    Wake::Msg(crossterm::terminal::size().map_or(Msg::Tick, |(columns, rows)| Msg::Resize(columns, rows)))
+    Wake::Msg(super::terminal::size().map_or(Msg::Tick, |(columns, rows)| Msg::Resize(columns, rows)))
 }
 
 /// Whether somebody could bring us back after a stop: our parent is in our session. Started by ssh or a terminal

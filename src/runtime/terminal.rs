@@ -1,7 +1,10 @@
 //! Owns the terminal's state: raw mode, alternate screen, bracketed paste, mouse and focus, on and off together, so that it
-//! is given back as it was on every way out, a panic among them.
+//! is given back as it was on every way out, a panic and a signal among them.
 
 use std::io::{self, BufWriter, Stdout, stdout};
+use std::os::raw::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{
@@ -22,6 +25,11 @@ use crate::ui::picture::Shown;
 /// Frames of up to so many bytes go out at once.
 const FRAME: usize = 64 << 10;
 
+/// More than the largest wall of screens has in a small font.
+const MOST_COLUMNS: u16 = 1000;
+/// See `MOST_COLUMNS`.
+const MOST_ROWS: u16 = 400;
+
 /// The terminal while it is ours. Dropping it gives it back.
 pub struct Screen {
     backend: CrosstermBackend<BufWriter<Stdout>>,
@@ -36,11 +44,6 @@ impl Screen {
             backend: CrosstermBackend::new(BufWriter::with_capacity(FRAME, stdout())),
             shown: Shown::default(),
         })
-    }
-
-    /// Columns and rows.
-    pub fn size(&self) -> io::Result<(u16, u16)> {
-        crossterm::terminal::size()
     }
 
     /// Draws the model; gives what can be seen and clicked.
@@ -63,6 +66,15 @@ impl Screen {
     }
 }
 
+/// Columns and rows, as many as are drawn on: anybody may set a terminal's size to anything, and cells cost memory.
+pub fn size() -> io::Result<(u16, u16)> {
+    crossterm::terminal::size().map(drawable)
+}
+
+fn drawable((columns, rows): (u16, u16)) -> (u16, u16) {
+    (columns.min(MOST_COLUMNS), rows.min(MOST_ROWS))
+}
+
 impl Drop for Screen {
     fn drop(&mut self) {
         give_back();
@@ -75,16 +87,80 @@ pub fn ring(title: &str) {
 }
 
 fn enter() -> io::Result<()> {
+    if let Some(before) = Before::now() {
+        BEFORE.get_or_init(|| before);
+    }
     enable_raw_mode()?;
+    TAKEN.store(true, Ordering::SeqCst);
     execute!(stdout(), EnterAlternateScreen, Hide, EnableBracketedPaste, EnableMouseCapture, EnableFocusChange)
         .inspect_err(|_| give_back())
 }
 
 /// Gives the terminal back as it was. Safe to call twice; what fails here can't be helped.
 pub fn give_back() {
-    let _ =
-        execute!(stdout(), DisableFocusChange, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, Show);
+    let _ = leave(&mut stdout());
     let _ = disable_raw_mode();
+    TAKEN.store(false, Ordering::SeqCst);
+}
+
+fn leave(terminal: &mut impl io::Write) -> io::Result<()> {
+    execute!(terminal, DisableFocusChange, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, Show)
+}
+
+/// Whether the terminal is not as it was.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// As it was at first.
+static BEFORE: OnceLock<Before> = OnceLock::new();
+
+/// What a signal handler needs to give the terminal back: it may neither allocate nor lock.
+struct Before {
+    modes: libc::termios,
+    farewell: Vec<u8>,
+}
+
+impl Before {
+    #[allow(unsafe_code, reason = "the handler takes the same structure")]
+    fn now() -> Option<Before> {
+        let mut farewell = Vec::new();
+        leave(&mut farewell).ok()?;
+        // SAFETY: all zero is a value of this structure of plain numbers, and it is written before it is read.
+        let mut modes: libc::termios = unsafe { std::mem::zeroed() };
+        // SAFETY: writes to the structure alone.
+        let read = unsafe { libc::tcgetattr(libc::STDOUT_FILENO, &raw mut modes) };
+        (read == 0).then_some(Before { modes, farewell })
+    }
+}
+
+/// The signals of a fault. A thread can't take them as messages: the program may not run on.
+const FAULTS: [c_int; 7] =
+    [libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS, libc::SIGTRAP];
+
+/// A fault gives the terminal back before the program dies of it.
+#[allow(unsafe_code, reason = "signal handlers have no other interface")]
+pub fn give_back_on_fault() {
+    for signal in FAULTS {
+        // SAFETY: all zero is a valid value; the handler makes only calls that POSIX allows in one.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_fault as *const () as libc::sighandler_t;
+            // Once: the second time is the default, which ends the program.
+            action.sa_flags = libc::SA_RESETHAND | libc::SA_NODEFER | libc::SA_ONSTACK;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+#[allow(unsafe_code, reason = "see `give_back_on_fault`")]
+extern "C" fn on_fault(signal: c_int) {
+    if let Some(before) = BEFORE.get().filter(|_| TAKEN.swap(false, Ordering::SeqCst)) {
+        // SAFETY: both read what is never changed.
+        unsafe {
+            libc::tcsetattr(libc::STDOUT_FILENO, libc::TCSANOW, &raw const before.modes);
+            libc::write(libc::STDOUT_FILENO, before.farewell.as_ptr().cast(), before.farewell.len());
+        }
+    }
+    // SAFETY: takes a number. The signal may have been sent by somebody, and then nothing would raise it again.
+    unsafe { libc::raise(signal) };
 }
 
 /// A panic gives the terminal back before it says what happened.

@@ -113,6 +113,24 @@ fn a_storm_of_sizes_is_survived_and_answers_nothing() {
 }
 
 #[test]
+fn a_terminal_of_an_absurd_size_costs_no_more_than_a_large_one() {
+    let machine = Machine::new();
+    let mut session = machine.oomdoctor(LARGE, &[]);
+    session.wait_for_text(&[&machine.pids()[0]]);
+    // The emulator here keeps its own size.
+    let before = session.raw().len();
+    session.resize_without_emulator(65535, 65535);
+    session.wait_for_more_output(before + 6000);
+    let status = fs::read_to_string(format!("/proc/{}/status", session.pid())).unwrap();
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().split(' ').next()?.parse::<u64>().ok());
+    assert!(peak.unwrap() < 300 << 10, "{peak:?} KiB");
+    session.resize(LARGE.0, LARGE.1);
+    session.wait_for_text(&[&machine.pids()[0]]);
+    session.leave();
+}
+
+#[test]
 fn on_a_full_disk_nothing_is_lost_but_the_files_and_that_is_said() {
     let mut machine = Machine::new();
     let [(_, _), (_, state)] = homes();

@@ -173,14 +173,36 @@ fn what_is_no_log_is_refused_in_a_sentence() {
 
 #[test]
 fn a_warning_signal_is_survived_and_one_that_ends_it_is_told_by_the_exit_code() {
-    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+    let ending = [
+        (Signal::TERM, 143),
+        (Signal::HUP, 129),
+        (Signal::QUIT, 131),
+        (Signal::ALARM, 142),
+        (Signal::VTALARM, 154),
+        (Signal::PROF, 155),
+        (Signal::XCPU, 152),
+    ];
+    for (signal, code) in ending {
         let mut session = without_a_driver();
         session.signal(Signal::USR1);
         session.signal(Signal::USR2);
+        session.signal(Signal::PIPE);
+        session.signal(Signal::XFSZ);
         session.send("?");
         session.wait_for_text(&["Ctrl-Z"]);
         session.signal(signal);
         assert_eq!(session.wait_for_exit(PATIENCE).exit_code(), code);
+        session.assert_given_back();
+    }
+}
+
+#[test]
+fn a_fault_gives_the_terminal_back() {
+    for signal in [Signal::ABORT, Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE, Signal::SYS, Signal::TRAP] {
+        let mut session = without_a_driver();
+        session.assert_taken();
+        session.signal(signal);
+        assert!(session.wait_for_exit(PATIENCE).signal().is_some(), "{signal:?} ends it as it ends any program");
         session.assert_given_back();
     }
 }

@@ -252,6 +252,11 @@ impl Session {
         self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
     }
 
+    /// The same, but for what the screen is looked at with.
+    pub fn resize_without_emulator(&mut self, cols: u16, rows: u16) {
+        self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
+    }
+
     /// The child's PID: the program's, or the shell's.
     pub fn pid(&self) -> u32 {
         self.child.process_id().unwrap()
