@@ -71,7 +71,8 @@ fn lines(
     let width = usize::from(area.width);
     let remarks = model.remarks(width);
     let rows = model.rows();
-    let is_selected = |row: &Row<'_>| model.processes.selected == Some(row.id);
+    let highlighted = model.highlighted();
+    let is_selected = |row: &Row<'_>| highlighted == Some(row.id);
     // What lies below the last line that can be seen is not written at all: there may be hundreds of rows.
     let one_is = rows.iter().any(is_selected);
     let height = usize::from(area.height);
@@ -99,7 +100,7 @@ fn lines(
                 selected = Some(lines.len());
             }
             let first = lines.len();
-            lines.extend(row_lines(model, theme, snapshot, row, width, compact));
+            lines.extend(row_lines(model, theme, snapshot, row, width, (compact, is_selected(row))));
             clicks.extend((first..lines.len()).map(|line| (line, Click::Row(row.id))));
         }
         if holders.is_empty() {
@@ -135,17 +136,18 @@ fn no_driver(
         lines.extend(said.into_iter().map(|line| Line::styled(line, theme.title)));
     }
     let mut selected = None;
-    let rows = model.rows();
+    let (rows, highlighted) = (model.rows(), model.highlighted());
     if !rows.is_empty() {
         // Programs that were running keep their memory also where the driver no longer answers.
         lines.push(Line::raw(""));
         lines.push(Line::styled("These have the driver open:", theme.title));
     }
     for row in &rows {
-        if model.processes.selected == Some(row.id) {
+        let is_selected = highlighted == Some(row.id);
+        if is_selected {
             selected = Some(lines.len());
         }
-        lines.extend(row_lines(model, theme, snapshot, row, width, false));
+        lines.extend(row_lines(model, theme, snapshot, row, width, (false, is_selected)));
     }
     let host = &snapshot.host;
     if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
@@ -234,10 +236,9 @@ fn row_lines(
     snapshot: &Snapshot,
     of: &Row<'_>,
     width: usize,
-    compact: bool,
+    (compact, selected): (bool, bool),
 ) -> Vec<Line<'static>> {
     let row = of.process;
-    let selected = model.processes.selected == Some(of.id);
     let marked = row.key().is_some_and(|key| model.processes.marked.contains(&key));
     let pointer = match (selected, marked) {
         (_, true) => theme.sign("●", "*"),
@@ -252,7 +253,8 @@ fn row_lines(
         (_, reading) => held(reading),
     };
     let numbers = format!("{pointer} {:>7} {bytes:>9}  {}{:>6}  ", row.pid, exactly(user, 9), started);
-    let style = if selected && model.focus == Region::Processes { theme.selected } else { Default::default() };
+    // Whichever region has the focus: this is the process that `x` asks about.
+    let style = if selected { theme.selected } else { Default::default() };
     // Below its launcher nobody has to be told whose it is.
     let works_for = |said: &String| of.stands == Stands::Worker && said.starts_with("works for ");
     let mut evidence = evidence_of(model, row);

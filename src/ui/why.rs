@@ -11,7 +11,6 @@ use crate::advice::ledger::Share;
 use crate::advice::{Advice, words};
 use crate::app::Model;
 use crate::app::model::Region;
-use crate::gpu::ProcessKind;
 use crate::units::Bytes;
 
 /// Draws the pane.
@@ -93,14 +92,11 @@ fn nothing_yet(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>>
         width,
         theme.sentence,
     );
-    let listed = model.rows().into_iter().filter(|row| row.process.kind != ProcessKind::Unlisted);
-    let largest = listed.max_by_key(|row| row.process.used_bytes.value());
-    if let Some((device, row)) = largest.map(|row| (row.id.device, row.process))
-        && let Some(bytes) = row.used_bytes.value()
+    if let Some(row) = model.largest_idle()
+        && let Some(bytes) = row.process.used_bytes.value()
     {
-        let evidence = crate::app::update::evidence_of(model, row);
-        let evidence = if evidence.is_empty() { String::new() } else { format!(": {}", evidence.join(", ")) };
-        let text = format!("Worth a look: {} holds {bytes} of GPU {}{evidence}.", crate::advice::name_of(row), device);
+        let (name, idle) = (crate::advice::name_of(row.process), model.activity(&row));
+        let text = format!("Largest idle process: {name}, {bytes} on GPU {}, {idle}.", row.id.device);
         lines.extend(paragraph(&text, width, theme.quiet));
     }
     lines

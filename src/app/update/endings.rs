@@ -14,6 +14,8 @@ use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{Device, GpuProcess, ProcessKey, ProcessKind, Snapshot};
 use crate::units::Bytes;
 
+const NAMED: &str = "named in your log";
+
 /// Asks whether to end these, or to force the one that did not close; says why where one may not be. Who ends with one of
 /// them is named as well: one yes is for all that are named, and nobody else is ever signalled.
 pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
@@ -58,6 +60,10 @@ pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
     }
     // Who is signalled first is named first.
     victims.sort_by_key(|victim| victim.follows.is_some());
+    // Their PID is typed for each of them.
+    if victims.iter().filter(|victim| !victim.yours && victim.follows.is_none()).count() > 1 {
+        return super::say(model, "Processes of other users are terminated one at a time: unmark all but one.".into());
+    }
     if !victims.is_empty() {
         super::ask(model, Asked::End(victims, signal));
     }
@@ -172,7 +178,7 @@ fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessK
         started_at: row.started_at.value(),
         held,
         devices: listed.chain(open.into_iter().flatten().copied()).collect(),
-        evidence: evidence(model, row, key),
+        evidence: reasons(model, row, key),
         supervisor: Supervisor::of(row),
         follows: None,
     }
@@ -180,14 +186,21 @@ fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessK
 
 /// What speaks for ending it, with the time it was watched.
 pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String> {
+    let mut said = reasons(model, row, key);
+    if let Some(idle) = model.feed.history.idle_for(key).filter(|idle| idle.as_secs() >= 5) {
+        let behind_the_log = usize::from(said.first().is_some_and(|first| first == NAMED));
+        said.insert(behind_the_log, format!("no GPU or CPU use for {} s", idle.as_secs()));
+    }
+    said
+}
+
+/// What speaks for ending it, apart from whether it works.
+fn reasons(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String> {
     let mut said = Vec::new();
     let diagnosis = model.input.diagnosis.as_ref();
     let placed = model.advice.as_ref().is_some_and(|advice| advice.verdict.same_machine == Some(true));
     if placed && diagnosis.is_some_and(|diagnosis| diagnosis.names(key.pid)) {
-        said.push("named in your log".to_owned());
-    }
-    if let Some(idle) = model.feed.history.idle_for(key).filter(|idle| idle.as_secs() >= 5) {
-        said.push(format!("no GPU or CPU use for {} s", idle.as_secs()));
+        said.push(NAMED.to_owned());
     }
     if row.has_lost_its_parent() {
         said.push("its parent is gone".to_owned());
