@@ -3,6 +3,7 @@
 
 pub mod action;
 pub mod again;
+pub mod aim;
 pub mod effect;
 pub mod gate;
 pub mod help;

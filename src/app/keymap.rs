@@ -42,7 +42,7 @@ const fn at(region: Region, mut binding: Binding) -> Binding {
 
 /// Every key. A region's own meaning comes before the general one.
 pub const BINDINGS: &[Binding] = &[
-    at(Region::Steps, key(KeyCode::Enter, Action::Enter, "Enter", "take the step")),
+    at(Region::Steps, key(KeyCode::Enter, Action::Enter, "Enter", "copy or take the step")),
     at(Region::Steps, key(KeyCode::Char('s'), Action::Skip, "s", "skip")),
     at(Region::Steps, key(KeyCode::Backspace, Action::Back, "Backspace", "back")),
     at(Region::Steps, key(KeyCode::Char('w'), Action::Works, "w", "it works now")),
@@ -50,7 +50,7 @@ pub const BINDINGS: &[Binding] = &[
     at(Region::Steps, key(KeyCode::Char('r'), Action::Command, "r", "what I ran")),
     at(Region::Steps, key(KeyCode::Char('m'), Action::Model, "m", "which model")),
     at(Region::Steps, key(KeyCode::Char('f'), Action::Fit, "f", "will it fit?")),
-    at(Region::Processes, key(KeyCode::Enter, Action::End, "Enter", "end it…")),
+    at(Region::Processes, key(KeyCode::Enter, Action::Enter, "Enter", "copy kill command")),
     at(Region::Processes, key(KeyCode::Char(' '), Action::Mark, "Space", "mark")),
     at(Region::Processes, key(KeyCode::Char('/'), Action::Search, "/", "filter")),
     at(Region::Processes, key(KeyCode::Char('t'), Action::Sort, "t", "sort")),
@@ -59,7 +59,7 @@ pub const BINDINGS: &[Binding] = &[
     at(Region::Input, key(KeyCode::Char('n'), Action::NextHit, "n", "next hit")),
     at(Region::Input, key(KeyCode::Char('N'), Action::PreviousHit, "N", "previous hit")),
     at(Region::Input, key(KeyCode::Char('u'), Action::Previous, "u", "last log back")),
-    key(KeyCode::Char('x'), Action::End, "x", "end…"),
+    key(KeyCode::Char('x'), Action::End, "x", "terminate…"),
     key(KeyCode::Char('c'), Action::Copy, "c", "copy"),
     key(KeyCode::Char('i'), Action::About, "i", "about this error"),
     key(KeyCode::Char('f'), Action::Fit, "f", ""),

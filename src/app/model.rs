@@ -12,6 +12,7 @@ use ratatui::layout::Rect;
 use ratatui_textarea::TextArea;
 
 use super::action::Action;
+use super::aim::Aim;
 use super::gate::Gate;
 use super::keymap::Keymap;
 use super::last::Story;
@@ -221,6 +222,8 @@ pub enum Click {
     Press(KeyCode),
     /// Selects this row of the process list.
     Row(RowId),
+    /// Selects this one of the steps ahead.
+    Step(usize),
     /// Sorts the processes by the next column.
     Sort,
     /// Shows this tab of a small screen.
@@ -313,6 +316,8 @@ pub struct Processes {
     pub sort: Sort,
     /// When the person last moved in the list, and its order then.
     pub still: Option<(Duration, Vec<RowId>)>,
+    /// A row was selected before: from then on only the person selects another.
+    pub was_selected: bool,
 }
 
 /// Standard input, where it is a pipe.
@@ -461,6 +466,8 @@ pub struct Model {
     pub feed: Feed,
     /// The process list.
     pub processes: Processes,
+    /// Which processes `x` asks about, and since when.
+    pub aim: Aim,
     /// The log.
     pub input: Input,
     /// Log and machine joined; made anew with each of them.
@@ -506,6 +513,7 @@ impl Model {
             zoomed: false,
             feed: Feed::default(),
             processes: Processes::default(),
+            aim: Aim::default(),
             input: Input::default(),
             advice: None,
             walk: Walk::default(),
@@ -588,7 +596,8 @@ impl Model {
         };
         let notice = self.notice.as_ref().map(|(_, said)| *said + super::update::NOTICE);
         let question = self.question.as_ref().and_then(|question| question.wakes_at(self.now));
-        [silence, notice, question, self.gate.wakes_at()].into_iter().flatten().min()
+        let unseen = self.aim.unseen_until().filter(|until| *until > self.now);
+        [silence, notice, question, unseen, self.gate.wakes_at()].into_iter().flatten().min()
     }
 
     /// The rows of the process list in the order of the screen. While the person moves in the list nothing jumps under
@@ -838,5 +847,15 @@ impl RowId {
     /// The row's name.
     pub fn of(device: u32, row: &GpuProcess) -> RowId {
         RowId { device, pid: row.pid, start_ticks: row.start_ticks.value() }
+    }
+
+    /// The identity of its process, where that is known.
+    pub fn key(&self) -> Option<ProcessKey> {
+        self.start_ticks.map(|start_ticks| ProcessKey { pid: self.pid, start_ticks })
+    }
+
+    /// Whether both rows are of one process.
+    pub fn is_same_process(&self, other: RowId) -> bool {
+        self.key().is_some_and(|key| other.key() == Some(key))
     }
 }

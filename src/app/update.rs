@@ -12,13 +12,15 @@ use std::time::Duration;
 pub use input::{open_file, open_last, wait_for_pipe};
 pub use keys::decisive_top;
 
+use super::action::Action;
 use super::effect::Effect;
 use super::gate::Passed;
 use super::last;
-use super::model::{Model, Seen, Source};
+use super::model::{Model, Region, Seen, Source};
 use super::msg::{Cx, Msg};
 use super::question::{Asked, Question, Victim};
 use crate::advice::{Situation, advise};
+use crate::gpu::guard::Refusal;
 
 /// How long a word to the person stands.
 pub const NOTICE: Duration = Duration::from_secs(8);
@@ -32,6 +34,8 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
     forget_old_notice(model);
     let mut effects = Vec::new();
     let pace = model.pace();
+    // A key acts when its time has come.
+    let by_person = matches!(msg, Msg::Key(..) | Msg::Mouse(..) | Msg::Tick);
     if matches!(msg, Msg::Key(..) | Msg::Mouse(..) | Msg::Pasting | Msg::Paste(_)) {
         // Whatever the terminal says: somebody is there.
         model.looked_at.in_front = true;
@@ -76,10 +80,11 @@ pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
         }
         Msg::Written(Ok(path)) => model.overlay = Some(super::model::Overlay::Written(path, 0)),
         Msg::Written(Err(why)) => say(model, format!("The report could not be written: {why}")),
-        Msg::Copied(Ok(how)) => say(model, format!("copied ({how})")),
+        Msg::Copied(Ok(how)) => copied(model, how),
         Msg::Copied(Err(text)) => model.overlay = Some(super::model::Overlay::Text(text, 0)),
         Msg::Terminate => effects.push(leave(model)),
     }
+    model.aim.follow(model.aimed_at(), by_person, model.now);
     if model.pace() < pace {
         model.feed.hastened = Some(model.now);
     }
@@ -172,6 +177,14 @@ fn ask(model: &mut Model, asked: Asked) {
     }
 }
 
+/// Beside a step that terminates, copying is not all that can be done.
+fn copied(model: &mut Model, how: &str) {
+    let ends = if model.focus == Region::Input { None } else { model.end_in_words() };
+    let key = model.key(Action::End);
+    let text = ends.map_or(format!("copied ({how})"), |words| format!("copied ({how}) · {key} {words}"));
+    say(model, text);
+}
+
 fn leave(model: &mut Model) -> Effect {
     model.leaving = true;
     Effect::Quit
@@ -203,6 +216,11 @@ pub fn advise_anew(model: &mut Model) {
 /// Who works for one of these and is not signalled with it, each with the reason in a few words.
 pub fn left_out(model: &Model, named: &[Victim]) -> Vec<(u32, String)> {
     endings::left_out(model, named)
+}
+
+/// A refusal as a sentence.
+pub fn in_words(refusal: &Refusal) -> String {
+    endings::sentence(refusal)
 }
 
 /// What speaks for ending this row's process, for the list.

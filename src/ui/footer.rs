@@ -1,5 +1,7 @@
 //! Owns the last line: what was just said, a line being typed, or the keys that work now.
 
+use std::borrow::Cow;
+
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
@@ -11,6 +13,9 @@ use crate::app::action::Action;
 use crate::app::keymap::Binding;
 use crate::app::model::{Click, Purpose, Region, Target};
 use unicode_width::UnicodeWidthStr;
+
+/// Columns for what `x` does and to whom.
+const TARGET: usize = 34;
 
 /// Always there, whatever else fits.
 const LAST: [Action; 3] = [Action::NextRegion, Action::Help, Action::Quit];
@@ -42,51 +47,77 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, t
     if model.input.typing.is_some() {
         return picture.lines(area, [Line::styled(" typing: Esc when done", theme.quiet)]);
     }
-    let words = |binding: &&Binding| !binding.words.is_empty() && !binding.ctrl;
-    let bindings = model.config.keys.all();
-    let last = bindings.iter().filter(words).filter(|binding| LAST.contains(&binding.action));
-    let here = |binding: &&Binding| binding.region.is_none_or(|region| region == model.focus);
-    let first = bindings.iter().filter(words).filter(here).filter(|binding| !LAST.contains(&binding.action));
-    let first: Vec<&Binding> = first.collect();
+    let offered = offered(model);
+    let last = offered.iter().filter(|offer| LAST.contains(&offer.binding.action));
+    let first: Vec<&Offer<'_>> = offered.iter().filter(|offer| !LAST.contains(&offer.binding.action)).collect();
     // First what is needed after each step, last what the step itself shows beside it, and what would do nothing yet.
     let at_the_step = |code| targets.iter().any(|target| target.does == Click::Press(code));
-    let rank = |binding: &&&Binding| match binding.action {
+    let rank = |offer: &&&Offer<'_>| match offer.binding.action {
+        Action::End => 0,
         Action::Works | Action::FailedAgain => 1,
         Action::Back if !model.walk.behind.is_empty() => 2,
         Action::Back => 4,
-        Action::Enter | Action::Skip if model.focus == Region::Steps => 4 * u8::from(at_the_step(binding.code)),
+        Action::Enter | Action::Skip if model.focus == Region::Steps => 4 * u8::from(at_the_step(offer.binding.code)),
         _ => 3,
     };
-    let mut by_need: Vec<&&Binding> = first.iter().collect();
+    let mut by_need: Vec<&&Offer<'_>> = first.iter().collect();
     by_need.sort_by_key(rank);
     let reserved: usize = last.clone().map(wide).sum();
     let mut room = width.saturating_sub(reserved + 1);
-    let mut fit: Vec<&Binding> = Vec::new();
-    for binding in by_need {
-        if wide(binding) <= room {
-            room -= wide(binding);
-            fit.push(binding);
+    let mut fit: Vec<&Offer<'_>> = Vec::new();
+    for offer in by_need {
+        if wide(offer) <= room {
+            room -= wide(offer);
+            fit.push(offer);
         }
     }
     // In the order of the table all the same.
-    let shown_here = first.iter().filter(|binding| fit.iter().any(|fit| std::ptr::eq(*fit, **binding)));
-    let mut spans: Vec<Span<'static>> = shown_here.flat_map(|binding| shown(binding, theme)).collect();
-    spans.extend(last.flat_map(|binding| shown(binding, theme)));
+    let shown_here = first.iter().filter(|offer| fit.iter().any(|fit| std::ptr::eq(*fit, **offer)));
+    let mut spans: Vec<Span<'static>> = shown_here.flat_map(|offer| shown(offer, theme)).collect();
+    spans.extend(last.flat_map(|offer| shown(offer, theme)));
     spans.pop();
     let line = Line::from(spans);
     super::pressable(theme, &line, (area.x, area.y), false, targets);
     picture.lines(area, [line]);
 }
 
-/// Columns that a key with its words takes.
-fn wide(binding: &Binding) -> usize {
-    binding.shown.width() + binding.words.width() + 4
+/// A key with what it does at this moment.
+struct Offer<'a> {
+    binding: &'a Binding,
+    words: Cow<'a, str>,
 }
 
-fn shown(binding: &Binding, theme: &Theme) -> [Span<'static>; 3] {
+/// The keys that do something now.
+fn offered(model: &Model) -> Vec<Offer<'_>> {
+    let here = |binding: &&Binding| binding.region.is_none_or(|region| region == model.focus) && !binding.ctrl;
+    let bindings = model.config.keys.all().iter().filter(here).filter(|binding| !binding.words.is_empty());
+    bindings.filter_map(|binding| Some(Offer { binding, words: words(model, binding)? })).collect()
+}
+
+/// What a key does now, naming the process that it is about; `None` where it would do nothing.
+fn words<'a>(model: &Model, binding: &'a Binding) -> Option<Cow<'a, str>> {
+    let has_rows = || !model.rows().is_empty();
+    match binding.action {
+        Action::End => model.end_in_words().map(|words| Cow::Owned(cut(&words, TARGET))),
+        Action::Enter | Action::Mark if model.focus == Region::Processes => {
+            model.selected().is_some().then_some(Cow::Borrowed(binding.words))
+        }
+        Action::Search | Action::Sort if model.focus == Region::Processes => {
+            has_rows().then_some(Cow::Borrowed(binding.words))
+        }
+        _ => Some(Cow::Borrowed(binding.words)),
+    }
+}
+
+/// Columns that a key with its words takes.
+fn wide(offer: &Offer<'_>) -> usize {
+    offer.binding.shown.width() + offer.words.width() + 4
+}
+
+fn shown(offer: &Offer<'_>, theme: &Theme) -> [Span<'static>; 3] {
     [
-        Span::styled(format!(" {}", binding.shown), theme.key),
-        Span::styled(format!(" {}", binding.words), theme.quiet),
+        Span::styled(format!(" {}", offer.binding.shown), theme.key),
+        Span::styled(format!(" {}", offer.words), theme.quiet),
         Span::styled(format!(" {}", theme.sign("·", "|")), theme.quiet),
     ]
 }

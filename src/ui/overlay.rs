@@ -20,9 +20,11 @@ use crate::app::question::{Asked, Question, Stage, Victim, workers};
 use crate::app::rows::together;
 use crate::app::symptoms::{SYMPTOMS, Symptom};
 use crate::app::update::left_out;
+use crate::gpu::activity::{Activity, Use};
 use crate::gpu::guard::Signal;
 use crate::knowledge::diagnosis::Oom;
 use crate::knowledge::page::Tone;
+use crate::text::broken;
 use unicode_width::UnicodeWidthStr;
 
 /// Draws whatever is open; whether a question had to be cut, since it has more to read than the screen has room for.
@@ -127,7 +129,7 @@ fn asked(
 ) -> (&'static str, Vec<Line<'static>>) {
     match &question.asked {
         Asked::End(victims, signal) => end(model, theme, (question, victims), *signal, (width, rows)),
-        Asked::Release(victim, release) => let_go(model, theme, (question, victim), release, width),
+        Asked::Release(victim, release) => let_go(model, theme, (question, victim), release, (width, rows)),
         Asked::Paste(text) => {
             let more = match text.lines().count() {
                 1 => "1 more line".to_owned(),
@@ -197,15 +199,20 @@ fn end(
     };
     rest.push(decide(model, theme, question, (yes, no), width));
     let mut lines: Vec<Line<'static>> =
-        first.iter().flat_map(|victim| named(model, theme, victim, width, victims.len() == 1)).collect();
-    let workers = workers(victims, width, rows.saturating_sub(lines.len() + rest.len()));
-    if first.len() > 1 && lines.len() + workers.len() + rest.len() > rows {
+        first.iter().flat_map(|victim| named(model, theme, victim, (width, rows), victims.len() == 1)).collect();
+    let all: Vec<&Victim> = victims.iter().collect();
+    let mut warned = warnings(model, theme, &all, width);
+    let room = rows.saturating_sub(warned.len());
+    let workers = workers(victims, width, room.saturating_sub(lines.len() + rest.len()));
+    if first.len() > 1 && lines.len() + workers.len() + rest.len() > room {
         // Where there are many, all of them in few words come before much about some.
         let line = |victim: &&Victim| format!("{}  {}  {}", victim.key.pid, victim.holding(), victim.called());
         lines = first.iter().map(|victim| Line::styled(cut(&line(victim), width), theme.sentence)).collect();
     }
     lines.extend(workers.into_iter().map(|line| Line::styled(cut(&line, width), theme.sentence)));
     lines.extend(rest);
+    warned.extend(lines);
+    let lines = warned;
     let title = match (signal, victims.len()) {
         (Signal::Term | Signal::Int, _) if led => " End this and all that works for it? ",
         (Signal::Kill, _) => " Force this process to end? ",
@@ -255,9 +262,10 @@ fn let_go(
     theme: &Theme,
     (question, victim): (&Question, &Victim),
     release: &Release,
-    width: usize,
+    (width, rows): (usize, usize),
 ) -> (&'static str, Vec<Line<'static>>) {
-    let mut lines = named(model, theme, victim, width, true);
+    let mut lines = warnings(model, theme, &[victim], width);
+    lines.extend(named(model, theme, victim, (width, rows), true));
     lines.push(Line::raw(""));
     lines.extend(paragraph(&format!("{}? {}", release.asks(), release.means()), width, Style::new()));
     lines.extend(paragraph(&release.shown(), width, theme.quiet));
@@ -269,12 +277,61 @@ fn let_go(
     (" Ask for its memory? ", lines)
 }
 
+/// What has to be seen first: whose they are where they are not the viewer's, and which of them are at work.
+fn warnings(model: &Model, theme: &Theme, victims: &[&Victim], width: usize) -> Vec<Line<'static>> {
+    let mut said = Vec::new();
+    let mut owners: Vec<&str> = victims.iter().filter(|victim| !victim.yours).map(|victim| &*victim.user).collect();
+    owners.dedup();
+    if !owners.is_empty() {
+        said.push(format!("OWNED BY {}, not you", owners.join(", ")));
+    }
+    let at_work = |victim: &&&Victim| match model.activity_of(victim.key) {
+        Activity::Busy(used) => Some((victim.key.pid, in_percent(used))),
+        Activity::Idle(_) | Activity::Unknown => None,
+    };
+    let busy: Vec<(u32, String)> = victims.iter().filter_map(|victim| at_work(&victim)).collect();
+    match (&busy[..], victims) {
+        ([], _) => {}
+        ([(_, used)], [_]) => said.push(format!("BUSY: {used}")),
+        (busy, _) => {
+            let each: Vec<String> = busy.iter().map(|(pid, used)| format!("{pid} ({used})")).collect();
+            said.push(format!("BUSY: {}", each.join(", ")));
+        }
+    }
+    said.into_iter().map(|text| Line::styled(cut(&text, width), theme.alarm)).collect()
+}
+
+/// What a process was seen to use.
+fn in_percent(used: Use) -> String {
+    let gpu = used.gpu_percent.filter(|percent| *percent > 0).map(|percent| format!("{percent} % GPU"));
+    let cpu = used.cpu_percent.filter(|percent| *percent > 0).map(|percent| format!("{percent} % CPU"));
+    let both: Vec<String> = gpu.into_iter().chain(cpu).collect();
+    if both.is_empty() { "in use".to_owned() } else { both.join(", ") }
+}
+
+/// Whether it works, in a few words.
+fn at_work(activity: Activity) -> String {
+    match activity {
+        Activity::Busy(used) => format!("busy: {}", in_percent(used)),
+        Activity::Idle(_) => format!("{activity}: 0 % GPU, 0 % CPU"),
+        Activity::Unknown => "GPU and CPU use unknown (?)".to_owned(),
+    }
+}
+
 /// Who it is on one line and what speaks for it on another; the whole command line where there is one victim only.
-fn named(model: &Model, theme: &Theme, victim: &Victim, width: usize, alone: bool) -> Vec<Line<'static>> {
+fn named(
+    model: &Model,
+    theme: &Theme,
+    victim: &Victim,
+    (width, rows): (usize, usize),
+    alone: bool,
+) -> Vec<Line<'static>> {
     let what = victim.what.clone().unwrap_or_else(|| victim.command.clone());
-    let mut lines = vec![Line::styled(cut(&format!("{}  {what}", victim.key.pid), width), theme.sentence)];
-    if alone && victim.what.as_ref().is_some_and(|what| *what != victim.command) {
-        lines.push(Line::styled(cut_middle(&victim.command, width), theme.quiet));
+    let first = format!("{}  {what}", victim.key.pid);
+    let is_whole = first.width() <= width && victim.what.as_ref().is_none_or(|what| *what == victim.command);
+    let mut lines = vec![Line::styled(cut(&first, width), theme.sentence)];
+    if alone && !is_whole {
+        lines.extend(command_line(&victim.command, theme, (width, rows)));
     }
     let whose = if victim.yours { "yours".to_owned() } else { format!("{}'s", victim.user) };
     let now = model.snapshot().map(|snapshot| snapshot.taken_at);
@@ -289,14 +346,32 @@ fn named(model: &Model, theme: &Theme, victim: &Victim, width: usize, alone: boo
     {
         facts.push_str(&format!(" · {bytes} together"));
     }
+    let activity = model.activity_of(victim.key);
     if alone {
         lines.push(Line::raw(cut(&facts, width)));
-        facts = victim.evidence.join(" · ");
+        let known = std::iter::once(at_work(activity)).chain(victim.evidence.iter().cloned());
+        facts = known.collect::<Vec<_>>().join(" · ");
+    } else {
+        facts.push_str(&format!(" · {activity}"));
     }
-    if !facts.is_empty() {
-        lines.push(Line::styled(cut(&facts, width), theme.quiet));
-    }
+    lines.push(Line::styled(cut(&facts, width), theme.quiet));
     lines
+}
+
+/// A command line in up to three lines, so that neither the script nor its arguments are lost; in one where there is
+/// little room.
+fn command_line(command: &str, theme: &Theme, (width, rows): (usize, usize)) -> Vec<Line<'static>> {
+    let most = if rows >= 18 { 3 } else { 1 };
+    let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
+    // Of the program its name says enough; its folder may take all the room.
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let whole = if command.width() <= width { command.to_owned() } else { format!("{name} {rest}") };
+    let mut lines = broken(&whole, width);
+    if lines.len() > most {
+        lines = broken(&cut_middle(&whole, width * most), width);
+        lines.truncate(most);
+    }
+    lines.into_iter().map(|line| Line::styled(line, theme.quiet)).collect()
 }
 
 /// The last line of a question that is answered with yes or no.

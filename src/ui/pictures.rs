@@ -164,6 +164,7 @@ fn story(size: (u16, u16)) -> Vec<(f32, String)> {
     session.paste(&torch_log());
     scenes.push((5.0, drawn(&session.model)));
     session.press(KeyCode::Char('x'));
+    session.read();
     scenes.push((4.0, drawn(&session.model)));
     session.keys("y");
     session.send(Msg::Signal(key_of(4242), SignalReport::Ended(Duration::from_millis(4))));
@@ -182,6 +183,7 @@ fn all() -> Vec<(&'static str, String)> {
     served.paste(&torch_log());
     served.keys("s");
     served.press(KeyCode::Enter);
+    served.read();
     vec![
         (
             "screen.svg",

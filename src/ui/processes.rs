@@ -7,7 +7,6 @@ use ratatui::text::{Line, Span};
 use super::format::{age, bar, cut, exactly, paragraph, sparkline, ten_minutes};
 use super::picture::Picture;
 use super::theme::Theme;
-use crate::advice::offer::Seen;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{short_card, words::gib};
 use crate::app::Model;
@@ -77,7 +76,8 @@ fn lines(
     let width = usize::from(area.width);
     let remarks = model.remarks(width);
     let rows = model.rows();
-    let is_selected = |row: &Row<'_>| model.processes.selected == Some(row.id);
+    let highlighted = model.highlighted();
+    let is_selected = |row: &Row<'_>| highlighted == Some(row.id);
     // What lies below the last line that can be seen is not written at all: there may be hundreds of rows.
     let one_is = rows.iter().any(is_selected);
     let height = usize::from(area.height);
@@ -105,7 +105,7 @@ fn lines(
                 selected = Some(lines.len());
             }
             let first = lines.len();
-            lines.extend(row_lines(model, theme, snapshot, row, width, compact));
+            lines.extend(row_lines(model, theme, snapshot, row, width, (compact, is_selected(row))));
             clicks.extend((first..lines.len()).map(|line| (line, Click::Row(row.id))));
         }
         if holders.is_empty() {
@@ -141,17 +141,18 @@ fn no_driver(
         lines.extend(said.into_iter().map(|line| Line::styled(line, theme.title)));
     }
     let mut selected = None;
-    let rows = model.rows();
+    let (rows, highlighted) = (model.rows(), model.highlighted());
     if !rows.is_empty() {
         // Programs that were running keep their memory also where the driver no longer answers.
         lines.push(Line::raw(""));
         lines.push(Line::styled("These have the driver open:", theme.title));
     }
     for row in &rows {
-        if model.processes.selected == Some(row.id) {
+        let is_selected = highlighted == Some(row.id);
+        if is_selected {
             selected = Some(lines.len());
         }
-        lines.extend(row_lines(model, theme, snapshot, row, width, false));
+        lines.extend(row_lines(model, theme, snapshot, row, width, (false, is_selected)));
     }
     let host = &snapshot.host;
     if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
@@ -247,9 +248,11 @@ fn user_width(width: usize) -> usize {
 }
 
 /// What the driver and the time watched tell of a process; nothing of one that the driver does not list.
-fn state(model: &Model, snapshot: &Snapshot, row: &GpuProcess) -> String {
-    let seen = Seen { snapshot, history: Some(&model.feed.history), viewer: &model.config.viewer };
-    if row.kind == ProcessKind::Unlisted { String::new() } else { seen.activity(row).to_string() }
+fn state(model: &Model, row: &GpuProcess) -> String {
+    match model.seen() {
+        Some(seen) if row.kind != ProcessKind::Unlisted => seen.activity(row).to_string(),
+        _ => String::new(),
+    }
 }
 
 fn row_lines(
@@ -258,10 +261,9 @@ fn row_lines(
     snapshot: &Snapshot,
     of: &Row<'_>,
     width: usize,
-    compact: bool,
+    (compact, selected): (bool, bool),
 ) -> Vec<Line<'static>> {
     let row = of.process;
-    let selected = model.processes.selected == Some(of.id);
     let marked = row.key().is_some_and(|key| model.processes.marked.contains(&key));
     let pointer = match (selected, marked) {
         (_, true) => theme.sign("●", "*"),
@@ -275,13 +277,14 @@ fn row_lines(
         (ProcessKind::Unlisted, _) => "?".to_owned(),
         (_, reading) => held(reading),
     };
-    let state = exactly(&state(model, snapshot, row).replace('≥', theme.sign("≥", ">=")), STATE);
+    let state = exactly(&state(model, row).replace('≥', theme.sign("≥", ">=")), STATE);
     let age = if has_age(model.processes.sort, width) { format!("{started:>AGE$}") } else { String::new() };
     let user_width = user_width(width);
     let numbers = format!("{pointer} {:>7} {bytes:>9}  {}  {state}{age}  ", row.pid, exactly(user, user_width));
     // With two blanks on both sides of the activity.
     let taken = NUMBERS + user_width + STATE + age.len() + 4;
-    let style = if selected && model.focus == Region::Processes { theme.selected } else { Default::default() };
+    // Whichever region has the focus: this is the process that `x` asks about.
+    let style = if selected { theme.selected } else { Default::default() };
     // Below its launcher nobody has to be told whose it is.
     let works_for = |said: &String| of.stands == Stands::Worker && said.starts_with("works for ");
     let mut evidence = evidence_of(model, row);

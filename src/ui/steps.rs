@@ -15,7 +15,7 @@ use crate::advice::words::{self, Said};
 use crate::advice::{CauseKind, PlannedFix};
 use crate::app::Model;
 use crate::app::action::Action;
-use crate::app::model::{Region, Source, Target};
+use crate::app::model::{Click, Region, Source, Target};
 use crate::app::walk::{Ending, EndingState, Mark, Successor, free_of};
 use crate::gpu::guard::Signal;
 use crate::gpu::{GpuProcess, ProcessKey, ProcessKind};
@@ -61,18 +61,20 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, t
     }
     let behind = model.walk.behind.len() + model.endings.iter().filter(|ending| ending.is_under_way()).count();
     let (mut current_at, mut current_end) = (lines.len(), 0);
+    let mut titles: Vec<usize> = Vec::new();
     let cursor = model.cursor(&ahead);
     if cursor.is_none() {
         // One that was signalled already, or has ended, is only waited for.
         let gentle = |ending: &Ending| matches!(ending.state, EndingState::Elsewhere { .. } | EndingState::Asked(_));
         let mut offers = Vec::new();
-        offers.extend(model.awaited().is_some_and(gentle).then_some((Action::End, "end the process…")));
+        offers.extend(model.awaited().is_some_and(gentle).then_some((Action::End, "terminate…")));
         offers.extend((!ahead.is_empty()).then_some((Action::Move(1), "another step")));
         lines.extend((!offers.is_empty()).then(|| offered(model, theme, &offers)));
         current_end = lines.len();
     }
     for (at, planned) in ahead.iter().enumerate() {
         let number = behind + at + 1;
+        titles.push(lines.len());
         if Some(at) == cursor {
             current_at = lines.len();
             let kept = model.endings.last().map_or(0, |_| lines.len().min(3));
@@ -104,6 +106,8 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, t
         let y = inner.y + u16::try_from(row).unwrap_or(0);
         super::pressable(theme, line, (inner.x, y), false, targets);
     }
+    let click = |(at, line): (usize, &usize)| super::line_target(inner, line.checked_sub(top)?, Click::Step(at));
+    targets.extend(titles.iter().enumerate().filter_map(click));
     picture.lines(inner, lines.into_iter().skip(top));
 }
 
@@ -263,19 +267,21 @@ fn keys(model: &Model, theme: &Theme, planned: &PlannedFix) -> Line<'static> {
         Some(_) if model.release_of(planned).is_some() => vec![(Action::Enter, "ask it to let go…")],
         Some(_) if planned.gentle && copies => vec![(Action::Enter, "copy the command")],
         Some(_) if planned.gentle => vec![(Action::Enter, "I do that")],
-        Some(_) => vec![(Action::Enter, "end it…")],
+        Some(_) => Vec::new(),
         None if planned.waits_for.is_some() => vec![(Action::Enter, "tell me when")],
         None if copies => vec![(Action::Enter, "copy, done")],
         None => vec![(Action::Enter, "done")],
     };
     match planned.target {
         Some(target) => {
-            // Enter may copy already.
-            if copies && (!planned.gentle || model.release_of(planned).is_some()) {
-                offers.push((Action::Copy, "copy the command"));
+            if may_end(model, target) {
+                offers.push((Action::End, "terminate…"));
             }
-            if planned.gentle && may_end(model, target) {
-                offers.push((Action::End, "end the process…"));
+            match (planned.gentle, model.release_of(planned).is_some()) {
+                (false, _) => offers.push((Action::Enter, "copy the command")),
+                (true, true) if copies => offers.push((Action::Copy, "copy the command")),
+                // Enter copies already.
+                (true, _) => {}
             }
             offers.push((Action::Skip, "skip"));
         }
@@ -287,7 +293,7 @@ fn keys(model: &Model, theme: &Theme, planned: &PlannedFix) -> Line<'static> {
 /// Another user's holder can be asked to let go, not ended.
 fn may_end(model: &Model, target: ProcessKey) -> bool {
     let row = model.snapshot().and_then(|snapshot| snapshot.find(target));
-    row.is_some_and(|(_, row)| model.config.viewer.may_end(row).is_ok())
+    model.refuses_all().is_none() && row.is_some_and(|(_, row)| model.config.viewer.may_end(row).is_ok())
 }
 
 /// Those that were to end with this one.

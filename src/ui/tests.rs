@@ -96,7 +96,7 @@ fn a_log_with_its_verdict_and_first_step() {
 fn the_question_and_the_proof() {
     let mut session = beside_a_crash();
     session.paste(&torch_log());
-    session.press(KeyCode::Enter);
+    session.keys("x");
     assert_screens("question", &mut session, &SIZES[..2]);
     session.keys("y");
     session.send(Msg::Signal(key_of(4242), SignalReport::Ended(Duration::from_millis(4))));
@@ -112,6 +112,7 @@ fn the_question_before_its_program_is_asked_and_what_became_of_it() {
     session.press(KeyCode::Enter);
     assert_screens("let-go-question", &mut session, &SIZES[..2]);
     session.keys("y");
+    session.send(Msg::Sample(Box::new(two_cards(13, rows()))));
     session.send(Msg::Released(key_of(5177), Err("nothing answers at 127.0.0.1:11434 (connection refused)".into())));
     assert_screens("let-go-in-vain", &mut session, &SIZES[..2]);
 }
@@ -221,9 +222,9 @@ fn the_caution_and_the_answers_are_seen_on_the_smallest_screen() {
             let rows = (0..count).map(|n| of(4242 + n, manager, container)).collect();
             session.send(Msg::Sample(Box::new(two_cards(0, rows))));
             session.send(Msg::Resize(columns, lines));
-            for _ in 0..count {
+            for pid in 4242..4242 + count {
+                session.select(pid);
                 session.press(KeyCode::Char(' '));
-                session.press(KeyCode::Down);
             }
             session.keys("x");
             session.read();
@@ -246,6 +247,7 @@ fn a_group_that_a_supervisor_runs_is_named_with_the_caution_on_the_smallest_scre
     let machine = Snapshot { launchers: vec![front], ..two_cards(0, vec![engine(4101), engine(4102), engine(4103)]) };
     session.send(Msg::Sample(Box::new(machine)));
     session.send(Msg::Resize(columns, lines));
+    session.select(4100);
     session.keys("x");
     session.read();
     let text = drawn(&session.model);
@@ -258,8 +260,7 @@ fn a_group_that_a_supervisor_runs_is_named_with_the_caution_on_the_smallest_scre
 fn one_that_could_not_be_ended() {
     let mut session = beside_a_crash();
     session.paste(&torch_log());
-    session.press(KeyCode::Enter);
-    session.keys("y");
+    session.keys("xy");
     session.send(Msg::Signal(key_of(4242), SignalReport::StillThere(Some('S'))));
     session.keys("y");
     session.send(Msg::Signal(key_of(4242), SignalReport::StillThere(Some('D'))));
@@ -457,6 +458,7 @@ fn a_launcher_with_its_workers_the_question_and_what_became_of_them() {
         session.send(Msg::Sample(Box::new(torchrun(second))));
     }
     assert_screens("group", &mut session, &[SIZES[0], SIZES[2]]);
+    session.select(4100);
     session.keys("x");
     assert_screens("group-question", &mut session, &[SIZES[0], SIZES[2]]);
     session.keys("y");
@@ -501,6 +503,7 @@ fn who_holds_memory_without_being_listed() {
     }
     session.press(KeyCode::Down);
     assert_screens("unlisted", &mut session, &[SIZES[0], SIZES[2]]);
+    session.select(6101);
     session.keys("x");
     assert_screens("unlisted-question", &mut session, &[SIZES[0]]);
 }
@@ -602,6 +605,7 @@ fn memory_that_stays_after_an_end_is_said_with_who_may_map_it() {
     ] {
         let mut session = Session::new();
         session.send(Msg::Sample(Box::new(two_cards(0, [vec![kernel()], others.clone()].concat()))));
+        session.select(4242);
         session.keys("x");
         session.keys("y");
         session.send(Msg::Signal(key_of(4242), SignalReport::Ended(Duration::from_millis(4))));
@@ -632,7 +636,7 @@ fn the_multi_process_service_and_its_clients_are_shown_as_what_they_are() {
     let text = drawn(&session.model);
     assert!(text.contains("CUDA MPS nvidia-cuda-mps-server  (serves MPS clients)"), "{text}");
     assert!(text.contains("python train.py  (MPS client)"), "{text}");
-    session.press(KeyCode::Down);
+    session.select(700);
     session.keys("x");
     let text = drawn(&session.model);
     assert!(session.model.question.is_none() && text.contains("its clients end with it"), "{text}");
@@ -656,7 +660,7 @@ fn the_keys_that_the_person_gave_are_the_ones_that_are_shown() {
     session.model.config.keys = std::sync::Arc::new(crate::app::keymap::Keymap::with(&own).unwrap());
     session.paste(&torch_log());
     let text = drawn(&session.model);
-    assert!(text.contains("[F9] end the process") && text.contains("[F5] skip") && !text.contains("[x]"), "{text}");
+    assert!(text.contains("[F9] terminate…") && text.contains("[F5] skip") && !text.contains("[x]"), "{text}");
     session.press(KeyCode::F(9));
     assert!(drawn(&session.model).contains("[F9]"));
 }
@@ -667,9 +671,9 @@ fn whichever_of_many_processes_is_selected_can_be_seen() {
     let rows = (0..40).map(|at| process(5000 + at, Bytes::mib(400 - u64::from(at)))).collect();
     session.send(Msg::Sample(Box::new(two_cards(0, rows))));
     for at in 0..40 {
+        session.press(KeyCode::Down);
         let pointed = format!("▸    {}", 5000 + at);
         assert!(drawn(&session.model).contains(&pointed), "{pointed}:\n{}", drawn(&session.model));
-        session.press(KeyCode::Down);
     }
 }
 

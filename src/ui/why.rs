@@ -8,11 +8,9 @@ use super::format::{bar, cut, paragraph};
 use super::picture::Picture;
 use super::theme::Theme;
 use crate::advice::ledger::Share;
-use crate::advice::offer::Seen;
 use crate::advice::{Advice, words};
 use crate::app::Model;
 use crate::app::model::Region;
-use crate::gpu::{GpuProcess, ProcessKind};
 use crate::units::Bytes;
 
 /// Draws the pane.
@@ -94,22 +92,12 @@ fn nothing_yet(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>>
         width,
         theme.sentence,
     );
-    // Another user's process and a busy one are not suggested, nor one that may be busy.
-    let seen = model.snapshot().map(|snapshot| Seen {
-        snapshot,
-        history: Some(&model.feed.history),
-        viewer: &model.config.viewer,
-    });
-    let is_idle = |row: &GpuProcess| seen.is_some_and(|seen| seen.if_ended(row).is_idle());
-    let listed =
-        model.rows().into_iter().filter(|row| row.process.kind != ProcessKind::Unlisted && is_idle(row.process));
-    let largest = listed.max_by_key(|row| row.process.used_bytes.value());
-    if let Some((device, row)) = largest.map(|row| (row.id.device, row.process))
-        && let Some(bytes) = row.used_bytes.value()
+    if let Some(row) = model.largest_idle()
+        && let Some(bytes) = row.process.used_bytes.value()
+        && let Some(key) = row.process.key()
     {
-        let evidence = crate::app::update::evidence_of(model, row);
-        let evidence = if evidence.is_empty() { String::new() } else { format!(": {}", evidence.join(", ")) };
-        let text = format!("Worth a look: {} holds {bytes} of GPU {}{evidence}.", crate::advice::name_of(row), device);
+        let (name, idle) = (crate::advice::name_of(row.process), model.activity_of(key));
+        let text = format!("Largest idle process: {name}, {bytes} on GPU {}, {idle}.", row.id.device);
         lines.extend(paragraph(&text, width, theme.quiet));
     }
     lines

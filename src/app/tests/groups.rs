@@ -35,7 +35,8 @@ fn torchrun() -> Vec<GpuProcess> {
 fn at_the_launcher(rows: Vec<GpuProcess>) -> Session {
     let mut session = Session::new();
     session.send(Msg::Sample(Box::new(reading(rows))));
-    assert_eq!(session.model.selected().unwrap().process.pid, 4100, "the largest is first");
+    assert_eq!(session.model.rows()[0].process.pid, 4100, "the largest is first");
+    session.select(4100);
     session
 }
 
@@ -291,6 +292,7 @@ fn who_is_not_listed_can_be_ended_and_what_comes_back_is_seen() {
     before.devices[0].memory.free_bytes = Reading::Known(Bytes::gib(9));
     before.devices[0].unaccounted_bytes = Reading::Known(Bytes::gib(11));
     session.send(Msg::Sample(Box::new(before)));
+    session.select(6101);
     session.keys("x");
     assert_eq!(session.named(), [6101]);
     session.keys("y");

@@ -97,6 +97,7 @@ fn typed(session: &mut Session, text: &str, rhythm: &mut Rhythm) {
 fn with_everything() -> Session {
     let mut session = Session::new();
     session.sample(vec![process(4242, held()), runner(1000)]);
+    session.select(4242);
     session.paste(&torch_log());
     assert!(session.model.steps_ahead().iter().any(|step| step.release.is_some()));
     session
@@ -209,6 +210,7 @@ fn an_x_or_enter_right_behind_another_key_asks_nothing() {
     for (region, key) in [(Region::Processes, KeyCode::Char('x')), (Region::Steps, KeyCode::Enter)] {
         let mut session = at_the_step_of(runner(1000));
         session.model.focus = region;
+        session.select(4242);
         let apart = if key == KeyCode::Enter { gate::APART_FROM_ENTER } else { gate::APART };
         for (pause, asks) in [(apart - ms(10), false), (apart, true)] {
             session.wait(ms(1000));

@@ -2,7 +2,6 @@
 //! outside reported. A signal or a request leaves here only for a process that was named in a question, confirmed, and
 //! still is in the newest reading.
 
-use crate::advice::offer::Seen;
 use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
 use crate::app::action::Action;
@@ -15,6 +14,8 @@ use crate::gpu::activity::Activity;
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{Device, GpuProcess, ProcessKey, ProcessKind, Snapshot};
 use crate::units::Bytes;
+
+const NAMED: &str = "named in your log";
 
 /// Asks whether to end these, or to force the one that did not close; says why where one may not be. Who ends with one of
 /// them is named as well: one yes is for all that are named, and nobody else is ever signalled.
@@ -60,6 +61,10 @@ pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
     }
     // Who is signalled first is named first.
     victims.sort_by_key(|victim| victim.follows.is_some());
+    // Their PID is typed for each of them.
+    if victims.iter().filter(|victim| !victim.yours && victim.follows.is_none()).count() > 1 {
+        return super::say(model, "Processes of other users are terminated one at a time: unmark all but one.".into());
+    }
     if !victims.is_empty() {
         super::ask(model, Asked::End(victims, signal));
     }
@@ -119,8 +124,7 @@ fn holder(model: &Model, key: ProcessKey) -> Result<(Victim, Release), Refusal> 
     }
     let snapshot = model.snapshot().ok_or(Refusal::Gone(key.pid))?;
     let (_, row) = snapshot.find(key).ok_or(Refusal::Gone(key.pid))?;
-    let seen = Seen { snapshot, history: Some(&model.feed.history), viewer: &model.config.viewer };
-    let (_, release) = seen.release(row)?;
+    let (_, release) = model.seen().ok_or(Refusal::Gone(key.pid))?.release(row)?;
     Ok((described(model, snapshot, row, key), release))
 }
 
@@ -175,7 +179,7 @@ fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessK
         started_at: row.started_at.value(),
         held,
         devices: listed.chain(open.into_iter().flatten().copied()).collect(),
-        evidence: evidence(model, row, key),
+        evidence: reasons(model, row, key),
         supervisor: Supervisor::of(row),
         follows: None,
     }
@@ -183,14 +187,21 @@ fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessK
 
 /// What speaks for ending it, with the time it was watched.
 pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String> {
+    let mut said = reasons(model, row, key);
+    if let Activity::Idle(time) = model.feed.history.activity(key) {
+        let behind_the_log = usize::from(said.first().is_some_and(|first| first == NAMED));
+        said.insert(behind_the_log, format!("no GPU or CPU use for {} s", time.as_secs()));
+    }
+    said
+}
+
+/// What speaks for ending it, apart from whether it works.
+fn reasons(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String> {
     let mut said = Vec::new();
     let diagnosis = model.input.diagnosis.as_ref();
     let placed = model.advice.as_ref().is_some_and(|advice| advice.verdict.same_machine == Some(true));
     if placed && diagnosis.is_some_and(|diagnosis| diagnosis.names(key.pid)) {
-        said.push("named in your log".to_owned());
-    }
-    if let Activity::Idle(time) = model.feed.history.activity(key) {
-        said.push(format!("no GPU or CPU use for {} s", time.as_secs()));
+        said.push(NAMED.to_owned());
     }
     if row.has_lost_its_parent() {
         said.push("its parent is gone".to_owned());

@@ -32,7 +32,6 @@ pub fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     }
     model.feed.history.note(&snapshot);
     let proved = watch_endings(model, &snapshot);
-    model.processes.marked.retain(|key| snapshot.process(*key).is_some());
     model.feed.latest = Some(Arc::new(snapshot));
     keep_selection(model);
     // The step that a person reads in a walk that has begun stays theirs, whatever the reading adds above it; but for the
@@ -86,9 +85,15 @@ fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
     proved
 }
 
-/// The selection stays on its process; where that has left, the first row is selected.
+/// The selection stays on its process, which may be listed on another device now; where that has left or is hidden,
+/// nothing is selected until the person moves. Marks are only for what is listed, too.
 pub fn keep_selection(model: &mut Model) {
     let rows: Vec<RowId> = model.rows().into_iter().map(|row| row.id).collect();
-    let still = model.processes.selected.filter(|selected| rows.contains(selected));
-    model.processes.selected = still.or(rows.first().copied());
+    let selected = model.processes.selected;
+    let is_same = |row: &&RowId| selected.is_some_and(|selected| row.is_same_process(selected));
+    let still = selected.filter(|selected| rows.contains(selected)).or(rows.iter().find(is_same).copied());
+    let suggested = if model.processes.was_selected { None } else { model.largest_idle().map(|row| row.id) };
+    model.processes.selected = still.or(suggested);
+    model.processes.was_selected |= model.processes.selected.is_some();
+    model.processes.marked.retain(|key| rows.iter().any(|row| row.key() == Some(*key)));
 }

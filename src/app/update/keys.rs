@@ -12,7 +12,7 @@ use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::gate::is_text;
 use crate::app::layout;
-use crate::app::model::{Click, Model, Overlay, Pipe, Prompt, Purpose, Region, Tab};
+use crate::app::model::{Click, Model, Overlay, Pipe, Prompt, Purpose, Region, RowId, Tab};
 use crate::app::question::{Answer, Asked, Heard, Question};
 use crate::app::summary;
 use crate::app::symptoms::SYMPTOMS;
@@ -342,7 +342,13 @@ fn focus(model: &mut Model, by: isize) {
     let order = order(model);
     let here = order.iter().position(|region| *region == model.focus).unwrap_or(0);
     let next = here.saturating_add_signed(by + 3) % order.len();
+    // Whom a step is about stays highlighted in the list.
+    let highlighted = model.highlighted();
     model.focus = order.get(next).copied().unwrap_or(Region::Processes);
+    if model.focus == Region::Processes && highlighted.is_some() {
+        model.processes.selected = highlighted;
+        model.processes.was_selected = true;
+    }
 }
 
 fn page(model: &Model) -> i32 {
@@ -381,11 +387,13 @@ fn moved(model: &mut Model, by: i32) {
     match model.focus {
         Region::Processes => {
             let rows = model.rows();
-            let here = rows.iter().position(|row| Some(row.id) == model.processes.selected).unwrap_or(0);
-            let next = rows.get(shifted(here, by, rows.len())).map(|row| row.id);
+            let here = rows.iter().position(|row| Some(row.id) == model.processes.selected);
+            // Where nothing is selected, the first movement selects the end that it leads away from.
+            let from_outside = if by > 0 { 0 } else { rows.len().saturating_sub(1) };
+            let next = here.map_or(from_outside, |here| shifted(here, by, rows.len()));
+            let next = rows.get(next).map(|row| row.id);
             let order = rows.into_iter().map(|row| row.id).collect();
-            model.processes.selected = next;
-            model.processes.still = Some((model.now, order));
+            select(model, next, order);
         }
         Region::Input => {
             let lines = model.input.log.as_ref().map_or(0, |log| log.line_count());
@@ -399,6 +407,13 @@ fn moved(model: &mut Model, by: i32) {
             model.walk.cursor = next;
         }
     }
+}
+
+/// Selects a row in the list as it stands there.
+fn select(model: &mut Model, row: Option<RowId>, order: Vec<RowId>) {
+    model.processes.selected = row;
+    model.processes.was_selected |= row.is_some();
+    model.processes.still = Some((model.now, order));
 }
 
 /// Shows the line of the log that this page speaks of.
@@ -456,10 +471,7 @@ fn enter(model: &mut Model) -> Vec<Effect> {
         return Vec::new();
     }
     match model.focus {
-        Region::Processes => {
-            end(model);
-            Vec::new()
-        }
+        Region::Processes => copy_command_to_end(model).into_iter().collect(),
         Region::Input => {
             type_into(model);
             Vec::new()
@@ -495,9 +507,10 @@ fn take_step(model: &mut Model) -> Vec<Effect> {
             endings::free_elsewhere(model, target, what);
             return if commands.is_empty() { Vec::new() } else { vec![Effect::Copy(commands.join("\n"))] };
         }
+        // Only x asks about a signal.
         Some(target) => {
-            endings::ask_to_end(model, &[target]);
-            return Vec::new();
+            let command = if commands.is_empty() { command_to_end(target) } else { commands.join("\n") };
+            return vec![Effect::Copy(command)];
         }
         None if step.waits_for.is_some() => {
             model.walk.waits_for = step.waits_for;
@@ -584,7 +597,7 @@ fn escape(model: &mut Model) {
 }
 
 fn mark(model: &mut Model) {
-    let Some(row) = model.selected() else { return };
+    let Some(row) = model.selected() else { return say(model, model.no_target()) };
     match model.config.viewer.may_end(row.process) {
         Ok(key) => {
             if !model.processes.marked.remove(&key) {
@@ -596,25 +609,38 @@ fn mark(model: &mut Model) {
     }
 }
 
-/// `x`: the marked processes, else the selected row, else the current step's process.
+/// `x`: asks about the processes that are highlighted.
 fn end(model: &mut Model) {
-    if model.focus == Region::Steps {
-        let awaited = || model.awaited().map(|ending| ending.victim.key).filter(|_| model.current_step().is_none());
-        return match model.current_step().and_then(|step| step.target).or_else(awaited) {
-            Some(key) => endings::ask_to_end(model, &[key]),
-            None => say(model, "This step ends no process. Tab goes to the process list.".into()),
-        };
+    if model.aim.unseen_until().is_some_and(|until| model.now < until) {
+        return say(model, "The highlight has just moved to another process: look again.".into());
     }
-    let marked: Vec<ProcessKey> = model.processes.marked.iter().copied().collect();
-    if !marked.is_empty() {
-        return endings::ask_to_end(model, &marked);
+    let is_in_list = model.focus == Region::Processes && model.processes.marked.is_empty();
+    let selected = if is_in_list { model.selected() } else { None };
+    let refused = selected.and_then(|row| model.config.viewer.may_end(row.process).err());
+    match (model.refuses_all().or(refused), &model.aimed_at()[..]) {
+        (Some(refusal), _) => say(model, endings::sentence(&refusal)),
+        (None, []) => say(model, model.no_target()),
+        (None, keys) => endings::ask_to_end(model, keys),
     }
+}
+
+/// The command that does the same as `x`, for a shell.
+fn command_to_end(key: ProcessKey) -> String {
+    format!("oomdoctor kill {key}")
+}
+
+/// Enter in the list: copies the command that would terminate the selected process.
+fn copy_command_to_end(model: &mut Model) -> Option<Effect> {
     let Some(row) = model.selected() else {
-        return say(model, "No process is selected.".into());
+        say(model, model.no_target());
+        return None;
     };
-    match (model.refuses_all(), model.config.viewer.may_end(row.process)) {
-        (Some(refusal), _) | (None, Err(refusal)) => say(model, endings::sentence(&refusal)),
-        (None, Ok(key)) => endings::ask_to_end(model, &[key]),
+    match model.config.viewer.may_end(row.process) {
+        Ok(key) => Some(Effect::Copy(command_to_end(key))),
+        Err(refusal) => {
+            say(model, endings::sentence(&refusal));
+            None
+        }
     }
 }
 
@@ -726,8 +752,12 @@ fn clicked(model: &mut Model, column: u16, row: u16, moment: Duration) -> Vec<Ef
         Some(Click::Row(id)) => {
             model.focus = Region::Processes;
             let order = model.rows().into_iter().map(|row| row.id).collect();
-            model.processes.selected = Some(id);
-            model.processes.still = Some((model.now, order));
+            select(model, Some(id), order);
+        }
+        Some(Click::Step(at)) => {
+            model.focus = Region::Steps;
+            let step = model.steps_ahead().get(at).map(|step| StepId::of(step));
+            model.walk.cursor = step.or(model.walk.cursor.take());
         }
         Some(Click::Tab(tab)) => model.focus = if tab == Tab::Input { Region::Input } else { Region::Processes },
         Some(Click::Sort) => {

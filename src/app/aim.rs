@@ -1,0 +1,148 @@
+//! Owns which processes `x` asks about and which row is highlighted: one answer for the key, the list and the footer.
+
+use std::time::Duration;
+
+use super::model::{Model, Region, RowId};
+use super::rows::{Row, Stands};
+use super::walk::EndingState;
+use crate::advice::offer::Seen;
+use crate::gpu::activity::Activity;
+use crate::gpu::guard::Refusal;
+use crate::gpu::{GpuProcess, ProcessKey, ProcessKind};
+
+/// After the highlight moved to another process by itself, `x` asks nothing for so long: it may have been meant for the
+/// one before.
+pub const UNSEEN: Duration = Duration::from_secs(1);
+
+/// Which processes `x` asks about, and since when.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Aim {
+    /// The last ones that it would have asked about.
+    keys: Vec<ProcessKey>,
+    /// When they took the place of others without the person's doing.
+    moved_at: Option<Duration>,
+}
+
+impl Aim {
+    /// Notes what `x` would ask about after a message.
+    pub fn follow(&mut self, keys: Vec<ProcessKey>, by_person: bool, now: Duration) {
+        // Where nothing can be asked about, what comes next is held against what was there before.
+        if keys.is_empty() || self.keys == keys {
+            return;
+        }
+        let by_itself = !by_person && !self.keys.is_empty();
+        self.moved_at = by_itself.then_some(now);
+        self.keys = keys;
+    }
+
+    /// Until when nothing is asked, since the person can't have seen whom they would ask about.
+    pub fn unseen_until(&self) -> Option<Duration> {
+        self.moved_at.map(|at| at + UNSEEN)
+    }
+}
+
+impl Model {
+    /// The processes that `x` asks about: in the list the marked ones, else the selected one; in the steps the one that
+    /// the current step is about, or the one that is waited for. Whether they may be signalled is another question.
+    pub fn aimed_at(&self) -> Vec<ProcessKey> {
+        let one = match self.focus {
+            Region::Input => None,
+            Region::Processes if !self.processes.marked.is_empty() => {
+                return self.processes.marked.iter().copied().collect();
+            }
+            Region::Processes => self.selected().and_then(|row| row.process.key()),
+            Region::Steps => self.step_target(),
+        };
+        one.into_iter().collect()
+    }
+
+    /// The process that the current step is about; where none is current, the one that is waited for.
+    fn step_target(&self) -> Option<ProcessKey> {
+        match self.current_step() {
+            Some(step) => step.target,
+            None => self.awaited().map(|ending| ending.victim.key),
+        }
+    }
+
+    /// The row of the list that is highlighted: the one that `x` would ask about.
+    pub fn highlighted(&self) -> Option<RowId> {
+        match self.focus {
+            Region::Input => None,
+            Region::Processes => self.processes.selected,
+            Region::Steps => {
+                let target = self.step_target()?;
+                self.rows().into_iter().find(|row| row.process.key() == Some(target)).map(|row| row.id)
+            }
+        }
+    }
+
+    /// `x` in a few words, naming its target; `None` where it could ask about nobody.
+    pub fn end_in_words(&self) -> Option<String> {
+        if self.refuses_all().is_some() {
+            return None;
+        }
+        match &self.aimed_at()[..] {
+            [] => None,
+            [key] => {
+                let (_, row) = self.snapshot()?.find(*key)?;
+                self.config.viewer.may_end(row).ok()?;
+                let survived = |state: &EndingState| matches!(state, EndingState::Survived(_));
+                let is_forced = self.ending_of(*key).is_some_and(|ending| survived(&ending.state));
+                let verb = if is_forced { "force" } else { "terminate" };
+                Some(format!("{verb} {} {}", short_name(row), row.pid))
+            }
+            many => Some(format!("terminate {} marked", many.len())),
+        }
+    }
+
+    /// The largest process that is the viewer's own, may be signalled and was seen idle: the only kind that is ever
+    /// pointed at unasked.
+    pub fn largest_idle(&self) -> Option<Row<'_>> {
+        let rows = self.rows().into_iter().filter(|row| row.process.kind != ProcessKind::Unlisted);
+        // A worker is its launcher's: nobody would end it alone.
+        let rows = rows.filter(|row| row.stands != Stands::Worker);
+        rows.filter(|row| self.is_idle_and_yours(row)).max_by_key(|row| row.process.used_bytes.value())
+    }
+
+    fn is_idle_and_yours(&self, row: &Row<'_>) -> bool {
+        let is_idle = self.seen().is_some_and(|seen| seen.if_ended(row.process).is_idle());
+        is_idle && self.config.viewer.may_end(row.process).is_ok()
+    }
+
+    /// What was seen of this machine so far; `None` before the first reading.
+    pub fn seen(&self) -> Option<Seen<'_>> {
+        let (history, viewer) = (Some(&self.feed.history), &self.config.viewer);
+        self.snapshot().map(|snapshot| Seen { snapshot, history, viewer })
+    }
+
+    /// Whether this process works, over all its GPUs.
+    pub fn activity_of(&self, key: ProcessKey) -> Activity {
+        let found = self.seen().and_then(|seen| Some((seen, seen.snapshot.process(key)?)));
+        found.map_or(Activity::Unknown, |(seen, row)| seen.activity(row))
+    }
+
+    /// Why `x` asks about nobody here.
+    pub fn no_target(&self) -> String {
+        match self.focus {
+            Region::Input => "No process is highlighted: Tab goes to the processes.".into(),
+            Region::Steps => "This step ends no process. Tab goes to the process list.".into(),
+            Region::Processes => match self.selected() {
+                Some(row) => super::update::in_words(&Refusal::Unproved(row.process.pid)),
+                None if self.rows().is_empty() => "There is no process to terminate.".into(),
+                None => "No process is selected: the arrow keys select one.".into(),
+            },
+        }
+    }
+}
+
+/// What it is in a word or two, for the footer: `jupyter`, `ollama`, `train.py`.
+fn short_name(row: &GpuProcess) -> String {
+    let name = crate::advice::name_of(row);
+    let name = name.rsplit_once(" (").map_or(name.as_str(), |(name, _)| name);
+    match name.split_once(' ') {
+        // Of "python train.py" the script tells more.
+        Some((first, rest)) if first.starts_with("python") => rest.trim_start_matches("-m ").to_owned(),
+        Some((first, _)) => first.to_lowercase(),
+        None => name.to_owned(),
+    }
+}
