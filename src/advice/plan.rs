@@ -4,6 +4,7 @@
 mod fill;
 mod holders;
 pub mod share;
+mod values;
 mod whose;
 
 use serde::{Serialize, Serializer};
@@ -443,6 +444,8 @@ fn step_named(id: &str, costs: &str) -> PlannedFix {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::fill::substitute;
     use super::*;
     use crate::advice::testing::torch_oom;
@@ -476,6 +479,10 @@ mod tests {
                     program: (*program).into(),
                     action: "Do it".into(),
                     command: Some((*command).into()),
+                    otherwise: None,
+                    defaults: BTreeMap::new(),
+                    constants: BTreeMap::new(),
+                    moves: None,
                     phases: vec![],
                     on: None,
                     costs: None,
