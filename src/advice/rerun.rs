@@ -148,12 +148,12 @@ impl Changes {
         let mut variables = Vec::new();
         for change in &self.all {
             match change {
-                Change::Env(name, value) => match replaced_option(&line, value)
-                    .or_else(|| replaced_variable(&line, name, value))
-                {
-                    Some(with) => line = with,
-                    None => variables.push((name.as_str(), value.as_str())),
-                },
+                Change::Env(name, value) => {
+                    match replaced_option(&line, value).or_else(|| replaced_variable(&line, name, value)) {
+                        Some(with) => line = with,
+                        None => variables.push((name.as_str(), value.as_str())),
+                    }
+                }
                 Change::Flag(name, value) => line = with_flag(&line, kin, name, value.as_deref()),
                 Change::Setting(name, value) => line = with_setting(&line, name, value, !self.head.is_empty())?,
             }

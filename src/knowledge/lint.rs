@@ -133,10 +133,7 @@ fn undated(references: &[Reference], or: impl Fn(&str) -> bool) -> Vec<String> {
 
 fn fix_form(fix: &Fix) -> Vec<String> {
     let mut faults = undated(&fix.references, |_| false);
-    let texts = fix
-        .commands
-        .iter()
-        .flat_map(|form| form.command.iter().chain(&form.otherwise).chain([&form.action]));
+    let texts = fix.commands.iter().flat_map(|form| form.command.iter().chain(&form.otherwise).chain([&form.action]));
     for text in texts {
         faults.extend(unknown_placeholders(text).into_iter().map(|name| format!("{{{name}}} is no placeholder")));
     }
@@ -163,7 +160,8 @@ fn numbers(fix: &Fix, form: &FixCommand) -> Vec<String> {
                 faults.push(format!("{{{name}}} goes against the fix, which moves {moves:?}"));
             }
             unused.retain(|number| Some(*number) != otherwise);
-            if let Some(number) = otherwise.filter(|number| !is_least(number) && !form.constants.contains_key(*number)) {
+            if let Some(number) = otherwise.filter(|number| !is_least(number) && !form.constants.contains_key(*number))
+            {
                 faults.push(format!("nothing says why {number} is right where {{{name}}} is not known"));
             }
         }
@@ -212,7 +210,9 @@ fn bare_numbers(text: &str) -> Vec<String> {
         let unit = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
         let has_digit = word.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
             && word.chars().any(|c| c.is_ascii_digit());
-        let is_unit = unit.is_empty() || unit == "%" || unit.len() <= 3 && unit.starts_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
+        let is_unit = unit.is_empty()
+            || unit == "%"
+            || unit.len() <= 3 && unit.starts_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
         (has_digit && is_unit).then(|| word.to_owned())
     };
     words.filter_map(value).collect()
@@ -388,7 +388,9 @@ mod tests {
             fix_form(&fix)
         };
         assert_eq!(with("java -Xmx{raise:java_heap}"), Vec::<String>::new());
-        for command in ["java -Xmx16g", "java -Xmx{lower:java_heap}", "java -Xmx{raise:heap}", "java -Xmx{raise:java_heap|16g}"] {
+        for command in
+            ["java -Xmx16g", "java -Xmx{lower:java_heap}", "java -Xmx{raise:heap}", "java -Xmx{raise:java_heap|16g}"]
+        {
             assert!(!with(command).is_empty(), "{command}");
         }
     }

@@ -123,7 +123,10 @@ pub const SETTINGS: &[Setting] = &[
     count("generations", &["num_generations"]),
     share("vllm_share", &["vllm_gpu_memory_utilization"]),
     count("workers", &["dataloader_num_workers", "num_workers", "--workers", "workers=", "DataLoader will create"]),
-    quartered("threads", &["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "pthread_create failed for thread"]),
+    quartered(
+        "threads",
+        &["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "pthread_create failed for thread"],
+    ),
     count("jobs", &["MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL", "--parallel", "--jobs", "-j#"]),
     Setting { raise_quarters: 6, ..count("blocks_to_swap", &["blocks_to_swap"]) },
     // Images.
@@ -135,7 +138,14 @@ pub const SETTINGS: &[Setting] = &[
     // llama.cpp and what is built on it.
     quartered("micro_batch", &["n_ubatch", "--ubatch_size", "-ub", "--batchsize", "--blasbatchsize", "num_batch"]),
     quartered("logical_batch", &["n_batch", "--batch_size", "-b"]),
-    Setting { lower_quarters: 3, least: 0, ..count("layers", &["--n_gpu_layers", "n_gpu_layers", "--gpu_layers", "gpu_layers", "--gpulayers", "-ngl", "num_gpu"]) },
+    Setting {
+        lower_quarters: 3,
+        least: 0,
+        ..count(
+            "layers",
+            &["--n_gpu_layers", "n_gpu_layers", "--gpu_layers", "gpu_layers", "--gpulayers", "-ngl", "num_gpu"],
+        )
+    },
     share("gpu_offload", &["lms load --gpu", "--gpu"]),
     Setting { lower_quarters: 1, ..size("cache_ram", MIB, NONE, &["--cache_ram", "-cram", "LLAMA_ARG_CACHE_RAM"]) },
     quartered("checkpoints", &["--ctx_checkpoints", "--swa_checkpoints"]),
@@ -167,11 +177,9 @@ pub const SETTINGS: &[Setting] = &[
     limit(size("slurm_memory", MIB, ("M", "G"), &["--mem", "ReqMem", "MinMemoryNode"])),
     size("slurm_memory_per_cpu", MIB, ("M", "G"), &["--mem_per_cpu", "MinMemoryCPU"]),
     size("slurm_memory_per_gpu", MIB, ("M", "G"), &["--mem_per_gpu"]),
-    limit(Setting {
-        takes_largest: true,
-        ..size("kubernetes_memory", 1, ("Mi", "Gi"), &["limits.memory", "memory="])
-    }),
+    limit(Setting { takes_largest: true, ..size("kubernetes_memory", 1, ("Mi", "Gi"), &["limits.memory", "memory="]) }),
     limit(size("docker_memory", 1, ("m", "g"), &["--memory", "mem_limit", "-m"])),
+    size("docker_memory_and_swap", 1, ("m", "g"), &["--memory_swap"]),
     size("docker_shm", 1, ("m", "g"), &["--shm_size", "shm_size", "shm"]),
     size("kubernetes_shm", 1, ("Mi", "Gi"), &["sizeLimit", "shm"]),
     limit(size("systemd_memory", 1, ("M", "G"), &["MemoryMax", "MemoryLimit"])),
@@ -297,7 +305,8 @@ impl Setting {
                 let length = unit.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(unit.len());
                 let (word, after) = unit.split_at_checked(length)?;
                 // Slurm marks what is meant for each node.
-                let sized = Bytes::parse(&format!("{number}{}", word.strip_suffix('n').unwrap_or(word)), UnitBase::Binary);
+                let sized =
+                    Bytes::parse(&format!("{number}{}", word.strip_suffix('n').unwrap_or(word)), UnitBase::Binary);
                 let value = match sized.filter(|_| length > 0 && !after.starts_with(|c: char| c.is_ascii_digit())) {
                     Some(sized) => sized,
                     None if ends(rest) && !rest.starts_with('%') => {
@@ -381,7 +390,9 @@ pub fn read(text: &str) -> BTreeMap<&'static str, u64> {
     for found in finder.find_overlapping_iter(text) {
         let Some((written, settings)) = SPELLINGS.of.get(found.pattern().as_usize()) else { continue };
         let before = text.get(..found.start()).unwrap_or_default();
-        let Some(value) = text.get(found.end()..).and_then(|after| value_behind(before, after, written)) else { continue };
+        let Some(value) = text.get(found.end()..).and_then(|after| value_behind(before, after, written)) else {
+            continue;
+        };
         if !begins_a_name(before, written) {
             continue;
         }
@@ -547,7 +558,8 @@ mod tests {
 
     #[test]
     fn v8_shows_how_large_its_heap_was() {
-        let trace = "[7:0x5] 84201 ms: Mark-Compact (reduce) 16362.6 (16416.2) -> 16361.9 (16412.5) MB, 2201.3 / 0.0 ms";
+        let trace =
+            "[7:0x5] 84201 ms: Mark-Compact (reduce) 16362.6 (16416.2) -> 16361.9 (16412.5) MB, 2201.3 / 0.0 ms";
         assert_eq!(heap_of_v8(trace), Some(17_209_753_600));
     }
 }

@@ -247,7 +247,8 @@ pub fn step_of(
 ) -> Option<Step> {
     let action = substitute(&command.action, fill)?;
     let otherwise = || substitute(command.otherwise.as_deref()?, fill);
-    let known = |text: &str| substitute(text, fill).or_else(otherwise).or_else(|| values::with_what_is_known(text, fill));
+    let known =
+        |text: &str| substitute(text, fill).or_else(otherwise).or_else(|| values::with_what_is_known(text, fill));
     let line = command.command.as_deref().and_then(known);
     Some(Step {
         action: if line.is_some() { action } else { without_start(&action) },

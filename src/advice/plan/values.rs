@@ -32,11 +32,8 @@ pub fn asked(name: &str, form: &FixCommand, situation: &Situation<'_>, place: &P
 
 /// Slurm's option with its value: a job that asked for each CPU or GPU asks so again.
 fn slurm_option(situation: &Situation<'_>, place: &Place<'_>) -> Option<String> {
-    let options = [
-        ("slurm_memory_per_cpu", "mem-per-cpu"),
-        ("slurm_memory_per_gpu", "mem-per-gpu"),
-        ("slurm_memory", "mem"),
-    ];
+    let options =
+        [("slurm_memory_per_cpu", "mem-per-cpu"), ("slurm_memory_per_gpu", "mem-per-gpu"), ("slurm_memory", "mem")];
     options.into_iter().find_map(|(id, option)| {
         let setting = settings::of(id)?;
         let is_shown = id != "slurm_memory" && shown(setting, situation).is_some();
@@ -111,11 +108,18 @@ fn bounds(setting: &Setting, now: u64, situation: &Situation<'_>, place: &Place<
     let of_ram = situation.diagnosis.memory == Some(MemoryKind::Host);
     let asked = facts.requested_bytes.map(|asked| asked.plus(facts.allocated_bytes.unwrap_or(Bytes::ZERO)));
     let held = if of_ram { facts.process_bytes.max(facts.victim_rss_bytes) } else { None };
-    let needed = if setting.is_the_limit { asked.max(held).map(|bytes| bytes.0) } else { None };
+    // What holds memory and swap together is no smaller than the memory.
+    let needed = if setting.is_the_limit || setting.id == "docker_memory_and_swap" {
+        asked.max(held).map(|bytes| bytes.0)
+    } else {
+        None
+    };
     let is_of_gpu = matches!(setting.id, "cupy_limit" | "rmm_pool" | "ort_limit");
     // Jobs and pods run on nodes of their own, and WSL does not see what Windows has.
     let elsewhere = setting.id.starts_with("slurm") || setting.id.starts_with("kubernetes");
-    let hidden = setting.id.starts_with("wsl") || situation.diagnosis.run.platform() == Some(Platform::Wsl);
+    let hidden = setting.id.starts_with("wsl")
+        || setting.id == "docker_memory_and_swap"
+        || situation.diagnosis.run.platform() == Some(Platform::Wsl);
     let most = match is_of_gpu {
         true => facts.total_bytes.or_else(|| card_bytes(situation, place)),
         false if elsewhere || hidden || place.same_machine == Some(false) => None,
@@ -163,8 +167,7 @@ fn layers_on_card(situation: &Situation<'_>) -> Option<u64> {
 /// Layers to keep on the GPU: what was reckoned, as long as that is fewer than now; else three quarters of them.
 pub fn fewer_layers(reckoned: Option<String>, situation: &Situation<'_>) -> Option<String> {
     let now = layers_on_card(situation);
-    let is_fewer =
-        |text: &String| text.parse::<u64>().is_ok_and(|count| now.is_none_or(|now| count < now));
+    let is_fewer = |text: &String| text.parse::<u64>().is_ok_and(|count| now.is_none_or(|now| count < now));
     let moved = || settings::of("layers")?.moved(now?, Way::Lower, Bounds::default());
     reckoned.filter(is_fewer).or_else(|| moved().map(|count| count.to_string()))
 }

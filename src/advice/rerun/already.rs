@@ -32,12 +32,7 @@ impl Had<'_> {
 impl Changes {
     /// Without what the run had already, or had beyond it in the direction of that name; the second is the fix's command
     /// without it. `None` where nothing is left.
-    pub fn unlike(
-        &self,
-        command: &str,
-        had: &Had<'_>,
-        moves: impl Fn(&str) -> Moves,
-    ) -> Option<(Changes, String)> {
+    pub fn unlike(&self, command: &str, had: &Had<'_>, moves: impl Fn(&str) -> Moves) -> Option<(Changes, String)> {
         let mut text = command.to_owned();
         let all = self.all.iter().filter(|change| {
             let (is_so, said) = match change {
