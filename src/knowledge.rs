@@ -22,6 +22,7 @@ mod program;
 mod quotation;
 mod rank;
 pub mod run;
+pub mod settings;
 
 use std::sync::Arc;
 

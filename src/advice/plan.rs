@@ -5,6 +5,7 @@ mod another;
 mod fill;
 mod holders;
 pub mod share;
+mod values;
 mod whose;
 
 pub use self::another::{REQUEST_GPU, RoomOn, another_gpu};
@@ -479,6 +480,8 @@ fn step_named(id: &str, costs: &str) -> PlannedFix {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::fill::substitute;
     use super::*;
     use crate::advice::testing::torch_oom;
@@ -513,6 +516,10 @@ mod tests {
                     program: (*program).into(),
                     action: "Do it".into(),
                     command: Some((*command).into()),
+                    otherwise: None,
+                    defaults: BTreeMap::new(),
+                    constants: BTreeMap::new(),
+                    moves: None,
                     phases: vec![],
                     on: None,
                     costs: None,

@@ -79,7 +79,12 @@ const KIN: &[Kin] = &[
     Kin { commands: &["sglang.launch_server", "sglang serve"], same: &[], greedy: &[] },
     Kin { commands: &["main.py"], same: &[], greedy: &["--highvram", "--gpu-only"] },
     Kin { commands: &["koboldcpp", "koboldcpp.py"], same: &[&["--gpulayers", "--gpu-layers"]], greedy: &[] },
+    // Last: what runs in the container is a program of its own.
+    Kin { commands: &["docker run", "podman run"], same: &[&["--memory", "-m"]], greedy: &[] },
 ];
+
+/// Options whose value follows without anything in between.
+const GLUED: &[&str] = &["-Xmx"];
 
 impl Changes {
     /// Reads a fix's command; `None` where it is code, a setting of another file, or names another model.
@@ -97,9 +102,13 @@ impl Changes {
             // The `-m` of `python -m x` is no option of the program.
             let module = word == "-m" && changes.head.last().is_some_and(|last| last.starts_with("python"));
             if word.starts_with('-') && !module {
-                let (name, glued) = match word.split_once('=') {
+                let after = |name: &&str| word.strip_prefix(name).filter(|value| !value.is_empty());
+                let (name, glued) = match GLUED.iter().find_map(|name| Some((*name, after(name)?))) {
                     Some((name, value)) => (name, Some(value.to_owned())),
-                    None => (word, None),
+                    None => match word.split_once('=') {
+                        Some((name, value)) => (name, Some(value.to_owned())),
+                        None => (word, None),
+                    },
                 };
                 let value = glued.or_else(|| words.next_if(|next| !next.starts_with('-')).map(str::to_owned));
                 if value.as_deref().is_some_and(is_stand_in) {
@@ -130,7 +139,8 @@ impl Changes {
         if self.all.is_empty() {
             return Some(command.trim().to_owned());
         }
-        let kin = kin(command);
+        // The options are those of the program that the fix names, also where it starts another one.
+        let kin = kin(&self.head.join(" ")).or_else(|| kin(command));
         let mut line = command.trim().to_owned();
         if let Some(kin) = kin {
             line = kin.greedy.iter().fold(line, |line, flag| without(&line, flag));
@@ -138,10 +148,12 @@ impl Changes {
         let mut variables = Vec::new();
         for change in &self.all {
             match change {
-                Change::Env(name, value) => match replaced_variable(&line, name, value) {
-                    Some(with) => line = with,
-                    None => variables.push((name.as_str(), value.as_str())),
-                },
+                Change::Env(name, value) => {
+                    match replaced_option(&line, value).or_else(|| replaced_variable(&line, name, value)) {
+                        Some(with) => line = with,
+                        None => variables.push((name.as_str(), value.as_str())),
+                    }
+                }
                 Change::Flag(name, value) => line = with_flag(&line, kin, name, value.as_deref()),
                 Change::Setting(name, value) => line = with_setting(&line, name, value, !self.head.is_empty())?,
             }
@@ -161,14 +173,28 @@ impl Changes {
         all.filter(|_| self.head.is_empty()).map(|lines| lines.join("\n"))
     }
 
+    /// Whether the change names the program whose command lines it is for.
+    pub(super) fn names_program(&self) -> bool {
+        !self.head.is_empty()
+    }
+
+    /// The value that it gives to the option, setting or variable of that name.
+    pub(super) fn value_of(&self, wanted: &str) -> Option<String> {
+        self.all.iter().find_map(|change| match change {
+            Change::Env(name, value) | Change::Setting(name, value) if name == wanted => Some(value.clone()),
+            Change::Flag(name, value) if name == wanted => value.clone(),
+            _ => None,
+        })
+    }
+
     /// Whether the command line is of the program that the change is for.
-    fn is_for(&self, command: &str) -> bool {
+    pub(super) fn is_for(&self, command: &str) -> bool {
         if self.head.is_empty() {
             return true;
         }
         let family = kin(&self.head.join(" "));
         match (family, kin(command)) {
-            (Some(family), Some(own)) => std::ptr::eq(family, own),
+            (Some(family), Some(own)) => std::ptr::eq(family, own) || holds(command, &self.head.join(" ")),
             (None, _) => holds(command, &self.head.join(" ")),
             _ => false,
         }
@@ -246,6 +272,9 @@ const VALUE: &str = r#"(?:"[^"]*"|'[^']*'|[^\s-]\S*|-\d\S*)"#;
 
 /// The line with an option's value replaced, whatever its spelling, or with the option behind it.
 fn with_flag(line: &str, kin: Option<&Kin>, name: &str, value: Option<&str>) -> String {
+    if GLUED.contains(&name) {
+        return with_glued(line, name, value.unwrap_or_default());
+    }
     let own = [name];
     let spellings = kin.and_then(|kin| kin.same.iter().find(|same| same.contains(&name))).map_or(&own[..], |same| same);
     let said = match value {
@@ -266,10 +295,33 @@ fn with_flag(line: &str, kin: Option<&Kin>, name: &str, value: Option<&str>) -> 
             return format!("{before} {spelling}{joint}{value}{after}").trim_start().to_owned();
         }
     }
+    let is_of_container = kin.is_none_or(|kin| kin.commands.contains(&"docker run"));
     let runs_container =
-        found(r"^(?:sudo )?(?:docker|podman)\s+run\b", line).filter(|_| !line.is_empty() && kin.is_none());
+        found(r"^(?:sudo )?(?:docker|podman)\s+run\b", line).filter(|_| !line.is_empty() && is_of_container);
     let at = runs_container.map_or_else(|| end_of_command(line), |(_, end)| end);
     insert(line, at, &said)
+}
+
+/// The line with another value of an option that its value follows at once, or with the option right behind the program.
+fn with_glued(line: &str, name: &str, value: &str) -> String {
+    let part = |range: std::ops::Range<usize>| line.get(range).unwrap_or_default();
+    if let Some((start, end)) = found(&format!(r"(?:^|\s){}\S+", regex::escape(name)), line) {
+        let blank = if start == 0 { "" } else { " " };
+        return format!("{}{blank}{name}{value}{}", part(0..start), part(end..line.len()));
+    }
+    let program = found(r"(?:^|[\s/])java(?:\s|$)", line).map_or(line.len(), |(_, end)| end);
+    insert(line, part(0..program).trim_end().len(), &format!("{name}{value}"))
+}
+
+/// The line with another value of an option that a variable would set (`NODE_OPTIONS=--max-old-space-size=8192`), where the
+/// line has that option itself: there it counts before the variable, whose other options stay.
+fn replaced_option(line: &str, value: &str) -> Option<String> {
+    let (option, value) = value.strip_prefix("--")?.split_once('=')?;
+    let spelling = option.replace('-', "[-_]");
+    let (start, end) = found(&format!(r"--{spelling}[= ]\d+"), line)?;
+    let joint = line.get(start..end)?.find(['=', ' '])?;
+    let kept = line.get(..start.checked_add(joint)?.checked_add(1)?)?;
+    Some(format!("{kept}{value}{}", line.get(end..)?))
 }
 
 /// Where further options go: before a pipe, a redirection or the next command.

@@ -1,6 +1,8 @@
 //! Owns what a fix is: when it applies, what it frees, what it costs, and per program the exact command.
 //! The data lives in knowledge/fixes/*.ron; `advice` decides which of them become steps and fills in the figures.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::diagnosis::{CauseKind, MemoryKind, Phase, Platform, Stage};
@@ -109,9 +111,23 @@ pub struct FixCommand {
     /// What to do, in a sentence that begins with a verb.
     #[serde(rename = "do")]
     pub action: String,
-    /// The exact command or line to change; `{name}` placeholders are filled by `advice`, see `PLACEHOLDERS`.
+    /// The exact command or line to change; `{name}` placeholders are filled by `advice`, see `PLACEHOLDERS` and
+    /// [`Asked`](super::settings::Asked).
     #[serde(default)]
     pub command: Option<String>,
+    /// The command where values of `command` are not known; without it the step names the setting and no number.
+    #[serde(default)]
+    pub otherwise: Option<String>,
+    /// The program's own values of settings that `command` asks for; they hold where the person's command line is known
+    /// and does not give others.
+    #[serde(default)]
+    pub defaults: BTreeMap<String, String>,
+    /// Numbers that stand in the command as they are, each with the reason why it depends on no present value.
+    #[serde(default)]
+    pub constants: BTreeMap<String, String>,
+    /// Which way it moves numbers, where that is not the fix's way.
+    #[serde(default)]
+    pub moves: Option<Moves>,
     /// What it costs here, where that is not what the fix says.
     #[serde(default)]
     pub costs: Option<String>,
@@ -135,10 +151,12 @@ pub struct FixCommand {
     pub if_not: Option<String>,
 }
 
-/// What a command's `{placeholders}` may be; a test holds every fix against this list. `half_context` is the longest
-/// context that fits, where the model is known, else half of the run's; `layers`, `host_experts`, `quantisation` and
-/// `half_batch` are what fits or what the log says, else something to begin with. `of_its_context` is the flag for what one
-/// of several slots has of the context, with the blank before it; nothing where that changes nothing.
+/// What a command's `{placeholders}` may be, beside the value of a setting in a promised direction (see
+/// [`Asked`](super::settings::Asked)); a test holds every fix against this list. `half_context` is the longest context that
+/// fits, where the model is known, else half of the run's. `layers` is what fits or fewer than the log shows,
+/// `host_experts` what fits, `quantisation` what fits or what fits most. `card_gib` and `ram_gib` are whole GiB of the GPU
+/// and of this machine's available RAM that weights may take. `of_its_context` is the flag for what one of several slots
+/// has of the context, with the blank before it; nothing where that changes nothing.
 pub const PLACEHOLDERS: &[&str] = &[
     "pid",
     "holder",
@@ -151,13 +169,13 @@ pub const PLACEHOLDERS: &[&str] = &[
     "utilization",
     "larger_share",
     "offload_gb",
-    "memory_gib",
+    "card_gib",
+    "ram_gib",
     "namespace",
     "deployment",
     "layers",
     "host_experts",
     "quantisation",
-    "half_batch",
     "where_set",
     "of_its_context",
 ];

@@ -7,7 +7,8 @@ use super::KnowledgeBase;
 use super::diagnosis::{Diagnosis, Match, Oom};
 use super::entry::{Entry, Example};
 use super::facts::Fact;
-use super::fix::{Fix, NOT_YET, PLACEHOLDERS, Reference};
+use super::fix::{Fix, FixCommand, Moves, NOT_YET, PLACEHOLDERS, Reference};
+use super::settings::{self, Asked, Way};
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
 
@@ -132,9 +133,12 @@ fn undated(references: &[Reference], or: impl Fn(&str) -> bool) -> Vec<String> {
 
 fn fix_form(fix: &Fix) -> Vec<String> {
     let mut faults = undated(&fix.references, |_| false);
-    let texts = fix.commands.iter().flat_map(|command| command.command.iter().chain([&command.action]));
+    let texts = fix.commands.iter().flat_map(|form| form.command.iter().chain(&form.otherwise).chain([&form.action]));
     for text in texts {
         faults.extend(unknown_placeholders(text).into_iter().map(|name| format!("{{{name}}} is no placeholder")));
+    }
+    for form in &fix.commands {
+        faults.extend(numbers(fix, form).into_iter().map(|what| format!("for {}: {what}", form.program)));
     }
     if fix.commands.is_empty() {
         faults.push("needs a command".into());
@@ -142,13 +146,88 @@ fn fix_form(fix: &Fix) -> Vec<String> {
     faults
 }
 
+/// A number that stands in a command goes the wrong way for whoever has a better one already: it is asked for by
+/// `{lower:…}` or `{raise:…}`, or its reason stands in `constants`. 0 and 1 are switches, and the least there is.
+fn numbers(fix: &Fix, form: &FixCommand) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut unused: Vec<&str> = form.constants.keys().map(String::as_str).collect();
+    for text in form.command.iter().chain(&form.otherwise) {
+        for (name, _) in text.split('{').skip(1).filter_map(|rest| rest.split_once('}')) {
+            let Some(Asked { way, otherwise, .. }) = Asked::of(name) else { continue };
+            let moves = form.moves.unwrap_or(fix.moves);
+            let against = (way == Way::Lower && moves == Moves::Up) || (way == Way::Raise && moves == Moves::Down);
+            if against && name != "raise:accumulation" {
+                faults.push(format!("{{{name}}} goes against the fix, which moves {moves:?}"));
+            }
+            unused.retain(|number| Some(*number) != otherwise);
+            if let Some(number) = otherwise.filter(|number| !is_least(number) && !form.constants.contains_key(*number))
+            {
+                faults.push(format!("nothing says why {number} is right where {{{name}}} is not known"));
+            }
+        }
+        for number in bare_numbers(text) {
+            unused.retain(|constant| *constant != number);
+            if !is_least(&number) && !form.constants.contains_key(&number) {
+                faults.push(format!("nothing says why it is {number}, whatever the present value is"));
+            }
+        }
+    }
+    faults.extend(unused.into_iter().map(|number| format!("{number} is a constant of no command")));
+    let setting = |id: &String| settings::of(id).is_none();
+    faults.extend(form.defaults.keys().filter(|id| setting(id)).map(|id| format!("there is no setting {id}")));
+    let unread = |(id, text): (&String, &String)| settings::of(id).is_some_and(|one| one.parse(text).is_none());
+    faults.extend(form.defaults.iter().filter(|pair| unread(*pair)).map(|(id, text)| format!("{id} is never {text}")));
+    faults
+}
+
+fn is_least(number: &str) -> bool {
+    matches!(number, "0" | "1")
+}
+
+/// The numbers of a command that are values, with their units; placeholders and what belongs to a word, a path or an
+/// address are none.
+fn bare_numbers(text: &str) -> Vec<String> {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        plain.push_str(before);
+        match after.split_once('}').filter(|(name, _)| Asked::of(name).is_some() || PLACEHOLDERS.contains(name)) {
+            Some((_, tail)) => {
+                plain.push('x');
+                rest = tail;
+            }
+            None => {
+                plain.push(' ');
+                rest = after;
+            }
+        }
+    }
+    plain.push_str(rest);
+    let words = plain.split(|c: char| c.is_whitespace() || "=,:()[]{}\"'*".contains(c));
+    let value = |word: &str| {
+        // The heap's option takes its value without anything in between.
+        let word = ["-Xmx", "-j"].into_iter().find_map(|glued| word.strip_prefix(glued)).unwrap_or(word);
+        let unit = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+        let has_digit = word.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
+            && word.chars().any(|c| c.is_ascii_digit());
+        let is_unit = unit.is_empty()
+            || unit == "%"
+            || unit.len() <= 3 && unit.starts_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
+        (has_digit && is_unit).then(|| word.to_owned())
+    };
+    words.filter_map(value).collect()
+}
+
 /// `{name}` in lower case that is no placeholder; JSON's braces are not meant.
 fn unknown_placeholders(text: &str) -> Vec<String> {
     let names = text.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
     names
         .map(|(name, _)| name.to_string())
-        .filter(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
-        .filter(|name| !PLACEHOLDERS.contains(&name.as_str()))
+        .filter(|name| {
+            let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            is_plain || name.starts_with("lower:") || name.starts_with("raise:")
+        })
+        .filter(|name| !PLACEHOLDERS.contains(&name.as_str()) && Asked::of(name).is_none())
         .collect()
 }
 
@@ -274,4 +353,45 @@ fn near_misses(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
             .then(|| format!("near miss {number} is taken for it ({})", miss.why))
     };
     entry.rejects.iter().enumerate().filter_map(taken).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_by_itself_is_found_whatever_its_form() {
+        for (command, numbers) in [
+            ("java -Xmx16g", vec!["16g"]),
+            ("#SBATCH --mem=64G", vec!["64G"]),
+            ("vllm serve MODEL --max-num-seqs 64 --max-num-batched-tokens {lower:max_num_batched_tokens}", vec!["64"]),
+            ("per_device_train_batch_size={lower:batch}, gradient_accumulation_steps=4", vec!["4"]),
+            (r#"max_memory={0: "20GiB", "cpu": "60GiB"}"#, vec!["0", "20GiB", "60GiB"]),
+            (r#"CUPY_GPU_MEMORY_LIMIT="95%""#, vec!["95%"]),
+            ("XLA_PYTHON_CLIENT_MEM_FRACTION=.90", vec![".90"]),
+            ("llama-server -m MODEL.gguf -fa on -ctk q8_0 -c {half_context}", vec![]),
+            ("adapter: qlora\nload_in_4bit: true", vec![]),
+        ] {
+            let found: Vec<String> = bare_numbers(command);
+            assert_eq!(found, numbers, "{command}");
+        }
+    }
+
+    #[test]
+    fn a_fix_whose_number_has_no_reason_or_goes_against_it_is_at_fault() {
+        let base = KnowledgeBase::built_in().unwrap();
+        let with = |command: &str| {
+            let mut fix = base.fix("raise-limit").unwrap().clone();
+            let mut form = fix.commands[0].clone();
+            form.command = Some(command.to_owned());
+            fix.commands = vec![form];
+            fix_form(&fix)
+        };
+        assert_eq!(with("java -Xmx{raise:java_heap}"), Vec::<String>::new());
+        for command in
+            ["java -Xmx16g", "java -Xmx{lower:java_heap}", "java -Xmx{raise:heap}", "java -Xmx{raise:java_heap|16g}"]
+        {
+            assert!(!with(command).is_empty(), "{command}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::diagnosis::{CauseKind, MemoryKind, Platform, Stage};
 use super::facts::Facts;
 use super::pattern::Pattern;
+use super::settings;
 use crate::log::{PastedLog, without_source};
 use crate::units::{Bytes, UnitBase};
 
@@ -157,6 +158,9 @@ pub struct Run {
     /// "4096", `flash_attn` "auto", `gpu_memory_utilization` "0.9".
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub printed: BTreeMap<String, String>,
+    /// The values of the settings in [`settings::SETTINGS`], wherever the log shows them.
+    #[serde(skip)]
+    pub settings: BTreeMap<&'static str, u64>,
     /// Per device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_size: Option<u64>,
@@ -379,6 +383,7 @@ impl Run {
         Run {
             python: None,
             container: None,
+            settings: BTreeMap::new(),
             script: None,
             windows: None,
             platform: None,
@@ -519,7 +524,18 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> R
     let on_failed = buffers.into_iter().filter(|(device, _)| run.failed_on.as_ref() == Some(device));
     run.on_failed_bytes = on_failed.map(|(_, bytes)| bytes).reduce(Bytes::plus);
     run.layers_offloaded = run.layers_offloaded.zip(offloadable).map(|((on, _), all)| (on, all));
+    run.settings = settings_of(head, near, after);
     run
+}
+
+/// What the log shows of settings: what stands before the failure counts before what is listed behind it.
+fn settings_of(head: &str, near: &str, after: &str) -> BTreeMap<&'static str, u64> {
+    let mut values = settings::read(after);
+    values.extend(settings::read(head));
+    values.extend(settings::read(near));
+    let heap = [near, head, after].into_iter().find_map(settings::heap_of_v8);
+    values.extend(heap.map(|bytes| ("node_heap_reached", bytes)));
+    values
 }
 
 /// The value that stands last, whichever pattern finds it.

@@ -24,6 +24,7 @@ mod headers;
 mod hostile;
 mod identity;
 mod keyboard;
+mod numbers;
 mod nvml;
 mod papers;
 #[path = "../stress/pids.rs"]

@@ -10,8 +10,8 @@ use crate::memory::training::{Optimizer, Recipe, Step, Training};
 use crate::memory::{Engine, Estimate, Is, ModelShape, Settings};
 use crate::units::Bytes;
 
-/// The micro-batch that its fix names.
-const SMALL_BATCH: u64 = 128;
+/// The micro-batch that its fix proposes is this part of the present one.
+const SMALLER_BATCH: u64 = 4;
 
 /// What a fix would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,11 +97,7 @@ pub fn effects(
         let after = changed.estimate(shape);
         let frees = less(before, &after)?;
         let fits = options::fits(&changed, shape, card);
-        let value = match changed {
-            Engine::Train(training) if fix == "smaller-batch" => Some(("half_batch", training.step.batch.to_string())),
-            _ => None,
-        };
-        Some(Effect { frees: Some((frees, FreesIs::About)), fits, value, ..Effect::of(fix) })
+        Some(Effect { frees: Some((frees, FreesIs::About)), fits, ..Effect::of(fix) })
     }));
     effects.extend(cache_on_host(engine, before, card, ram));
     effects.extend(options::in_four_bits(*engine, shape).map(|(changed, shape)| {
@@ -121,7 +117,7 @@ pub fn effects(
         if settings.flash_attention && options::fits(engine, shape, card) == Some(false) {
             effects.push(Effect { fits: Some(false), ..Effect::of("flash-attention") });
         }
-        let small = Settings { micro_batch: settings.micro_batch.min(SMALL_BATCH), ..*settings };
+        let small = Settings { micro_batch: (settings.micro_batch / SMALLER_BATCH).max(1), ..*settings };
         let changed = if let Engine::Ollama(_) = engine { Engine::Ollama(small) } else { Engine::LlamaCpp(small) };
         let frees = less(before, &changed.estimate(shape)).map(|bytes| (bytes, FreesIs::About));
         effects.push(Effect { frees, fits: options::fits(&changed, shape, card), ..Effect::of("smaller-micro-batch") });

@@ -199,7 +199,8 @@ fn what_is_not_said_is_not_known() {
     let step = advice.plan.iter().find(|planned| planned.fix == "offload-fewer-layers").unwrap();
     assert_eq!(
         (step.frees_bytes, step.steps[0].command.as_deref()),
-        (None, Some("llama-server -m MODEL.gguf -ngl 20"))
+        (None, None),
+        "how many layers are on the GPU is not known either"
     );
     let host = "Error: model requires more system memory (37.4 GiB) than is available (23.0 GiB)";
     assert_eq!(advised(host, None, Some("qwen2.5-32b")).fit, None, "another memory");
@@ -318,7 +319,7 @@ fn half_of_the_batch_that_the_log_shows_is_the_next_to_try() {
     let advice = advised(&log, None, None);
     let step = advice.plan.iter().find(|planned| planned.fix == "smaller-batch").unwrap();
     let command = step.steps[0].command.as_deref().unwrap();
-    assert_eq!(command, "per_device_train_batch_size=8, gradient_accumulation_steps=4");
+    assert_eq!(command, "per_device_train_batch_size=8", "the accumulation is not shown");
     assert!(step.frees_bytes.is_some_and(|bytes| bytes > Bytes::gib(1)), "{:?}", step.frees_bytes);
 }
 

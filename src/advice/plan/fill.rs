@@ -1,13 +1,14 @@
 //! Owns how a fix of the knowledge base becomes a step here: its placeholders filled with what log and machine say.
 
 use super::whose::{kept, kind, programs, ran_on, where_set};
-use super::{FreesIs, PlannedFix, Step, another_gpu, empty, share};
+use super::{FreesIs, PlannedFix, Step, another_gpu, empty, share, values};
 use crate::advice::fit::words::download;
 use crate::advice::words::sentence;
 use crate::advice::{Changes, FitAdvice, Had, Ledger, Place, Situation};
 use crate::gpu::Nature;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
+use crate::knowledge::settings::Asked;
 use crate::memory::quant;
 
 /// The fix with this log's figures, in the form for the program the person runs.
@@ -46,24 +47,25 @@ pub fn filled(
         "half_context" => {
             // Ollama is told what one request has.
             let slots = if programs.contains(&"ollama") { diagnosis.run.slots() } else { 1 };
-            diagnosis.facts.context_tokens.map(|tokens| (tokens / 2 / slots.max(1)).to_string())
+            values::half_context(diagnosis, slots)
         }
         "of_its_context" => Some(String::new()),
         "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
         "utilization" => share::smaller(situation, ledger, fit),
         "larger_share" => share::larger(situation, place),
-        "memory_gib" => Some(more_memory(diagnosis).to_string()),
         "namespace" => Some(diagnosis.run.namespace.clone().unwrap_or_else(|| "NAMESPACE".to_owned())),
         "deployment" => Some(diagnosis.run.deployment().unwrap_or("NAME").to_owned()),
         "offload_gb" => share::offload(situation, ledger, fit),
-        // A beginning to try from, where nothing is known of the model.
-        "layers" | "host_experts" => Some("20".to_owned()),
+        "card_gib" => values::card_gib(situation, place),
+        "ram_gib" => values::ram_gib(situation, place),
         "quantisation" => Some("Q4_K_M".to_owned()),
-        "half_batch" => Some("4".to_owned()),
-        _ => None,
+        _ => values::asked(name, command, situation, place),
     };
     // What is computed for this run comes before what fits any.
-    let fill = |name: &str| computed(name).or_else(|| otherwise(name));
+    let fill = |name: &str| match name {
+        "layers" => values::fewer_layers(computed(name), situation),
+        _ => computed(name).or_else(|| otherwise(name)),
+    };
     let frees_bytes = match fix.frees {
         Frees::ReservedUnallocated => diagnosis.facts.reserved_unallocated_bytes,
         Frees::HolderMemory | Frees::Unknown => None,
@@ -108,7 +110,7 @@ pub fn filled(
     let mut changes = step.command.as_deref().and_then(Changes::of);
     if let (Some(all), Some(text)) = (&changes, &step.command) {
         let had = Had { line: situation.command_line(), run: &diagnosis.run };
-        let (left, text) = all.unlike(text, &had, fix.moves)?;
+        let (left, text) = all.unlike(text, &had, |name| values::moves_of(name, command, fix.moves))?;
         (changes, step.command) = (Some(left), Some(text));
     }
     // The person's own command with the change made, where it is of that program.
@@ -158,7 +160,7 @@ pub fn filled(
 fn is_so(fix: &Fix, situation: &Situation<'_>) -> bool {
     let run = &situation.diagnosis.run;
     match fix.id.as_str() {
-        "smaller-batch" => run.batch_size == Some(1),
+        "smaller-batch" => values::batch(situation) == Some(1),
         "gradient-checkpointing" => {
             let flag = || situation.command_line().is_some_and(|line| line.contains("--gradient_checkpointing"));
             run.printed.contains_key("gradient_checkpointing") || flag()
@@ -169,28 +171,21 @@ fn is_so(fix: &Fix, situation: &Situation<'_>) -> bool {
 
 /// The command line with half of the batch that it asks for, in any of the usual spellings.
 fn half_batch(line: &str) -> Option<String> {
-    let names = ["--batch-size", "--batch_size", "--batch", "--bs", "--train_batch_size", "--micro_batch_size"];
+    let names = ["batch_size", "batch", "bs", "train_batch_size", "micro_batch_size", "per_device_train_batch_size"];
+    let is_batch = |name: &str| names.contains(&name.trim_start_matches('-').replace('-', "_").as_str());
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-    let at = words.iter().position(|word| names.iter().any(|name| word.split('=').next() == Some(name)))?;
-    let (name, glued) = match words.get(at)?.split_once('=') {
+    let at = words.iter().position(|word| match word.split_once('=') {
+        Some((name, _)) => is_batch(name),
+        None => word.starts_with("--") && is_batch(word),
+    })?;
+    let (name, value) = match words.get(at)?.split_once('=') {
         Some((name, value)) => (Some(name.to_owned()), value.to_owned()),
         None => (None, words.get(at + 1)?.clone()),
     };
-    let half = glued.parse::<u64>().ok().filter(|batch| *batch > 1)? / 2;
+    let half = value.parse::<u64>().ok().filter(|batch| *batch > 1)? / 2;
     let (at, word) = name.map_or_else(|| (at + 1, half.to_string()), |name| (at, format!("{name}={half}")));
     *words.get_mut(at)? = word;
     Some(words.join(" "))
-}
-
-/// GiB of system memory to ask for: half as much again as the limit was, or as it held, in a size that people set.
-fn more_memory(diagnosis: &Diagnosis) -> u64 {
-    let facts = &diagnosis.facts;
-    let had = facts.limit_bytes.or(facts.victim_rss_bytes).map(|bytes| bytes.0.saturating_mul(3) / 2);
-    let sizes = [2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
-    // What was in use on the whole node says only that there was so much to be had.
-    let in_use = || diagnosis.run.printed_number("cpu_virtual_memory").map(|gib| (gib + 1) << 30);
-    let Some(wanted) = had.or_else(in_use) else { return 64 };
-    sizes.into_iter().find(|gib| gib << 30 >= wanted).unwrap_or(wanted >> 30)
 }
 
 /// Whether the run's weights have four bits already: a quantised checkpoint is no smaller one.
@@ -255,7 +250,8 @@ fn without_start(action: &str) -> String {
     action.trim_end_matches(", or start with").to_owned()
 }
 
-/// A step in words. A command whose figures are not known is left out rather than shown with holes.
+/// A step in words. Settings whose values are not known are left out of the command rather than shown with holes, and
+/// the command with them where nothing else is in it: the sentence names the setting then.
 pub fn step_of(
     fix: &Fix,
     command: &FixCommand,
@@ -263,7 +259,10 @@ pub fn step_of(
     fill: &impl Fn(&str) -> Option<String>,
 ) -> Option<Step> {
     let action = substitute(&command.action, fill)?;
-    let line = command.command.as_deref().and_then(|text| substitute(text, fill));
+    let otherwise = || substitute(command.otherwise.as_deref()?, fill);
+    let known =
+        |text: &str| substitute(text, fill).or_else(otherwise).or_else(|| values::with_what_is_known(text, fill));
+    let line = command.command.as_deref().and_then(known);
     Some(Step {
         action: if line.is_some() { action } else { without_start(&action) },
         command: line,
@@ -296,5 +295,5 @@ pub fn substitute(text: &str, fill: &impl Fn(&str) -> Option<String>) -> Option<
 }
 
 fn is_placeholder(name: &str) -> bool {
-    crate::knowledge::fix::PLACEHOLDERS.contains(&name)
+    crate::knowledge::fix::PLACEHOLDERS.contains(&name) || Asked::of(name).is_some()
 }

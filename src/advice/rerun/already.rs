@@ -1,9 +1,10 @@
 //! Owns the question whether a change would change anything: what the run has already, by its command line or as its
 //! program printed its settings, is no step.
 
-use super::{Change, Changes, VALUE, found, kin};
+use super::{Change, Changes, GLUED, VALUE, found, kin};
 use crate::knowledge::fix::Moves;
 use crate::knowledge::run::Run;
+use crate::units::{Bytes, UnitBase};
 
 /// What the failed run was started with, as far as that is known.
 #[derive(Clone, Copy)]
@@ -29,23 +30,29 @@ impl Had<'_> {
 }
 
 impl Changes {
-    /// Without what the run had already; the second is the fix's command without it. `None` where nothing is left.
-    pub fn unlike(&self, command: &str, had: &Had<'_>, moves: Moves) -> Option<(Changes, String)> {
+    /// Without what the run had already, or had beyond it in the direction of that name; the second is the fix's command
+    /// without it. `None` where nothing is left.
+    pub fn unlike(&self, command: &str, had: &Had<'_>, moves: impl Fn(&str) -> Moves) -> Option<(Changes, String)> {
         let mut text = command.to_owned();
         let all = self.all.iter().filter(|change| {
             let (is_so, said) = match change {
                 Change::Flag(name, Some(value)) => {
-                    let is_so = had.option(name, true).is_some_and(|old| is_there(&old, value, moves));
-                    (is_so, format!(" {name} {value}"))
+                    let is_so = had.option(name, true).is_some_and(|old| is_there(&old, value, moves(name)));
+                    let spellings = [" ", "=", ""].map(|joint| format!(" {name}{joint}{value}"));
+                    let said = spellings.into_iter().find(|said| text.contains(said.as_str())).unwrap_or_default();
+                    (is_so, said)
                 }
                 Change::Flag(name, None) => (had.option(name, false).is_some(), format!(" {name}")),
-                Change::Env(name, value) => (had.variable(name).as_deref() == Some(value), format!("{name}={value}")),
+                Change::Env(name, value) => {
+                    let is_so = had.variable(name).is_some_and(|old| is_there(&old, value, moves(name)));
+                    (is_so, format!("{name}={value}"))
+                }
                 Change::Setting(name, value) => {
                     let old = had.option(&format!("--{name}"), true).or_else(|| had.variable(name));
-                    (old.is_some_and(|old| is_there(&old, value, moves)), format!("{name}={value}"))
+                    (old.is_some_and(|old| is_there(&old, value, moves(name))), format!("{name}={value}"))
                 }
             };
-            if is_so {
+            if is_so && !said.is_empty() {
                 text = text.replacen(&said, "", 1).trim().to_owned();
             }
             !is_so
@@ -57,12 +64,19 @@ impl Changes {
 
 /// Whether a value is what is proposed already, or beyond it.
 fn is_there(old: &str, new: &str, moves: Moves) -> bool {
-    match (old.parse::<f64>(), new.parse::<f64>(), moves) {
-        (Ok(old), Ok(new), Moves::Down) => old <= new,
-        (Ok(old), Ok(new), Moves::Up) => old >= new,
-        (Ok(old), Ok(new), Moves::Either) => old.total_cmp(&new).is_eq(),
+    match (number(old), number(new), moves) {
+        (Some(old), Some(new), Moves::Down) => old <= new,
+        (Some(old), Some(new), Moves::Up) => old >= new,
+        (Some(old), Some(new), Moves::Either) => old.total_cmp(&new).is_eq(),
         _ => old == new,
     }
+}
+
+/// A number, or a size with its unit in bytes.
+fn number(text: &str) -> Option<f64> {
+    #[allow(clippy::cast_precision_loss, reason = "only compared")]
+    let in_bytes = || Some(Bytes::parse(text, UnitBase::Binary)?.0 as f64);
+    text.parse().ok().or_else(in_bytes)
 }
 
 /// An option's value on a command line, in any of its spellings.
@@ -70,6 +84,9 @@ fn option_of(line: &str, name: &str, takes_value: bool) -> Option<String> {
     let own = [name];
     let same = kin(line).and_then(|kin| kin.same.iter().find(|same| same.contains(&name)));
     let mut spellings = same.map_or(&own[..], |same| same).iter().map(|one| regex::escape(one));
+    if GLUED.contains(&name) {
+        return value_of(line, &format!(r"(?:^|\s){}", regex::escape(name)));
+    }
     match takes_value {
         true => spellings.find_map(|plain| value_of(line, &format!(r"(?:^|\s){plain}(?:=|\s+)"))),
         false => spellings.find_map(|plain| found(&format!(r"(?:^|\s){plain}(?:\s|$)"), line)).map(|_| String::new()),
@@ -91,7 +108,7 @@ mod tests {
         let printed = printed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let run = Run { printed, ..Run::default() };
         let had = Had { line: Some(line).filter(|line| !line.is_empty()), run: &run };
-        Changes::of(fix).unwrap().unlike(fix, &had, moves).map(|(_, text)| text)
+        Changes::of(fix).unwrap().unlike(fix, &had, |_| moves).map(|(_, text)| text)
     }
 
     #[test]

@@ -1,0 +1,565 @@
+//! Owns the settings that decide how much memory a program takes: how logs, command lines and files spell them, which
+//! value a text gives them, and which value is really lower or higher than that. A step that promises a direction takes
+//! its number from here, so that no number stands in a fix by itself.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
+use crate::units::{Bytes, UnitBase};
+
+/// Which way a value is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// To a smaller value.
+    Lower,
+    /// To a larger value.
+    Raise,
+}
+
+/// What the values of a setting are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    /// Whole numbers.
+    Count,
+    /// From 0 to 1, kept in thousandths.
+    Share,
+    /// Bytes. `bare` is what a number without a unit counts, 0 where it is no value; `mega` and `giga` are the units it is written in, empty
+    /// where it is written without one.
+    Size { bare: u64, mega: &'static str, giga: &'static str },
+}
+
+/// One setting.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// As placeholders name it.
+    pub id: &'static str,
+    /// How it is written, the surest spelling first. `_` also stands for `-`. After a final `#` the value may follow at
+    /// once; a final `=` asks for that sign or a colon, since the word alone means too much.
+    spellings: &'static [&'static str],
+    unit: Unit,
+    /// A lower value is this fraction of the present one, in quarters.
+    lower_quarters: u64,
+    /// A higher one this many quarters of it.
+    raise_quarters: u64,
+    /// The smallest value that makes sense.
+    least: u64,
+    /// Values are multiples of this.
+    grain: u64,
+    /// Of several values the largest counts instead of the last: a request stands below the limit it belongs to.
+    takes_largest: bool,
+    /// A limit that the failure itself prints is a limit of this setting.
+    pub is_the_limit: bool,
+}
+
+const fn setting(id: &'static str, unit: Unit, spellings: &'static [&'static str]) -> Setting {
+    Setting {
+        id,
+        spellings,
+        unit,
+        lower_quarters: 2,
+        raise_quarters: 6,
+        least: 1,
+        grain: 1,
+        takes_largest: false,
+        is_the_limit: false,
+    }
+}
+
+const fn count(id: &'static str, spellings: &'static [&'static str]) -> Setting {
+    Setting { raise_quarters: 8, ..setting(id, Unit::Count, spellings) }
+}
+
+const fn quartered(id: &'static str, spellings: &'static [&'static str]) -> Setting {
+    Setting { lower_quarters: 1, ..count(id, spellings) }
+}
+
+const fn share(id: &'static str, spellings: &'static [&'static str]) -> Setting {
+    Setting { lower_quarters: 3, least: 50, grain: 10, ..setting(id, Unit::Share, spellings) }
+}
+
+const fn size(
+    id: &'static str,
+    bare: u64,
+    units: (&'static str, &'static str),
+    spellings: &'static [&'static str],
+) -> Setting {
+    setting(id, Unit::Size { bare, mega: units.0, giga: units.1 }, spellings)
+}
+
+const fn limit(setting: Setting) -> Setting {
+    Setting { is_the_limit: true, ..setting }
+}
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const NONE: (&str, &str) = ("", "");
+
+/// Sizes that people set, in GiB.
+const USUAL_GIB: &[u64] = &[2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
+
+/// All that is known.
+pub const SETTINGS: &[Setting] = &[
+    // Training.
+    count(
+        "batch",
+        &[
+            "Instantaneous batch size per device",
+            "per_device_train_batch_size",
+            "train_micro_batch_size_per_gpu",
+            "micro_batch_size",
+            "--train_batch_size",
+            "--batch_size",
+            "batch_size",
+            "--batch",
+            "batch=",
+            "--bs",
+        ],
+    ),
+    count("accumulation", &["gradient_accumulation_steps", "Gradient Accumulation steps", "accumulate_grad_batches"]),
+    count("sequence", &["sequence_len", "cutoff_len", "max_seq_length", "max_length", "max_seq_len"]),
+    count("completion", &["max_completion_length"]),
+    count("generations", &["num_generations"]),
+    share("vllm_share", &["vllm_gpu_memory_utilization"]),
+    count("workers", &["dataloader_num_workers", "num_workers", "--workers", "workers=", "DataLoader will create"]),
+    quartered(
+        "threads",
+        &["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "pthread_create failed for thread"],
+    ),
+    count("jobs", &["MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL", "--parallel", "--jobs", "-j#"]),
+    Setting { raise_quarters: 6, ..count("blocks_to_swap", &["blocks_to_swap"]) },
+    // Images.
+    Setting { lower_quarters: 3, grain: 32, least: 32, ..count("imgsz", &["imgsz"]) },
+    Setting { lower_quarters: 3, grain: 64, least: 64, ..count("width", &["--width", "width=", "-W"]) },
+    Setting { lower_quarters: 3, grain: 64, least: 64, ..count("height", &["--height", "height=", "-H"]) },
+    size("reserve_vram", GIB, NONE, &["--reserve_vram"]),
+    size("working_memory", GIB, NONE, &["device_working_mem_gb"]),
+    // llama.cpp and what is built on it.
+    quartered("micro_batch", &["n_ubatch", "--ubatch_size", "-ub", "--batchsize", "--blasbatchsize", "num_batch"]),
+    quartered("logical_batch", &["n_batch", "--batch_size", "-b"]),
+    Setting {
+        lower_quarters: 3,
+        least: 0,
+        ..count(
+            "layers",
+            &["--n_gpu_layers", "n_gpu_layers", "--gpu_layers", "gpu_layers", "--gpulayers", "-ngl", "num_gpu"],
+        )
+    },
+    share("gpu_offload", &["lms load --gpu", "--gpu"]),
+    Setting { lower_quarters: 1, ..size("cache_ram", MIB, NONE, &["--cache_ram", "-cram", "LLAMA_ARG_CACHE_RAM"]) },
+    quartered("checkpoints", &["--ctx_checkpoints", "--swa_checkpoints"]),
+    // Servers.
+    quartered("max_num_seqs", &["max_num_seqs"]),
+    Setting { least: 512, ..count("max_num_batched_tokens", &["max_num_batched_tokens"]) },
+    quartered("max_running_requests", &["max_running_requests"]),
+    Setting { lower_quarters: 1, least: 256, ..count("chunked_prefill_size", &["chunked_prefill_size"]) },
+    quartered("cuda_graph_max_bs", &["cuda_graph_max_bs"]),
+    count("max_input_tokens", &["max_input_tokens", "max_input_length"]),
+    count("max_prefill_tokens", &["max_batch_prefill_tokens"]),
+    quartered("max_batch_size", &["max_batch_size"]),
+    count("max_num_tokens", &["max_num_tokens"]),
+    share("cache_share", &["cache_max_entry_count", "kv_cache_free_gpu_memory_fraction", "free_gpu_memory_fraction"]),
+    share("mlc_share", &["gpu_memory_utilization"]),
+    share("jax_share", &["XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"]),
+    size("jax_pinned", GIB, NONE, &["XLA_PJRT_GPU_HOST_MEMORY_LIMIT_GB"]),
+    size("ort_limit", 1, NONE, &["gpu_mem_limit", "memory_limit_"]),
+    limit(size("cupy_limit", 1, NONE, &["CUPY_GPU_MEMORY_LIMIT"])),
+    limit(size("rmm_pool", 1, ("MiB", "GiB"), &["maximum_pool_size"])),
+    // Heaps and databases.
+    size("java_heap", 1, ("m", "g"), &["-Xmx#", "-XX:MaxHeapSize", "MaxHeapSize"]),
+    size("spark_driver", MIB, ("m", "g"), &["--driver_memory", "spark.driver.memory"]),
+    size("spark_executor", MIB, ("m", "g"), &["--executor_memory", "spark.executor.memory"]),
+    size("node_heap", MIB, NONE, &["--max_old_space_size"]),
+    limit(size("redis_memory", 1, ("mb", "gb"), &["maxmemory"])),
+    limit(size("dask_worker", 1, ("MiB", "GiB"), &["--memory_limit", "memory_limit", "memory limit"])),
+    // Limits of jobs and containers.
+    limit(size("slurm_memory", MIB, ("M", "G"), &["--mem", "ReqMem", "MinMemoryNode"])),
+    size("slurm_memory_per_cpu", MIB, ("M", "G"), &["--mem_per_cpu", "MinMemoryCPU"]),
+    size("slurm_memory_per_gpu", MIB, ("M", "G"), &["--mem_per_gpu"]),
+    limit(Setting { takes_largest: true, ..size("kubernetes_memory", 1, ("Mi", "Gi"), &["limits.memory", "memory="]) }),
+    limit(size("docker_memory", 1, ("m", "g"), &["--memory", "mem_limit", "-m"])),
+    size("docker_memory_and_swap", 1, ("m", "g"), &["--memory_swap"]),
+    size("docker_shm", 1, ("m", "g"), &["--shm_size", "shm_size", "shm"]),
+    size("kubernetes_shm", 1, ("Mi", "Gi"), &["sizeLimit", "shm"]),
+    limit(size("systemd_memory", 1, ("M", "G"), &["MemoryMax", "MemoryLimit"])),
+    size("wsl_memory", 0, ("MB", "GB"), &["memory=", "Mem:"]),
+    size("wsl_swap", 0, ("MB", "GB"), &["swap=", "Swap:"]),
+];
+
+/// The setting of that name.
+pub fn of(id: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|setting| setting.id == id)
+}
+
+/// What a placeholder asks for: `lower:batch`, `raise:java_heap`, and `raise:docker_shm|8g` with what is proposed where
+/// nothing shows the present value.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The direction that is promised.
+    pub way: Way,
+    /// Of which setting.
+    pub setting: &'static Setting,
+    /// For a setting that nothing shows.
+    pub otherwise: Option<&'a str>,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads what stands between the braces.
+    pub fn of(name: &'a str) -> Option<Asked<'a>> {
+        let (way, rest) = name.split_once(':')?;
+        let way = match way {
+            "lower" => Way::Lower,
+            "raise" => Way::Raise,
+            _ => return None,
+        };
+        let (id, otherwise) = match rest.split_once('|') {
+            Some((id, otherwise)) => (id, Some(otherwise)),
+            None => (rest, None),
+        };
+        Some(Asked { way, setting: of(id)?, otherwise })
+    }
+}
+
+/// What else bounds a value that is raised.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounds {
+    /// What the run is known to have needed.
+    pub needed: Option<u64>,
+    /// What there is.
+    pub most: Option<u64>,
+}
+
+impl Setting {
+    /// A value that is really on that side of the present one; `None` where there is none that makes sense.
+    pub fn moved(&self, now: u64, way: Way, bounds: Bounds) -> Option<u64> {
+        match way {
+            Way::Lower => {
+                let lower = now.saturating_mul(self.lower_quarters) / 4;
+                let lower = (lower / self.grain * self.grain).max(self.least);
+                (lower < now).then_some(lower)
+            }
+            Way::Raise => {
+                let wanted = match self.unit {
+                    Unit::Share => (now.saturating_add(1000) / 2).min(950) / self.grain * self.grain,
+                    _ => now.saturating_mul(self.raise_quarters).div_ceil(4),
+                };
+                let needed = bounds.needed.map_or(0, |needed| needed.saturating_mul(5) / 4);
+                let raised = self.rounded_up(wanted.max(needed));
+                let most = bounds.most.unwrap_or(u64::MAX);
+                let raised = if raised > most { self.rounded_down(most) } else { raised };
+                (raised > now).then_some(raised)
+            }
+        }
+    }
+
+    /// To a size that people set.
+    fn rounded_up(&self, value: u64) -> u64 {
+        let Unit::Size { .. } = self.unit else { return value };
+        let usual = USUAL_GIB.iter().map(|gib| gib.saturating_mul(GIB)).find(|size| *size >= value);
+        match usual {
+            _ if value <= GIB => value.div_ceil(128 * MIB).saturating_mul(128 * MIB),
+            Some(usual) => usual,
+            None => value.div_ceil(GIB).saturating_mul(GIB),
+        }
+    }
+
+    fn rounded_down(&self, value: u64) -> u64 {
+        match self.unit {
+            Unit::Size { .. } if value >= GIB => value / GIB * GIB,
+            Unit::Size { .. } => value / MIB * MIB,
+            _ => value,
+        }
+    }
+
+    /// The value as the setting takes it.
+    pub fn write(&self, value: u64) -> String {
+        match self.unit {
+            Unit::Count => value.to_string(),
+            Unit::Share if value % 10 == 0 => format!("0.{:02}", value / 10),
+            Unit::Share => format!("0.{value:03}"),
+            Unit::Size { bare, giga: "", .. } => (value / bare.max(1)).to_string(),
+            Unit::Size { giga, .. } if value % GIB == 0 => format!("{}{giga}", value / GIB),
+            Unit::Size { mega, .. } => format!("{}{mega}", value / MIB),
+        }
+    }
+
+    /// The value at the beginning of the text, where it is one of this setting.
+    pub fn parse(&self, text: &str) -> Option<u64> {
+        let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+        let (number, rest) = text.split_at_checked(end)?;
+        // A sentence may end with the value.
+        let number = number.trim_end_matches('.');
+        let (number, rest) = with_thousands(number, rest);
+        let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        match self.unit {
+            Unit::Count => number.parse().ok().filter(|_| ends(rest) && !rest.starts_with(['%', '/'])),
+            Unit::Share => {
+                let value: f64 = number.parse().ok()?;
+                let value = if rest.starts_with('%') { value / 100.0 } else { value };
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
+                (ends(rest) && (0.0..=1.0).contains(&value)).then(|| (value * 1000.0).round() as u64)
+            }
+            Unit::Size { bare, .. } => {
+                let unit = rest.strip_prefix(' ').unwrap_or(rest);
+                let length = unit.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(unit.len());
+                let (word, after) = unit.split_at_checked(length)?;
+                // Slurm marks what is meant for each node.
+                let sized =
+                    Bytes::parse(&format!("{number}{}", word.strip_suffix('n').unwrap_or(word)), UnitBase::Binary);
+                let value = match sized.filter(|_| length > 0 && !after.starts_with(|c: char| c.is_ascii_digit())) {
+                    Some(sized) => sized,
+                    None if ends(rest) && !rest.starts_with('%') => {
+                        Bytes::parse_number(&number, bare.saturating_mul(power_of_1024(rest)?))?
+                    }
+                    None => return None,
+                };
+                // Less is no limit that anything runs in: a number that means something else.
+                Some(value.0).filter(|bytes| *bytes >= MIB)
+            }
+        }
+    }
+}
+
+/// `16,384`: the number with the thousands that follow it.
+fn with_thousands<'a>(number: &str, rest: &'a str) -> (String, &'a str) {
+    let (mut all, mut rest) = (number.to_owned(), rest);
+    while let Some((thousands, after)) = rest.strip_prefix(',').and_then(|rest| rest.split_at_checked(3)) {
+        let are_digits = thousands.chars().all(|c| c.is_ascii_digit());
+        if !are_digits || after.starts_with(|c: char| c.is_ascii_digit()) || all.contains('.') {
+            break;
+        }
+        all.push_str(thousands);
+        rest = after;
+    }
+    (all, rest)
+}
+
+/// What code multiplies a number with: `* 1024**3`, `* 1024 * 1024`, `<< 30`. 1 where it does not; `None` where that is
+/// too much.
+fn power_of_1024(rest: &str) -> Option<u64> {
+    let line = rest.lines().next().unwrap_or_default();
+    let tight: String = line.chars().take(40).filter(|c| *c != ' ').collect();
+    let power = match tight.strip_prefix("*1024**").or_else(|| tight.strip_prefix("<<")) {
+        Some(power) => {
+            let power: u32 = power.chars().take_while(char::is_ascii_digit).collect::<String>().parse().ok()?;
+            if tight.starts_with("<<") { power / 10 } else { power }
+        }
+        None => {
+            let mut rest = tight.as_str();
+            let mut times = 0_u32;
+            while let Some(after) = rest.strip_prefix("*1024") {
+                (times, rest) = (times.saturating_add(1), after);
+            }
+            times
+        }
+    };
+    1024_u64.checked_pow(power)
+}
+
+/// Every spelling once, with the settings it is one of and its rank among theirs.
+struct Spellings {
+    finder: Option<AhoCorasick>,
+    /// By the finder's pattern: the spelling and, of each setting, its place in [`SETTINGS`] and the spelling's rank.
+    of: Vec<(String, Vec<(usize, usize)>)>,
+}
+
+static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| {
+    let mut of: Vec<(String, Vec<(usize, usize)>)> = Vec::new();
+    for (place, setting) in SETTINGS.iter().enumerate() {
+        for (rank, spelling) in setting.spellings.iter().enumerate() {
+            let dashed = spelling.replace('_', "-");
+            for written in [(*spelling).to_owned(), dashed] {
+                match of.iter_mut().find(|(known, _)| *known == written) {
+                    Some((_, settings)) if settings.contains(&(place, rank)) => {}
+                    Some((_, settings)) => settings.push((place, rank)),
+                    None => of.push((written, vec![(place, rank)])),
+                }
+            }
+        }
+    }
+    let words = of.iter().map(|(written, _)| written.trim_end_matches(['#', '=']));
+    let finder = AhoCorasick::new(words).ok();
+    Spellings { finder, of }
+});
+
+/// The values that a text gives to settings: of each the last one in its surest spelling.
+pub fn read(text: &str) -> BTreeMap<&'static str, u64> {
+    let Some(finder) = &SPELLINGS.finder else { return BTreeMap::new() };
+    let mut values: BTreeMap<&'static str, (usize, u64)> = BTreeMap::new();
+    for found in finder.find_overlapping_iter(text) {
+        let Some((written, settings)) = SPELLINGS.of.get(found.pattern().as_usize()) else { continue };
+        let before = text.get(..found.start()).unwrap_or_default();
+        let Some(value) = text.get(found.end()..).and_then(|after| value_behind(before, after, written)) else {
+            continue;
+        };
+        if !begins_a_name(before, written) {
+            continue;
+        }
+        for (place, rank) in settings {
+            let Some(setting) = SETTINGS.get(*place) else { continue };
+            let Some(value) = setting.parse(value) else { continue };
+            let (old_rank, old) = values.get(setting.id).copied().unwrap_or((usize::MAX, 0));
+            if setting.takes_largest && old_rank != usize::MAX {
+                values.insert(setting.id, (old_rank.min(*rank), old.max(value)));
+            } else if *rank <= old_rank {
+                values.insert(setting.id, (*rank, value));
+            }
+        }
+    }
+    values.into_iter().map(|(id, (_, value))| (id, value)).collect()
+}
+
+/// Whether a spelling that follows this text is a whole name and not another one's end.
+fn begins_a_name(before: &str, written: &str) -> bool {
+    let dashes = before.trim_end_matches('-');
+    let has_dashes = dashes.len() < before.len();
+    if written.starts_with('-') {
+        return !has_dashes && before.chars().next_back().is_none_or(|c| c.is_whitespace() || "'\"[=,(".contains(c));
+    }
+    !dashes.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+/// The text from the value on that belongs to a spelling right before it.
+fn value_behind<'a>(before: &str, after: &'a str, written: &str) -> Option<&'a str> {
+    let is_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || c == '.');
+    if is_digit(after) {
+        return Some(after).filter(|_| written.ends_with('#'));
+    }
+    let is_option = written.starts_with('-') || before.ends_with('-');
+    let (mut has_quote, mut has_sign) = (false, !written.ends_with('='));
+    for (at, c) in after.char_indices().take(24) {
+        match c {
+            '"' | '\'' => has_quote = true,
+            '=' | ':' => has_sign = true,
+            ' ' | '\t' | ']' => {}
+            ',' if has_quote => {}
+            '\n' | '\r' if is_option => {}
+            '0'..='9' | '.' => return after.get(at..).filter(|_| has_sign),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// The heap that V8's own trace of its last collections shows, in bytes: `Mark-Compact 4045.2 (4129.4) -> 4044.1
+/// (4129.4) MB`. It stops where that meets its limit.
+pub fn heap_of_v8(text: &str) -> Option<u64> {
+    let traced = text.lines().rev().filter(|line| line.contains("Mark-") || line.contains("Scavenge"));
+    let held = |line: &str| {
+        let (before, _) = line.split_once(") MB")?;
+        let (_, figure) = before.rsplit_once('(')?;
+        Bytes::parse_number(figure.trim(), MIB).map(|bytes| bytes.0)
+    };
+    traced.take(8).find_map(held)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_one(text: &str, id: &str) -> Option<u64> {
+        read(text).get(id).copied()
+    }
+
+    #[test]
+    fn a_setting_is_read_in_each_of_its_spellings() {
+        for (text, id, value) in [
+            ("  Instantaneous batch size per device = 2", "batch", 2),
+            ("python t.py --per-device-train-batch-size 16 --lr 1", "batch", 16),
+            (r#"{"train_micro_batch_size_per_gpu": 3}"#, "batch", 3),
+            ("DataLoader(ds, batch_size=5, shuffle=True)", "batch", 5),
+            ("java -Xmx32g -jar a.jar", "java_heap", 32 * GIB),
+            ("-Xmx512m", "java_heap", 512 * MIB),
+            ("node --max-old-space-size=16384 a.js", "node_heap", 16 * GIB),
+            ("#SBATCH --mem=256G", "slurm_memory", 256 * GIB),
+            ("#SBATCH --mem 64000", "slurm_memory", 64_000 * MIB),
+            ("ReqMem=64000Mn", "slurm_memory", 64_000 * MIB),
+            ("#SBATCH --mem-per-cpu=4G", "slurm_memory_per_cpu", 4 * GIB),
+            ("docker run --memory=96g img", "docker_memory", 96 * GIB),
+            ("docker run -m 2g img", "docker_memory", 2 * GIB),
+            ("limits:\n  memory: 2Gi\nrequests:\n  memory: 1Gi", "kubernetes_memory", 2 * GIB),
+            ("maxmemory 8gb", "redis_memory", 8 * GIB),
+            ("maxmemory:8589934592", "redis_memory", 8 * GIB),
+            (r#"{"gpu_mem_limit": 2 * 1024 * 1024 * 1024}"#, "ort_limit", 2 * GIB),
+            (r#"("gpu_mem_limit", 2 * 1024**3)"#, "ort_limit", 2 * GIB),
+            ("Args:\n --max-num-seqs\n   256", "max_num_seqs", 256),
+            (r#"["--max-num-seqs", "256"]"#, "max_num_seqs", 256),
+            ("llama_context: n_ubatch      = 512", "micro_batch", 512),
+            ("free_gpu_memory_fraction: 0.9", "cache_share", 900),
+            ("shm              64M   64M     0 100% /dev/shm", "docker_shm", 64 * MIB),
+        ] {
+            assert_eq!(read_one(text, id), Some(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_value_of_a_setting_is_not_read() {
+        for (text, id) in [
+            ("val_batch_size=64", "batch"),
+            ("--global-batch-size 512", "batch"),
+            ("batch_size=batch_size", "batch"),
+            ("ReqMem=4Gc", "slurm_memory"),
+            ("python -m http.server", "docker_memory"),
+            ("maxmemory_policy:volatile-ttl", "redis_memory"),
+            ("--gpulayers -1", "layers"),
+            ("CUPY_GPU_MEMORY_LIMIT=\"50%\"", "cupy_limit"),
+        ] {
+            assert_eq!(read_one(text, id), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_moved_value_lies_on_the_promised_side_or_there_is_none() {
+        for setting in SETTINGS {
+            let unit = match setting.unit {
+                Unit::Size { .. } => 64 * MIB,
+                _ => 1,
+            };
+            for now in (0..2200).map(|step| step * unit) {
+                let bounds = [
+                    Bounds::default(),
+                    Bounds { needed: Some(now / 2), most: Some(now + unit / 2) },
+                    Bounds { needed: Some(now.saturating_mul(3)), most: None },
+                ];
+                for bounds in bounds {
+                    if let Some(lower) = setting.moved(now, Way::Lower, bounds) {
+                        assert!(lower < now, "{} {now}", setting.id);
+                    }
+                    if let Some(raised) = setting.moved(now, Way::Raise, bounds) {
+                        assert!(raised > now && raised <= bounds.most.unwrap_or(u64::MAX), "{} {now}", setting.id);
+                    }
+                }
+            }
+        }
+        let heap = of("java_heap").unwrap();
+        assert_eq!(heap.write(heap.moved(32 * GIB, Way::Raise, Bounds::default()).unwrap()), "48g");
+        assert_eq!(heap.write(heap.moved(512 * MIB, Way::Raise, Bounds::default()).unwrap()), "768m");
+        let most = Bounds { needed: None, most: Some(40 * GIB) };
+        assert_eq!(heap.moved(32 * GIB, Way::Raise, most), Some(40 * GIB), "no more than there is");
+        assert_eq!(of("batch").unwrap().moved(1, Way::Lower, Bounds::default()), None);
+        assert_eq!(of("batch").unwrap().moved(3, Way::Lower, Bounds::default()), Some(1));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_as_the_same() {
+        for setting in SETTINGS {
+            let values: &[u64] = match setting.unit {
+                Unit::Count => &[1, 7, 4096],
+                Unit::Share => &[50, 850, 925],
+                Unit::Size { bare: GIB, .. } => &[GIB, 48 * GIB],
+                Unit::Size { .. } => &[768 * MIB, 48 * GIB],
+            };
+            for value in values {
+                assert_eq!(setting.parse(&setting.write(*value)), Some(*value), "{}", setting.id);
+            }
+        }
+    }
+
+    #[test]
+    fn v8_shows_how_large_its_heap_was() {
+        let trace =
+            "[7:0x5] 84201 ms: Mark-Compact (reduce) 16362.6 (16416.2) -> 16361.9 (16412.5) MB, 2201.3 / 0.0 ms";
+        assert_eq!(heap_of_v8(trace), Some(17_209_753_600));
+    }
+}
