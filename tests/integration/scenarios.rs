@@ -364,7 +364,7 @@ fn every_scenario_is_judged_as_its_file_says() {
 pub fn advised(base: &KnowledgeBase) -> Vec<(String, String, Advice)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
     let all = read(&folder).into_iter().map(|(name, scenario)| {
-        let advice = advice(base, &scenario);
+        let advice = advice(&read_log(base, &scenario), &scenario, 1000);
         (name, scenario.log, advice)
     });
     all.collect()
