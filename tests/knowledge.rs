@@ -7,6 +7,7 @@ use oomdoctor::knowledge::KnowledgeBase;
 use oomdoctor::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use oomdoctor::knowledge::lint;
 use oomdoctor::log::PastedLog;
+use oomdoctor::report::redact::Names;
 use oomdoctor::units::Bytes;
 
 fn diagnose(log: &str) -> Diagnosis {
@@ -99,4 +100,25 @@ fn what_is_no_failure_is_said_to_be_none() {
     let limit = diagnose("request (9000 tokens) exceeds the available context size (4096 tokens), try increasing it");
     assert_eq!(limit.oom, Oom::No);
     assert!(limit.remark.is_some());
+}
+
+/// A report is read by people who were not there: it must say what the log said.
+#[test]
+fn redacted_examples_say_the_same() {
+    let base = KnowledgeBase::built_in().unwrap();
+    for entry in base.entries() {
+        for example in &entry.matches {
+            let mut names = Names::default();
+            names.learn(&example.log);
+            let redacted = names.redacted(&example.log);
+            if redacted == example.log {
+                continue;
+            }
+            let said = |log: &str| {
+                let found = base.diagnose(&PastedLog::new(log), None);
+                (found.oom, found.memory, found.raised_by, found.facts.listed())
+            };
+            assert_eq!(said(&redacted), said(&example.log), "{}: {redacted}", entry.id);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! with what was taken, and the machine, as one Markdown text. Names and secrets are left out unless that is refused.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use super::redact::Names;
 use super::{Report, shortened};
@@ -17,6 +18,8 @@ const BEFORE: usize = 20;
 const AFTER: usize = 10;
 /// Telling lines that are shown with what stands around them.
 const PLACES: usize = 4;
+/// Lines beside the shown ones that are searched with them.
+const BESIDE: usize = 2;
 /// Columns of a log line that are shown.
 const WIDTH: usize = 400;
 /// Columns that are searched for secrets: one that goes on behind the shown ones is still seen whole.
@@ -58,8 +61,9 @@ pub struct Walked {
 
 /// The report.
 pub fn markdown(paper: &Paper<'_>) -> String {
-    let excerpt = excerpt(paper.log, &paper.report.diagnosis.matches);
-    let Some(known) = paper.names else { return written(paper, &excerpt, &str::to_owned) };
+    let matches = &paper.report.diagnosis.matches;
+    let shown = excerpt(paper.log, matches, 0);
+    let Some(known) = paper.names else { return written(paper, &shown, &str::to_owned) };
     let mut names = known.clone();
     if let Some(snapshot) = paper.report.snapshot {
         names.hosts.insert(snapshot.host.name.clone());
@@ -67,7 +71,9 @@ pub fn markdown(paper: &Paper<'_>) -> String {
         names.users.extend(rows.filter_map(|row| row.user.known().cloned()));
         names.users.extend(snapshot.holders.iter().filter_map(|holder| holder.process.user.known().cloned()));
     }
-    let text = excerpt.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n");
+    // Lines beside the shown ones may mark what these hold as a secret, or hold its beginning.
+    let beside = excerpt(paper.log, matches, BESIDE);
+    let text = beside.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n");
     names.learn(&text);
     // Prompts, commands and settings stand at a log's beginning.
     names.learn(&paper.log.lines().take(BEGINNING).map(|(_, line)| cut(line, READ)).collect::<Vec<_>>().join("\n"));
@@ -78,19 +84,21 @@ pub fn markdown(paper: &Paper<'_>) -> String {
         names.borrow_mut().learn(part);
         part.to_owned()
     };
-    written(paper, &excerpt, &learn);
+    written(paper, &shown, &learn);
     let names = names.into_inner();
     // The log as a whole: what a terminal wrapped is seen only while no line number stands between.
     let lines = names.redacted(&text);
-    let excerpt: Vec<_> = excerpt.iter().map(|(number, _)| *number).zip(lines.split('\n').map(str::to_owned)).collect();
-    written(paper, &excerpt, &|part| names.redacted(part))
+    let lines: BTreeMap<usize, &str> = beside.iter().map(|(number, _)| *number).zip(lines.split('\n')).collect();
+    let line = |number: usize| lines.get(&number).copied().unwrap_or_default().to_owned();
+    let shown: Vec<_> = shown.iter().map(|(number, _)| (*number, line(*number))).collect();
+    written(paper, &shown, &|part| names.redacted(part))
 }
 
 /// What becomes of each part that came from outside.
 type Show<'a> = &'a dyn Fn(&str) -> String;
 
-/// The lines around the telling ones; number 0 stands for a gap.
-fn excerpt(log: &PastedLog, matches: &[Match]) -> Vec<(usize, String)> {
+/// The lines around the telling ones, and some more beside them; number 0 stands for a gap.
+fn excerpt(log: &PastedLog, matches: &[Match], more: usize) -> Vec<(usize, String)> {
     let mut telling: Vec<usize> = matches.iter().take(PLACES).map(|found| found.line).collect();
     if telling.is_empty() {
         telling.push(log.line_count());
@@ -99,11 +107,11 @@ fn excerpt(log: &PastedLog, matches: &[Match]) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     for line in telling {
         let next = lines.last().map_or(1, |(number, _)| number + 1);
-        let first = line.saturating_sub(BEFORE).max(next);
+        let first = line.saturating_sub(BEFORE + more).max(next);
         if first > next {
             lines.push((0, String::new()));
         }
-        let wanted = first..=(line + AFTER).min(log.line_count());
+        let wanted = first..=(line + AFTER + more).min(log.line_count());
         lines.extend(wanted.filter_map(|number| Some((number, cut(&harmless(log.line(number)?), READ)))));
     }
     lines

@@ -103,7 +103,7 @@ static PLAIN: LazyLock<[Option<Regex>; 17]> = LazyLock::new(|| {
             r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}[^\w\[]{1,8}(?:\w+[^\w\n\[]{1,4})?(?P<value>[A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+]|$)",
         ),
         // Bots of Telegram and Discord.
-        filled(r"(?:^|[^\w:.])(?:bot)?(?P<value>\d{6,12}:(?:A[\w-]{32,40}|[\w-]{35}))(?:[^\w-]|$)"),
+        filled(r"\b(?:bot)?(?P<value>\d{6,12}:(?:A[\w-]{32,40}|[\w-]{35}\b))"),
         filled(r"(?:^|[^\w.-])(?:mfa\.[\w-]{60,}|(?P<value>[MNO][\w-]{22,27}\.[\w-]{5,7}\.[\w-]{25,40}))"),
         // Entra, Terraform, MaxMind, Mailchimp, Salesforce: known by what stands within them or at their end.
         filled(r"(?:^|[^\w~.])(?P<value>[\w~.]{3}\dQ~[\w~.-]{28,40})"),
