@@ -1,12 +1,12 @@
-//! Owns counting how much text is searched, compared or copied while a log is read. Tests hold that twice the log costs
-//! twice as much; the shipped program counts nothing.
+//! Owns a counter of the bytes that are searched, compared or copied while a log is read. Tests use it to prove linear
+//! time; release builds count nothing.
 
 #[cfg(test)]
 thread_local! {
     static COUNTED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// So many bytes are gone over.
+/// Adds a pass over that many bytes to this thread's counter.
 #[inline]
 pub fn count(bytes: usize) {
     #[cfg(test)]
@@ -15,7 +15,7 @@ pub fn count(bytes: usize) {
     let _ = bytes;
 }
 
-/// How many bytes were gone over while this ran.
+/// How many bytes were counted while this ran.
 #[cfg(test)]
 pub fn of<T>(work: impl FnOnce() -> T) -> usize {
     let before = COUNTED.get();

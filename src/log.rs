@@ -109,70 +109,70 @@ impl PastedLog {
         self.starts.partition_point(|start| *start as usize <= offset).max(1)
     }
 
-    /// In how many tiles a line is searched: one, unless it is very long.
+    /// The number of tiles in a line: 1 unless it is very long.
     pub fn tiles(&self, number: usize) -> usize {
         excerpt::tiles(self.length(number))
     }
 
-    /// In which tile of its line this place lies.
+    /// The tile that contains this column.
     pub fn tile_at(&self, number: usize, column: usize) -> usize {
         excerpt::tile_at(self.length(number), column)
     }
 
-    /// Where a tile lies in [`PastedLog::text`].
+    /// The byte range of a tile in [`PastedLog::text`], without overlap.
     pub fn tile_range(&self, number: usize, tile: usize) -> Option<Range<usize>> {
         let line = self.line_range(number)?;
         let tile = excerpt::tile_range(line.len(), tile);
         Some(line.start + tile.start..line.start + tile.end)
     }
 
-    /// How many bytes a line has.
+    /// The length of a line in bytes.
     pub fn length(&self, number: usize) -> usize {
         self.line_range(number).map_or(0, |range| range.len())
     }
 
-    /// A tile of a line with what lies around it.
+    /// A tile of a line with its overlap.
     pub fn tile(&self, number: usize, tile: usize) -> Excerpt<'_> {
         Excerpt::of_tile(self.line(number).unwrap_or_default(), tile)
     }
 
-    /// The tile of a line that holds this place, with what lies around it, and where in the line it begins.
+    /// The tile that contains this column as contiguous text with its overlap, and its offset in the line.
     pub fn slice_around(&self, number: usize, column: usize) -> Option<(&str, usize)> {
         let line = self.line(number)?;
         let range = excerpt::tile_around(line, excerpt::tile_at(line.len(), column));
         Some((line.get(range.clone())?, range.start))
     }
 
-    /// A part of a line behind its beginning and before its end.
+    /// A part of a line plus both ends of the line, as text.
     pub fn with_ends(&self, number: usize, part: Range<usize>) -> String {
         let excerpt = Excerpt::with(self.line(number).unwrap_or_default(), part);
         excerpt.parts().map(|(_, text)| text).collect::<Vec<_>>().join("…")
     }
 
-    /// A line as far as it may belong to a message that begins there: all of it, unless it is very long.
+    /// The text around a match: the whole line unless it is very long.
     pub fn around(&self, number: usize, column: usize) -> Excerpt<'_> {
         Excerpt::around(self.line(number).unwrap_or_default(), column)
     }
 
-    /// The same as a text.
+    /// [`PastedLog::around`] as text.
     pub fn shown_around(&self, number: usize, column: usize) -> String {
         self.with_ends(number, excerpt::around(self.length(number), column))
     }
 
-    /// What is shown of a line for what stands at this place: all of it, unless it is very long.
+    /// The line as shown to the user for a match at this column, at most about 2 KiB of a very long one.
     pub fn shown_at(&self, number: usize, column: usize) -> String {
         Excerpt::shown_at(self.line(number).unwrap_or_default(), column)
     }
 
-    /// Where in [`PastedLog::text`] that ends.
+    /// Where [`PastedLog::around`] ends in [`PastedLog::text`].
     pub fn end_around(&self, number: usize, column: usize) -> Option<usize> {
         let line = self.line_range(number)?;
         let around = excerpt::around(line.len(), column);
         Some(self.text.ceil_char_boundary(line.start + around.end))
     }
 
-    /// Lines `from..=to` as one text with wraps undone, one of them as given, of the others what may belong to it; see
-    /// [`View`].
+    /// Lines `from..=to` as one text with wraps undone; see [`View`]. Line `number` is given as an excerpt, the others
+    /// are reduced to both ends where they are long.
     pub fn joined(&self, from: usize, to: usize, number: usize, excerpt: Excerpt<'_>) -> View {
         let brief = |other: usize| Some(if other == number { excerpt } else { Excerpt::of_ends(self.line(other)?) });
         View::joined((from..=to.min(self.line_count())).filter_map(|other| Some((other, brief(other)?))))
@@ -180,7 +180,7 @@ impl PastedLog {
 
     /// The last line of `from..=to`, or the one a few lines further where the text was still running over full lines.
     pub fn end_of_wrap(&self, from: usize, to: usize) -> usize {
-        /// No terminal is as wide.
+        /// No terminal is this wide.
         const WIDEST: usize = 4 << 10;
         let width = |number: usize| {
             let line = self.line(number).unwrap_or_default();
@@ -194,12 +194,12 @@ impl PastedLog {
         last.min(self.line_count())
     }
 
-    /// Line `number` alone, with a printed `\n` taken for a line end; of a very long one its beginning and its end.
+    /// Line `number` alone, with a printed `\n` taken for a line end; both ends of a long one.
     pub fn single(&self, number: usize) -> View {
         View::single(number, &Excerpt::of_ends(self.line(number).unwrap_or_default()))
     }
 
-    /// Line `number`; of a very long one its beginning.
+    /// Line `number`; only the beginning of a long one.
     pub fn brief(&self, number: usize) -> Option<&str> {
         let (_, beginning) = Excerpt::of_ends(self.line(number)?).parts().next()?;
         Some(beginning)

@@ -24,7 +24,7 @@ pub fn is_document(log: &PastedLog) -> bool {
             || !holds_traces(text, true) && (is_manual(text) || is_guide(text)))
 }
 
-/// A text's lines; of a very long one, which is no page's, the beginning.
+/// The lines of a text; only the beginning of a very long line, which no page has.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     const LONGEST: usize = 4 << 10;
     effort::count(text.len());

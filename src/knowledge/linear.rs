@@ -1,5 +1,5 @@
-//! Tests that twice a line costs twice as much and no more, whatever the line holds: counted are the bytes that regular
-//! expressions, searches for words and copies go over.
+//! Tests that reading is linear in the length of a line, whatever the line contains. The measure is the number of bytes
+//! that regular expressions, literal searches and copies process.
 
 use std::sync::LazyLock;
 
@@ -16,21 +16,21 @@ use crate::log::PastedLog;
 
 static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in().unwrap());
 
-/// What reading a log costs that holds little else than this, over and over in one line.
+/// The bytes processed for a log whose line repeats `unit` up to `size` bytes.
 fn cost(unit: &str, size: usize, end: &str) -> usize {
     let line = unit.repeat(size / unit.len() + 1) + end;
     effort::of(|| BASE.diagnose(&PastedLog::new(line), None))
 }
 
-/// Whether a line twice as long costs at most so much more than twice as much; if not, what both cost.
+/// Both costs, if doubling the line more than doubles the cost by over 10 %.
 fn worse_than_linear(unit: &str, size: usize, end: &str) -> Option<String> {
-    /// What a log costs beside its line: the same whatever its length.
+    /// Cost that does not depend on the length of the line.
     const FIXED: usize = 64 << 10;
     let (once, twice) = (cost(unit, size, end), cost(unit, 2 * size, end));
     (twice > once * 22 / 10 + FIXED).then(|| format!("{twice} after {once}: {unit:?} to {size} bytes, then {end:?}"))
 }
 
-/// A text that the pattern matches, made with as little of it as can be or with all that is optional.
+/// A text that the pattern matches: the shortest, or one with every optional part.
 fn sample(pattern: &Pattern, whole: bool) -> String {
     fn write(hir: &Hir, whole: bool, out: &mut String) {
         match hir.kind() {
@@ -63,8 +63,8 @@ fn syntax() -> syntax::Config {
     syntax::Config::new().unicode(false).utf8(false).multi_line(true)
 }
 
-/// How many bytes an automaton reads until all matches in the text are found, one after the other: a pattern that reads
-/// on far behind the match it then reports would read the rest of the line again for each.
+/// How many bytes an automaton reads to find all matches in the text. It is quadratic for a pattern that reads far past the
+/// end of each match, such as `step(?:.*end)?`.
 fn read_by(dfa: &DFA, text: &str) -> usize {
     let (mut cache, mut from, mut read) = (dfa.create_cache(), 0, 0);
     while from <= text.len() {
@@ -74,7 +74,7 @@ fn read_by(dfa: &DFA, text: &str) -> usize {
         for (at, byte) in text.bytes().enumerate().skip(from) {
             state = dfa.next_state(&mut cache, state, byte).unwrap();
             read += 1;
-            // An automaton knows of a match one byte late.
+            // The automaton reports a match one byte late.
             end = if state.is_match() { Some(at) } else { end };
             if state.is_dead() {
                 break;
@@ -89,9 +89,9 @@ fn read_by(dfa: &DFA, text: &str) -> usize {
     read
 }
 
-/// All matches are gone over of what a run prints, and of the processes that a message names.
+/// Patterns of `run.ron` and of named processes are matched repeatedly over one text.
 #[test]
-fn no_pattern_that_is_matched_over_and_over_reads_far_behind_its_match() {
+fn no_repeatedly_matched_pattern_reads_far_past_its_match() {
     let of_runs = BASE.runs.iter().flat_map(|rule| rule.patterns());
     let of_processes = BASE.entries().iter().flat_map(|entry| &entry.figures);
     let of_processes = of_processes.filter(|pattern| pattern.source().contains("{other_"));
@@ -115,7 +115,7 @@ fn no_pattern_that_is_matched_over_and_over_reads_far_behind_its_match() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// One of the ways in which a message can stand in a line, and which one.
+/// The message as one of several ways of pasting or quoting it.
 fn mangled(message: &str, entry: &Entry, way: usize) -> String {
     let literal = entry.literals.first().map_or("", String::as_str);
     match way % 11 {
@@ -125,17 +125,21 @@ fn mangled(message: &str, entry: &Entry, way: usize) -> String {
         3 => format!("we get `{message} "),
         4 => format!("[({{ {message} "),
         5 => format!("| {message} "),
-        6 => format!("{} ", &message[..message.floor_char_boundary(message.len() * 3 / 4)]),
+        6 => format!("{} ", most_of(message)),
         7 => format!("{message}\\n"),
         8 => format!("{literal} "),
-        // Almost what a pattern wants.
+        // A near miss of a pattern.
         9 => {
             let patterns = &entry.when.any;
             let sample = patterns.get(way / 11 % patterns.len().max(1)).map_or(String::new(), |one| sample(one, true));
-            format!("{literal} {} ", &sample[..sample.floor_char_boundary(sample.len() * 3 / 4)])
+            format!("{literal} {} ", most_of(&sample))
         }
         _ => literal.chars().filter(|c| !c.is_whitespace()).collect(),
     }
+}
+
+fn most_of(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(text.len() * 3 / 4)).unwrap_or(text)
 }
 
 fn decisive_line(entry: &Entry, example: usize) -> Option<&str> {
@@ -148,7 +152,7 @@ fn decisive_line(entry: &Entry, example: usize) -> Option<&str> {
 }
 
 #[test]
-fn a_line_of_any_entrys_messages_costs_no_more_than_its_length() {
+fn repeated_messages_of_every_entry_take_linear_time() {
     let faults: Vec<String> = BASE
         .entries()
         .iter()
@@ -165,9 +169,9 @@ fn a_line_of_any_entrys_messages_costs_no_more_than_its_length() {
 
 const FAILURE: &str = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity)";
 
-/// Past the length up to which a line is looked at whole.
+/// From one tile to several.
 #[test]
-fn very_long_lines_cost_no_more_than_their_length() {
+fn very_long_lines_take_linear_time() {
     let quoted = format!("'{FAILURE}' ");
     let units = [
         quoted.as_str(),
@@ -199,9 +203,9 @@ fn very_long_lines_cost_no_more_than_their_length() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// What a run prints beside its failure is read over and over, too: with the failure in the same line and below.
+/// Run facts are read only beside a failure: in the same line and in the line above it.
 #[test]
-fn lines_of_what_a_run_prints_cost_no_more_than_their_length() {
+fn repeated_run_facts_take_linear_time() {
     let units = [
         "dtype=torch.",
         "dtype=torch.float16, ",
@@ -233,10 +237,9 @@ fn lines_of_what_a_run_prints_cost_no_more_than_their_length() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// A message in a very long line is found and read wherever in it it stands.
 #[test]
-fn a_message_is_read_wherever_it_stands_in_a_very_long_line() {
-    // The second one is a whole log that was folded into one line.
+fn a_message_is_read_anywhere_in_a_very_long_line() {
+    // The second is a log folded into one line.
     let fillers = ["all is well so far, ".repeat(5_000), "step 7 of 9 is done\\n".repeat(5_000)];
     let places = fillers.iter().flat_map(|filler| (0..filler.len()).step_by(9_973).map(move |at| (filler, at)));
     for (filler, at) in places {
@@ -253,9 +256,8 @@ fn a_message_is_read_wherever_it_stands_in_a_very_long_line() {
     }
 }
 
-/// What is left out of a very long line begins and ends no line.
 #[test]
-fn no_pattern_takes_a_cut_for_the_end_of_a_line() {
+fn no_pattern_takes_a_cut_for_a_line_end() {
     let filler = "Killed ".repeat(20_000);
     let diagnosis = BASE.diagnose(&PastedLog::new(format!("the list of those: {filler}and so on")), None);
     assert!(diagnosis.matches.is_empty(), "{:?}", diagnosis.matches.first());

@@ -1,6 +1,6 @@
 //! Owns finding: one pass over the log for every entry's literals, then the patterns of the entries concerned on the
-//! lines concerned, once alone and once with wraps undone. A very long line is searched tile by tile. No line, no tile and
-//! no question about a line is gone over more than a fixed number of times for each entry.
+//! lines concerned, once alone and once with wraps undone. A very long line is searched tile by tile, each tile at most once
+//! for each entry, so the time is linear in the size of the log.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,9 +23,9 @@ use crate::log::{PastedLog, View};
 const SQUEEZED_TAIL: usize = 4 << 20;
 /// More candidates of one entry than this are not all looked at: the first and the last half are.
 const CANDIDATES: usize = 512;
-/// Nor more text than this from either end.
+/// Nor is more text searched for one entry than this from either end of the log.
 const TEXT: usize = 256 << 10;
-/// Where so many matches of one pattern in one text are quotations, the rest are taken for such, too.
+/// After this many quoted matches of one pattern in one tile, the remaining ones are assumed to be quoted too.
 const QUOTED: usize = 32;
 /// How many lines before a literal a message may begin.
 const LEAD: usize = 2;
@@ -113,7 +113,7 @@ impl Finder {
             if fallback && search.hits.iter().any(told) {
                 break;
             }
-            // Place by place, so that entries which look at the same one share what was made of it.
+            // Ordered by place, so that entries at the same place share its views.
             let mut asked: BTreeSet<(Place, usize)> = BTreeSet::new();
             for (index, (entry, candidates)) in entries.iter().zip(&candidates).enumerate() {
                 if entry.fallback == fallback {
@@ -132,7 +132,7 @@ impl Finder {
         search.hits.into_iter().collect()
     }
 
-    /// Every place that holds a literal as it stands.
+    /// Every place with a literal, blanks and all.
     fn plain_candidates(&self, log: &PastedLog, add: &mut impl FnMut(usize, Place)) {
         let Some(searcher) = self.words.fast() else { return };
         effort::count(log.text().len());
@@ -162,7 +162,7 @@ impl Finder {
             let index = starts.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
             starts.get(index).map(|(_, place)| *place)
         };
-        // Where each literal was last looked for as it stands.
+        // The last place where each literal was checked: one check a tile is enough.
         let mut asked: Vec<Option<Place>> = vec![None; self.words.literals.len()];
         for hit in searcher.find_overlapping_iter(&text) {
             let pattern = hit.pattern().as_usize();
@@ -195,7 +195,7 @@ struct Place {
     tile: usize,
 }
 
-/// The first and the last places that hold a literal of one entry, each once.
+/// The first and last places with a literal of one entry, without duplicates.
 #[derive(Clone, Debug, Default)]
 struct Candidates {
     first: Vec<Place>,
@@ -203,7 +203,7 @@ struct Candidates {
 }
 
 impl Candidates {
-    /// Literals are found in the order of their ends, so almost always this is the last place so far, or behind it.
+    /// Hits arrive ordered by their end, so a new place is almost always the last one or after it.
     fn insert(&mut self, place: Place) {
         const HALF: usize = CANDIDATES / 2;
         let is_first = self.first.len() < HALF || self.first.last().is_some_and(|last| place <= *last);
@@ -233,7 +233,7 @@ impl Candidates {
         }
     }
 
-    /// Those that are looked at: no more text than a fixed amount from either end.
+    /// The places to search, limited to [`TEXT`] bytes from either end.
     fn places(&self, log: &PastedLog) -> impl Iterator<Item = Place> {
         let all = || self.first.iter().chain(&self.last);
         let count = self.first.len() + self.last.len();
@@ -244,7 +244,7 @@ impl Candidates {
     }
 }
 
-/// How many of these places are looked at.
+/// How many of these places fit into [`TEXT`] bytes.
 fn fitting<'p>(places: impl Iterator<Item = &'p Place>, log: &PastedLog) -> usize {
     let lengths = places.map(|place| log.tile_range(place.line, place.tile).map_or(0, |range| range.len()));
     let ends = lengths.scan(0, |text, length| {
@@ -278,19 +278,19 @@ fn squeezed(log: &PastedLog) -> (String, Vec<(usize, Place)>) {
     (text, starts)
 }
 
-/// What was found out about one log.
+/// The search of one log and its caches.
 struct Search<'l> {
     log: &'l PastedLog,
     quotations: Quotations<'l>,
     hits: BTreeSet<Hit>,
     about: Vec<About>,
-    /// The views of one place; of several lines by the last of them.
+    /// The current place, its view alone, and its views joined with other lines by the last line.
     place: Option<Place>,
     alone: View,
     joined: BTreeMap<usize, View>,
 }
 
-/// What one entry has been told already: by line whether anything near matches, and whether anything anywhere does.
+/// Cached conditions of one entry: by line whether `near` and `not_near` match, and whether `nowhere` does.
 #[derive(Clone, Default)]
 struct About {
     near: BTreeMap<usize, bool>,
@@ -314,7 +314,7 @@ impl<'l> Search<'l> {
     /// Whether the place, alone or with wraps undone, is the entry's; then where the message begins.
     fn decisive(&mut self, entry: &Entry, index: usize, place: Place) -> Option<Hit> {
         let Place { line, tile } = place;
-        // Of one line the first message counts.
+        // Only the first message of a line counts.
         let known = self.hits.range(Hit { entry: index, line, column: 0, wording: 0 }..).next();
         if tile > 0 && known.is_some_and(|hit| hit.entry == index && hit.line == line) {
             return None;
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_candidates_the_first_and_the_last_are_looked_at_each_once() {
+    fn the_first_and_last_candidates_are_searched_once_each() {
         let log = PastedLog::new("x\n".repeat(5_000));
         let mut candidates = Candidates::default();
         for line in [3, 2, 3].into_iter().chain(2..=4_000).chain([3_999, 4_000, 3_998]) {
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_text_is_looked_at_than_a_fixed_amount_from_either_end() {
+    fn candidates_are_limited_by_their_text() {
         let log = PastedLog::new(format!("{}\n", "x".repeat(8 << 10)).repeat(100));
         let mut candidates = Candidates::default();
         (1..=100).for_each(|line| candidates.insert(Place { line, tile: 0 }));
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_is_found_in_its_tile_also_where_two_tiles_meet() {
+    fn a_literal_across_two_tiles_is_found() {
         let base = crate::knowledge::KnowledgeBase::built_in().unwrap();
         let entry = base.entries().iter().position(|entry| entry.id == "pytorch/cuda-out-of-memory").unwrap();
         for at in (16_000..16_800).step_by(7) {

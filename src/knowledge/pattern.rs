@@ -56,24 +56,24 @@ impl Pattern {
         short.find_iter(text.as_bytes()).find_map(|found| make(found.start()))
     }
 
-    /// All matches with what they capture.
+    /// All matches with their groups.
     pub fn captures<'t>(&self, text: &'t str) -> impl Iterator<Item = Captures<'t>> {
         self.thorough(text).into_iter().flat_map(move |regex| regex.captures_iter(text.as_bytes()))
     }
 
-    /// The last match with what it captures.
+    /// The last match with its groups.
     pub fn last_captures<'t>(&self, text: &'t str) -> Option<Captures<'t>> {
         let regex = self.thorough(text)?;
         let last = regex.find_iter(text.as_bytes()).last()?;
         regex.captures_at(text.as_bytes(), last.start())
     }
 
-    /// What its groups are called.
+    /// The names of its groups.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.compiled().into_iter().flat_map(|regex| regex.capture_names().flatten())
     }
 
-    /// As the engines get it.
+    /// The regular expression after expansion.
     #[cfg(test)]
     pub fn expanded(&self) -> String {
         expand(&self.source)

@@ -54,7 +54,7 @@ impl ProgramTable {
     pub fn recognise(&self, log: &PastedLog, line: usize) -> Option<String> {
         let searcher = self.searcher()?;
         let mut seen = BTreeSet::new();
-        // Where each program did not show, though a word of it stands there.
+        // The last place where each program's patterns failed: one check a tile is enough.
         let mut missed = BTreeMap::new();
         for window in windows(log, line) {
             let text = log.text().get(window.clone()).unwrap_or_default();
@@ -85,7 +85,7 @@ impl ProgramTable {
     }
 }
 
-/// The line, and which tile of it.
+/// The line and tile of this offset.
 fn place_at(log: &PastedLog, offset: usize) -> (usize, usize) {
     let line = log.line_at(offset);
     let column = log.line_range(line).map_or(0, |range| offset.saturating_sub(range.start));

@@ -14,8 +14,8 @@ const NEAR: usize = 8;
 /// How far a string over several lines is followed.
 const LONG_STRING: usize = 30;
 
-/// Which messages of a log are only quoted: in source code that a traceback, a diff or an editor shows, or in prose. Many
-/// entries ask of the same places, so answers are kept.
+/// Decides which messages of a log are only quoted: in source code that a traceback, a diff or an editor shows, or in
+/// prose. Answers are cached, since many entries match at the same place.
 pub struct Quotations<'l> {
     log: &'l PastedLog,
     known: BTreeMap<(usize, usize), bool>,
@@ -25,7 +25,7 @@ pub struct Quotations<'l> {
 }
 
 impl<'l> Quotations<'l> {
-    /// Those of this log.
+    /// An empty cache for this log.
     pub fn new(log: &'l PastedLog) -> Quotations<'l> {
         Quotations {
             log,
@@ -36,7 +36,7 @@ impl<'l> Quotations<'l> {
         }
     }
 
-    /// Whether what stands at this place is one of them.
+    /// Whether the message at this place is only quoted.
     pub fn holds(&mut self, number: usize, column: usize) -> bool {
         if let Some(known) = self.known.get(&(number, column)) {
             return *known;
@@ -59,7 +59,7 @@ impl<'l> Quotations<'l> {
         let part = self.parts.entry((number, start + from));
         let part = *part.or_insert_with(|| match (from == 0 && start > 0, to == line.len()) {
             (false, false) => Part::of(shown),
-            // Where the part is cut off the line goes on, and its own beginning and end count.
+            // The part was cut at a tile's edge: patterns need the real ends of the line.
             _ => Part::of(&self.log.with_ends(number, start + from..start + to)),
         });
         part.is_quoted(before, after)
@@ -90,12 +90,12 @@ impl<'l> Quotations<'l> {
     }
 }
 
-/// What the whole of a line, or of its part between two printed line ends, says of any message in it.
+/// What is the same for every message in a line, or in its part between two printed line ends.
 #[derive(Clone, Copy)]
 struct Part {
-    /// It is a page's heading, or names a symptom.
+    /// The line is a page's heading or names a symptom.
     is_of_a_page: bool,
-    /// It is source code.
+    /// The line is source code.
     is_source: bool,
 }
 
@@ -190,13 +190,13 @@ fn is_in_backticks(before: &str, after: &str) -> bool {
     let open = said.matches('`').count() % 2 == 0 || fence == 2;
     let has_words = said.split_whitespace().filter(|word| word.len() > 1).nth(1).is_some();
     let (rest, then) = after.split_once('`').unwrap_or((after, ""));
-    // No sentence is as long as what a folded log may hold on either side.
+    // Only nearby prose can say what the quotation is about.
     let (said, rest, then) = (end_of(said), beginning_of(rest), beginning_of(then));
     let whole = format!("{}{rest}", end_of(before.get(start..).unwrap_or_default()));
     open && (is_defined(then) || has_words && !is_reported(said, &whole, then))
 }
 
-/// What is read of prose before and behind a quotation.
+/// Bytes of prose that are read before and after a quotation.
 const SENTENCES: usize = 2 << 10;
 
 fn beginning_of(text: &str) -> &str {

@@ -27,7 +27,7 @@ pub struct RunRule {
 }
 
 impl RunRule {
-    /// Every way to say it.
+    /// The rule's patterns.
     #[cfg(test)]
     pub fn patterns(&self) -> &[Pattern] {
         &self.patterns

@@ -1,55 +1,55 @@
-//! Owns very long lines: which part of one is looked at for what stands at a place in it, so that no line costs more
-//! than its length, whatever it holds. Lines of ordinary length are looked at whole.
+//! Owns very long lines (32 KiB and more): they are searched in tiles of bounded size, and only the text around a match is
+//! read for its figures. This keeps reading linear in the line's length. Shorter lines are always used whole.
 
 use std::ops::Range;
 
-/// A line of up to twice this length is one tile.
+/// Tile size. A line shorter than two tiles is a single tile.
 const TILE: usize = 16 << 10;
-/// What is looked at before a tile: a message may begin before its telling words.
+/// Overlap before a tile: a message may begin before the literal that selected the tile.
 const BEFORE: usize = 512;
-/// What is looked at behind it: a message goes on behind them.
+/// Overlap after a tile: a message continues after that literal.
 const BEHIND: usize = 1 << 10;
-/// What is looked at around a place: a message with all of its figures.
+/// Bytes before and after a match that are read for its figures.
 const AROUND: Range<usize> = 2 << 10..14 << 10;
-/// What is shown of it.
+/// Bytes before and after a match that are shown to the user.
 const SHOWN: Range<usize> = 64..2 << 10;
-/// Of a very long line its beginning and its end are looked at too: who prints it, and what it ends with.
+/// Every excerpt also has the first and last bytes of the line: patterns check how a line begins and ends.
 const ENDS: usize = 256;
-/// Of a line beside the one in question no more than this is looked at, from each end: a terminal's lines are shorter.
+/// Of a neighboring line, only this much of each end is read. Terminal lines are shorter.
 const BESIDE: usize = 1 << 10;
 
-/// What is looked at of a line: all of it, or several parts.
+/// The parts of a line that patterns run on: the whole line, or up to three parts of a very long one.
 #[derive(Clone, Copy, Debug)]
 pub struct Excerpt<'l> {
     line: &'l str,
-    /// Where the parts begin in the line, and the parts. Those behind the first may be empty.
+    /// Each part with its offset in the line. The second and third may be empty.
     parts: [(usize, &'l str); 3],
 }
 
-/// In how many tiles a line of this length is searched.
+/// The number of tiles in a line of this length.
 pub fn tiles(length: usize) -> usize {
     (length / TILE).max(1)
 }
 
-/// In which of them this place lies.
+/// The tile that contains this column.
 pub fn tile_at(length: usize, column: usize) -> usize {
     (column / TILE).min(tiles(length) - 1)
 }
 
-/// Where a tile begins and ends in its line.
+/// The byte range of a tile, without overlap.
 pub fn tile_range(length: usize, tile: usize) -> Range<usize> {
     let end = if tile + 1 >= tiles(length) { length } else { (tile + 1) * TILE };
     (tile * TILE).min(end)..end
 }
 
-/// The same with what lies around it.
+/// The byte range of a tile with its overlap, at character boundaries.
 pub fn tile_around(line: &str, tile: usize) -> Range<usize> {
     let range = tile_range(line.len(), tile);
     let end = range.end.saturating_add(BEHIND).min(line.len());
     line.floor_char_boundary(range.start.saturating_sub(BEFORE))..line.ceil_char_boundary(end)
 }
 
-/// How much of a line of this length may belong to a message at this place: all of it, unless it is very long.
+/// The byte range that is read for a match at this column: the whole line unless it is very long.
 pub fn around(length: usize, column: usize) -> Range<usize> {
     if tiles(length) == 1 {
         return 0..length;
@@ -58,17 +58,17 @@ pub fn around(length: usize, column: usize) -> Range<usize> {
 }
 
 impl<'l> Excerpt<'l> {
-    /// A tile with what lies around it.
+    /// A tile with its overlap.
     pub fn of_tile(line: &'l str, tile: usize) -> Excerpt<'l> {
         Excerpt::with(line, tile_around(line, tile))
     }
 
-    /// What stands around a place.
+    /// The text around a column.
     pub fn around(line: &'l str, column: usize) -> Excerpt<'l> {
         Excerpt::with(line, around(line.len(), column))
     }
 
-    /// What a person is shown for what stands at a place, which comes soon.
+    /// The line as shown to the user: a very long one starts shortly before the column.
     pub fn shown_at(line: &str, column: usize) -> String {
         if tiles(line.len()) == 1 {
             return line.to_owned();
@@ -80,7 +80,7 @@ impl<'l> Excerpt<'l> {
         format!("{}{shown}{}", mark(from > 0), mark(to < line.len()))
     }
 
-    /// The beginning and the end.
+    /// Both ends of the line.
     pub fn of_ends(line: &'l str) -> Excerpt<'l> {
         if line.len() <= 2 * BESIDE {
             return Excerpt::whole(line);
@@ -93,7 +93,7 @@ impl<'l> Excerpt<'l> {
         Excerpt::of(line, [0..line.len(), 0..0, 0..0])
     }
 
-    /// That part of a line, and the line's ends.
+    /// This part of the line plus both ends of the line.
     pub fn with(line: &'l str, part: Range<usize>) -> Excerpt<'l> {
         let head = 0..line.floor_char_boundary(ENDS);
         let tail = line.ceil_char_boundary(line.len().saturating_sub(ENDS))..line.len();
@@ -113,13 +113,13 @@ impl<'l> Excerpt<'l> {
         Excerpt { line, parts: parts.map(|part| (part.start, line.get(part).unwrap_or_default())) }
     }
 
-    /// The parts with where they begin in the line, in order; something is left out between them.
+    /// The parts with their offsets in the line, in order. Text is left out between two parts.
     pub fn parts(&self) -> impl Iterator<Item = (usize, &'l str)> + use<'l> {
         let [first, second, third] = self.parts;
         std::iter::once(first).chain([second, third].into_iter().filter(|(_, text)| !text.is_empty()))
     }
 
-    /// The line itself, all of it.
+    /// The whole line.
     pub fn line(&self) -> &'l str {
         self.line
     }
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_ordinary_length_is_looked_at_whole() {
+    fn a_line_shorter_than_two_tiles_is_used_whole() {
         let line = "é".repeat(TILE - 1);
         assert_eq!(tiles(line.len()), 1);
         assert!(Excerpt::of_tile(&line, 0).is_whole() && Excerpt::around(&line, 9).is_whole());
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tiles_of_a_line_cover_it_and_their_parts_stand_where_they_say() {
+    fn tiles_cover_the_line_and_parts_have_the_right_offsets() {
         for unit in ["x", "é", "█x"] {
             for length in [2 * TILE, 2 * TILE + 3, 5 * TILE - 1, 9 * TILE + 77] {
                 let line = unit.repeat(length / unit.len());
@@ -156,10 +156,10 @@ mod tests {
                     covered = range.end;
                     let mut end = 0;
                     for (at, text) in Excerpt::of_tile(&line, tile).parts() {
-                        assert!(at >= end && line[at..].starts_with(text));
+                        assert!(at >= end && line.get(at..).is_some_and(|rest| rest.starts_with(text)));
                         end = at + text.len();
                     }
-                    assert_eq!(end, line.len(), "the end is there");
+                    assert_eq!(end, line.len(), "the excerpt ends with the line");
                 }
                 assert_eq!(covered, line.len());
             }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_at_a_place_is_in_what_is_looked_at_and_in_what_is_shown() {
+    fn excerpts_contain_the_text_at_their_column() {
         let mut line = "█".repeat(40_000);
         for at in (0..line.len()).step_by(3 * 777) {
             line.replace_range(at..at + 3, "HIT");

@@ -100,7 +100,7 @@ impl View {
         self.parts.iter().find(|part| part.line == number).map(|part| part.at)
     }
 
-    /// What is looked at of a line, but for its first bytes. Where something is left out no line begins or ends.
+    /// Appends a line's excerpt without its first `skipped` bytes. The ellipsis keeps `^` and `$` from matching at a cut.
     fn push(&mut self, number: usize, line: &Excerpt, skipped: usize) {
         for (index, (from, text)) in line.parts().enumerate() {
             let skipped = if index == 0 { skipped } else { 0 };
@@ -150,7 +150,7 @@ impl FullLines {
     }
 }
 
-/// A line of which something is left out is wider than any terminal.
+/// A line that is not whole is wider than any terminal, so its exact width is not needed.
 fn width(line: &Excerpt) -> usize {
     if line.is_whole() { line.line().width() } else { line.line().len() }
 }

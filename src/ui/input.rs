@@ -121,7 +121,9 @@ fn lines(model: &Model, theme: &Theme, log: &PastedLog, area: Rect) -> Vec<Line<
     let mut lines = Vec::new();
     for number in top + 1.. {
         let Some(text) = log.line(number).filter(|_| lines.len() < height) else { break };
-        lines.extend(log_line(model, theme, number, text, width));
+        // Wrap only the visible part of a very long line; 8 bytes a cell leave room for combining marks.
+        let seen = text.floor_char_boundary((height - lines.len()).saturating_mul(width.max(1)).saturating_mul(8));
+        lines.extend(log_line(model, theme, number, text.get(..seen).unwrap_or(text), width));
     }
     lines.truncate(height);
     lines

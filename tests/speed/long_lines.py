@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long logs of few very long lines take, and whether twice the log takes twice the time.
+"""Checks that very long lines are read in linear time.
 
     long_lines.py --binary target/release/oomdoctor [--limit 1.0] [--only NAME]
 
@@ -18,7 +18,7 @@ TORCH = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 9.00 GiB.
 OLDER = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity; 5.12 GiB already allocated; 1.03 GiB free; 5.30 GiB reserved in total by PyTorch)"
 KERNEL = "Memory cgroup out of memory: Killed process 4301 (python3) total-vm:3613376kB, anon-rss:204000kB, file-rss:800kB, shmem-rss:0kB"
 
-# One line each: what it is made of, over and over.
+# Logs of one line: the text that is repeated.
 LINES = {
     "quoted RuntimeError": "'RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB' ",
     "double-quoted RuntimeError": '"RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", ',
@@ -67,10 +67,10 @@ LINES = {
     "hex": "5f0c8e9a7b6d4c3e2f1a0b9c8d7e6f504132a3b4 ",
 }
 
-# Prefixes that turn a log of the others about a failure, so that what reads the run's facts is reached.
+# Of these the run facts are read, which needs a failure in the log.
 FACTS = ["steps", "epochs", "progress bars", "half progress bars", "dtypes", "models", "commands", "buffers", "cards", "paths", "settings", "tracebacks", "stamps", "digits", "bars"]
 
-# Many lines.
+# Logs of many lines.
 MANY = {
     "the same message": TORCH + "\n",
     "out of memory": "out of memory\n",
