@@ -100,6 +100,10 @@ pub struct Advice {
     /// The processes that the log names and that were matched here, at this reading or an earlier one.
     #[serde(skip)]
     pub met: Vec<ProcessKey>,
+    /// The driver's index of the device that it was told to have failed on, at this reading or an earlier one: who tied it
+    /// to that may have ended since.
+    #[serde(skip)]
+    pub located: Option<u32>,
     /// Its next try as it was seen last, also when it has ended since.
     #[serde(skip)]
     pub tried: Option<verdict::Tried>,
@@ -170,7 +174,10 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     {
         verdict.sentence = format!("{} {}", verdict.sentence, room.said());
     }
-    Advice { verdict, ledger, fit, changed, plan, room, met, tried, on_its_way, command: command.map(str::to_owned) }
+    let earlier = situation.before.and_then(|before| before.located);
+    let located = place.device.map(|device| device.index).or(earlier);
+    let command = command.map(str::to_owned);
+    Advice { verdict, ledger, fit, changed, plan, room, met, located, tried, on_its_way, command }
 }
 
 /// How much more than its allocator has a process uses at most: its CUDA context with every kernel loaded, the workspaces

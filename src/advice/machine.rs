@@ -522,6 +522,16 @@ mod tests {
         let advice = advised(&named, holder(), holder());
         let targets: Vec<u32> = advice.plan.iter().filter_map(|planned| Some(planned.target?.pid)).collect();
         assert_eq!((advice.verdict.gpu_candidates, targets), (vec![0, 1], vec![4242]));
+        // Once tied it stays so, when who tied it has ended.
+        let empty = Snapshot { devices: vec![device(0, vec![]), device(1, vec![])], ..snapshot(9) };
+        let before = advised(&named, holder(), vec![]);
+        let later = crate::advice::advise(&Situation {
+            snapshot: Some(&empty),
+            before: Some(&before),
+            crashed_by: Some(noon_plus(0)),
+            ..Situation::alone(&named)
+        });
+        assert_eq!(later.ledger.and_then(|ledger| ledger.device), Some(0));
         // Gone, with room on either: the same run may work.
         let advice = advised(&named, vec![], vec![]);
         assert_eq!(advice.plan[0].fix, crate::advice::plan::RUN_AGAIN);

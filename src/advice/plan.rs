@@ -174,9 +174,6 @@ pub fn lay_out(
     let mut plan: Vec<PlannedFix> = first_of_all.into_iter().collect();
     // Waiting and asking come after what costs nothing, and so does what is not known to be idle.
     let (mut later, mut unknown) = (Vec::new(), Vec::new());
-    let request_for = |fix: &Fix| {
-        asks_for_another_gpu(fix, situation.diagnosis).then(|| another::request(situation, place, ledger)).flatten()
-    };
     // Where a change of the run's own may be enough, it comes before waiting for another GPU.
     let waits_gladly = matches!(cause, Some(CauseKind::OtherProcess | CauseKind::TooBig | CauseKind::WrongDevice));
     let mut last = None;
@@ -202,7 +199,7 @@ pub fn lay_out(
             };
             plan.extend(offers.idle.into_iter().filter(|planned| !room && fits(planned)));
             unknown.extend(offers.unknown.into_iter().filter(|planned| !room && fits(planned)));
-        } else if let Some(request) = request_for(fix) {
+        } else if let Some(request) = another::request(fix, situation, place, ledger) {
             if waits_gladly { plan.push(request) } else { last = Some(request) }
         } else if applies(fix, situation, place, ledger, verdict) {
             plan.extend(fill::filled(fix, situation, place, ledger, fit));
@@ -248,12 +245,6 @@ pub fn lay_out(
         planned.may_be_enough |= !judged && missing.is_some_and(|missing| missing > Bytes::ZERO && frees >= missing);
     }
     plan
-}
-
-/// Whether this is the fix that moves the run to another GPU, for the memory that ran out.
-fn asks_for_another_gpu(fix: &Fix, diagnosis: &Diagnosis) -> bool {
-    let memory = fix.memory.is_empty() || diagnosis.memory.is_none_or(|memory| fix.memory.contains(&memory));
-    memory && fix.when.contains(&Condition::OtherDeviceHasRoom)
 }
 
 /// A GPU that was seen unused costs nobody anything: it comes before what ends or unloads something, and before what

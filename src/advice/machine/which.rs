@@ -22,9 +22,13 @@ pub fn which<'a>(
             left = both;
         }
     }
+    let earlier =
+        left.iter().find(|device| situation.before.is_some_and(|before| before.located == Some(device.index)));
     match (by_uuid(situation, fitting), left.as_slice()) {
         (Uuid::Of(device), _) => (Some(device), Vec::new()),
         (_, [device]) => (Some(device), Vec::new()),
+        // What tied it to this one may have ended since, perhaps by our own doing.
+        _ if earlier.is_some() => (earlier.copied(), Vec::new()),
         (Uuid::OfNone, _) => (None, Vec::new()),
         (Uuid::NotGiven, _) => (None, left),
     }

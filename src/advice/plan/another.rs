@@ -8,6 +8,7 @@ use crate::advice::scheduler::Scheduler;
 use crate::advice::{Ledger, Place, Situation};
 use crate::gpu::Device;
 use crate::gpu::unused::Unused;
+use crate::knowledge::fix::{Condition, Fix};
 use crate::units::Bytes;
 
 /// The step that asks a scheduler for another GPU.
@@ -53,10 +54,16 @@ pub fn another_gpu<'a>(
     snapshot.devices.iter().filter_map(room).max_by_key(|(_, room)| (room.free, Reverse(room.index)))
 }
 
-/// The request to whoever hands out the GPUs; `None` where nobody does.
+/// In the place of the fix that moves the run to another GPU: the request to whoever hands out the GPUs. `None` where
+/// nobody does.
 /// Options: sbatch(1), sinfo(1), https://slurm.schedmd.com/gres.html; labels of a node: NVIDIA's GPU feature discovery in
 /// NVIDIA/k8s-device-plugin:docs/gpu-feature-discovery/README.md; checked 2026-11-22.
-pub fn request(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
+pub fn request(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
+    let ran_out = situation.diagnosis.memory;
+    let is_for_it = fix.memory.is_empty() || ran_out.is_none_or(|memory| fix.memory.contains(&memory));
+    if !is_for_it || !fix.when.contains(&Condition::OtherDeviceHasRoom) {
+        return None;
+    }
     let scheduler = Scheduler::of(situation, place.same_machine)?;
     let name = scheduler.name();
     let needed = ledger.and_then(|ledger| ledger.needed_bytes);
