@@ -180,8 +180,8 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     Advice { verdict, ledger, fit, changed, plan, room, met, located, tried, on_its_way, command }
 }
 
-/// How much more than its allocator has a process uses at most: its CUDA context with every kernel loaded, the workspaces
-/// of its libraries, NCCL's buffers. Facts: CUDA contexts of a few hundred MiB, with NCCL up to about 1.5 GiB.
+/// How much more than its allocator has a process uses at most: a CUDA context of a few hundred MiB, the workspaces of its
+/// libraries, and NCCL's buffers; with all of them up to about 2 GiB.
 const BESIDE_ALLOCATOR: Bytes = Bytes::gib(2);
 
 /// Seen from a container PyTorch finds its own PID nowhere and prints itself as one more "Process N has", without "this
@@ -452,6 +452,27 @@ mod tests {
     use super::*;
     use crate::gpu::Reading;
     use crate::gpu::testing::{noon_plus, process};
+
+    #[test]
+    fn the_run_itself_is_one_with_little_more_than_its_allocator_has() {
+        let own = |others: &[(u32, u64)], allocated: Option<u64>, printed: Option<u64>| {
+            let others: Vec<(u32, Bytes)> = others.iter().map(|(pid, mib)| (*pid, Bytes::mib(*mib))).collect();
+            let mut facts = torch_oom(&others).facts;
+            (facts.allocated_bytes, facts.process_bytes) = (allocated.map(Bytes::mib), printed.map(Bytes::mib));
+            own_process(&facts).map(|own| own.pid)
+        };
+        // The allocator has 20 MiB more, reserved and not allocated.
+        assert_eq!(own(&[(4242, 11_500)], Some(300), None), None, "far more: another process");
+        assert_eq!(own(&[(4242, 11_500)], Some(10_900), None), Some(4242));
+        assert_eq!(own(&[(4242, 11_500)], Some(11_490), None), None, "less than its allocator has");
+        assert_eq!(own(&[(4242, 12_900)], Some(10_900), None), Some(4242), "with NCCL's buffers");
+        assert_eq!(own(&[(4242, 13_100)], Some(10_900), None), None);
+        assert_eq!(own(&[(4242, 11_500), (5177, 812)], Some(300), None), Some(5177));
+        assert_eq!(own(&[(4242, 900), (5177, 812)], Some(300), None), Some(5177), "the one that is next to it");
+        assert_eq!(own(&[(4242, 0)], Some(300), None), None, "printed with nothing");
+        assert_eq!(own(&[(4242, 812)], Some(300), Some(700)), None, "the log prints this process by itself");
+        assert_eq!(own(&[(4242, 812)], None, None), None, "its allocator's figure is not known");
+    }
 
     #[test]
     fn a_stamp_without_a_zone_may_be_a_containers_utc() {

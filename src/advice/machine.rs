@@ -374,6 +374,23 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_prints_itself_as_another_process_does_not_stand_in_its_own_way() {
+        let rank = |others: &[(u32, Bytes)]| Facts { process_bytes: None, ..torch_oom(others).facts };
+        let here = with(vec![process(5177, Bytes::mib(812)), process(4242, held())]);
+        for (others, is_held) in
+            [(vec![(5177, Bytes::mib(812))], false), (vec![(5177, Bytes::mib(812)), (4242, held())], true)]
+        {
+            let mut diagnosis = torch_oom(&[]);
+            diagnosis.run.ranks = vec![rank(&others)];
+            let situation =
+                Situation { snapshot: Some(&here), crashed_by: Some(noon_plus(0)), ..Situation::alone(&diagnosis) };
+            let named: Vec<u32> =
+                still_held(&situation).iter().flat_map(|one| &one.facts.other_processes).map(|one| one.pid).collect();
+            assert_eq!(named, if is_held { vec![4242] } else { vec![] });
+        }
+    }
+
+    #[test]
     fn one_that_no_longer_lives_is_gone() {
         placed(&torch_oom(&[(4242, held())]), &with(vec![]), |place| {
             assert_eq!(place.same_machine, Some(true));

@@ -345,6 +345,9 @@ fn with_ollama(unloads: u16) -> (Machine, ApiServer) {
 
 fn asked_to_let_go(machine: &Machine, server: &ApiServer, size: (u16, u16)) -> Session {
     let mut session = with_log(machine, size);
+    // It was not watched long enough to be the first step, which is to move to the other GPU.
+    session.send("s");
+    session.wait_for_text(&["ask it to let go"]);
     session.send("\r");
     let request = format!("POST http://127.0.0.1:{}/api/generate", server.port);
     session.wait_for_text(&[END_IT, "Ask Ollama to unload llama3.1:8b?", &request, &machine.pids()[0]]);

@@ -264,7 +264,9 @@ pub fn started_since(situation: &Situation<'_>, place: &Place<'_>, ledger: Optio
     let bytes = held(&row);
     (!negligible(bytes, device.memory.total_bytes.value())).then(|| {
         let own = situation.viewer.is_some_and(|viewer| viewer.owns(row));
+        let is_busy = Activity::of(situation.history, Some(device), row).is_busy();
         let why = match again::knows_what_ran(situation) {
+            true if own && is_busy => "it came later, so it is not why your run failed, and it is busy: wait for it",
             true if own => "it came later, so it is not why your run failed. You can end it from the list",
             true => "it came later, so it is not why your run failed, and it is another user's: ask them",
             false => "it may be your own next try",
