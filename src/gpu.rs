@@ -293,6 +293,8 @@ readings! {
             managed_by: Option<String>,
             /// What it is, as people know it: "Jupyter kernel sweep.ipynb", "Ollama runner", "Xorg".
             recognised_as: Option<String>,
+            /// Why it should be left alone by default, by the kernel's name of it and its command line: "the display server".
+            protected: Option<String>,
             /// The command line of the server it works for, where its own says nothing of that: an engine that
             /// overwrote its arguments, the child of a llama-server. For Ollama with the variable that says where it
             /// listens, where that is set and may be read: `OLLAMA_HOST=0.0.0.0 ollama serve`.
@@ -348,6 +350,7 @@ impl GpuProcess {
         self.container = self.container.take().map(clean);
         self.managed_by = self.managed_by.take().map(clean);
         self.recognised_as = self.recognised_as.take().map(clean);
+        self.protected = self.protected.take().map(clean);
         self.server_command = self.server_command.take().map(clean);
         if self.state.value().is_some_and(is_harmful) {
             self.state = Reading::NotAvailable;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::advice::{Advice, PlannedFix, words};
 use crate::gpu::Snapshot;
 use crate::knowledge::diagnosis::{Diagnosis, Match, Oom};
+use crate::text::harmless_lines;
 
 /// Everything a report is made from.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +84,7 @@ pub fn text(report: &Report<'_>) -> String {
         lines.push(String::new());
         lines.extend(step(at + 1, planned));
     }
-    lines.join("\n") + "\n"
+    harmless_lines(&lines.join("\n")) + "\n"
 }
 
 fn step(number: usize, planned: &PlannedFix) -> Vec<String> {

@@ -21,6 +21,11 @@ pub fn harmless(text: &str) -> Cow<'_, str> {
     )
 }
 
+/// The same for a text of several lines.
+pub fn harmless_lines(text: &str) -> String {
+    text.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
+}
+
 /// A line in pieces of at most so many columns, with nothing left out.
 pub fn broken(line: &str, width: usize) -> Vec<String> {
     let (mut pieces, mut columns) = (vec![String::new()], 0);

@@ -150,7 +150,9 @@ impl Serialize for WallTime {
 impl<'de> Deserialize<'de> for WallTime {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        text.parse().map(WallTime).map_err(serde::de::Error::custom)
+        let time: jiff::Timestamp = text.parse().map_err(serde::de::Error::custom)?;
+        // No more than is written again: what was read and written once more must be the same.
+        WallTime(time).to_string().parse().map(WallTime).map_err(serde::de::Error::custom)
     }
 }
 
@@ -191,6 +193,21 @@ mod tests {
         assert_eq!(Bytes(1_073_741_823).to_string(), "1.0 GiB", "never 1024 MiB");
         assert_eq!(Bytes(12).to_string(), "12 bytes");
         assert_eq!(format!("{:>9}", Bytes::gib(6)), "  6.0 GiB");
+    }
+
+    #[test]
+    fn a_wall_time_that_was_read_is_written_and_read_the_same() {
+        for text in [
+            "2026-11-20T14:02:31.123456789Z",
+            "1969-12-31T23:59:59.9995Z",
+            "-000001-01-01T00:00:00.0001Z",
+            "9999-12-30T22:00:00.9999999Z",
+            "-009999-01-02T01:59:59.999999999Z",
+        ] {
+            let read: WallTime = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+            let written = serde_json::to_string(&read).unwrap();
+            assert_eq!(serde_json::from_str::<WallTime>(&written).unwrap(), read, "{text}: {written}");
+        }
     }
 
     #[test]

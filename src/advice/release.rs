@@ -282,6 +282,24 @@ impl Release {
         }
     }
 
+    /// All that is sent, in order, as the question shows it.
+    pub fn requests(&self) -> Vec<String> {
+        let shown = |request: &Request| {
+            let verb = if request.method == Method::Get { "GET" } else { "POST" };
+            match &self.door {
+                Door::Port(at) => format!("{verb} http://{at}{}", request.path),
+                Door::Notebook { server, .. } => format!("{verb} {} to its own server, process {server}", request.path),
+            }
+        };
+        let change = self.change(self.model.as_deref().unwrap_or("NAME"));
+        let body = change.body.as_ref().map(|body| format!(" {body}")).unwrap_or_default();
+        // Which ones are loaded, the first request asks.
+        let each = self.model.is_none() && matches!(self.api, Api::Ollama | Api::LlamaRouter);
+        let times = if each { ", once for each loaded model" } else { "" };
+        let look = self.look().map(|look| shown(&look));
+        look.into_iter().chain([format!("{}{body}{times}", shown(&change))]).collect()
+    }
+
     /// The same for a person to run; `None` where it can't be said in a command (the token is secret).
     pub fn command(&self) -> Option<String> {
         let Door::Port(at) = &self.door else { return None };

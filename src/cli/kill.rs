@@ -188,6 +188,9 @@ fn named(
         Ok(None) => return Err(Trouble::Refused(Refusal::Gone(pid))),
         Err(error) => return Err(Trouble::Refused(Refusal::Failed(pid, error.to_string()))),
     };
+    if let Some(process) = now.thread_of {
+        return Err(Trouble::Refused(Refusal::Thread(pid, process)));
+    }
     if ticks.is_some_and(|ticks| ticks != now.start_ticks) {
         return Err(Trouble::Refused(Refusal::Reused(pid)));
     }

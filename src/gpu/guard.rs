@@ -58,6 +58,8 @@ pub enum Refusal {
     Lineage(u32),
     /// A thread of the kernel.
     KernelThread(u32),
+    /// A thread's id, not a process's; the second is its process.
+    Thread(u32, u32),
     /// The display, the session, a driver daemon…; the text says which.
     Protected(u32, String),
     /// Not ours, and we are not root.
@@ -90,6 +92,7 @@ impl fmt::Display for Refusal {
             Refusal::ReservedPid(pid) => write!(f, "PID {pid} is never ended: it is not an ordinary process"),
             Refusal::Lineage(pid) => write!(f, "{pid} is this program or one it runs in, so it is left alone"),
             Refusal::KernelThread(pid) => write!(f, "{pid} is part of the kernel and can't be ended"),
+            Refusal::Thread(thread, pid) => write!(f, "{thread} is a thread of process {pid}, so name {pid} instead"),
             Refusal::Protected(pid, why) => write!(f, "{pid} is left alone: {why}"),
             Refusal::OtherUser(pid, user) => {
                 write!(f, "{pid} belongs to {user}: ask them, or whoever runs this machine")
@@ -175,7 +178,9 @@ impl Viewer {
             pid: row.pid,
             uid: row.uid.value(),
             user: row.user.known().map(String::as_str),
-            protected: super::recognise::protected_command(command).or_else(|| spares(&self.spared, command)),
+            protected: (row.protected.as_deref())
+                .or_else(|| super::recognise::protected_command(command))
+                .or_else(|| spares(&self.spared, command)),
             kernel_thread: false,
             proved: row.proved,
         };
@@ -255,6 +260,17 @@ mod tests {
             me.refuses(&Suspect { protected: Some("it draws the desktop"), ..suspect(7) }),
             Some(Refusal::Protected(7, "it draws the desktop".into()))
         );
+    }
+
+    #[test]
+    fn what_the_kernels_name_protects_is_refused_when_a_person_points_at_it() {
+        let me = viewer(1000);
+        let mut row = crate::gpu::testing::process(4242, crate::units::Bytes::gib(1));
+        // A title says nothing of what it is.
+        row.command = crate::gpu::Reading::Known("my session".into());
+        assert!(me.may_end(&row).is_ok());
+        row.protected = Some("part of the desktop session".into());
+        assert_eq!(me.may_end(&row), Err(Refusal::Protected(4242, "part of the desktop session".into())));
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub fn process(pid: u32, used: Bytes) -> GpuProcess {
         container: None,
         managed_by: None,
         recognised_as: None,
+        protected: None,
         server_command: None,
         proved: true,
         group: None,

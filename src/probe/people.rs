@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::gpu::accounts::MergedRow;
 use crate::gpu::recognise::invocation::base;
-use crate::gpu::recognise::{Traits, recognise};
+use crate::gpu::recognise::{self, Traits, recognise};
 use crate::gpu::{GpuProcess, ProcessKind, Reading};
 use crate::probe::host::Users;
 use crate::procfs::machine::BootClock;
@@ -38,6 +38,7 @@ pub struct Person {
     container: Option<String>,
     managed_by: Option<String>,
     recognised_as: Option<String>,
+    protected: Option<String>,
     server_command: Option<String>,
     proved: bool,
     image: Option<u32>,
@@ -69,6 +70,7 @@ impl Person {
             container: None,
             managed_by: None,
             recognised_as: None,
+            protected: None,
             server_command: None,
             proved: false,
             image: None,
@@ -96,6 +98,7 @@ impl Person {
             container: self.container.clone(),
             managed_by: self.managed_by.clone(),
             recognised_as: self.recognised_as.clone(),
+            protected: self.protected.clone(),
             server_command: self.server_command.clone(),
             proved: self.proved,
             group: None,
@@ -297,6 +300,7 @@ impl People {
             container: Place::parse(&cgroup).and_then(|place| place.container()),
             managed_by: self.managed_by(pid, &cgroup),
             recognised_as,
+            protected: recognise::protected(&stat.comm, &arguments.join(" ")).map(str::to_owned),
             server_command,
             proved: true,
             image: stat.image,

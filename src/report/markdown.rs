@@ -10,7 +10,7 @@ use crate::advice::{self, PlannedFix, words};
 use crate::gpu::{Driver, GpuProcess, Reading, Snapshot};
 use crate::knowledge::diagnosis::Match;
 use crate::log::PastedLog;
-use crate::text::harmless;
+use crate::text::{harmless, harmless_lines};
 use crate::units::{Bytes, WallTime};
 
 /// Lines shown before and behind a telling line.
@@ -276,6 +276,7 @@ fn escaped(text: &str) -> String {
 
 /// A block of code that its own text can't end.
 fn fenced(language: &str, text: &str) -> String {
+    let text = harmless_lines(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat((longest + 1).max(3));
     format!("{fence}{language}\n{text}\n{fence}")
@@ -291,6 +292,18 @@ mod tests {
     use crate::advice::{Situation, advise};
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::knowledge::KnowledgeBase;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_is_left_in_a_command_or_a_sum() {
+        let walked = Walked { rerun: Some("python\tt.py \u{202e}x\u{1b}[2J\nnext".into()), ..Walked::default() };
+        for log in ["$ python\tt.py\t--x\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", "no\tlog"] {
+            for names in [None, Some(&Names::default())] {
+                let text = paper(log, &walked, names);
+                assert!(!text.contains(|c| c != '\n' && crate::text::is_harmful(c)), "{text:?}");
+                assert!(text.contains("python t.py ·x·[2J\nnext"), "{text}");
+            }
+        }
+    }
 
     fn paper(log: &str, walked: &Walked, names: Option<&Names>) -> String {
         paper_of("python t.py --api-key letmein --data /home/ada/x", log, walked, names)

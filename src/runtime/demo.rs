@@ -230,6 +230,7 @@ impl ProcessControl for DemoMachine {
                 user: row.user.known().cloned(),
                 protected: recognise::protected_command(row.command.known().map_or("", String::as_str)),
                 kernel_thread: false,
+                thread_of: None,
                 proved: row.proved,
                 state: row.state.value()?,
             })

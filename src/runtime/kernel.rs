@@ -88,7 +88,9 @@ impl ProcessControl for Kernel {
     }
 
     fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>> {
-        let uid = self.procfs.uid(pid).ok();
+        let status = self.procfs.status(pid).ok();
+        let uid = status.as_ref().map(|status| status.uid);
+        let thread_of = status.map(|status| status.thread_group).filter(|process| *process != pid);
         let arguments = self.procfs.arguments(pid).unwrap_or_default();
         let command = arguments.join(" ");
         let holds = || self.procfs.open_cards(pid).is_ok_and(|cards| !cards.is_empty());
@@ -118,6 +120,7 @@ impl ProcessControl for Kernel {
                 .or_else(|| spares(&self.spared, &command))
                 .or_else(|| self.spares_its_server(pid)),
             kernel_thread: stat.is_kernel_thread(),
+            thread_of,
             proved,
             state: stat.state,
         }))
@@ -215,6 +218,21 @@ mod tests {
         assert_eq!(first, again);
         // None where addresses are not left to chance, as under some debuggers: then the name alone counts.
         assert!(first.image.is_none() || first.image != other.image, "{first:?} {other:?}");
+    }
+
+    #[test]
+    fn a_threads_id_is_said_to_be_one_and_nothing_is_signalled() {
+        let (_kept, wait) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || wait.recv());
+        let own = std::process::id();
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        let ids = tasks.map(|task| task.file_name().to_str().unwrap().parse::<u32>().unwrap());
+        let id = ids.into_iter().find(|id| *id != own).unwrap();
+        let key = Procfs::default().stat(id).unwrap().key();
+        let order = Order { key, ran: Running::default(), signal: Signal::Kill, follows: None, grace: Duration::ZERO };
+        assert_eq!(end(&Kernel::default(), &viewer(), &order).unwrap_err(), Refusal::Thread(id, own));
+        drop(_kept);
+        let _ = thread.join();
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Inspection {
     pub protected: Option<&'static str>,
     /// PF_KTHREAD.
     pub kernel_thread: bool,
+    /// The process, where the number is only a thread's of it.
+    pub thread_of: Option<u32>,
     /// Whether a driver's PID is that process here; see DESIGN's "Killing".
     pub proved: bool,
     /// The one-letter state.
@@ -80,7 +82,10 @@ pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Re
     if let Some(refusal) = viewer.refuses_everything() {
         return Err(refusal);
     }
-    let handle = control.open(pid).map_err(failed)?;
+    let handle = control.open(pid).map_err(|error| match control.inspect(pid) {
+        Ok(Some(Inspection { thread_of: Some(process), .. })) => Refusal::Thread(pid, process),
+        _ => failed(error),
+    })?;
     let Some(now) = control.inspect(pid).map_err(failed)? else { return Err(Refusal::Gone(pid)) };
     if now.start_ticks != order.key.start_ticks {
         return Err(Refusal::Reused(pid));
@@ -192,6 +197,7 @@ mod tests {
             user: Some("ada".into()),
             protected: None,
             kernel_thread: false,
+            thread_of: None,
             proved: true,
             state: 'S',
         }

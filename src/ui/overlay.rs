@@ -256,7 +256,7 @@ fn caution(theme: &Theme, victims: &[Victim], width: usize) -> Vec<Line<'static>
     lines
 }
 
-/// What will be asked of whom, and the request as it is sent.
+/// What will be asked of whom, and every request that is sent.
 fn let_go(
     model: &Model,
     theme: &Theme,
@@ -268,7 +268,7 @@ fn let_go(
     lines.extend(named(model, theme, victim, (width, rows), true));
     lines.push(Line::raw(""));
     lines.extend(paragraph(&format!("{}? {}", release.asks(), release.means()), width, Style::new()));
-    lines.extend(paragraph(&release.shown(), width, theme.quiet));
+    lines.extend(release.requests().iter().flat_map(|request| paragraph(request, width, theme.quiet)));
     if model.config.source == Source::Demo {
         lines.extend(paragraph("Demo: nothing is sent.", width, theme.alarm));
     }

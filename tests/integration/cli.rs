@@ -730,3 +730,37 @@ fn a_report_leaves_secrets_out_and_replaces_no_file_unasked() {
     assert_refused(&run(&to, log.as_bytes()), &["is no plain file"]);
     assert_eq!(fs::read_to_string(&other).unwrap(), "mine");
 }
+
+#[test]
+fn a_program_is_protected_by_the_kernels_name_of_it_when_a_person_points_at_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("sshd-session");
+    fs::copy("/bin/sh", &program).unwrap();
+    let (mut session, _end) = Sleeper::program(&program, "my work", "read end");
+    let driver = FakeDriver::new(&format!(
+        "(gpus: [()], processes: [(gpu: 0, pid: {}, bytes: Some(1073741824))])",
+        session.pid()
+    ));
+    let pid = session.pid().to_string();
+    let row = &parsed(&driver.output(&["ps", "--json"]))["devices"][0]["processes"][0];
+    assert!(row["command"].as_str().unwrap().starts_with("my work") && row["protected"].is_string(), "{row}");
+    let output = driver.output(&["kill", "--yes", &pid]);
+    assert!(code(&output) == 1 && stdout(&output).contains("left alone"), "{}", all(&output));
+    let library = driver.library();
+    let mut screen = Session::oomdoctor((120, 40), &["--nvml-library", library.to_str().unwrap()]);
+    screen.wait_for_text(&[&pid]);
+    screen.send("x");
+    screen.wait_for_text(&["left alone"]);
+    assert!(!screen.text().contains("[y]") && session.lives());
+}
+
+#[test]
+fn a_threads_id_is_said_to_be_one() {
+    let own = std::process::id();
+    let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+    let ids = tasks.map(|task| task.file_name().into_string().unwrap());
+    let id = ids.into_iter().find(|id| *id != own.to_string()).unwrap();
+    let output = oomdoctor(&["kill", "--any", "--yes", &id]);
+    let said = format!("{id} is a thread of process {own}");
+    assert!(code(&output) == 1 && stdout(&output).contains(&said), "{}", all(&output));
+}

@@ -187,7 +187,12 @@ fn each_request_is_noted_before_it_is_sent_and_its_answer_after() {
         Note::Sent(format!("POST {base}/api/generate {{\"keep_alive\":0,\"model\":\"qwen3:4b\"}}")),
         Note::Answered("200".into()),
     ];
-    assert_eq!(notes.into_inner(), expected);
+    assert_eq!(notes.borrow()[..], expected);
+    let sent = notes.into_inner().into_iter().filter_map(|note| match note {
+        Note::Sent(request) => Some(request),
+        Note::Answered(_) => None,
+    });
+    assert_eq!(sent.collect::<Vec<_>>(), release.requests(), "the question shows them as they are sent");
 }
 
 const KERNEL: &str = "8f2c7a10-3c1e-4a55-9d21-5a7be1f0c6aa";

@@ -170,6 +170,7 @@ impl ProcessControl for Adversary {
             user: owner.map(|uid| uid.to_string()),
             protected: kind.then_some("it draws the desktop"),
             kernel_thread: process.kernel_thread,
+            thread_of: None,
             proved,
             state: process.state,
         }))

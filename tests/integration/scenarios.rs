@@ -139,6 +139,7 @@ fn process(row: &Row, second: i64) -> GpuProcess {
         managed_by: None,
         server_command: None,
         recognised_as: row.what.clone(),
+        protected: None,
         proved: row.proved,
         group: None,
         image: None,

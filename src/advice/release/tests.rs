@@ -184,6 +184,31 @@ fn a_refusal_and_another_program_are_told_apart() {
 }
 
 #[test]
+fn the_question_lists_every_request_in_the_order_in_which_it_is_sent() {
+    let named = ollama("Ollama runner llama3.1:8b").requests();
+    assert_eq!(
+        named,
+        [
+            "GET http://127.0.0.1:11434/api/ps",
+            r#"POST http://127.0.0.1:11434/api/generate {"keep_alive":0,"model":"llama3.1:8b"}"#
+        ]
+    );
+    let any = ollama("Ollama runner").requests();
+    assert!(any.len() == 2 && any[1].contains("each loaded model"), "{any:?}");
+    for (label, command) in [
+        ("ComfyUI", "python main.py"),
+        ("Forge", "python launch.py --api"),
+        ("vLLM server", "vllm serve m"),
+        ("SGLang server", "python -m sglang.launch_server --enable-memory-saver"),
+    ] {
+        let release = route(&row(label, command, None)).unwrap();
+        let requests = release.requests();
+        assert_eq!(requests.len(), 1 + usize::from(release.look().is_some()), "{label}: {requests:?}");
+        assert!(requests.last().unwrap().starts_with(&release.shown()), "{label}: {requests:?}");
+    }
+}
+
+#[test]
 fn the_same_can_be_copied() {
     assert_eq!(ollama("Ollama runner llama3.1:8b").command().as_deref(), Some("ollama stop llama3.1:8b"));
     assert!(ollama("Ollama runner (x:$(reboot))").command().unwrap().starts_with("ollama ps |"));

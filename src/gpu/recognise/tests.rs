@@ -136,6 +136,25 @@ fn what_others_depend_on_is_protected_and_their_work_is_not() {
         ("ollama", "/usr/local/bin/ollama serve"),
         ("raylet", "raylet --x"),
         ("sshd", "sshd: a@pts/0"),
+        ("sshd-session", "sshd-session: a [priv]"),
+        ("sshd-session", "/usr/lib/openssh/sshd-session -R"),
+        ("login", "/bin/login -p --"),
+        ("screen", "SCREEN -S train"),
+        ("screen", "/usr/bin/SCREEN -dmS train"),
+        ("tmux: server", "tmux new -s train"),
+        ("gdm-session-wor", "gdm-session-worker [pam/gdm-password]"),
+        ("mosh-server", "mosh-server new -s -c 256"),
+        ("supervisord", "/usr/bin/python3 /usr/bin/supervisord -n -c /etc/supervisord.conf"),
+        ("python3", "python3 -m supervisor.supervisord -n"),
+        ("systemd", "/usr/lib/systemd/systemd --user"),
+        ("(sd-pam)", "(sd-pam)"),
+        ("dbus-broker-lau", "/usr/bin/dbus-broker-launch --scope user"),
+        ("kwin_wayland_wr", "/usr/bin/kwin_wayland_wrapper --xwayland"),
+        ("gsd-media-keys", "/usr/libexec/gsd-media-keys"),
+        ("gnome-session-b", "/usr/libexec/gnome-session-binary --session=ubuntu"),
+        ("containerd-shim", "/usr/bin/containerd-shim-runc-v2 -namespace moby"),
+        ("slurmstepd", "slurmstepd: [81234.0]"),
+        ("nv-fabricmanage", "/usr/bin/nv-fabricmanager -c /usr/share/nvidia/fabricmanager.cfg"),
     ] {
         assert!(protected(comm, command).is_some(), "{comm}");
         assert!(protected_command(command).is_some(), "{command}");
@@ -147,6 +166,10 @@ fn what_others_depend_on_is_protected_and_their_work_is_not() {
         ("gnome-remote", "gnome-remote"),
         ("chrome", "chrome --type=gpu-process"),
         ("", ""),
+        ("python", "python login.py"),
+        ("screenshot", "screenshot"),
+        ("python", "python -m tmux_trainer"),
+        ("bash", "bash -c screen"),
     ] {
         assert_eq!(protected(comm, command), None, "{comm}");
         assert_eq!(protected_command(command), None, "{command}");

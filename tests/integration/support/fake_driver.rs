@@ -219,6 +219,16 @@ impl Sleeper {
         (Sleeper { child }, hand, words)
     }
 
+    /// A shell's program by this path, which the kernel calls by its file's name, under this title. It ends when what is
+    /// given beside it is dropped.
+    pub fn program(path: &Path, title: &str, script: &str) -> (Sleeper, ChildStdin) {
+        let mut command = Command::new(path);
+        command.arg0(title).args(["-c", script]).stdin(Stdio::piped()).stderr(device());
+        let mut child = command.spawn().unwrap();
+        let end = child.stdin.take().unwrap();
+        (Sleeper { child }, end)
+    }
+
     /// A stand-in for Ollama's runner of a model, whose server listens at this port. It ends when what is given beside
     /// it is dropped.
     pub fn ollama_runner(port: u16, model: &str) -> (Sleeper, ChildStdin) {
