@@ -470,6 +470,36 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_is_replaced_where_it_stands() {
+        for (fix, own, with) in [
+            ("java -Xmx48g", "java -Xms1g -Xmx32g -jar a.jar", "java -Xms1g -Xmx48g -jar a.jar"),
+            ("java -Xmx48g", "/usr/bin/java -jar a.jar", "/usr/bin/java -Xmx48g -jar a.jar"),
+            (
+                "NODE_OPTIONS=--max-old-space-size=24576",
+                "node --max-old-space-size=16384 app.js",
+                "node --max-old-space-size=24576 app.js",
+            ),
+            (
+                "NODE_OPTIONS=--max-old-space-size=24576",
+                "NODE_OPTIONS=\"--trace-gc --max_old_space_size=16384\" npm run build",
+                "NODE_OPTIONS=\"--trace-gc --max_old_space_size=24576\" npm run build",
+            ),
+            (
+                "docker run --memory=128g IMAGE",
+                "docker run -m 96g --gpus all me/train",
+                "docker run -m 128g --gpus all me/train",
+            ),
+            (
+                "docker run --memory=128g IMAGE",
+                "docker run --memory=96g me/x vllm serve m",
+                "docker run --memory=128g me/x vllm serve m",
+            ),
+        ] {
+            assert_eq!(changed(fix, own).as_deref(), Some(with), "{own}");
+        }
+    }
+
+    #[test]
     fn variables_are_set_as_the_form_has_them() {
         let grow = Changes::of("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True").unwrap();
         let run = "python train.py";

@@ -193,6 +193,7 @@ mod tests {
             let text: String = page.lines(100).into_iter().map(|(_, line)| line + "\n").collect();
             let left = PLACEHOLDERS.iter().find(|name| text.contains(&format!("{{{name}}}")));
             assert_eq!(left, None, "{}", entry.id);
+            assert!(!text.contains("{lower:") && !text.contains("{raise:"), "{}", entry.id);
             assert!(text.contains(&entry.title) && text.contains("Where this comes from"), "{}", entry.id);
         }
     }

@@ -125,6 +125,12 @@ fn values(text: &str, names: &[&str], bare: f64) -> Vec<(usize, f64)> {
     found
 }
 
+/// Whether a log gives a value to any setting at all; on others no command can be held against it.
+fn shows_a_setting(log: &str) -> bool {
+    PROMISES.iter().any(|(_, names, bare)| !values(log, names, *bare).is_empty())
+        || !values(log, SHARES, 1.0).is_empty()
+}
+
 /// What goes the wrong way in a plan: the commands against what the person's line shows, else the log. And how many
 /// numbers were held against one.
 fn wrong(log: &str, line: Option<&str>, advice: &Advice) -> (Vec<String>, usize) {
@@ -240,7 +246,7 @@ fn made() -> Vec<(&'static str, &'static [&'static str], String)> {
         ("sglang requests", TOKENS, format!("server_args=ServerArgs(model_path='org/m-8b', max_running_requests={{v}}, chunked_prefill_size={{v}}, cuda_graph_max_bs={{v}})\nCapture cuda graph begin.\n  File \"site-packages/sglang/srt/model_executor/cuda_graph_runner.py\", line 1, in capture\n{TORCH}")),
         ("jax", SHARE, "XLA_PYTHON_CLIENT_MEM_FRACTION={v} python a.py\njaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.".into()),
         ("cupy", &["1073741824", "8589934592", "20000000000"], "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 8,589,934,592 bytes (allocated so far: 512 bytes, limit set to: {v} bytes).".into()),
-("grpo", SHARE, format!("GRPOConfig(vllm_gpu_memory_utilization={{v}}, max_completion_length=256, num_generations=8)\n  1%|          | 3/500 [01:12<3:10:11, 22.9s/it]\n[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/home/ada/rl/grpo.py\", line 71, in <module>\n[rank0]:     trainer.train()\n[rank0]:   File \"/home/ada/.venv/lib/python3.11/site-packages/trl/trainer/grpo_trainer.py\", line 1022, in training_step\n[rank0]:     output = super().training_step(model, inputs, num_items_in_batch)\n[rank0]: {TORCH}")),
+("grpo", TOKENS, format!("GRPOConfig(max_completion_length={{v}}, num_generations=8)\n  1%|          | 3/500 [01:12<3:10:11, 22.9s/it]\n[rank0]: Traceback (most recent call last):\n[rank0]:   File \"/home/ada/rl/grpo.py\", line 71, in <module>\n[rank0]:     trainer.train()\n[rank0]:   File \"/home/ada/.venv/lib/python3.11/site-packages/trl/trainer/grpo_trainer.py\", line 1022, in training_step\n[rank0]:     output = super().training_step(model, inputs, num_items_in_batch)\n[rank0]: {TORCH}")),
         ("diffusers", TOKENS, format!("pipe(prompt, height={{v}}, width={{v}})\n  File \"site-packages/diffusers/pipelines/flux/pipeline_flux.py\", line 1, in __call__\n{TORCH}")),
         ("comfyui", BATCHES, format!("$ python main.py --reserve-vram {{v}}\n  File \"/ComfyUI/execution.py\", line 1, in execute\n{TORCH}")),
         ("prompt cache", TOKENS, format!("$ llama-server -m a.gguf --cache-ram {{v}} --ctx-checkpoints 8\nsrv  update: processing task\n[ 9.1] {}", KILLED.replace("python3", "llama-server"))),
@@ -317,11 +323,12 @@ fn the_persons_own_line_counts_before_the_log() {
 fn scenarios_and_examples_get_numbers_on_the_promised_side_of_their_own() {
     let base = KnowledgeBase::built_in().unwrap();
     let mut faults = Vec::new();
-    for (name, log, advice) in super::scenarios::advised(&base) {
+    for (name, log, advice) in super::scenarios::advised(&base, shows_a_setting) {
         faults.extend(wrong(&log, None, &advice).0.into_iter().map(|fault| format!("{name}: {fault}")));
     }
     for entry in base.entries() {
-        for (number, example) in entry.matches.iter().enumerate() {
+        let shown = entry.matches.iter().enumerate().filter(|(_, example)| shows_a_setting(&example.log));
+        for (number, example) in shown {
             let wrong = wrong(&example.log, None, &advice(&base, &diagnose(&base, &example.log), None, None)).0;
             faults.extend(wrong.into_iter().map(|fault| format!("{} {number}: {fault}", entry.id)));
         }

@@ -130,6 +130,15 @@ mod tests {
     }
 
     #[test]
+    fn a_size_with_its_unit_that_is_beyond_the_proposed_one_is_no_step() {
+        let swap = "docker run --memory=96g --memory-swap=96g IMAGE";
+        let line = "docker run -m 64g --memory-swap=128g me/x";
+        assert_eq!(left(swap, line, &[], Moves::Up).as_deref(), Some("docker run --memory=96g IMAGE"));
+        assert_eq!(left("java -Xmx16g", "java -Xmx32g -jar a.jar", &[], Moves::Up), None);
+        assert_eq!(left("OMP_NUM_THREADS=4", "OMP_NUM_THREADS=2 python a.py", &[], Moves::Down), None);
+    }
+
+    #[test]
     fn of_two_changes_the_one_that_changes_something_is_left() {
         let fix = "vllm serve MODEL --max-num-seqs 64 --max-num-batched-tokens 2048";
         let printed = [("max_num_batched_tokens", "2048")];
