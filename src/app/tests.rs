@@ -2118,6 +2118,35 @@ fn a_model_that_the_log_does_not_name_is_named_and_reckoned() {
 }
 
 #[test]
+fn a_model_that_was_set_is_forgotten_with_a_log_that_names_another() {
+    let log = |model: &str| format!("$ vllm serve {model}\n{}", torch_log());
+    for (next, is_kept) in [
+        ("Qwen/Qwen3-8B", false),
+        ("someone/unheard-of-3B", false),
+        ("meta-llama/Llama-3.1-8B-Instruct", true),
+        ("srv/blob-one", true),
+    ] {
+        let mut session = Session::with_holders();
+        session.paste(&log("srv/blob-one"));
+        session.press(KeyCode::Char('m'));
+        session.wait(ms(500));
+        session.paste("Llama-3.1-8B");
+        session.press(KeyCode::Enter);
+        session.press(KeyCode::Esc);
+        assert_eq!(session.model.input.model.as_deref(), Some("Llama-3.1-8B"));
+        session.wait(ms(500));
+        session.paste(&log(next).replace("14.00 GiB", "12.00 GiB"));
+        session.keys("r");
+        session.read_logs();
+        let diagnosis = session.model.input.diagnosis.as_ref().unwrap();
+        assert_eq!(diagnosis.run.model.as_deref(), Some(next), "the new log is there");
+        assert_eq!(session.model.input.model.is_some(), is_kept, "{next}");
+        let said = session.model.notice.as_ref().is_some_and(|(text, _)| text.contains(next));
+        assert_eq!(said, !is_kept, "{next}: {:?}", session.model.notice);
+    }
+}
+
+#[test]
 fn the_failed_programs_own_command_line_is_changed_where_it_still_runs() {
     let mut comfy = process(1852, Bytes::gib(19));
     comfy.recognised_as = Some("ComfyUI".into());

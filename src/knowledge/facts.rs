@@ -26,6 +26,11 @@ pub const FACT_KEYS: &[&str] = &[
     "exit_code",
 ];
 
+/// What a program prints as a limit where none is set: 0, or about the largest number there is (cgroups).
+const NO_LIMIT: Bytes = Bytes(1 << 60);
+/// Printed sizes have two decimals.
+const ROUNDING: Bytes = Bytes::mib(16);
+
 /// A figure, whatever its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
@@ -165,6 +170,33 @@ impl Facts {
         put(&mut self.victim_name, name.to_string())
     }
 
+    /// Leaves out figures that can't be, and those that programs print where they know or limit nothing: unknown is
+    /// never 0. Says which keys were left out.
+    pub fn discard_impossible(&mut self) -> Vec<&'static str> {
+        let total = self.total_bytes.filter(|total| *total > Bytes::ZERO);
+        // A container can't tell which of the card's processes it is itself: what it prints then is less than its own
+        // allocator has, or 0. Both figures are rounded to two decimals of a GiB.
+        let least = self.allocated_bytes.map_or(Bytes(1), |had| Bytes(had.0 - had.0 / 50).less(ROUNDING).max(Bytes(1)));
+        let most = total.map_or(Bytes(u64::MAX), |total| total.plus(Bytes(total.0 / 50)).plus(ROUNDING));
+        let kept = [
+            ("total_bytes", &mut self.total_bytes, Bytes(1)..NO_LIMIT),
+            ("limit_bytes", &mut self.limit_bytes, Bytes(1)..NO_LIMIT),
+            ("process_bytes", &mut self.process_bytes, least..most),
+        ];
+        let mut discarded = Vec::new();
+        for (key, figure, possible) in kept {
+            if figure.take_if(|bytes| !possible.contains(bytes)).is_some() {
+                discarded.push(key);
+            }
+        }
+        let named = self.other_processes.len();
+        self.other_processes.retain(|other| (Bytes(1)..most).contains(&other.bytes));
+        if self.other_processes.len() < named && self.other_processes.is_empty() {
+            discarded.extend(["other_pid", "other_bytes"]);
+        }
+        discarded
+    }
+
     /// Takes from `other` what is missing here.
     pub fn complete_from(&mut self, other: &Facts) {
         for (key, fact) in other.listed() {
@@ -186,4 +218,51 @@ fn put<T>(slot: &mut Option<T>, value: T) -> bool {
         *slot = Some(value);
     }
     empty
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gib(tenths: u64) -> Bytes {
+        Bytes(Bytes::gib(1).0 / 10 * tenths)
+    }
+
+    #[test]
+    fn a_limit_or_capacity_of_0_is_none() {
+        for none in [Bytes::ZERO, Bytes(9_007_199_254_740_988 * 1024), Bytes(i64::MAX as u64)] {
+            let (limit_bytes, total_bytes) = (Some(none), Some(none));
+            let mut facts = Facts { limit_bytes, total_bytes, free_bytes: Some(Bytes::ZERO), ..Facts::default() };
+            assert_eq!(facts.discard_impossible(), ["total_bytes", "limit_bytes"]);
+            assert_eq!(facts, Facts { free_bytes: Some(Bytes::ZERO), ..Facts::default() }, "nothing free is a figure");
+        }
+        let mut set = Facts { limit_bytes: Some(Bytes::mib(2)), ..Facts::default() };
+        assert!(set.discard_impossible().is_empty());
+    }
+
+    #[test]
+    fn a_process_has_no_less_than_its_own_allocator_and_no_more_than_the_card() {
+        for (had, process, total, is_kept) in [
+            (Some(330), 0, Some(1400), false),
+            (Some(330), 5, Some(1400), false),
+            (None, 0, Some(1400), false),
+            (Some(330), 336, Some(1400), true),
+            // Rounded differently.
+            (Some(330), 329, Some(1400), true),
+            (Some(330), 1500, Some(1400), false),
+            (None, 3, None, true),
+        ] {
+            let (allocated_bytes, total_bytes) = (had.map(gib), total.map(gib));
+            let mut facts =
+                Facts { allocated_bytes, total_bytes, process_bytes: Some(gib(process)), ..Facts::default() };
+            let discarded = facts.discard_impossible();
+            assert_eq!(facts.process_bytes.is_some(), is_kept, "{had:?} {process}");
+            assert_eq!(discarded.is_empty(), is_kept);
+        }
+        let other_processes =
+            [(1, 0), (2, 340), (3, 2000)].map(|(pid, tenths)| NamedProcess { pid, bytes: gib(tenths) }).to_vec();
+        let mut facts = Facts { total_bytes: Some(gib(1400)), other_processes, ..Facts::default() };
+        assert!(facts.discard_impossible().is_empty());
+        assert_eq!(facts.other_processes.iter().map(|other| other.pid).collect::<Vec<_>>(), [2]);
+    }
 }

@@ -61,7 +61,8 @@ fn other_ranks(log: &PastedLog, leading: &Finding, hits: &[Hit]) -> Vec<Facts> {
     let mut ranks: Vec<Facts> = Vec::new();
     let same = |(_, hit): &(usize, &Hit)| hit.entry == leading.hit.entry && hit.line > leading.hit.line;
     for (index, _) in hits.iter().enumerate().filter(same).take(RANKS) {
-        let facts = figures::read(leading.entry, log, hits, index).facts;
+        let mut facts = figures::read(leading.entry, log, hits, index).facts;
+        facts.discard_impossible();
         let known = std::iter::once(&leading.figures.facts).chain(&ranks).any(|one| one.device == facts.device);
         if !known && !facts.other_processes.is_empty() {
             ranks.push(facts);
@@ -194,6 +195,8 @@ fn answer(
         facts.complete_from(&other.figures.facts);
         places.extend(other.figures.places.iter().cloned());
     }
+    let discarded = facts.discard_impossible();
+    places.retain(|place| !discarded.contains(&place.key));
     let recognised = || base.programs.recognise(log, leading.hit.line);
     // A fallback does not know who prints it; the line or the log may tell.
     let unsigned = entry.fallback && entry.raised_by.is_none();

@@ -10,7 +10,7 @@ use super::diagnosis::{CauseKind, MemoryKind, Platform, Stage};
 use super::facts::Facts;
 use super::pattern::Pattern;
 use super::settings;
-use crate::log::{PastedLog, without_source};
+use crate::log::{PastedLog, own_statements, without_source};
 use crate::units::{Bytes, UnitBase};
 
 /// How much of a large log is searched: its beginning, and what lies before the decisive line.
@@ -414,11 +414,7 @@ impl Windows {
         let head = text.ceil_char_boundary(WINDOW.min(end));
         let near = text.floor_char_boundary(end.saturating_sub(WINDOW).max(head));
         let last = text.floor_char_boundary(end.saturating_add(LATEST));
-        Windows {
-            head: code_free(text, 0..head),
-            near: code_free(text, near..end),
-            after: code_free(text, end..last),
-        }
+        Windows { head: code_free(text, 0..head), near: code_free(text, near..end), after: code_free(text, end..last) }
     }
 
     /// The end of what precedes the failure. A step is printed thousands of times; mostly the latest lines tell.
@@ -440,6 +436,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> R
     let text = log.text();
     let end = log.end_around(line, column).unwrap_or(text.len());
     let windows = Windows::of(text, end);
+    let before = text.get(text.floor_char_boundary(end.saturating_sub(WINDOW))..end).unwrap_or_default();
     let (head, near, latest, after) =
         (windows.head.as_str(), windows.near.as_str(), windows.latest(), windows.after.as_str());
     let mut run = Run::default();
@@ -458,7 +455,8 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> R
         };
         match rule.key {
             Key::Architecture => run.architecture = word(),
-            Key::Model => run.model = word(),
+            // Of code only the person's own call that loads a model by its name tells which it was.
+            Key::Model => run.model = word().or_else(|| last(rule, &own_statements(before))),
             Key::Quantisation => run.quantisation = word(),
             Key::Dtype => run.dtype = word(),
             Key::Layers => run.layers = number(),
@@ -711,6 +709,79 @@ ValueError: To serve at least one request with the models's max seq len (65536),
         for line in ["$ vllm serve org/model -tp 4", "$ python -m sglang.launch_server --tp-size=4"] {
             let log = format!("{line}\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.");
             assert_eq!(self::run(&log).tensor_parallel, Some(4), "{line}");
+        }
+    }
+
+    #[test]
+    fn no_fact_comes_from_quoted_source_code() {
+        let failure = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+        // Everything that a rule reads, as code has it.
+        let code = [
+            "return logits.log_softmax(dim=-1, dtype=torch.float32)",
+            "model = AutoModel.from_pretrained('org/some-model', torch_dtype=torch.float16, model='org/other')",
+            "step = 3; epoch = 7; batch_size=64; --batch_size 64; per_device_train_batch_size=9",
+            "llm = LLM(model='org/third', dtype='float16', tensor_parallel_size=4, max_model_len=4096)",
+            "os.environ['CUDA_VISIBLE_DEVICES'] = '3'; gpu_memory_utilization=0.95; quantization='awq'",
+            "config = dict(gradient_checkpointing=True, kv_cache_dtype='fp8', max_num_seqs=256)",
+            "parser.add_argument('--max-model-len 4096 --gpu-memory-utilization 0.9 --tensor-parallel-size 8')",
+            "logger.info('Number of trainable parameters = 12, Using max model len 99, resumed from checkpoint-12')",
+            "env = {'PYTORCH_CUDA_ALLOC_CONF': 'expandable_segments:True'}",
+        ];
+        let place = "  File \"/usr/lib/python3.12/site-packages/engine/core.py\", line 98, in step";
+        let bare = run(&format!("Traceback (most recent call last):\n{place}\n{failure}"));
+        for prefix in ["", "(EngineCore pid=99) ERROR 11-22 10:00:00 [core.py:708] ", "[rank1]: ", "job-1  | "] {
+            let bare = run(&format!("{prefix}Traceback (most recent call last):\n{prefix}{place}\n{prefix}{failure}"));
+            for line in code {
+                let log = format!(
+                    "{prefix}Traceback (most recent call last):\n{prefix}{place}\n{prefix}    {line}\n{prefix}    ^^^^^^^\n{prefix}{failure}"
+                );
+                assert_eq!(run(&log), bare, "{log}");
+            }
+        }
+        for line in code {
+            let notebook = run(&format!("---> 12 {line}\n     13 {line}\n\n{failure}"));
+            assert_eq!(Run { python: None, ..notebook }, Run { python: None, ..run(failure) }, "{line}");
+            let boxed =
+                format!("╭──── Traceback (most recent call last) ────╮\n│ ❱ 12 │ {line} │\n╰────────╯\n{failure}");
+            assert_eq!(Run { python: None, ..run(&boxed) }, Run { python: None, ..run(failure) }, "{line}");
+        }
+        assert_eq!(bare.dtype, None);
+    }
+
+    #[test]
+    fn a_models_name_is_taken_from_the_persons_own_call_and_from_no_librarys() {
+        let of = |path: &str| {
+            let call = "model = AutoModelForCausalLM.from_pretrained(\"org/some-8B\", torch_dtype=torch.float16)";
+            let log = format!(
+                "Traceback (most recent call last):\n  File \"{path}\", line 3, in <module>\n    {call}\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+            );
+            run(&log)
+        };
+        let own = of("/home/ada/lab/train.py");
+        assert_eq!((own.model.as_deref(), own.dtype), (Some("org/some-8B"), None));
+        assert_eq!(of("/usr/lib/python3.12/site-packages/vllm/lora.py").model, None);
+    }
+
+    #[test]
+    fn a_tensors_dtype_is_none_of_the_models() {
+        let failure = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+        let of = |line: &str| run(&format!("{line}\n{failure}")).dtype;
+        for line in [
+            "tensor([1., 2.], device='cuda:0', dtype=torch.float64)",
+            ">>> x = torch.zeros(3, dtype=torch.float32)",
+            "bnb_4bit_compute_dtype=torch.float16",
+            "kv_cache_dtype='float16'",
+        ] {
+            assert_eq!(of(line), None, "{line}");
+        }
+        for (line, dtype) in [
+            ("INFO Initializing an engine with config: model='org/m', dtype=torch.bfloat16, max_seq_len=9", "bfloat16"),
+            ("non-default args: Namespace(model='org/m', kv_cache_dtype='auto', dtype='float16')", "float16"),
+            ("$ vllm serve org/m --dtype float16", "float16"),
+            (">>> m = AutoModel.from_pretrained('org/m', torch_dtype=torch.float16)", "float16"),
+            ("  \"torch_dtype\": \"bfloat16\",", "bfloat16"),
+        ] {
+            assert_eq!(of(line).as_deref(), Some(dtype), "{line}");
         }
     }
 

@@ -29,12 +29,20 @@ pub fn without_source(text: &str) -> Cow<'_, str> {
     String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
+/// The source lines that tracebacks quote from files of the person's own, one below the other: their statements, such as the
+/// call that loads a model.
+pub fn own_statements(text: &str) -> String {
+    let own = frames::quoted(text, &Line::all(text), true);
+    own.into_iter().filter_map(|range| text.get(range)).collect::<Vec<_>>().join("\n")
+}
+
 /// The parts that quote source code. Ranges may overlap and are on character boundaries.
 fn quoted(text: &str) -> Vec<Range<usize>> {
     let lines = Line::all(text);
-    let mut found = frames::quoted(text, &lines);
+    let mut found = frames::quoted(text, &lines, false);
     for (index, line) in lines.iter().enumerate() {
-        for rule in [box_of_rich, arrow, gutter, marker, pytest, debugger, hunk, warning, kernel, printed_file, here_document]
+        for rule in
+            [box_of_rich, arrow, gutter, marker, pytest, debugger, hunk, warning, kernel, printed_file, here_document]
         {
             found.extend(rule(&lines, index, line).filter_map(|index| lines.get(index)).map(Line::range));
         }
@@ -262,7 +270,9 @@ fn printed_file(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
     static READ: LazyLock<Option<Regex>> =
         LazyLock::new(|| regex(r"^(?:cat|bat|head|tail|less|more|nl|sed|grep|rg|git (?:diff|show))\s(?:[^|<;&]*)$"));
     static OUTPUT: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        regex(r"^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|(?:INFO|WARNING|ERROR|DEBUG|Traceback)\b|[\w.]+(?:Error|Exception): )")
+        regex(
+            r"^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|(?:INFO|WARNING|ERROR|DEBUG|Traceback)\b|[\w.]+(?:Error|Exception): )",
+        )
     });
     let can_be = names_program(line.text);
     let Some((prompt, command)) = typed(line.text).filter(|_| can_be) else { return none() };
@@ -277,7 +287,8 @@ fn printed_file(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
                 && (!own.trim().eq("#") || command.starts_with(|c: char| c.is_ascii_lowercase() || c == '.'))
         })
     };
-    let is_file = |index: &usize| lines.get(*index).is_some_and(|line| !is_prompt(line.text) && !matches(&OUTPUT, line.text));
+    let is_file =
+        |index: &usize| lines.get(*index).is_some_and(|line| !is_prompt(line.text) && !matches(&OUTPUT, line.text));
     (index + 1..lines.len()).take(LONGEST).take_while(is_file).collect::<Vec<_>>().into_iter()
 }
 
@@ -287,7 +298,8 @@ fn here_document(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
     let found = BEGINS.as_ref().filter(|_| line.text.contains("<<") && names_program(line.text));
     let word = found.and_then(|begins| begins.captures(line.text)).and_then(|found| found.get(1));
     let Some(word) = word.map(|word| word.as_str()) else { return none() };
-    let is_end = |index: &usize| lines.get(*index).is_some_and(|line| line.text.trim().trim_start_matches("> ") == word);
+    let is_end =
+        |index: &usize| lines.get(*index).is_some_and(|line| line.text.trim().trim_start_matches("> ") == word);
     let Some(end) = (index + 1..lines.len()).take(LONGEST * 4).find(is_end) else { return none() };
     (index + 1..end).collect::<Vec<_>>().into_iter()
 }

@@ -1,5 +1,5 @@
 //! Owns the embedded table of models (`knowledge/models/`): our own figures with a source for each row, found by a
-//! name that need not be exact (`names`). Sizes of weights from it are about: the file's quantisation is assumed, and where
+//! name as people, Ollama and the hub write it (`names`). Sizes of weights from it are about: the file's quantisation is assumed, and where
 //! our shapes and the published count of parameters differ by more than 2 %, the count decides.
 //! Knows nothing of this machine's files.
 
@@ -14,7 +14,7 @@ use super::quant::{self, OWN_MIXES};
 use super::shape::{Figures, Is, ModelShape, Storage, from_gguf};
 use super::weights::WeightSums;
 use crate::packed;
-pub use names::find;
+pub use names::{called, find, is_same_model};
 pub use near::{near, suggestion};
 
 /// The folder knowledge/models/, packed by `build.rs`.
@@ -36,7 +36,7 @@ fn read() -> Result<Vec<Figures>, String> {
     let mut rows = Vec::new();
     for (path, text) in files(false) {
         let read: Vec<Figures> = options.from_str(&text).map_err(|error| format!("{path}: {error}"))?;
-        rows.extend(read);
+        rows.extend(read.into_iter().flat_map(Figures::with_variants));
     }
     Ok(rows)
 }

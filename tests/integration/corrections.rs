@@ -224,7 +224,7 @@ const ROWS: &[Row] = &[
             "XLA_CLIENT_MEM_FRACTION=.5 XLA_PYTHON_CLIENT_MEM_FRACTION=.5",
         )],
         said: &[
-            ("fixes/lower-utilization", r"XLA_CLIENT_MEM_FRACTION; set one of the two, never both"),
+            ("fixes/lower-utilization", r"XLA_PYTHON_CLIENT_MEM_FRACTION; set one of the two, never both"),
             ("fixes/raise-limit", r"set one of the two, never both"),
         ],
         ..NONE

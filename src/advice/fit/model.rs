@@ -70,26 +70,39 @@ fn quantisation(run: &Run, name: &str, of_torch: bool) -> Quantisation {
     dynamic().or_else(of_log).or_else(of_file).or_else(library).unwrap_or_else(usual)
 }
 
+/// A checkpoint in few bits that its makers give out so is no bfloat16, whatever the rest of it is computed in.
+fn as_given_out(quantisation: Quantisation, row: &Figures) -> Quantisation {
+    let own = table::own_mix(row, quantisation.mix);
+    if own == quantisation.mix || !quant::of_checkpoint(own) {
+        return quantisation;
+    }
+    let name = own.split(',').next().unwrap_or(own).to_owned();
+    Quantisation { name, how: "in which it is given out", ..quantisation }
+}
+
 /// The model: as the person says, else as the log names it, else by what the log prints of it. `None` where that is
 /// not enough.
 pub fn known(said: Option<&str>, run: &Run, of_torch: bool) -> Option<Known> {
     let by_name = |name: &str, whose: &str| {
         let file = name.rsplit('\\').next().unwrap_or(name).trim_end_matches(".gguf");
-        let row = table::find(table::rows().ok()?, file)?;
-        let quantisation = quantisation(run, name, of_torch);
-        let how = format!("{whose}: {} of my table, {} {}", row.name, quantisation.name, quantisation.how);
+        let (row, called) = table::called(table::rows().ok()?, file)?;
+        let quantisation = as_given_out(quantisation(run, name, of_torch), &row);
+        let how = format!("{whose}: {called} of my table, {} {}", quantisation.name, quantisation.how);
         let shape = table::shape(&row, quantisation.mix);
-        Some(Known { name: row.name, quantization: quantisation.name, how, shape })
+        Some(Known { name: called, quantization: quantisation.name, how, shape })
     };
-    // A person may know what a blob without a name is; a log's name must not contradict its own figures.
-    said.and_then(|name| by_name(name, "as you say"))
-        .or_else(|| by_name(run.model.as_deref()?, "as the log names it").filter(|known| agrees(&known.shape, run)))
-        .or_else(|| {
-            let inside = run.printed.get("general.name")?;
-            by_name(inside, "as its file is named inside").filter(|known| agrees(&known.shape, run))
-        })
-        .or_else(|| by_dimensions(run))
-        .or_else(|| by_buffers(run))
+    // A person may know what a blob without a name is, and a name that they say and the table lacks is not answered for
+    // another; a log's name must not contradict its own figures.
+    let named = match said {
+        Some(name) => by_name(name, "as you say"),
+        None => [
+            (run.model.as_ref(), "as the log names it"),
+            (run.printed.get("general.name"), "as its file is named inside"),
+        ]
+        .into_iter()
+        .find_map(|(name, whose)| by_name(name?, whose).filter(|known| agrees(&known.shape, run))),
+    };
+    named.or_else(|| by_dimensions(run)).or_else(|| by_buffers(run))
 }
 
 /// Whether a shape has the layers and the width that the log prints, where it does.
@@ -230,6 +243,38 @@ fn even_layers(shape: &ModelShape, settings: &Settings, printed: u64) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_model_given_out_in_four_bits_is_not_called_bfloat16() {
+        for (dtype, name) in [(None, "openai/gpt-oss-20b"), (Some("bfloat16"), "openai/gpt-oss-20b")] {
+            let run = Run { model: Some(name.to_owned()), dtype: dtype.map(str::to_owned), ..Run::default() };
+            let known = known(None, &run, true).unwrap();
+            assert_eq!(known.quantization, "MXFP4", "{dtype:?}");
+            assert_eq!(known.shape.storage, Storage::Quantised);
+        }
+        let plain = Run { model: Some("Qwen/Qwen3-8B".to_owned()), ..Run::default() };
+        assert_eq!(known(None, &plain, true).unwrap().quantization, "bfloat16");
+    }
+
+    #[test]
+    fn no_other_models_name_is_said() {
+        for (name, said) in [
+            ("Qwen/Qwen3.6-27B", Some("Qwen3.6-27B")),
+            ("Qwen/Qwen3.8-27B", Some("Qwen3.8-27B")),
+            ("deepseek-ai/DeepSeek-R1-Distill-Qwen-14B", Some("DeepSeek-R1-Distill-Qwen-14B")),
+            ("Qwen/Qwen4.7-27B", None),
+            ("Qwen/Qwen3-VL-8B-Instruct", None),
+        ] {
+            let run = Run { model: Some(name.to_owned()), ..Run::default() };
+            let known = known(None, &run, true);
+            assert_eq!(known.as_ref().map(|known| known.name.as_str()), said, "{name}");
+            let how = known.map(|known| known.how).unwrap_or_default();
+            assert!(said.is_none_or(|said| how.contains(said)), "{how}");
+        }
+        // A name that the person says and the table lacks is not answered for by the log's.
+        let run = Run { model: Some("Qwen/Qwen3-8B".to_owned()), ..Run::default() };
+        assert!(known(Some("zebra-9b"), &run, true).is_none());
+    }
 
     #[test]
     fn a_logs_quantisation_is_what_it_prints_or_what_its_files_name_says() {

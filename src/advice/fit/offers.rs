@@ -94,7 +94,8 @@ pub fn instead(known: &Known, engine: Engine, card: Option<&Card>) -> Vec<String
     let in_four_bits = in_four_bits.filter(|(engine, shape)| options::fits(engine, shape, card) == Some(true));
     let in_four_bits = in_four_bits.map(|_| format!("{} in 4 bits{at}", known.name));
     let family = table::near(rows, &known.name);
-    let mut others: Vec<_> = rows.iter().filter(|row| row.name != known.name).collect();
+    let same_row = table::find(rows, &known.name).map(|row| row.name);
+    let mut others: Vec<_> = rows.iter().filter(|row| Some(&row.name) != same_row.as_ref()).collect();
     others.sort_by(|a, b| {
         let near = |name: &str| !family.contains(&name);
         near(&a.name).cmp(&near(&b.name)).then(b.billions.total_cmp(&a.billions))

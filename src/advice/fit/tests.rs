@@ -314,7 +314,7 @@ fn a_smaller_share_of_the_card_gives_back_what_was_wanted_beyond_what_is_free() 
 #[test]
 fn half_of_the_batch_that_the_log_shows_is_the_next_to_try() {
     let log = format!(
-        "transformers --model_name_or_path meta-llama/Llama-3.2-1B\n***** Running training *****\n  Instantaneous batch size per device = 16\n  File \"site-packages/transformers/trainer.py\", line 3, in training_step\n    max_seq_len=2048\n    loss.backward()\n{TORCH}"
+        "transformers --model_name_or_path meta-llama/Llama-3.2-1B\nmax_seq_len=2048\n***** Running training *****\n  Instantaneous batch size per device = 16\n  File \"site-packages/transformers/trainer.py\", line 3, in training_step\n    loss.backward()\n{TORCH}"
     );
     let advice = advised(&log, None, None);
     let step = advice.plan.iter().find(|planned| planned.fix == "smaller-batch").unwrap();

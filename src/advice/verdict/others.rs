@@ -29,16 +29,22 @@ pub fn blamed<'p, 'a>(situation: &Situation<'_>, place: &'p Place<'a>) -> impl I
 }
 
 /// Whether the processes that the log names are ranks of the run itself: several, started one after the other, that had
-/// come as far as each other on the card that a process gets which names none.
+/// come as far as each other. On the card that a process gets which names none others may stand between them; on any
+/// other their PIDs follow each other without a gap, and it is not the rank's own card.
 pub fn are_ranks(diagnosis: &Diagnosis) -> bool {
     let others = &diagnosis.facts.other_processes;
-    let on_the_first = diagnosis.facts.device == Some(0) && diagnosis.run.rank.is_some();
-    let Some(first) = others.first().filter(|_| on_the_first && others.len() > 1) else { return false };
+    let (device, rank) = (diagnosis.facts.device.map(u64::from), diagnosis.run.rank);
+    let is_of_many = (rank.is_some() || diagnosis.run.is_spread()) && (device == Some(0) || rank != device);
+    let Some(first) = others.first().filter(|_| is_of_many && others.len() > 1) else { return false };
     let pids = || others.iter().map(|other| other.pid);
-    let together = pids().max().zip(pids().min()).is_some_and(|(last, first)| {
-        usize::try_from(last.abs_diff(first)).is_ok_and(|apart| apart < RANKS_APART * others.len())
-    });
-    together && others.iter().all(|other| other.bytes.within_percent(first.bytes, RANKS_PERCENT))
+    let apart = pids().max().zip(pids().min()).and_then(|(last, first)| usize::try_from(last.abs_diff(first)).ok());
+    let most = match device {
+        Some(0) if rank.is_some() => RANKS_APART * others.len(),
+        // The run's own PID may stand between.
+        _ => others.len() + 1,
+    };
+    apart.is_some_and(|apart| apart < most)
+        && others.iter().all(|other| other.bytes.within_percent(first.bytes, RANKS_PERCENT))
 }
 
 /// Living holders that are in the way, those the log names first, then the largest; which of them a step may be about,

@@ -263,7 +263,7 @@ pub fn widened(diagnosis: &Diagnosis) -> Option<Widened> {
     // While it loads, weights are all that is there.
     let loading = diagnosis.phase == Phase::Load && diagnosis.raised_by.as_deref() == Some("pytorch");
     let name = diagnosis.run.model.as_deref().filter(|_| loading && diagnosis.run.notebook.is_none())?;
-    let row = table::find(table::rows().ok()?, name)?;
+    let (row, called) = table::called(table::rows().ok()?, name)?;
     let had = diagnosis.facts.allocated_bytes?;
     let bits = had.0 as f64 * 8.0 / (row.billions * 1e9);
     let file_has = file_bits(name)?;
@@ -277,7 +277,7 @@ pub fn widened(diagnosis: &Diagnosis) -> Option<Widened> {
     };
     let evidence = format!(
         "while loading it held {had} for the {} billion parameters of {}: {bits:.0} bits each or more, where its file has {file_has:.0}; {why}",
-        row.billions, row.name
+        row.billions, called
     );
     Some(Widened { evidence, to_bits })
 }

@@ -10,7 +10,8 @@ use crate::app::model::{Change, Followed, Model, Overlay, Pipe, Prompt, Purpose,
 use crate::app::msg::LogRead;
 use crate::app::question::{Answer, Asked};
 use crate::app::walk::Walk;
-use crate::memory::images;
+use crate::knowledge::diagnosis::Diagnosis;
+use crate::memory::{images, table};
 use crate::units::WallTime;
 
 const NO_TEXT: &str = "This looks like a binary file, not a log: give me the text that your program printed.";
@@ -278,7 +279,8 @@ pub fn read(model: &mut Model, read: LogRead) {
     let grew = model.input.pipe == Pipe::Open || adds;
     model.input.awaited = None;
     model.input.log = Some(read.log);
-    model.input.diagnosis = Some(read.diagnosis);
+    let last = model.input.diagnosis.replace(read.diagnosis);
+    let forgotten = if grew { None } else { forget_other_model(model, last.as_ref()) };
     model.input.fixes = read.fixes;
     model.input.pages = read.pages;
     let lines = model.input.log.as_ref().map_or(0, |log| log.line_count());
@@ -305,11 +307,28 @@ pub fn read(model: &mut Model, read: LogRead) {
         model.trial = None;
     }
     super::advise_anew(model);
+    if let Some(forgotten) = forgotten {
+        super::say(model, forgotten);
+    }
     // The failure may come long after the first line, and well before the pipe's end: a launcher outlives its ranks.
     let watches_it_come = model.focus == Region::Input && model.input.typing.is_none();
     if has_steps(model) && (first || !grew || !had_steps && watches_it_come) {
         model.focus = Region::Steps;
     }
+}
+
+/// Forgets the model that the person set where this log names another one, and says so. What they set for a name that
+/// tells nothing, such as a blob's, stays while logs have that name.
+fn forget_other_model(model: &mut Model, last: Option<&Diagnosis>) -> Option<String> {
+    let named = model.input.diagnosis.as_ref()?.run.model.clone()?;
+    let set = model.input.model.as_ref()?;
+    let is_as_before = last.is_some_and(|last| last.run.model.as_ref() == Some(&named));
+    if is_as_before || table::is_same_model(set, &named) {
+        return None;
+    }
+    let set = model.input.model.take()?;
+    let named = crate::text::harmless(&named).into_owned();
+    Some(format!("This log names {named}, so {set} is no longer set as the model."))
 }
 
 /// A log could not be read: that stands in its place until there is another.

@@ -114,7 +114,7 @@ impl Located {
 
 fn from_table(name: &str, meant: &Meant) -> Result<Located, String> {
     let rows = table::rows()?;
-    let Some(row) = table::find(rows, name) else {
+    let Some((row, called)) = table::called(rows, name) else {
         let near = table::suggestion(rows, name);
         return Err(format!(
             "{} is not on this machine and not in the table of models: give a GGUF file, a folder with config.json, or another name{near}",
@@ -134,7 +134,7 @@ fn from_table(name: &str, meant: &Meant) -> Result<Located, String> {
     } else {
         format!("{mix}, in which it is given out")
     };
-    let note = format!("no file of it was found here: figures of {} from the table, {taken}{doubt}", row.name);
+    let note = format!("no file of it was found here: figures of {called} from the table, {taken}{doubt}");
     Ok(Located { note: Some(note), ..Located::new(shape, None, Source::Table) })
 }
 

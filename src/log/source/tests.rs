@@ -8,7 +8,8 @@ fn holds(log: &str) {
     assert_eq!(ends(&bare), ends(log), "{log}");
     assert!(!bare.contains("SECRET"), "{log}\n--- still says\n{bare}");
     for (line, left) in log.lines().zip(bare.lines()) {
-        let is_code = line.contains("SECRET") || line.contains("CODE") || line.trim().chars().all(|c| "^~ ".contains(c));
+        let is_code =
+            line.contains("SECRET") || line.contains("CODE") || line.trim().chars().all(|c| "^~ ".contains(c));
         assert!(is_code || line == left, "lost: {line}\nof {log}");
     }
 }
@@ -55,7 +56,8 @@ fn what_a_logger_puts_before_each_line_hides_no_code() {
         let bare = without_source(&lines.join("\n")).into_owned();
         assert!(!bare.contains("SECRET") && bare.contains("KEPT"), "{bare}");
         // Another process's lines stand in between.
-        let mixed: Vec<String> = lines.iter().flat_map(|line| [line.clone(), "web-1 GET /health KEPT".into()]).collect();
+        let mixed: Vec<String> =
+            lines.iter().flat_map(|line| [line.clone(), "web-1 GET /health KEPT".into()]).collect();
         let bare = without_source(&mixed.join("\n")).into_owned();
         assert!(!bare.contains("SECRET"), "{bare}");
         assert_eq!(bare.matches("web-1 GET /health KEPT").count(), traceback.len(), "{bare}");
@@ -64,7 +66,9 @@ fn what_a_logger_puts_before_each_line_hides_no_code() {
 
 #[test]
 fn lost_indentation_broken_lines_and_folded_logs_hide_no_code() {
-    holds("Traceback (most recent call last):\nFile \"a.py\", line 3, in f\nreturn g(SECRET)\nFile \"b.py\", line 4, in g\nreturn h(SECRET,\n  CODE\ny=SECRET)\ntorch.OutOfMemoryError: KEPT");
+    holds(
+        "Traceback (most recent call last):\nFile \"a.py\", line 3, in f\nreturn g(SECRET)\nFile \"b.py\", line 4, in g\nreturn h(SECRET,\n  CODE\ny=SECRET)\ntorch.OutOfMemoryError: KEPT",
+    );
     // A terminal breaks the place's own line anywhere.
     let place = "  File \"/opt/conda/lib/python3.12/site-packages/transformers/models/llama/modeling_llama.py\", line 211, in forward";
     for width in [80, 100, place.len() - 3] {
@@ -103,7 +107,8 @@ fn excerpts_of_tools_are_code() {
     ] {
         holds(log);
     }
-    let bare = without_source("File /usr/lib/a.py:9, in f(self, dtype=SECRET)\n      8 SECRET\n----> 9 SECRET\n").into_owned();
+    let bare =
+        without_source("File /usr/lib/a.py:9, in f(self, dtype=SECRET)\n      8 SECRET\n----> 9 SECRET\n").into_owned();
     assert!(!bare.contains("SECRET") && bare.contains("/usr/lib/a.py:9, in f"), "{bare}");
 }
 
@@ -132,7 +137,22 @@ fn what_a_person_typed_and_a_program_printed_is_no_excerpt() {
 
 #[test]
 fn any_text_keeps_its_length_and_line_ends() {
-    let pieces = ["  File \"a.py\", line 3, in f", "    é漢 code", "----> 3 x", "❱ 1 │", "\\n  File ", "@@ -1,2 +1,2 @@", "^", "E   +", ">    x", "╭─ Traceback (most recent call last) ─", "cat a.py", "$ cat > a.py <<E", "", "\t"];
+    let pieces = [
+        "  File \"a.py\", line 3, in f",
+        "    é漢 code",
+        "----> 3 x",
+        "❱ 1 │",
+        "\\n  File ",
+        "@@ -1,2 +1,2 @@",
+        "^",
+        "E   +",
+        ">    x",
+        "╭─ Traceback (most recent call last) ─",
+        "cat a.py",
+        "$ cat > a.py <<E",
+        "",
+        "\t",
+    ];
     let mut seed = 7_u64;
     for _ in 0..400 {
         let mut log = String::new();

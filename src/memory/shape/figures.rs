@@ -116,6 +116,24 @@ pub struct SharedKv {
     pub ffn: u64,
 }
 
+/// A model of the same layers under a name of its own, which was given out with another length.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Variant {
+    /// Its name.
+    pub name: String,
+    /// See [`Figures`].
+    pub also: Vec<String>,
+    /// See [`Figures`].
+    pub alone: Vec<String>,
+    /// Longest context.
+    pub context: u64,
+    /// Where that is from.
+    pub source: String,
+    /// Which of its own figures nobody has checked.
+    pub unverified: Vec<String>,
+}
+
 /// A model by its figures. Sizes are in elements.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -176,9 +194,33 @@ pub struct Figures {
     pub source: String,
     /// Which figures nobody has checked.
     pub unverified: Vec<String>,
+    /// Each becomes a row of its own.
+    pub variants: Vec<Variant>,
 }
 
 impl Figures {
+    /// This row, and one for each of its variants.
+    pub fn with_variants(mut self) -> Vec<Figures> {
+        let variants = std::mem::take(&mut self.variants);
+        let mut rows = vec![self.clone()];
+        for variant in variants {
+            let mut unverified = self.unverified.clone();
+            unverified.extend(variant.unverified);
+            unverified.sort();
+            unverified.dedup();
+            rows.push(Figures {
+                name: variant.name,
+                also: variant.also,
+                alone: variant.alone,
+                context: variant.context,
+                source: format!("{}; its context: {}", self.source, variant.source),
+                unverified,
+                ..self.clone()
+            });
+        }
+        rows
+    }
+
     /// What a GGUF file of this model at a mix would say; without tensors where the mix is not known.
     pub fn as_gguf(&self, mix: &str) -> Gguf {
         let experts = self.experts.map_or(0, |experts| experts.count);

@@ -1,5 +1,6 @@
-//! Owns which row of the table a name means, as people, Ollama and the hub write it: all words of a row's name must be
-//! in it, and no size, version or kind that the row lacks. A name that could mean two rows means none.
+//! Owns which row of the table a name means, as people, Ollama and the hub write it. Family, version, size and variant must
+//! be exactly those of one of the row's names; only words that change no shape (`HARMLESS`) may stand beside them. Every
+//! other name is not in the table: a variant of a model may have another length, more weights or other layers.
 //! Knows nothing of figures.
 
 use crate::memory::quant;
@@ -24,71 +25,185 @@ pub(super) fn words(name: &str) -> Vec<String> {
         last = c;
     }
     words.extend((!current.is_empty()).then_some(current));
-    words
+    // A point may stand before a file's quantization.
+    words.iter().map(|word| word.trim_matches('.').to_owned()).filter(|word| !word.is_empty()).collect()
 }
 
-/// Words that do not tell one model from another of the table.
-const NOISE: [&str; 14] =
-    ["instruct", "it", "chat", "base", "gguf", "hf", "latest", "meta", "text", "preview", "v", "v0.1", "hub", "gptq"];
+/// Words that change neither a model's layers nor its length: how it was taught to answer, what its weights are stored in,
+/// who gave them out, what was trained on top of them.
+const HARMLESS: [&str; 76] = [
+    // What it was taught.
+    "instruct",
+    "it",
+    "chat",
+    "base",
+    "pt",
+    "text",
+    "sft",
+    "dpo",
+    "orpo",
+    "grpo",
+    "rlhf",
+    "rl",
+    "finetune",
+    "finetuned",
+    "ft",
+    "lora",
+    "qlora",
+    "merged",
+    "abliterated",
+    "uncensored",
+    "heretic",
+    "deduped",
+    // What its weights are stored in.
+    "gguf",
+    "ggml",
+    "safetensors",
+    "gptq",
+    "awq",
+    "bnb",
+    "nf4",
+    "int4",
+    "int8",
+    "4bit",
+    "8bit",
+    "bit",
+    "fp4",
+    "fp8",
+    "nvfp4",
+    "mxfp4",
+    "fp16",
+    "bf16",
+    "f16",
+    "f32",
+    "fp32",
+    "w4a16",
+    "w8a8",
+    "w8a16",
+    "dynamic",
+    "quantized",
+    "qat",
+    "ud",
+    "imatrix",
+    "i1",
+    "hqq",
+    "exl2",
+    "exl3",
+    "mlx",
+    "autoround",
+    "marlin",
+    "128g",
+    "g128",
+    "sym",
+    "torchao",
+    "moe_fp8",
+    "bitsandbytes",
+    // Who gives it out.
+    "hf",
+    "hub",
+    "latest",
+    "meta",
+    "google",
+    "nvidia",
+    "microsoft",
+    "mistralai",
+    "openai",
+    "unsloth",
+    "bartowski",
+    "c4ai",
+];
 
-/// The words of a name that tell.
+fn is_harmless(word: &str) -> bool {
+    HARMLESS.contains(&word) || word.ends_with("bpw") && word.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// The words of a name that tell, each once, in the name's order.
 pub(super) fn telling(name: &str) -> Vec<String> {
-    words(name).into_iter().filter(|word| !NOISE.contains(&word.as_str())).collect()
+    let mut telling: Vec<String> = Vec::new();
+    for word in words(name).into_iter().filter(|word| !is_harmless(word)) {
+        // A file's name may begin with the organization: `Qwen_Qwen3-8B`.
+        if !telling.contains(&word) {
+            telling.push(word);
+        }
+    }
+    telling
 }
 
-/// The names that a row is found by, be they part of a longer one.
+/// What a row is called: each of its names, and names of later or taught versions with the same figures.
 fn names(row: &Figures) -> impl Iterator<Item = &str> {
     let own = row.name.split(" / ").next().unwrap_or(&row.name);
     [own].into_iter().chain(row.also.iter().map(String::as_str))
 }
 
-/// The version that stands behind a name's family in a query (`3` of falcon3 for the row falcon-7b); else the family.
-fn version(name: &[String], asked: &[String]) -> String {
-    let family = name.first().cloned().unwrap_or_default();
-    let behind = asked.windows(2).filter(|pair| pair.first() == Some(&family)).filter_map(|pair| pair.last());
-    behind.into_iter().find(|word| tells_version(word) && !name.contains(word)).cloned().unwrap_or(family)
-}
-
-/// The row that a name means: one that is called so, or all words of the row's name must be in it, and the row with the
-/// most of them wins.
-/// A size or a version in the query that the row lacks rules it out. `None` where nothing fits or two do equally.
+/// The row that a name means; `None` where the table lacks it.
 pub fn find(rows: &[Figures], query: &str) -> Option<Figures> {
-    if let Some(row) = rows.iter().find(|row| row.name.eq_ignore_ascii_case(query)) {
-        return Some(row.clone());
-    }
-    let tail = query.rsplit('/').next().unwrap_or(query);
-    // A family may be asked for in a quantisation.
-    let quantisation = quant::in_name(tail).map(|(word, _)| word.to_lowercase()).unwrap_or_default();
-    let whole = words(&tail.to_lowercase().replace(":latest", "").replace(&quantisation, ""));
-    if let Some(row) = rows.iter().find(|row| row.alone.iter().any(|name| words(name) == whole)) {
-        return Some(row.clone());
-    }
-    let asked = telling(tail);
-    if asked.is_empty() {
-        return None;
-    }
-    let names = rows.iter().flat_map(|row| names(row).map(move |name| (row, telling(name))));
-    let mut fitting: Vec<(usize, &Figures)> = names
-        .filter(|(_, name)| !name.is_empty() && name.iter().all(|word| asked.contains(word)))
-        .filter(|(_, name)| asked.iter().all(|word| name.contains(word) || !(tells_size(word) || tells_kind(word))))
-        .filter(|(_, name)| name.contains(&version(name, &asked)))
-        .map(|(row, name)| (name.len(), row))
-        .collect();
-    fitting.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    let Some((best, row)) = fitting.first() else { return by_part(rows, &asked) };
-    let rivals = fitting.iter().filter(|(count, other)| count == best && other.name != row.name).count();
-    (rivals == 0).then(|| (*row).clone())
+    called(rows, query).map(|(row, _)| row)
 }
 
-/// The only row that has all words of the query, and perhaps more.
-fn by_part(rows: &[Figures], asked: &[String]) -> Option<Figures> {
-    let mut fitting = rows.iter().filter(|row| {
-        let name = telling(names(row).next().unwrap_or_default());
-        let whole = asked.iter().any(|word| tells_size(word)) && asked.iter().all(|word| name.contains(word));
-        whole && asked.contains(&version(asked, &name))
+/// The row that a name means, and what the table calls the model that was named: never another model with the same
+/// figures.
+pub fn called(rows: &[Figures], query: &str) -> Option<(Figures, String)> {
+    if let Some(row) = rows.iter().find(|row| row.name.eq_ignore_ascii_case(query)) {
+        return Some((row.clone(), names(row).next().unwrap_or(&row.name).to_owned()));
+    }
+    let model = without_quantization(query);
+    let asked = telling(&model);
+    let found = of_family(rows, &model).or_else(|| exact(rows, &asked)).or_else(|| without_active_size(rows, &asked));
+    found.map(|(row, name)| (row.clone(), name.to_owned()))
+}
+
+/// Whether two names mean the same model, be it in the table or not.
+pub fn is_same_model(one: &str, other: &str) -> bool {
+    super::rows().is_ok_and(|rows| match (find(rows, one), find(rows, other)) {
+        (Some(one), Some(other)) => one.name == other.name,
+        _ => telling(&without_quantization(one)) == telling(&without_quantization(other)),
+    })
+}
+
+/// The row that a family's bare name means.
+fn of_family<'r>(rows: &'r [Figures], model: &str) -> Option<(&'r Figures, &'r str)> {
+    let whole: Vec<String> = words(model).into_iter().filter(|word| word != "latest").collect();
+    let row = rows.iter().find(|row| row.alone.iter().any(|name| words(name) == whole))?;
+    Some((row, names(row).next()?))
+}
+
+/// The row with a name of exactly these words.
+fn exact<'r>(rows: &'r [Figures], asked: &[String]) -> Option<(&'r Figures, &'r str)> {
+    let all = rows.iter().flat_map(|row| names(row).map(move |name| (row, name)));
+    all.into_iter().find(|(_, name)| {
+        let name = telling(name);
+        name.len() == asked.len() && !name.is_empty() && name.iter().all(|word| asked.contains(word))
+    })
+}
+
+/// The model's own part of what was asked for: of a path the last part or the cached repository's name, without what it
+/// says of a quantization.
+fn without_quantization(query: &str) -> String {
+    let mut parts = query.split(['/', '\\']).filter(|part| !part.is_empty());
+    let cached = parts.clone().find_map(|part| part.strip_prefix("models--")?.rsplit("--").next());
+    let tail = cached.or_else(|| parts.next_back()).unwrap_or(query).to_lowercase();
+    let tail = tail.trim_end_matches(".gguf");
+    // A file in parts: `-00001-of-00003`.
+    let tail = match tail.rsplit_once("-of-") {
+        Some((before, count)) if count.len() == 5 => before.trim_end_matches(|c: char| c.is_ascii_digit()),
+        _ => tail,
+    };
+    let quantization = quant::in_name(tail.trim_end_matches('-')).map(|(word, _)| word.to_lowercase());
+    quantization.map_or_else(|| tail.to_owned(), |word| tail.replace(&word, " "))
+}
+
+/// The only row that has all words of a name with a size, and beyond them only the size of what is used for each token:
+/// `qwen3:30b` for Qwen3-30B-A3B.
+fn without_active_size<'r>(rows: &'r [Figures], asked: &[String]) -> Option<(&'r Figures, &'r str)> {
+    let mut fitting = rows.iter().filter_map(|row| {
+        let name = names(row).next()?;
+        let own = telling(name);
+        let whole = asked.iter().any(|word| tells_size(word)) && asked.iter().all(|word| own.contains(word));
+        let rest = own.iter().filter(|word| !asked.contains(word)).all(|word| tells_active_size(word));
+        (whole && rest).then_some((row, name))
     });
-    let row = fitting.next()?;
-    fitting.next().is_none().then(|| row.clone())
+    let found = fitting.next()?;
+    fitting.next().is_none().then_some(found)
 }
 
 /// Whether a word is a size such as 8b or a3b, which must not be ignored.
@@ -97,16 +212,8 @@ pub(super) fn tells_size(word: &str) -> bool {
     number != word && !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '.' || c == 'x')
 }
 
-/// Whether a word is a version such as 3, 2.5 or h1, and no date.
-fn tells_version(word: &str) -> bool {
-    let number = word.trim_start_matches(|c: char| c.is_ascii_alphabetic());
-    let letters = word.len().saturating_sub(number.len());
-    letters <= 1 && (1..=3).contains(&number.len()) && number.chars().all(|c| c.is_ascii_digit() || c == '.')
-}
-
-/// Whether a word says that the model is another than the one whose name it stands in, though it is built on it.
-fn tells_kind(word: &str) -> bool {
-    ["multimodal", "vision", "tts", "asr", "ocr", "plus"].contains(&word)
+fn tells_active_size(word: &str) -> bool {
+    word.starts_with('a') && tells_size(word)
 }
 
 #[cfg(test)]
@@ -114,14 +221,22 @@ mod tests {
     use super::super::rows;
     use super::*;
 
+    /// Whether a family's bare name is what Ollama takes for it, whichever row that is.
+    fn is_of_family(rows: &[Figures], name: &str) -> bool {
+        rows.iter().any(|row| row.alone.iter().any(|alone| telling(alone) == telling(name)))
+    }
+
     #[test]
     fn a_name_means_one_row() {
         let rows = rows().unwrap();
         let mut all: Vec<Vec<String>> = Vec::new();
         for row in rows {
-            for name in names(row).chain([row.name.as_str()]).chain(row.alone.iter().map(String::as_str)) {
-                assert!(name == row.name || !all.contains(&telling(name)), "{name} is there twice");
+            for name in names(row) {
+                assert!(!all.contains(&telling(name)), "{name} is there twice");
                 all.push(telling(name));
+            }
+            let own = names(row).filter(|name| !is_of_family(rows, name));
+            for name in own.chain([row.name.as_str()]).chain(row.alone.iter().map(String::as_str)) {
                 let found = find(rows, name).map(|row| row.name);
                 assert_eq!(found.as_deref(), Some(row.name.as_str()), "{name} leads elsewhere");
             }
@@ -174,6 +289,99 @@ mod tests {
         }
     }
 
+    /// Words that make another model of one: an encoder, another length, other layers, other training from the beginning.
+    const OTHER: [&str; 14] = [
+        "VL",
+        "Vision",
+        "Omni",
+        "Audio",
+        "Coder2",
+        "Math",
+        "Embedding",
+        "Reranker",
+        "Guard2",
+        "MoE2",
+        "A9B",
+        "1M",
+        "2612",
+        "V9",
+    ];
+
+    #[test]
+    fn a_name_with_another_version_size_or_variant_never_means_the_row() {
+        let rows = rows().unwrap();
+        for row in rows {
+            for name in names(row) {
+                let mut others: Vec<String> = OTHER.iter().map(|word| format!("{name}-{word}")).collect();
+                // Each number in the name one larger, and with a ninth behind its point.
+                let digits = name.char_indices().filter(|(_, c)| c.is_ascii_digit());
+                for (at, digit) in digits {
+                    let next = char::from_digit((digit.to_digit(10).unwrap() + 1) % 10, 10).unwrap();
+                    others.push(format!("{}{next}{}", &name[..at], &name[at + 1..]));
+                    others.push(format!("{}{digit}.9{}", &name[..at], &name[at + 1..]));
+                    others.push(format!("{}{digit}7{}", &name[..at], &name[at + 1..]));
+                }
+                for other in others {
+                    let Some((found, called)) = called(rows, &other).filter(|_| !is_of_family(rows, &other)) else {
+                        continue;
+                    };
+                    // Another model that the table has, by its own name.
+                    let own = telling(&called);
+                    let said = telling(&other);
+                    assert!(own.iter().all(|word| said.contains(word) || tells_active_size(word)), "{other}: {called}");
+                    assert!(
+                        said.iter().all(|word| own.contains(word)),
+                        "{other} is taken for {called} of {}",
+                        found.name
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn words_that_change_no_shape_do_not_hide_the_row() {
+        let rows = rows().unwrap();
+        for row in rows {
+            for name in names(row).map(|name| name.replace(' ', "-").replace(['(', ')'], "")) {
+                let named = |written: &str| called(rows, written).map(|(row, _)| row.name);
+                for written in [
+                    format!("someone/{name}"),
+                    name.to_lowercase(),
+                    format!("{name}-GGUF"),
+                    format!("{name}-AWQ"),
+                    format!("{name}-GPTQ-Int4"),
+                    format!("{name}-FP8"),
+                    format!("{name}-bnb-4bit"),
+                    format!("{name}-Q4_K_M.gguf"),
+                    format!("/srv/models/{name}-Instruct-UD-Q4_K_XL.gguf"),
+                    format!("/srv/models/{name}.Q8_0-00001-of-00003.gguf"),
+                    format!("{name}-chat-hf"),
+                ] {
+                    let found = named(&written);
+                    assert!(
+                        found.as_deref() == Some(row.name.as_str()) || is_of_family(rows, &name),
+                        "{written}: {found:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_calls_a_model_as_it_was_named() {
+        let rows = rows().unwrap();
+        for (query, name) in [
+            ("deepseek-r1:14b", "DeepSeek-R1-14B"),
+            ("Qwen/Qwen3.6-27B-FP8", "Qwen3.6-27B"),
+            ("Qwen/Qwen3.8-27B", "Qwen3.8-27B"),
+            ("zai-org/GLM-4.6", "GLM-4.6"),
+            ("MiniMaxAI/MiniMax-M2.5", "MiniMax-M2.5"),
+        ] {
+            assert_eq!(called(rows, query).map(|(_, name)| name).as_deref(), Some(name), "{query}");
+        }
+    }
+
     #[test]
     fn names_are_found_as_people_write_them() {
         let rows = rows().unwrap();
@@ -193,10 +401,10 @@ mod tests {
             ("deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", Some("Qwen2.5-32B")),
             ("deepseek-r1:70b", Some("Llama-3.3-70B")),
             ("deepseek-r1:671b", Some("DeepSeek-V3 / R1")),
-            ("qwen3-coder:30b", Some("Qwen3-30B-A3B")),
-            ("Mistral-Small-3.2-24B-Instruct-2506", Some("Mistral-Small-3 24B")),
-            ("devstral:24b", Some("Mistral-Small-3 24B")),
-            ("qwen2.5vl:7b", Some("Qwen2.5-7B")),
+            ("qwen3-coder:30b", Some("Qwen3-Coder-30B-A3B")),
+            ("Mistral-Small-3.2-24B-Instruct-2506", None),
+            ("devstral:24b", Some("Devstral-Small-24B")),
+            ("qwen2.5vl:7b", None),
             ("phi4:14b", Some("phi-4")),
             ("llama4:scout", Some("Llama-4-Scout-17B-16E")),
             ("qwen3.5:9b", Some("Qwen3.5-9B")),
@@ -207,14 +415,14 @@ mod tests {
             ("zai-org/GLM-5.2", Some("GLM-5.2")),
             ("zai-org/GLM-5", Some("GLM-5")),
             ("zai-org/GLM-4.7-Flash", Some("GLM-4.7-Flash")),
-            ("moonshotai/Kimi-K2-Instruct-0905", Some("Kimi-K2")),
+            ("moonshotai/Kimi-K2-Instruct-0905", Some("Kimi-K2-0905")),
             ("moonshotai/Kimi-K2.5", Some("Kimi-K2-Thinking")),
             ("mistralai/Ministral-3-8B-Instruct-2512", Some("Ministral-3-8B")),
             ("nemotron-3-nano:30b", Some("Nemotron-3-Nano-30B-A3B")),
             ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", Some("Nemotron-3-Nano-30B-A3B")),
             ("granite4:small-h", Some("Granite-4.0-H-Small")),
             ("qwen3-coder-next", Some("Qwen3-Next-80B-A3B")),
-            ("Qwen/Qwen3.8-27B", Some("Qwen3.5-27B / Qwen3.6-27B")),
+            ("Qwen/Qwen3.8-27B", Some("Qwen3.8-27B")),
             ("deepseek-v4-pro", Some("DeepSeek-V4-Pro")),
             ("moonshotai/Kimi-K3", Some("Kimi-K3")),
             ("llama4:maverick", Some("Llama-4-Maverick-17B-128E")),
@@ -225,7 +433,7 @@ mod tests {
             ("granite4:micro", Some("Granite-4.0-Micro")),
             ("nemotron-3-super", Some("Nemotron-3-Super-120B-A12B")),
             ("devstral-2:123b", Some("Devstral-2-123B")),
-            ("mistralai/Devstral-Small-2507", Some("Mistral-Small-3 24B")),
+            ("mistralai/Devstral-Small-2507", Some("Devstral-Small-24B")),
             ("mistral-nemo:12b", Some("Mistral-Nemo-12B")),
             ("deepseek-r1:8b", Some("Qwen3-8B")),
             ("NousResearch/Hermes-3-Llama-3.1-8B", Some("Llama-3.1-8B")),
@@ -236,7 +444,14 @@ mod tests {
             ("CohereForAI/c4ai-command-r-plus-08-2024", None),
             ("step-3.5-flash", Some("Step-3.5-Flash")),
             ("seed-oss", Some("Seed-OSS-36B")),
-            ("Qwen/Qwen3-VL-30B-A3B-Instruct", Some("Qwen3-30B-A3B")),
+            ("Qwen/Qwen3-VL-30B-A3B-Instruct", None),
+            ("Qwen/Qwen3-30B-A3B-Instruct-2507", Some("Qwen3-30B-A3B-2507")),
+            ("Qwen/Qwen3-4B-Thinking-2507-FP8", Some("Qwen3-4B-2507")),
+            ("Qwen/Qwen2.5-Coder-7B-Instruct-AWQ", Some("Qwen2.5-Coder-7B")),
+            ("Qwen/Qwen2.5-7B-Instruct-1M", None),
+            ("/root/.cache/huggingface/hub/models--Qwen--Qwen3-8B/snapshots/ab12", Some("Qwen3-8B")),
+            ("Qwen_Qwen3-8B-Q4_K_M-00001-of-00002.gguf", Some("Qwen3-8B")),
+            ("bartowski/Meta-Llama-3.1-8B-Instruct-GGUF", Some("Llama-3.1-8B")),
             ("GLM-4.5 / 4.6", Some("GLM-4.5 / 4.6")),
             ("zai-org/GLM-4.6", Some("GLM-4.5 / 4.6")),
             ("no-such-model", None),
