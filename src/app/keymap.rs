@@ -50,7 +50,7 @@ pub const BINDINGS: &[Binding] = &[
     at(Region::Steps, key(KeyCode::Char('r'), Action::Command, "r", "what I ran")),
     at(Region::Steps, key(KeyCode::Char('m'), Action::Model, "m", "which model")),
     at(Region::Steps, key(KeyCode::Char('f'), Action::Fit, "f", "will it fit?")),
-    at(Region::Processes, key(KeyCode::Enter, Action::Enter, "Enter", "copy kill command")),
+    at(Region::Processes, key(KeyCode::Enter, Action::Enter, "Enter", "copy command")),
     at(Region::Processes, key(KeyCode::Char(' '), Action::Mark, "Space", "mark")),
     at(Region::Processes, key(KeyCode::Char('/'), Action::Search, "/", "filter")),
     at(Region::Processes, key(KeyCode::Char('t'), Action::Sort, "t", "sort")),

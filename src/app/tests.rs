@@ -734,7 +734,7 @@ fn the_footer_names_whom_x_is_about_and_offers_nothing_that_does_nothing() {
     }
     let mut nothing = Session::new();
     nothing.send(Msg::FeedDown("no driver".into()));
-    for word in ["terminate", "mark", "filter", "sort", "kill"] {
+    for word in ["terminate", "mark", "filter", "sort", "copy command"] {
         assert!(!footer(&nothing).contains(word), "{}", footer(&nothing));
     }
 }
@@ -879,7 +879,7 @@ fn a_question_that_names_more_than_the_screen_has_room_for_takes_no_yes() {
         session.read();
         let screen = crate::ui::drawn(&session.model);
         let all = (6000..6009).all(|pid| screen.contains(&format!(" {pid} ")));
-        assert!(all && screen.contains("[y] end it"), "{lines} each: {screen}");
+        assert!(all && screen.contains("[y] terminate"), "{lines} each: {screen}");
     }
     session.keys("y");
     assert_eq!((session.signals().len(), session.notice()), (9, ""));
@@ -1127,16 +1127,14 @@ fn harmless_keys_of_a_slow_line_act_together_and_others_are_dropped_whole() {
 
 #[test]
 fn moving_to_a_process_and_asking_about_it_at_once_asks_and_no_more() {
-    for ask in [KeyCode::Char('x')] {
-        let mut session = Session::with_holders();
-        let second = session.model.rows()[1].process.key().unwrap();
-        session.wait(ms(500));
-        [KeyCode::Char('j'), ask].iter().for_each(|code| session.key(*code));
-        session.wait(ms(200));
-        let asked = session.model.question.as_ref().map(|question| &question.asked);
-        assert!(matches!(asked, Some(Asked::End(victims, _)) if victims[0].key == second), "{asked:?}");
-        assert_eq!(session.signals(), []);
-    }
+    let mut session = Session::with_holders();
+    let second = session.model.rows()[1].process.key().unwrap();
+    session.wait(ms(500));
+    [KeyCode::Char('j'), KeyCode::Char('x')].iter().for_each(|code| session.key(*code));
+    session.wait(ms(200));
+    let asked = session.model.question.as_ref().map(|question| &question.asked);
+    assert!(matches!(asked, Some(Asked::End(victims, _)) if victims[0].key == second), "{asked:?}");
+    assert_eq!(session.signals(), []);
     // A yes in the same piece is none, and what moves elsewhere asks nothing.
     for burst in
         [[KeyCode::Char('j'), KeyCode::Enter, KeyCode::Char('y')], [KeyCode::Tab, KeyCode::Tab, KeyCode::Enter]]
@@ -2365,10 +2363,10 @@ mod pointing_and_picking {
         let mut session = Session::with_log();
         session.press(KeyCode::Char('x'));
         assert!(session.model.question.is_some());
-        click_on(&mut session, " y  end it");
+        click_on(&mut session, " y  terminate");
         session.wait(READ);
         assert!(session.effects.iter().all(|effect| !matches!(effect, Effect::Signal(_))), "too early to be read");
-        click_on(&mut session, "[y] end it");
+        click_on(&mut session, "[y] terminate");
         session.wait(SETTLE);
         assert!(session.effects.iter().any(|effect| matches!(effect, Effect::Signal(_))));
     }

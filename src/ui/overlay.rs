@@ -34,17 +34,21 @@ pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut
     let room = usize::from(area.height.saturating_sub(2));
     let (title, mut lines) = match (&model.question, &model.overlay) {
         (Some(question), _) => asked(model, theme, question, (width, room)),
-        (None, Some(Overlay::Help(top))) => (" Keys ", help(model, theme, *top, width)),
-        (None, Some(Overlay::Actions(wanted, at))) => (" What can be done ", actions(model, theme, wanted, *at, width)),
-        (None, Some(Overlay::Words(_))) => (" Words used here ", page(model, theme, width)),
-        (None, Some(Overlay::About(..))) => (" About this error ", page(model, theme, width)),
-        (None, Some(Overlay::Trial)) => (" Will it fit? ", super::fit::lines(model, theme, width)),
-        (None, Some(Overlay::Fit(_))) => (" Sizes and choices ", page(model, theme, width)),
-        (None, Some(Overlay::Done(_))) => (" Done ", page(model, theme, width)),
-        (None, Some(Overlay::Symptoms(at))) => (" What did you see? ", symptoms(model, theme, *at, width)),
-        (None, Some(Overlay::Written(..))) => (" Report ", page(model, theme, width)),
-        (None, Some(Overlay::Draws(..))) => (" Will it fit? ", page(model, theme, width)),
-        (None, Some(Overlay::Text(..))) => (" Could not be copied: select it here ", page(model, theme, width)),
+        (None, Some(Overlay::Help(top))) => (" Keys ".to_owned(), help(model, theme, *top, width)),
+        (None, Some(Overlay::Actions(wanted, at))) => {
+            (" What can be done ".to_owned(), actions(model, theme, wanted, *at, width))
+        }
+        (None, Some(Overlay::Words(_))) => (" Words used here ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::About(..))) => (" About this error ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::Trial)) => (" Will it fit? ".to_owned(), super::fit::lines(model, theme, width)),
+        (None, Some(Overlay::Fit(_))) => (" Sizes and choices ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::Done(_))) => (" Done ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::Symptoms(at))) => (" What did you see? ".to_owned(), symptoms(model, theme, *at, width)),
+        (None, Some(Overlay::Written(..))) => (" Report ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::Draws(..))) => (" Will it fit? ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::Text(..))) => {
+            (" Could not be copied: select it here ".to_owned(), page(model, theme, width))
+        }
         (None, None) => return false,
     };
     let cut = model.question.is_some() && (lines.len() > room || lines.iter().any(|line| line.width() > width));
@@ -60,6 +64,7 @@ pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut
     let beside = if trying { super::fit::place(model, area, over.width, over.height) } else { None };
     let over = beside.unwrap_or(over);
     picture.blank(over);
+    let title = super::format::cut(&title, usize::from(over.width.saturating_sub(2)));
     let block = super::frame(theme, Span::styled(title, theme.title), true);
     let inner = block.inner(over);
     picture.frame(over, block);
@@ -126,7 +131,7 @@ fn asked(
     theme: &Theme,
     question: &Question,
     (width, rows): (usize, usize),
-) -> (&'static str, Vec<Line<'static>>) {
+) -> (String, Vec<Line<'static>>) {
     match &question.asked {
         Asked::End(victims, signal) => end(model, theme, (question, victims), *signal, (width, rows)),
         Asked::Release(victim, release) => let_go(model, theme, (question, victim), release, (width, rows)),
@@ -139,7 +144,7 @@ fn asked(
             said.push(Line::raw(""));
             if let Some(line) = instead_of_answers(model, theme, question, width) {
                 said.push(line);
-                return (" A second paste ", said);
+                return (" A second paste ".to_owned(), said);
             }
             let is_open = question.is_open(model.now);
             let shown = if is_open { answers } else { not_yet };
@@ -152,13 +157,13 @@ fn asked(
                 true => said.push(in_one),
                 false => said.extend(keys.map(|key| shown(theme, &[key], width))),
             }
-            (" A second paste ", said)
+            (" A second paste ".to_owned(), said)
         }
         Asked::Quit(why) => {
             let mut said = paragraph(why, width, Style::new());
             said.push(Line::raw(""));
             said.push(decide(model, theme, question, ("leave", "stay"), width));
-            (" Leave? ", said)
+            (" Leave? ".to_owned(), said)
         }
     }
 }
@@ -169,7 +174,7 @@ fn end(
     (question, victims): (&Question, &[Victim]),
     signal: Signal,
     (width, rows): (usize, usize),
-) -> (&'static str, Vec<Line<'static>>) {
+) -> (String, Vec<Line<'static>>) {
     let first: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_none()).collect();
     let led = first.len() < victims.len();
     let mut rest = spared(model, theme, victims, width);
@@ -177,13 +182,13 @@ fn end(
     rest.push(Line::raw(""));
     let grace = model.config.grace.as_secs();
     let how = match signal {
-        Signal::Kill => "It did not close when asked. Forced, it gets no chance to save anything.".to_owned(),
+        Signal::Kill => "It ignored SIGTERM. SIGKILL gives it no chance to save anything.".to_owned(),
         Signal::Term | Signal::Int if led => format!(
-            "Asked first: {}, which should end the others itself. Whoever of them is still there after {grace} s is asked, too. What is not saved is lost.",
+            "Sends SIGTERM to {} first, which should end the others. Those still running after {grace} s get SIGTERM, too. Unsaved work is lost.",
             first.first().map_or_else(String::new, |victim| victim.key.pid.to_string())
         ),
         Signal::Term | Signal::Int => format!(
-            "It is asked to close. Should it still be there after {grace} s, {} asks whether to force it. What it has not saved is lost.",
+            "Sends SIGTERM; unsaved work is lost. If it is still running after {grace} s, {} offers SIGKILL.",
             model.key(Action::End)
         ),
     };
@@ -192,12 +197,12 @@ fn end(
         rest.extend(paragraph("Demo: nothing real is ended.", width, theme.alarm));
     }
     rest.push(Line::raw(""));
-    let (yes, no) = match (signal, led) {
-        (Signal::Kill, _) => ("force it", "leave it"),
-        (_, true) => ("end all of them", "leave them"),
-        _ => ("end it", "leave it"),
+    let yes = match (signal, victims.len()) {
+        (Signal::Kill, _) => "send SIGKILL".to_owned(),
+        (_, 1) => "terminate".to_owned(),
+        (_, many) => format!("terminate all {many}"),
     };
-    rest.push(decide(model, theme, question, (yes, no), width));
+    rest.push(decide(model, theme, question, (&yes, "cancel"), width));
     let mut lines: Vec<Line<'static>> =
         first.iter().flat_map(|victim| named(model, theme, victim, (width, rows), victims.len() == 1)).collect();
     let all: Vec<&Victim> = victims.iter().collect();
@@ -213,11 +218,12 @@ fn end(
     lines.extend(rest);
     warned.extend(lines);
     let lines = warned;
-    let title = match (signal, victims.len()) {
-        (Signal::Term | Signal::Int, _) if led => " End this and all that works for it? ",
-        (Signal::Kill, _) => " Force this process to end? ",
-        (_, 1) => " End this process? ",
-        _ => " End these processes? ",
+    let title = match (signal, &first[..]) {
+        (Signal::Kill, [one]) => format!(" Send SIGKILL to {}? ", one.name),
+        (Signal::Kill, _) => format!(" Send SIGKILL to {} processes? ", victims.len()),
+        (Signal::Term | Signal::Int, [one]) if led => format!(" Terminate {} and its workers? ", one.name),
+        (Signal::Term | Signal::Int, [one]) => format!(" Terminate {}? ", one.name),
+        (Signal::Term | Signal::Int, _) => format!(" Terminate {} processes? ", victims.len()),
     };
     (title, lines)
 }
@@ -263,7 +269,7 @@ fn let_go(
     (question, victim): (&Question, &Victim),
     release: &Release,
     (width, rows): (usize, usize),
-) -> (&'static str, Vec<Line<'static>>) {
+) -> (String, Vec<Line<'static>>) {
     let mut lines = warnings(model, theme, &[victim], width);
     lines.extend(named(model, theme, victim, (width, rows), true));
     lines.push(Line::raw(""));
@@ -273,8 +279,8 @@ fn let_go(
         lines.extend(paragraph("Demo: nothing is sent.", width, theme.alarm));
     }
     lines.push(Line::raw(""));
-    lines.push(decide(model, theme, question, ("ask it", "leave it"), width));
-    (" Ask for its memory? ", lines)
+    lines.push(decide(model, theme, question, ("ask it", "cancel"), width));
+    (" Ask for its memory? ".to_owned(), lines)
 }
 
 /// What has to be seen first: whose they are where they are not the viewer's, and which of them are at work.

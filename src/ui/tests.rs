@@ -230,7 +230,7 @@ fn the_caution_and_the_answers_are_seen_on_the_smallest_screen() {
             session.read();
             let text = drawn(&session.model);
             assert!(text.contains(if count == 1 { caution } else { "Some may be started again" }), "{text}");
-            assert!(text.contains("[y] end it") && text.contains("Demo: nothing"), "{text}");
+            assert!(text.contains("[y] terminate") && text.contains("Demo: nothing"), "{text}");
         }
     }
 }
@@ -251,7 +251,7 @@ fn a_group_that_a_supervisor_runs_is_named_with_the_caution_on_the_smallest_scre
     session.keys("x");
     session.read();
     let text = drawn(&session.model);
-    for part in ["4100", "4101", "4102", "4103", "may start it", "[y] end all of them", "Demo: nothing"] {
+    for part in ["4100", "4101", "4102", "4103", "may start it", "[y] terminate all", "Demo: nothing"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
 }

@@ -143,7 +143,7 @@ fn on_a_full_disk_nothing_is_lost_but_the_files_and_that_is_said() {
     session.wait_for_text(&[&machine.pids()[0]]);
     session.paste(machine.log());
     session.wait_for_text(&["step 1", "can't be kept for --last"]);
-    session.send("\r");
+    session.send("x");
     session.wait_for_text(&[END_IT]);
     session.send("y");
     assert_eq!(machine.holder.ended_by(), Some(15), "a record that can't be written stops no signal");

@@ -117,12 +117,8 @@ fn a_launcher_is_ended_with_its_workers_after_one_question_that_names_them_all()
     let mut session = on(&driver);
     let [a, b] = [family.workers[0].to_string(), family.workers[1].to_string()];
     session.wait_for_text(&[&family.pid().to_string(), "9.0 GiB with 2 workers", &a, &b]);
-    session.send("x");
-    session.wait_for_text(&[
-        "[y] end all of them",
-        &format!("{a}  5.0 GiB on GPU 0"),
-        &format!("{b}  4.0 GiB on GPU 0"),
-    ]);
+    session.send("\x1b[Hx");
+    session.wait_for_text(&["[y] terminate all", &format!("{a}  5.0 GiB on GPU 0"), &format!("{b}  4.0 GiB on GPU 0")]);
     assert!(family.lives(family.pid()), "asking ends nothing");
     session.send("y");
     assert!(family.launcher_ends());
@@ -135,8 +131,8 @@ fn workers_that_their_launcher_leaves_are_signalled_after_the_grace_time_and_one
     let driver = family.driver();
     let mut session = on(&driver);
     session.wait_for_text(&["9.0 GiB with 2 workers"]);
-    session.send("x");
-    session.wait_for_text(&["[y] end all of them"]);
+    session.send("\x1b[Hx");
+    session.wait_for_text(&["[y] terminate all"]);
     let mut later = Sleeper::start();
     session.send("y");
     assert!(family.launcher_ends());
@@ -156,8 +152,8 @@ fn where_the_launcher_runs_another_program_by_now_neither_it_nor_its_workers_are
     let options = ["--interval", "6", "--nvml-library", library.to_str().unwrap()];
     let mut session = Session::oomdoctor((120, 40), &options);
     session.wait_for_text(&[&family.pid().to_string(), "9.0 GiB with 2 workers"]);
-    session.send("x");
-    session.wait_for_text(&["[y] end all of them"]);
+    session.send("\x1b[Hx");
+    session.wait_for_text(&["[y] terminate all"]);
     family.turns();
     session.send("y");
     session.wait_for_text(&["calls itself sh -c echo turned", "which was not signalled, so it was left alone"]);
@@ -224,8 +220,8 @@ fn who_has_the_driver_open_without_being_listed_is_shown_and_can_be_ended() {
     assert!(line.contains("sleep 1000") && line.contains("nvidia0"), "{line}");
     let mut session = on(&driver);
     session.wait_for_text(&["9.0 GiB  used, but the driver doesn't say by whom", &pid]);
-    session.send("x");
-    session.wait_for_text(&["[y] end it", &pid, "sleep 1000"]);
+    session.send("\x1b[Hx");
+    session.wait_for_text(&["[y] terminate", &pid, "sleep 1000"]);
     session.send("y");
     assert_eq!(unlisted.ended_by(), Some(15));
 }

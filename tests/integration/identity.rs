@@ -15,7 +15,7 @@ fn one_that_runs_another_program_since_the_question_is_spared_and_can_be_ended_u
     // So long from reading to reading that the list still has the old name when the yes comes.
     let mut session = machine.oomdoctor_every("6", LARGE, &[]);
     session.wait_for_text(&[&holder]);
-    session.send("x");
+    session.send("\x1b[Hx");
     session.wait_for_text(&["[y]", &holder, "read go"]);
     hand.write_all(b"go\n").unwrap();
     assert_eq!(words.recv_timeout(PATIENCE).as_deref(), Ok("turned"));
@@ -26,7 +26,7 @@ fn one_that_runs_another_program_since_the_question_is_spared_and_can_be_ended_u
     session.wait_for("its new name", |screen| {
         screen.contents().lines().any(|line| line.contains("11.2 GiB") && line.contains("sh -c echo turned"))
     });
-    session.send("x");
+    session.send("\x1b[Hx");
     session.wait_for_text(&["[y]", &holder]);
     session.send("y");
     assert_eq!(machine.holder.ended_by(), Some(15));
@@ -39,7 +39,7 @@ fn one_whose_title_counts_on_all_the_time_can_be_ended_and_one_that_says_it_does
     let [holder, ..] = machine.pids();
     let mut session = machine.oomdoctor_every("6", LARGE, &[]);
     session.wait_for_text(&[&holder, "worker: step 1000"]);
-    session.send("x");
+    session.send("\x1b[Hx");
     session.wait_for_text(&["[y]", &holder]);
     machine.holder.calls_itself("worker: saving now loss 0.300");
     session.send("y");
@@ -52,7 +52,7 @@ fn one_whose_title_counts_on_all_the_time_can_be_ended_and_one_that_says_it_does
     session.wait_for("its next title", |screen| {
         screen.contents().lines().any(|line| line.contains("11.2 GiB") && line.contains("worker: step 1234"))
     });
-    session.send("x");
+    session.send("\x1b[Hx");
     session.wait_for_text(&["[y]", &holder]);
     machine.holder.calls_itself("worker: step 9999 loss 0.199");
     session.send("y");

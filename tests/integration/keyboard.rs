@@ -131,7 +131,7 @@ fn keys_in_one_packet_act_where_none_of_them_can_do_harm() {
     assert!(machine.all_live() && !session.text().contains(QUESTION));
     // What moves and then asks, asks, where no text came right before it.
     pass(Duration::from_millis(300));
-    session.send("j\r");
+    session.send("jx");
     session.wait_for_text(&[QUESTION]);
     assert!(machine.all_live());
 }

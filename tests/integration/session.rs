@@ -77,7 +77,7 @@ fn from_paste_to_bytes(size: (u16, u16)) {
     let sentence = screen.lines().find(|line| line.contains("Another program holds")).expect(&screen);
     assert!(sentence.contains(&holder), "the sentence names it: {sentence}");
 
-    session.send("\r");
+    session.send("x");
     let screen = session.wait_for_text(&[END_IT, "[n]"]);
     let named = screen.lines().find(|line| line.contains("sleep 1000") && line.contains("┃ ")).expect(&screen);
     assert!(named.contains(&holder), "the question names it: {named}");
@@ -111,7 +111,7 @@ fn a_process_can_be_ended_from_the_list_without_any_log() {
     let mut machine = Machine::new();
     let [_, second, _] = machine.pids();
     let mut session = started(&machine, LARGE);
-    session.send("\x1b[B");
+    session.send("\x1b[H\x1b[B");
     session.wait_for("the second row is selected", |screen| {
         screen.contents().lines().any(|line| line.contains('▸') && line.contains(&second))
     });
@@ -129,7 +129,7 @@ fn no_leaves_the_process_alone() {
     for no in ["n", "\x1b", "\x03"] {
         let mut machine = Machine::new();
         let mut session = started(&machine, LARGE);
-        session.send("x");
+        session.send("\x1b[Hx");
         session.wait_for_text(&[END_IT]);
         session.send(no);
         session.wait_for_no(&[END_IT]);
@@ -160,8 +160,8 @@ fn a_y_that_comes_before_the_question_can_be_read_is_told_so_and_ends_nobody() {
     let mut session = started(&machine, LARGE);
     // On a machine so busy that the early y comes late by itself nothing was tried: once more.
     for _ in 0..5 {
-        session.send("x");
-        session.wait_for_text(&["End this process?"]);
+        session.send("\x1b[Hx");
+        session.wait_for_text(&["Terminate sleep"]);
         session.send("y");
         let was_early = |screen: &vt100::Screen| shows(screen, &["Read first"]);
         let was_late = |screen: &vt100::Screen| shows(screen, &["y: sending"]);
@@ -174,7 +174,7 @@ fn a_y_that_comes_before_the_question_can_be_read_is_told_so_and_ends_nobody() {
             return session.leave();
         }
         session.send("\x1b[B");
-        session.wait_for_no(&["End this process?"]);
+        session.wait_for_no(&["Terminate sleep"]);
     }
     panic!("this machine is too busy to type in time");
 }
@@ -188,10 +188,10 @@ fn a_y_that_other_keys_follow_is_no_answer_and_closes_the_question() {
     for typed in ["yes, delete", "y\x1b[B"] {
         let mut machine = Machine::new();
         let mut session = started(&machine, LARGE);
-        session.send("x");
+        session.send("\x1b[Hx");
         session.wait_for_text(&[END_IT]);
         session.send(typed);
-        session.wait_for_no(&["End this process?"]);
+        session.wait_for_no(&["Terminate sleep"]);
         // With the next reading but one, a signal would be seen.
         for _ in 0..2 {
             let before = session.raw().len();
@@ -215,7 +215,7 @@ fn what_is_typed_for_a_shell_asks_much_and_ends_nobody() {
             pass(Duration::from_millis(if nth % 2 == 0 { 110 } else { 60 }));
         }
         session.wait_for("nothing is asked any more", |screen| {
-            !shows(screen, &["any other key cancels"]) && !shows(screen, &["End this"])
+            !shows(screen, &["any other key cancels"]) && !shows(screen, &["Terminate sleep"])
         });
         assert!(machine.all_live(), "{line}");
         session.send("\x1b");
@@ -270,7 +270,7 @@ fn one_that_ended_while_the_question_stood_is_said_to_be_gone() {
     let mut machine = Machine::new();
     let [holder, ..] = machine.pids();
     let mut session = started(&machine, LARGE);
-    session.send("x");
+    session.send("\x1b[Hx");
     session.wait_for_text(&[END_IT, &holder]);
     machine.holder.end();
     free_now(&session, FREE_AFTERWARDS);
@@ -289,7 +289,7 @@ fn one_that_ended_unseen_since_the_last_reading_is_said_to_have_ended() {
     let [holder, ..] = machine.pids();
     let mut session = machine.oomdoctor_every("6", LARGE, &[]);
     session.wait_for_text(&[&holder]);
-    session.send("x");
+    session.send("\x1b[Hx");
     session.wait_for_text(&[END_IT, &holder]);
     machine.holder.end();
     session.send("y");
@@ -308,7 +308,7 @@ fn one_that_will_not_close_is_forced_only_after_a_second_yes() {
     let mut machine = Machine::with_holder(Sleeper::deaf());
     let [holder, ..] = machine.pids();
     let mut session = started(&machine, LARGE);
-    session.send("x");
+    session.send("\x1b[Hx");
     session.wait_for_text(&[END_IT, &holder]);
     session.send("y");
     session.wait_for_no(&[END_IT]);
@@ -316,7 +316,7 @@ fn one_that_will_not_close_is_forced_only_after_a_second_yes() {
     session.wait_for_no(&[END_IT]);
     assert!(machine.all_live(), "nothing is forced, or asked about, by itself");
     session.send("x");
-    session.wait_for_text(&["Force this process", &holder, "[y]"]);
+    session.wait_for_text(&["Send SIGKILL to", &holder, "[y]"]);
     session.send("y");
     assert_eq!(machine.holder.ended_by(), Some(9));
     session.wait_for_text(&["gave back", HELD]);
@@ -394,7 +394,7 @@ fn the_same_let_go_on_a_small_screen() {
 fn one_that_refuses_to_let_go_is_said_to_and_the_command_is_copied_instead() {
     let (mut machine, server) = with_ollama(403);
     let mut session = asked_to_let_go(&machine, &server, LARGE);
-    session.wait_for_text(&["Ollama did not let go", "(403)", "copy the command", "end the process"]);
+    session.wait_for_text(&["Ollama did not let go", "(403)", "copy the command", "terminate…"]);
     assert!(machine.all_live());
     let asked = server.heard().len();
     session.send("\r");
@@ -505,7 +505,7 @@ fn sigterm_and_sighup_end_it_and_the_terminal_is_given_back() {
 fn sigterm_ends_it_while_something_is_asked_or_typed() {
     let mut machine = Machine::new();
     let mut session = started(&machine, LARGE);
-    session.send("x");
+    session.send("\x1b[Hx");
     session.wait_for_text(&[END_IT]);
     session.signal(Signal::TERM);
     session.wait_for_exit(PATIENCE);

@@ -270,7 +270,7 @@ fn a_group_that_the_screen_can_not_name_whole_takes_no_yes_until_it_can() {
     session.read();
     let screen = crate::ui::drawn(&session.model);
     assert!(
-        (4200..4260).all(|pid| screen.contains(&pid.to_string())) && screen.contains("[y] end all of them"),
+        (4200..4260).all(|pid| screen.contains(&pid.to_string())) && screen.contains("[y] terminate all"),
         "{screen}"
     );
     session.send(Msg::Resize(60, 15));

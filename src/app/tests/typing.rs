@@ -71,7 +71,7 @@ impl Rhythm {
     fn after(&mut self, before: char) -> Duration {
         let (least, most) = self.pace;
         let pause = least + self.next() % (most - least + 1);
-        let stops = self.thinks && before.is_whitespace() && self.next() % 3 == 0;
+        let stops = self.thinks && before.is_whitespace() && self.next().is_multiple_of(3);
         ms(if stops { pause + 400 + self.next() % 2000 } else { pause })
     }
 }
@@ -122,7 +122,7 @@ fn assert_harmless(start: &Session, text: &str, seed: u64) {
     });
     for (nth, session) in regions.into_iter().chain([at_the_request]).enumerate() {
         let paces = [(10, 300), (26, 60), (110, 180), (250, 300)];
-        let pace = paces[(seed as usize + nth) % paces.len()];
+        let pace = paces[(usize::try_from(seed).unwrap() + nth) % paces.len()];
         let mut session = session;
         session.wait(ms(1000));
         let mut rhythm = Rhythm { state: seed * 31 + nth as u64, pace, thinks: seed % 2 == 1 };
@@ -154,10 +154,9 @@ fn logs_prose_and_source_code_signal_nobody_and_send_nothing() {
     assert!(lines.len() > 50, "{}", lines.len());
     for (nth, pair) in lines.chunks(2).enumerate() {
         // From an x on: whatever stands before it may lead into the search or a list, where letters are only text.
-        let text = pair.join("\n");
-        let from = text.find('x').unwrap_or(0);
+        let text: String = pair.join("\n").chars().skip_while(|character| *character != 'x').collect();
         let end = if nth % 2 == 0 { "\n" } else { "" };
-        assert_harmless(&start, &format!("{}{end}", &text[from..]), nth as u64);
+        assert_harmless(&start, &format!("{text}{end}"), nth as u64);
     }
 }
 

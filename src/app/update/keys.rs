@@ -388,8 +388,8 @@ fn moved(model: &mut Model, by: i32) {
         Region::Processes => {
             let rows = model.rows();
             let here = rows.iter().position(|row| Some(row.id) == model.processes.selected);
-            // Where nothing is selected, the first movement selects the end that it leads away from.
-            let from_outside = if by > 0 { 0 } else { rows.len().saturating_sub(1) };
+            // Where nothing is selected, the first movement selects the first row, unless it asks for the last.
+            let from_outside = if by >= i32::MAX / 2 { rows.len().saturating_sub(1) } else { 0 };
             let next = here.map_or(from_outside, |here| shifted(here, by, rows.len()));
             let next = rows.get(next).map(|row| row.id);
             let order = rows.into_iter().map(|row| row.id).collect();
