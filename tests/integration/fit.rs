@@ -475,7 +475,7 @@ fn holders_on_each_card_of_a_plan_are_named_with_what_is_free_then() {
         assert_eq!(named.len(), 2, "{arguments:?} {found}");
         let text = String::from_utf8(fit(&driver, folder.path(), &arguments).stdout).unwrap();
         assert!(text.contains("free then     5.0 GiB on GPU 1, once sleep"), "{text}");
-        assert!(text.contains("have ended, which did nothing"), "{text}");
+        assert!(text.contains("have ended: not busy in the last sample"), "{text}");
     }
     let (found, _) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--tensor-split", "1,1"]);
     let then: Vec<_> = found["cards"].as_array().unwrap().iter().map(|card| &card["free_after_bytes"]).collect();
@@ -800,7 +800,7 @@ fn holders_of_two_cards_are_in_the_way_together() {
         let text = found["answer"].as_str().unwrap();
         let holders = found["holders"].as_array().unwrap();
         assert!(code == 1 && holders.iter().all(|holder| holder["in_the_way"] == true), "{found}");
-        assert!(holders.len() == 2 && text.contains("have ended, which did nothing"), "{text}");
+        assert!(holders.len() == 2 && text.contains("have ended: not busy in the last sample"), "{text}");
     }
 }
 
