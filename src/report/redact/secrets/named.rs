@@ -37,6 +37,7 @@ enum Only {
     Drawn,
 }
 
+#[cfg(test)]
 impl Rule {
     pub(super) fn is_complete(&self) -> bool {
         self.head.is_some() && VALUES.iter().all(Option::is_some)
