@@ -397,6 +397,17 @@ mod tests {
     }
 
     #[test]
+    fn a_word_above_the_shown_lines_marks_a_secret_in_them() {
+        let key = "0123456789abcdef".repeat(3).chars().take(40).collect::<String>();
+        let before = format!("{}Paste your wandb API key:\n{key}\n", "step 1 of many\n".repeat(40));
+        let log = before
+            + &"step 2 of many\n".repeat(19)
+            + "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 24.00 GiB total capacity)\n";
+        let text = paper(&log, &Walked::default(), Some(&Names::default()));
+        assert!(text.contains("      42  [redacted]") && !text.contains("Paste"), "{text}");
+    }
+
+    #[test]
     fn foreign_text_breaks_out_of_nothing() {
         let text = paper(&failed("````\n<script>\u{1b}[2J\u{202e}"), &Walked::default(), None);
         assert!(

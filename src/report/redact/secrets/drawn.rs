@@ -252,28 +252,31 @@ fn is_digest(word: &str) -> bool {
         .any(|sum| word.strip_prefix(sum).is_some_and(|rest| rest.starts_with(['-', '='])))
 }
 
-/// Parts of a word that no name has: all of digits, capitals and small letters, changing from one to the other all the
-/// time.
+/// Parts of a word that no name has: letters and digits that change from one to the other all the time. What stands around
+/// such a part, up to a sign of equality, belongs to it: base64 for addresses has `-` and `_` in it.
 fn looks_drawn(word: &str, start: usize, places: &mut Vec<Range<usize>>) {
-    let whole = |of: &str| is_jumbled(of.as_bytes(), 20);
     let padded = word.trim_end_matches('=');
     let padding = word.len() - padded.len();
-    // Base64 with its padding; a path with an option's `=` behind it is not jumbled.
+    // Base64 with its padding.
     if (1..=2).contains(&padding) && padded.len() >= 38 && !padded.contains(['_', '-']) && is_mixed(padded.as_bytes()) {
         places.push(start..start + word.len());
         return;
     }
-    // The variant for addresses has `-` and `_` in it: what is around the drawn part belongs to it.
     let mut from = start;
     for value in word.split('=') {
-        if value.len() >= 20 && !is_path(value) && value.split(['-', '_', '/', '+']).any(whole) {
-            places.push(from..from + value.len());
-        } else if value.len() >= 32 && value.split(['-', '_']).any(|part| is_lower_jumble(part)) && !value.contains('/')
-        {
+        if has_jumble(value) || has_lower_jumble(value) {
             places.push(from..from + value.len());
         }
         from += value.len() + 1;
     }
+}
+
+fn has_jumble(value: &str) -> bool {
+    !is_path(value) && value.split(['-', '_', '/', '+']).any(|part| is_jumbled(part.as_bytes(), 20))
+}
+
+fn has_lower_jumble(value: &str) -> bool {
+    !value.contains('/') && value.split(['-', '_']).any(is_lower_jumble)
 }
 
 /// `/blobs/aB3…`: of a path only what is drawn would go, and what names files is no secret.

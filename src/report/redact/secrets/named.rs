@@ -37,6 +37,7 @@ enum Only {
     Drawn,
 }
 
+#[cfg(test)]
 impl Rule {
     /// Whether all of its patterns compiled: one that did not would hide nothing, silently.
     #[cfg(test)]

@@ -180,3 +180,48 @@ fn what_only_looks_like_a_secret_stays() {
         assert_eq!(left_out(text), text);
     }
 }
+
+/// Hashes, checkpoints, ids of runs, names of kernels and of models: what a diagnosis is read by.
+#[test]
+fn ordinary_logs_stay_readable() {
+    let hex = "0123456789abcdef0123456789abcdef01234567";
+    for text in [
+        format!("commit {hex} (HEAD -> main)\nwandb: run id 0123456789abcdef0123456789abcdef"),
+        format!("wandb: Tracking run with wandb version 0.17.0, git commit {hex}"),
+        format!("models--meta-llama--Llama-3.1-8B/snapshots/{hex}/config.json\nlogin"),
+        format!("image@sha256:{hex}012345678901234567890123, container {hex}, {hex}  model.safetensors"),
+        "GPU-8f3b1c2a-1234-5678-9abc-def012345678 MIG-8f3b1c2a-1234-5678-9abc-def012345678".to_owned(),
+        "checkpoint-12000 wandb/run-20261122_101010-1a2b3c4d seed=1234567890 chatcmpl-0123456789abcdef".to_owned(),
+        "max_new_tokens=512 token: 128 eos_token_id: 2 <|endoftext|> tokenizer.ggml.tokens arr[str,128256]".to_owned(),
+        "Missing key(s) in state_dict: \"model.layers.0.weight\"; pass 1 of 3, forward pass: 12.3 ms".to_owned(),
+        "secret sharing: a scheme, session: 12, signature: (x: Tensor) -> Tensor, HF_TOKEN is not set".to_owned(),
+        "cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8 MiniMaxM3VLTextConfig".to_owned(),
+        "_ZN3c104cuda20CUDACachingAllocator9allocatorE + 0x7f3117e6c0c5 void at::native::Fill<4, c10::BFloat16>"
+            .to_owned(),
+        "sk-learn-1.2 sk_model_v2 pk_field_name ak-sweep as-is key-value hf_transfer secret_manager".to_owned(),
+        "torch.compile cache key 0123456789abcdef0123456789abcdef of /opt/conda/lib/python3/site/packages/torch/x"
+            .to_owned(),
+        "HF_TOKEN=$HF_TOKEN --token ${TOKEN} password: <your password> api_key=****".to_owned(),
+    ] {
+        assert_eq!(left_out(&text), text);
+    }
+    let demo = include_str!("../../../../assets/demo.log");
+    assert_eq!(left_out(demo), demo);
+}
+
+/// However often a line begins something, it is read a fixed number of times.
+#[test]
+fn one_long_line_of_beginnings_is_read_once() {
+    for piece in [
+        "hf_ sk- ",
+        "token=[",
+        "-----BEGIN KEY",
+        "wandb 0123456789abcdef0123456789abcdef ",
+        "sk-",
+        "curl -u ",
+        "token='\"",
+    ] {
+        let text = piece.repeat((1 << 16) / piece.len());
+        assert!(!left_out(&text).is_empty());
+    }
+}
