@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use unicode_width::UnicodeWidthStr;
+
 use super::model::{Model, Region, RowId};
 use super::rows::{Row, Stands};
 use super::walk::EndingState;
@@ -76,8 +78,9 @@ impl Model {
         }
     }
 
-    /// `x` in a few words, naming its target; `None` where it could ask about nobody.
-    pub fn end_in_words(&self) -> Option<String> {
+    /// `x` in a few words, naming its target, by its PID alone where the name has no room in so many columns; `None`
+    /// where it could ask about nobody.
+    pub fn end_in_words(&self, columns: usize) -> Option<String> {
         if self.refuses_all().is_some() {
             return None;
         }
@@ -89,7 +92,8 @@ impl Model {
                 let survived = |state: &EndingState| matches!(state, EndingState::Survived(_));
                 let is_forced = self.ending_of(*key).is_some_and(|ending| survived(&ending.state));
                 let verb = if is_forced { "force" } else { "terminate" };
-                Some(format!("{verb} {} {}", short_name(row), row.pid))
+                let named = format!("{verb} {} {}", short_name(row), row.pid);
+                Some(if named.width() <= columns { named } else { format!("{verb} {}", row.pid) })
             }
             many => Some(format!("terminate {} marked", many.len())),
         }

@@ -723,6 +723,9 @@ fn the_footer_names_whom_x_is_about_and_offers_nothing_that_does_nothing() {
     let footer = |session: &Session| crate::ui::drawn(&session.model).lines().last().unwrap_or_default().to_owned();
     let mut session = Session::with_log();
     assert!(footer(&session).contains("x terminate train.py 4242"), "{}", footer(&session));
+    session.send(Msg::Resize(60, 15));
+    assert!(footer(&session).contains("x terminate 4242"), "{}", footer(&session));
+    session.send(Msg::Resize(120, 40));
     session.model.focus = Region::Input;
     assert!(!footer(&session).contains("terminate"), "{}", footer(&session));
     session.keys("x");

@@ -179,7 +179,7 @@ fn ask(model: &mut Model, asked: Asked) {
 
 /// Beside a step that terminates, copying is not all that can be done.
 fn copied(model: &mut Model, how: &str) {
-    let ends = if model.focus == Region::Input { None } else { model.end_in_words() };
+    let ends = if model.focus == Region::Input { None } else { model.end_in_words(40) };
     let key = model.key(Action::End);
     let text = ends.map_or(format!("copied ({how})"), |words| format!("copied ({how}) · {key} {words}"));
     say(model, text);

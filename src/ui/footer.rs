@@ -17,6 +17,9 @@ use unicode_width::UnicodeWidthStr;
 /// Columns for what `x` does and to whom.
 const TARGET: usize = 34;
 
+/// Columns that the keys which are always there need beside it.
+const BESIDE: usize = 40;
+
 /// Always there, whatever else fits.
 const LAST: [Action; 3] = [Action::NextRegion, Action::Help, Action::Quit];
 
@@ -47,7 +50,7 @@ pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, t
     if model.input.typing.is_some() {
         return picture.lines(area, [Line::styled(" typing: Esc when done", theme.quiet)]);
     }
-    let offered = offered(model);
+    let offered = offered(model, width.saturating_sub(BESIDE).min(TARGET));
     let last = offered.iter().filter(|offer| LAST.contains(&offer.binding.action));
     let first: Vec<&Offer<'_>> = offered.iter().filter(|offer| !LAST.contains(&offer.binding.action)).collect();
     // First what is needed after each step, last what the step itself shows beside it, and what would do nothing yet.
@@ -88,17 +91,17 @@ struct Offer<'a> {
 }
 
 /// The keys that do something now.
-fn offered(model: &Model) -> Vec<Offer<'_>> {
+fn offered(model: &Model, columns: usize) -> Vec<Offer<'_>> {
     let here = |binding: &&Binding| binding.region.is_none_or(|region| region == model.focus) && !binding.ctrl;
     let bindings = model.config.keys.all().iter().filter(here).filter(|binding| !binding.words.is_empty());
-    bindings.filter_map(|binding| Some(Offer { binding, words: words(model, binding)? })).collect()
+    bindings.filter_map(|binding| Some(Offer { binding, words: words(model, binding, columns)? })).collect()
 }
 
 /// What a key does now, naming the process that it is about; `None` where it would do nothing.
-fn words<'a>(model: &Model, binding: &'a Binding) -> Option<Cow<'a, str>> {
+fn words<'a>(model: &Model, binding: &'a Binding, columns: usize) -> Option<Cow<'a, str>> {
     let has_rows = || !model.rows().is_empty();
     match binding.action {
-        Action::End => model.end_in_words().map(|words| Cow::Owned(cut(&words, TARGET))),
+        Action::End => model.end_in_words(columns).map(Cow::Owned),
         Action::Enter | Action::Mark if model.focus == Region::Processes => {
             model.selected().is_some().then_some(Cow::Borrowed(binding.words))
         }
