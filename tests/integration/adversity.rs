@@ -347,8 +347,8 @@ fn a_log_from_a_process_substitution_is_read() {
     };
     assert!(output(&line).contains("4242"));
     let piped = format!(
-        "{} | \"$OOMDOCTOR\" diagnose --no-live /dev/stdin",
-        format!("printf %s '{}'", torch_log(4242, "23.99").replace('\'', ""))
+        "printf %s '{}' | \"$OOMDOCTOR\" diagnose --no-live /dev/stdin",
+        torch_log(4242, "23.99").replace('\'', "")
     );
     assert!(output(&piped).contains("4242"));
 }
