@@ -276,10 +276,10 @@ impl Setting {
     pub fn write(&self, value: u64) -> String {
         match self.unit {
             Unit::Count => value.to_string(),
-            Unit::Share if value % 10 == 0 => format!("0.{:02}", value / 10),
+            Unit::Share if value.is_multiple_of(10) => format!("0.{:02}", value / 10),
             Unit::Share => format!("0.{value:03}"),
             Unit::Size { bare, giga: "", .. } => (value / bare.max(1)).to_string(),
-            Unit::Size { giga, .. } if value % GIB == 0 => format!("{}{giga}", value / GIB),
+            Unit::Size { giga, .. } if value.is_multiple_of(GIB) => format!("{}{giga}", value / GIB),
             Unit::Size { mega, .. } => format!("{}{mega}", value / MIB),
         }
     }

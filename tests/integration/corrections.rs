@@ -213,7 +213,7 @@ const ROWS: &[Row] = &[
         offered: &[("llama.cpp/cpu-buffer", "smaller-prompt-cache")],
         said: &[
             ("fixes/smaller-prompt-cache", r"up to 8 GiB, and up to 32 snapshots"),
-            ("fixes/smaller-prompt-cache", r"--cache-ram \d+ --ctx-checkpoints \d"),
+            ("fixes/smaller-prompt-cache", r"--cache-ram \S+ --ctx-checkpoints \S"),
         ],
         ..NONE
     },

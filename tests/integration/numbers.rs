@@ -64,13 +64,13 @@ const PROMISES: &[(Way, &[&str], f64)] = &[
     (Lower, &["chunked_prefill_size"], 1.0),
     (Lower, &["cuda_graph_max_bs"], 1.0),
     (Raise, &["Xmx"], 1.0),
-    (Raise, &["max_old_space_size"], 1048576.0),
+    (Raise, &["max_old_space_size"], 1_048_576.0),
     (Raise, &["maxmemory"], 1.0),
-    (Raise, &["driver_memory", "spark.driver.memory"], 1048576.0),
-    (Raise, &["executor_memory", "spark.executor.memory"], 1048576.0),
+    (Raise, &["driver_memory", "spark.driver.memory"], 1_048_576.0),
+    (Raise, &["executor_memory", "spark.executor.memory"], 1_048_576.0),
     (Raise, &["memory_limit"], 1.0),
-    (Raise, &["mem"], 1048576.0),
-    (Raise, &["mem_per_cpu"], 1048576.0),
+    (Raise, &["mem"], 1_048_576.0),
+    (Raise, &["mem_per_cpu"], 1_048_576.0),
     (Raise, &["MemoryMax"], 1.0),
     (Raise, &["memory", "limits=memory", "m"], 1.0),
     (Raise, &["swap"], 1.0),
@@ -113,9 +113,9 @@ fn values(text: &str, names: &[&str], bare: f64) -> Vec<(usize, f64)> {
             let number: f64 = captures[1].parse().unwrap();
             let unit = match captures.get(2).map(|unit| unit.as_str().as_bytes()[0].to_ascii_lowercase()) {
                 Some(b'k') => 1024.0,
-                Some(b'm') => 1048576.0,
-                Some(b'g') => 1073741824.0,
-                Some(b't') => 1099511627776.0,
+                Some(b'm') => 1_048_576.0,
+                Some(b'g') => 1_073_741_824.0,
+                Some(b't') => 1_099_511_627_776.0,
                 _ => bare,
             };
             found.push((captures.get(0).unwrap().start(), number * unit));
