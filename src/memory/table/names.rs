@@ -160,17 +160,24 @@ pub fn is_same_model(one: &str, other: &str) -> bool {
     })
 }
 
+/// Whether a name can consist of these words at all: told at once, where taking it apart is slow.
+fn has_letters_of(name: &str, words: &[String]) -> bool {
+    let lower = name.to_lowercase();
+    words.iter().all(|word| lower.contains(word))
+}
+
 /// The row that a family's bare name means.
 fn of_family<'r>(rows: &'r [Figures], model: &str) -> Option<(&'r Figures, &'r str)> {
     let whole: Vec<String> = words(model).into_iter().filter(|word| word != "latest").collect();
-    let row = rows.iter().find(|row| row.alone.iter().any(|name| words(name) == whole))?;
+    let row =
+        rows.iter().find(|row| row.alone.iter().any(|name| has_letters_of(name, &whole) && words(name) == whole))?;
     Some((row, names(row).next()?))
 }
 
 /// The row with a name of exactly these words.
 fn exact<'r>(rows: &'r [Figures], asked: &[String]) -> Option<(&'r Figures, &'r str)> {
     let all = rows.iter().flat_map(|row| names(row).map(move |name| (row, name)));
-    all.into_iter().find(|(_, name)| {
+    all.into_iter().filter(|(_, name)| has_letters_of(name, asked)).find(|(_, name)| {
         let name = telling(name);
         name.len() == asked.len() && !name.is_empty() && name.iter().all(|word| asked.contains(word))
     })
@@ -196,7 +203,7 @@ fn without_quantization(query: &str) -> String {
 /// `qwen3:30b` for Qwen3-30B-A3B.
 fn without_active_size<'r>(rows: &'r [Figures], asked: &[String]) -> Option<(&'r Figures, &'r str)> {
     let mut fitting = rows.iter().filter_map(|row| {
-        let name = names(row).next()?;
+        let name = names(row).next().filter(|name| has_letters_of(name, asked))?;
         let own = telling(name);
         let whole = asked.iter().any(|word| tells_size(word)) && asked.iter().all(|word| own.contains(word));
         let rest = own.iter().filter(|word| !asked.contains(word)).all(|word| tells_active_size(word));
@@ -223,7 +230,8 @@ mod tests {
 
     /// Whether a family's bare name is what Ollama takes for it, whichever row that is.
     fn is_of_family(rows: &[Figures], name: &str) -> bool {
-        rows.iter().any(|row| row.alone.iter().any(|alone| telling(alone) == telling(name)))
+        let asked = telling(name);
+        rows.iter().flat_map(|row| &row.alone).any(|alone| has_letters_of(alone, &asked) && telling(alone) == asked)
     }
 
     #[test]
