@@ -668,7 +668,7 @@ mod tests {
         };
         let (steps, said, command) = offered(device(1, vec![]));
         assert_eq!(steps, ["use-other-gpu", "end-holder"]);
-        assert!(said.ends_with("GPU 1 has 23.4 GiB free: no processes, 0 % at one reading."), "{said}");
+        assert!(said.ends_with("GPU 1 has 23.4 GiB free: no processes, 0 % for 20 s."), "{said}");
         let uuid = "GPU-00000001-aaaa-bbbb-cccc-dddddddddddd";
         assert_eq!(command, Some(format!("export CUDA_VISIBLE_DEVICES={uuid}")));
         let mut smaller = device(1, vec![]);
@@ -697,10 +697,12 @@ mod tests {
         let of = |diagnosis: &Diagnosis, seen_from: Vec<Vantage>| {
             let devices = vec![device(0, vec![process(8, Bytes::gib(16))]), device(1, vec![])];
             let here = Snapshot { devices, seen_from, ..snapshot(0) };
+            let history = watched(&here);
             let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
             advise(&Situation {
                 fixes: &moves,
                 snapshot: Some(&here),
+                history: Some(&history),
                 viewer: Some(&viewer),
                 crashed_by: Some(noon_plus(0)),
                 ..Situation::alone(diagnosis)

@@ -715,7 +715,7 @@ ValueError: To serve at least one request with the models's max seq len (65536),
     #[test]
     fn no_fact_comes_from_quoted_source_code() {
         let base = KnowledgeBase::built_in().unwrap();
-        let run = |log: &str| super::read(&base.runs, &PastedLog::new(log), log.lines().count());
+        let run = |log: &str| super::read(&base.runs, &PastedLog::new(log), log.lines().count(), 0);
         let failure = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
         // Everything that a rule reads, as code has it.
         let code = [
