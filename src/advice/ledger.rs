@@ -223,10 +223,10 @@ fn of_log(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Ledger> {
         };
         held.push(Held { what, pid: Some(named.pid), bytes: named.bytes, share: Share::Process });
     }
-    // Figures that are more than the card together contradict each other: the run's own are those of its allocator.
+    // With the named processes more than the card has: one of them may be the run itself, or the log mixes cards.
     let printed = held.iter().fold(facts.free_bytes.unwrap_or(Bytes::ZERO), |sum, held| sum.plus(held.bytes));
     if printed > capacity.plus(Bytes(capacity.0 / 50)) {
-        held.retain(|held| held.share == Share::Run && held.bytes <= capacity);
+        held.retain(|held| held.share == Share::Run);
     }
     let accounted = held.iter().fold(facts.free_bytes.unwrap_or(Bytes::ZERO), |sum, held| sum.plus(held.bytes));
     let mut rest = capacity.less(accounted);

@@ -1,5 +1,7 @@
 //! Owns the closed list of figures a log can print: the keys that an entry's patterns may capture.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
@@ -26,8 +28,8 @@ pub const FACT_KEYS: &[&str] = &[
     "exit_code",
 ];
 
-/// What a program prints as a limit where none is set: 0, or about the largest number there is (cgroups).
-const NO_LIMIT: Bytes = Bytes(1 << 60);
+/// What a program prints as a limit where none is set: 0, or the largest number there is, in whole pages (cgroups).
+const NO_LIMIT: Range<u64> = (1 << 63) - (1 << 21)..(1 << 63) + 1;
 /// Printed sizes have two decimals.
 const ROUNDING: Bytes = Bytes::mib(16);
 
@@ -179,13 +181,13 @@ impl Facts {
         let least = self.allocated_bytes.map_or(Bytes(1), |had| Bytes(had.0 - had.0 / 50).less(ROUNDING).max(Bytes(1)));
         let most = total.map_or(Bytes(u64::MAX), |total| total.plus(Bytes(total.0 / 50)).plus(ROUNDING));
         let kept = [
-            ("total_bytes", &mut self.total_bytes, Bytes(1)..NO_LIMIT),
-            ("limit_bytes", &mut self.limit_bytes, Bytes(1)..NO_LIMIT),
+            ("total_bytes", &mut self.total_bytes, Bytes(1)..Bytes(u64::MAX)),
+            ("limit_bytes", &mut self.limit_bytes, Bytes(1)..Bytes(u64::MAX)),
             ("process_bytes", &mut self.process_bytes, least..most),
         ];
         let mut discarded = Vec::new();
         for (key, figure, possible) in kept {
-            if figure.take_if(|bytes| !possible.contains(bytes)).is_some() {
+            if figure.take_if(|bytes| !possible.contains(bytes) || NO_LIMIT.contains(&bytes.0)).is_some() {
                 discarded.push(key);
             }
         }
@@ -230,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_limit_or_capacity_of_0_is_none() {
-        for none in [Bytes::ZERO, Bytes(9_007_199_254_740_988 * 1024), Bytes(i64::MAX as u64)] {
+        for none in [Bytes::ZERO, Bytes(9_007_199_254_740_988 * 1024), Bytes(i64::MAX.unsigned_abs())] {
             let (limit_bytes, total_bytes) = (Some(none), Some(none));
             let mut facts = Facts { limit_bytes, total_bytes, free_bytes: Some(Bytes::ZERO), ..Facts::default() };
             assert_eq!(facts.discard_impossible(), ["total_bytes", "limit_bytes"]);

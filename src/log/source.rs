@@ -40,16 +40,24 @@ pub fn own_statements(text: &str) -> String {
 fn quoted(text: &str) -> Vec<Range<usize>> {
     let lines = Line::all(text);
     let mut found = frames::quoted(text, &lines, false);
+    let rules =
+        [box_of_rich, arrow, gutter, marker, pytest, debugger, hunk, warning, kernel, printed_file, here_document];
+    // What belongs to an excerpt begins none: else each line of a long one would look for all the others.
+    let mut is_code = vec![false; lines.len()];
     for (index, line) in lines.iter().enumerate() {
-        for rule in
-            [box_of_rich, arrow, gutter, marker, pytest, debugger, hunk, warning, kernel, printed_file, here_document]
-        {
-            found.extend(rule(&lines, index, line).filter_map(|index| lines.get(index)).map(Line::range));
+        for rule in rules {
+            if is_code.get(index) == Some(&true) {
+                break;
+            }
+            for row in rule(&lines, index, line) {
+                is_code.get_mut(row).into_iter().for_each(|is_code| *is_code = true);
+            }
         }
         if let Some(signature) = signature(&lines, index) {
             found.push(line.at + line.text.len() - signature..line.at + line.text.len());
         }
     }
+    found.extend(lines.iter().zip(is_code).filter(|(_, is_code)| *is_code).map(|(line, _)| line.range()));
     found
 }
 

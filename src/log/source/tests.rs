@@ -169,3 +169,12 @@ fn any_text_keeps_its_length_and_line_ends() {
         }
     }
 }
+
+#[test]
+fn a_long_excerpt_is_code_to_its_end() {
+    for line in ["---> 3 SECRET\n", "> 12 | SECRET\n"] {
+        let log = format!("{}\nKEPT", line.repeat(5_000));
+        let bare = without_source(&log);
+        assert!(!bare.contains("SECRET") && bare.ends_with("KEPT"), "{line}");
+    }
+}

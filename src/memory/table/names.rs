@@ -325,9 +325,11 @@ mod tests {
                 let digits = name.char_indices().filter(|(_, c)| c.is_ascii_digit());
                 for (at, digit) in digits {
                     let next = char::from_digit((digit.to_digit(10).unwrap() + 1) % 10, 10).unwrap();
-                    others.push(format!("{}{next}{}", &name[..at], &name[at + 1..]));
-                    others.push(format!("{}{digit}.9{}", &name[..at], &name[at + 1..]));
-                    others.push(format!("{}{digit}7{}", &name[..at], &name[at + 1..]));
+                    let (before, rest) = name.split_at(at);
+                    let after = rest.strip_prefix(digit).unwrap();
+                    others.push(format!("{before}{next}{after}"));
+                    others.push(format!("{before}{digit}.9{after}"));
+                    others.push(format!("{before}{digit}7{after}"));
                 }
                 for other in others {
                     let Some((found, called)) = called(rows, &other).filter(|_| !is_of_family(rows, &other)) else {
