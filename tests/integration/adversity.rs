@@ -82,7 +82,7 @@ fn a_storm_of_sizes_is_survived_and_answers_nothing() {
     session.wait_for_text(&[&holder]);
     session.paste(machine.log());
     session.wait_for_text(&["step 1"]);
-    session.send("x");
+    session.send("\t\x1b[Hx");
     session.wait_for_text(&[END_IT]);
     for round in 0..500_u16 {
         let (columns, rows) = (20 + round * 37 % 181, 5 + round * 13 % 56);
@@ -143,7 +143,7 @@ fn on_a_full_disk_nothing_is_lost_but_the_files_and_that_is_said() {
     session.wait_for_text(&[&machine.pids()[0]]);
     session.paste(machine.log());
     session.wait_for_text(&["step 1", "can't be kept for --last"]);
-    session.send("x");
+    session.send("\t\x1b[Hx");
     session.wait_for_text(&[END_IT]);
     session.send("y");
     assert_eq!(machine.holder.ended_by(), Some(15), "a record that can't be written stops no signal");

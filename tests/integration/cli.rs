@@ -195,7 +195,7 @@ fn a_diagnosis_beside_the_machine_finds_the_holder_and_plans_its_end() {
     assert_eq!(found["verdict"]["causes"][0]["cause"], "other-process");
     assert!(found["verdict"]["sentence"].as_str().unwrap().contains(&pid.to_string()));
     // A single reading shows nobody to be idle, so what ends nobody comes first.
-    assert_eq!(found["plan"][0]["fix"], "use-other-gpu");
+    assert_eq!(found["plan"][0]["fix"], "smaller-batch");
     let first = &found["plan"][1];
     let key = Procfs::default().stat(pid).unwrap().key();
     assert_eq!((&first["fix"], &first["frees_is"]), (&json!("end-holder"), &json!("fact")));
@@ -749,7 +749,7 @@ fn a_program_is_protected_by_the_kernels_name_of_it_when_a_person_points_at_it()
     let library = driver.library();
     let mut screen = Session::oomdoctor((120, 40), &["--nvml-library", library.to_str().unwrap()]);
     screen.wait_for_text(&[&pid]);
-    screen.send("x");
+    screen.send("\x1b[Hx");
     screen.wait_for_text(&["left alone"]);
     assert!(!screen.text().contains("[y]") && session.lives());
 }

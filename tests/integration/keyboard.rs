@@ -94,7 +94,7 @@ fn no_reply_of_a_terminal_silences_the_keyboard_or_answers_a_question() {
     let mut machine = Machine::new();
     let mut session = machine.oomdoctor(LARGE, &[]);
     session.wait_for_text(&machine.pids().each_ref().map(String::as_str));
-    session.send("x");
+    session.send("\x1b[Hx");
     session.wait_for_text(&[QUESTION]);
     for (head, tail) in
         [("\x1b[?2026;2$", "y"), ("\x1b[?2026", ";2$y"), ("\x1b]52;c;", "y\x07"), ("\x1b", "P1$r\ry\x1b\\")]

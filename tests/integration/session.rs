@@ -346,7 +346,7 @@ fn with_ollama(unloads: u16) -> (Machine, ApiServer) {
 fn asked_to_let_go(machine: &Machine, server: &ApiServer, size: (u16, u16)) -> Session {
     let mut session = with_log(machine, size);
     // It was not watched long enough to be the first step, which is to move to the other GPU.
-    session.send("s");
+    session.send("\x1b[B");
     session.wait_for_text(&["ask it to let go"]);
     session.send("\r");
     let request = format!("POST http://127.0.0.1:{}/api/generate", server.port);
@@ -418,7 +418,7 @@ fn read_only_and_the_demo_send_nothing() {
 
     let mut demo = Session::oomdoctor(LARGE, &["--demo", "--interval", "0.1"]);
     demo.wait_for_text(&["step 1", "Run it on GPU 1"]);
-    demo.send("s");
+    demo.send("\x1b[B");
     demo.wait_for_text(&["step 2", "ask it to let go"]);
     demo.send("\r");
     demo.wait_for_text(&["Ask Ollama to unload llama3.1:8b?", "loads again", "Demo: nothing is sent.", END_IT]);

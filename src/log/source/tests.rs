@@ -1,3 +1,5 @@
+//! Holds which lines of a log quote source code, and which are the log's own.
+
 use super::without_source;
 
 /// Every line that holds SECRET is quoted code, and no other line is.

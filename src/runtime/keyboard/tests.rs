@@ -1,3 +1,5 @@
+//! Plays replies of real terminals, whole, cut, and late, to the decoder: none silences the keyboard or acts as a key.
+
 use std::time::Duration;
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
