@@ -10,12 +10,9 @@ use crate::app::model::Model;
 use crate::app::msg::SignalReport;
 use crate::app::question::{Asked, Victim};
 use crate::app::walk::{Ending, EndingState, free_of, listed};
-use crate::gpu::activity::Activity;
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{Device, GpuProcess, ProcessKey, ProcessKind, Snapshot};
 use crate::units::Bytes;
-
-const NAMED: &str = "named in your log";
 
 /// Asks whether to end these, or to force the one that did not close; says why where one may not be. Who ends with one of
 /// them is named as well: one yes is for all that are named, and nobody else is ever signalled.
@@ -179,29 +176,19 @@ fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessK
         started_at: row.started_at.value(),
         held,
         devices: listed.chain(open.into_iter().flatten().copied()).collect(),
-        evidence: reasons(model, row, key),
+        evidence: evidence(model, row, key),
         supervisor: Supervisor::of(row),
         follows: None,
     }
 }
 
-/// What speaks for ending it, with the time it was watched.
+/// What speaks for ending it, apart from whether it works: that has a column and a line of its own.
 pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String> {
-    let mut said = reasons(model, row, key);
-    if let Activity::Idle(time) = model.feed.history.activity(key) {
-        let behind_the_log = usize::from(said.first().is_some_and(|first| first == NAMED));
-        said.insert(behind_the_log, format!("no GPU or CPU use for {} s", time.as_secs()));
-    }
-    said
-}
-
-/// What speaks for ending it, apart from whether it works.
-fn reasons(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String> {
     let mut said = Vec::new();
     let diagnosis = model.input.diagnosis.as_ref();
     let placed = model.advice.as_ref().is_some_and(|advice| advice.verdict.same_machine == Some(true));
     if placed && diagnosis.is_some_and(|diagnosis| diagnosis.names(key.pid)) {
-        said.push(NAMED.to_owned());
+        said.push("named in your log".to_owned());
     }
     if row.has_lost_its_parent() {
         said.push("its parent is gone".to_owned());
