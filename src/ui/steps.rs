@@ -279,7 +279,7 @@ fn keys(model: &Model, theme: &Theme, planned: &PlannedFix) -> Line<'static> {
             }
             match (planned.gentle, model.release_of(planned).is_some()) {
                 (false, _) => offers.push((Action::Enter, "copy the command")),
-                (true, true) if copies => offers.push((Action::Copy, "copy the command")),
+                (true, true) if copies => offers.push((Action::Copy, "copy")),
                 // Enter copies already.
                 (true, _) => {}
             }
