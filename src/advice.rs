@@ -191,9 +191,15 @@ const BESIDE_ALLOCATOR: Bytes = Bytes::gib(2);
 pub fn own_process(facts: &Facts) -> Option<NamedProcess> {
     let had = facts.allocated_bytes.filter(|_| facts.process_bytes.is_none())?;
     let had = had.plus(facts.reserved_unallocated_bytes.unwrap_or(Bytes::ZERO));
-    let can_be = had..=had.plus(BESIDE_ALLOCATOR);
-    let own = facts.other_processes.iter().filter(|named| can_be.contains(&named.bytes));
-    own.min_by_key(|named| named.bytes).cloned()
+    let is_near = |named: &&NamedProcess| (had..=had.plus(BESIDE_ALLOCATOR)).contains(&named.bytes);
+    // Two processes that have more than the whole card together can't both be there: then it is the run, with graphs
+    // and buffers outside of its allocator.
+    let has_no_room_beside = |named: &&NamedProcess| {
+        let together = had.plus(named.bytes);
+        facts.total_bytes.is_some_and(|total| (had..=total).contains(&named.bytes) && together > total)
+    };
+    let near = facts.other_processes.iter().filter(is_near).min_by_key(|named| named.bytes);
+    near.or_else(|| facts.other_processes.iter().find(has_no_room_beside)).cloned()
 }
 
 /// The same diagnosis with the run's own process told from others, where the log prints it as one of them.

@@ -9,7 +9,7 @@ mod view;
 
 pub use clean::{LOOKED_AT, what_else};
 pub use excerpt::Excerpt;
-pub use source::{own_statements, without_source};
+pub use source::without_source;
 pub use view::View;
 
 use std::ops::Range;

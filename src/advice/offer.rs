@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(ids(&plan(&named, &here, &ada(), true, &fixes))[0], "end-holder 7");
         let once = plan(&named, &here, &ada(), false, &fixes);
         assert_eq!(ids(&once).iter().position(|id| id == "end-holder 7"), Some(1), "{:?}", ids(&once));
-        assert!(once[1].steps[0].why.contains("not known"), "{:?}", once[1]);
+        assert!(once[1].steps[0].action.contains("not known"), "{:?}", once[1]);
     }
 
     #[test]

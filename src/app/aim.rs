@@ -145,7 +145,9 @@ fn short_name(row: &GpuProcess) -> String {
     let name = name.rsplit_once(" (").map_or(name.as_str(), |(name, _)| name);
     match name.split_once(' ') {
         // Of "python train.py" the script tells more.
-        Some((first, rest)) if first.starts_with("python") => rest.trim_start_matches("-m ").to_owned(),
+        Some((first, rest)) if first.starts_with("python") && (!rest.starts_with('-') || rest.starts_with("-m ")) => {
+            rest.trim_start_matches("-m ").to_owned()
+        }
         Some((first, _)) => first.to_lowercase(),
         None => name.to_owned(),
     }

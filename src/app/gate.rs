@@ -13,7 +13,9 @@ pub const SILENCE: Duration = Duration::from_millis(150);
 /// A key that comes sooner than this after another one may belong to text that somebody types.
 pub const APART: Duration = Duration::from_millis(300);
 /// The same for Enter: who types a line often stops before it.
-pub const APART_FROM_ENTER: Duration = Duration::from_millis(1000);
+pub const APART_FROM_ENTER: Duration = Duration::from_millis(3000);
+/// For Enter after another Enter, such as one that only said why nothing was asked.
+const APART_TWO_ENTERS: Duration = Duration::from_millis(1000);
 /// After a stray key closed a question, text is dropped until this much time has passed without any.
 pub const HUSH: Duration = Duration::from_millis(600);
 
@@ -50,6 +52,8 @@ pub struct Gate {
     burst: Option<Burst>,
     /// When the last text key came that was no movement.
     text_at: Option<Duration>,
+    /// The same of keys other than Enter.
+    letter_at: Option<Duration>,
     /// Text is dropped; when the last of it came.
     hushed_at: Option<Duration>,
 }
@@ -135,6 +139,9 @@ impl Gate {
     pub fn heard(&mut self, key: KeyEvent, now: Duration) {
         if text_of(key).is_some() && !moves(key) {
             self.text_at = Some(now);
+            if key.code != KeyCode::Enter {
+                self.letter_at = Some(now);
+            }
         }
     }
 
@@ -144,8 +151,12 @@ impl Gate {
     }
 
     fn follows_text(&self, key: KeyEvent, now: Duration) -> bool {
-        let apart = if key.code == KeyCode::Enter { APART_FROM_ENTER } else { APART };
-        self.text_at.is_some_and(|before| now.saturating_sub(before) < apart)
+        let is_within =
+            |before: Option<Duration>, apart: Duration| before.is_some_and(|before| now.saturating_sub(before) < apart);
+        match key.code {
+            KeyCode::Enter => is_within(self.letter_at, APART_FROM_ENTER) || is_within(self.text_at, APART_TWO_ENTERS),
+            _ => is_within(self.text_at, APART),
+        }
     }
 
     /// Whether text is dropped now; each dropped key makes it last longer.

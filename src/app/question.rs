@@ -22,6 +22,10 @@ pub const READ: Duration = Duration::from_millis(600);
 /// typing.
 pub const SETTLE: Duration = Duration::from_millis(320);
 
+/// The same for a request, which Enter asks about: people answer prompts of a shell with `y` and Enter, and stop between
+/// the two.
+const SETTLE_REQUEST: Duration = Duration::from_millis(1500);
+
 /// The same two times for questions that signal nothing and lose nothing: `q`, `q` leaves without a long wait.
 const READ_BRIEFLY: Duration = Duration::from_millis(400);
 const SETTLE_BRIEFLY: Duration = Duration::from_millis(250);
@@ -251,7 +255,8 @@ impl Question {
     /// How long it is only read, and how long an answer waits for another key.
     fn times(&self) -> (Duration, Duration) {
         match self.asked {
-            Asked::End(..) | Asked::Release(..) => (READ, SETTLE),
+            Asked::End(..) => (READ, SETTLE),
+            Asked::Release(..) => (READ, SETTLE_REQUEST),
             Asked::Paste(_) => (READ_BRIEFLY, SETTLE),
             Asked::Quit(_) => (READ_BRIEFLY, SETTLE_BRIEFLY),
         }

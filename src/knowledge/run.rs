@@ -10,7 +10,7 @@ use super::diagnosis::{CauseKind, MemoryKind, Platform, Stage};
 use super::facts::Facts;
 use super::pattern::Pattern;
 use super::settings;
-use crate::log::{PastedLog, own_statements, without_source};
+use crate::log::{PastedLog, without_source};
 use crate::units::{Bytes, UnitBase};
 
 /// How much of a large log is searched: its beginning, and what lies before the decisive line.
@@ -436,7 +436,6 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> R
     let text = log.text();
     let end = log.end_around(line, column).unwrap_or(text.len());
     let windows = Windows::of(text, end);
-    let before = text.get(text.floor_char_boundary(end.saturating_sub(WINDOW))..end).unwrap_or_default();
     let (head, near, latest, after) =
         (windows.head.as_str(), windows.near.as_str(), windows.latest(), windows.after.as_str());
     let mut run = Run::default();
@@ -455,8 +454,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> R
         };
         match rule.key {
             Key::Architecture => run.architecture = word(),
-            // Of code only the person's own call that loads a model by its name tells which it was.
-            Key::Model => run.model = word().or_else(|| last(rule, &own_statements(before))),
+            Key::Model => run.model = word(),
             Key::Quantisation => run.quantisation = word(),
             Key::Dtype => run.dtype = word(),
             Key::Layers => run.layers = number(),

@@ -29,17 +29,10 @@ pub fn without_source(text: &str) -> Cow<'_, str> {
     String::from_utf8(bytes).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// The source lines that tracebacks quote from files of the person's own, one below the other: their statements, such as the
-/// call that loads a model.
-pub fn own_statements(text: &str) -> String {
-    let own = frames::quoted(text, &Line::all(text), true);
-    own.into_iter().filter_map(|range| text.get(range)).collect::<Vec<_>>().join("\n")
-}
-
 /// The parts that quote source code. Ranges may overlap and are on character boundaries.
 fn quoted(text: &str) -> Vec<Range<usize>> {
     let lines = Line::all(text);
-    let mut found = frames::quoted(text, &lines, false);
+    let mut found = frames::quoted(text, &lines);
     let rules =
         [box_of_rich, arrow, gutter, marker, pytest, debugger, hunk, warning, kernel, printed_file, here_document];
     // What belongs to an excerpt begins none: else each line of a long one would look for all the others.

@@ -320,7 +320,7 @@ fn at_work(activity: Activity) -> String {
     match activity {
         Activity::Busy(used) => format!("busy: {}", in_percent(used)),
         Activity::Idle(_) => format!("{activity}: 0 % GPU, 0 % CPU"),
-        Activity::Unknown => "GPU and CPU use unknown (?)".to_owned(),
+        Activity::Unknown => "not known yet whether it is idle".to_owned(),
     }
 }
 

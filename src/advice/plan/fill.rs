@@ -52,7 +52,7 @@ pub fn filled(
         "of_its_context" => Some(String::new()),
         "max_tokens" => diagnosis.facts.max_tokens.map(|tokens| tokens.to_string()),
         "utilization" => share::smaller(situation, ledger, fit),
-        "larger_share" => share::larger(situation, place),
+        "larger_share" => share::larger_to_try(situation, place),
         "namespace" => Some(diagnosis.run.namespace.clone().unwrap_or_else(|| "NAMESPACE".to_owned())),
         "deployment" => Some(diagnosis.run.deployment().unwrap_or("NAME").to_owned()),
         "offload_gb" => share::offload(situation, ledger, fit),
@@ -99,7 +99,11 @@ pub fn filled(
     }
     // Such a figure is the whole step: without one that helps there is none.
     let needs = |name: &str| command.command.as_deref().is_some_and(|text| text.contains(name));
-    if step.command.is_none() && ["{utilization}", "{larger_share}", "{offload_gb}"].into_iter().any(needs) {
+    if step.command.is_none() && ["{utilization}", "{offload_gb}"].into_iter().any(needs) {
+        return None;
+    }
+    // Where the share is not known, the step names the setting; one that can't grow is no step.
+    if step.command.is_none() && needs("{larger_share}") && share::is_known(situation, place) {
         return None;
     }
     if let Some((needs, available)) = effect.and_then(|effect| effect.lacks_ram) {

@@ -5,7 +5,7 @@ use super::{ASK_OWNER, FreesIs, HOLDERS, PlannedFix, Step, WAIT, WORTH_ENDING, e
 use crate::advice::offer::{Seen, Standing, user_of};
 use crate::advice::release::Api;
 use crate::advice::supervisor::Supervisor;
-use crate::advice::{Ledger, Place, Situation, amount, name_of, name_of_device, release, verdict, words};
+use crate::advice::{Ledger, Place, Situation, amount, name_of, name_of_device, release, verdict};
 use crate::gpu::activity::Activity;
 use crate::gpu::guard::Viewer;
 use crate::gpu::recognise::protected_command;
@@ -79,7 +79,7 @@ fn best_first(steps: &mut Vec<PlannedFix>, missing: Option<Bytes>) {
 /// Of one whose activity is not known.
 fn if_unused(planned: PlannedFix) -> PlannedFix {
     let steps = planned.steps.iter().map(|step| Step {
-        why: format!("{} Whether it is idle is not known yet: check first.", words::sentence(&step.why)),
+        action: format!("Check first that it is idle, which is not known yet: {}", lower(&step.action)),
         ..step.clone()
     });
     PlannedFix { steps: steps.collect(), ..planned }

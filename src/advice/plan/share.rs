@@ -105,6 +105,22 @@ pub fn leaves(diagnosis: &Diagnosis, ledger: Option<&Ledger>, value: &str) -> Op
     Some(used.less(vllm::allowed(capacity, hundredths.saturating_mul(10))))
 }
 
+/// Whether the share that the engine had is known.
+pub fn is_known(situation: &Situation<'_>, place: &Place<'_>) -> bool {
+    let device = place.device.filter(|_| place.same_machine != Some(false));
+    let here = device.and_then(|device| device.memory.total_bytes.value());
+    used(situation.diagnosis, here.or(situation.diagnosis.facts.total_bytes)).is_some()
+}
+
+/// A larger share as a step proposes it: SGLang's leaves room for what it computes with, so it grows a little at a time
+/// (docs/advanced_features/hyperparameter_tuning.md).
+pub fn larger_to_try(situation: &Situation<'_>, place: &Place<'_>) -> Option<String> {
+    let larger = larger(situation, place)?;
+    let share = larger.strip_prefix("0.").and_then(|digits| digits.parse::<u64>().ok())?.saturating_mul(10);
+    let said = said(situation.diagnosis).filter(|_| engine(situation.diagnosis) == Some("sglang"));
+    Some(said.map_or(larger, |said| as_option(share.min(said.saturating_add(STEPS.1) / 10 * 10))))
+}
+
 /// A larger share that is free on the card: what was used already is no step.
 pub fn larger(situation: &Situation<'_>, place: &Place<'_>) -> Option<String> {
     let device = place.device.filter(|_| place.same_machine != Some(false));

@@ -180,7 +180,18 @@ fn pick(model: &mut Model) -> Vec<Effect> {
     let keys = std::sync::Arc::clone(&model.config.keys);
     let Some(picked) = keys.actions(&wanted).get(at).copied() else { return Vec::new() };
     model.focus = picked.region.unwrap_or(model.focus);
-    act(model, picked.action)
+    match picked.action {
+        // Enter chose it here, and Enter asks about no signal: typed text may hold `:`, a word and Enter.
+        Action::End => {
+            say(model, format!("{} terminates the highlighted process.", model.key(Action::End)));
+            Vec::new()
+        }
+        Action::Enter => {
+            say(model, format!("{} takes the step.", model.key(Action::Enter)));
+            Vec::new()
+        }
+        action => act(model, action),
+    }
 }
 
 /// A question was answered.

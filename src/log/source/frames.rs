@@ -15,13 +15,8 @@ const FLAT_STATEMENT: usize = 12;
 /// Widths that terminals have as a rule.
 const USUAL_WIDTHS: [usize; 5] = [80, 100, 120, 132, 160];
 
-/// Parts of the paths of code that somebody installed.
-const INSTALLED: [&str; 6] = ["site-packages", "dist-packages", "lib/python", "lib\\python", "Lib\\", "<frozen"];
-
 /// A frame's place: `File "…", line 12, in f`.
 struct Place<'t> {
-    /// Whether its file is the person's own, and no installed package's.
-    is_own: bool,
     /// What a logger puts before each line.
     prefix: &'t str,
     /// Blanks behind that.
@@ -30,14 +25,14 @@ struct Place<'t> {
     ends: usize,
 }
 
-/// The source lines below all frames, or below those in files of the person's own.
-pub(super) fn quoted(text: &str, lines: &[Line<'_>], only_own: bool) -> Vec<Range<usize>> {
+/// The source lines below all frames.
+pub(super) fn quoted(text: &str, lines: &[Line<'_>]) -> Vec<Range<usize>> {
     if !text.contains("File ") {
         return Vec::new();
     }
     let mut found = Vec::new();
     for index in 0..lines.len() {
-        if let Some(place) = place(lines, index).filter(|place| place.is_own || !only_own) {
+        if let Some(place) = place(lines, index) {
             below(lines, &place, &mut found);
         }
     }
@@ -59,8 +54,7 @@ fn place<'t>(lines: &[Line<'t>], index: usize) -> Option<Place<'t>> {
     let ends =
         if is_place(rest) { Some(index) } else { Some(()).filter(|()| rest.len() >= 20).and_then(|()| broken()) };
     let prefix = before.trim_end_matches([' ', '\t']);
-    let is_own = !INSTALLED.iter().any(|part| line.text.contains(part));
-    Some(Place { is_own, prefix, indent: before.len() - prefix.len(), ends: ends? })
+    Some(Place { prefix, indent: before.len() - prefix.len(), ends: ends? })
 }
 
 /// Whether that begins with a place. A dump of threads has no comma behind the number and quotes nothing.
