@@ -347,6 +347,20 @@ mod tests {
     }
 
     #[test]
+    fn a_process_that_has_no_room_beside_the_run_is_the_run() {
+        let own = |total: u64, allocated: u64, named: u64| {
+            let mut facts = torch_oom(&[(4242, Bytes::mib(named))]).facts;
+            (facts.total_bytes, facts.allocated_bytes) = (Some(Bytes::mib(total)), Some(Bytes::mib(allocated)));
+            (facts.process_bytes, facts.reserved_unallocated_bytes) = (None, None);
+            crate::advice::own_process(&facts).map(|named| named.pid)
+        };
+        assert_eq!(own(45_414, 38_266, 45_342), Some(4242), "an engine with its graphs");
+        assert_eq!(own(45_414, 10_000, 30_000), None, "both fit");
+        assert_eq!(own(24_564, 300, 11_500), None);
+        assert_eq!(own(24_564, 20_000, 90_000), None, "no process has more than the card");
+    }
+
+    #[test]
     fn one_that_was_met_is_known_again_whatever_it_holds() {
         let diagnosis = torch_oom(&[(4242, held()), (5177, Bytes::gib(6))]);
         let reading = |one: Bytes, other: Bytes| with(vec![process(4242, one), process(5177, other)]);

@@ -149,7 +149,7 @@ impl Changes {
         for change in &self.all {
             match change {
                 Change::Env(name, value) => {
-                    match replaced_option(&line, value).or_else(|| replaced_variable(&line, name, value)) {
+                    match replaced_option(&line, value).or_else(|| replaced_by_any_name(&line, name, value)) {
                         Some(with) => line = with,
                         None => variables.push((name.as_str(), value.as_str())),
                     }
@@ -363,6 +363,16 @@ fn without(line: &str, flag: &str) -> String {
     }
 }
 
+/// Variables of one meaning that exclude each other: JAX refuses a run that sets both (jaxlib/xla_client.py, checked
+/// 2026-11-22).
+const OTHER_NAMES: &[(&str, &str)] = &[("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")];
+
+/// The line with the new value of the variable under the name that the line has for it.
+fn replaced_by_any_name(line: &str, name: &str, value: &str) -> Option<String> {
+    let others = OTHER_NAMES.iter().filter(|(current, _)| *current == name).map(|(_, other)| *other);
+    std::iter::once(name).chain(others).find_map(|name| replaced_variable(line, name, value))
+}
+
 /// The line with the new value of a variable that it sets itself. An allocator's settings are a list: one is added.
 fn replaced_variable(line: &str, name: &str, value: &str) -> Option<String> {
     let (start, end) = found(&format!(r"(?:^|\s){name}={VALUE}"), line)?;
@@ -443,6 +453,17 @@ mod tests {
             Some("vllm serve org/m --enforce-eager"),
             "already there"
         );
+    }
+
+    #[test]
+    fn a_variable_is_changed_under_the_name_that_the_line_has() {
+        for (own, with) in [
+            ("XLA_PYTHON_CLIENT_MEM_FRACTION=0.30 python t.py", "XLA_PYTHON_CLIENT_MEM_FRACTION=0.65 python t.py"),
+            ("XLA_CLIENT_MEM_FRACTION=0.30 python t.py", "XLA_CLIENT_MEM_FRACTION=0.65 python t.py"),
+            ("python t.py", "XLA_CLIENT_MEM_FRACTION=0.65 python t.py"),
+        ] {
+            assert_eq!(changed("XLA_CLIENT_MEM_FRACTION=0.65", own).as_deref(), Some(with));
+        }
     }
 
     #[test]

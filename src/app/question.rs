@@ -24,7 +24,7 @@ pub const SETTLE: Duration = Duration::from_millis(320);
 
 /// The same for a request, which Enter asks about: people answer prompts of a shell with `y` and Enter, and stop between
 /// the two.
-const SETTLE_REQUEST: Duration = Duration::from_millis(1500);
+pub const SETTLE_REQUEST: Duration = Duration::from_millis(1500);
 
 /// The same two times for questions that signal nothing and lose nothing: `q`, `q` leaves without a long wait.
 const READ_BRIEFLY: Duration = Duration::from_millis(400);

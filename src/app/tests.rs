@@ -15,7 +15,7 @@ use groups::{launcher, reading, unlisted, works_for};
 use super::last::{Kept, Story};
 use super::model::{Change, Config, Overlay, Pipe, Region, Seen, Source};
 use super::msg::{LogRead, SignalReport};
-use super::question::{Asked, READ, SETTLE};
+use super::question::{Asked, READ, SETTLE, SETTLE_REQUEST};
 use super::walk::StepId;
 use super::walk::{EndingState, Mark};
 use super::*;
@@ -168,10 +168,12 @@ impl Session {
 
     /// Presses a key as a person does: alone, and where something is asked, once it can be answered.
     pub fn press(&mut self, code: KeyCode) {
-        let (before, after) = match (self.model.question.is_some(), code) {
-            (true, _) => (READ, SETTLE),
-            (false, KeyCode::Enter) => (gate::APART_FROM_ENTER, ms(30)),
-            (false, _) => (ms(450), ms(30)),
+        let asked = self.model.question.as_ref().map(|question| &question.asked);
+        let (before, after) = match (asked, code) {
+            (Some(Asked::Release(..)), _) => (READ, SETTLE_REQUEST),
+            (Some(_), _) => (READ, SETTLE),
+            (None, KeyCode::Enter) => (gate::APART_FROM_ENTER, ms(30)),
+            (None, _) => (ms(450), ms(30)),
         };
         self.wait(before);
         self.key(code);
@@ -689,7 +691,7 @@ fn the_dialog_says_first_that_a_process_is_busy_and_always_whether_it_works() {
     let mut unknown = process(4242, held());
     (unknown.sm_percent, unknown.cpu_ticks, unknown.uid) = (Reading::Unsupported, Reading::Denied, Reading::Known(0));
     let unknown = dialog(&root_asks_about(unknown));
-    assert!(unknown.iter().any(|line| line.contains("unknown (?)")), "{unknown:?}");
+    assert!(unknown.iter().any(|line| line.contains("not known yet")), "{unknown:?}");
 }
 
 #[test]
@@ -2396,6 +2398,17 @@ mod pointing_and_picking {
         session.press(KeyCode::Enter);
         assert_eq!(session.model.focus, Region::Processes, "it belongs there");
         assert!(session.model.prompt.is_some());
+    }
+
+    #[test]
+    fn a_word_and_enter_in_the_list_of_actions_ask_about_no_signal_and_no_request() {
+        for typed in ["te", "term", "terminate", "take", "ask"] {
+            let mut session = Session::with_log();
+            session.press(KeyCode::Char(':'));
+            session.keys(typed);
+            session.press(KeyCode::Enter);
+            assert!(session.model.question.is_none(), "{typed}");
+        }
     }
 
     #[test]

@@ -749,20 +749,6 @@ ValueError: To serve at least one request with the models's max seq len (65536),
     }
 
     #[test]
-    fn a_models_name_is_taken_from_the_persons_own_call_and_from_no_librarys() {
-        let of = |path: &str| {
-            let call = "model = AutoModelForCausalLM.from_pretrained(\"org/some-8B\", torch_dtype=torch.float16)";
-            let log = format!(
-                "Traceback (most recent call last):\n  File \"{path}\", line 3, in <module>\n    {call}\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
-            );
-            run(&log)
-        };
-        let own = of("/home/ada/lab/train.py");
-        assert_eq!((own.model.as_deref(), own.dtype), (Some("org/some-8B"), None));
-        assert_eq!(of("/usr/lib/python3.12/site-packages/vllm/lora.py").model, None);
-    }
-
-    #[test]
     fn a_tensors_dtype_is_none_of_the_models() {
         let failure = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
         let of = |line: &str| run(&format!("{line}\n{failure}")).dtype;
