@@ -2,7 +2,7 @@
 //! this machine shows. Where none of them shows the present value there is no number, never a guess.
 
 use crate::advice::{Changes, Place, Situation};
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform, Stage};
 use crate::knowledge::fix::{FixCommand, Moves};
 use crate::knowledge::settings::{self, Asked, Bounds, Setting, Way};
 use crate::units::Bytes;
@@ -15,6 +15,11 @@ const ALL_LAYERS: u64 = 99;
 /// The value that a placeholder asks for, as the setting takes it.
 pub fn asked(name: &str, form: &FixCommand, situation: &Situation<'_>, place: &Place<'_>) -> Option<String> {
     let Asked { way, setting, otherwise } = Asked::of(name)?;
+    // What ran out in an evaluation is not the batch that training takes.
+    let is_evaluating = situation.diagnosis.run.stage == Some(Stage::Validation);
+    if is_evaluating && matches!(setting.id, "batch" | "accumulation") {
+        return otherwise.map(str::to_owned);
+    }
     if setting.id == "slurm_memory" {
         return slurm_option(situation, place);
     }
