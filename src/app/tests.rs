@@ -1528,6 +1528,28 @@ fn asked_in_vain_the_command_is_offered_and_its_effect_is_watched_too() {
 }
 
 #[test]
+fn a_prompt_of_a_shell_that_is_answered_sends_no_request() {
+    // Enter, `y` and Enter, with the pauses of somebody who reads the prompts.
+    for (before_y, before_enter) in [(700, 400), (1000, 900), (2500, 1400)] {
+        let mut session = at_the_step_of(runner(1000));
+        session.press(KeyCode::Enter);
+        session.wait(ms(before_y));
+        session.key(KeyCode::Char('y'));
+        session.wait(ms(before_enter));
+        session.key(KeyCode::Enter);
+        session.wait(Duration::from_secs(5));
+        assert_eq!(session.requests(), vec![], "{before_y} ms, {before_enter} ms");
+    }
+    // The same behind a command: its Enter does not even ask.
+    let mut session = at_the_step_of(runner(1000));
+    session.key(KeyCode::Char('.'));
+    session.wait(ms(2900));
+    session.key(KeyCode::Enter);
+    session.wait(ms(30));
+    assert!(session.model.question.is_none());
+}
+
+#[test]
 fn asked_in_vain_it_can_be_ended_with_its_own_question() {
     let mut session = asked_to_let_go(runner(1000));
     session.send(Msg::Released(key_of(5177), Err("nothing answers there".into())));
