@@ -9,6 +9,8 @@ mod keys;
 
 use std::time::Duration;
 
+use crossterm::event::KeyCode;
+
 pub use input::{open_file, open_last, wait_for_pipe};
 pub use keys::decisive_top;
 
@@ -124,7 +126,12 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
             // A question that an earlier key of this batch opened must not be answered by a later one.
             Passed::Key(_) | Passed::Typed(_) | Passed::Few { .. } if model.question.is_some() => {}
             Passed::Typed(key) if keys::asks(model, key) => {
-                let text = "That key came right behind another one, as in a word: nothing is asked. Press it again.";
+                let text = match key.code {
+                    KeyCode::Enter => {
+                        "Nothing is asked right after other keys, as in typed text: wait 3 s, then press Enter."
+                    }
+                    _ => "That key came right behind another one, as in a word: nothing is asked. Press it again.",
+                };
                 say(model, text.into());
             }
             Passed::Key(key) | Passed::Typed(key) => effects.extend(keys::certain(model, key)),
