@@ -101,7 +101,7 @@ fn of_its_number<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&
 }
 
 /// Whether CUDA counts this machine's cards as the driver does. Its own order begins with the fastest card, and keeps
-/// the order of the bus only among equal ones (https://github.com/microsoft/onnxruntime/pull/28066, checked 2026-11-22).
+/// the order of the bus only among equal ones (<https://github.com/microsoft/onnxruntime/pull/28066>, checked 2026-11-22).
 /// A job in an instance (MIG) is told of a GPU 0, whichever instance it is.
 fn is_in_the_drivers_order(situation: &Situation<'_>) -> bool {
     let devices = situation.snapshot.map(|here| here.devices.as_slice()).unwrap_or_default();

@@ -56,7 +56,7 @@ pub fn another_gpu<'a>(
 
 /// In the place of the fix that moves the run to another GPU: the request to whoever hands out the GPUs. `None` where
 /// nobody does.
-/// Options: sbatch(1), sinfo(1), https://slurm.schedmd.com/gres.html; labels of a node: NVIDIA's GPU feature discovery in
+/// Options: sbatch(1), sinfo(1), <https://slurm.schedmd.com/gres.html>; labels of a node: NVIDIA's GPU feature discovery in
 /// NVIDIA/k8s-device-plugin:docs/gpu-feature-discovery/README.md; checked 2026-11-22.
 pub fn request(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
     let ran_out = situation.diagnosis.memory;
