@@ -70,7 +70,7 @@ fn without(text: &str, mut places: Vec<Range<usize>>) -> String {
 }
 
 /// What goes without a further look: the `value`.
-static PLAIN: LazyLock<[Option<Regex>; 21]> = LazyLock::new(|| {
+static PLAIN: LazyLock<[Option<Regex>; 22]> = LazyLock::new(|| {
     [
         // A user and a password in an address; the password may hold an `@` itself.
         filled(r"\b[A-Za-z][A-Za-z0-9+.-]*://(?P<value>[^/\s'\x22`]+)@"),
@@ -124,11 +124,15 @@ static PLAIN: LazyLock<[Option<Regex>; 21]> = LazyLock::new(|| {
             r"(?:[ _-]?(?:code|token|pin))?\b['\x22]?[ \t]*(?:(?:is|was)\b|[:=(])?[ \t]*['\x22]?(?P<value>\d{3}[ -]?\d{3,5})\b"
         )),
         filled(
-            r"(?i)\b(?P<value>\d{6,8})[ \t]+(?:is|as)[ \t]+(?:(?:your|the|my)[ \t]+)?(?:[\w-]+[ \t]+){0,2}?(?:otp|2fa|mfa|pin|code)\b",
+            r"(?i)\b(?P<value>\d{6,8})(?:[ \t]+(?:is|as)[ \t]+(?:(?:your|the|my)[ \t]+)?(?:[\w-]+[ \t]+){0,2}?(?:otp|2fa|mfa|pin|code)\b|[ \t]*[(,][ \t]*(?:[ht]?otp|2fa|mfa)\b)",
+        ),
+        // A pair in the other order: `{"value": "X", "name": "DB_PASS"}`.
+        filled(
+            r"(?i)\bvalue['\x22]?[ \t]*[:=][ \t]*(?P<value>(?:<QUOTED>)|[^\s'\x22,]+)\s*,?\s*['\x22]?(?:name|key)['\x22]?[ \t]*[:=][ \t]*['\x22]?[\w.-]*<SECRET>(?:['\x22\s]|$)",
         ),
         // What was typed below a question.
         filled(
-            r"(?im)^[^\n]{0,60}\b(?:password|passphrase|passwd|passcode)(?:[ \t]+for[ \t]+[^\n:]{1,40})?:[ \t]*\r?\n[ \t]*(?P<value>\S{2,}[^\s:])[ \t]*\r?$",
+            r"(?im)^[^\n]{0,60}\b(?:password|passphrase|passwd|passcode)(?:[ \t]+for[ \t]+[^\n:]{1,40})?:[ \t]*(?:\r?\n[ \t]*){1,2}(?P<value>\S{2,}[^\s:])[ \t]*\r?$",
         ),
         // A file of PostgreSQL's passwords, and of hashed ones.
         filled(r"(?m)^[ \t]*[\w.*-]+:(?:5[45]\d\d|6432|\*):[^:\s]+:[^:\s]+:(?P<value>[^\s:]\S*)[ \t]*$"),
@@ -136,7 +140,7 @@ static PLAIN: LazyLock<[Option<Regex>; 21]> = LazyLock::new(|| {
 });
 
 /// What the arguments of known commands, and the answers to a program's questions, hold.
-static COMMANDS: LazyLock<[Option<Regex>; 24]> = LazyLock::new(|| {
+static COMMANDS: LazyLock<[Option<Regex>; 26]> = LazyLock::new(|| {
     [
         filled(
             r"\b(?:wandb|comet|neptune|vault|modal|runpodctl|hf|huggingface-cli|kaggle|ngc|gh)\b[^\n]*?\blogin\b[^\n]*?[ \t]['\x22]?(?P<value>[\w.-]{20,})",
@@ -168,7 +172,9 @@ static COMMANDS: LazyLock<[Option<Regex>; 24]> = LazyLock::new(|| {
         ),
         filled(r"<<<[ \t]*(?P<value>(?:<QUOTED>))"),
         filled(r"\b(?:sudo|su|passwd|chpasswd|login|cryptsetup|kinit|gpg)\b[^\n]*?[ \t]<<<[ \t]*(?P<value><WORD>)"),
-        filled(r"\bSecret(?:Str|Bytes)?\([ \t]*(?P<value>[brfu]?(?:<QUOTED>))"),
+        filled(r"--from-literal(?:=|[ \t]+)'[\w.-]+=(?P<value>[^'\n]+)"),
+        filled(r"--from-literal(?:=|[ \t]+)\x22[\w.-]+=(?P<value>[^\x22\n]+)"),
+        filled(r"\bSecret(?:Str|Bytes)?\([ \t]*(?:\w+[ \t]*=[ \t]*)?(?P<value>[brfu]?(?:<QUOTED>))"),
         filled(r"\b(?:login|[Aa]uth\w*)\([ \t]*(?P<value>(?:<QUOTED>)(?:[ \t]*,[ \t]*(?:<QUOTED>))?)"),
         filled(r"\bauth[ \t]*=[ \t]*[(\[][ \t]*(?P<value>(?:<QUOTED>)[ \t]*,[ \t]*(?:<QUOTED>))"),
         // A .netrc on one line, and OpenSSL's `pass:X`.

@@ -99,7 +99,7 @@ static VALUES: LazyLock<[Option<Regex>; 7]> = LazyLock::new(|| {
         filled(r"\A(?:<ARGUMENT>)(?:(?:[ \t]*,)?[ \t]+(?:<ANOTHER>))*"),
         filled(r"\A(?:!\S*[ \t]+)?(?:<TYPED>|<VALUE>)"),
         filled(r"\A['\x22]?[\w.~+/@!$%^&*-]{8,}={0,2}['\x22]?"),
-        filled(r"\A[brfu]?(?:<QUOTED>)"),
+        filled(r"\A(?:[brfu]?(?:<QUOTED>)|`[^`\n]+`)"),
         filled(r"\A[^<\s][^<\n]*"),
     ]
 });
@@ -135,10 +135,10 @@ const PARTS: &[(&str, &str)] = &[
             r"|(?:private|auth|account|master|signing|encryption|wandb|openai|hf|license|subscription|service|db|database|client|shared",
             r"|storage|session|consumer|webhook|deploy|ssh|admin|user|bot|app|application)[-_. ]?key",
             r"|token|password|passwd|passphrase|passcode|passwort|contrase(?:ñ|n)a|credentials?|creds?|pwd",
-            r"|(?:db|database|smtp|mail|user|root|admin|login|ftp|sudo|proxy|redis|postgres|mysql|key|store|ssh)[_.-]?pass",
+            r"|(?:db|database|smtp|mail|user|root|admin|login|ftp|sudo|proxy|redis|postgres|mysql|key|store|ssh|pg|my|vnc|bind|ldap|ipmi|bmc|wifi|vpn|mongo|cert|pem)[_.-]?(?:pass|pw)",
             r"|[_.-](?:pass|pw)|(?-i:[a-z0-9](?:Pass|Pw))",
             // The word may begin the name, too: `pwd_db`, `pwdDb`.
-            r"|(?:pwd|passwd|password)(?:[_-][\w-]{1,20}|(?-i:[A-Z])\w{0,20}))"
+            r"|\b(?:pass|pw)|(?:pwd|passwd|password|\b(?:pass|pw))(?:[_-][\w-]{1,20}|(?-i:[A-Z])\w{0,20}))"
         ),
     ),
     (
@@ -190,7 +190,7 @@ fn rule(head: &str, value: Value, only: Only) -> Rule {
 }
 
 /// What has a telling name; whether its value goes is seen in `valued`.
-pub(super) static RULES: LazyLock<[Rule; 22]> = LazyLock::new(|| {
+pub(super) static RULES: LazyLock<[Rule; 24]> = LazyLock::new(|| {
     [
         // `--hf-token=X`.
         rule(r"(?im)<OPTION><SECRET>=", Value::Word, Only::All),
@@ -223,8 +223,15 @@ pub(super) static RULES: LazyLock<[Rule; 22]> = LazyLock::new(|| {
             Only::All,
         ),
         // Pairs of Python: `('HF_TOKEN', 'X')`; in brackets they may be a list of names.
-        rule(r"\([ \t]*['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*", Value::Quoted, Only::All),
-        rule(r"\[[ \t]*['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*", Value::Quoted, Only::Mixed),
+        rule(r"\([ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*", Value::Quoted, Only::All),
+        rule(
+            r"\[[ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*",
+            Value::Quoted,
+            Only::Mixed,
+        ),
+        rule(r"\[[ \t]*[bru]?['\x22]<VARIABLE>['\x22][ \t]*,[ \t]*", Value::Quoted, Only::All),
+        // A row of a table: `| DB_PASS | X |`.
+        rule(r"\b(?:<VARIABLE>|\w+[_.-]?(?i:<SECRET>))[ \t]*[|│][ \t]*", Value::Setting, Only::All),
         // `MYSQL_PWD is X`, `smtp_passwd was X`.
         rule(
             concat!(
@@ -411,7 +418,6 @@ const SAID: &[&str] = &[
     "hidden",
     "disabled",
     "enabled",
-    "defined",
     "from",
     "at",
     "by",
@@ -433,7 +439,7 @@ fn valued(text: &str, head: Range<usize>, mut value: Range<usize>, only: Only) -
     let is_said = [" is", " was", " to"].iter().any(|verb| name.trim_end().trim_end_matches(':').ends_with(verb));
     let is_enough = match only {
         Only::All => true,
-        Only::Mixed => is_long(bare),
+        Only::Mixed => is_long(bare) || is_a_password_of(&name, bare),
         Only::Drawn => is_drawn(bare) && !is_of_data(&name),
     };
     let harmless = !is_enough
@@ -448,8 +454,12 @@ fn valued(text: &str, head: Range<usize>, mut value: Range<usize>, only: Only) -
     let arrow = name.contains("->") || name.contains('→');
     let name = name.split([':', '=', ',', '→']).next().unwrap_or_default();
     let name = name.split("->").next().unwrap_or_default();
-    let harmless =
-        harmless || is_about_passwords(name, bare) || arrow && name.trim() == "token" || is_named_run(name, bare);
+    let is_list = name.starts_with('[') && bare.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    let harmless = harmless
+        || is_list
+        || is_about_passwords(name, bare)
+        || arrow && name.trim() == "token"
+        || is_named_run(name, bare);
     (!harmless && !is_figure(name, bare) && !is_a_models(name)).then_some(value)
 }
 
@@ -492,6 +502,20 @@ const ABOUT: &[&str] = &[
     "command",
     "cmd",
     "env",
+    "rate",
+    "through",
+    "at",
+    "by",
+    "count",
+    "id",
+    "name",
+    "k",
+    "names",
+    "pipeline",
+    "idx",
+    "num",
+    "time",
+    "index",
     "manager",
     "enabled",
     "age",
@@ -505,9 +529,22 @@ fn is_about_passwords(name: &str, bare: &str) -> bool {
         (Some("pass"), Some(before)) => {
             STEPS.contains(&before) || bare.starts_with(|c: char| c.is_ascii_digit()) && !is_long(bare)
         }
+        (Some("pass" | "pw"), None) => bare.starts_with(|c: char| c.is_ascii_digit()) && !is_long(bare),
+        (Some(last), None) => ["passthrough", "passmanager", "passrate", "passcount", "passid"].contains(&last),
         (Some(last), Some(_)) => ABOUT.contains(&last) && name.contains("pass"),
         _ => false,
     }
+}
+
+/// A short word with one digit, behind a name that is a password's.
+fn is_a_password_of(name: &str, bare: &str) -> bool {
+    let is_plain = bare.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let digits = bare.bytes().filter(u8::is_ascii_digit).count();
+    ["pass", "pwd"].iter().any(|word| name.contains(word))
+        && is_plain
+        && bare.len() >= 8
+        && digits >= 1
+        && digits < bare.len() / 2
 }
 
 /// `session_id=train-20260101`: words and figures in parts are a name that somebody gave.

@@ -527,3 +527,43 @@ fn what_only_has_a_secrets_name_stays() {
     }
     assert_eq!(redacted("https://wandb.ai/acme/llama/runs/1a2b3c4d"), "https://wandb.ai/USER/llama/runs/1a2b3c4d");
 }
+
+/// The same in pairs, tables, commands and questions; `~~` is the secret.
+#[test]
+fn a_word_that_is_a_password_goes_behind_any_name_of_one() {
+    let secret = ["purple", "tiger"].concat();
+    for text in [
+        "[\"DB_PASSWORD\", \"~~\"]",
+        "[('A', 'b'), (\"pgpass\", \"~~\")]",
+        "env=(b'HF_TOKEN', b'~~')",
+        "{\"Name\": \"pgpass\", \"Value\": \"~~\"}",
+        "Name: DB_PASS\nValue: ~~",
+        "{\"value\": \"~~\", \"name\": \"DB_PASS\"}",
+        "- value: ~~\n  name: DB_PASS",
+        "pgpass=~~ rootpw=~~ keystorePass=~~",
+        "mypw: ~~ userpwd: ~~",
+        "--pass ~~ --passwd=~~ --pw ~~ -pw=~~",
+        "passDb: ~~ pass_db=~~ passwd_ftp=~~ pw_root: ~~ PwRoot: ~~",
+        "<dbPass>~~</dbPass> <pwd_db>~~</pwd_db> <Pass>~~</Pass> <pw>~~</pw>",
+        "?pass=~~&pw=~~&x=1",
+        "smtp_pass => ~~; db_pass := '~~'; ldap_pw → ~~",
+        "the password \"~~\" for ada; password `~~` wrong",
+        "rejected password: '~~', passphrase ~~9 9",
+        "Enter passphrase for key '/x/id':\n~~\nok",
+        "Password: \n~~",
+        "Vault password:\n\n~~",
+        "--from-literal password=~~ --from-literal='x=purple tiger'",
+        "zip -e -P ~~ x; 7z a -p~~; sudo -S <<<~~; gpg --passphrase ~~",
+        "ada:~~@192.168.1.5:5432",
+        "SecretStr(value='~~') Secret(\"~~\") SecretBytes(b'~~')",
+        "MINIO_ROOT_PASSWORD ~~9",
+        "| DB_PASS | ~~ |",
+        "│ db_pass │ ~~ │",
+        "| pgpass | ~~9 |",
+        "DB_PASS -> ~~ HF_TOKEN -> ~~",
+        "REDIS_PASS was ~~, db_pass is '~~'",
+    ] {
+        let out = redacted(&text.replace("~~", &secret));
+        assert!(!out.contains(&secret), "{text}: {out}");
+    }
+}
