@@ -70,12 +70,14 @@ fn without(text: &str, mut places: Vec<Range<usize>>) -> String {
 }
 
 /// What goes without a further look: the `value`.
-static PLAIN: LazyLock<[Option<Regex>; 17]> = LazyLock::new(|| {
+static PLAIN: LazyLock<[Option<Regex>; 22]> = LazyLock::new(|| {
     [
         // A user and a password in an address; the password may hold an `@` itself.
         filled(r"\b[A-Za-z][A-Za-z0-9+.-]*://(?P<value>[^/\s'\x22`]+)@"),
         // The same without the address's beginning.
-        filled(r"(?:^|[\s'\x22=(])[\w.-]+:(?P<value>[^\s:@/'\x22`]{3,})@[A-Za-z][\w.-]*[:/]"),
+        filled(
+            r"(?:^|[\s'\x22=(])[\w.-]+:(?P<value>[^\s:@/'\x22`]{3,})@(?:[A-Za-z][\w.-]*[:/]|\d{1,3}(?:\.\d{1,3}){3})",
+        ),
         filled(r"(?i)\bbearer[ \t]+(?P<value>[\w.~+/=-]{6,})"),
         // A header; schemes with several parts reach to the line's end.
         filled(
@@ -94,6 +96,7 @@ static PLAIN: LazyLock<[Option<Regex>; 17]> = LazyLock::new(|| {
         filled(concat!(
             r"\b(?:hooks\.slack(?:-gov)?\.com/[a-z]+/|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/|api\.telegram\.org/(?:file/)?bot",
             r"|webhook\.office\.com/webhookb2/|hooks\.zapier\.com/hooks/catch/|maker\.ifttt\.com/trigger/|chat\.googleapis\.com/v1/spaces/",
+            r"|open\.(?:feishu\.cn|larksuite\.com)/open-apis/bot/(?:v2/)?hook/|http-intake\.logs\.(?:[\w-]+\.)?(?:datadoghq|ddog-gov)\.\w+/(?:v1/input|api/v2/logs)/",
             r"|ntfy\.sh/|hc-ping\.com/|api\.softlayer\.com/soap/v[\d.]+/)(?P<value>[\w/:@.-]+)"
         )),
         // A registry's login as Docker keeps it.
@@ -111,13 +114,33 @@ static PLAIN: LazyLock<[Option<Regex>; 17]> = LazyLock::new(|| {
         filled(
             r"(?P<value>\b(?:[A-Za-z0-9]{6}_[A-Za-z0-9]{20,}_mmk|[0-9a-f]{32}-us\d{1,2}|00D[A-Za-z0-9]{9,15}![\w.]{60,}))",
         ),
+        // Lob, Databricks' OAuth, Asana, Anaconda, and keys that are a UUID behind a beginning.
+        filled(
+            r"(?P<value>\b(?:(?:live|test)_(?:pub_)?[0-9a-f]{33,35}|dose[0-9a-f]{32}|[12]/(?:\d{16}/)?\d{16}:[0-9a-f]{32}|(?:an|ApiKey)-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}))\b",
+        ),
+        // A code that is used once.
+        filled(concat!(
+            r"(?i)\b(?:[ht]?otp|2fa|mfa|pin|(?:one[ -]time|verification|authenticator|security|login|sms)[ _-](?:pass)?(?:code|word|pin))",
+            r"(?:[ _-]?(?:code|token|pin))?\b['\x22]?[ \t]*(?:(?:is|was)\b|[:=(])?[ \t]*['\x22]?(?P<value>\d{3}[ -]?\d{3,5})\b"
+        )),
+        filled(
+            r"(?i)\b(?P<value>\d{6,8})(?:[ \t]+(?:is|as)[ \t]+(?:(?:your|the|my)[ \t]+)?(?:[\w-]+[ \t]+){0,2}?(?:otp|2fa|mfa|pin|code)\b|[ \t]*[(,][ \t]*(?:[ht]?otp|2fa|mfa)\b)",
+        ),
+        // A pair in the other order: `{"value": "X", "name": "DB_PASS"}`.
+        filled(
+            r"(?i)\bvalue['\x22]?[ \t]*[:=][ \t]*(?P<value>(?:<QUOTED>)|[^\s'\x22,]+)\s*,?\s*['\x22]?(?:name|key)['\x22]?[ \t]*[:=][ \t]*['\x22]?[\w.-]*<SECRET>(?:['\x22\s]|$)",
+        ),
+        // What was typed below a question.
+        filled(
+            r"(?im)^[^\n]{0,60}\b(?:password|passphrase|passwd|passcode)(?:[ \t]+for[ \t]+[^\n:]{1,40})?:[ \t]*(?:\r?\n[ \t]*){1,2}(?P<value>\S{2,}[^\s:])[ \t]*\r?$",
+        ),
         // A file of PostgreSQL's passwords, and of hashed ones.
         filled(r"(?m)^[ \t]*[\w.*-]+:(?:5[45]\d\d|6432|\*):[^:\s]+:[^:\s]+:(?P<value>[^\s:]\S*)[ \t]*$"),
     ]
 });
 
 /// What the arguments of known commands, and the answers to a program's questions, hold.
-static COMMANDS: LazyLock<[Option<Regex>; 22]> = LazyLock::new(|| {
+static COMMANDS: LazyLock<[Option<Regex>; 26]> = LazyLock::new(|| {
     [
         filled(
             r"\b(?:wandb|comet|neptune|vault|modal|runpodctl|hf|huggingface-cli|kaggle|ngc|gh)\b[^\n]*?\blogin\b[^\n]*?[ \t]['\x22]?(?P<value>[\w.-]{20,})",
@@ -136,7 +159,7 @@ static COMMANDS: LazyLock<[Option<Regex>; 22]> = LazyLock::new(|| {
         // Only right behind it: `-p` alone asks, and what follows is the database. Where a user mistook that, it goes, too.
         filled(r"\b(?:mysql|mariadb)[\w-]*(?:[^\n|;]*?)[ \t]-p[ \t]?(?P<value><ARGUMENT>)"),
         filled(
-            r"\b(?:redis-cli\b[^\n|;]*?[ \t]-a|mongo\w*\b[^\n|;]*?[ \t]-p|zip\b[^\n|;]*?[ \t]-P|sshpass[ \t]+-e|psql\b[^\n|;]*?[ \t]-W)[ \t]+(?P<value><WORD>)",
+            r"\b(?:redis-cli\b[^\n|;]*?[ \t]-a|mongo\w*\b[^\n|;]*?[ \t]-p|(?:un)?zip\b[^\n|;]*?[ \t]-P|sshpass[ \t]+-e|psql\b[^\n|;]*?[ \t]-W)[ \t]+(?P<value><WORD>)",
         ),
         // A name with a password in one option.
         filled(r"[ \t](?:-U|--user)(?:=|[ \t]+)['\x22]?[\w.\\@-]+[:%](?P<value>[^\s'\x22]{3,})"),
@@ -148,6 +171,10 @@ static COMMANDS: LazyLock<[Option<Regex>; 22]> = LazyLock::new(|| {
             r"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)?(?P<value><WORD>)[ \t]*\|[^\n|]*(?:\bsudo[^\n|]*[ \t]-S|\blogin|-stdin|passwd)\b",
         ),
         filled(r"<<<[ \t]*(?P<value>(?:<QUOTED>))"),
+        filled(r"\b(?:sudo|su|passwd|chpasswd|login|cryptsetup|kinit|gpg)\b[^\n]*?[ \t]<<<[ \t]*(?P<value><WORD>)"),
+        filled(r"--from-literal(?:=|[ \t]+)'[\w.-]+=(?P<value>[^'\n]+)"),
+        filled(r"--from-literal(?:=|[ \t]+)\x22[\w.-]+=(?P<value>[^\x22\n]+)"),
+        filled(r"\bSecret(?:Str|Bytes)?\([ \t]*(?:\w+[ \t]*=[ \t]*)?(?P<value>[brfu]?(?:<QUOTED>))"),
         filled(r"\b(?:login|[Aa]uth\w*)\([ \t]*(?P<value>(?:<QUOTED>)(?:[ \t]*,[ \t]*(?:<QUOTED>))?)"),
         filled(r"\bauth[ \t]*=[ \t]*[(\[][ \t]*(?P<value>(?:<QUOTED>)[ \t]*,[ \t]*(?:<QUOTED>))"),
         // A .netrc on one line, and OpenSSL's `pass:X`.

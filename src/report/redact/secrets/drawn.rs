@@ -11,6 +11,9 @@ const SHORT: usize = 16;
 /// Bytes before and behind a word that are searched for a mark, on its own line and on those beside it.
 const AROUND: usize = 80;
 
+/// Characters of the first part of a key in two.
+const FIRST_PART: usize = 8;
+
 /// Words that mark a secret. Providers whose keys have no form of their own are among them, without those whose names
 /// mean something else where models are trained (linear, lambda, modal).
 const MARKS: &[&str] = &[
@@ -223,6 +226,7 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
         let word = text.get(run.clone()).unwrap_or_default();
         if !is_symbol(word) && !is_digest(word) {
             looks_drawn(word, run.start, places);
+            places.extend(first_part(text, &run));
         }
         if word.len() >= SHORT && word.bytes().any(|byte| byte.is_ascii_digit()) {
             marked(text, run, places);
@@ -269,6 +273,15 @@ fn looks_drawn(word: &str, start: usize, places: &mut Vec<Range<usize>>) {
         }
         from += value.len() + 1;
     }
+}
+
+/// The first part of a key as Baseten draws it, eight characters and a full stop before 32 more.
+fn first_part(text: &str, run: &Range<usize>) -> Option<Range<usize>> {
+    let start = run.start.checked_sub(FIRST_PART + 1)?;
+    let first = text.get(start..run.start)?.strip_suffix('.')?;
+    let is_alone = !text.get(..start)?.ends_with(|c: char| c.is_ascii_alphanumeric() || "_-/.".contains(c));
+    let is_key = run.len() == 32 && has_jumble(text.get(run.clone())?);
+    (is_key && is_alone && first.bytes().all(|byte| byte.is_ascii_alphanumeric())).then_some(start..run.end)
 }
 
 fn has_jumble(value: &str) -> bool {

@@ -1,12 +1,17 @@
 //! Owns a text as it was before something broke or escaped it: lines that a terminal wrapped, `\\n` and `\\"` of JSON, `%3D`
 //! of addresses, colors. Secrets are searched in it once more, with the way back to where they stand.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
+
+use super::kinds;
 
 /// Lines at least this wide may have been wrapped by a terminal, within a token too.
 const WRAPPED: usize = 60;
 /// Lines around one that are no wider where a terminal wrapped it.
 const LINES: usize = 8;
+/// Widths at which terminals and programs cut a line, whatever stands around it.
+const CUT: &[usize] = &[79, 80, 100, 119, 120, 131, 132, 160];
 
 /// The text, and where each of its bytes came from.
 pub(super) struct Folded {
@@ -92,11 +97,15 @@ fn of_a_color(bytes: &[u8]) -> usize {
     }
 }
 
+fn is_inside(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_-+/=.%~".contains(c)
+}
+
 /// Where lines end that a terminal may have wrapped within a word: wide ones, with no wider one near them.
 fn wraps(text: &str) -> Vec<usize> {
-    let is_inside = |c: char| c.is_ascii_alphanumeric() || "_-+/=.%~".contains(c);
     let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
     let widths: Vec<usize> = lines.iter().map(|line| line.chars().count()).collect();
+    let tokens_end: BTreeSet<usize> = ends_of_tokens(text);
     let mut ends = Vec::new();
     let mut at = 0;
     for (number, pair) in text.split_inclusive('\n').zip(lines.windows(2)).enumerate().map(|(n, (_, pair))| (n, pair)) {
@@ -106,13 +115,28 @@ fn wraps(text: &str) -> Vec<usize> {
         if width >= WRAPPED
             && line.ends_with(is_inside)
             && next.starts_with(is_inside)
-            && near.iter().all(|other| *other <= width)
+            && (near.iter().all(|other| *other <= width)
+                || CUT.contains(&width) && tokens_end.contains(&(at + line.len())) && is_a_rest(next))
         {
             ends.push(at + line.len());
         }
         at = line_end(text, at + line.len());
     }
     ends
+}
+
+/// Where tokens end that are known by how they begin.
+fn ends_of_tokens(text: &str) -> BTreeSet<usize> {
+    let mut places = Vec::new();
+    kinds::find(text, &mut places);
+    places.into_iter().map(|place| place.end).collect()
+}
+
+/// Whether a line begins with what may be a token's rest: alone on its line, or with digits as no word has.
+fn is_a_rest(line: &str) -> bool {
+    let end = line.find(|c: char| !is_inside(c)).unwrap_or(line.len());
+    let rest = line.get(..end).unwrap_or_default();
+    end == line.len() && !rest.ends_with('.') || rest.bytes().any(|byte| byte.is_ascii_digit())
 }
 
 /// Where the next line begins behind a line's own characters.

@@ -97,9 +97,9 @@ static VALUES: LazyLock<[Option<Regex>; 7]> = LazyLock::new(|| {
         filled(r"\A(?:<WORD>)"),
         filled(r"\A(?:<ARGUMENT>)"),
         filled(r"\A(?:<ARGUMENT>)(?:(?:[ \t]*,)?[ \t]+(?:<ANOTHER>))*"),
-        filled(r"\A(?:<TYPED>|<VALUE>)"),
+        filled(r"\A(?:!\S*[ \t]+)?(?:<TYPED>|<VALUE>)"),
         filled(r"\A['\x22]?[\w.~+/@!$%^&*-]{8,}={0,2}['\x22]?"),
-        filled(r"\A\x22[^\x22\n]+\x22"),
+        filled(r"\A(?:[brfu]?(?:<QUOTED>)|`[^`\n]+`)"),
         filled(r"\A[^<\s][^<\n]*"),
     ]
 });
@@ -113,7 +113,7 @@ const PARTS: &[(&str, &str)] = &[
     // The same where a dash may begin it.
     ("<WORD>", r"<GONE><REST>|(?:<QUOTED>)<REST>|<IN>*<END>|<IN>+"),
     // Between a setting and its value, with the type that Python writes there. Behind a type that is not known, both go.
-    ("<IS>", r"[ \t]*(?::[ \t]*<TYPE>[ \t]*=|:=|:|=>|[=!]?={1,2})[ \t]*"),
+    ("<IS>", r"[ \t]*(?::[ \t]*<TYPE>[ \t]*=|:=|:|=>|-{1,2}>|→|[=!]?={1,2})[ \t]*"),
     ("<TYPE>", r"(?:[\w.]+\[)*(?:str|bytes|Any|&?[Ss]tring|&str|SecretStr)\]*(?:[ \t]*\|[ \t]*None)?"),
     ("<TYPED>", r"[A-Za-z][\w.|\[\]]*[ \t]*=[ \t]*(?:<QUOTED>)"),
     // The value of a setting: in quotation marks, a list, or up to a blank.
@@ -135,7 +135,10 @@ const PARTS: &[(&str, &str)] = &[
             r"|(?:private|auth|account|master|signing|encryption|wandb|openai|hf|license|subscription|service|db|database|client|shared",
             r"|storage|session|consumer|webhook|deploy|ssh|admin|user|bot|app|application)[-_. ]?key",
             r"|token|password|passwd|passphrase|passcode|passwort|contrase(?:ñ|n)a|credentials?|creds?|pwd",
-            r"|(?:db|database|smtp|mail|user|root|admin|login|ftp|sudo|proxy|redis|postgres|mysql|key|store)[_.-]?pass)"
+            r"|(?:db|database|smtp|mail|user|root|admin|login|ftp|sudo|proxy|redis|postgres|mysql|key|store|ssh|pg|my|vnc|bind|ldap|ipmi|bmc|wifi|vpn|mongo|cert|pem)[_.-]?(?:pass|pw)",
+            r"|[_.-](?:pass|pw)|(?-i:[a-z0-9](?:Pass|Pw))",
+            // The word may begin the name, too: `pwd_db`, `pwdDb`.
+            r"|\b(?:pass|pw)|(?:pwd|passwd|password|\b(?:pass|pw))(?:[_-][\w-]{1,20}|(?-i:[A-Z])\w{0,20}))"
         ),
     ),
     (
@@ -187,7 +190,7 @@ fn rule(head: &str, value: Value, only: Only) -> Rule {
 }
 
 /// What has a telling name; whether its value goes is seen in `valued`.
-pub(super) static RULES: LazyLock<[Rule; 17]> = LazyLock::new(|| {
+pub(super) static RULES: LazyLock<[Rule; 24]> = LazyLock::new(|| {
     [
         // `--hf-token=X`.
         rule(r"(?im)<OPTION><SECRET>=", Value::Word, Only::All),
@@ -213,17 +216,40 @@ pub(super) static RULES: LazyLock<[Rule; 17]> = LazyLock::new(|| {
         // Kubernetes: `{"name":"HF_TOKEN","value":"X"}`, in YAML on two lines.
         rule(
             concat!(
-                r"(?i)\bname\\?['\x22]?[ \t]*[:=][ \t]*\\?['\x22]?[\w.-]*(?:<SECRET>|_key|_pass|_auth|_pat|_pwd)",
-                r"\\?['\x22]?\s*,?\s*\\?['\x22]?value\\?['\x22]?[ \t]*[:=][ \t]*"
+                r"(?i)\b\w*(?:name|key|variable|setting)\\?['\x22]?[ \t]*[:=][ \t]*\\?['\x22]?[\w.-]*(?:<SECRET>|_key|_auth|_pat)",
+                r"\\?['\x22]?\s*,?\s*\\?['\x22]?\w*value\\?['\x22]?[ \t]*[:=][ \t]*"
             ),
             Value::Setting,
             Only::All,
         ),
+        // Pairs of Python: `('HF_TOKEN', 'X')`; in brackets they may be a list of names.
+        rule(r"\([ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*", Value::Quoted, Only::All),
+        rule(
+            r"\[[ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*",
+            Value::Quoted,
+            Only::Mixed,
+        ),
+        rule(r"\[[ \t]*[bru]?['\x22]<VARIABLE>['\x22][ \t]*,[ \t]*", Value::Quoted, Only::All),
+        // A row of a table: `| DB_PASS | X |`.
+        rule(r"\b(?:<VARIABLE>|\w+[_.-]?(?i:<SECRET>))[ \t]*[|│][ \t]*", Value::Setting, Only::All),
+        // `MYSQL_PWD is X`, `smtp_passwd was X`.
+        rule(
+            concat!(
+                r"\b(?:<VARIABLE>|(?i:[\w.-]*(?:passw(?:or)?d|passphrase|pwd|[_-]pass|[_-]pw|(?:access|secret)[_-]?key)))",
+                r"[ \t]+(?:is|was)(?:[ \t]+set[ \t]+to)?:?[ \t]+"
+            ),
+            Value::Setting,
+            Only::All,
+        ),
+        // `the password 'X' was rejected`.
+        rule(r"(?i)\b[\w.-]*(?:passw(?:or)?d|passphrase|passcode)[ \t]+", Value::Quoted, Only::All),
+        // `kubectl create secret generic x --from-literal=NAME=X`.
+        rule(r"--from-literal(?:=|[ \t]+)['\x22]?[\w.-]+=", Value::Word, Only::All),
         // An element of XML, and an attribute.
         rule(r"(?i)<(?:\w+:)?[\w.-]*<SECRET>(?:[ \t][^<>\n]{0,80})?>", Value::Element, Only::All),
         rule(r"(?i)\bkey=\x22[\w.-]*<SECRET>\x22[ \t]+value=", Value::Quoted, Only::All),
         // `VAST_API_KEY   X`: a table of settings.
-        rule(r"\b<VARIABLE>[ \t]*[ \t|:,│][ \t]*", Value::Plain, Only::Mixed),
+        rule(r"\b(?:<VARIABLE>|[\w.-]*(?i:<SECRET>)[ \t]*[|│])[ \t]*[ \t|:,│][ \t]*", Value::Plain, Only::Mixed),
         // `vastai set api-key X`, `password hunter22`.
         rule(
             concat!(
@@ -377,6 +403,26 @@ const SAID: &[&str] = &[
     "optional",
     "deprecated",
     "already",
+    "provided",
+    "configured",
+    "defined",
+    "found",
+    "given",
+    "read",
+    "taken",
+    "passed",
+    "loaded",
+    "ignored",
+    "present",
+    "available",
+    "hidden",
+    "disabled",
+    "enabled",
+    "from",
+    "at",
+    "by",
+    "longer",
+    "shorter",
 ];
 
 /// Where a named value stands; `None` where it is none, or the name means something else.
@@ -390,10 +436,10 @@ fn valued(text: &str, head: Range<usize>, mut value: Range<usize>, only: Only) -
     let whole = text.get(value.clone())?;
     let bare = whole.trim_matches(['"', '\'', '\\']);
     let word = bare.trim_end_matches(['.', '!', '?', ':']).to_lowercase();
-    let is_said = [" is", " was"].iter().any(|verb| name.trim_end().trim_end_matches(':').ends_with(verb));
+    let is_said = [" is", " was", " to"].iter().any(|verb| name.trim_end().trim_end_matches(':').ends_with(verb));
     let is_enough = match only {
         Only::All => true,
-        Only::Mixed => is_long(bare),
+        Only::Mixed => is_long(bare) || is_a_password_of(&name, bare),
         Only::Drawn => is_drawn(bare) && !is_of_data(&name),
     };
     let harmless = !is_enough
@@ -405,8 +451,109 @@ fn valued(text: &str, head: Range<usize>, mut value: Range<usize>, only: Only) -
         || SOURCES.iter().any(|source| whole.starts_with(source))
         // `pwd: /srv` is a folder.
         || name.contains("pwd") && bare.starts_with(['/', '~', '.', '$']);
-    let name = name.split([':', '=', ',']).next().unwrap_or_default();
+    let arrow = name.contains("->") || name.contains('→');
+    let name = name.split([':', '=', ',', '→']).next().unwrap_or_default();
+    let name = name.split("->").next().unwrap_or_default();
+    let is_list = name.starts_with('[') && bare.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    let harmless = harmless
+        || is_list
+        || is_about_passwords(name, bare)
+        || arrow && name.trim() == "token"
+        || is_named_run(name, bare);
     (!harmless && !is_figure(name, bare) && !is_a_models(name)).then_some(value)
+}
+
+/// Words before `pass` that make it a step of a computation.
+const STEPS: &[&str] = &[
+    "forward",
+    "backward",
+    "first",
+    "second",
+    "third",
+    "last",
+    "final",
+    "render",
+    "optimizer",
+    "warmup",
+    "single",
+    "num",
+    "n",
+    "dry",
+    "by",
+    "comp",
+    "of",
+];
+
+/// Words behind `password` that make it something about a password: where it is kept, how long it has to be.
+const ABOUT: &[&str] = &[
+    "file",
+    "path",
+    "stdin",
+    "prompt",
+    "field",
+    "input",
+    "policy",
+    "length",
+    "min",
+    "max",
+    "encryption",
+    "type",
+    "required",
+    "command",
+    "cmd",
+    "env",
+    "rate",
+    "through",
+    "at",
+    "by",
+    "count",
+    "id",
+    "name",
+    "k",
+    "names",
+    "pipeline",
+    "idx",
+    "num",
+    "time",
+    "index",
+    "manager",
+    "enabled",
+    "age",
+    "authentication",
+];
+
+/// `forward_pass = 3`, `password_file: /run/x`.
+fn is_about_passwords(name: &str, bare: &str) -> bool {
+    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).rev();
+    match (words.next(), words.next()) {
+        (Some("pass"), Some(before)) => {
+            STEPS.contains(&before) || bare.starts_with(|c: char| c.is_ascii_digit()) && !is_long(bare)
+        }
+        (Some("pass" | "pw"), None) => bare.starts_with(|c: char| c.is_ascii_digit()) && !is_long(bare),
+        (Some(last), None) => ["passthrough", "passmanager", "passrate", "passcount", "passid"].contains(&last),
+        (Some(last), Some(_)) => ABOUT.contains(&last) && name.contains("pass"),
+        _ => false,
+    }
+}
+
+/// A short word with one digit, behind a name that is a password's.
+fn is_a_password_of(name: &str, bare: &str) -> bool {
+    let is_plain = bare.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let digits = bare.bytes().filter(u8::is_ascii_digit).count();
+    ["pass", "pwd"].iter().any(|word| name.contains(word))
+        && is_plain
+        && bare.len() >= 8
+        && digits >= 1
+        && digits < bare.len() / 2
+}
+
+/// `session_id=train-20260101`: words and figures in parts are a name that somebody gave.
+fn is_named_run(name: &str, bare: &str) -> bool {
+    let is_part = |part: &str| {
+        part.bytes().all(|byte| byte.is_ascii_digit())
+            || part.len() >= 3 && part.bytes().all(|byte| byte.is_ascii_lowercase())
+    };
+    name.contains("sess") && bare.contains(['-', '_']) && bare.split(['-', '_', '.']).all(is_part)
 }
 
 fn rest_of_line(text: &str, from: usize) -> &str {
@@ -452,9 +599,11 @@ fn is_long(value: &str) -> bool {
     let digits = bare.bytes().filter(u8::is_ascii_digit).count();
     let letters = bare.bytes().filter(u8::is_ascii_alphabetic).count();
     let plain = bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-+/=%~:@!$".contains(&byte));
+    let uppers = bare.bytes().filter(u8::is_ascii_uppercase).count();
+    let is_cased = uppers >= 2 && letters >= uppers + 2;
     plain
         && !bare.starts_with(['/', '.', '~'])
-        && digits >= 2
+        && (digits >= 2 || digits == 1 && is_cased)
         && letters >= 3
         && bare.len() >= 8
         && !bare.contains("0x")

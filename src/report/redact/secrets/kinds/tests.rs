@@ -71,6 +71,22 @@ fn assert_gone(secret: &str, beginning: usize, text: &str, kind: &str) {
 
 /// Kinds that have a form of their own.
 const OWN_FORM: &[(&str, &str)] = &[
+    ("HubSpot", "pat-na1-{h8}-{h4}-{h4}-{h4}-{h12}"),
+    ("HubSpot", "pat-eu1-{h8}-{h4}-{h4}-{h4}-{h12}"),
+    ("Razorpay", "rzp_live_{a14}"),
+    ("Flutterwave", "FLWSECK-{h32}-X"),
+    ("Flutterwave", "FLWSECK_TEST-{h32}-X"),
+    ("Lob", "live_{h35}"),
+    ("Lob", "test_{h35}"),
+    ("Databricks", "dose{h32}"),
+    ("Kaggle", "KGAT_{h32}"),
+    ("Infisical", "st.{h24}.{h32}.{h32}"),
+    ("Anaconda", "an-{h8}-{h4}-{h4}-{h4}-{h12}"),
+    ("Asana", "1/{d16}:{h32}"),
+    ("Scaleway", "SCW{U17}"),
+    ("ApiKey", "ApiKey-{h8}-{h4}-{h4}-{h4}-{h12}"),
+    ("Contentful", "CFPAT-{u20}--{u21}"),
+    ("Baseten", "{a8}.{a32}"),
     ("1Password secret key", "A3-{U6}-{U11}-{U5}-{U5}-{U5}"),
     ("1Password service account", "ops_eyJ{b260}"),
     ("Adobe client secret", "p8e-{l32}"),
@@ -417,5 +433,137 @@ fn every_row_of_the_table_finds_its_own() {
         let secret = kind.begins.to_owned() + &drawn(kind.begins, alphabet, kind.sure);
         let text = if kind.marked { format!("token {secret}") } else { format!("x {secret} y") };
         assert_gone(&secret, kind.begins.len(), &text, kind.begins);
+    }
+}
+
+/// Names, commands and notations in which logs show secrets; `{..}` is the secret.
+const IN_PLACE: &[(&str, &str, &str)] = &[
+    ("api_key: !vault '", "{a20}", "'"),
+    ("password: !!str ", "{c11}", ""),
+    ("env: ('HF_TOKEN', '", "{a20}", "')"),
+    ("[('DB_PASSWORD', '", "{c12}", "'), ('LR', '3')]"),
+    ("x = [('LR', '3'), ('db_password', '", "{l12}", "')]"),
+    ("{\"Key\": \"DB_PASSWORD\", \"Value\": \"", "{c12}", "\"}"),
+    ("{\"ParameterKey\": \"SmtpPass\", \"ParameterValue\": \"", "{c12}", "\"}"),
+    ("- name: SSHPASS\n  value: ", "{c12}", ""),
+    ("sshpass: ", "{l12}", ""),
+    ("ldap_bind_pw = ", "{l12}", ""),
+    ("rclone_config_pass=", "{l12}", ""),
+    ("--openssl-pass ", "{l12}", ""),
+    ("openssl_pass: ", "{c12}", ""),
+    ("dbPass: ", "{c12}", ""),
+    ("pwd_db=", "{c12}", ""),
+    ("pwdDb: '", "{c12}", "'"),
+    ("--pwd-db ", "{c12}", " --lr 1"),
+    ("OPENSSL_PASS ", "{a14}7q", ""),
+    ("| DB_PASS | ", "{a14}7q", " |"),
+    ("| db_pass | ", "{a14}7q", " |"),
+    ("<openssl_pass>", "{c12}", "</openssl_pass>"),
+    ("GET /x?rclone_config_pass=", "{c12}", "&n=1"),
+    ("to=%2Fx%26rclone_config_pass%3D", "{c12}", "%26n%3D1"),
+    ("db_password -> ", "{c12}", ""),
+    ("accesskey -> ", "{c20}", ""),
+    ("MYSQL_PWD is ", "{c12}", ""),
+    ("smtp_passwd is ", "{c12}", ""),
+    ("MINIO_ROOT_PASSWORD ", "{a14}7q", ""),
+    ("the password '", "{c12}", "' was rejected"),
+    ("Password:\n", "{c12}", ""),
+    ("https://open.feishu.cn/open-apis/bot/v2/hook/", "{h8}-{h4}-{h4}-{h4}-{h12}", ""),
+    ("https://http-intake.logs.datadoghq.com/v1/input/", "{h32}", ""),
+    ("kubectl create secret generic x --from-literal=any=", "{c12}", ""),
+    ("unzip -P ", "{c12}", " x.zip"),
+    ("sudo -S <<< ", "{c12}", ""),
+    ("rsync grace:", "{c12}", "@10.0.0.5"),
+    ("x=SecretStr('", "{c12}", "')"),
+    ("OTP: ", "{d6}", ""),
+    ("your 2FA code is ", "{d6}", ""),
+    ("PIN ", "{d6}", ""),
+];
+
+#[test]
+fn a_secret_goes_in_every_notation() {
+    let mut left = Vec::new();
+    for (before, form, behind) in IN_PLACE {
+        let secret = made(form);
+        let text = format!("step 1\n{before}{secret}{behind}\nstep 2 of many");
+        let out = redacted(&text);
+        let is_part_left = secret.as_bytes().windows(6).any(|part| out.contains(std::str::from_utf8(part).unwrap()));
+        if is_part_left || out.lines().count() != text.lines().count() {
+            left.push(format!("{text}\n=> {out}"));
+        }
+    }
+    assert!(left.is_empty(), "{}", left.join("\n\n"));
+}
+
+#[test]
+fn a_token_cut_at_the_terminals_width_goes_from_the_next_line() {
+    for width in [79, 80, 120] {
+        let token = made("ghp_{a36}");
+        let (half, rest) = token.split_at(24);
+        let line = format!("{} {half}", "x".repeat(width - 25));
+        let text = format!("{}\n{line}\n{rest}\nstep 1\n{}", "y ".repeat(90), "y ".repeat(90));
+        let out = redacted(&text);
+        assert!(!out.contains(rest) && out.contains("\nstep 1\n"), "{out}");
+        let whole =
+            format!("{}\n{} {token}\nTraceback (most recent call last):", "y ".repeat(90), "x".repeat(width - 41));
+        assert!(redacted(&whole).contains("\nTraceback (most"));
+    }
+}
+
+#[test]
+fn what_only_has_a_secrets_name_stays() {
+    for text in [
+        "session_id=train-20260101 session: eval_run-12",
+        "forward_pass: 12.3ms backward_pass=4 num_pass=3 first_pass: done",
+        "password_file: /run/secrets/x --password-file x, password_min_length: 12",
+        "compass: 12, bypass=True, pass_rate: 0.98, pass@1: 0.5, passed=3",
+        "def token() -> str, step 3 -> 4, token -> expert, shape -> (2, 3)",
+        "the password is not set, HF_TOKEN was found, DB_PASSWORD is required",
+        "missing: ['token', 'labels'], columns ['password', 'hits']",
+        "kernel<<<grid, block>>> pin memory 123456, spin 123456",
+        "test_0123abcdef45 st.markdown.table test_deadbeef live_preview",
+    ] {
+        assert_eq!(redacted(text), text);
+    }
+    assert_eq!(redacted("https://wandb.ai/acme/llama/runs/1a2b3c4d"), "https://wandb.ai/USER/llama/runs/1a2b3c4d");
+}
+
+/// The same in pairs, tables, commands and questions; `~~` is the secret.
+#[test]
+fn a_word_that_is_a_password_goes_behind_any_name_of_one() {
+    let secret = ["purple", "tiger"].concat();
+    for text in [
+        "[\"DB_PASSWORD\", \"~~\"]",
+        "[('A', 'b'), (\"pgpass\", \"~~\")]",
+        "env=(b'HF_TOKEN', b'~~')",
+        "{\"Name\": \"pgpass\", \"Value\": \"~~\"}",
+        "Name: DB_PASS\nValue: ~~",
+        "{\"value\": \"~~\", \"name\": \"DB_PASS\"}",
+        "- value: ~~\n  name: DB_PASS",
+        "pgpass=~~ rootpw=~~ keystorePass=~~",
+        "mypw: ~~ userpwd: ~~",
+        "--pass ~~ --passwd=~~ --pw ~~ -pw=~~",
+        "passDb: ~~ pass_db=~~ passwd_ftp=~~ pw_root: ~~ PwRoot: ~~",
+        "<dbPass>~~</dbPass> <pwd_db>~~</pwd_db> <Pass>~~</Pass> <pw>~~</pw>",
+        "?pass=~~&pw=~~&x=1",
+        "smtp_pass => ~~; db_pass := '~~'; ldap_pw → ~~",
+        "the password \"~~\" for ada; password `~~` wrong",
+        "rejected password: '~~', passphrase ~~9 9",
+        "Enter passphrase for key '/x/id':\n~~\nok",
+        "Password: \n~~",
+        "Vault password:\n\n~~",
+        "--from-literal password=~~ --from-literal='x=purple tiger'",
+        "zip -e -P ~~ x; 7z a -p~~; sudo -S <<<~~; gpg --passphrase ~~",
+        "ada:~~@192.168.1.5:5432",
+        "SecretStr(value='~~') Secret(\"~~\") SecretBytes(b'~~')",
+        "MINIO_ROOT_PASSWORD ~~9",
+        "| DB_PASS | ~~ |",
+        "│ db_pass │ ~~ │",
+        "| pgpass | ~~9 |",
+        "DB_PASS -> ~~ HF_TOKEN -> ~~",
+        "REDIS_PASS was ~~, db_pass is '~~'",
+    ] {
+        let out = redacted(&text.replace("~~", &secret));
+        assert!(!out.contains(&secret), "{text}: {out}");
     }
 }
