@@ -176,6 +176,12 @@ impl Session {
             (None, _) => (ms(450), ms(30)),
         };
         self.wait(before);
+        if before == gate::APART_FROM_ENTER
+            && let Some(snapshot) = self.model.snapshot().cloned()
+        {
+            // Readings go on meanwhile.
+            self.send(Msg::Sample(Box::new(snapshot)));
+        }
         self.key(code);
         self.wait(after);
     }
