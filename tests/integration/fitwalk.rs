@@ -168,6 +168,7 @@ INFO 11-02 09:14:40 [gpu_model_runner.py:2653] Model loading took 14.9889 GiB an
 #[test]
 fn a_transformers_load_is_told_which_bits_fit() {
     let log = "\
+$ python chat.py --model mistralai/Mistral-7B-Instruct-v0.3
 Loading checkpoint shards:  67%|██████▋   | 2/3 [00:05<00:02,  2.61s/it]
 Traceback (most recent call last):
   File \"/home/ada/chat.py\", line 9, in <module>
