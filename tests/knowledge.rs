@@ -123,3 +123,19 @@ fn redacted_examples_say_the_same() {
         }
     }
 }
+
+#[test]
+fn what_jax_raised_is_no_failure_of_tensorflows() {
+    let failure = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes.";
+    for log in [
+        format!(
+            "Using JAX backend.\n  File \"/env/lib/python3.12/site-packages/keras/src/backend/jax/trainer.py\", line 370, in fit\n    logs, state = self.train_function(state, iterator)\njax.errors.JaxRuntimeError: {failure}"
+        ),
+        format!(
+            "I tensorflow/core/platform/cpu_feature_guard.cc:182] This TensorFlow binary is optimized\n  File \"/lab/flaxrun.py\", line 3, in <module>\n    state = train_step(state)\njax.errors.JaxRuntimeError: {failure}"
+        ),
+    ] {
+        let diagnosis = diagnose(&log);
+        assert_eq!((diagnosis.raised_by.as_deref(), diagnosis.program.as_deref()), (Some("jax"), Some("jax")), "{log}");
+    }
+}

@@ -208,7 +208,8 @@ fn answer(
         told(leading).or_else(drawn)
     };
     let (phase, stage) = base.phases.recognise(log, leading.hit.line, leading.hit.column);
-    let program = entry.program.clone().or_else(named).or_else(recognised).unwrap_or_else(|| raised_by.clone());
+    let ran = || recognised().filter(|program| !cannot_run(&raised_by, program));
+    let program = entry.program.clone().or_else(named).or_else(ran).unwrap_or_else(|| raised_by.clone());
     Diagnosis {
         oom: leading.oom,
         memory: entry.memory,
@@ -237,6 +238,12 @@ fn told(entry: &Entry, log: &PastedLog, hit: &Hit) -> Option<CauseKind> {
     let around = || log.joined(line.saturating_sub(before).max(1), log.end_of_wrap(line, line + after), line, own);
     let says = |tells: &&Tells| tells.pattern.as_ref().is_none_or(|pattern| pattern.is_match(around().text()));
     entry.tells.iter().find(says).map(|tells| tells.cause)
+}
+
+/// Whether a failure that this one raised is not one of that program. Keras also runs on JAX, and a start-up line of
+/// TensorFlow stands in many logs of JAX's.
+fn cannot_run(raised_by: &str, program: &str) -> bool {
+    (raised_by, program) == ("jax", "tensorflow")
 }
 
 /// Whether a word before a colon may be a program's name, and not the kind of the message.
