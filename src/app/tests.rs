@@ -2188,7 +2188,7 @@ fn the_failed_programs_own_command_line_is_changed_where_it_still_runs() {
     let plan = &session.model.advice.as_ref().unwrap().plan;
     let low = plan.iter().find(|planned| planned.fix == "low-vram-mode").unwrap();
     let command = low.steps[0].command.as_deref().unwrap();
-    assert!(command.starts_with("python main.py --port 8188 --reserve-vram"), "{command}");
+    assert_eq!(command, "python main.py --port 8188 --disable-smart-memory");
     assert_eq!(session.model.rerun().as_deref(), Some("python main.py --port 8188 --highvram"));
 }
 
