@@ -30,7 +30,7 @@ _OUT_OF_MEMORY_CLASSES = frozenset(
 # Text that means out of memory in an error of these packages and in any RuntimeError: PyTorch raises RuntimeError itself for the
 # CPU, MPS, cuBLAS and cuDNN, and so did all of its versions before 1.13.
 _DEVICE_ERROR_PACKAGES = frozenset(["torch", "cupy", "cupy_backends"])
-_OUT_OF_MEMORY = r"out[ _]of[ _](?:\w+[ _])?memory|outof(?:device)?memory"
+_OUT_OF_MEMORY = r"out[ _]of[ _](?:(?:device|gpu|host|video)[ _])?memory|outof(?:device)?memory"
 _DEVICE_TEXT = (
     # "CUDA out of memory.", "MPS backend out of memory", "HIP error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY",
     # "Cuda failure 2 'out of memory'", "cuda runtime error (2) : out of memory", "Triton Error [CUDA]: out of memory"
@@ -188,23 +188,25 @@ def _run(command, log):
     except subprocess.TimeoutExpired:
         return None, ""
     finally:
-        if process.poll() is None:
-            _abandon(process)
+        _end(process)
 
 
-def _abandon(process):
+def _end(process):
+    """Leave nothing of `process` behind: not the program, if it still runs, and not its pipes."""
     import subprocess
 
-    process.kill()
     for pipe in (process.stdin, process.stdout):
         try:
             pipe.close()
         except OSError:
             pass
+    if process.poll() is not None:
+        return
+    process.kill()
     try:
         process.wait(KILL_SECONDS)
     except subprocess.TimeoutExpired:
-        # It is stuck in the driver. Its exit status is nobody's business now; without one, Python warns about a running child.
+        # It is stuck in the driver. Without an exit status Python would warn about a program that still runs.
         process.returncode = -9
 
 
