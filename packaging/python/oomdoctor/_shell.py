@@ -29,7 +29,7 @@ def install_in_shell(shell=None):
             return link.previous(*arguments, **options)
         finally:
             if link.is_active:
-                hook.print_verdict(error)
+                hook.print_verdict(error, in_shell=True)
 
     link.put(showtraceback)
     hook.replace("cells", _CellListener(shell))
@@ -44,7 +44,7 @@ class _CellListener:
         shell.events.register("post_run_cell", self.after_cell)
 
     def after_cell(self, result=None):
-        hook.print_verdict(getattr(result, "error_in_exec", None))
+        hook.print_verdict(getattr(result, "error_in_exec", None), in_shell=True)
 
     def remove(self):
         try:

@@ -119,14 +119,14 @@ def replace(key, installed):
     _installed[key] = installed
 
 
-def print_verdict(error):
+def print_verdict(error, in_shell=False):
     """Print the verdict on `error` if it is an out-of-memory error. Never raises: the traceback and the exit code are not ours."""
     if error is None:
         return
     try:
         from . import _verdict
 
-        _verdict.print_verdict(error)
+        _verdict.print_verdict(error, in_shell)
     except BaseException:  # Also Ctrl-C during the verdict, and what an interpreter that shuts down may raise.
         pass
 
