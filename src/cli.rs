@@ -6,7 +6,6 @@ mod fit;
 mod help;
 mod kb;
 mod kill;
-pub mod live;
 mod output;
 mod ps;
 mod report;

@@ -2,19 +2,19 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write, stderr, stdin};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::Global;
 use super::kb::base;
-use super::live::read_one_snapshot;
 use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
 use crate::knowledge::KnowledgeBase;
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
 use crate::log::{PastedLog, what_else};
 use crate::memory::table;
+use crate::platform::processes::Processes;
+use crate::platform::{Here, Platform};
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
@@ -183,9 +183,9 @@ pub fn examine(
 
 /// This machine now, or why it can't be read.
 fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
-    match read_one_snapshot(global) {
-        Ok((_, snapshot)) => (Some(snapshot.harmless()), None),
-        Err(error) => (None, Some(error.to_string())),
+    match Here::read_once(&global.sampling()) {
+        Ok(snapshot) => (Some(snapshot.harmless()), None),
+        Err(why) => (None, Some(why)),
     }
 }
 
@@ -198,10 +198,9 @@ fn read(file: Option<&Path>, telling: &Telling) -> Result<(Vec<u8>, Option<WallT
         _ if stdin().is_terminal() => {
             Err("give a log file, or pipe one in: `your-program 2>&1 | oomdoctor diagnose`".into())
         }
-        _ => {
-            let pipe = stdin().as_fd().try_clone_to_owned().map(File::from);
-            pipe.and_then(|pipe| all_of(pipe, telling)).map_err(|error| format!("cannot read the pipe: {error}"))
-        }
+        _ => Here::standard_input()
+            .and_then(|pipe| all_of(pipe, telling))
+            .map_err(|error| format!("cannot read the pipe: {error}")),
     }
 }
 

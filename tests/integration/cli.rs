@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use oomdoctor::procfs::Procfs;
+use oomdoctor::platform::linux::procfs::Procfs;
 use serde_json::{Value, json};
 
 use crate::support::ends_within;
