@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{fs, thread};
 
-use oomdoctor::procfs::Procfs;
+use oomdoctor::platform::linux::procfs::Procfs;
 use oomdoctor::runtime::terminal;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
