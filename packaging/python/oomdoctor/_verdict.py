@@ -15,6 +15,9 @@ TIMEOUT_SECONDS = 20.0
 # How long a killed program may take to disappear. One that is stuck in the driver cannot be killed and is left behind.
 KILL_SECONDS = 1.0
 
+# Nobody reads a longer command line, and the system limits the size of an argument.
+LONGEST_COMMAND_LINE = 4096
+
 # Errors that end a program on purpose. What they interrupted is not asked about, even if that was an out-of-memory error.
 _NOT_FAILURES = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
@@ -124,7 +127,10 @@ def print_verdict(error, in_shell=False):
     recording = sys.modules.get(__package__ + "._recording")
     if recording is not None:
         recording.write_at_failure(log)
-    _print(_verdict_text(log, _how_to_free(out_of_memory) if in_shell else ""))
+    if in_shell:
+        _print(_verdict_text(log, None, _how_to_free(out_of_memory)))
+    else:
+        _print(_verdict_text(log, _command_line(), ""))
 
 
 def _how_to_free(out_of_memory):
@@ -149,7 +155,21 @@ def _traceback_text(error):
         return "{}.{}: {}\n".format(type(error).__module__, type(error).__qualname__, error)
 
 
-def _verdict_text(log, how_to_free):
+def _command_line():
+    """Return the command that started this process, or None; the steps of the verdict show it with their change made.
+
+    A rank has none: its own command is not what a person typed, and the program finds the launcher by the PID.
+    """
+    if rank() is not None or "-c" in sys.argv[:1] or not sys.argv[:1] or not sys.argv[0]:
+        return None
+    import shlex
+
+    # orig_argv came with Python 3.10.
+    line = shlex.join(getattr(sys, "orig_argv", None) or [os.path.basename(sys.executable)] + sys.argv)
+    return line if len(line) <= LONGEST_COMMAND_LINE else None
+
+
+def _verdict_text(log, command_line, how_to_free):
     from ._program import find_program
 
     program = find_program()
@@ -158,7 +178,10 @@ def _verdict_text(log, how_to_free):
         if chosen:
             return "oomdoctor: no program at OOMDOCTOR_PROGRAM={}\n".format(chosen)
         return "oomdoctor: program not found; reinstall it with: pip install --force-reinstall oomdoctor\n"
-    command = [program, "diagnose", "--brief", "--run-pid", str(os.getpid()), "-"]
+    command = [program, "diagnose", "--brief", "--run-pid", str(os.getpid())]
+    if command_line is not None:
+        command += ["--command", command_line]
+    command.append("-")
     try:
         exit_code, verdict = _run(command, log.encode("utf-8", "backslashreplace"))
     except OSError as error:

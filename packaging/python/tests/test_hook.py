@@ -51,7 +51,7 @@ class Hook(TestCase):
 
     def test_importing_the_hook_loads_no_other_module(self):
         script = """
-            import sys
+            import atexit, os, sys
             before = set(sys.modules)
             import oomdoctor.hook
             print(sorted(set(sys.modules) - before))
@@ -73,7 +73,19 @@ class Hook(TestCase):
         self.assertEqual(log, result.stderr[: len(log)])
         self.assertIn("direct cause", log)
         arguments = read(self.path("arguments")).split("\n")
-        self.assertEqual(arguments, ["diagnose", "--brief", "--run-pid", result.stdout.strip(), "-", ""])
+        self.assertEqual(arguments[:5], ["diagnose", "--brief", "--run-pid", result.stdout.strip(), "--command"])
+        self.assertTrue(arguments[5].endswith("script.py hooked"), arguments)
+        self.assertEqual(arguments[6:], ["-", ""])
+
+    def test_only_a_command_that_somebody_typed_is_passed_on(self):
+        self.run_python(OOM, "hooked", "two words", "--lr", "1e-4")
+        self.assertIn("hooked 'two words' --lr 1e-4\n", read(self.path("arguments")))
+        self.run_python(OOM, "hooked", RANK="0")
+        self.assertNotIn("--command", read(self.path("arguments")))
+        self.run_python(OOM, "hooked", "x" * 5000)
+        self.assertNotIn("--command", read(self.path("arguments")))
+        self.run_command([sys.executable, "-c", "import oomdoctor.hook\n" + OOM])
+        self.assertNotIn("--command", read(self.path("arguments")))
 
     def test_other_failures_pass_unchanged(self):
         for name, failure in OTHER_FAILURES.items():

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from support import CHILD_SECONDS, TestCase, write
+from support import CHILD_SECONDS, PACKAGE, TESTS, TestCase, read, write
 
 
 def is_installed(*modules):
@@ -21,24 +21,55 @@ VERDICT = (
 )
 OOM = "from support import *; raise Framework.torch_oom(TORCH_TEXT)"
 
-# Runs the cells given as JSON in one shell, as a notebook does; stderr goes where stdout goes, to see the order.
-SHELL = """
-import json, sys
-sys.stderr = sys.stdout
+# Imports IPython once, which takes most of a second, then runs each list of cells in a shell of its own, as a notebook does.
+# stderr goes where stdout goes, to see the order.
+SHELLS = """
+import json, os, sys
 from IPython.core.interactiveshell import InteractiveShell
-shell = InteractiveShell.instance(colors="NoColor", history_manager=None)
-for cell in json.loads(sys.argv[1]):
-    print("## " + cell.split("\\n")[0])
-    shell.run_cell(cell, store_history=False)
+for line in sys.stdin:
+    task = json.loads(line)
+    if os.fork() == 0:
+        os.chdir(task["folder"])
+        os.environ.update(task["environment"])
+        os.dup2(os.open("output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 1)
+        sys.stderr = sys.stdout
+        shell = InteractiveShell.instance(colors="NoColor", history_manager=None)
+        for cell in task["cells"]:
+            print("## " + cell.split("\\n")[0])
+            shell.run_cell(cell, store_history=False)
+        sys.stdout.flush()
+        os._exit(0)
+    print(os.wait()[1], flush=True)
 """
 
 
 @unittest.skipUnless(is_installed("IPython"), "IPython is not installed")
 class IPythonShell(TestCase):
+    interpreter = [sys.executable]
+
+    @classmethod
+    def setUpClass(cls):
+        paths = [PACKAGE, TESTS] if not os.environ.get("OOMDOCTOR_TEST_INSTALLED") else [TESTS]
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(paths))
+        cls.shells = subprocess.Popen(
+            cls.interpreter + ["-c", SHELLS],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+            universal_newlines=True,
+        )
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.shells.communicate()
+
     def run_cells(self, *cells):
-        result = self.run_python(SHELL, json.dumps(cells))
-        self.assertEqual((result.returncode, result.stderr), (0, ""))
-        return result.stdout
+        task = {"cells": cells, "folder": self.folder, "environment": self.environment()}
+        self.shells.stdin.write(json.dumps(task) + "\n")
+        self.shells.stdin.flush()
+        status = self.shells.stdout.readline()
+        self.assertEqual(status, "0\n")
+        return read(self.path("output"))
 
     def last_cell(self, *cells):
         return self.run_cells(*cells).rpartition("\n## ")[2]
@@ -104,7 +135,7 @@ shell.showtraceback = show
         is_alive = "print('alive:', kept.tensor() is not None)"
         cells = ("import gc, kept", "kept.fail()", "gc.collect()", is_alive, "1 / 0", "gc.collect()", is_alive)
         for load in ("pass", "import oomdoctor.hook"):
-            output = self.run_cells("import sys; sys.path.insert(0, '')", load, *cells)
+            output = self.run_cells("import sys; sys.path.insert(0, \"\")", load, *cells)
             self.assertLess(output.index("alive: True"), output.index("alive: False"))
 
     def test_the_ipython_command_prints_it_for_code_and_for_files(self):
