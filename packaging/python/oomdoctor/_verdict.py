@@ -123,6 +123,11 @@ def print_verdict(error, in_shell=False):
     vars(out_of_memory)[_MARK] = True
     if sys.stderr is None:
         return
+    try:
+        # The traceback must be out before the program may take its time: Python 3.8 buffers stderr in files.
+        sys.stderr.flush()
+    except Exception:
+        pass
     log = _traceback_text(error)
     recording = sys.modules.get(__package__ + "._recording")
     if recording is not None:

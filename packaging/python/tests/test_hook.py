@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import unittest
 from textwrap import dedent
@@ -176,6 +177,29 @@ print(threading.__spec__.loader is threading.__loader__, type(threading.__loader
         self.assert_verdict(result)
         self.assertEqual(result.stderr, "traceback of another\n\noomdoctor:\nthe verdict\n")
 
+    def test_the_traceback_is_out_before_the_program_runs(self):
+        # As torch.distributed does it in torch 2.15.0, to put the rank before each line (checked 2026-11-22).
+        capture = """
+            import io, sys
+            import oomdoctor.hook
+            inner = sys.excepthook
+            def capture(*error):
+                stderr, sys.stderr = sys.stderr, io.StringIO()
+                try:
+                    inner(*error)
+                finally:
+                    text, sys.stderr = sys.stderr.getvalue(), stderr
+                sys.stderr.write("".join("[rank0]: " + line for line in text.splitlines(True)))
+            sys.excepthook = capture
+        """
+        self.fake_program("cp {folder}/stderr {folder}/seen; cat > /dev/null; echo the verdict")
+        for prelude, traceback in (("import oomdoctor.hook\n", "\nTraceback"), (dedent(capture), "\n[rank0]: Traceback")):
+            write(self.path("script.py"), prelude + OOM)
+            with open(self.path("stderr"), "w") as stderr:
+                subprocess.run(self.interpreter + [self.path("script.py")], stderr=stderr, env=self.environment())
+            self.assertIn(traceback, "\n" + read(self.path("seen")))
+            self.assertTrue(read(self.path("stderr")).endswith("\n\noomdoctor:\nthe verdict\n"))
+
     def test_uninstall_puts_everything_back(self):
         script = """
             import sys
@@ -321,8 +345,6 @@ print(threading.__spec__.loader is threading.__loader__, type(threading.__loader
             self.assertEqual("\033[" in text, has_color)
 
     def terminal_output(self, **variables):
-        import subprocess
-
         write(self.path("script.py"), OOM)
         terminal, child_end = os.openpty()
         try:
