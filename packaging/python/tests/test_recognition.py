@@ -49,6 +49,7 @@ OUT_OF_MEMORY = [
         "shape[10000000,1000000] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc [Op:Fill]"
     ),
     Framework.tensorflow_exhausted("failed to allocate memory [Op:Mul]"),
+    Framework.tensorflow_exhausted("SameWorkerRecvDone unable to allocate output tensor. Key: /job:localhost/replica:0/task:0"),
     Framework.tensorflow_internal("Failed copying input tensor from CPU:0 to GPU:0: Dst tensor is not initialized."),
     Framework.tensorflow_internal("CUDA runtime implicit initialization on GPU:0 failed. Status: out of memory"),
     Framework.cupy_oom("Out of memory allocating 8,000,000,000 bytes (allocated so far: 1,000,000,000 bytes)."),
