@@ -146,7 +146,9 @@ def _how_to_free(out_of_memory):
     """
     is_torch = "torch" in sys.modules and not str(type(out_of_memory).__module__).startswith(("jax", "tensorflow", "cupy"))
     commands = "import gc; gc.collect()" + ("; torch.cuda.empty_cache()" if is_torch else "")
-    return "The traceback keeps the failed cell's tensors allocated. To free them, run 1/0 in one cell, then: {}\n".format(commands)
+    return "The traceback keeps the failed cell's tensors allocated. To free them, run 1/0 in one cell, then: {}\n".format(
+        commands
+    )
 
 
 def _traceback_text(error):
