@@ -103,8 +103,8 @@ def _is_out_of_memory(error):
         if any(kind.__name__ == "ResourceExhaustedError" for kind in classes):
             return has(_MEMORY_WORDS)
         return has(_TENSORFLOW_TEXT)
-    # JAX's compiled functions may raise the builtin classes with XLA's text.
-    is_plain_xla_error = isinstance(error, (RuntimeError, ValueError)) and text.startswith("RESOURCE_EXHAUSTED: ")
+    # Old releases of JAX, and PyTorch/XLA, raise the builtin classes with XLA's text.
+    is_plain_xla_error = isinstance(error, (RuntimeError, ValueError)) and "RESOURCE_EXHAUSTED: " in text
     if packages & {"jax", "jaxlib"} or is_plain_xla_error:
         return has(_OUT_OF_MEMORY) or (has(r"\bRESOURCE_EXHAUSTED\b") and has(_MEMORY_WORDS))
     if isinstance(error, RuntimeError) or packages & _DEVICE_ERROR_PACKAGES:

@@ -53,6 +53,7 @@ OUT_OF_MEMORY = [
     Framework.jaxlib("RESOURCE_EXHAUSTED: Failed to allocate request for 10.00GiB (10737418240B) on device ordinal 0"),
     Framework.jaxlib("INTERNAL: Failed to load in-memory CUBIN: CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
     RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4294967296 bytes."),
+    RuntimeError("Bad StatusOr access: RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 2.00G."),
     ValueError("RESOURCE_EXHAUSTED: Out of memory allocating 4294967296 bytes."),
     Framework.tensorflow_exhausted(
         "{{function_node __wrapped__Fill_device_/job:localhost/replica:0/task:0/device:GPU:0}} OOM when allocating tensor with "
