@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a release and tries it: programs, archives, SBOMs, packages, the crate, recipes, the wheel.
+# Makes a release and tries it: programs, the crate, archives, SBOMs, packages, the wheel, checksums, recipes.
 # usage: packaging/release.sh [options]; --help lists them. packaging/README.md has the steps of a release.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,17 +37,18 @@ usage: packaging/release.sh [options]
   --allow-newer-glibc     package a program that needs a glibc newer than $glibc_limit (a local trial)
   --fetch-tools           install missing cargo tools into target/release-tools; needs the network
   --strict                fail when a result is missing, untested, or has no repository address
+  --tag TAG               fail unless Cargo.toml has the version of this tag (v1.2.3)
   --names                 print the names of the results, and make nothing
 USAGE
 }
 
 release_targets=(x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu)
-stages=(programs crate archives sbom packages wheel checksums recipes)
+stages=(programs crate archives sbom packages wheel sdist checksums recipes)
 targets=()
 chosen_stages=()
 declare -A given_programs=()
 out=target/dist
-can_try=1 can_fetch=0 is_strict=0 allows_newer_glibc=0 only_names=0
+can_try=1 can_fetch=0 is_strict=0 allows_newer_glibc=0 only_names=0 tag=
 
 while [ $# -gt 0 ]; do
   case $1 in
@@ -59,6 +60,7 @@ while [ $# -gt 0 ]; do
     --allow-newer-glibc) allows_newer_glibc=1 ;;
     --fetch-tools) can_fetch=1 ;;
     --strict) is_strict=1 ;;
+    --tag) tag=$2; shift ;;
     --names) only_names=1 ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
@@ -73,6 +75,10 @@ if [ "$only_names" = 1 ]; then
   exit 0
 fi
 
+if [ -n "$tag" ] && [ "$tag" != "v$version" ]; then
+  echo "the tag is $tag, but Cargo.toml has version $version" >&2
+  exit 2
+fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 prepare_work_folder

@@ -15,8 +15,7 @@ package_field() {
 
 version=$(package_field version)
 repository=$(package_field repository)
-# One line for catalogs: the summary of the RPM.
-summary=$(sed -n '/^\[package.metadata.generate-rpm\]/,/^\[/s/^summary = "\(.*\)"$/\1/p' Cargo.toml)
+summary=$(package_field description)
 # .invalid never resolves (RFC 2606): a recipe with it cannot be published by mistake.
 address=${repository:-https://repository-not-set.invalid/oomdoctor}
 download_address=$address/releases/download/v$version
@@ -55,6 +54,9 @@ prepare_work_folder() {
   target_folder=${CARGO_TARGET_DIR:-$repository_root/target}
   PATH=$target_folder/release-tools/bin:$PATH
   rows=$work/rows missing=$work/missing failures=$work/failures
+  # Without leave to use the network, cargo takes what it has.
+  cargo_network=(--offline)
+  if [ "$can_fetch" = 1 ]; then cargo_network=(); fi
   touch "$rows" "$missing" "$failures"
   host=$(rustc -vV | sed -n 's/^host: //p')
   # Every file in a result carries the time of the commit, so that the same commit gives the same bytes.

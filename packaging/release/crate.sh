@@ -18,7 +18,7 @@ pack_crate() {
   packed_crate=$work/crate-target/package/$(crate_name)
   [ ! -e "$packed_crate" ] || return 0
   if [ "$is_strict" = 1 ]; then dirty=(); fi
-  cargo package --locked --offline --no-verify --quiet "${dirty[@]}" --target-dir "$work/crate-target"
+  cargo package --locked "${cargo_network[@]}" --no-verify --quiet "${dirty[@]}" --target-dir "$work/crate-target"
 }
 
 # Unpacks the crate once and prints its folder.
@@ -36,7 +36,7 @@ try_crate() {
   folder=$(unpacked_crate) || return 1
   [ "$(find "$folder/knowledge" -type f | wc -l)" = "$(find knowledge -type f | wc -l)" ] ||
     says "the crate lacks files of knowledge/" || return 1
-  cargo install --locked --offline --debug --quiet --path "$folder" --root "$work/cargo-root" \
+  cargo install --locked "${cargo_network[@]}" --debug --quiet --path "$folder" --root "$work/cargo-root" \
     --target-dir "$target_folder/release-crate" || return 1
   has_right_answers "$work/cargo-root/bin/oomdoctor"
 }

@@ -35,7 +35,7 @@ make_sbom_of() {
 check_sbom() {
   local linked
   has python3 || { not_done "check of the SBOM" "python3 (apt install python3)"; return 0; }
-  linked=$(cargo tree --locked --offline --edges normal,no-proc-macro --target "$2" --prefix none --format '{p}' |
+  linked=$(cargo tree --locked "${cargo_network[@]}" --edges normal,no-proc-macro --target "$2" --prefix none --format '{p}' |
     sed 's/ (.*//; s/ v/ /' | sort -u)
   python3 packaging/release/sbom.py "$1" "$version" <<<"$linked"
 }
