@@ -34,7 +34,9 @@ make_rpm() {
     not_done "$(basename "$file")" "cargo-generate-rpm (cargo install --locked cargo-generate-rpm, or --fetch-tools)"
     return 0
   fi
-  with_program_in_place "$1" cargo generate-rpm --target "$1" --target-dir "$work/packages" --output "$file" || return 1
+  # xz is smaller than the zstd that is the default, and rpm reads it since before glibc 2.28.
+  with_program_in_place "$1" cargo generate-rpm --target "$1" --target-dir "$work/packages" \
+    --auto-req "$repository_root/packaging/release/find_requires.sh" --payload-compress xz --output "$file" || return 1
   made "$file" "$(glibc_of "$(program_of "$1")")" "$(tried try_rpm "$1" "$file")"
 }
 

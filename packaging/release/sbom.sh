@@ -11,6 +11,10 @@ make_sbom() {
     not_done SBOM "cargo-cyclonedx (cargo install --locked cargo-cyclonedx, or --fetch-tools)"
     return
   fi
+  if ! has python3; then
+    not_done SBOM "python3 (apt install python3)"
+    return
+  fi
   for target in "${targets[@]}"; do
     make_sbom_of "$target" || failed "SBOM of $target"
   done
@@ -26,16 +30,14 @@ make_sbom_of() {
     cargo cyclonedx --format json --spec-version 1.5 --target "$target" --no-build-deps --override-filename sbom --quiet
   ) || return 1
   # The folder that the crate was unpacked into says nothing to a reader, and differs from run to run.
-  sed "s|path+file://$source|path+file:///oomdoctor|g" "$source/sbom.json" >"$file"
-  check_sbom "$file" "$target" || return 1
+  sed "s|path+file://$source|path+file:///oomdoctor|g" "$source/sbom.json" >"$work/sbom.json"
+  keep_linked "$target" "$file" || return 1
   made "$file" - "-"
 }
 
-# Every crate that is linked for this target must be listed, with its version, and no test helper.
-check_sbom() {
+keep_linked() {
   local linked
-  has python3 || { not_done "check of the SBOM" "python3 (apt install python3)"; return 0; }
-  linked=$(cargo tree --locked "${cargo_network[@]}" --edges normal,no-proc-macro --target "$2" --prefix none --format '{p}' |
-    sed 's/ (.*//; s/ v/ /' | sort -u)
-  python3 packaging/release/sbom.py "$1" "$version" <<<"$linked"
+  linked=$(cargo tree --locked "${cargo_network[@]}" --edges normal,no-proc-macro --target "$1" --prefix none --format '{p}' |
+    sed 's/ (.*//; s/ v/ /' | sort -u) || return 1
+  python3 packaging/release/sbom.py "$work/sbom.json" "$2" "$version" <<<"$linked"
 }
