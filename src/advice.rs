@@ -62,6 +62,8 @@ pub struct Situation<'a> {
     pub model: Option<&'a str>,
     /// The run itself, where the log prints it as one of the other processes.
     pub own: Option<&'a NamedProcess>,
+    /// The driver's indices of the devices on which the run is known to have had memory; empty where that is not known.
+    pub ran_on: &'a [u32],
     /// What was done about it so far.
     pub taken: Taken,
     /// The advice on the same log and model at an earlier reading: whether it fits is not reckoned again while the same
@@ -254,6 +256,7 @@ impl<'a> Situation<'a> {
             command: None,
             model: None,
             own: None,
+            ran_on: &[],
             taken: Taken::default(),
             before: None,
         }

@@ -15,7 +15,9 @@ const LEVEL: u8 = 10;
 fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=knowledge");
     // A panic of the released program ends it at once: nothing is unwound, and nobody reads the index of its frames.
-    if env::var_os("PROFILE").is_some_and(|profile| profile == "release") {
+    // The option is that of the linkers of Linux.
+    let is_linux = env::var_os("CARGO_CFG_TARGET_OS").is_some_and(|system| system == "linux");
+    if is_linux && env::var_os("PROFILE").is_some_and(|profile| profile == "release") {
         println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
     }
     println!("cargo::rerun-if-changed=assets/demo.jsonl");

@@ -6,7 +6,6 @@ mod fit;
 mod help;
 mod kb;
 mod kill;
-pub mod live;
 mod output;
 mod ps;
 mod report;
@@ -14,7 +13,7 @@ mod sample;
 mod screen;
 mod settings;
 
-use diagnose::Asked;
+use diagnose::{Asked, Format};
 pub use settings::Global;
 use settings::{Look, Options, seconds};
 
@@ -62,12 +61,21 @@ pub enum Command {
         /// Print JSON (contract schema 1).
         #[arg(long)]
         json: bool,
+        /// Print only the verdict and the first three steps.
+        #[arg(long, conflicts_with = "json")]
+        brief: bool,
         /// Look at the log alone, not at this machine.
         #[arg(long)]
         no_live: bool,
         /// Which model it was, where the log does not say: a name such as llama-3.1-8b or llama3.1:8b.
         #[arg(long, value_name = "NAME")]
         model: Option<String>,
+        /// The command line that failed; the steps show it with their change made.
+        #[arg(long, value_name = "LINE")]
+        command: Option<String>,
+        /// The process that failed, if it is still running: its VRAM counts as free. For hooks that run in that process.
+        #[arg(long, value_name = "PID", conflicts_with = "no_live")]
+        run_pid: Option<u32>,
     },
     /// Write what was found as Markdown, without names and secrets, to paste where you ask for help.
     #[command(after_help = help::REPORT)]
@@ -210,9 +218,14 @@ pub fn run() -> ExitCode {
     }
     match cli.command {
         None => screen::run(&global, cli.log, cli.demo, cli.last),
-        Some(Command::Diagnose { file, json, no_live, model }) => {
-            let (live, model) = (!no_live, model.as_deref());
-            diagnose::run(&global, &Asked { json, live, model, ..Asked::text(file.as_deref()) })
+        Some(Command::Diagnose { file, json, brief, no_live, model, command, run_pid }) => {
+            let format = match (json, brief) {
+                (true, _) => Format::Json,
+                (_, true) => Format::Brief,
+                _ => Format::Text,
+            };
+            let (live, model, command) = (!no_live, model.as_deref(), command.as_deref());
+            diagnose::run(&global, &Asked { file: file.as_deref(), format, live, model, command, run_pid })
         }
         Some(Command::Report(args)) => report::run(&global, &args),
         Some(Command::Sample { count, paced }) => sample::run(&global, count, paced),

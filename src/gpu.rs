@@ -4,6 +4,7 @@
 
 pub mod accounts;
 pub mod activity;
+pub mod failed_run;
 pub mod guard;
 pub mod history;
 mod kin;

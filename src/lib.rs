@@ -1,7 +1,7 @@
 //! oomdoctor: what ran out of memory, who holds it now, and which steps get the job running again.
 //!
 //! The domain (`units`, `log`, `gpu`, `knowledge`, `memory`, `advice`, `report`) is pure; `app` decides what a
-//! message means and `ui` draws; only the edge (`runtime`, `probe`, `procfs`, `cli`) touches the outside world.
+//! message means and `ui` draws; only the edge (`runtime`, `platform`, `cli`) touches the outside world.
 //! ARCHITECTURE.md has the picture.
 
 pub mod advice;
@@ -14,10 +14,8 @@ pub mod knowledge;
 pub mod log;
 pub mod memory;
 mod packed;
-#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: the driver and the clock")]
-pub mod probe;
-#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: /proc is read here and only here")]
-pub mod procfs;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: what systems do differently")]
+pub mod platform;
 pub mod report;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: terminal, processes, files, clock")]
 pub mod runtime;

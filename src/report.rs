@@ -87,6 +87,31 @@ pub fn text(report: &Report<'_>) -> String {
     harmless_lines(&lines.join("\n")) + "\n"
 }
 
+/// How many steps a brief answer shows.
+const FIRST_STEPS: usize = 3;
+
+/// The answer for somebody who has just seen the traceback: the verdict, what was needed, and the first steps, each with
+/// its title, what to do and the command.
+pub fn brief(report: &Report<'_>) -> String {
+    let mut lines = vec![report.advice.verdict.sentence.clone()];
+    lines.extend(words::needs(report.advice));
+    lines.extend(report.no_reading.map(|reason| format!("This machine could not be read: {reason}")));
+    let plan = &report.advice.plan;
+    for (at, planned) in plan.iter().take(FIRST_STEPS).enumerate() {
+        lines.push(format!("{}. {}", at + 1, planned.title));
+        let Some(step) = planned.steps.first() else { continue };
+        let said = format!("   {}", step.action);
+        let command = step.command.iter().flat_map(|command| command.lines()).map(|line| format!("     {line}"));
+        lines.extend([said].into_iter().chain(command));
+    }
+    let more = plan.len().saturating_sub(FIRST_STEPS);
+    if more > 0 {
+        let steps = if more == 1 { "step" } else { "steps" };
+        lines.push(format!("{more} more {steps}: run oomdoctor and paste the traceback."));
+    }
+    harmless_lines(&lines.join("\n")) + "\n"
+}
+
 fn step(number: usize, planned: &PlannedFix) -> Vec<String> {
     let mut notes = vec![words::gives_back(planned), format!("costs: {}", planned.costs)];
     if planned.may_be_enough {
@@ -141,6 +166,29 @@ mod tests {
             assert!(json["live"].is_null());
             assert!(text.starts_with("GPU 1 ran out of VRAM"), "{text}");
         });
+    }
+
+    #[test]
+    fn a_brief_answer_has_the_verdict_and_three_steps_and_counts_the_rest() {
+        let base = KnowledgeBase::built_in().unwrap();
+        let log = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; 8.00 GiB total capacity)";
+        let diagnosis = base.diagnose(&PastedLog::new(log), None);
+        let mut advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
+        let titles: Vec<String> = advice.plan.iter().map(|planned| planned.title.clone()).collect();
+        assert!(titles.len() > 4, "{titles:?}");
+        let numbered = |text: &str| {
+            let of = |at: usize| text.lines().any(|line| line == format!("{}. {}", at + 1, titles[at]));
+            (0..titles.len()).filter(|at| of(*at)).count()
+        };
+        let brief_of = |advice: &Advice| {
+            brief(&Report { diagnosis: &diagnosis, advice, snapshot: None, no_reading: None, why: None })
+        };
+        let text = brief_of(&advice);
+        assert!(text.starts_with(&advice.verdict.sentence), "{text}");
+        assert_eq!(numbered(&text), 3, "{text}");
+        assert!(text.lines().last().unwrap().starts_with(&(titles.len() - 3).to_string()), "{text}");
+        advice.plan.truncate(2);
+        assert_eq!(numbered(&brief_of(&advice)), 2);
     }
 
     #[test]

@@ -1,32 +1,24 @@
 //! Owns the loop between the outside world and the app: it turns what happens into messages, hands in the time, and
 //! does what `update` asks for. Draws once after all that is queued was taken in. Knows nothing of what a log means.
 
-pub mod child;
 pub mod clipboard;
 pub mod debug_log;
 pub mod demo;
 mod drain;
-pub mod feed;
 pub mod files;
 pub mod follow;
 pub mod journal;
-pub mod kernel;
 pub mod keyboard;
 pub mod last;
 pub mod leaders;
 pub mod outbox;
-pub mod places;
 pub mod process_control;
 pub mod reader;
-pub mod regular;
-pub mod release;
-pub mod signals;
 pub mod terminal;
 
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -42,11 +34,11 @@ use crate::app::update::{open_file, open_last, wait_for_pipe};
 use crate::app::{Cx, Effect, Model, Msg, update};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Viewer;
+use crate::platform::processes::Processes;
+use crate::platform::{Asked, Here, Kernel, News, Platform, Sampling, SetPace};
 use crate::units::WallTime;
 use demo::DemoMachine;
-use feed::Pacer;
 use journal::Journal;
-use kernel::Kernel;
 use last::Shelf;
 use leaders::Leaders;
 use process_control::follow_and_watch;
@@ -66,12 +58,19 @@ const BURST_TIME: Duration = Duration::from_millis(133);
 pub enum Wake {
     /// Something for the app.
     Msg(Msg),
-    /// SIGTSTP: give the terminal back and stop.
-    Stop,
-    /// SIGCONT: we may run on and need the terminal again.
-    Continue,
-    /// Another signal, of this number, asks us to end.
-    End(i32),
+    /// What the system asks of the program.
+    Asked(Asked),
+}
+
+impl From<News> for Wake {
+    fn from(news: News) -> Wake {
+        Wake::Msg(match news {
+            News::Header(header) => Msg::Header(header),
+            News::Snapshot(snapshot) => Msg::Sample(snapshot),
+            News::Down(why) => Msg::FeedDown(why),
+            News::OnBattery(is_on_battery) => Msg::OnBattery(is_on_battery),
+        })
+    }
 }
 
 /// Where the log comes from at the start.
@@ -92,13 +91,13 @@ pub struct Start {
     /// What does not change.
     pub config: Config,
     /// Where processes are looked up before they are signalled.
-    pub procfs: crate::procfs::Procfs,
+    pub kernel: Kernel,
     /// Where signals are recorded.
     pub journal: Journal,
     /// The state folder; `None` where no home is known.
     pub state: Option<PathBuf>,
-    /// Makes the sampling child; `None` plays the demo.
-    pub sampler: Option<Box<dyn Fn() -> Command + Send>>,
+    /// How this machine is read; `None` plays the demo.
+    pub sampling: Option<Sampling>,
     /// Loads the knowledge, with a word about what could not be used; called on a worker, when there is a log to read.
     pub knowledge: Box<dyn FnOnce() -> reader::Loaded + Send>,
     /// The knowledge is loaded at the start, so that what is wrong with a person's own entries is said.
@@ -107,36 +106,22 @@ pub struct Start {
     pub log: LogSource,
 }
 
-/// What was large, as a whole screen's cells are, is the system's again once it is done with: glibc would keep a megabyte.
-fn give_large_pieces_back() {
-    #[cfg(target_env = "gnu")]
-    #[allow(unsafe_code, reason = "the allocator's settings have no other interface")]
-    // SAFETY: takes two numbers, and may be called at any time.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
-    }
-}
-
 /// Runs the terminal program until the person leaves, or a signal ends it: then its number is given. Fails where there is
 /// no terminal to draw on.
 pub fn run(start: Start) -> io::Result<Option<i32>> {
     terminal::give_back_on_panic();
-    give_large_pieces_back();
+    Here::give_large_pieces_back();
     let (wakes, queue) = mpsc::channel();
     let clock = Clock { started: Instant::now() };
     // First of all, since the first reading takes longest.
-    let interval = start.config.interval;
-    let live = start.sampler.map(|sampler| feed::live(sampler, interval, wakes.clone())).transpose()?;
+    let live = start.sampling.map(|sampling| watch(sampling, wakes.clone())).transpose()?;
     // Before the terminal is taken: no signal leaves it as it is then.
-    signals::listen(wakes.clone())?;
+    listen_to_signals(wakes.clone())?;
     let mut screen = Screen::take()?;
     let mut model = Model::new(start.config, terminal::size()?, clock.wall());
     screen.draw(&model)?;
     let control = match &live {
-        Some(_) => {
-            let spared = model.config.viewer.spared.clone();
-            Control::Real(Arc::new(Kernel::new(start.procfs).sparing(spared)))
-        }
+        Some(_) => Control::Real(Arc::new(start.kernel)),
         None => {
             let machine = Arc::new(DemoMachine::default());
             machine.play(model.config.interval, wakes.clone())?;
@@ -154,7 +139,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
     let shelf = Shelf::start(start.state.clone(), wakes.clone())?;
     let (viewer, journal, state) = (model.config.viewer.clone(), start.journal, start.state);
     let leaders = Leaders::default();
-    let mut outside = Outside { wakes, reader, viewer, control, pacer: live, leaders, journal, state, shelf };
+    let mut outside = Outside { wakes, reader, viewer, control, set_pace: live, leaders, journal, state, shelf };
     let mut piped = None;
     let opening = match start.log {
         LogSource::None => None,
@@ -181,6 +166,24 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
         drain::detach(pipe);
     }
     left
+}
+
+/// Reads this machine again and again.
+fn watch(sampling: Sampling, wakes: Sender<Wake>) -> io::Result<SetPace> {
+    Here::watch(sampling, move |news| wakes.send(Wake::from(news)).is_ok())
+}
+
+/// Turns what the system asks into wake-ups.
+fn listen_to_signals(wakes: Sender<Wake>) -> io::Result<()> {
+    Here::listen_to_signals(move |asked| {
+        let wake = if asked == Asked::Resized { Wake::Msg(new_size()) } else { Wake::Asked(asked) };
+        wakes.send(wake).is_ok()
+    })
+}
+
+/// The size of the terminal now.
+fn new_size() -> Msg {
+    terminal::size().map_or(Msg::Tick, |(columns, rows)| Msg::Resize(columns, rows))
 }
 
 /// The two clocks, read once a wake-up.
@@ -242,15 +245,20 @@ fn turn(
                         outside.act(effect);
                     }
                 }
-                Wake::Stop if model.config.can_suspend => signals::stop(screen)?,
-                Wake::Stop => {}
-                Wake::End(signal) => {
+                Wake::Asked(Asked::Stop) if model.config.can_suspend => {
+                    terminal::give_back();
+                    Here::stop()?;
+                    screen.retake()?;
+                }
+                // A new size comes as a message.
+                Wake::Asked(Asked::Stop | Asked::Resized) => {}
+                Wake::Asked(Asked::End(signal)) => {
                     for effect in update(model, Msg::Terminate, &clock.now()) {
                         outside.act(effect);
                     }
                     return Ok(Some(signal));
                 }
-                Wake::Continue => {
+                Wake::Asked(Asked::Continue) => {
                     screen.retake()?;
                     update(model, Msg::Resumed, &clock.now());
                     dirty = true;
@@ -258,8 +266,8 @@ fn turn(
             }
             next = queue.try_recv().ok();
         }
-        if let Some(pacer) = &outside.pacer {
-            pacer.set(model.pace());
+        if let Some(set_pace) = &outside.set_pace {
+            set_pace(model.pace());
         }
         let now = clock.started.elapsed();
         if dirty && now >= frames[0] {
@@ -280,7 +288,7 @@ struct Outside {
     reader: Reader,
     viewer: Viewer,
     control: Control,
-    pacer: Option<Pacer>,
+    set_pace: Option<SetPace>,
     leaders: Leaders,
     journal: Journal,
     state: Option<PathBuf>,
@@ -320,7 +328,7 @@ impl Outside {
             },
             Effect::Keep(kept) => self.shelf.keep(*kept),
             Effect::WriteReport(text) => outbox::write(self.state.clone(), text, self.wakes.clone()),
-            Effect::Suspend => signals::ask_to_stop(),
+            Effect::Suspend => Here::ask_to_stop(),
             // The loop itself leaves.
             Effect::Quit => {}
         }
@@ -329,11 +337,7 @@ impl Outside {
     /// A process that is not ours to read, or is gone, is simply not told of.
     fn read_environment(&self, key: ProcessKey, names: Vec<String>) {
         let Control::Real(kernel) = &self.control else { return };
-        if kernel.procfs().stat(key.pid).ok().map(|stat| stat.key()) != Some(key) {
-            return;
-        }
-        let set = |name: &String| kernel.procfs().environment_variable(key.pid, name).ok().map(|value| value.is_some());
-        let variables: Vec<_> = names.iter().filter_map(|name| Some((name.clone(), set(name)?))).collect();
+        let Some(variables) = kernel.are_set(key, &names) else { return };
         let _ = self.wakes.send(Wake::Msg(Msg::Environment(key, variables)));
     }
 
@@ -346,8 +350,8 @@ impl Outside {
         let spawned = thread::Builder::new().name("release".into()).spawn(move || {
             let outcome = match control {
                 Control::Real(kernel) => {
-                    let deed = Journal::deed(kernel.procfs(), key, None);
-                    release::ask(kernel.procfs(), key, &release, |what| {
+                    let deed = Journal::deed(&*kernel, key, None);
+                    kernel.ask(key, &release, |what| {
                         log::info!("{key:?}: {what:?}");
                         if let Err(error) = journal.note_request(&deed, &what) {
                             let _ = wakes.send(Wake::Msg(Msg::Trouble(not_recorded(&error))));
@@ -373,7 +377,7 @@ impl Outside {
             let report = |report| drop(wakes.send(Wake::Msg(Msg::Signal(key, report))));
             match control {
                 Control::Real(kernel) => {
-                    let deed = Journal::deed(kernel.procfs(), key, Some(signal));
+                    let deed = Journal::deed(&*kernel, key, Some(signal));
                     follow_and_watch(&*kernel, &viewer, &order, &leaders, |what| {
                         log::info!("{signal:?} to {key:?}: {what:?}");
                         if let Err(error) = journal.note(&deed, &what) {

@@ -214,6 +214,7 @@ pub fn advise_anew(model: &mut Model) {
             command: command.as_deref(),
             model: model.input.model.as_deref(),
             own: None,
+            ran_on: &[],
             taken: model.taken(),
             before: model.advice.as_ref(),
         })

@@ -2,19 +2,19 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write, stderr, stdin};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 
 use super::Global;
 use super::kb::base;
-use super::live::read_one_snapshot;
 use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
 use crate::knowledge::KnowledgeBase;
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
 use crate::log::{PastedLog, what_else};
 use crate::memory::table;
+use crate::platform::processes::Processes;
+use crate::platform::{Here, Platform};
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
@@ -26,20 +26,33 @@ use crate::units::WallTime;
 pub struct Asked<'a> {
     /// The log; `-` or nothing for standard input.
     pub file: Option<&'a Path>,
-    /// Answer with the contract's JSON.
-    pub json: bool,
+    /// How much is printed.
+    pub format: Format,
     /// Whether to look at this machine.
     pub live: bool,
     /// The model, where the person says it.
     pub model: Option<&'a str>,
     /// The command line that failed, where the person said it.
     pub command: Option<&'a str>,
+    /// The process that failed, where it is still alive.
+    pub run_pid: Option<u32>,
+}
+
+/// How an answer is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// All of it.
+    Text,
+    /// The verdict and the first steps.
+    Brief,
+    /// The contract's JSON.
+    Json,
 }
 
 impl<'a> Asked<'a> {
     /// A log in text, held against this machine.
     pub fn text(file: Option<&'a Path>) -> Asked<'a> {
-        Asked { file, json: false, live: true, model: None, command: None }
+        Asked { file, format: Format::Text, live: true, model: None, command: None, run_pid: None }
     }
 }
 
@@ -56,7 +69,11 @@ fn diagnose(global: &Global, asked: &Asked<'_>) -> Result<ExitCode, String> {
     let (log, written) = asked.read(&base)?;
     let examined = examine(global, asked, &base, &log, written);
     let report = examined.report();
-    let text = if asked.json { format!("{}\n", report::json(&report)) } else { report::text(&report) };
+    let text = match asked.format {
+        Format::Json => format!("{}\n", report::json(&report)),
+        Format::Text => report::text(&report),
+        Format::Brief => report::brief(&report),
+    };
     Ok(super::output::answer(&text, examined.exit_code()))
 }
 
@@ -126,8 +143,25 @@ pub fn examine(
     log: &PastedLog,
     written: Option<WallTime>,
 ) -> Examined {
-    let diagnosis = base.diagnose(log, Some(&jiff::Zoned::now()));
+    let mut diagnosis = base.diagnose(log, Some(&jiff::Zoned::now()));
     let (snapshot, no_reading) = if asked.live { this_machine(global) } else { (None, None) };
+    let (snapshot, run) = match (snapshot, asked.run_pid) {
+        (Some(here), Some(pid)) => match here.once_exited(pid) {
+            Some((after, run)) => (Some(after), Some(run)),
+            None => (None, None),
+        },
+        (snapshot, _) => (snapshot, None),
+    };
+    let no_reading = match asked.run_pid {
+        Some(pid) if asked.live && snapshot.is_none() && no_reading.is_none() => {
+            Some(format!("process {pid} can't be told from other processes in a container; only the log is used"))
+        }
+        _ => no_reading,
+    };
+    // The failed process started this one, which has inherited what it was allowed to see.
+    if asked.run_pid.is_some() && diagnosis.run.visible_devices.is_none() {
+        diagnosis.run.visible_devices = std::env::var("CUDA_VISIBLE_DEVICES").ok().filter(|list| !list.is_empty());
+    }
     let fixes = base.leading_fixes(&diagnosis);
     let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
     let viewer = global.kernel().viewer();
@@ -139,7 +173,8 @@ pub fn examine(
         zone: Some(&zone),
         crashed_by: Some(written.unwrap_or(WallTime(jiff::Timestamp::now()))),
         model: asked.model,
-        command: asked.command,
+        command: asked.command.or(run.as_ref().and_then(|run| run.launched_by.as_deref())),
+        ran_on: run.as_ref().map(|run| run.devices.as_slice()).unwrap_or_default(),
         ..Situation::alone(&diagnosis)
     });
     let why = entry.map(|entry| entry.why.clone());
@@ -148,9 +183,9 @@ pub fn examine(
 
 /// This machine now, or why it can't be read.
 fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
-    match read_one_snapshot(global) {
-        Ok((_, snapshot)) => (Some(snapshot.harmless()), None),
-        Err(error) => (None, Some(error.to_string())),
+    match Here::read_once(&global.sampling()) {
+        Ok(snapshot) => (Some(snapshot.harmless()), None),
+        Err(why) => (None, Some(why)),
     }
 }
 
@@ -163,10 +198,9 @@ fn read(file: Option<&Path>, telling: &Telling) -> Result<(Vec<u8>, Option<WallT
         _ if stdin().is_terminal() => {
             Err("give a log file, or pipe one in: `your-program 2>&1 | oomdoctor diagnose`".into())
         }
-        _ => {
-            let pipe = stdin().as_fd().try_clone_to_owned().map(File::from);
-            pipe.and_then(|pipe| all_of(pipe, telling)).map_err(|error| format!("cannot read the pipe: {error}"))
-        }
+        _ => Here::standard_input()
+            .and_then(|pipe| all_of(pipe, telling))
+            .map_err(|error| format!("cannot read the pipe: {error}")),
     }
 }
 

@@ -36,6 +36,7 @@ use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
 use crate::memory::options::{self, Card, Change, Choice};
 use crate::memory::{Engine, Estimate, Part, sglang, split, vllm};
+use crate::platform::processes::Processes;
 use crate::text::harmless;
 use crate::units::Bytes;
 
@@ -313,5 +314,6 @@ fn takes(engine: &Engine, estimate: &Estimate, card: &Card) -> Option<Bytes> {
 /// Where a program is, among the folders of PATH.
 fn installed(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+    let program = format!("{program}{}", std::env::consts::EXE_SUFFIX);
+    std::env::split_paths(&path).map(|folder| folder.join(&program)).find(|file| file.is_file())
 }

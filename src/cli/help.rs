@@ -26,6 +26,7 @@ pub const DIAGNOSE: &str = "\
 Examples:
   oomdoctor diagnose crash.log             what ran out, why, what to do on this machine
   kubectl logs POD -p | oomdoctor diagnose
+  oomdoctor diagnose --brief crash.log     the verdict and the first three steps
   oomdoctor diagnose --no-live crash.log   a log from another machine
   oomdoctor diagnose --json crash.log | jq .verdict.sentence
 

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,8 +12,8 @@ use crate::knowledge::load::{self, Source};
 use crate::knowledge::page::{self, Page};
 use crate::knowledge::{KnowledgeBase, diagnosis::Oom};
 use crate::log::PastedLog;
+use crate::platform::{Here, Platform, regular};
 use crate::runtime::reader::{Loaded, Telling};
-use crate::runtime::regular;
 
 /// More than any knowledge folder holds.
 const MOST_FILES: usize = 20_000;
@@ -76,8 +75,8 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
     let (mut visited, mut seen) = (HashSet::new(), 0);
     while let Some(dir) = folders.pop() {
         let cannot = |error: io::Error| format!("cannot read {}: {error}", dir.display());
-        let itself = std::fs::metadata(&dir).map_err(cannot)?;
-        if !visited.insert((itself.dev(), itself.ino())) {
+        let itself = std::fs::metadata(&dir).and_then(|there| Here::identity(&dir, &there)).map_err(cannot)?;
+        if !visited.insert(itself) {
             continue;
         }
         for path in std::fs::read_dir(&dir).map_err(cannot)?.flatten().map(|entry| entry.path()) {

@@ -1,7 +1,6 @@
 //! Owns `oomdoctor kill`: names whom it means, asks, signals exactly those, waits, and says what came back. It goes
 //! the same guarded way as the terminal program and never escalates by itself.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -9,7 +8,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Global;
-use super::live::read_one_snapshot;
 use crate::advice::offer::Seen;
 use crate::advice::supervisor::Supervisor;
 use crate::app::effect::Order;
@@ -18,13 +16,12 @@ use crate::gpu::activity::Activity;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::running::Running;
 use crate::gpu::{ProcessKey, ProcessKind, Snapshot};
-use crate::procfs::Procfs;
+use crate::platform::processes::{ProcessControl, Processes};
+use crate::platform::{Here, Kernel, Platform};
 use crate::runtime::journal::Journal;
-use crate::runtime::kernel::Kernel;
 use crate::runtime::leaders::Leaders;
 use crate::runtime::not_recorded;
-use crate::runtime::places::Places;
-use crate::runtime::process_control::{ProcessControl, follow_and_watch};
+use crate::runtime::process_control::follow_and_watch;
 use crate::units::Bytes;
 
 /// A driver's teardown may take a moment.
@@ -62,6 +59,9 @@ struct Victim {
 
 /// Runs it; 0 only if all ended, 1 where one did not, 2 where the order can't be understood or nobody can be asked.
 pub fn run(global: &Global, asked: &Asked) -> ExitCode {
+    if let Some(why) = Here::LOGS_ONLY {
+        return super::refuse(why);
+    }
     if global.read_only {
         return super::refuse(&Refusal::ReadOnly.to_string());
     }
@@ -70,9 +70,9 @@ pub fn run(global: &Global, asked: &Asked) -> ExitCode {
     if let Some(refusal) = viewer.refuses_everything() {
         return super::refuse(&refusal.to_string());
     }
-    let (snapshot, no_reading) = match read_one_snapshot(global) {
-        Ok((_, snapshot)) => (Some(snapshot.harmless()), None),
-        Err(error) => (None, Some(error.to_string())),
+    let (snapshot, no_reading) = match Here::read_once(&global.sampling()) {
+        Ok(snapshot) => (Some(snapshot.harmless()), None),
+        Err(why) => (None, Some(why)),
     };
     let mut victims = Vec::new();
     let mut refused = false;
@@ -123,7 +123,7 @@ pub fn run(global: &Global, asked: &Asked) -> ExitCode {
             None => return super::refuse("there is no terminal to ask on; name them with --yes if you are sure"),
         }
     }
-    let journal = Journal::new(Places::here().state());
+    let journal = Journal::new(Here::state_folder());
     let all = end_all(&victims, asked, &kernel, &viewer, &journal);
     report_memory(global, &victims, snapshot.as_ref(), &all, &journal);
     if all.iter().all(|ended| *ended) && !refused { ExitCode::SUCCESS } else { ExitCode::from(1) }
@@ -220,7 +220,7 @@ fn named(
     let ran = now.runs.unwrap_or_default();
     let held = snapshot.and_then(|snapshot| snapshot.held_by(key));
     let launches = row.is_some_and(|row| row.used_bytes.value() == Some(Bytes::ZERO));
-    let started = Procfs::default().boot_clock().and_then(|clock| clock.at(key.start_ticks));
+    let started = kernel.started_at(key);
     let line = format!(
         "{key}  {}  {}  started {}  {}",
         now.user.as_deref().unwrap_or("?"),
@@ -251,7 +251,7 @@ fn named(
 /// Names them and asks on the terminal itself, wherever our output goes; `None` where there is none. What was typed
 /// before the question stood there is no answer.
 fn confirmed(victims: &[Victim], signal: Signal) -> Option<bool> {
-    let mut terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
+    let mut terminal = Here::terminal_to_ask().ok()?;
     if !std::io::stdout().is_terminal() {
         for victim in victims {
             writeln!(terminal, "{}", victim.line).ok()?;
@@ -259,7 +259,7 @@ fn confirmed(victims: &[Victim], signal: Signal) -> Option<bool> {
     }
     let how = if signal == Signal::Kill { "Force" } else { "End" };
     let what = if victims.len() == 1 { "it" } else { "them all" };
-    rustix::termios::tcflush(&terminal, rustix::termios::QueueSelector::IFlush).ok()?;
+    Here::forget_typed(&terminal).ok()?;
     let mut answers = BufReader::new(terminal.try_clone().ok()?);
     let mut ask = |question: &str| {
         write!(terminal, "{question} ").ok()?;
@@ -292,7 +292,7 @@ fn end_all(victims: &[Victim], asked: &Asked, kernel: &Kernel, viewer: &Viewer, 
         let order = Order { key, ran, signal: asked.signal, follows, grace: asked.grace };
         thread::spawn(move || {
             let signal = order.signal;
-            let deed = Journal::deed(kernel.procfs(), key, Some(signal));
+            let deed = Journal::deed(&kernel, key, Some(signal));
             follow_and_watch(&kernel, &viewer, &order, &leaders, |report| {
                 log::info!("{signal:?} to {key:?}: {report:?}");
                 if let Err(error) = journal.note(&deed, &report) {
@@ -344,7 +344,7 @@ fn report_memory(global: &Global, victims: &[Victim], before: Option<&Snapshot>,
     let Some(before) = before.filter(|_| held > Bytes::ZERO) else { return };
     let due = Instant::now() + TEARDOWN;
     loop {
-        let Ok((_, now)) = read_one_snapshot(global) else {
+        let Ok(now) = Here::read_once(&global.sampling()) else {
             return say("the driver does not answer now, so it can't be seen what came back");
         };
         let listed = victims.iter().any(|victim| now.find(victim.key).is_some());

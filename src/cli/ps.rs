@@ -6,11 +6,12 @@ use std::process::ExitCode;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::{Global, live};
+use super::Global;
 use crate::advice::supervisor::Supervisor;
 use crate::app::rows::together;
 use crate::gpu::activity::{Activity, gpu_percent};
 use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot, sight};
+use crate::platform::{Here, Platform};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
@@ -21,11 +22,9 @@ const UNKNOWN: &str = "?";
 
 /// Prints the processes that hold GPU memory. Exit 1 where there is no driver or it does not answer.
 pub fn run(global: &Global, json: bool) -> ExitCode {
-    let snapshot = match live::read_one_snapshot(global) {
-        Ok((_, snapshot)) => snapshot,
-        Err(error) => {
-            return unread(&error.to_string());
-        }
+    let snapshot = match Here::read_once(&global.sampling()) {
+        Ok(snapshot) => snapshot,
+        Err(why) => return unread(&why),
     };
     let text = if json { as_json(&snapshot) } else { Ok(as_text(&snapshot, terminal_width())) };
     match (text.and_then(|text| super::output::write(text.as_bytes())), &snapshot.driver) {

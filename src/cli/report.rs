@@ -1,6 +1,6 @@
 //! Owns `oomdoctor report`: the same reading as `diagnose`, or the terminal program's last log, as Markdown for others.
 
-use std::io::{self, Write, stdin};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,12 +11,10 @@ use super::diagnose::{Asked, examine};
 use crate::app::last::Story;
 use crate::app::walk::Mark;
 use crate::log::PastedLog;
-use crate::probe::host::Users;
-use crate::procfs::Procfs;
+use crate::platform::{Here, Platform, regular};
 use crate::report::markdown::{Paper, Walked, markdown};
 use crate::report::redact::Names;
 use crate::runtime::last;
-use crate::runtime::places::{Places, new_private_file, replace};
 use crate::units::WallTime;
 
 /// What is asked for.
@@ -60,8 +58,8 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
         let text = markdown(&Paper { report: examined.report(), log, origin, at, walked, names });
         (text, examined.exit_code())
     };
-    let (text, code) = if args.file.is_none() && !is_fed() {
-        let (story, log) = last::read(Places::here().state().as_deref(), global.keep_log)?;
+    let (text, code) = if args.file.is_none() && !Here::is_input_fed() {
+        let (story, log) = last::read(Here::state_folder().as_deref(), global.keep_log)?;
         let asked = Asked { model: asked.model.or(story.model.as_deref()), command: story.command.as_deref(), ..asked };
         made(&PastedLog::new(log), &asked, story.crashed_by, &story.origin, &walked(&story))
     } else {
@@ -83,13 +81,6 @@ pub fn of_the_last(global: &Global) -> ExitCode {
     run(global, &args)
 }
 
-/// Whether standard input holds something: a pipe or a file, no terminal and not /dev/null.
-fn is_fed() -> bool {
-    use rustix::fs::FileType;
-    let kind = rustix::fs::fstat(stdin()).map(|stat| FileType::from_raw_mode(stat.st_mode));
-    matches!(kind, Ok(FileType::Fifo | FileType::RegularFile | FileType::Socket))
-}
-
 fn walked(story: &Story) -> Walked {
     let behind = story.behind.iter().map(|behind| (behind.title.clone(), behind.mark == Mark::Taken));
     Walked { behind: behind.collect(), freed: story.freed.clone(), works: story.works, rerun: None }
@@ -98,17 +89,17 @@ fn walked(story: &Story) -> Walked {
 /// Its owner's alone: even without names it tells what they run.
 fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     if force {
-        return replace(path, |file| file.write_all(text.as_bytes()));
+        return regular::replace(path, |file| file.write_all(text.as_bytes()));
     }
-    new_private_file(path)?.write_all(text.as_bytes())
+    Here::new_private_file(path)?.write_all(text.as_bytes())
 }
 
 /// Whose machine this is, for reports that leave it out.
 pub fn names() -> Names {
-    let own = Users::read().name(rustix::process::getuid().as_raw());
+    let own = Here::user_name();
     let said = ["USER", "LOGNAME", "SUDO_USER"].into_iter().filter_map(|name| std::env::var(name).ok());
-    let home = Places::here().home.and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));
-    let host = Procfs::default().host_name();
+    let home = Here::home().and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));
+    let host = Here::host_name();
     let short = host.split('.').next().map(str::to_owned);
     Names { users: said.chain([own]).chain(home).collect(), hosts: short.into_iter().chain([host]).collect() }
 }

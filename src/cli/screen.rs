@@ -1,21 +1,19 @@
 //! Owns starting the terminal program: who is looking, what the terminal can show, where the log comes from. Without
 //! a terminal the same questions get a plain report.
 
-use std::fs::File;
 use std::io::{IsTerminal, Write, stderr, stdin, stdout};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::Global;
 use super::diagnose::Asked;
-use super::live::sampler;
 use crate::app::model::{Config, Palette, Source};
-use crate::procfs::Procfs;
+use crate::gpu::guard::Viewer;
+use crate::platform::processes::Processes;
+use crate::platform::{Here, Platform, said};
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
-use crate::runtime::places::Places;
 use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
 use crate::runtime::{self, LogSource, Start};
 
@@ -28,7 +26,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
     if let Some(Err(error)) = file.map(look_at) {
         return unreadable(error);
     }
-    let able = can_be_drawn_on();
+    let able = Here::can_be_drawn_on();
     if !able && stdout().is_terminal() {
         let _ = writeln!(stderr(), "TERM says that this terminal can't show a full screen; this is the plain report.");
     }
@@ -39,7 +37,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
         Ok(named) => named.flatten(),
         Err(error) => return unreadable(error),
     };
-    let last = match last.then(|| runtime::last::read(Places::here().state().as_deref(), global.keep_log)) {
+    let last = match last.then(|| runtime::last::read(Here::state_folder().as_deref(), global.keep_log)) {
         Some(Err(why)) => return super::refuse(&why),
         Some(Ok(last)) => Some(last),
         None => None,
@@ -48,20 +46,20 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
         _ if named.is_some() => named.map_or(LogSource::None, LogSource::Pipe),
         (_, Some((story, text))) => LogSource::Last(Box::new(story), text),
         (Some(path), _) if !dash => LogSource::File(path),
-        _ if piped => match stdin().as_fd().try_clone_to_owned() {
-            Ok(pipe) => LogSource::Pipe(File::from(pipe)),
+        _ if piped => match Here::standard_input() {
+            Ok(pipe) => LogSource::Pipe(pipe),
             Err(error) => return super::refuse(&format!("standard input can't be read: {error}")),
         },
         _ => LogSource::None,
     };
-    let (for_sampler, for_knowledge) = (global.clone(), global.clone());
+    let (kernel, for_knowledge) = (global.kernel(), global.clone());
+    let config = config(global, kernel.viewer());
     let start = Start {
-        config: if demo { demo_config(global) } else { config(global) },
-        sampler: (!demo)
-            .then(|| Box::new(move || paced(sampler(&for_sampler, None))) as Box<dyn Fn() -> Command + Send>),
-        procfs: global.procfs(),
-        journal: Journal::new(Places::here().state()),
-        state: Places::here().state(),
+        config: if demo { of_the_demo(config) } else { config },
+        sampling: (!demo).then(|| global.sampling()),
+        kernel,
+        journal: Journal::new(Here::state_folder()),
+        state: Here::state_folder(),
         knowledge: Box::new(move || super::kb::base_at_any_rate(&for_knowledge)),
         own_knowledge: global.knowledge.is_some(),
         log: source,
@@ -85,17 +83,6 @@ fn shown(log: Option<&Path>) -> String {
     log.map_or_else(String::new, |path| crate::text::harmless(&path.display().to_string()).into_owned())
 }
 
-/// Whether the terminal knows more than lines.
-fn can_be_drawn_on() -> bool {
-    std::env::var("TERM").is_ok_and(|term| !term.is_empty() && term != "dumb")
-}
-
-/// The sampler's pace is told to it on its standard input.
-fn paced(mut sampler: Command) -> Command {
-    sampler.arg("--paced").stdin(Stdio::piped());
-    sampler
-}
-
 /// No terminal: the report for a log, else who holds the memory.
 fn plain(global: &Global, log: Option<PathBuf>, piped: bool) -> ExitCode {
     match log {
@@ -105,26 +92,22 @@ fn plain(global: &Global, log: Option<PathBuf>, piped: bool) -> ExitCode {
     }
 }
 
-fn demo_config(global: &Global) -> Config {
-    Config { viewer: DemoMachine::viewer(), source: Source::Demo, ..config(global) }
+fn of_the_demo(config: Config) -> Config {
+    Config { viewer: DemoMachine::viewer(), source: Source::Demo, ..config }
 }
 
-fn config(global: &Global) -> Config {
-    let says = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = says("LC_ALL").or_else(|| says("LC_CTYPE")).or_else(|| says("LANG")).unwrap_or_default();
+fn config(global: &Global, viewer: Viewer) -> Config {
     Config {
-        viewer: global.kernel().viewer(),
-        boot_id: Procfs::default().boot_id(),
+        viewer,
+        boot_id: Here::boot_id(),
         interval: global.interval,
         read_only: global.read_only,
         keep_log: global.keep_log,
-        unicode: !global.ascii
-            && locale.to_lowercase().replace('-', "").contains("utf8")
-            && says("TERM").as_deref() != Some("linux"),
-        palette: global.palette.unwrap_or(if says("NO_COLOR").is_some() { Palette::None } else { Palette::Terminal }),
+        unicode: !global.ascii && Here::shows_unicode(),
+        palette: global.palette.unwrap_or(if said("NO_COLOR").is_some() { Palette::None } else { Palette::Terminal }),
         keys: Arc::clone(&global.keys),
         zone: jiff::tz::TimeZone::system(),
-        can_suspend: runtime::signals::can_be_continued(),
+        can_suspend: Here::can_be_continued(),
         names: super::report::names(),
         ..Config::default()
     }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +13,7 @@ use serde::Deserialize;
 
 use crate::app::keymap::{Keymap, Mistake, NAMES};
 use crate::app::model::Palette;
-use crate::procfs::Procfs;
-use crate::runtime::kernel::Kernel;
-use crate::runtime::places::Places;
-use crate::runtime::regular;
+use crate::platform::{Here, Kernel, Platform, Sampling, regular};
 
 /// More than any configuration has.
 const LARGEST: u64 = 1 << 20;
@@ -87,15 +83,18 @@ pub struct Global {
 }
 
 impl Global {
-    /// Where processes are read.
-    pub fn procfs(&self) -> Procfs {
-        Procfs::default().with_devices(&self.device_folder)
+    /// How this machine is read.
+    pub fn sampling(&self) -> Sampling {
+        Sampling {
+            nvml_library: self.nvml_library.clone(),
+            device_folder: self.device_folder.clone(),
+            interval: self.interval,
+        }
     }
 
-    /// The kernel, which spares what the configuration protects, and everything inside a Kubernetes pod.
+    /// The processes, of which what the configuration protects is spared, and everything inside a Kubernetes pod.
     pub fn kernel(&self) -> Kernel {
-        let is_held_by_pod = !self.allow_kill && self.procfs().is_in_a_pod();
-        Kernel::new(self.procfs()).sparing(self.protected.clone()).held_by_pod(is_held_by_pod)
+        Here::kernel(&self.sampling(), &self.protected, self.allow_kill)
     }
 }
 
@@ -124,7 +123,7 @@ struct Understood {
 
 /// Every option's value. Fails with a sentence where the configuration can't be read.
 pub fn resolve(options: Options, look: Look) -> Result<Global, String> {
-    let folder = Places::here().config();
+    let folder = Here::config_folder();
     let configuration = folder.as_deref().map(|folder| read(&folder.join("config.ron"))).transpose()?;
     let Understood { said: configuration, palette, keys } = configuration.flatten().unwrap_or_default();
     // Entries of one's own need no setting: they lie beside the configuration.
@@ -153,19 +152,13 @@ fn read(path: &Path) -> Result<Option<Understood>, String> {
         Err(error) => return Err(unreadable(&error)),
     };
     let understood = parse(&text).map_err(|error| format!("{}:{error}", path.display()))?;
-    let owner = std::fs::metadata(path).map_or(u32::MAX, |there| there.uid());
-    if understood.said.nvml_library.is_some() && !may_name_a_library(owner, rustix::process::geteuid().as_raw()) {
+    if understood.said.nvml_library.is_some() && !Here::may_name_a_library(path) {
         return Err(format!(
             "{}: nvml_library: this file is not root's, and root loads no library that somebody else names; give it as --nvml-library",
             path.display()
         ));
     }
     Ok(Some(understood))
-}
-
-/// Whether code may be loaded because a file of this owner says so: root, by sudo or su, reads other people's settings.
-fn may_name_a_library(owner: u32, user: u32) -> bool {
-    user != 0 || owner == 0
 }
 
 /// The error begins with its line and column.
@@ -235,12 +228,6 @@ fn in_range(value: f64) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn root_loads_no_library_that_another_users_settings_name() {
-        assert!(may_name_a_library(1000, 1000) && may_name_a_library(0, 0) && may_name_a_library(0, 1000));
-        assert!(!may_name_a_library(1000, 0));
-    }
 
     #[test]
     fn a_mistake_is_named_with_its_place_and_what_was_meant() {

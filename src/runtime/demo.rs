@@ -10,12 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use super::Wake;
-use super::feed::parse;
-use super::process_control::{Inspection, ProcessControl};
 use crate::app::Msg;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, accounts, recognise};
 use crate::packed;
+use crate::platform::News;
+use crate::platform::processes::{Inspection, ProcessControl};
 use crate::units::{Bytes, WallTime};
 
 /// The recording: a sample stream. Its machine dies of memory in its ninth second.
@@ -80,9 +80,9 @@ impl DemoMachine {
             let (_kept, pause) = std::sync::mpsc::channel::<()>();
             let mut snapshots: Vec<Snapshot> = Vec::new();
             for (number, line) in recording().lines().enumerate() {
-                match parse(line.as_bytes(), number == 0) {
-                    Ok(Msg::Sample(snapshot)) => snapshots.push(*snapshot),
-                    Ok(header) => drop(wakes.send(Wake::Msg(header))),
+                match News::parse(line.as_bytes(), number == 0) {
+                    Ok(News::Snapshot(snapshot)) => snapshots.push(*snapshot),
+                    Ok(header) => drop(wakes.send(Wake::from(header))),
                     Err(_) => {}
                 }
             }
@@ -261,8 +261,8 @@ mod tests {
 
     /// The machine at the recording's end, and that moment.
     fn after_the_crash() -> (DemoMachine, Snapshot) {
-        let read = |line: &str| match parse(line.as_bytes(), false) {
-            Ok(Msg::Sample(snapshot)) => *snapshot,
+        let read = |line: &str| match News::parse(line.as_bytes(), false) {
+            Ok(News::Snapshot(snapshot)) => *snapshot,
             _ => panic!("no reading: {line}"),
         };
         let machine = DemoMachine::default();
@@ -314,9 +314,9 @@ mod tests {
     fn the_recording_is_a_stream_and_its_holder_can_be_ended_for_show() {
         let recording = recording();
         let mut lines = recording.lines();
-        assert!(matches!(parse(lines.next().unwrap().as_bytes(), true), Ok(Msg::Header(_))));
+        assert!(matches!(News::parse(lines.next().unwrap().as_bytes(), true), Ok(News::Header(_))));
         let machine = DemoMachine::default();
-        let Ok(Msg::Sample(last)) = parse(lines.next_back().unwrap().as_bytes(), false) else { panic!() };
+        let Ok(News::Snapshot(last)) = News::parse(lines.next_back().unwrap().as_bytes(), false) else { panic!() };
         let before = machine.at_present((*last).clone());
         let row = before.devices[0].processes.iter().find(|row| row.pid == 4242).unwrap();
         let order = |row: &GpuProcess| Order {

@@ -3,20 +3,16 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{ExitCode, Stdio};
+
+use crate::platform::{Here, Platform};
 
 /// Starts the detached reader on the pipe, and says what the person will wonder about: their shell waits for the job.
 pub fn detach(pipe: File) {
     let words = "oomdoctor has left; the job that is piped into it goes on. Ctrl-C here would end the job.";
     let _ = writeln!(io::stderr(), "{words}");
-    let _ = Command::new("/proc/self/exe")
-        .arg("drain")
-        .stdin(pipe)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn();
+    let Ok(mut reader) = Here::detached_self() else { return };
+    let _ = reader.arg("drain").stdin(pipe).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
 }
 
 /// Reads standard input to its end.

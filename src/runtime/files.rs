@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::thread;
 
 use crate::log::{LEFT_OUT, LOOKED_AT, what_else};
+use crate::platform::{Here, Platform};
 
 /// Kept from the beginning.
 const HEAD: usize = 1 << 20;
@@ -240,7 +240,7 @@ pub fn read_file(mut file: File, telling: impl Fn(&[u8]) -> bool + Sync) -> io::
 /// The first line start from there on, within a block; else just there.
 fn line_start(file: &File, at: u64) -> io::Result<u64> {
     let mut block = vec![0; BLOCK];
-    let count = file.read_at(&mut block, at)?;
+    let count = Here::read_at(file, &mut block, at)?;
     let end = block.iter().take(count).position(|byte| *byte == b'\n');
     Ok(end.map_or(at, |end| at + end as u64 + 1))
 }
@@ -253,7 +253,7 @@ fn between<F: Fn(&[u8]) -> bool>(file: &File, part: Range<u64>, telling: F) -> i
     while at < part.end {
         let wanted = usize::try_from(part.end - at).map_or(BLOCK, |left| left.min(BLOCK));
         let Some(room) = block.get_mut(..wanted) else { break };
-        match file.read_at(room, at) {
+        match Here::read_at(file, room, at) {
             Ok(0) => break,
             Ok(count) => {
                 keeper.leave(room.get(..count).unwrap_or_default());

@@ -3,16 +3,16 @@
 
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use super::Wake;
 use super::reader::Desk;
-use super::{Wake, regular};
 use crate::app::Msg;
 use crate::app::model::Change;
+use crate::platform::{Here, Platform, regular};
 
 /// Between two looks at a file of no size.
 const PACE: Duration = Duration::from_secs(1);
@@ -22,17 +22,17 @@ const PER_GIB: Duration = Duration::from_secs(4);
 /// What tells one look at a file from the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Look {
-    /// Device and inode: another file under the same name has others.
+    /// Another file under the same name has another identity.
     file: (u64, u64),
     length: u64,
-    /// When it was last written, in s and ns: it may have been written anew to the same length.
-    written: (i64, i64),
+    /// When it was last written: it may have been written anew to the same length.
+    written: Option<SystemTime>,
 }
 
 fn look(path: &Path) -> Option<Look> {
     let metadata = fs::metadata(path).ok()?;
-    let written = (metadata.mtime(), metadata.mtime_nsec());
-    Some(Look { file: (metadata.dev(), metadata.ino()), length: metadata.len(), written })
+    let file = Here::identity(path, &metadata).ok()?;
+    Some(Look { file, length: metadata.len(), written: metadata.modified().ok() })
 }
 
 /// Tells of every change from now on, but not while the last reading is still under way.

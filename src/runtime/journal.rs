@@ -8,13 +8,11 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::places::{append_to, make_folder};
-use super::release::Note;
 use crate::app::msg::SignalReport;
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Signal;
-use crate::probe::host::Users;
-use crate::procfs::Procfs;
+use crate::platform::processes::{Note, Processes};
+use crate::platform::{Here, Platform};
 use crate::units::Bytes;
 
 const FILE: &str = "signals.log";
@@ -82,14 +80,14 @@ impl Journal {
     }
 
     /// Reads who is meant, by a signal or (`None`) by requests to its program.
-    pub fn deed(procfs: &Procfs, key: ProcessKey, signal: Option<Signal>) -> Deed {
-        let users = Users::read();
+    pub fn deed(processes: &impl Processes, key: ProcessKey, signal: Option<Signal>) -> Deed {
+        let named = processes.named(key.pid);
         Deed {
-            by: users.name(rustix::process::getuid().as_raw()),
+            by: Here::user_name(),
             pid: key.pid,
             start_ticks: key.start_ticks,
-            user: procfs.uid(key.pid).ok().map(|uid| users.name(uid)),
-            command: procfs.arguments(key.pid).unwrap_or_default().join(" "),
+            user: named.user,
+            command: named.command,
             signal,
         }
     }
@@ -124,8 +122,8 @@ impl Journal {
         let mut line = serde_json::to_vec(&Line { at: Timestamp::now().to_string(), event })?;
         line.push(b'\n');
         // One call a line: lines of several programs do not mix.
-        make_folder(folder)?;
-        append_to(&folder.join(FILE))?.write_all(&line)
+        Here::make_private_folder(folder)?;
+        Here::append_to_private_file(&folder.join(FILE))?.write_all(&line)
     }
 }
 
@@ -135,6 +133,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::platform::{Kernel, Sampling};
+
+    fn kernel() -> Kernel {
+        Here::kernel(&Sampling::default(), &[], false)
+    }
 
     #[test]
     fn each_signal_is_a_line_and_a_refusal_none() {
@@ -142,8 +145,8 @@ mod tests {
         let journal = Journal::new(Some(root.path().join("oomdoctor")));
         let path = root.path().join("oomdoctor").join(FILE);
         let own = std::process::id();
-        let key = Procfs::default().stat(own).unwrap().key();
-        let deed = Journal::deed(&Procfs::default(), key, Some(Signal::Term));
+        let key = ProcessKey { pid: own, start_ticks: 7 };
+        let deed = Journal::deed(&kernel(), key, Some(Signal::Term));
         journal.note(&deed, &SignalReport::Refused(crate::gpu::guard::Refusal::Gone(own))).unwrap();
         assert!(!path.exists());
         journal.note(&deed, &SignalReport::Sent).unwrap();
@@ -156,7 +159,8 @@ mod tests {
             (&lines[0]["what"], &lines[0]["signal"], &lines[0]["pid"]),
             (&"sent".into(), &"TERM".into(), &own.into())
         );
-        assert!(lines[0]["command"].as_str().unwrap().contains("oomdoctor"), "{text}");
+        let is_named = lines[0]["command"].as_str().unwrap().contains("oomdoctor");
+        assert_eq!(is_named, Here::LOGS_ONLY.is_none(), "{text}");
         assert_eq!((&lines[1]["what"], &lines[1]["after_seconds"]), (&"ended".into(), &0.5.into()));
         assert_eq!((&lines[2]["what"], &lines[2]["bytes"]), (&"memory-back".into(), &Bytes::gib(2).0.into()));
     }
@@ -165,8 +169,8 @@ mod tests {
     fn each_request_is_a_line_with_its_holder_and_each_answer_another() {
         let root = tempfile::tempdir().unwrap();
         let journal = Journal::new(Some(root.path().into()));
-        let key = Procfs::default().stat(std::process::id()).unwrap().key();
-        let deed = Journal::deed(&Procfs::default(), key, None);
+        let key = ProcessKey { pid: std::process::id(), start_ticks: 7 };
+        let deed = Journal::deed(&kernel(), key, None);
         let request = "POST http://127.0.0.1:11434/api/generate {\"model\":\"m\"}";
         journal.note_request(&deed, &Note::Sent(request.into())).unwrap();
         journal.note_request(&deed, &Note::Answered("200".into())).unwrap();

@@ -4,21 +4,18 @@
 mod decoder;
 mod sequence;
 
-use std::fs::File;
-use std::io::{self, IsTerminal, Read};
-use std::os::fd::AsFd;
+use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
 
 use crossterm::event::Event;
-use rustix::event::{PollFd, PollFlags, poll};
 
 use decoder::Decoder;
 
 use super::reader::Telling;
 use super::{Clock, Wake, files};
 use crate::app::Msg;
-use crate::probe::pace::timespec;
+use crate::platform::{Here, Input, Platform, Typed};
 
 /// Listens from now on; `touched` is called at the first byte.
 pub fn listen(
@@ -27,36 +24,34 @@ pub fn listen(
     telling: Telling,
     touched: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
-    let stdin = io::stdin();
-    let mut terminal =
-        if stdin.is_terminal() { stdin.as_fd().try_clone_to_owned().map(File::from)? } else { File::open("/dev/tty")? };
+    let mut terminal = Here::input()?;
     thread::Builder::new().name("keys".into()).spawn(move || {
         // The window may have changed between the first look at its size and the moment somebody listens for that.
-        let _ = wakes.send(super::signals::resized());
+        let _ = wakes.send(Wake::Msg(super::new_size()));
         let mut touched = Some(touched);
         let mut decoder = Decoder::default();
         let mut shortening = Shortening::default();
         let mut block = vec![0; 64 << 10];
         loop {
-            let patience = decoder.due().map(|due| timespec(due.saturating_sub(clock.now().now)));
+            let patience = decoder.due().map(|due| due.saturating_sub(clock.now().now));
+            let typed = terminal.next(&mut block, patience);
+            let has_typed = matches!(typed, Ok(Typed::Bytes(1..) | Typed::Event(_)));
+            if has_typed && let Some(touched) = touched.take() {
+                touched();
+            }
             let mut events = Vec::new();
-            match poll(&mut [PollFd::new(&terminal, PollFlags::IN)], patience.as_ref()) {
-                Ok(0) => decoder.tick(clock.now().now, &mut events),
-                Err(rustix::io::Errno::INTR) => continue,
-                _ => match terminal.read(&mut block) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    // The terminal is gone: there is nobody left to show anything to.
-                    Ok(0) | Err(_) => {
-                        let _ = wakes.send(Wake::Msg(Msg::Terminate));
-                        return;
-                    }
-                    Ok(count) => {
-                        if let Some(touched) = touched.take() {
-                            touched();
-                        }
-                        decoder.take(block.get(..count).unwrap_or_default(), clock.now().now, &mut events);
-                    }
-                },
+            match typed {
+                Ok(Typed::Nothing) => decoder.tick(clock.now().now, &mut events),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // The terminal is gone: there is nobody left to show anything to.
+                Ok(Typed::Bytes(0)) | Err(_) => {
+                    let _ = wakes.send(Wake::Msg(Msg::Terminate));
+                    return;
+                }
+                Ok(Typed::Bytes(count)) => {
+                    decoder.take(block.get(..count).unwrap_or_default(), clock.now().now, &mut events);
+                }
+                Ok(Typed::Event(event)) => events.push(event),
             }
             let now = clock.now().now;
             let messages = events.into_iter().filter_map(|event| match event {
@@ -69,7 +64,7 @@ pub fn listen(
                 }
                 Event::FocusGained => Some(Msg::InFront(true)),
                 Event::FocusLost => Some(Msg::InFront(false)),
-                Event::Resize(..) => None,
+                Event::Resize(..) => Some(super::new_size()),
             });
             let pasting = decoder.is_pasting().then_some(Msg::Pasting);
             for message in messages.chain(pasting) {

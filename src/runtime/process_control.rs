@@ -7,63 +7,8 @@ use std::time::{Duration, Instant};
 use super::leaders::{Leaders, WORD};
 use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
-use crate::gpu::guard::{Refusal, Signal, Suspect, Viewer};
-use crate::gpu::running::Running;
-
-/// What the kernel says of a process now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inspection {
-    /// Field 22 of /proc/PID/stat.
-    pub start_ticks: u64,
-    /// What it runs: its command line as the list shows it, empty where it can't be read; `None` of one that is ending,
-    /// which has none any more.
-    pub runs: Option<Running>,
-    /// Its real user id, where it may be seen.
-    pub uid: Option<u32>,
-    /// Its user's name.
-    pub user: Option<String>,
-    /// Why it should be left alone by default.
-    pub protected: Option<&'static str>,
-    /// PF_KTHREAD.
-    pub kernel_thread: bool,
-    /// The process, where the number is only a thread's of it.
-    pub thread_of: Option<u32>,
-    /// Whether a driver's PID is that process here; see DESIGN's "Killing".
-    pub proved: bool,
-    /// The one-letter state.
-    pub state: char,
-}
-
-impl Inspection {
-    /// For the list of refusals.
-    pub fn suspect(&self, pid: u32) -> Suspect<'_> {
-        Suspect {
-            pid,
-            uid: self.uid,
-            user: self.user.as_deref(),
-            protected: self.protected,
-            kernel_thread: self.kernel_thread,
-            proved: self.proved,
-        }
-    }
-}
-
-/// The kernel's side of signalling; a double stands in for it in tests.
-pub trait ProcessControl: Send + Sync {
-    /// Refers to one process for good, whatever happens to its PID.
-    type Handle: Send;
-
-    /// Takes a handle on whatever has this PID now.
-    fn open(&self, pid: u32) -> io::Result<Self::Handle>;
-    /// Reads /proc for the PID now; `None` where it has ended.
-    fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>>;
-    /// Signals the handle's process.
-    fn signal(&self, handle: &Self::Handle, signal: Signal) -> io::Result<()>;
-    /// Lets a stopped process run on, so that it can act on a pending signal.
-    fn wake(&self, handle: &Self::Handle) -> io::Result<()>;
-    /// Waits until it has ended, at most so long; whether it has.
-    fn wait(&self, handle: &Self::Handle, longest: Duration) -> io::Result<bool>;
-}
+use crate::gpu::guard::{Refusal, Signal, Viewer};
+use crate::platform::processes::{Inspection, ProcessControl};
 
 /// A process closes its files this much before it has ended, at most; a refusal waits for that.
 const ENDING: Duration = Duration::from_millis(50);
@@ -176,6 +121,7 @@ mod tests {
 
     use super::*;
     use crate::gpu::ProcessKey;
+    use crate::gpu::running::Running;
 
     /// A kernel whose PID 42 can change hands between any two calls.
     #[derive(Default)]

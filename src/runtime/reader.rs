@@ -3,25 +3,20 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::OFlags;
-
+use super::Wake;
 use super::files::{Keeper, read_file};
-use super::{Wake, regular};
 use crate::app::Msg;
 use crate::app::msg::LogRead;
 use crate::knowledge::page;
 use crate::knowledge::{KnowledgeBase, Words};
 use crate::log::PastedLog;
-use crate::probe::pace::timespec;
+use crate::platform::{Here, Pipe, Platform, regular};
 use crate::units::WallTime;
 
 /// The words of the knowledge base's first pass, once it is loaded.
@@ -214,7 +209,7 @@ pub fn open_log(path: &Path) -> io::Result<File> {
     if kind.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name the log in it"));
     }
-    if kind.is_block_device() || kind.is_char_device() {
+    if Here::is_device(kind) {
         return Err(io::Error::other("it is a device, not a log"));
     }
     regular::open(path)
@@ -222,18 +217,12 @@ pub fn open_log(path: &Path) -> io::Result<File> {
 
 /// Whether this is the name of a pipe.
 pub fn is_named_pipe(path: &Path) -> io::Result<bool> {
-    Ok(std::fs::metadata(path)?.file_type().is_fifo())
+    Ok(Here::is_named_pipe(std::fs::metadata(path)?.file_type()))
 }
 
 /// A pipe that has a name in a folder, ready to be read; `None` where it is something else. It waits for no writer.
 pub fn named_pipe(path: &Path) -> io::Result<Option<File>> {
-    if !is_named_pipe(path)? {
-        return Ok(None);
-    }
-    let pipe = regular::open_without_waiting(path)?;
-    // Only the opening must not wait.
-    rustix::fs::fcntl_setfl(&pipe, OFlags::RDONLY)?;
-    Ok(Some(pipe))
+    if is_named_pipe(path)? { Here::open_named_pipe(path).map(Some) } else { Ok(None) }
 }
 
 /// Whoever waits for a log wonders after so long.
@@ -241,7 +230,7 @@ const A_MOMENT: Duration = Duration::from_secs(2);
 
 /// A pipe that is read until its writer ends, with a word to whoever waits for that, once.
 pub struct Awaited<F> {
-    pipe: File,
+    pipe: <Here as Platform>::Pipe,
     said: bool,
     since: Instant,
     say: F,
@@ -250,7 +239,7 @@ pub struct Awaited<F> {
 impl<F: Fn()> Awaited<F> {
     /// From now on; `say` is called after a moment, where somebody `listens`.
     pub fn new(pipe: File, listens: bool, say: F) -> Awaited<F> {
-        Awaited { pipe, said: !listens, since: Instant::now(), say }
+        Awaited { pipe: Here::pipe(pipe), said: !listens, since: Instant::now(), say }
     }
 }
 
@@ -262,11 +251,9 @@ impl<F: Fn()> Read for Awaited<F> {
                 self.said = true;
                 (self.say)();
             }
-            // A named pipe that nobody has opened to write reads as ended: what comes of it is waited for here.
-            let patience = (!self.said).then(|| timespec(left));
-            match poll(&mut [PollFd::new(&self.pipe, PollFlags::IN)], patience.as_ref()) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                _ => return self.pipe.read(block),
+            let patience = (!self.said).then_some(left);
+            if let Some(count) = self.pipe.read_within(block, patience)? {
+                return Ok(count);
             }
         }
     }
@@ -301,8 +288,9 @@ const PACE: Duration = Duration::from_millis(300);
 
 /// Collects a pipe and passes on what there is: while the last of it is still being read, nothing new is passed
 /// on, so that a slow machine does not hold it many times over.
-pub fn read_pipe(mut input: File, wakes: Sender<Wake>, telling: Telling, desk: Desk) -> io::Result<()> {
+pub fn read_pipe(input: File, wakes: Sender<Wake>, telling: Telling, desk: Desk) -> io::Result<()> {
     thread::Builder::new().name("pipe".into()).spawn(move || {
+        let mut input = Here::pipe(input);
         let mut keeper = Keeper::new(|block: &[u8]| telling.may_matter(block));
         let mut block = vec![0; 64 << 10];
         let mut sent = Instant::now();
@@ -330,15 +318,10 @@ pub fn read_pipe(mut input: File, wakes: Sender<Wake>, telling: Telling, desk: D
 }
 
 /// Reads what comes; `Some(0)` at the end, `None` where nothing came in time.
-fn next_block(input: &mut (impl Read + AsFd), block: &mut [u8], patience: Option<Duration>) -> Option<usize> {
-    let patience = patience.map(timespec);
-    match poll(&mut [PollFd::new(&*input, PollFlags::IN)], patience.as_ref()) {
-        Ok(0) | Err(rustix::io::Errno::INTR) => return None,
-        _ => {}
-    }
-    match input.read(block) {
+fn next_block(input: &mut impl Pipe, block: &mut [u8], patience: Option<Duration>) -> Option<usize> {
+    match input.read_within(block, patience) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
-        Ok(count) => Some(count),
+        Ok(count) => count,
         Err(_) => Some(0),
     }
 }

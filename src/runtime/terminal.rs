@@ -2,9 +2,6 @@
 //! is given back as it was on every way out, a panic and a signal among them.
 
 use std::io::{self, BufWriter, Stdout, stdout};
-use std::os::raw::c_int;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{
@@ -20,6 +17,7 @@ use ratatui::backend::CrosstermBackend;
 
 use crate::app::Model;
 use crate::app::model::Seen;
+use crate::platform::{Here, Platform};
 use crate::ui::picture::Shown;
 
 /// Frames of up to so many bytes go out at once.
@@ -87,80 +85,36 @@ pub fn ring(title: &str) {
 }
 
 fn enter() -> io::Result<()> {
-    if let Some(before) = Before::now() {
-        BEFORE.get_or_init(|| before);
+    let mut farewell = Vec::new();
+    if leave(&mut farewell).is_ok() {
+        Here::remember_terminal(farewell);
     }
     enable_raw_mode()?;
-    TAKEN.store(true, Ordering::SeqCst);
-    execute!(stdout(), EnterAlternateScreen, Hide, EnableBracketedPaste, EnableMouseCapture, EnableFocusChange)
-        .inspect_err(|_| give_back())
+    Here::note_terminal_taken(true);
+    take_over(&mut stdout()).inspect_err(|_| give_back())
 }
 
 /// Gives the terminal back as it was. Safe to call twice; what fails here can't be helped.
 pub fn give_back() {
     let _ = leave(&mut stdout());
     let _ = disable_raw_mode();
-    TAKEN.store(false, Ordering::SeqCst);
+    Here::note_terminal_taken(false);
+}
+
+fn take_over(terminal: &mut impl io::Write) -> io::Result<()> {
+    queue!(terminal, EnterAlternateScreen, Hide)?;
+    if Here::MARKS_PASTES {
+        queue!(terminal, EnableBracketedPaste)?;
+    }
+    execute!(terminal, EnableMouseCapture, EnableFocusChange)
 }
 
 fn leave(terminal: &mut impl io::Write) -> io::Result<()> {
-    execute!(terminal, DisableFocusChange, DisableMouseCapture, DisableBracketedPaste, LeaveAlternateScreen, Show)
-}
-
-/// Whether the terminal is not as it was.
-static TAKEN: AtomicBool = AtomicBool::new(false);
-/// As it was at first.
-static BEFORE: OnceLock<Before> = OnceLock::new();
-
-/// What a signal handler needs to give the terminal back: it may neither allocate nor lock.
-struct Before {
-    modes: libc::termios,
-    farewell: Vec<u8>,
-}
-
-impl Before {
-    #[allow(unsafe_code, reason = "the handler takes the same structure")]
-    fn now() -> Option<Before> {
-        let mut farewell = Vec::new();
-        leave(&mut farewell).ok()?;
-        // SAFETY: all zero is a value of this structure of plain numbers, and it is written before it is read.
-        let mut modes: libc::termios = unsafe { std::mem::zeroed() };
-        // SAFETY: writes to the structure alone.
-        let read = unsafe { libc::tcgetattr(libc::STDOUT_FILENO, &raw mut modes) };
-        (read == 0).then_some(Before { modes, farewell })
+    queue!(terminal, DisableFocusChange, DisableMouseCapture)?;
+    if Here::MARKS_PASTES {
+        queue!(terminal, DisableBracketedPaste)?;
     }
-}
-
-/// The signals of a fault. A thread can't take them as messages: the program may not run on.
-const FAULTS: [c_int; 7] =
-    [libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS, libc::SIGTRAP];
-
-/// A fault gives the terminal back before the program dies of it.
-#[allow(unsafe_code, reason = "signal handlers have no other interface")]
-pub fn give_back_on_fault() {
-    for signal in FAULTS {
-        // SAFETY: all zero is a valid value; the handler makes only calls that POSIX allows in one.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            action.sa_sigaction = on_fault as *const () as libc::sighandler_t;
-            // Once: the second time is the default, which ends the program.
-            action.sa_flags = libc::SA_RESETHAND | libc::SA_NODEFER | libc::SA_ONSTACK;
-            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
-        }
-    }
-}
-
-#[allow(unsafe_code, reason = "see `give_back_on_fault`")]
-extern "C" fn on_fault(signal: c_int) {
-    if let Some(before) = BEFORE.get().filter(|_| TAKEN.swap(false, Ordering::SeqCst)) {
-        // SAFETY: both read what is never changed.
-        unsafe {
-            libc::tcsetattr(libc::STDOUT_FILENO, libc::TCSANOW, &raw const before.modes);
-            libc::write(libc::STDOUT_FILENO, before.farewell.as_ptr().cast(), before.farewell.len());
-        }
-    }
-    // SAFETY: takes a number. The signal may have been sent by somebody, and then nothing would raise it again.
-    unsafe { libc::raise(signal) };
+    execute!(terminal, LeaveAlternateScreen, Show)
 }
 
 /// A panic gives the terminal back before it says what happened.

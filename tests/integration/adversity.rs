@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use oomdoctor::procfs::Procfs;
+use oomdoctor::platform::linux::procfs::Procfs;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 

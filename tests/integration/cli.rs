@@ -8,11 +8,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use oomdoctor::procfs::Procfs;
+use oomdoctor::platform::linux::procfs::Procfs;
 use serde_json::{Value, json};
 
 use crate::support::ends_within;
-use crate::support::fake_driver::{FakeDriver, PATIENCE, Sleeper, device, homes};
+use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper, device, homes};
 use crate::support::machine::{Machine, torch_log};
 use crate::support::pty::Session;
 
@@ -245,6 +245,36 @@ fn no_escape_of_a_process_or_a_log_reaches_the_terminal() {
         assert!(said.contains("ev·") || said.contains("evil"), "{said}");
         assert!(!said.contains(['\x1b', '\x07', '\u{202e}']), "{arguments:?}: {said:?}");
     }
+}
+
+/// As a hook asks that runs in the failed process: of two equal cards it used the second one, which its log calls GPU 0.
+#[test]
+fn the_vram_of_a_failed_run_that_is_still_alive_counts_as_free() {
+    let (run, other) = (Sleeper::start(), Sleeper::start());
+    let row = |sleeper: &Sleeper, mib: u64| format!("(gpu: 1, pid: {}, bytes: Some({}))", sleeper.pid(), mib << 20);
+    let card = format!("(name: \"NVIDIA GeForce RTX 4090\", total: {})", 24576_u64 << 20);
+    let rows = [row(&run, 11_264), row(&other, 4096)].join(", ");
+    let driver = FakeDriver::new(&format!("(gpus: [{card}, {card}], processes: [{rows}])"));
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("crash.log");
+    let text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 13.00 GiB. GPU 0 has a total capacity of 23.99 GiB \
+                of which 8.99 GiB is free. Including non-PyTorch memory, this process has 11.00 GiB memory in use. Of the \
+                allocated memory 10.00 GiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n";
+    fs::write(&log, text).unwrap();
+    let asked = |more: &[&str]| {
+        let output = driver.output(&[&["diagnose", "--json", log.to_str().unwrap()], more].concat());
+        assert_eq!(code(&output), 0, "{}", all(&output));
+        parsed(&output)
+    };
+    let pid = run.pid().to_string();
+    let found = asked(&["--run-pid", &pid]);
+    let ledger = &found["ledger"];
+    assert_eq!(ledger["device"], 1, "{ledger}");
+    assert_eq!(ledger["available_bytes"], 20 * GIB, "{ledger}");
+    let listed = |found: &Value| found["ledger"].to_string().contains(&format!("\"pid\":{pid}"));
+    assert!(!listed(&found), "{ledger}");
+    // Without the PID neither the card nor the run is known.
+    assert_eq!(asked(&[])["ledger"]["device"], Value::Null);
 }
 
 // ---- ps

@@ -9,8 +9,8 @@ use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
 use oomdoctor::gpu::{Device, Driver, Reading, Snapshot};
-use oomdoctor::probe::{Moment, Sampler};
-use oomdoctor::procfs::Procfs;
+use oomdoctor::platform::linux::probe::{Moment, Sampler};
+use oomdoctor::platform::linux::procfs::Procfs;
 use oomdoctor::units::Bytes;
 use tempfile::TempDir;
 

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
 use oomdoctor::gpu::{ProcessKind, Snapshot};
-use oomdoctor::procfs::Procfs;
+use oomdoctor::platform::linux::procfs::Procfs;
 
 use crate::support::ends_within;
 use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper, device, devices};

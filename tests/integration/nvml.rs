@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use oomdoctor::gpu::{Device, Driver, GpuProcess, Nature, ProcessKey, ProcessKind, Reading, Snapshot, Vantage, sight};
-use oomdoctor::probe::{Moment, Sampler};
-use oomdoctor::procfs::Procfs;
+use oomdoctor::platform::linux::probe::{Moment, Sampler};
+use oomdoctor::platform::linux::procfs::Procfs;
 use oomdoctor::units::Bytes;
 
 use crate::support::fake_driver::{FakeDriver, GIB, Sleeper, devices};

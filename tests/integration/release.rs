@@ -6,8 +6,9 @@ use std::fs;
 
 use oomdoctor::advice::release::{Api, Door, Loopback, Release};
 use oomdoctor::gpu::ProcessKey;
-use oomdoctor::procfs::Procfs;
-use oomdoctor::runtime::release::{Note, ask};
+use oomdoctor::platform::linux::procfs::Procfs;
+use oomdoctor::platform::linux::release::ask;
+use oomdoctor::platform::processes::Note;
 
 use crate::support::api_server::{ApiServer, Reply};
 use crate::support::fake_driver::Sleeper;

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use oomdoctor::procfs::{Procfs, Stat};
+use oomdoctor::platform::linux::procfs::{Procfs, Stat};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::fake_driver::{FakeDriver, GIB};

@@ -12,9 +12,10 @@ use oomdoctor::app::effect::Order;
 use oomdoctor::gpu::ProcessKey;
 use oomdoctor::gpu::guard::{Refusal, Signal};
 use oomdoctor::gpu::running::Running;
-use oomdoctor::procfs::Procfs;
-use oomdoctor::runtime::kernel::Kernel;
-use oomdoctor::runtime::process_control::{Inspection, ProcessControl, end};
+use oomdoctor::platform::linux::kernel::Kernel;
+use oomdoctor::platform::linux::procfs::Procfs;
+use oomdoctor::platform::processes::{Inspection, ProcessControl, Processes};
+use oomdoctor::runtime::process_control::end;
 use rustix::process::{Pid, Signal as Raw, kill_process};
 
 use crate::support::chance::Chance;

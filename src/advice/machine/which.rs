@@ -16,7 +16,13 @@ pub fn which<'a>(
 ) -> (Option<&'a Device>, Vec<&'a Device>) {
     // Each kind of tie leaves fewer cards. One that fits none of those left says nothing about them.
     let mut left = fitting.to_vec();
-    for tied in [holds_named(named, &left), on_its_bus(situation, &left), of_its_number(situation, &left)] {
+    let ties = [
+        had_the_run(situation, &left),
+        holds_named(named, &left),
+        on_its_bus(situation, &left),
+        of_its_number(situation, &left),
+    ];
+    for tied in ties {
         let both: Vec<&Device> = left.iter().filter(|device| is_among(device, &tied)).copied().collect();
         if !both.is_empty() {
             left = both;
@@ -74,6 +80,11 @@ fn by_uuid<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Uuid<'a> {
 
 fn is_among(device: &Device, others: &[&Device]) -> bool {
     others.iter().any(|other| other.index == device.index)
+}
+
+/// The devices on which the failed run had memory, where it could still be asked.
+fn had_the_run<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a Device> {
+    devices.iter().filter(|device| situation.ran_on.contains(&device.index)).copied().collect()
 }
 
 /// The cards on which a process lives that the log names.

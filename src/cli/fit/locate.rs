@@ -12,7 +12,7 @@ use crate::memory::encoder::compute_bytes;
 use crate::memory::gguf::{self, Gguf, split_names};
 use crate::memory::shape::from_gguf;
 use crate::memory::{ModelShape, Storage, table};
-use crate::runtime::regular;
+use crate::platform::regular;
 use crate::text::harmless;
 
 /// Where a model was found.

@@ -2,11 +2,12 @@
 
 use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
-use crate::cli::{Global, live};
+use crate::cli::Global;
 use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
 use crate::memory::Engine;
 use crate::memory::options::Card;
+use crate::platform::{Here, Platform};
 use crate::units::Bytes;
 
 /// The cards of this machine, which of them is meant, and why there is none.
@@ -69,13 +70,13 @@ impl Machine {
 
 /// Reads this machine once; without a wish the card with most free memory is meant.
 pub fn machine(global: &Global, wish: Option<u32>) -> Result<Machine, String> {
-    let (snapshot, (cards, no_card)) = match live::read_one_snapshot(global) {
-        Ok((_, snapshot)) => {
+    let (snapshot, (cards, no_card)) = match Here::read_once(&global.sampling()) {
+        Ok(snapshot) => {
             let snapshot = snapshot.harmless();
             let cards = cards(&snapshot);
             (Some(snapshot), cards)
         }
-        Err(error) => (None, (Vec::new(), Some(error.to_string()))),
+        Err(why) => (None, (Vec::new(), Some(why))),
     };
     let places = cards.iter().enumerate();
     let chosen = match wish {

@@ -8,17 +8,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::runtime::regular;
+use crate::platform::{Here, Platform, regular};
 
 /// Manifests have under 2 KB.
 const MOST_MANIFEST: u64 = 1 << 20;
 const MOST_ENTRIES: usize = 2000;
 /// More models than anyone looks through.
 const MOST_LISTED: usize = 200;
-
-fn home() -> Option<PathBuf> {
-    env::var_os("HOME").map(PathBuf::from)
-}
 
 /// Whether a part of a name is a plain one, which names a file and no way elsewhere.
 fn is_plain(part: &str) -> bool {
@@ -62,7 +58,7 @@ fn ollama_roots() -> Vec<PathBuf> {
     if let Some(named) = set("OLLAMA_MODELS") {
         return vec![named];
     }
-    let user = home().map(|home| home.join(".ollama/models"));
+    let user = Here::home().map(|home| home.join(".ollama/models"));
     let system = ["/usr/share/ollama/.ollama/models", "/var/lib/ollama/models"].map(PathBuf::from);
     user.into_iter().chain(system).collect()
 }
@@ -111,12 +107,12 @@ pub fn hugging_face(name: &str) -> Option<PathBuf> {
 
 fn hub_roots() -> Vec<PathBuf> {
     let of_home = || set("HF_HOME").map(|home| home.join("hub"));
-    let usual = || home().map(|home| home.join(".cache/huggingface/hub"));
+    let usual = || Here::home().map(|home| home.join(".cache/huggingface/hub"));
     set("HF_HUB_CACHE").or_else(of_home).or_else(usual).into_iter().collect()
 }
 
 fn lm_studio_roots() -> Vec<PathBuf> {
-    let places = home().map(|home| vec![home.join(".lmstudio/models"), home.join(".cache/lm-studio/models")]);
+    let places = Here::home().map(|home| vec![home.join(".lmstudio/models"), home.join(".cache/lm-studio/models")]);
     places.unwrap_or_default()
 }
 

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::gpu::{Device, Holder};
-use crate::procfs::Procfs;
-use crate::procfs::power::Power;
+use crate::platform::linux::procfs::Procfs;
+use crate::platform::linux::procfs::power::Power;
 
 /// Idle so long, a card is let go of.
 const IDLE: Duration = Duration::from_secs(10);

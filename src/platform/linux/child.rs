@@ -11,7 +11,7 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use crate::probe::pace::timespec;
+use crate::platform::unix::pipe::timespec;
 
 /// How much of a child's last words is kept.
 const LAST_WORDS: usize = 4096;

@@ -8,10 +8,10 @@ use crate::gpu::accounts::MergedRow;
 use crate::gpu::recognise::invocation::base;
 use crate::gpu::recognise::{self, Traits, recognise};
 use crate::gpu::{GpuProcess, ProcessKind, Reading};
-use crate::probe::host::Users;
-use crate::procfs::machine::BootClock;
-use crate::procfs::place::Place;
-use crate::procfs::{OpenCards, ProcError, Procfs, Stat, Watched, command_line};
+use crate::platform::linux::procfs::machine::BootClock;
+use crate::platform::linux::procfs::place::Place;
+use crate::platform::linux::procfs::{OpenCards, ProcError, Procfs, Stat, Watched, command_line};
+use crate::platform::unix::users::Users;
 use crate::units::{Bytes, WallTime};
 
 /// How far above a process that wiped its own arguments one is looked for that has them still.
@@ -156,7 +156,7 @@ impl People {
             stats: HashMap::new(),
             described: HashMap::new(),
             watched: HashMap::new(),
-            most_watched: MOST_WATCHED.min(crate::procfs::files_we_may_open() / 8),
+            most_watched: MOST_WATCHED.min(crate::platform::linux::procfs::files_we_may_open() / 8),
             procfs,
         }
     }

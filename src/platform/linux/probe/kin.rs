@@ -8,7 +8,7 @@ use super::people::LOOK_AGAIN;
 use crate::gpu::ProcessKey;
 use crate::gpu::recognise::Traits;
 use crate::gpu::recognise::kin::{Bond, bond};
-use crate::procfs::{Procfs, Stat};
+use crate::platform::linux::procfs::{Procfs, Stat};
 
 /// No family is deeper; ends a walk through a garbled tree.
 const GENERATIONS: usize = 8;
@@ -171,7 +171,7 @@ mod tests {
     use std::path::Path;
 
     use super::Families;
-    use crate::procfs::Procfs;
+    use crate::platform::linux::procfs::Procfs;
 
     /// A process: PID, parent, start, user, name, command line.
     fn process(root: &Path, (pid, parent, start, uid): (u32, u32, u32, u32), comm: &str, line: &str) {

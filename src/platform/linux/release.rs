@@ -9,25 +9,17 @@ use std::time::Duration;
 use serde::Deserialize;
 use ureq::Agent;
 
-use super::regular;
+use super::procfs::{ProcError, Procfs};
 use crate::advice::release::{Answer, Door, Loopback, Method, Release, Request};
 use crate::gpu::ProcessKey;
-use crate::procfs::{ProcError, Procfs};
+use crate::platform::processes::Note;
+use crate::platform::regular;
 use crate::text::harmless;
 
 /// How long one request may take in all.
 const TIME_OUT: Duration = Duration::from_secs(5);
 /// More of an answer is not read.
 const LONGEST_ANSWER: u64 = 1 << 20;
-
-/// What is to be recorded: the request just before it is sent, then what came of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    /// Sent now: `POST http://127.0.0.1:11434/api/generate {"model":…}`.
-    Sent(String),
-    /// The status, or why there is none.
-    Answered(String),
-}
 
 /// Asks. Says what was asked of whom; else why nothing came of it, as the end of a sentence.
 pub fn ask(procfs: &Procfs, key: ProcessKey, release: &Release, note: impl Fn(Note)) -> Result<String, String> {

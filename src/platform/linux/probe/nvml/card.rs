@@ -9,7 +9,7 @@ use super::{
 };
 use crate::gpu::accounts::{ListedRow, MergedRow, merge, row_figure};
 use crate::gpu::{DeviceMemory, Nature, Reading};
-use crate::probe::rows::RowBuffer;
+use crate::platform::linux::probe::rows::RowBuffer;
 use crate::units::Bytes;
 
 /// Samples older than this say nothing about now, in µs.

@@ -1,5 +1,5 @@
 //! Owns where files of ours lie: the configuration (read only) and the state folder, as the XDG base directory
-//! specification has them. Root writes nothing into somebody else's home, by whatever way it became root.
+//! specification has them; who owns them. Root writes nothing into somebody else's home, by whatever way it became root.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -92,22 +92,20 @@ pub fn is_own(there: &fs::Metadata) -> bool {
     there.uid() == rustix::process::geteuid().as_raw()
 }
 
+/// Whether code may be loaded because this file names it.
+pub fn may_name_a_library(settings: &Path) -> bool {
+    let owner = fs::metadata(settings).map_or(u32::MAX, |there| there.uid());
+    is_trusted_with_code(owner, rustix::process::geteuid().as_raw())
+}
+
+/// Root, by sudo or su, reads other people's settings, and loads nothing that somebody else names.
+fn is_trusted_with_code(owner: u32, user: u32) -> bool {
+    user != 0 || owner == 0
+}
+
 /// Makes a file that only its owner may read; fails where there is one of that name, or a link.
 pub fn new_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// Puts a new file, which only its owner may read, in the place of the one that is there: whoever reads meanwhile has the
-/// old one whole. What is there and is no plain file (a link, a device) stays, and this fails.
-pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
-        return Err(refused(path, "is no plain file"));
-    }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Under a name that nobody can guess; gone again if anything fails.
-    let mut new = tempfile::Builder::new().prefix(".oomdoctor-").tempfile_in(folder)?;
-    write(new.as_file_mut())?;
-    new.persist(path).map(drop).map_err(|error| error.error)
 }
 
 /// Opens a file of ours to append to, which only its owner may read, also if it was made otherwise. A link is not followed.
@@ -144,6 +142,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::platform::regular::replace;
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -161,6 +160,12 @@ mod tests {
         assert_eq!((moved.config(), moved.state()), (Some("/c/oomdoctor".into()), Some("/s/oomdoctor".into())));
         let nowhere = Places { user: 1000, ..Places::default() };
         assert_eq!((nowhere.config(), nowhere.state()), (None, None));
+    }
+
+    #[test]
+    fn root_loads_no_library_that_another_users_settings_name() {
+        assert!(is_trusted_with_code(1000, 1000) && is_trusted_with_code(0, 0) && is_trusted_with_code(0, 1000));
+        assert!(!is_trusted_with_code(1000, 0));
     }
 
     #[test]

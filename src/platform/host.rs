@@ -1,12 +1,9 @@
-//! Owns what sysinfo tells: the machine's own memory and its users' names. Asked for nothing else: its process list
-//! costs milliseconds, and its GPU feature would load the driver a second time.
-
-use std::collections::HashMap;
+//! Owns the machine's own memory, as sysinfo tells it. Asked for nothing else: its process list costs milliseconds, and
+//! its GPU feature would load the driver a second time.
 
 use sysinfo::System;
 
 use crate::gpu::{Host, Reading};
-use crate::procfs::Procfs;
 use crate::units::Bytes;
 
 /// The machine: its name, read once, and its memory.
@@ -16,9 +13,9 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This one.
-    pub fn new(procfs: &Procfs) -> Machine {
-        Machine { name: procfs.host_name(), system: System::new().map_err(|error| error.to_string()) }
+    /// This one, by its name.
+    pub fn new(name: String) -> Machine {
+        Machine { name, system: System::new().map_err(|error| error.to_string()) }
     }
 
     /// Its memory now.
@@ -51,42 +48,16 @@ impl Machine {
     }
 }
 
-/// The names of this machine's users. Those of a directory service (LDAP) are not known: they show as numbers.
-#[derive(Clone, Debug, Default)]
-pub struct Users {
-    names: HashMap<u32, String>,
-}
-
-impl Users {
-    /// Reads them.
-    pub fn read() -> Users {
-        let Ok(users) = sysinfo::Users::new_with_refreshed_list() else { return Users::default() };
-        let mut names = HashMap::new();
-        // The first entry of an id wins, as in getpwuid(3).
-        for user in users.iter() {
-            names.entry(**user.id()).or_insert_with(|| user.name().to_owned());
-        }
-        Users { names }
-    }
-
-    /// The user's name, or the number where it has none.
-    pub fn name(&self, uid: u32) -> String {
-        self.names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_has_memory_and_a_root() {
-        let host = Machine::new(&Procfs::default()).host();
+    fn this_machine_has_memory() {
+        let host = Machine::new("here".into()).host();
         let (total, available) =
             (host.memory_total_bytes.value().unwrap(), host.memory_available_bytes.value().unwrap());
         assert!(Bytes::mib(64) < total && available <= total, "{total} {available}");
         assert!(host.swap_total_bytes.value().is_some(), "no swap is 0, which is known");
-        assert_eq!(Users::read().name(0), "root");
-        assert_eq!(Users::read().name(4_000_000_000), "4000000000");
     }
 }

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::people::People;
 use crate::gpu::{Holder, Reading};
-use crate::procfs::{ProcError, Procfs};
+use crate::platform::linux::procfs::{ProcError, Procfs};
 use crate::units::Bytes;
 
 const SCAN_AGAIN: Duration = Duration::from_secs(5);
@@ -112,8 +112,8 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::Holders;
-    use crate::probe::people::People;
-    use crate::procfs::Procfs;
+    use crate::platform::linux::probe::people::People;
+    use crate::platform::linux::procfs::Procfs;
     use crate::units::Bytes;
 
     fn process(root: &Path, pid: u32, start: u32, files: &[&str]) {

@@ -1,14 +1,14 @@
 //! Owns reading this machine once, safely: the sampler runs as a child process with a deadline, since a driver call
-//! may hang for ever and could then not even be interrupted. Used by `ps`, `diagnose` and `kill`.
+//! may hang for ever and could then not even be interrupted.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::Global;
+use super::child::{LastWords, Output, end_group};
 use crate::gpu::{Header, SCHEMA, Snapshot};
-use crate::runtime::child::{LastWords, Output, end_group};
+use crate::platform::Sampling;
 
 /// How long the driver may take for one reading. Waking a card that sleeps takes about a second.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -42,8 +42,8 @@ fn complaint(said: &str) -> String {
 }
 
 /// One reading of this machine within 2 s. Blocks for that long at most, whatever the driver does.
-pub fn read_one_snapshot(global: &Global) -> Result<(Header, Snapshot), LiveError> {
-    let mut child = sampler(global, Some(1)).stderr(Stdio::piped()).spawn()?;
+pub fn read_one_snapshot(sampling: &Sampling) -> Result<(Header, Snapshot), LiveError> {
+    let mut child = sampler(sampling, Some(1)).stderr(Stdio::piped()).spawn()?;
     let deadline = Instant::now() + DEADLINE;
     let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
     let result = match read_lines(&mut child, deadline).map(|lines| parse(&lines)) {
@@ -61,20 +61,14 @@ pub fn read_one_snapshot(global: &Global) -> Result<(Header, Snapshot), LiveErro
 /// driver's library finds no terminal, its output piped, its input closed. It ends when its output is closed, and is killed when the thread that
 /// starts it ends: start it from one that lives as long as it is needed.
 #[allow(unsafe_code, reason = "the child must ask for its own end before it runs the program")]
-pub fn sampler(global: &Global, count: Option<u64>) -> Command {
+pub fn sampler(sampling: &Sampling, count: Option<u64>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("oomdoctor").arg("sample");
-    command.arg("--interval").arg(global.interval.as_secs_f64().to_string());
-    if let Some(path) = &global.nvml_library {
+    command.arg("--interval").arg(sampling.interval.as_secs_f64().to_string());
+    if let Some(path) = &sampling.nvml_library {
         command.arg("--nvml-library").arg(path);
     }
-    command.arg("--device-folder").arg(&global.device_folder);
-    if let Some(path) = &global.knowledge {
-        command.arg("--knowledge").arg(path);
-    }
-    if global.read_only {
-        command.arg("--read-only");
-    }
+    command.arg("--device-folder").arg(&sampling.device_folder);
     if let Some(count) = count {
         command.arg("--count").arg(count.to_string());
     }
@@ -88,6 +82,13 @@ pub fn sampler(global: &Global, count: Option<u64>) -> Command {
     };
     // SAFETY: between fork and exec only three system calls are made; nothing is allocated and no lock is taken.
     unsafe { command.pre_exec(end_with_parent) };
+    command
+}
+
+/// The same for the terminal program: its pace is told on its standard input.
+pub fn paced_sampler(sampling: &Sampling) -> Command {
+    let mut command = sampler(sampling, None);
+    command.arg("--paced").stdin(Stdio::piped());
     command
 }
 

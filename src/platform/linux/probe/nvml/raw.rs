@@ -8,8 +8,8 @@ use super::card::percent;
 use super::sys::{NvmlLib, nvmlDevice_t, nvmlMemory_t, nvmlProcessUtilizationSample_t};
 use super::{Nvml, NvmlDevice, NvmlError};
 use crate::gpu::{DeviceMemory, Reading};
-pub use crate::probe::rows::RawRow;
-use crate::probe::rows::{INSUFFICIENT_SIZE, ListError, RowBuffer};
+pub use crate::platform::linux::probe::rows::RawRow;
+use crate::platform::linux::probe::rows::{INSUFFICIENT_SIZE, ListError, RowBuffer};
 use crate::units::Bytes;
 
 const FUNCTION_NOT_FOUND: u32 = 13;

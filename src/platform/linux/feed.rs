@@ -3,16 +3,13 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Wake;
 use super::child::{LastWords, Output, end_group};
-use crate::app::Msg;
-use crate::gpu::Header;
-use crate::procfs::Procfs;
+use super::procfs::Procfs;
+use crate::platform::News;
 
 /// More than any machine's snapshot: a longer line is not ours.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -26,11 +23,11 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub fn live(
     command: impl Fn() -> Command + Send + 'static,
     interval: Duration,
-    wakes: Sender<Wake>,
+    tell: impl Fn(News) -> bool + Send + 'static,
 ) -> io::Result<Pacer> {
     let pacer = Pacer(Arc::new(Mutex::new(Orders { usual: interval, wanted: interval, to: None })));
     let paces = pacer.clone();
-    thread::Builder::new().name("feed".into()).spawn(move || keep_reading(command, &paces, &wakes))?;
+    thread::Builder::new().name("feed".into()).spawn(move || keep_reading(command, &paces, &tell))?;
     Ok(pacer)
 }
 
@@ -84,27 +81,27 @@ struct Battery {
 }
 
 impl Battery {
-    fn news(&mut self, now: Instant) -> Option<Msg> {
+    fn news(&mut self, now: Instant) -> Option<News> {
         if self.looked_at.is_some_and(|at| now.duration_since(at) < LOOK_AT_BATTERY) {
             return None;
         }
         self.looked_at = Some(now);
         let drained = Procfs::default().on_battery();
-        (std::mem::replace(&mut self.drained, drained) != drained).then_some(Msg::OnBattery(drained))
+        (std::mem::replace(&mut self.drained, drained) != drained).then_some(News::OnBattery(drained))
     }
 }
 
-fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, wakes: &Sender<Wake>) {
+fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, tell: &impl Fn(News) -> bool) {
     // Nobody sends: waiting on it is a pause that needs no sleep.
     let (_kept, pause) = std::sync::mpsc::channel::<()>();
     let mut wait = Duration::from_secs(1);
     let mut leaving = Vec::new();
     loop {
-        let (lines, why) = one_child(&command, pacer, wakes, &mut leaving);
+        let (lines, why) = one_child(&command, pacer, tell, &mut leaving);
         wait = if lines > 1 { Duration::from_secs(1) } else { (wait * 2).min(LONGEST_PAUSE) };
         log::info!("sampler ended after {lines} lines: {why}");
         let text = format!("{why}; trying again in {} s", wait.as_secs());
-        if wakes.send(Wake::Msg(Msg::FeedDown(text))).is_err() {
+        if !tell(News::Down(text)) {
             return;
         }
         let _ = pause.recv_timeout(wait);
@@ -117,7 +114,7 @@ fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, wakes: &Sender<Wak
 fn one_child(
     command: &impl Fn() -> Command,
     pacer: &Pacer,
-    wakes: &Sender<Wake>,
+    tell: &impl Fn(News) -> bool,
     leaving: &mut Vec<Child>,
 ) -> (u64, String) {
     let mut child = match command().stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() {
@@ -127,7 +124,7 @@ fn one_child(
     pacer.hand(child.stdin.take());
     let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
     let output = child.stdout.take().map(|output| BufReader::new(Output::of(&child, output)));
-    let (lines, trouble) = output.map_or((0, None), |output| read_lines(output, wakes));
+    let (lines, trouble) = output.map_or((0, None), |output| read_lines(output, tell));
     let why = trouble.unwrap_or_else(|| ended(&mut child, words));
     // It may hang in the driver, where no signal reaches it: not waited for.
     end_group(&mut child);
@@ -136,7 +133,7 @@ fn one_child(
 }
 
 /// Passes lines on until the stream ends; `Some` where a line was not ours.
-fn read_lines(mut output: impl BufRead, wakes: &Sender<Wake>) -> (u64, Option<String>) {
+fn read_lines(mut output: impl BufRead, tell: &impl Fn(News) -> bool) -> (u64, Option<String>) {
     let mut count = 0;
     let mut line = Vec::new();
     let mut battery = Battery::default();
@@ -148,27 +145,19 @@ fn read_lines(mut output: impl BufRead, wakes: &Sender<Wake>) -> (u64, Option<St
             Ok(length) if line.last() != Some(&b'\n') && (length as u64) < LONGEST_LINE => return (count, None),
             Ok(_) => {}
         }
-        match parse(&line, count == 0) {
-            Ok(msg) => {
+        match News::parse(&line, count == 0) {
+            Ok(news) => {
                 count += 1;
                 // Not before the first reading: somebody waits for that.
-                let news = if count > 2 { battery.news(Instant::now()) } else { None };
-                news.map(|msg| wakes.send(Wake::Msg(msg)));
-                if wakes.send(Wake::Msg(msg)).is_err() {
+                let of_battery = if count > 2 { battery.news(Instant::now()) } else { None };
+                of_battery.map(&tell);
+                if !tell(news) {
                     return (count, None);
                 }
             }
             Err(error) => return (count, Some(format!("the sampler's output could not be understood ({error})"))),
         }
     }
-}
-
-/// A line of the stream as a message; the first one is the header.
-pub fn parse(line: &[u8], first: bool) -> Result<Msg, serde_json::Error> {
-    if first {
-        return serde_json::from_slice::<Header>(line).map(Msg::Header);
-    }
-    serde_json::from_slice(line).map(|snapshot| Msg::Sample(Box::new(snapshot)))
 }
 
 fn ended(child: &mut Child, words: Option<LastWords>) -> String {
@@ -185,13 +174,11 @@ fn ended(child: &mut Child, words: Option<LastWords>) -> String {
 #[cfg(test)]
 mod tests {
     use std::io::Cursor;
-    use std::sync::mpsc;
 
     use super::*;
 
     fn read(stream: &str) -> (u64, Option<String>) {
-        let (wakes, _kept) = mpsc::channel();
-        read_lines(Cursor::new(stream.as_bytes().to_vec()), &wakes)
+        read_lines(Cursor::new(stream.as_bytes().to_vec()), &|_| true)
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use crate::gpu::Vantage;
-use crate::procfs::Procfs;
-use crate::procfs::place::Place;
+use crate::platform::linux::procfs::Procfs;
+use crate::platform::linux::procfs::place::Place;
 
 /// What narrows the view, the most telling first. Does not change while a process lives. `etc`: the machine's settings.
 pub fn here(procfs: &Procfs, etc: &Path) -> Vec<Vantage> {
@@ -48,7 +48,7 @@ mod tests {
 
     use super::here;
     use crate::gpu::Vantage;
-    use crate::procfs::Procfs;
+    use crate::platform::linux::procfs::Procfs;
 
     fn seen(namespace: &str, environment: &str, kernel: &str, cgroup: &str) -> Vec<Vantage> {
         let root = tempfile::tempdir().unwrap();

@@ -4,8 +4,10 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+
+use crate::platform::unix::pipe::timespec;
 
 /// Why the waiting ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,12 +51,6 @@ pub fn order(orders: &mut impl Read) -> io::Result<Option<Duration>> {
     let text = String::from_utf8_lossy(bytes.get(..length).unwrap_or_default());
     let seconds = text.lines().last().and_then(|line| line.trim().parse::<f64>().ok());
     Ok(seconds.filter(|seconds| (0.01..=86_400.0).contains(seconds)).map(Duration::from_secs_f64))
-}
-
-/// For `poll`; never longer than a day.
-pub fn timespec(time: Duration) -> Timespec {
-    let time = time.min(Duration::from_secs(86_400));
-    Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX), tv_nsec: time.subsec_nanos().into() }
 }
 
 #[cfg(test)]

@@ -7,14 +7,18 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open, pidfd_send_signal};
 
-use super::process_control::{Inspection, ProcessControl};
+use super::procfs::{ProcError, Procfs, command_line};
+use super::release;
+use crate::advice::release::Release;
+use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Signal, Viewer, spares};
 use crate::gpu::recognise;
 use crate::gpu::running::Running;
-use crate::probe::host::Users;
-use crate::probe::pace::timespec;
-use crate::procfs::{ProcError, Procfs, command_line};
+use crate::platform::processes::{Inspection, Named, Note, ProcessControl, Processes};
+use crate::platform::unix::pipe::timespec;
+use crate::platform::unix::users::Users;
 use crate::text::harmless;
+use crate::units::WallTime;
 
 /// The kernel of this machine.
 #[derive(Clone, Debug, Default)]
@@ -57,16 +61,6 @@ impl Kernel {
     /// Where processes are read.
     pub fn procfs(&self) -> &Procfs {
         &self.procfs
-    }
-
-    /// Who we are, for the list of refusals.
-    pub fn viewer(&self) -> Viewer {
-        let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
-        let mut lineage = self.procfs.ancestors(own);
-        lineage.push(own);
-        let uid = rustix::process::getuid().as_raw();
-        let sudo_uid = self.procfs.own_variable("SUDO_UID").and_then(|uid| uid.parse().ok()).filter(|_| uid == 0);
-        Viewer { uid, lineage, spared: self.spared.clone(), sudo_uid, is_held_by_pod: self.is_held_by_pod }
     }
 }
 
@@ -153,6 +147,40 @@ impl ProcessControl for Kernel {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+impl Processes for Kernel {
+    fn viewer(&self) -> Viewer {
+        let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+        let mut lineage = self.procfs.ancestors(own);
+        lineage.push(own);
+        let uid = rustix::process::getuid().as_raw();
+        let sudo_uid = self.procfs.own_variable("SUDO_UID").and_then(|uid| uid.parse().ok()).filter(|_| uid == 0);
+        Viewer { uid, lineage, spared: self.spared.clone(), sudo_uid, is_held_by_pod: self.is_held_by_pod }
+    }
+
+    fn named(&self, pid: u32) -> Named {
+        Named {
+            user: self.procfs.uid(pid).ok().map(|uid| Users::read().name(uid)),
+            command: self.procfs.arguments(pid).unwrap_or_default().join(" "),
+        }
+    }
+
+    fn started_at(&self, key: ProcessKey) -> Option<WallTime> {
+        self.procfs.boot_clock()?.at(key.start_ticks)
+    }
+
+    fn are_set(&self, key: ProcessKey, names: &[String]) -> Option<Vec<(String, bool)>> {
+        if self.procfs.stat(key.pid).ok()?.key() != key {
+            return None;
+        }
+        let is_set = |name: &String| Some(self.procfs.environment_variable(key.pid, name).ok()?.is_some());
+        Some(names.iter().filter_map(|name| Some((name.clone(), is_set(name)?))).collect())
+    }
+
+    fn ask(&self, key: ProcessKey, release: &Release, note: impl Fn(Note)) -> Result<String, String> {
+        release::ask(&self.procfs, key, release, note)
     }
 }
 

@@ -3,10 +3,9 @@
 //! Knows nothing of the screen, of logs or of what the readings are for.
 
 mod holders;
-pub mod host;
 mod kin;
 mod nvml;
-pub(crate) mod pace;
+mod pace;
 mod people;
 mod rest;
 mod rows;
@@ -24,11 +23,11 @@ use crate::gpu::sight;
 use crate::gpu::{
     Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, SCHEMA, Snapshot, Vantage,
 };
-use crate::procfs::Procfs;
-use crate::procfs::power::Power;
+use crate::platform::host::Machine;
+use crate::platform::linux::procfs::Procfs;
+use crate::platform::linux::procfs::power::Power;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
-use host::Machine;
 use kin::Families;
 pub use nvml::Moment;
 use nvml::{DeviceReading, NvmlDriver};
@@ -129,7 +128,7 @@ impl Sampler {
             holders: Holders::default(),
             sleepers: Sleepers::default(),
             resting: Resting::default(),
-            machine: Machine::new(&procfs),
+            machine: Machine::new(procfs.host_name()),
             families: Families::default(),
             last: None,
             used: false,
@@ -224,7 +223,7 @@ impl Sampler {
         for row in rows.chain(holders.iter_mut().map(|holder| &mut holder.process)) {
             row.group = groups.leaders.get(&row.pid).copied();
         }
-        let launcher = |stat: &crate::procfs::Stat| {
+        let launcher = |stat: &crate::platform::linux::procfs::Stat| {
             let open = self.procfs.open_driver_files(stat.pid);
             let holds = open.map_or_else(Reading::from, |_| Reading::Known(Bytes::ZERO));
             let row = self.people.described(stat).unlisted(stat.pid, holds);

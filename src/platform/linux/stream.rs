@@ -1,0 +1,52 @@
+//! Owns the sampler's output: standard output for the readings alone.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::process::{Pid, getpid};
+
+use crate::platform::unix::output::check_open;
+
+/// What was standard output, for the readings alone: a driver's library prints there, too, and what it prints goes nowhere
+/// from now on. A process that the library forks off finds it closed once it runs a program, and writes nothing to it as
+/// a copy of this one.
+pub struct Stream {
+    file: File,
+    owner: Pid,
+}
+
+/// Above what any library takes for its own standard output.
+const LEAST_DESCRIPTOR: i32 = 64;
+
+impl Stream {
+    /// Standard output from now on.
+    pub fn new() -> io::Result<Stream> {
+        check_open()?;
+        let stdout = io::stdout();
+        let copy = |least| rustix::io::fcntl_dupfd_cloexec(stdout.as_fd(), least);
+        // Few descriptors may be allowed.
+        let file = copy(LEAST_DESCRIPTOR).or_else(|_| copy(3))?;
+        rustix::stdio::dup2_stdout(File::options().read(true).write(true).open("/dev/null")?)?;
+        Ok(Stream { file: file.into(), owner: getpid() })
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if getpid() != self.owner {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

@@ -1,0 +1,100 @@
+//! Owns what is asked of a machine's processes: who has a PID now, ending one of them safely, asking its own program to
+//! give memory back. How a system does that is its platform's part; a double stands in for it in tests.
+
+use std::fmt::Debug;
+use std::io;
+use std::time::Duration;
+
+use crate::advice::release::Release;
+use crate::gpu::ProcessKey;
+use crate::gpu::guard::{Signal, Suspect, Viewer};
+use crate::gpu::running::Running;
+use crate::units::WallTime;
+
+/// What the kernel says of a process now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inspection {
+    /// Field 22 of /proc/PID/stat.
+    pub start_ticks: u64,
+    /// What it runs: its command line as the list shows it, empty where it can't be read; `None` of one that is ending,
+    /// which has none any more.
+    pub runs: Option<Running>,
+    /// Its real user id, where it may be seen.
+    pub uid: Option<u32>,
+    /// Its user's name.
+    pub user: Option<String>,
+    /// Why it should be left alone by default.
+    pub protected: Option<&'static str>,
+    /// PF_KTHREAD.
+    pub kernel_thread: bool,
+    /// The process, where the number is only a thread's of it.
+    pub thread_of: Option<u32>,
+    /// Whether a driver's PID is that process here; see DESIGN's "Killing".
+    pub proved: bool,
+    /// The one-letter state.
+    pub state: char,
+}
+
+impl Inspection {
+    /// For the list of refusals.
+    pub fn suspect(&self, pid: u32) -> Suspect<'_> {
+        Suspect {
+            pid,
+            uid: self.uid,
+            user: self.user.as_deref(),
+            protected: self.protected,
+            kernel_thread: self.kernel_thread,
+            proved: self.proved,
+        }
+    }
+}
+
+/// The kernel's side of signalling; a double stands in for it in tests.
+pub trait ProcessControl: Send + Sync {
+    /// Refers to one process for good, whatever happens to its PID.
+    type Handle: Send;
+
+    /// Takes a handle on whatever has this PID now.
+    fn open(&self, pid: u32) -> io::Result<Self::Handle>;
+    /// Reads /proc for the PID now; `None` where it has ended.
+    fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>>;
+    /// Signals the handle's process.
+    fn signal(&self, handle: &Self::Handle, signal: Signal) -> io::Result<()>;
+    /// Lets a stopped process run on, so that it can act on a pending signal.
+    fn wake(&self, handle: &Self::Handle) -> io::Result<()>;
+    /// Waits until it has ended, at most so long; whether it has.
+    fn wait(&self, handle: &Self::Handle, longest: Duration) -> io::Result<bool>;
+}
+
+/// What is to be recorded of a request: it just before it is sent, then what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// Sent now: `POST http://127.0.0.1:11434/api/generate {"model":…}`.
+    Sent(String),
+    /// The status, or why there is none.
+    Answered(String),
+}
+
+/// Who a process is, for the record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// Its user's name, where it may be seen.
+    pub user: Option<String>,
+    /// Its command line; empty where it can't be read.
+    pub command: String,
+}
+
+/// A machine's processes: what is asked of them beside ending them.
+pub trait Processes: ProcessControl + Clone + Debug + 'static {
+    /// Who we are, for the list of refusals.
+    fn viewer(&self) -> Viewer;
+    /// Who it is, for the record.
+    fn named(&self, pid: u32) -> Named;
+    /// When it was started.
+    fn started_at(&self, key: ProcessKey) -> Option<WallTime>;
+    /// Of these environment variables whether they are set, as far as that may be seen; `None` where the process is gone.
+    fn are_set(&self, key: ProcessKey, names: &[String]) -> Option<Vec<(String, bool)>>;
+    /// Asks its own program to give memory back. Says what was asked of whom; else why nothing came of it, as the end of a
+    /// sentence.
+    fn ask(&self, key: ProcessKey, release: &Release, note: impl Fn(Note)) -> Result<String, String>;
+}

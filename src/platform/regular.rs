@@ -1,0 +1,79 @@
+//! Owns opening files that are named in a folder or a setting, and replacing them. Only a regular file is read, and only
+//! so much of it: a pipe would be waited for, and a device may never end.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::{Here, Platform};
+
+/// Opens a regular file, or fails at once.
+pub fn open(path: &Path) -> io::Result<File> {
+    // Before it is opened: whoever writes to a pipe would think that somebody reads it.
+    check(&fs::metadata(path)?)?;
+    let file = Here::open_without_waiting(path)?;
+    // Another file may have this name by now.
+    check(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Reads a regular file of at most so many bytes.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::other(format!("it is larger than {}", crate::units::Bytes(most))));
+    }
+    Ok(bytes)
+}
+
+/// Puts a new file, which only its owner may read, in the place of the one that is there: whoever reads meanwhile has the
+/// old one whole. What is there and is no plain file (a link, a device) stays, and this fails.
+pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
+        let why = format!("{} is no plain file", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Under a name that nobody can guess; gone again if anything fails.
+    let mut new = tempfile::Builder::new().prefix(".oomdoctor-").tempfile_in(folder)?;
+    write(new.as_file_mut())?;
+    new.persist(path).map(drop).map_err(|error| error.error)
+}
+
+fn check(there: &fs::Metadata) -> io::Result<()> {
+    if there.is_file() {
+        return Ok(());
+    }
+    let kind = if there.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
+    Err(io::Error::new(kind, if there.is_dir() { "it is a folder" } else { "it is not a regular file" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_so_much_of_a_file_is_read_and_a_folder_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("file"), "12345").unwrap();
+        assert_eq!(read(&at("file"), 5).unwrap(), b"12345");
+        assert!(read(&at("file"), 4).unwrap_err().to_string().contains("larger"));
+        assert_eq!(read(&at("none"), 5).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(read(folder.path(), 5).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r.md");
+        for text in ["old", "new"] {
+            replace(&path, |file| io::Write::write_all(file, text.as_bytes())).unwrap();
+            assert_eq!(read(&path, 9).unwrap(), text.as_bytes());
+        }
+        assert!(replace(&path, |_| Err(io::Error::other("full"))).is_err());
+        assert_eq!(read(&path, 9).unwrap(), b"new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+}

@@ -1,0 +1,71 @@
+//! Owns giving the terminal back when the program dies of a fault: then nothing of it may run but this handler.
+
+use std::os::raw::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the terminal is not as it was.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+/// As it was at first.
+static BEFORE: OnceLock<Before> = OnceLock::new();
+
+/// What a signal handler needs to give the terminal back: it may neither allocate nor lock.
+struct Before {
+    modes: libc::termios,
+    farewell: Vec<u8>,
+}
+
+/// The modes now are those to go back to, and `farewell` takes back what is printed from now on. The first call counts.
+pub fn remember_terminal(farewell: Vec<u8>) {
+    if let Some(before) = Before::now(farewell) {
+        BEFORE.get_or_init(|| before);
+    }
+}
+
+/// Whether a fault has something to give back.
+pub fn note_terminal_taken(is_taken: bool) {
+    TAKEN.store(is_taken, Ordering::SeqCst);
+}
+
+impl Before {
+    #[allow(unsafe_code, reason = "the handler takes the same structure")]
+    fn now(farewell: Vec<u8>) -> Option<Before> {
+        // SAFETY: all zero is a value of this structure of plain numbers, and it is written before it is read.
+        let mut modes: libc::termios = unsafe { std::mem::zeroed() };
+        // SAFETY: writes to the structure alone.
+        let read = unsafe { libc::tcgetattr(libc::STDOUT_FILENO, &raw mut modes) };
+        (read == 0).then_some(Before { modes, farewell })
+    }
+}
+
+/// The signals of a fault. A thread can't take them as messages: the program may not run on.
+const FAULTS: [c_int; 7] =
+    [libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS, libc::SIGTRAP];
+
+/// A fault gives the terminal back before the program dies of it.
+#[allow(unsafe_code, reason = "signal handlers have no other interface")]
+pub fn give_back_on_fault() {
+    for signal in FAULTS {
+        // SAFETY: all zero is a valid value; the handler makes only calls that POSIX allows in one.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_fault as *const () as libc::sighandler_t;
+            // Once: the second time is the default, which ends the program.
+            action.sa_flags = libc::SA_RESETHAND | libc::SA_NODEFER | libc::SA_ONSTACK;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+#[allow(unsafe_code, reason = "see `give_back_on_fault`")]
+extern "C" fn on_fault(signal: c_int) {
+    if let Some(before) = BEFORE.get().filter(|_| TAKEN.swap(false, Ordering::SeqCst)) {
+        // SAFETY: both read what is never changed.
+        unsafe {
+            libc::tcsetattr(libc::STDOUT_FILENO, libc::TCSANOW, &raw const before.modes);
+            libc::write(libc::STDOUT_FILENO, before.farewell.as_ptr().cast(), before.farewell.len());
+        }
+    }
+    // SAFETY: takes a number. The signal may have been sent by somebody, and then nothing would raise it again.
+    unsafe { libc::raise(signal) };
+}

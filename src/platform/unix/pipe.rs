@@ -1,0 +1,51 @@
+//! Owns waiting for a pipe: until something comes, until its writer ends, or no longer than somebody wants to wait.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// A pipe, or whatever standard input is.
+#[derive(Debug)]
+pub struct Pipe(File);
+
+impl Pipe {
+    /// Reads this one.
+    pub fn new(file: File) -> Pipe {
+        Pipe(file)
+    }
+}
+
+impl Read for Pipe {
+    fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
+        self.0.read(block)
+    }
+}
+
+impl crate::platform::Pipe for Pipe {
+    fn read_within(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Option<usize>> {
+        // A named pipe that nobody has opened to write reads as ended: what comes of it is waited for here.
+        match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], patience.map(timespec).as_ref()) {
+            Ok(0) | Err(Errno::INTR) => Ok(None),
+            _ => self.0.read(block).map(Some),
+        }
+    }
+}
+
+/// Opens a pipe that has a name in a folder. It waits for no writer.
+pub fn open_named(path: &Path) -> io::Result<File> {
+    let pipe = super::open_without_waiting(path)?;
+    // Only the opening must not wait.
+    rustix::fs::fcntl_setfl(&pipe, OFlags::RDONLY)?;
+    Ok(pipe)
+}
+
+/// For `poll`; never longer than a day.
+pub fn timespec(time: Duration) -> Timespec {
+    let time = time.min(Duration::from_secs(86_400));
+    Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX), tv_nsec: time.subsec_nanos().into() }
+}

@@ -1,0 +1,199 @@
+//! Owns Windows: logs are read, GPUs are not. Folders are those of the user's profile, whose access list keeps others out.
+
+mod keys;
+mod pipe;
+
+use std::fs::{self, File, FileType, Metadata, OpenOptions};
+use std::io::{self, stdin, stdout};
+use std::os::windows::fs::FileExt;
+use std::os::windows::io::{AsHandle, AsRawHandle};
+use std::os::windows::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crossterm::event::Event;
+use winapi_util::{Handle, HandleRef, file};
+
+use super::logs_only::{self, Events, NoProcesses};
+use super::{Asked, News, Platform, Sampling, SetPace, said};
+use crate::gpu::Snapshot;
+
+/// A process of a group of its own gets no Ctrl-C of ours (CREATE_NEW_PROCESS_GROUP; learn.microsoft.com, checked
+/// 2026-11-22).
+const NEW_PROCESS_GROUP: u32 = 0x200;
+
+/// This system.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows;
+
+fn folder(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+fn refused(path: &Path, why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("{} {why}", path.display()))
+}
+
+impl Platform for Windows {
+    const NAME: &'static str = "Windows";
+    const CONFIG_FILE: &'static str = r"%APPDATA%\oomdoctor\config.ron";
+    const STATE_UNKNOWN: &'static str = "LOCALAPPDATA does not say where";
+    const LOGS_ONLY: Option<&'static str> = Some(
+        "this build for Windows reads logs only; reading GPUs and ending processes needs Linux with an NVIDIA driver, \
+         and WSL2 is one",
+    );
+    // The console has no mark for what crossterm reads: a paste is a burst of keys, which the app's gate tells.
+    const MARKS_PASTES: bool = false;
+
+    type Kernel = NoProcesses;
+    type Pipe = pipe::Pipe;
+    type Input = Events<keys::Taken>;
+
+    fn kernel(_: &Sampling, _: &[String], _: bool) -> NoProcesses {
+        NoProcesses
+    }
+
+    fn read_once(_: &Sampling) -> Result<Snapshot, String> {
+        Ok(logs_only::read_once())
+    }
+
+    fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
+        logs_only::watch(&sampling, tell)
+    }
+
+    fn sample(sampling: &Sampling, count: Option<u64>, _: bool) -> io::Result<()> {
+        logs_only::sample(sampling, count)
+    }
+
+    fn boot_id() -> Option<String> {
+        None
+    }
+
+    fn host_name() -> String {
+        said("COMPUTERNAME").unwrap_or_default()
+    }
+
+    fn user_name() -> String {
+        said("USERNAME").unwrap_or_default()
+    }
+
+    fn home() -> Option<PathBuf> {
+        folder("USERPROFILE")
+    }
+
+    fn config_folder() -> Option<PathBuf> {
+        Some(folder("APPDATA")?.join("oomdoctor"))
+    }
+
+    fn state_folder() -> Option<PathBuf> {
+        Some(folder("LOCALAPPDATA")?.join("oomdoctor"))
+    }
+
+    fn make_private_folder(folder: &Path) -> io::Result<()> {
+        fs::create_dir_all(folder)
+    }
+
+    fn new_private_file(path: &Path) -> io::Result<File> {
+        OpenOptions::new().write(true).create_new(true).open(path)
+    }
+
+    fn append_to_private_file(path: &Path) -> io::Result<File> {
+        if fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_symlink()) {
+            return Err(refused(path, "is a link"));
+        }
+        let file = OpenOptions::new().append(true).create(true).open(path)?;
+        if file::typ(&file)?.is_disk() { Ok(file) } else { Err(refused(path, "is no plain file")) }
+    }
+
+    fn is_own(_: &Metadata) -> bool {
+        // Only this user's programs write below this user's profile.
+        true
+    }
+
+    fn may_name_a_library(_: &Path) -> bool {
+        // None is loaded here.
+        true
+    }
+
+    fn open_without_waiting(path: &Path) -> io::Result<File> {
+        let file = File::open(path)?;
+        // NUL, CON, COM1 and named pipes have the metadata of a file.
+        let is_on_disk = file::typ(&file)?.is_disk();
+        if is_on_disk { Ok(file) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")) }
+    }
+
+    fn is_device(_: FileType) -> bool {
+        // Told when it is opened: its metadata does not say so.
+        false
+    }
+
+    fn is_named_pipe(_: FileType) -> bool {
+        // A named pipe lies in no folder here.
+        false
+    }
+
+    fn open_named_pipe(path: &Path) -> io::Result<File> {
+        Err(refused(path, "is no plain file"))
+    }
+
+    fn read_at(file: &File, block: &mut [u8], at: u64) -> io::Result<usize> {
+        file.seek_read(block, at)
+    }
+
+    fn identity(path: &Path, _: &Metadata) -> io::Result<(u64, u64)> {
+        let information = file::information(Handle::from_path_any(path)?)?;
+        Ok((information.volume_serial_number(), information.file_index()))
+    }
+
+    fn standard_input() -> io::Result<File> {
+        stdin().as_handle().try_clone_to_owned().map(File::from)
+    }
+
+    fn is_input_fed() -> bool {
+        file::typ(HandleRef::stdin()).is_ok_and(|kind| kind.is_disk() || kind.is_pipe())
+    }
+
+    fn check_output_open() -> io::Result<()> {
+        if stdout().as_raw_handle().is_null() { Err(io::Error::other("standard output is closed")) } else { Ok(()) }
+    }
+
+    fn pipe(file: File) -> pipe::Pipe {
+        pipe::Pipe::new(file)
+    }
+
+    fn detached_self() -> io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.creation_flags(NEW_PROCESS_GROUP);
+        Ok(command)
+    }
+
+    fn terminal_to_ask() -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn forget_typed(_: &File) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn input() -> io::Result<Events<keys::Taken>> {
+        let mut console = keys::Console::default();
+        Ok(Events(Box::new(move |event: Event| console.take(event))))
+    }
+
+    fn can_be_drawn_on() -> bool {
+        crossterm::ansi_support::supports_ansi()
+    }
+
+    fn shows_unicode() -> bool {
+        true
+    }
+
+    fn listen_to_signals(_: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
+        // Ctrl-C comes as a key in raw mode, and a console that closes takes its screen along.
+        Ok(())
+    }
+
+    fn can_be_continued() -> bool {
+        false
+    }
+}

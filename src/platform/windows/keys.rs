@@ -1,0 +1,80 @@
+//! Owns what the console's key events mean as text: releases are no keys, AltGr makes characters, and a character of an
+//! Alt code comes with the release of Alt. Checked against crossterm 0.29's `event/sys/windows/parse.rs`, 2026-11-22.
+
+use std::collections::BTreeSet;
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+/// A function that makes keys of events, or nothing.
+pub type Taken = Box<dyn FnMut(Event) -> Option<Event> + Send>;
+
+/// What was pressed and not released yet.
+#[derive(Debug, Default)]
+pub struct Console {
+    held: BTreeSet<char>,
+}
+
+impl Console {
+    /// What an event means; `None` where it is no key of its own.
+    pub fn take(&mut self, event: Event) -> Option<Event> {
+        let Event::Key(key) = event else { return Some(event) };
+        match (key.kind, key.code) {
+            (KeyEventKind::Release, KeyCode::Char(character)) => {
+                // Of ASCII it may be a key that was pressed in another window, where it must not act.
+                let is_alt_code = !self.held.remove(&character) && !character.is_ascii();
+                is_alt_code.then(|| Event::Key(KeyEvent::new(key.code, KeyModifiers::NONE)))
+            }
+            (KeyEventKind::Release, _) => None,
+            (_, KeyCode::Char(character)) => {
+                self.held.insert(character);
+                Some(Event::Key(without_alt_gr(key, character)))
+            }
+            _ => Some(Event::Key(key)),
+        }
+    }
+}
+
+/// AltGr is Ctrl and Alt together, and with it symbols are typed and pasted: `@`, `{`, `€`. No layout types ASCII letters
+/// or digits so.
+fn without_alt_gr(key: KeyEvent, character: char) -> KeyEvent {
+    let alt_gr = KeyModifiers::CONTROL | KeyModifiers::ALT;
+    if !key.modifiers.contains(alt_gr) || character.is_ascii_alphanumeric() {
+        return key;
+    }
+    KeyEvent { modifiers: key.modifiers - alt_gr, ..key }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(character: char, modifiers: KeyModifiers, kind: KeyEventKind) -> Event {
+        Event::Key(KeyEvent::new_with_kind(KeyCode::Char(character), modifiers, kind))
+    }
+
+    fn taken(events: &[Event]) -> Vec<(KeyCode, KeyModifiers)> {
+        let mut console = Console::default();
+        let keys = events.iter().filter_map(|event| console.take(event.clone())?.as_key_event());
+        keys.map(|key| (key.code, key.modifiers)).collect()
+    }
+
+    #[test]
+    fn a_key_is_one_key_and_its_release_none() {
+        use KeyEventKind::{Press, Release, Repeat};
+        let none = KeyModifiers::NONE;
+        let x = (KeyCode::Char('x'), none);
+        assert_eq!(taken(&[key('x', none, Press), key('x', none, Repeat), key('x', none, Release)]), [x, x]);
+        assert_eq!(taken(&[key('x', none, Release)]), [], "it was pressed in another window");
+        let enter = Event::Key(KeyEvent::new_with_kind(KeyCode::Enter, none, Release));
+        assert_eq!(taken(&[enter]), [], "it started this program");
+    }
+
+    #[test]
+    fn characters_of_alt_gr_and_of_alt_codes_are_text() {
+        use KeyEventKind::{Press, Release};
+        let alt_gr = KeyModifiers::CONTROL | KeyModifiers::ALT;
+        assert_eq!(taken(&[key('@', alt_gr, Press)]), [(KeyCode::Char('@'), KeyModifiers::NONE)]);
+        assert_eq!(taken(&[key('x', alt_gr, Press)]), [(KeyCode::Char('x'), alt_gr)], "Ctrl-Alt-X types nothing");
+        assert_eq!(taken(&[key('é', KeyModifiers::NONE, Release)]), [(KeyCode::Char('é'), KeyModifiers::NONE)]);
+    }
+}
