@@ -44,12 +44,17 @@ fn expanded(key: &str, target: &str) -> String {
         })
 }
 
+/// What the release script would make, a line each.
+fn names_of_a_release() -> String {
+    let names = Command::new("bash").arg(root().join("packaging/release.sh")).arg("--names").output().unwrap();
+    assert!(names.status.success(), "{}", String::from_utf8_lossy(&names.stderr));
+    String::from_utf8(names.stdout).unwrap()
+}
+
 /// What would `cargo binstall` load? An archive of the name that the release script gives it.
 #[test]
 fn the_binstall_template_names_the_archives_of_a_release() {
-    let names = Command::new("bash").arg(root().join("packaging/release.sh")).arg("--names").output().unwrap();
-    assert!(names.status.success(), "{}", String::from_utf8_lossy(&names.stderr));
-    let names = String::from_utf8(names.stdout).unwrap();
+    let names = names_of_a_release();
     for target in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
         let address = expanded("pkg-url", target);
         let archive = address.rsplit('/').next().unwrap();
@@ -77,6 +82,21 @@ fn no_recipe_or_workflow_has_the_version_of_a_release() {
             assert!(!named, "{}:{}: {line}", file.display(), number + 1);
         }
     }
+}
+
+/// Whoever copies an install line gets a file that the release has.
+#[test]
+fn the_readme_names_files_of_this_release() {
+    let names = names_of_a_release();
+    let readme = read("README.md");
+    let mut files = 0;
+    for word in readme.split(|letter: char| letter.is_whitespace() || "`/()|,".contains(letter)) {
+        if word.starts_with("oomdoctor") && (word.ends_with("gz") || word.ends_with(".deb") || word.ends_with(".rpm")) {
+            assert!(names.lines().any(|name| name == word), "{word} is not among\n{names}");
+            files += 1;
+        }
+    }
+    assert!(files > 2, "the README names {files} files of a release");
 }
 
 #[test]
