@@ -1,22 +1,38 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2154
-# The wheel, made and tried by packaging/python/build.sh.
+# The wheels, made by packaging/python/build.sh. It also tries the wheel of this machine, with pip, uv, pipx and the hook's tests.
 
 make_wheel() {
-  local wheel
+  local target
   if [ ! -x packaging/python/build.sh ]; then
     not_done wheel packaging/python/build.sh
-    return
+  elif ! has maturin; then
+    not_done wheel "maturin (pip install maturin)"
+  else
+    for target in "${targets[@]}"; do
+      if has_program "$target"; then make_wheel_of "$target" || failed "wheel of $target"; fi
+    done
   fi
-  if ! has_program "$host"; then
-    not_done wheel "a program for $host"
-    return
-  fi
-  packaging/python/build.sh --binary "$(program_of "$host")" "$out" || { failed wheel; return; }
-  for wheel in "$out"/oomdoctor-"$version"-*.whl; do
-    [ -e "$wheel" ] || { failed "no wheel in $out"; return; }
-    made "$wheel" "$(glibc_of "$(program_of "$host")")" yes
-  done
+}
+
+make_wheel_of() {
+  local folder=$work/wheels/$1 wheel answer
+  mkdir -p "$folder"
+  packaging/python/build.sh --binary "$(program_of "$1")" "$folder" || return 1
+  wheel=$(find "$folder" -name "oomdoctor-$version-*.whl")
+  [ -n "$wheel" ] || return 1
+  cp "$wheel" "$out/"
+  if is_of_host "$1"; then answer=yes; else answer=$(tried try_wheel "$1" "$wheel"); fi
+  made "$out/$(basename "$wheel")" "$(glibc_of "$(program_of "$1")")" "$answer"
+}
+
+# A wheel of another architecture: pip would refuse it here, so its program is taken out and run.
+try_wheel() {
+  local root
+  root=$(clean_root "$1" "wheel-$1") || return 1
+  python3 -m zipfile -e "$2" "$work/wheels/unpacked-$1" || return 1
+  install -m 755 "$work/wheels/unpacked-$1/oomdoctor-$version.data/scripts/oomdoctor" "$root/usr/bin/" || return 1
+  has_right_answers run_in "$root" "$1" /usr/bin/oomdoctor
 }
 
 # The source distribution for PyPI: `pip install` builds it where there is no wheel, and then needs Rust.

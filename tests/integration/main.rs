@@ -28,6 +28,7 @@ mod identity;
 mod keyboard;
 mod numbers;
 mod nvml;
+mod packaging;
 mod papers;
 #[path = "../stress/pids.rs"]
 mod pids;
