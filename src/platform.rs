@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use crossterm::event::Event;
 
-use crate::gpu::{Header, Snapshot};
+use crate::gpu::{Header, Snapshot, Vantage};
 use processes::Processes;
 
 /// The processes of the system that this program is built for.
@@ -122,6 +122,8 @@ pub trait Platform {
     const STATE_UNKNOWN: &'static str;
     /// Why this build neither reads GPUs nor ends processes; `None` where it does both.
     const LOGS_ONLY: Option<&'static str>;
+    /// What every reading of this build says of where it was taken, beside what the machine shows.
+    const SEEN_FROM: &'static [Vantage];
     /// Whether the terminal marks what was pasted. Where it does not, a paste arrives as a burst of keys.
     const MARKS_PASTES: bool;
 

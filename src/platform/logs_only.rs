@@ -38,7 +38,7 @@ fn snapshot(machine: &mut Machine) -> Snapshot {
         holders: Vec::new(),
         launchers: Vec::new(),
         unseen_processes: 0,
-        seen_from: Vec::new(),
+        seen_from: Here::SEEN_FROM.to_vec(),
     }
 }
 

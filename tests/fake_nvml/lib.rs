@@ -17,6 +17,7 @@
 //! free again: killing a real process frees fake memory. A missing symbol is played by `FunctionNotFound`; the harness
 //! can also rename a symbol in a copy of this file, so that the loader does not find it.
 
+#![cfg(target_os = "linux")]
 #![allow(unsafe_code, reason = "a C interface: every exported function writes through the caller's pointers")]
 #![allow(non_snake_case, missing_docs, reason = "the names are the driver's, documented by NVIDIA")]
 #![allow(clippy::cast_possible_truncation, clippy::print_stderr, reason = "few rows; a bad scenario must be seen")]

@@ -1,5 +1,7 @@
-//! The whole program from outside: driver, command line, screens, sessions.
+//! The whole program from outside: driver, command line, screens, sessions. On Linux, which has all of these; what holds
+//! on every system is `tests/everywhere.rs`.
 
+#![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,6 +28,7 @@ mod identity;
 mod keyboard;
 mod numbers;
 mod nvml;
+mod packaging;
 mod papers;
 #[path = "../stress/pids.rs"]
 mod pids;

@@ -2,6 +2,7 @@
 //! What is asserted is what stands on the screen and what became of the processes. Words are asserted only where the
 //! contract fixes them or where they are figures, PIDs and keys.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -976,6 +977,9 @@ fn the_last_log_comes_back_and_a_report_is_written_below_the_state_folder() {
     let text = fs::read_to_string(report.unwrap_or_else(|| panic!("{screen}"))).unwrap();
     assert!(text.contains("(skipped)") && !text.contains("hf_abcd"), "{text}");
     let kept = fs::read_to_string(own.join("last.log")).unwrap();
+    for (path, mode) in [(own.join("last.log"), 0o600), (own.clone(), 0o700)] {
+        assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, mode, "its owner's alone");
+    }
     assert!(kept.contains("hf_abcdEFGH12345678"), "the log itself is kept whole");
 
     let session = Session::shell(LARGE, &line("--last"));
