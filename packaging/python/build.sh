@@ -121,7 +121,7 @@ check_pipx() {
 
 check_hook() {
   if [ $ipython = yes ]; then
-    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check ipython ipykernel jupyter_client ||
+    "$scratch/venv/bin/pip" install --quiet --disable-pip-version-check --retries 0 --timeout 10 ipython ipykernel jupyter_client ||
       say 'IPython: not tested, it could not be installed'
   fi
   env -u PYTHONPATH OOMDOCTOR_TEST_INSTALLED=1 "$scratch/venv/bin/python" -m unittest discover -s "$here/tests"
