@@ -264,34 +264,44 @@ print(threading.__spec__.loader is threading.__loader__, type(threading.__loader
         self.assertIn("end\n", result.stderr)
 
     def test_no_trouble_with_the_program_takes_more_than_one_line(self):
-        plain = self.run_python(OOM).stderr
         write(self.path("no program"), "text")
         os.chmod(self.path("no program"), 0o755)
         for program in (self.path("missing"), self.folder, self.path("no program")):
-            result = self.run_python(OOM, "hooked", OOMDOCTOR_PROGRAM=program)
-            self.assertEqual(result.returncode, 1)
-            self.assert_one_line(result.stderr[len(plain) :])
+            self.assert_one_line(self.run_python(OOM, "hooked", OOMDOCTOR_PROGRAM=program))
         self.fake_program("kill -SEGV $$")
         result = self.run_python(OOM, "hooked")
-        self.assert_one_line(result.stderr[len(plain) :])
+        self.assert_one_line(result)
         self.assertIn("signal {}".format(int(signal.SIGSEGV)), result.stderr)
         self.fake_program("echo the verdict")  # without reading the log
         self.assert_verdict(self.run_python(OOM.replace("TORCH_TEXT)", "TORCH_TEXT + 'x' * 300000)"), "hooked"))
 
     def test_a_program_that_hangs_is_ended(self):
-        os.mkfifo(self.path("never"))
-        impatient = "import oomdoctor._verdict as v; v.TIMEOUT_SECONDS = v.KILL_SECONDS = 0.3\n"
-        plain = self.run_python(OOM).stderr
-        # The second one leaves a child behind that keeps its output open.
-        for commands in ("echo $$ > {folder}/pid; exec cat {folder}/never", "cat {folder}/never & exit 0"):
-            self.fake_program(commands)
-            result = self.run_python(impatient + OOM, "hooked", PYTHONWARNINGS="error")
-            self.assertEqual(result.returncode, 1)
-            self.assert_one_line(result.stderr[len(plain) :])
+        result = self.run_with_hanging_program("echo $$ > {folder}/new; mv {folder}/new {folder}/pid; exec cat {folder}/never")
+        self.assert_one_line(result)
         with self.assertRaises(ProcessLookupError):
             os.kill(int(read(self.path("pid"))), 0)
-        # Ends what the second one left behind.
-        os.close(os.open(self.path("never"), os.O_WRONLY | os.O_NONBLOCK))
+
+    def test_a_child_of_the_program_that_keeps_its_output_open_is_not_waited_for(self):
+        result = self.run_with_hanging_program("cat {folder}/never & echo $! > {folder}/new; mv {folder}/new {folder}/pid")
+        os.kill(int(read(self.path("pid"))), signal.SIGKILL)
+        self.assert_one_line(result)
+
+    def run_with_hanging_program(self, commands):
+        """Run a failing script with a short time limit, which begins once `commands` have written the file `pid`."""
+        impatient = """
+            import os, subprocess
+            import oomdoctor._verdict
+            oomdoctor._verdict.TIMEOUT_SECONDS = 0.1
+            communicate = subprocess.Popen.communicate
+            def once_started(*arguments, **options):
+                while not os.path.exists("pid"):
+                    pass
+                return communicate(*arguments, **options)
+            subprocess.Popen.communicate = once_started
+        """
+        os.mkfifo(self.path("never"))
+        self.fake_program(commands)
+        return self.run_python(dedent(impatient) + OOM, "hooked", PYTHONWARNINGS="error")
 
     def test_a_program_that_cannot_be_started_is_tried_without_fork(self):
         script = dedent(
@@ -311,8 +321,11 @@ print(threading.__spec__.loader is threading.__loader__, type(threading.__loader
         self.assert_verdict(result, times=0)
         self.assertEqual(result.stderr.strip().split("\n")[-1].split(":")[0], "oomdoctor")
 
-    def assert_one_line(self, text):
-        self.assertRegex(text, r"\Aoomdoctor: [^\n]+\n\Z")
+    def assert_one_line(self, result):
+        self.assertEqual(result.returncode, 1)
+        traceback, _, rest = result.stderr.partition(TORCH_TEXT + "\n")
+        self.assertIn("Traceback", traceback)
+        self.assertRegex(rest, r"\Aoomdoctor: [^\n]+\n\Z")
 
     def test_a_closed_or_missing_stderr_is_no_trouble(self):
         for change in ("sys.stderr.close()", "sys.stderr = None", "del sys.stderr", "sys.stderr = object()"):
@@ -336,7 +349,8 @@ print(threading.__spec__.loader is threading.__loader__, type(threading.__loader
             self.assertIn("\n\n" + label + "the verdict\n", self.run_python(OOM, "hooked", **variables).stderr)
 
     def test_an_error_in_an_interrupted_verdict_keeps_the_exit_code(self):
-        self.fake_program("kill -INT $PPID; cat > /dev/null; exec cat {folder}/never")
+        # Once it has read the log, the script waits for its output.
+        self.fake_program("cat > /dev/null; kill -INT $PPID; exec cat {folder}/never")
         os.mkfifo(self.path("never"))
         result = self.run_python(OOM, "hooked")
         self.assertEqual((result.returncode, result.stderr), (1, self.run_python(OOM).stderr))
