@@ -16,7 +16,12 @@ TIMEOUT_SECONDS = 20.0
 KILL_SECONDS = 1.0
 
 # Nobody reads a longer command line, and the system limits the size of an argument.
-LONGEST_COMMAND_LINE = 4096
+_LONGEST_COMMAND_LINE = 4096
+
+# A command line with one of these may hold a secret, which must not get into the job's log. `--max-tokens` and `--tokenizer` do not.
+_SECRET_TEXT = (
+    r"token(?!s\b|iz)|secret|passw|credential|api[-_]?key|access[-_]?key|\b(?:hf_|sk-|gh[pousr]_|glpat-|AKIA)\w|://[^/\s]*@"
+)
 
 # Errors that end a program on purpose. What they interrupted is not asked about, even if that was an out-of-memory error.
 _NOT_FAILURES = (KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -169,11 +174,14 @@ def _command_line():
     """
     if rank() is not None or "-c" in sys.argv[:1] or not sys.argv[:1] or not sys.argv[0]:
         return None
+    import re
     import shlex
 
     # orig_argv came with Python 3.10.
     line = shlex.join(getattr(sys, "orig_argv", None) or [os.path.basename(sys.executable)] + sys.argv)
-    return line if len(line) <= LONGEST_COMMAND_LINE else None
+    if len(line) > _LONGEST_COMMAND_LINE or re.search(_SECRET_TEXT, line, re.IGNORECASE):
+        return None
+    return line
 
 
 def _verdict_text(log, command_line, how_to_free):

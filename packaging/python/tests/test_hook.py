@@ -88,6 +88,13 @@ class Hook(TestCase):
         self.run_command([sys.executable, "-c", "import oomdoctor.hook\n" + OOM])
         self.assertNotIn("--command", read(self.path("arguments")))
 
+    def test_a_command_with_a_secret_is_not_passed_on(self):
+        for secret in (["--hf-token", "x"], ["--api_key=x"], ["--key", "sk-abc"], ["--db", "postgres://me:pw@host/db"]):
+            self.run_python(OOM, "hooked", *secret)
+            self.assertNotIn("--command", read(self.path("arguments")), secret)
+        self.run_python(OOM, "hooked", "--max-tokens", "512", "--tokenizer", "t", "--url", "http://host/p")
+        self.assertIn("--max-tokens 512", read(self.path("arguments")))
+
     def test_other_failures_pass_unchanged(self):
         for name, failure in OTHER_FAILURES.items():
             with self.subTest(name):
