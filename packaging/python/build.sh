@@ -44,11 +44,11 @@ build_wheel() {
     "$python" "$here/repack.py" "$binary" "$scratch/wheel" > /dev/null
     return
   fi
-  set -- build --release --manifest-path "$repository/Cargo.toml" --out "$scratch/wheel"
+  set -- build --release --out "$scratch/wheel"
   if has zig || "$python" -c 'import ziglang' 2> /dev/null; then
     set -- "$@" --zig --compatibility manylinux_2_28
   fi
-  # maturin finds pyproject.toml in the working directory.
+  # In this folder maturin finds pyproject.toml; with --manifest-path it would look beside Cargo.toml, and leave the package out.
   (cd "$here" && maturin "$@")
 }
 

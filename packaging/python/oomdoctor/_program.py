@@ -9,7 +9,7 @@ __all__ = ["find_program"]
 def find_program():
     """Return the path of the ``oomdoctor`` program, or None.
 
-    ``OOMDOCTOR_PROGRAM`` wins. Then come the places where an installer puts the program that belongs to this package, and PATH last:
+    ``OOMDOCTOR_PROGRAM`` wins. Then come the places where an installer puts the program that belongs to this package. PATH is last:
     an older program on PATH must not stand in for the one installed here.
     """
     chosen = os.environ.get("OOMDOCTOR_PROGRAM")

@@ -1,6 +1,6 @@
 """Records PyTorch's memory history, and writes a snapshot when CUDA memory runs out.
 
-The calls used here and their older forms were read in torch 2.1.2, 2.4.1 and 2.15.0 (checked 2026-11-22).
+The calls used here and their older forms were read in torch 1.13.1, 2.0.1, 2.1.2, 2.4.1 and 2.15.0 (checked 2026-11-22).
 """
 
 import os

@@ -55,4 +55,7 @@ class _CellListener:
 
 def _running_shell():
     get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    return get_ipython() if get_ipython is not None else None
+    try:
+        return get_ipython() if get_ipython is not None else None
+    except Exception:  # IPython is half imported. `import oomdoctor.hook` must not fail for that.
+        return None

@@ -103,8 +103,8 @@ def _is_out_of_memory(error):
         if any(kind.__name__ == "ResourceExhaustedError" for kind in classes):
             return has(_MEMORY_WORDS)
         return has(_TENSORFLOW_TEXT)
-    # JAX's compiled functions may raise the builtin classes with XLA's text.
-    is_plain_xla_error = isinstance(error, (RuntimeError, ValueError)) and text.startswith("RESOURCE_EXHAUSTED: ")
+    # Old releases of JAX, and PyTorch/XLA, raise the builtin classes with XLA's text.
+    is_plain_xla_error = isinstance(error, (RuntimeError, ValueError)) and "RESOURCE_EXHAUSTED: " in text
     if packages & {"jax", "jaxlib"} or is_plain_xla_error:
         return has(_OUT_OF_MEMORY) or (has(r"\bRESOURCE_EXHAUSTED\b") and has(_MEMORY_WORDS))
     if isinstance(error, RuntimeError) or packages & _DEVICE_ERROR_PACKAGES:
@@ -146,7 +146,9 @@ def _how_to_free(out_of_memory):
     """
     is_torch = "torch" in sys.modules and not str(type(out_of_memory).__module__).startswith(("jax", "tensorflow", "cupy"))
     commands = "import gc; gc.collect()" + ("; torch.cuda.empty_cache()" if is_torch else "")
-    return "The traceback keeps the failed cell's tensors allocated. To free them, run 1/0 in one cell, then: {}\n".format(commands)
+    return "The traceback keeps the failed cell's tensors allocated. To free them, run 1/0 in one cell, then: {}\n".format(
+        commands
+    )
 
 
 def _traceback_text(error):

@@ -142,7 +142,7 @@ def _install_excepthook():
         finally:
             # A hook that captures what ours prints, as that of torch.distributed does to prefix it with the rank, holds the
             # traceback back until we return. torchrun may end this process before that, so such a verdict waits for the exit.
-            is_captured = sys.excepthook is not excepthook and sys.stderr is not sys.__stderr__
+            is_captured = sys.excepthook is not excepthook and getattr(sys, "stderr", None) is not sys.__stderr__
             comes_at_exit = is_captured and getattr(sys, "last_value", None) is error
             if link.is_active and not comes_at_exit:
                 print_verdict(error)

@@ -1,6 +1,6 @@
 """Prints what `import oomdoctor.hook` costs in fresh interpreters, beside `import json`. A measurement, not a test.
 
-    python3 packaging/python/tests/measure_import.py
+python3 packaging/python/tests/measure_import.py
 """
 
 import os

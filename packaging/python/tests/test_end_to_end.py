@@ -40,7 +40,12 @@ class RealProgram(TestCase):
     def setUp(self):
         super().setUp()
         state = self.path("state")
-        self.own_folders = {"XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state, "HOME": state, "OOMDOCTOR_PROGRAM": self.real_program}
+        self.own_folders = {
+            "XDG_STATE_HOME": state,
+            "XDG_CONFIG_HOME": state,
+            "HOME": state,
+            "OOMDOCTOR_PROGRAM": self.real_program,
+        }
 
     def failing(self, error):
         return self.run_python(SCRIPT.format(error), **self.own_folders)

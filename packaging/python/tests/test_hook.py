@@ -145,7 +145,9 @@ print(threading.__spec__.loader is threading.__loader__, type(threading.__loader
         self.assert_verdict(self.run_python("import sys\n" + script + OOM))
 
     def test_a_hook_installed_before_still_runs_first(self):
-        script = "import sys\nsys.excepthook = lambda *e: print('traceback of another', file=sys.stderr)\nimport oomdoctor.hook\n"
+        script = (
+            "import sys\nsys.excepthook = lambda *e: print('traceback of another', file=sys.stderr)\nimport oomdoctor.hook\n"
+        )
         result = self.run_python(script + OOM)
         self.assertEqual(result.stderr, "traceback of another\n\noomdoctor:\nthe verdict\n")
 
@@ -172,7 +174,9 @@ print(threading.__spec__.loader is threading.__loader__, type(threading.__loader
         self.assertTrue(result.stderr.startswith("later\nTraceback"))
 
     def test_a_hook_installed_later_that_calls_nothing_does_not_hide_the_verdict(self):
-        script = "import sys\nimport oomdoctor.hook\nsys.excepthook = lambda *e: print('traceback of another', file=sys.stderr)\n"
+        script = (
+            "import sys\nimport oomdoctor.hook\nsys.excepthook = lambda *e: print('traceback of another', file=sys.stderr)\n"
+        )
         result = self.run_python(script + OOM)
         self.assert_verdict(result)
         self.assertEqual(result.stderr, "traceback of another\n\noomdoctor:\nthe verdict\n")

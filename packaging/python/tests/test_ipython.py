@@ -81,11 +81,25 @@ class IPythonShell(TestCase):
             self.assertEqual(hooked, plain + VERDICT)
 
     def test_loading_twice_or_in_both_ways_prints_once(self):
-        cells = ("import oomdoctor.hook", "%load_ext oomdoctor", "%reload_ext oomdoctor", "import oomdoctor.hook as h; h.install()")
+        cells = (
+            "import oomdoctor.hook",
+            "%load_ext oomdoctor",
+            "%reload_ext oomdoctor",
+            "import oomdoctor.hook as h; h.install()",
+        )
         self.assertEqual(self.run_cells(*(cells + (OOM,))).count("the verdict"), 1)
 
     def test_other_errors_pass_unchanged(self):
-        cells = ["1 / 0", "raise MemoryError", "x = = 1", "%nosuchmagic", "raise KeyboardInterrupt", "%tb", "print('fine')", "import sys; sys.exit(3)"]
+        cells = [
+            "1 / 0",
+            "raise MemoryError",
+            "x = = 1",
+            "%nosuchmagic",
+            "raise KeyboardInterrupt",
+            "%tb",
+            "print('fine')",
+            "import sys; sys.exit(3)",
+        ]
         plain = self.run_cells("pass", *cells).partition("\n## ")[2]
         hooked = self.run_cells("import oomdoctor.hook", *cells).partition("\n## ")[2]
         self.assertEqual(hooked, plain)
@@ -111,7 +125,15 @@ class IPythonShell(TestCase):
 
     def test_unloading_puts_everything_back(self):
         check = "s = get_ipython(); print('showtraceback' in vars(s), len(s.events.callbacks['post_run_cell']), sys.excepthook is before)"
-        cells = ("import sys; before = sys.excepthook", check, "%load_ext oomdoctor", check, "%unload_ext oomdoctor", check, OOM)
+        cells = (
+            "import sys; before = sys.excepthook",
+            check,
+            "%load_ext oomdoctor",
+            check,
+            "%unload_ext oomdoctor",
+            check,
+            OOM,
+        )
         output = self.run_cells(*cells)
         self.assertEqual(output.count("the verdict"), 0)
         states = [line for line in output.split("\n") if line.endswith((" True", " False")) and not line.startswith("#")]
@@ -125,7 +147,9 @@ def show(*a, **k):
     print("other"); ours(*a, **k)
 shell.showtraceback = show
 """
-        output = self.run_cells("import oomdoctor.hook", other, "%unload_ext oomdoctor", "import oomdoctor.hook as h; h.uninstall()", OOM)
+        output = self.run_cells(
+            "import oomdoctor.hook", other, "%unload_ext oomdoctor", "import oomdoctor.hook as h; h.uninstall()", OOM
+        )
         self.assertEqual((output.count("other\n"), output.count("the verdict")), (1, 0))
         output = self.run_cells("import oomdoctor.hook", other, OOM)
         self.assertEqual((output.count("other\n"), output.count("the verdict")), (1, 1))
@@ -135,7 +159,7 @@ shell.showtraceback = show
         is_alive = "print('alive:', kept.tensor() is not None)"
         cells = ("import gc, kept", "kept.fail()", "gc.collect()", is_alive, "1 / 0", "gc.collect()", is_alive)
         for load in ("pass", "import oomdoctor.hook"):
-            output = self.run_cells("import sys; sys.path.insert(0, \"\")", load, *cells)
+            output = self.run_cells('import sys; sys.path.insert(0, "")', load, *cells)
             self.assertLess(output.index("alive: True"), output.index("alive: False"))
 
     def test_the_ipython_command_prints_it_for_code_and_for_files(self):
@@ -199,7 +223,9 @@ class JupyterKernel(TestCase):
     def test_a_notebook_shows_the_verdict_after_the_error(self):
         from jupyter_client.manager import start_new_kernel
 
-        manager, client = start_new_kernel(kernel_name="python3", env=self.environment(), cwd=self.folder, startup_timeout=CHILD_SECONDS)
+        manager, client = start_new_kernel(
+            kernel_name="python3", env=self.environment(), cwd=self.folder, startup_timeout=CHILD_SECONDS
+        )
         try:
             self.assertEqual(self.execute(client, "%load_ext oomdoctor"), [])
             self.assertEqual(self.execute(client, OOM), ["OutOfMemoryError", VERDICT])

@@ -14,14 +14,18 @@ OUT_OF_MEMORY = [
     Framework.torch_oom("Allocation on device "),
     Framework.torch_cuda_oom(TORCH_TEXT),
     error_class("my.package.MyOutOfMemory", Framework.torch_oom)("no text that tells"),
-    RuntimeError("CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.79 GiB total capacity; 6.20 GiB already allocated)"),
+    RuntimeError(
+        "CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 7.79 GiB total capacity; 6.20 GiB already allocated)"
+    ),
     RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported at some other API call"),
     RuntimeError("cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/generic/THCStorage.cu:58"),
     RuntimeError("CUDA driver error: out of memory"),
     RuntimeError("Triton Error [CUDA]: out of memory"),
     RuntimeError("HIP out of memory. Tried to allocate 256.00 MiB"),
     RuntimeError("HIP error: out of memory"),
-    RuntimeError("MPS backend out of memory (MPS allocated: 17.72 GiB, other allocations: 384.00 KiB, max allowed: 18.13 GiB)."),
+    RuntimeError(
+        "MPS backend out of memory (MPS allocated: 17.72 GiB, other allocations: 384.00 KiB, max allowed: 18.13 GiB)."
+    ),
     RuntimeError("Invalid buffer size: 74.51 GiB"),
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
     RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
@@ -29,13 +33,19 @@ OUT_OF_MEMORY = [
         "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
         "400000000000000 bytes. Error code 12 (Cannot allocate memory)"
     ),
-    RuntimeError("[enforce fail at alloc_cpu.cpp:72] data. DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."),
+    RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:72] data. DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."
+    ),
     RuntimeError("Native API failed. Native API returns: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)"),
-    RuntimeError("Caught OutOfMemoryError in replica 1 on device 1.\nOriginal Traceback (most recent call last):\n" + TORCH_TEXT),
+    RuntimeError(
+        "Caught OutOfMemoryError in replica 1 on device 1.\nOriginal Traceback (most recent call last):\n" + TORCH_TEXT
+    ),
     Framework.torch_accelerator("CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation' in https://docs.nvidia.com"),
-    Framework.torch_nccl("NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'"),
+    Framework.torch_nccl(
+        "NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'"
+    ),
     Framework.torch_spawn(
-        "\n\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n  File \"t.py\", line 3\n"
+        '\n\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n  File "t.py", line 3\n'
         "torch.OutOfMemoryError: " + TORCH_TEXT
     ),
     Framework.jax("RESOURCE_EXHAUSTED: Out of memory allocating 40000000000000 bytes."),
@@ -43,12 +53,14 @@ OUT_OF_MEMORY = [
     Framework.jaxlib("RESOURCE_EXHAUSTED: Failed to allocate request for 10.00GiB (10737418240B) on device ordinal 0"),
     Framework.jaxlib("INTERNAL: Failed to load in-memory CUBIN: CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
     RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4294967296 bytes."),
+    RuntimeError("Bad StatusOr access: RESOURCE_EXHAUSTED: Error allocating device buffer: Attempting to allocate 2.00G."),
     ValueError("RESOURCE_EXHAUSTED: Out of memory allocating 4294967296 bytes."),
     Framework.tensorflow_exhausted(
         "{{function_node __wrapped__Fill_device_/job:localhost/replica:0/task:0/device:GPU:0}} OOM when allocating tensor with "
         "shape[10000000,1000000] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc [Op:Fill]"
     ),
     Framework.tensorflow_exhausted("failed to allocate memory [Op:Mul]"),
+    Framework.tensorflow_exhausted("SameWorkerRecvDone unable to allocate output tensor. Key: /job:localhost/replica:0/task:0"),
     Framework.tensorflow_internal("Failed copying input tensor from CPU:0 to GPU:0: Dst tensor is not initialized."),
     Framework.tensorflow_internal("CUDA runtime implicit initialization on GPU:0 failed. Status: out of memory"),
     Framework.cupy_oom("Out of memory allocating 8,000,000,000 bytes (allocated so far: 1,000,000,000 bytes)."),
@@ -71,7 +83,9 @@ OTHER = [
     RuntimeError(""),
     MemoryError(),
     error_class("__main__.OutOfMemoryError")("made by somebody else"),
-    error_class("triton.runtime.errors.OutOfResources")("out of resource: shared memory, Required: 147456, Hardware limit: 101376"),
+    error_class("triton.runtime.errors.OutOfResources")(
+        "out of resource: shared memory, Required: 147456, Hardware limit: 101376"
+    ),
     Framework.torch_accelerator("CUDA error: an illegal memory access was encountered"),
     Framework.torch_spawn("\n\n-- Process 1 terminated with the following error:\nValueError: no"),
     Framework.jax("INVALID_ARGUMENT: Executable expected parameter 0 of size 16 but got buffer with incompatible size 8"),

@@ -43,7 +43,9 @@ class Recording(TestCase):
         self.assertEqual(modes, {0o600})
 
     def test_nothing_is_recorded_without_being_asked(self):
-        result = self.run_script("import oomdoctor.hook\n" + FAIL.replace("torch.allocate", "print(torch.CALLS); torch.allocate"))
+        result = self.run_script(
+            "import oomdoctor.hook\n" + FAIL.replace("torch.allocate", "print(torch.CALLS); torch.allocate")
+        )
         self.assertIn("[]", result.stdout)
         self.assertEqual(self.written(), [])
 
@@ -144,7 +146,9 @@ pickle.dump = full
         self.assertEqual(result.returncode, 1)
 
     def test_uninstall_stops_the_recording(self):
-        script = RECORD.format("") + "import torch\ntorch.cuda.init()\noomdoctor.hook.uninstall()\nprint(torch.CALLS[-1])\n" + FAIL
+        script = (
+            RECORD.format("") + "import torch\ntorch.cuda.init()\noomdoctor.hook.uninstall()\nprint(torch.CALLS[-1])\n" + FAIL
+        )
         result = self.run_script(script)
         self.assertIn("('history', None,", result.stdout)
         self.assertEqual(self.written(), [])
@@ -155,7 +159,13 @@ pickle.dump = full
             self.assertIn("ValueError", self.run_script(RECORD.format(wrong)).stderr)
 
     def test_it_can_start_in_the_middle_of_a_run(self):
-        script = "import torch\ntorch.cuda.init()\n" + RECORD.format("") + RECORD.format("max_entries=7") + "print(torch.CALLS)\n" + FAIL
+        script = (
+            "import torch\ntorch.cuda.init()\n"
+            + RECORD.format("")
+            + RECORD.format("max_entries=7")
+            + "print(torch.CALLS)\n"
+            + FAIL
+        )
         result = self.run_script(script)
         self.assertEqual(result.stdout.count("observer attached"), 1)
         self.assertEqual(len(self.written()), 2)

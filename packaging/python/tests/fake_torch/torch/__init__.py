@@ -1,6 +1,7 @@
 """Stands in for PyTorch in the tests of the memory recording; FAKE_TORCH names the release whose calls it has.
 
-The signatures are those of torch 2.15.0, 2.1.2 (the same up to 2.9), 2.0 and 1.13; no observer exists in "2.15 without observer".
+The signatures are those of torch 2.15.0, of 2.1.2, which are the same for our calls, of 2.0.1 and of 1.13.1
+(checked 2026-11-22). No observer exists in "2.15 without observer".
 """
 
 import os

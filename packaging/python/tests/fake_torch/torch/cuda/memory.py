@@ -12,7 +12,7 @@ if RELEASE == "2.0":
         trace_alloc_max_entries=1,
         trace_alloc_record_context=False,
         device=None,
-        record_context_cpp=False,
+        _enable_expensive_cpp=False,
     ):
         CALLS.append(("history", enabled, None, trace_alloc_max_entries))
 
