@@ -100,8 +100,9 @@ pub trait Pipe: Read + Send {
 pub enum Typed {
     /// So many bytes in the block, to be decoded; 0 where the terminal is gone.
     Bytes(usize),
-    /// An event that the system's own reader decoded.
-    Event(Event),
+    /// Events that the system's own reader decoded. Those that were there together come together: what a paste brings
+    /// as keys shows by that.
+    Events(Vec<Event>),
     /// Nothing in time.
     Nothing,
 }

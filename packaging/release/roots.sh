@@ -73,19 +73,21 @@ run_in() {
   env -i PATH=/usr/bin HOME=/home TERM=dumb "$(command -v chroot)" "$root" "$@"
 }
 
+# `grep -q` stops reading at the first match, which pipefail would take for a failure of the program: none is used after a pipe.
+#
 # has_right_answers COMMAND...: compares what an installed program says with what is known. The command takes the arguments
 # of oomdoctor, so it may be a program or `run_in ROOT TARGET PROGRAM`.
 has_right_answers() {
   local log answer code
   log=$repository_root/packaging/release/oom.log
   [ "$("$@" --version)" = "oomdoctor $version" ] || says "--version: $("$@" --version 2>&1)" || return 1
-  "$@" --help | grep -q diagnose || says "--help does not name diagnose" || return 1
+  "$@" --help | grep diagnose >/dev/null || says "--help does not name diagnose" || return 1
   answer=$("$@" diagnose --no-live - <"$log") || says "diagnose ended with $?" || return 1
   case $answer in
     *2.5*) ;;
     *) says "diagnose does not name the 2.5 GiB that were requested: $answer" || return 1 ;;
   esac
-  "$@" diagnose --no-live --json - <"$log" | grep -q '"requested_bytes":2684354560[,}]' ||
+  "$@" diagnose --no-live --json - <"$log" | grep '"requested_bytes":2684354560[,}]' >/dev/null ||
     says "diagnose --json has another request" || return 1
   code=0
   echo "step 1 loss 2.3" | "$@" diagnose --no-live - >/dev/null || code=$?
@@ -169,5 +171,5 @@ try_rpm() {
 requires_libraries() {
   local wanted
   wanted="libc.so.6(GLIBC_$(glibc_of "$(program_of "$1")"))(64bit)"
-  rpm --query --package --requires "$2" 2>/dev/null | grep -qxF "$wanted" || says "the RPM does not require $wanted" || return 1
+  rpm --query --package --requires "$2" 2>/dev/null | grep -xF "$wanted" >/dev/null || says "the RPM does not require $wanted" || return 1
 }

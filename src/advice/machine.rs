@@ -489,7 +489,7 @@ mod tests {
             (&of_mac, vec![Vantage::Windows], true),
             (&of_mac, vec![Vantage::Macos], false),
         ] {
-            let here = Snapshot { seen_from, ..snapshot(0) };
+            let here = Snapshot { seen_from, devices: Vec::new(), ..snapshot(0) };
             placed(diagnosis, &here, |place| {
                 assert_eq!(place.same_machine, is_another.then_some(false), "{:?}", here.seen_from);
             });
