@@ -29,7 +29,7 @@ use crate::runtime::debug_log;
 
 /// What ran out of GPU memory, who holds it now, and the steps that get the job running again.
 #[derive(Debug, Parser)]
-#[command(name = "oomdoctor", version, after_help = help::MAIN)]
+#[command(name = "oomdoctor", version, after_help = help::main())]
 pub struct Cli {
     /// Options every command takes.
     #[command(flatten)]

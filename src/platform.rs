@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use crossterm::event::Event;
 
-use crate::gpu::{Header, Snapshot};
+use crate::gpu::{Header, Snapshot, Vantage};
 use processes::Processes;
 
 /// The processes of the system that this program is built for.
@@ -100,8 +100,9 @@ pub trait Pipe: Read + Send {
 pub enum Typed {
     /// So many bytes in the block, to be decoded; 0 where the terminal is gone.
     Bytes(usize),
-    /// An event that the system's own reader decoded.
-    Event(Event),
+    /// Events that the system's own reader decoded. Those that were there together come together: what a paste brings
+    /// as keys shows by that.
+    Events(Vec<Event>),
     /// Nothing in time.
     Nothing,
 }
@@ -122,6 +123,8 @@ pub trait Platform {
     const STATE_UNKNOWN: &'static str;
     /// Why this build neither reads GPUs nor ends processes; `None` where it does both.
     const LOGS_ONLY: Option<&'static str>;
+    /// What every reading of this build says of where it was taken, beside what the machine shows.
+    const SEEN_FROM: &'static [Vantage];
     /// Whether the terminal marks what was pasted. Where it does not, a paste arrives as a burst of keys.
     const MARKS_PASTES: bool;
 

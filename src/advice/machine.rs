@@ -7,7 +7,7 @@ mod which;
 use self::names::Named as Called;
 use super::Situation;
 use super::verdict::next_try;
-use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot};
+use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot, Vantage};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::knowledge::facts::Facts;
 use crate::units::Bytes;
@@ -67,7 +67,7 @@ pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
     let nothing = Place { named: named(), own, ..Place::default() };
     let Some(snapshot) = situation.snapshot else { return nothing };
     let elsewhere = |because| Place { same_machine: Some(false), because: Some(because), ..nothing.clone() };
-    if let Some(because) = foreign(situation) {
+    if let Some(because) = foreign(situation, snapshot) {
         return elsewhere(because);
     }
     if snapshot.devices.is_empty() {
@@ -115,11 +115,14 @@ impl Place<'_> {
     }
 }
 
-/// What shows that the log can't be of a machine on which this program runs.
-fn foreign(situation: &Situation<'_>) -> Option<String> {
-    let diagnosis = situation.diagnosis;
+/// What shows that the log ran on another system than this machine's.
+fn foreign(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
+    let (diagnosis, is_from) = (situation.diagnosis, |vantage| snapshot.seen_from.contains(&vantage));
     if diagnosis.run.shell.is_some() || diagnosis.run.windows.is_some() {
-        return Some("it ran on Windows".into());
+        return (!is_from(Vantage::Windows)).then(|| "it ran on Windows".into());
+    }
+    if is_from(Vantage::Macos) {
+        return None;
     }
     let metal = |text: &str| ["MPS", "etal", "METAL", "IOGPU"].iter().any(|word| text.contains(word));
     let of_mac = diagnosis.matches.first().is_some_and(|found| metal(&found.text));
@@ -321,8 +324,8 @@ fn other_card(snapshot: &Snapshot, total: Bytes) -> String {
 mod tests {
     use super::*;
     use crate::advice::testing::torch_oom;
+    use crate::gpu::Reading;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
-    use crate::gpu::{Reading, Vantage};
 
     fn held() -> Bytes {
         Bytes::mib(11_500)
@@ -469,6 +472,28 @@ mod tests {
         let place = locate(&Situation { snapshot: Some(&here), ..Situation::alone(diagnosis) });
         let candidates = place.candidates.iter().map(|device| device.index).collect();
         (place.device.map(|device| device.index), candidates)
+    }
+
+    #[test]
+    fn a_log_of_another_system_is_of_another_machine_and_one_of_this_system_may_be_of_this_machine() {
+        let (mut of_windows, mut of_mac) = (torch_oom(&[]), torch_oom(&[]));
+        of_windows.run.windows = Some("C:".into());
+        of_mac.memory = Some(MemoryKind::Unified);
+        of_mac.matches[0].text = "MPS backend out of memory".into();
+        for (diagnosis, seen_from, is_another) in [
+            (&of_windows, vec![], true),
+            (&of_windows, vec![Vantage::Wsl], true),
+            (&of_windows, vec![Vantage::Windows], false),
+            (&of_windows, vec![Vantage::Macos], true),
+            (&of_mac, vec![], true),
+            (&of_mac, vec![Vantage::Windows], true),
+            (&of_mac, vec![Vantage::Macos], false),
+        ] {
+            let here = Snapshot { seen_from, devices: Vec::new(), ..snapshot(0) };
+            placed(diagnosis, &here, |place| {
+                assert_eq!(place.same_machine, is_another.then_some(false), "{:?}", here.seen_from);
+            });
+        }
     }
 
     #[test]

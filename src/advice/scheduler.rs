@@ -67,7 +67,7 @@ fn of_machine(here: &Snapshot) -> Option<Scheduler> {
         Vantage::SlurmJob(_) | Vantage::SlurmLogin => Some(Scheduler::Slurm),
         Vantage::Kubernetes => Some(Scheduler::Kubernetes),
         Vantage::Scheduler(word) => Scheduler::of_word(word),
-        Vantage::Container | Vantage::Wsl | Vantage::Other(_) => None,
+        Vantage::Container | Vantage::Wsl | Vantage::Windows | Vantage::Macos | Vantage::Other(_) => None,
     });
     // What runs on its cards tells it of a node on which we are no job ourselves.
     let of_row = |row: &GpuProcess| {

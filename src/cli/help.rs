@@ -7,9 +7,17 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use super::{Cli, output};
+use crate::platform::{Here, Platform};
 
 /// Of the program itself.
-pub const MAIN: &str = "\
+pub fn main() -> String {
+    format!(
+        "{MAIN}\nSettings: {}, as the README has them. Exit codes: 0 found or done, 1 not, 2 wrong usage.",
+        Here::CONFIG_FILE
+    )
+}
+
+const MAIN: &str = "\
 Examples:
   oomdoctor                                start it, then paste the error
   oomdoctor slurm-1234.out                 open it on a log
@@ -18,8 +26,7 @@ Examples:
   oomdoctor ps                             who holds GPU memory, as plain text
   oomdoctor fit llama3.1:8b                will this model fit in what is free now?
 
-In the terminal program ? shows the keys and : everything that can be done.
-Settings: ~/.config/oomdoctor/config.ron, as the README has them. Exit codes: 0 found or done, 1 not, 2 wrong usage.";
+In the terminal program ? shows the keys and : everything that can be done.";
 
 /// Of `diagnose`.
 pub const DIAGNOSE: &str = "\
@@ -117,7 +124,7 @@ mod tests {
             let text = example.get_after_help().map(ToString::to_string);
             assert!(text.is_some_and(|text| text.starts_with("Examples:")), "{} has none", example.get_name());
         }
-        for text in [MAIN, DIAGNOSE, REPORT, SAMPLE, PS, KILL, FIT, KB] {
+        for text in [&main(), DIAGNOSE, REPORT, SAMPLE, PS, KILL, FIT, KB] {
             assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
             for arguments in text.lines().filter_map(arguments) {
                 let parsed = Cli::try_parse_from(&arguments);

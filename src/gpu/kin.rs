@@ -51,6 +51,10 @@ pub enum Vantage {
     Scheduler(String),
     /// `wsl`: Windows' Linux, where the driver tells no process's memory.
     Wsl,
+    /// `windows`: a build for Windows, which reads no GPUs.
+    Windows,
+    /// `macos`: a build for macOS, which reads no GPUs.
+    Macos,
     /// A word of a later version.
     Other(String),
 }
@@ -64,6 +68,8 @@ impl From<Vantage> for String {
             Vantage::SlurmLogin => "slurm".into(),
             Vantage::Scheduler(name) => format!("scheduler:{name}"),
             Vantage::Wsl => "wsl".into(),
+            Vantage::Windows => "windows".into(),
+            Vantage::Macos => "macos".into(),
             Vantage::Other(word) => word,
         }
     }
@@ -80,6 +86,8 @@ impl From<String> for Vantage {
             ("kubernetes", None) => Vantage::Kubernetes,
             ("slurm", None) => Vantage::SlurmLogin,
             ("wsl", None) => Vantage::Wsl,
+            ("windows", None) => Vantage::Windows,
+            ("macos", None) => Vantage::Macos,
             (_, None) => Vantage::Other(word),
         }
     }

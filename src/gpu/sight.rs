@@ -96,7 +96,7 @@ pub fn of_machine(snapshot: &Snapshot) -> Option<String> {
              running job J; `squeue --me` lists them."
                 .to_owned()
         }),
-        Vantage::Scheduler(_) | Vantage::Other(_) => None,
+        Vantage::Windows | Vantage::Macos | Vantage::Scheduler(_) | Vantage::Other(_) => None,
     }
     };
     snapshot.seen_from.iter().find_map(says)

@@ -17,7 +17,7 @@ use std::process::Command;
 
 use super::unix::{self, places::Places};
 use super::{Asked, News, Platform, Sampling, SetPace};
-use crate::gpu::Snapshot;
+use crate::gpu::{Snapshot, Vantage};
 use kernel::Kernel;
 use procfs::Procfs;
 
@@ -37,6 +37,7 @@ impl Platform for Linux {
     const CONFIG_FILE: &'static str = unix::CONFIG_FILE;
     const STATE_UNKNOWN: &'static str = unix::STATE_UNKNOWN;
     const LOGS_ONLY: Option<&'static str> = None;
+    const SEEN_FROM: &'static [Vantage] = &[];
     const MARKS_PASTES: bool = true;
 
     type Kernel = Kernel;

@@ -38,7 +38,7 @@ fn snapshot(machine: &mut Machine) -> Snapshot {
         holders: Vec::new(),
         launchers: Vec::new(),
         unseen_processes: 0,
-        seen_from: Vec::new(),
+        seen_from: Here::SEEN_FROM.to_vec(),
     }
 }
 
@@ -101,7 +101,7 @@ fn write_line(value: &impl serde::Serialize) -> io::Result<()> {
 }
 
 /// The processes of a system where none is read or signaled.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct NoProcesses;
 
 fn unsupported() -> io::Error {
@@ -155,18 +155,39 @@ impl Processes for NoProcesses {
     }
 }
 
-/// What crossterm reads from the terminal. `taken` makes of it what the system's terminals mean by it.
+/// What crossterm reads from the terminal. The function makes of it what the system's terminals mean by it.
 pub struct Events<F>(pub F);
+
+/// No more are read before they are handed on: a large paste must not look like silence.
+const MOST_AT_ONCE: usize = 256;
 
 impl<F: FnMut(Event) -> Option<Event> + Send + 'static> Input for Events<F> {
     fn next(&mut self, _: &mut [u8], patience: Option<Duration>) -> io::Result<Typed> {
-        if let Some(patience) = patience
-            && !poll(patience)?
-        {
-            return Ok(Typed::Nothing);
-        }
-        Ok((self.0)(read()?).map_or(Typed::Nothing, Typed::Event))
+        let events = gathered(patience, next_event, &mut self.0)?;
+        Ok(if events.is_empty() { Typed::Nothing } else { Typed::Events(events) })
     }
+}
+
+/// What comes next, at most so long awaited.
+fn next_event(patience: Option<Duration>) -> io::Result<Option<Event>> {
+    let is_there = patience.map(poll).transpose()?.unwrap_or(true);
+    if is_there { read().map(Some) } else { Ok(None) }
+}
+
+/// The next event with all that are there already. Reading may be slow while the screen is drawn, and what was pasted
+/// must not seem typed for that.
+fn gathered(
+    patience: Option<Duration>,
+    next: impl Fn(Option<Duration>) -> io::Result<Option<Event>>,
+    meant: &mut impl FnMut(Event) -> Option<Event>,
+) -> io::Result<Vec<Event>> {
+    let mut events = Vec::new();
+    let mut read = next(patience)?;
+    while let Some(event) = read {
+        events.extend(meant(event));
+        read = if events.len() < MOST_AT_ONCE { next(Some(Duration::ZERO))? } else { None };
+    }
+    Ok(events)
 }
 
 #[cfg(test)]
@@ -181,6 +202,18 @@ mod tests {
         assert!(unavailable.contains(Here::NAME) && unavailable.contains("Linux"), "{unavailable}");
         assert!(snapshot.devices.is_empty() && snapshot.holders.is_empty());
         assert!(snapshot.host.memory_total_bytes.value().is_some());
+    }
+
+    #[test]
+    fn keys_that_are_there_together_come_together_and_a_large_paste_in_parts() {
+        let there = std::cell::RefCell::new(vec![Event::FocusGained; MOST_AT_ONCE + 2]);
+        let next = |_: Option<Duration>| Ok(there.borrow_mut().pop());
+        for many in [MOST_AT_ONCE, 2, 0] {
+            assert_eq!(gathered(None, next, &mut Some).unwrap().len(), many);
+        }
+        there.borrow_mut().extend([Event::FocusGained, Event::FocusLost]);
+        let mut without_losses = |event| Some(event).filter(|event| *event != Event::FocusLost);
+        assert_eq!(gathered(None, next, &mut without_losses).unwrap(), [Event::FocusGained]);
     }
 
     #[test]

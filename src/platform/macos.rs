@@ -12,7 +12,7 @@ use rustix::process::{getppid, getsid};
 use super::logs_only::{self, Events, NoProcesses};
 use super::unix::{self, places::Places};
 use super::{Asked, News, Platform, Sampling, SetPace};
-use crate::gpu::Snapshot;
+use crate::gpu::{Snapshot, Vantage};
 
 /// This system.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,7 @@ impl Platform for Macos {
     const LOGS_ONLY: Option<&'static str> = Some(
         "this build for macOS reads logs only; reading GPUs and ending processes needs Linux with an NVIDIA driver",
     );
+    const SEEN_FROM: &'static [Vantage] = &[Vantage::Macos];
     const MARKS_PASTES: bool = true;
 
     type Kernel = NoProcesses;

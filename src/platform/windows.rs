@@ -16,7 +16,7 @@ use winapi_util::{Handle, HandleRef, file};
 
 use super::logs_only::{self, Events, NoProcesses};
 use super::{Asked, News, Platform, Sampling, SetPace, said};
-use crate::gpu::Snapshot;
+use crate::gpu::{Snapshot, Vantage};
 
 /// A process of a group of its own gets no Ctrl-C of ours (CREATE_NEW_PROCESS_GROUP; learn.microsoft.com, checked
 /// 2026-11-22).
@@ -42,6 +42,7 @@ impl Platform for Windows {
         "this build for Windows reads logs only; reading GPUs and ending processes needs Linux with an NVIDIA driver, \
          and WSL2 is one",
     );
+    const SEEN_FROM: &'static [Vantage] = &[Vantage::Windows];
     // The console has no mark for what crossterm reads: a paste is a burst of keys, which the app's gate tells.
     const MARKS_PASTES: bool = false;
 

@@ -35,7 +35,7 @@ pub fn listen(
         loop {
             let patience = decoder.due().map(|due| due.saturating_sub(clock.now().now));
             let typed = terminal.next(&mut block, patience);
-            let has_typed = matches!(typed, Ok(Typed::Bytes(1..) | Typed::Event(_)));
+            let has_typed = matches!(typed, Ok(Typed::Bytes(1..) | Typed::Events(_)));
             if has_typed && let Some(touched) = touched.take() {
                 touched();
             }
@@ -51,20 +51,20 @@ pub fn listen(
                 Ok(Typed::Bytes(count)) => {
                     decoder.take(block.get(..count).unwrap_or_default(), clock.now().now, &mut events);
                 }
-                Ok(Typed::Event(event)) => events.push(event),
+                Ok(Typed::Events(read)) => events.extend(read),
             }
             let now = clock.now().now;
-            let messages = events.into_iter().filter_map(|event| match event {
-                Event::Key(key) => Some(Msg::Key(key, now)),
-                Event::Mouse(event) => Some(Msg::Mouse(event, now)),
-                Event::Paste(text) if files::is_short(&text) && !shortening.is_under_way() => Some(Msg::Paste(text)),
+            let messages = events.into_iter().map(|event| match event {
+                Event::Key(key) => Msg::Key(key, now),
+                Event::Mouse(event) => Msg::Mouse(event, now),
+                Event::Paste(text) if files::is_short(&text) && !shortening.is_under_way() => Msg::Paste(text),
                 Event::Paste(text) => {
                     shortening.begin(text, telling.clone(), wakes.clone());
-                    Some(Msg::Pasting)
+                    Msg::Pasting
                 }
-                Event::FocusGained => Some(Msg::InFront(true)),
-                Event::FocusLost => Some(Msg::InFront(false)),
-                Event::Resize(..) => Some(super::new_size()),
+                Event::FocusGained => Msg::InFront(true),
+                Event::FocusLost => Msg::InFront(false),
+                Event::Resize(..) => super::new_size(),
             });
             let pasting = decoder.is_pasting().then_some(Msg::Pasting);
             for message in messages.chain(pasting) {

@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn nothing_or_nonsense_is_said() {
         let root = tempfile::tempdir().unwrap();
-        assert!(read(None, true).unwrap_err().contains("HOME"));
+        assert!(read(None, true).unwrap_err().contains(Here::STATE_UNKNOWN));
         assert!(read(Some(root.path()), true).unwrap_err().contains("no last log yet"));
         for nonsense in ["", "{", "{}", "log\nlog", "{\"behind\":3}\nlog"] {
             fs::write(root.path().join(FILE), nonsense).unwrap();

@@ -89,6 +89,36 @@ const NEVER: [(&str, &[&str]); 9] = [
     ("runtime", &["cli"]),
 ];
 
+/// Words that only what a system does differently needs.
+const OF_A_SYSTEM: [&str; 11] = [
+    "cfg(unix",
+    "cfg(windows",
+    "cfg(not(windows",
+    "target_os",
+    "target_family",
+    "std::os::",
+    "rustix::",
+    "libc::",
+    "signal_hook",
+    "nvml_wrapper",
+    "winapi",
+];
+
+#[test]
+fn what_systems_do_differently_is_in_platform_alone_and_the_choice_in_one_place() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    rust_files(&root, &mut files);
+    let may = [root.join("platform.rs"), root.join("build.rs")];
+    files.retain(|file| !file.starts_with(root.join("platform")) && !may.contains(file));
+    let says = |file: &PathBuf| {
+        let text = fs::read_to_string(file).unwrap();
+        OF_A_SYSTEM.iter().any(|word| text.contains(word))
+    };
+    let wrong: Vec<&PathBuf> = files.iter().filter(|file| says(file)).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
 #[test]
 fn imports_run_one_way() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

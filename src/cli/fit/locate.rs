@@ -60,7 +60,7 @@ pub fn locate(name: &str, meant: &Meant) -> Result<Located, String> {
     if path.exists() {
         return at_path(path);
     }
-    if name.ends_with(".gguf") || name.starts_with(['/', '.', '~']) {
+    if name.ends_with(".gguf") || name.starts_with(['/', '.', '~']) || path.is_absolute() {
         return Err(format!("{name} is not there: give a GGUF file, a folder with config.json, or a model's name"));
     }
     if let Some(stored) = super::stores::ollama(name) {

@@ -1,0 +1,295 @@
+"""Recognizes an out-of-memory error, asks the program for the verdict on it, and prints that.
+
+No framework is imported here: classes are recognized by their names, errors by their text. Names and texts were read or raised in
+torch 2.15.0, jax 0.10.2, tensorflow-cpu 2.21.0 and cupy-cuda12x 14.2.0, and read in torch 2.1.2 and 2.4.1 (checked 2026-11-22).
+"""
+
+import os
+import sys
+
+__all__ = ["find_out_of_memory", "print_verdict"]
+
+# A driver that hangs must not keep a failed job alive for longer than this.
+TIMEOUT_SECONDS = 20.0
+
+# How long a killed program may take to disappear. One that is stuck in the driver cannot be killed and is left behind.
+KILL_SECONDS = 1.0
+
+# Nobody reads a longer command line, and the system limits the size of an argument.
+LONGEST_COMMAND_LINE = 4096
+
+# Errors that end a program on purpose. What they interrupted is not asked about, even if that was an out-of-memory error.
+_NOT_FAILURES = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
+# Classes that always mean out of memory.
+_OUT_OF_MEMORY_CLASSES = frozenset(
+    [
+        "torch.OutOfMemoryError",  # since 2.5; AcceleratorError and plain RuntimeError are decided by their text
+        "torch.cuda.OutOfMemoryError",  # 1.13 to 2.4
+        "cupy.cuda.memory.OutOfMemoryError",
+    ]
+)
+
+# Text that means out of memory in an error of these packages and in any RuntimeError: PyTorch raises RuntimeError itself for the
+# CPU, MPS, cuBLAS and cuDNN, and so did all of its versions before 1.13.
+_DEVICE_ERROR_PACKAGES = frozenset(["torch", "cupy", "cupy_backends"])
+_OUT_OF_MEMORY = r"out[ _]of[ _](?:(?:device|gpu|host|video)[ _])?memory|outof(?:device)?memory"
+_DEVICE_TEXT = (
+    # "CUDA out of memory.", "MPS backend out of memory", "HIP error: out of memory", "CUDA_ERROR_OUT_OF_MEMORY",
+    # "Cuda failure 2 'out of memory'", "cuda runtime error (2) : out of memory", "Triton Error [CUDA]: out of memory"
+    r"(?:\b|_)(?:cuda|cu|hip|rocm|xpu|sycl|mps|npu|mlu|musa|hpu|vulkan|nccl|gpu|device)(?:\b|_|error|failure)[^\n]{0,200}?(?:"
+    + _OUT_OF_MEMORY
+    + ")"
+)
+_ALLOCATOR_TEXT = (
+    r"CU(?:BLAS|DNN|SOLVER|SPARSE|FFT)_(?:STATUS_)?ALLOC_FAILED|HIP(?:BLAS|SPARSE|SOLVER|FFT)_(?:STATUS_)?ALLOC_FAILED"
+    r"|cudaErrorMemoryAllocation|hipErrorOutOfMemory|DefaultCPUAllocator: (?:can't allocate|not enough) memory|C10 Out of Memory"
+    r"|Invalid buffer size: [\d.]+ [KMGT]i?B"  # MPS: one buffer larger than Metal allows
+    r"|(?:UR_RESULT|PI|ZE_RESULT)_ERROR_OUT_OF_(?:DEVICE_MEMORY|HOST_MEMORY|RESOURCES)"
+)
+
+# JAX and TensorFlow name the status RESOURCE_EXHAUSTED, which also covers full disks, too many open files and oversized messages.
+_MEMORY_WORDS = r"\bOOM\b|memory|\balloc"
+
+# TensorFlow's other errors: a failed copy to a full GPU is an InternalError.
+_TENSORFLOW_TEXT = _OUT_OF_MEMORY + r"|\bOOM when allocating|Dst tensor is not initialized|failed to allocate memory"
+
+# Where launchers put the rank of a process: torchrun, Open MPI, Slurm.
+_RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+
+# Set on an error that has had its verdict: IPython reports one error in several ways, and a thread's error can come up again in
+# the main thread. Keeping the error itself would keep its frames alive, and with them the memory of their tensors.
+_MARK = "_oomdoctor_has_verdict"
+
+
+def find_out_of_memory(error):
+    """Return the out-of-memory error in what Python prints for `error`: itself, its causes and contexts, or a group's members."""
+    if not isinstance(error, BaseException) or isinstance(error, _NOT_FAILURES):
+        return None
+    seen = set()
+    waiting = [error]
+    while waiting:
+        candidate = waiting.pop()
+        if not isinstance(candidate, BaseException) or id(candidate) in seen:
+            continue
+        seen.add(id(candidate))
+        if _is_out_of_memory(candidate):
+            return candidate
+        if candidate.__cause__ is not None:
+            waiting.append(candidate.__cause__)
+        elif not candidate.__suppress_context__:
+            waiting.append(candidate.__context__)
+        members = getattr(candidate, "exceptions", None)  # ExceptionGroup, also the backport of Python 3.8 to 3.10
+        if isinstance(members, (tuple, list)):
+            waiting.extend(reversed(members))
+    return None
+
+
+def _is_out_of_memory(error):
+    classes = type(error).__mro__
+    if any("{}.{}".format(kind.__module__, kind.__qualname__) in _OUT_OF_MEMORY_CLASSES for kind in classes):
+        return True
+    packages = {str(kind.__module__).partition(".")[0] for kind in classes}
+    try:
+        text = str(error)
+    except Exception:
+        return False
+    import re
+
+    def has(pattern):
+        return re.search(pattern, text, re.IGNORECASE) is not None
+
+    if "tensorflow" in packages:
+        if any(kind.__name__ == "ResourceExhaustedError" for kind in classes):
+            return has(_MEMORY_WORDS)
+        return has(_TENSORFLOW_TEXT)
+    # Old releases of JAX, and PyTorch/XLA, raise the builtin classes with XLA's text.
+    is_plain_xla_error = isinstance(error, (RuntimeError, ValueError)) and "RESOURCE_EXHAUSTED: " in text
+    if packages & {"jax", "jaxlib"} or is_plain_xla_error:
+        return has(_OUT_OF_MEMORY) or (has(r"\bRESOURCE_EXHAUSTED\b") and has(_MEMORY_WORDS))
+    if isinstance(error, RuntimeError) or packages & _DEVICE_ERROR_PACKAGES:
+        return has(_DEVICE_TEXT) or has(_ALLOCATOR_TEXT)
+    return False
+
+
+def print_verdict(error, in_shell=False):
+    """Print the verdict on stderr if `error` is an out-of-memory error, once for each error.
+
+    `in_shell` is true where the process lives on after the error, as in IPython and Jupyter.
+    """
+    out_of_memory = find_out_of_memory(error)
+    if out_of_memory is None or vars(out_of_memory).get(_MARK):
+        return
+    vars(out_of_memory)[_MARK] = True
+    if sys.stderr is None:
+        return
+    try:
+        # The traceback must be out before the program may take its time: Python 3.8 buffers stderr in files.
+        sys.stderr.flush()
+    except Exception:
+        pass
+    log = _traceback_text(error)
+    recording = sys.modules.get(__package__ + "._recording")
+    if recording is not None:
+        recording.write_at_failure(log)
+    if in_shell:
+        _print(_verdict_text(log, None, _how_to_free(out_of_memory)))
+    else:
+        _print(_verdict_text(log, _command_line(), ""))
+
+
+def _how_to_free(out_of_memory):
+    """Return how to free what the failed cell allocated.
+
+    IPython keeps the last traceback, and so the frames of the failed cell, until the next error. Deleting sys.last_traceback or
+    running a cell without an error frees nothing (tried in ipykernel 7.4.0 with IPython 9.18.1, 2026-11-22).
+    """
+    is_torch = "torch" in sys.modules and not str(type(out_of_memory).__module__).startswith(("jax", "tensorflow", "cupy"))
+    commands = "import gc; gc.collect()" + ("; torch.cuda.empty_cache()" if is_torch else "")
+    return "The traceback keeps the failed cell's tensors allocated. To free them, run 1/0 in one cell, then: {}\n".format(
+        commands
+    )
+
+
+def _traceback_text(error):
+    """Return what Python prints for `error`, chained errors included."""
+    try:
+        import traceback
+
+        return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except Exception:
+        # Little system memory may be left, or a frame's source is unreadable. The message alone still says what ran out.
+        return "{}.{}: {}\n".format(type(error).__module__, type(error).__qualname__, error)
+
+
+def _command_line():
+    """Return the command that started this process, or None; the steps of the verdict show it with their change made.
+
+    A rank has none: its own command is not what a person typed, and the program finds the launcher by the PID.
+    """
+    if rank() is not None or "-c" in sys.argv[:1] or not sys.argv[:1] or not sys.argv[0]:
+        return None
+    import shlex
+
+    # orig_argv came with Python 3.10.
+    line = shlex.join(getattr(sys, "orig_argv", None) or [os.path.basename(sys.executable)] + sys.argv)
+    return line if len(line) <= LONGEST_COMMAND_LINE else None
+
+
+def _verdict_text(log, command_line, how_to_free):
+    from ._program import find_program
+
+    program = find_program()
+    if program is None:
+        chosen = os.environ.get("OOMDOCTOR_PROGRAM")
+        if chosen:
+            return "oomdoctor: no program at OOMDOCTOR_PROGRAM={}\n".format(chosen)
+        return "oomdoctor: program not found; reinstall it with: pip install --force-reinstall oomdoctor\n"
+    command = [program, "diagnose", "--brief", "--run-pid", str(os.getpid())]
+    if command_line is not None:
+        command += ["--command", command_line]
+    command.append("-")
+    try:
+        exit_code, verdict = _run(command, log.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        return "oomdoctor: cannot run {}: {}\n".format(program, error.strerror or error)
+    if exit_code is None:
+        return "oomdoctor: no verdict within {:g} s\n".format(TIMEOUT_SECONDS)
+    if exit_code < 0:
+        return "oomdoctor: the program was ended by signal {}\n".format(-exit_code)
+    # 1: the program finds no out-of-memory error in the text. 2: an older program without these options, or unreadable input.
+    if exit_code != 0 or not verdict.strip():
+        return ""
+    return "\n{}\n{}\n{}".format(_header(), verdict.rstrip("\n"), how_to_free)
+
+
+def _run(command, log):
+    """Run `command` with `log` on its stdin; return its exit code, None at the time limit, and its output."""
+    import subprocess
+
+    def start(close_fds):
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            close_fds=close_fds,
+        )
+
+    try:
+        # Python 3.10 and newer use vfork here, which copies no page tables.
+        process = start(close_fds=True)
+    except OSError as error:
+        import errno
+
+        if error.errno != errno.ENOMEM:
+            raise
+        # Python 3.8 and 3.9 fork, which a process with a large memory may not be able to. Without close_fds they use posix_spawn.
+        process = start(close_fds=False)
+    try:
+        output, _ = process.communicate(log, timeout=TIMEOUT_SECONDS)
+        return process.returncode, output.decode("utf-8", "replace")
+    except subprocess.TimeoutExpired:
+        return None, ""
+    finally:
+        _end(process)
+
+
+def _end(process):
+    """Leave nothing of `process` behind: not the program, if it still runs, and not its pipes."""
+    import subprocess
+
+    for pipe in (process.stdin, process.stdout):
+        try:
+            pipe.close()
+        except OSError:
+            pass
+    if process.poll() is not None:
+        return
+    process.kill()
+    try:
+        process.wait(KILL_SECONDS)
+    except subprocess.TimeoutExpired:
+        # It is stuck in the driver. Without an exit status Python would warn about a program that still runs.
+        process.returncode = -9
+
+
+def rank():
+    """Return the rank of this process in a distributed job as text, or None."""
+    for variable in _RANK_VARIABLES:
+        value = os.environ.get(variable, "")
+        if value.isascii() and value.isdigit() and not (variable == "SLURM_PROCID" and _is_only_slurm_task()):
+            return value
+    return None
+
+
+def _is_only_slurm_task():
+    return os.environ.get("SLURM_NTASKS", "1") == "1"
+
+
+def _header():
+    """Return the line above the verdict. Every rank prints its own: each has its own GPU, and the ranks need not fail alike."""
+    own_rank = rank()
+    header = "oomdoctor:" if own_rank is None else "oomdoctor, rank {}:".format(own_rank)
+    if _has_color():
+        header = "\033[1m" + header + "\033[0m"
+    return header
+
+
+def _has_color():
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+def _print(text):
+    if not text:
+        return
+    try:
+        sys.stderr.write(text)
+    except UnicodeEncodeError:
+        sys.stderr.write(text.encode("ascii", "replace").decode("ascii"))
+    sys.stderr.flush()

@@ -1,0 +1,161 @@
+//! The command line on every system that the program is built for: a log, a model, the knowledge, a report, and what is
+//! said where no GPU can be read. No terminal, no driver, no network.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests: a panic is a failure, and they start processes and read files"
+)]
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use oomdoctor::platform::{Here, Platform};
+use serde_json::Value;
+
+const LOG: &str = "Traceback (most recent call last):
+  File \"train.py\", line 6, in <module>
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 23.64 GiB of \
+which 1.20 GiB is free. Process 4242 has 14.00 GiB memory in use. Including non-PyTorch memory, this process has \
+5.70 GiB memory in use. Of the allocated memory 5.20 GiB is allocated by PyTorch, and 120.00 MiB is reserved by PyTorch \
+but unallocated.
+";
+
+/// The shipped program, whose home is this folder, without a driver, with this on its standard input.
+fn oomdoctor(home: &Path, arguments: &[&str], input: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
+    for name in ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "XDG_STATE_HOME"] {
+        command.env(name, home);
+    }
+    command.env("OOMDOCTOR_NVML_LIBRARY", home.join("none")).args(arguments);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Who refuses its arguments reads none of it.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| panic!("{output:?}"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn parsed(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+fn home() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn a_log_says_the_same_from_a_file_a_pipe_and_with_the_line_ends_of_windows() {
+    let home = home();
+    let path = home.path().join("crash.log");
+    fs::write(&path, LOG).unwrap();
+    let of_file = oomdoctor(home.path(), &["diagnose", "--no-live", "--json", path.to_str().unwrap()], "");
+    let found = parsed(&of_file);
+    assert_eq!((code(&of_file), &found["oom"], &found["raised_by"]), (0, &"yes".into(), &"pytorch".into()));
+    assert_eq!(found["facts"]["other_processes"][0]["pid"], 4242);
+    assert_eq!(parsed(&oomdoctor(home.path(), &["diagnose", "--no-live", "--json"], LOG))["facts"], found["facts"]);
+    fs::write(&path, LOG.replace('\n', "\r\n")).unwrap();
+    let of_windows = parsed(&oomdoctor(home.path(), &["diagnose", "--json", path.to_str().unwrap()], ""));
+    assert_eq!((&of_windows["facts"], &of_windows["matches"]), (&found["facts"], &found["matches"]));
+}
+
+#[test]
+fn the_exit_code_tells_found_from_not_found_and_from_unreadable() {
+    let home = home();
+    for (arguments, input, expected) in [
+        (vec!["--version"], "", 0),
+        (vec!["diagnose"], LOG, 0),
+        (vec!["diagnose"], "all is well\n", 1),
+        (vec!["diagnose"], "", 2),
+        (vec!["diagnose", "not-there.log"], "", 2),
+        (vec!["diagnose", "."], "", 2),
+        (vec!["diagnose", "--jsn"], "", 2),
+        (vec!["kb", "show", "pytorch/cuda-out-of-memory"], "", 0),
+        (vec!["kb", "show", "no/such-entry"], "", 1),
+        (vec!["kb", "list"], "", 0),
+        (vec!["fit", "no-such-model"], "", 2),
+    ] {
+        let output = oomdoctor(home.path(), &arguments, input);
+        assert_eq!(code(&output), expected, "{arguments:?}: {output:?}");
+        assert_eq!(output.stdout.is_empty(), expected == 2, "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
+fn a_model_of_the_table_has_its_sums_and_an_empty_folder_is_none() {
+    let home = home();
+    let known = oomdoctor(home.path(), &["fit", "llama3.1:8b"], "");
+    assert!(code(&known) == 1 && text(&known.stdout).contains("KV cache"), "no GPU to fit on: {known:?}");
+    let folder = home.path().join("model");
+    fs::create_dir(&folder).unwrap();
+    let none = oomdoctor(home.path(), &["fit", folder.to_str().unwrap()], "");
+    assert_eq!(code(&none), 2, "an empty folder is no model: {none:?}");
+}
+
+#[test]
+fn a_report_is_a_new_file_and_leaves_the_home_out() {
+    let home = home();
+    let log = LOG.replace("train.py", r"C:\Users\ada\train.py");
+    let path = home.path().join("report.md");
+    let arguments = ["report", "--no-live", "-", "--output", path.to_str().unwrap()];
+    let first = oomdoctor(home.path(), &arguments, &log);
+    assert_eq!(code(&first), 0, "{first:?}");
+    let written = fs::read_to_string(&path).unwrap();
+    assert!(written.contains("train.py") && !written.contains("ada"), "{written}");
+    assert_eq!(code(&oomdoctor(home.path(), &arguments, &log)), 2, "one that is there stays");
+    let forced = oomdoctor(home.path(), &[&arguments[..], &["--force"]].concat(), &log);
+    assert_eq!(code(&forced), 0, "{forced:?}");
+    assert!(fs::read_dir(home.path()).unwrap().count() == 1, "nothing is left beside it");
+}
+
+#[test]
+fn the_settings_lie_in_the_folder_that_the_system_names() {
+    let home = home();
+    let folder = home.path().join("oomdoctor");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("config.ron"), "(\n  intervall: 2,\n)").unwrap();
+    let refused = oomdoctor(home.path(), &["kb", "list"], "");
+    assert_eq!(code(&refused), 2, "{refused:?}");
+    assert!(text(&refused.stderr).contains("interval"), "{refused:?}");
+}
+
+#[test]
+fn without_gpus_it_is_said_why_and_nobody_is_signaled() {
+    let home = home();
+    let listed = oomdoctor(home.path(), &["ps"], "");
+    assert_eq!((code(&listed), listed.stdout.is_empty()), (1, true), "{listed:?}");
+    let sampled = oomdoctor(home.path(), &["sample", "--count", "2"], "");
+    let lines: Vec<Value> = text(&sampled.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((code(&sampled), lines.len()), (0, 3));
+    let why = lines[1]["driver"]["unavailable"].as_str().unwrap();
+    assert!(text(&listed.stderr).contains(why), "{listed:?}");
+    assert!(lines[2]["host"]["memory_total_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{sampled:?}");
+    if let Some(logs_only) = Here::LOGS_ONLY {
+        assert!(why == logs_only && why.contains(Here::NAME), "{why}");
+        let killed = oomdoctor(home.path(), &["kill", &std::process::id().to_string(), "--yes", "--any"], "");
+        assert_eq!(code(&killed), 2, "{killed:?}");
+        assert!(text(&killed.stderr).contains(logs_only), "{killed:?}");
+    }
+}
+
+#[test]
+fn without_a_terminal_the_program_itself_gives_the_plain_report() {
+    let home = home();
+    let path = home.path().join("crash.log");
+    fs::write(&path, LOG).unwrap();
+    let plain = oomdoctor(home.path(), &[path.to_str().unwrap()], "");
+    assert_eq!(code(&plain), 0, "{plain:?}");
+    assert!(text(&plain.stdout).contains("4242"), "{plain:?}");
+}
