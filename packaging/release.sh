@@ -36,7 +36,7 @@ usage: packaging/release.sh [options]
   --no-try                make the results without installing and running them
   --allow-newer-glibc     package a program that needs a glibc newer than $glibc_limit (a local trial)
   --fetch-tools           install missing cargo tools into target/release-tools; needs the network
-  --strict                fail when a result is missing, untested, or has no repository address
+  --strict                fail when a result or its trial lacks a tool, or Cargo.toml has no repository
   --tag TAG               fail unless Cargo.toml has the version of this tag (v1.2.3)
   --names                 print the names of the results, and make nothing
 USAGE
