@@ -39,8 +39,8 @@ impl Platform for Windows {
     const CONFIG_FILE: &'static str = r"%APPDATA%\oomdoctor\config.ron";
     const STATE_UNKNOWN: &'static str = "LOCALAPPDATA does not say where";
     const LOGS_ONLY: Option<&'static str> = Some(
-        "this build for Windows reads logs only; reading GPUs and ending processes needs Linux with an NVIDIA driver, \
-         and WSL2 is one",
+        "this build for Windows reads logs only; reading GPUs and ending processes needs Linux with an NVIDIA driver \
+         (WSL2 works)",
     );
     const SEEN_FROM: &'static [Vantage] = &[Vantage::Windows];
     // The console has no mark for what crossterm reads: a paste is a burst of keys, which the app's gate tells.
