@@ -71,8 +71,8 @@ fn no_recipe_or_workflow_has_the_version_of_a_release() {
     for file in recipes_and_workflows() {
         let Ok(text) = fs::read_to_string(&file) else { continue };
         for (number, line) in text.lines().enumerate() {
-            let named = line.match_indices("oomdoctor").any(|(start, name)| {
-                let rest = line[start + name.len()..].trim_start_matches(['-', '_', ' ', '@', '=', '"', 'v']);
+            let named = line.split("oomdoctor").skip(1).any(|rest| {
+                let rest = rest.trim_start_matches(['-', '_', ' ', '@', '=', '"', 'v']);
                 rest.split_once('.').is_some_and(|(major, rest)| {
                     !major.is_empty()
                         && major.bytes().all(|byte| byte.is_ascii_digit())
@@ -106,8 +106,7 @@ fn workflows_and_image_build_with_the_rust_version_of_the_manifest() {
     for file in recipes_and_workflows() {
         let Ok(text) = fs::read_to_string(&file) else { continue };
         for before in ["toolchain install ", "default-toolchain ", "library/rust:", "cargo +", "rustup default "] {
-            for (start, found) in text.match_indices(before) {
-                let rest = &text[start + found.len()..];
+            for rest in text.split(before).skip(1) {
                 assert!(rest.starts_with(wanted), "{}: {before}{}", file.display(), rest.lines().next().unwrap());
                 toolchains += 1;
             }
