@@ -12,9 +12,13 @@ def find_program():
     ``OOMDOCTOR_PROGRAM`` wins. Then come the places where an installer puts the program that belongs to this package. PATH is last:
     an older program on PATH must not stand in for the one installed here.
     """
-    chosen = os.environ.get("OOMDOCTOR_PROGRAM")
-    if chosen:
-        return chosen if _is_program(chosen) else None
+    # `python -E` and `-I` heed no variable, and a process that was given another user's rights trusts no place.
+    if not sys.flags.ignore_environment:
+        chosen = os.environ.get("OOMDOCTOR_PROGRAM")
+        if chosen:
+            return chosen if _is_program(chosen) else None
+    if hasattr(os, "geteuid") and os.geteuid() != os.getuid():
+        return None
     import sysconfig
 
     name = "oomdoctor" + (sysconfig.get_config_var("EXE") or "")
@@ -22,9 +26,12 @@ def find_program():
         path = os.path.join(folder, name)
         if _is_program(path):
             return path
-    import shutil
-
-    return shutil.which("oomdoctor")
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        path = os.path.join(folder, name)
+        # An empty or relative entry means the current folder, where anybody's file may lie.
+        if os.path.isabs(folder) and _is_program(path):
+            return path
+    return None
 
 
 def _is_program(path):
@@ -44,16 +51,24 @@ def _script_folders(sysconfig):
         for _ in range(levels):
             prefix = os.path.dirname(prefix)
         folders.append(os.path.join(prefix, scripts))
-    # `pip install --target FOLDER`: FOLDER/oomdoctor beside FOLDER/bin.
-    folders.append(os.path.join(site, scripts))
+    # `pip install --target FOLDER`: FOLDER/oomdoctor beside FOLDER/bin. A copy of the package in a project is not installed.
+    if _is_installed_in(site):
+        folders.append(os.path.join(site, scripts))
     folders.append(sysconfig.get_path("scripts"))
     folders.append(sysconfig.get_path("scripts", vars={"base": sys.base_prefix}))
     user_scheme = _user_scheme(sysconfig)
-    if user_scheme in sysconfig.get_scheme_names():
+    if user_scheme in sysconfig.get_scheme_names() and getattr(sys.modules.get("site"), "ENABLE_USER_SITE", False):
         folders.append(sysconfig.get_path("scripts", scheme=user_scheme))
     if sys.executable:
         folders.append(os.path.dirname(sys.executable))
     return [folder for folder in folders if folder]
+
+
+def _is_installed_in(site):
+    try:
+        return any(name.startswith("oomdoctor-") and name.endswith(".dist-info") for name in os.listdir(site))
+    except OSError:
+        return False
 
 
 def _user_scheme(sysconfig):

@@ -11,6 +11,10 @@ from . import hook
 __all__ = ["start", "start_when_imported", "stop", "write_at_failure"]
 
 
+# In one folder. A job that is started again and again has a new PID each time.
+MOST_SNAPSHOTS = 16
+
+
 class _Recording:
     """One call of `start`: what was asked for and what was written."""
 
@@ -25,6 +29,8 @@ class _Recording:
         self.has_started = False
         # True between a snapshot by the observer and the traceback of the same failure.
         self.is_observed = False
+        # True if the newest failure has a snapshot: the log of a later one does not belong beside it.
+        self.wants_log = False
 
 
 _recording = None
@@ -93,9 +99,10 @@ def write_at_failure(log):
     if recording is None or not recording.has_started:
         return
     if not recording.is_observed:
-        _write_snapshot(recording)
+        recording.wants_log = _write_snapshot(recording)
     recording.is_observed = False
-    if recording.written:
+    if recording.wants_log:
+        recording.wants_log = False
         _write(recording, "log", lambda file: file.write(log.encode("utf-8", "backslashreplace")))
 
 
@@ -125,18 +132,19 @@ def _observe(device, requested, allocated, free):
     try:
         recording = _recording
         if recording is not None and recording.has_started:
-            _write_snapshot(recording)
+            recording.wants_log = _write_snapshot(recording)
             recording.is_observed = True
     except Exception:
         pass
 
 
 def _write_snapshot(recording):
+    """Write a snapshot if the limits allow one more; return whether it was written."""
     if recording.pid != os.getpid():
         recording.pid = os.getpid()
         recording.written = 0
-    if recording.written >= recording.snapshots:
-        return
+    if recording.written >= recording.snapshots or _has_many_snapshots(recording.folder):
+        return False
     recording.written += 1
 
     def dump(file):
@@ -148,6 +156,15 @@ def _write_snapshot(recording):
     path = _write(recording, "pickle", dump)
     if path is not None:
         _say("memory snapshot: {}".format(path))
+    return path is not None
+
+
+def _has_many_snapshots(folder):
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return False
+    return sum(name.startswith("oom_") and name.endswith(".pickle") for name in names) >= MOST_SNAPSHOTS
 
 
 def _write(recording, extension, dump):

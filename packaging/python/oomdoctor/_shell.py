@@ -29,7 +29,7 @@ def install_in_shell(shell=None):
             return link.previous(*arguments, **options)
         finally:
             if link.is_active:
-                hook.print_verdict(error, in_shell=True)
+                hook.print_verdict(error, in_shell=_lives_on(shell))
 
     link.put(showtraceback)
     hook.replace("cells", _CellListener(shell))
@@ -44,13 +44,18 @@ class _CellListener:
         shell.events.register("post_run_cell", self.after_cell)
 
     def after_cell(self, result=None):
-        hook.print_verdict(getattr(result, "error_in_exec", None), in_shell=True)
+        hook.print_verdict(getattr(result, "error_in_exec", None), in_shell=_lives_on(self._shell))
 
     def remove(self):
         try:
             self._shell.events.unregister("post_run_cell", self.after_cell)
         except ValueError:
             pass
+
+
+def _lives_on(shell):
+    """Return whether the process goes on after the error: `ipython script.py` ends (TerminalIPythonApp.interact, IPython 9.18)."""
+    return bool(getattr(getattr(shell, "parent", None), "interact", True))
 
 
 def _running_shell():

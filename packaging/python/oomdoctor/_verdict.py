@@ -15,6 +15,9 @@ TIMEOUT_SECONDS = 20.0
 # How long a killed program may take to disappear. One that is stuck in the driver cannot be killed and is left behind.
 KILL_SECONDS = 1.0
 
+# So much of what the program says on stderr is repeated.
+_LONGEST_TROUBLE = 300
+
 # Nobody reads a longer command line, and the system limits the size of an argument.
 _LONGEST_COMMAND_LINE = 4096
 
@@ -35,8 +38,8 @@ _OUT_OF_MEMORY_CLASSES = frozenset(
     ]
 )
 
-# Text that means out of memory in an error of these packages and in any RuntimeError: PyTorch raises RuntimeError itself for the
-# CPU, MPS, cuBLAS and cuDNN, and so did all of its versions before 1.13.
+# Text that means out of memory in an error of these packages. PyTorch also raises RuntimeError itself for the CPU, MPS, cuBLAS and
+# cuDNN, and so did all of its versions before 1.13; see `_LINE_PREFIX`.
 _DEVICE_ERROR_PACKAGES = frozenset(["torch", "cupy", "cupy_backends"])
 _OUT_OF_MEMORY = r"out[ _]of[ _](?:(?:device|gpu|host|video)[ _])?memory|outof(?:device)?memory"
 _DEVICE_TEXT = (
@@ -53,6 +56,22 @@ _ALLOCATOR_TEXT = (
     r"|(?:UR_RESULT|PI|ZE_RESULT)_ERROR_OUT_OF_(?:DEVICE_MEMORY|HOST_MEMORY|RESOURCES)"
 )
 
+# What may stand before such a text on its line in a RuntimeError: the class in a traceback that the error carries, the condition of
+# an assertion in C++, the name of what failed. In the middle of a sentence the text is a quotation.
+_AT_LINE_START = (
+    r"(?:CUDA|HIP|XPU|SYCL|MPS|NPU|MLU|MUSA|HPU|NCCL|Triton|cuDNN|cuBLAS|OpenCL)\b[^\n]{0,60}?(?:"
+    + _OUT_OF_MEMORY
+    + "|"
+    + _ALLOCATOR_TEXT
+    + r")|DefaultCPUAllocator: (?:can't allocate|not enough) memory|Invalid buffer size: [\d.]+ [KMGT]i?B"
+    r"|Native API [^\n]{0,60}_ERROR_OUT_OF_|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
+    r"|RESOURCE_EXHAUSTED: "
+)
+_LINE_PREFIX = r"(?:^|\n)(?:[\w.]+(?:Error|Exception): |\[enforce fail[^\]\n]*\] [^.\n]{0,40}\. |Bad StatusOr access: )?"
+
+# No error is searched further than this from either end of its text: a compiler's output can be megabytes long.
+_SEARCHED = 64 << 10
+
 # JAX and TensorFlow name the status RESOURCE_EXHAUSTED, which also covers full disks, too many open files and oversized messages.
 _MEMORY_WORDS = r"\bOOM\b|memory|\balloc"
 
@@ -65,6 +84,14 @@ _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 # Set on an error that has had its verdict: IPython reports one error in several ways, and a thread's error can come up again in
 # the main thread. Keeping the error itself would keep its frames alive, and with them the memory of their tensors.
 _MARK = "_oomdoctor_has_verdict"
+
+
+class _Printed:
+    """What this process has printed. Threads that fail alike get one verdict, and a driver that hangs is waited for once."""
+
+    is_busy = False
+    has_timed_out = False
+    texts = set()
 
 
 def find_out_of_memory(error):
@@ -99,6 +126,8 @@ def _is_out_of_memory(error):
         text = str(error)
     except Exception:
         return False
+    if len(text) > 2 * _SEARCHED:
+        text = text[:_SEARCHED] + "\n" + text[-_SEARCHED:]
     import re
 
     def has(pattern):
@@ -109,12 +138,14 @@ def _is_out_of_memory(error):
             return has(_MEMORY_WORDS)
         return has(_TENSORFLOW_TEXT)
     # Old releases of JAX, and PyTorch/XLA, raise the builtin classes with XLA's text.
-    is_plain_xla_error = isinstance(error, (RuntimeError, ValueError)) and "RESOURCE_EXHAUSTED: " in text
+    is_plain = type(error) in (RuntimeError, ValueError)
+    is_plain_xla_error = is_plain and has(_LINE_PREFIX + "RESOURCE_EXHAUSTED: ")
     if packages & {"jax", "jaxlib"} or is_plain_xla_error:
         return has(_OUT_OF_MEMORY) or (has(r"\bRESOURCE_EXHAUSTED\b") and has(_MEMORY_WORDS))
-    if isinstance(error, RuntimeError) or packages & _DEVICE_ERROR_PACKAGES:
+    if packages & _DEVICE_ERROR_PACKAGES:
         return has(_DEVICE_TEXT) or has(_ALLOCATOR_TEXT)
-    return False
+    # Python's own subclasses, such as RecursionError, and those of other libraries say what they mean by their class.
+    return type(error) is RuntimeError and has(_LINE_PREFIX + "(?:" + _AT_LINE_START + ")")
 
 
 def print_verdict(error, in_shell=False):
@@ -126,21 +157,55 @@ def print_verdict(error, in_shell=False):
     if out_of_memory is None or vars(out_of_memory).get(_MARK):
         return
     vars(out_of_memory)[_MARK] = True
-    if sys.stderr is None:
+    if sys.stderr is None or _is_jax_on_cpu(out_of_memory):
         return
+    # A cell that is run again is asked about again.
+    text = hash(_text_of(out_of_memory))
+    if _Printed.is_busy or (text in _Printed.texts and not in_shell):
+        return
+    _Printed.is_busy = True
+    _Printed.texts.add(text)
+    try:
+        _print_verdict(error, out_of_memory, in_shell)
+    finally:
+        _Printed.is_busy = False
+
+
+def _print_verdict(error, out_of_memory, in_shell):
     try:
         # The traceback must be out before the program may take its time: Python 3.8 buffers stderr in files.
         sys.stderr.flush()
     except Exception:
         pass
-    log = _traceback_text(error)
+    log = _traceback_text(error, out_of_memory)
     recording = sys.modules.get(__package__ + "._recording")
     if recording is not None:
         recording.write_at_failure(log)
+    if _Printed.has_timed_out:
+        return
+    header = _header(error, out_of_memory)
     if in_shell:
-        _print(_verdict_text(log, None, _how_to_free(out_of_memory)))
+        _print(_verdict_text(log, None, header, _how_to_free(out_of_memory)))
     else:
-        _print(_verdict_text(log, _command_line(), ""))
+        _print(_verdict_text(log, _command_line(), header, ""))
+
+
+def _text_of(error):
+    try:
+        return str(error)[:_SEARCHED]
+    except Exception:
+        return ""
+
+
+def _is_jax_on_cpu(error):
+    """Return whether JAX ran out of system memory, which its message does not tell from VRAM."""
+    jax = sys.modules.get("jax")
+    if jax is None or not any(str(kind.__module__).startswith("jax") for kind in type(error).__mro__):
+        return False
+    try:
+        return jax.default_backend() == "cpu"
+    except Exception:
+        return False
 
 
 def _how_to_free(out_of_memory):
@@ -156,15 +221,18 @@ def _how_to_free(out_of_memory):
     )
 
 
-def _traceback_text(error):
+def _traceback_text(error, out_of_memory):
     """Return what Python prints for `error`, chained errors included."""
+    message = "{}.{}: {}\n".format(type(out_of_memory).__module__, type(out_of_memory).__qualname__, _text_of(out_of_memory))
     try:
         import traceback
 
-        return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception:
         # Little system memory may be left, or a frame's source is unreadable. The message alone still says what ran out.
-        return "{}.{}: {}\n".format(type(error).__module__, type(error).__qualname__, error)
+        return message
+    # Python prints only the first members of a large group.
+    return text if message.rstrip() in text else text + message
 
 
 def _command_line():
@@ -176,15 +244,24 @@ def _command_line():
         return None
     import re
     import shlex
+    import shutil
 
     # orig_argv came with Python 3.10.
-    line = shlex.join(getattr(sys, "orig_argv", None) or [os.path.basename(sys.executable)] + sys.argv)
+    words = list(getattr(sys, "orig_argv", None) or [sys.executable] + sys.argv)
+    name = os.path.basename(words[0])
+    if shutil.which(name) == words[0]:
+        words[0] = name
+    line = shlex.join(words)
     if len(line) > _LONGEST_COMMAND_LINE or re.search(_SECRET_TEXT, line, re.IGNORECASE):
+        return None
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:  # The program reads UTF-8 alone.
         return None
     return line
 
 
-def _verdict_text(log, command_line, how_to_free):
+def _verdict_text(log, command_line, header, how_to_free):
     from ._program import find_program
 
     program = find_program()
@@ -198,21 +275,24 @@ def _verdict_text(log, command_line, how_to_free):
         command += ["--command", command_line]
     command.append("-")
     try:
-        exit_code, verdict = _run(command, log.encode("utf-8", "backslashreplace"))
+        exit_code, verdict, trouble = _run(command, log.encode("utf-8", "backslashreplace"))
     except OSError as error:
         return "oomdoctor: cannot run {}: {}\n".format(program, error.strerror or error)
     if exit_code is None:
+        _Printed.has_timed_out = True
         return "oomdoctor: no verdict within {:g} s\n".format(TIMEOUT_SECONDS)
     if exit_code < 0:
         return "oomdoctor: the program was ended by signal {}\n".format(-exit_code)
-    # 1: the program finds no out-of-memory error in the text. 2: an older program without these options, or unreadable input.
+    if exit_code == 2:  # An older program without these options, or unreadable settings.
+        return "oomdoctor: no verdict: {}\n".format(trouble or "{} diagnose failed".format(program))
+    # 1: the program finds no out-of-memory error in the text.
     if exit_code != 0 or not verdict.strip():
         return ""
-    return "\n{}\n{}\n{}".format(_header(), verdict.rstrip("\n"), how_to_free)
+    return "\n{}\n{}\n{}".format(header, verdict.rstrip("\n"), how_to_free)
 
 
 def _run(command, log):
-    """Run `command` with `log` on its stdin; return its exit code, None at the time limit, and its output."""
+    """Run `command` with `log` on its stdin; return its exit code, None at the time limit, its output and its last word on stderr."""
     import subprocess
 
     def start(close_fds):
@@ -220,7 +300,7 @@ def _run(command, log):
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             close_fds=close_fds,
         )
 
@@ -235,10 +315,12 @@ def _run(command, log):
         # Python 3.8 and 3.9 fork, which a process with a large memory may not be able to. Without close_fds they use posix_spawn.
         process = start(close_fds=False)
     try:
-        output, _ = process.communicate(log, timeout=TIMEOUT_SECONDS)
-        return process.returncode, output.decode("utf-8", "replace")
+        output, errors = process.communicate(log, timeout=TIMEOUT_SECONDS)
+        lines = errors.decode("utf-8", "replace").strip().splitlines()
+        trouble = lines[-1][:_LONGEST_TROUBLE] if lines else ""
+        return process.returncode, output.decode("utf-8", "replace"), trouble.partition("oomdoctor: ")[2] or trouble
     except subprocess.TimeoutExpired:
-        return None, ""
+        return None, "", ""
     finally:
         _end(process)
 
@@ -247,7 +329,7 @@ def _end(process):
     """Leave nothing of `process` behind: not the program, if it still runs, and not its pipes."""
     import subprocess
 
-    for pipe in (process.stdin, process.stdout):
+    for pipe in (process.stdin, process.stdout, process.stderr):
         try:
             pipe.close()
         except OSError:
@@ -275,13 +357,27 @@ def _is_only_slurm_task():
     return os.environ.get("SLURM_NTASKS", "1") == "1"
 
 
-def _header():
+def _header(error, out_of_memory):
     """Return the line above the verdict. Every rank prints its own: each has its own GPU, and the ranks need not fail alike."""
     own_rank = rank()
-    header = "oomdoctor:" if own_rank is None else "oomdoctor, rank {}:".format(own_rank)
+    header = "oomdoctor" if own_rank is None else "oomdoctor, rank {}".format(own_rank)
+    if _is_only_context(error, out_of_memory):
+        header += ", on the earlier {}".format(type(out_of_memory).__name__)
+    header += ":"
     if _has_color():
         header = "\033[1m" + header + "\033[0m"
     return header
+
+
+def _is_only_context(error, out_of_memory):
+    """Return whether `error` was raised while the program handled `out_of_memory`: then it may have ended the program by itself."""
+    seen = set()
+    while error is not None and error is not out_of_memory and id(error) not in seen:
+        seen.add(id(error))
+        if error.__cause__ is None and error.__context__ is not None:
+            return not getattr(error, "exceptions", None)
+        error = error.__cause__
+    return False
 
 
 def _has_color():

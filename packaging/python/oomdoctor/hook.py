@@ -14,8 +14,11 @@ import sys
 
 __all__ = ["install", "uninstall", "record_memory"]
 
-# What is installed now, by name. Everything in it has a `remove` method.
-_installed = {}
+# What is installed now, by name. Everything in it has a `remove` method. A reload keeps it.
+_installed = globals().get("_installed", {})
+
+# The main script. Python forgets it before it calls what is registered for its exit.
+_main_file = getattr(sys.modules.get("__main__"), "__file__", None)
 
 
 def install(shell=None):
@@ -30,7 +33,7 @@ def install(shell=None):
     elif "threading" not in _installed:
         # Importing threading takes milliseconds, so wait until the program does it.
         _installed["threading"] = ImportWatcher("threading", _install_threading_hook)
-    if shell is not None or "IPython" in sys.modules:
+    if shell is not None or _has_shell():
         from ._shell import install_in_shell
 
         shell = install_in_shell(shell)
@@ -59,7 +62,8 @@ def record_memory(max_entries=100_000, folder=None, snapshots=1):
     uncaught error beside it as `.log`. Both are readable by you alone. One process writes at most `snapshots` snapshots, so that a
     program which catches the error and retries does not fill the disk.
 
-    Recording starts when the program initializes CUDA. Raises ImportError where PyTorch is not installed.
+    Recording starts when the program initializes CUDA. Raises ImportError where PyTorch is not installed, and OSError where the folder
+    cannot be made. No snapshot is written beside 16 others, so that a job which is started again and again does not fill the disk.
     """
     from . import _recording
 
@@ -104,7 +108,8 @@ def new_link(key, owner, name):
     Where another hook took its place, which may not call ours, a new link goes in front and the old one only passes on.
     """
     installed = _installed.get(key)
-    if isinstance(installed, Link):
+    # Not by its class: a reload makes a new one.
+    if hasattr(installed, "is_in_place"):
         if installed.is_in_place(owner):
             return None
         installed.remove()
@@ -166,8 +171,33 @@ def _install_threading_hook(threading):
     link.put(excepthook)
 
 
+def _has_shell():
+    """Return whether this process runs in IPython or Jupyter."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    try:
+        return get_ipython is not None and get_ipython() is not None
+    except Exception:  # IPython is half imported. `import oomdoctor.hook` must not fail for that.
+        return False
+
+
 def _at_exit():
-    print_verdict(getattr(sys, "last_value", None))
+    error = getattr(sys, "last_value", None)
+    if error is not None and _ended_the_program(error):
+        print_verdict(error)
+
+
+def _ended_the_program(error):
+    """Return whether `error` left the program's main script: test runners and consoles set sys.last_value for errors of others."""
+    if hasattr(sys, "ps1") or sys.flags.interactive:
+        return False
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    code = trace.tb_frame.f_code
+    # `python -m` begins in runpy, and a program on stdin or in -c has no file.
+    started_by_runpy = os.path.basename(code.co_filename) in ("<frozen runpy>", "runpy.py")
+    main_file = _main_file or ("<string>" if sys.argv[:1] == ["-c"] else "<stdin>")
+    return started_by_runpy or (code.co_name == "<module>" and code.co_filename == main_file)
 
 
 class ImportWatcher:
@@ -181,13 +211,14 @@ class ImportWatcher:
     def find_spec(self, name, path=None, target=None):
         if name != self.name:
             return None
-        self.remove()
         for finder in list(sys.meta_path):
+            if finder is self:
+                continue
             find_spec = getattr(finder, "find_spec", None)
             spec = find_spec(name, path, target) if find_spec is not None else None
             if spec is not None:
                 if hasattr(spec.loader, "exec_module"):
-                    spec.loader = _WatchedLoader(spec.loader, self.action)
+                    spec.loader = _WatchedLoader(spec.loader, self)
                 return spec
         return None
 
@@ -197,11 +228,14 @@ class ImportWatcher:
 
 
 class _WatchedLoader:
-    """Loads a module as its own loader does, then calls `action` with it."""
+    """Loads a module as its own loader does, then calls the watcher's action with it.
 
-    def __init__(self, loader, action):
+    The watcher stays until the module is loaded: some programs only look whether there is one, and a first import may fail.
+    """
+
+    def __init__(self, loader, watcher):
         self._loader = loader
-        self._action = action
+        self._watcher = watcher
 
     def __getattr__(self, name):
         return getattr(self._loader, name)
@@ -209,14 +243,17 @@ class _WatchedLoader:
     def exec_module(self, module):
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
+        if self._watcher not in sys.meta_path:
+            return
+        self._watcher.remove()
         try:
-            self._action(module)
+            self._watcher.action(module)
         except Exception:
             pass
 
 
 install()
-if os.environ.get("OOMDOCTOR_MEMORY_HISTORY", "0") not in ("", "0"):
+if os.environ.get("OOMDOCTOR_MEMORY_HISTORY", "").lower() in ("1", "true", "yes", "on"):
     from ._recording import start_when_imported
 
     start_when_imported()

@@ -257,11 +257,85 @@ print(threading.__spec__.loader is threading.__loader__, type(threading.__loader
         self.assert_verdict(result)
 
     def test_the_program_says_no_or_cannot_read(self):
-        for exit_code in (1, 2):
-            self.fake_program("cat > /dev/null; echo text; echo more >&2; exit {}".format(exit_code))
-            result = self.run_python(OOM, "hooked")
-            self.assertEqual((result.returncode, result.stderr), (1, self.run_python(OOM).stderr))
-            self.assertTrue(self.has_run())
+        self.fake_program("cat > /dev/null; echo text; echo more >&2; exit 1")
+        result = self.run_python(OOM, "hooked")
+        self.assertEqual((result.returncode, result.stderr), (1, self.run_python(OOM).stderr))
+        self.assertTrue(self.has_run())
+        self.fake_program("cat > /dev/null; echo text; echo 'oomdoctor: config.ron is broken' >&2; exit 2")
+        result = self.run_python(OOM, "hooked")
+        self.assert_one_line(result)
+        self.assertTrue(result.stderr.endswith("oomdoctor: no verdict: config.ron is broken\n"), result.stderr)
+
+    def test_threads_that_fail_alike_have_one_verdict(self):
+        script = """
+            import threading
+            def work():
+                raise Framework.torch_oom(TORCH_TEXT)
+            threads = [threading.Thread(target=work) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        """
+        self.assert_verdict(self.run_python(PRELUDE + dedent(script), "hooked"), exit_code=0)
+
+    def test_an_error_raised_while_handling_the_failure_names_the_failure(self):
+        script = "try:\n    raise Framework.torch_oom(TORCH_TEXT)\nexcept RuntimeError:\n    open('no such file')\n"
+        result = self.run_python(PRELUDE + script, "hooked")
+        self.assert_verdict(result)
+        self.assertIn("\noomdoctor, on the earlier OutOfMemoryError:\n", result.stderr)
+
+    def test_an_error_of_a_test_runner_or_a_console_has_no_verdict_at_exit(self):
+        script = """
+            import sys
+            def runs_a_test():
+                try:
+                    raise Framework.torch_oom(TORCH_TEXT)
+                except RuntimeError as error:
+                    sys.last_value = error
+            runs_a_test()
+            try:
+                exec(compile("raise Framework.torch_oom(TORCH_TEXT)", "<cell>", "exec"))
+            except RuntimeError as error:
+                sys.last_value = error.with_traceback(error.__traceback__.tb_next)
+        """
+        self.assert_verdict(self.run_python(PRELUDE + dedent(script), "hooked"), exit_code=0, times=0)
+
+    def test_looking_for_a_module_or_failing_to_import_it_does_not_end_the_watch(self):
+        script = """
+            import importlib.util
+            assert importlib.util.find_spec("threading") is not None
+            import threading
+            threading.Thread(target=lambda: exec("raise Framework.torch_oom(TORCH_TEXT)")).start()
+        """
+        prelude = "import sys\nassert 'threading' not in sys.modules\n"
+        self.assert_verdict(self.run_python(prelude + PRELUDE + dedent(script), "hooked"), exit_code=0)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "this Python has no ExceptionGroup")
+    def test_a_member_that_python_does_not_print_is_in_the_log(self):
+        failure = "raise ExceptionGroup('tasks', [ValueError(i) for i in range(30)] + [Framework.torch_oom(TORCH_TEXT)])"
+        self.assert_verdict(self.run_python(PRELUDE + failure, "hooked"))
+        self.assertIn(TORCH_TEXT, read(self.path("log")))
+
+    def test_jax_on_the_cpu_has_no_verdict(self):
+        script = """
+            import types
+            sys.modules["jax"] = types.SimpleNamespace(default_backend=lambda: BACKEND)
+            raise Framework.jax("RESOURCE_EXHAUSTED: Out of memory allocating 40000000000000 bytes.")
+        """
+        for backend, times in (("cpu", 0), ("gpu", 1)):
+            lines = PRELUDE + "BACKEND = {!r}\n".format(backend) + dedent(script)
+            self.assert_verdict(self.run_python(lines, "hooked"), times=times)
+
+    def test_reloading_the_hook_keeps_what_is_installed(self):
+        script = """
+            import importlib, sys
+            before = sys.excepthook
+            import oomdoctor.hook
+            importlib.reload(oomdoctor.hook).uninstall()
+            assert sys.excepthook is before, sys.excepthook
+        """
+        self.assertEqual(self.run_python(script).stderr, "")
 
     def test_a_verdict_is_printed_as_the_program_words_it(self):
         self.fake_program("cat > /dev/null; printf '2.2\\302\\240GiB \\342\\211\\210\\n\\n  end\\n\\n'; echo warning >&2")
@@ -359,8 +433,11 @@ print(threading.__spec__.loader is threading.__loader__, type(threading.__loader
         # Once it has read the log, the script waits for its output.
         self.fake_program("cat > /dev/null; kill -INT $PPID; exec cat {folder}/never")
         os.mkfifo(self.path("never"))
-        result = self.run_python(OOM, "hooked")
-        self.assertEqual((result.returncode, result.stderr), (1, self.run_python(OOM).stderr))
+        # A background job starts with SIGINT ignored.
+        script = OOM + "\n"
+        script = script.replace("\n", "; import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n", 1)
+        result = self.run_python(script, "hooked")
+        self.assertEqual((result.returncode, result.stderr), (1, self.run_python(script).stderr))
 
     @unittest.skipUnless(hasattr(os, "openpty"), "this system has no pseudo-terminals")
     def test_only_a_terminal_gets_colors(self):

@@ -71,6 +71,12 @@ class IPythonShell(TestCase):
         self.assertEqual(status, "0\n")
         return read(self.path("output"))
 
+    def test_a_script_that_ends_is_not_told_how_to_free_memory(self):
+        write(self.path("job.py"), "import oomdoctor.hook\n" + OOM)
+        result = self.run_command(self.interpreter + ["-m", "IPython", "--no-banner", self.path("job.py")])
+        self.assertIn("the verdict", result.stdout + result.stderr)
+        self.assertNotIn("gc.collect", result.stdout + result.stderr)
+
     def last_cell(self, *cells):
         return self.run_cells(*cells).rpartition("\n## ")[2]
 

@@ -16,6 +16,7 @@ class FindProgram(TestCase):
         """Copy the package to a folder of an installation and return the environment that imports it from there."""
         site = self.path(*folders)
         shutil.copytree(os.path.join(PACKAGE, "oomdoctor"), os.path.join(site, "oomdoctor"))
+        os.makedirs(os.path.join(site, "oomdoctor-0.1.0.dist-info"))
         return {"PYTHONPATH": site, "OOMDOCTOR_PROGRAM": None, "PATH": self.path("empty")}
 
     def put_program(self, *folders):
@@ -39,6 +40,7 @@ class FindProgram(TestCase):
         program = self.put_program("target", "bin")
         self.assertEqual(self.find(environment), program)
 
+    @unittest.skipIf(sys.prefix != sys.base_prefix, "a virtual environment has no folder of the user")
     def test_it_is_in_the_scripts_of_the_user(self):
         environment = self.install("anywhere")
         program = self.put_program("user", "bin")
@@ -51,6 +53,26 @@ class FindProgram(TestCase):
         self.assertEqual(self.find(environment), on_path)
         own = self.put_program("target", "bin")
         self.assertEqual(self.find(environment), own)
+
+    def test_a_copy_of_the_package_in_a_project_runs_no_program_of_the_project(self):
+        environment = self.install("project")
+        self.put_program("project", "bin")
+        os.rmdir(self.path("project", "oomdoctor-0.1.0.dist-info"))
+        self.assertEqual(self.find(environment), "None")
+
+    def test_only_absolute_folders_of_path_are_searched(self):
+        environment = self.install("project")
+        self.put_program()
+        for path in (os.pathsep, ".", self.path("empty") + os.pathsep):
+            self.assertEqual(self.find(dict(environment, PATH=path)), "None")
+
+    def test_an_isolated_interpreter_heeds_neither_the_variable_nor_the_users_folder(self):
+        environment = self.install("target")
+        find = "import sys; sys.path.insert(0, {!r}); {}".format(environment["PYTHONPATH"], FIND)
+        chosen = self.put_program("chosen")
+        self.put_program("user", "bin")
+        variables = dict(environment, OOMDOCTOR_PROGRAM=chosen, PYTHONUSERBASE=self.path("user"), HOME=self.path("user"))
+        self.assertEqual(self.run_command([sys.executable, "-I", "-c", find], **variables).stdout.strip(), "None")
 
     def test_a_chosen_program_wins_and_is_not_replaced_when_missing(self):
         environment = self.install("target")

@@ -5,7 +5,7 @@ import pickle
 import stat
 import unittest
 
-from support import PACKAGE, TESTS, TestCase, read
+from support import PACKAGE, TESTS, TestCase, read, write
 
 RECORD = "import oomdoctor.hook\noomdoctor.hook.record_memory({})\n"
 FAIL = "import torch\ntorch.allocate()\n"
@@ -105,6 +105,19 @@ class Recording(TestCase):
             for name in names:
                 self.assertTrue(name.endswith(".pickle"))
                 os.remove(self.path(name))
+
+    def test_a_job_that_is_started_again_and_again_does_not_fill_the_disk(self):
+        from oomdoctor import _recording
+
+        for number in range(_recording.MOST_SNAPSHOTS):
+            write(self.path("oom_pid{}.pickle".format(number)), "")
+        self.run_script(RECORD.format("") + FAIL)
+        self.assertEqual(len(self.written()), _recording.MOST_SNAPSHOTS)
+
+    def test_words_for_no_do_not_start_a_recording(self):
+        for word, is_recorded in (("1", True), ("true", True), ("0", False), ("off", False), ("no", False), ("", False)):
+            result = self.run_script("import oomdoctor.hook\n" + FAIL, OOMDOCTOR_MEMORY_HISTORY=word)
+            self.assertEqual("memory snapshot" in result.stderr, is_recorded, word)
 
     def test_a_forked_child_writes_its_own(self):
         fork = "import torch\ntry: torch.allocate()\nexcept RuntimeError: pass\nif os.fork() == 0:\n    torch.allocate()\nos.wait()\n"
