@@ -16,7 +16,7 @@ class FindProgram(TestCase):
         """Copy the package to a folder of an installation and return the environment that imports it from there."""
         site = self.path(*folders)
         shutil.copytree(os.path.join(PACKAGE, "oomdoctor"), os.path.join(site, "oomdoctor"))
-        os.makedirs(os.path.join(site, "oomdoctor-0.1.0.dist-info"))
+        os.makedirs(os.path.join(site, "oomdoctor-9.dist-info"))
         return {"PYTHONPATH": site, "OOMDOCTOR_PROGRAM": None, "PATH": self.path("empty")}
 
     def put_program(self, *folders):
@@ -57,7 +57,7 @@ class FindProgram(TestCase):
     def test_a_copy_of_the_package_in_a_project_runs_no_program_of_the_project(self):
         environment = self.install("project")
         self.put_program("project", "bin")
-        os.rmdir(self.path("project", "oomdoctor-0.1.0.dist-info"))
+        os.rmdir(self.path("project", "oomdoctor-9.dist-info"))
         self.assertEqual(self.find(environment), "None")
 
     def test_only_absolute_folders_of_path_are_searched(self):
