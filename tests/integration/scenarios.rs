@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use oomdoctor::advice::{Advice, Situation, advise};
+use oomdoctor::advice::{Advice, PlannedFix, Situation, Taken, advise};
 use oomdoctor::gpu::guard::Viewer;
 use oomdoctor::gpu::history::History;
 use oomdoctor::gpu::*;
@@ -33,7 +33,28 @@ struct Scenario {
     /// MiB of system memory: in all, and available now.
     #[serde(default = "usual_ram")]
     ram: (u64, u64),
+    /// The command line that failed, as the user gave it.
+    #[serde(default)]
+    command: Option<String>,
+    /// The model, as the user named it.
+    #[serde(default)]
+    model: Option<String>,
+    /// What the steps taken so far mean for those ahead.
+    #[serde(default)]
+    taken: Done,
+    /// The cards at an earlier reading, whose advice is known at this one; empty where this is the first.
+    #[serde(default)]
+    earlier: Vec<Card>,
     expect: Expected,
+}
+
+/// See `oomdoctor::advice::Taken`.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Done {
+    changed: bool,
+    enough: bool,
+    freed: bool,
 }
 
 fn usual_ram() -> (u64, u64) {
@@ -157,9 +178,7 @@ fn process(row: &Row, second: i64) -> GpuProcess {
     }
 }
 
-fn machine(scenario: &Scenario, second: i64) -> Snapshot {
-    let cards = &scenario.cards;
-    let (ram, available) = scenario.ram;
+fn machine(cards: &[Card], (ram, available): (u64, u64), second: i64) -> Snapshot {
     let device = |(index, card): (usize, &Card)| {
         let used = card.rows.iter().map(|row| row.mib).sum::<u64>() + card.rest;
         let free = card.total - 400 - used;
@@ -210,18 +229,35 @@ fn read_log(base: &KnowledgeBase, scenario: &Scenario) -> (Diagnosis, Vec<Fix>) 
     (diagnosis, fixes)
 }
 
-fn advice((diagnosis, fixes): &(Diagnosis, Vec<Fix>), scenario: &Scenario, uid: u32) -> Advice {
+/// The advice at the last reading; the one at the earlier reading is remembered where the scenario has one.
+fn advice(said: &(Diagnosis, Vec<Fix>), scenario: &Scenario, uid: u32) -> Advice {
+    let earlier = (!scenario.earlier.is_empty()).then(|| advice_at(said, scenario, &scenario.earlier, uid, None));
+    advice_at(said, scenario, &scenario.cards, uid, earlier.as_ref())
+}
+
+fn advice_at(
+    (diagnosis, fixes): &(Diagnosis, Vec<Fix>),
+    scenario: &Scenario,
+    cards: &[Card],
+    uid: u32,
+    before: Option<&Advice>,
+) -> Advice {
     let mut history = History::default();
     for second in 0..=scenario.watched {
-        history.note(&machine(scenario, second));
+        history.note(&machine(cards, scenario.ram, second));
     }
-    let now = machine(scenario, scenario.watched);
+    let now = machine(cards, scenario.ram, scenario.watched);
+    let Done { changed, enough, freed } = scenario.taken;
     advise(&Situation {
         fixes,
-        snapshot: (!scenario.cards.is_empty()).then_some(&now),
+        snapshot: (!cards.is_empty()).then_some(&now),
         history: Some(&history),
         viewer: Some(&Viewer { uid, lineage: vec![900], ..Viewer::default() }),
         crashed_by: Some(noon(0)),
+        command: scenario.command.as_deref(),
+        model: scenario.model.as_deref(),
+        taken: Taken { changed, enough, freed },
+        before,
         ..Situation::alone(diagnosis)
     })
 }
@@ -248,7 +284,7 @@ fn innocent_faults(name: &str, said: &(Diagnosis, Vec<Fix>), scenario: &mut Scen
 }
 
 /// All that a step tells a person.
-fn words_of(planned: &oomdoctor::advice::PlannedFix) -> String {
+fn words_of(planned: &PlannedFix) -> String {
     let steps = planned.steps.iter().map(|step| {
         let command = step.command.as_deref().unwrap_or_default();
         format!("{}\n{command}\n{}\n{}\n{}", step.action, step.why, step.expect, step.if_not)
@@ -274,7 +310,7 @@ fn faults(name: &str, advice: &Advice, expected: &Expected) -> Vec<String> {
     if mib.map(rounded) != expected.missing.map(rounded) {
         hold("missing MiB", format!("{mib:?}"), format!("{:?}", expected.missing));
     }
-    let step = |planned: &oomdoctor::advice::PlannedFix| match planned.target {
+    let step = |planned: &PlannedFix| match planned.target {
         Some(key) => format!("{} {}", planned.fix, key.pid),
         None => planned.fix.clone(),
     };
@@ -359,6 +395,68 @@ fn every_scenario_is_judged_as_its_file_says() {
             false => println!("open: {}", faults.join("\nopen: ")),
         }
     }
+}
+
+/// The file that holds the advice on every scenario: causes, figures, steps with their targets and commands, no sentences.
+const RECORDED: &str = "tests/golden/advice.txt";
+
+/// What the advice is, without its wording.
+fn outline(name: &str, advice: &Advice) -> String {
+    let word = |value: serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let mib = |bytes: Option<Bytes>| bytes.map_or("?".to_owned(), |bytes| format!("{} MiB", bytes.0 >> 20));
+    let verdict = &advice.verdict;
+    let causes: Vec<String> =
+        verdict.causes.iter().map(|cause| word(serde_json::to_value(cause.cause).unwrap())).collect();
+    let mut lines = vec![format!("## {name}"), format!("causes: {}", causes.join(", "))];
+    lines.push(format!("here: {:?}, candidates {:?}", verdict.same_machine, verdict.gpu_candidates));
+    if let Some(ledger) = &advice.ledger {
+        let [capacity, needed, free, missing] =
+            [ledger.capacity_bytes, ledger.needed_bytes, ledger.available_bytes, ledger.missing_bytes].map(mib);
+        let held = ledger.held_by.iter().map(|held| format!("{} {}", held.pid.unwrap_or(0), mib(Some(held.bytes))));
+        let held = held.collect::<Vec<_>>().join(", ");
+        let now = if ledger.is_now { "now" } else { "then" };
+        lines.push(format!(
+            "ledger: GPU {:?} {now}, capacity {capacity}, needed {needed}, free {free}, short {missing}, used {held}",
+            ledger.device
+        ));
+    }
+    if let Some(fit) = &advice.fit {
+        lines.push(format!("fit: {}, total {}, fits {:?}", fit.engine, mib(fit.total_bytes), fit.fits));
+    }
+    lines.extend(advice.plan.iter().map(|planned| {
+        let target = planned.target.map_or(String::new(), |key| format!(" {}", key.pid));
+        let enough = if planned.may_be_enough { ", may be enough" } else { "" };
+        let room = planned.room_on.as_ref().map_or(String::new(), |room| format!(", room on GPU {}", room.index));
+        let release = if planned.release.is_some() { ", by request" } else { "" };
+        let commands: Vec<&str> = planned.steps.iter().filter_map(|step| step.command.as_deref()).collect();
+        let frees = mib(planned.frees_bytes);
+        format!("- {}{target}: frees {frees}{enough}{room}{release} {commands:?}", planned.fix)
+    }));
+    lines.join("\n") + "\n"
+}
+
+/// A change of the advice shows as a difference in that file. `UPDATE_GOLDEN=1` writes it anew.
+#[test]
+fn the_advice_on_every_scenario_is_as_recorded() {
+    let base = KnowledgeBase::built_in().unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let outlines = read(&folder.join("tests/scenarios"))
+        .into_iter()
+        .map(|(name, scenario)| outline(&name, &advice(&read_log(&base, &scenario), &scenario, 1000)));
+    let now = outlines.collect::<Vec<_>>().join("\n");
+    let path = folder.join(RECORDED);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, &now).unwrap();
+    }
+    let recorded = fs::read_to_string(&path).unwrap();
+    let differs: Vec<String> = now
+        .split("\n## ")
+        .filter(|block| {
+            !recorded.split("\n## ").any(|other| other.trim_start_matches("## ") == block.trim_start_matches("## "))
+        })
+        .map(str::to_owned)
+        .collect();
+    assert!(now == recorded, "UPDATE_GOLDEN=1 records these as they are now:\n{}", differs.join("\n"));
 }
 
 /// The name of each scenario whose log is wanted, its log and the advice on it.
