@@ -336,7 +336,8 @@ mod tests {
         let ctrl_j = KeyEvent::new(KeyCode::Char('j'), KeyModifiers::CONTROL);
         for line_feed in [enter, ctrl_j] {
             let mut gate = Gate::default();
-            for (at, key) in [key(KeyCode::Char('q')), line_feed, line_feed, key(KeyCode::Char('x'))].iter().enumerate() {
+            for (at, key) in [key(KeyCode::Char('q')), line_feed, line_feed, key(KeyCode::Char('x'))].iter().enumerate()
+            {
                 assert_eq!(gate.key(*key, ms(at as u64)), [], "{line_feed:?}");
             }
             assert_eq!(gate.tick(ms(400)), [Passed::Paste("q\n\nx".into())]);

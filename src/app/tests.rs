@@ -788,7 +788,8 @@ fn an_unbracketed_paste_is_read_as_a_log_and_does_nothing_else() {
 #[test]
 fn a_paste_that_arrives_as_keys_acts_on_nothing_whatever_its_line_ends_are() {
     let line_feed = KeyEvent::new(KeyCode::Enter, KeyModifiers::CONTROL);
-    for end in [vec![line_feed], vec![KeyEvent::from(KeyCode::Enter)], vec![KeyEvent::from(KeyCode::Enter), line_feed]] {
+    for end in [vec![line_feed], vec![KeyEvent::from(KeyCode::Enter)], vec![KeyEvent::from(KeyCode::Enter), line_feed]]
+    {
         let mut session = Session::with_holders();
         session.burst(&format!("q\n{}", torch_log()), &end);
         session.wait(ms(200));
