@@ -1,5 +1,6 @@
 //! Owns Windows: logs are read, GPUs are not. Folders are those of the user's profile, whose access list keeps others out.
 
+mod ending;
 mod keys;
 mod pipe;
 
@@ -189,9 +190,9 @@ impl Platform for Windows {
         true
     }
 
-    fn listen_to_signals(_: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
-        // Ctrl-C comes as a key in raw mode, and a console that closes takes its screen along.
-        Ok(())
+    fn listen_to_signals(tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
+        // Ctrl-C comes as a key in raw mode; Ctrl-Break never does.
+        ending::listen(tell)
     }
 
     fn can_be_continued() -> bool {
