@@ -153,7 +153,8 @@ impl Platform for Macos {
     }
 
     fn input() -> io::Result<Self::Input> {
-        Ok(Events(Some))
+        // Of a terminal that hung up, nobody can open the name any more.
+        Ok(Events { meant: Some, is_there: || File::open("/dev/tty").is_ok() })
     }
 
     fn remember_terminal(farewell: Vec<u8>) {

@@ -186,7 +186,8 @@ impl Platform for Windows {
 
     fn input() -> io::Result<Events<keys::Taken>> {
         let mut console = keys::Console::default();
-        Ok(Events(Box::new(move |event: Event| console.take(event))))
+        // A console that closes ends its programs.
+        Ok(Events { meant: Box::new(move |event: Event| console.take(event)), is_there: || true })
     }
 
     fn can_be_drawn_on() -> bool {
