@@ -105,6 +105,8 @@ mod tests {
             [one('€'), one('é')]
         );
         assert_eq!(taken(&[key('x', none, Press), Event::FocusLost, key('é', none, Release)]), [one('x'), one('é')]);
+        let held = [key('Ö', shift, Press), key('ö', none, Press), key('ö', none, Release), key('é', none, Release)];
+        assert_eq!(taken(&held), [shifted, one('ö'), one('é')], "one key, held while Shift went up");
         assert_eq!(taken(&[key('😀', none, Press), key('é', none, Release)]), [one('😀'), one('é')]);
     }
 
