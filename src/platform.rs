@@ -217,6 +217,11 @@ pub trait Platform {
         let locale = said("LC_ALL").or_else(|| said("LC_CTYPE")).or_else(|| said("LANG")).unwrap_or_default();
         locale.to_lowercase().replace('-', "").contains("utf8") && said("TERM").as_deref() != Some("linux")
     }
+    /// The system's own program that puts what it reads on standard input on the clipboard of this machine, and the text
+    /// as that program reads it; `None` where there is none that every machine has.
+    fn clipboard(_text: &str) -> Option<(Command, Vec<u8>)> {
+        None
+    }
     /// The terminal's modes are as they were before this program: `farewell` would take back what is printed from now
     /// on.
     fn remember_terminal(_farewell: Vec<u8>) {}

@@ -144,6 +144,7 @@ fn without_gpus_it_is_said_why_and_nobody_is_signaled() {
     assert!(lines[2]["host"]["memory_total_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{sampled:?}");
     if let Some(logs_only) = Here::LOGS_ONLY {
         assert!(why == logs_only && why.contains(Here::NAME), "{why}");
+        assert_eq!(text(&sampled.stderr).matches(logs_only).count(), 1, "said once: {sampled:?}");
         let killed = oomdoctor(home.path(), &["kill", &std::process::id().to_string(), "--yes", "--any"], "");
         assert_eq!(code(&killed), 2, "{killed:?}");
         assert!(text(&killed.stderr).contains(logs_only), "{killed:?}");

@@ -8,7 +8,7 @@ use self::names::Named as Called;
 use super::Situation;
 use super::verdict::next_try;
 use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot, Vantage};
-use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
 use crate::knowledge::facts::Facts;
 use crate::units::Bytes;
 
@@ -16,6 +16,30 @@ use crate::units::Bytes;
 const CAPACITY_PERCENT: u64 = 3;
 /// A living process may have grown a little since the crash.
 const HOLDING_PERCENT: u64 = 20;
+
+/// Families of entries whose messages only Linux prints, or something that runs there.
+const LINUX_ENTRIES: [&str; 18] = [
+    "kernel",
+    "systemd",
+    "systemd-oomd",
+    "earlyoom",
+    "nohang",
+    "slurm",
+    "pbs",
+    "lsf",
+    "sge",
+    "nomad",
+    "talos",
+    "ecs",
+    "kubernetes",
+    "docker",
+    "aws-lambda",
+    "cloud-run",
+    "colab",
+    "kaggle",
+];
+/// Entries of such a family that are of macOS's kernel.
+const MAC_ENTRIES: [&str; 2] = ["kernel/jetsam", "kernel/low-swap"];
 
 /// Where the log belongs.
 #[derive(Clone, Debug, Default)]
@@ -117,16 +141,39 @@ impl Place<'_> {
 
 /// What shows that the log ran on another system than this machine's.
 fn foreign(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
-    let (diagnosis, is_from) = (situation.diagnosis, |vantage| snapshot.seen_from.contains(&vantage));
-    if diagnosis.run.shell.is_some() || diagnosis.run.windows.is_some() {
-        return (!is_from(Vantage::Windows)).then(|| "it ran on Windows".into());
-    }
-    if is_from(Vantage::Macos) {
-        return None;
+    let is_from = |vantage| snapshot.seen_from.contains(&vantage);
+    let (name, is_here) = match system(situation.diagnosis)? {
+        Platform::Windows => ("on Windows", is_from(Vantage::Windows)),
+        Platform::Mac => ("on a Mac", is_from(Vantage::Macos)),
+        Platform::Linux => ("on Linux", !is_from(Vantage::Windows) && !is_from(Vantage::Macos)),
+        // WSL has a part of Windows' RAM, which Windows does not show as such.
+        Platform::Wsl => ("in WSL", !is_from(Vantage::Windows) && !is_from(Vantage::Macos)),
+    };
+    (!is_here).then(|| format!("it ran {name}"))
+}
+
+/// The system that the log ran on, where it shows. A container runs on Linux, whatever is around it.
+fn system(diagnosis: &Diagnosis) -> Option<Platform> {
+    let (run, leading) = (&diagnosis.run, diagnosis.matches.first());
+    if run.shell.is_some() || run.windows.is_some() {
+        return Some(Platform::Windows);
     }
     let metal = |text: &str| ["MPS", "etal", "METAL", "IOGPU"].iter().any(|word| text.contains(word));
-    let of_mac = diagnosis.matches.first().is_some_and(|found| metal(&found.text));
-    (diagnosis.memory == Some(MemoryKind::Unified) && of_mac).then(|| "it ran on a Mac".into())
+    if diagnosis.memory == Some(MemoryKind::Unified) && leading.is_some_and(|found| metal(&found.text)) {
+        return Some(Platform::Mac);
+    }
+    match run.platform() {
+        Some(Platform::Wsl) => return Some(Platform::Wsl),
+        // A path below /Users may be one that somebody else's package was built in.
+        Some(Platform::Mac) if !run.shows_linux() => return Some(Platform::Mac),
+        _ => {}
+    }
+    let is_of_linux = |entry: &str| {
+        let family = entry.split('/').next().unwrap_or_default();
+        LINUX_ENTRIES.contains(&family) && !MAC_ENTRIES.contains(&entry)
+    };
+    let by_entry = leading.is_some_and(|found| is_of_linux(&found.entry)) || diagnosis.memory == Some(MemoryKind::Shm);
+    (by_entry || run.shows_linux()).then_some(Platform::Linux)
 }
 
 /// The log's own words for another maker's card.
@@ -493,6 +540,44 @@ mod tests {
             placed(diagnosis, &here, |place| {
                 assert_eq!(place.same_machine, is_another.then_some(false), "{:?}", here.seen_from);
             });
+        }
+    }
+
+    #[test]
+    fn a_log_of_a_linux_server_is_not_of_the_mac_or_windows_machine_that_reads_it() {
+        let of_linux = [
+            "Nov 20 10:00:01 gpu042 kernel: Out of memory: Killed process 4242 (python) total-vm:90000000kB, anon-rss:60000000kB",
+            "[123456.789012] oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),task=python,pid=4242,uid=1000",
+            "ada@gpu042:~/run$ python train.py\nKilled\n",
+            "./train.sh: line 3: 12345 Killed                  python train.py",
+            "Traceback (most recent call last):\n  File \"/home/ada/run/train.py\", line 3, in <module>\nMemoryError\n",
+            "Traceback (most recent call last):\n  File \"/root/train.py\", line 3, in <module>\nMemoryError\n",
+            "Traceback (most recent call last):\n  File \"/opt/conda/lib/python3.11/site-packages/pandas/io.py\", line 3, in f\nMemoryError\n",
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=4242.0. Some of the step tasks have been OOM Killed.",
+            "RuntimeError: unable to open shared memory object </torch_4242> in read-write mode: No space left on device (28)",
+            "RuntimeError: DataLoader worker (pid 4242) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory.",
+            "State:          Terminated\n  Reason:       OOMKilled\n  Exit Code:    137\n",
+        ];
+        let of_mac = [
+            "Traceback (most recent call last):\n  File \"/Users/ada/train.py\", line 3, in <module>\nMemoryError\n",
+            "./train.sh: line 3: 12345 Killed: 9               python train.py",
+        ];
+        let of_windows = ["  File \"C:\\Users\\ada\\train.py\", line 3, in <module>\nMemoryError\n"];
+        let anywhere = ["MemoryError", "zsh: killed     python train.py"];
+        let base = crate::knowledge::KnowledgeBase::built_in().unwrap();
+        let places = [("linux", vec![]), ("windows", vec![Vantage::Windows]), ("mac", vec![Vantage::Macos])];
+        for (place, seen_from) in places {
+            let here = Snapshot { seen_from, devices: Vec::new(), ..snapshot(0) };
+            let logs = [("linux", &of_linux[..]), ("mac", &of_mac), ("windows", &of_windows), ("", &anywhere)];
+            for (ran_on, text) in logs.iter().flat_map(|(ran_on, logs)| logs.iter().map(move |log| (*ran_on, *log))) {
+                let diagnosis = base.diagnose(&crate::log::PastedLog::new(text.to_owned()), None);
+                // "Killed: 9" alone does not show where it was.
+                let is_told = !ran_on.is_empty() && !text.contains("Killed: 9");
+                placed(&diagnosis, &here, |located| {
+                    let expected = (is_told && ran_on != place).then_some(false);
+                    assert_eq!(located.same_machine, expected, "on {place}: {text} {:?}", diagnosis.run);
+                });
+            }
         }
     }
 

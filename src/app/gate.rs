@@ -10,6 +10,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 pub const ALONE: Duration = Duration::from_millis(25);
 /// A burst ends after so much silence.
 pub const SILENCE: Duration = Duration::from_millis(150);
+/// The same of a burst in a line that is typed: somebody who types fast must see it soon.
+const SILENCE_IN_A_LINE: Duration = Duration::from_millis(60);
 /// A key that comes sooner than this after another one may belong to text that somebody types.
 pub const APART: Duration = Duration::from_millis(300);
 /// The same for Enter: who types a line often stops before it.
@@ -65,6 +67,8 @@ struct Burst {
     keys: Vec<KeyEvent>,
     /// When its last key came.
     last: Duration,
+    /// It ends after so much silence.
+    silence: Duration,
     /// Its first key came right behind other text, or is to be dropped.
     typed: bool,
     dropped: bool,
@@ -103,17 +107,38 @@ impl Gate {
     /// Takes a key; gives what is certain by now.
     pub fn key(&mut self, key: KeyEvent, now: Duration) -> Vec<Passed> {
         let mut passed = self.tick(now);
-        let Some(character) = text_of(key) else {
-            // A key that no paste can hold: what waited was a person's.
-            passed.extend(self.release());
-            passed.push(Passed::Key(key));
-            return passed;
-        };
+        match text_of(key) {
+            Some(character) => passed.extend(self.text(key, character, now, false)),
+            None => {
+                // A key that no paste can hold: what waited was a person's.
+                passed.extend(self.release());
+                passed.push(Passed::Key(key));
+            }
+        }
+        passed
+    }
+
+    /// Takes a key for a line that is typed. There no key moves, and all of them stay in their order.
+    pub fn key_of_a_line(&mut self, key: KeyEvent, now: Duration) -> Vec<Passed> {
+        let mut passed = self.tick(now);
+        match text_of(key) {
+            Some(character) => passed.extend(self.text(key, character, now, true)),
+            None => {
+                passed.extend(self.release());
+                passed.extend(self.burst.take().and_then(Burst::passed));
+                passed.push(Passed::Key(key));
+            }
+        }
+        passed
+    }
+
+    /// Takes a key that may be part of a text; gives it where it acts at once.
+    fn text(&mut self, key: KeyEvent, character: char, now: Duration, in_a_line: bool) -> Option<Passed> {
         let (typed, dropped) = (self.follows_text(key, now), self.is_hushed(now));
         self.heard(key, now);
         if let Some(burst) = &mut self.burst {
             burst.push(key, character, now);
-            return passed;
+            return None;
         }
         match self.last.take() {
             // A held key repeats itself; only another key makes it a paste.
@@ -121,25 +146,23 @@ impl Gate {
             Some(before) => {
                 let keys = if before.acted { vec![] } else { vec![before.key] };
                 let Waiting { character: first, typed, dropped, .. } = before;
-                let burst = Burst { text: first.into(), keys, last: now, typed, dropped };
+                let silence = if in_a_line { SILENCE_IN_A_LINE } else { SILENCE };
+                let burst = Burst { text: first.into(), keys, last: now, silence, typed, dropped };
                 self.burst.insert(burst).push(key, character, now);
-                return passed;
+                return None;
             }
             None => {}
         }
-        let acted = moves(key) && !dropped;
+        let acted = moves(key) && !dropped && !in_a_line;
         self.last = Some(Waiting { key, character, at: now, acted, typed, dropped });
-        if acted {
-            passed.push(Passed::Key(key));
-        }
-        passed
+        acted.then_some(Passed::Key(key))
     }
 
     /// A key went elsewhere: to a question, or into a line that is typed. What follows it may be the rest of a text.
     pub fn heard(&mut self, key: KeyEvent, now: Duration) {
         if text_of(key).is_some() && !moves(key) {
             self.text_at = Some(now);
-            if key.code != KeyCode::Enter {
+            if key.code != KeyCode::Enter && !is_line_feed(key) {
                 self.letter_at = Some(now);
             }
         }
@@ -171,7 +194,7 @@ impl Gate {
         if self.last.is_some_and(|last| now.saturating_sub(last.at) >= ALONE) {
             passed.extend(self.release());
         }
-        let ended = self.burst.take_if(|burst| now.saturating_sub(burst.last) >= SILENCE);
+        let ended = self.burst.take_if(|burst| now.saturating_sub(burst.last) >= burst.silence);
         passed.extend(ended.and_then(Burst::passed));
         passed
     }
@@ -179,7 +202,7 @@ impl Gate {
     /// When `tick` will have something to say.
     pub fn wakes_at(&self) -> Option<Duration> {
         match (&self.last, &self.burst) {
-            (_, Some(burst)) => Some(burst.last + SILENCE),
+            (_, Some(burst)) => Some(burst.last + burst.silence),
             (Some(last), None) => Some(last.at + ALONE),
             (None, None) => None,
         }
@@ -200,8 +223,7 @@ pub fn is_text(key: KeyEvent) -> bool {
 /// CR and LF both come, they stay one line end.
 fn text_of(key: KeyEvent) -> Option<char> {
     if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT | KeyModifiers::SUPER) {
-        // A line feed in a paste arrives as Ctrl-J.
-        return (key.modifiers == KeyModifiers::CONTROL && key.code == KeyCode::Char('j')).then_some('\n');
+        return is_line_feed(key).then_some('\n');
     }
     match key.code {
         KeyCode::Char(character) => Some(character),
@@ -211,9 +233,14 @@ fn text_of(key: KeyEvent) -> Option<char> {
     }
 }
 
+/// Whether this is how a line feed in a paste arrives: as Ctrl-J, and from Windows' console as Ctrl-Enter.
+pub fn is_line_feed(key: KeyEvent) -> bool {
+    key.modifiers == KeyModifiers::CONTROL && matches!(key.code, KeyCode::Char('j') | KeyCode::Enter)
+}
+
 /// Movement acts at once: it can do no harm even at the head of a paste.
 fn moves(key: KeyEvent) -> bool {
-    matches!(key.code, KeyCode::Char('h' | 'j' | 'k' | 'l') | KeyCode::Tab)
+    !is_line_feed(key) && matches!(key.code, KeyCode::Char('h' | 'j' | 'k' | 'l') | KeyCode::Tab)
 }
 
 #[cfg(test)]
@@ -301,6 +328,33 @@ mod tests {
         assert_eq!(gate.key(key(KeyCode::Char('j')), ms(5)), [char_key('j')]);
         assert_eq!(gate.key(key(KeyCode::Down), ms(6)), [Passed::Key(key(KeyCode::Down))]);
         assert_eq!(fed(&[(0, 'l'), (3, 'o'), (4, 'g')]), [char_key('l'), few("og", "log")]);
+    }
+
+    #[test]
+    fn a_line_feed_is_text_however_the_console_sends_it() {
+        let enter = KeyEvent::new(KeyCode::Enter, KeyModifiers::CONTROL);
+        let ctrl_j = KeyEvent::new(KeyCode::Char('j'), KeyModifiers::CONTROL);
+        for line_feed in [enter, ctrl_j] {
+            let mut gate = Gate::default();
+            for (at, key) in [key(KeyCode::Char('q')), line_feed, line_feed, key(KeyCode::Char('x'))].iter().enumerate()
+            {
+                assert_eq!(gate.key(*key, ms(at as u64)), [], "{line_feed:?}");
+            }
+            assert_eq!(gate.tick(ms(400)), [Passed::Paste("q\n\nx".into())]);
+            assert_eq!((gate.key(line_feed, ms(9000)), gate.tick(ms(9030))), (vec![], vec![Passed::Key(line_feed)]));
+        }
+    }
+
+    #[test]
+    fn in_a_line_no_key_acts_at_once_and_a_burst_ends_before_the_key_behind_it() {
+        let mut gate = Gate::default();
+        let (j, h, left) = (key(KeyCode::Char('j')), key(KeyCode::Char('h')), key(KeyCode::Left));
+        assert_eq!((gate.key_of_a_line(j, ms(0)), gate.tick(ms(30))), (vec![], vec![char_key('j')]));
+        assert_eq!((gate.key_of_a_line(h, ms(400)), gate.key_of_a_line(j, ms(401))), (vec![], vec![]));
+        assert_eq!(gate.key_of_a_line(left, ms(402)), [few("hj", "hj"), Passed::Key(left)]);
+        assert_eq!(gate.wakes_at(), None);
+        assert_eq!((gate.key_of_a_line(h, ms(900)), gate.key_of_a_line(j, ms(901))), (vec![], vec![]));
+        assert_eq!(gate.tick(ms(901) + SILENCE_IN_A_LINE), [few("hj", "hj")]);
     }
 
     #[test]

@@ -161,6 +161,8 @@ pub struct Config {
     pub zone: TimeZone,
     /// Whether there is a shell that could continue us after Ctrl-Z.
     pub can_suspend: bool,
+    /// Whether the terminal marks what is pasted; where it does not, a paste into a line arrives as keys.
+    pub marks_pastes: bool,
     /// Names that a report leaves out.
     pub names: Names,
 }
@@ -180,6 +182,7 @@ impl Default for Config {
             keys: Arc::default(),
             zone: TimeZone::UTC,
             can_suspend: true,
+            marks_pastes: true,
             names: Names::default(),
         }
     }

@@ -186,6 +186,17 @@ impl Session {
         self.wait(after);
     }
 
+    /// Keys as a console sends a paste: at once, and `end` for each line end.
+    fn burst(&mut self, text: &str, end: &[KeyEvent]) {
+        for character in text.chars() {
+            let one = [KeyEvent::from(KeyCode::Char(character))];
+            for key in if character == '\n' { end } else { &one } {
+                self.send(Msg::Key(*key, self.now));
+            }
+            self.now += Duration::from_micros(300);
+        }
+    }
+
     pub fn keys(&mut self, keys: &str) {
         for character in keys.chars() {
             self.press(KeyCode::Char(character));
@@ -772,6 +783,68 @@ fn an_unbracketed_paste_is_read_as_a_log_and_does_nothing_else() {
     session.read_logs();
     assert_eq!(session.model.input.log.as_ref().unwrap().raw().trim_end(), format!("xyq{}", torch_log()).trim_end());
     assert_eq!((session.effects.len(), session.model.question.is_none()), (0, true));
+}
+
+#[test]
+fn a_paste_that_arrives_as_keys_acts_on_nothing_whatever_its_line_ends_are() {
+    let line_feed = KeyEvent::new(KeyCode::Enter, KeyModifiers::CONTROL);
+    for end in [vec![line_feed], vec![KeyEvent::from(KeyCode::Enter)], vec![KeyEvent::from(KeyCode::Enter), line_feed]]
+    {
+        let mut session = Session::with_holders();
+        session.burst(&format!("q\n{}", torch_log()), &end);
+        session.wait(ms(200));
+        session.read_logs();
+        let log = session.model.input.log.as_ref().unwrap();
+        assert_eq!(log.raw().trim_end(), format!("q\n{}", torch_log()).trim_end(), "{end:?}");
+        assert!(!session.model.leaving && session.effects.is_empty() && session.model.question.is_none());
+    }
+}
+
+#[test]
+fn a_paste_that_arrives_as_keys_stays_in_the_line_that_is_typed() {
+    let pasted = "python train.py \\\n  --batch-size 8\n";
+    for (key, line_feeds) in [('r', true), ('r', false), ('m', false)] {
+        let mut session = Session::with_holders();
+        session.model.config.marks_pastes = false;
+        session.paste(&torch_log());
+        session.keys(&key.to_string());
+        session.model.prompt.as_mut().unwrap().text.clear();
+        let end = KeyEvent::new(KeyCode::Enter, if line_feeds { KeyModifiers::CONTROL } else { KeyModifiers::NONE });
+        session.burst(pasted, &[end]);
+        session.wait(ms(200));
+        let typed = session.model.prompt.as_ref().map(|prompt| prompt.text.as_str());
+        assert_eq!(typed, Some("python train.py --batch-size 8"));
+        assert!(session.model.question.is_none() && session.effects.is_empty() && !session.model.leaving);
+        session.press(KeyCode::Char('0'));
+        session.press(KeyCode::Enter);
+        assert!(session.model.prompt.is_none(), "a person's Enter submits");
+    }
+}
+
+#[test]
+fn a_search_takes_a_line_that_comes_at_once_and_a_log_is_still_a_log() {
+    let mut session = Session::with_holders();
+    session.model.config.marks_pastes = false;
+    session.paste(&torch_log());
+    session.model.focus = Region::Input;
+    session.keys("/");
+    session.burst("out of memory\n", &[KeyEvent::from(KeyCode::Enter)]);
+    session.press(KeyCode::Backspace);
+    assert_eq!(session.model.prompt.as_ref().unwrap().text, "out of memor");
+    session.burst(&torch_log(), &[KeyEvent::from(KeyCode::Enter)]);
+    session.wait(ms(200));
+    assert!(session.model.prompt.is_none());
+    assert!(matches!(session.model.question.as_ref().unwrap().asked, Asked::Paste(_)));
+}
+
+#[test]
+fn a_line_feed_in_the_editor_is_a_new_line() {
+    let mut session = Session::with_holders();
+    session.model.focus = Region::Input;
+    session.press(KeyCode::Enter);
+    session.burst("one\ntwo", &[KeyEvent::new(KeyCode::Char('j'), KeyModifiers::CONTROL)]);
+    session.burst("\nthree", &[KeyEvent::new(KeyCode::Enter, KeyModifiers::CONTROL)]);
+    assert_eq!(session.model.input.typing.as_ref().unwrap().lines(), ["one", "two", "three"]);
 }
 
 #[test]

@@ -125,6 +125,9 @@ fn let_through(model: &mut Model, passed: Vec<Passed>) -> Vec<Effect> {
             Passed::Key(_) | Passed::Typed(_) | Passed::Few { .. } if model.is_tiny() => {}
             // A question that an earlier key of this batch opened must not be answered by a later one.
             Passed::Key(_) | Passed::Typed(_) | Passed::Few { .. } if model.question.is_some() => {}
+            item if model.prompt.is_some() && !model.config.marks_pastes => {
+                effects.extend(keys::passed_to_prompt(model, item));
+            }
             Passed::Typed(key) if keys::asks(model, key) => {
                 let text = match key.code {
                     KeyCode::Enter => {

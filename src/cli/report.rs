@@ -10,6 +10,7 @@ use super::Global;
 use super::diagnose::{Asked, examine};
 use crate::app::last::Story;
 use crate::app::walk::Mark;
+use crate::gpu::Vantage;
 use crate::log::PastedLog;
 use crate::platform::{Here, Platform, regular};
 use crate::report::markdown::{Paper, Walked, markdown};
@@ -101,5 +102,11 @@ pub fn names() -> Names {
     let home = Here::home().and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));
     let host = Here::host_name();
     let short = host.split('.').next().map(str::to_owned);
-    Names { users: said.chain([own]).chain(home).collect(), hosts: short.into_iter().chain([host]).collect() }
+    // What Windows puts before an account's name: the machine or the company.
+    let domains = ["USERDOMAIN", "USERDNSDOMAIN"].into_iter().filter_map(|name| std::env::var(name).ok());
+    Names {
+        users: said.chain([own]).chain(home).collect(),
+        hosts: short.into_iter().chain([host]).chain(domains).collect(),
+        users_ignore_case: Here::SEEN_FROM.contains(&Vantage::Windows),
+    }
 }

@@ -108,6 +108,7 @@ fn config(global: &Global, viewer: Viewer) -> Config {
         keys: Arc::clone(&global.keys),
         zone: jiff::tz::TimeZone::system(),
         can_suspend: Here::can_be_continued(),
+        marks_pastes: Here::MARKS_PASTES,
         names: super::report::names(),
         ..Config::default()
     }

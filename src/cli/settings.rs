@@ -18,6 +18,9 @@ use crate::platform::{Here, Kernel, Platform, Sampling, regular};
 /// More than any configuration has.
 const LARGEST: u64 = 1 << 20;
 
+/// How a Windows path is written in a string.
+const BACKSLASHES: &str = r#"a backslash is written twice, as in "C:\\logs", or the string is raw, as in r"C:\logs""#;
+
 /// Over these options in the help.
 const EVERYWHERE: &str = "Options of every command";
 
@@ -163,6 +166,8 @@ fn read(path: &Path) -> Result<Option<Understood>, String> {
 
 /// The error begins with its line and column.
 fn parse(text: &str) -> Result<Understood, String> {
+    // Editors on Windows write a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
         return Ok(Understood::default());
     }
@@ -171,6 +176,12 @@ fn parse(text: &str) -> Result<Understood, String> {
         let at = error.span.start;
         format!("{}:{}: {}", at.line, at.col, in_words(&error.code))
     })?;
+    // `C:\new` has a line end, which no path has.
+    for (setting, path) in [("nvml_library", &configuration.nvml_library), ("knowledge", &configuration.knowledge)] {
+        if path.as_ref().is_some_and(|path| path.to_string_lossy().contains(char::is_control)) {
+            return Err(format!("{}: {setting}: {BACKSLASHES}", place(text, setting)));
+        }
+    }
     if let Some(interval) = configuration.interval {
         in_range(interval).map_err(|error| format!("{}: interval: {error}", place(text, "interval")))?;
     }
@@ -211,6 +222,9 @@ fn unknown<'a>(kind: &str, found: &str, known: impl Iterator<Item = &'a str> + C
 }
 
 fn in_words(error: &ron::Error) -> String {
+    if let ron::Error::InvalidEscape(_) = error {
+        return BACKSLASHES.to_owned();
+    }
     let ron::Error::NoSuchStructField { expected, found, .. } = error else { return error.to_string() };
     unknown("setting", found, expected.iter().copied())
 }
@@ -244,6 +258,21 @@ mod tests {
         assert!(error.starts_with("1:9:") && error.contains("no key that can be given"), "{error}");
         assert!(parse("(keys: {\"q\": \"end\"})").is_ok(), "Ctrl-C still leaves");
         assert!(parse("(interval: \"x\")").is_err());
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_mistake_and_a_single_backslash_is_told_how_to_write() {
+        let set = parse("\u{feff}(interval: 2.5)\n").unwrap().said;
+        assert_eq!(set.interval, Some(2.5));
+        assert_eq!(parse("\u{feff}").unwrap().said, Configuration::default());
+        for path in [r"C:\Users\ada\entries", r"C:\new", r"D:\x\entries", r"C:\ada"] {
+            let error = parse(&format!("(\n  knowledge: \"{path}\",\n)")).unwrap_err();
+            assert!(error.starts_with("2:") && error.contains("raw"), "{error}");
+            let written = [format!("r\"{path}\""), format!("\"{}\"", path.replace('\\', "\\\\"))];
+            for string in written {
+                assert_eq!(parse(&format!("(knowledge: {string})")).unwrap().said.knowledge, Some(path.into()));
+            }
+        }
     }
 
     #[test]

@@ -70,6 +70,7 @@ enum Key {
     ResumedStep,
     Shell,
     Windows,
+    Linux,
     Cards,
     FailedOn,
     Maker,
@@ -224,6 +225,9 @@ pub struct Run {
     /// A sign that it ran on Windows, whatever the shell: a path with a drive, such as `C:`.
     #[serde(skip)]
     pub windows: Option<String>,
+    /// A sign that it ran on Linux: a path, a line of the kernel's, a prompt.
+    #[serde(skip)]
+    pub linux: Option<String>,
     /// The cards it names, in the log's order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<Card>,
@@ -321,6 +325,14 @@ impl Run {
         }
     }
 
+    /// Whether something shows that it ran on Linux, if only in a container: neither Windows nor macOS has these itself.
+    pub fn shows_linux(&self) -> bool {
+        // Ray runs everywhere.
+        let is_scheduled = self.is_allocated() || self.scheduler().is_some_and(|name| name != "ray");
+        let is_contained = self.container.is_some() || self.pod.is_some() || self.cgroup.is_some();
+        self.linux.is_some() || is_scheduled || is_contained
+    }
+
     /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`; of a pod,
     /// Kubernetes.
     pub fn manager(&self) -> Option<&'static str> {
@@ -386,6 +398,7 @@ impl Run {
             settings: BTreeMap::new(),
             script: None,
             windows: None,
+            linux: None,
             platform: None,
             failed_on: None,
             maker: None,
@@ -484,6 +497,7 @@ pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> R
             Key::Maker => run.maker = word(),
             // A traceback may stand behind its message.
             Key::Windows => run.windows = word().or_else(|| last(rule, after)),
+            Key::Linux => run.linux = word().or_else(|| last(rule, after)),
             Key::Printed => run.printed = printed(rule, &[head, near]),
             Key::BatchSize => run.batch_size = number(),
             Key::TrainableParameters => run.trainable_parameters = number(),

@@ -145,8 +145,16 @@ impl Platform for Macos {
         unix::forget_typed(terminal)
     }
 
+    fn clipboard(text: &str) -> Option<(Command, Vec<u8>)> {
+        let mut command = Command::new("/usr/bin/pbcopy");
+        // It reads what the locale says, and without one MacRoman (pbcopy(1), checked 2026-11-22).
+        command.env("LC_ALL", "en_US.UTF-8");
+        Some((command, text.as_bytes().to_vec()))
+    }
+
     fn input() -> io::Result<Self::Input> {
-        Ok(Events(Some))
+        // Of a terminal that hung up, nobody can open the name any more.
+        Ok(Events { meant: Some, is_there: || File::open("/dev/tty").is_ok() })
     }
 
     fn remember_terminal(farewell: Vec<u8>) {

@@ -1,5 +1,6 @@
 //! Owns Windows: logs are read, GPUs are not. Folders are those of the user's profile, whose access list keeps others out.
 
+mod ending;
 mod keys;
 mod pipe;
 
@@ -176,9 +177,17 @@ impl Platform for Windows {
         Ok(())
     }
 
+    fn clipboard(text: &str) -> Option<(Command, Vec<u8>)> {
+        // It guesses the encoding (github.com/microsoft/WSL/issues/4852, checked 2026-11-22). Of UTF-16 every second byte
+        // of an ASCII character is 0, which it never takes for something else; a mark would be copied along.
+        let command = Command::new(folder("SystemRoot")?.join(r"System32\clip.exe"));
+        Some((command, text.encode_utf16().flat_map(u16::to_le_bytes).collect()))
+    }
+
     fn input() -> io::Result<Events<keys::Taken>> {
         let mut console = keys::Console::default();
-        Ok(Events(Box::new(move |event: Event| console.take(event))))
+        // A console that closes ends its programs.
+        Ok(Events { meant: Box::new(move |event: Event| console.take(event)), is_there: || true })
     }
 
     fn can_be_drawn_on() -> bool {
@@ -189,9 +198,9 @@ impl Platform for Windows {
         true
     }
 
-    fn listen_to_signals(_: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
-        // Ctrl-C comes as a key in raw mode, and a console that closes takes its screen along.
-        Ok(())
+    fn listen_to_signals(tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
+        // Ctrl-C comes as a key in raw mode; Ctrl-Break never does.
+        ending::listen(tell)
     }
 
     fn can_be_continued() -> bool {

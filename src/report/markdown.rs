@@ -374,7 +374,7 @@ mod tests {
         let log = first
             + "\n"
             + &failed("/data/victor HF_TOKEN=hf_abcdEFGH12345678 File \"/home/grace/t.py\" of grace on box");
-        let names = Names { users: ["ada".to_owned()].into(), hosts: ["box".to_owned()].into() };
+        let names = Names { users: ["ada".to_owned()].into(), hosts: ["box".to_owned()].into(), ..Names::default() };
         let text = paper(&log, &Walked::default(), Some(&names));
         for secret in ["hf_abcd", "letmein", "/home/", "grace", "ada", " box", "victor"] {
             assert!(!text.contains(secret), "{secret}: {text}");
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_seen_before_marks_and_widths_change_it() {
-        let names = Names { users: ["a_d#a".to_owned()].into(), hosts: Default::default() };
+        let names = Names { users: ["a_d#a".to_owned()].into(), ..Names::default() };
         let key = format!("hf_{}zq", "aB3".repeat(5));
         let wide = format!("{} {key}", "x".repeat(WIDTH - 6));
         let command = format!("t.py --password 'a|\\'zq' of a_d#a /home/gr[ace/x {} {key}", "y".repeat(185));

@@ -25,6 +25,8 @@ pub struct Names {
     pub users: BTreeSet<String>,
     /// Of machines.
     pub hosts: BTreeSet<String>,
+    /// People's names are told whatever their case, as Windows does. Those of machines always are.
+    pub users_ignore_case: bool,
 }
 
 impl Names {
@@ -36,7 +38,9 @@ impl Names {
         let prompts = found(&PROMPTS, text).filter(names::is_prompt);
         let homes =
             found(&HOMES, text).filter(|found| found.get(0).is_some_and(|home| !is_within_address(text, home.start())));
-        for found in homes.chain(users).chain(prompts).chain(named) {
+        let homes: Vec<_> = homes.collect();
+        self.users_ignore_case |= homes.iter().any(|home| home.name("account").or(home.name("full")).is_some());
+        for found in homes.into_iter().chain(users).chain(prompts).chain(named) {
             self.users.extend(["user", "account", "team"].iter().filter_map(|name| part(&found, name)));
             for full in ["first", "full"].iter().filter_map(|name| part(&found, name)) {
                 self.users.extend(full.split(' ').map(str::to_owned));
@@ -72,9 +76,52 @@ impl Names {
             names::is_person_at_machine(found)
                 .then(|| format!("{USER}@{HOST}{}", part(found, "rest").unwrap_or_default()))
         });
-        text = without_names(&text, &self.hosts, &self.users);
+        text = self.without_names(&text);
         addresses::left_out(&contacts::left_out(&text))
     }
+
+    /// Every name that is no part of a longer word out, the longest first; a host's with the network behind it. What a
+    /// scheme (`postgres://`) or a setting (`box=7.5`, `box_loss`) calls itself is none.
+    fn without_names(&self, text: &str) -> String {
+        let hosts = places(&self.hosts, HOST, true, text);
+        let users = places(&self.users, USER, self.users_ignore_case, text);
+        let mut places = [hosts, users].concat();
+        places.sort_unstable();
+        let mut out = String::with_capacity(text.len());
+        let mut from = 0;
+        for (start, Reverse(end), instead) in places {
+            if start >= from {
+                out.push_str(text.get(from..start).unwrap_or_default());
+                out.push_str(instead);
+                from = end;
+            }
+        }
+        out.push_str(text.get(from..).unwrap_or_default());
+        out
+    }
+}
+
+/// Where these names stand, each with its end and with what is put in its place.
+fn places(
+    names: &BTreeSet<String>,
+    instead: &'static str,
+    ignores_case: bool,
+    text: &str,
+) -> Vec<(usize, Reverse<usize>, &'static str)> {
+    let telling = names.iter().filter(|name| is_telling(name));
+    let Ok(automaton) = AhoCorasick::builder().ascii_case_insensitive(ignores_case).build(telling) else {
+        return Vec::new();
+    };
+    let places = automaton.find_overlapping_iter(text).filter_map(|found| {
+        let goes_on = |c: char| c.is_alphanumeric() || c == '_' && instead == HOST;
+        let before = text.get(..found.start())?.chars().next_back();
+        let behind = text.get(found.end()..)?;
+        let alone = [before, behind.chars().next()].into_iter().flatten().all(|c| !goes_on(c));
+        let setting = behind.starts_with("://") || behind.starts_with('=') && before != Some('/');
+        let end = found.end() + if instead == HOST { network(behind) } else { 0 };
+        (alone && !setting).then_some((found.start(), Reverse(end), instead))
+    });
+    places.collect()
 }
 
 /// Full names beside an address of mail, and their parts where the address has them, too.
@@ -133,39 +180,6 @@ fn replaced(pattern: &Option<Regex>, text: &str, with: impl Fn(&Captures<'_>) ->
     pattern.replace_all(text, instead).into_owned()
 }
 
-/// Every name that is no part of a longer word out, the longest first; a host's with the network behind it. What a scheme
-/// (`postgres://`) or a setting (`box=7.5`, `box_loss`) calls itself is none.
-fn without_names(text: &str, hosts: &BTreeSet<String>, users: &BTreeSet<String>) -> String {
-    let named = |names: &BTreeSet<String>, instead| -> Vec<(String, &str)> {
-        names.iter().filter(|name| is_telling(name)).map(|name| (name.clone(), instead)).collect()
-    };
-    let names = [named(hosts, HOST), named(users, USER)].concat();
-    let Ok(automaton) = AhoCorasick::new(names.iter().map(|(name, _)| name)) else { return text.to_owned() };
-    let places = automaton.find_overlapping_iter(text).filter_map(|found| {
-        let (_, instead) = names.get(found.pattern().as_usize())?;
-        let goes_on = |c: char| c.is_alphanumeric() || c == '_' && *instead == HOST;
-        let before = text.get(..found.start())?.chars().next_back();
-        let behind = text.get(found.end()..)?;
-        let alone = [before, behind.chars().next()].into_iter().flatten().all(|c| !goes_on(c));
-        let setting = behind.starts_with("://") || behind.starts_with('=') && before != Some('/');
-        let end = found.end() + if *instead == HOST { network(behind) } else { 0 };
-        (alone && !setting).then_some((found.start(), Reverse(end), *instead))
-    });
-    let mut places: Vec<_> = places.collect();
-    places.sort_unstable();
-    let mut out = String::with_capacity(text.len());
-    let mut from = 0;
-    for (start, Reverse(end), instead) in places {
-        if start >= from {
-            out.push_str(text.get(from..start).unwrap_or_default());
-            out.push_str(instead);
-            from = end;
-        }
-    }
-    out.push_str(text.get(from..).unwrap_or_default());
-    out
-}
-
 /// How many bytes behind a host's name are its network's: `.cluster`, `.hpc.example.org`; `.log` is none.
 fn network(behind: &str) -> usize {
     let is_inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
@@ -185,7 +199,8 @@ mod tests {
     use super::*;
 
     fn redacted(text: &str) -> String {
-        let mut names = Names { users: ["ada".to_owned()].into(), hosts: ["box17".to_owned()].into() };
+        let mut names =
+            Names { users: ["ada".to_owned()].into(), hosts: ["box17".to_owned()].into(), ..Names::default() };
         names.learn(text);
         names.redacted(text)
     }
@@ -230,6 +245,19 @@ mod tests {
             assert_eq!(redacted(text), want);
         }
         assert_eq!(redacted("wei@box:~$ x\nbox_loss cls_loss box=7.5"), "USER@HOST:~$ x\nbox_loss cls_loss box=7.5");
+    }
+
+    #[test]
+    fn machines_go_whatever_their_case_and_people_as_windows_does() {
+        let own = Names { hosts: ["DESKTOP-ADA17".to_owned(), "ACME".to_owned()].into(), ..Names::default() };
+        assert_eq!(own.redacted("on desktop-ada17, Desktop-Ada17.local"), "on HOST, HOST");
+        let windows = Names { users: ["Ada".to_owned()].into(), users_ignore_case: true, ..own };
+        assert_eq!(windows.redacted(r"whoami: acme\ada, Canada"), r"whoami: HOST\USER, Canada");
+        assert_eq!(redacted(r"C:\Users\Grace\x by grace"), r"~\x by USER", "the log is Windows' own");
+        assert_eq!(redacted("/home/grace/x on a Grace Hopper"), "~/x on a Grace Hopper");
+        assert_eq!(redacted(r"open \\nas-lab\share\x of nas-lab"), r"open \\HOST\share\x of HOST");
+        assert_eq!(redacted(r"'\\\\nas-lab\\share'"), r"'\\\\HOST\\share'");
+        assert_eq!(redacted(r"\\?\D:\x \\wsl$\Ubuntu \\.\pipe\x"), r"\\?\D:\x \\wsl$\Ubuntu \\.\pipe\x");
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Owns the clipboard of a terminal that may be far away: tmux's own buffer inside tmux (which by default ignores the
-//! escape sequence), else the OSC 52 sequence, which most terminals take over ssh too.
+//! Owns the clipboard of a terminal that may be far away: the system's own program where every machine has one and the
+//! person sits at it, tmux's own buffer inside tmux (which by default ignores the escape sequence), else the OSC 52
+//! sequence, which most terminals take over ssh too.
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
@@ -12,52 +13,83 @@ use crossterm::execute;
 
 use super::Wake;
 use crate::app::Msg;
+use crate::platform::{Here, Platform, said};
 
 /// Terminals cut or ignore longer sequences.
 const LONGEST: usize = 70_000;
-/// tmux answers at once or not at all.
+/// What is said where nothing tells whether the terminal took it. Terminals on a Mac have Option where others have Shift.
+const THROUGH_TERMINAL: &str = "through your terminal; nothing there? select it with Shift (Mac: Option) and the mouse";
+/// Such a program answers at once or not at all.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Copies, and says how; or gives the text back where nobody took it. Never waits for anybody.
 pub fn copy(text: String, wakes: Sender<Wake>) {
     let say = move |outcome| drop(wakes.send(Wake::Msg(Msg::Copied(outcome))));
-    if std::env::var_os("TMUX").is_none() {
+    let is_remote = ["SSH_CONNECTION", "SSH_TTY"].into_iter().any(|name| said(name).is_some());
+    let Some((how, command, bytes)) = program(&text, is_remote, said("TMUX").is_some()) else {
         // To the terminal itself, from the thread that draws: nothing may come between the bytes.
         let sent = text.len() <= LONGEST && execute!(io::stdout(), CopyToClipboard::to_clipboard_from(&text)).is_ok();
-        return say(if sent {
-            Ok("through your terminal; nothing there? select it with Shift and the mouse")
-        } else {
-            Err(text)
-        });
-    }
+        return say(if sent { Ok(THROUGH_TERMINAL) } else { Err(text) });
+    };
     let spawned = thread::Builder::new().name("clipboard".into()).spawn(move || {
-        say(if tmux(&text).is_ok() { Ok("tmux buffer") } else { Err(text) });
+        say(if fed(command, &bytes).is_ok() { Ok(how) } else { Err(text) });
     });
     drop(spawned);
 }
 
-fn tmux(text: &str) -> io::Result<()> {
-    let mut child = Command::new("tmux")
-        .args(["load-buffer", "-w", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
+/// The program that takes the text on its standard input, and what is said of it; `None` where the terminal takes it.
+/// From far away the system's own clipboard is not the person's.
+fn program(text: &str, is_remote: bool, in_tmux: bool) -> Option<(&'static str, Command, Vec<u8>)> {
+    if !is_remote && let Some((command, bytes)) = Here::clipboard(text) {
+        return Some(("clipboard", command, bytes));
+    }
+    in_tmux.then(|| {
+        let mut command = Command::new("tmux");
+        command.args(["load-buffer", "-w", "-"]);
+        ("tmux buffer", command, text.as_bytes().to_vec())
+    })
+}
+
+/// Starts the program and feeds it.
+fn fed(mut command: Command, bytes: &[u8]) -> io::Result<()> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     if let Some(mut input) = child.stdin.take() {
-        // A pipe holds 64 KiB without a reader; what is longer waits for tmux, on this thread alone.
-        input.write_all(text.as_bytes())?;
+        // A pipe holds 64 KiB without a reader; what is longer waits for the program, on this thread alone.
+        input.write_all(bytes)?;
     }
     let due = Instant::now() + PATIENCE;
     let (_kept, pause) = mpsc::channel::<()>();
     loop {
         match child.try_wait()? {
             Some(status) if status.success() => return Ok(()),
-            Some(_) => return Err(io::Error::other("tmux refused")),
+            Some(_) => return Err(io::Error::other("it refused")),
             None if Instant::now() >= due => {
                 child.kill()?;
-                return Err(io::Error::other("tmux does not answer"));
+                return Err(io::Error::other("it does not answer"));
             }
             None => drop(pause.recv_timeout(Duration::from_millis(20))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_systems_program_takes_it_here_and_the_terminal_from_far_away() {
+        let told = |is_remote, in_tmux| program("text", is_remote, in_tmux).map(|(how, ..)| how);
+        let here = Here::clipboard("text").map(|_| "clipboard");
+        assert_eq!((told(true, false), told(true, true)), (None, Some("tmux buffer")));
+        assert_eq!((told(false, false), told(false, true)), (here, here.or(Some("tmux buffer"))));
+    }
+
+    /// `sort` reads its standard input on every system, and refuses a file that is not there.
+    #[test]
+    fn a_program_is_fed_to_its_end_and_one_that_refuses_is_told() {
+        fed(Command::new("sort"), "text ü".as_bytes()).unwrap();
+        let mut refuses = Command::new("sort");
+        refuses.arg("no such file");
+        assert!(fed(refuses, b"").is_err());
     }
 }

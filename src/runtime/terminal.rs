@@ -109,12 +109,18 @@ fn take_over(terminal: &mut impl io::Write) -> io::Result<()> {
     execute!(terminal, EnableMouseCapture, EnableFocusChange)
 }
 
+/// Every step is made, whatever became of those before it: what is left out would stay behind in the person's shell.
 fn leave(terminal: &mut impl io::Write) -> io::Result<()> {
-    queue!(terminal, DisableFocusChange, DisableMouseCapture)?;
-    if Here::MARKS_PASTES {
-        queue!(terminal, DisableBracketedPaste)?;
-    }
-    execute!(terminal, LeaveAlternateScreen, Show)
+    let marks = if Here::MARKS_PASTES { queue!(terminal, DisableBracketedPaste) } else { Ok(()) };
+    let steps = [
+        queue!(terminal, DisableFocusChange),
+        queue!(terminal, DisableMouseCapture),
+        marks,
+        queue!(terminal, LeaveAlternateScreen),
+        queue!(terminal, Show),
+        terminal.flush(),
+    ];
+    steps.into_iter().collect()
 }
 
 /// A panic gives the terminal back before it says what happened.
@@ -134,4 +140,40 @@ pub fn give_back_on_panic() {
 #[allow(clippy::exit, reason = "after a panic there is nothing left to unwind to")]
 fn end_now() {
     std::process::exit(101);
+}
+
+// Windows takes some of these steps by calls, of a console that a test may not have.
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// A terminal that refuses what it is told at first.
+    struct Stubborn {
+        refusals: usize,
+        written: Vec<u8>,
+    }
+
+    impl io::Write for Stubborn {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.refusals > 0 {
+                self.refusals -= 1;
+                return Err(io::Error::other("refused"));
+            }
+            self.written.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_screen_is_left_even_where_a_step_before_fails() {
+        for refusals in 0..3 {
+            let mut terminal = Stubborn { refusals, written: Vec::new() };
+            assert_eq!(leave(&mut terminal).is_ok(), refusals == 0, "{refusals}");
+            let written = String::from_utf8(terminal.written).unwrap();
+            assert!(written.contains("\x1b[?1049l") && written.contains("\x1b[?25h"), "{refusals}: {written:?}");
+        }
+    }
 }

@@ -55,7 +55,7 @@ pub fn filled(
         "larger_share" => share::larger_to_try(situation, place),
         "namespace" => Some(diagnosis.run.namespace.clone().unwrap_or_else(|| "NAMESPACE".to_owned())),
         "deployment" => Some(diagnosis.run.deployment().unwrap_or("NAME").to_owned()),
-        "offload_gb" => share::offload(situation, ledger, fit),
+        "offload_gb" => share::offload(situation, place, ledger, fit),
         "card_gib" => values::card_gib(situation, place),
         "ram_gib" => values::ram_gib(situation, place),
         "quantisation" => Some("Q4_K_M".to_owned()),

@@ -171,7 +171,12 @@ fn weights(diagnosis: &Diagnosis, fit: Option<&FitAdvice>) -> Option<Bytes> {
 
 /// The GiB of weights that must stay in system memory so that the rest and one request fit the share. `None` where that
 /// is not known, none need to, or this machine has not so much.
-pub fn offload(situation: &Situation<'_>, ledger: Option<&Ledger>, fit: Option<&FitAdvice>) -> Option<String> {
+pub fn offload(
+    situation: &Situation<'_>,
+    place: &Place<'_>,
+    ledger: Option<&Ledger>,
+    fit: Option<&FitAdvice>,
+) -> Option<String> {
     let diagnosis = situation.diagnosis;
     let capacity = ledger?.capacity_bytes?;
     let weights = weights(diagnosis, fit)?;
@@ -179,7 +184,8 @@ pub fn offload(situation: &Situation<'_>, ledger: Option<&Ledger>, fit: Option<&
     // What a larger share would hold need not leave the card.
     let share = vllm::allowed(capacity, used(diagnosis, Some(capacity))?.max(VLLM));
     let over = weights.plus(cache).plus(BESIDE_WEIGHTS).less(share);
-    let here = situation.snapshot.and_then(|here| here.host.memory_available_bytes.value());
+    let here = situation.snapshot.filter(|_| place.same_machine != Some(false));
+    let here = here.and_then(|here| here.host.memory_available_bytes.value());
     let gib = over.0.div_ceil(1 << 30);
     // With next to nothing of it on the card it is no longer the card that computes.
     let some_stays = over < weights;

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 use super::{ask, endings, feed, fit, input, leave, let_through, say};
 use crate::app::action::Action;
 use crate::app::effect::Effect;
-use crate::app::gate::is_text;
+use crate::app::gate::{Passed, is_line_feed, is_text};
 use crate::app::layout;
 use crate::app::model::{Click, Model, Overlay, Pipe, Prompt, Purpose, Region, RowId, Tab};
 use crate::app::question::{Answer, Asked, Heard, Question};
@@ -23,6 +23,8 @@ use crate::report::markdown::{Paper, markdown};
 
 /// A log longer than this is not put into the editor.
 const EDITABLE: usize = 256 * 1024;
+/// What comes at once and is longer than this is no line that somebody types.
+const LONGEST_LINE: usize = 4 << 10;
 
 /// A key as it comes from the terminal.
 pub fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
@@ -58,6 +60,10 @@ pub fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
         model.gate.heard(key, at);
         return typed(model, key).into_iter().collect();
     }
+    if model.prompt.is_some() && !model.config.marks_pastes {
+        let passed = model.gate.key_of_a_line(key, at);
+        return let_through(model, passed);
+    }
     if model.prompt.is_some() {
         model.gate.heard(key, at);
         prompted(model, key);
@@ -89,6 +95,29 @@ pub fn asks(model: &Model, key: KeyEvent) -> bool {
         Some(Action::Enter) => model.focus == Region::Steps && releases(),
         _ => false,
     }
+}
+
+/// What the gate made of keys while a line is typed, where a paste may be among them.
+pub fn passed_to_prompt(model: &mut Model, passed: Passed) -> Vec<Effect> {
+    match passed {
+        Passed::Key(key) | Passed::Typed(key) => {
+            prompted(model, key);
+            Vec::new()
+        }
+        Passed::Few { text, .. } | Passed::Paste(text) => burst_into_prompt(model, text).into_iter().collect(),
+    }
+}
+
+/// Keys that came at once: one line is typed as it stands, and several are a paste. No line end among them submits.
+fn burst_into_prompt(model: &mut Model, text: String) -> Option<Effect> {
+    let line = text.trim_end_matches(['\r', '\n']);
+    let is_typed = line.len() <= LONGEST_LINE && !line.contains(['\r', '\n']);
+    match &mut model.prompt {
+        Some(prompt) if is_typed => prompt.text.push_str(line),
+        _ => return input::pasted(model, text),
+    }
+    prompt_changed(model);
+    None
 }
 
 /// A key that is certainly a person's.
@@ -218,6 +247,11 @@ pub fn answered(model: &mut Model, answer: Answer) -> Vec<Effect> {
 fn typed(model: &mut Model, key: KeyEvent) -> Option<Effect> {
     let editor = model.input.typing.as_mut()?;
     let ctrl_c = key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL;
+    if is_line_feed(key) {
+        // The editor's own Ctrl-J would delete what stands before it.
+        editor.insert_newline();
+        return None;
+    }
     if key.code != KeyCode::Esc && !ctrl_c {
         editor.input(key);
         return None;
@@ -259,7 +293,12 @@ fn prompted(model: &mut Model, key: KeyEvent) {
         }
         _ => return,
     }
-    if prompt.purpose == Purpose::Filter {
+    prompt_changed(model);
+}
+
+/// A filter is seen while it is typed.
+fn prompt_changed(model: &mut Model) {
+    if let Some(prompt) = model.prompt.as_ref().filter(|prompt| prompt.purpose == Purpose::Filter) {
         model.processes.filter = prompt.text.clone();
         feed::keep_selection(model);
     }

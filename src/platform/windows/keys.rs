@@ -11,27 +11,45 @@ pub type Taken = Box<dyn FnMut(Event) -> Option<Event> + Send>;
 /// What was pressed and not released yet.
 #[derive(Debug, Default)]
 pub struct Console {
+    /// The characters of the keys that are down, in lower case: Shift may be up before its letter is.
     held: BTreeSet<char>,
 }
 
 impl Console {
     /// What an event means; `None` where it is no key of its own.
     pub fn take(&mut self, event: Event) -> Option<Event> {
-        let Event::Key(key) = event else { return Some(event) };
+        let Event::Key(key) = event else {
+            if event == Event::FocusLost {
+                // What is down now comes up in another window.
+                self.held.clear();
+            }
+            return Some(event);
+        };
         match (key.kind, key.code) {
             (KeyEventKind::Release, KeyCode::Char(character)) => {
+                let was_held = self.held.remove(&name(character));
+                // Another layer of the layout, such as AltGr's, may be gone by now: then a key that is down was released.
+                let is_some_key = was_held || self.held.pop_last().is_some();
                 // Of ASCII it may be a key that was pressed in another window, where it must not act.
-                let is_alt_code = !self.held.remove(&character) && !character.is_ascii();
+                let is_alt_code = !is_some_key && !character.is_ascii();
                 is_alt_code.then(|| Event::Key(KeyEvent::new(key.code, KeyModifiers::NONE)))
             }
             (KeyEventKind::Release, _) => None,
             (_, KeyCode::Char(character)) => {
-                self.held.insert(character);
+                // Of what takes two UTF-16 units crossterm tells no release.
+                if character.len_utf16() == 1 {
+                    self.held.insert(name(character));
+                }
                 Some(Event::Key(without_alt_gr(key, character)))
             }
             _ => Some(Event::Key(key)),
         }
     }
+}
+
+/// What a key is called whether or not Shift is down.
+fn name(character: char) -> char {
+    character.to_lowercase().next().unwrap_or(character)
 }
 
 /// AltGr is Ctrl and Alt together, and with it symbols are typed and pasted: `@`, `{`, `€`. No layout types ASCII letters
@@ -67,6 +85,29 @@ mod tests {
         assert_eq!(taken(&[key('x', none, Release)]), [], "it was pressed in another window");
         let enter = Event::Key(KeyEvent::new_with_kind(KeyCode::Enter, none, Release));
         assert_eq!(taken(&[enter]), [], "it started this program");
+    }
+
+    #[test]
+    fn a_release_types_nothing_after_shift_or_alt_gr_is_up() {
+        use KeyEventKind::{Press, Release};
+        let (none, shift) = (KeyModifiers::NONE, KeyModifiers::SHIFT);
+        let alt_gr = KeyModifiers::CONTROL | KeyModifiers::ALT;
+        let one = |character| (KeyCode::Char(character), none);
+        let shifted = (KeyCode::Char('Ö'), shift);
+        assert_eq!(taken(&[key('Ö', shift, Press), key('ö', none, Release)]), [shifted]);
+        assert_eq!(
+            taken(&[key('§', none, Press), key('3', none, Release), key('é', none, Release)]),
+            [one('§'), one('é')]
+        );
+        assert_eq!(taken(&[key('3', none, Press), key('§', shift, Release)]), [one('3')], "Shift came behind it");
+        assert_eq!(
+            taken(&[key('€', alt_gr, Press), key('e', none, Release), key('é', none, Release)]),
+            [one('€'), one('é')]
+        );
+        assert_eq!(taken(&[key('x', none, Press), Event::FocusLost, key('é', none, Release)]), [one('x'), one('é')]);
+        let held = [key('Ö', shift, Press), key('ö', none, Press), key('ö', none, Release), key('é', none, Release)];
+        assert_eq!(taken(&held), [shifted, one('ö'), one('é')], "one key, held while Shift went up");
+        assert_eq!(taken(&[key('😀', none, Press), key('é', none, Release)]), [one('😀'), one('é')]);
     }
 
     #[test]

@@ -47,6 +47,7 @@ const COMMON: &[&str] = &[
     "public",
     "default",
     "localhost",
+    "wsl.localhost",
     "gdm",
     "sddm",
     "lightdm",
@@ -262,7 +263,7 @@ pub(super) static PEOPLE: LazyLock<[Option<Regex>; 14]> = LazyLock::new(|| {
 });
 
 /// Where a system's log, job systems and launchers name the machine.
-pub(super) static MACHINES: LazyLock<[Option<Regex>; 9]> = LazyLock::new(|| {
+pub(super) static MACHINES: LazyLock<[Option<Regex>; 10]> = LazyLock::new(|| {
     [
         pattern(r"(?m)\b[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d (?P<host>[A-Za-z][\w.-]*) [\w./()-]+(?:\[\d+\])?:"),
         pattern(
@@ -283,6 +284,8 @@ pub(super) static MACHINES: LazyLock<[Option<Regex>; 9]> = LazyLock::new(|| {
         pattern(
             r"\b(?:ssh: connect to host|Connection to|failed to connect to \[?|Could not resolve hostname) ?(?P<host>[a-z][\w.-]*\w)",
         ),
+        // A Windows share: `\\nas\data`, and the same as Python prints it.
+        pattern(r"(?m)(?:^|[\s\x22'=(\[,])\\{2,4}(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)\\{1,2}[\w$]"),
         pattern(r"(?P<host>\b(?:ip-\d+-\d+-\d+-\d+|(?:DESKTOP|LAPTOP|WIN)-[A-Z0-9]{7,11})\b)"),
     ]
 });
