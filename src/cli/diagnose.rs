@@ -9,6 +9,7 @@ use super::Global;
 use super::kb::base;
 use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
+use crate::gpu::failed_run::FailedRun;
 use crate::knowledge::KnowledgeBase;
 use crate::knowledge::diagnosis::{Diagnosis, Oom};
 use crate::log::{PastedLog, what_else};
@@ -145,18 +146,9 @@ pub fn examine(
 ) -> Examined {
     let mut diagnosis = base.diagnose(log, Some(&jiff::Zoned::now()));
     let (snapshot, no_reading) = if asked.live { this_machine(global) } else { (None, None) };
-    let (snapshot, run) = match (snapshot, asked.run_pid) {
-        (Some(here), Some(pid)) => match here.once_exited(pid) {
-            Some((after, run)) => (Some(after), Some(run)),
-            None => (None, None),
-        },
-        (snapshot, _) => (snapshot, None),
-    };
-    let no_reading = match asked.run_pid {
-        Some(pid) if asked.live && snapshot.is_none() && no_reading.is_none() => {
-            Some(format!("process {pid} can't be told from other processes in a container; only the log is used"))
-        }
-        _ => no_reading,
+    let (snapshot, run, no_reading) = match (snapshot, asked.run_pid) {
+        (Some(here), Some(pid)) => once_exited(&here, pid),
+        (snapshot, _) => (snapshot, None, no_reading),
     };
     // The failed process started this one, which has inherited what it was allowed to see.
     if asked.run_pid.is_some() && diagnosis.run.visible_devices.is_none() {
@@ -179,6 +171,17 @@ pub fn examine(
     });
     let why = entry.map(|entry| entry.why.clone());
     Examined { diagnosis, advice, snapshot, no_reading, why }
+}
+
+/// The machine as the failed run leaves it, and what that run is; or why the machine is left out.
+fn once_exited(here: &Snapshot, pid: u32) -> (Option<Snapshot>, Option<FailedRun>, Option<String>) {
+    match here.once_exited(pid) {
+        Some((after, run)) => (Some(after), Some(run), None),
+        None => {
+            let why = format!("process {pid} can't be told from other processes in a container; only the log is used");
+            (None, None, Some(why))
+        }
+    }
 }
 
 /// This machine now, or why it can't be read.

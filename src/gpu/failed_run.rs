@@ -1,7 +1,7 @@
 //! Owns the machine as a failed run that is still alive leaves it: its VRAM counts as free, and the other processes of
 //! its job are not to be ended. Pure.
 
-use super::{GpuProcess, Reading, Snapshot};
+use super::{Device, GpuProcess, Reading, Snapshot};
 
 /// Said where a rank of the same job is asked about.
 const SAME_JOB: &str = "a process of the job that failed";
@@ -23,36 +23,45 @@ impl Snapshot {
     /// it for longer, but the next try can use all of it.
     #[must_use]
     pub fn once_exited(&self, pid: u32) -> Option<(Snapshot, FailedRun)> {
-        let is_run = |row: &GpuProcess| row.pid == pid && row.proved;
-        let listed = || self.devices.iter().flat_map(|device| device.processes.iter().map(move |row| (device, row)));
-        let run = listed().map(|(_, row)| row).find(|row| is_run(row));
-        if run.is_none() && listed().any(|(_, row)| !row.proved) {
+        let rows: Vec<&GpuProcess> = self.devices.iter().flat_map(|device| &device.processes).collect();
+        let run = rows.iter().find(|row| is_run(row, pid));
+        if run.is_none() && rows.iter().any(|row| !row.proved) {
             return None;
         }
-        let devices = listed().filter(|(_, row)| is_run(row)).map(|(device, _)| device.index).collect();
         let group = run.and_then(|run| run.group);
         let launcher = self.launchers.iter().find(|launcher| group.is_some() && launcher.key() == group);
         let launched_by = launcher.and_then(|row| row.command.known()).cloned();
+        let used_by_run = self.devices.iter().filter(|device| device.processes.iter().any(|row| is_run(row, pid)));
+        let devices = used_by_run.map(|device| device.index).collect();
         let mut after = self.clone();
         for device in &mut after.devices {
-            for row in device.processes.iter().filter(|row| is_run(row)) {
-                let memory = &mut device.memory;
-                (memory.free_bytes, memory.used_bytes) =
-                    match (memory.free_bytes.value(), memory.used_bytes.value(), row.used_bytes.value()) {
-                        (Some(free), Some(used), Some(freed)) => {
-                            (Reading::Known(free.plus(freed.min(used))), Reading::Known(used.less(freed)))
-                        }
-                        _ => (Reading::NotAvailable, Reading::NotAvailable),
-                    };
-            }
-            device.processes.retain(|row| !is_run(row));
-            let of_its_job = |row: &&mut GpuProcess| row.group.is_some() && row.group == group;
-            for row in device.processes.iter_mut().filter(of_its_job) {
+            free_vram_of(device, pid);
+            for row in device.processes.iter_mut().filter(|row| row.group.is_some() && row.group == group) {
                 row.protected.get_or_insert_with(|| SAME_JOB.to_owned());
             }
         }
         Some((after, FailedRun { devices, launched_by }))
     }
+}
+
+/// A PID that is not proved to be that process here may be another one's.
+fn is_run(row: &GpuProcess, pid: u32) -> bool {
+    row.pid == pid && row.proved
+}
+
+/// Removes the process, and counts its VRAM as free; what is free is unknown where its share is.
+fn free_vram_of(device: &mut Device, pid: u32) {
+    for row in device.processes.iter().filter(|row| is_run(row, pid)) {
+        let memory = &mut device.memory;
+        let known = (memory.free_bytes.value(), memory.used_bytes.value(), row.used_bytes.value());
+        (memory.free_bytes, memory.used_bytes) = match known {
+            (Some(free), Some(used), Some(freed)) => {
+                (Reading::Known(free.plus(freed.min(used))), Reading::Known(used.less(freed)))
+            }
+            _ => (Reading::NotAvailable, Reading::NotAvailable),
+        };
+    }
+    device.processes.retain(|row| !is_run(row, pid));
 }
 
 #[cfg(test)]
