@@ -50,7 +50,6 @@ pub struct Situation<'a> {
     pub snapshot: Option<&'a Snapshot>,
     /// What was watched so far.
     pub history: Option<&'a History>,
-    /// Who is looking.
     pub viewer: Option<&'a Viewer>,
     /// The latest moment at which the job can have died: the file's time or the paste's. The log's own stamp is better.
     pub crashed_by: Option<WallTime>,
@@ -66,8 +65,8 @@ pub struct Situation<'a> {
     pub ran_on: &'a [u32],
     /// What was done about it so far.
     pub taken: Taken,
-    /// The advice on the same log and model at an earlier reading: whether it fits is not reckoned again while the same
-    /// is free.
+    /// The advice on the same log and model at an earlier reading: whether it fits is not reckoned again while
+    /// the same is free.
     pub before: Option<&'a Advice>,
 }
 
@@ -78,7 +77,6 @@ pub struct Taken {
     pub changed: bool,
     /// One of them may be enough.
     pub enough: bool,
-    /// Memory came back.
     pub freed: bool,
 }
 

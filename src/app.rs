@@ -17,7 +17,7 @@ pub mod rows;
 pub mod summary;
 pub mod symptoms;
 #[cfg(test)]
-#[allow(missing_docs, clippy::new_without_default, reason = "the names of a test's helpers say it")]
+#[allow(clippy::new_without_default, reason = "only tests make one")]
 pub mod tests;
 pub mod update;
 pub mod walk;

@@ -32,7 +32,6 @@ pub const SCHEMA: u32 = 1;
 /// A figure that the driver or the kernel may not give. Unknown is never 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading<T> {
-    /// The figure.
     Known(T),
     /// This driver, card or kernel does not have such a figure.
     Unsupported,
@@ -122,7 +121,6 @@ impl fmt::Display for ProcessKey {
 /// The first line of a sample stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// See [`SCHEMA`].
     pub schema: u32,
     /// Who wrote it: `oomdoctor 0.1.0`.
     pub program: String,
@@ -159,15 +157,12 @@ readings! {
     /// The machine and its system memory.
     pub struct Host {
         plain {
-            /// Host name.
             name: String,
         }
         readings {
-            /// RAM in all.
             memory_total_bytes: Bytes,
             /// MemAvailable: what a program could get without swapping.
             memory_available_bytes: Bytes,
-            /// Swap in all.
             swap_total_bytes: Bytes,
             /// Swap not in use.
             swap_free_bytes: Bytes,
@@ -180,10 +175,7 @@ readings! {
 #[serde(untagged)]
 pub enum Driver {
     /// Why there is no driver to ask, and what would help, in one sentence a person can act on.
-    Unavailable {
-        /// The sentence.
-        unavailable: String,
-    },
+    Unavailable { unavailable: String },
     /// A driver that answers.
     Available {
         /// Such as 570.124.06; empty where the driver does not say.
@@ -198,27 +190,23 @@ readings! {
     pub struct DeviceMemory {
         plain {}
         readings {
-            /// Capacity.
             total_bytes: Bytes,
             /// Held back by the driver and firmware. Unknown with v1, whose `used` includes it.
             reserved_bytes: Bytes,
             /// In use by processes, without `reserved_bytes` where that is known.
             used_bytes: Bytes,
-            /// Not in use.
             free_bytes: Bytes,
         }
     }
 }
 
 readings! {
-    /// One GPU.
     pub struct Device {
         plain {
             /// The driver's index (not CUDA's).
             index: u32,
             /// Why this device could not be read (such as "GPU is lost: …"); the other devices go on.
             error: Option<String>,
-            /// See [`DeviceMemory`].
             memory: DeviceMemory,
             /// Whether some rows have no figure, so that `unaccounted_bytes` may be theirs.
             unaccounted_includes_unknown_rows: bool,
@@ -232,13 +220,11 @@ readings! {
             uuid: String,
             /// PCI address, such as 00000000:01:00.0.
             bus_id: String,
-            /// Product name.
             name: String,
             /// max(0, used − the sum of the known rows).
             unaccounted_bytes: Bytes,
             /// Share of the last sample period in which a kernel ran.
             utilization_percent: u32,
-            /// Core temperature.
             temperature_celsius: u32,
             /// Power draw, whole watts.
             power_watts: u32,
@@ -285,7 +271,6 @@ readings! {
         plain {
             /// As the driver gave it. This machine's own only where `proved`.
             pid: u32,
-            /// In which list.
             kind: ProcessKind,
             /// Container id or name from its cgroup, if any.
             container: Option<String>,
@@ -308,7 +293,6 @@ readings! {
             image: Option<u32>,
         }
         readings {
-            /// See [`ProcessKey`].
             start_ticks: u64,
             /// Start on the wall clock.
             started_at: WallTime,
@@ -316,13 +300,11 @@ readings! {
             used_bytes: Bytes,
             /// Its share of the device's compute time in the last sample period.
             sm_percent: u32,
-            /// Real user id.
             uid: u32,
             /// User name, or the number where it has none.
             user: String,
             /// Command line, arguments joined by spaces.
             command: String,
-            /// Parent's PID.
             parent_pid: u32,
             /// The session it belongs to: its leader's PID. Its own PID where it leads one, as a service does.
             session: u32,

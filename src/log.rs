@@ -154,7 +154,6 @@ impl PastedLog {
         Excerpt::around(self.line(number).unwrap_or_default(), column)
     }
 
-    /// [`PastedLog::around`] as text.
     pub fn shown_around(&self, number: usize, column: usize) -> String {
         self.with_ends(number, excerpt::around(self.length(number), column))
     }

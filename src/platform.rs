@@ -55,7 +55,6 @@ pub struct Sampling {
 pub enum News {
     /// Who reads the machine: the first news of each reader.
     Header(Header),
-    /// A reading.
     Snapshot(Box<Snapshot>),
     /// The reader ended, and why; it is started again.
     Down(String),
@@ -103,7 +102,6 @@ pub enum Typed {
     /// Events that the system's own reader decoded. Those that were there together come together: what a paste brings
     /// as keys shows by that.
     Events(Vec<Event>),
-    /// Nothing in time.
     Nothing,
 }
 
@@ -128,7 +126,6 @@ pub trait Platform {
     /// Whether the terminal marks what was pasted. Where it does not, a paste arrives as a burst of keys.
     const MARKS_PASTES: bool;
 
-    /// This machine's processes.
     type Kernel: Processes;
     /// A pipe that can be waited for.
     type Pipe: Pipe;
@@ -137,8 +134,8 @@ pub trait Platform {
 
     // ---- the machine
 
-    /// The processes, without the leave to end those that are `spared` by name; inside a Kubernetes pod nothing is
-    /// ended unless `allow_kill`.
+    /// The processes, without the leave to end those that are `spared` by name; inside a Kubernetes pod nothing
+    /// is ended unless `allow_kill`.
     fn kernel(sampling: &Sampling, spared: &[String], allow_kill: bool) -> Self::Kernel;
     /// One reading, within a deadline; else why there is none.
     fn read_once(sampling: &Sampling) -> Result<Snapshot, String>;
@@ -156,7 +153,6 @@ pub trait Platform {
 
     // ---- files
 
-    /// The user's home.
     fn home() -> Option<PathBuf>;
     /// Our folder among configurations.
     fn config_folder() -> Option<PathBuf>;
@@ -222,8 +218,8 @@ pub trait Platform {
     fn clipboard(_text: &str) -> Option<(Command, Vec<u8>)> {
         None
     }
-    /// The terminal's modes are as they were before this program: `farewell` would take back what is printed from now
-    /// on.
+    /// The terminal's modes are as they were before this program: `farewell` would take back what is
+    /// printed from now on.
     fn remember_terminal(_farewell: Vec<u8>) {}
     /// Whether the terminal is ours now, to be given back by a fault.
     fn note_terminal_taken(_is_taken: bool) {}

@@ -50,7 +50,6 @@ pub use drain::drain;
 /// No more than about thirty frames a second, however much happens: so many within so long. One that comes alone, or
 /// with a few others as at the start, is drawn at once.
 const BURST: usize = 4;
-/// See `BURST`.
 const BURST_TIME: Duration = Duration::from_millis(133);
 
 /// What wakes the loop.
@@ -76,9 +75,7 @@ impl From<News> for Wake {
 /// Where the log comes from at the start.
 #[derive(Debug)]
 pub enum LogSource {
-    /// Nowhere yet.
     None,
-    /// This file.
     File(PathBuf),
     /// The log of the last time.
     Last(Box<Story>, String),
@@ -202,7 +199,6 @@ impl Clock {
     }
 }
 
-/// The loop.
 fn turn(
     model: &mut Model,
     screen: &mut Screen,
@@ -295,10 +291,8 @@ struct Outside {
     shelf: Shelf,
 }
 
-/// Whom signals reach.
 #[derive(Clone)]
 enum Control {
-    /// This machine's processes.
     Real(Arc<Kernel>),
     /// The demo's, which are nobody's.
     Demo(Arc<DemoMachine>),

@@ -25,15 +25,12 @@ impl Bytes {
     /// No bytes. A true zero, never a stand-in for "unknown".
     pub const ZERO: Bytes = Bytes(0);
 
-    /// So many KiB.
     pub const fn kib(n: u64) -> Bytes {
         Bytes(n.saturating_mul(1 << 10))
     }
-    /// So many MiB.
     pub const fn mib(n: u64) -> Bytes {
         Bytes(n.saturating_mul(1 << 20))
     }
-    /// So many GiB.
     pub const fn gib(n: u64) -> Bytes {
         Bytes(n.saturating_mul(1 << 30))
     }

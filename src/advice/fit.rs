@@ -67,7 +67,6 @@ pub struct Parts {
     pub kv_cache: Part,
     /// Recurrent state on the card.
     pub recurrent_state: Part,
-    /// Gradients, when training.
     pub gradients: Part,
     /// The optimizer's states, when training.
     pub optimizer: Part,
@@ -116,13 +115,11 @@ pub struct FitChoice {
 /// One line of the model's sizes by quantisation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Size {
-    /// Such as `Q4_K_M`.
     pub quantization: String,
     /// The file, about: what a download takes.
     pub file_bytes: Bytes,
     /// What it takes with the run's other settings.
     pub total_bytes: Option<Bytes>,
-    /// Whether that fits.
     pub fits: Option<bool>,
 }
 
@@ -137,11 +134,9 @@ pub struct FitAdvice {
     pub context_tokens: Option<u64>,
     /// What it takes, part by part; `None` where only the engine's own pool is spoken of.
     pub parts: Option<Parts>,
-    /// Their sum.
     pub total_bytes: Option<Bytes>,
     /// Free for it: now, else when the run began.
     pub free_now_bytes: Option<Bytes>,
-    /// The card's capacity.
     pub card_bytes: Option<Bytes>,
     /// What a choice must leave free.
     pub headroom_bytes: Bytes,

@@ -16,7 +16,6 @@ use crate::units::Bytes;
 pub enum Share {
     /// Held back by the driver.
     Driver,
-    /// A process.
     Process,
     /// The failed run itself, as its log says.
     Run,
@@ -31,9 +30,7 @@ pub struct Held {
     pub what: String,
     /// The process, where it is one.
     pub pid: Option<u32>,
-    /// How much.
     pub bytes: Bytes,
-    /// Whose.
     #[serde(skip)]
     pub share: Share,
 }
@@ -46,9 +43,7 @@ const LARGE: Bytes = Bytes::gib(1);
 pub struct Ledger {
     /// The driver's index of the device; `None` for system memory or a device that is not here.
     pub device: Option<u32>,
-    /// Its UUID.
     pub device_uuid: Option<String>,
-    /// All there is.
     pub capacity_bytes: Option<Bytes>,
     /// What the run had plus what it asked for: a lower bound.
     pub needed_bytes: Option<Bytes>,

@@ -62,7 +62,6 @@ pub struct Place<'a> {
 /// A process the log names.
 #[derive(Clone, Debug)]
 pub struct Named<'a> {
-    /// As printed.
     pub pid: u32,
     /// What it held then, as printed.
     pub bytes: Bytes,

@@ -39,11 +39,9 @@ impl Standing {
 /// What was seen of this machine, and who looks.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// The newest reading.
     pub snapshot: &'a Snapshot,
     /// What was watched so far; `None` where this is the only reading.
     pub history: Option<&'a History>,
-    /// Who looks.
     pub viewer: &'a Viewer,
 }
 

@@ -46,9 +46,7 @@ pub const WAIT: &str = "wait-for-memory";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FreesIs {
-    /// The driver's figure.
     Fact,
-    /// An estimate.
     About,
 }
 
@@ -60,7 +58,6 @@ pub struct Step {
     pub action: String,
     /// The exact command or line to change.
     pub command: Option<String>,
-    /// Why it works.
     pub why: String,
     /// What to expect when it worked.
     pub expect: String,
@@ -116,8 +113,8 @@ fn safety_word<S: Serializer>(safety: &Safety, serializer: S) -> Result<S::Ok, S
     serializer.serialize_str(safety.word())
 }
 
-/// Lays out the steps: the answer to the likeliest cause first, then what gives back most for the least, as the entry
-/// orders them.
+/// Lays out the steps: the answer to the likeliest cause first, then what gives back most for the least, as
+/// the entry orders them.
 pub fn lay_out(
     situation: &Situation<'_>,
     place: &Place<'_>,

@@ -17,9 +17,7 @@ pub use answers::{Answer, Method, Request};
 /// How one holder is asked to let go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
-    /// Whose API.
     pub api: Api,
-    /// Where it listens.
     pub door: Door,
     /// The one model meant, where the row names it; else all that it has loaded.
     pub model: Option<String>,
@@ -36,7 +34,6 @@ pub enum Api {
     WebUi,
     /// llama-server started without a model: the model's child ends.
     LlamaRouter,
-    /// vLLM's sleep mode.
     Vllm,
     /// SGLang with its memory saver.
     SgLang,
@@ -55,7 +52,6 @@ pub enum Door {
         kernel: String,
         /// The folder of jpserver-PID.json.
         runtime: PathBuf,
-        /// The server's PID.
         server: u32,
     },
 }
@@ -63,9 +59,7 @@ pub enum Door {
 /// A port on 127.0.0.1 or `[::1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loopback {
-    /// On `[::1]`.
     pub v6: bool,
-    /// Which.
     pub port: u16,
 }
 
@@ -76,7 +70,6 @@ impl fmt::Display for Loopback {
     }
 }
 
-/// Ollama's usual port.
 const OLLAMA_PORT: u16 = 11434;
 /// The usual ports of the others: ComfyUI, the web UIs, llama-server, vLLM, SGLang.
 const PORTS: [(Api, u16); 5] =

@@ -15,7 +15,6 @@ pub use already::Had;
 /// One thing to change in a command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
-    /// An environment variable.
     Env(String, String),
     /// An option, with its value where it has one.
     Flag(String, Option<String>),
@@ -37,7 +36,6 @@ pub struct Changes {
 pub enum Form {
     /// bash, zsh, fish (3.1 and later) and the like.
     Posix,
-    /// PowerShell.
     PowerShell,
     /// cmd.exe, and .bat files.
     Cmd,
@@ -363,8 +361,8 @@ fn without(line: &str, flag: &str) -> String {
     }
 }
 
-/// Variables of one meaning that exclude each other: JAX refuses a run that sets both (jaxlib/xla_client.py, checked
-/// 2026-11-22).
+/// Variables of one meaning that exclude each other: JAX refuses a run that sets
+/// both (jaxlib/xla_client.py, checked 2026-11-22).
 const OTHER_NAMES: &[(&str, &str)] = &[("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")];
 
 /// The line with the new value of the variable under the name that the line has for it.

@@ -8,9 +8,7 @@ use crate::knowledge::diagnosis::Diagnosis;
 /// What hands out GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
-    /// Slurm.
     Slurm,
-    /// Kubernetes.
     Kubernetes,
     /// Another one, by the name that people have for it.
     Other(&'static str),

@@ -10,11 +10,9 @@ use crate::gpu::GpuProcess;
 /// Who runs a holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Supervisor {
-    /// Docker or podman.
     Container {
         /// Its command: `docker` or `podman`.
         engine: &'static str,
-        /// The container.
         id: String,
     },
     /// Kubernetes; the pod's UID.
@@ -37,7 +35,6 @@ pub enum Supervisor {
 pub struct Stop {
     /// What to do and what it means, in a sentence.
     pub action: String,
-    /// To copy.
     pub command: String,
     /// What it costs in a few words.
     pub costs: &'static str,
@@ -147,7 +144,6 @@ fn title(engine: &str) -> &'static str {
     if engine == "podman" { "Podman" } else { "Docker" }
 }
 
-/// `slurm:81234`, `service:UNIT`, `user-service:UNIT`.
 fn manager(word: &str) -> Option<Supervisor> {
     let (kind, name) = word.split_once(':')?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "._@:-\\".contains(c);
@@ -164,7 +160,6 @@ fn manager(word: &str) -> Option<Supervisor> {
     }
 }
 
-/// `docker:ID`, `podman:ID`, `kubernetes:POD/ID`.
 fn container(word: &str) -> Option<Supervisor> {
     let (kind, id) = word.split_once(':')?;
     let id = id.split('/').next().unwrap_or_default();

@@ -28,7 +28,6 @@ const SHORTENED: &str =
 /// One cause with what speaks for it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
-    /// Which.
     pub cause: CauseKind,
     /// From 0 (ruled out) to 1 (certain). Weights are not probabilities and need not sum to 1.
     pub weight: f64,
@@ -47,7 +46,6 @@ pub struct Verdict {
     /// to one of them. Absent where there is no choice.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gpu_candidates: Vec<u32>,
-    /// The likeliest first.
     pub causes: Vec<Cause>,
     /// What else must be known to read the figures, such as that they contradict each other.
     #[serde(skip_serializing_if = "Vec::is_empty")]

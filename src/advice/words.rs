@@ -179,16 +179,13 @@ pub fn step(step: &Step, brief: bool) -> Vec<Said> {
 /// A line of a step, by what it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// What to do.
     Do(String),
-    /// What to type.
     Command(String),
     /// What to expect, or why.
     Note(String),
 }
 
 impl Said {
-    /// The words.
     pub fn text(&self) -> &str {
         match self {
             Said::Do(text) | Said::Command(text) | Said::Note(text) => text,

@@ -5,7 +5,6 @@
 pub enum Action {
     /// Focus the next region, or the previous one.
     NextRegion,
-    /// See `NextRegion`.
     PreviousRegion,
     /// Move the selection or the text by so many lines.
     Move(i32),
@@ -25,7 +24,6 @@ pub enum Action {
     Mark,
     /// Ask to end the selected or marked processes.
     End,
-    /// Skip the step.
     Skip,
     /// Go back one step.
     Back,
@@ -37,21 +35,16 @@ pub enum Action {
     Previous,
     /// Read the log's file again.
     Reread,
-    /// It works now.
     Works,
-    /// It failed again.
     FailedAgain,
     /// Tell what was run.
     Command,
-    /// Name the model.
     Model,
     /// Whether the run's model fits.
     Fit,
     /// Search the input, filter the processes.
     Search,
-    /// The next hit.
     NextHit,
-    /// The previous hit.
     PreviousHit,
     /// Give the focused region the whole screen.
     Zoom,
@@ -65,11 +58,9 @@ pub enum Action {
     Actions,
     /// Sort the processes by the next column.
     Sort,
-    /// Show the keys.
     Help,
     /// Stop until the shell brings the program back.
     Suspend,
-    /// Leave.
     Quit,
 }
 

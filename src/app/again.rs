@@ -11,9 +11,7 @@ use crate::units::Bytes;
 /// The run as it is watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Again {
-    /// Which process.
     pub key: ProcessKey,
-    /// In words.
     pub name: String,
     /// The most it was seen to hold.
     pub most: Bytes,

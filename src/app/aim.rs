@@ -12,8 +12,8 @@ use crate::gpu::activity::Activity;
 use crate::gpu::guard::Refusal;
 use crate::gpu::{GpuProcess, ProcessKey, ProcessKind};
 
-/// After the highlight moved to another process by itself, `x` asks nothing for so long: it may have been meant for the
-/// one before.
+/// After the highlight moved to another process by itself, `x` asks nothing for so long: it may have been meant
+/// for the one before.
 pub const UNSEEN: Duration = Duration::from_secs(1);
 
 /// Which processes `x` asks about, and since when.
@@ -99,8 +99,8 @@ impl Model {
         }
     }
 
-    /// The largest process that is the viewer's own, may be signalled and was seen idle: the only kind that is ever
-    /// pointed at unasked.
+    /// The largest process that is the viewer's own, may be signalled and was seen idle: the only kind that is
+    /// ever pointed at unasked.
     pub fn largest_idle(&self) -> Option<Row<'_>> {
         let rows = self.rows().into_iter().filter(|row| row.process.kind != ProcessKind::Unlisted);
         // A worker is its launcher's: nobody would end it alone.

@@ -13,15 +13,13 @@ use crate::units::Bytes;
 /// A signal that a person confirmed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// To whom.
     pub key: ProcessKey,
     /// What it ran when they were asked. It is signalled only if it still does: a process that runs another program by
     /// now (exec) has the PID and the start of the one that was meant.
     pub ran: Running,
-    /// Which signal.
     pub signal: Signal,
-    /// Whom it should end with: it is signalled only if that one was, or had ended, and if it is still there after the
-    /// grace time.
+    /// Whom it should end with: it is signalled only if that one was, or had ended, and if it is still there
+    /// after the grace time.
     pub follows: Option<ProcessKey>,
     /// How long each may take to end before it is said to be still there.
     pub grace: Duration,
@@ -32,16 +30,13 @@ pub struct Order {
 pub enum Effect {
     /// Read this log with the knowledge base and answer with `Msg::LogRead` of the same generation.
     ReadLog {
-        /// Counts the requests.
         generation: u64,
         /// The log as pasted.
         text: String,
     },
     /// Read this file's log and answer with `Msg::LogRead` of the same generation, or `Msg::Trouble`.
     ReadFile {
-        /// Counts the requests.
         generation: u64,
-        /// Which file.
         path: PathBuf,
     },
     /// Load the knowledge base, if it is not there yet, and answer with `Msg::Glossary`.
@@ -55,9 +50,7 @@ pub enum Effect {
     NoteMemory(ProcessKey, Bytes),
     /// Say of these environment variables whether they are set in that process, by `Msg::Environment`.
     ReadEnvironment {
-        /// Which process.
         key: ProcessKey,
-        /// The variables' names.
         names: Vec<String>,
     },
     /// Ring the terminal's bell and put this into its title: what the person waits for has come.
@@ -70,6 +63,5 @@ pub enum Effect {
     WriteReport(String),
     /// Give the terminal back and stop until the shell brings the program to the foreground again.
     Suspend,
-    /// Leave.
     Quit,
 }

@@ -26,16 +26,14 @@ pub const HUSH: Duration = Duration::from_millis(600);
 pub enum Passed {
     /// A key that a person pressed.
     Key(KeyEvent),
-    /// The same, less than [`APART`] (for Enter, [`APART_FROM_ENTER`]) after a key that is not a movement: it may be part
-    /// of a text.
+    /// The same, less than [`APART`] (for Enter, [`APART_FROM_ENTER`]) after a key that is not a movement: it may be
+    /// part of a text.
     Typed(KeyEvent),
     /// So few keys at once that they may be a person's whose line was slow.
     Few {
         /// Without those that acted already.
         keys: Vec<KeyEvent>,
-        /// All of them.
         text: String,
-        /// As for [`Passed::Typed`].
         typed: bool,
     },
     /// A paste that came as keys.

@@ -8,7 +8,6 @@ use super::model::{Model, Region};
 const KEY: usize = 9;
 const WORDS: usize = 25;
 
-/// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// One key, or two, each with its words; padded to its place.

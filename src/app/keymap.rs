@@ -10,11 +10,9 @@ use super::model::Region;
 /// One key of the table.
 #[derive(Clone, Debug)]
 pub struct Binding {
-    /// The key.
     pub code: KeyCode,
     /// Whether Ctrl is held.
     pub ctrl: bool,
-    /// What it means.
     pub action: Action,
     /// Where it means that; `None`: everywhere.
     pub region: Option<Region>,
@@ -170,7 +168,6 @@ impl Keymap {
         }
     }
 
-    /// Every key.
     pub fn all(&self) -> &[Binding] {
         &self.0
     }

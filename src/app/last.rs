@@ -38,9 +38,7 @@ pub struct Story {
 /// A log with its story, to be kept.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// The log.
     pub log: Arc<PastedLog>,
-    /// The rest.
     pub story: Story,
 }
 

@@ -21,13 +21,9 @@ pub struct Layout {
     pub header: Rect,
     /// The tabs' line, on small screens.
     pub tabs: Rect,
-    /// Devices and processes.
     pub processes: Rect,
-    /// The log.
     pub input: Rect,
-    /// The verdict.
     pub why: Rect,
-    /// The walk.
     pub steps: Rect,
     /// One line: the keys that work now.
     pub footer: Rect,
@@ -40,7 +36,6 @@ pub struct Layout {
 /// What the geometry depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Columns and rows.
     pub size: (u16, u16),
     /// Which tab, on small screens.
     pub tab: Tab,

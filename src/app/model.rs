@@ -38,20 +38,14 @@ use crate::units::{Bytes, WallTime};
 /// A part of the screen that can have the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Region {
-    /// Devices and processes.
     Processes,
-    /// The log.
     Input,
-    /// Verdict and steps.
     Steps,
 }
 
-/// On small screens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tab {
-    /// GPUs, why, steps.
     Overview,
-    /// The log.
     Input,
 }
 
@@ -120,7 +114,6 @@ pub enum Palette {
     HighContrast,
     /// Told apart with any kind of colour vision (after Okabe and Ito).
     ColourBlind,
-    /// None at all.
     None,
 }
 
@@ -137,15 +130,12 @@ impl Palette {
 /// What does not change while the program runs.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Who is looking.
     pub viewer: Viewer,
     /// Where readings come from.
     pub source: Source,
     /// This boot, to hold against the stream's.
     pub boot_id: Option<String>,
-    /// Seconds between readings.
     pub interval: Duration,
-    /// `--read-only`.
     pub read_only: bool,
     /// Whether the last log is kept for `--last`.
     pub keep_log: bool,
@@ -193,7 +183,6 @@ impl Default for Config {
 pub struct Feed {
     /// The stream's first line.
     pub header: Option<Header>,
-    /// The newest reading.
     pub latest: Option<Arc<Snapshot>>,
     /// When its line came.
     pub received: Option<Duration>,
@@ -210,11 +199,9 @@ pub struct Feed {
 /// Names a row over re-sorted lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowId {
-    /// The device's index.
     pub device: u32,
     /// As the driver gave it.
     pub pid: u32,
-    /// Where known.
     pub start_ticks: Option<u64>,
 }
 
@@ -258,21 +245,17 @@ pub struct Seen {
 /// By which column the processes of a device are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
-    /// The largest first.
     #[default]
     Vram,
     /// The lowest number first.
     Pid,
-    /// By name.
     User,
-    /// The oldest first.
     Age,
     /// By what it is.
     What,
 }
 
 impl Sort {
-    /// The next column.
     pub fn next(self) -> Sort {
         match self {
             Sort::Vram => Sort::User,
@@ -309,7 +292,6 @@ const SLOWEST: Duration = Duration::from_secs(10);
 /// The process list's own state.
 #[derive(Clone, Debug, Default)]
 pub struct Processes {
-    /// The selected row.
     pub selected: Option<RowId>,
     /// Marked for ending together.
     pub marked: BTreeSet<ProcessKey>,
@@ -331,7 +313,6 @@ pub enum Pipe {
     None,
     /// The writer is still there.
     Open,
-    /// It has ended.
     Closed,
 }
 
@@ -360,7 +341,6 @@ impl Change {
 /// The file that the log was read from, which is looked at for more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Followed {
-    /// Where it is.
     pub path: PathBuf,
     /// What happened to it since it was read.
     pub change: Option<Change>,
@@ -373,7 +353,6 @@ pub struct Followed {
 pub struct Input {
     /// The log as read; its raw text is what was pasted.
     pub log: Option<Arc<PastedLog>>,
-    /// What it says.
     pub diagnosis: Option<Diagnosis>,
     /// The leading entry's fixes.
     pub fixes: Vec<Fix>,
@@ -395,7 +374,6 @@ pub struct Input {
     pub trouble: Option<String>,
     /// The person gave this log themselves: what comes through the pipe does not replace it.
     pub own: bool,
-    /// Counts the requests.
     pub generation: u64,
     /// The one before this, raw, with its origin.
     pub previous: Option<(String, String)>,
@@ -405,7 +383,6 @@ pub struct Input {
     pub top: Option<usize>,
     /// What was searched for.
     pub search: String,
-    /// Standard input.
     pub pipe: Pipe,
     /// The file that was named at the start.
     pub file: Option<Followed>,
@@ -448,7 +425,6 @@ impl Default for LookedAt {
     }
 }
 
-/// All of it.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// What does not change.
@@ -457,7 +433,6 @@ pub struct Model {
     pub now: Duration,
     /// The same on the wall.
     pub wall: WallTime,
-    /// Columns and rows.
     pub size: (u16, u16),
     /// Who looks, and at what cost.
     pub looked_at: LookedAt,
@@ -467,11 +442,9 @@ pub struct Model {
     pub zoomed: bool,
     /// The stream of readings.
     pub feed: Feed,
-    /// The process list.
     pub processes: Processes,
     /// Which processes `x` asks about, and since when.
     pub aim: Aim,
-    /// The log.
     pub input: Input,
     /// Log and machine joined; made anew with each of them.
     pub advice: Option<Advice>,
@@ -481,7 +454,6 @@ pub struct Model {
     pub trial: Option<Box<Trial>>,
     /// What was ended, in order.
     pub endings: Vec<Ending>,
-    /// What is asked.
     pub question: Option<Question>,
     /// What is laid over the screen.
     pub overlay: Option<Overlay>,
@@ -540,7 +512,6 @@ impl Model {
         format!("[{}]", self.config.keys.key_of(action).unwrap_or("?"))
     }
 
-    /// The newest reading.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.feed.latest.as_deref()
     }
@@ -572,8 +543,8 @@ impl Model {
         asked + self.silence_allowed()
     }
 
-    /// From one reading to the next, as things are: rarer while nobody looks and on battery, unless something is
-    /// awaited.
+    /// From one reading to the next, as things are: rarer while nobody looks and on battery,
+    /// unless something is awaited.
     pub fn pace(&self) -> Duration {
         let usual = self.config.interval;
         if self.question.is_some() || self.walk.waits_for.is_some() || self.awaited().is_some() {
@@ -603,8 +574,8 @@ impl Model {
         [silence, notice, question, unseen, self.gate.wakes_at()].into_iter().flatten().min()
     }
 
-    /// The rows of the process list in the order of the screen. While the person moves in the list nothing jumps under
-    /// their hands.
+    /// The rows of the process list in the order of the screen. While the person moves in the list nothing
+    /// jumps under their hands.
     pub fn rows(&self) -> Vec<Row<'_>> {
         self.snapshot().map(|snapshot| rows(self, snapshot)).unwrap_or_default()
     }
@@ -673,8 +644,8 @@ impl Model {
         ahead.get(self.cursor(&ahead)?).copied()
     }
 
-    /// Where the person stands among the steps ahead: nowhere while they wait for what a step gives back, unless they
-    /// chose another.
+    /// Where the person stands among the steps ahead: nowhere while they wait for what a step gives back,
+    /// unless they chose another.
     pub fn cursor(&self, ahead: &[&PlannedFix]) -> Option<usize> {
         (self.walk.cursor.is_some() || self.awaited().is_none()).then(|| self.walk.position(ahead))
     }
@@ -847,7 +818,6 @@ impl Model {
 }
 
 impl RowId {
-    /// The row's name.
     pub fn of(device: u32, row: &GpuProcess) -> RowId {
         RowId { device, pid: row.pid, start_ticks: row.start_ticks.value() }
     }

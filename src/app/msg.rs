@@ -19,11 +19,9 @@ use crate::units::WallTime;
 pub struct Cx {
     /// Since the program started; never goes back.
     pub now: Duration,
-    /// The wall clock.
     pub wall: WallTime,
 }
 
-/// Something happened.
 #[derive(Clone, Debug)]
 pub enum Msg {
     /// A key was pressed, at this moment: the edge stamps it, since it may have waited while the terminal was slow.
@@ -50,7 +48,6 @@ pub enum Msg {
     Tick,
     /// The sampler's first line.
     Header(Header),
-    /// A reading.
     Sample(Box<Snapshot>),
     /// The sampler ended or can't be started; the text says why. It is started again.
     FeedDown(String),
@@ -90,9 +87,7 @@ pub enum Msg {
 pub struct LogRead {
     /// Which request this answers; an older one's answer is dropped.
     pub generation: u64,
-    /// The log.
     pub log: Arc<PastedLog>,
-    /// What it says.
     pub diagnosis: Diagnosis,
     /// The leading entry's fixes in its order.
     pub fixes: Vec<Fix>,
@@ -107,7 +102,6 @@ pub struct LogRead {
 pub enum SignalReport {
     /// It was sent to exactly that process.
     Sent,
-    /// Nothing was sent.
     Refused(Refusal),
     /// The process has ended, so long after the signal.
     Ended(Duration),

@@ -18,12 +18,12 @@ use crate::units::{Bytes, WallTime};
 /// People type text at up to 300 ms a key, so text in progress never leaves a gap of this length.
 pub const READ: Duration = Duration::from_millis(600);
 
-/// An answer about a process counts only if no other key follows within this time: a little more than the 300 ms of slow
-/// typing.
+/// An answer about a process counts only if no other key follows within this time: a little more than the 300
+/// ms of slow typing.
 pub const SETTLE: Duration = Duration::from_millis(320);
 
-/// The same for a request, which Enter asks about: people answer prompts of a shell with `y` and Enter, and stop between
-/// the two.
+/// The same for a request, which Enter asks about: people answer prompts of a shell with `y` and Enter, and
+/// stop between the two.
 pub const SETTLE_REQUEST: Duration = Duration::from_millis(1500);
 
 /// The same two times for questions that signal nothing and lose nothing: `q`, `q` leaves without a long wait.
@@ -36,17 +36,13 @@ const MOST_DIGITS: usize = 10;
 /// A process as the question names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victim {
-    /// Its identity.
     pub key: ProcessKey,
     /// What it is, as people know it, with its PID.
     pub name: String,
     /// The same without the PID, where it says more than the command line.
     pub what: Option<String>,
-    /// Its command line.
     pub command: String,
-    /// See [`Running`].
     pub image: Option<u32>,
-    /// Its user.
     pub user: String,
     /// Whether that is the viewer.
     pub yours: bool,
@@ -54,7 +50,6 @@ pub struct Victim {
     pub started_at: Option<WallTime>,
     /// What it holds, over all devices; `None` where the driver does not say.
     pub held: Option<Bytes>,
-    /// On which devices.
     pub devices: Vec<u32>,
     /// What speaks for ending it.
     pub evidence: Vec<String>,
@@ -71,7 +66,6 @@ impl Victim {
         self.what.as_deref().or(command).unwrap_or("a process without a name")
     }
 
-    /// What it runs.
     pub fn running(&self) -> Running {
         Running { command: self.command.clone(), image: self.image }
     }
@@ -87,8 +81,8 @@ impl Victim {
     }
 }
 
-/// The workers among the victims, in lines that name each: a line each where there is room, else as many to a line as
-/// fit.
+/// The workers among the victims, in lines that name each: a line each where there is room, else as many to
+/// a line as fit.
 pub fn workers(victims: &[Victim], width: usize, room: usize) -> Vec<String> {
     let workers: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_some()).collect();
     let (with, without): (Vec<&Victim>, Vec<&Victim>) =
@@ -127,10 +121,8 @@ fn folded(victims: &[&Victim], width: usize) -> Vec<String> {
         .collect()
 }
 
-/// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// End these?
     End(Vec<Victim>, Signal),
     /// Ask its own program to give memory back?
     Release(Box<Victim>, Release),
@@ -143,7 +135,6 @@ pub enum Asked {
 /// A question that is on the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// What is asked.
     pub asked: Asked,
     /// Since when it stands on the terminal; `None` until it was drawn.
     shown: Option<Duration>,
@@ -157,23 +148,19 @@ pub struct Question {
     typed: (String, Option<Duration>),
 }
 
-/// What was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Do it; for a paste: replace.
     Yes,
-    /// Append the paste.
     Append,
     /// The paste is the error of a second failure.
     Again,
-    /// Leave it.
     No,
 }
 
 /// What a question makes of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// An answer.
     Answer(Answer),
     /// The key is not an answer, so the question closes.
     Closes,

@@ -11,7 +11,6 @@ use crate::units::Bytes;
 pub struct Row<'a> {
     /// Its name over re-sorted lists.
     pub id: RowId,
-    /// Who stands there.
     pub process: &'a GpuProcess,
     /// How it stands to the others.
     pub stands: Stands,
@@ -22,11 +21,8 @@ pub struct Row<'a> {
 /// How a row stands to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
-    /// On its own.
     Alone,
-    /// Above its workers.
     Head {
-        /// How many.
         workers: usize,
         /// What they and it hold together on all devices; `None` where the driver does not say.
         together: Option<Bytes>,

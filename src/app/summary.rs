@@ -10,7 +10,6 @@ use crate::knowledge::page::{Page, Tone};
 use crate::report::markdown::Walked;
 use crate::text::broken;
 
-/// The page.
 pub fn page(model: &Model) -> Page {
     let mut page = Page::default();
     page.add(Tone::Title, "It works now");

@@ -3,13 +3,11 @@
 /// Something a person may have seen.
 #[derive(Clone, Copy, Debug)]
 pub struct Symptom {
-    /// In the list.
     pub seen: &'static str,
     /// What is read in its place.
     pub line: &'static str,
 }
 
-/// The commonest first.
 pub const SYMPTOMS: [Symptom; 14] = [
     Symptom {
         seen: "\"CUDA out of memory\" (PyTorch, ComfyUI, training)",

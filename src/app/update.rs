@@ -29,7 +29,6 @@ pub const NOTICE: Duration = Duration::from_secs(8);
 /// A burst shorter than this is two fingers on the keyboard, not a log.
 const SHORTEST_PASTE: usize = 4;
 
-/// Takes one message.
 pub fn update(model: &mut Model, msg: Msg, cx: &Cx) -> Vec<Effect> {
     model.now = cx.now;
     model.wall = cx.wall;

@@ -28,14 +28,12 @@ const NOTICEABLE: Bytes = Bytes::mib(64);
 /// Names a step over changing plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepId {
-    /// The fix's id.
     pub fix: String,
     /// The process it is about.
     pub target: Option<ProcessKey>,
 }
 
 impl StepId {
-    /// The step's name.
     pub fn of(planned: &PlannedFix) -> StepId {
         StepId { fix: planned.fix.clone(), target: planned.target }
     }
@@ -53,7 +51,6 @@ pub enum Mark {
 /// A step behind the person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behind {
-    /// Which.
     pub id: StepId,
     /// Its title as it stood then.
     pub title: String,
@@ -89,7 +86,6 @@ pub struct Walk {
     pub compared: Option<String>,
     /// When the first step was taken: what starts later may be the run, started again.
     pub since: Option<WallTime>,
-    /// That run.
     pub again: Option<Again>,
     /// Whose memory came back before the program was started again, in words.
     pub freed_before: Vec<String>,
@@ -132,7 +128,6 @@ impl Walk {
 /// A process the person ended or had let go, and what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// Whom.
     pub victim: Victim,
     /// By which signal, the last one sent.
     pub signal: Signal,
@@ -144,7 +139,6 @@ pub struct Ending {
     pub asked_at: Duration,
     /// Free memory of its devices just before.
     pub free_before: Vec<(u32, Bytes)>,
-    /// Where it stands.
     pub state: EndingState,
     /// Who was listed while it ran.
     pub beside: Vec<ProcessKey>,
@@ -157,7 +151,6 @@ pub struct Ending {
 /// A process that was started in the place of one that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Successor {
-    /// Its PID.
     pub pid: u32,
     /// Who runs it, where that is known.
     pub supervisor: Option<Supervisor>,
@@ -168,7 +161,6 @@ pub struct Successor {
 pub enum EndingState {
     /// The person frees it with the program's own command; the list is watched for it.
     Elsewhere {
-        /// The command.
         command: String,
     },
     /// Its program is being asked.
@@ -185,7 +177,6 @@ pub enum EndingState {
     Ended {
         /// So long after the signal.
         after: Duration,
-        /// Since when.
         since: Duration,
     },
     /// Its memory came back.
@@ -201,18 +192,15 @@ pub enum EndingState {
     },
     /// It ended, and its memory did not come back in time.
     NotReturned {
-        /// What did.
         bytes: Bytes,
     },
     /// It ended, and the driver gives no figures to prove anything by.
     Unproved,
     /// The grace time is over and it is still there, in this state of /proc/PID/stat.
     Survived(Option<char>),
-    /// Nothing was signalled.
     Refused(Refusal),
 }
 
-/// Who is listed.
 pub fn listed(snapshot: &Snapshot) -> Vec<ProcessKey> {
     snapshot.devices.iter().flat_map(|device| &device.processes).filter_map(GpuProcess::key).collect()
 }

@@ -42,11 +42,9 @@ pub struct Asked<'a> {
 /// How an answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// All of it.
     Text,
     /// The verdict and the first steps.
     Brief,
-    /// The contract's JSON.
     Json,
 }
 
@@ -119,7 +117,6 @@ pub struct Examined {
 }
 
 impl Examined {
-    /// To be printed.
     pub fn report(&self) -> Report<'_> {
         Report {
             diagnosis: &self.diagnosis,

@@ -81,8 +81,8 @@ impl Answer {
         harmless(own.unwrap_or(self.asked.trim_end_matches('/'))).into_owned()
     }
 
-    /// As a command line has it. Of the engines that take a repository's name or a folder: one in its place, or a GGUF
-    /// file's path.
+    /// As a command line has it. Of the engines that take a repository's name or a folder: one in its place, or
+    /// a GGUF file's path.
     fn target(&self) -> String {
         let (Engine::Vllm(_) | Engine::Sglang(_)) = self.engine else { return self.name() };
         match (&self.requantised, self.located.source, &self.located.file) {

@@ -30,13 +30,10 @@ const TEARDOWN: Duration = Duration::from_secs(10);
 /// What was asked for.
 #[derive(Debug)]
 pub struct Asked {
-    /// PID or PID@START_TICKS.
     pub targets: Vec<String>,
-    /// Which signal.
     pub signal: Signal,
     /// How long each may take.
     pub grace: Duration,
-    /// Do not ask.
     pub yes: bool,
     /// A PID that no GPU lists is meant, too.
     pub any: bool,

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use crate::platform::{Here, Platform};
 
-/// Writes an answer.
 pub fn write(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     // What is buffered is not written yet, and at the program's end nobody would hear of an error.

@@ -11,18 +11,14 @@ use crate::units::Bytes;
 pub struct ListedRow {
     /// As the driver gave it; may be another namespace's, or nonsense.
     pub pid: u32,
-    /// Device memory.
     pub used_bytes: Reading<Bytes>,
 }
 
 /// A PID on one device, out of all the lists it stands in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergedRow {
-    /// See [`ListedRow`].
     pub pid: u32,
-    /// In which lists.
     pub kind: ProcessKind,
-    /// Device memory, once.
     pub used_bytes: Reading<Bytes>,
 }
 

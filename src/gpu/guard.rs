@@ -11,9 +11,7 @@ use super::{GpuProcess, ProcessKey};
 pub enum Signal {
     /// Asks it to close.
     Term,
-    /// As Ctrl-C does.
     Int,
-    /// Forces it.
     Kill,
 }
 
@@ -35,7 +33,6 @@ pub struct Viewer {
 /// What is known of a process that somebody wants to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suspect<'a> {
-    /// Which one.
     pub pid: u32,
     /// Its user, if it may be seen.
     pub uid: Option<u32>,
@@ -76,7 +73,6 @@ pub enum Refusal {
     Follows(u32, u32),
     /// The reading is a recording or another machine's.
     NotHere,
-    /// Started with `--read-only`.
     ReadOnly,
     /// Inside a Kubernetes pod, and not started with `--allow-kill`.
     InPod,

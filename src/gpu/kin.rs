@@ -13,7 +13,6 @@ pub struct Holder {
     /// Who it is. What it holds is unknown.
     #[serde(flatten)]
     pub process: GpuProcess,
-    /// Such as /dev/nvidia0.
     pub devices: Vec<String>,
     /// The driver's indices of those cards, where that is known.
     pub gpus: Vec<u32>,

@@ -17,7 +17,6 @@ pub struct Traits<'a> {
     pub comm: &'a str,
     /// Its arguments; a single one where it set its own title.
     pub arguments: &'a [String],
-    /// Working directory.
     pub working_directory: Option<&'a str>,
     /// The arguments of the processes above it, nearest first.
     pub ancestors: &'a [Vec<String>],

@@ -17,7 +17,6 @@ pub enum Oom {
     Yes,
     /// A known disguise, a failure recovered from, or a size no machine has.
     Maybe,
-    /// Anything else.
     No,
 }
 
@@ -25,13 +24,11 @@ pub enum Oom {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryKind {
-    /// Device VRAM.
     Gpu,
     /// An engine's own pool or cache is too small for the request or the model length.
     KvCache,
     /// System RAM, paging file, a cgroup limit, the kernel's kill.
     Host,
-    /// /dev/shm.
     Shm,
     /// Memory that CPU and GPU share: Apple's MPS, Metal, MLX.
     Unified,
@@ -43,11 +40,8 @@ pub enum MemoryKind {
 pub enum Platform {
     /// Linux, also in a container.
     Linux,
-    /// Windows' Linux.
     Wsl,
-    /// macOS.
     Mac,
-    /// Windows.
     Windows,
 }
 
@@ -90,7 +84,6 @@ pub enum Stage {
     KvPool,
     /// CUDA graphs were captured.
     Capture,
-    /// Gradients were computed.
     Backward,
     /// The optimizer updated the parameters.
     Optimizer,
@@ -142,7 +135,6 @@ pub enum CauseKind {
 pub enum Certainty {
     /// The wording fits but others fit too.
     Possible,
-    /// Very probably this.
     Likely,
     /// The message says so itself.
     Certain,
@@ -164,7 +156,6 @@ pub struct Figure {
 pub struct Match {
     /// The entry's id, such as `pytorch/cuda-out-of-memory`.
     pub entry: String,
-    /// How sure.
     pub certainty: Certainty,
     /// The decisive line, counted from 1 as the user sees the log.
     pub line: usize,

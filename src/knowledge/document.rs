@@ -31,8 +31,8 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.get(..line.floor_char_boundary(LONGEST)).unwrap_or(line))
 }
 
-/// A page's head as site generators read it (a title between two lines of dashes or plus signs), or a comment with its
-/// licence.
+/// A page's head as site generators read it (a title between two lines of dashes or plus signs), or a
+/// comment with its licence.
 fn has_head(text: &str) -> bool {
     static KEY: OnceLock<Pattern> = OnceLock::new();
     let key = KEY.get_or_init(|| {
@@ -96,7 +96,6 @@ fn is_changelog(text: &str) -> bool {
     lines(text).filter(|line| version.is_match(line)).count() >= 3 && lines(text).filter(item).count() >= 6
 }
 
-/// Advice under headings.
 fn is_guide(text: &str) -> bool {
     static HEADING: OnceLock<Pattern> = OnceLock::new();
     static ADVICE: OnceLock<Pattern> = OnceLock::new();

@@ -41,7 +41,6 @@ pub struct Entry {
     /// The phase, where the message itself tells.
     #[serde(default)]
     pub phase: Option<Phase>,
-    /// Draft or stable.
     pub status: Status,
     /// How sure a match is.
     pub certainty: Certainty,
@@ -108,7 +107,6 @@ pub struct Entry {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tells {
-    /// Which.
     pub cause: CauseKind,
     /// In which wording, on the lines that figures may stand on; none: in each.
     #[serde(default)]
@@ -201,7 +199,6 @@ pub struct Recovered {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Example {
-    /// The log.
     pub log: String,
     /// Fact key to figure as printed: `"requested_bytes": "2.00 GiB"`.
     #[serde(default)]
@@ -218,7 +215,6 @@ pub struct Example {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NearMiss {
-    /// The log.
     pub log: String,
     /// Why it is not.
     pub why: String,

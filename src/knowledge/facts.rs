@@ -36,11 +36,9 @@ const ROUNDING: Bytes = Bytes::mib(16);
 /// A figure, whatever its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fact {
-    /// A size.
     Size(Bytes),
     /// A count, an index, a PID or a code.
     Count(i64),
-    /// A name.
     Word(String),
 }
 
@@ -78,16 +76,13 @@ pub struct Facts {
     /// Other processes the log names as holders.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_processes: Vec<NamedProcess>,
-    /// The kernel's kill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub victim_pid: Option<u32>,
-    /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub victim_name: Option<String>,
     /// Its anonymous RSS alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub victim_rss_bytes: Option<Bytes>,
-    /// Tokens asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
     /// Tokens the cache can hold.

@@ -15,9 +15,7 @@ use crate::units::{Bytes, UnitBase};
 /// What a message's figures are.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// The values.
     pub facts: Facts,
-    /// Where they stand.
     pub places: Vec<Figure>,
     /// The program's name, where the message itself says it.
     pub program: Option<String>,

@@ -10,7 +10,6 @@ use super::diagnosis::{CauseKind, MemoryKind, Phase, Platform, Stage};
 /// What taking a fix costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Safety {
-    /// Nothing is lost.
     Safe,
     /// The job becomes slower.
     CostsSpeed,
@@ -111,8 +110,8 @@ pub struct FixCommand {
     /// What to do, in a sentence that begins with a verb.
     #[serde(rename = "do")]
     pub action: String,
-    /// The exact command or line to change; `{name}` placeholders are filled by `advice`, see `PLACEHOLDERS` and
-    /// [`Asked`](super::settings::Asked).
+    /// The exact command or line to change; `{name}` placeholders are filled by `advice`,
+    /// see `PLACEHOLDERS` and [`Asked`](super::settings::Asked).
     #[serde(default)]
     pub command: Option<String>,
     /// The command where values of `command` are not known; without it the step names the setting and no number.
@@ -143,7 +142,6 @@ pub struct FixCommand {
     /// Why it works in this program, where that is not what the fix says; so with the two below.
     #[serde(default)]
     pub why: Option<String>,
-    /// What to expect.
     #[serde(default)]
     pub expect: Option<String>,
     /// What to do when it did not work.
@@ -201,7 +199,6 @@ pub struct Fix {
     pub id: String,
     /// What to do, for a heading: "Use a shorter context".
     pub title: String,
-    /// See [`Safety`].
     pub safety: Safety,
     /// Memory kinds it can help with; empty: any.
     #[serde(default)]
@@ -215,19 +212,15 @@ pub struct Fix {
     /// Stages in which it changes nothing.
     #[serde(default)]
     pub not_stages: Vec<Stage>,
-    /// All must hold.
     #[serde(default)]
     pub when: Vec<Condition>,
     /// Programs in which it changes nothing.
     #[serde(default)]
     pub not_for: Vec<String>,
-    /// See [`Leads`].
     #[serde(default)]
     pub leads: Leads,
-    /// See [`Moves`].
     #[serde(default)]
     pub moves: Moves,
-    /// See [`Frees`].
     pub frees: Frees,
     /// Why it works, one or two sentences.
     pub why: String,
@@ -262,9 +255,7 @@ impl Fix {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {
-    /// Address, or repository@commit:path.
     pub source: String,
-    /// YYYY-MM-DD, or [`NOT_YET`].
     pub checked: String,
 }
 

@@ -17,7 +17,6 @@ use crate::units::{Bytes, UnitBase};
 pub struct Fault {
     /// The entry's or the fix's id.
     pub of: String,
-    /// What is wrong.
     pub what: String,
 }
 
@@ -184,8 +183,8 @@ fn is_least(number: &str) -> bool {
     matches!(number, "0" | "1")
 }
 
-/// The numbers of a command that are values, with their units; placeholders and what belongs to a word, a path or an
-/// address are none.
+/// The numbers of a command that are values, with their units; placeholders and what belongs to a word, a path or
+/// an address are none.
 fn bare_numbers(text: &str) -> Vec<String> {
     let mut plain = String::new();
     let mut rest = text;

@@ -27,7 +27,6 @@ static EMBEDDED: [&[u8]; 2] = [
 pub struct Source {
     /// Relative to the knowledge folder, with `/`.
     pub path: String,
-    /// What it holds.
     pub text: Cow<'static, str>,
 }
 
@@ -35,13 +34,11 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}:{line}:{column}: {message}")]
 pub struct LoadError {
-    /// The file.
     pub path: String,
     /// Its line, from 1.
     pub line: usize,
     /// Its column, from 1.
     pub column: usize,
-    /// What is wrong.
     pub message: String,
 }
 
@@ -66,8 +63,8 @@ fn unpacked(half: &[u8]) -> Vec<Source> {
     packed::files(half).into_iter().map(|(path, text)| Source { path, text: text.into() }).collect()
 }
 
-/// What the files say, or the first thing wrong with them. Parsed on two threads: whoever waits for a verdict waits for
-/// this, too.
+/// What the files say, or the first thing wrong with them. Parsed on two threads: whoever waits for a verdict
+/// waits for this, too.
 pub fn load(mut sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
     sources.sort_by(|a, b| a.path.cmp(&b.path));
     let (earlier, later) = sources.split_at(sources.len() / 2);

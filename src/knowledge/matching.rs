@@ -35,7 +35,6 @@ const LEAD: usize = 2;
 pub struct Hit {
     /// Index into the entries.
     pub entry: usize,
-    /// The line's number.
     pub line: usize,
     /// Where in the line the message begins.
     pub column: usize,
@@ -64,7 +63,6 @@ impl Words {
 /// The first pass over all literals; built when first used.
 #[derive(Debug)]
 pub struct Finder {
-    /// Literal to entry.
     owners: Vec<usize>,
     words: Arc<Words>,
     squeezed: OnceLock<Option<AhoCorasick>>,

@@ -9,11 +9,9 @@ use super::fix::PLACEHOLDERS;
 /// What a line of a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// The page's name.
     Title,
     /// A part's name, a question, a word that is explained.
     Heading,
-    /// Prose.
     Text,
     /// A command or a log: taken literally, broken only where the screen ends.
     Code,
@@ -37,7 +35,6 @@ impl Page {
         Page { paragraphs: vec![(Tone::Text, text.into())], ..Page::default() }
     }
 
-    /// A paragraph.
     pub fn add(&mut self, tone: Tone, text: impl Into<String>) {
         self.paragraphs.push((tone, text.into()));
     }
@@ -62,7 +59,6 @@ impl Page {
     }
 }
 
-/// An entry's page.
 pub fn of_entry(base: &KnowledgeBase, entry: &Entry) -> Page {
     let mut page = Page { id: entry.id.clone(), ..Page::default() };
     page.add(Tone::Title, &*entry.title);

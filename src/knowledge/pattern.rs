@@ -146,7 +146,6 @@ pub enum Form {
     Times(u64),
     /// A whole number that is no size.
     Count,
-    /// A word.
     Word,
 }
 

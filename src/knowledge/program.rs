@@ -38,7 +38,6 @@ pub struct ProgramTable {
 }
 
 impl ProgramTable {
-    /// The table.
     pub fn new(rules: Vec<ProgramRule>) -> ProgramTable {
         let owners = rules.iter().enumerate().flat_map(|(index, rule)| rule.literals.iter().map(move |_| index));
         ProgramTable { owners: owners.collect(), searcher: OnceLock::new(), rules }
@@ -117,7 +116,6 @@ fn end_of_traceback(log: &PastedLog, line: usize) -> usize {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PhaseRule {
-    /// The phase.
     pub phase: Phase,
     /// What was being done in it, where these frames tell.
     #[serde(default)]
@@ -136,7 +134,6 @@ pub struct PhaseTable {
 }
 
 impl PhaseTable {
-    /// The table.
     pub fn new(rules: Vec<PhaseRule>) -> PhaseTable {
         PhaseTable { rules }
     }

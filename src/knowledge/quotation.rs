@@ -46,8 +46,8 @@ impl<'l> Quotations<'l> {
         quoted
     }
 
-    /// Whether the line itself shows it. Of a log folded into one line by printed `\n`s only the part with the message
-    /// counts.
+    /// Whether the line itself shows it. Of a log folded into one line by printed `\n`s only the part
+    /// with the message counts.
     fn is_quoted(&mut self, number: usize, column: usize) -> bool {
         let Some((line, start)) = self.log.slice_around(number, column) else { return true };
         let column = column - start;
@@ -160,8 +160,8 @@ fn is_behind_its_source(before: &str) -> bool {
         .is_match(before)
 }
 
-/// A page's heading names a kind of failure ("## CUDA out of memory"); one that reports a failure quotes its message,
-/// colon and all.
+/// A page's heading names a kind of failure ("## CUDA out of memory"); one that reports a failure quotes its
+/// message, colon and all.
 fn is_heading(line: &str) -> bool {
     let text = line.trim_start_matches('#');
     (2..=6).contains(&(line.len() - text.len()))

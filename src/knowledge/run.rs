@@ -27,7 +27,6 @@ pub struct RunRule {
 }
 
 impl RunRule {
-    /// The rule's patterns.
     #[cfg(test)]
     pub fn patterns(&self) -> &[Pattern] {
         &self.patterns
@@ -90,7 +89,6 @@ enum Key {
 /// A process of the kernel's report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Task {
-    /// Its PID.
     pub pid: u32,
     /// Its name, cut after 15 characters by the kernel.
     pub name: String,
@@ -103,7 +101,6 @@ pub struct Task {
 pub struct Card {
     /// The backend's word or number for it: `CUDA0`, `Vulkan1`, `0`.
     pub device: Option<String>,
-    /// As printed.
     pub name: String,
 }
 
@@ -119,10 +116,8 @@ pub struct Run {
     /// As the engine names it: `Q4_K - Medium`, `awq`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantisation: Option<String>,
-    /// `bfloat16`, `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
-    /// The model's layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<u64>,
     /// Layers on the GPU, and of how many that can go there.
@@ -143,7 +138,6 @@ pub struct Run {
     /// Compute buffers on GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute_bytes: Option<Bytes>,
-    /// The model's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_bytes: Option<Bytes>,
     /// Free on the GPUs when the load began, all of them together.
@@ -162,7 +156,6 @@ pub struct Run {
     /// The values of the settings in [`settings::SETTINGS`], wherever the log shows them.
     #[serde(skip)]
     pub settings: BTreeMap<&'static str, u64>,
-    /// Per device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_size: Option<u64>,
     /// Parameters that are trained.
@@ -264,7 +257,6 @@ pub struct Run {
     /// The Kubernetes pod that it ran in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
-    /// Its namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The control group that the kernel ended a process of.
@@ -305,8 +297,8 @@ impl Run {
         self.printed.get(name)?.parse().ok()
     }
 
-    /// Requests that the server takes at once, as it printed them or as Ollama's settings have them; 1 where neither
-    /// says.
+    /// Requests that the server takes at once, as it printed them or as Ollama's settings have them;
+    /// 1 where neither says.
     pub fn slots(&self) -> u64 {
         let printed = self.printed_number("n_seq_max").or_else(|| self.printed_number("ollama_num_parallel"));
         printed.unwrap_or(1).max(1)
@@ -333,8 +325,8 @@ impl Run {
         self.linux.is_some() || is_scheduled || is_contained
     }
 
-    /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`; of a pod,
-    /// Kubernetes.
+    /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`;
+    /// of a pod, Kubernetes.
     pub fn manager(&self) -> Option<&'static str> {
         let known = [("kubepods", "kubernetes"), ("docker", "docker"), ("slurm", "slurm"), (".service", "systemd")];
         let by_path = |path: &str| known.into_iter().find(|(sign, _)| path.contains(sign)).map(|(_, manager)| manager);

@@ -21,16 +21,18 @@ pub enum Way {
 /// What the values of a setting are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
-    /// Whole numbers.
     Count,
     /// From 0 to 1, kept in thousandths.
     Share,
     /// Bytes. `bare` is what a number without a unit counts, 0 where it is no value; `mega` and `giga` are the units it is written in, empty
     /// where it is written without one.
-    Size { bare: u64, mega: &'static str, giga: &'static str },
+    Size {
+        bare: u64,
+        mega: &'static str,
+        giga: &'static str,
+    },
 }
 
-/// One setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// As placeholders name it.
@@ -198,7 +200,6 @@ pub fn of(id: &str) -> Option<&'static Setting> {
 pub struct Asked<'a> {
     /// The direction that is promised.
     pub way: Way,
-    /// Of which setting.
     pub setting: &'static Setting,
     /// For a setting that nothing shows.
     pub otherwise: Option<&'a str>,
@@ -226,7 +227,6 @@ impl<'a> Asked<'a> {
 pub struct Bounds {
     /// What the run is known to have needed.
     pub needed: Option<u64>,
-    /// What there is.
     pub most: Option<u64>,
 }
 
@@ -335,8 +335,8 @@ fn with_thousands<'a>(number: &str, rest: &'a str) -> (String, &'a str) {
     (all, rest)
 }
 
-/// What code multiplies a number with: `* 1024**3`, `* 1024 * 1024`, `<< 30`. 1 where it does not; `None` where that is
-/// too much.
+/// What code multiplies a number with: `* 1024**3`, `* 1024 * 1024`, `<< 30`. 1 where it does not; `None` where
+/// that is too much.
 fn power_of_1024(rest: &str) -> Option<u64> {
     let line = rest.lines().next().unwrap_or_default();
     let tight: String = line.chars().take(40).filter(|c| *c != ' ').collect();

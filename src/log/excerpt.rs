@@ -119,7 +119,6 @@ impl<'l> Excerpt<'l> {
         std::iter::once(first).chain([second, third].into_iter().filter(|(_, text)| !text.is_empty()))
     }
 
-    /// The whole line.
     pub fn line(&self) -> &'l str {
         self.line
     }

@@ -56,7 +56,6 @@ fn quoted(text: &str) -> Vec<Range<usize>> {
 
 /// A line, or the part of one that was folded into a string with printed `\n`s.
 struct Line<'t> {
-    /// Where it begins.
     at: usize,
     text: &'t str,
     /// Whether it begins a line of the text itself.
@@ -118,8 +117,8 @@ fn with_neighbors(lines: &[Line<'_>], index: usize, belongs: fn(&str) -> bool) -
     above.chain([index]).chain(below).collect::<Vec<_>>().into_iter()
 }
 
-/// A box that rich draws round a traceback: all of it but the places of its frames. Local variables are none of the
-/// run's settings either.
+/// A box that rich draws round a traceback: all of it but the places of its frames. Local variables are none of
+/// the run's settings either.
 fn box_of_rich(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
     static PLACE: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"^\W*\S.*:\d+ in \S+\s*\W*$"));
     let begins = line.text.contains("Traceback (most recent call last)")

@@ -21,7 +21,6 @@ pub struct View {
 struct Part {
     /// Where the part begins in the view.
     at: usize,
-    /// Its line's number.
     line: usize,
     /// Where it begins in that line.
     from: usize,
@@ -37,8 +36,8 @@ impl View {
         view
     }
 
-    /// Several lines joined; box borders, trailing blanks, and prefixes and indentation that the first line has too are
-    /// dropped.
+    /// Several lines joined; box borders, trailing blanks, and prefixes and indentation that the first line
+    /// has too are dropped.
     pub fn joined<'a>(lines: impl Iterator<Item = (usize, Excerpt<'a>)>) -> View {
         let lines: Vec<(usize, Excerpt)> = lines.collect();
         let widths: Vec<usize> = lines.iter().map(|(_, line)| width(line)).collect();

@@ -18,7 +18,6 @@ pub struct CacheSums {
 }
 
 impl CacheSums {
-    /// All of it.
     pub fn all(&self) -> u64 {
         self.full.saturating_add(self.windowed)
     }
@@ -27,7 +26,6 @@ impl CacheSums {
 /// What recurrent layers keep, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateSums {
-    /// All of it.
     pub all: u64,
     /// What is on the cards.
     pub gpu: u64,

@@ -22,7 +22,6 @@ pub enum Place {
     Only,
     /// The first of several.
     First,
-    /// Between others.
     Middle,
     /// The last of several.
     Last,
@@ -33,7 +32,6 @@ pub enum Place {
 pub struct Graph {
     /// Width of the hidden state.
     pub embedding: u64,
-    /// Attention heads.
     pub heads: u64,
     /// Width of a query over all heads; 0 where not known.
     pub query: u64,
@@ -43,13 +41,11 @@ pub struct Graph {
     pub feed_forward: u64,
     /// Experts that one token goes through; 0 for none.
     pub experts_used: u64,
-    /// Vocabulary.
     pub vocab: u64,
     /// Elements of the widest K and V rows.
     pub widest: (u64, u64),
     /// How far windowed layers look back, in tokens; 0 for none.
     pub window: u64,
-    /// Latent attention.
     pub mla: bool,
     /// Whether an indexer chooses what latent attention sees (DeepSeek-V3.2, GLM-5).
     pub indexed: bool,

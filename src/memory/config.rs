@@ -91,8 +91,8 @@ struct Vision {
     hidden_size: Loose,
 }
 
-/// A number, the largest of a list of them, or none where it is something else: some families write one for each layer,
-/// or a word.
+/// A number, the largest of a list of them, or none where it is something else: some families write one for each
+/// layer, or a word.
 #[derive(Clone, Copy, Debug, Default)]
 struct Loose(Option<u64>);
 
@@ -108,7 +108,6 @@ impl<'de> Deserialize<'de> for Loose {
 /// What a config.json says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Read {
-    /// The figures.
     pub figures: Figures,
     /// The dtype of the checkpoint, such as `bfloat16`.
     pub dtype: Option<String>,
@@ -285,7 +284,6 @@ fn mixers<T>(config: &Config<T>) -> String {
     types.iter().map(|kind| if kind == "mamba" { 'M' } else { '*' }).collect()
 }
 
-/// Mamba 2's figures.
 fn mamba<T>(config: &Config<T>) -> Option<Recurrent> {
     let heads = config.mamba_num_heads.or(config.mamba_n_heads)?;
     let said = config.mamba_head_dim.or(config.mamba_d_head.0);

@@ -120,7 +120,6 @@ impl Dial {
         }
     }
 
-    /// Where it stands.
     fn get(self, engine: &Engine, shape: &ModelShape) -> u64 {
         match (self, engine) {
             (Dial::Context, _) => engine.context(shape).unwrap_or(0).checked_div(shared(engine)).unwrap_or(0),

@@ -12,17 +12,12 @@ use crate::units::Bytes;
 /// An engine with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
-    /// llama.cpp.
     LlamaCpp(Settings),
     /// Ollama, which starts llama.cpp.
     Ollama(Settings),
-    /// vLLM.
     Vllm(vllm::Serving),
-    /// SGLang.
     Sglang(sglang::Serving),
-    /// transformers.
     Transformers(Generating),
-    /// Training.
     Train(Training),
 }
 

@@ -17,7 +17,6 @@ pub const CONTEXT_BYTES: u64 = 400 << 20;
 /// A figure, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// The figure.
     pub bytes: Option<Bytes>,
     /// Whether it is exact.
     pub is: Is,
@@ -27,12 +26,10 @@ pub struct Part {
 }
 
 impl Part {
-    /// An exact figure.
     pub fn fact(bytes: u64) -> Part {
         Part { bytes: Some(Bytes(bytes)), is: Is::Fact, why_not: None }
     }
 
-    /// An estimate.
     pub fn about(bytes: u64) -> Part {
         Part { is: Is::About, ..Part::fact(bytes) }
     }

@@ -49,7 +49,6 @@ pub enum GgufError {
     /// A count that no file can have.
     #[error("its header is damaged: {count} {what} (at most {most} are possible)")]
     TooMany {
-        /// Of what.
         what: &'static str,
         /// How many it says.
         count: u64,
@@ -70,7 +69,6 @@ pub enum GgufError {
 /// A tensor as the header describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorInfo {
-    /// Such as `blk.0.attn_k.weight`.
     pub name: String,
     /// Elements in each dimension, the row first; 1 to 4 of them.
     pub dims: Vec<u64>,
@@ -90,7 +88,6 @@ impl TensorInfo {
 /// A GGUF file's header.
 #[derive(Clone, Debug, Default)]
 pub struct Gguf {
-    /// Keys and values.
     pub metadata: Metadata,
     /// In the order of the file.
     pub tensors: Vec<TensorInfo>,

@@ -54,7 +54,6 @@ pub struct Generating {
     pub dtype: Dtype,
     /// Tokens of context; `None` for what the model was made for.
     pub context: Option<u64>,
-    /// Sequences at once.
     pub batch: u64,
     /// What the weights may take of the card (`device_map="auto"` with `max_memory`); the rest is in system memory and
     /// comes over layer by layer. `None` for no limit.

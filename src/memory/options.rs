@@ -16,15 +16,10 @@ pub use torch::in_four_bits;
 /// What is free for the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
-    /// The driver's index.
     pub index: u32,
-    /// `GPU-…`, where known.
     pub uuid: Option<String>,
-    /// Product name.
     pub name: String,
-    /// Capacity.
     pub total: Bytes,
-    /// Free now.
     pub free: Bytes,
     /// Several cards as one, over which llama.cpp lays out a model: what is free on each. Empty for one card.
     pub each: Vec<Bytes>,
@@ -46,12 +41,10 @@ impl Card {
     }
 }
 
-/// What is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Another card of the machine.
     OtherCard,
-    /// Flash attention on.
     FlashAttention,
     /// One slot instead of several.
     OneSlot,
@@ -91,7 +84,6 @@ pub enum Change {
     Checkpointing,
     /// Training: one sequence at once.
     OneSequence,
-    /// Training: 8-bit Adam.
     SmallOptimizer,
     /// Training: an adapter, over weights in two bytes or in NF4.
     Adapter,
@@ -102,9 +94,7 @@ pub enum Change {
 /// A change and its effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// Which.
     pub kind: Change,
-    /// In words.
     pub change: String,
     /// The parts that the model then takes.
     pub estimate: Estimate,
@@ -162,8 +152,8 @@ pub fn longest(engine: Engine, shape: &ModelShape, card: &Card) -> Option<u64> {
     Some(if tokens >= 8192 { tokens / 1024 * 1024 } else { tokens })
 }
 
-/// The changes for this engine; where the model fits already, only those that allow more. `cards` are all of the
-/// machine's.
+/// The changes for this engine; where the model fits already, only those that allow more. `cards` are
+/// all of the machine's.
 pub fn options(engine: Engine, shape: &ModelShape, card: Option<&Card>, cards: &[Card]) -> Vec<Choice> {
     let mut choices = Vec::new();
     let fits_already = fits(&engine, shape, card) == Some(true);

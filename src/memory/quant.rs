@@ -86,8 +86,8 @@ pub fn in_name(name: &str) -> Option<(String, &'static str)> {
     of_file.or_else(|| words.iter().find_map(of_checkpoint))
 }
 
-/// What llama.cpp and Ollama would run of a model that a name says to be a checkpoint in few bits: the file of about as
-/// many.
+/// What llama.cpp and Ollama would run of a model that a name says to be a checkpoint in few bits: the file
+/// of about as many.
 pub fn as_file(mix: &'static str) -> &'static str {
     match mix {
         "4-bit" | "NVFP4" => "Q4_K_M",

@@ -11,7 +11,6 @@ use serde::{Deserialize, de};
 
 /// Headers of real files have up to a few MB.
 const MOST_HEADER: u64 = 8 << 20;
-/// By the format.
 const MOST_OF_FORMAT: u64 = 100_000_000;
 const MOST_TENSORS: usize = 200_000;
 const MOST_DIMS: usize = 8;
@@ -41,7 +40,6 @@ pub enum SafetensorsError {
 /// A tensor of a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Such as `BF16`.
     pub dtype: String,
     /// Dimensions, the row last.
     pub shape: Vec<u64>,

@@ -21,17 +21,15 @@ pub enum Outputs {
 pub enum Backend {
     /// A GPU; the figures are CUDA's.
     Gpu,
-    /// The processor.
     Cpu,
 }
 
-/// The choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Tokens of context over all slots; `None` for what the model was made for.
     pub context: Option<u64>,
-    /// Ollama: the tokens of a request that the model's own Modelfile sets (`num_ctx`), before which the server's
-    /// variable does nothing.
+    /// Ollama: the tokens of a request that the model's own Modelfile sets (`num_ctx`), before which the
+    /// server's variable does nothing.
     pub kept_context: Option<u64>,
     /// How K is stored.
     pub k_type: GgmlType,
@@ -47,7 +45,6 @@ pub struct Settings {
     pub unified: bool,
     /// Whether windowed layers keep the whole context (`--swa-full`).
     pub swa_full: bool,
-    /// Flash attention.
     pub flash_attention: bool,
     /// Layers on the card with the output as one (`-ngl`); `None` for all.
     pub gpu_layers: Option<u64>,
@@ -55,9 +52,7 @@ pub struct Settings {
     pub host_projector: bool,
     /// The first so many layers leave their experts on the host (`-ncmoe`).
     pub host_experts: u64,
-    /// See [`Outputs`].
     pub outputs: Outputs,
-    /// See [`Backend`].
     pub backend: Backend,
     /// Cards that a layer split goes over, at least 1; figures are for all of them together.
     pub devices: u64,
@@ -94,7 +89,6 @@ pub fn padded(cells: u64) -> Option<u64> {
 /// How the cache is laid out, in cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cells {
-    /// Separate caches.
     pub streams: u64,
     /// Cells of one of them in layers that see the whole context.
     pub full: u64,

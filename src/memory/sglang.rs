@@ -16,7 +16,6 @@ const WINDOWED_TENTHS: u64 = 8;
 pub struct Serving {
     /// `--context-length`; `None` for what the model was made for.
     pub context: Option<u64>,
-    /// `--mem-fraction-static` in thousandths.
     pub fraction: u64,
     /// The fraction that SGLang would choose itself for this card.
     pub usual_fraction: u64,
@@ -24,13 +23,11 @@ pub struct Serving {
     pub kv_half_bytes: u64,
     /// Cards that share the model (`--tp`), at least 1.
     pub tensor_parallel: u64,
-    /// `--chunked-prefill-size`.
     pub chunk: u64,
     /// The chunk that SGLang would choose itself for this card.
     pub usual_chunk: u64,
     /// `--max-running-requests`; `None` for as many as its own rule allows.
     pub requests: Option<u64>,
-    /// `--cuda-graph-max-bs`.
     pub graphs: u64,
     /// MiB set aside for the graphs of prefills.
     pub prefill_mib: u64,

@@ -28,7 +28,6 @@ pub enum Is {
 /// What an attention layer caches for each token, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cache {
-    /// Elements of K.
     pub k: u64,
     /// Elements of V; 0 with latent attention (MLA).
     pub v: u64,
@@ -79,9 +78,7 @@ pub struct ModelShape {
     pub architecture: String,
     /// Elements of all tensors.
     pub parameters: Option<u64>,
-    /// Such as `Q4_K_M`.
     pub quantization: Option<String>,
-    /// See [`Storage`].
     pub storage: Storage,
     /// The longest context it was made for, in tokens.
     pub context_trained: Option<u64>,

@@ -30,18 +30,15 @@ pub enum Mode {
 pub struct Share {
     /// Layers, the output counts as one.
     pub layers: u64,
-    /// Weights.
     pub weights: u64,
     /// KV cache and recurrent state.
     pub cache: u64,
-    /// Compute buffer. About.
     pub compute: u64,
     /// The driver's context, a margin, and on the main card the image encoder's. About.
     pub overhead: u64,
 }
 
 impl Share {
-    /// All of it.
     pub fn total(&self) -> Bytes {
         let parts = [self.weights, self.cache, self.compute, self.overhead];
         Bytes(parts.into_iter().fold(0, u64::saturating_add))

@@ -80,7 +80,6 @@ pub fn shape(row: &Figures, mix: &str) -> ModelShape {
     shape
 }
 
-/// The published count.
 fn parameters(row: &Figures) -> Option<u64> {
     count(row.billions)
 }

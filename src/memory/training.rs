@@ -10,11 +10,9 @@ use super::shape::{Is, ModelShape};
 /// What is trained, and in which precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recipe {
-    /// All in f32.
     Full32,
     /// Mixed precision: 2 bytes for weights, 4 for gradients, 4 for the f32 copy.
     Mixed,
-    /// All in bf16.
     Pure16,
     /// Weights of 2 bytes as they are, adapters of this rank in f32: peft keeps no other copy of them.
     Lora(u64),
@@ -55,12 +53,9 @@ impl Default for Sharing {
     }
 }
 
-/// A training run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Training {
-    /// What is trained.
     pub recipe: Recipe,
-    /// Its optimizer.
     pub optimizer: Optimizer,
     /// Over how many cards, and how.
     pub sharing: Sharing,
@@ -73,7 +68,6 @@ pub struct Training {
 pub struct PerParameter {
     /// Weights that are computed with.
     pub weights: u64,
-    /// Gradients.
     pub gradients: u64,
     /// Optimizer states and master copies.
     pub optimizer: u64,
@@ -168,7 +162,6 @@ pub fn zero3_estimate(parameters: u64, largest: u64, cards: u64, offload: Offloa
 pub struct Step {
     /// Sequences at once on one card.
     pub batch: u64,
-    /// Tokens of one.
     pub length: u64,
     /// Whether layers are computed again instead of kept.
     pub checkpointing: bool,

@@ -27,13 +27,10 @@ pub struct Serving {
     pub tensor_parallel: u64,
     /// Cards that have whole layers each (`-pp`), at least 1; each of them may be several of the former.
     pub pipeline_parallel: u64,
-    /// `--max-num-batched-tokens`.
     pub batched_tokens: u64,
-    /// `--max-num-seqs`.
     pub sequences: u64,
     /// The two above as vLLM would choose them itself for this card.
     pub usual_at_once: (u64, u64),
-    /// `--enforce-eager`: no graphs.
     pub eager: bool,
 }
 

@@ -35,7 +35,6 @@ pub struct WeightSums {
     pub skipped: u64,
 }
 
-/// Where bytes go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
     /// On the cards, all together.

@@ -18,7 +18,6 @@ impl Machine {
         Machine { name, system: System::new().map_err(|error| error.to_string()) }
     }
 
-    /// Its memory now.
     pub fn host(&mut self) -> Host {
         let name = self.name.clone();
         let system = match &mut self.system {

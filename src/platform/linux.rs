@@ -21,7 +21,6 @@ use crate::gpu::{Snapshot, Vantage};
 use kernel::Kernel;
 use procfs::Procfs;
 
-/// This system.
 #[derive(Clone, Copy, Debug)]
 pub struct Linux;
 

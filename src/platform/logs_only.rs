@@ -42,7 +42,6 @@ fn snapshot(machine: &mut Machine) -> Snapshot {
     }
 }
 
-/// One reading.
 pub fn read_once() -> Snapshot {
     snapshot(&mut Machine::new(Here::host_name()))
 }

@@ -14,7 +14,6 @@ use super::unix::{self, places::Places};
 use super::{Asked, News, Platform, Sampling, SetPace};
 use crate::gpu::{Snapshot, Vantage};
 
-/// This system.
 #[derive(Clone, Copy, Debug)]
 pub struct Macos;
 

@@ -21,17 +21,14 @@ pub struct Inspection {
     pub runs: Option<Running>,
     /// Its real user id, where it may be seen.
     pub uid: Option<u32>,
-    /// Its user's name.
     pub user: Option<String>,
     /// Why it should be left alone by default.
     pub protected: Option<&'static str>,
-    /// PF_KTHREAD.
     pub kernel_thread: bool,
     /// The process, where the number is only a thread's of it.
     pub thread_of: Option<u32>,
     /// Whether a driver's PID is that process here; see DESIGN's "Killing".
     pub proved: bool,
-    /// The one-letter state.
     pub state: char,
 }
 
@@ -94,7 +91,7 @@ pub trait Processes: ProcessControl + Clone + Debug + 'static {
     fn started_at(&self, key: ProcessKey) -> Option<WallTime>;
     /// Of these environment variables whether they are set, as far as that may be seen; `None` where the process is gone.
     fn are_set(&self, key: ProcessKey, names: &[String]) -> Option<Vec<(String, bool)>>;
-    /// Asks its own program to give memory back. Says what was asked of whom; else why nothing came of it, as the end of a
-    /// sentence.
+    /// Asks its own program to give memory back. Says what was asked of whom; else why nothing came of it, as the
+    /// end of a sentence.
     fn ask(&self, key: ProcessKey, release: &Release, note: impl Fn(Note)) -> Result<String, String>;
 }

@@ -19,11 +19,10 @@ use super::logs_only::{self, Events, NoProcesses};
 use super::{Asked, News, Platform, Sampling, SetPace, said};
 use crate::gpu::{Snapshot, Vantage};
 
-/// A process of a group of its own gets no Ctrl-C of ours (CREATE_NEW_PROCESS_GROUP; learn.microsoft.com, checked
-/// 2026-11-22).
+/// A process of a group of its own gets no Ctrl-C of ours
+/// (CREATE_NEW_PROCESS_GROUP; learn.microsoft.com, checked 2026-11-22).
 const NEW_PROCESS_GROUP: u32 = 0x200;
 
-/// This system.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows;
 

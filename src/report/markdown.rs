@@ -32,9 +32,7 @@ const PROCESSES: usize = 30;
 /// What a report in Markdown is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper<'a> {
-    /// What was found.
     pub report: Report<'a>,
-    /// The log itself.
     pub log: &'a PastedLog,
     /// Where it came from: "crash.log".
     pub origin: &'a str,
@@ -59,7 +57,6 @@ pub struct Walked {
     pub rerun: Option<String>,
 }
 
-/// The report.
 pub fn markdown(paper: &Paper<'_>) -> String {
     let matches = &paper.report.diagnosis.matches;
     let shown = excerpt(paper.log, matches, 0);

@@ -21,17 +21,15 @@ use self::names::{HOMES, HOST, MACHINES, MAYBE_MACHINES, PEOPLE, PROMPTS, USER, 
 /// The names that are known before any text is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Of people.
     pub users: BTreeSet<String>,
-    /// Of machines.
     pub hosts: BTreeSet<String>,
     /// People's names are told whatever their case, as Windows does. Those of machines always are.
     pub users_ignore_case: bool,
 }
 
 impl Names {
-    /// Adds the names that the text itself gives away: in home folders, prompts, settings, tables and the prefixes of a
-    /// system's log.
+    /// Adds the names that the text itself gives away: in home folders, prompts, settings, tables and the prefixes
+    /// of a system's log.
     pub fn learn(&mut self, text: &str) {
         let users = found(&USERS, text).filter(|found| part(found, "before").is_some_and(|before| is_storage(&before)));
         let named = PEOPLE.iter().chain(MACHINES.iter()).flat_map(|pattern| found(pattern, text));

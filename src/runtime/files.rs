@@ -282,8 +282,8 @@ pub fn shortened(text: String, telling: impl Fn(&[u8]) -> bool) -> String {
     String::from_utf8(keeper.bytes()).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Reads all of it, keeping what `Keeper` keeps. Where it begins as no text does, no more than that is read: it may never
-/// end.
+/// Reads all of it, keeping what `Keeper` keeps. Where it begins as no text does, no more than that is read:
+/// it may never end.
 pub fn read_all(mut source: impl Read, telling: impl Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let mut keeper = Keeper::new(telling);
     let mut block = vec![0; BLOCK];

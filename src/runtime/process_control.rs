@@ -13,8 +13,8 @@ use crate::platform::processes::{Inspection, ProcessControl};
 /// A process closes its files this much before it has ended, at most; a refusal waits for that.
 const ENDING: Duration = Duration::from_millis(50);
 
-/// Signals exactly the process that the order names, or refuses and says why. First the handle, then who it is, then
-/// the signal.
+/// Signals exactly the process that the order names, or refuses and says why. First the handle, then who it
+/// is, then the signal.
 pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Result<C::Handle, Refusal> {
     let (pid, signal) = (order.key.pid, order.signal);
     let failed = |error: io::Error| match error.kind() {

@@ -82,7 +82,6 @@ impl Desk {
     }
 }
 
-/// The worker.
 pub struct Reader {
     desk: Desk,
     bell: Sender<()>,
@@ -149,12 +148,10 @@ impl Reader {
         let _ = self.bell.send(());
     }
 
-    /// Reads a text.
     pub fn read_text(&self, generation: u64, text: String) {
         self.ask(Job::Text(generation, text));
     }
 
-    /// Reads a file.
     pub fn read_file(&self, generation: u64, path: PathBuf) {
         self.ask(Job::File(generation, path));
     }

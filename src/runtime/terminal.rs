@@ -25,7 +25,6 @@ const FRAME: usize = 64 << 10;
 
 /// More than the largest wall of screens has in a small font.
 const MOST_COLUMNS: u16 = 1000;
-/// See `MOST_COLUMNS`.
 const MOST_ROWS: u16 = 400;
 
 /// The terminal while it is ours. Dropping it gives it back.

@@ -12,7 +12,6 @@ use crate::app::model::{Click, LookedAt, Region, Source, Tab, Target};
 use crate::gpu::Driver;
 use unicode_width::UnicodeWidthStr;
 
-/// Draws the line.
 pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     let (right, style) = freshness(model, theme);
     // Its first words matter most, and stand beside the program's name.

@@ -18,7 +18,6 @@ use crate::log::PastedLog;
 /// Line number and marker.
 const GUTTER: usize = 7;
 
-/// Draws the pane.
 pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     if area.is_empty() {
         return;

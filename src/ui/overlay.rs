@@ -364,8 +364,8 @@ fn named(
     lines
 }
 
-/// A command line in up to three lines, so that neither the script nor its arguments are lost; in one where there is
-/// little room.
+/// A command line in up to three lines, so that neither the script nor its arguments are lost; in one where
+/// there is little room.
 fn command_line(command: &str, theme: &Theme, (width, rows): (usize, usize)) -> Vec<Line<'static>> {
     let most = if rows >= 18 { 3 } else { 1 };
     let (program, rest) = command.split_once(' ').unwrap_or((command, ""));

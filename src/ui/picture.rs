@@ -35,7 +35,6 @@ impl Picture {
         Picture { area: Rect::new(0, 0, columns, rows), unicode, pieces: Vec::new() }
     }
 
-    /// The whole screen.
     pub fn area(&self) -> Rect {
         self.area
     }
@@ -153,7 +152,6 @@ impl Shown {
         self.picture.area == area
     }
 
-    /// An empty screen.
     pub fn blank(area: Rect) -> Shown {
         Shown { picture: Picture { area, ..Picture::default() }, cells: None }
     }
@@ -178,7 +176,6 @@ impl Shown {
 
 /// A terminal that can be looked at.
 #[cfg(test)]
-#[allow(missing_docs, reason = "the names of a test's helpers say it")]
 pub mod testing {
     use ratatui::backend::CrosstermBackend;
     use ratatui::layout::Position;

@@ -18,7 +18,6 @@ use crate::app::{Model, Msg};
 /// Of a character, in the picture's units.
 const WIDTH: f32 = 8.4;
 const HEIGHT: f32 = 18.0;
-/// Around the screen.
 const MARGIN: f32 = 12.0;
 
 const PAPER: &str = "#0d1117";

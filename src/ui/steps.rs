@@ -27,7 +27,6 @@ const INDENT: &str = "     ";
 /// A command stands out from its sentence.
 const COMMAND_INDENT: &str = "       ";
 
-/// Draws the pane.
 pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;

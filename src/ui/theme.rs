@@ -30,22 +30,17 @@ pub const ASCII_FOCUS: border::Set<'static> = border::Set {
     horizontal_bottom: "=",
 };
 
-/// Styles and signs.
 #[derive(Clone, Copy, Debug)]
 pub struct Theme {
     /// Whether signs outside ASCII may be used.
     pub unicode: bool,
-    /// Titles.
     pub title: Style,
-    /// Lines around regions.
     pub border: Style,
     /// Lines around the focused region.
     pub focus: Style,
-    /// Said quietly.
     pub quiet: Style,
     /// The one sentence that matters.
     pub sentence: Style,
-    /// The selected row.
     pub selected: Style,
     /// The decisive line of the log.
     pub decisive: Style,
@@ -53,13 +48,10 @@ pub struct Theme {
     pub figure: Style,
     /// A command to run.
     pub command: Style,
-    /// Memory of processes.
     pub used: Style,
     /// Memory held back by the driver, or of nobody listed.
     pub held: Style,
-    /// Free memory.
     pub free: Style,
-    /// Something went well.
     pub good: Style,
     /// Something is wrong or can't be undone.
     pub alarm: Style,

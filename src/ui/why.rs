@@ -13,7 +13,6 @@ use crate::app::Model;
 use crate::app::model::Region;
 use crate::units::Bytes;
 
-/// Draws the pane.
 pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     if area.is_empty() {
         return;

@@ -4,8 +4,8 @@
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::run::Run;
 
-/// The run as this command line would start it. What the log printed of a setting or a size that it changes no longer
-/// counts.
+/// The run as this command line would start it. What the log printed of a setting or a size that it
+/// changes no longer counts.
 pub fn changed(diagnosis: &Diagnosis, command: &str) -> Diagnosis {
     let run = &diagnosis.run;
     let words: Vec<&str> = command.split([' ', '=']).collect();

@@ -16,7 +16,6 @@ const SMALLER_BATCH: u64 = 4;
 /// What a fix would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// The fix's id.
     pub fix: &'static str,
     /// What it gives back, and how sure that is; `None` where it gives back nothing or that is not known.
     pub frees: Option<(Bytes, FreesIs)>,

@@ -14,7 +14,6 @@ const WORTH_ENDING: Bytes = Bytes::mib(256);
 /// One that could let go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Which.
     pub key: ProcessKey,
     /// In the fewest words that name it.
     pub name: String,

@@ -80,8 +80,8 @@ fn as_given_out(quantisation: Quantisation, row: &Figures) -> Quantisation {
     Quantisation { name, how: "in which it is given out", ..quantisation }
 }
 
-/// The model: as the person says, else as the log names it, else by what the log prints of it. `None` where that is
-/// not enough.
+/// The model: as the person says, else as the log names it, else by what the log prints of it. `None` where
+/// that is not enough.
 pub fn known(said: Option<&str>, run: &Run, of_torch: bool) -> Option<Known> {
     let by_name = |name: &str, whose: &str| {
         let file = name.rsplit('\\').next().unwrap_or(name).trim_end_matches(".gguf");

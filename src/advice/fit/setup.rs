@@ -25,15 +25,10 @@ const OWN_SLOTS: u64 = 4;
 pub enum Kind {
     /// llama.cpp and what is built on it.
     LlamaCpp,
-    /// Ollama.
     Ollama,
-    /// vLLM.
     Vllm,
-    /// SGLang.
     Sglang,
-    /// transformers, generating.
     Transformers,
-    /// PyTorch, training.
     Train,
 }
 
@@ -233,7 +228,6 @@ pub fn llama(run: &Run) -> Settings {
     }
 }
 
-/// `0.92` as 920.
 fn thousandths(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.')?;
     let digits: String = part.chars().chain("000".chars()).take(3).collect();

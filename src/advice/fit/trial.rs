@@ -49,9 +49,7 @@ enum Turn {
 /// A row as it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Such as "context".
     pub name: &'static str,
-    /// Where it stands.
     pub value: String,
     /// Where it stood in the log, where that is elsewhere.
     pub was: Option<String>,
@@ -61,7 +59,6 @@ pub struct Row {
     pub more: bool,
 }
 
-/// Settings being tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
     name: String,
@@ -115,7 +112,6 @@ impl Trial {
         })
     }
 
-    /// Selects another row.
     pub fn select(&mut self, by: i32) {
         let last = self.turns().len().saturating_sub(1);
         self.at = self.at.saturating_add_signed(by as isize).min(last);

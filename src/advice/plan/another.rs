@@ -17,7 +17,6 @@ pub const REQUEST_GPU: &str = "request-gpu";
 /// A device with room, as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoomOn {
-    /// The driver's index.
     pub index: u32,
     /// What is free there.
     pub free: Bytes,
@@ -26,7 +25,6 @@ pub struct RoomOn {
 }
 
 impl RoomOn {
-    /// In a sentence.
     pub fn said(&self) -> String {
         format!("GPU {} has {} free: {}.", self.index, self.free, self.seen)
     }
@@ -55,9 +53,8 @@ pub fn another_gpu<'a>(
 }
 
 /// In the place of the fix that moves the run to another GPU: the request to whoever hands out the GPUs. `None` where
-/// nobody does.
-/// Options: sbatch(1), sinfo(1), <https://slurm.schedmd.com/gres.html>; labels of a node: NVIDIA's GPU feature discovery in
-/// NVIDIA/k8s-device-plugin:docs/gpu-feature-discovery/README.md; checked 2026-11-22.
+/// nobody does. Options: sbatch(1), sinfo(1), <https://slurm.schedmd.com/gres.html>; labels of a node: NVIDIA's GPU
+/// feature discovery in NVIDIA/k8s-device-plugin:docs/gpu-feature-discovery/README.md; checked 2026-11-22.
 pub fn request(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<PlannedFix> {
     let ran_out = situation.diagnosis.memory;
     let is_for_it = fix.memory.is_empty() || ran_out.is_none_or(|memory| fix.memory.contains(&memory));

@@ -149,8 +149,8 @@ fn with_its_launcher(
     }
 }
 
-/// Where busy or other users' processes use the memory, to which no step is done: to wait for room, and whom to ask and
-/// what to write.
+/// Where busy or other users' processes use the memory, to which no step is done: to wait for room, and whom to ask
+/// and what to write.
 pub fn wait_or_ask(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Vec<PlannedFix> {
     let (Some(device), Some(seen)) = (place.device, Seen::of(situation)) else { return Vec::new() };
     let Some(ledger) = ledger.filter(|ledger| ledger.is_now && place.same_machine != Some(false)) else {

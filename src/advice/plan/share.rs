@@ -112,8 +112,8 @@ pub fn is_known(situation: &Situation<'_>, place: &Place<'_>) -> bool {
     used(situation.diagnosis, here.or(situation.diagnosis.facts.total_bytes)).is_some()
 }
 
-/// A larger share as a step proposes it: SGLang's leaves room for what it computes with, so it grows a little at a time
-/// (docs/advanced_features/hyperparameter_tuning.md).
+/// A larger share as a step proposes it: SGLang's leaves room for what it computes with, so it grows a little
+/// at a time (docs/advanced_features/hyperparameter_tuning.md).
 pub fn larger_to_try(situation: &Situation<'_>, place: &Place<'_>) -> Option<String> {
     let larger = larger(situation, place)?;
     let share = larger.strip_prefix("0.").and_then(|digits| digits.parse::<u64>().ok())?.saturating_mul(10);
@@ -155,8 +155,8 @@ pub fn more_than_is_free(diagnosis: &Diagnosis) -> bool {
     diagnosis.matches.first().is_some_and(|found| MORE_THAN_IS_FREE.contains(&found.entry.as_str()))
 }
 
-/// Whether the engine's weights and room to work in fit such a share; where its weights are not known, nothing says that
-/// they don't.
+/// Whether the engine's weights and room to work in fit such a share; where its weights are not known, nothing
+/// says that they don't.
 fn holds_weights(share: u64, capacity: Bytes, diagnosis: &Diagnosis, fit: Option<&FitAdvice>) -> bool {
     weights(diagnosis, fit).is_none_or(|weights| weights.plus(BESIDE_WEIGHTS) <= vllm::allowed(capacity, share))
 }

@@ -8,16 +8,12 @@ use crate::text::harmless;
 /// Whether a request only asks or changes something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Only asks.
     Get,
-    /// Changes something.
     Post,
 }
 
-/// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Its kind.
     pub method: Method,
     /// From the `/` on, with its query.
     pub path: String,
@@ -28,7 +24,6 @@ pub struct Request {
 /// What a server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The HTTP status.
     pub status: u16,
     /// The body, cut where it is longer than any of these answers is.
     pub body: String,

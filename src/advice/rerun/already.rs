@@ -9,7 +9,6 @@ use crate::units::{Bytes, UnitBase};
 /// What the failed run was started with, as far as that is known.
 #[derive(Clone, Copy)]
 pub struct Had<'a> {
-    /// Its command line.
     pub line: Option<&'a str>,
     /// What its log prints.
     pub run: &'a Run,

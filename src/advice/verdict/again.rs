@@ -50,14 +50,13 @@ const COMMON: &[&str] = &["main.py", "app.py", "run.py", "server.py", "launch.py
 enum What {
     /// A script, with the folders that were named.
     Script(String),
-    /// A program.
     Program(String),
     /// A server by the name that people have for it.
     Server(String),
 }
 
-/// The viewer's own that was started after the failure and runs what failed. `None` where several do: any of them may
-/// be it.
+/// The viewer's own that was started after the failure and runs what failed. `None` where several do: any of
+/// them may be it.
 pub fn next_try<'a>(situation: &Situation<'a>, place: &Place<'_>) -> Option<NextTry<'a>> {
     let tries = tries(situation, place);
     let run = |one: &NextTry<'_>| one.row.group.or(one.row.key());
@@ -167,7 +166,6 @@ impl NextTry<'_> {
         if device.index == self.device.index { self.holds } else { Bytes::ZERO }
     }
 
-    /// Whose it is.
     pub fn is(&self, row: &GpuProcess) -> bool {
         self.row.key() == row.key()
     }
@@ -193,7 +191,6 @@ impl NextTry<'_> {
         self.missing(ledger).is_none_or(|missing| missing == Bytes::ZERO)
     }
 
-    /// In a sentence.
     pub fn said(&self, place: &Place<'_>, ledger: Option<&Ledger>) -> String {
         let card = if self.is_elsewhere(place) { format!(" on GPU {}", self.device.index) } else { String::new() };
         let so_far =
@@ -221,7 +218,6 @@ impl NextTry<'_> {
 /// A next try that was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
-    /// Which process.
     pub key: ProcessKey,
     /// In the fewest words.
     pub name: String,

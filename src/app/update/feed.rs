@@ -22,7 +22,6 @@ pub fn header(model: &mut Model, header: Header) {
     model.feed.header = Some(header);
 }
 
-/// A reading.
 pub fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     let snapshot = snapshot.harmless();
     model.feed.received = Some(model.now);

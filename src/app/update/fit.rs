@@ -45,7 +45,6 @@ fn fit(model: &Model) -> Option<&FitAdvice> {
     model.advice.as_ref()?.fit.as_ref()
 }
 
-/// Selects another row.
 pub fn selected(model: &mut Model, by: i32) {
     if let Some(trial) = &mut model.trial {
         trial.select(by);

@@ -480,8 +480,8 @@ pub fn decisive_top(model: &Model) -> usize {
     top_for(model, line)
 }
 
-/// The line, counted from 0, from which on this one (counted from 1) stands a third down: long lines before it take
-/// several rows.
+/// The line, counted from 0, from which on this one (counted from 1) stands a third down: long lines before
+/// it take several rows.
 fn top_for(model: &Model, line: usize) -> usize {
     let area = model.layout().input;
     let columns = usize::from(area.width).saturating_sub(layout::LOG_MARGIN).max(1);

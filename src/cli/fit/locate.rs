@@ -18,11 +18,9 @@ use crate::text::harmless;
 /// Where a model was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A GGUF file.
     Gguf,
     /// A folder with a config.json.
     Checkpoint,
-    /// Ollama's store.
     Ollama,
     /// The table: no file.
     Table,
@@ -31,7 +29,6 @@ pub enum Source {
 /// A model that was found.
 #[derive(Clone, Debug)]
 pub struct Located {
-    /// What it is.
     pub shape: ModelShape,
     /// Its file or folder.
     pub file: Option<PathBuf>,

@@ -35,7 +35,6 @@ struct ManifestLayer {
 
 /// A model of Ollama's store.
 pub struct Stored {
-    /// Its GGUF file.
     pub blob: PathBuf,
     /// The image encoder's file, where it has one of its own.
     pub projector: Option<PathBuf>,
@@ -176,7 +175,6 @@ fn ollama_name(manifests: &Path, file: &Path) -> Option<String> {
 
 /// A model that a store has.
 pub enum Found {
-    /// In Ollama's store.
     Ollama(Stored),
     /// A file or a folder.
     Path(PathBuf),

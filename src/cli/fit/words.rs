@@ -26,7 +26,6 @@ fn shown(part: &Part) -> String {
     }
 }
 
-/// The whole text.
 pub fn text(answer: &Answer) -> String {
     let mut out = String::new();
     let shape = &answer.located.shape;

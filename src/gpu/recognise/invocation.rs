@@ -9,19 +9,16 @@ pub struct Invocation {
     pub path: String,
     /// How it is run.
     pub how: How,
-    /// What follows it.
     pub rest: Vec<String>,
 }
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum How {
-    /// By itself.
     #[default]
     Program,
     /// `python script.py`, which a console script such as `vllm` is as well.
     Script,
-    /// `python -m module`.
     Module,
     /// `python -c code`; the name is the code.
     Code,

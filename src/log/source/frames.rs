@@ -19,7 +19,6 @@ const USUAL_WIDTHS: [usize; 5] = [80, 100, 120, 132, 160];
 struct Place<'t> {
     /// What a logger puts before each line.
     prefix: &'t str,
-    /// Blanks behind that.
     indent: usize,
     /// The line that it ends on.
     ends: usize,

@@ -7,7 +7,6 @@ use super::phases::largest;
 use super::{Graph, Place, WIDE, scratch};
 use crate::memory::settings::Settings;
 
-/// Which builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Build {
     /// Logits of a whole micro-batch; masks are wide until they are cast. All before June 2026.

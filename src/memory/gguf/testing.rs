@@ -31,7 +31,6 @@ impl Builder {
         self.raw(key, 4, &value.to_le_bytes())
     }
 
-    /// A text.
     pub fn text(self, key: &str, value: &str) -> Builder {
         self.raw(key, 8, &text(value))
     }

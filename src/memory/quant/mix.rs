@@ -117,8 +117,8 @@ impl Model<'_> {
     }
 }
 
-/// The tensors with the types of a mix and their bytes; `None` for a mix that is not known here or a shape that
-/// can't be.
+/// The tensors with the types of a mix and their bytes; `None` for a mix that is not known here or a
+/// shape that can't be.
 pub fn mixed(shapes: &[Shape], mix: &str, model: Model<'_>) -> Option<Vec<TensorInfo>> {
     let is = |known: &str| known.eq_ignore_ascii_case(mix);
     let own = OWN_MIXES.into_iter().find(|known| is(known));

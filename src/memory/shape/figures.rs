@@ -20,7 +20,6 @@ pub struct Window {
     pub full_heads: Option<(u64, u64)>,
 }
 
-/// Latent attention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mla {
@@ -39,17 +38,12 @@ pub struct Mla {
     pub indexer: u64,
 }
 
-/// Routed experts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experts {
-    /// In each layer.
     pub count: u64,
-    /// For each token.
     pub used: u64,
-    /// Width of one.
     pub ffn: u64,
-    /// Shared ones.
     #[serde(default)]
     pub shared: u64,
     /// Layers without experts, at the front.
@@ -89,7 +83,6 @@ impl Compressing {
     }
 }
 
-/// Recurrent layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recurrent {
@@ -99,9 +92,7 @@ pub struct Recurrent {
     pub conv: u64,
     /// Length of a state (Kimi's delta attention: of a head); 0 where not known, as are the others then.
     pub state: u64,
-    /// Groups.
     pub groups: u64,
-    /// Inner width.
     pub inner: u64,
 }
 
@@ -109,7 +100,6 @@ pub struct Recurrent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharedKv {
-    /// How many.
     pub layers: u64,
     /// Width of the dense feed-forward part in those; 0 where it is the same.
     #[serde(default)]
@@ -120,13 +110,9 @@ pub struct SharedKv {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Variant {
-    /// Its name.
     pub name: String,
-    /// See [`Figures`].
     pub also: Vec<String>,
-    /// See [`Figures`].
     pub alone: Vec<String>,
-    /// Longest context.
     pub context: u64,
     /// Where that is from.
     pub source: String,
@@ -138,7 +124,6 @@ pub struct Variant {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Figures {
-    /// Its name.
     pub name: String,
     /// Other names of models with the same figures: fine-tunes, later versions.
     pub also: Vec<String>,
@@ -148,11 +133,9 @@ pub struct Figures {
     pub architecture: String,
     /// Parameters in billions as published; 0 where not known.
     pub billions: f64,
-    /// Layers.
     pub layers: u64,
     /// Width of the hidden state.
     pub hidden: u64,
-    /// Attention heads.
     pub heads: u64,
     /// Heads of K and V.
     pub kv_heads: u64,
@@ -160,7 +143,6 @@ pub struct Figures {
     pub head_dim: u64,
     /// Width of the dense feed-forward part.
     pub ffn: u64,
-    /// Vocabulary.
     pub vocab: u64,
     /// Whether output and input share a matrix.
     pub tied: bool,
@@ -168,22 +150,16 @@ pub struct Figures {
     pub context: u64,
     /// Parameters in billions of an image encoder inside the checkpoint, which `billions` and the figures leave out.
     pub vision: f64,
-    /// See [`Window`].
     pub window: Option<Window>,
-    /// See [`Mla`].
     pub mla: Option<Mla>,
-    /// See [`Experts`].
     pub experts: Option<Experts>,
     /// Length of the keys of an indexer beside plain attention; 0 for none (see [`Mla`] for those beside latent one).
     pub indexer: u64,
-    /// See [`Compressing`].
     pub compressing: Option<Compressing>,
-    /// See [`Recurrent`].
     pub recurrent: Option<Recurrent>,
     /// What each layer mixes with, where no interval says it: `M` state, `*` attention; and, in models whose layers are
     /// one thing each (Nemotron-H), `E` experts and `-` a dense forward part. Repeated over the layers; empty for none.
     pub mixers: String,
-    /// See [`SharedKv`].
     pub shared_kv: Option<SharedKv>,
     /// Width of the embeddings that each layer has of its own; 0 for none.
     pub per_layer: u64,

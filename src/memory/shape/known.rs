@@ -133,11 +133,9 @@ const WINDOWED: &[(&str, u64, bool, u64)] = &[
 /// Which layers of an architecture keep state by sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recurrence {
-    /// None.
     Never,
     /// All, and there is no attention.
     Always,
-    /// All, beside attention.
     Both,
     /// Those without attention heads.
     WithoutHeads,
@@ -171,7 +169,6 @@ pub(super) fn indexer(architecture: &str) -> Option<Indexer> {
 /// How an architecture caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Traits {
-    /// See [`Recurrence`].
     pub(super) recurrence: Recurrence,
     /// Period, full first, and window by default, where the architecture uses windows.
     pub(super) window: Option<(u64, bool, u64)>,

@@ -140,8 +140,8 @@ pub fn find(rows: &[Figures], query: &str) -> Option<Figures> {
     called(rows, query).map(|(row, _)| row)
 }
 
-/// The row that a name means, and what the table calls the model that was named: never another model with the same
-/// figures.
+/// The row that a name means, and what the table calls the model that was named: never another model
+/// with the same figures.
 pub fn called(rows: &[Figures], query: &str) -> Option<(Figures, String)> {
     if let Some(row) = rows.iter().find(|row| row.name.eq_ignore_ascii_case(query)) {
         return Some((row.clone(), names(row).next().unwrap_or(&row.name).to_owned()));

@@ -9,7 +9,6 @@ use crate::memory::shape::ModelShape;
 /// Layers of one kind.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
-    /// How many.
     layers: u64,
     /// Bytes of a token in one of them; 0 for a state.
     token: u64,

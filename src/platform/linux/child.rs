@@ -25,7 +25,6 @@ pub struct Output<R> {
 }
 
 impl<R: Read + AsFd> Output<R> {
-    /// Of this child.
     pub fn of(child: &Child, pipe: R) -> Output<R> {
         Output { pipe, child: process(child).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) }
     }
@@ -64,7 +63,6 @@ pub struct LastWords {
 }
 
 impl LastWords {
-    /// Of this child.
     pub fn of(child: &Child, errors: ChildStderr) -> LastWords {
         let mut errors = Output::of(child, errors);
         let kept = Arc::new(Mutex::new(Vec::new()));
@@ -91,8 +89,8 @@ impl LastWords {
     }
 }
 
-/// Ends a child that leads a process group, and whom it started in that group. Not yet waited for, so that its PID is
-/// nobody else's.
+/// Ends a child that leads a process group, and whom it started in that group. Not yet waited for, so that its
+/// PID is nobody else's.
 pub fn end_group(child: &mut Child) {
     if let (Some(pid), Ok(None)) = (process(child), child.try_wait()) {
         let _ = kill_process_group(pid, Signal::KILL);

@@ -43,7 +43,6 @@ struct Orders {
 }
 
 impl Pacer {
-    /// From now on.
     pub fn set(&self, every: Duration) {
         let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if orders.wanted != every {

@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use crate::platform::unix::pipe::timespec;
 use crate::platform::{Input, Typed};
 
-/// The terminal's bytes.
 #[derive(Debug)]
 pub struct Bytes(File);
 

@@ -29,7 +29,6 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Reads processes there.
     pub fn new(procfs: Procfs) -> Kernel {
         Kernel { procfs, ..Kernel::default() }
     }

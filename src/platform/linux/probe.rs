@@ -35,7 +35,6 @@ use people::People;
 use rest::{Rest, Resting, Sleepers};
 use trouble::Trouble;
 
-/// How to sample.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The driver's library; `None` looks for the system's.

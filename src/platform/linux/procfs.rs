@@ -29,8 +29,8 @@ const LARGEST_ARGUMENTS: u64 = 16 << 20;
 const KERNEL_THREAD: u32 = 0x0020_0000;
 /// Set there once a process ends (PF_EXITING).
 const EXITING: u32 = 0x4;
-/// The major number of the NVIDIA driver's devices (NV_MAJOR_DEVICE_NUMBER in its nv-linux.h; open-gpu-kernel-modules,
-/// checked 2026-11-22).
+/// The major number of the NVIDIA driver's devices (NV_MAJOR_DEVICE_NUMBER in its
+/// nv-linux.h; open-gpu-kernel-modules, checked 2026-11-22).
 const NVIDIA_MAJOR: u32 = 195;
 /// From this minor number on they are no GPU's: 254 is nvidia-modeset, 255 nvidiactl, those below are held back for such.
 const NVIDIA_CONTROL_MINORS: u32 = 248;
@@ -49,7 +49,6 @@ pub enum ProcError {
     /// The file does not look as proc(5) says.
     #[error("{0} is malformed")]
     Malformed(&'static str),
-    /// Any other error.
     #[error("{0}")]
     Failed(String),
 }
@@ -75,9 +74,7 @@ pub struct Stat {
     pub state: char,
     /// Parent's PID; 0 for the first process, and where the parent is in another PID namespace.
     pub parent_pid: u32,
-    /// Process group.
     pub process_group: u32,
-    /// Session.
     pub session: u32,
     /// The kernel's PF_ flags; see [`Stat::is_kernel_thread`].
     pub flags: u32,
@@ -144,7 +141,6 @@ impl Stat {
 pub struct Status {
     /// The PID of the whole process; differs from the PID asked for where that is a thread.
     pub thread_group: u32,
-    /// Real user id.
     pub uid: u32,
     /// Its PID in each PID namespace from this /proc's inwards; more than one means a namespace of its own.
     pub namespace_pids: Vec<u32>,
@@ -192,7 +188,6 @@ impl Procfs {
         is_kernels.then(|| Some(Watched { pid, stat: open("stat")?, command: open("cmdline")? }))?
     }
 
-    /// /proc/PID/status.
     pub fn status(&self, pid: u32) -> Result<Status, ProcError> {
         let mut bytes = [0; COMMAND_BYTES];
         let text = String::from_utf8_lossy(self.read_small(pid, "status", &mut bytes)?);
@@ -204,7 +199,6 @@ impl Procfs {
         Ok(Status { thread_group: first("Tgid:")?, uid: first("Uid:")?, namespace_pids: numbers("NSpid:") })
     }
 
-    /// Real user id.
     pub fn uid(&self, pid: u32) -> Result<u32, ProcError> {
         self.status(pid).map(|status| status.uid)
     }
@@ -222,7 +216,6 @@ impl Procfs {
         Ok(variable(&bytes, name))
     }
 
-    /// Working directory.
     pub fn working_directory(&self, pid: u32) -> Result<PathBuf, ProcError> {
         self.link(pid, &self.path(pid, "cwd"))
     }
@@ -353,8 +346,8 @@ impl Procfs {
         fs::read_link(path).map_err(|error| self.failure(pid, &error))
     }
 
-    /// The first 4 KiB, in one read: stat, status and cmdline are given whole, and are read for many processes again and
-    /// again.
+    /// The first 4 KiB, in one read: stat, status and cmdline are given whole, and are read for many
+    /// processes again and again.
     fn read_small<'a>(&self, pid: u32, file: &str, into: &'a mut Small) -> Result<&'a [u8], ProcError> {
         let read = File::open(self.path(pid, file)).and_then(|mut file| file.read(into));
         let read = read.map_err(|error| self.failure(pid, &error))?;
@@ -413,7 +406,6 @@ impl Watched {
         Stat::parse(self.pid, again(&self.stat, &mut [0; COMMAND_BYTES])?)
     }
 
-    /// As [`Procfs::arguments`].
     pub fn arguments(&self) -> Result<Vec<String>, ProcError> {
         Ok(arguments(again(&self.command, &mut [0; COMMAND_BYTES])?))
     }
@@ -487,9 +479,7 @@ impl OpenCards {
 /// A GPU's own device file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CardFile {
-    /// `/dev/nvidia<minor>`.
     Minor(u32),
-    /// `/dev/dxg`.
     Windows,
 }
 

@@ -14,7 +14,6 @@ use rustix::io::Errno;
 pub struct Pipe(File);
 
 impl Pipe {
-    /// Reads this one.
     pub fn new(file: File) -> Pipe {
         Pipe(file)
     }

@@ -15,13 +15,9 @@ const ROOTS_STATE: &str = "/root/.local/state";
 /// The environment's say in where files lie.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// `$XDG_CONFIG_HOME`.
     pub config_home: Option<PathBuf>,
-    /// `$XDG_STATE_HOME`.
     pub state_home: Option<PathBuf>,
-    /// `$HOME`.
     pub home: Option<PathBuf>,
-    /// The effective user.
     pub user: u32,
     /// Root by way of sudo.
     pub through_sudo: bool,

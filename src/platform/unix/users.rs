@@ -9,7 +9,6 @@ pub struct Users {
 }
 
 impl Users {
-    /// Reads them.
     pub fn read() -> Users {
         let Ok(users) = sysinfo::Users::new_with_refreshed_list() else { return Users::default() };
         let mut names = HashMap::new();

@@ -52,8 +52,8 @@ fn name(character: char) -> char {
     character.to_lowercase().next().unwrap_or(character)
 }
 
-/// AltGr is Ctrl and Alt together, and with it symbols are typed and pasted: `@`, `{`, `€`. No layout types ASCII letters
-/// or digits so.
+/// AltGr is Ctrl and Alt together, and with it symbols are typed and pasted: `@`, `{`, `€`. No layout types ASCII
+/// letters or digits so.
 fn without_alt_gr(key: KeyEvent, character: char) -> KeyEvent {
     let alt_gr = KeyModifiers::CONTROL | KeyModifiers::ALT;
     if !key.modifiers.contains(alt_gr) || character.is_ascii_alphanumeric() {

@@ -156,8 +156,8 @@ impl Decoder {
         events.push(Event::Paste(text));
     }
 
-    /// Whether this is more of a paste that was taken to have ended: what comes at once and is no key that is pressed or
-    /// held down.
+    /// Whether this is more of a paste that was taken to have ended: what comes at once and is no key that is
+    /// pressed or held down.
     fn is_rest_of_paste(&mut self, bytes: &[u8], now: Duration) -> bool {
         let Some(ended) = self.cut_paste.take_if(|ended| {
             self.paste.is_none() && !self.sequence.is_unfinished() && { now.saturating_sub(*ended) < REST_OF_PASTE }

@@ -32,7 +32,6 @@ pub enum Step {
 enum State {
     #[default]
     Ground,
-    /// ESC.
     Escape,
     /// A character of several bytes.
     Character,
@@ -44,10 +43,11 @@ enum State {
     ConsoleKey,
     /// `ESC [ M`, a click as raw bytes.
     X10Mouse,
-    /// `ESC O`.
     SingleShift,
     /// A string of any length: OSC, DCS, APC, PM, SOS.
-    Text { eight_bit: bool },
+    Text {
+        eight_bit: bool,
+    },
     /// ESC within a string: its end, if a backslash follows.
     TextEscape,
 }
@@ -71,7 +71,6 @@ impl Sequence {
         self.state == State::Escape
     }
 
-    /// Takes a byte.
     pub fn push(&mut self, byte: u8) -> Step {
         match self.state {
             State::Ground => self.begin(byte),

@@ -13,7 +13,6 @@ use crate::platform::linux::procfs::{Procfs, Stat};
 /// No family is deeper; ends a walk through a garbled tree.
 const GENERATIONS: usize = 8;
 
-/// Who belongs together.
 #[derive(Debug, Default)]
 pub struct Groups {
     /// Of each member the topmost of its group, by PID.

@@ -42,7 +42,6 @@ const REOPEN_ILL: Duration = Duration::from_secs(30);
 /// The moment of a refresh.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// For intervals.
     pub now: Instant,
     /// Microseconds of the epoch: the driver stamps its samples with it.
     pub epoch_micros: u64,

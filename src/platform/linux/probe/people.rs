@@ -48,8 +48,8 @@ pub struct Person {
 #[derive(Clone, Debug)]
 struct Found {
     person: Person,
-    /// It is the driver's process only on GPUs whose device file it has open, which are these; `None` where no proof is
-    /// needed.
+    /// It is the driver's process only on GPUs whose device file it has open, which are these; `None` where
+    /// no proof is needed.
     only_on: Option<OpenCards>,
     /// It is so on one of them.
     is_on_one: bool,

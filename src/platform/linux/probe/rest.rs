@@ -29,7 +29,6 @@ pub struct Sleepers {
 }
 
 impl Sleepers {
-    /// Whether they do.
     pub fn power(&mut self, procfs: &Procfs, now: Instant) -> Power {
         if self.stay_on_until.is_some_and(|until| now < until) {
             return Power::StaysOn;
@@ -46,7 +45,6 @@ impl Sleepers {
 /// What to do with the driver now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Read it.
     Read,
     /// Keep away from it for a while; the last reading stands.
     LetGo,

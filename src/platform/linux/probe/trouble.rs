@@ -27,7 +27,6 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// The sentence.
     pub fn sentence(&self) -> String {
         match self {
             Trouble::NoLibrary => "no NVIDIA driver library (libnvidia-ml.so.1) was found: there is no NVIDIA driver \
@@ -94,7 +93,6 @@ pub enum DeviceTrouble {
 }
 
 impl DeviceTrouble {
-    /// The sentence.
     pub fn sentence(&self) -> String {
         match self {
             DeviceTrouble::Lost => "GPU is lost: it fell off the bus or no longer answers; what ran on it is gone, \

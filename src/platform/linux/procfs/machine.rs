@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::Procfs;
 use crate::units::WallTime;
 
-/// Kubernetes mounts a pod's credentials there (kubernetes.io, "Accessing the Kubernetes API from a Pod", checked
-/// 2026-11-22).
+/// Kubernetes mounts a pod's credentials there (kubernetes.io, "Accessing the Kubernetes API from
+/// a Pod", checked 2026-11-22).
 const SERVICE_ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// How clock ticks become a moment of the wall clock.

@@ -12,9 +12,7 @@ const LISTEN: &str = "0A";
 /// A socket that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// Its user's id.
     pub uid: u32,
-    /// Names the socket.
     pub inode: u64,
 }
 

@@ -14,11 +14,8 @@ use super::drawn::{is_mixed, is_near_a_mark};
 /// The characters that follow a kind's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Follows {
-    /// Hexadecimal digits.
     Hex,
-    /// Digits and capitals.
     Capitals,
-    /// Digits and letters.
     Letters,
     /// The same and `_`.
     Word,
@@ -51,7 +48,6 @@ impl Follows {
     }
 }
 
-/// One kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
     pub(super) begins: &'static str,

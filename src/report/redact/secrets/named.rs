@@ -27,7 +27,6 @@ enum Value {
     Element,
 }
 
-/// Which values go.
 #[derive(Clone, Copy, PartialEq)]
 enum Only {
     All,

@@ -32,7 +32,6 @@ pub struct DeviceReading {
     pub utilization_percent: Reading<u32>,
     pub temperature_celsius: Reading<u32>,
     pub power_watts: Reading<u32>,
-    /// Each PID once.
     pub rows: Vec<MergedRow>,
     /// Whether the compute list, which has nearly all of the memory, could be read.
     pub listed: Reading<()>,

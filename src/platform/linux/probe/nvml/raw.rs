@@ -138,7 +138,6 @@ pub fn memory_v1(nvml: &Nvml, device: nvmlDevice_t) -> Result<DeviceMemory, Nvml
     })
 }
 
-/// By PID.
 pub type Percents = HashMap<u32, Reading<u32>>;
 
 /// Samples of how much each process used the device's compute units; the buffer is kept, so that it is one call.
