@@ -439,7 +439,7 @@ pub(crate) mod testing {
             },
             figures: vec![],
             matches: vec![Match {
-                entry: "pytorch/cuda-out-of-memory".into(),
+                entry: crate::knowledge::EntryId::PYTORCH_CUDA_OUT_OF_MEMORY,
                 certainty: Certainty::Certain,
                 line: 209,
                 text: "torch.OutOfMemoryError: CUDA out of memory.".into(),

@@ -24,6 +24,7 @@ use super::plan::FreesIs;
 use super::{Ledger, Situation};
 use crate::advice::ledger::run_had;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Stage};
+use crate::knowledge::{EntryId, FixId};
 use crate::memory::options::{self, Card};
 use crate::memory::spare::SPARE;
 use crate::memory::{Engine, Estimate, Is, Part};
@@ -207,7 +208,7 @@ impl FitAdvice {
     }
 
     /// What a fix of the knowledge base would do here; `None` where that can't be told.
-    pub fn effect_of(&self, fix: &str) -> Option<&Effect> {
+    pub fn effect_of(&self, fix: FixId) -> Option<&Effect> {
         self.effects.iter().find(|effect| effect.fix == fix)
     }
 
@@ -264,7 +265,8 @@ fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Eng
     let run = &diagnosis.run;
     match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => {
-            let refused = diagnosis.matches.first().is_some_and(|found| found.entry == "llama.cpp/kv-cache-allocation");
+            let refused =
+                diagnosis.matches.first().is_some_and(|found| found.entry == EntryId::LLAMA_CPP_KV_CACHE_ALLOCATION);
             let refused = diagnosis.facts.requested_bytes.filter(|_| refused && settings.devices == 1);
             // A context that was only assumed says nothing about a buffer.
             let cache = setup::context(diagnosis).and(run.kv_cache_bytes.or(refused)).map(|bytes| bytes.0);
@@ -356,7 +358,7 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
     let fits = fits.or(beyond.map(|_| false));
     if is_blind {
         estimate.compute = Part::unknown(UNKNOWN_LENGTH);
-        let of_length = ["smaller-batch", "gradient-checkpointing"];
+        let of_length = [FixId::SMALLER_BATCH, FixId::GRADIENT_CHECKPOINTING];
         effects.iter_mut().filter(|effect| of_length.contains(&effect.fix)).for_each(|effect| effect.frees = None);
     }
     let why_not = estimate.why_not().map(str::to_owned);

@@ -8,6 +8,7 @@ use self::names::Named as Called;
 use super::Situation;
 use super::verdict::next_try;
 use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot, Vantage};
+use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
 use crate::knowledge::facts::Facts;
 use crate::units::Bytes;
@@ -39,7 +40,7 @@ const LINUX_ENTRIES: [&str; 18] = [
     "kaggle",
 ];
 /// Entries of such a family that are of macOS's kernel.
-const MAC_ENTRIES: [&str; 2] = ["kernel/jetsam", "kernel/low-swap"];
+const MAC_ENTRIES: [EntryId; 2] = [EntryId::KERNEL_JETSAM, EntryId::KERNEL_LOW_SWAP];
 
 /// Where the log belongs.
 #[derive(Clone, Debug, Default)]
@@ -167,11 +168,11 @@ fn system(diagnosis: &Diagnosis) -> Option<Platform> {
         Some(Platform::Mac) if !run.shows_linux() => return Some(Platform::Mac),
         _ => {}
     }
-    let is_of_linux = |entry: &str| {
-        let family = entry.split('/').next().unwrap_or_default();
+    let is_of_linux = |entry: EntryId| {
+        let family = entry.as_str().split('/').next().unwrap_or_default();
         LINUX_ENTRIES.contains(&family) && !MAC_ENTRIES.contains(&entry)
     };
-    let by_entry = leading.is_some_and(|found| is_of_linux(&found.entry)) || diagnosis.memory == Some(MemoryKind::Shm);
+    let by_entry = leading.is_some_and(|found| is_of_linux(found.entry)) || diagnosis.memory == Some(MemoryKind::Shm);
     (by_entry || run.shows_linux()).then_some(Platform::Linux)
 }
 
@@ -372,6 +373,7 @@ mod tests {
     use crate::advice::testing::torch_oom;
     use crate::gpu::Reading;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
+    use crate::knowledge::FixId;
 
     fn held() -> Bytes {
         Bytes::mib(11_500)
@@ -633,7 +635,7 @@ mod tests {
     #[test]
     fn nobody_on_a_card_that_it_only_may_be_is_offered_and_no_figure_of_it_is_the_runs() {
         let diagnosis = torch_oom(&[]);
-        let fixes = [crate::knowledge::KnowledgeBase::built_in().unwrap().fix("end-holder").unwrap().clone()];
+        let fixes = [crate::knowledge::KnowledgeBase::built_in().unwrap().fix(FixId::END_HOLDER).unwrap().clone()];
         let viewer = crate::gpu::guard::Viewer { uid: 1000, lineage: vec![900, 1], ..Default::default() };
         let advised = |diagnosis: &Diagnosis, rows: Vec<GpuProcess>, others: Vec<GpuProcess>| {
             let here = Snapshot { devices: vec![device(0, rows), device(1, others)], ..snapshot(0) };
@@ -674,7 +676,7 @@ mod tests {
         assert_eq!(later.ledger.and_then(|ledger| ledger.device), Some(0));
         // Gone, with room on either: the same run may work.
         let advice = advised(&named, vec![], vec![]);
-        assert_eq!(advice.plan[0].fix, crate::advice::plan::RUN_AGAIN);
+        assert_eq!(advice.plan[0].fix, FixId::RUN_AGAIN);
         assert!(!advice.verdict.sentence.contains("GiB is free"), "{}", advice.verdict.sentence);
     }
 

@@ -144,6 +144,7 @@ mod tests {
     use crate::advice::{PlannedFix, advise};
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{ProcessKind, Reading};
+    use crate::knowledge::FixId;
     use crate::knowledge::KnowledgeBase;
     use crate::knowledge::fix::Fix;
     use crate::units::Bytes;
@@ -154,7 +155,11 @@ mod tests {
 
     static FIXES: LazyLock<Vec<Fix>> = LazyLock::new(|| {
         let base = KnowledgeBase::built_in().unwrap();
-        ["end-holder", "smaller-batch", "use-other-gpu"].iter().filter_map(|id| base.fix(id)).cloned().collect()
+        [FixId::END_HOLDER, FixId::SMALLER_BATCH, FixId::USE_OTHER_GPU]
+            .into_iter()
+            .filter_map(|id| base.fix(id))
+            .cloned()
+            .collect()
     });
 
     /// The steps for a log that names these, on a machine that was watched for 20 s or read once.
@@ -185,7 +190,8 @@ mod tests {
     }
 
     fn ids(plan: &[PlannedFix]) -> Vec<String> {
-        let id = |step: &PlannedFix| step.target.map_or(step.fix.clone(), |key| format!("{} {}", step.fix, key.pid));
+        let id =
+            |step: &PlannedFix| step.target.map_or(step.fix.to_string(), |key| format!("{} {}", step.fix, key.pid));
         plan.iter().map(id).collect()
     }
 

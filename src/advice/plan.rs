@@ -8,12 +8,13 @@ pub mod share;
 mod values;
 mod whose;
 
-pub use self::another::{REQUEST_GPU, RoomOn, another_gpu};
+pub use self::another::{RoomOn, another_gpu};
 use serde::{Serialize, Serializer};
 
 use super::release::Release;
 use super::{CauseKind, Changes, Fate, FitAdvice, Ledger, Place, Situation, Verdict, ledger, machine, verdict};
 use crate::gpu::ProcessKey;
+use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Phase};
 use crate::knowledge::fix::{Condition, Fix, Safety};
 use crate::units::Bytes;
@@ -24,23 +25,13 @@ const HOLDERS: usize = 5;
 const WORTH_ENDING: Bytes = Bytes::mib(256);
 
 /// Fixes that take less of what an engine keeps within its share of the card.
-const IN_THE_SHARE: &[&str] =
-    &["shorter-context", "max-model-len", "smaller-quantisation", "offload-fewer-layers", "quantised-kv-cache"];
-
-/// The fix that says where the fuller log lies.
-pub const FULLER_LOG: &str = "see-the-fuller-log";
-
-/// The step that is to try it, rather than a fix of the knowledge base.
-pub const RUN_AGAIN: &str = "run-again";
-
-/// The step that asks whoever holds the memory for it.
-pub const ASK_OWNER: &str = "ask-owner";
-
-/// The step that finds out who held it, on the machine where it failed.
-pub const LOOK_THERE: &str = "look-there";
-
-/// The step that waits until there is room.
-pub const WAIT: &str = "wait-for-memory";
+const IN_THE_SHARE: &[FixId] = &[
+    FixId::SHORTER_CONTEXT,
+    FixId::MAX_MODEL_LEN,
+    FixId::SMALLER_QUANTISATION,
+    FixId::OFFLOAD_FEWER_LAYERS,
+    FixId::QUANTISED_KV_CACHE,
+];
 
 /// How sure an estimate is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -72,7 +63,7 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedFix {
     /// The fix's id, such as `end-holder`.
-    pub fix: String,
+    pub fix: FixId,
     /// For the step's line.
     pub title: String,
     /// What taking it costs.
@@ -124,7 +115,7 @@ pub fn lay_out(
 ) -> Vec<PlannedFix> {
     if situation.diagnosis.oom == Oom::No {
         // What is only a consequence leads to where its cause is written.
-        let fuller = situation.fixes.iter().filter(|fix| fix.id == FULLER_LOG);
+        let fuller = situation.fixes.iter().filter(|fix| fix.id == FixId::SEE_THE_FULLER_LOG);
         return fuller.filter_map(|fix| fill::filled(fix, situation, place, ledger, fit)).collect();
     }
     // The log's figure is a lower bound; what the model takes may be more.
@@ -158,7 +149,7 @@ pub fn lay_out(
     // What makes room within an engine's share only makes room for more KV cache there.
     let capacity = ledger.and_then(|ledger| ledger.capacity_bytes);
     let beside = own && share::outside_of_share(situation.diagnosis, capacity).is_some();
-    let helps = |fix: &&Fix| !beside || !IN_THE_SHARE.contains(&fix.id.as_str());
+    let helps = |fix: &&Fix| !beside || !IN_THE_SHARE.contains(&fix.id);
     let (first, rest): (Vec<&Fix>, Vec<&Fix>) = situation.fixes.iter().filter(helps).partition(leads);
     // What was taken is tried before more is changed on top of it.
     let first_of_all = if next.is_some() {
@@ -214,7 +205,7 @@ pub fn lay_out(
         another_gpu_before_what_costs(&mut plan);
     }
     // What system memory has no room for comes after all that can be done.
-    let lacks_ram = |planned: &PlannedFix| fit.and_then(|fit| fit.effect_of(&planned.fix)?.lacks_ram).is_some();
+    let lacks_ram = |planned: &PlannedFix| fit.and_then(|fit| fit.effect_of(planned.fix)?.lacks_ram).is_some();
     plan.sort_by_key(lacks_ram);
     let after_idle = safe.max(1).min(plan.len());
     plan.splice(after_idle..after_idle, unknown);
@@ -227,7 +218,7 @@ pub fn lay_out(
         planned.frees_so_far_bytes = Some(sum);
         // What was reckoned with the model is not guessed again.
         let judged =
-            !beside && fit.and_then(|fit| fit.effect_of(&planned.fix)).is_some_and(|effect| effect.fits.is_some());
+            !beside && fit.and_then(|fit| fit.effect_of(planned.fix)).is_some_and(|effect| effect.fits.is_some());
         planned.may_be_enough &= !beside;
         let short = |missing: Bytes| frees < missing && planned.target.is_none();
         if let Some(step) = planned.steps.first_mut().filter(|_| !judged && missing.is_some_and(short)) {
@@ -302,7 +293,7 @@ fn run_again(
                 if_not: "If it fails again, paste the new error here.".into(),
                 versions: None,
             }],
-            ..step_named(RUN_AGAIN, "nothing")
+            ..step_named(FixId::RUN_AGAIN, "nothing")
         });
     }
     Some(PlannedFix {
@@ -316,7 +307,7 @@ fn run_again(
             if_not: "If it fails again, paste the new error here.".into(),
             versions: None,
         }],
-        ..step_named(RUN_AGAIN, "nothing")
+        ..step_named(FixId::RUN_AGAIN, "nothing")
     })
 }
 
@@ -332,7 +323,7 @@ fn look_there() -> PlannedFix {
             if_not: "nvidia-smi shows the same without the owners".into(),
             versions: None,
         }],
-        ..step_named(LOOK_THERE, "nothing")
+        ..step_named(FixId::LOOK_THERE, "nothing")
     }
 }
 
@@ -351,7 +342,7 @@ fn fresh_start(situation: &Situation<'_>, cause: Option<CauseKind>) -> Option<Pl
             if_not: "If it fails again with as much free, update the card's driver and the program; if the bar was full for a moment, take the steps below.".into(),
             versions: None,
         }],
-        ..step_named(RUN_AGAIN, "nothing")
+        ..step_named(FixId::RUN_AGAIN, "nothing")
     })
 }
 
@@ -368,7 +359,7 @@ fn run_now(situation: &Situation<'_>) -> PlannedFix {
             if_not: "If it fails again, paste the new error here, or take the next step as well.".into(),
             versions: None,
         }],
-        ..step_named(RUN_AGAIN, "nothing")
+        ..step_named(FixId::RUN_AGAIN, "nothing")
     }
 }
 
@@ -442,13 +433,13 @@ fn has_company(diagnosis: &Diagnosis) -> bool {
 }
 
 fn empty(fix: &Fix) -> PlannedFix {
-    PlannedFix { title: fix.title.clone(), safety: fix.safety, ..step_named(&fix.id, &fix.costs) }
+    PlannedFix { title: fix.title.clone(), safety: fix.safety, ..step_named(fix.id, &fix.costs) }
 }
 
 /// A step with nothing in it yet: safe, and of unknown effect.
-fn step_named(id: &str, costs: &str) -> PlannedFix {
+fn step_named(id: FixId, costs: &str) -> PlannedFix {
     PlannedFix {
-        fix: id.into(),
+        fix: id,
         title: String::new(),
         safety: Safety::Safe,
         frees_bytes: None,
@@ -484,7 +475,7 @@ mod tests {
         Fix {
             stages: vec![],
             not_stages: vec![],
-            id: id.into(),
+            id: FixId::new(id),
             title: format!("{id} it"),
             safety: Safety::LosesWork,
             memory: vec![],
@@ -660,7 +651,7 @@ mod tests {
         let offered = |other: Device| {
             let named = [(8, Bytes::gib(16))];
             let advice = plan(&torch_oom(&named), &moves, vec![device(0, vec![process(8, Bytes::gib(16))]), other]);
-            let steps: Vec<String> = advice.plan.iter().map(|planned| planned.fix.clone()).collect();
+            let steps: Vec<FixId> = advice.plan.iter().map(|planned| planned.fix).collect();
             (steps, advice.verdict.sentence, advice.plan[0].steps[0].command.clone())
         };
         let (steps, said, command) = offered(device(1, vec![]));
@@ -717,7 +708,7 @@ mod tests {
         ] {
             let advice = of(diagnosis, seen_from);
             let steps: Vec<&str> = advice.plan.iter().map(|planned| planned.fix.as_str()).collect();
-            assert_eq!(steps, ["end-holder", REQUEST_GPU]);
+            assert_eq!(steps, ["end-holder", "request-gpu"]);
             let asked = advice.plan[1].steps[0].command.as_deref();
             assert!(option.is_none_or(|option| asked.is_some_and(|asked| asked.contains(option))), "{asked:?}");
             assert_eq!(asked.is_some(), option.is_some(), "no option that was not looked up");
@@ -726,8 +717,8 @@ mod tests {
         }
         let mut elsewhere = of_slurm.clone();
         elsewhere.facts.total_bytes = Some(Bytes::gib(80));
-        let steps: Vec<String> = of(&elsewhere, vec![]).plan.into_iter().map(|planned| planned.fix).collect();
-        assert_eq!(steps, [REQUEST_GPU], "the log tells of its scheduler, wherever that is");
+        let steps: Vec<FixId> = of(&elsewhere, vec![]).plan.into_iter().map(|planned| planned.fix).collect();
+        assert_eq!(steps, ["request-gpu"], "the log tells of its scheduler, wherever that is");
         elsewhere.run.launcher = None;
         assert!(of(&elsewhere, vec![Vantage::SlurmLogin]).plan.is_empty(), "this machine's is not the log's");
     }
@@ -836,7 +827,7 @@ mod tests {
                 ..Situation::alone(&diagnosis)
             });
             let first = &advice.plan[0];
-            assert_eq!(first.fix == RUN_AGAIN, enough);
+            assert_eq!(first.fix == FixId::RUN_AGAIN, enough);
             assert!(!enough || first.steps[0].command.as_deref() == Some("llama-server -m a.gguf -c 4096"));
         }
     }
@@ -858,7 +849,7 @@ mod tests {
                 ..Situation::alone(&diagnosis)
             });
             let steps: Vec<&str> = advice.plan.iter().map(|planned| planned.fix.as_str()).collect();
-            assert_eq!(steps, if tries { [RUN_AGAIN] } else { ["end-holder"] });
+            assert_eq!(steps, if tries { ["run-again"] } else { ["end-holder"] });
         }
     }
 

@@ -1,6 +1,7 @@
 //! Owns the advice in sentences: the same words for the screen and for the plain report.
 
 use super::{Advice, CauseKind, PlannedFix, Step};
+use crate::knowledge::FixId;
 use crate::units::Bytes;
 
 /// More evidence than that is not read under stress; the JSON has all of it.
@@ -122,7 +123,7 @@ pub fn gives_back(planned: &PlannedFix) -> String {
     match (planned.frees_bytes, planned.frees_is) {
         (Some(bytes), Some(super::plan::FreesIs::Fact)) => format!("gives back {bytes}"),
         (Some(bytes), _) => format!("about {bytes} back"),
-        (None, _) if planned.fix == "run-again" => String::new(),
+        (None, _) if planned.fix == FixId::RUN_AGAIN => String::new(),
         (None, _) => "how much: can't tell".to_owned(),
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::diagnosis::{CauseKind, MemoryKind, Phase, Platform, Stage};
+use super::id::FixId;
 
 /// What taking a fix costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -196,7 +197,7 @@ pub struct Leads {
 pub struct Fix {
     /// The file's name without `.ron`; filled by the loader.
     #[serde(skip)]
-    pub id: String,
+    pub id: FixId,
     /// What to do, for a heading: "Use a shorter context".
     pub title: String,
     pub safety: Safety,

@@ -8,11 +8,11 @@ use crate::advice::scheduler::Scheduler;
 use crate::advice::{Ledger, Place, Situation};
 use crate::gpu::Device;
 use crate::gpu::unused::Unused;
+use crate::knowledge::FixId;
 use crate::knowledge::fix::{Condition, Fix};
 use crate::units::Bytes;
 
 /// The step that asks a scheduler for another GPU.
-pub const REQUEST_GPU: &str = "request-gpu";
 
 /// A device with room, as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +93,6 @@ pub fn request(fix: &Fix, situation: &Situation<'_>, place: &Place<'_>, ledger: 
             if_not: format!("If it keeps waiting, {name} has no such GPU to give now, or you may not use it."),
             versions: versions.map(str::to_owned),
         }],
-        ..step_named(REQUEST_GPU, "waiting for it")
+        ..step_named(FixId::REQUEST_GPU, "waiting for it")
     })
 }

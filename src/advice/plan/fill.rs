@@ -6,6 +6,7 @@ use crate::advice::fit::words::download;
 use crate::advice::words::sentence;
 use crate::advice::{Changes, FitAdvice, Had, Ledger, Place, Situation};
 use crate::gpu::Nature;
+use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
 use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
 use crate::knowledge::settings::Asked;
@@ -20,7 +21,7 @@ pub fn filled(
     fit: Option<&FitAdvice>,
 ) -> Option<PlannedFix> {
     let diagnosis = situation.diagnosis;
-    let effect = fit.and_then(|fit| fit.effect_of(&fix.id));
+    let effect = fit.and_then(|fit| fit.effect_of(fix.id));
     if effect.is_some_and(|effect| effect.is_idle) || is_so(fix, situation) {
         return None;
     }
@@ -29,7 +30,7 @@ pub fn filled(
     if own.into_iter().flatten().any(|program| fix.not_for.iter().any(|other| other == program)) {
         return None;
     }
-    if fix.id == "smaller-quantisation" && share::engine(diagnosis).is_some() && is_in_four_bits(diagnosis) {
+    if fix.id == FixId::SMALLER_QUANTISATION && share::engine(diagnosis).is_some() && is_in_four_bits(diagnosis) {
         return None;
     }
     let ran_on = ran_on(diagnosis);
@@ -76,7 +77,7 @@ pub fn filled(
     };
     let frees_bytes = frees_bytes.or_else(by_share);
     // Below four bits answers suffer quickly: a smaller file of the same model is no step unless it is known to fit.
-    let is_small = fix.id == "smaller-quantisation"
+    let is_small = fix.id == FixId::SMALLER_QUANTISATION
         && effect.is_none_or(|effect| effect.fits != Some(true))
         && has_few_bits(diagnosis);
     let effect = effect.filter(|_| !is_small);
@@ -90,7 +91,7 @@ pub fn filled(
     }
     let of_images = programs.contains(&"images");
     // Which type the weights are kept in changes nothing of the file that is read.
-    if of_images && fix.id == "smaller-quantisation" && diagnosis.memory == Some(MemoryKind::Host) {
+    if of_images && fix.id == FixId::SMALLER_QUANTISATION && diagnosis.memory == Some(MemoryKind::Host) {
         step = Step { action: without_start(&step.action), command: None, ..step };
     }
     // A packed ComfyUI has its own Python: the options go into its .bat file.
@@ -132,7 +133,7 @@ pub fn filled(
     } else if let Some(with) = own.and_then(|(line, changes)| changes.apply(line, situation.form())).or_else(alone) {
         step.command = Some(with);
     }
-    if fix.id == "smaller-batch" && step.command.is_none() {
+    if fix.id == FixId::SMALLER_BATCH && step.command.is_none() {
         step.command = situation.command_line().and_then(half_batch);
     }
     let room = fix.when.contains(&Condition::OtherDeviceHasRoom).then(|| another_gpu(situation, place, ledger));
@@ -163,9 +164,9 @@ pub fn filled(
 /// Whether the log shows that the run does so already, whatever form the fix has for its program.
 fn is_so(fix: &Fix, situation: &Situation<'_>) -> bool {
     let run = &situation.diagnosis.run;
-    match fix.id.as_str() {
-        "smaller-batch" => values::batch(situation) == Some(1),
-        "gradient-checkpointing" => {
+    match fix.id {
+        FixId::SMALLER_BATCH => values::batch(situation) == Some(1),
+        FixId::GRADIENT_CHECKPOINTING => {
             let flag = || situation.command_line().is_some_and(|line| line.contains("--gradient_checkpointing"));
             run.printed.contains_key("gradient_checkpointing") || flag()
         }

@@ -1,7 +1,7 @@
 //! Owns the steps that end a holder, or have its own program give the memory back.
 
 use super::fill::{step_of, substitute};
-use super::{ASK_OWNER, FreesIs, HOLDERS, PlannedFix, Step, WAIT, WORTH_ENDING, empty, step_named};
+use super::{FreesIs, HOLDERS, PlannedFix, Step, WORTH_ENDING, empty, step_named};
 use crate::advice::offer::{Seen, Standing, user_of};
 use crate::advice::release::Api;
 use crate::advice::supervisor::Supervisor;
@@ -10,6 +10,7 @@ use crate::gpu::activity::Activity;
 use crate::gpu::guard::Viewer;
 use crate::gpu::recognise::protected_command;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
+use crate::knowledge::FixId;
 use crate::knowledge::fix::{Fix, FixCommand};
 use crate::units::Bytes;
 
@@ -214,7 +215,7 @@ fn ask_owner(device: &Device, row: &GpuProcess, missing: Option<Bytes>) -> Plann
             if_not: "ask whoever runs this machine".into(),
             versions: None,
         }],
-        ..step_named(ASK_OWNER, "their time")
+        ..step_named(FixId::ASK_OWNER, "their time")
     }
 }
 
@@ -244,7 +245,7 @@ fn wait(device: &Device, needed: Option<(Bytes, Bytes)>, busy: &[(&GpuProcess, A
                 "the bar falls",
                 "if it does not finish, check what it does",
             )],
-            ..step_named(WAIT, "time")
+            ..step_named(FixId::WAIT_FOR_MEMORY, "time")
         });
     };
     Some(PlannedFix {
@@ -255,7 +256,7 @@ fn wait(device: &Device, needed: Option<(Bytes, Bytes)>, busy: &[(&GpuProcess, A
             "the terminal's bell, and a line that says so",
             "Esc stops the waiting",
         )],
-        ..step_named(WAIT, "time")
+        ..step_named(FixId::WAIT_FOR_MEMORY, "time")
     })
 }
 

@@ -5,6 +5,7 @@
 use super::fill::with_model;
 use crate::advice::ledger::run_had;
 use crate::advice::{Changes, FitAdvice, Ledger, Place, Situation, verdict};
+use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase};
 use crate::memory::{sglang, vllm};
 use crate::units::Bytes;
@@ -18,10 +19,10 @@ const MOST: u64 = 950;
 /// Beside its weights an engine needs a context and room to work in.
 const BESIDE_WEIGHTS: Bytes = Bytes::gib(1);
 /// These failures say that the share was more than what is free, before anything was loaded.
-const MORE_THAN_IS_FREE: &[&str] = &["vllm/free-memory-less-than-desired", "vllm/cumem-out-of-memory"];
+const MORE_THAN_IS_FREE: &[EntryId] = &[EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESIRED, EntryId::VLLM_CUMEM_OUT_OF_MEMORY];
 
 /// And these that nothing of it was left for the KV cache.
-const NOTHING_LEFT: &[&str] = &["vllm/no-memory-for-cache-blocks", "sglang/not-enough-memory"];
+const NOTHING_LEFT: &[EntryId] = &[EntryId::VLLM_NO_MEMORY_FOR_CACHE_BLOCKS, EntryId::SGLANG_NOT_ENOUGH_MEMORY];
 
 /// The engine whose share it is: one that fills it, however small the model.
 pub fn engine(diagnosis: &Diagnosis) -> Option<&'static str> {
@@ -62,7 +63,7 @@ pub fn engine_name(engine: &str) -> &'static str {
 
 /// What used up the engine's share before its KV cache came; `None` where that is not how it failed.
 pub fn used_up(diagnosis: &Diagnosis) -> Option<String> {
-    let entry = diagnosis.matches.first()?.entry.as_str();
+    let entry = diagnosis.matches.first()?.entry;
     let share = in_words(diagnosis).filter(|_| NOTHING_LEFT.contains(&entry))?;
     Some(match diagnosis.run.weights_bytes {
         Some(weights) => format!("the weights ({weights}) and what the engine works with used up {share}"),
@@ -152,7 +153,7 @@ pub fn too_small(situation: &Situation<'_>, place: &Place<'_>) -> Option<(String
 
 /// Whether the failure is that others left less of the card than the engine was told to take.
 pub fn more_than_is_free(diagnosis: &Diagnosis) -> bool {
-    diagnosis.matches.first().is_some_and(|found| MORE_THAN_IS_FREE.contains(&found.entry.as_str()))
+    diagnosis.matches.first().is_some_and(|found| MORE_THAN_IS_FREE.contains(&found.entry))
 }
 
 /// Whether the engine's weights and room to work in fit such a share; where its weights are not known, nothing

@@ -233,6 +233,7 @@ mod tests {
     use crate::gpu::guard::Viewer;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Reading, Snapshot};
+    use crate::knowledge::FixId;
     use crate::knowledge::KnowledgeBase;
     use crate::knowledge::diagnosis::Diagnosis;
 
@@ -244,7 +245,7 @@ mod tests {
         rows.push(process(4242, Bytes::gib(12)));
         let here = Snapshot { devices: vec![device(0, rows), device(1, elsewhere)], ..snapshot(90) };
         let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
-        let fixes = [KnowledgeBase::built_in().unwrap().fix("end-holder").unwrap().clone()];
+        let fixes = [KnowledgeBase::built_in().unwrap().fix(FixId::END_HOLDER).unwrap().clone()];
         let mut diagnosis = torch_oom(&[(4242, Bytes::gib(12))]);
         (diagnosis.facts.process_bytes, diagnosis.facts.requested_bytes) = (Some(Bytes::gib(6)), Some(Bytes::gib(8)));
         advise(&Situation {
@@ -282,9 +283,7 @@ mod tests {
         assert!(there.verdict.sentence.contains("holds 15.0 GiB now, at least what"), "{}", there.verdict.sentence);
         let ledger = there.ledger.as_ref().unwrap();
         assert_eq!(ledger.missing_bytes, Some(Bytes::ZERO), "it has what it needed");
-        assert!(
-            !ends_somebody(&there) && there.plan.iter().all(|planned| planned.fix != crate::advice::plan::RUN_AGAIN)
-        );
+        assert!(!ends_somebody(&there) && there.plan.iter().all(|planned| planned.fix != FixId::RUN_AGAIN));
         let elsewhere = advice(Some(LINE), vec![], vec![late(Bytes::gib(9))]);
         assert!(elsewhere.verdict.sentence.contains("again on GPU 1"), "{}", elsewhere.verdict.sentence);
         assert!(!ends_somebody(&elsewhere), "nobody is in its way there");

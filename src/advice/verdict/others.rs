@@ -8,6 +8,7 @@ use crate::advice::plan::share;
 use crate::advice::{Fate, Ledger, Place, Situation, machine, name_of, release};
 use crate::gpu::activity::Activity;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
+use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::units::Bytes;
 
@@ -19,7 +20,7 @@ const CONTEXT: Bytes = Bytes::mib(800);
 const RANKS_PERCENT: u64 = 10;
 const RANKS_APART: usize = 4;
 /// This failure comes before the engine has loaded anything.
-const STARTS_EMPTY: &str = "vllm/free-memory-less-than-desired";
+const STARTS_EMPTY: EntryId = EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESIRED;
 
 /// The processes that the log names, without those that held next to nothing and the run's own ranks.
 pub fn blamed<'p, 'a>(situation: &Situation<'_>, place: &'p Place<'a>) -> impl Iterator<Item = &'p Named<'a>> {

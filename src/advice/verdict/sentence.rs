@@ -7,6 +7,7 @@ use crate::advice::{Fate, Ledger, Place, Situation, amount, name_of, name_of_dev
 use crate::gpu::GpuProcess;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use crate::knowledge::facts::Facts;
+use crate::knowledge::{EntryId, FixId};
 use crate::units::Bytes;
 
 pub fn sentence(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>, causes: &[Cause]) -> String {
@@ -29,7 +30,7 @@ pub fn sentence(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Le
 
 pub fn not_oom(situation: &Situation<'_>) -> String {
     let diagnosis = situation.diagnosis;
-    let consequence = situation.fixes.iter().any(|fix| fix.id == plan::FULLER_LOG);
+    let consequence = situation.fixes.iter().any(|fix| fix.id == FixId::SEE_THE_FULLER_LOG);
     match (&diagnosis.remark, diagnosis.matches.is_empty()) {
         // A consequence without its cause tells nothing about memory.
         (Some(remark), _) if consequence => remark.clone(),
@@ -283,7 +284,7 @@ fn host_ran_out(diagnosis: &Diagnosis) -> String {
     if diagnosis
         .matches
         .first()
-        .is_some_and(|found| found.entry.ends_with("/winerror-1455") || found.text.contains("os error 1455"))
+        .is_some_and(|found| found.entry.as_str().ends_with("/winerror-1455") || found.text.contains("os error 1455"))
     {
         return "Windows could promise no more memory: RAM and the paging file together were spoken for, not the GPU's memory.".into();
     }
@@ -317,7 +318,7 @@ fn host_ran_out(diagnosis: &Diagnosis) -> String {
 
 /// A refusal before anything was loaded.
 pub fn is_estimate(diagnosis: &Diagnosis) -> bool {
-    diagnosis.matches.first().is_some_and(|found| found.entry == "lm studio/insufficient-resources")
+    diagnosis.matches.first().is_some_and(|found| found.entry == EntryId::LM_STUDIO_INSUFFICIENT_RESOURCES)
 }
 
 fn plain(diagnosis: &Diagnosis, place: &Place<'_>, ledger: Option<&Ledger>) -> String {
