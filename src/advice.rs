@@ -128,10 +128,10 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let situation = &Situation { diagnosis: held.as_ref().unwrap_or(situation.diagnosis), ..*situation };
     let place = machine::locate(situation);
     let ledger = ledger::draw(situation, &place);
-    let room = fit::room(situation, &place, ledger.as_ref());
+    let room = fit_room(situation, &place, ledger.as_ref());
     let fit = match situation.before.filter(|before| before.room == room) {
         Some(before) => before.fit.clone(),
-        None => fit::fit(situation, room.clone(), ledger.as_ref()),
+        None => fit::fit(fit_question(situation), room.clone()),
     };
     let mut verdict = verdict::weigh(situation, &place, ledger.as_ref(), fit.as_ref());
     if let Some(said) = fit
@@ -165,7 +165,7 @@ pub fn advise(situation: &Situation<'_>) -> Advice {
     let command =
         situation.command.or(situation.diagnosis.run.command.as_deref()).or_else(|| living().map(String::as_str));
     let situation = &Situation { command, ..*situation };
-    let changed = changed_fit(situation, &room, ledger.as_ref());
+    let changed = changed_fit(situation, &room);
     let ahead = changed.as_ref().map(|(_, fit)| fit).or(fit.as_ref());
     let plan = plan::lay_out(situation, &place, ledger.as_ref(), &verdict, ahead);
     // The easiest way out stands beside what is wrong, where something is still missing.
@@ -211,15 +211,40 @@ pub fn with_own_process(diagnosis: &Diagnosis) -> Option<Diagnosis> {
     Some(diagnosis)
 }
 
+/// What there is for the run's next attempt.
+fn fit_room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> fit::Room {
+    let next = verdict::next_try(situation, place);
+    let mut used_by_next_try = Vec::new();
+    for (next, device) in next.iter().flat_map(|next| situation.devices().iter().map(move |device| (next, device))) {
+        let rows = device.processes.iter().filter(|row| next.is(row)).filter_map(|row| row.used_bytes.value());
+        used_by_next_try.push((device.index, rows.fold(Bytes::ZERO, Bytes::plus).max(next.holds_on(device))));
+    }
+    let machine = fit::Machine {
+        snapshot: situation.snapshot,
+        is_the_logs: place.same_machine,
+        failed_on: place.device,
+        vram_now: ledger
+            .filter(|ledger| ledger.is_now)
+            .map(|ledger| fit::Vram { free: ledger.available_bytes, total: ledger.capacity_bytes }),
+        used_by_next_try,
+    };
+    fit::room(situation.diagnosis, ledger::run_had(situation.diagnosis), &machine)
+}
+
+fn fit_question<'a>(situation: &Situation<'a>) -> fit::Question<'a> {
+    let Situation { diagnosis, model, .. } = *situation;
+    fit::Question { diagnosis, model, had: ledger::run_had(diagnosis) }
+}
+
 /// What the run takes with the steps taken.
-fn changed_fit(situation: &Situation<'_>, room: &fit::Room, ledger: Option<&Ledger>) -> Option<(String, FitAdvice)> {
+fn changed_fit(situation: &Situation<'_>, room: &fit::Room) -> Option<(String, FitAdvice)> {
     let command = situation.command.filter(|_| situation.taken.changed)?;
     let before = situation.before.filter(|before| before.room == *room).and_then(|before| before.changed.as_ref());
     if let Some(same) = before.filter(|(of, _)| of == command) {
         return Some(same.clone());
     }
     let diagnosis = fit::changed(situation.diagnosis, command);
-    let fit = fit::fit(&Situation { diagnosis: &diagnosis, ..*situation }, room.clone(), ledger)?;
+    let fit = fit::fit(fit_question(&Situation { diagnosis: &diagnosis, ..*situation }), room.clone())?;
     Some((command.to_owned(), fit))
 }
 
@@ -258,6 +283,11 @@ impl<'a> Situation<'a> {
             taken: Taken::default(),
             before: None,
         }
+    }
+
+    /// This machine's GPUs; none where the log is read alone.
+    fn devices(&self) -> &'a [Device] {
+        self.snapshot.map_or(&[], |snapshot| &snapshot.devices)
     }
 
     /// The command line that failed, where the person or the log tells it.

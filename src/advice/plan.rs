@@ -16,6 +16,7 @@ use super::{CauseKind, Changes, Fate, FitAdvice, Ledger, Place, Situation, Verdi
 use crate::gpu::ProcessKey;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Phase};
 use crate::knowledge::fix::{Condition, Fix, Safety};
+pub use crate::memory::Is as FreesIs;
 use crate::units::Bytes;
 
 /// More holders than that are not proposed one by one.
@@ -41,14 +42,6 @@ pub const LOOK_THERE: &str = "look-there";
 
 /// The step that waits until there is room.
 pub const WAIT: &str = "wait-for-memory";
-
-/// How sure an estimate is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FreesIs {
-    Fact,
-    About,
-}
 
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -21,7 +21,7 @@ pub fn needs(advice: &Advice) -> Option<String> {
     let needed = ledger.needed_bytes?;
     let asked = ledger.asked_bytes?;
     let parts = match ledger.had_bytes {
-        Some(had) => format!(" ({} asked + {} it already had)", gib(asked), gib(had)),
+        Some(had) => format!(" ({} asked + {} it already had)", asked.in_gib(), had.in_gib()),
         None => String::new(),
     };
     let free = ledger.available_bytes?;
@@ -92,9 +92,9 @@ pub fn sums(advice: &Advice) -> Option<String> {
     let ledger = advice.ledger.as_ref()?;
     let capacity = ledger.capacity_bytes?;
     let mut parts: Vec<String> =
-        ledger.held_by.iter().map(|held| format!("{} {}", held.what, gib(held.bytes))).collect();
+        ledger.held_by.iter().map(|held| format!("{} {}", held.what, held.bytes.in_gib())).collect();
     if let Some(free) = ledger.available_bytes {
-        parts.push(format!("free {}", gib(free)));
+        parts.push(format!("free {}", free.in_gib()));
     }
     // Of an engine's cache all is free: no sum.
     (!parts.is_empty() && !ledger.is_cache).then(|| format!("{capacity} = {}", parts.join(" + ")))
@@ -105,13 +105,6 @@ pub fn apart(one: Bytes, other: Bytes) -> (String, String) {
     let alike = one != other && one.to_string() == other.to_string();
     let finer = |bytes: Bytes| if alike { format!("{} MiB", bytes.0 >> 20) } else { bytes.to_string() };
     (finer(one), finer(other))
-}
-
-/// A figure in GiB without its unit, for sums whose first term carries it.
-pub fn gib(bytes: Bytes) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
-    let value = bytes.0 as f64 / f64::from(1 << 30);
-    format!("{value:.1}")
 }
 
 /// What a step gives back, in words.

@@ -1,8 +1,9 @@
 //! Owns what is offered: the choices that fit in the order of what they cost, the model's sizes by quantisation, and what
 //! would fit where no choice does. Bytes. Knows no log.
 
+use super::answer::{FitChoice, Size};
+use super::effect;
 use super::model::Known;
-use super::{FitChoice, Size, effect};
 use crate::memory::options::{self, Card, Change, Choice};
 use crate::memory::{Engine, Estimate, ModelShape, Settings, table};
 use crate::units::Bytes;

@@ -2,7 +2,7 @@
 
 use super::offers::MOST_INSTEAD;
 use super::*;
-use crate::advice::{Advice, advise};
+use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
 use crate::gpu::testing::{device, noon_plus, process, snapshot};
 use crate::knowledge::KnowledgeBase;
@@ -95,7 +95,7 @@ fn the_worked_example_comes_out() {
     assert_eq!((parts.weights.is, parts.kv_cache.is), (Is::Fact, Is::Fact), "as the log prints them");
     assert_eq!((mib(&parts.kv_cache), mib(&parts.compute)), (4096.0, 258.5));
     let eight = fit.effect_of("quantised-kv-cache").unwrap();
-    assert_eq!(eight.frees, Some((Bytes::mib(1792), FreesIs::About)), "1920 less the f16 copy of a layer");
+    assert_eq!(eight.frees, Some((Bytes::mib(1792), Is::About)), "1920 less the f16 copy of a layer");
     let file = fit.sizes.iter().find(|size| size.quantization == "Q4_K_M").unwrap();
     assert!(file.file_bytes.0.abs_diff(4_912_898_304) < 4096, "{:?}", file.file_bytes);
     assert_eq!((fit.fits, fit.why_not_known.is_some()), (None, true), "no card was read");
@@ -127,11 +127,11 @@ fn steps_are_filled_with_what_fits() {
     let command = |fix: &str| step(fix).steps[0].command.clone().unwrap();
     assert_eq!(command("shorter-context"), "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 44032");
     assert!(step("shorter-context").may_be_enough);
-    assert_eq!(step("shorter-context").frees_is, Some(FreesIs::Fact));
+    assert_eq!(step("shorter-context").frees_is, Some(Is::Fact));
     assert_eq!(step("quantised-kv-cache").frees_bytes, Some(Bytes::mib(3584)), "3840 less 256 to unpack a layer");
     assert_eq!(
         (step("kv-cache-on-cpu").frees_bytes, step("kv-cache-on-cpu").frees_is),
-        (Some(Bytes::gib(8)), Some(FreesIs::Fact))
+        (Some(Bytes::gib(8)), Some(Is::Fact))
     );
     let layers: u64 = command("offload-fewer-layers").rsplit(' ').next().unwrap().parse().unwrap();
     assert!((20..33).contains(&layers), "{layers}");
@@ -208,7 +208,7 @@ fn what_is_not_said_is_not_known() {
     let fit = advised(poor, Some(&held(Bytes::gib(20))), Some("llama3.1:8b")).fit.unwrap();
     assert!(fit.model.as_ref().unwrap().how.starts_with("as you say"));
     assert!(fit.notes[0].contains("does not show the context"), "{:?}", fit.notes);
-    assert_eq!(fit.effect_of("quantised-kv-cache").unwrap().frees.unwrap().1, FreesIs::About, "of an assumed context");
+    assert_eq!(fit.effect_of("quantised-kv-cache").unwrap().frees.unwrap().1, Is::About, "of an assumed context");
 }
 
 const POOL: &str = "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (7.25 GiB). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.";
@@ -259,7 +259,7 @@ fn a_training_run_is_told_what_each_change_gives_back() {
     let frees =
         |advice: &Advice, fix: &str| advice.fit.as_ref().unwrap().effect_of(fix).and_then(|effect| effect.frees);
     let eight = frees(&advice, "eight-bit-optimizer").unwrap();
-    assert_eq!(eight, (Bytes(47_940_659_651), FreesIs::About), "5.97 bytes a parameter");
+    assert_eq!(eight, (Bytes(47_940_659_651), Is::About), "5.97 bytes a parameter");
     assert_eq!(frees(&advice, "lora"), None, "the model is not known");
     let named = log.replace("***** Running", "--model_name_or_path meta-llama/Llama-3.1-8B\n***** Running");
     let advice = advised(&named, None, None);
@@ -308,7 +308,7 @@ fn a_smaller_share_of_the_card_gives_back_what_was_wanted_beyond_what_is_free() 
     assert_eq!(step.steps[0].command.as_deref(), Some("vllm serve MODEL --gpu-memory-utilization 0.72"));
     let (frees, is) = (step.frees_bytes.unwrap(), step.frees_is);
     assert!(frees.0.abs_diff(Bytes::mib(4915).0) < 1 << 21, "22.08 less 17.28 GiB: {frees}");
-    assert_eq!((is, step.may_be_enough), (Some(FreesIs::Fact), true));
+    assert_eq!((is, step.may_be_enough), (Some(Is::Fact), true));
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Owns how it reads whether a model fits: one sentence for the verdict, and the lines of a report.
 
-use super::{FitAdvice, FitChoice};
-use crate::advice::words::gib;
+use super::answer::{FitAdvice, FitChoice};
 use crate::memory::options::tokens_in_words;
 
 /// So many offers are made in the sentence.
@@ -27,14 +26,14 @@ impl FitAdvice {
         let named = self.named();
         let free = match (self.free_now_bytes, self.card_bytes) {
             (Some(free), _) if self.model.is_none() => {
-                format!("; its KV cache has {}", gib(free))
+                format!("; its KV cache has {}", free.in_gib())
             }
             (Some(free), Some(card)) if self.is_now => {
                 let have = match self.each.len() {
                     0 => "this card has".to_owned(),
                     count => format!("the {count} cards here together have"),
                 };
-                format!("; {have} {} free and {} in all", gib(free), gib(card))
+                format!("; {have} {} free and {} in all", free.in_gib(), card.in_gib())
             }
             (Some(free), _) => format!("; {free} were free for it"),
             (None, _) => self.why_not_known.as_deref().map(|why| format!("; {why}")).unwrap_or_default(),
@@ -99,7 +98,7 @@ impl FitAdvice {
             .iter()
             .map(|size| {
                 let fits = if size.fits == Some(true) { " fits" } else { "" };
-                format!("{} {}{fits}", size.quantization, gib(size.file_bytes))
+                format!("{} {}{fits}", size.quantization, size.file_bytes.in_gib())
             })
             .collect();
         if !sizes.is_empty() {
