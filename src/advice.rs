@@ -2,17 +2,17 @@
 //! and a plan of steps. Pure: the same log, snapshot and history give the same advice.
 //! Knows nothing of keys, screens or signals.
 
-pub mod compare;
-pub mod fit;
-pub mod ledger;
-pub mod machine;
-pub mod offer;
+pub(crate) mod compare;
+pub(crate) mod fit;
+pub(crate) mod ledger;
+pub(crate) mod machine;
+pub(crate) mod offer;
 pub mod plan;
 pub mod release;
-pub mod rerun;
-pub mod scheduler;
-pub mod supervisor;
-pub mod verdict;
+pub(crate) mod rerun;
+pub(crate) mod scheduler;
+pub(crate) mod supervisor;
+pub(crate) mod verdict;
 pub mod words;
 
 use jiff::SignedDuration;

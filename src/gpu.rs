@@ -2,18 +2,18 @@
 //! keeps "unknown" apart from 0. The shapes are those of the sample stream (JSON, one snapshot a line).
 //! Knows nothing of the driver library, of /proc or of the screen.
 
-pub mod accounts;
-pub mod activity;
-pub mod failed_run;
+pub(crate) mod accounts;
+pub(crate) mod activity;
+pub(crate) mod failed_run;
 pub mod guard;
 pub mod history;
 mod kin;
-pub mod recognise;
+pub(crate) mod recognise;
 pub mod running;
 pub mod sight;
 #[cfg(test)]
-pub mod testing;
-pub mod unused;
+pub(crate) mod testing;
+pub(crate) mod unused;
 mod wire;
 
 use std::fmt;

@@ -3,9 +3,9 @@
 //! `linux` alone reads GPUs and signals processes; what other systems do in its place is `logs_only`.
 //! Knows nothing of what a log means or of the screen.
 
-pub mod host;
+pub(crate) mod host;
 pub mod processes;
-pub mod regular;
+pub(crate) mod regular;
 
 #[cfg(target_os = "linux")]
 pub mod linux;

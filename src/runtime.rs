@@ -1,19 +1,19 @@
 //! Owns the loop between the outside world and the app: it turns what happens into messages, hands in the time, and
 //! does what `update` asks for. Draws once after all that is queued was taken in. Knows nothing of what a log means.
 
-pub mod clipboard;
-pub mod debug_log;
-pub mod demo;
+pub(crate) mod clipboard;
+pub(crate) mod debug_log;
+pub(crate) mod demo;
 mod drain;
 pub mod files;
-pub mod follow;
-pub mod journal;
-pub mod keyboard;
-pub mod last;
+pub(crate) mod follow;
+pub(crate) mod journal;
+pub(crate) mod keyboard;
+pub(crate) mod last;
 pub mod leaders;
-pub mod outbox;
+pub(crate) mod outbox;
 pub mod process_control;
-pub mod reader;
+pub(crate) mod reader;
 pub mod terminal;
 
 use std::fs::File;

@@ -4,7 +4,7 @@
 
 mod after;
 mod effect;
-pub mod holders;
+pub(crate) mod holders;
 mod model;
 mod offers;
 mod pool;
@@ -13,8 +13,8 @@ mod setup;
 #[cfg(test)]
 mod tests;
 mod trained;
-pub mod trial;
-pub mod words;
+pub(crate) mod trial;
+pub(crate) mod words;
 
 use std::sync::Arc;
 
@@ -194,11 +194,6 @@ impl FitAdvice {
     /// The settings of the log, to try others from; `None` where the model is not known.
     pub fn trial(&self) -> Option<Trial> {
         Some(Trial::new(self.basis.as_ref()?))
-    }
-
-    /// Whether what is free is what is free now, rather than when the log was written.
-    pub fn is_now(&self) -> bool {
-        self.is_now
     }
 
     /// Whether the model is laid out over several cards of this machine; its figures are then of all of them.

@@ -4,11 +4,11 @@
 mod another;
 mod fill;
 mod holders;
-pub mod share;
+pub(crate) mod share;
 mod values;
 mod whose;
 
-pub use self::another::{REQUEST_GPU, RoomOn, another_gpu};
+pub use self::another::{RoomOn, another_gpu};
 use serde::{Serialize, Serializer};
 
 use super::release::Release;
@@ -37,7 +37,7 @@ pub const RUN_AGAIN: &str = "run-again";
 pub const ASK_OWNER: &str = "ask-owner";
 
 /// The step that finds out who held it, on the machine where it failed.
-pub const LOOK_THERE: &str = "look-there";
+const LOOK_THERE: &str = "look-there";
 
 /// The step that waits until there is room.
 pub const WAIT: &str = "wait-for-memory";
@@ -470,6 +470,7 @@ fn step_named(id: &str, costs: &str) -> PlannedFix {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::another::REQUEST_GPU;
     use super::fill::substitute;
     use super::*;
     use crate::advice::testing::torch_oom;

@@ -9,13 +9,13 @@ use super::{Device, GpuProcess, ProcessKey};
 
 /// A process stays busy this long after its last use of GPU or CPU: training steps alternate with loading, and a
 /// process between two steps must not look idle.
-pub const BUSY_FOR: Duration = Duration::from_secs(60);
+const BUSY_FOR: Duration = Duration::from_secs(60);
 
 /// A shorter time without use proves nothing: the activity is unknown until then.
-pub const IDLE_AFTER: Duration = Duration::from_secs(10);
+const IDLE_AFTER: Duration = Duration::from_secs(10);
 
 /// CPU use from which a process counts as busy, in percent of one core.
-pub const BUSY_CPU_PERCENT: u64 = 5;
+const BUSY_CPU_PERCENT: u64 = 5;
 
 /// What a process was seen to use at one reading. `None` where it is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

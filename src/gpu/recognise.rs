@@ -3,8 +3,8 @@
 //! people's programs (`engines`, `tools` and `system` hold them by kind). Knows nothing of /proc or the driver.
 
 mod engines;
-pub mod invocation;
-pub mod kin;
+pub(crate) mod invocation;
+pub(crate) mod kin;
 mod system;
 mod tools;
 

@@ -102,7 +102,7 @@ const NONE: (&str, &str) = ("", "");
 const USUAL_GIB: &[u64] = &[2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 
 /// All that is known.
-pub const SETTINGS: &[Setting] = &[
+const SETTINGS: &[Setting] = &[
     // Training.
     count(
         "batch",

@@ -6,7 +6,7 @@
 use super::gguf::Metadata;
 
 /// What is taken where the file does not say its figures: 4 to 250 MiB were seen.
-pub const USUAL: u64 = 256 << 20;
+const USUAL: u64 = 256 << 20;
 /// Patches of the picture that a merger of patches starts with: 46 × 46 tokens of four.
 const MERGED_PATCHES: u64 = 46 * 46 * 4;
 /// More than any encoder has.

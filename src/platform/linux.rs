@@ -1,10 +1,10 @@
 //! Owns Linux: GPUs through NVIDIA's driver, processes through /proc and pidfds, and the terminal's bytes as they come.
 
-pub mod child;
-pub mod feed;
+pub(crate) mod child;
+pub(crate) mod feed;
 mod input;
 pub mod kernel;
-pub mod live;
+pub(crate) mod live;
 pub mod probe;
 pub mod procfs;
 pub mod release;

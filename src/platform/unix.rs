@@ -1,11 +1,11 @@
 //! Owns what Linux and macOS have in common, POSIX's part: who owns a file, descriptors, signals, the terminal's modes.
 
-pub mod faults;
-pub mod output;
-pub mod pipe;
-pub mod places;
-pub mod signals;
-pub mod users;
+pub(crate) mod faults;
+pub(crate) mod output;
+pub(crate) mod pipe;
+pub(crate) mod places;
+pub(crate) mod signals;
+pub(crate) mod users;
 
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, stdin};

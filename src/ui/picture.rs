@@ -176,7 +176,7 @@ impl Shown {
 
 /// A terminal that can be looked at.
 #[cfg(test)]
-pub mod testing {
+pub(crate) mod testing {
     use ratatui::backend::CrosstermBackend;
     use ratatui::layout::Position;
 

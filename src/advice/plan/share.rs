@@ -56,7 +56,7 @@ pub fn in_words(diagnosis: &Diagnosis) -> Option<String> {
 }
 
 /// An engine's name as its people write it.
-pub fn engine_name(engine: &str) -> &'static str {
+fn engine_name(engine: &str) -> &'static str {
     if engine == "sglang" { "SGLang" } else { "vLLM" }
 }
 
@@ -151,7 +151,7 @@ pub fn too_small(situation: &Situation<'_>, place: &Place<'_>) -> Option<(String
 }
 
 /// Whether the failure is that others left less of the card than the engine was told to take.
-pub fn more_than_is_free(diagnosis: &Diagnosis) -> bool {
+fn more_than_is_free(diagnosis: &Diagnosis) -> bool {
     diagnosis.matches.first().is_some_and(|found| MORE_THAN_IS_FREE.contains(&found.entry.as_str()))
 }
 

@@ -140,7 +140,7 @@ pub fn own_context(diagnosis: &Diagnosis) -> Option<Bytes> {
     (facts.process_bytes.is_none() && (facts.reserved_bytes.is_some() || starting())).then_some(CONTEXT)
 }
 
-pub fn negligible(part: Bytes, whole: Option<Bytes>) -> bool {
+fn negligible(part: Bytes, whole: Option<Bytes>) -> bool {
     whole.is_some_and(|whole| u128::from(part.0) * 100 < u128::from(whole.0) * u128::from(NEGLIGIBLE_PERCENT))
 }
 

@@ -32,7 +32,7 @@ pub fn bond(parent: &Traits, child: &Traits, holds: bool) -> Option<Bond> {
 }
 
 /// Processes that a program starts of itself, and nobody else does.
-pub fn needs_a_parent(child: &Traits) -> bool {
+fn needs_a_parent(child: &Traits) -> bool {
     let title = child.arguments.first().map(String::as_str).unwrap_or_default();
     let run = Invocation::of(child.arguments);
     child.comm == "pt_data_worker"
