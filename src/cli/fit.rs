@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use self::arguments::EngineName;
-pub use self::flags::{FitArgs, OnOff, SplitMode};
+pub(super) use self::flags::{FitArgs, OnOff, SplitMode};
 use self::held::Held;
 use self::locate::{Located, Source};
 use self::machine::{Machine, machine};
@@ -133,7 +133,7 @@ impl Answer {
 }
 
 /// Answers; 2 where the model or an argument can't be used.
-pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
+pub(super) fn run(global: &Global, args: &FitArgs) -> ExitCode {
     let said = match &args.model {
         None => machine(global, args.gpu).map(|machine| {
             let holders = machine.holders(machine.card(), &global.kernel().viewer());

@@ -23,7 +23,7 @@ const LARGEST_FILE: u64 = 4 << 20;
 const PAGE_COLUMNS: usize = 100;
 
 /// Runs it; 1 where an entry is not found or does not pass.
-pub fn run(global: &Global, command: &KbCommand) -> ExitCode {
+pub(super) fn run(global: &Global, command: &KbCommand) -> ExitCode {
     let answer = match command {
         KbCommand::List { filter, literals } => base(global).map(|base| {
             let text = if *literals { words(&base) } else { list(&base, filter.as_deref().unwrap_or_default()) };
@@ -41,12 +41,12 @@ pub fn run(global: &Global, command: &KbCommand) -> ExitCode {
 }
 
 /// The built-in knowledge and what these options add: a file of the same name takes the built-in one's place.
-pub fn base(global: &Global) -> Result<KnowledgeBase, String> {
+pub(super) fn base(global: &Global) -> Result<KnowledgeBase, String> {
     with_folder(global.knowledge.as_deref())
 }
 
 /// For the terminal program: where the added entries can't be used, the built-in ones are, with a word about it.
-pub fn base_at_any_rate(global: &Global) -> Loaded {
+pub(super) fn base_at_any_rate(global: &Global) -> Loaded {
     match base(global) {
         Ok(base) => Ok((base, None)),
         Err(error) if global.knowledge.is_some() => {

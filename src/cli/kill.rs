@@ -29,7 +29,7 @@ const TEARDOWN: Duration = Duration::from_secs(10);
 
 /// What was asked for.
 #[derive(Debug)]
-pub struct Asked {
+pub(super) struct Asked {
     pub targets: Vec<String>,
     pub signal: Signal,
     /// How long each may take.
@@ -55,7 +55,7 @@ struct Victim {
 }
 
 /// Runs it; 0 only if all ended, 1 where one did not, 2 where the order can't be understood or nobody can be asked.
-pub fn run(global: &Global, asked: &Asked) -> ExitCode {
+pub(super) fn run(global: &Global, asked: &Asked) -> ExitCode {
     if let Some(why) = Here::LOGS_ONLY {
         return super::refuse(why);
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use crate::platform::{Here, Platform};
 
-pub fn write(text: &[u8]) -> io::Result<()> {
+pub(super) fn write(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     // What is buffered is not written yet, and at the program's end nobody would hear of an error.
     match Here::check_output_open().and_then(|()| out.write_all(text)).and_then(|()| out.flush()) {
@@ -16,7 +16,7 @@ pub fn write(text: &[u8]) -> io::Result<()> {
 }
 
 /// Writes an answer; the exit code is this one, or 2 where it could not be written.
-pub fn answer(text: &str, code: ExitCode) -> ExitCode {
+pub(super) fn answer(text: &str, code: ExitCode) -> ExitCode {
     match write(text.as_bytes()) {
         Ok(()) => code,
         Err(error) => super::refuse(&format!("the answer could not be written: {error}")),

@@ -21,7 +21,7 @@ const SIZE_COLUMN: usize = 2;
 const UNKNOWN: &str = "?";
 
 /// Prints the processes that hold GPU memory. Exit 1 where there is no driver or it does not answer.
-pub fn run(global: &Global, json: bool) -> ExitCode {
+pub(super) fn run(global: &Global, json: bool) -> ExitCode {
     let snapshot = match Here::read_once(&global.sampling()) {
         Ok(snapshot) => snapshot,
         Err(why) => return unread(&why),

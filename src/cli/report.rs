@@ -41,7 +41,7 @@ pub struct ReportArgs {
 }
 
 /// Runs it; 0 for yes and maybe, 1 for no, 2 where the log can't be read or the report can't be written.
-pub fn run(global: &Global, args: &ReportArgs) -> ExitCode {
+pub(super) fn run(global: &Global, args: &ReportArgs) -> ExitCode {
     match report(global, args) {
         Ok(code) => code,
         Err(message) => super::refuse(&message),
@@ -77,7 +77,7 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
 }
 
 /// The terminal program's last log, where there is no terminal.
-pub fn of_the_last(global: &Global) -> ExitCode {
+pub(super) fn of_the_last(global: &Global) -> ExitCode {
     let args = ReportArgs { file: None, no_live: false, model: None, output: None, force: false, no_redact: false };
     run(global, &args)
 }
@@ -96,7 +96,7 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
 }
 
 /// Whose machine this is, for reports that leave it out.
-pub fn names() -> Names {
+pub(super) fn names() -> Names {
     let own = Here::user_name();
     let said = ["USER", "LOGNAME", "SUDO_USER"].into_iter().filter_map(|name| std::env::var(name).ok());
     let home = Here::home().and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));

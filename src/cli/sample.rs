@@ -8,7 +8,7 @@ use crate::platform::{Here, Platform};
 
 /// Runs until the output closes or `count` readings are written. No driver is a reading too, and exits 0. `paced`: the pace
 /// is told on standard input.
-pub fn run(global: &Global, count: Option<u64>, paced: bool) -> ExitCode {
+pub(super) fn run(global: &Global, count: Option<u64>, paced: bool) -> ExitCode {
     if let Some(why) = Here::LOGS_ONLY {
         // The readings go on: they have this machine's own memory.
         let _ = writeln!(io::stderr(), "oomdoctor sample: these readings have no GPUs: {why}");

@@ -17,7 +17,7 @@ use crate::runtime::journal::Journal;
 use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
 use crate::runtime::{self, LogSource, Start};
 
-pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> ExitCode {
+pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> ExitCode {
     let piped = !stdin().is_terminal();
     let dash = log.as_deref().is_some_and(|path| path.as_os_str() == "-");
     let unreadable = |error| super::refuse(&format!("{} can't be read: {error}", shown(log.as_deref())));

@@ -125,7 +125,7 @@ struct Understood {
 }
 
 /// Every option's value. Fails with a sentence where the configuration can't be read.
-pub fn resolve(options: Options, look: Look) -> Result<Global, String> {
+pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
     let folder = Here::config_folder();
     let configuration = folder.as_deref().map(|folder| read(&folder.join("config.ron"))).transpose()?;
     let Understood { said: configuration, palette, keys } = configuration.flatten().unwrap_or_default();
@@ -230,7 +230,7 @@ fn in_words(error: &ron::Error) -> String {
 }
 
 /// A number of seconds that readings may be apart, or a process be waited for.
-pub fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let value: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
     in_range(value).map(Duration::from_secs_f64)
 }

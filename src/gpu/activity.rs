@@ -98,7 +98,7 @@ impl fmt::Display for Activity {
 
 /// The GPU use of a process: its own figure where the driver gives one. Otherwise a device that nobody uses proves 0 %,
 /// and the use of a device with a single process is that process's.
-pub fn gpu_percent(device: Option<&Device>, process: &GpuProcess) -> Option<u32> {
+pub(crate) fn gpu_percent(device: Option<&Device>, process: &GpuProcess) -> Option<u32> {
     if let Some(own) = process.sm_percent.value() {
         return Some(own);
     }

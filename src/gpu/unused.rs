@@ -17,7 +17,7 @@ const SCREEN_PERCENT: u32 = 10;
 
 /// A device with no processes, or none but those that draw the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unused {
+pub(crate) struct Unused {
     /// Who is listed there all the same, each with what it holds.
     screens: Vec<(String, Bytes)>,
     /// Who has it open without being listed, by name.
@@ -30,7 +30,7 @@ pub struct Unused {
 
 impl Unused {
     /// Of this device of the snapshot; `None` where somebody may compute on it.
-    pub fn of(snapshot: &Snapshot, device: &Device, history: Option<&History>) -> Option<Unused> {
+    pub(crate) fn of(snapshot: &Snapshot, device: &Device, history: Option<&History>) -> Option<Unused> {
         let percent = percent_of_unused(device)?;
         let of_screen = |row: &GpuProcess| Some((name(row), row.used_bytes.value()?));
         let has_it_open = snapshot.holders.iter().filter(|holder| holder.gpus.contains(&device.index));
@@ -50,7 +50,7 @@ impl Unused {
 /// The use of a device on which nobody computes, as far as the driver tells (`Some(None)`: it does not). `None` where
 /// somebody may compute on it: a process of anyone, memory that nobody explains, or use.
 #[allow(clippy::option_option, reason = "unused with unknown use is not the same as used")]
-pub fn percent_of_unused(device: &Device) -> Option<Option<u32>> {
+pub(crate) fn percent_of_unused(device: &Device) -> Option<Option<u32>> {
     let is_whole = device.error.is_none() && device.nature != Some(Nature::Split);
     let all_draw = device.processes.iter().all(draws_the_screen);
     let allowed = if device.processes.is_empty() { 0 } else { SCREEN_PERCENT };

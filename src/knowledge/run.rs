@@ -21,14 +21,14 @@ const LATEST: usize = 8 << 10;
 /// One thing a log may say of a run (`knowledge/run.ron`).
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RunRule {
+pub(crate) struct RunRule {
     key: Key,
     patterns: Vec<Pattern>,
 }
 
 impl RunRule {
     #[cfg(test)]
-    pub fn patterns(&self) -> &[Pattern] {
+    pub(crate) fn patterns(&self) -> &[Pattern] {
         &self.patterns
     }
 }
@@ -420,7 +420,7 @@ fn code_free(text: &str, part: Range<usize>) -> String {
 }
 
 /// What the log says of the run that failed at this place.
-pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> Run {
+pub(crate) fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> Run {
     let text = log.text();
     let end = log.end_around(line, column).unwrap_or(text.len());
     let windows = Windows::of(text, end);

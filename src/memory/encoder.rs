@@ -13,7 +13,7 @@ const MERGED_PATCHES: u64 = 46 * 46 * 4;
 const MOST: u64 = 1 << 20;
 
 /// Bytes of the encoder's compute buffer.
-pub fn compute_bytes(metadata: &Metadata) -> u64 {
+pub(crate) fn compute_bytes(metadata: &Metadata) -> u64 {
     known(metadata).unwrap_or(USUAL)
 }
 

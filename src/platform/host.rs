@@ -7,18 +7,18 @@ use crate::gpu::{Host, Reading};
 use crate::units::Bytes;
 
 /// The machine: its name, read once, and its memory.
-pub struct Machine {
+pub(crate) struct Machine {
     name: String,
     system: Result<System, String>,
 }
 
 impl Machine {
     /// This one, by its name.
-    pub fn new(name: String) -> Machine {
+    pub(crate) fn new(name: String) -> Machine {
         Machine { name, system: System::new().map_err(|error| error.to_string()) }
     }
 
-    pub fn host(&mut self) -> Host {
+    pub(crate) fn host(&mut self) -> Host {
         let name = self.name.clone();
         let system = match &mut self.system {
             Ok(system) => system,

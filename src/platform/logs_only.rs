@@ -42,12 +42,12 @@ fn snapshot(machine: &mut Machine) -> Snapshot {
     }
 }
 
-pub fn read_once() -> Snapshot {
+pub(super) fn read_once() -> Snapshot {
     snapshot(&mut Machine::new(Here::host_name()))
 }
 
 /// A reading each interval.
-pub fn watch(sampling: &Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
+pub(super) fn watch(sampling: &Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
     let (paces, orders) = mpsc::channel();
     let mut interval = sampling.interval;
     thread::Builder::new().name("feed".into()).spawn(move || {
@@ -71,7 +71,7 @@ pub fn watch(sampling: &Sampling, tell: impl Fn(News) -> bool + Send + 'static) 
 }
 
 /// The same to standard output, a line each.
-pub fn sample(sampling: &Sampling, count: Option<u64>) -> io::Result<()> {
+pub(super) fn sample(sampling: &Sampling, count: Option<u64>) -> io::Result<()> {
     Here::check_output_open()?;
     let mut machine = Machine::new(Here::host_name());
     // Nobody sends: waiting on it is a pause that needs no sleep.

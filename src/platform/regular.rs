@@ -8,7 +8,7 @@ use std::path::Path;
 use super::{Here, Platform};
 
 /// Opens a regular file, or fails at once.
-pub fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     // Before it is opened: whoever writes to a pipe would think that somebody reads it.
     check(&fs::metadata(path)?)?;
     let file = Here::open_without_waiting(path)?;
@@ -18,7 +18,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Reads a regular file of at most so many bytes.
-pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
@@ -29,7 +29,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 /// Puts a new file, which only its owner may read, in the place of the one that is there: whoever reads meanwhile has the
 /// old one whole. What is there and is no plain file (a link, a device) stays, and this fails.
-pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
         let why = format!("{} is no plain file", path.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));

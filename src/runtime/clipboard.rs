@@ -23,7 +23,7 @@ const THROUGH_TERMINAL: &str = "through your terminal; nothing there? select it 
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Copies, and says how; or gives the text back where nobody took it. Never waits for anybody.
-pub fn copy(text: String, wakes: Sender<Wake>) {
+pub(crate) fn copy(text: String, wakes: Sender<Wake>) {
     let say = move |outcome| drop(wakes.send(Wake::Msg(Msg::Copied(outcome))));
     let is_remote = ["SSH_CONNECTION", "SSH_TTY"].into_iter().any(|name| said(name).is_some());
     let Some((how, command, bytes)) = program(&text, is_remote, said("TMUX").is_some()) else {

@@ -36,7 +36,7 @@ const GROWTH: (Bytes, Bytes) = (Bytes(900 << 20), Bytes(1400 << 20));
 
 /// The recorded machine, with what the person ended on it.
 #[derive(Debug, Default)]
-pub struct DemoMachine {
+pub(crate) struct DemoMachine {
     state: Mutex<State>,
 }
 
@@ -68,12 +68,12 @@ impl Again {
 
 impl DemoMachine {
     /// Who looks at it: the recorded user.
-    pub fn viewer() -> Viewer {
+    pub(crate) fn viewer() -> Viewer {
         Viewer { uid: 1000, lineage: Vec::new(), ..Viewer::default() }
     }
 
     /// Plays the recording, one snapshot each interval, then goes on with the last one. The log comes with the crash.
-    pub fn play(self: &Arc<Self>, interval: Duration, wakes: Sender<Wake>) -> io::Result<()> {
+    pub(crate) fn play(self: &Arc<Self>, interval: Duration, wakes: Sender<Wake>) -> io::Result<()> {
         let machine = Arc::clone(self);
         thread::Builder::new().name("demo".into()).spawn(move || {
             // Nobody sends: waiting on it is a pause that needs no sleep.
@@ -110,7 +110,7 @@ impl DemoMachine {
     }
 
     /// What its program would say; nothing is sent.
-    pub fn let_go(&self, key: ProcessKey) -> Result<String, String> {
+    pub(crate) fn let_go(&self, key: ProcessKey) -> Result<String, String> {
         let (_kept, pause) = std::sync::mpsc::channel::<()>();
         let _ = pause.recv_timeout(CLOSING);
         self.state().ended.insert(key);
@@ -118,7 +118,7 @@ impl DemoMachine {
     }
 
     /// Takes a command as typed in the other pane. Whether it starts the recorded run again.
-    pub fn start(&self, command: &str) -> bool {
+    pub(crate) fn start(&self, command: &str) -> bool {
         let mut state = self.state();
         let Some(script) = command.find("train.py").filter(|_| state.again.is_none() && !command.contains('\n')) else {
             return false;

@@ -36,7 +36,7 @@ fn look(path: &Path) -> Option<Look> {
 }
 
 /// Tells of every change from now on, but not while the last reading is still under way.
-pub fn follow(path: PathBuf, wakes: Sender<Wake>, desk: Desk) -> io::Result<()> {
+pub(crate) fn follow(path: PathBuf, wakes: Sender<Wake>, desk: Desk) -> io::Result<()> {
     // Before the file is read: what comes in between is told of, and read twice at worst.
     let mut before = look(&path);
     thread::Builder::new().name("follow".into()).spawn(move || {

@@ -18,7 +18,7 @@ use crate::app::Msg;
 use crate::platform::{Here, Input, Platform, Typed};
 
 /// Listens from now on; `touched` is called at the first byte.
-pub fn listen(
+pub(crate) fn listen(
     clock: Clock,
     wakes: Sender<Wake>,
     telling: Telling,

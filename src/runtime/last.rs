@@ -23,14 +23,14 @@ const LARGEST: u64 = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Writes the file on a thread of its own; a slow state folder holds up nothing.
-pub struct Shelf {
+pub(crate) struct Shelf {
     jobs: Option<Sender<Kept>>,
     done: Receiver<()>,
 }
 
 impl Shelf {
     /// Keeps there; `None`: nowhere, because no home is known.
-    pub fn start(folder: Option<PathBuf>, wakes: Sender<Wake>) -> io::Result<Shelf> {
+    pub(crate) fn start(folder: Option<PathBuf>, wakes: Sender<Wake>) -> io::Result<Shelf> {
         let (jobs, queue) = mpsc::channel::<Kept>();
         let (finished, done) = mpsc::channel();
         thread::Builder::new().name("last".into()).spawn(move || {
@@ -52,7 +52,7 @@ impl Shelf {
     }
 
     /// Keeps this in the place of what was kept before.
-    pub fn keep(&self, kept: Kept) {
+    pub(crate) fn keep(&self, kept: Kept) {
         if let Some(jobs) = &self.jobs {
             let _ = jobs.send(kept);
         }
@@ -98,7 +98,7 @@ fn ends(log: &str) -> (&str, Option<&str>) {
 }
 
 /// Takes away what was kept: the person wants none of it any more. That there is nothing is no error.
-pub fn forget(folder: &Path) -> io::Result<()> {
+pub(crate) fn forget(folder: &Path) -> io::Result<()> {
     match fs::remove_file(folder.join(FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
@@ -107,7 +107,7 @@ pub fn forget(folder: &Path) -> io::Result<()> {
 
 /// What was kept last: its story and its text. Fails with a sentence where there is nothing, nothing readable, or by the
 /// configuration nothing is kept.
-pub fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String), String> {
+pub(crate) fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String), String> {
     if !keeps {
         return Err("no last log: your configuration says keep_log: false; give a file: oomdoctor crash.log".into());
     }

@@ -13,7 +13,7 @@ use crate::platform::{Here, Platform};
 const SAME_SECOND: u32 = 20;
 
 /// Writes it on a thread of its own and says where.
-pub fn write(state: Option<PathBuf>, text: String, wakes: Sender<Wake>) {
+pub(crate) fn write(state: Option<PathBuf>, text: String, wakes: Sender<Wake>) {
     let answer = wakes.clone();
     let spawned = thread::Builder::new().name("report".into()).spawn(move || {
         let written = match &state {

@@ -28,7 +28,7 @@ use crate::text::broken;
 use unicode_width::UnicodeWidthStr;
 
 /// Draws whatever is open; whether a question had to be cut, since it has more to read than the screen has room for.
-pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut Vec<Target>) -> bool {
+pub(super) fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut Vec<Target>) -> bool {
     let area = picture.area();
     let width = page_width((area.width, area.height));
     let room = usize::from(area.height.saturating_sub(2));

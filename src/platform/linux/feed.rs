@@ -20,7 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Starts the sampler and goes on starting it. `command` makes a child that prints the sample stream.
 /// `interval` is its own pace.
-pub fn live(
+pub(crate) fn live(
     command: impl Fn() -> Command + Send + 'static,
     interval: Duration,
     tell: impl Fn(News) -> bool + Send + 'static,
@@ -33,7 +33,7 @@ pub fn live(
 
 /// Tells the sampler how far apart readings should be.
 #[derive(Clone, Debug)]
-pub struct Pacer(Arc<Mutex<Orders>>);
+pub(crate) struct Pacer(Arc<Mutex<Orders>>);
 
 #[derive(Debug)]
 struct Orders {
@@ -43,7 +43,7 @@ struct Orders {
 }
 
 impl Pacer {
-    pub fn set(&self, every: Duration) {
+    pub(crate) fn set(&self, every: Duration) {
         let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if orders.wanted != every {
             orders.wanted = every;

@@ -36,7 +36,7 @@ impl crate::platform::Pipe for Pipe {
 }
 
 /// Opens a pipe that has a name in a folder. It waits for no writer.
-pub fn open_named(path: &Path) -> io::Result<File> {
+pub(crate) fn open_named(path: &Path) -> io::Result<File> {
     let pipe = super::open_without_waiting(path)?;
     // Only the opening must not wait.
     rustix::fs::fcntl_setfl(&pipe, OFlags::RDONLY)?;
@@ -44,7 +44,7 @@ pub fn open_named(path: &Path) -> io::Result<File> {
 }
 
 /// For `poll`; never longer than a day.
-pub fn timespec(time: Duration) -> Timespec {
+pub(crate) fn timespec(time: Duration) -> Timespec {
     let time = time.min(Duration::from_secs(86_400));
     Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX), tv_nsec: time.subsec_nanos().into() }
 }

@@ -25,7 +25,7 @@ static TELL: Mutex<Option<Tell>> = Mutex::new(None);
 
 /// Tells of the first such event.
 #[allow(unsafe_code, reason = "the console's events have no other interface")]
-pub fn listen(tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
+pub(super) fn listen(tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
     if let Ok(mut told) = TELL.lock() {
         *told = Some(Box::new(tell));
     }

@@ -20,7 +20,7 @@ use nvml_wrapper_sys::bindings as sys;
 use super::trouble::{DeviceTrouble, Trouble};
 use crate::gpu::{Driver, Reading};
 use card::Card;
-pub use card::DeviceReading;
+pub(super) use card::DeviceReading;
 
 /// Where the library is looked for: the driver's own name first, the developer's link (which may be a stub) after it; then
 /// where WSL2 and NixOS have it, which the loader does not search.
@@ -57,7 +57,7 @@ impl Moment {
 
 /// What one refresh gave.
 #[derive(Debug)]
-pub struct DriverReading {
+pub(super) struct DriverReading {
     /// The driver or why there is none.
     pub driver: Driver,
     /// Each GPU; none where there is no driver.
@@ -65,7 +65,7 @@ pub struct DriverReading {
 }
 
 /// The driver, opened when it can be and again when it must be.
-pub struct NvmlDriver {
+pub(super) struct NvmlDriver {
     named: Option<PathBuf>,
     state: State,
 }
@@ -99,12 +99,12 @@ impl Drop for Library {
 
 impl NvmlDriver {
     /// `named`: a library to load in place of the system's. Nothing is loaded before the first refresh.
-    pub fn new(named: Option<PathBuf>) -> NvmlDriver {
+    pub(super) fn new(named: Option<PathBuf>) -> NvmlDriver {
         NvmlDriver { named, state: State::Closed { trouble: None, retry_at: None } }
     }
 
     /// Reads everything that is due. `module` gives the loaded kernel module's version, for a sentence about it.
-    pub fn refresh(&mut self, moment: Moment, module: impl FnOnce() -> Option<String>) -> DriverReading {
+    pub(super) fn refresh(&mut self, moment: Moment, module: impl FnOnce() -> Option<String>) -> DriverReading {
         self.open_if_due(moment.now, module);
         match &mut self.state {
             State::Open(open) => DriverReading { devices: open.refresh(moment), driver: open.driver.clone() },
@@ -116,7 +116,7 @@ impl NvmlDriver {
     }
 
     /// Closes the library, so that the cards can sleep. The next refresh opens it again.
-    pub fn let_go(&mut self) {
+    pub(super) fn let_go(&mut self) {
         if matches!(self.state, State::Open(_)) {
             log::info!("driver let go of");
             self.state = State::Closed { trouble: None, retry_at: None };
