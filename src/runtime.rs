@@ -35,7 +35,7 @@ use crate::app::{Cx, Effect, Model, Msg, update};
 use crate::gpu::ProcessKey;
 use crate::gpu::guard::Viewer;
 use crate::platform::processes::Processes;
-use crate::platform::{Asked, Here, Kernel, News, Platform, Sampling, SetPace};
+use crate::platform::{Asked, Here, Kernel, Machine, News, Platform, Sampling, SetPace, ThisMachine};
 use crate::units::WallTime;
 use demo::DemoMachine;
 use journal::Journal;
@@ -107,7 +107,7 @@ pub struct Start {
 /// no terminal to draw on.
 pub fn run(start: Start) -> io::Result<Option<i32>> {
     terminal::give_back_on_panic();
-    Here::give_large_pieces_back();
+    Here::return_large_blocks();
     let (wakes, queue) = mpsc::channel();
     let clock = Clock { started: Instant::now() };
     // First of all, since the first reading takes longest.
@@ -167,7 +167,7 @@ pub fn run(start: Start) -> io::Result<Option<i32>> {
 
 /// Reads this machine again and again.
 fn watch(sampling: Sampling, wakes: Sender<Wake>) -> io::Result<SetPace> {
-    Here::watch(sampling, move |news| wakes.send(Wake::from(news)).is_ok())
+    ThisMachine::watch(sampling, move |news| wakes.send(Wake::from(news)).is_ok())
 }
 
 /// Turns what the system asks into wake-ups.

@@ -15,7 +15,7 @@ use crate::knowledge::diagnosis::{Diagnosis, Oom};
 use crate::log::{PastedLog, what_else};
 use crate::memory::table;
 use crate::platform::processes::Processes;
-use crate::platform::{Here, Platform};
+use crate::platform::{Here, Machine, Platform, ThisMachine};
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
@@ -183,7 +183,7 @@ fn once_exited(here: &Snapshot, pid: u32) -> (Option<Snapshot>, Option<FailedRun
 
 /// This machine now, or why it can't be read.
 fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
-    match Here::read_once(&global.sampling()) {
+    match ThisMachine::read_once(&global.sampling()) {
         Ok(snapshot) => (Some(snapshot.harmless()), None),
         Err(why) => (None, Some(why)),
     }

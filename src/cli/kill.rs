@@ -17,7 +17,7 @@ use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::running::Running;
 use crate::gpu::{ProcessKey, ProcessKind, Snapshot};
 use crate::platform::processes::{ProcessControl, Processes};
-use crate::platform::{Here, Kernel, Platform};
+use crate::platform::{Here, Kernel, Machine, Platform, ThisMachine};
 use crate::runtime::journal::Journal;
 use crate::runtime::leaders::Leaders;
 use crate::runtime::not_recorded;
@@ -56,7 +56,7 @@ struct Victim {
 
 /// Runs it; 0 only if all ended, 1 where one did not, 2 where the order can't be understood or nobody can be asked.
 pub(super) fn run(global: &Global, asked: &Asked) -> ExitCode {
-    if let Some(why) = Here::LOGS_ONLY {
+    if let Some(why) = ThisMachine::LOGS_ONLY {
         return super::refuse(why);
     }
     if global.read_only {
@@ -67,7 +67,7 @@ pub(super) fn run(global: &Global, asked: &Asked) -> ExitCode {
     if let Some(refusal) = viewer.refuses_everything() {
         return super::refuse(&refusal.to_string());
     }
-    let (snapshot, no_reading) = match Here::read_once(&global.sampling()) {
+    let (snapshot, no_reading) = match ThisMachine::read_once(&global.sampling()) {
         Ok(snapshot) => (Some(snapshot.harmless()), None),
         Err(why) => (None, Some(why)),
     };
@@ -256,7 +256,7 @@ fn confirmed(victims: &[Victim], signal: Signal) -> Option<bool> {
     }
     let how = if signal == Signal::Kill { "Force" } else { "End" };
     let what = if victims.len() == 1 { "it" } else { "them all" };
-    Here::forget_typed(&terminal).ok()?;
+    Here::discard_typed(&terminal).ok()?;
     let mut answers = BufReader::new(terminal.try_clone().ok()?);
     let mut ask = |question: &str| {
         write!(terminal, "{question} ").ok()?;
@@ -341,7 +341,7 @@ fn report_memory(global: &Global, victims: &[Victim], before: Option<&Snapshot>,
     let Some(before) = before.filter(|_| held > Bytes::ZERO) else { return };
     let due = Instant::now() + TEARDOWN;
     loop {
-        let Ok(now) = Here::read_once(&global.sampling()) else {
+        let Ok(now) = ThisMachine::read_once(&global.sampling()) else {
             return say("the driver does not answer now, so it can't be seen what came back");
         };
         let listed = victims.iter().any(|victim| now.find(victim.key).is_some());

@@ -11,7 +11,7 @@ use crate::advice::supervisor::Supervisor;
 use crate::app::rows::together;
 use crate::gpu::activity::{Activity, gpu_percent};
 use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot, sight};
-use crate::platform::{Here, Platform};
+use crate::platform::{Machine, ThisMachine};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
@@ -22,7 +22,7 @@ const UNKNOWN: &str = "?";
 
 /// Prints the processes that hold GPU memory. Exit 1 where there is no driver or it does not answer.
 pub(super) fn run(global: &Global, json: bool) -> ExitCode {
-    let snapshot = match Here::read_once(&global.sampling()) {
+    let snapshot = match ThisMachine::read_once(&global.sampling()) {
         Ok(snapshot) => snapshot,
         Err(why) => return unread(&why),
     };

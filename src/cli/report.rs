@@ -12,7 +12,7 @@ use crate::app::last::Story;
 use crate::app::walk::Mark;
 use crate::gpu::Vantage;
 use crate::log::PastedLog;
-use crate::platform::{Here, Platform, regular};
+use crate::platform::{Here, Machine, Platform, ThisMachine, regular};
 use crate::report::markdown::{Paper, Walked, markdown};
 use crate::report::redact::Names;
 use crate::runtime::last;
@@ -107,6 +107,6 @@ pub(super) fn names() -> Names {
     Names {
         users: said.chain([own]).chain(home).collect(),
         hosts: short.into_iter().chain([host]).chain(domains).collect(),
-        users_ignore_case: Here::SEEN_FROM.contains(&Vantage::Windows),
+        users_ignore_case: ThisMachine::SEEN_FROM.contains(&Vantage::Windows),
     }
 }

@@ -11,7 +11,7 @@ use super::diagnose::Asked;
 use crate::app::model::{Config, Palette, Source};
 use crate::gpu::guard::Viewer;
 use crate::platform::processes::Processes;
-use crate::platform::{Here, Platform, said};
+use crate::platform::{Here, Machine, Platform, ThisMachine, variable};
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
 use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
@@ -98,12 +98,16 @@ fn of_the_demo(config: Config) -> Config {
 fn config(global: &Global, viewer: Viewer) -> Config {
     Config {
         viewer,
-        boot_id: Here::boot_id(),
+        boot_id: ThisMachine::boot_id(),
         interval: global.interval,
         read_only: global.read_only,
         keep_log: global.keep_log,
         unicode: !global.ascii && Here::shows_unicode(),
-        palette: global.palette.unwrap_or(if said("NO_COLOR").is_some() { Palette::None } else { Palette::Terminal }),
+        palette: global.palette.unwrap_or(if variable("NO_COLOR").is_some() {
+            Palette::None
+        } else {
+            Palette::Terminal
+        }),
         keys: Arc::clone(&global.keys),
         zone: jiff::tz::TimeZone::system(),
         can_suspend: Here::can_be_continued(),

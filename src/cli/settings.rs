@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::app::keymap::{Keymap, Mistake, NAMES};
 use crate::app::model::Palette;
-use crate::platform::{Here, Kernel, Platform, Sampling, regular};
+use crate::platform::{Here, Kernel, Machine, Platform, Sampling, ThisMachine, regular};
 
 /// More than any configuration has.
 const LARGEST: u64 = 1 << 20;
@@ -97,7 +97,7 @@ impl Global {
 
     /// The processes, of which what the configuration protects is spared, and everything inside a Kubernetes pod.
     pub fn kernel(&self) -> Kernel {
-        Here::kernel(&self.sampling(), &self.protected, self.allow_kill)
+        ThisMachine::kernel(&self.sampling(), &self.protected, self.allow_kill)
     }
 }
 

@@ -5,16 +5,32 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::{Here, Platform};
+const NOT_REGULAR: &str = "it is not a regular file";
 
 /// Opens a regular file, or fails at once.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
     // Before it is opened: whoever writes to a pipe would think that somebody reads it.
     check(&fs::metadata(path)?)?;
-    let file = Here::open_without_waiting(path)?;
+    let file = open_without_waiting(path)?;
     // Another file may have this name by now.
     check(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Opens whatever is there without waiting for anybody, and without becoming a terminal's session.
+#[cfg(unix)]
+pub(super) fn open_without_waiting(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// Opens a file on disk: NUL, CON, COM1 and named pipes have the metadata of a regular file.
+#[cfg(windows)]
+fn open_without_waiting(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    let is_on_disk = winapi_util::file::typ(&file)?.is_disk();
+    if is_on_disk { Ok(file) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_REGULAR)) }
 }
 
 /// Reads a regular file of at most so many bytes.
@@ -46,7 +62,7 @@ fn check(there: &fs::Metadata) -> io::Result<()> {
         return Ok(());
     }
     let kind = if there.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
-    Err(io::Error::new(kind, if there.is_dir() { "it is a folder" } else { "it is not a regular file" }))
+    Err(io::Error::new(kind, if there.is_dir() { "it is a folder" } else { NOT_REGULAR }))
 }
 
 #[cfg(test)]

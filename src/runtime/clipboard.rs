@@ -13,7 +13,7 @@ use crossterm::execute;
 
 use super::Wake;
 use crate::app::Msg;
-use crate::platform::{Here, Platform, said};
+use crate::platform::{Here, Platform, variable};
 
 /// Terminals cut or ignore longer sequences.
 const LONGEST: usize = 70_000;
@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Copies, and says how; or gives the text back where nobody took it. Never waits for anybody.
 pub(crate) fn copy(text: String, wakes: Sender<Wake>) {
     let say = move |outcome| drop(wakes.send(Wake::Msg(Msg::Copied(outcome))));
-    let is_remote = ["SSH_CONNECTION", "SSH_TTY"].into_iter().any(|name| said(name).is_some());
-    let Some((how, command, bytes)) = program(&text, is_remote, said("TMUX").is_some()) else {
+    let is_remote = ["SSH_CONNECTION", "SSH_TTY"].into_iter().any(|name| variable(name).is_some());
+    let Some((how, command, bytes)) = program(&text, is_remote, variable("TMUX").is_some()) else {
         // To the terminal itself, from the thread that draws: nothing may come between the bytes.
         let sent = text.len() <= LONGEST && execute!(io::stdout(), CopyToClipboard::to_clipboard_from(&text)).is_ok();
         return say(if sent { Ok(THROUGH_TERMINAL) } else { Err(text) });

@@ -7,7 +7,7 @@ use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
 use crate::memory::Engine;
 use crate::memory::options::Card;
-use crate::platform::{Here, Platform};
+use crate::platform::{Machine as _, ThisMachine};
 use crate::units::Bytes;
 
 /// The cards of this machine, which of them is meant, and why there is none.
@@ -70,7 +70,7 @@ impl Machine {
 
 /// Reads this machine once; without a wish the card with most free memory is meant.
 pub(super) fn machine(global: &Global, wish: Option<u32>) -> Result<Machine, String> {
-    let (snapshot, (cards, no_card)) = match Here::read_once(&global.sampling()) {
+    let (snapshot, (cards, no_card)) = match ThisMachine::read_once(&global.sampling()) {
         Ok(snapshot) => {
             let snapshot = snapshot.harmless();
             let cards = cards(&snapshot);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::child::{LastWords, Output, end_group};
 use super::procfs::Procfs;
-use crate::platform::News;
+use crate::platform::contract::News;
 
 /// More than any machine's snapshot: a longer line is not ours.
 const LONGEST_LINE: u64 = 64 << 20;

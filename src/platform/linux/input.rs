@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 use crate::platform::unix::pipe::timespec;
-use crate::platform::{Input, Typed};
+use crate::platform::contract::{Input, Typed};
 
 #[derive(Debug)]
 pub struct Bytes(File);

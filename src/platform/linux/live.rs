@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::child::{LastWords, Output, end_group};
 use crate::gpu::{Header, SCHEMA, Snapshot};
-use crate::platform::Sampling;
+use crate::platform::contract::Sampling;
 
 /// How long the driver may take for one reading. Waking a card that sleeps takes about a second.
 const DEADLINE: Duration = Duration::from_secs(2);

@@ -83,11 +83,6 @@ fn is_ours(user: u32, folder: &Path) -> bool {
     matches!(there, Some(Ok(there)) if [user, 0].contains(&there.uid()) || for_all(&there))
 }
 
-/// Whether it belongs to the effective user.
-pub(crate) fn is_own(there: &fs::Metadata) -> bool {
-    there.uid() == rustix::process::geteuid().as_raw()
-}
-
 /// Whether code may be loaded because this file names it.
 pub(crate) fn may_name_a_library(settings: &Path) -> bool {
     let owner = fs::metadata(settings).map_or(u32::MAX, |there| there.uid());

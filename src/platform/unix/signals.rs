@@ -10,7 +10,7 @@ use signal_hook::consts::{
 use signal_hook::iterator::Signals;
 
 use super::faults::give_back_on_fault;
-use crate::platform::Asked;
+use crate::platform::contract::Asked;
 
 /// Tells of signals until `tell` answers that nobody listens; `more` are the system's own that would end this program.
 pub(crate) fn listen(more: impl Iterator<Item = i32>, tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
