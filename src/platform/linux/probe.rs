@@ -4,6 +4,7 @@
 
 mod holders;
 mod kin;
+mod moment;
 mod nvml;
 mod pace;
 mod people;
@@ -29,7 +30,7 @@ use crate::platform::linux::procfs::power::Power;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
 use kin::Families;
-pub use nvml::Moment;
+pub use moment::Moment;
 use nvml::{DeviceReading, NvmlDriver};
 use people::People;
 use rest::{Rest, Resting, Sleepers};

@@ -88,8 +88,8 @@ fn decode(row: &[u64]) -> Option<RawRow> {
     Some(RawRow { pid, used: *used })
 }
 
-#[cfg(test)]
 #[allow(unsafe_code, reason = "the tests write rows as a driver does")]
+#[cfg(test)]
 mod tests {
     use super::*;
 

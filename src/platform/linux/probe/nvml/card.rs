@@ -1,15 +1,18 @@
 //! Owns one GPU as the driver tells it: what never changes, what is read at each refresh, and the last reading of
 //! what changes slowly.
 
+use nvml_wrapper::enum_wrappers::device::{GpuVirtualizationMode, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device as NvmlDevice, Nvml};
+use nvml_wrapper_sys::bindings::{NVML_DEVICE_MIG_ENABLE, nvmlDevice_t};
+
+use super::errors::{device_trouble, figure, missing, percent};
 use super::raw::{self, List, ListVersion, Percents, Samples};
-use super::sys::{NVML_DEVICE_MIG_ENABLE, nvmlDevice_t};
-use super::{
-    DeviceTrouble, GpuVirtualizationMode, Moment, Nvml, NvmlDevice, NvmlError, TemperatureSensor, device_trouble,
-    figure, missing,
-};
 use crate::gpu::accounts::{ListedRow, MergedRow, merge, row_figure};
 use crate::gpu::{DeviceMemory, Nature, Reading};
+use crate::platform::linux::probe::moment::Moment;
 use crate::platform::linux::probe::rows::RowBuffer;
+use crate::platform::linux::probe::trouble::DeviceTrouble;
 use crate::units::Bytes;
 
 /// Samples older than this say nothing about now, in µs.
@@ -331,12 +334,5 @@ fn no_memory(reason: &Reading<Bytes>) -> DeviceMemory {
         reserved_bytes: reason.clone(),
         used_bytes: reason.clone(),
         free_bytes: reason.clone(),
-    }
-}
-
-pub(super) fn percent(reading: Reading<u32>) -> Reading<u32> {
-    match reading {
-        Reading::Known(value) if value > 100 => Reading::Failed(format!("the driver gave {value} %")),
-        reading => reading,
     }
 }

@@ -4,9 +4,11 @@
 
 use std::collections::HashMap;
 
-use super::card::percent;
-use super::sys::{NvmlLib, nvmlDevice_t, nvmlMemory_t, nvmlProcessUtilizationSample_t};
-use super::{Nvml, NvmlDevice, NvmlError};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device as NvmlDevice, Nvml};
+use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlMemory_t, nvmlProcessUtilizationSample_t};
+
+use super::errors::percent;
 use crate::gpu::{DeviceMemory, Reading};
 pub(super) use crate::platform::linux::probe::rows::RawRow;
 use crate::platform::linux::probe::rows::{INSUFFICIENT_SIZE, ListError, RowBuffer};
