@@ -5,8 +5,9 @@ use std::io::{self, IsTerminal, Write, stderr, stdin};
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::Global;
 use super::kb::base;
+use super::output::{print, refuse};
+use super::settings::Global;
 use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
 use crate::gpu::failed_run::FailedRun;
@@ -59,7 +60,7 @@ impl<'a> Asked<'a> {
 pub(super) fn run(global: &Global, asked: &Asked<'_>) -> ExitCode {
     match diagnose(global, asked) {
         Ok(code) => code,
-        Err(message) => super::refuse(&message),
+        Err(message) => refuse(&message),
     }
 }
 
@@ -73,7 +74,7 @@ fn diagnose(global: &Global, asked: &Asked<'_>) -> Result<ExitCode, String> {
         Format::Text => report::text(&report),
         Format::Brief => report::brief(&report),
     };
-    Ok(super::output::answer(&text, examined.exit_code()))
+    Ok(print(&text, examined.exit_code()))
 }
 
 impl Asked<'_> {

@@ -30,7 +30,8 @@ use self::locate::{Located, Source};
 use self::machine::{Machine, machine};
 use self::meant::Meant;
 use self::spread::Spread;
-use super::Global;
+use super::output::{print, refuse};
+use super::settings::Global;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
@@ -152,9 +153,9 @@ pub(super) fn run(global: &Global, args: &FitArgs) -> ExitCode {
     };
     let (text, fits) = match said {
         Ok(said) => said,
-        Err(message) => return super::refuse(&harmless(&message).replace('\n', " ")),
+        Err(message) => return refuse(&harmless(&message).replace('\n', " ")),
     };
-    super::output::answer(&text, if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    print(&text, if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// A model that draws pictures, by a name that is no file here.

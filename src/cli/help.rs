@@ -3,10 +3,10 @@
 
 use std::process::ExitCode;
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 
-use super::{Cli, output};
+use super::output::{print, refuse};
 use crate::platform::{Here, Platform};
 
 /// Of the program itself.
@@ -88,26 +88,27 @@ Examples:
   oomdoctor kb check knowledge             judge your own entries beside the built-in ones";
 
 /// Writes the completions of a shell to standard output.
-pub(super) fn completions(shell: Shell) -> ExitCode {
+pub(super) fn completions(mut command: Command, shell: Shell) -> ExitCode {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "oomdoctor", &mut text);
-    output::answer(&String::from_utf8_lossy(&text), ExitCode::SUCCESS)
+    clap_complete::generate(shell, &mut command, "oomdoctor", &mut text);
+    print(&String::from_utf8_lossy(&text), ExitCode::SUCCESS)
 }
 
 /// Writes the manual page to standard output.
-pub(super) fn manual() -> ExitCode {
+pub(super) fn manual(command: Command) -> ExitCode {
     let mut text = Vec::new();
-    match clap_mangen::Man::new(Cli::command()).render(&mut text) {
-        Ok(()) => output::answer(&String::from_utf8_lossy(&text), ExitCode::SUCCESS),
-        Err(error) => super::refuse(&format!("the manual page could not be written: {error}")),
+    match clap_mangen::Man::new(command).render(&mut text) {
+        Ok(()) => print(&String::from_utf8_lossy(&text), ExitCode::SUCCESS),
+        Err(error) => refuse(&format!("the manual page could not be written: {error}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     use super::*;
+    use crate::cli::Cli;
 
     /// The arguments of the example on this line, where it is one: up to a pipe, a redirection or its explanation.
     fn arguments(line: &str) -> Option<Vec<&str>> {

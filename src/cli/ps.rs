@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::Global;
+use super::output::{refuse, write};
+use super::settings::Global;
 use crate::advice::supervisor::Supervisor;
 use crate::app::rows::together;
 use crate::gpu::activity::Activity;
@@ -28,8 +29,8 @@ pub(super) fn run(global: &Global, json: bool) -> ExitCode {
         Err(why) => return unread(&why),
     };
     let text = if json { as_json(&snapshot) } else { Ok(as_text(&snapshot, terminal_width())) };
-    match (text.and_then(|text| super::output::write(text.as_bytes())), &snapshot.driver) {
-        (Err(error), _) => super::refuse(&format!("the table could not be written: {error}")),
+    match (text.and_then(|text| write(text.as_bytes())), &snapshot.driver) {
+        (Err(error), _) => refuse(&format!("the table could not be written: {error}")),
         (_, Driver::Unavailable { unavailable }) => unread(&harmless(unavailable)),
         _ => ExitCode::SUCCESS,
     }

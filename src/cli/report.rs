@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::Global;
 use super::diagnose::{Asked, examine};
+use super::output::{print, refuse};
+use super::settings::Global;
 use crate::app::last::Story;
 use crate::app::walk::Mark;
 use crate::gpu::Vantage;
@@ -44,7 +45,7 @@ pub struct ReportArgs {
 pub(super) fn run(global: &Global, args: &ReportArgs) -> ExitCode {
     match report(global, args) {
         Ok(code) => code,
-        Err(message) => super::refuse(&message),
+        Err(message) => refuse(&message),
     }
 }
 
@@ -68,7 +69,7 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
         let named = args.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
         made(&log, &asked, written, &named.filter(|name| name != "-").unwrap_or_default(), &Walked::default())
     };
-    let Some(path) = &args.output else { return Ok(super::output::answer(&text, code)) };
+    let Some(path) = &args.output else { return Ok(print(&text, code)) };
     write(path, &text, args.force).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => format!("{} is there already; --force replaces it", path.display()),
         _ => format!("{} can't be written: {error}", path.display()),

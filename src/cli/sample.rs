@@ -3,7 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use super::Global;
+use super::output::refuse;
+use super::settings::Global;
 use crate::platform::{Machine, ThisMachine};
 
 /// Runs until the output closes or `count` readings are written. No driver is a reading too, and exits 0. `paced`: the pace
@@ -15,6 +16,6 @@ pub(super) fn run(global: &Global, count: Option<u64>, paced: bool) -> ExitCode 
     }
     match ThisMachine::sample(&global.sampling(), count, paced) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => super::refuse(&format!("the readings could not be written: {error}")),
+        Err(error) => refuse(&format!("the readings could not be written: {error}")),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
-use crate::cli::Global;
+use crate::cli::settings::Global;
 use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
 use crate::memory::Engine;
