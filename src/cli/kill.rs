@@ -21,7 +21,7 @@ use crate::platform::processes::{ProcessControl, Processes};
 use crate::platform::{Here, Kernel, Machine, Platform, ThisMachine};
 use crate::runtime::journal::Journal;
 use crate::runtime::leaders::Leaders;
-use crate::runtime::not_recorded;
+use crate::runtime::outside::not_recorded;
 use crate::runtime::process_control::follow_and_watch;
 use crate::units::Bytes;
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::Wake;
+use super::wake::{Tell, Wake};
 use crate::app::Msg;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, accounts, recognise};
@@ -76,13 +76,13 @@ impl DemoMachine {
     pub(crate) fn play(self: &Arc<Self>, interval: Duration, wakes: Sender<Wake>) -> io::Result<()> {
         let machine = Arc::clone(self);
         thread::Builder::new().name("demo".into()).spawn(move || {
-            // Nobody sends: waiting on it is a pause that needs no sleep.
-            let (_kept, pause) = std::sync::mpsc::channel::<()>();
             let mut snapshots: Vec<Snapshot> = Vec::new();
             for (number, line) in recording().lines().enumerate() {
                 match News::parse(line.as_bytes(), number == 0) {
                     Ok(News::Snapshot(snapshot)) => snapshots.push(*snapshot),
-                    Ok(header) => drop(wakes.send(Wake::from(header))),
+                    Ok(header) => {
+                        let _ = wakes.send(Wake::from(header));
+                    }
                     Err(_) => {}
                 }
             }
@@ -94,16 +94,16 @@ impl DemoMachine {
                 let snapshot = machine.at_present(recorded.clone());
                 if machine.has_died_again(&snapshot) {
                     let died = "Demo: the run died of memory again. Give back more, or take a step that needs less.";
-                    drop(wakes.send(Wake::Msg(Msg::Trouble(died.to_owned()))));
+                    wakes.trouble(died);
                 }
-                let sent = wakes.send(Wake::Msg(Msg::Sample(Box::new(snapshot))));
+                let is_heard = wakes.tell(Msg::Sample(Box::new(snapshot)));
                 if crash.is_some_and(|crash| crash + 1 == tick) {
-                    drop(wakes.send(Wake::Msg(Msg::Offered(LOG.to_owned()))));
+                    wakes.tell(Msg::Offered(LOG.to_owned()));
                 }
-                if sent.is_err() {
+                if !is_heard {
                     return;
                 }
-                let _ = pause.recv_timeout(interval);
+                thread::sleep(interval);
             }
         })?;
         Ok(())
@@ -111,8 +111,7 @@ impl DemoMachine {
 
     /// What its program would say; nothing is sent.
     pub(crate) fn let_go(&self, key: ProcessKey) -> Result<String, String> {
-        let (_kept, pause) = std::sync::mpsc::channel::<()>();
-        let _ = pause.recv_timeout(CLOSING);
+        thread::sleep(CLOSING);
         self.state().ended.insert(key);
         Ok("it took the request".to_owned())
     }
@@ -247,8 +246,7 @@ impl ProcessControl for DemoMachine {
     }
 
     fn wait(&self, _: &ProcessKey, longest: Duration) -> io::Result<bool> {
-        let (_kept, pause) = std::sync::mpsc::channel::<()>();
-        let _ = pause.recv_timeout(CLOSING.min(longest));
+        thread::sleep(CLOSING.min(longest));
         Ok(true)
     }
 }

@@ -8,8 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 use std::{fs, thread};
 
-use super::Wake;
-use crate::app::Msg;
+use super::wake::{Tell, Wake};
 use crate::app::last::{Kept, Story};
 use crate::platform::{Here, Platform, regular};
 
@@ -44,7 +43,7 @@ impl Shelf {
                 if let (Err(error), false) = (kept, told) {
                     told = true;
                     let said = format!("This log can't be kept for --last: {error}");
-                    let _ = wakes.send(Wake::Msg(Msg::Trouble(said)));
+                    wakes.trouble(said);
                 }
             }
         })?;
@@ -137,6 +136,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::app::Msg;
     use crate::log::PastedLog;
 
     fn story() -> Story {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use super::Wake;
+use super::wake::{Tell, Wake};
 use crate::app::Msg;
 use crate::platform::{Here, Platform};
 
@@ -20,10 +20,10 @@ pub(crate) fn write(state: Option<PathBuf>, text: String, wakes: Sender<Wake>) {
             Some(folder) => new_report(folder, &text, &jiff::Zoned::now()).map_err(|error| error.to_string()),
             None => Err(Here::STATE_UNKNOWN.to_owned()),
         };
-        let _ = answer.send(Wake::Msg(Msg::Written(written.map(|path| path.display().to_string()))));
+        answer.tell(Msg::Written(written.map(|path| path.display().to_string())));
     });
     if let Err(error) = spawned {
-        let _ = wakes.send(Wake::Msg(Msg::Written(Err(error.to_string()))));
+        wakes.tell(Msg::Written(Err(error.to_string())));
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Wake;
 use super::files::{Keeper, read_file};
+use super::wake::{Tell, Wake};
 use crate::app::Msg;
 use crate::app::msg::LogRead;
 use crate::knowledge::page;
@@ -108,10 +108,10 @@ impl Reader {
             match knowledge() {
                 Ok((base, trouble)) => {
                     if let Some(trouble) = trouble {
-                        let _ = wakes.send(Wake::Msg(Msg::Trouble(trouble)));
+                        wakes.trouble(trouble);
                     }
                     learnt.learn(&base);
-                    let _ = wakes.send(Wake::Msg(Msg::Glossary(Arc::new(page::glossary(&base)))));
+                    wakes.tell(Msg::Glossary(Arc::new(page::glossary(&base))));
                     if jobs.0.is_clear() {
                         // Searchers and tables are built at their first use: not while a person waits for a verdict.
                         base.diagnose(&PastedLog::new(WARM_UP), None);
@@ -166,11 +166,11 @@ type Jobs = (Desk, Receiver<()>);
 
 /// Without knowledge no log can be read: each request is told so.
 fn refuse(why: &str, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
-    let mut said = wakes.send(Wake::Msg(Msg::Trouble(why.to_owned())));
-    while said.is_ok() {
+    let mut is_heard = wakes.tell(Msg::Trouble(why.to_owned()));
+    while is_heard {
         if let Some(Job::Text(generation, _) | Job::File(generation, _)) = desk.take() {
             desk.done();
-            said = wakes.send(Wake::Msg(Msg::Unread(generation, why.to_owned())));
+            is_heard = wakes.tell(Msg::Unread(generation, why.to_owned()));
         }
         if rings.recv().is_err() {
             return;
@@ -194,7 +194,7 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
             },
         };
         desk.done();
-        if wakes.send(Wake::Msg(msg)).is_err() {
+        if !wakes.tell(msg) {
             return;
         }
     }
@@ -304,7 +304,7 @@ pub(crate) fn read_pipe(input: File, wakes: Sender<Wake>, telling: Telling, desk
             let pace = PACE + Duration::from_millis(u64::try_from(kept >> 20).unwrap_or(0) * 20);
             if closed || (unsent && sent.elapsed() >= pace && desk.is_clear()) {
                 let text = PastedLog::decode(keeper.bytes());
-                if wakes.send(Wake::Msg(Msg::Stdin { text, closed })).is_err() || closed {
+                if !wakes.tell(Msg::Stdin { text, closed }) || closed {
                     return;
                 }
                 (sent, unsent) = (Instant::now(), false);

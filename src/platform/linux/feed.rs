@@ -91,8 +91,6 @@ impl Battery {
 }
 
 fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, tell: &impl Fn(News) -> bool) {
-    // Nobody sends: waiting on it is a pause that needs no sleep.
-    let (_kept, pause) = std::sync::mpsc::channel::<()>();
     let mut wait = Duration::from_secs(1);
     let mut leaving = Vec::new();
     loop {
@@ -103,7 +101,7 @@ fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, tell: &impl Fn(New
         if !tell(News::Down(text)) {
             return;
         }
-        let _ = pause.recv_timeout(wait);
+        thread::sleep(wait);
         // Who has ended by now is not left a zombie.
         leaving.retain_mut(|child: &mut Child| matches!(child.try_wait(), Ok(None)));
     }
