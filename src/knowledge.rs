@@ -1,15 +1,15 @@
 //! Owns the knowledge base: entries and fixes as data, and what a log says according to them.
 //! Knows nothing of the living machine or of the screen.
 
-pub mod clock;
+pub(crate) mod clock;
 pub mod diagnosis;
 mod document;
-pub mod draft;
+pub(crate) mod draft;
 pub mod entry;
-pub mod facts;
-pub mod figures;
+pub(crate) mod facts;
+pub(crate) mod figures;
 pub mod fix;
-pub mod guide;
+pub(crate) mod guide;
 pub mod id;
 #[cfg(test)]
 mod linear;
@@ -18,12 +18,12 @@ pub mod load;
 mod matching;
 mod needle;
 pub mod page;
-pub mod pattern;
+pub(crate) mod pattern;
 mod program;
 mod quotation;
 mod rank;
-pub mod run;
-pub mod settings;
+pub(crate) mod run;
+pub(crate) mod settings;
 
 use std::sync::Arc;
 

@@ -29,7 +29,7 @@ struct Finding<'a> {
 }
 
 /// Puts the hits in order and reads the leading one.
-pub fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Option<&jiff::Zoned>) -> Diagnosis {
+pub(super) fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Option<&jiff::Zoned>) -> Diagnosis {
     let mut findings = findings(base, log, &hits);
     withhold_fallbacks(&mut findings, base, &hits);
     let masked: Vec<bool> = findings.iter().map(|one| findings.iter().any(|other| explains(other, one))).collect();
