@@ -53,8 +53,8 @@ fn write_ids(files: &[PathBuf]) -> io::Result<()> {
         let id = path.trim_end_matches(".ron");
         match id.split_once('/') {
             Some(("fixes", fix)) => fixes += &constant("FixId", fix),
-            Some(("models" | "_innocent", _)) | None => {}
-            Some(_) => entries += &constant("EntryId", id),
+            Some(("entries", entry)) => entries += &constant("EntryId", entry),
+            _ => {}
         }
     }
     let ids = format!("impl FixId {{\n{fixes}}}\n\nimpl EntryId {{\n{entries}}}\n");

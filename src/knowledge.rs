@@ -37,6 +37,7 @@ use load::{LoadError, Source};
 use matching::Finder;
 pub use matching::Words;
 use program::{PhaseTable, ProgramTable};
+use rank::Tables;
 
 /// Entries, fixes and recognition tables, ready to read logs.
 #[derive(Debug)]
@@ -45,9 +46,7 @@ pub struct KnowledgeBase {
     fixes: Vec<Fix>,
     questions: Vec<Question>,
     glossary: Vec<Term>,
-    programs: ProgramTable,
-    phases: PhaseTable,
-    runs: Vec<run::RunRule>,
+    tables: Tables,
     finder: Finder,
     innocent: Vec<Source>,
 }
@@ -60,7 +59,21 @@ impl KnowledgeBase {
 
     /// What a folder's files say; paths are relative to that folder.
     pub fn from_sources(sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
-        load::load(sources)
+        let loaded = load::load(sources)?;
+        let finder = Finder::new(&loaded.entries).map_err(|message| LoadError::without_place(&message))?;
+        Ok(KnowledgeBase {
+            finder,
+            entries: loaded.entries,
+            fixes: loaded.fixes,
+            questions: loaded.questions,
+            glossary: loaded.glossary,
+            innocent: loaded.innocent,
+            tables: Tables {
+                programs: ProgramTable::new(loaded.programs),
+                phases: PhaseTable::new(loaded.phases),
+                runs: loaded.runs,
+            },
+        })
     }
 
     /// The entries, ordered by id.
@@ -122,6 +135,6 @@ impl KnowledgeBase {
     /// What a log says, read alone. `now` gives the zone to stamps that have none, and the year.
     pub fn diagnose(&self, log: &PastedLog, now: Option<&jiff::Zoned>) -> Diagnosis {
         let hits = self.finder.find(&self.entries, log);
-        rank::diagnosis(self, log, hits, now)
+        rank::diagnosis(&self.entries, &self.tables, log, hits, now)
     }
 }

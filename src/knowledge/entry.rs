@@ -1,4 +1,4 @@
-//! Owns what an entry of the knowledge base is: the shape of `knowledge/<raised_by>/<entry>.ron`.
+//! Owns what an entry of the knowledge base is: the shape of `knowledge/entries/<raised_by>/<entry>.ron`.
 
 use std::collections::BTreeMap;
 
