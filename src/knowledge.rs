@@ -19,9 +19,10 @@ mod matching;
 mod needle;
 pub mod page;
 pub mod pattern;
-mod program;
+pub mod program;
 mod quotation;
 mod rank;
+mod recognize;
 pub mod run;
 pub mod settings;
 
@@ -32,12 +33,12 @@ use diagnosis::Diagnosis;
 use entry::Entry;
 use fix::Fix;
 use guide::{Question, Term};
-pub use id::{EntryId, FixId};
+pub use id::{EntryId, FixId, Program};
 use load::{LoadError, Source};
 use matching::Finder;
 pub use matching::Words;
-use program::{PhaseTable, ProgramTable};
 use rank::Tables;
+use recognize::{PhaseTable, ProgramTable};
 
 /// Entries, fixes and recognition tables, ready to read logs.
 #[derive(Debug)]
@@ -61,6 +62,7 @@ impl KnowledgeBase {
     pub fn from_sources(sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
         let loaded = load::load(sources)?;
         let finder = Finder::new(&loaded.entries).map_err(|message| LoadError::without_place(&message))?;
+        program::learn(&loaded.programs);
         Ok(KnowledgeBase {
             finder,
             entries: loaded.entries,

@@ -11,6 +11,7 @@ use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot, Vantage};
 use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
 use crate::knowledge::facts::Facts;
+use crate::knowledge::program::{Program, Trait};
 use crate::units::Bytes;
 
 /// A log's figures are rounded and CUDA's capacity is a little under the driver's.
@@ -18,28 +19,7 @@ const CAPACITY_PERCENT: u64 = 3;
 /// A living process may have grown a little since the crash.
 const HOLDING_PERCENT: u64 = 20;
 
-/// Families of entries whose messages only Linux prints, or something that runs there.
-const LINUX_ENTRIES: [&str; 18] = [
-    "kernel",
-    "systemd",
-    "systemd-oomd",
-    "earlyoom",
-    "nohang",
-    "slurm",
-    "pbs",
-    "lsf",
-    "sge",
-    "nomad",
-    "talos",
-    "ecs",
-    "kubernetes",
-    "docker",
-    "aws-lambda",
-    "cloud-run",
-    "colab",
-    "kaggle",
-];
-/// Entries of such a family that are of macOS's kernel.
+/// Entries of a family that runs on Linux only, but for these of macOS's kernel.
 const MAC_ENTRIES: [EntryId; 2] = [EntryId::KERNEL_JETSAM, EntryId::KERNEL_LOW_SWAP];
 
 /// Where the log belongs.
@@ -170,7 +150,7 @@ fn system(diagnosis: &Diagnosis) -> Option<Platform> {
     }
     let is_of_linux = |entry: EntryId| {
         let family = entry.as_str().split('/').next().unwrap_or_default();
-        LINUX_ENTRIES.contains(&family) && !MAC_ENTRIES.contains(&entry)
+        Program::known(family).is_some_and(|program| program.has(Trait::LinuxOnly)) && !MAC_ENTRIES.contains(&entry)
     };
     let by_entry = leading.is_some_and(|found| is_of_linux(found.entry)) || diagnosis.memory == Some(MemoryKind::Shm);
     (by_entry || run.shows_linux()).then_some(Platform::Linux)

@@ -11,7 +11,8 @@ use super::entry::Entry;
 use super::fix::Fix;
 use super::guide::{Question, Term};
 use super::id::{EntryId, FixId};
-use super::program::{PhaseRule, ProgramRule};
+use super::program::ProgramRule;
+use super::recognize::PhaseRule;
 use super::run::RunRule;
 use crate::packed;
 
@@ -127,7 +128,7 @@ pub struct Loaded {
 /// verdict waits for this too.
 pub fn load(mut sources: Vec<Source>) -> Result<Loaded, LoadError> {
     sources.sort_by(|a, b| a.path.cmp(&b.path));
-    let (earlier, later) = sources.split_at(sources.len() / 2);
+    let (earlier, later) = sources.split_at(half(&sources));
     let (loaded, more) = on_two_threads(|| Loaded::parse(earlier), || Loaded::parse(later));
     let mut loaded = loaded?;
     loaded.extend(more?);
@@ -135,6 +136,16 @@ pub fn load(mut sources: Vec<Source>) -> Result<Loaded, LoadError> {
     loaded.fixes.sort_by_key(|fix| fix.id);
     loaded.glossary.sort_by_key(|term| term.term.to_lowercase());
     Ok(loaded)
+}
+
+/// How many of the sources make half of their text.
+fn half(sources: &[Source]) -> usize {
+    let all: usize = sources.iter().map(|source| source.text.len()).sum();
+    let ends = sources.iter().scan(0, |end, source| {
+        *end += source.text.len();
+        Some(*end)
+    });
+    ends.take_while(|end| *end <= all / 2).count()
 }
 
 impl Loaded {

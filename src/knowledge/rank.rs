@@ -9,7 +9,7 @@ use super::entry::{Entry, Recovered, Tells};
 use super::facts::Facts;
 use super::figures::{self, Figures};
 use super::matching::Hit;
-use super::program::{PhaseTable, ProgramTable};
+use super::recognize::{PhaseTable, ProgramTable};
 use super::run::{self, Run, RunRule};
 use crate::log::{PastedLog, View};
 
@@ -211,7 +211,7 @@ fn answer(
     }
     let discarded = facts.discard_impossible();
     places.retain(|place| !discarded.contains(&place.key));
-    let recognised = || tables.programs.recognise(log, leading.hit.line);
+    let recognised = || tables.programs.recognize(log, leading.hit.line).map(|program| program.to_string());
     // A fallback does not know who prints it; the line or the log may tell.
     let unsigned = entry.fallback && entry.raised_by.is_none();
     let signed = || leading.figures.program.clone().filter(|name| is_name(name)).or_else(recognised);
@@ -221,7 +221,7 @@ fn answer(
         let drawn = || ordered.iter().filter(|other| entry.draws_on.contains(&other.entry.id)).find_map(told);
         told(leading).or_else(drawn)
     };
-    let (phase, stage) = tables.phases.recognise(log, leading.hit.line, leading.hit.column);
+    let (phase, stage) = tables.phases.recognize(log, leading.hit.line, leading.hit.column);
     let ran = || recognised().filter(|program| !cannot_run(&raised_by, program));
     let program = entry.program.clone().or_else(named).or_else(ran).unwrap_or_else(|| raised_by.clone());
     Diagnosis {

@@ -2,6 +2,7 @@
 //! slots, layers. What is not said is the engine's default, and that is noted. Knows no model's figures.
 
 use super::Room;
+use crate::knowledge::Program;
 use crate::knowledge::diagnosis::{Diagnosis, Phase};
 use crate::knowledge::run::Run;
 use crate::memory::cache::kv_cache;
@@ -39,18 +40,12 @@ impl Kind {
         if words().any(|word| word == "ollama") {
             return Some(Kind::Ollama);
         }
-        words().find_map(|word| match word {
-            "llama.cpp" | "llama-server" | "llama-cpp-python" | "koboldcpp" | "lm studio" | "llamafile" => {
-                Some(Kind::LlamaCpp)
-            }
-            "vllm" => Some(Kind::Vllm),
-            "sglang" => Some(Kind::Sglang),
-            "transformers" | "accelerate" | "pytorch" | "trl" | "trl grpo" | "peft" | "bitsandbytes" => {
-                Some(match diagnosis.phase {
-                    Phase::Training => Kind::Train,
-                    _ => Kind::Transformers,
-                })
-            }
+        words().find_map(|word| match Program::known(word)?.computes_like() {
+            Program::LLAMA_CPP => Some(Kind::LlamaCpp),
+            Program::VLLM => Some(Kind::Vllm),
+            Program::SGLANG => Some(Kind::Sglang),
+            Program::PYTORCH if diagnosis.phase == Phase::Training => Some(Kind::Train),
+            Program::PYTORCH => Some(Kind::Transformers),
             _ => None,
         })
     }

@@ -43,7 +43,7 @@ pub fn filled(
             let device = another_gpu(situation, place, ledger)?.0;
             (device.nature != Some(Nature::MigInstance)).then(|| device.index.to_string())
         }
-        "where_set" => Some(where_set(ran_on).to_owned()),
+        "where_set" => where_set(ran_on).map(str::to_owned),
         "context" => diagnosis.facts.context_tokens.map(|tokens| tokens.to_string()),
         "half_context" => {
             // Ollama is told what one request has.

@@ -5,8 +5,8 @@
 use super::fill::with_model;
 use crate::advice::ledger::run_had;
 use crate::advice::{Changes, FitAdvice, Ledger, Place, Situation, verdict};
-use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase};
+use crate::knowledge::{EntryId, Program};
 use crate::memory::{sglang, vllm};
 use crate::units::Bytes;
 
@@ -58,7 +58,7 @@ pub fn in_words(diagnosis: &Diagnosis) -> Option<String> {
 
 /// An engine's name as its people write it.
 pub fn engine_name(engine: &str) -> &'static str {
-    if engine == "sglang" { "SGLang" } else { "vLLM" }
+    Program::known(engine).unwrap_or(Program::VLLM).title()
 }
 
 /// What used up the engine's share before its KV cache came; `None` where that is not how it failed.

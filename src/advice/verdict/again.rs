@@ -3,6 +3,7 @@
 
 use crate::advice::{Ledger, Place, Situation, name_of};
 use crate::gpu::{Device, GpuProcess, ProcessKey};
+use crate::knowledge::program::{Program, Trait};
 use crate::units::Bytes;
 
 /// The run, started again after it failed.
@@ -39,9 +40,6 @@ const STARTERS: &[&str] = &[
     "python3",
     "pypy3",
 ];
-
-/// Programs of which a machine mostly runs one: where the log has no command line, their name tells.
-const SERVERS: &[&str] = &["vllm", "sglang", "comfyui", "stable-diffusion-webui", "invokeai"];
 
 /// Scripts of many programs: their name alone tells nothing.
 const COMMON: &[&str] = &["main.py", "app.py", "run.py", "server.py", "launch.py", "webui.py"];
@@ -118,7 +116,11 @@ fn what_ran(situation: &Situation<'_>) -> Option<What> {
     let script = script_of(line).or(traced);
     let words = line.split_whitespace().filter(|word| !word.starts_with('-') && !word.contains('='));
     let program = words.map(file_name).find(|word| !STARTERS.contains(word) && word.len() > 2);
-    let server = situation.diagnosis.program.as_deref().filter(|program| SERVERS.contains(program));
+    let server = situation
+        .diagnosis
+        .program
+        .as_deref()
+        .filter(|name| Program::known(name).is_some_and(|program| program.has(Trait::RunsOnce)));
     let what = script.map(|script| What::Script(script.to_owned()));
     let what = what.or(program.map(|program| What::Program(program.to_owned())));
     what.or(server.map(|server| What::Server(server.to_owned())))

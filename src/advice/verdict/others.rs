@@ -10,6 +10,7 @@ use crate::gpu::activity::Activity;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
+use crate::knowledge::program::{Program, Trait};
 use crate::units::Bytes;
 
 /// Under this share of the card, what others held at the crash is their contexts, not their models.
@@ -191,12 +192,12 @@ pub fn other_process(situation: &Situation<'_>, place: &Place<'_>, ledger: Optio
     (weight > 0.0).then_some(Cause { cause: CauseKind::OtherProcess, weight, evidence })
 }
 
-/// Servers that survive the failure of a request: what still holds memory under their name is the failed program.
-const SURVIVES: &[&str] = &["comfyui", "stable-diffusion-webui", "forge", "fooocus", "invokeai", "sd.next"];
-
 /// The program that failed, where it is one that goes on and is here.
 pub fn itself<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Option<&'a GpuProcess> {
-    let program = situation.diagnosis.program.as_deref().filter(|program| SURVIVES.contains(program))?;
+    let program = situation.diagnosis.program.as_deref()?;
+    if !Program::known(program)?.has(Trait::SurvivesFailure) {
+        return None;
+    }
     let called = |row: &GpuProcess| {
         let name = row.recognised_as.as_deref().unwrap_or_default().to_lowercase();
         name.split(' ').next() == Some(program)
