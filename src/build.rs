@@ -32,7 +32,9 @@ fn main() -> io::Result<()> {
         files.into_iter().partition(|file| file.starts_with("knowledge/models"));
     let (earlier, later) = files.split_at(half(&files)?);
     let packs = [("knowledge.0", earlier), ("knowledge.1", later), ("models", &models)];
+    // Both are asked for without a knowledge base.
     pack("programs", &fs::read(programs)?)?;
+    pack("patterns", &fs::read("knowledge/patterns.ron")?)?;
     for (name, files) in packs {
         pack(name, &joined(files)?)?;
     }

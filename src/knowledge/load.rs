@@ -11,6 +11,7 @@ use super::entry::Entry;
 use super::fix::Fix;
 use super::guide::{Question, Term};
 use super::id::{EntryId, FixId};
+use super::pattern;
 use super::program::ProgramRule;
 use super::recognize::PhaseRule;
 use super::run::RunRule;
@@ -158,6 +159,7 @@ impl Loaded {
                 Kind::Entry("run") => loaded.runs = parse(source)?,
                 Kind::Entry("questions") => loaded.questions = parse(source)?,
                 Kind::Entry("glossary") => loaded.glossary = parse(source)?,
+                Kind::Entry("patterns") => is_built_in(source)?,
                 Kind::Entry(id) => loaded.entries.push(entry(source, EntryId::new(id))?),
                 Kind::Fix(id) => loaded.fixes.push(Fix { id: FixId::new(id), ..parse(source)? }),
                 Kind::Innocent(_) => loaded.innocent.push(source.clone()),
@@ -177,6 +179,15 @@ impl Loaded {
         self.glossary.extend(more.glossary);
         self.innocent.extend(more.innocent);
     }
+}
+
+/// The named patterns of the program are those that it was built with.
+fn is_built_in(patterns: &Source) -> Result<(), LoadError> {
+    if patterns.text == pattern::named_text() {
+        return Ok(());
+    }
+    let message = "named patterns are part of the program: build it with this file".to_owned();
+    Err(LoadError { path: patterns.path.clone(), line: 1, column: 1, message })
 }
 
 fn entry(source: &Source, id: EntryId) -> Result<Entry, LoadError> {
