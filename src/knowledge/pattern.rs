@@ -2,6 +2,7 @@
 //! space may be missing (wraps). Linear time only, bytes, no Unicode classes; compiled on first use, and only for texts
 //! that hold the words which every match holds.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
@@ -22,7 +23,7 @@ const SHORT: usize = 2048;
 #[derive(Debug, Deserialize)]
 #[serde(from = "String")]
 pub struct Pattern {
-    source: String,
+    source: Cow<'static, str>,
     needles: OnceLock<Needles>,
     short: OnceLock<Option<meta::Regex>>,
     regex: OnceLock<Option<Regex>>,
@@ -58,12 +59,20 @@ pub fn each<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pattern>, 
 
 impl From<String> for Pattern {
     fn from(source: String) -> Pattern {
-        let source = named_by(&source).map_or(source, |patterns| patterns.join("|"));
-        Pattern { source, needles: OnceLock::new(), short: OnceLock::new(), regex: OnceLock::new() }
+        Pattern::with(Cow::Owned(named_by(&source).map_or(source, |patterns| patterns.join("|"))))
     }
 }
 
 impl Pattern {
+    /// A pattern of the program's own.
+    pub const fn fixed(source: &'static str) -> Pattern {
+        Pattern::with(Cow::Borrowed(source))
+    }
+
+    const fn with(source: Cow<'static, str>) -> Pattern {
+        Pattern { source, needles: OnceLock::new(), short: OnceLock::new(), regex: OnceLock::new() }
+    }
+
     /// As written in the entry.
     pub fn source(&self) -> &str {
         &self.source
