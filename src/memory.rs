@@ -16,6 +16,7 @@ pub mod gguf;
 pub mod images;
 pub mod inference;
 pub mod options;
+pub mod passing;
 pub mod quant;
 pub mod refusal;
 pub mod safetensors;

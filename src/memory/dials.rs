@@ -5,8 +5,10 @@ use super::engine::Engine;
 use super::ggml::GgmlType;
 use super::inference::{Dtype, Generating};
 use super::options::tokens_in_words;
+use super::settings::Settings;
+use super::shape::{ModelShape, Storage};
 use super::training::{Optimizer, Recipe, Sharing, Step, Training};
-use super::{ModelShape, Settings, Storage, sglang, vllm};
+use super::{sglang, vllm};
 
 /// A setting that can be turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

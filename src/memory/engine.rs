@@ -3,10 +3,13 @@
 //! 0.30, vLLM 0.33.0, transformers 5.23.0. Knows nothing of arguments or of this machine.
 
 use super::cache::kv_cache;
+use super::estimate::{Estimate, estimate};
 use super::ggml::GgmlType;
 use super::inference::{self, Generating};
+use super::settings::Settings;
+use super::shape::ModelShape;
 use super::training::{self, Step, Training};
-use super::{Estimate, ModelShape, Settings, estimate, sglang, vllm};
+use super::{sglang, vllm};
 use crate::units::Bytes;
 
 /// An engine with its settings.

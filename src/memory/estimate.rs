@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::cache::{self, CacheSums};
 use super::compute::{self, Graph, Place};
+use super::passing;
 use super::settings::{Backend, Outputs, Settings};
 use super::shape::{Is, ModelShape};
 use super::weights;
@@ -191,7 +192,7 @@ fn graph(shape: &ModelShape, settings: &Settings, place: Place) -> Result<(Graph
     let attends = layers.iter().any(|layer| layer.cache.is_some());
     let context = settings.context_tokens(shape.context_trained).ok_or("the context is not known or too large")?;
     let takes = matches!(place, Place::Only | Place::First);
-    let (passing, passing_pair) = if takes { weights::largest_on_host(shape, settings) } else { (0, 0) };
+    let (passing, passing_pair) = if takes { passing::largest(shape, settings) } else { (0, 0) };
     let graph = Graph {
         embedding: shape.embedding,
         heads: shape.heads,

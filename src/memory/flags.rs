@@ -6,8 +6,9 @@ use std::path::Path;
 use super::engine::Engine;
 use super::ggml::GgmlType;
 use super::inference::Dtype;
+use super::settings::Settings;
+use super::shape::ModelShape;
 use super::training::{Optimizer, Recipe, Training};
-use super::{ModelShape, Settings};
 
 impl Engine {
     /// The flags that say these settings, in the engine's own form; empty where it has none.

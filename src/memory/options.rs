@@ -5,10 +5,13 @@ mod llama;
 mod torch;
 
 use super::engine::Engine;
+use super::estimate::Estimate;
 use super::inference::Dtype;
 use super::search::largest;
 use super::settings::CELL_PADDING;
-use super::{Estimate, ModelShape, Settings, sglang, split, vllm};
+use super::settings::Settings;
+use super::shape::ModelShape;
+use super::{sglang, split, vllm};
 use crate::units::Bytes;
 pub use llama::at_mixes;
 pub use torch::in_four_bits;

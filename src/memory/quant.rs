@@ -5,20 +5,15 @@
 
 mod library;
 mod mix;
+mod model;
 mod rules;
 
 pub use library::of_library;
-pub use mix::{Model, mixed, named, plain};
+pub use mix::{mixed, named, plain};
+pub use model::{Model, OWN_MIXES, Shape};
 
 /// The mixes that are offered, from the largest to the smallest: those that most models are given out in.
 pub const MIXES: [&str; 10] = ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "Q3_K_M"];
-
-/// Experts in MXFP4 as gpt-oss was trained, the rest in Q8_0 (its GGUF files: 59.02 GiB for 120B, as printed in
-/// ggml-org/llama.cpp#15253) or in bf16 (its checkpoints); all layers in a byte, the rest in bf16, as DeepSeek-V3's
-/// checkpoint (its README_WEIGHTS, read on 2026-11-21); experts in four bits with a 16-bit scale for each 32 of them,
-/// the rest in bf16, as Kimi-K2-Thinking's (lightseekorg/tokenspeed#444); all layers in about 4.25 bits, as AWQ, GPTQ
-/// and bitsandbytes have them, or in 4.5 (NVFP4), the rest in bf16.
-pub const OWN_MIXES: [&str; 6] = ["MXFP4", "MXFP4, BF16", "INT4, BF16", "FP8", "4-bit", "NVFP4"];
 
 /// Whether checkpoints are given out in this, and GGUF files are not.
 pub fn of_checkpoint(mix: &str) -> bool {
@@ -95,9 +90,6 @@ pub fn as_file(mix: &'static str) -> &'static str {
         file => file,
     }
 }
-
-/// A tensor of which the type is still to be chosen.
-pub type Shape = (String, Vec<u64>);
 
 /// The name that `general.file_type` stands for.
 pub fn file_type(number: u64) -> Option<&'static str> {

@@ -3,10 +3,12 @@
 //! in use from 0.5 on) and Ollama's llm/llama_server.go, read on 2026-11-21. Bytes. vLLM and SGLang have a share of
 //! their own instead.
 
+use super::compute;
+use super::engine::Engine;
 use super::estimate::Estimate;
 use super::options::tokens_in_words;
 use super::search::{best_layers, fewest_host_experts, largest_context};
-use super::{Engine, ModelShape, compute};
+use super::shape::ModelShape;
 use crate::units::Bytes;
 
 /// What stays free on each card: llama.cpp wants that much, and elsewhere estimates are "about" and needs change.

@@ -191,7 +191,8 @@ pub fn most_layers(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{estimate, table};
+    use crate::memory::estimate::estimate;
+    use crate::memory::table;
 
     fn model(name: &str) -> ModelShape {
         table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "Q4_K_M")

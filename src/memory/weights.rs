@@ -3,11 +3,7 @@
 //! hundred bytes that CUDA pads rows with. Source: llama.cpp's load_tensors as of 2026-11-20.
 //! Knows nothing of caches, budgets or files.
 
-use std::collections::BTreeMap;
-
 use super::gguf::TensorInfo;
-use super::settings::Settings;
-use super::shape::ModelShape;
 
 /// One layer's weights in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +40,7 @@ pub struct Placed {
 }
 
 /// Where one tensor belongs.
-enum Place {
+pub(super) enum Place {
     Input,
     Matrix,
     Output,
@@ -59,7 +55,7 @@ fn layer_of(name: &str) -> Option<usize> {
     rest.split('.').next()?.parse().ok()
 }
 
-fn place(name: &str) -> Place {
+pub(super) fn place(name: &str) -> Place {
     // Vision towers have layers of their own names; they go with the rest.
     let part_of_text = !["v.", "mm.", "a.", "vision", "visual"].iter().any(|tower| name.starts_with(tower))
         && !name.contains("vision_tower");
@@ -176,33 +172,6 @@ impl WeightSums {
         }
         placed
     }
-}
-
-/// Bytes of the largest matrix that stays in system memory with these settings, and of the two largest of one layer; 0
-/// where all layers are on the card. About a third of a layer's experts where the tensors are not known one by one.
-pub fn largest_on_host(shape: &ModelShape, settings: &Settings) -> (u64, u64) {
-    let loaded = shape.layer_count();
-    let first = first_on_gpu(loaded, settings.gpu_layers.unwrap_or(u64::MAX));
-    let experts = first.max(settings.host_experts.min(loaded));
-    if shape.tensors.is_empty() {
-        let sums = shape.weights.as_ref().map_or(&[][..], |sums| &sums.layers);
-        let on_host = (0_u64..).zip(sums).filter(|(layer, _)| *layer < experts);
-        let one = on_host.map(|(_, layer)| layer.experts / 3).max().unwrap_or(0);
-        return (one, one.saturating_mul(2));
-    }
-    let mut largest = BTreeMap::<usize, [u64; 2]>::new();
-    for tensor in shape.tensors.iter().filter(|tensor| tensor.dims.len() > 1) {
-        let layer = match place(&tensor.name) {
-            Place::Layer(layer) if (layer as u64) < first => layer,
-            Place::Expert(layer) if (layer as u64) < experts => layer,
-            _ => continue,
-        };
-        let [one, two] = largest.entry(layer).or_default();
-        (*one, *two) = ((*one).max(tensor.bytes), (*two).max(tensor.bytes.min(*one)));
-    }
-    let one = largest.values().map(|[one, _]| *one).max();
-    let both = largest.values().map(|[one, two]| one.saturating_add(*two)).max();
-    (one.unwrap_or(0), both.unwrap_or(0))
 }
 
 /// The first layer on the card with `-ngl gpu_layers`: the output counts as one and goes first.

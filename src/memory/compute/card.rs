@@ -3,8 +3,8 @@
 //! without a card (2026-11-21): with all layers on one card 288 of 288 settings within a tenth or 64 MiB today and 682 of
 //! 700 before; with layers or experts in system memory 93 % and 89 %, the others mostly too high. In bytes.
 
+use super::graph::{Graph, Place, WIDE, scratch};
 use super::phases::largest;
-use super::{Graph, Place, WIDE, scratch};
 use crate::memory::settings::Settings;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! feed-forward part, attention, and what comes over from system memory. The same in all builds of llama.cpp. In bytes
 //! where not said otherwise.
 
-use super::{FEWEST_PASSING, Graph, Place, WIDE};
+use super::graph::{FEWEST_PASSING, Graph, Place, WIDE};
 
 /// Numbers for each token: the largest phase, without masks.
 fn states(graph: &Graph) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! Owns the compute buffer on the processor: within 1 % for most models, 13 % low for latent attention. Source: what
 //! llama.cpp 0.5.0 reserves without a card, and published logs of 2024 to 2026, read on 2026-11-20. In bytes.
 
-use super::{Graph, WIDE};
+use super::graph::{Graph, WIDE};
 use crate::memory::settings::Settings;
 
 /// Bytes of the compute buffer for a padded context; `None` past u64.

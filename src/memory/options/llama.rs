@@ -5,8 +5,11 @@ use super::{Card, Change, Choice, choice, context_in_words, fits, longest, token
 use crate::memory::engine::Engine;
 use crate::memory::ggml::GgmlType;
 use crate::memory::quant::{self, MIXES, Shape};
+use crate::memory::search::{best_layers, fewest_host_experts};
+use crate::memory::settings::Settings;
 use crate::memory::shape::Is;
-use crate::memory::{ModelShape, Settings, best_layers, fewest_host_experts, split, weights};
+use crate::memory::shape::ModelShape;
+use crate::memory::{split, weights};
 
 pub(super) fn llama(
     engine: Engine,

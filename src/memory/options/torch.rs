@@ -4,9 +4,10 @@ use super::{Card, Change, Choice, choice, fits};
 use crate::memory::engine::Engine;
 use crate::memory::inference::{self, Dtype, Generating};
 use crate::memory::shape::Is;
+use crate::memory::shape::{ModelShape, Storage};
 use crate::memory::spare::SPARE;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
-use crate::memory::{ModelShape, Storage, refusal, sglang, vllm};
+use crate::memory::{refusal, sglang, vllm};
 
 /// The model in 4 bits where weights are not named by mixes: NF4 while loading (transformers), or a checkpoint that was
 /// quantised already (vLLM; AWQ and GPTQ take about as much). `None` where it has so few bits already. About.
