@@ -4,17 +4,21 @@
 //! Never knows files, the clock, this machine or the screen.
 
 pub mod cache;
+pub mod card;
 pub mod compute;
 pub mod config;
-pub mod dials;
 pub mod encoder;
 pub mod engine;
 pub mod estimate;
+pub mod fits;
 pub mod flags;
 pub mod ggml;
 pub mod gguf;
 pub mod images;
 pub mod inference;
+pub mod knob;
+pub mod knobs;
+pub mod largest;
 pub mod options;
 pub mod passing;
 pub mod quant;
@@ -32,6 +36,7 @@ mod tests;
 pub mod training;
 pub mod vllm;
 pub mod weights;
+pub mod words;
 
 pub use engine::Engine;
 pub use estimate::{Estimate, Part, estimate};

@@ -32,9 +32,12 @@ use self::meant::Meant;
 use self::spread::Spread;
 use super::Global;
 use crate::advice::fit::holders::Holder;
+use crate::memory::card::Card;
+use crate::memory::fits::fits;
 use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
-use crate::memory::options::{self, Card, Change, Choice};
+use crate::memory::knobs::sharing;
+use crate::memory::options::{self, Choice};
 use crate::memory::{Engine, Estimate, Part, sglang, split, vllm};
 use crate::platform::processes::Processes;
 use crate::text::harmless;
@@ -109,7 +112,7 @@ impl Answer {
             let then = Card { free, ..held.card.clone() };
             match &self.spread {
                 Some(_) => held.takes.is_some_and(|takes| takes <= free),
-                None => options::fits(&self.engine, shape, Some(&then)) == Some(true),
+                None => fits(&self.engine, shape, Some(&then)) == Some(true),
             }
         });
         match (&self.spread, &self.engine) {
@@ -207,7 +210,7 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     };
     let fits = match &spread {
         Some(spread) => Some(spread.fits),
-        None => options::fits(&engine, &located.shape, card),
+        None => fits(&engine, &located.shape, card),
     };
     let host_available = machine.host_available();
     // What mmap brings over page by page needs no room of its own; an optimizer does.
@@ -249,8 +252,8 @@ fn answer(global: &Global, args: &FitArgs, model: &str) -> Result<Answer, String
     };
     // A stage that was asked for is kept.
     options.retain(|choice| {
-        let Change::Stage(stage) = choice.kind else { return true };
-        args.zero.is_none_or(|asked| asked == stage)
+        let Some(to) = choice.turned(&sharing::KNOB) else { return true };
+        args.zero.is_none_or(|asked| 3_u64.saturating_sub(asked.into()) == to)
     });
     let nothing = Estimate { weights_on_host: Part::fact(0), ..estimate.clone() };
     options::hold_against_ram(&mut options, if lacks_ram.is_some() { &nothing } else { &estimate }, host_available);
@@ -290,7 +293,7 @@ fn repository(args: &FitArgs, model: &str, machine: &Machine) -> Option<String> 
     let there = locate::locate(model, &Meant::halves()).ok()?;
     let engine = arguments::engine(EngineName::Vllm, args, &there, machine.card(), &machine.cards).ok()?;
     let mix = there.shape.quantization.as_deref().unwrap_or("BF16");
-    let fits = match options::fits(&engine, &there.shape, machine.card()) {
+    let fits = match fits(&engine, &there.shape, machine.card()) {
         Some(true) => " and fits",
         Some(false) => " and does not fit",
         None => "",

@@ -4,8 +4,8 @@
 
 use super::engine::Engine;
 use super::inference::Dtype;
-use super::options::tokens_in_words;
 use super::shape::{ModelShape, Storage};
+use super::words::tokens_in_words;
 
 /// Whether attention heads, and the fewer heads of K and V, can be shared out over so many cards: evenly, or each of
 /// the latter to as many cards. What is not known is taken to be even.

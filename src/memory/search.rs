@@ -3,6 +3,7 @@
 //! Bytes and tokens. Knows nothing of flags, words or this machine.
 
 use super::estimate::estimate;
+use super::largest::largest;
 use super::settings::{CELL_PADDING, Settings};
 use super::shape::ModelShape;
 use super::split;
@@ -19,23 +20,6 @@ fn fits_with(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> bool {
         [budget] => fits(shape, settings, *budget) == Some(true),
         several => split::fitting(shape, settings, several).is_some(),
     }
-}
-
-/// The largest number in `least..=most` that is fine, where all below a fine one are; `None` where `least` is not.
-pub fn largest(least: u64, most: u64, is_fine: impl Fn(u64) -> bool) -> Option<u64> {
-    if least > most || !is_fine(least) {
-        return None;
-    }
-    let (mut fine, mut limit) = (least, most);
-    while fine < limit {
-        let middle = fine.saturating_add(limit.saturating_sub(fine).div_ceil(2));
-        if is_fine(middle) {
-            fine = middle;
-        } else {
-            limit = middle.saturating_sub(1);
-        }
-    }
-    Some(fine)
 }
 
 /// The longest context in tokens, over all slots, that fits into the budget with the other settings as they are: a
@@ -79,19 +63,4 @@ pub fn fewest_host_experts(shape: &ModelShape, settings: &Settings, free: &[Byte
     let on_card =
         largest(0, layers.saturating_sub(1), |count| fits_with(shape, &with(layers.saturating_sub(count)), free))?;
     Some(layers.saturating_sub(on_card))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_largest_fine_number_is_found() {
-        for limit in 3..40 {
-            assert_eq!(largest(3, 30, |number| number <= limit), Some(limit.min(30)), "{limit}");
-        }
-        assert_eq!(largest(3, 30, |_| false), None);
-        assert_eq!(largest(4, 3, |_| true), None);
-        assert_eq!(largest(0, u64::MAX, |_| true), Some(u64::MAX));
-    }
 }

@@ -6,7 +6,7 @@ use super::cache;
 use super::compute;
 use super::compute::Place;
 use super::estimate::{CONTEXT_BYTES, buffer_on};
-use super::search::largest;
+use super::largest::largest;
 use super::settings::Settings;
 use super::shape::ModelShape;
 use super::spare;

@@ -11,6 +11,8 @@ use crate::units::Bytes;
 
 /// Tokens of a block.
 const BLOCK: u64 = 16;
+/// The share of a GPU that vLLM takes where none is set, in thousandths: since 0.20.0, 900 before.
+pub const USUAL_UTILIZATION: u64 = 920;
 /// What captured graphs take: seen were 0.3 to 1 GiB.
 const GRAPHS: u64 = 512 << 20;
 
@@ -19,7 +21,7 @@ const GRAPHS: u64 = 512 << 20;
 pub struct Serving {
     /// `--max-model-len`; `None` for what the model was made for.
     pub max_model_len: Option<u64>,
-    /// `--gpu-memory-utilization` in thousandths; 920 since 0.20.0, 900 before.
+    /// `--gpu-memory-utilization` in thousandths.
     pub utilization: u64,
     /// Bytes of a cached number in halves: 4 for f16 and bf16, 2 for fp8.
     pub kv_half_bytes: u64,
@@ -38,7 +40,7 @@ impl Default for Serving {
     fn default() -> Serving {
         Serving {
             max_model_len: None,
-            utilization: 920,
+            utilization: USUAL_UTILIZATION,
             kv_half_bytes: 4,
             tensor_parallel: 1,
             pipeline_parallel: 1,

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::basis::Basis;
 use super::effect::Effect;
+use super::model::Known;
 use crate::memory::estimate::{Estimate, Part};
 use crate::memory::shape::Is;
 use crate::units::Bytes;
@@ -23,6 +24,19 @@ pub struct FitModel {
     pub layers: Option<u64>,
     /// Its parameters, where known.
     pub parameters: Option<u64>,
+}
+
+impl FitModel {
+    pub(super) fn of(known: Known) -> FitModel {
+        let layers = known.shape.layer_count();
+        FitModel {
+            layers: (layers > 0).then_some(layers),
+            parameters: known.shape.parameters,
+            name: known.name,
+            quantization: Some(known.quantization),
+            how: known.how,
+        }
+    }
 }
 
 /// What it takes with the log's settings.
@@ -79,6 +93,13 @@ pub struct FitChoice {
     pub flags: Option<String>,
     /// What must be downloaded for it.
     pub download_bytes: Option<Bytes>,
+}
+
+impl FitChoice {
+    /// The same where what it frees follows from an assumption.
+    pub(super) fn about(self) -> FitChoice {
+        FitChoice { frees_is: self.frees_is.map(|_| Is::About), ..self }
+    }
 }
 
 /// One line of the model's sizes by quantisation.

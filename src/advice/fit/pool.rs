@@ -6,7 +6,9 @@ use super::answer::{FitAdvice, FitChoice};
 use super::effect::Effect;
 use super::room::{Room, Vram};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
-use crate::memory::options::{self, Card, tokens_in_words};
+use crate::memory::card::Card;
+use crate::memory::fits::fits;
+use crate::memory::words::tokens_in_words;
 use crate::memory::{Engine, Is, ModelShape, vllm};
 use crate::units::Bytes;
 
@@ -27,8 +29,8 @@ fn bytes_of(tokens: u64, whole: Bytes, of: u64) -> Option<Bytes> {
 
 /// What a smaller share of the card gives back: what the engine wanted for itself less what is free for it now, in
 /// hundredths of the card as the step has them. Whether that holds the model is not said here, see
-/// [`Effect::hold_against`]. `None` where the log or the machine lacks a figure.
-pub fn share(diagnosis: &Diagnosis, failed_gpu: Option<Vram>) -> Option<Effect> {
+/// [`Effect::held_against`]. `None` where the log or the machine lacks a figure.
+pub fn smaller_share(diagnosis: &Diagnosis, failed_gpu: Option<Vram>) -> Option<Effect> {
     let asked = diagnosis.matches.first().is_some_and(|found| found.entry == "vllm/free-memory-less-than-desired");
     let wanted = diagnosis.facts.requested_bytes.filter(|_| asked)?;
     let (free, capacity) = (failed_gpu?.free?, failed_gpu?.total?);
@@ -39,12 +41,11 @@ pub fn share(diagnosis: &Diagnosis, failed_gpu: Option<Vram>) -> Option<Effect> 
 
 impl Effect {
     /// Whether the model fits vLLM with the share that is free: weights, work space and one request of its length.
-    pub(super) fn hold_against(&mut self, engine: &Engine, shape: &ModelShape, room: &Room) {
-        let (Engine::Vllm(serving), Some(free), Some(total)) = (engine, room.free, room.capacity) else { return };
+    pub(super) fn held_against(self, engine: &Engine, shape: &ModelShape, room: &Room) -> Effect {
+        let (Engine::Vllm(serving), Some(free), Some(total)) = (engine, room.free, room.capacity) else { return self };
         let utilization = vllm::possible_utilization(free, total) / 10 * 10;
         let smaller = Engine::Vllm(vllm::Serving { utilization, ..*serving });
-        let card = Card { index: 0, uuid: None, name: String::new(), total, free, each: Vec::new() };
-        self.fits = options::fits(&smaller, shape, Some(&card));
+        Effect { fits: fits(&smaller, shape, Some(&Card::of(free, total))), ..self }
     }
 }
 

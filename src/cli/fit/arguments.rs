@@ -3,10 +3,10 @@
 
 use super::FitArgs;
 use super::locate::Located;
+use crate::memory::card::Card;
 use crate::memory::engine::{ollama_batch, ollama_context, ollama_expects};
 use crate::memory::ggml::{GgmlType, KV_TYPES};
 use crate::memory::inference::{Dtype, Generating};
-use crate::memory::options::Card;
 use crate::memory::settings::Outputs;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
 use crate::memory::{Engine, ModelShape, Settings, Storage, sglang, vllm};

@@ -6,7 +6,7 @@ use crate::cli::Global;
 use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
 use crate::memory::Engine;
-use crate::memory::options::Card;
+use crate::memory::card::Card;
 use crate::platform::{Here, Platform};
 use crate::units::Bytes;
 

@@ -128,6 +128,16 @@ impl ModelShape {
         }
     }
 
+    /// Whether some layer attends: without one there is no KV cache.
+    pub fn attends(&self) -> bool {
+        self.layers.iter().flatten().any(|layer| layer.cache.is_some())
+    }
+
+    /// Layers with the output as one, as `-ngl` counts them.
+    pub fn units(&self) -> u64 {
+        self.layer_count().saturating_add(1)
+    }
+
     /// Whether some layer has a window.
     pub fn has_window(&self) -> bool {
         self.layers.iter().flatten().any(|layer| layer.cache.is_some_and(|cache| cache.windowed))
