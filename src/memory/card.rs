@@ -31,7 +31,7 @@ impl Card {
 
     /// Several as one, in their order; `None` where there is one only.
     pub fn together(cards: &[Card]) -> Option<Card> {
-        let first = cards.first().filter(|_| cards.len() > 1)?;
+        let first = if let [first, _, ..] = cards { first } else { return None };
         let each: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
         let free = each.iter().copied().fold(Bytes::ZERO, Bytes::plus);
         let total = cards.iter().map(|card| card.total).fold(Bytes::ZERO, Bytes::plus);
@@ -66,9 +66,9 @@ pub fn only_most_free(count: usize, cards: &[Card]) -> String {
 /// What lets a program see this card alone. vLLM and SGLang read the variable as numbers (vllm-project/vllm#13815); in
 /// the order of the bus they are the driver's.
 pub fn only_on(card: &Card, engine: &Engine) -> String {
-    let uuid = card.uuid.as_ref().filter(|_| !matches!(engine, Engine::Vllm(_) | Engine::Sglang(_)));
-    match uuid {
-        Some(uuid) => format!("CUDA_VISIBLE_DEVICES={uuid}"),
-        None => format!("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={}", card.index),
+    let takes_numbers = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
+    match &card.uuid {
+        Some(uuid) if !takes_numbers => format!("CUDA_VISIBLE_DEVICES={uuid}"),
+        _ => format!("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={}", card.index),
     }
 }

@@ -18,11 +18,11 @@ pub fn buffer(graph: &Graph, settings: &Settings, context: u64) -> Option<u64> {
     if settings.backend == Backend::Cpu && settings.outputs == Outputs::MicroBatch {
         return processor::buffer(graph, settings, context);
     }
-    let of = |build| card::buffer(graph, settings, context, build);
-    match settings.outputs {
-        Outputs::MicroBatch => of(Build::Earlier),
-        Outputs::Slots => of(Build::Today),
-    }
+    let build = match settings.outputs {
+        Outputs::MicroBatch => Build::Earlier,
+        Outputs::Slots => Build::Today,
+    };
+    card::buffer(graph, settings, context, build)
 }
 
 /// What to keep free beside an estimated buffer: a tenth of it, at least 64 MiB.

@@ -110,8 +110,7 @@ fn in_chat(said: &[Said]) -> Vec<String> {
 
 /// A word as a shell takes it.
 pub fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+=".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    if !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-:@+=".contains(c)) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))

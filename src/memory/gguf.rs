@@ -159,9 +159,8 @@ impl Gguf {
 pub fn split_names(name: &str) -> Option<Vec<String>> {
     let (before, count) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
     let (stem, number) = before.rsplit_once('-')?;
-    let five = |digits: &str| digits.len() == 5 && digits.bytes().all(|byte| byte.is_ascii_digit());
     let parts: u32 = count.parse().ok().filter(|parts| (1..=9999).contains(parts))?;
-    if !five(number) || !five(count) {
+    if ![number, count].iter().all(|part| part.len() == 5 && part.bytes().all(|byte| byte.is_ascii_digit())) {
         return None;
     }
     Some((1..=parts).map(|part| format!("{stem}-{part:05}-of-{count}.gguf")).collect())

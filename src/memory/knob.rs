@@ -131,9 +131,9 @@ impl Knob {
     }
 
     fn value_in<'a>(&self, command: &'a str, is_meant: fn(&str) -> bool) -> Option<&'a str> {
-        let names = || self.spelled.iter().flat_map(|spelling| spelling.names).filter(|name| is_meant(name));
+        let names = self.spelled.iter().flat_map(|spelling| spelling.names).filter(|name| is_meant(name));
         let words: Vec<&str> = command.split([' ', '=']).collect();
-        let at = words.iter().rposition(|word| names().any(|name| name == word))?;
+        let at = words.iter().rposition(|word| names.clone().any(|name| name == word))?;
         words.get(at.checked_add(1)?).copied()
     }
 

@@ -12,7 +12,7 @@ use ron::extensions::Extensions;
 
 use super::quant::{self, OWN_MIXES};
 use super::shape::{Figures, Is, ModelShape, Storage, from_gguf};
-use super::weights::WeightSums;
+use super::weights::{WeightSums, scaled};
 use crate::packed;
 pub use names::{called, find};
 use names::{telling, without_quantization};
@@ -102,13 +102,9 @@ fn count(billions: f64) -> Option<u64> {
 }
 
 fn scale(weights: &mut WeightSums, by: u64, of: u64) {
-    let scaled = |bytes: u64| {
-        let product = u128::from(bytes).saturating_mul(by.into()).checked_div(of.into()).unwrap_or(0);
-        u64::try_from(product).unwrap_or(u64::MAX)
-    };
     for layer in &mut weights.layers {
-        layer.dense = scaled(layer.dense);
-        layer.experts = scaled(layer.experts);
+        layer.dense = scaled(layer.dense, by, of);
+        layer.experts = scaled(layer.experts, by, of);
     }
 }
 

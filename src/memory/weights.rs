@@ -57,22 +57,26 @@ fn layer_of(name: &str) -> Option<usize> {
 
 pub(super) fn place(name: &str) -> Place {
     // Vision towers have layers of their own names; they go with the rest.
-    let part_of_text = !["v.", "mm.", "a.", "vision", "visual"].iter().any(|tower| name.starts_with(tower))
+    let is_of_text = !["v.", "mm.", "a.", "vision", "visual"].iter().any(|tower| name.starts_with(tower))
         && !name.contains("vision_tower");
-    if let Some(layer) = layer_of(name).filter(|_| part_of_text) {
+    if let (Some(layer), true) = (layer_of(name), is_of_text) {
         let expert = name.contains("_exps.") || name.contains("_chexps.") || name.contains(".experts.");
         return if expert { Place::Expert(layer) } else { Place::Layer(layer) };
     }
-    let is = |suffix: &str| name == suffix || name.ends_with(&format!(".{suffix}"));
     match name {
         "token_embd.weight" => Place::Matrix,
         "per_layer_token_embd.weight" | "position_embd.weight" | "token_types.weight" => Place::Input,
         _ if name.starts_with("token_embd_norm") => Place::Input,
         _ if name.starts_with("output") => Place::Output,
-        _ if is("embed_tokens.weight") || is("wte.weight") => Place::Matrix,
-        _ if is("lm_head.weight") => Place::Output,
+        _ if ends_with_part(name, "embed_tokens.weight") || ends_with_part(name, "wte.weight") => Place::Matrix,
+        _ if ends_with_part(name, "lm_head.weight") => Place::Output,
         _ => Place::Other,
     }
+}
+
+/// Whether a name ends with these parts: `lm_head.weight` in `model.lm_head.weight`.
+fn ends_with_part(name: &str, parts: &str) -> bool {
+    name.strip_suffix(parts).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
 /// Adds the tensors up. `loaded` is how many layers are loaded; those behind are for multi-token prediction.
@@ -131,18 +135,17 @@ impl WeightSums {
     /// The same with every part multiplied by `by`/`of`, for a file whose size is known; as it is where `of` is 0.
     #[must_use]
     pub fn scaled(&self, by: u64, of: u64) -> WeightSums {
-        let part = |bytes: u64| {
-            let product = u128::from(bytes).saturating_mul(by.into()).checked_div(of.into());
-            product.map_or(bytes, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
-        };
-        let layer = |layer: &LayerWeights| LayerWeights { dense: part(layer.dense), experts: part(layer.experts) };
+        let layers = self
+            .layers
+            .iter()
+            .map(|layer| LayerWeights { dense: scaled(layer.dense, by, of), experts: scaled(layer.experts, by, of) });
         WeightSums {
-            input: part(self.input),
-            output: part(self.output),
+            input: scaled(self.input, by, of),
+            output: scaled(self.output, by, of),
             tied: self.tied,
-            other: part(self.other),
-            layers: self.layers.iter().map(layer).collect(),
-            skipped: part(self.skipped),
+            other: scaled(self.other, by, of),
+            layers: layers.collect(),
+            skipped: scaled(self.skipped, by, of),
         }
     }
 
@@ -172,6 +175,12 @@ impl WeightSums {
         }
         placed
     }
+}
+
+/// So many bytes times `by`/`of`; as they are where `of` is 0.
+pub(super) fn scaled(bytes: u64, by: u64, of: u64) -> u64 {
+    let product = u128::from(bytes).saturating_mul(by.into()).checked_div(of.into());
+    product.map_or(bytes, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
 }
 
 /// The first layer on the card with `-ngl gpu_layers`: the output counts as one and goes first.

@@ -2,8 +2,8 @@
 //! model was made for, with a checkpoint that is quantised already. Source: vLLM's and transformers' pages on GGUF,
 //! vllm-gguf-plugin, llama-server's slots, Ollama's scheduler, peft's prepare_model_for_kbit_training, read on 2026-11-21.
 
-use super::FitArgs;
-use super::locate::{Located, Source};
+use super::flags::FitArgs;
+use super::located::{Located, Source};
 use crate::memory::card::Card;
 use crate::memory::knob::Turn;
 use crate::memory::knobs::context;

@@ -1,8 +1,8 @@
 //! Owns the command line of an answer: as it is or with the best change, on the cards that it was held against. Knows no
 //! figures.
 
-use super::Answer;
-use super::locate::Source;
+use super::answer::Answer;
+use super::located::Source;
 use super::spread::Spread;
 use crate::memory::Engine;
 use crate::memory::card::{only_most_free, only_on};

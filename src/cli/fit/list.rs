@@ -6,9 +6,11 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::FitArgs;
-use super::arguments::{self, EngineName};
-use super::locate::{self, Located, Source};
+use super::arguments;
+use super::flags::EngineName;
+use super::flags::FitArgs;
+use super::locate;
+use super::located::{Located, Source};
 use super::stores::{self, Found};
 use crate::advice::fit::holders::Holder;
 use crate::memory::card::Card;

@@ -1,7 +1,7 @@
 //! Owns llama.cpp over several cards of this machine: each card's share against what is free on it, and what would make
 //! it fit. The formulas are `memory::split`'s. Knows nothing of words.
 
-use super::{FitArgs, SplitMode};
+use super::flags::{FitArgs, SplitMode};
 use crate::memory::card::Card;
 use crate::memory::engine::ollama_spreads;
 use crate::memory::fits::fits;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::Answer;
+use super::answer::Answer;
 use super::command::command;
 use super::held::Held;
 use super::spread::Spread;

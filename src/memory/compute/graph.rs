@@ -7,6 +7,11 @@ use crate::memory::settings::Settings;
 /// Bytes of a number while it is computed.
 pub(super) const WIDE: u64 = 4;
 
+/// So many times so many bytes or numbers; `None` past u64.
+pub(super) fn times(count: u64, each: u64) -> Option<u64> {
+    each.checked_mul(count)
+}
+
 /// Which of several cards it is: the first takes what comes over from system memory, the last has the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
@@ -67,8 +72,7 @@ pub fn scratch(graph: &Graph, settings: &Settings, context: u64) -> Option<u64> 
     if !settings.flash_attention {
         return Some(0);
     }
-    let copied = |kind: GgmlType, elements: u64| if kind == GgmlType::F16 { 0 } else { elements };
-    let (k, v) = graph.widest;
-    let elements = copied(settings.k_type, k).checked_add(if graph.mla { 0 } else { copied(settings.v_type, v) })?;
-    elements.checked_mul(context)?.checked_mul(2)
+    let k = if settings.k_type == GgmlType::F16 { 0 } else { graph.widest.0 };
+    let v = if settings.v_type == GgmlType::F16 || graph.mla { 0 } else { graph.widest.1 };
+    k.checked_add(v)?.checked_mul(context)?.checked_mul(2)
 }
