@@ -5,8 +5,8 @@
 mod after;
 mod answer;
 mod basis;
-mod effect;
-pub mod holders;
+pub(crate) mod effect;
+pub(crate) mod holders;
 mod kind;
 mod model;
 mod offers;
@@ -16,11 +16,12 @@ mod setup;
 #[cfg(test)]
 mod tests;
 mod trained;
-pub mod trial;
-pub mod words;
+pub(crate) mod trial;
+pub(crate) mod words;
 
 use std::sync::Arc;
 
+use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Stage};
 use crate::memory::card::Card;
 use crate::memory::engine::{Engine, Kind};
@@ -32,10 +33,9 @@ use crate::memory::shape::{Is, ModelShape};
 use crate::memory::spare::SPARE;
 use crate::units::Bytes;
 pub use after::changed;
-pub use answer::{FitAdvice, FitChoice, FitModel, Parts, Size};
+pub use answer::{FitAdvice, FitChoice, FitModel, Parts};
 use basis::Basis;
-pub use effect::Effect;
-use effect::Run;
+use effect::{Effect, Run};
 use kind::kind_of;
 use model::Known;
 pub use room::{Machine, Room, Vram, room};
@@ -43,9 +43,6 @@ pub use trial::Trial;
 
 /// More choices are not read under stress.
 const MOST_CHOICES: usize = 6;
-
-/// The entry of a KV cache that llama.cpp asked for and did not get.
-const REFUSED_CACHE: &str = "llama.cpp/kv-cache-allocation";
 
 /// Why a training run's activations are not known.
 const UNKNOWN_LENGTH: &str = "the log does not show how long the sequences are";
@@ -89,7 +86,8 @@ fn hold_to_the_log(known: &mut Known, diagnosis: &Diagnosis, engine: &Engine) {
     let run = &diagnosis.run;
     match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => {
-            let is_cache = diagnosis.matches.first().is_some_and(|found| found.entry == REFUSED_CACHE);
+            let is_cache =
+                diagnosis.matches.first().is_some_and(|found| found.entry == EntryId::LLAMA_CPP_KV_CACHE_ALLOCATION);
             let refused = if is_cache && settings.devices == 1 { diagnosis.facts.requested_bytes } else { None };
             // A context that was only assumed says nothing about a buffer.
             let cache = setup::context(diagnosis).and(run.kv_cache_bytes.or(refused)).map(|bytes| bytes.0);

@@ -29,13 +29,14 @@ use serde_json::json;
 
 use self::answer::Answer;
 use self::flags::EngineName;
-pub use self::flags::FitArgs;
+pub(super) use self::flags::FitArgs;
 use self::held::Held;
 use self::located::{Located, Source};
 use self::machine::{Machine, machine};
 use self::meant::Meant;
 use self::spread::Spread;
-use super::{Global, output, refuse};
+use super::output::{print, refuse};
+use super::settings::Global;
 use crate::gpu::guard::Viewer;
 use crate::memory::card::Card;
 use crate::memory::engine::Engine;
@@ -51,10 +52,10 @@ use crate::text::harmless;
 use crate::units::Bytes;
 
 /// Answers; 2 where the model or an argument can't be used.
-pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
+pub(super) fn run(global: &Global, args: &FitArgs) -> ExitCode {
     match said(global, args) {
-        Ok((text, true)) => output::answer(&text, ExitCode::SUCCESS),
-        Ok((text, false)) => output::answer(&text, ExitCode::from(1)),
+        Ok((text, true)) => print(&text, ExitCode::SUCCESS),
+        Ok((text, false)) => print(&text, ExitCode::from(1)),
         Err(message) => refuse(&harmless(&message).replace('\n', " ")),
     }
 }

@@ -109,7 +109,7 @@ fn in_chat(said: &[Said]) -> Vec<String> {
 }
 
 /// A word as a shell takes it.
-pub fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     if !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-:@+=".contains(c)) {
         word.to_owned()
     } else {

@@ -16,7 +16,7 @@ const WIDTHS: [(&str, f64); 3] = [("16 bits", 16.0), ("8 bits (fp8)", 8.0), ("4 
 /// A model that draws.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ImageModel {
+pub(crate) struct ImageModel {
     name: String,
     also: Vec<String>,
     /// Of the part that draws.
@@ -44,7 +44,7 @@ fn all() -> &'static [ImageModel] {
 }
 
 /// The model of this name, with an owner, a width or an ending behind it or without.
-pub fn find(name: &str) -> Option<&'static ImageModel> {
+pub(crate) fn find(name: &str) -> Option<&'static ImageModel> {
     let asked = with_dashes(name.rsplit('/').next().unwrap_or(name));
     let names = all().iter().flat_map(|model| model.also.iter().chain([&model.name]).map(move |own| (model, own)));
     let fitting = names.filter(|(_, own)| {
@@ -69,7 +69,7 @@ fn bytes(billions: f64, bits: f64) -> Bytes {
 
 impl ImageModel {
     /// In sentences: its weights at each width, and which of them leave room in what is free.
-    pub fn said(&self, free: Option<Bytes>) -> String {
+    pub(crate) fn said(&self, free: Option<Bytes>) -> String {
         let turns = if self.turns > 1 { format!(" each of {}, one at a time", self.turns) } else { String::new() };
         let mut said =
             format!("The weights of {} take about {}{turns}.", self.name, at_each_width(self.billions).join(", "));

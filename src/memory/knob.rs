@@ -6,6 +6,7 @@ use super::card::Card;
 use super::engine::{Engine, Kind};
 use super::fits::fits;
 use super::shape::ModelShape;
+use crate::knowledge::FixId;
 use crate::units::Bytes;
 
 /// Programs that spell settings in ways of their own.
@@ -44,7 +45,7 @@ pub struct Knob {
     /// The names under which logs print its value.
     pub printed: &'static [&'static str],
     /// The fixes of the knowledge base that set it.
-    pub fixes: &'static [&'static str],
+    pub fixes: &'static [FixId],
     /// The placeholder in those fixes that takes a value, and its text.
     pub placeholder: fn(&Engine, u64) -> Option<(&'static str, String)>,
     /// The value that an engine has.

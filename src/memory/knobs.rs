@@ -1,27 +1,27 @@
 //! Owns the table of knobs: every setting that decides how much memory a model takes, each described in a file of its own.
 //! A new one is that file and a row here.
 
-pub mod batch;
-pub mod batch_tokens;
-pub mod checkpointing;
-pub mod chunk;
-pub mod context;
-pub mod dtype;
-pub mod flash_attention;
-pub mod gpus;
-pub mod graphs;
-pub mod host_experts;
-pub mod image_encoder;
-pub mod kv_offload;
-pub mod kv_type;
-pub mod layers;
-pub mod max_memory;
-pub mod optimizer;
-pub mod quantization;
-pub mod recipe;
-pub mod share;
-pub mod sharing;
-pub mod slots;
+pub(crate) mod batch;
+pub(crate) mod batch_tokens;
+pub(crate) mod checkpointing;
+pub(crate) mod chunk;
+pub(crate) mod context;
+pub(crate) mod dtype;
+pub(crate) mod flash_attention;
+pub(crate) mod gpus;
+pub(crate) mod graphs;
+pub(crate) mod host_experts;
+pub(crate) mod image_encoder;
+pub(crate) mod kv_offload;
+pub(crate) mod kv_type;
+pub(crate) mod layers;
+pub(crate) mod max_memory;
+pub(crate) mod optimizer;
+pub(crate) mod quantization;
+pub(crate) mod recipe;
+pub(crate) mod share;
+pub(crate) mod sharing;
+pub(crate) mod slots;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +30,7 @@ use super::knob::{Knob, Program, Said};
 use super::shape::ModelShape;
 
 /// A knob, and where it stands among the others.
-pub struct Row {
+pub(crate) struct Row {
     pub knob: &'static Knob,
     /// Its place among the options on a command line.
     place: u8,
@@ -47,7 +47,7 @@ const NONE: u8 = u8::MAX;
 
 /// All knobs, in the order in which they are proposed: what costs nothing or little first.
 #[rustfmt::skip]
-pub static KNOBS: &[Row] = &[
+pub(crate) static KNOBS: &[Row] = &[
     //                           option  dial
     row(&gpus::KNOB,                  8, NONE),
     row(&gpus::PIPELINE,              9, NONE),
@@ -76,12 +76,12 @@ pub static KNOBS: &[Row] = &[
     row(&context::KNOB,               0, 2),
 ];
 
-pub fn all() -> impl Iterator<Item = &'static Knob> {
+pub(crate) fn all() -> impl Iterator<Item = &'static Knob> {
     KNOBS.iter().map(|row| row.knob)
 }
 
 /// The knobs that a person can turn for this model, in the order of the screen.
-pub fn dials(engine: &Engine, shape: &ModelShape) -> Vec<&'static Knob> {
+pub(crate) fn dials(engine: &Engine, shape: &ModelShape) -> Vec<&'static Knob> {
     let mut rows: Vec<&Row> = KNOBS.iter().filter(|row| is_turned_by_hand(row.knob, engine, shape)).collect();
     rows.sort_by_key(|row| row.dial);
     rows.into_iter().map(|row| row.knob).collect()
@@ -92,12 +92,12 @@ fn is_turned_by_hand(knob: &Knob, engine: &Engine, shape: &ModelShape) -> bool {
 }
 
 /// What a command line says of this engine's knobs, in its order.
-pub fn flags(engine: &Engine) -> Vec<Said> {
+pub(crate) fn flags(engine: &Engine) -> Vec<Said> {
     in_order_of_options(engine).filter_map(|knob| knob.flag(engine)).collect()
 }
 
 /// What turns the knobs of `then` into those of `now`, in the order of a command line.
-pub fn changes(now: &Engine, then: &Engine, shape: &ModelShape) -> Vec<Said> {
+pub(crate) fn changes(now: &Engine, then: &Engine, shape: &ModelShape) -> Vec<Said> {
     in_order_of_options(now).filter_map(|knob| knob.changed(now, then, shape)).collect()
 }
 
@@ -108,7 +108,7 @@ fn in_order_of_options(engine: &Engine) -> impl Iterator<Item = &'static Knob> {
 }
 
 /// All spellings of a program's option, where it is one of a knob's.
-pub fn spellings(program: Program, option: &str) -> Option<&'static [&'static str]> {
+pub(crate) fn spellings(program: Program, option: &str) -> Option<&'static [&'static str]> {
     let mut spelled = all().flat_map(|knob| knob.spelled).filter(|spelling| spelling.of == program);
     spelled.find(|spelling| spelling.names.contains(&option)).map(|spelling| spelling.names)
 }

@@ -1,7 +1,7 @@
 //! Owns the search for the largest number that still works, in few tries. Pure.
 
 /// The largest number in `least..=most` that is fine, where all below a fine one are; `None` where `least` is not.
-pub fn largest(least: u64, most: u64, is_fine: impl Fn(u64) -> bool) -> Option<u64> {
+pub(crate) fn largest(least: u64, most: u64, is_fine: impl Fn(u64) -> bool) -> Option<u64> {
     if least > most || !is_fine(least) {
         return None;
     }

@@ -8,15 +8,16 @@ mod mix;
 mod model;
 mod rules;
 
-pub use library::of_library;
-pub use mix::{mixed, named, plain};
-pub use model::{Model, OWN_MIXES, Shape};
+pub(crate) use library::of_library;
+pub(crate) use mix::{mixed, named, plain};
+pub(crate) use model::{Model, OWN_MIXES, Shape};
 
 /// The mixes that are offered, from the largest to the smallest: those that most models are given out in.
-pub const MIXES: [&str; 10] = ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "Q3_K_M"];
+pub(crate) const MIXES: [&str; 10] =
+    ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "Q3_K_M"];
 
 /// Whether checkpoints are given out in this, and GGUF files are not.
-pub fn of_checkpoint(mix: &str) -> bool {
+pub(crate) fn of_checkpoint(mix: &str) -> bool {
     OWN_MIXES.contains(&mix) && mix != "MXFP4"
 }
 
@@ -40,7 +41,7 @@ const NEAREST: [(&str, &str); 15] = [
 ];
 
 /// The mix of this name, or the one that is meant by it or nearest: `Q4_K_M` of `q4`, `UD-Q4_K_XL` of `Q4_K_XL`.
-pub fn nearest(name: &str) -> Option<&'static str> {
+pub(crate) fn nearest(name: &str) -> Option<&'static str> {
     let upper = name.to_uppercase();
     if let Some(known) = named(&upper).or_else(|| named(&format!("UD-{upper}"))) {
         return Some(known);
@@ -54,7 +55,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 
 /// What a model's name says of its quantisation, in capitals, and the mix that is meant: `Q4_K_M` of
 /// `llama-3.1-8b-instruct-Q4_K_M.gguf` and of `llama 3.1 8b q4`, `AWQ` of `Qwen2.5-32B-Instruct-AWQ`.
-pub fn in_name(name: &str) -> Option<(String, &'static str)> {
+pub(crate) fn in_name(name: &str) -> Option<(String, &'static str)> {
     let tail = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".gguf");
     let upper = tail.to_uppercase();
     let mut words: Vec<&str> =
@@ -95,7 +96,7 @@ fn checkpoint_mix(word: &str, name: &str) -> Option<&'static str> {
 
 /// What llama.cpp and Ollama would run of a model that a name says to be a checkpoint in few bits: the file
 /// of about as many.
-pub fn as_file(mix: &'static str) -> &'static str {
+pub(crate) fn as_file(mix: &'static str) -> &'static str {
     match mix {
         "4-bit" | "NVFP4" => "Q4_K_M",
         "FP8" => "Q8_0",
@@ -104,7 +105,7 @@ pub fn as_file(mix: &'static str) -> &'static str {
 }
 
 /// The name that `general.file_type` stands for.
-pub fn file_type(number: u64) -> Option<&'static str> {
+pub(crate) fn file_type(number: u64) -> Option<&'static str> {
     Some(match number {
         0 => "F32",
         1 => "F16",

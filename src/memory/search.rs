@@ -24,7 +24,7 @@ fn fits_with(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> bool {
 
 /// The longest context in tokens, over all slots, that fits into the budget with the other settings as they are: a
 /// multiple of 256, at most what the model was made for. `None` where none fits or too little is known.
-pub fn largest_context(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Option<u64> {
+pub(crate) fn largest_context(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Option<u64> {
     let most = shape.context_trained.or(settings.context)?.div_ceil(CELL_PADDING);
     let blocks = largest(1, most, |blocks| {
         fits_with(shape, &Settings { context: blocks.checked_mul(CELL_PADDING), ..*settings }, &[budget])

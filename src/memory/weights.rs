@@ -80,7 +80,7 @@ fn ends_with_part(name: &str, parts: &str) -> bool {
 }
 
 /// Adds the tensors up. `loaded` is how many layers are loaded; those behind are for multi-token prediction.
-pub fn sums<'a>(tensors: impl IntoIterator<Item = (&'a str, u64)>, loaded: usize) -> WeightSums {
+pub(crate) fn sums<'a>(tensors: impl IntoIterator<Item = (&'a str, u64)>, loaded: usize) -> WeightSums {
     let mut sums = WeightSums { layers: vec![LayerWeights::default(); loaded], ..WeightSums::default() };
     let mut matrix: u64 = 0;
     let mut has_output = false;
@@ -111,12 +111,12 @@ pub fn sums<'a>(tensors: impl IntoIterator<Item = (&'a str, u64)>, loaded: usize
 }
 
 /// The same from a header's tensors.
-pub fn sums_of(tensors: &[TensorInfo], loaded: usize) -> WeightSums {
+pub(crate) fn sums_of(tensors: &[TensorInfo], loaded: usize) -> WeightSums {
     sums(tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.bytes)), loaded)
 }
 
 /// How many layers the tensors' names speak of, where that is at most `most`; else none.
-pub fn named_layers(tensors: &[TensorInfo], most: u64) -> usize {
+pub(crate) fn named_layers(tensors: &[TensorInfo], most: u64) -> usize {
     let last = tensors.iter().filter_map(|tensor| layer_of(&tensor.name)).max();
     last.map(|last| last.saturating_add(1)).filter(|count| *count as u64 <= most).unwrap_or(0)
 }
@@ -184,7 +184,7 @@ pub(super) fn scaled(bytes: u64, by: u64, of: u64) -> u64 {
 }
 
 /// The first layer on the card with `-ngl gpu_layers`: the output counts as one and goes first.
-pub fn first_on_gpu(layers: u64, gpu_layers: u64) -> u64 {
+pub(crate) fn first_on_gpu(layers: u64, gpu_layers: u64) -> u64 {
     layers.saturating_add(1).saturating_sub(gpu_layers).min(layers)
 }
 

@@ -12,25 +12,25 @@ use crate::units::Bytes;
 const LEAST_CONTEXT: u64 = 4096;
 
 /// `32K` where it is a whole number of them.
-pub fn tokens_in_words(tokens: u64) -> String {
+pub(crate) fn tokens_in_words(tokens: u64) -> String {
     if tokens >= 1024 && tokens.is_multiple_of(1024) { format!("{}K", tokens / 1024) } else { tokens.to_string() }
 }
 
 /// A share in thousandths as an option takes it: `0.85`.
-pub fn share_in_words(thousandths: u64) -> String {
+pub(crate) fn share_in_words(thousandths: u64) -> String {
     let text = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A share in thousandths from its digits, such as `0.85` or `.9`.
-pub fn share_from_words(text: &str) -> Option<u64> {
+pub(crate) fn share_from_words(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.')?;
     let digits: String = part.chars().chain("000".chars()).take(3).collect();
     format!("{}{digits}", if whole.is_empty() { "0" } else { whole }).parse().ok()
 }
 
 /// An engine's context in the words of a sentence, of several requests what each has; `None` where it is not known.
-pub fn context_in_words(engine: &Engine, shape: &ModelShape) -> Option<String> {
+pub(crate) fn context_in_words(engine: &Engine, shape: &ModelShape) -> Option<String> {
     let tokens = engine.context(shape)?;
     Some(match engine {
         Engine::Train(_) => format!("sequences of {tokens} tokens"),

@@ -29,7 +29,7 @@ const WIDE: usize = 100;
 /// Columns of a process's last ten minutes.
 const HISTORY: usize = 30;
 
-pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
+pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }
@@ -133,7 +133,7 @@ fn no_driver(
         Some(maker) => format!(
             "The log is about an {maker} card. I can watch NVIDIA's cards only, so nothing is listed here; what the log says I judge all the same."
         ),
-        None => crate::advice::words::sentence(why),
+        None => crate::advice::naming::sentence(why),
     };
     let mut lines = paragraph(&said, width, theme.sentence);
     for (_, said) in model.remarks(width) {

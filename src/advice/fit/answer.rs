@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::basis::Basis;
 use super::effect::Effect;
 use super::model::Known;
+use crate::knowledge::FixId;
 use crate::memory::estimate::{Estimate, Part};
 use crate::memory::shape::Is;
 use crate::units::Bytes;
@@ -93,6 +94,9 @@ pub struct FitChoice {
     pub flags: Option<String>,
     /// What must be downloaded for it.
     pub download_bytes: Option<Bytes>,
+    /// The fixes of the knowledge base that make this change, any of them; none for a change that no fix makes.
+    #[serde(skip)]
+    pub fixes: Vec<FixId>,
 }
 
 impl FitChoice {
@@ -192,7 +196,7 @@ impl FitAdvice {
     }
 
     /// What a fix of the knowledge base would do here; `None` where that can't be told.
-    pub fn effect_of(&self, fix: &str) -> Option<&Effect> {
+    pub fn effect_of(&self, fix: FixId) -> Option<&Effect> {
         self.effects.iter().find(|effect| effect.fix == fix)
     }
 

@@ -1,6 +1,7 @@
 //! Owns what each fix of the knowledge base would do to this run: the bytes it frees, whether that is enough, and the
 //! values for its placeholders. Which knob a fix turns is said by the knob. Bytes and tokens.
 
+use crate::knowledge::FixId;
 use crate::memory::cache;
 use crate::memory::card::Card;
 use crate::memory::compute::{self, Graph};
@@ -18,7 +19,7 @@ use crate::units::Bytes;
 /// What a fix would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    pub fix: &'static str,
+    pub fix: FixId,
     /// What it frees, and how sure that is; `None` where it frees nothing or that is not known.
     pub frees: Option<(Bytes, Is)>,
     /// Whether the model then fits; `None` where that is not known.
@@ -35,7 +36,7 @@ pub struct Effect {
 
 impl Effect {
     /// A fix of which nothing is known yet.
-    pub fn of(fix: &'static str) -> Effect {
+    pub fn of(fix: FixId) -> Effect {
         Effect { fix, frees: None, fits: None, value: None, download: None, lacks_ram: None, is_idle: false }
     }
 }
@@ -61,7 +62,7 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// What the same model takes less under another engine, about, and whether it then fits.
-    fn with(&self, fix: &'static str, changed: &Engine, shape: &ModelShape) -> Effect {
+    fn with(&self, fix: FixId, changed: &Engine, shape: &ModelShape) -> Effect {
         let frees = less(self.estimate, &changed.estimate(shape)).map(|bytes| (bytes, Is::About));
         Effect { frees, fits: fits(changed, shape, self.card), ..Effect::of(fix) }
     }
@@ -73,48 +74,53 @@ impl Run<'_> {
 }
 
 /// One effect for each fix that turns this knob.
-fn of_fixes(knob: &Knob, effect: &Effect) -> Vec<Effect> {
-    knob.fixes.iter().map(|fix| Effect { fix, ..effect.clone() }).collect()
+fn of_fixes(knob: &Knob, effect: impl Fn(FixId) -> Effect) -> Vec<Effect> {
+    knob.fixes.iter().map(|fix| effect(*fix)).collect()
 }
 
 /// What each fix would do, from the choices and from the changes that only a walk offers. Of several for one fix the
 /// first counts.
 pub fn effects(choices: &[Choice], run: &Run<'_>) -> Vec<Effect> {
     let mut effects: Vec<Effect> = choices.iter().flat_map(|choice| of_choice(choice, run)).collect();
-    effects.extend(steps(run.engine).iter().map(|(fix, changed)| run.with(fix, changed, run.shape)));
+    effects.extend(steps(run.engine).into_iter().map(|(fix, changed)| run.with(fix, &changed, run.shape)));
     effects.extend(cache_in_ram(run));
     if let Some((changed, shape)) = quantization::in_four_bits(*run.engine, run.shape) {
-        let effect = run.with("", &changed, &shape);
-        effects.extend(of_fixes(&quantization::KNOB, &effect));
+        effects.extend(of_fixes(&quantization::KNOB, |fix| run.with(fix, &changed, &shape)));
     }
     for knob in knobs::all().filter(|knob| knob.has(run.engine) && (knob.frees_nothing)(run.engine, run.shape)) {
-        effects.extend(of_fixes(knob, &Effect { is_idle: true, ..Effect::of("") }));
+        effects.extend(of_fixes(knob, |fix| Effect { is_idle: true, ..Effect::of(fix) }));
     }
     let is_llama = matches!(run.engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
     // On already, as far as is known: then it frees nothing more.
     if is_llama && flash_attention::is_on(run.engine) && fits(run.engine, run.shape, run.card) == Some(false) {
-        effects.extend(of_fixes(&flash_attention::KNOB, &Effect { fits: Some(false), ..Effect::of("") }));
+        effects.extend(of_fixes(&flash_attention::KNOB, |fix| Effect { fits: Some(false), ..Effect::of(fix) }));
     }
     effects
 }
 
-/// What a choice does that is a fix's one change. A smaller share of the GPU frees nothing that a model takes: what it
-/// leaves to others is reckoned from the engine's own figures.
+/// The fixes that make a choice's one change. A smaller share of the GPU frees nothing that a model takes: what it leaves
+/// to others is reckoned from the engine's own figures.
+pub fn fixes_of(choice: &Choice) -> &'static [FixId] {
+    match choice.only_turn() {
+        Some(Turn { knob, .. }) if knob != &share::KNOB => knob.fixes,
+        _ => &[],
+    }
+}
+
 fn of_choice(choice: &Choice, run: &Run<'_>) -> Vec<Effect> {
     let Some(Turn { knob, to }) = choice.only_turn() else { return Vec::new() };
-    let is_longer = knob == &context::KNOB && !choice.shortens;
-    if is_longer || knob == &share::KNOB {
+    if knob == &context::KNOB && !choice.shortens {
         return Vec::new();
     }
-    let effect = Effect {
+    let effects = fixes_of(choice).iter().map(|fix| Effect {
         frees: frees(choice, run.estimate, run.engine, run.shape),
         fits: choice.fits,
         lacks_ram: choice.lacks_ram.zip(run.ram),
         value: (knob.placeholder)(run.engine, to),
         download: download(choice),
-        ..Effect::of("")
-    };
-    of_fixes(knob, &effect)
+        ..Effect::of(*fix)
+    });
+    effects.collect()
 }
 
 /// The file that must be downloaded for a choice.
@@ -124,7 +130,7 @@ pub fn download(choice: &Choice) -> Option<Bytes> {
 }
 
 /// The change of each fix that names no value, by itself.
-pub fn steps(engine: &Engine) -> Vec<(&'static str, Engine)> {
+pub fn steps(engine: &Engine) -> Vec<(FixId, Engine)> {
     let mut steps = Vec::new();
     for knob in knobs::all() {
         steps.extend((knob.step)(engine).iter().flat_map(|changed| knob.fixes.iter().map(|fix| (*fix, *changed))));
@@ -143,15 +149,12 @@ pub fn tries(context: Option<u64>, on_gpu: Option<u64>, run: &Run<'_>) -> Vec<Ef
 fn tried(Turn { knob, to }: Turn, run: &Run<'_>) -> Vec<Effect> {
     let changed = knob.with(*run.engine, run.shape, to);
     let on_host = changed.estimate(run.shape).on_host();
-    let mut effect = run.with("", &changed, run.shape);
-    effect.value = (knob.placeholder)(&changed, to);
-    if on_host > run.estimate.on_host() {
-        effect.lacks_ram = run.lacks_ram(on_host);
-    }
-    if effect.lacks_ram.is_some() {
-        effect.fits = Some(false);
-    }
-    of_fixes(knob, &effect)
+    let lacks_ram = if on_host > run.estimate.on_host() { run.lacks_ram(on_host) } else { None };
+    of_fixes(knob, |fix| {
+        let effect = run.with(fix, &changed, run.shape);
+        let fits = if lacks_ram.is_some() { Some(false) } else { effect.fits };
+        Effect { fits, lacks_ram, value: (knob.placeholder)(&changed, to), ..effect }
+    })
 }
 
 /// What the second takes less than the first. A part that is not known in either is taken to stay as it is.
@@ -179,8 +182,7 @@ fn cache_in_ram(run: &Run<'_>) -> Vec<Effect> {
         Some(_) => Some(false),
         None => wanted.map(|(wanted, card)| wanted.less(bytes) <= card.free),
     };
-    let effect = Effect { frees: Some((bytes, cache.is)), fits, lacks_ram, ..Effect::of("") };
-    of_fixes(&kv_offload::KNOB, &effect)
+    of_fixes(&kv_offload::KNOB, |fix| Effect { frees: Some((bytes, cache.is)), fits, lacks_ram, ..Effect::of(fix) })
 }
 
 /// What a choice frees, and how sure that is: a fact where all that changes is a fact. Of a quantised cache, less

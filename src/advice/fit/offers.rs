@@ -62,6 +62,7 @@ pub fn said(choice: &Choice, run: &Run<'_>, free: Option<Bytes>) -> FitChoice {
         fits: choice.fits,
         flags: choice.flags.clone(),
         download_bytes: effect::download(choice),
+        fixes: effect::fixes_of(choice).to_vec(),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::text::harmless;
 use crate::units::Bytes;
 
 /// Everything there is to say.
-pub struct Answer {
+pub(super) struct Answer {
     pub asked: String,
     pub located: Located,
     pub engine: Engine,
@@ -52,14 +52,14 @@ pub struct Answer {
 
 impl Answer {
     /// The model's name: as asked for, or the last part of a path.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let own = self.located.shape.name.as_deref().filter(|_| self.located.source == Source::Gguf);
         harmless(own.unwrap_or(self.asked.trim_end_matches('/'))).into_owned()
     }
 
     /// As a command line has it. Of the engines that take a repository's name or a folder: one in its place, or
     /// a GGUF file's path.
-    pub fn target(&self) -> String {
+    pub(super) fn target(&self) -> String {
         let (Engine::Vllm(_) | Engine::Sglang(_)) = self.engine else { return self.name() };
         match (&self.requantised, self.located.source, &self.located.file) {
             (Some(word), ..) => format!("{word}-REPOSITORY"),
@@ -70,7 +70,7 @@ impl Answer {
     }
 
     /// Free on the card that has least, once those have ended that could; of a split each card has its own.
-    pub fn free_after(&self) -> Option<Bytes> {
+    pub(super) fn free_after(&self) -> Option<Bytes> {
         if self.spread.is_some() || self.held.iter().all(|held| held.holders.is_empty()) {
             return None;
         }
@@ -78,7 +78,7 @@ impl Answer {
     }
 
     /// Whose end makes it fit as it is; empty where it fits already, or where that is not enough.
-    pub fn in_the_way(&self) -> Vec<&Holder> {
+    pub(super) fn in_the_way(&self) -> Vec<&Holder> {
         if self.fits != Some(false) {
             return Vec::new();
         }
@@ -99,7 +99,7 @@ impl Answer {
     }
 
     /// The change to offer first: one that keeps the context where that was asked for, else a shorter one.
-    pub fn best(&self) -> Option<&Choice> {
+    pub(super) fn best(&self) -> Option<&Choice> {
         let fitting = self.options.iter().filter(|choice| choice.fits == Some(true));
         let keeps_context = fitting.clone().find(|choice| !choice.shortens);
         let shortens = fitting.clone().rfind(|choice| choice.shortens);
@@ -107,7 +107,7 @@ impl Answer {
     }
 
     /// Whether the options give the card a share of its own, within which the model must fit.
-    pub fn has_share(&self) -> bool {
+    pub(super) fn has_share(&self) -> bool {
         matches!(self.engine, Engine::Vllm(_) | Engine::Sglang(_))
     }
 }

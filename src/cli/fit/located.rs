@@ -8,7 +8,7 @@ use crate::platform::regular;
 
 /// Where a model was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(super) enum Source {
     Gguf,
     /// A folder with a config.json.
     Checkpoint,
@@ -19,7 +19,7 @@ pub enum Source {
 
 /// A model that was found.
 #[derive(Clone, Debug)]
-pub struct Located {
+pub(super) struct Located {
     pub shape: ModelShape,
     /// Its file or folder.
     pub file: Option<PathBuf>,

@@ -1,13 +1,14 @@
 //! Owns how many sequences are computed at once: by transformers, and on each GPU by a training run.
 
+use crate::knowledge::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Need, Proposal, Said, Turn};
 use crate::memory::knobs::checkpointing;
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "batch",
     engines: &[Kind::Transformers, Kind::Train],
-    fixes: &["smaller-batch"],
+    fixes: &[FixId::SMALLER_BATCH],
     get: |engine, _| sequences(engine),
     set: |engine, _, to| set_to(engine, to),
     states: |engine, _| match engine {

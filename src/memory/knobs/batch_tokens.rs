@@ -1,6 +1,7 @@
 //! Owns how many tokens a server computes at once: what llama.cpp is handed (`-b`) and computes (`-ub`), and what vLLM
 //! batches over all requests.
 
+use crate::knowledge::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Knob, Program, Said, Spelling};
 use crate::memory::settings::Settings;
@@ -8,7 +9,7 @@ use crate::memory::settings::Settings;
 /// The part of the present micro-batch that its fix proposes.
 const SMALLER_BY: u64 = 4;
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "tokens at once",
     engines: &[Kind::LlamaCpp, Kind::Vllm],
     spelled: &[
@@ -29,12 +30,12 @@ pub static KNOB: Knob = Knob {
 };
 
 /// llama.cpp's micro-batch: what its compute buffer grows with.
-pub static MICRO: Knob = Knob {
+pub(crate) static MICRO: Knob = Knob {
     name: "micro-batch",
     engines: &[Kind::LlamaCpp, Kind::Ollama],
     spelled: &[Spelling { of: Program::LlamaCpp, names: &["-ub", "--ubatch-size"] }],
     printed: &["n_ubatch"],
-    fixes: &["smaller-micro-batch"],
+    fixes: &[FixId::SMALLER_MICRO_BATCH],
     states: |engine, _| match engine {
         Engine::LlamaCpp(settings) => Some(Said::Option(format!("-ub {}", settings.micro_batch))),
         _ => None,

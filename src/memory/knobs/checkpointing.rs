@@ -1,13 +1,14 @@
 //! Owns gradient checkpointing: whether a training run keeps activations (1) or computes them again (0).
 
+use crate::knowledge::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Said, Turn};
 use crate::memory::training::Training;
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "activations",
     engines: &[Kind::Train],
-    fixes: &["gradient-checkpointing"],
+    fixes: &[FixId::GRADIENT_CHECKPOINTING],
     get: |engine, _| u64::from(!is_on(engine)),
     set: |engine, _, to| {
         if let Engine::Train(training) = engine {
@@ -36,14 +37,14 @@ pub static KNOB: Knob = Knob {
 };
 
 /// What goes with the other proposals for training: it is the first thing to try.
-pub const ON: Turn = Turn { knob: &KNOB, to: 0 };
+pub(crate) const ON: Turn = Turn { knob: &KNOB, to: 0 };
 
 fn is_on(engine: &Engine) -> bool {
     matches!(engine, Engine::Train(training) if training.step.checkpointing)
 }
 
 /// The run with its activations computed again.
-pub fn with(mut training: Training) -> Training {
+pub(crate) fn with(mut training: Training) -> Training {
     training.step.checkpointing = true;
     training
 }

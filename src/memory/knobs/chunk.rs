@@ -5,7 +5,7 @@ use crate::memory::knob::{Dial, Knob, Need, Program, Proposal, Said, Spelling, T
 use crate::memory::sglang;
 use crate::memory::words::tokens_in_words;
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "prefill at once",
     engines: &[Kind::Sglang],
     spelled: &[Spelling { of: Program::Sglang, names: &["--chunked-prefill-size"] }],

@@ -1,6 +1,7 @@
 //! Owns the context: tokens of all slots together (llama.cpp, Ollama), of one request (vLLM, SGLang, transformers), of a
 //! sequence (training).
 
+use crate::knowledge::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::fits::longest;
 use crate::memory::inference::Dtype;
@@ -9,7 +10,7 @@ use crate::memory::settings::Settings;
 use crate::memory::shape::ModelShape;
 use crate::memory::words::{context_in_words, tokens_in_words};
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "context",
     engines: &[Kind::LlamaCpp, Kind::Ollama, Kind::Vllm, Kind::Sglang, Kind::Transformers, Kind::Train],
     spelled: &[
@@ -18,7 +19,7 @@ pub static KNOB: Knob = Knob {
         Spelling { of: Program::Sglang, names: &["--context-length"] },
         Spelling { of: Program::Ollama, names: &["OLLAMA_CONTEXT_LENGTH"] },
     ],
-    fixes: &["shorter-context", "max-model-len"],
+    fixes: &[FixId::SHORTER_CONTEXT, FixId::MAX_MODEL_LEN],
     // Ollama is told what one request has.
     placeholder: |engine, tokens| Some(("half_context", (tokens / slots_of_ollama(engine)).to_string())),
     get: |engine, shape| engine.context(shape).unwrap_or(0),

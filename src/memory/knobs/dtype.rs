@@ -5,7 +5,7 @@ use crate::memory::inference::Dtype;
 use crate::memory::knob::{Dial, Knob, Need, Proposal, Said};
 use crate::memory::shape::Storage;
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "weights in",
     engines: &[Kind::Transformers],
     get: |engine, _| of(engine).map_or(0, bits),
@@ -59,7 +59,7 @@ fn in_words(dtype: Dtype) -> &'static str {
 }
 
 /// The arguments of `from_pretrained`.
-pub fn in_code(dtype: Dtype) -> &'static str {
+pub(crate) fn in_code(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Checkpoint => "dtype=\"auto\"",
         Dtype::Float32 => "dtype=torch.float32",

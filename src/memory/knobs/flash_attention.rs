@@ -1,10 +1,11 @@
 //! Owns flash attention of llama.cpp and Ollama, without which a quantised V cache is refused. 1 where it is on.
 
+use crate::knowledge::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Knob, Need, Program, Proposal, Said, Spelling};
 use crate::memory::shape::ModelShape;
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "flash attention",
     engines: &[Kind::LlamaCpp, Kind::Ollama, Kind::Train],
     spelled: &[
@@ -12,7 +13,7 @@ pub static KNOB: Knob = Knob {
         Spelling { of: Program::Ollama, names: &["OLLAMA_FLASH_ATTENTION"] },
     ],
     printed: &["flash_attn"],
-    fixes: &["flash-attention"],
+    fixes: &[FixId::FLASH_ATTENTION],
     get: |engine, _| u64::from(is_on(engine)),
     set: |engine, _, to| match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => settings.flash_attention = to > 0,
@@ -31,7 +32,7 @@ pub static KNOB: Knob = Knob {
     ..Knob::PLAIN
 };
 
-pub fn is_on(engine: &Engine) -> bool {
+pub(crate) fn is_on(engine: &Engine) -> bool {
     match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => settings.flash_attention,
         Engine::Train(training) => training.step.flash_attention,

@@ -12,7 +12,7 @@ use crate::memory::{split, vllm};
 use crate::units::Bytes;
 
 /// GPUs that share each matrix (vLLM, SGLang), or all of the machine's (llama.cpp, transformers).
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "GPUs",
     engines: &[Kind::Vllm, Kind::Sglang],
     spelled: &[
@@ -29,7 +29,7 @@ pub static KNOB: Knob = Knob {
 };
 
 /// GPUs that have whole layers each.
-pub static PIPELINE: Knob = Knob {
+pub(crate) static PIPELINE: Knob = Knob {
     name: "GPUs with whole layers",
     engines: &[Kind::Vllm],
     spelled: &[Spelling { of: Program::Vllm, names: &["--pipeline-parallel-size", "-pp"] }],
@@ -100,7 +100,12 @@ fn least_ranks(engine: &Engine, shape: &ModelShape) -> u64 {
 }
 
 /// The engine over so many GPUs, and the one of them with least free. Attention heads are shared out evenly.
-pub fn over<'a>(engine: Engine, shape: &ModelShape, cards: &'a [Card], count: u64) -> Option<(Engine, &'a Card)> {
+pub(crate) fn over<'a>(
+    engine: Engine,
+    shape: &ModelShape,
+    cards: &'a [Card],
+    count: u64,
+) -> Option<(Engine, &'a Card)> {
     let least = *most_free_first(cards).get(usize::try_from(count).ok()?.checked_sub(1)?)?;
     let is_shared = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
     if !is_shared || count < least_ranks(&engine, shape) || !shares_out(shape, count) {

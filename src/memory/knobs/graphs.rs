@@ -1,13 +1,14 @@
 //! Owns vLLM's CUDA graphs, 1 where they are captured.
 
+use crate::knowledge::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Program, Said, Spelling};
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "CUDA graphs",
     engines: &[Kind::Vllm],
     spelled: &[Spelling { of: Program::Vllm, names: &["--enforce-eager"] }],
-    fixes: &["no-cuda-graphs"],
+    fixes: &[FixId::NO_CUDA_GRAPHS],
     get: |engine, _| u64::from(!is_eager(engine)),
     set: |engine, _, to| {
         if let Engine::Vllm(serving) = engine {

@@ -1,5 +1,6 @@
 //! Owns how many layers of a mixture of experts leave their experts in system memory: the first so many.
 
+use crate::knowledge::FixId;
 use crate::memory::card::Card;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Need, Program, Proposal, Said, Spelling, Turn};
@@ -7,14 +8,14 @@ use crate::memory::search::fewest_host_experts;
 use crate::memory::settings::Settings;
 use crate::memory::shape::ModelShape;
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "experts in RAM",
     engines: &[Kind::LlamaCpp, Kind::Ollama],
     spelled: &[
         Spelling { of: Program::LlamaCpp, names: &["--n-cpu-moe", "-ncmoe"] },
         Spelling { of: Program::Ollama, names: &["LLAMA_ARG_N_CPU_MOE"] },
     ],
-    fixes: &["experts-on-cpu"],
+    fixes: &[FixId::EXPERTS_ON_CPU],
     placeholder: |_, count| Some(("host_experts", count.to_string())),
     get: |engine, shape| layers(engine).min(shape.layer_count()),
     set: |engine, _, to| {

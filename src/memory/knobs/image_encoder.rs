@@ -3,7 +3,7 @@
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Knob, Program, Said, Spelling};
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "image encoder in RAM",
     engines: &[Kind::LlamaCpp, Kind::Ollama],
     spelled: &[

@@ -1,6 +1,7 @@
 //! Owns how many bits a number of the KV cache has: a type of ggml for each of K and V in llama.cpp, one of both in Ollama,
 //! fp8 or the model's own in vLLM and SGLang.
 
+use crate::knowledge::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::fits::longest;
 use crate::memory::ggml::GgmlType;
@@ -10,7 +11,7 @@ use crate::memory::shape::ModelShape;
 use crate::memory::words::context_in_words;
 
 /// The type of K, and of V where it is turned. Values are bits.
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "KV cache type",
     engines: &[Kind::LlamaCpp, Kind::Ollama, Kind::Vllm, Kind::Sglang],
     spelled: &[
@@ -19,7 +20,7 @@ pub static KNOB: Knob = Knob {
         Spelling { of: Program::Sglang, names: &["--kv-cache-dtype"] },
         Spelling { of: Program::Ollama, names: &["OLLAMA_KV_CACHE_TYPE"] },
     ],
-    fixes: &["quantised-kv-cache"],
+    fixes: &[FixId::QUANTISED_KV_CACHE],
     get: |engine, _| match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => bits(settings.k_type),
         _ => half_bytes(engine).saturating_mul(4),
@@ -45,7 +46,7 @@ pub static KNOB: Knob = Knob {
 };
 
 /// The type of V alone, which only llama.cpp takes.
-pub static OF_V: Knob = Knob {
+pub(crate) static OF_V: Knob = Knob {
     name: "type of V",
     engines: &[Kind::LlamaCpp],
     spelled: &[Spelling { of: Program::LlamaCpp, names: &["-ctv", "--cache-type-v"] }],

@@ -1,19 +1,20 @@
 //! Owns how many layers llama.cpp and Ollama keep on the GPU; the output counts as one.
 
+use crate::knowledge::FixId;
 use crate::memory::card::Card;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Need, Program, Proposal, Said, Spelling};
 use crate::memory::search::best_layers;
 use crate::memory::shape::ModelShape;
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "layers",
     engines: &[Kind::LlamaCpp, Kind::Ollama],
     spelled: &[
         Spelling { of: Program::LlamaCpp, names: &["-ngl", "--gpu-layers", "--n-gpu-layers"] },
         Spelling { of: Program::KoboldCpp, names: &["--gpulayers", "--gpu-layers"] },
     ],
-    fixes: &["offload-fewer-layers"],
+    fixes: &[FixId::OFFLOAD_FEWER_LAYERS],
     placeholder: |_, count| Some(("layers", count.to_string())),
     get: |engine, shape| set_layers(engine).map_or(shape.units(), |count| count.min(shape.units())),
     set: |engine, shape, to| {

@@ -7,7 +7,7 @@ use crate::memory::knob::{Knob, Need, Proposal, Said};
 use crate::memory::spare::SPARE;
 use crate::units::Bytes;
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "weights on the GPU",
     engines: &[Kind::Transformers],
     get: |engine, _| limit(engine).map_or(0, |most| most.0),

@@ -1,5 +1,6 @@
 //! Owns the optimizer of a training run. Values are places in `OPTIMIZERS`.
 
+use crate::knowledge::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Need, Proposal, Said, Turn};
 use crate::memory::knobs::checkpointing;
@@ -13,10 +14,10 @@ const OPTIMIZERS: [(Optimizer, &str, Option<&str>); 4] = [
     (Optimizer::AdamW, "AdamW", None),
 ];
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "optimizer",
     engines: &[Kind::Train],
-    fixes: &["eight-bit-optimizer"],
+    fixes: &[FixId::EIGHT_BIT_OPTIMIZER],
     get: |engine, _| place(engine) as u64,
     set: |engine, _, to| {
         let known = usize::try_from(to).ok().and_then(|place| OPTIMIZERS.get(place));

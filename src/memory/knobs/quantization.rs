@@ -1,5 +1,6 @@
 //! Owns in how many bits a model's file or checkpoint has its weights. Another one is a download, no option.
 
+use crate::knowledge::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::ggml::GgmlType;
 use crate::memory::inference::{self, Dtype, Generating};
@@ -9,10 +10,10 @@ use crate::memory::shape::{Is, ModelShape, Storage};
 use crate::memory::weights;
 
 /// Values are places in `MIXES`; past them, a checkpoint in four bits.
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "quantisation",
     engines: &[Kind::LlamaCpp, Kind::Ollama, Kind::Vllm, Kind::Sglang],
-    fixes: &["smaller-quantisation"],
+    fixes: &[FixId::SMALLER_QUANTISATION],
     placeholder: |_, place| Some(("quantisation", (*MIXES.get(usize::try_from(place).ok()?)?).to_owned())),
     cost: |_, _, _| 5,
     proposals: |need| match need.engine {
@@ -27,7 +28,7 @@ pub static KNOB: Knob = Knob {
 
 /// The model at each mix that files are given out in, from the largest to the smallest; their sizes are about. Empty
 /// where its tensors are not known one by one, or are trained in a type of their own (gpt-oss).
-pub fn at_mixes(shape: &ModelShape) -> Vec<(&'static str, ModelShape)> {
+pub(crate) fn at_mixes(shape: &ModelShape) -> Vec<(&'static str, ModelShape)> {
     let own_type = shape.tensors.iter().any(|tensor| tensor.kind == GgmlType::MXFP4);
     if own_type || shape.architecture == "gpt-oss" {
         return Vec::new();
@@ -49,7 +50,7 @@ pub fn at_mixes(shape: &ModelShape) -> Vec<(&'static str, ModelShape)> {
 
 /// The model in 4 bits where weights are not named by mixes: NF4 while loading (transformers), or a checkpoint that was
 /// quantised already (vLLM; AWQ and GPTQ take about as much). `None` where it has so few bits already. About.
-pub fn in_four_bits(engine: Engine, shape: &ModelShape) -> Option<(Engine, ModelShape)> {
+pub(crate) fn in_four_bits(engine: Engine, shape: &ModelShape) -> Option<(Engine, ModelShape)> {
     let sums = shape.weights.as_ref().ok()?;
     let four = inference::in_dtype(shape, Dtype::Nf4).ok().filter(|four| sums.in_file() / 3 > four / 2)?;
     match engine {
@@ -66,9 +67,9 @@ pub fn in_four_bits(engine: Engine, shape: &ModelShape) -> Option<(Engine, Model
 }
 
 /// The words for a checkpoint that was quantised to four bits.
-pub const FOUR_BITS: &str = "a checkpoint in 4 bits (AWQ or GPTQ)";
+pub(crate) const FOUR_BITS: &str = "a checkpoint in 4 bits (AWQ or GPTQ)";
 /// The turn to it.
-pub const TO_FOUR_BITS: Turn = Turn { knob: &KNOB, to: MIXES.len() as u64 };
+pub(crate) const TO_FOUR_BITS: Turn = Turn { knob: &KNOB, to: MIXES.len() as u64 };
 
 fn four_bit_checkpoint(need: &Need<'_>) -> Option<Proposal> {
     let (_, four) = in_four_bits(need.engine, need.shape)?;

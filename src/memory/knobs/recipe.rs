@@ -1,5 +1,6 @@
 //! Owns what a training run trains, and in which precision. Values are places in `RECIPES`.
 
+use crate::knowledge::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::inference::Dtype;
 use crate::memory::knob::{Dial, Knob, Need, Proposal, Said, Turn};
@@ -16,10 +17,10 @@ const RECIPES: [(Recipe, &str); 5] = [
     (Recipe::Mixed, "all, mixed precision"),
 ];
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "what is trained",
     engines: &[Kind::Train],
-    fixes: &["lora"],
+    fixes: &[FixId::LORA],
     get: |engine, _| place(engine) as u64,
     set: |engine, _, to| {
         let known = usize::try_from(to).ok().and_then(|place| RECIPES.get(place));

@@ -1,5 +1,6 @@
 //! Owns the share of a GPU that an engine takes, in thousandths: vLLM's of all VRAM, SGLang's of what is free.
 
+use crate::knowledge::FixId;
 use crate::memory::card::Card;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::fits::{fits, longest};
@@ -9,7 +10,7 @@ use crate::memory::shape::ModelShape;
 use crate::memory::words::{share_in_words, tokens_in_words};
 use crate::memory::{sglang, vllm};
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "share",
     engines: &[Kind::Vllm, Kind::Sglang],
     spelled: &[
@@ -17,7 +18,7 @@ pub static KNOB: Knob = Knob {
         Spelling { of: Program::Sglang, names: &["--mem-fraction-static"] },
     ],
     printed: &["gpu_memory_utilization", "mem_fraction_static"],
-    fixes: &["lower-utilization", "raise-utilization"],
+    fixes: &[FixId::LOWER_UTILIZATION, FixId::RAISE_UTILIZATION],
     get: |engine, _| of(engine),
     set: |engine, _, to| match engine {
         Engine::Vllm(serving) => serving.utilization = to,
@@ -44,10 +45,10 @@ pub static KNOB: Knob = Knob {
 };
 
 /// With what of the GPU the weights and their cache get.
-pub const LARGER: &str = "a larger share of the card";
+pub(crate) const LARGER: &str = "a larger share of the card";
 
 /// A context that is worth a server.
-pub const USEFUL_CONTEXT: u64 = 2048;
+pub(crate) const USEFUL_CONTEXT: u64 = 2048;
 
 fn of(engine: &Engine) -> u64 {
     match engine {
@@ -119,7 +120,7 @@ fn of_sglang(need: &Need<'_>, card: &Card) -> Option<Proposal> {
 }
 
 /// The engine with the largest share of what is free on the GPU, where that is larger than its own.
-pub fn with_largest(engine: Engine, shape: &ModelShape, card: &Card) -> Option<Engine> {
+pub(crate) fn with_largest(engine: Engine, shape: &ModelShape, card: &Card) -> Option<Engine> {
     let need = Need { engine, shape, card: Some(card), cards: &[], fits: None };
     let largest = match engine {
         Engine::Vllm(_) => most_of_vllm(&need, card)?,
@@ -131,7 +132,7 @@ pub fn with_largest(engine: Engine, shape: &ModelShape, card: &Card) -> Option<E
 
 /// A larger share than SGLang's own rule gives (it leaves a third of a GPU of 24 GB) or than vLLM was given, and the
 /// context that then fits, where that is longer by half than without.
-pub fn with_longer_context(need: &Need<'_>, card: &Card) -> Option<Proposal> {
+pub(crate) fn with_longer_context(need: &Need<'_>, card: &Card) -> Option<Proposal> {
     let Need { engine, shape, .. } = *need;
     if matches!(engine, Engine::Vllm(serving) if serving.utilization >= vllm::USUAL_UTILIZATION) {
         return None;

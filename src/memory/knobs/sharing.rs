@@ -2,16 +2,17 @@
 //! the line that starts them all. Values are stages from 3 (all is shared) down to 0. accelerate's launcher at
 //! 2026-07-24, read on 2026-11-21.
 
+use crate::knowledge::FixId;
 use crate::memory::card::{Card, most_free_first, only_most_free};
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Flags, Knob, Need, Proposal, Turn};
 use crate::memory::knobs::checkpointing;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Training};
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "ZeRO stage",
     engines: &[Kind::Train],
-    fixes: &["shard-training", "offload-sharded-state"],
+    fixes: &[FixId::SHARD_TRAINING, FixId::OFFLOAD_SHARDED_STATE],
     get: |engine, _| 3_u64.saturating_sub(stage(engine).into()),
     set: |engine, _, to| {
         if let Engine::Train(training) = engine {
@@ -42,7 +43,7 @@ fn stage(engine: &Engine) -> u8 {
 }
 
 /// The line that starts `script` on all GPUs, where there are several or ZeRO is used.
-pub fn launch(training: &Training, script: String) -> String {
+pub(crate) fn launch(training: &Training, script: String) -> String {
     let Sharing { stage, cards, offload, fsdp } = training.sharing;
     if cards <= 1 && stage == 0 {
         return script;

@@ -1,12 +1,13 @@
 //! Owns how many requests a server computes at once: llama.cpp's and Ollama's slots, vLLM's and SGLang's sequences.
 
+use crate::knowledge::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Flags, Knob, Need, Program, Proposal, Said, Spelling, Turn};
 use crate::memory::settings::Settings;
 use crate::memory::shape::ModelShape;
 use crate::memory::words::tokens_in_words;
 
-pub static KNOB: Knob = Knob {
+pub(crate) static KNOB: Knob = Knob {
     name: "parallel slots",
     engines: &[Kind::LlamaCpp, Kind::Ollama],
     spelled: &[
@@ -14,7 +15,7 @@ pub static KNOB: Knob = Knob {
         Spelling { of: Program::Ollama, names: &["OLLAMA_NUM_PARALLEL"] },
     ],
     printed: &["n_seq_max"],
-    fixes: &["fewer-sequences"],
+    fixes: &[FixId::FEWER_SEQUENCES],
     placeholder,
     get: |engine, _| match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => settings.parallel,
@@ -36,7 +37,7 @@ pub static KNOB: Knob = Knob {
 };
 
 /// The sequences of vLLM and SGLang, which share one pool.
-pub static SEQUENCES: Knob = Knob {
+pub(crate) static SEQUENCES: Knob = Knob {
     name: "sequences at once",
     engines: &[Kind::Vllm, Kind::Sglang],
     spelled: &[

@@ -6,14 +6,14 @@
 /// checkpoint (its README_WEIGHTS, read on 2026-11-21); experts in four bits with a 16-bit scale for each 32 of them,
 /// the rest in bf16, as Kimi-K2-Thinking's (lightseekorg/tokenspeed#444); all layers in about 4.25 bits, as AWQ, GPTQ
 /// and bitsandbytes have them, or in 4.5 (NVFP4), the rest in bf16.
-pub const OWN_MIXES: [&str; 6] = ["MXFP4", "MXFP4, BF16", "INT4, BF16", "FP8", "4-bit", "NVFP4"];
+pub(crate) const OWN_MIXES: [&str; 6] = ["MXFP4", "MXFP4, BF16", "INT4, BF16", "FP8", "4-bit", "NVFP4"];
 
 /// A tensor of which the type is still to be chosen.
-pub type Shape = (String, Vec<u64>);
+pub(crate) type Shape = (String, Vec<u64>);
 
 /// What the mixes look at beside the tensor.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Model<'a> {
+pub(crate) struct Model<'a> {
     /// As llama.cpp names it.
     pub architecture: &'a str,
     /// Layers, with those for multi-token prediction.
