@@ -35,7 +35,9 @@ mod pids;
 mod release;
 mod reuse;
 mod sampler;
-mod scenarios;
+#[path = "../advice/scenario.rs"]
+#[allow(dead_code, reason = "what a scenario expects is judged in tests/advice")]
+mod scenario;
 mod seeds;
 mod session;
 mod support;

@@ -15,6 +15,8 @@ use oomdoctor::log::PastedLog;
 use oomdoctor::units::Bytes;
 use regex::Regex;
 
+use super::scenario::{self, LogReading};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Lower,
@@ -323,8 +325,12 @@ fn the_persons_own_line_counts_before_the_log() {
 fn scenarios_and_examples_get_numbers_on_the_promised_side_of_their_own() {
     let base = KnowledgeBase::built_in().unwrap();
     let mut faults = Vec::new();
-    for (name, log, advice) in super::scenarios::advised(&base, shows_a_setting) {
-        faults.extend(wrong(&log, None, &advice).0.into_iter().map(|fault| format!("{name}: {fault}")));
+    for (name, scenario) in scenario::all() {
+        if shows_a_setting(&scenario.log) {
+            let advice = scenario.advice(&LogReading::of(&base, &scenario.log));
+            let wrong = wrong(&scenario.log, None, &advice).0;
+            faults.extend(wrong.into_iter().map(|fault| format!("{name}: {fault}")));
+        }
     }
     for entry in base.entries() {
         let shown = entry.matches.iter().enumerate().filter(|(_, example)| shows_a_setting(&example.log));
