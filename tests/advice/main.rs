@@ -7,6 +7,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::cast_precision_loss,
     clippy::disallowed_methods,
     clippy::disallowed_types,
     reason = "tests: a panic is a failure, and they read files"
