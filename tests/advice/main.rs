@@ -13,6 +13,7 @@
     reason = "tests: a panic is a failure, and they read files"
 )]
 
+mod causes;
 mod expectations;
 mod known_failures;
 mod properties;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
     let mut trials: Vec<Trial> =
         properties::ALL.iter().map(|(name, property)| property_test(name, *property)).collect();
     trials.extend(SUBJECTS.iter().map(scenario_test));
+    trials.push(Trial::test("every_cause_leads_scenarios_and_has_near_misses", || verdict(causes::too_few(&SUBJECTS))));
     trials.push(Trial::test("every_record_has_its_scenario", every_record_has_its_scenario));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -29,6 +29,9 @@ pub struct Scenario {
     /// What this scenario shows, for the reader of the file.
     #[allow(dead_code, reason = "for the reader of the file")]
     why: String,
+    /// The cause that a hasty reader would name, where another one leads: this scenario is a near miss of it.
+    #[serde(default)]
+    pub looks_like: Option<String>,
     pub log: String,
     /// The GPUs at the last reading; with none, only the log is read.
     #[serde(default)]
