@@ -14,6 +14,7 @@
 )]
 
 mod adversity;
+mod circles;
 mod cli;
 mod corrections;
 mod faults;
