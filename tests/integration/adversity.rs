@@ -35,7 +35,7 @@ fn children(of: u32) -> Vec<u32> {
 }
 
 #[test]
-fn a_terminal_that_is_closed_ends_the_program_quietly_and_its_sampler_with_it() {
+fn closing_the_terminal_ends_the_program_and_its_sampler() {
     // The second one was started by something that ignores that the terminal hangs up, as nohup does.
     for before in ["exec", "trap '' HUP; exec"] {
         let mut machine = Machine::new();
@@ -75,7 +75,7 @@ fn a_terminal_that_is_closed_ends_the_program_quietly_and_its_sampler_with_it() 
 }
 
 #[test]
-fn a_storm_of_sizes_is_survived_and_answers_nothing() {
+fn many_resizes_answer_no_question() {
     let mut machine = Machine::new();
     let [holder, ..] = machine.pids();
     let mut session = machine.oomdoctor_every("0.05", LARGE, &[]);
@@ -113,7 +113,7 @@ fn a_storm_of_sizes_is_survived_and_answers_nothing() {
 }
 
 #[test]
-fn a_terminal_of_an_absurd_size_costs_no_more_than_a_large_one() {
+fn an_absurdly_large_terminal_costs_no_more_than_a_large_one() {
     let machine = Machine::new();
     let mut session = machine.oomdoctor(LARGE, &[]);
     session.wait_for_text(&[&machine.pids()[0]]);
@@ -131,7 +131,7 @@ fn a_terminal_of_an_absurd_size_costs_no_more_than_a_large_one() {
 }
 
 #[test]
-fn on_a_full_disk_nothing_is_lost_but_the_files_and_that_is_said() {
+fn on_a_full_disk_only_the_files_are_missing_and_the_screen_says_so() {
     let mut machine = Machine::new();
     let [(_, _), (_, state)] = homes();
     let own = state.join("oomdoctor");
@@ -158,7 +158,7 @@ fn on_a_full_disk_nothing_is_lost_but_the_files_and_that_is_said() {
 }
 
 #[test]
-fn without_a_home_or_with_one_that_can_not_be_written_only_the_keeping_is_missing() {
+fn without_a_writable_home_only_the_last_log_is_not_kept() {
     // Root may write anywhere, and has a home without being told.
     let nobody = "if [ $(id -u) = 0 ]; then set -- setpriv --reuid=65534 --regid=65534 --clear-groups; else set --; fi";
     for (home, said) in
@@ -179,7 +179,7 @@ fn without_a_home_or_with_one_that_can_not_be_written_only_the_keeping_is_missin
 }
 
 #[test]
-fn a_terminal_and_a_locale_that_can_do_next_to_nothing_are_drawn_on_in_ascii() {
+fn a_minimal_terminal_and_locale_are_drawn_in_ascii() {
     let machine = Machine::new();
     for before in ["TERM=linux LANG=C", "TERM=vt100 LC_ALL=de_DE.ISO-8859-1", "TERM=ansi LANG= LC_CTYPE=POSIX"] {
         let mut session = Session::shell(LARGE, &line(&machine, before));
@@ -196,7 +196,7 @@ fn a_terminal_and_a_locale_that_can_do_next_to_nothing_are_drawn_on_in_ascii() {
 }
 
 #[test]
-fn where_the_person_wants_no_log_kept_there_is_none_and_that_is_said() {
+fn with_log_keeping_turned_off_no_log_is_kept_and_the_screen_says_so() {
     let machine = Machine::new();
     let [(_, config), (_, state)] = homes();
     let start = |rest: &str| Session::shell(LARGE, &format!("{} {rest}", line(&machine, "exec")));
@@ -228,7 +228,7 @@ fn where_the_person_wants_no_log_kept_there_is_none_and_that_is_said() {
 }
 
 #[test]
-fn an_answer_that_could_not_be_written_is_an_error_unless_nobody_wants_it() {
+fn an_unwritable_answer_is_an_error_unless_the_reader_has_left() {
     let machine = Machine::new();
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("crash.log");
@@ -275,7 +275,7 @@ fn an_answer_that_could_not_be_written_is_an_error_unless_nobody_wants_it() {
 }
 
 #[test]
-fn odd_files_in_the_place_of_settings_entries_and_models_are_refused_at_once() {
+fn pipes_and_devices_in_place_of_settings_entries_and_models_are_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let log = at("crash.log");

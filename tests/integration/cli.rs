@@ -61,7 +61,7 @@ fn assert_refused(output: &Output, parts: &[&str]) {
 // ---- diagnose
 
 #[test]
-fn a_diagnosis_alone_has_the_contracts_fields() {
+fn a_diagnosis_of_the_log_alone_has_the_fields_of_the_contract() {
     let output = run(&["diagnose", "--json", "--no-live"], torch_log(4242, "23.99").as_bytes());
     assert_eq!(code(&output), 0);
     let found = parsed(&output);
@@ -123,7 +123,7 @@ fn the_exit_code_is_0_for_yes_and_maybe_and_1_for_no() {
 }
 
 #[test]
-fn a_log_comes_from_a_file_a_dash_or_the_pipe() {
+fn a_log_is_read_from_a_file_a_dash_or_a_pipe() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crash.log");
     fs::write(&path, torch_log(4242, "23.99")).unwrap();
@@ -151,7 +151,7 @@ fn binary_data_that_never_ends_is_refused_at_once() {
 }
 
 #[test]
-fn whoever_waits_for_a_pipe_is_told_what_for_and_can_leave() {
+fn waiting_for_a_pipe_is_announced_and_can_be_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
@@ -166,7 +166,7 @@ fn whoever_waits_for_a_pipe_is_told_what_for_and_can_leave() {
 }
 
 #[test]
-fn what_is_no_log_is_refused_in_one_line() {
+fn input_that_is_no_log_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.bin");
     fs::write(&path, [b"\x7fELF\x02\x01\x01\0".as_slice(), &[1, 2, 255, 254].repeat(5000)].concat()).unwrap();
@@ -184,7 +184,7 @@ fn what_is_no_log_is_refused_in_one_line() {
 }
 
 #[test]
-fn a_diagnosis_beside_the_machine_finds_the_holder_and_plans_its_end() {
+fn a_diagnosis_on_the_machine_finds_the_named_process_and_offers_to_terminate_it() {
     let machine = Machine::new();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crash.log");
@@ -214,7 +214,7 @@ fn a_diagnosis_beside_the_machine_finds_the_holder_and_plans_its_end() {
 }
 
 #[test]
-fn a_diagnosis_beside_a_hung_driver_comes_within_its_deadline() {
+fn a_diagnosis_beside_a_hung_driver_ends_within_its_deadline() {
     let machine = Machine::new();
     machine.set_faults("(call: \"*\", hang: true)");
     let mut command = machine.driver.oomdoctor(&["diagnose"]);
@@ -232,7 +232,7 @@ fn finished(child: Child, patience: Duration) -> Output {
 }
 
 #[test]
-fn no_escape_of_a_process_or_a_log_reaches_the_terminal() {
+fn no_escape_sequence_of_a_process_or_a_log_reaches_the_terminal() {
     let evil = "\x1b]0;pwned\x07\x1b[2J\u{202e}";
     let machine = Machine::with_holder(Sleeper::named(format!("ev{evil}il")));
     let log = format!("{evil}\n{}{evil}", machine.log().replace("CUDA out", &format!("\x1b[31mCUDA{evil} out")));
@@ -280,7 +280,7 @@ fn the_vram_of_a_failed_run_that_is_still_alive_counts_as_free() {
 // ---- ps
 
 #[test]
-fn ps_prints_what_kill_takes() {
+fn ps_prints_the_names_that_kill_takes() {
     let machine = Machine::new();
     let output = machine.driver.output(&["ps"]);
     assert_eq!(code(&output), 0);
@@ -294,7 +294,7 @@ fn ps_prints_what_kill_takes() {
 }
 
 #[test]
-fn ps_as_json_is_a_reading_of_the_contract() {
+fn ps_as_json_has_the_fields_of_the_contract() {
     let machine = Machine::new();
     let output = machine.driver.output(&["ps", "--json"]);
     assert_eq!(code(&output), 0);
@@ -315,7 +315,7 @@ fn ps_as_json_is_a_reading_of_the_contract() {
 }
 
 #[test]
-fn ps_says_what_a_missing_figure_means_and_never_0() {
+fn ps_explains_a_missing_figure_and_never_prints_0() {
     let sleeper = Sleeper::start();
     let driver = FakeDriver::new(&format!("(gpus: [()], processes: [(pid: {}, bytes: None)])", sleeper.pid()));
     let reading = parsed(&driver.output(&["ps", "--json"]));
@@ -327,7 +327,7 @@ fn ps_says_what_a_missing_figure_means_and_never_0() {
 }
 
 #[test]
-fn ps_without_a_driver_or_with_one_that_hangs_exits_1_and_says_so() {
+fn ps_exits_1_with_the_reason_when_the_driver_is_missing_or_hangs() {
     let output = oomdoctor(&["ps"]);
     assert_eq!((code(&output), stdout(&output).as_str()), (1, ""));
     assert!(stderr(&output).contains("/nonexistent/"));
@@ -346,7 +346,7 @@ fn named(sleeper: &Sleeper) -> String {
 }
 
 #[test]
-fn kill_ends_exactly_whom_it_names_and_says_what_came_back() {
+fn kill_ends_exactly_the_named_process_and_prints_what_it_freed() {
     let mut machine = Machine::new();
     let name = named(&machine.holder);
     let output = machine.driver.output(&["kill", &name, "--yes"]);
@@ -360,7 +360,7 @@ fn kill_ends_exactly_whom_it_names_and_says_what_came_back() {
 }
 
 #[test]
-fn kill_takes_several_and_another_signal() {
+fn kill_takes_several_processes_and_another_signal() {
     let mut machine = Machine::new();
     let names = [named(&machine.holder), machine.third.pid().to_string()];
     let output = machine.driver.output(&["kill", &names[0], &names[1], "--yes", "--signal", "int"]);
@@ -371,7 +371,7 @@ fn kill_takes_several_and_another_signal() {
 }
 
 #[test]
-fn kill_asks_and_where_nobody_can_answer_it_ends_nobody() {
+fn kill_without_a_terminal_to_confirm_on_ends_no_process() {
     let mut machine = Machine::new();
     let output = machine.driver.output(&["kill", &named(&machine.holder)]);
     assert_eq!(code(&output), 2);
@@ -381,7 +381,7 @@ fn kill_asks_and_where_nobody_can_answer_it_ends_nobody() {
 }
 
 #[test]
-fn kill_asks_on_the_terminal() {
+fn kill_asks_for_confirmation_on_the_terminal() {
     for (answer, ends) in [("n\r", false), ("\r", false), ("y\r", true)] {
         let mut machine = Machine::new();
         let library = machine.driver.library();
@@ -398,7 +398,7 @@ fn kill_asks_on_the_terminal() {
 
 /// The tests' own processes are another user's to a person who came by sudo; only root is asked about those.
 #[test]
-fn kill_takes_more_than_a_yes_for_another_users_process() {
+fn kill_wants_more_than_a_y_for_another_users_process() {
     if !rustix::process::getuid().is_root() {
         return;
     }
@@ -434,7 +434,7 @@ fn kill_takes_more_than_a_yes_for_another_users_process() {
 }
 
 #[test]
-fn kill_says_first_that_a_process_is_busy() {
+fn kill_says_that_a_process_is_busy_before_it_asks() {
     let sleeper = Sleeper::start();
     let row = format!("(gpu: 0, pid: {}, bytes: Some(1073741824), sm: 97)", sleeper.pid());
     let driver = FakeDriver::new(&format!("(gpus: [()], processes: [{row}])"));
@@ -445,7 +445,7 @@ fn kill_says_first_that_a_process_is_busy() {
 }
 
 #[test]
-fn inside_a_pod_kill_signals_only_where_it_was_allowed() {
+fn inside_a_pod_kill_signals_only_with_allow_kill() {
     let mut machine = Machine::new();
     let name = named(&machine.holder);
     let in_a_pod = |arguments: &[&str]| {
@@ -461,7 +461,7 @@ fn inside_a_pod_kill_signals_only_where_it_was_allowed() {
 }
 
 #[test]
-fn kill_spares_another_process_with_the_same_pid() {
+fn kill_refuses_another_process_with_the_same_pid() {
     let mut machine = Machine::new();
     let ticks = Procfs::default().stat(machine.holder.pid()).unwrap().start_ticks;
     let other = format!("{}@{}", machine.holder.pid(), ticks + 1);
@@ -472,7 +472,7 @@ fn kill_spares_another_process_with_the_same_pid() {
 }
 
 #[test]
-fn kill_spares_whom_no_gpu_lists_unless_told_so() {
+fn kill_refuses_a_process_that_no_gpu_lists_unless_any_is_given() {
     let machine = Machine::new();
     let mut bystander = Sleeper::start();
     let output = machine.driver.output(&["kill", &named(&bystander), "--yes"]);
@@ -484,7 +484,7 @@ fn kill_spares_whom_no_gpu_lists_unless_told_so() {
 }
 
 #[test]
-fn kill_never_forces_unless_told_so() {
+fn kill_sends_sigkill_only_when_told_to() {
     let mut machine = Machine::with_holder(Sleeper::deaf());
     let name = named(&machine.holder);
     let output = machine.driver.output(&["kill", &name, "--yes", "--grace", "0.3"]);
@@ -502,7 +502,7 @@ fn kill_never_forces_unless_told_so() {
 }
 
 #[test]
-fn kill_is_exit_1_when_one_of_several_was_not_ended() {
+fn kill_exits_1_when_one_of_several_processes_is_not_ended() {
     let mut machine = Machine::new();
     let mut gone = Sleeper::start();
     let gone_name = named(&gone);
@@ -514,7 +514,7 @@ fn kill_is_exit_1_when_one_of_several_was_not_ended() {
 }
 
 #[test]
-fn kill_refuses_what_must_not_be_ended_and_says_why() {
+fn kill_refuses_protected_processes_with_the_reason() {
     let mut machine = Machine::new();
     let own = std::process::id().to_string();
     for pid in ["0", "1", "4294967295", &own] {
@@ -533,7 +533,7 @@ fn kill_refuses_what_must_not_be_ended_and_says_why() {
 }
 
 #[test]
-fn kill_refuses_its_own_parents_even_where_a_gpu_lists_them() {
+fn kill_refuses_its_own_parents_even_if_a_gpu_lists_them() {
     let own = std::process::id();
     let _device = device();
     let driver = FakeDriver::new(&format!("(gpus: [()], processes: [(pid: {own}, bytes: Some(1073741824))])"));
@@ -543,7 +543,7 @@ fn kill_refuses_its_own_parents_even_where_a_gpu_lists_them() {
 }
 
 #[test]
-fn kill_spares_a_display_server() {
+fn kill_refuses_a_display_server() {
     let driver = FakeDriver::new("()");
     let mut display = Sleeper::named("/usr/lib/xorg/Xorg");
     let row = format!("(pid: {}, bytes: Some(1073741824), lists: [Graphics])", display.pid());
@@ -556,7 +556,7 @@ fn kill_spares_a_display_server() {
 // ---- kb
 
 #[test]
-fn kb_lists_shows_and_checks_what_is_built_in() {
+fn kb_lists_shows_and_checks_the_built_in_knowledge() {
     let list = oomdoctor(&["kb", "list"]);
     assert_eq!(code(&list), 0);
     let line = stdout(&list).lines().find(|line| line.starts_with("pytorch/cuda-out-of-memory ")).map(str::to_owned);
@@ -594,7 +594,7 @@ const FLUX: &str = "(
 )";
 
 #[test]
-fn a_knowledge_folder_is_used_checked_and_its_faults_are_placed() {
+fn a_knowledge_folder_is_used_and_its_faults_are_located() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
     assert_refused(&oomdoctor(&["kb", "check", "/nonexistent"]), &["/nonexistent"]);
@@ -621,7 +621,7 @@ fn a_knowledge_folder_is_used_checked_and_its_faults_are_placed() {
 // ---- sample
 
 #[test]
-fn sample_begins_with_its_header_and_ends_with_its_reader() {
+fn sample_starts_with_its_header_and_ends_with_its_reader() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_oomdoctor"))
         .args(["sample", "--interval", "0.05", "--nvml-library", "/nonexistent/libnvidia-ml.so.1"])
         .stdout(Stdio::piped())
@@ -648,13 +648,13 @@ fn configure(text: &str) {
 }
 
 #[test]
-fn a_mistake_in_the_configuration_is_named_with_file_line_and_what_was_meant() {
+fn a_mistake_in_the_configuration_is_reported_with_file_line_and_suggestion() {
     configure("(\n  intervall: 2,\n)");
     assert_refused(&oomdoctor(&["kb", "list"]), &["oomdoctor/config.ron:2:", "`interval`"]);
 }
 
 #[test]
-fn the_flag_comes_before_the_environment_before_the_file() {
+fn a_flag_overrides_the_environment_which_overrides_the_file() {
     let driver = FakeDriver::new("(gpus: [()])");
     let unusable = "(nvml_library: \"/nonexistent/file.so\", read_only: true)";
     configure(unusable);
@@ -677,7 +677,7 @@ fn the_flag_comes_before_the_environment_before_the_file() {
 }
 
 #[test]
-fn entries_in_the_configuration_folder_are_used_beside_the_built_in_ones() {
+fn entries_in_the_configuration_folder_are_used_with_the_built_in_ones() {
     configure("");
     let [(_, config), _] = homes();
     fs::write(config.join("oomdoctor/knowledge/flux/capacity.ron"), FLUX).unwrap();
@@ -688,7 +688,7 @@ fn entries_in_the_configuration_folder_are_used_beside_the_built_in_ones() {
 }
 
 #[test]
-fn every_signal_is_recorded_for_its_sender_alone() {
+fn every_signal_is_recorded_in_a_file_that_only_its_sender_can_read() {
     let machine = Machine::new();
     let [_, (_, state)] = homes();
     let path = state.join("oomdoctor/signals.log");
@@ -709,7 +709,7 @@ fn every_signal_is_recorded_for_its_sender_alone() {
 }
 
 #[test]
-fn the_debug_log_is_written_only_when_asked_for_and_holds_no_log() {
+fn the_debug_log_is_written_only_on_request_and_contains_no_pasted_log() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("debug.log");
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
@@ -728,7 +728,7 @@ fn the_debug_log_is_written_only_when_asked_for_and_holds_no_log() {
 // ---- report
 
 #[test]
-fn a_report_leaves_secrets_out_and_replaces_no_file_unasked() {
+fn a_report_leaves_secrets_out_and_overwrites_a_file_only_with_force() {
     let log = format!("HF_TOKEN=hf_abcdEFGH12345678 python /home/grace/t.py\n{}", torch_log(4242, "23.99"));
     let output = run(&["report", "-"], log.as_bytes());
     let text = stdout(&output);
@@ -762,7 +762,7 @@ fn a_report_leaves_secrets_out_and_replaces_no_file_unasked() {
 }
 
 #[test]
-fn a_program_is_protected_by_the_kernels_name_of_it_when_a_person_points_at_it() {
+fn a_program_is_protected_by_its_kernel_name_also_when_the_user_names_its_pid() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("sshd-session");
     fs::copy("/bin/sh", &program).unwrap();
@@ -785,7 +785,7 @@ fn a_program_is_protected_by_the_kernels_name_of_it_when_a_person_points_at_it()
 }
 
 #[test]
-fn a_threads_id_is_said_to_be_one() {
+fn kill_recognizes_a_threads_id() {
     let own = std::process::id();
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
     let ids = tasks.map(|task| task.file_name().into_string().unwrap());

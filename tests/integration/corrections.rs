@@ -459,7 +459,7 @@ fn faults(row: &Row, base: &KnowledgeBase, texts: &[(String, String)], commands:
 }
 
 #[test]
-fn stale_advice_is_nowhere_and_the_right_thing_is_said() {
+fn stale_advice_appears_nowhere_and_its_correction_does() {
     let base = KnowledgeBase::built_in().unwrap();
     let (texts, commands) = (texts(&base), commands(&base));
     assert!(ROWS.len() >= 26, "{}", ROWS.len());

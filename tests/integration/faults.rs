@@ -158,7 +158,7 @@ const ONE_CARD: &str = "gpus: [(reserved: 1048576, base: 1048576, sm: 5)],
     processes: [(gpu: 0, pid: 70, bytes: Some(1048576), sm: 7, ghost: true, lists: [Compute, Graphics, Mps])]";
 
 #[test]
-fn every_call_with_every_code_at_the_start_and_in_mid_run_is_survived_and_recovered_from() {
+fn the_sampler_recovers_from_every_return_code_of_every_call() {
     let driver = FakeDriver::new("()");
     let well = format!("({ONE_CARD})");
     for call in CALLS {
@@ -190,7 +190,7 @@ fn is_well(snapshot: &Snapshot, after: &str) {
 }
 
 #[test]
-fn one_sample_from_the_far_future_does_not_make_all_later_ones_old() {
+fn one_sample_from_the_far_future_does_not_outdate_later_ones() {
     let future = ONE_CARD.replace("sm: 7,", "sm: 7, stamp: Some(18446744073709551615),");
     let driver = FakeDriver::new(&format!("({future})"));
     let mut bench = Bench::new(&driver);
@@ -309,7 +309,7 @@ fn story(seed: u64, well: &FakeDriver, old: &[FakeDriver]) {
 }
 
 #[test]
-fn no_story_of_faults_breaks_the_sampler_or_makes_a_figure_up() {
+fn random_sequences_of_faults_neither_break_the_sampler_nor_invent_a_figure() {
     let cases: u64 = std::env::var("OOMDOCTOR_CASES").map_or(32, |text| text.parse().unwrap());
     let begun = Instant::now();
     let well = FakeDriver::new("()");

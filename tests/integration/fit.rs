@@ -90,7 +90,7 @@ fn model() -> (TempDir, String) {
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn a_file_that_fits_has_the_contracts_fields_and_exact_figures() {
+fn a_file_that_fits_has_exact_figures_and_the_fields_of_the_contract() {
     let (folder, file) = model();
     let (found, code) = answer(&card(8), folder.path(), &[&file, "--context", "32K"]);
     assert_eq!((code, &found["schema"], &found["fits"]), (0, &json!(1), &json!(true)));
@@ -116,7 +116,7 @@ fn a_file_that_fits_has_the_contracts_fields_and_exact_figures() {
 }
 
 #[test]
-fn what_does_not_fit_is_made_to_fit_with_todays_flags() {
+fn a_model_that_does_not_fit_gets_changes_with_current_flags() {
     let (folder, file) = model();
     let driver = card(3);
     let (found, code) = answer(&driver, folder.path(), &[&file, "--context", "32768"]);
@@ -146,7 +146,7 @@ fn what_does_not_fit_is_made_to_fit_with_todays_flags() {
 }
 
 #[test]
-fn without_a_driver_the_figures_stand_and_whether_it_fits_is_not_known() {
+fn without_a_driver_the_figures_are_known_and_whether_it_fits_is_not() {
     let (folder, file) = model();
     let (found, code) = answer(&FakeDriver::not_loaded(), folder.path(), &[&file, "--context", "4096"]);
     assert_eq!((code, &found["fits"], &found["free_now_bytes"]), (1, &Value::Null, &Value::Null));
@@ -154,7 +154,7 @@ fn without_a_driver_the_figures_stand_and_whether_it_fits_is_not_known() {
 }
 
 #[test]
-fn an_architecture_that_is_not_known_has_weights_and_no_cache() {
+fn an_unknown_architecture_has_weights_and_no_kv_cache() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("odd.gguf");
     small_model(&file);
@@ -197,7 +197,7 @@ fn a_split_model_is_read_from_any_of_its_parts() {
 }
 
 #[test]
-fn models_are_found_where_programs_keep_them() {
+fn models_are_found_in_the_folders_of_other_programs() {
     let home = tempfile::tempdir().unwrap();
     let at = |path: &str| {
         let path = home.path().join(path);
@@ -271,7 +271,7 @@ fn a_folder_with_a_config_is_summed_from_its_safetensors() {
 }
 
 #[test]
-fn a_name_that_only_the_table_knows_says_what_is_assumed() {
+fn a_name_known_only_from_the_table_states_its_assumptions() {
     let home = tempfile::tempdir().unwrap();
     let (found, code) = answer(&card(20), home.path(), &["llama3.1:8b", "--context", "32768"]);
     assert_eq!(code, 0);
@@ -288,7 +288,7 @@ fn a_name_that_only_the_table_knows_says_what_is_assumed() {
 }
 
 #[test]
-fn settings_that_mean_nothing_here_are_named_and_not_in_the_command() {
+fn settings_without_effect_are_named_and_left_out_of_the_command() {
     let (folder, file) = model();
     let said = |arguments: &[&str]| {
         let (found, _) = answer(&card(20), folder.path(), &[&[file.as_str(), "--context", "4096"], arguments].concat());
@@ -309,7 +309,7 @@ fn settings_that_mean_nothing_here_are_named_and_not_in_the_command() {
 }
 
 #[test]
-fn files_that_lie_are_refused_at_once() {
+fn files_with_false_headers_are_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("text.gguf"), "hello").unwrap();
@@ -347,7 +347,7 @@ fn files_that_lie_are_refused_at_once() {
 }
 
 #[test]
-fn llama_cpps_own_measure_is_pointed_to_where_it_is_installed() {
+fn an_installed_llama_cpp_is_offered_as_a_measurement() {
     let (folder, file) = model();
     let said = |path: &Path| {
         let mut command =
@@ -410,7 +410,7 @@ fn no_header_takes_more_than_64_mib_of_memory() {
 }
 
 #[test]
-fn arguments_that_cannot_be_are_refused() {
+fn impossible_arguments_are_refused() {
     let (folder, file) = model();
     for arguments in [
         &["--context", "0"][..],
@@ -427,7 +427,7 @@ fn arguments_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn who_does_nothing_on_the_card_is_named_with_what_their_end_would_free() {
+fn idle_processes_on_the_gpu_are_named_with_what_ending_them_frees() {
     let sleeper = Sleeper::start();
     let scenario = format!(
         "(gpus: [(name: \"RTX 4090\", total: {}, reserved: 0, base: {GIB})], processes: [(pid: {}, bytes: Some({}))])",
@@ -454,7 +454,7 @@ fn who_does_nothing_on_the_card_is_named_with_what_their_end_would_free() {
 }
 
 #[test]
-fn holders_on_each_card_of_a_plan_are_named_with_what_is_free_then() {
+fn processes_on_each_gpu_of_a_plan_are_named_with_the_vram_free_after_them() {
     let (one, other) = (Sleeper::start(), Sleeper::start());
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: {GIB}), (name: \"RTX 3060\", total: {0}, reserved: 0, base: {GIB})], processes: [(pid: {1}, bytes: Some({3})), (pid: {2}, gpu: 1, bytes: Some({3}))])",
@@ -483,7 +483,7 @@ fn holders_on_each_card_of_a_plan_are_named_with_what_is_free_then() {
 }
 
 #[test]
-fn ollama_is_held_against_all_cards_where_one_is_not_enough() {
+fn ollama_uses_all_gpus_where_one_is_too_small() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"RTX 3090\", total: {0}, reserved: 0, base: 0), (name: \"RTX 3090\", total: {0}, reserved: 0, base: 0)])",
         24 * GIB
@@ -504,7 +504,7 @@ fn ollama_is_held_against_all_cards_where_one_is_not_enough() {
 }
 
 #[test]
-fn what_a_name_says_of_its_quantisation_counts() {
+fn the_quantization_in_a_models_name_counts() {
     let (folder, _) = model();
     let weights = |name: &str| {
         let (found, _) = answer(&card(20), folder.path(), &[name, "--context", "4096"]);
@@ -521,7 +521,7 @@ fn what_a_name_says_of_its_quantisation_counts() {
 }
 
 #[test]
-fn each_card_of_a_split_is_held_against_what_is_free_on_it() {
+fn each_gpu_of_a_split_is_compared_with_its_own_free_vram() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: {1}), (name: \"RTX 3060\", total: {0}, reserved: 0, base: 0)])",
         4 * GIB,
@@ -555,7 +555,7 @@ fn each_card_of_a_split_is_held_against_what_is_free_on_it() {
 }
 
 #[test]
-fn ollamas_modelfile_and_the_image_encoder_are_counted_in() {
+fn ollamas_modelfile_and_image_encoder_are_counted() {
     let home = tempfile::tempdir().unwrap();
     let at = |path: &str| {
         let path = home.path().join(path);
@@ -600,7 +600,7 @@ fn ollamas_modelfile_and_the_image_encoder_are_counted_in() {
 }
 
 #[test]
-fn where_no_single_change_is_enough_several_are_named_and_a_name_is_no_repository() {
+fn several_changes_are_combined_where_no_single_one_is_enough() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"A\", total: {0}, reserved: 0, base: 0), (name: \"A\", total: {0}, reserved: 0, base: 0)])",
         24 * GIB
@@ -628,7 +628,7 @@ fn where_no_single_change_is_enough_several_are_named_and_a_name_is_no_repositor
 }
 
 #[test]
-fn a_model_that_draws_is_answered_by_its_weights() {
+fn an_image_model_is_judged_by_its_weights() {
     let home = tempfile::tempdir().unwrap();
     let said = fit(&card(12), home.path(), &["black-forest-labs/FLUX.1-dev"]);
     let text = String::from_utf8(said.stdout).unwrap();
@@ -637,7 +637,7 @@ fn a_model_that_draws_is_answered_by_its_weights() {
 }
 
 #[test]
-fn engines_are_asked_for_what_they_share_out() {
+fn each_engine_counts_what_it_splits_over_gpus() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"H100\", total: {0}, reserved: 0, base: 0), (name: \"H100\", total: {0}, reserved: 0, base: {1})])",
         80 * GIB,
@@ -675,7 +675,7 @@ fn engines_are_asked_for_what_they_share_out() {
 }
 
 #[test]
-fn one_threshold_decides_what_fits_and_what_is_offered() {
+fn one_threshold_decides_what_fits_and_which_changes_are_offered() {
     let (folder, file) = model();
     for (free, context) in [(3, "32768"), (3, "16384"), (4, "65536"), (5, "131072")] {
         let driver = card(free);
@@ -716,7 +716,7 @@ fn one_threshold_decides_what_fits_and_what_is_offered() {
 }
 
 #[test]
-fn the_command_has_what_was_asked_for() {
+fn the_command_keeps_the_requested_settings() {
     let (folder, file) = model();
     let encoder = folder.path().join("mmproj-x.gguf");
     write_gguf(&encoder, &[], &[("v.blk.0.attn_q.weight", [1024, 65_536])]);
@@ -747,7 +747,7 @@ fn the_command_has_what_was_asked_for() {
 }
 
 #[test]
-fn several_requests_are_told_what_each_of_them_has() {
+fn several_parallel_requests_are_told_their_share_of_the_context() {
     let (folder, file) = model();
     let text = |arguments: &[&str]| {
         let output = fit(&card(4), folder.path(), &[&[file.as_str()], arguments].concat());
@@ -766,7 +766,7 @@ fn several_requests_are_told_what_each_of_them_has() {
 }
 
 #[test]
-fn what_holds_a_card_is_enough_only_where_it_is_listed_and_the_driver_gives_it_back() {
+fn ending_a_process_is_enough_only_if_it_is_listed_and_its_vram_is_freed() {
     let (folder, file) = model();
     let said = |processes: &str, reserved: u64| {
         let driver = FakeDriver::new(&format!(
@@ -784,7 +784,7 @@ fn what_holds_a_card_is_enough_only_where_it_is_listed_and_the_driver_gives_it_b
 }
 
 #[test]
-fn holders_of_two_cards_are_in_the_way_together() {
+fn processes_on_two_gpus_are_counted_together() {
     let (one, other) = (Sleeper::start(), Sleeper::start());
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: 0), (name: \"RTX 3060\", total: {0}, reserved: 0, base: 0)], processes: [(pid: {1}, bytes: Some({3})), (pid: {2}, gpu: 1, bytes: Some({3}))])",
@@ -816,7 +816,7 @@ fn changes<'a>(found: &'a Value, words: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_full_fine_tune_is_shared_out_over_the_free_cards() {
+fn a_full_fine_tune_is_sharded_over_the_free_gpus() {
     let home = tempfile::tempdir().unwrap();
     let train = |driver: &FakeDriver, more: &[&str]| {
         answer(driver, home.path(), &[&["llama-3.1-8b", "--engine", "train"], more].concat())
@@ -866,7 +866,7 @@ fn a_full_fine_tune_is_shared_out_over_the_free_cards() {
 }
 
 #[test]
-fn llama_cpp_is_laid_out_over_all_cards_with_the_changes_that_make_it_fit() {
+fn llama_cpp_is_split_over_all_gpus_with_the_changes_that_make_it_fit() {
     let two = cards("RTX 3090", 24, &[0, 0]);
     let home = tempfile::tempdir().unwrap();
     let ask = |driver: &FakeDriver, arguments: &[&str]| answer(driver, home.path(), arguments);
@@ -894,7 +894,7 @@ fn llama_cpp_is_laid_out_over_all_cards_with_the_changes_that_make_it_fit() {
 }
 
 #[test]
-fn cards_that_can_not_share_evenly_take_whole_layers() {
+fn gpus_that_cannot_split_evenly_take_whole_layers() {
     let home = tempfile::tempdir().unwrap();
     let three = cards("RTX 3090", 24, &[0, 0, 22, 0]);
     let asked = ["qwen2.5-14b", "--engine", "vllm", "--context", "4096", "--tp", "3"];

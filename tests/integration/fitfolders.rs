@@ -65,7 +65,7 @@ fn ask(home: &TempDir, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_quantised_checkpoint_is_named_counted_by_its_shapes_and_taken_as_it_is() {
+fn a_quantized_checkpoint_is_named_and_counted_by_its_tensor_shapes() {
     let awq = folder(&json!({"quant_method": "awq", "bits": 4, "group_size": 128}));
     let plain = ask(&awq, &["--context", "1024"]);
     let parameters = plain["model"]["parameters"].as_u64().unwrap();
@@ -95,7 +95,7 @@ fn a_quantised_checkpoint_is_named_counted_by_its_shapes_and_taken_as_it_is() {
 }
 
 #[test]
-fn a_model_of_which_a_file_is_missing_is_no_fact() {
+fn a_model_with_a_missing_file_is_only_an_estimate() {
     let home = folder(&Value::Null);
     let whole = ask(&home, &["--context", "1024"]);
     assert_eq!((&whole["weights"]["is"], &whole["note"]), (&json!("fact"), &Value::Null));
@@ -116,7 +116,7 @@ fn a_model_of_which_a_file_is_missing_is_no_fact() {
 }
 
 #[test]
-fn fewer_bits_are_another_checkpoint_and_settings_reach_the_line() {
+fn fewer_bits_mean_another_checkpoint_and_settings_reach_the_command() {
     let home = folder(&Value::Null);
     let awq = ask(&home, &["--engine", "vllm", "--dtype", "awq", "--context", "2048"]);
     assert_eq!(awq["command"], json!("vllm serve AWQ-REPOSITORY --max-model-len 2048"));
@@ -138,7 +138,7 @@ fn fewer_bits_are_another_checkpoint_and_settings_reach_the_line() {
 }
 
 #[test]
-fn a_gguf_file_goes_by_its_path_and_is_unpacked_by_transformers() {
+fn a_gguf_file_is_passed_by_its_path_and_dequantized_by_transformers() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("m.gguf");
     small_model(&path);
@@ -163,7 +163,7 @@ fn a_gguf_file_goes_by_its_path_and_is_unpacked_by_transformers() {
 }
 
 #[test]
-fn a_shorter_context_that_is_no_flag_is_said_in_words() {
+fn a_shorter_context_without_a_flag_is_explained_in_words() {
     let home = tempfile::tempdir().unwrap();
     let ask = |arguments: &[&str]| answer(&card(23), home.path(), arguments).0;
     let run = ask(&["llama-3.1-8b", "--engine", "transformers"]);

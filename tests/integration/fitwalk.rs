@@ -60,7 +60,7 @@ llama_model_load_from_file_impl: failed to load model
 srv    load_model: failed to load model, '/srv/models/Llama-3.3-70B-Instruct-Q4_K_M.gguf'";
 
 #[test]
-fn weights_that_are_too_big_are_told_how_many_layers_fit() {
+fn weights_larger_than_the_gpu_get_the_number_of_layers_that_fit() {
     let diagnosis = diagnosed(&small_card(), TOO_BIG, &[]);
     let fit = &diagnosis["fit"];
     assert_eq!((&diagnosis["schema"], &fit["fits"]), (&1.into(), &false.into()));
@@ -103,7 +103,7 @@ alloc_tensor_range: failed to allocate CUDA0 buffer of size 8589934592
 llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache";
 
 #[test]
-fn a_context_that_is_too_long_is_told_what_fits_instead() {
+fn a_context_that_is_too_long_gets_one_that_fits() {
     let diagnosis = diagnosed(&small_card(), LONG, &[]);
     let said = "Llama-3.1-8B Q4_K_M at 64K tokens of context needs about 13.0 GiB; this card has 11.2 free and 12.0 in all. \
         It fits with the KV cache in q8_0 (about 9.5 GiB), or with ";
@@ -122,7 +122,7 @@ fn a_context_that_is_too_long_is_told_what_fits_instead() {
 }
 
 #[test]
-fn ollama_is_told_in_its_own_words() {
+fn ollama_gets_its_own_settings() {
     let log = "\
 $ ollama run qwen2.5:14b
 time=2026-11-02T09:14:51.000Z level=INFO source=server.go:812 msg=\"offload\" library=CUDA
@@ -147,7 +147,7 @@ Error: 500 Internal Server Error: llama-server process has terminated: llama-ser
 }
 
 #[test]
-fn vllm_is_told_the_length_that_its_cache_holds() {
+fn vllm_gets_the_model_length_that_its_kv_cache_holds() {
     let log = "\
 INFO 11-02 09:14:01 [core.py:64] Initializing a V1 LLM engine (v0.11.0) with config: model='meta-llama/Llama-3.1-8B-Instruct', speculative_config=None, dtype=torch.bfloat16, max_seq_len=131072, tensor_parallel_size=1, quantization=None, kv_cache_dtype=auto
 INFO 11-02 09:14:40 [gpu_model_runner.py:2653] Model loading took 14.9889 GiB and 11.2 seconds
@@ -166,7 +166,7 @@ INFO 11-02 09:14:40 [gpu_model_runner.py:2653] Model loading took 14.9889 GiB an
 }
 
 #[test]
-fn a_transformers_load_is_told_which_bits_fit() {
+fn a_transformers_load_gets_the_quantization_that_fits() {
     let log = "\
 $ python chat.py --model mistralai/Mistral-7B-Instruct-v0.3
 Loading checkpoint shards:  67%|██████▋   | 2/3 [00:05<00:02,  2.61s/it]
@@ -187,7 +187,7 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 
 }
 
 #[test]
-fn a_person_may_name_the_model_that_the_log_does_not() {
+fn the_user_may_name_the_model_that_the_log_lacks() {
     let log = "$ ollama serve\nError: 500 Internal Server Error: llama-server process has terminated: llama-server reported out-of-memory during startup: cudaMalloc failed";
     assert!(diagnosed(&small_card(), log, &[])["fit"].is_null());
     let diagnosis = diagnosed(&small_card(), log, &["--model", "qwen2.5:32b"]);
@@ -218,7 +218,7 @@ llama_context: n_ctx         = 65536
 Error: 500 Internal Server Error: llama-server process has terminated: llama-server reported out-of-memory during startup: cudaMalloc failed";
 
 #[test]
-fn fit_and_the_walk_say_the_same_of_several_cards() {
+fn fit_and_diagnose_agree_on_several_gpus() {
     for used in [[0, 0], [0, 9], [12, 3]] {
         let driver = two_cards(used);
         let walk = diagnosed(&driver, OLLAMA_70B, &[]);
@@ -242,7 +242,7 @@ fn fit_and_the_walk_say_the_same_of_several_cards() {
 }
 
 #[test]
-fn a_log_over_several_cards_is_held_against_each_of_them() {
+fn a_log_of_several_gpus_is_compared_with_each_of_them() {
     let log = TOO_BIG.replace("NVIDIA GeForce RTX 3060", "RTX3090").replace(
         "- 11469 MiB free",
         "- 23863 MiB free\nllama_model_load_from_file_impl: using device CUDA1 (RTX3090) (0000:02:00.0) - 24111 MiB free",

@@ -233,7 +233,7 @@ fn rows(path: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_projects_own_rows_come_out() {
+fn the_projects_own_rows_are_computed_as_printed() {
     let rows = rows(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/memory.jsonl"));
     assert!(rows.len() >= 70);
     for row in rows {
@@ -244,7 +244,7 @@ fn the_projects_own_rows_come_out() {
 
 /// What runs printed for models that people name, by way of the table: its figures and the rules together.
 #[test]
-fn figures_of_named_models_come_out() {
+fn figures_of_named_models_are_computed_as_printed() {
     let named = table::rows().unwrap();
     let rows = rows(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/named.jsonl"));
     assert!(rows.len() >= 60);
@@ -280,7 +280,7 @@ fn figures_of_named_models_come_out() {
 
 #[test]
 #[ignore = "takes a file of rows from OOMDOCTOR_GOLDEN"]
-fn other_rows_by_hand() {
+fn other_rows_are_computed_as_printed() {
     let mut table: BTreeMap<String, (u64, u64, f64, f64)> = BTreeMap::new();
     for row in rows(&std::env::var("OOMDOCTOR_GOLDEN").unwrap()) {
         let (ours, printed, agrees) = judge(&row);

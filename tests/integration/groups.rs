@@ -94,7 +94,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn the_stream_and_ps_say_who_works_for_whom() {
+fn the_stream_and_ps_show_which_workers_belong_to_which_launcher() {
     let family = Family::start(ENDS_ITS_WORKERS);
     let driver = family.driver();
     let snapshot = driver.snapshot();
@@ -111,7 +111,7 @@ fn the_stream_and_ps_say_who_works_for_whom() {
 }
 
 #[test]
-fn a_launcher_is_ended_with_its_workers_after_one_question_that_names_them_all() {
+fn a_launcher_is_ended_with_its_workers_after_one_question_that_names_all() {
     let mut family = Family::start(ENDS_ITS_WORKERS);
     let driver = family.driver();
     let mut session = on(&driver);
@@ -126,7 +126,7 @@ fn a_launcher_is_ended_with_its_workers_after_one_question_that_names_them_all()
 }
 
 #[test]
-fn workers_that_their_launcher_leaves_are_signalled_after_the_grace_time_and_one_that_came_later_is_not() {
+fn workers_left_by_their_launcher_are_signaled_after_the_grace_time_but_not_later_ones() {
     let mut family = Family::start(LEAVES_THEM);
     let driver = family.driver();
     let mut session = on(&driver);
@@ -144,7 +144,7 @@ fn workers_that_their_launcher_leaves_are_signalled_after_the_grace_time_and_one
 }
 
 #[test]
-fn where_the_launcher_runs_another_program_by_now_neither_it_nor_its_workers_are_signalled() {
+fn a_launcher_that_runs_another_program_by_now_is_not_signaled_nor_are_its_workers() {
     let mut family = Family::start(ENDS_ITS_WORKERS);
     let driver = family.driver();
     let library = driver.library();
@@ -161,7 +161,7 @@ fn where_the_launcher_runs_another_program_by_now_neither_it_nor_its_workers_are
 }
 
 #[test]
-fn kill_of_a_launcher_names_its_workers_and_how_to_end_them_and_does_not_widen() {
+fn kill_of_a_launcher_lists_its_workers_and_signals_only_the_launcher() {
     let mut family = Family::start(LEAVES_THEM);
     let driver = family.driver();
     let output = driver.output(&["kill", &family.pid().to_string(), "--yes"]);
@@ -184,7 +184,7 @@ fn kill_of_a_launcher_names_its_workers_and_how_to_end_them_and_does_not_widen()
 }
 
 #[test]
-fn kill_of_all_of_them_ends_the_launcher_first_and_who_is_left_afterwards() {
+fn kill_of_a_whole_group_ends_the_launcher_first() {
     for when_asked in [ENDS_ITS_WORKERS, LEAVES_THEM] {
         let mut family = Family::start(when_asked);
         let driver = family.driver();
@@ -201,7 +201,7 @@ fn kill_of_all_of_them_ends_the_launcher_first_and_who_is_left_afterwards() {
 }
 
 #[test]
-fn two_jobs_of_one_shell_are_no_group() {
+fn two_jobs_of_one_shell_are_not_a_group() {
     let (one, two) = (Sleeper::start(), Sleeper::start());
     let row = |pid: u32| format!("(gpu: 0, pid: {pid}, bytes: Some({GIB}))");
     let driver = FakeDriver::new(&format!("(gpus: [()], processes: [{}, {}])", row(one.pid()), row(two.pid())));
@@ -210,7 +210,7 @@ fn two_jobs_of_one_shell_are_no_group() {
 }
 
 #[test]
-fn who_has_the_driver_open_without_being_listed_is_shown_and_can_be_ended() {
+fn a_process_with_the_driver_open_that_is_not_listed_is_shown_and_can_be_ended() {
     let mut unlisted = Sleeper::start();
     let pid = unlisted.pid().to_string();
     let scenario = format!("(gpus: [(name: \"NVIDIA GeForce RTX 4090\", total: {}, base: {})])", 24 * GIB, 9 * GIB);
@@ -227,7 +227,7 @@ fn who_has_the_driver_open_without_being_listed_is_shown_and_can_be_ended() {
 }
 
 #[test]
-fn one_that_was_stopped_is_said_to_be() {
+fn a_stopped_process_is_shown_as_stopped() {
     let unlisted = Sleeper::start();
     let pid = rustix::process::Pid::from_raw(i32::try_from(unlisted.pid()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();

@@ -200,7 +200,7 @@ fn reckon(gguf: &gguf::Gguf, dice: &mut Dice) {
 }
 
 #[test]
-fn whatever_a_header_says_reading_it_ends_with_figures_or_a_clear_error() {
+fn any_gguf_header_gives_figures_or_a_clear_error() {
     let cases: u64 = std::env::var("OOMDOCTOR_CASES").map_or(3000, |text| text.parse().unwrap());
     let (mut read, mut refused) = (0_u64, 0_u64);
     for case in 0..cases {
@@ -224,7 +224,7 @@ fn whatever_a_header_says_reading_it_ends_with_figures_or_a_clear_error() {
 }
 
 #[test]
-fn whatever_a_safetensors_header_says_reading_it_ends() {
+fn any_safetensors_header_is_read_to_an_end() {
     let cases: u64 = std::env::var("OOMDOCTOR_CASES").map_or(2000, |text| text.parse().unwrap());
     for case in 0..cases {
         let mut dice = Dice(!case);

@@ -116,17 +116,17 @@ fn assert_survived(kind: &str, seeds: &[Vec<u8>], few: u64, target: fn(&[u8])) {
 }
 
 #[test]
-fn hostile_logs() {
+fn hostile_logs_are_harmless() {
     assert_survived("log", &targets::logs(), 25, targets::log);
 }
 
 #[test]
-fn hostile_entries() {
+fn hostile_entries_are_harmless() {
     assert_survived("entry", &targets::entries(), 200, targets::entry);
 }
 
 #[test]
-fn hostile_readings() {
+fn hostile_readings_are_harmless() {
     let recording = include_str!("../../assets/demo.jsonl");
     let seeds: Vec<Vec<u8>> = recording.lines().skip(1).step_by(7).map(|line| line.as_bytes().to_vec()).collect();
     assert_survived("snapshot", &seeds, 60, targets::snapshot);
@@ -170,13 +170,13 @@ fn small_gguf() -> Vec<u8> {
 }
 
 #[test]
-fn hostile_gguf_headers() {
+fn hostile_gguf_headers_are_harmless() {
     targets::gguf(&small_gguf());
     assert_survived("gguf", &[small_gguf()], 2000, targets::gguf);
 }
 
 #[test]
-fn hostile_safetensors_headers() {
+fn hostile_safetensors_headers_are_harmless() {
     let header = r#"{"__metadata__":{"format":"pt"},"model.layers.0.a.weight":{"dtype":"BF16","shape":[8,16],"data_offsets":[0,256]},"b":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[256,260]}}"#;
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
@@ -184,7 +184,7 @@ fn hostile_safetensors_headers() {
 }
 
 #[test]
-fn hostile_configs() {
+fn hostile_configs_are_harmless() {
     let seeds = [
         r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "intermediate_size": 14336, "torch_dtype": "bfloat16", "max_position_embeddings": 8192}"#,
         r#"{"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "num_hidden_layers": 34, "hidden_size": 2560, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 1024, "sliding_window_pattern": 6, "vocab_size": 262208}}"#,

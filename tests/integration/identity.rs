@@ -8,7 +8,7 @@ use crate::support::machine::Machine;
 const LARGE: (u16, u16) = (120, 40);
 
 #[test]
-fn one_that_runs_another_program_since_the_question_is_spared_and_can_be_ended_under_its_new_name() {
+fn a_process_that_runs_another_program_since_the_question_is_not_signaled_until_confirmed_again() {
     let (holder, mut hand, words) = Sleeper::turning();
     let mut machine = Machine::with_holder(holder);
     let [holder, ..] = machine.pids();
@@ -34,7 +34,7 @@ fn one_that_runs_another_program_since_the_question_is_spared_and_can_be_ended_u
 }
 
 #[test]
-fn one_whose_title_counts_on_all_the_time_can_be_ended_and_one_that_says_it_does_something_else_is_asked_about_anew() {
+fn a_title_that_counts_on_is_the_same_process_and_a_new_activity_asks_again() {
     let mut machine = Machine::with_holder(Sleeper::named("worker: step 1000 loss 0.300"));
     let [holder, ..] = machine.pids();
     let mut session = machine.oomdoctor_every("6", LARGE, &[]);

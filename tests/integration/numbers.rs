@@ -276,7 +276,7 @@ fn here(ram: Bytes) -> Snapshot {
 }
 
 #[test]
-fn made_logs_get_numbers_on_the_promised_side_of_their_own() {
+fn steps_for_made_up_logs_move_settings_in_the_promised_direction() {
     let base = KnowledgeBase::built_in().unwrap();
     let machines = [None, Some(here(Bytes::gib(40)))];
     let (mut faults, mut silent) = (Vec::new(), Vec::new());
@@ -302,7 +302,7 @@ fn made_logs_get_numbers_on_the_promised_side_of_their_own() {
 }
 
 #[test]
-fn the_persons_own_line_counts_before_the_log() {
+fn the_users_command_line_counts_before_the_log() {
     let base = KnowledgeBase::built_in().unwrap();
     let mut faults = Vec::new();
     let mut all = 0;
@@ -322,7 +322,7 @@ fn the_persons_own_line_counts_before_the_log() {
 }
 
 #[test]
-fn scenarios_and_examples_get_numbers_on_the_promised_side_of_their_own() {
+fn steps_for_scenarios_and_examples_move_settings_in_the_promised_direction() {
     let base = KnowledgeBase::built_in().unwrap();
     let mut faults = Vec::new();
     for (name, scenario) in scenario::all() {
@@ -346,7 +346,7 @@ fn scenarios_and_examples_get_numbers_on_the_promised_side_of_their_own() {
 /// there are none, there is nothing to hold.
 #[test]
 #[ignore = "reads logs beside the checkout"]
-fn logs_beside_the_checkout_get_numbers_on_the_promised_side_of_their_own() {
+fn steps_for_logs_beside_the_checkout_move_settings_in_the_promised_direction() {
     let base = KnowledgeBase::built_in().unwrap();
     let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
     let beside = || ["corpus", "corpus2", "resolved/logs"].map(|folder| shared.join(folder)).to_vec();

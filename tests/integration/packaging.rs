@@ -53,7 +53,7 @@ fn names_of_a_release() -> String {
 
 /// What would `cargo binstall` load? An archive of the name that the release script gives it.
 #[test]
-fn the_binstall_template_names_the_archives_of_a_release() {
+fn the_binstall_template_matches_the_release_archives() {
     let names = names_of_a_release();
     for target in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
         let address = expanded("pkg-url", target);
@@ -67,7 +67,7 @@ fn the_binstall_template_names_the_archives_of_a_release() {
 
 /// The version is filled in: a written one would be wrong at the next release.
 #[test]
-fn no_recipe_or_workflow_has_the_version_of_a_release() {
+fn no_recipe_or_workflow_contains_a_fixed_version() {
     for file in recipes_and_workflows() {
         let Ok(text) = fs::read_to_string(&file) else { continue };
         for (number, line) in text.lines().enumerate() {
@@ -86,7 +86,7 @@ fn no_recipe_or_workflow_has_the_version_of_a_release() {
 
 /// Whoever copies an install line gets a file that the release has.
 #[test]
-fn the_readme_names_files_of_this_release() {
+fn the_readme_names_files_that_the_release_has() {
     let names = names_of_a_release();
     let readme = read("README.md");
     let mut files = 0;
@@ -137,7 +137,7 @@ fn every_packaged_file_exists_or_is_made() {
 }
 
 #[test]
-fn contributing_names_the_size_limit_that_is_checked() {
+fn contributing_states_the_checked_size_limit() {
     let script = read("packaging/release/size.sh");
     let limit: u64 = script.lines().find_map(|line| line.strip_prefix("limit=")).unwrap().parse().unwrap();
     assert!(read("CONTRIBUTING.md").contains(&format!("below {} MB", limit / 1_000_000)));

@@ -21,7 +21,7 @@ pub fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// That they are of the present screen is held where they are drawn (`src/ui/pictures.rs`).
 #[test]
-fn every_picture_of_the_readme_is_there() {
+fn every_picture_of_the_readme_exists() {
     let readme = read("README.md");
     let pictures: Vec<&str> = readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
     let pictures: Vec<&str> = pictures.into_iter().filter(|path| path.ends_with(".svg")).collect();
@@ -32,7 +32,7 @@ fn every_picture_of_the_readme_is_there() {
 }
 
 #[test]
-fn the_readme_names_every_setting_theme_and_action_and_contributing_fits_in_a_sitting() {
+fn the_readme_names_every_setting_theme_and_action() {
     let readme = read("README.md");
     let names = oomdoctor::app::keymap::NAMES.iter().map(|(name, _)| *name);
     let themes = oomdoctor::app::model::Palette::NAMES.iter().map(|(name, _)| *name);
@@ -42,7 +42,7 @@ fn the_readme_names_every_setting_theme_and_action_and_contributing_fits_in_a_si
 }
 
 #[test]
-fn what_the_program_carries_is_what_the_folder_holds() {
+fn the_embedded_knowledge_is_the_folder_knowledge() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("knowledge");
     let embedded = oomdoctor::knowledge::load::embedded();
     assert!(embedded.len() > 300, "{}", embedded.len());
@@ -105,7 +105,7 @@ const OF_A_SYSTEM: [&str; 11] = [
 ];
 
 #[test]
-fn what_systems_do_differently_is_in_platform_alone_and_the_choice_in_one_place() {
+fn only_platform_contains_system_specific_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     rust_files(&root, &mut files);
@@ -120,7 +120,7 @@ fn what_systems_do_differently_is_in_platform_alone_and_the_choice_in_one_place(
 }
 
 #[test]
-fn imports_run_one_way() {
+fn parts_import_in_one_direction() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut wrong = Vec::new();
     for (part, never) in NEVER {

@@ -49,7 +49,7 @@ fn ollama(request: &str) -> Reply {
 }
 
 #[test]
-fn ollama_is_asked_what_it_has_loaded_and_to_unload_the_one_that_is_meant() {
+fn ollama_is_asked_what_it_has_loaded_and_to_unload_the_named_model() {
     let (said, heard) = told(Api::Ollama, Some("llama3.1:8b"), ollama);
     assert!(said.unwrap().contains("Ollama"));
     let unload = |model: &str| format!("POST /api/generate {{\"keep_alive\":0,\"model\":\"{model}\"}}");
@@ -62,7 +62,7 @@ fn ollama_is_asked_what_it_has_loaded_and_to_unload_the_one_that_is_meant() {
 }
 
 #[test]
-fn the_others_are_asked_in_their_own_words() {
+fn each_program_is_asked_through_its_own_api() {
     let free = r#"POST /free {"free_memory":true,"unload_models":true}"#;
     let cases: [(Api, Option<&str>, &'static str, Vec<&str>); 5] = [
         (Api::ComfyUi, None, r#"{"system":{},"devices":[]}"#, vec!["GET /system_stats", free]),
@@ -86,7 +86,7 @@ fn the_others_are_asked_in_their_own_words() {
 }
 
 #[test]
-fn every_failure_is_said_and_nothing_more_is_sent() {
+fn every_failure_is_reported_and_nothing_more_is_sent() {
     let elsewhere = ApiServer::start(ollama);
     let moved = format!("http://127.0.0.1:{}/api/ps", elsewhere.port);
     type Answers = Box<dyn Fn() -> Reply + Send>;
@@ -115,13 +115,13 @@ fn every_failure_is_said_and_nothing_more_is_sent() {
 }
 
 #[test]
-fn a_server_that_never_answers_is_not_waited_for() {
+fn a_server_that_never_answers_times_out() {
     let (said, _) = told(Api::Ollama, None, |_| Reply::Silence);
     assert!(said.unwrap_err().contains("no answer within 5 s"));
 }
 
 #[test]
-fn a_holder_that_has_gone_or_is_another_by_now_is_not_asked_for() {
+fn an_exited_or_replaced_process_is_not_asked_to_release_vram() {
     let server = ApiServer::start(ollama);
     let release = at(Api::Ollama, server.port, None);
     let mut holder = Sleeper::start();
@@ -134,7 +134,7 @@ fn a_holder_that_has_gone_or_is_another_by_now_is_not_asked_for() {
 }
 
 #[test]
-fn a_holder_that_ends_between_the_look_and_the_change_is_not_asked_for() {
+fn a_process_that_exits_between_check_and_request_is_not_asked() {
     let mut holder = Sleeper::start();
     let (key, mut holder) = (key(&holder), Some(std::mem::replace(&mut holder, Sleeper::start())));
     let server = ApiServer::start(move |request| {
@@ -147,7 +147,7 @@ fn a_holder_that_ends_between_the_look_and_the_change_is_not_asked_for() {
 }
 
 #[test]
-fn a_port_that_nobody_has_or_that_is_another_programs_is_not_asked() {
+fn a_port_of_another_program_or_of_none_is_not_asked() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     assert!(try_it(&at(Api::Ollama, free, None)).unwrap_err().contains("nothing listens"));
     // This test's server is no program above PID 1's; a holder that is nobody's child here does not own it.
@@ -175,7 +175,7 @@ impl Drop for Orphan {
 }
 
 #[test]
-fn each_request_is_noted_before_it_is_sent_and_its_answer_after() {
+fn each_request_is_recorded_before_it_is_sent_and_its_answer_after() {
     let server = ApiServer::start(ollama);
     let notes = RefCell::new(Vec::new());
     let holder = Sleeper::start();
@@ -199,7 +199,7 @@ fn each_request_is_noted_before_it_is_sent_and_its_answer_after() {
 const KERNEL: &str = "8f2c7a10-3c1e-4a55-9d21-5a7be1f0c6aa";
 
 #[test]
-fn a_kernel_is_restarted_with_the_token_of_the_file_that_its_server_keeps() {
+fn a_kernel_is_restarted_with_the_token_from_its_servers_file() {
     let server = ApiServer::start(|request| match request {
         "GET /lab/api/sessions" => Reply::Told(format!(r#"[{{"path":"sweep.ipynb","kernel":{{"id":"{KERNEL}"}}}}]"#)),
         _ => Reply::Says(200, "{}"),

@@ -283,7 +283,7 @@ fn round(seed: u64, tally: &mut Tally) {
 }
 
 #[test]
-fn ten_thousand_rounds_of_reused_pids_never_reach_the_wrong_process() {
+fn ten_thousand_rounds_with_reused_pids_never_signal_the_wrong_process() {
     let mut tally = Tally::default();
     for seed in 0..ROUNDS {
         round(seed, &mut tally);
@@ -349,7 +349,7 @@ fn group_round(seed: u64, late: &mut u64) {
 }
 
 #[test]
-fn ten_thousand_groups_of_reused_pids_never_reach_one_that_was_not_confirmed() {
+fn ten_thousand_groups_with_reused_pids_never_signal_an_unconfirmed_process() {
     let mut late = 0;
     for seed in 0..ROUNDS {
         group_round(seed, &mut late);

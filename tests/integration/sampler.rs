@@ -37,7 +37,7 @@ fn recovers(session: &Session) {
 }
 
 #[test]
-fn a_sampler_that_is_killed_is_said_to_have_been_and_is_started_again() {
+fn a_killed_sampler_is_reported_and_restarted() {
     let machine = Machine::new();
     let [holder, ..] = machine.pids();
     let session = started(&machine);
@@ -51,7 +51,7 @@ fn a_sampler_that_is_killed_is_said_to_have_been_and_is_started_again() {
 }
 
 #[test]
-fn whatever_a_driver_prints_or_forks_the_readings_go_on() {
+fn readings_continue_whatever_the_driver_prints_or_forks() {
     let megabytes = 10 << 20;
     let noise = [
         ("a line", "says: \"NVRM: what?\\n\"".to_owned()),
@@ -93,7 +93,7 @@ fn whatever_a_driver_prints_or_forks_the_readings_go_on() {
 }
 
 #[test]
-fn the_window_in_front_has_readings_at_full_pace_and_any_other_says_that_it_has_not() {
+fn only_the_focused_window_reads_at_full_pace_and_the_others_say_so() {
     let machine = Machine::new();
     let mut session = started(&machine);
     assert!(session.raw().contains("\x1b[?1004h"), "the terminal is asked to say so");
@@ -107,7 +107,7 @@ fn the_window_in_front_has_readings_at_full_pace_and_any_other_says_that_it_has_
 }
 
 #[test]
-fn the_sampler_keeps_the_pace_that_it_is_told() {
+fn the_sampler_keeps_the_requested_pace() {
     let driver = FakeDriver::new("(gpus: [()])");
     let mut command = driver.oomdoctor(&["sample", "--interval", "3600", "--paced"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();

@@ -142,7 +142,7 @@ fn faults(base: &KnowledgeBase, said: &[(String, String)], item: &Item) -> Vec<S
 }
 
 #[test]
-fn everything_the_guides_teach_is_here_and_right_for_today() {
+fn every_item_of_the_guides_is_covered_and_up_to_date() {
     let base = KnowledgeBase::built_in().unwrap();
     let (said, items) = (said(&base), items());
     let found: Vec<String> = items.iter().flat_map(|item| faults(&base, &said, item)).collect();
@@ -157,7 +157,7 @@ fn everything_the_guides_teach_is_here_and_right_for_today() {
 }
 
 #[test]
-fn an_item_that_is_missing_is_found_out() {
+fn a_missing_item_is_detected() {
     let base = KnowledgeBase::built_in().unwrap();
     let silent: Vec<_> = said(&base).into_iter().map(|(place, _)| (place, String::new())).collect();
     for item in items() {

@@ -98,12 +98,12 @@ fn from_paste_to_bytes(size: (u16, u16)) {
 }
 
 #[test]
-fn a_pasted_log_leads_to_its_holders_end_and_its_bytes_come_back() {
+fn a_pasted_log_leads_to_terminating_the_named_process_and_its_vram_is_freed() {
     from_paste_to_bytes(LARGE);
 }
 
 #[test]
-fn the_same_on_a_small_screen() {
+fn a_named_process_is_terminated_on_a_small_screen() {
     from_paste_to_bytes(SMALL);
 }
 
@@ -126,7 +126,7 @@ fn a_process_can_be_ended_from_the_list_without_any_log() {
 }
 
 #[test]
-fn no_leaves_the_process_alone() {
+fn answering_no_leaves_the_process_running() {
     for no in ["n", "\x1b", "\x03"] {
         let mut machine = Machine::new();
         let mut session = started(&machine, LARGE);
@@ -142,7 +142,7 @@ fn no_leaves_the_process_alone() {
 // ---- keys that nobody meant
 
 #[test]
-fn a_burst_of_x_and_y_asks_nothing_and_ends_nothing() {
+fn a_burst_of_x_and_y_opens_no_question_and_ends_nothing() {
     let mut machine = Machine::new();
     let mut session = started(&machine, LARGE);
     session.send("xy");
@@ -156,7 +156,7 @@ fn a_burst_of_x_and_y_asks_nothing_and_ends_nothing() {
 }
 
 #[test]
-fn a_y_that_comes_before_the_question_can_be_read_is_told_so_and_ends_nobody() {
+fn a_y_typed_before_the_question_could_be_read_is_rejected() {
     let mut machine = Machine::new();
     let mut session = started(&machine, LARGE);
     // On a machine so busy that the early y comes late by itself nothing was tried: once more.
@@ -185,7 +185,7 @@ fn shows_now(session: &Session, part: &str) -> bool {
 }
 
 #[test]
-fn a_y_that_other_keys_follow_is_no_answer_and_closes_the_question() {
+fn a_y_followed_by_other_keys_closes_the_question_without_an_answer() {
     for typed in ["yes, delete", "y\x1b[B"] {
         let mut machine = Machine::new();
         let mut session = started(&machine, LARGE);
@@ -206,7 +206,7 @@ fn a_y_that_other_keys_follow_is_no_answer_and_closes_the_question() {
 const FOR_THE_SHELL: &[&str] = &["exit\rssh ray", "exec bash; history", "vim exp/my.yaml", "x y\rxy"];
 
 #[test]
-fn what_is_typed_for_a_shell_asks_much_and_ends_nobody() {
+fn text_typed_for_a_shell_ends_no_process() {
     let mut machine = Machine::new();
     let mut session = with_log(&machine, LARGE);
     for (nth, line) in FOR_THE_SHELL.iter().enumerate() {
@@ -224,7 +224,7 @@ fn what_is_typed_for_a_shell_asks_much_and_ends_nobody() {
 }
 
 #[test]
-fn a_paste_without_brackets_acts_as_no_command_and_becomes_the_log() {
+fn a_paste_without_brackets_becomes_the_log_and_runs_no_command() {
     for end in ["\r", "\n", "\r\n"] {
         let mut machine = Machine::new();
         let mut session = started(&machine, LARGE);
@@ -241,7 +241,7 @@ fn a_paste_without_brackets_acts_as_no_command_and_becomes_the_log() {
 // ---- more than one paste
 
 #[test]
-fn a_second_paste_replaces_appends_or_is_left() {
+fn a_second_paste_replaces_appends_or_is_dropped() {
     let machine = Machine::new();
     let mut session = with_log(&machine, LARGE);
     session.wait_for_text(&["6 lines"]);
@@ -267,7 +267,7 @@ fn a_second_paste_replaces_appends_or_is_left() {
 // ---- victims that don't behave
 
 #[test]
-fn one_that_ended_while_the_question_stood_is_said_to_be_gone() {
+fn a_process_that_exits_during_the_question_is_reported_as_gone() {
     let mut machine = Machine::new();
     let [holder, ..] = machine.pids();
     let mut session = started(&machine, LARGE);
@@ -285,7 +285,7 @@ fn one_that_ended_while_the_question_stood_is_said_to_be_gone() {
 }
 
 #[test]
-fn one_that_ended_unseen_since_the_last_reading_is_said_to_have_ended() {
+fn a_process_that_exited_since_the_last_reading_is_reported_as_ended() {
     let mut machine = Machine::new();
     let [holder, ..] = machine.pids();
     let mut session = machine.oomdoctor_every("6", LARGE, &[]);
@@ -305,7 +305,7 @@ fn one_that_ended_unseen_since_the_last_reading_is_said_to_have_ended() {
 }
 
 #[test]
-fn one_that_will_not_close_is_forced_only_after_a_second_yes() {
+fn a_process_that_ignores_sigterm_gets_sigkill_only_after_a_second_yes() {
     let mut machine = Machine::with_holder(Sleeper::deaf());
     let [holder, ..] = machine.pids();
     let mut session = started(&machine, LARGE);
@@ -382,17 +382,17 @@ fn let_go(size: (u16, u16)) {
 }
 
 #[test]
-fn ollama_is_asked_to_unload_the_model_and_its_bytes_come_back() {
+fn ollama_is_asked_to_unload_the_model_and_its_vram_is_freed() {
     let_go(LARGE);
 }
 
 #[test]
-fn the_same_let_go_on_a_small_screen() {
+fn ollama_unloads_the_model_on_a_small_screen() {
     let_go(SMALL);
 }
 
 #[test]
-fn one_that_refuses_to_let_go_is_said_to_and_the_command_is_copied_instead() {
+fn a_refused_unload_is_reported_and_the_command_is_copied_instead() {
     let (mut machine, server) = with_ollama(403);
     let mut session = asked_to_let_go(&machine, &server, LARGE);
     session.wait_for_text(&["Ollama did not let go", "(403)", "copy the command", "terminate…"]);
@@ -406,7 +406,7 @@ fn one_that_refuses_to_let_go_is_said_to_and_the_command_is_copied_instead() {
 }
 
 #[test]
-fn read_only_and_the_demo_send_nothing() {
+fn read_only_and_demo_mode_send_nothing() {
     let (mut machine, server) = with_ollama(200);
     let mut session = machine.oomdoctor(LARGE, &["--read-only"]);
     session.wait_for_text(&machine.pids().each_ref().map(String::as_str));
@@ -456,7 +456,7 @@ fn quits_at_once(mut session: Session) {
 }
 
 #[test]
-fn a_driver_that_hangs_from_the_start_is_said_to_and_stops_nobody() {
+fn a_driver_that_hangs_from_the_start_is_reported_and_blocks_nothing() {
     let machine = Machine::new();
     machine.set_faults("(call: \"*\", hang: true)");
     let mut session = machine.oomdoctor(LARGE, &[]);
@@ -467,7 +467,7 @@ fn a_driver_that_hangs_from_the_start_is_said_to_and_stops_nobody() {
 }
 
 #[test]
-fn a_driver_that_hangs_in_mid_run_leaves_its_last_reading_with_a_growing_age() {
+fn a_driver_that_hangs_in_mid_run_leaves_the_last_reading_with_its_age() {
     let machine = Machine::new();
     let [holder, ..] = machine.pids();
     let session = started(&machine, SMALL);
@@ -480,7 +480,7 @@ fn a_driver_that_hangs_in_mid_run_leaves_its_last_reading_with_a_growing_age() {
 }
 
 #[test]
-fn a_driver_that_comes_back_is_read_again() {
+fn a_driver_that_recovers_is_read_again() {
     let machine = Machine::new();
     let session = started(&machine, LARGE);
     machine.set_faults("(call: \"*\", hang_ms: 1500, times: 1)");
@@ -492,7 +492,7 @@ fn a_driver_that_comes_back_is_read_again() {
 // ---- the terminal is given back
 
 #[test]
-fn sigterm_and_sighup_end_it_and_the_terminal_is_given_back() {
+fn sigterm_and_sighup_end_the_program_and_restore_the_terminal() {
     for signal in [Signal::TERM, Signal::HUP] {
         let machine = Machine::new();
         let mut session = started(&machine, LARGE);
@@ -503,7 +503,7 @@ fn sigterm_and_sighup_end_it_and_the_terminal_is_given_back() {
 }
 
 #[test]
-fn sigterm_ends_it_while_something_is_asked_or_typed() {
+fn sigterm_ends_the_program_during_a_question_or_typing() {
     let mut machine = Machine::new();
     let mut session = started(&machine, LARGE);
     session.send("\x1b[Hx");
@@ -515,7 +515,7 @@ fn sigterm_ends_it_while_something_is_asked_or_typed() {
 }
 
 #[test]
-fn stopped_it_gives_the_terminal_to_its_shell_and_takes_it_again() {
+fn ctrl_z_restores_the_terminal_and_fg_takes_it_again() {
     let machine = Machine::new();
     let [holder, ..] = machine.pids();
     let library = machine.library().display().to_string();
@@ -537,7 +537,7 @@ fn stopped_it_gives_the_terminal_to_its_shell_and_takes_it_again() {
 }
 
 #[test]
-fn with_no_shell_to_come_back_to_it_does_not_stop() {
+fn without_a_shell_ctrl_z_does_not_stop_the_program() {
     let machine = Machine::new();
     let mut session = started(&machine, LARGE);
     session.send("\x1a");
@@ -548,7 +548,7 @@ fn with_no_shell_to_come_back_to_it_does_not_stop() {
 
 /// Not a test by itself: what the next one runs in a terminal. It panics on a thread that does not own the terminal.
 #[test]
-#[ignore = "run by a_panic_gives_the_terminal_back_before_it_speaks"]
+#[ignore = "run by a_panic_restores_the_terminal_before_its_message"]
 fn takes_the_terminal_and_panics() {
     if std::env::var_os(IN_A_PTY).is_none() {
         return;
@@ -560,7 +560,7 @@ fn takes_the_terminal_and_panics() {
 }
 
 #[test]
-fn a_panic_gives_the_terminal_back_before_it_speaks() {
+fn a_panic_restores_the_terminal_before_its_message() {
     let this = std::env::current_exe().unwrap();
     let name = "session::takes_the_terminal_and_panics";
     let mut session = Session::program(LARGE, &this, &["--exact", name, "--ignored", "--nocapture"]);
@@ -572,7 +572,7 @@ fn a_panic_gives_the_terminal_back_before_it_speaks() {
 }
 
 #[test]
-fn any_size_is_survived_and_a_usable_one_shows_everything_again() {
+fn any_size_is_survived_and_a_usable_size_shows_everything_again() {
     let machine = Machine::new();
     let [holder, ..] = machine.pids();
     let mut session = with_log(&machine, LARGE);
@@ -592,7 +592,7 @@ fn any_size_is_survived_and_a_usable_one_shows_everything_again() {
 }
 
 #[test]
-fn a_key_pressed_while_the_size_changes_is_not_kept_back() {
+fn a_key_pressed_during_a_resize_acts_at_once() {
     let mut session = Session::oomdoctor(LARGE, &["--nvml-library", NOWHERE]);
     session.wait_for_text(&["/nonexistent/"]);
     for round in 0..25 {
@@ -611,7 +611,7 @@ fn a_key_pressed_while_the_size_changes_is_not_kept_back() {
 // ---- logs from files and pipes
 
 #[test]
-fn a_file_opens_on_its_log() {
+fn a_file_opens_with_its_log() {
     let machine = Machine::new();
     let (_folder, path) = file("crash.log", machine.log());
     let session = machine.oomdoctor(LARGE, &[path.to_str().unwrap()]);
@@ -660,7 +660,7 @@ impl PipedJob {
 }
 
 #[test]
-fn a_piped_log_is_opened_and_leaving_does_not_break_the_job() {
+fn a_piped_log_is_opened_and_leaving_does_not_break_the_pipe() {
     let machine = Machine::new();
     let [holder, ..] = machine.pids();
     let mut job = PipedJob::start(&machine, &machine.log());
@@ -681,7 +681,7 @@ fn a_piped_log_is_opened_and_leaving_does_not_break_the_job() {
 }
 
 #[test]
-fn more_from_the_pipe_is_shown_and_its_end_is_said() {
+fn further_lines_of_a_pipe_and_its_end_are_shown() {
     let machine = Machine::new();
     let mut job = PipedJob::start(&machine, "step 1 loss 2.0\n");
     job.session.wait_for_text(&["step 1 loss 2.0", "still open"]);
@@ -698,7 +698,7 @@ fn more_from_the_pipe_is_shown_and_its_end_is_said() {
 const NOWHERE: &str = "/nonexistent/libnvidia-ml.so.1";
 
 #[test]
-fn without_a_driver_that_is_said_and_logs_are_diagnosed_all_the_same() {
+fn without_a_driver_logs_are_still_diagnosed() {
     for size in [LARGE, SMALL] {
         let mut session = Session::oomdoctor(size, &["--nvml-library", NOWHERE]);
         session.wait_for_text(&["/nonexistent/", "system memory"]);
@@ -712,7 +712,7 @@ fn without_a_driver_that_is_said_and_logs_are_diagnosed_all_the_same() {
 }
 
 #[test]
-fn without_a_terminal_there_is_a_plain_report() {
+fn without_a_terminal_the_screen_program_prints_the_plain_report() {
     let machine = Machine::new();
     let (_folder, path) = file("crash.log", machine.log());
     let (log, library) = (path.display(), machine.driver.library());
@@ -734,7 +734,7 @@ fn without_a_terminal_there_is_a_plain_report() {
 // ---- logs that don't belong here
 
 #[test]
-fn a_log_from_another_machine_is_read_alone_and_ends_nobody() {
+fn a_log_from_another_machine_offers_no_process() {
     let mut machine = Machine::new();
     let [holder, second, _] = machine.pids();
     let mut session = started(&machine, LARGE);
@@ -752,7 +752,7 @@ fn a_log_from_another_machine_is_read_alone_and_ends_nobody() {
 }
 
 #[test]
-fn a_named_process_that_has_ended_is_said_to_be_gone() {
+fn a_named_process_that_has_exited_is_reported_as_gone() {
     let machine = Machine::new();
     let mut gone = Sleeper::start();
     gone.end();
@@ -772,7 +772,7 @@ fn a_named_process_that_has_ended_is_said_to_be_gone() {
 const EVIL: &str = "\x1b]0;pwned\x07\x1b[2J\x1b[?25h\x1b[?1049l\u{202e}\u{9b}31m";
 
 #[test]
-fn escapes_in_a_process_name_are_shown_and_do_nothing() {
+fn escape_sequences_in_a_process_name_are_shown_and_do_nothing() {
     let machine = Machine::with_holder(Sleeper::named(format!("ev{EVIL}il")));
     let session = with_log(&machine, LARGE);
     let screen = session.wait_for_text(&["ev·]0;pwned·"]);
@@ -785,7 +785,7 @@ fn escapes_in_a_process_name_are_shown_and_do_nothing() {
 }
 
 #[test]
-fn escapes_in_a_log_do_nothing() {
+fn escape_sequences_in_a_log_do_nothing() {
     let machine = Machine::new();
     let log = format!("plain here\n\x1b[31;5mloud{EVIL}ly here\x1b[0m\n{}", machine.log());
     let (_folder, path) = file("e\x1b]0;pwned\x07.log", &log);
@@ -850,7 +850,7 @@ fn opened(content: &[u8]) -> (Session, TempDir) {
 }
 
 #[test]
-fn a_binary_file_is_said_to_be_one() {
+fn a_binary_file_is_reported_as_one() {
     let (session, _folder) =
         opened(&[b"\x7fELF\x02\x01\x01\0".as_slice(), &[0, 1, 2, 0xff, 0xfe, 7, 27].repeat(2000)].concat());
     session.wait_for_text(&["binary file"]);
@@ -858,7 +858,7 @@ fn a_binary_file_is_said_to_be_one() {
 }
 
 #[test]
-fn binary_data_through_a_pipe_is_said_to_be_none_of_a_log() {
+fn binary_data_from_a_pipe_is_reported_as_no_log() {
     let (folder, _) = file("unused", "");
     let path = folder.path().join("core");
     fs::write(&path, [b"\x7fELF\x02\x01\x01\0".as_slice(), &[0, 1, 2, 0xff, 0xfe, 7, 27].repeat(2000)].concat())
@@ -870,7 +870,7 @@ fn binary_data_through_a_pipe_is_said_to_be_none_of_a_log() {
 }
 
 #[test]
-fn a_broken_entry_of_ones_own_is_named_and_the_built_in_ones_still_read() {
+fn a_broken_user_entry_is_named_and_the_built_in_ones_still_work() {
     let (folder, path) = file("crash.log", torch_log(1, "23.99"));
     let own = folder.path().join("knowledge/mine");
     fs::create_dir_all(&own).unwrap();
@@ -883,14 +883,14 @@ fn a_broken_entry_of_ones_own_is_named_and_the_built_in_ones_still_read() {
 }
 
 #[test]
-fn an_empty_file_is_said_to_be_empty() {
+fn an_empty_file_is_reported_as_empty() {
     let (session, _folder) = opened(b"");
     session.wait_for_text(&["empty"]);
     session.leave();
 }
 
 #[test]
-fn a_folder_or_nothing_is_said_to_be_unreadable() {
+fn a_folder_or_a_missing_file_is_reported_as_unreadable() {
     for path in ["/tmp", "/nonexistent.log"] {
         let mut session = Session::oomdoctor(LARGE, &[path, "--nvml-library", NOWHERE]);
         assert_eq!(session.wait_for_exit(PATIENCE).exit_code(), 2);
@@ -899,7 +899,7 @@ fn a_folder_or_nothing_is_said_to_be_unreadable() {
 }
 
 #[test]
-fn half_a_character_harms_nothing() {
+fn an_incomplete_utf8_character_does_no_harm() {
     let log = [torch_log(4242, "23.99").as_bytes(), b"50%|\xe2\x96"].concat();
     let (session, _folder) = opened(&log);
     session.wait_for_text(&["7 lines", "step 1", "4242"]);
@@ -913,7 +913,7 @@ fn half_a_character_harms_nothing() {
 }
 
 #[test]
-fn an_empty_paste_is_said_to_be_empty() {
+fn an_empty_paste_is_reported_as_empty() {
     let mut session = Session::oomdoctor(LARGE, &["--nvml-library", NOWHERE]);
     session.wait_for_text(&["/nonexistent/"]);
     session.paste("\n \n");
@@ -933,7 +933,7 @@ fn a_paste_of_a_megabyte_is_taken_whole() {
 }
 
 #[test]
-fn a_pipe_that_says_nothing_is_said_to_be_empty() {
+fn an_empty_pipe_is_reported_as_empty() {
     let session = Session::shell(LARGE, &format!(": | \"$OOMDOCTOR\" --nvml-library {NOWHERE}"));
     session.wait_for_text(&["Nothing came"]);
     session.leave();
@@ -942,7 +942,7 @@ fn a_pipe_that_says_nothing_is_said_to_be_empty() {
 // ---- the last log, and a report of it
 
 #[test]
-fn the_last_log_comes_back_and_a_report_is_written_below_the_state_folder() {
+fn the_last_log_can_be_reopened_and_a_report_is_written_to_the_state_folder() {
     let machine = Machine::new();
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");

@@ -217,7 +217,7 @@ fn spin(micros: u64) {
 
 #[test]
 #[ignore = "needs a PID namespace of its own: tests/stress/pids.sh"]
-fn stress_of_real_processes_with_few_pids() {
+fn real_processes_with_reused_pids_are_never_confused() {
     let most: u32 = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse().unwrap();
     let procfs = Procfs::default();
     assert!(most <= 1000 && !procfs.in_initial_pid_namespace(), "run it with tests/stress/pids.sh");
