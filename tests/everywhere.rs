@@ -1,5 +1,5 @@
-//! The command line on every system that the program is built for: a log, a model, the knowledge, a report, and what is
-//! said where no GPU can be read. No terminal, no driver, no network.
+//! The command line on every system that the program is built for: logs, models, the knowledge, reports, and the
+//! messages where no GPU can be read. Needs no terminal, driver or network.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ which 1.20 GiB is free. Process 4242 has 14.00 GiB memory in use. Including non-
 but unallocated.
 ";
 
-/// The shipped program, whose home is this folder, without a driver, with this on its standard input.
+/// Runs the shipped program without a driver, with `home` as the user's home and `input` on its standard input.
 fn oomdoctor(home: &Path, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
     for name in ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "XDG_STATE_HOME"] {
@@ -35,7 +35,7 @@ fn oomdoctor(home: &Path, arguments: &[&str], input: &str) -> Output {
     }
     command.env("OOMDOCTOR_NVML_LIBRARY", home.join("none")).args(arguments);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Who refuses its arguments reads none of it.
+    // A program that refuses its arguments exits without reading its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }

@@ -1,5 +1,5 @@
-//! Every entry judged by the shipped engine: its own examples, their mangled forms, its near misses, innocent logs.
-//! And what no single entry can show: which of several failures leads.
+//! Every entry of the knowledge, checked by the shipped matcher: its own examples, their damaged forms, its near
+//! misses, unrelated logs. Also which of several failures in one log leads, which no single entry shows.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -102,7 +102,7 @@ fn a_log_without_an_out_of_memory_error_has_no_match() {
     assert!(limit.remark.is_some());
 }
 
-/// A report is read by people who were not there: it must say what the log said.
+/// A report is read by people who do not have the log, so it must lead to the same diagnosis.
 #[test]
 fn redacted_examples_are_diagnosed_as_the_originals() {
     let base = KnowledgeBase::built_in().unwrap();

@@ -1,5 +1,5 @@
-//! The program in a rough world: a terminal that vanishes or never keeps its size, a disk that is full, no home or one
-//! that can't be written, terminals and locales that can do next to nothing.
+//! The program under bad conditions: a terminal that is closed or resized without end, a full disk, no writable home,
+//! minimal terminals and locales.
 
 use std::fs;
 use std::io::Read;
@@ -21,7 +21,7 @@ const LARGE: (u16, u16) = (120, 40);
 const NOWHERE: &str = "/nonexistent/libnvidia-ml.so.1";
 const END_IT: &str = "[y]";
 
-/// The shipped program on this machine, in a shell's line after these words.
+/// A shell's command line: `before`, then the shipped program on this machine.
 fn line(machine: &Machine, before: &str) -> String {
     let library = machine.library();
     let options = format!("--device-folder \"$DEVICES\" --interval 0.2 --nvml-library '{}'", library.display());
@@ -36,7 +36,7 @@ fn children(of: u32) -> Vec<u32> {
 
 #[test]
 fn closing_the_terminal_ends_the_program_and_its_sampler() {
-    // The second one was started by something that ignores that the terminal hangs up, as nohup does.
+    // The second shell ignores SIGHUP, as nohup does.
     for before in ["exec", "trap '' HUP; exec"] {
         let mut machine = Machine::new();
         let folder = tempfile::tempdir().unwrap();
@@ -62,7 +62,7 @@ fn closing_the_terminal_ends_the_program_and_its_sampler() {
         let own = child.process_id().unwrap();
         let samplers = children(own);
         assert_eq!(samplers.len(), 1, "{samplers:?}");
-        // All that keeps it open.
+        // Dropping both closes the terminal.
         drop((output, pair.master));
         assert!(ends_within(own, PATIENCE), "{before}: it still runs");
         let status = child.wait().unwrap();
@@ -88,7 +88,7 @@ fn many_resizes_answer_no_question() {
         let (columns, rows) = (20 + round * 37 % 181, 5 + round * 13 % 56);
         let before = session.raw().len();
         session.resize(columns, rows);
-        // Too few to be a paste.
+        // Single letters: more of them would be taken for a paste.
         if round < 3 {
             session.send("y");
         }
@@ -102,7 +102,7 @@ fn many_resizes_answer_no_question() {
         let corner = screen.rows(0, LARGE.0).nth(1).and_then(|row| row.chars().last());
         matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &holder, HELD])
     });
-    // No text has this key, so that it is not taken for one more of the burst.
+    // An arrow key is never part of a paste, so it ends the burst of letters.
     session.send("\x1b[B");
     session.send("?");
     session.wait_for_text(&["Ctrl-Z"]);
@@ -117,7 +117,7 @@ fn an_absurdly_large_terminal_costs_no_more_than_a_large_one() {
     let machine = Machine::new();
     let mut session = machine.oomdoctor(LARGE, &[]);
     session.wait_for_text(&[&machine.pids()[0]]);
-    // The emulator here keeps its own size.
+    // The emulator of the test keeps its size.
     let before = session.raw().len();
     session.resize_without_emulator(65535, 65535);
     session.wait_for_more_output(before + 6000);
@@ -138,7 +138,7 @@ fn on_a_full_disk_only_the_files_are_missing_and_the_screen_says_so() {
     fs::create_dir_all(&own).unwrap();
     let kept = "{\"origin\":\"before\"}\nthe log of yesterday\n";
     fs::write(own.join("last.log"), kept).unwrap();
-    // No file may grow by a byte; pipes and terminals are none.
+    // The limit applies to files only, not to pipes and terminals.
     let mut session = Session::shell(LARGE, &line(&machine, "trap '' XFSZ; ulimit -f 0; exec"));
     session.wait_for_text(&[&machine.pids()[0]]);
     session.paste(machine.log());
@@ -159,7 +159,7 @@ fn on_a_full_disk_only_the_files_are_missing_and_the_screen_says_so() {
 
 #[test]
 fn without_a_writable_home_only_the_last_log_is_not_kept() {
-    // Root may write anywhere, and has a home without being told.
+    // Root may write anywhere and has a home without HOME.
     let nobody = "if [ $(id -u) = 0 ]; then set -- setpriv --reuid=65534 --regid=65534 --clear-groups; else set --; fi";
     for (home, said) in
         [("unset HOME", "neither HOME nor XDG_STATE_HOME"), ("HOME=/; export HOME", "can't be kept for")]
@@ -252,7 +252,7 @@ fn an_unwritable_answer_is_an_error_unless_the_reader_has_left() {
         for (output, code, said) in
             [("> /dev/full", 2, true), (">&-", 2, true), ("| true", 0, false), ("> /dev/null", 0, false)]
         {
-            // Where the answer is written, it may be a no.
+            // Exit code 1 is an answer ("not found"), so it counts as 0 here.
             let line = format!(
                 "{{ \"$OOMDOCTOR\" {command}; code=$?; test $code = 1 && code=0; echo \"ended $code\" >&2; }} {output}"
             );
@@ -283,10 +283,10 @@ fn pipes_and_devices_in_place_of_settings_entries_and_models_are_refused_at_once
     mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     let _socket = UnixListener::bind(at("socket")).unwrap();
     let odd = [at("pipe"), at("socket"), "/dev/zero".into(), "/dev/tty".into(), "/dev/stdin".into()];
-    // Ends by itself long before the test's patience: nothing here waits for anybody.
+    // The program must exit by itself: the timeout fails the test.
     let run = |words: &[&str]| {
         let mut command = assert_cmd::Command::new("sh");
-        // Else its standard input would be a pipe.
+        // A shell, because `assert_cmd` would connect a pipe to the standard input.
         command.args(["-c", "exec \"$@\" < /dev/null", "sh", env!("CARGO_BIN_EXE_oomdoctor")]).args(words);
         command.env("XDG_CONFIG_HOME", folder.path()).env("XDG_STATE_HOME", at("state"));
         command.timeout(PATIENCE).output().unwrap()
@@ -329,7 +329,7 @@ fn pipes_and_devices_in_place_of_settings_entries_and_models_are_refused_at_once
     fs::write(own.join("config.ron"), " ".repeat(2 << 20)).unwrap();
     refused("a huge one", "config.ron", &["ps"]);
     fs::remove_file(own.join("config.ron")).unwrap();
-    // Links that lead back and out.
+    // Symbolic links that form a loop or leave the folder.
     symlink(&entries, entries.join("loop")).unwrap();
     symlink(folder.path(), entries.join("up")).unwrap();
     fs::remove_file(at("pipe")).unwrap();

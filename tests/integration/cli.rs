@@ -1,4 +1,5 @@
-//! The command line from outside: what it prints, as JSON and as text, its exit codes, and whom `kill` ends and spares.
+//! The command line from outside: its output as JSON and text, its exit codes, and which processes `kill` signals or
+//! refuses.
 
 use std::fs;
 use std::io::Write;
@@ -16,12 +17,12 @@ use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper, device, ho
 use crate::support::machine::{Machine, torch_log};
 use crate::support::pty::Session;
 
-/// The shipped program without a driver, with nothing on its standard input.
+/// Runs the shipped program without a driver and with empty standard input.
 fn oomdoctor(arguments: &[&str]) -> Output {
     run(arguments, b"")
 }
 
-/// The same with this on its standard input.
+/// Runs the shipped program without a driver and with `input` on its standard input.
 fn run(arguments: &[&str], input: &[u8]) -> Output {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
     command.args(arguments).args(["--nvml-library", "/nonexistent/libnvidia-ml.so.1"]).write_stdin(input).envs(homes());
@@ -48,7 +49,7 @@ fn parsed(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", all(output)))
 }
 
-/// Wrong usage or unreadable input: exit 2, nothing on standard output, one line that says what to do.
+/// Wrong usage or unreadable input gives exit code 2, nothing on standard output, and one line that says what to do.
 #[track_caller]
 fn assert_refused(output: &Output, parts: &[&str]) {
     let said = stderr(output);
@@ -137,7 +138,7 @@ fn a_log_is_read_from_a_file_a_dash_or_a_pipe() {
 #[test]
 fn binary_data_that_never_ends_is_refused_at_once() {
     let (reader, writer) = std::io::pipe().unwrap();
-    // As `cat /dev/zero |`; it ends when nobody reads any more.
+    // Writes zeros as `cat /dev/zero |` does, until the reader closes the pipe.
     let endless = thread::spawn(move || std::io::copy(&mut std::io::repeat(0), &mut &writer));
     let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
     command.args(["diagnose", "--no-live"]).stdin(reader).envs(homes());
@@ -178,7 +179,7 @@ fn input_that_is_no_log_is_refused_in_one_line() {
     assert_refused(&oomdoctor(&["/nonexistent.log"]), &["/nonexistent.log"]);
     assert_eq!(code(&oomdoctor(&["diagnose", "--no-such-option"])), 2);
     assert_eq!(code(&oomdoctor(&["diagnose", "--interval", "-1"])), 2);
-    // Half a character at its end does not make a log unreadable.
+    // An incomplete UTF-8 character at the end does not make a log unreadable.
     let output = run(&["diagnose", "--no-live"], &[torch_log(4242, "23.99").as_bytes(), b"50%|\xe2\x96"].concat());
     assert_eq!(code(&output), 0);
 }
@@ -194,7 +195,7 @@ fn a_diagnosis_on_the_machine_finds_the_named_process_and_offers_to_terminate_it
     assert_eq!(found["verdict"]["same_machine"], true);
     assert_eq!(found["verdict"]["causes"][0]["cause"], "other-process");
     assert!(found["verdict"]["sentence"].as_str().unwrap().contains(&pid.to_string()));
-    // A single reading shows nobody to be idle, so what ends nobody comes first.
+    // A single reading cannot show that a process is idle, so a step that ends no process comes first.
     assert_eq!(found["plan"][0]["fix"], "smaller-batch");
     let first = &found["plan"][1];
     let key = Procfs::default().stat(pid).unwrap().key();
@@ -225,7 +226,7 @@ fn a_diagnosis_beside_a_hung_driver_ends_within_its_deadline() {
     assert!(stdout(&output).contains("driver does not answer"), "{}", stdout(&output));
 }
 
-/// What a child printed, if it ends in time.
+/// The child's output; fails if the child does not exit in time.
 fn finished(child: Child, patience: Duration) -> Output {
     assert!(ends_within(child.id(), patience), "it still runs");
     child.wait_with_output().unwrap()
@@ -247,7 +248,8 @@ fn no_escape_sequence_of_a_process_or_a_log_reaches_the_terminal() {
     }
 }
 
-/// As a hook asks that runs in the failed process: of two equal cards it used the second one, which its log calls GPU 0.
+/// A hook inside the failed process asks this way. The run used the second of two equal GPUs, which its log calls GPU
+/// 0.
 #[test]
 fn the_vram_of_a_failed_run_that_is_still_alive_counts_as_free() {
     let (run, other) = (Sleeper::start(), Sleeper::start());
@@ -273,7 +275,7 @@ fn the_vram_of_a_failed_run_that_is_still_alive_counts_as_free() {
     assert_eq!(ledger["available_bytes"], 20 * GIB, "{ledger}");
     let listed = |found: &Value| found["ledger"].to_string().contains(&format!("\"pid\":{pid}"));
     assert!(!listed(&found), "{ledger}");
-    // Without the PID neither the card nor the run is known.
+    // Without the PID neither the GPU nor the run's process is known.
     assert_eq!(asked(&[])["ledger"]["device"], Value::Null);
 }
 
@@ -396,7 +398,8 @@ fn kill_asks_for_confirmation_on_the_terminal() {
     }
 }
 
-/// The tests' own processes are another user's to a person who came by sudo; only root is asked about those.
+/// With SUDO_UID set, the tests' processes (root's) belong to another user than the viewer. Only root gets that
+/// question, so the test needs root.
 #[test]
 fn kill_wants_more_than_a_y_for_another_users_process() {
     if !rustix::process::getuid().is_root() {
@@ -571,13 +574,13 @@ fn kb_lists_shows_and_checks_the_built_in_knowledge() {
     let unknown = oomdoctor(&["kb", "show", "cuda-out-of"]);
     assert_eq!(code(&unknown), 1);
     assert!(all(&unknown).contains("pytorch/cuda-out-of-memory"), "what was meant: {}", all(&unknown));
-    // Every example against every entry: seconds where the machine is busy and the build is not optimised.
+    // Matches every example against every entry, which takes seconds in an unoptimized build on a busy machine.
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
     let check = command.args(["kb", "check"]).timeout(PATIENCE * 6).output().unwrap();
     assert_eq!(code(&check), 0, "{}", all(&check));
 }
 
-/// An entry of one's own.
+/// An entry that a user wrote.
 const FLUX: &str = "(
     title: \"The flux ran out\",
     oom: yes,
@@ -605,7 +608,7 @@ fn a_knowledge_folder_is_used_and_its_faults_are_located() {
     fs::write(&entry, FLUX).unwrap();
     let found = run(&["diagnose", "--json", "--no-live", "--knowledge", root], b"flux capacity exceeded\n");
     assert_eq!((code(&found), &parsed(&found)["matches"][0]["entry"]), (0, &json!("mine/flux")));
-    // It has no examples, which the house rules ask for.
+    // The entry lacks the examples that the lint demands.
     let check = oomdoctor(&["kb", "check", root]);
     assert_eq!(code(&check), 1, "{}", all(&check));
     assert!(all(&check).contains("mine/flux"), "{}", all(&check));
@@ -658,7 +661,7 @@ fn a_flag_overrides_the_environment_which_overrides_the_file() {
     let driver = FakeDriver::new("(gpus: [()])");
     let unusable = "(nvml_library: \"/nonexistent/file.so\", read_only: true)";
     configure(unusable);
-    // The file alone: its library can't be loaded, and nothing may be ended.
+    // Only the file applies: its library cannot be loaded and no process may be ended.
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
     let ps =
         command.args(["ps"]).envs(homes()).env_remove("OOMDOCTOR_NVML_LIBRARY").timeout(PATIENCE).output().unwrap();
@@ -749,7 +752,7 @@ fn a_report_leaves_secrets_out_and_overwrites_a_file_only_with_force() {
     assert_eq!(code(&run(&[&to[..], &["--force"]].concat(), log.as_bytes())), 0);
     assert!(fs::read_to_string(&path).unwrap().starts_with("### Out of memory"));
     assert_eq!(code(&run(&["report"], b"all is well\n")), 1);
-    // A file that was open to others is not after it was replaced, and what a link names stays.
+    // A replaced file is readable by its owner only, and the target of a symbolic link is not overwritten.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(code(&run(&[&to[..], &["--force"]].concat(), log.as_bytes())), 0);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -1,4 +1,5 @@
-//! `oomdoctor fit` from outside: models from files, folders and stores, held against a fake card; and files that lie.
+//! `oomdoctor fit` from outside: models from files, folders and stores compared with a fake GPU, and files with false
+//! headers.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper};
 
-/// A GGUF file of a llama with eight layers of one 2048-wide f16 matrix each, its data a hole.
+/// Writes a sparse GGUF file of a llama with eight layers of one 2048-wide f16 matrix each.
 fn write_gguf(path: &Path, keys: &[(&str, u32)], tensors: &[(&str, [u64; 2])]) {
     let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
     let mut bytes = b"GGUF\x03\0\0\0".to_vec();
@@ -73,7 +74,6 @@ fn parsed(output: &Output) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The JSON answer and the exit code.
 pub fn answer(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> (Value, i32) {
     let output = fit(driver, home, &[arguments, &["--json"]].concat());
     (parsed(&output), output.status.code().unwrap())
@@ -129,12 +129,12 @@ fn a_model_that_does_not_fit_gets_changes_with_current_flags() {
     let layers = named("-ngl ").unwrap();
     assert_eq!(layers["fits"], true);
     for option in options.iter().filter(|option| option["fits"] == true) {
-        // 1 GiB stays free, of which 64 MiB are in the sum as a margin.
+        // 1 GiB stays free; 64 MiB of it are already in the sum as a margin.
         assert!(option["total_bytes"].as_u64().unwrap() <= 2 * GIB + 64 * MIB, "{option}");
     }
     let command = found["command"].as_str().unwrap();
     assert!(command.starts_with("llama-server -m /") && command.contains("-c 32768"), "{command}");
-    // What it says fits, fits when asked for.
+    // A change that is offered as fitting fits when it is requested.
     let flags = layers["flags"].as_str().unwrap();
     let count = flags.split("-ngl ").nth(1).unwrap().split(' ').next().unwrap();
     let (_, code) = answer(&driver, folder.path(), &[&file, "--context", "32768", "--gpu-layers", count]);
@@ -228,7 +228,7 @@ fn models_are_found_in_the_folders_of_other_programs() {
         assert_eq!((service, found["note"].is_null()), (engine == "Ollama", engine != "Ollama"), "{found}");
         assert_eq!(found["weights"]["bytes"], 2298 * MIB);
     }
-    // Ollama and the hub's library look nowhere else where a variable names a folder.
+    // Where a variable names a folder, Ollama and the Hugging Face Hub's library look nowhere else.
     let elsewhere = tempfile::tempdir().unwrap();
     for (variable, left) in [("OLLAMA_MODELS", vec!["me/tiny", "other-q8"]), ("HF_HOME", vec!["other-q8", "tiny:1b"])] {
         let mut command = card(20).oomdoctor(&["fit", "--json"]);
@@ -262,7 +262,7 @@ fn a_folder_with_a_config_is_summed_from_its_safetensors() {
     assert_eq!(found["kv_cache"]["bytes"], MIB);
     let (found, _) = answer(&card(20), folder.path(), &[path, "--engine", "vllm"]);
     assert_eq!((&found["engine"], &found["kv_cache"]["bytes"]), (&json!("vLLM"), &json!(MIB)));
-    // llama.cpp and Ollama run no folder as it is.
+    // llama.cpp and Ollama cannot run a folder of safetensors directly.
     for (engine, how) in [("llama.cpp", "convert_hf_to_gguf.py"), ("ollama", "ollama create NAME -f Modelfile")] {
         let (found, _) = answer(&card(20), folder.path(), &[path, "--engine", engine]);
         assert!(found["note"].as_str().is_some_and(|note| note.contains(how) && note.contains(path)), "{found}");
@@ -320,7 +320,7 @@ fn files_with_false_headers_are_refused_at_once() {
     counts.extend([i64::MAX.to_le_bytes(), i64::MAX.to_le_bytes()].concat());
     fs::write(path("counts.gguf"), counts).unwrap();
     File::options().write(true).open(path("counts.gguf")).unwrap().set_len(100 * GIB).unwrap();
-    // A list of texts in a hole of 100 GB: each is empty, and there is one more than are allowed.
+    // A list of empty texts in a sparse file of 100 GB, one more than the limit allows.
     let mut list = b"GGUF\x03\0\0\0".to_vec();
     list.extend([1_u64.to_le_bytes(), 2_u64.to_le_bytes(), 1_u64.to_le_bytes()].concat());
     list.push(b'k');
@@ -363,7 +363,7 @@ fn an_installed_llama_cpp_is_offered_as_a_measurement() {
     assert!(said(folder.path()).contains(&line), "{}", said(folder.path()));
 }
 
-/// A header as large as is read at all: 16 384 tensors with names of 60 bytes, 4 096 keys, texts of a KiB, lists.
+/// A header at the limit of what is read: 16 384 tensors with names of 60 bytes, 4 096 keys, texts of 1 KiB, lists.
 fn write_largest(path: &Path) {
     let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
     let mut bytes = b"GGUF\x03\0\0\0".to_vec();
@@ -398,7 +398,7 @@ fn no_header_takes_more_than_64_mib_of_memory() {
     write_largest(&path);
     let driver = card(20);
     let program = driver.oomdoctor(&["fit", path.to_str().unwrap(), "--context", "4096", "--json"]);
-    // The limit holds for everything that a process can write to.
+    // The limit covers all memory that the process can write to.
     let mut limited = std::process::Command::new("sh");
     limited.args(["-c", "ulimit -d 65536; exec \"$0\" \"$@\""]).arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
@@ -447,7 +447,7 @@ fn idle_processes_on_the_gpu_are_named_with_what_ending_them_frees() {
     let said = String::from_utf8(fit(&driver, folder.path(), &[&file, "--context", "32768"]).stdout).unwrap();
     assert!(said.contains("free then     23.0 GiB, once sleep"), "{said}");
     assert!(said.contains(command) && said.contains("It fits once sleep"), "{said}");
-    // At work it is left alone.
+    // A busy process is not offered.
     driver.set_scenario(&scenario.replace("bytes: Some", "sm: 60, bytes: Some"));
     let (found, _) = answer(&driver, folder.path(), &[&file, "--context", "32768"]);
     assert_eq!((&found["holders"], &found["free_after_bytes"]), (&json!([]), &Value::Null));
@@ -492,12 +492,12 @@ fn ollama_uses_all_gpus_where_one_is_too_small() {
     let (found, code) = answer(&driver, folder.path(), &["llama3.3:70b", "--context", "8192"]);
     assert_eq!((code, &found["fits"], found["cards"].as_array().map(Vec::len)), (0, &json!(true), Some(2)), "{found}");
     assert_eq!(found["command"], "OLLAMA_CONTEXT_LENGTH=8192 ollama serve");
-    // What one card has room for stays on one, and a card that is named is the only one.
+    // A model that fits on one GPU stays on one, and a GPU named by --gpu is the only one used.
     let (found, _) = answer(&driver, folder.path(), &["llama3.1:8b", "--context", "8192"]);
     assert_eq!(found["cards"], Value::Null);
     let (found, code) = answer(&driver, folder.path(), &["llama3.3:70b", "--context", "8192", "--gpu", "1"]);
     assert_eq!((code, &found["cards"]), (1, &Value::Null), "{found}");
-    // Experts in system memory are a setting of the line that is offered.
+    // The offered command sets how many experts stay in system memory.
     let (found, _) = answer(&card(8), folder.path(), &["gpt-oss:20b", "--context", "8192"]);
     let command = found["command"].as_str().unwrap();
     assert!(command.contains("LLAMA_ARG_N_CPU_MOE=") && command.ends_with("ollama serve"), "{found}");
@@ -512,7 +512,7 @@ fn the_quantization_in_a_models_name_counts() {
     };
     assert_eq!(weights("org/Meta-Llama-3.1-8B-Instruct-GGUF:Q8_0"), ("llama.cpp".into(), 85));
     assert_eq!(weights("llama3.1:8b-instruct-fp16"), ("Ollama".into(), 160));
-    // Embeddings and output stay in two bytes: 2.1 of 5.8 GB.
+    // Embeddings and output keep two bytes per weight: 2.1 of 5.8 GB.
     assert_eq!(weights("org/Meta-Llama-3.1-8B-Instruct-AWQ-INT4"), ("vLLM".into(), 58));
     assert_eq!(weights("org/Meta-Llama-3.1-8B-Instruct-FP8"), ("vLLM".into(), 90));
     let (found, _) = answer(&card(20), folder.path(), &["org/Meta-Llama-3.1-8B-Instruct", "--context", "4096"]);
@@ -530,7 +530,7 @@ fn each_gpu_of_a_split_is_compared_with_its_own_free_vram() {
     let (folder, file) = model();
     let (found, code) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--tensor-split", "1,1"]);
     let cards = found["cards"].as_array().unwrap();
-    // Five of nine units on the first: four layers of 256 MiB and the output of 125 on the second.
+    // Five of nine units on the first GPU; four layers of 256 MiB and the output of 125 MiB on the second.
     assert_eq!((&cards[0]["layers"], &cards[1]["layers"]), (&json!(5), &json!(4)), "{found}");
     assert_eq!((&cards[0]["weights_bytes"], &cards[1]["weights_bytes"]), (&json!(1280 * MIB), &json!(893 * MIB)));
     assert_eq!((&cards[0]["cache_bytes"], &cards[1]["cache_bytes"]), (&json!(40 * MIB), &json!(24 * MIB)));
@@ -543,7 +543,7 @@ fn each_gpu_of_a_split_is_compared_with_its_own_free_vram() {
     assert_eq!(code, 0, "what it says fits, fits: {command}");
     let (_, code) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--split-mode", "row"]);
     assert_eq!(code, 0);
-    // Where one is too small, llama.cpp lays it out over both by itself.
+    // llama.cpp splits the model over both by itself where one GPU is too small.
     let (found, code) = answer(&driver, folder.path(), &[&file, "--context", "40960"]);
     assert_eq!((code, found["cards"].as_array().map(Vec::len)), (0, Some(2)), "{found}");
     for wrong in
@@ -579,11 +579,11 @@ fn ollamas_modelfile_and_image_encoder_are_counted() {
     assert_eq!(found["image_encoder"]["bytes"], 128 * MIB);
     let host = changes(&found, "the image encoder in system memory");
     assert_eq!(host[0]["flags"], "LLAMA_ARG_MMPROJ_OFFLOAD=0", "read by the llama-server that Ollama starts");
-    // Output and the last four layers.
+    // The second GPU has the output and the last four layers.
     assert_eq!(found["weights"]["gpu_bytes"], (125 + 4 * 256) * MIB);
     let (found, _) = answer(&card(20), home.path(), &[name, "--context", "4096", "--parallel", "2"]);
     assert_eq!(found["context"], 8192, "each of two slots");
-    // The server's variable does nothing where the Modelfile sets the context.
+    // The server's variable has no effect where the Modelfile sets the context.
     let lines = "OLLAMA_NUM_PARALLEL=2 ollama serve\n/set parameter num_ctx 4096   (inside `ollama run`)\n/set parameter num_gpu 5   (inside `ollama run`)";
     assert_eq!(found["command"], lines);
     let said = |part: &str| found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains(part));
@@ -699,7 +699,7 @@ fn one_threshold_decides_what_fits_and_which_changes_are_offered() {
         let with = |tokens: u64| code(&["--context", &tokens.to_string()]);
         assert_eq!((with(tokens), with(tokens + step)), (0, 1), "{tokens}");
     }
-    // Between the two it is told what llama.cpp does by itself.
+    // Between the two thresholds, the answer says what llama.cpp changes by itself.
     let text = |arguments: &[&str]| {
         let output = fit(&card(4), folder.path(), &[&[file.as_str()], arguments].concat());
         String::from_utf8(output.stdout).unwrap()
@@ -727,11 +727,11 @@ fn the_command_keeps_the_requested_settings() {
     assert_eq!((&with["command"], &with["note"]), (&json!(command), &Value::Null), "that it lies beside it is known");
     let beside = said(&[&file, "--context", "4096"]);
     assert!(beside["note"].as_str().is_some_and(|note| note.contains("--mmproj")), "{beside}");
-    // Where it is what makes it fit.
+    // The requested setting is also the one that makes it fit.
     let (tight, code) = answer(&card(4), folder.path(), &[&file, "--context", "10240", "--mmproj", encoder]);
     let host = tight["options"].as_array().unwrap().iter().find(|option| option["flags"] == "--no-mmproj-offload");
     assert!(code == 0 || host.is_some_and(|host| host["fits"] == true), "{tight}");
-    // No layers on the card are not nothing there.
+    // With no layers on the GPU, its VRAM use is still not 0.
     let none = said(&[&file, "--context", "8192", "--gpu-layers", "0"]);
     assert!(none["total_bytes"].as_u64().is_some_and(|bytes| bytes > 400 * MIB), "{none}");
     assert!(none["notes"][1].as_str().is_some_and(|note| note.contains("no layers on the card")), "{none}");
@@ -777,7 +777,7 @@ fn ending_a_process_is_enough_only_if_it_is_listed_and_its_vram_is_freed() {
         answer(&driver, folder.path(), &[&file, "--context", "32768"]).0["answer"].as_str().unwrap().to_owned()
     };
     assert!(!said("", 0).contains("once what holds the card"), "nobody is listed");
-    // A process of somebody else's, which is not offered for ending.
+    // Another user's process is not offered.
     let held = format!("(pid: 1, bytes: Some({}))", 3 * GIB / 2);
     assert!(said(&held, 0).contains("free, once what holds the card has ended"), "{}", said(&held, 0));
     assert!(!said(&held, 2 * GIB).contains("once what holds the card"), "{}", said(&held, 2 * GIB));
@@ -804,7 +804,7 @@ fn processes_on_two_gpus_are_counted_together() {
     }
 }
 
-/// So many cards of one kind, each with so much in use; sizes in GiB.
+/// A driver with equal GPUs, each with this much in use; sizes in GiB.
 fn cards(name: &str, total: u64, used: &[u64]) -> FakeDriver {
     let one = |used: &u64| format!("(name: \"{name}\", total: {}, reserved: 0, base: {})", total * GIB, used * GIB);
     FakeDriver::new(&format!("(gpus: [{}])", used.iter().map(one).collect::<Vec<_>>().join(", ")))
@@ -825,7 +825,8 @@ fn a_full_fine_tune_is_sharded_over_the_free_gpus() {
     let (found, code) = train(&four, &[]);
     let (two, full) = (changes(&found, "ZeRO-2 over 4 cards"), changes(&found, "FSDP FULL_SHARD"));
     assert_eq!((code, &two[0]["fits"], &full[0]["fits"]), (1, &json!(true), &json!(true)), "{found}");
-    // Weights whole, gradients and states by four: (2 + 14/4) bytes for each of 8.03 billion; and all of it by four.
+    // Whole weights, gradients and optimizer states split over four GPUs: (2 + 14/4) bytes for each of 8.03 billion
+    // parameters; then everything split over four.
     let states = |option: &Value, thousandths: u64| {
         let rest = option["total_bytes"].as_u64().unwrap() - 8_030_261_248 / 1000 * thousandths;
         (3..8).contains(&(rest / GIB))
@@ -835,13 +836,13 @@ fn a_full_fine_tune_is_sharded_over_the_free_gpus() {
     let line = "accelerate launch --num_processes 4 --use_deepspeed --zero_stage 2 ";
     assert!(found["command"].as_str().unwrap().starts_with(line), "{found}");
     assert!(full[0]["flags"].as_str().unwrap().contains("--use_fsdp --fsdp_version 2"), "{full:?}");
-    // What the cards have room for needs no system memory.
+    // No offload is offered where VRAM is enough.
     assert!(changes(&found, "system memory").is_empty(), "{found}");
-    // A card that is taken is left alone.
+    // A GPU in use is not counted.
     let (found, _) = train(&cards("A100", 80, &[70, 0, 0, 0]), &[]);
     let line = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1,2,3 accelerate launch --num_processes 3 ";
     assert!(found["command"].as_str().unwrap().starts_with(line), "{found}");
-    // A stage that was asked for is kept, on all cards.
+    // A requested ZeRO stage is kept, on all GPUs.
     let (found, code) = train(&four, &["--zero", "1"]);
     let said = found["command"].as_str().unwrap_or_default();
     assert!(changes(&found, "ZeRO").is_empty() && changes(&found, "FSDP").is_empty(), "{found}");
@@ -851,7 +852,7 @@ fn a_full_fine_tune_is_sharded_over_the_free_gpus() {
         found["command"].as_str().unwrap().contains("DEVICES=1,2,3 accelerate launch --num_processes 3 "),
         "{found}"
     );
-    // Nobody has terabytes of system memory to spare.
+    // An offload that needs terabytes of RAM is not offered.
     let large = ["llama-3.3-70b", "--engine", "train", "--zero", "3", "--offload-optimizer"];
     let (found, code) = answer(&cards("H200", 140, &[0, 0, 0, 0]), home.path(), &large);
     assert!(code == 1 && found["answer"].as_str().unwrap().contains("not in RAM"), "{found}");
@@ -875,20 +876,20 @@ fn llama_cpp_is_split_over_all_gpus_with_the_changes_that_make_it_fit() {
     assert!(found["command"].as_str().unwrap().ends_with(" -sm layer"), "{found}");
     let each: u64 = found["cards"].as_array().unwrap().iter().map(|card| card["total_bytes"].as_u64().unwrap()).sum();
     assert_eq!(found["total_bytes"], each, "the sum is that of the cards");
-    // A card that was named is the only one, and both are offered.
+    // With --gpu, only that GPU counts; both changes are offered.
     let (found, code) = ask(&two, &["llama-3.3-70b", "--context", "8192", "--gpu", "1"]);
     assert_eq!((code, changes(&found, "both cards")[0]["flags"].as_str()), (1, Some("-sm layer")), "{found}");
     let (found, code) = ask(&two, &["llama-3.3-70b", "--context", "64K"]);
     let eight = changes(&found, "the KV cache in q8_0");
     assert!(code == 1 && eight.iter().any(|option| option["fits"] == true), "{found}");
-    // Each card keeps 1 GiB free, asked for or offered.
+    // Each GPU keeps 1 GiB free, whether the split is requested or offered.
     let layers = changes(&found, "of 81 layers")[0]["flags"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned();
     let few = ["llama-3.3-70b", "--context", "64K", "--split-mode", "layer", "--gpu-layers", &layers];
     assert_eq!(ask(&two, &few).1, 0, "{layers}");
     let more = (layers.parse::<u64>().unwrap() + 1).to_string();
     let few = ["llama-3.3-70b", "--context", "64K", "--split-mode", "layer", "--gpu-layers", &more];
     assert_eq!(ask(&two, &few).1, 1, "{more}");
-    // Ollama keeps a model on one card only where it expects to need at most four fifths of it.
+    // Ollama keeps a model on one GPU only if it expects to need at most 80 % of it.
     let count = |name: &str| ask(&two, &[name, "--context", "8192"]).0["cards"].as_array().map(Vec::len);
     assert_eq!((count("qwen2.5:32b"), count("qwen2.5:14b")), (Some(2), None), "20.5 and 9.9 GiB of 24");
 }
@@ -902,7 +903,7 @@ fn gpus_that_cannot_split_evenly_take_whole_layers() {
     let said = refused["answer"].as_str().unwrap();
     assert!(code == 1 && said.contains("does not start") && said.contains("40 attention heads"), "{said}");
     assert!(refused["command"].as_str().unwrap().ends_with(" --tensor-parallel-size 2"), "{refused}");
-    // 45 GiB of weights are too much for two cards, and 40 heads can't be shared out over three.
+    // 45 GiB of weights are too large for two GPUs, and 40 heads cannot be split evenly over three.
     let (found, code) =
         answer(&three, home.path(), &["gemma-3-27b", "--engine", "vllm", "--context", "4096", "--share", "0.97"]);
     let layers = changes(&found, "the layers over 3 cards");
@@ -912,7 +913,7 @@ fn gpus_that_cannot_split_evenly_take_whole_layers() {
     assert!(line.ends_with(" --pipeline-parallel-size 3"), "{line}");
     let again = ["gemma-3-27b", "--engine", "vllm", "--context", "4096", "--share", "0.97", "--pp", "3"];
     assert_eq!(answer(&three, home.path(), &again).1, 0);
-    // transformers lays out whole layers, too.
+    // transformers also splits by whole layers.
     let (found, _) = answer(
         &cards("RTX 3090", 24, &[0, 12]),
         home.path(),

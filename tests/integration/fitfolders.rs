@@ -1,4 +1,5 @@
-//! `oomdoctor fit` on checkpoints in folders: quantised already, not all here, for engines that want another kind of file.
+//! `oomdoctor fit` on checkpoints in folders: quantized ones, incomplete ones, and formats that the engine does not
+//! take.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,7 +14,7 @@ const LAYERS: u64 = 2;
 const WIDTH: u64 = 4096;
 const VOCAB: u64 = 32_000;
 
-/// A safetensors file of these tensors, its data a hole.
+/// Writes a sparse safetensors file with these tensors.
 fn write_safetensors(path: &Path, tensors: &[(String, &str, u64, [u64; 2])]) -> u64 {
     let mut header = serde_json::Map::new();
     let mut end = 0;
@@ -29,7 +30,7 @@ fn write_safetensors(path: &Path, tensors: &[(String, &str, u64, [u64; 2])]) -> 
     end
 }
 
-/// Two layers, one file each, with an index; of each layer one matrix, packed where the config says so.
+/// Two layers, one file each, with an index. Each layer has one matrix, packed where the config says so.
 fn folder(quantization: &Value) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("model");
@@ -84,7 +85,7 @@ fn a_quantized_checkpoint_is_named_and_counted_by_its_tensor_shapes() {
     assert_eq!(lora["engine"], json!("training"), "as the dtype says");
     let over = lora["weights"]["gpu_bytes"].as_u64().unwrap() - file.as_u64().unwrap();
     assert_eq!(over, lora["gradients"]["bytes"].as_u64().unwrap(), "the file and adapters of four bytes");
-    // Without a word in config.json the dtypes tell.
+    // Without an entry in config.json, the dtypes of the tensors tell.
     let config = awq.path().join("model/config.json");
     let mut words: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
     words.as_object_mut().unwrap().remove("quantization_config");

@@ -1,5 +1,5 @@
-//! Whether the failed run's model fits, from outside: logs in the programs' own forms through `diagnose --json` beside
-//! a fake card, and what the verdict and the steps then say.
+//! Whether the failed run's model fits, from outside: logs in the programs' own formats through `diagnose --json` with
+//! a fake GPU, and the resulting verdict and steps.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE};
 
-/// A card of 12 GiB of which 11.2 are free.
+/// A GPU with 12 GiB, of which 11.2 are free.
 fn small_card() -> FakeDriver {
     let (total, used) = (12 * GIB, 8 * GIB / 10);
     FakeDriver::new(&format!(
@@ -81,7 +81,7 @@ fn weights_larger_than_the_gpu_get_the_number_of_layers_that_fit() {
     let file = file[0]["file_bytes"].as_u64().unwrap();
     assert!(weights < file && file.abs_diff(42_509_438_812) < file / 100, "{weights} {file}");
     let smaller = step(&diagnosis, "smaller-quantisation");
-    // No file of this model is small enough, and it has four bits already.
+    // No quantization of this model is small enough, and it has four bits already.
     assert!(smaller["title"] == "Take a smaller model" && smaller["may_be_enough"] == false, "{smaller}");
 }
 
@@ -202,7 +202,7 @@ fn the_user_may_name_the_model_that_the_log_lacks() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--model qwen99"), "{refused:?}");
 }
 
-/// Two cards, each with so many GiB in use.
+/// Two GPUs, each with this many GiB in use.
 fn two_cards(used: [u64; 2]) -> FakeDriver {
     let card = |used: u64| format!("(name: \"RTX3090\", total: {}, reserved: 0, base: {})", 24 * GIB, used * GIB);
     FakeDriver::new(&format!("(gpus: [{}, {}])", card(used[0]), card(used[1])))
@@ -249,13 +249,13 @@ fn a_log_of_several_gpus_is_compared_with_each_of_them() {
     );
     let even = diagnosed(&two_cards([0, 0]), &log, &[]);
     assert_eq!((&even["fit"]["fits"], &even["fit"]["free_now_bytes"]), (&true.into(), &(48 * GIB).into()), "{even}");
-    // A second card that somebody fills is counted with what is left of it.
+    // A partly used second GPU counts with its free VRAM.
     let busy = diagnosed(&two_cards([0, 20]), &log, &[]);
     assert_eq!((&busy["fit"]["fits"], &busy["fit"]["free_now_bytes"]), (&false.into(), &(28 * GIB).into()), "{busy}");
-    // Another machine's log is held against its own figures.
+    // A log of another machine is compared with its own figures.
     let other = diagnosed(&two_cards([0, 20]), &log.replace("RTX3090", "Tesla P40"), &[]);
     assert_eq!(other["fit"]["free_now_bytes"], (23_863_u64 + 24_111) << 20, "{other}");
-    // Each of its cards keeps 1 GiB, not both together: 1.5 GiB more than it takes are too few.
+    // Each of its GPUs keeps 1 GiB free, so 1.5 GiB more than the model needs are too few.
     let tight = log.replace("RTX3090", "Tesla P40").replace("23863 MiB", "22700 MiB").replace("24111 MiB", "22800 MiB");
     let tight = &diagnosed(&two_cards([0, 0]), &tight, &[])["fit"];
     assert!(tight["fits"] == false && tight["total_bytes"].as_u64() < Some(44_400 << 20), "{tight}");

@@ -1,4 +1,4 @@
-//! The memory arithmetic held against figures that real runs printed: the project's own rows, and by hand any other
+//! The memory arithmetic compared with figures that real runs printed: the project's own rows, and by hand any other
 //! file of rows of the same form (`OOMDOCTOR_GOLDEN=rows.jsonl cargo test --test integration golden -- --ignored`).
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "figures of rows, which fit")]
@@ -25,7 +25,7 @@ fn kind(row: &Value, key: &str) -> GgmlType {
     row["a"][key].as_str().map_or(GgmlType::F16, |name| GgmlType::from_name(name).unwrap())
 }
 
-/// A model of nothing but the row's figures.
+/// A model with only the figures of a row.
 fn shape(layers: Vec<Layer>, window: u64) -> ModelShape {
     ModelShape {
         name: None,
@@ -76,7 +76,7 @@ fn kv(row: &Value) -> u64 {
     let of = |key| number(row, key).unwrap();
     let (k, v) = (of("k"), number(row, "v").unwrap_or(0));
     let shape = shape(layers(of("layers"), k, v, false), 0);
-    // Old programs did not pad their cells: a row's cells are what was printed.
+    // Old versions did not pad the cells, so a row's cells are the printed ones.
     assert_eq!(of("cells") % 256, 0, "{row}");
     estimate(&shape, &settings(row, of("cells"))).kv_split.unwrap().all()
 }
@@ -93,7 +93,7 @@ fn kv_iswa(row: &Value) -> u64 {
     }
 }
 
-/// The recurrent state by way of a whole model.
+/// The recurrent state, computed through a whole model.
 fn state(row: &Value) -> u64 {
     let of = |key| number(row, key).unwrap_or(0);
     let whole =
@@ -171,7 +171,7 @@ fn buffer(row: &Value, f: &str) -> u64 {
     compute::buffer(&graph, &settings, context).unwrap()
 }
 
-/// What the project computes for a row, in bytes.
+/// The bytes that the project computes for a row.
 fn computed(row: &Value) -> f64 {
     let of = |key| number(row, key).unwrap();
     let f = row["f"].as_str().unwrap();
@@ -207,7 +207,7 @@ fn computed(row: &Value) -> f64 {
     whole as f64
 }
 
-/// What a row's unit is in bytes.
+/// The row's unit in bytes.
 fn unit(row: &Value) -> f64 {
     match row["unit"].as_str().unwrap() {
         "MiB" => 1_048_576.0,
@@ -218,7 +218,7 @@ fn unit(row: &Value) -> f64 {
     }
 }
 
-/// The computed and the printed figure in bytes, and whether they agree as closely as they must.
+/// The computed and the printed figure in bytes, and whether they agree within the row's tolerance.
 fn judge(row: &Value) -> (f64, f64, bool) {
     let (ours, scale) = (computed(row), unit(row));
     let printed = row["reported"].as_f64().unwrap() * scale;
@@ -242,7 +242,7 @@ fn the_projects_own_rows_are_computed_as_printed() {
     }
 }
 
-/// What runs printed for models that people name, by way of the table: its figures and the rules together.
+/// Figures that runs printed for models in the table: this covers the table's rows and the arithmetic together.
 #[test]
 fn figures_of_named_models_are_computed_as_printed() {
     let named = table::rows().unwrap();

@@ -1,5 +1,5 @@
-//! Launchers with real workers, and holders that the driver does not list: what the stream, `ps`, `kill` and the terminal
-//! program make of them, and whom the signals reach.
+//! Launchers with real workers, and processes with the driver open that it does not list: how the stream, `ps`, `kill`
+//! and the screen show them, and which processes get a signal.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -13,24 +13,24 @@ use crate::support::ends_within;
 use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper, device, devices};
 use crate::support::pty::Session;
 
-/// A shell that goes by the name of a launcher of ranks, and the two workers that it started, each with the driver open.
+/// A shell named like a launcher of ranks, with two workers, each with the driver open.
 struct Family {
     launcher: Child,
     workers: Vec<u32>,
     said: BufReader<ChildStdout>,
 }
 
-/// What the launcher does when it is asked to close.
+/// What the launcher does on SIGTERM.
 const ENDS_ITS_WORKERS: &str = "kill $a $b; exit";
 const LEAVES_THEM: &str = "exit";
-/// What it does meanwhile: waits, and runs another program when it is told to.
+/// The launcher waits, and runs another program (exec) when told to.
 const THEN: &str = "while ! read go; do :; done; exec sh -c 'echo turned; read end'";
 
 impl Family {
     fn start(when_asked: &str) -> Family {
         let name = devices().join("mpirun");
         if !name.exists() {
-            // No copy: one that was just written can still be busy when it is run.
+            // A link, because running a copy that was just written can fail with "text file busy".
             std::os::unix::fs::symlink("/bin/sh", &name).unwrap();
         }
         let gpu = devices().join("nvidia0");
@@ -44,7 +44,7 @@ impl Family {
         Family { launcher, workers, said }
     }
 
-    /// The launcher runs another program from now on.
+    /// Makes the launcher run another program.
     fn turns(&mut self) {
         self.launcher.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
         let mut word = String::new();
@@ -56,7 +56,7 @@ impl Family {
         self.launcher.id()
     }
 
-    /// The workers with 5 and 4 GiB, and 2 GiB more that nobody lists.
+    /// The workers use 5 and 4 GiB; 2 GiB more are unattributed.
     fn driver(&self) -> FakeDriver {
         let row = |pid: u32, gib: u64| format!("(gpu: 0, pid: {pid}, bytes: Some({}))", gib * GIB);
         FakeDriver::new(&format!(
@@ -68,7 +68,6 @@ impl Family {
         ))
     }
 
-    /// Waits for the launcher's end.
     fn launcher_ends(&mut self) -> bool {
         ends_within(self.pid(), PATIENCE) && self.launcher.wait().is_ok()
     }
@@ -148,7 +147,7 @@ fn a_launcher_that_runs_another_program_by_now_is_not_signaled_nor_are_its_worke
     let mut family = Family::start(ENDS_ITS_WORKERS);
     let driver = family.driver();
     let library = driver.library();
-    // So long from reading to reading that the list still has the old name when the yes comes.
+    // The interval is so long that the list still shows the old name when the y arrives.
     let options = ["--interval", "6", "--nvml-library", library.to_str().unwrap()];
     let mut session = Session::oomdoctor((120, 40), &options);
     session.wait_for_text(&[&family.pid().to_string(), "9.0 GiB with 2 workers"]);
@@ -242,11 +241,10 @@ fn a_stopped_process_is_shown_as_stopped() {
     assert!(text.contains("stopped (Ctrl-Z)"), "{text}");
 }
 
-/// The program beside this driver, in a terminal.
+/// The program with this driver, in a terminal.
 fn on(driver: &FakeDriver) -> Session {
     let library: PathBuf = driver.library();
     Session::oomdoctor((120, 40), &["--interval", "0.2", "--nvml-library", library.to_str().unwrap()])
 }
 
-/// Longer than the grace time of the program.
 const _: () = assert!(PATIENCE.as_secs() > Duration::from_secs(10).as_secs());

@@ -1,4 +1,5 @@
-//! Who it is that gets the signal: a process that runs another program by now is not the one that the person saw.
+//! The signal reaches only the confirmed process: one that runs another program since the question is not the confirmed
+//! one.
 
 use std::io::Write;
 
@@ -12,7 +13,7 @@ fn a_process_that_runs_another_program_since_the_question_is_not_signaled_until_
     let (holder, mut hand, words) = Sleeper::turning();
     let mut machine = Machine::with_holder(holder);
     let [holder, ..] = machine.pids();
-    // So long from reading to reading that the list still has the old name when the yes comes.
+    // The interval is so long that the list still shows the old name when the y arrives.
     let mut session = machine.oomdoctor_every("6", LARGE, &[]);
     session.wait_for_text(&[&holder]);
     session.send("\x1b[Hx");
@@ -22,7 +23,7 @@ fn a_process_that_runs_another_program_since_the_question_is_not_signaled_until_
     session.send("y");
     session.wait_for_text(&["Nothing was signalled", "calls itself sh -c echo turned", "look again"]);
     assert!(machine.all_live());
-    // The next reading has the new name, though the kernel's (sh) is the same.
+    // The next reading shows the new name, although the kernel's name (sh) is the same.
     session.wait_for("its new name", |screen| {
         screen.contents().lines().any(|line| line.contains("11.2 GiB") && line.contains("sh -c echo turned"))
     });

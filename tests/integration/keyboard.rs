@@ -1,5 +1,5 @@
-//! What reaches the program while it runs, as a person and a machine send it: logs that grow, pastes that never end,
-//! keys that a slow line brings together, signals, and terminals that can't be drawn on.
+//! Input while the program runs: growing logs, pastes without an end, keys that a slow line delivers together, signals,
+//! and terminals that cannot be drawn on.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -39,7 +39,7 @@ fn a_growing_log_is_read_again_by_itself_until_a_step_is_taken_and_then_on_a_key
     session.wait_for_text(&["step 1", "Another program holds", &machine.pids()[0], "7 lines, slurm-1234.out"]);
     session.send("\t\t");
     session.wait_for_text(&["what I ran"]);
-    // Alone, or it would be part of a burst.
+    // Sent alone, because it would be part of a burst otherwise.
     pass(Duration::from_millis(100));
     session.send("s");
     session.wait_for_text(&["step 2"]);
@@ -80,7 +80,7 @@ fn no_reply_of_a_terminal_blocks_the_keyboard_or_answers_a_question() {
         ["\x1b[?2026;2$y", "\x1b[?", "\x1b[<", "\x1b[", "\x1bO", "\x1b]11;rgb:1e1e", "\x1bP>|", "\u{e4}", "PuTTY"]
     {
         session.send(stray);
-        // Longer than a part of a sequence is waited for, and than a burst of letters takes to end.
+        // Longer than the program waits for the rest of a sequence and for the end of a burst of letters.
         pass(Duration::from_millis(200));
         session.send("?");
         session.wait_for_text(&["Ctrl-Z"]);
@@ -112,7 +112,7 @@ fn a_key_closes_a_paste_without_its_end() {
     let mut session = without_a_driver();
     session.send("\x1b[200~");
     session.wait_for_text(&["receiving a paste"]);
-    // Nobody types that fast: a byte right behind others is part of the paste.
+    // A byte right after others is part of the paste: nobody types that fast.
     pass(Duration::from_millis(100));
     session.send("q");
     session.wait_for_exit(PATIENCE);
@@ -131,7 +131,7 @@ fn keys_in_one_packet_act_where_they_cannot_do_harm() {
     session.send("js");
     session.wait_for_text(&["too fast"]);
     assert!(machine.all_live() && !session.text().contains(QUESTION));
-    // What moves and then asks, asks, where no text came right before it.
+    // A movement key followed by x opens the question if no text came right before it.
     pass(Duration::from_millis(300));
     session.send("jx");
     session.wait_for_text(&[QUESTION]);

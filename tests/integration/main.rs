@@ -1,5 +1,5 @@
-//! The whole program from outside: driver, command line, screens, sessions. On Linux, which has all of these; what holds
-//! on every system is `tests/everywhere.rs`.
+//! The whole program from outside: driver, command line, screens, sessions, as far as they need Linux. Tests for every
+//! system are in `tests/everywhere.rs`.
 
 #![cfg(target_os = "linux")]
 #![allow(

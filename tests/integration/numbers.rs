@@ -1,7 +1,7 @@
-//! Numbers go in the promised direction. Which way each setting may move, and what a log or a command line says its
-//! present value is, is told here a second time and apart from the program: every command of every plan is held against
-//! it, over the scenarios, the knowledge's own examples, made logs in which settings take many values, and the folders of
-//! logs beside the checkout where they are.
+//! Steps move settings in the promised direction. This file states a second time, apart from the program, in which
+//! direction each setting may move and how a log or a command line shows its present value. Every command of every plan
+//! is checked: over the scenarios, the examples of the knowledge, made-up logs in which settings take many values, and
+//! the folders of logs beside the checkout, if there are any.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -24,7 +24,7 @@ enum Way {
 }
 use Way::{Lower, Raise};
 
-/// Settings by all their names; `-` and `_` are alike. A bare size is in the unit given last.
+/// Settings with all their names; `-` and `_` are the same. A size without a unit is in the unit given last.
 const PROMISES: &[(Way, &[&str], f64)] = &[
     (
         Lower,
@@ -83,7 +83,7 @@ const PROMISES: &[(Way, &[&str], f64)] = &[
     (Raise, &["XLA_PJRT_GPU_HOST_MEMORY_LIMIT_GB"], 1.0),
 ];
 
-/// Settings of which a fix may go either way: by the fix.
+/// Settings whose direction depends on the fix.
 const BY_FIX: &[(&str, Way, &[&str])] =
     &[("lower-utilization", Lower, SHARES), ("raise-utilization", Raise, SHARES), ("raise-limit", Raise, SHARES)];
 const SHARES: &[&str] = &[
@@ -103,7 +103,7 @@ fn pattern(name: &str) -> Regex {
     .unwrap()
 }
 
-/// The values that a text gives to any of these names, with where they stand.
+/// The values that a text gives to any of these names, with their positions.
 fn values(text: &str, names: &[&str], bare: f64) -> Vec<(usize, f64)> {
     static PATTERNS: LazyLock<std::sync::Mutex<std::collections::HashMap<String, Regex>>> =
         LazyLock::new(std::sync::Mutex::default);
@@ -127,24 +127,24 @@ fn values(text: &str, names: &[&str], bare: f64) -> Vec<(usize, f64)> {
     found
 }
 
-/// Whether a log gives a value to any setting at all; on others no command can be held against it.
+/// Whether a log shows a value of any setting; without one, no command can be checked.
 fn shows_a_setting(log: &str) -> bool {
     PROMISES.iter().any(|(_, names, bare)| !values(log, names, *bare).is_empty())
         || !values(log, SHARES, 1.0).is_empty()
 }
 
-/// What goes the wrong way in a plan: the commands against what the person's line shows, else the log. And how many
-/// numbers were held against one.
+/// The commands of a plan that move a setting in the wrong direction, compared with the user's command line or else
+/// with the log, and how many numbers were compared.
 fn wrong(log: &str, line: Option<&str>, advice: &Advice) -> (Vec<String>, usize) {
     let mut faults = Vec::new();
     let mut compared = 0;
-    // The log's own command line is the person's, too.
+    // The command line in the log is the user's, too.
     let line = line.or(advice.command.as_deref());
     for planned in &advice.plan {
         let by_fix = BY_FIX.iter().filter(|(fix, ..)| *fix == planned.fix).map(|(_, way, names)| (*way, *names, 1.0));
         let promises: Vec<(Way, &[&str], f64)> = PROMISES.iter().copied().chain(by_fix).collect();
         for command in planned.steps.iter().filter_map(|step| step.command.as_deref()) {
-            // To run the same again promises no direction.
+            // Running the same command again moves nothing.
             if planned.fix == oomdoctor::advice::plan::RUN_AGAIN {
                 continue;
             }
@@ -154,7 +154,7 @@ fn wrong(log: &str, line: Option<&str>, advice: &Advice) -> (Vec<String>, usize)
                 let Some((_, now)) = typed.or_else(|| values(log, names, *bare).into_iter().next_back()) else {
                     continue;
                 };
-                // The person's own line has settings in it that the step leaves alone.
+                // The user's command line has settings that the step does not change.
                 let is_untouched = typed.is_some() && new.total_cmp(&now).is_eq();
                 let is_right = if *way == Lower { new < now } else { new > now };
                 compared += usize::from(!is_untouched);
@@ -188,7 +188,7 @@ const LAYERS: &[&str] = &["1", "19", "21", "65", "999"];
 const TOKENS: &[&str] = &["256", "512", "2049", "16384"];
 const SHARE: &[&str] = &["0.05", "0.3", "0.8", "0.95", "0.97"];
 
-/// Made logs: `{v}` is the value of a setting, `$` at a line's beginning a shell's prompt.
+/// Made-up logs: `{v}` is the value of a setting, `$` at the start of a line a shell's prompt.
 fn made() -> Vec<(&'static str, &'static [&'static str], String)> {
     let trainer = |shown: &str| {
         format!(
@@ -255,7 +255,7 @@ fn made() -> Vec<(&'static str, &'static [&'static str], String)> {
     ]
 }
 
-/// A machine without GPUs and with so much RAM.
+/// A machine without GPUs and with this much RAM.
 fn here(ram: Bytes) -> Snapshot {
     Snapshot {
         taken_at: oomdoctor::units::WallTime(jiff::Timestamp::from_second(1_795_176_000).unwrap()),
@@ -342,8 +342,8 @@ fn steps_for_scenarios_and_examples_move_settings_in_the_promised_direction() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// Every log in the folders that `OOMDOCTOR_LOGS` names (with `:` between them), or in those beside the checkout. Where
-/// there are none, there is nothing to hold.
+/// Every log in the folders that `OOMDOCTOR_LOGS` lists (separated by `:`), or in those beside the checkout. Passes
+/// without any.
 #[test]
 #[ignore = "reads logs beside the checkout"]
 fn steps_for_logs_beside_the_checkout_move_settings_in_the_promised_direction() {

@@ -1,5 +1,5 @@
-//! The sampler against the fake driver, through the shipped program and the real wrapper: every way in which drivers
-//! are known to be odd, ill or gone.
+//! The sampler with the fake driver, through the shipped program and the real wrapper: every known way in which drivers
+//! misbehave or are missing.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ fn unavailable(snapshot: &Snapshot) -> &str {
     }
 }
 
-/// So many processes that exist nowhere, with 1, 2, 3 … MiB.
+/// Rows of processes that do not exist, with 1, 2, 3 … MiB.
 fn ghosts(count: u32) -> (String, Vec<(u32, Option<Bytes>)>) {
     let pids = (0..count).map(|at| 3_000_000_000 + at);
     let entry = |(at, pid): (usize, u32)| format!("(gpu: 0, pid: {pid}, bytes: Some({}), ghost: true)", (at + 1) << 20);
@@ -173,8 +173,8 @@ fn clients_of_the_multi_process_service_are_marked() {
     let scenario = format!("(gpus: [()], processes: [(gpu: 0, pid: {pid}, bytes: Some({GIB}), lists: [Mps])])");
     let driver = FakeDriver::new(&scenario);
     let mut at = sampler(&driver);
-    // The list is read every 5 s and shown in between; one that ends leaves at once all the same, but in a container,
-    // where a PID that nobody has may be one that can't be seen.
+    // The list is read every 5 s and shown in between. A process that exits disappears at once, except in a container,
+    // where an unknown PID may belong to a process that is not visible.
     let patience = if Procfs::default().in_initial_pid_namespace() { 2 } else { 10 };
     assert_eq!(row(only_device(&at(0)), pid).kind, ProcessKind::Mps);
     assert_eq!(row(only_device(&at(1)), pid).kind, ProcessKind::Mps);
@@ -279,7 +279,7 @@ fn sample_without_a_driver_still_gives_a_reading() {
     unavailable(&serde_json::from_slice(&json.stdout).unwrap());
 }
 
-/// The sampler in this process, with a clock of its own: seconds after the first reading.
+/// A sampler in this process; its argument is the time in seconds after the first reading.
 fn sampler(driver: &FakeDriver) -> impl FnMut(u64) -> Snapshot + use<> {
     let mut sampler = Sampler::new(Some(driver.library()), Procfs::default().with_devices(devices()));
     let first = Moment::now();
@@ -469,7 +469,7 @@ fn a_thread_and_an_exited_process_are_not_proved() {
     let mut gone = Sleeper::start();
     let pid = gone.pid();
     gone.end();
-    // A thread of this test's own process has an entry of its own under /proc.
+    // A thread of this test's process has an entry of its own under /proc.
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let ids = threads.map(|entry| entry.unwrap().file_name().into_string().unwrap().parse::<u32>().unwrap());
     let thread = ids.filter(|id| *id != std::process::id()).max().unwrap();
@@ -538,7 +538,7 @@ fn mig_instances_are_listed_as_gpus_and_no_process_counts_twice() {
     let row = |gpu: usize| format!("(gpu: {gpu}, pid: {}, bytes: Some({}))", sleeper.pid(), 5 * GIB);
     let part = |mib: u64| format!("(name: \"A100 MIG 3g.20gb\", total: {}, instance_of: Some(0))", mib << 20);
     let split = format!("(name: \"A100\", total: {}, split: true)", 40 * GIB);
-    // As the driver has it, a card that is split lists all of its instances' processes, but only for root.
+    // As with the real driver, a GPU split by MIG lists the processes of all its instances, but only for root.
     let scenario = |faults: &str| {
         format!(
             "(gpus: [{split}, (), {}, {}], processes: [{}, {}], faults: [{faults}])",
@@ -610,7 +610,7 @@ fn a_board_with_unified_memory_has_figures_and_nothing_unattributed() {
     }
 }
 
-/// A laptop's second card in the tests' own /sys.
+/// A laptop's second GPU in a made-up /sys.
 fn power(status: &str) {
     let folder = devices().join("sys/bus/pci/devices/0000:01:00.0");
     std::fs::create_dir_all(folder.join("power")).unwrap();
@@ -645,7 +645,7 @@ fn a_suspended_gpu_is_not_woken_and_an_idle_one_is_released() {
     assert!((19..60).all(|second| rows(only_device(&at(second))).len() == 1), "one that is used is read on");
 }
 
-/// A /proc of its own: this namespace, this kernel, and processes with their parents and open files.
+/// A made-up /proc: the PID namespace, the kernel, and processes with their parents and open files.
 fn machine_with(namespace: &str, kernel: &str, processes: &[(u32, u32, &str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for folder in ["self/ns", "sys/kernel", "driver/nvidia/gpus/0000:01:00.0", "driver/nvidia/gpus/0000:02:00.0"] {
@@ -653,7 +653,7 @@ fn machine_with(namespace: &str, kernel: &str, processes: &[(u32, u32, &str, &st
     }
     std::os::unix::fs::symlink(namespace, root.path().join("self/ns/pid")).unwrap();
     std::fs::write(root.path().join("sys/kernel/osrelease"), kernel).unwrap();
-    // The kernel's numbers are the other way round than the driver's.
+    // The kernel numbers the GPUs in the reverse order of the driver.
     for (card, number) in [("0000:01:00.0", 1), ("0000:02:00.0", 0)] {
         let information = root.path().join("driver/nvidia/gpus").join(card).join("information");
         std::fs::write(information, format!("Model: \t Fake\nDevice Minor: \t {number}\n")).unwrap();
@@ -711,10 +711,10 @@ fn in_a_container_a_pid_is_proved_by_the_device_file_of_the_gpu_that_lists_it() 
     };
     assert_eq!(proved("(minor: 3), (minor: 1)", ""), (Some(true), Some(false), Some(false)));
     assert_eq!(proved("(minor: 1), (minor: 3)", ""), (Some(false), Some(false), Some(true)));
-    // An instance is used through the whole card's file.
+    // A MIG instance is used through the device file of the whole GPU.
     assert_eq!(proved("(minor: 3, split: true), (instance_of: Some(0))", "").2, Some(true));
     assert_eq!(proved("(minor: 1, split: true), (instance_of: Some(0))", "").2, Some(false));
-    // Where the driver does not tell the number, the kernel module does; the address of the first is 01:00.0.
+    // If the driver does not tell the device number, the kernel module does; the first GPU's bus address is 01:00.0.
     let untold = "(call: \"nvmlDeviceGetMinorNumber\", code: NotSupported)";
     assert_eq!(proved("(minor: 3), (minor: 3)", untold), (Some(false), Some(false), Some(false)));
     let of_the_module = root.path().join("driver/nvidia/gpus/0000:01:00.0/information");

@@ -1,5 +1,5 @@
-//! The papers tell the truth: the README's pictures and settings are there, every file says what it owns, and the
-//! architecture fits in a sitting.
+//! The documents are up to date: the README's pictures and settings exist, every file says what it owns, the
+//! architecture can be read in one sitting, and parts import only what they may.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// That they are of the present screen is held where they are drawn (`src/ui/pictures.rs`).
+/// `src/ui/pictures.rs` checks that they show the present screen.
 #[test]
 fn every_picture_of_the_readme_exists() {
     let readme = read("README.md");
@@ -38,6 +38,10 @@ fn the_readme_names_every_setting_theme_and_action() {
     let themes = oomdoctor::app::model::Palette::NAMES.iter().map(|(name, _)| *name);
     let missing: Vec<&str> = names.chain(themes).filter(|name| !readme.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn contributing_can_be_read_in_one_sitting() {
     assert!(read("CONTRIBUTING.md").lines().count() <= 120);
 }
 
@@ -76,7 +80,7 @@ fn the_architecture_is_short_and_names_every_module() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// What each part may not know, as ARCHITECTURE.md has it.
+/// What each part may not import, as in ARCHITECTURE.md.
 const NEVER: [(&str, &[&str]); 9] = [
     ("units", &["log", "gpu", "knowledge", "memory", "advice", "app", "ui", "runtime", "platform", "cli"]),
     ("log", &["gpu", "knowledge", "memory", "advice", "app", "ui", "runtime", "platform", "cli"]),
@@ -89,7 +93,7 @@ const NEVER: [(&str, &[&str]); 9] = [
     ("runtime", &["cli"]),
 ];
 
-/// Words that only what a system does differently needs.
+/// Words that only system-specific code needs.
 const OF_A_SYSTEM: [&str; 11] = [
     "cfg(unix",
     "cfg(windows",
@@ -129,7 +133,6 @@ fn parts_import_in_one_direction() {
             rust_files(&root.join(part), &mut files);
         }
         for file in files {
-            // Tests may use more than the code they test.
             let text = fs::read_to_string(&file).unwrap();
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
             let is_test = file.file_stem().is_some_and(|name| name == "tests" || name == "testing")

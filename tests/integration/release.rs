@@ -1,5 +1,5 @@
-//! Asking a holder's own program to give memory back: what is sent, to whom, and what is made of every answer. The
-//! servers are real ones on this machine; they are this test's own, which the holder (its child) belongs to.
+//! Requests to a process's own program to release VRAM: what is sent, to whom, and how every answer is handled. The
+//! servers are real, run in this test, and own the process (its child).
 
 use std::cell::RefCell;
 use std::fs;
@@ -26,7 +26,8 @@ fn try_it(release: &Release) -> Result<String, String> {
     ask(&Procfs::default(), key(&holder), release, |_| {})
 }
 
-/// Asks this API with a server that answers so; what was said, and what the server heard.
+/// Sends a release request to a server that replies as `reply` says; returns what was reported and what the server
+/// received.
 fn told(
     api: Api,
     model: Option<&str>,
@@ -37,7 +38,7 @@ fn told(
     (said, server.heard())
 }
 
-/// Ollama with these two models loaded.
+/// Replies as Ollama with two models loaded does.
 fn ollama(request: &str) -> Reply {
     match request {
         "GET /api/ps" => Reply::Says(
@@ -150,7 +151,7 @@ fn a_process_that_exits_between_check_and_request_is_not_asked() {
 fn a_port_of_another_program_or_of_none_is_not_asked() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     assert!(try_it(&at(Api::Ollama, free, None)).unwrap_err().contains("nothing listens"));
-    // This test's server is no program above PID 1's; a holder that is nobody's child here does not own it.
+    // This test's server is not the parent of that process, whose parent is PID 1, so it does not own the process.
     let server = ApiServer::start(ollama);
     let stranger = orphan();
     let said = ask(&Procfs::default(), stranger.0, &at(Api::Ollama, server.port, None), |_| {});
@@ -158,7 +159,7 @@ fn a_port_of_another_program_or_of_none_is_not_asked() {
     assert_eq!(server.heard(), Vec::<String>::new());
 }
 
-/// A process whose parent has ended, so that it is none of ours any more.
+/// A process whose parent has exited, so that it is no child of this test.
 struct Orphan(ProcessKey);
 
 fn orphan() -> Orphan {

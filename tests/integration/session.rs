@@ -1,6 +1,6 @@
-//! The terminal program as a person meets it: in a terminal, with keys and pastes, beside a driver and real processes.
-//! What is asserted is what stands on the screen and what became of the processes. Words are asserted only where the
-//! contract fixes them or where they are figures, PIDs and keys.
+//! The terminal program as a user meets it: in a terminal, with keys and pastes, a driver and real processes. The tests
+//! assert what is on the screen and what became of the processes. They assert words only where the contract fixes them
+//! or where they are figures, PIDs and keys.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -22,14 +22,13 @@ use crate::support::pty::{IN_A_PTY, PATIENCE, Session, pass, shows};
 
 const LARGE: (u16, u16) = (120, 40);
 const SMALL: (u16, u16) = (80, 24);
-/// Wide enough for the whole title of the log.
 const WIDE: (u16, u16) = (180, 40);
-/// A person who leaves waits no longer than this, whatever the driver does.
+/// Quitting takes no longer than this, whatever the driver does.
 const AT_ONCE: Duration = Duration::from_secs(2);
-/// Only the question before a signal offers this.
+/// Only the question before a signal shows this key.
 const END_IT: &str = "[y]";
 
-/// The program has started and lists who holds memory.
+/// Starts the program and waits until it lists the processes.
 fn started(machine: &Machine, size: (u16, u16)) -> Session {
     let session = machine.oomdoctor(size, &[]);
     let [holder, second, third] = machine.pids();
@@ -38,7 +37,7 @@ fn started(machine: &Machine, size: (u16, u16)) -> Session {
     session
 }
 
-/// The same after the log that names the holder was pasted.
+/// Starts the program and pastes the log that names a process.
 fn with_log(machine: &Machine, size: (u16, u16)) -> Session {
     let mut session = started(machine, size);
     session.paste(machine.log());
@@ -46,7 +45,6 @@ fn with_log(machine: &Machine, size: (u16, u16)) -> Session {
     session
 }
 
-/// A file for the program to open.
 fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -61,7 +59,7 @@ fn free_now(session: &Session, figure: &str) {
 
 // ---- the way from the paste to the bytes
 
-/// The line of the first step, where that gives memory back.
+/// The line of the first step, if that step frees VRAM.
 fn first_step(screen: &str) -> Option<&str> {
     screen.lines().find(|line| line.contains(" 1 ") && line.contains("gives back"))
 }
@@ -72,7 +70,7 @@ fn from_paste_to_bytes(size: (u16, u16)) {
     let mut session = started(&machine, size);
     free_now(&session, FREE);
     session.paste(machine.log());
-    // A frame may come in pieces: the line counts once it is whole.
+    // A frame may arrive in pieces, so the whole line must be there.
     let whole = |line: &str| line.contains(&holder) && line.contains(HELD);
     let screen = session.wait_for("the first step", |screen| first_step(&screen.contents()).is_some_and(whole));
     let sentence = screen.lines().find(|line| line.contains("Another program holds")).expect(&screen);
@@ -148,7 +146,7 @@ fn a_burst_of_x_and_y_opens_no_question_and_ends_nothing() {
     session.send("xy");
     let screen = session.wait_for_text(&["\"xy\""]);
     assert!(!screen.contains(END_IT), "{screen}");
-    // Keys are taken in order: when help is there, whatever the burst had opened would be too.
+    // Keys are handled in order: once help is shown, any question that the burst opened would show, too.
     session.send("?");
     let screen = session.wait_for_text(&["Ctrl-Z"]);
     assert!(!screen.contains(END_IT), "{screen}");
@@ -159,7 +157,7 @@ fn a_burst_of_x_and_y_opens_no_question_and_ends_nothing() {
 fn a_y_typed_before_the_question_could_be_read_is_rejected() {
     let mut machine = Machine::new();
     let mut session = started(&machine, LARGE);
-    // On a machine so busy that the early y comes late by itself nothing was tried: once more.
+    // On a busy machine the early y may arrive late by itself; then the test tries again.
     for _ in 0..5 {
         session.send("\x1b[Hx");
         session.wait_for_text(&["Terminate sleep"]);
@@ -193,7 +191,7 @@ fn a_y_followed_by_other_keys_closes_the_question_without_an_answer() {
         session.wait_for_text(&[END_IT]);
         session.send(typed);
         session.wait_for_no(&["Terminate sleep"]);
-        // With the next reading but one, a signal would be seen.
+        // A signal would be visible after two more readings.
         for _ in 0..2 {
             let before = session.raw().len();
             session.wait_for_more_output(before);
@@ -202,7 +200,7 @@ fn a_y_followed_by_other_keys_closes_the_question_without_an_answer() {
     }
 }
 
-/// Lines that somebody meant for the shell beside this one. Each has an x or an Enter, and later a y.
+/// Lines meant for another terminal's shell. Each has an x or Enter, and later a y.
 const FOR_THE_SHELL: &[&str] = &["exit\rssh ray", "exec bash; history", "vim exp/my.yaml", "x y\rxy"];
 
 #[test]
@@ -212,7 +210,7 @@ fn text_typed_for_a_shell_ends_no_process() {
     for (nth, line) in FOR_THE_SHELL.iter().enumerate() {
         for key in line.chars() {
             session.send(key.to_string());
-            // The rhythm of the keys is what is tested.
+            // The test is about the rhythm of the keys.
             pass(Duration::from_millis(if nth % 2 == 0 { 110 } else { 60 }));
         }
         session.wait_for("nothing is asked any more", |screen| {
@@ -298,7 +296,6 @@ fn a_process_that_exited_since_the_last_reading_is_reported_as_ended() {
         screen.contents().lines().any(|line| line.contains(&holder) && line.contains("ended"))
             && !shows(screen, &[END_IT])
     });
-    // The next reading proves it.
     session.wait_for_text(&["gave back", HELD]);
     assert!(machine.second.lives() && machine.third.lives());
     session.leave();
@@ -326,8 +323,8 @@ fn a_process_that_ignores_sigterm_gets_sigkill_only_after_a_second_yes() {
 
 // ---- the gentlest way: its own program lets go
 
-/// A machine whose holder is Ollama's, with the server that it belongs to. The server answers a look as Ollama does,
-/// and a request to unload with this status; with 200 it ends the runner first.
+/// A machine on which Ollama's runner uses the VRAM, with its server. The server lists models as Ollama does and
+/// answers an unload request with this status; with 200 it ends the runner first.
 fn with_ollama(unloads: u16) -> (Machine, ApiServer) {
     let (hand_over, runner) = mpsc::channel::<std::process::ChildStdin>();
     let server = ApiServer::start(move |request| match request.starts_with("GET") {
@@ -346,7 +343,7 @@ fn with_ollama(unloads: u16) -> (Machine, ApiServer) {
 
 fn asked_to_let_go(machine: &Machine, server: &ApiServer, size: (u16, u16)) -> Session {
     let mut session = with_log(machine, size);
-    // It was not watched long enough to be the first step, which is to move to the other GPU.
+    // The process was not watched long enough to be the first step, which moves the run to the other GPU.
     session.send("\x1b[B");
     session.wait_for_text(&["ask it to let go"]);
     session.send("\r");
@@ -357,7 +354,7 @@ fn asked_to_let_go(machine: &Machine, server: &ApiServer, size: (u16, u16)) -> S
     session
 }
 
-/// What was sent is on record, in this order.
+/// Asserts that these actions are recorded, in this order, and returns the record.
 fn recorded(expected: &[&str]) -> String {
     let [_, (_, state)] = homes();
     let record = fs::read_to_string(state.join("oomdoctor/signals.log")).unwrap();
@@ -432,14 +429,14 @@ fn read_only_and_demo_mode_send_nothing() {
 
 // ---- a driver that hangs
 
-/// The age that stands beside "driver does not answer", in seconds.
+/// The age shown with "driver does not answer", in seconds.
 fn silent_for(text: &str) -> Option<u64> {
     let (_, after) = text.split_once("driver does not answer")?;
     let before_unit = after.lines().next()?.split(" s").next()?;
     before_unit.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Leaving takes no time though the driver hangs, and the sampler does not stay behind.
+/// Quits while the driver hangs: that is immediate and leaves no sampler behind.
 fn quits_at_once(mut session: Session) {
     let own = session.pid();
     let procfs = Procfs::default();
@@ -519,7 +516,7 @@ fn ctrl_z_restores_the_terminal_and_fg_takes_it_again() {
     let machine = Machine::new();
     let [holder, ..] = machine.pids();
     let library = machine.library().display().to_string();
-    // A shell with job control: only it can bring a stopped program back.
+    // A shell with job control, which can continue a stopped program.
     let line = format!(
         "set -m; \"$OOMDOCTOR\" --nvml-library '{library}' --interval 0.2; echo IN THE SHELL; read go; fg; echo DONE; read end"
     );
@@ -546,7 +543,7 @@ fn without_a_shell_ctrl_z_does_not_stop_the_program() {
     session.leave();
 }
 
-/// Not a test by itself: what the next one runs in a terminal. It panics on a thread that does not own the terminal.
+/// Run by the next test, in a terminal. It panics on a thread that does not own the terminal.
 #[test]
 #[ignore = "run by a_panic_restores_the_terminal_before_its_message"]
 fn takes_the_terminal_and_panics() {
@@ -578,7 +575,7 @@ fn any_size_is_survived_and_a_usable_size_shows_everything_again() {
     let mut session = with_log(&machine, LARGE);
     for (columns, rows) in [(3, 2), (4, 30), (200, 2), (59, 14), (61, 16), (250, 70)] {
         session.resize(columns, rows);
-        // A frame in that size: the clock in the header, or the word about the size, is drawn anew.
+        // A frame of that size shows the clock in the header or a message about the size.
         let before = session.raw().len();
         session.wait_for_more_output(before);
         assert!(session.runs(), "{columns}×{rows}");
@@ -600,7 +597,7 @@ fn a_key_pressed_during_a_resize_acts_at_once() {
         session.send("?");
         session.wait_for_text(&["Ctrl-Z"]);
         session.send("?");
-        // The last line is drawn last: without it the help may only not be drawn yet.
+        // The last line is drawn last, so the whole screen has been drawn when it is there.
         session.wait_for("no help, and all of the screen", |screen| {
             shows(screen, &["? help", "q quit"]) && !screen.contents().contains("Ctrl-Z")
         });
@@ -619,8 +616,8 @@ fn a_file_opens_with_its_log() {
     session.leave();
 }
 
-/// A job that prints this log into the program, waits until it is told to go on, and then prints a megabyte more: so
-/// much that it fails if nobody reads it.
+/// A job that prints a log into the program, waits until it may continue, and then prints a megabyte: it fails if
+/// nobody reads that.
 struct PipedJob {
     session: Session,
     folder: TempDir,
@@ -647,7 +644,7 @@ impl PipedJob {
         PipedJob { session: Session::shell(WIDE, &line), folder }
     }
 
-    /// Lets the job go on and gives its last word.
+    /// Lets the job continue, and returns its last line.
     fn goes_on(&self) -> String {
         let (go, said) = (self.folder.path().join("go"), self.folder.path().join("said"));
         let (sender, word) = mpsc::channel();
@@ -687,7 +684,7 @@ fn further_lines_of_a_pipe_and_its_end_are_shown() {
     job.session.wait_for_text(&["step 1 loss 2.0", "still open"]);
     assert_eq!(job.goes_on(), "fine\n");
     job.session.wait_for_text(&["ended", " lines"]);
-    // Nothing is open any more: nothing is asked.
+    // The pipe has ended, so quitting asks nothing.
     job.session.send("q");
     job.session.wait_for_exit(PATIENCE);
     job.session.assert_given_back();
@@ -768,7 +765,7 @@ fn a_named_process_that_has_exited_is_reported_as_gone() {
 
 // ---- what would steer the terminal
 
-/// Sets the title, clears the screen, shows the cursor, leaves the alternate screen, rings, turns letters round.
+/// Sets the title, clears the screen, shows the cursor, leaves the alternate screen, rings the bell, reverses text.
 const EVIL: &str = "\x1b]0;pwned\x07\x1b[2J\x1b[?25h\x1b[?1049l\u{202e}\u{9b}31m";
 
 #[test]
@@ -798,7 +795,6 @@ fn escape_sequences_in_a_log_do_nothing() {
             session.wait_for_no(&["[r]", "pwned"]);
         }
         session.wait_for_text(&["· 8 lines", "step 1"]);
-        // To the log's beginning.
         focus_the_log(&mut session);
         session.send("\x1b[H");
         session.wait_for_text(&["plain here", "loudly here"]);
@@ -813,7 +809,7 @@ fn escape_sequences_in_a_log_do_nothing() {
     session.leave();
 }
 
-/// Tab until the log has the focus, which is the region with the thick frame.
+/// Presses Tab until the log has the focus: its frame is the thick one.
 fn focus_the_log(session: &mut Session) {
     let focused = |screen: &vt100::Screen| {
         ["┏ GPUs", "┏ Input", "┏ What to do"].into_iter().find(|title| shows(screen, &[title]))
@@ -830,7 +826,7 @@ fn focus_the_log(session: &mut Session) {
     panic!("the log never got the focus\n{}", session.text());
 }
 
-/// Colour and boldness of the place where this text stands.
+/// The colors and boldness of this text on the screen.
 fn style_of(screen: &vt100::Screen, text: &str) -> (vt100::Color, vt100::Color, bool) {
     let (rows, columns) = screen.size();
     let lines: Vec<String> = screen.rows(0, columns).collect();
