@@ -30,8 +30,8 @@ impl Differences {
         let same_machine = (format!("{:?}", verdict.same_machine), format!("{:?}", expected.same_machine));
         self.compare("same machine", &same_machine.0, &same_machine.1);
         let missing = advice.ledger.as_ref().and_then(|ledger| ledger.missing_bytes).map(|bytes| bytes.0 >> 20);
-        if missing.map(rounded) != expected.missing.map(rounded) {
-            self.compare("missing MiB", &format!("{missing:?}"), &format!("{:?}", expected.missing));
+        if missing.map(rounded) != expected.short.map(rounded) {
+            self.compare("short of MiB", &format!("{missing:?}"), &format!("{:?}", expected.short));
         }
         let evidence = leading.map(|cause| cause.evidence.join("; ")).unwrap_or_default();
         for wanted in expected.evidence.iter().filter(|wanted| !evidence.contains(wanted.as_str())) {
@@ -45,7 +45,7 @@ impl Differences {
                 None => self.0.push(format!("the sentence lacks {part:?}: {sentence}")),
             }
         }
-        for part in expected.unsaid.iter().filter(|part| sentence.contains(part.as_str())) {
+        for part in expected.sentence_lacks.iter().filter(|part| sentence.contains(part.as_str())) {
             self.0.push(format!("the sentence has {part:?}: {sentence}"));
         }
     }
@@ -58,7 +58,7 @@ impl Differences {
             self.0.push(format!("the plan has {never}: {plan:?}"));
         }
         for planned in advice.plan.iter().filter(|planned| planned.may_be_enough) {
-            if expected.never_enough.contains(&planned.fix) {
+            if expected.not_enough.contains(&planned.fix) {
                 self.0.push(format!("{} is called enough", planned.fix));
             }
         }
@@ -71,10 +71,12 @@ impl Differences {
             self.0.push(format!("no step has the command {wanted:?}: {commands:?}"));
         }
         let words: Vec<String> = advice.plan.iter().map(words_of).collect();
-        for wrong in expected.untold.iter().filter(|wrong| words.iter().any(|said| said.contains(wrong.as_str()))) {
+        for wrong in expected.steps_lack.iter().filter(|wrong| words.iter().any(|said| said.contains(wrong.as_str()))) {
             self.0.push(format!("a step says {wrong:?}: {words:?}"));
         }
-        for wanted in expected.told.iter().filter(|wanted| !words.iter().any(|said| said.contains(wanted.as_str()))) {
+        for wanted in
+            expected.steps_say.iter().filter(|wanted| !words.iter().any(|said| said.contains(wanted.as_str())))
+        {
             self.0.push(format!("no step says {wanted:?}: {words:?}"));
         }
     }

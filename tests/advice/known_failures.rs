@@ -67,7 +67,7 @@ const KNOWN_FAILURES: &[KnownFailure] = &[
     ),
     known(
         ENOUGH,
-        "card-named-as-here-beside-ollama",
+        "the-logs-gpu-name-is-the-one-here",
         "the model's estimate fits, but the log says that the run needs 1.3 GiB more than the estimate",
     ),
     known(

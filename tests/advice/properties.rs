@@ -34,8 +34,9 @@ pub fn broken_by(name: &str, property: Property, subjects: &[Subject]) -> Vec<St
 }
 
 fn innocent_processes(subject: &Subject) -> Vec<String> {
-    let rows = subject.scenario.cards.iter().flat_map(|card| &card.rows);
-    let innocent: Vec<u32> = rows.filter(|row| !row.ours || row.busy).map(|row| row.pid).collect();
+    let processes = subject.scenario.gpus.iter().flat_map(|gpu| &gpu.processes);
+    let innocent: Vec<u32> =
+        processes.filter(|process| !process.own || process.busy).map(|process| process.pid).collect();
     let mut found: Vec<String> = subject
         .advice()
         .plan
@@ -43,7 +44,7 @@ fn innocent_processes(subject: &Subject) -> Vec<String> {
         .filter(|planned| innocent.iter().any(|pid| ends(planned, *pid)))
         .map(described)
         .collect();
-    if subject.scenario.cards.iter().all(|card| card.rows.is_empty()) {
+    if subject.scenario.gpus.iter().all(|gpu| gpu.processes.is_empty()) {
         return found;
     }
     for (what, scenario) in [
@@ -149,10 +150,10 @@ fn why_not_enough(planned: &PlannedFix, short: Option<Bytes>, fit: Option<&FitAd
     if fit.and_then(|fit| fit.effect_of(&planned.fix)?.fits) == Some(false) {
         return Some("the model does not fit with it".to_owned());
     }
-    if let (Some(share), Some((least, card))) = (share_set_by(planned), fit.and_then(least_in_the_share))
-        && share * card.0 as f64 + ROUNDING.0 as f64 <= least.0 as f64
+    if let (Some(share), Some((least, capacity))) = (share_set_by(planned), fit.and_then(least_in_the_share))
+        && share * capacity.0 as f64 + ROUNDING.0 as f64 <= least.0 as f64
     {
-        return Some(format!("weights and KV cache take {least}, more than {share} of {card}"));
+        return Some(format!("weights and KV cache take {least}, more than {share} of {capacity}"));
     }
     let mut expected = planned.steps.iter().map(|step| &step.expect);
     let refutes = expected.find(|words| words.contains("not enough") || words.contains("does not fit"));

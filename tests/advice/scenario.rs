@@ -35,7 +35,7 @@ pub struct Scenario {
     pub log: String,
     /// The GPUs at the last reading; with none, only the log is read.
     #[serde(default)]
-    pub cards: Vec<Card>,
+    pub gpus: Vec<Gpu>,
     /// For how many seconds the machine was watched. A single reading (0) cannot show that a process is idle.
     #[serde(default = "usual_watch")]
     watched: i64,
@@ -53,7 +53,7 @@ pub struct Scenario {
     taken: StepsTaken,
     /// The GPUs at an earlier reading, whose advice is the input of this one; empty where this reading is the first.
     #[serde(default)]
-    earlier: Vec<Card>,
+    earlier: Vec<Gpu>,
     /// Who runs oomdoctor.
     #[serde(default)]
     viewer: Looker,
@@ -98,42 +98,42 @@ fn usual_watch() -> i64 {
     20
 }
 
-fn usual_card() -> String {
+fn usual_gpu() -> String {
     "NVIDIA GeForce RTX 4090".to_owned()
 }
 
-fn usual_rest() -> u64 {
+fn usual_unattributed() -> u64 {
     200
 }
 
 /// One GPU: its total VRAM in MiB and its processes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Card {
+pub struct Gpu {
     total: u64,
     /// The driver's name for it.
-    #[serde(default = "usual_card")]
+    #[serde(default = "usual_gpu")]
     name: String,
     /// MiB in use that no listed process accounts for.
-    #[serde(default = "usual_rest")]
-    rest: u64,
+    #[serde(default = "usual_unattributed")]
+    unattributed: u64,
     #[serde(default)]
-    pub rows: Vec<Row>,
+    pub processes: Vec<Process>,
 }
 
 /// One process on a GPU.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Row {
+pub struct Process {
     pub pid: u32,
     mib: u64,
     /// The program that oomdoctor recognizes in it.
-    what: Option<String>,
+    program: Option<String>,
     command: String,
     /// Seconds before the crash; negative: after it.
     started: i64,
     /// Whether it is the viewer's own process; else it is another user's.
-    pub ours: bool,
+    pub own: bool,
     proved: bool,
     pub busy: bool,
     /// The second of the watch from which it is idle; it is busy before.
@@ -142,15 +142,15 @@ pub struct Row {
     appears_at: i64,
 }
 
-impl Default for Row {
-    fn default() -> Row {
-        Row {
+impl Default for Process {
+    fn default() -> Process {
+        Process {
             pid: 0,
             mib: 0,
-            what: None,
+            program: None,
             command: "python train.py".to_owned(),
             started: 3600,
-            ours: true,
+            own: true,
             proved: true,
             busy: false,
             busy_until: 0,
@@ -169,10 +169,10 @@ pub struct Expected {
     pub sentence: Vec<String>,
     /// What it must not say.
     #[serde(default)]
-    pub unsaid: Vec<String>,
+    pub sentence_lacks: Vec<String>,
     /// MiB that the run is short of; None: unknown.
     #[serde(default)]
-    pub missing: Option<u64>,
+    pub short: Option<u64>,
     /// The first steps of the plan; `end-holder PID` also names the process.
     pub plan: Vec<String>,
     /// Commands that some step has, literally.
@@ -183,13 +183,13 @@ pub struct Expected {
     pub never: Vec<String>,
     /// What no step may say, in its words or its command.
     #[serde(default)]
-    pub untold: Vec<String>,
+    pub steps_lack: Vec<String>,
     /// What some step must say, in its words or its command.
     #[serde(default)]
-    pub told: Vec<String>,
+    pub steps_say: Vec<String>,
     /// Steps that must not be called enough.
     #[serde(default)]
-    pub never_enough: Vec<String>,
+    pub not_enough: Vec<String>,
     /// What the evidence for the leading cause says.
     #[serde(default)]
     pub evidence: Vec<String>,
@@ -202,7 +202,7 @@ fn after_crash(seconds: i64) -> WallTime {
     WallTime(jiff::Timestamp::from_second(1_795_176_000 + seconds).unwrap())
 }
 
-impl Row {
+impl Process {
     fn is_busy_at(&self, second: i64) -> bool {
         self.busy || second < self.busy_until
     }
@@ -212,14 +212,14 @@ impl Row {
         10 + u64::try_from(busy_seconds).unwrap() * 100
     }
 
-    fn process_at(&self, second: i64) -> GpuProcess {
+    fn row_at(&self, second: i64) -> GpuProcess {
         GpuProcess {
             pid: self.pid,
             kind: ProcessKind::Compute,
             container: None,
             managed_by: None,
             server_command: None,
-            recognised_as: self.what.clone(),
+            recognised_as: self.program.clone(),
             protected: None,
             proved: self.proved,
             group: None,
@@ -228,8 +228,8 @@ impl Row {
             started_at: Reading::Known(after_crash(-self.started)),
             used_bytes: Reading::Known(Bytes::mib(self.mib)),
             sm_percent: Reading::Known(if self.is_busy_at(second) { 90 } else { 0 }),
-            uid: Reading::Known(if self.ours { USER } else { OTHER_USER }),
-            user: Reading::Known(if self.ours { "ada" } else { "bob" }.into()),
+            uid: Reading::Known(if self.own { USER } else { OTHER_USER }),
+            user: Reading::Known(if self.own { "ada" } else { "bob" }.into()),
             command: Reading::Known(self.command.clone()),
             parent_pid: Reading::Known(SHELL),
             session: Reading::Known(SHELL),
@@ -239,10 +239,10 @@ impl Row {
     }
 }
 
-impl Card {
+impl Gpu {
     fn device_at(&self, index: usize, second: i64) -> Device {
-        let rows: Vec<&Row> = self.rows.iter().filter(|row| row.appears_at <= second).collect();
-        let used = rows.iter().map(|row| row.mib).sum::<u64>() + self.rest;
+        let processes: Vec<&Process> = self.processes.iter().filter(|process| process.appears_at <= second).collect();
+        let used = processes.iter().map(|process| process.mib).sum::<u64>() + self.unattributed;
         let reserved = 400;
         Device {
             index: u32::try_from(index).unwrap(),
@@ -254,12 +254,12 @@ impl Card {
                 free_bytes: Reading::Known(Bytes::mib(self.total - reserved - used)),
             },
             unaccounted_includes_unknown_rows: false,
-            processes: rows.iter().map(|row| row.process_at(second)).collect(),
+            processes: processes.iter().map(|process| process.row_at(second)).collect(),
             nature: None,
             uuid: Reading::Known(format!("GPU-{index}")),
             bus_id: Reading::Known(format!("00000000:0{index}:00.0")),
             name: Reading::Known(self.name.clone()),
-            unaccounted_bytes: Reading::Known(Bytes::mib(self.rest)),
+            unaccounted_bytes: Reading::Known(Bytes::mib(self.unattributed)),
             utilization_percent: Reading::Known(0),
             temperature_celsius: Reading::Known(40),
             power_watts: Reading::Known(30),
@@ -290,7 +290,7 @@ impl Scenario {
 
     pub fn with_all_processes_busy(&self) -> Scenario {
         let mut scenario = self.clone();
-        scenario.cards.iter_mut().flat_map(|card| &mut card.rows).for_each(|row| row.busy = true);
+        scenario.gpus.iter_mut().flat_map(|gpu| &mut gpu.processes).for_each(|process| process.busy = true);
         scenario
     }
 
@@ -298,15 +298,15 @@ impl Scenario {
     pub fn advice(&self, log: &LogReading) -> Advice {
         let has_earlier_reading = !self.earlier.is_empty();
         let earlier = has_earlier_reading.then(|| self.advice_with(log, &self.earlier, None));
-        self.advice_with(log, &self.cards, earlier.as_ref())
+        self.advice_with(log, &self.gpus, earlier.as_ref())
     }
 
-    fn advice_with(&self, log: &LogReading, cards: &[Card], before: Option<&Advice>) -> Advice {
+    fn advice_with(&self, log: &LogReading, gpus: &[Gpu], before: Option<&Advice>) -> Advice {
         let mut history = History::default();
         for second in 0..=self.watched {
-            history.note(&self.snapshot_at(cards, second));
+            history.note(&self.snapshot_at(gpus, second));
         }
-        let now = self.snapshot_at(cards, self.watched);
+        let now = self.snapshot_at(gpus, self.watched);
         let StepsTaken { changed, enough, freed } = self.taken;
         let viewer = Viewer {
             uid: self.viewer.uid,
@@ -317,7 +317,7 @@ impl Scenario {
         };
         advise(&Situation {
             fixes: &log.fixes,
-            snapshot: (!cards.is_empty()).then_some(&now),
+            snapshot: (!gpus.is_empty()).then_some(&now),
             history: Some(&history),
             viewer: Some(&viewer),
             crashed_by: Some(after_crash(0)),
@@ -329,7 +329,7 @@ impl Scenario {
         })
     }
 
-    fn snapshot_at(&self, cards: &[Card], second: i64) -> Snapshot {
+    fn snapshot_at(&self, gpus: &[Gpu], second: i64) -> Snapshot {
         let (total, available) = self.ram;
         Snapshot {
             taken_at: after_crash(second),
@@ -341,7 +341,7 @@ impl Scenario {
                 swap_free_bytes: Reading::Known(Bytes::ZERO),
             },
             driver: Driver::Available { version: "570.124.06".into(), cuda_version: None },
-            devices: cards.iter().enumerate().map(|(index, card)| card.device_at(index, second)).collect(),
+            devices: gpus.iter().enumerate().map(|(index, gpu)| gpu.device_at(index, second)).collect(),
             holders: vec![],
             launchers: vec![],
             unseen_processes: 0,
