@@ -42,3 +42,4 @@ mod scenario;
 mod seeds;
 mod session;
 mod support;
+mod wording;

@@ -57,7 +57,7 @@ fn free_now(session: &Session, figure: &str) {
     session.wait_for(&format!("{figure} free"), |screen| spellings.iter().any(|free| shows(screen, &[free])));
 }
 
-// ---- the way from the paste to the bytes
+// ---- from the paste to the freed VRAM
 
 /// The line of the first step, if that step frees VRAM.
 fn first_step(screen: &str) -> Option<&str> {
@@ -137,7 +137,7 @@ fn answering_no_leaves_the_process_running() {
     }
 }
 
-// ---- keys that nobody meant
+// ---- keys typed by mistake
 
 #[test]
 fn a_burst_of_x_and_y_opens_no_question_and_ends_nothing() {
@@ -262,7 +262,7 @@ fn a_second_paste_replaces_appends_or_is_dropped() {
     session.leave();
 }
 
-// ---- victims that don't behave
+// ---- processes that exit early or ignore SIGTERM
 
 #[test]
 fn a_process_that_exits_during_the_question_is_reported_as_gone() {
@@ -321,7 +321,7 @@ fn a_process_that_ignores_sigterm_gets_sigkill_only_after_a_second_yes() {
     session.leave();
 }
 
-// ---- the gentlest way: its own program lets go
+// ---- a release request to the process's own program
 
 /// A machine on which Ollama's runner uses the VRAM, with its server. The server lists models as Ollama does and
 /// answers an unload request with this status; with 200 it ends the runner first.
@@ -486,7 +486,7 @@ fn a_driver_that_recovers_is_read_again() {
     session.leave();
 }
 
-// ---- the terminal is given back
+// ---- restoring the terminal
 
 #[test]
 fn sigterm_and_sighup_end_the_program_and_restore_the_terminal() {
@@ -684,7 +684,7 @@ fn further_lines_of_a_pipe_and_its_end_are_shown() {
     job.session.wait_for_text(&["step 1 loss 2.0", "still open"]);
     assert_eq!(job.goes_on(), "fine\n");
     job.session.wait_for_text(&["ended", " lines"]);
-    // The pipe has ended, so quitting asks nothing.
+    // The pipe is closed, so quitting asks nothing.
     job.session.send("q");
     job.session.wait_for_exit(PATIENCE);
     job.session.assert_given_back();
@@ -728,7 +728,7 @@ fn without_a_terminal_the_screen_program_prints_the_plain_report() {
     }
 }
 
-// ---- logs that don't belong here
+// ---- logs of other machines and exited processes
 
 #[test]
 fn a_log_from_another_machine_offers_no_process() {
@@ -763,7 +763,7 @@ fn a_named_process_that_has_exited_is_reported_as_gone() {
     session.leave();
 }
 
-// ---- what would steer the terminal
+// ---- escape sequences
 
 /// Sets the title, clears the screen, shows the cursor, leaves the alternate screen, rings the bell, reverses text.
 const EVIL: &str = "\x1b]0;pwned\x07\x1b[2J\x1b[?25h\x1b[?1049l\u{202e}\u{9b}31m";
@@ -838,7 +838,7 @@ fn style_of(screen: &vt100::Screen, text: &str) -> (vt100::Color, vt100::Color, 
     (cell.fgcolor(), cell.bgcolor(), cell.bold())
 }
 
-// ---- what is no log
+// ---- input that is no log
 
 fn opened(content: &[u8]) -> (Session, TempDir) {
     let (folder, path) = file("given.log", content);
@@ -935,7 +935,7 @@ fn an_empty_pipe_is_reported_as_empty() {
     session.leave();
 }
 
-// ---- the last log, and a report of it
+// ---- the last log, and reports
 
 #[test]
 fn the_last_log_can_be_reopened_and_a_report_is_written_to_the_state_folder() {
