@@ -8,14 +8,13 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use oomdoctor::platform::linux::procfs::Procfs;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::support::ends_within;
 use crate::support::fake_driver::{devices, homes};
 use crate::support::machine::{HELD, Machine, torch_log};
 use crate::support::pty::{PATIENCE, Session, shows};
+use crate::support::{children_of, ends_within};
 
 const LARGE: (u16, u16) = (120, 40);
 const NOWHERE: &str = "/nonexistent/libnvidia-ml.so.1";
@@ -26,12 +25,6 @@ fn line(machine: &Machine, before: &str) -> String {
     let library = machine.library();
     let options = format!("--device-folder \"$DEVICES\" --interval 0.2 --nvml-library '{}'", library.display());
     format!("{before} \"$OOMDOCTOR\" {options}")
-}
-
-fn children(of: u32) -> Vec<u32> {
-    let procfs = Procfs::default();
-    let is_child = |pid: &u32| procfs.stat(*pid).is_ok_and(|stat| stat.parent_pid == of);
-    procfs.pids().into_iter().filter(is_child).collect()
 }
 
 #[test]
@@ -60,7 +53,7 @@ fn closing_the_terminal_ends_the_program_and_its_sampler() {
             screen.process(&block[..count]);
         }
         let own = child.process_id().unwrap();
-        let samplers = children(own);
+        let samplers = children_of(own);
         assert_eq!(samplers.len(), 1, "{samplers:?}");
         // Dropping both closes the terminal.
         drop((output, pair.master));

@@ -2,7 +2,7 @@
 //! headers.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -12,19 +12,23 @@ use tempfile::TempDir;
 
 use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper};
 
+/// A text in a GGUF header: its length, then its bytes.
+fn gguf_text(text: &str) -> Vec<u8> {
+    [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()
+}
+
 /// Writes a sparse GGUF file of a llama with eight layers of one 2048-wide f16 matrix each.
-fn write_gguf(path: &Path, keys: &[(&str, u32)], tensors: &[(&str, [u64; 2])]) {
-    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+fn write_gguf<N: AsRef<str>>(path: &Path, keys: &[(&str, u32)], tensors: &[(N, [u64; 2])]) {
     let mut bytes = b"GGUF\x03\0\0\0".to_vec();
     bytes.extend((tensors.len() as u64).to_le_bytes());
     bytes.extend((keys.len() as u64 + 1).to_le_bytes());
-    bytes.extend([text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text("llama")].concat());
+    bytes.extend([gguf_text("general.architecture"), 8_u32.to_le_bytes().to_vec(), gguf_text("llama")].concat());
     for (key, number) in keys {
-        bytes.extend([text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat());
+        bytes.extend([gguf_text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat());
     }
     let mut offset = 0_u64;
     for (name, dims) in tensors {
-        bytes.extend([text(name), 2_u32.to_le_bytes().to_vec()].concat());
+        bytes.extend([gguf_text(name.as_ref()), 2_u32.to_le_bytes().to_vec()].concat());
         bytes.extend(dims.iter().flat_map(|dim| dim.to_le_bytes()));
         bytes.extend([&1_u32.to_le_bytes()[..], &offset.to_le_bytes()[..]].concat());
         offset += (dims[0] * dims[1] * 2).next_multiple_of(32);
@@ -50,9 +54,8 @@ fn layers(numbers: std::ops::Range<u64>) -> Vec<(String, [u64; 2])> {
 
 /// 8 layers of 256 MiB, input and output of 125 MiB each.
 pub fn small_model(path: &Path) {
-    let layers = layers(0..8);
-    let mut tensors: Vec<(&str, [u64; 2])> = layers.iter().map(|(name, dims)| (name.as_str(), *dims)).collect();
-    tensors.extend([("token_embd.weight", [2048, 32_000]), ("output.weight", [2048, 32_000])]);
+    let mut tensors = layers(0..8);
+    tensors.extend([("token_embd.weight".into(), [2048, 32_000]), ("output.weight".into(), [2048, 32_000])]);
     write_gguf(path, &KEYS, &tensors);
 }
 
@@ -77,6 +80,31 @@ fn parsed(output: &Output) -> Value {
 pub fn answer(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> (Value, i32) {
     let output = fit(driver, home, &[arguments, &["--json"]].concat());
     (parsed(&output), output.status.code().unwrap())
+}
+
+fn bytes_of(answer: &Value, part: &str) -> u64 {
+    answer[part]["bytes"].as_u64().unwrap()
+}
+
+fn gpu_weights(answer: &Value) -> u64 {
+    answer["weights"]["gpu_bytes"].as_u64().unwrap()
+}
+
+/// A path in this home, whose folder exists.
+fn path_in(home: &TempDir, path: &str) -> PathBuf {
+    let path = home.path().join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    path
+}
+
+/// A layer of an Ollama manifest.
+fn ollama_layer(kind: &str, digest: &str) -> Value {
+    json!({"mediaType": format!("application/vnd.ollama.image.{kind}"), "digest": format!("sha256:{digest}")})
+}
+
+/// Where Ollama keeps a layer's content.
+fn ollama_blob(home: &TempDir, digest: &str) -> PathBuf {
+    path_in(home, &format!(".ollama/models/blobs/sha256-{digest}"))
 }
 
 fn model() -> (TempDir, String) {
@@ -105,8 +133,7 @@ fn a_file_that_fits_has_exact_figures_and_the_fields_of_the_contract() {
     assert_eq!(found["recurrent_state"]["bytes"], 0);
     assert_eq!((&found["compute"]["is"], &found["overhead"]["is"]), (&json!("about"), &json!("about")));
     assert_eq!(found["free_now_bytes"], 8 * GIB);
-    let part = |name: &str| found[name]["bytes"].as_u64().unwrap();
-    let sum = 2173 * MIB + part("kv_cache") + part("compute") + part("overhead");
+    let sum = 2173 * MIB + bytes_of(&found, "kv_cache") + bytes_of(&found, "compute") + bytes_of(&found, "overhead");
     assert_eq!(found["total_bytes"], sum);
     assert_eq!((&found["model"]["layers"], &found["model"]["architecture"]), (&json!(8), &json!("llama")));
     assert_eq!(
@@ -173,18 +200,10 @@ fn an_unknown_architecture_has_weights_and_no_kv_cache() {
 fn a_split_model_is_read_from_any_of_its_parts() {
     let folder = tempfile::tempdir().unwrap();
     let part = |number: u32| folder.path().join(format!("m-0000{number}-of-00002.gguf"));
-    let (front, back) = (layers(0..4), layers(4..8));
-    let named =
-        |layers: &[(String, [u64; 2])]| layers.iter().map(|(name, dims)| (name.clone(), *dims)).collect::<Vec<_>>();
-    let refs = |all: &[(String, [u64; 2])]| all.iter().map(|(name, dims)| (name.clone(), *dims)).collect::<Vec<_>>();
-    let mut first = named(&front);
+    let mut first = layers(0..4);
     first.push(("token_embd.weight".into(), [2048, 32_000]));
-    let write = |path: &Path, keys: &[(&str, u32)], tensors: &[(String, [u64; 2])]| {
-        let tensors: Vec<(&str, [u64; 2])> = tensors.iter().map(|(name, dims)| (name.as_str(), *dims)).collect();
-        write_gguf(path, keys, &tensors);
-    };
-    write(&part(1), &KEYS, &first);
-    write(&part(2), &[("split.no", 1)], &refs(&back));
+    write_gguf(&part(1), &KEYS, &first);
+    write_gguf(&part(2), &[("split.no", 1)], &layers(4..8));
     for number in [1, 2] {
         let (found, _) = answer(&card(20), folder.path(), &[part(number).to_str().unwrap()]);
         assert_eq!(found["weights"]["bytes"], (8 * 256 + 125) * MIB, "{number}");
@@ -199,23 +218,16 @@ fn a_split_model_is_read_from_any_of_its_parts() {
 #[test]
 fn models_are_found_in_the_folders_of_other_programs() {
     let home = tempfile::tempdir().unwrap();
-    let at = |path: &str| {
-        let path = home.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        path
-    };
     let digest = "ab".repeat(32);
-    small_model(&at(&format!(".ollama/models/blobs/sha256-{digest}")));
-    let layer = |kind: &str| json!({"mediaType": format!("application/vnd.ollama.image.{kind}"), "digest": format!("sha256:{digest}")});
-    let manifest = json!({"layers": [layer("license"), layer("model")]}).to_string();
-    fs::write(at(".ollama/models/manifests/registry.ollama.ai/library/tiny/1b"), manifest).unwrap();
-    small_model(&at(".cache/huggingface/hub/models--me--tiny/snapshots/0123/tiny.gguf"));
-    small_model(&at(".lmstudio/models/me/Other-GGUF/other-q8.gguf"));
+    small_model(&ollama_blob(&home, &digest));
+    let manifest = json!({"layers": [ollama_layer("license", &digest), ollama_layer("model", &digest)]}).to_string();
+    fs::write(path_in(&home, ".ollama/models/manifests/registry.ollama.ai/library/tiny/1b"), manifest).unwrap();
+    small_model(&path_in(&home, ".cache/huggingface/hub/models--me--tiny/snapshots/0123/tiny.gguf"));
+    small_model(&path_in(&home, ".lmstudio/models/me/Other-GGUF/other-q8.gguf"));
     let (all, code) = answer(&card(20), home.path(), &[]);
-    let models = |answer: &Value| answer["models"].as_array().unwrap().clone();
-    let listed: Vec<Value> = models(&all).iter().map(|model| model["name"].clone()).collect();
+    let listed: Vec<Value> = all["models"].as_array().unwrap().iter().map(|model| model["name"].clone()).collect();
     assert_eq!((code, listed), (0, vec![json!("me/tiny"), json!("other-q8"), json!("tiny:1b")]));
-    assert!(models(&all).iter().all(|model| model["largest_context"] == 131_072), "{all}");
+    assert!(all["models"].as_array().unwrap().iter().all(|model| model["largest_context"] == 131_072), "{all}");
     let (little, code) = answer(&card(2), home.path(), &[]);
     assert_eq!((code, &little["models"][0]["largest_context"]), (1, &Value::Null));
     assert!(little["models"][0]["gpu_layers"].as_u64().is_some_and(|count| count < 9), "{little}");
@@ -237,7 +249,7 @@ fn models_are_found_in_the_folders_of_other_programs() {
         }
         command.env("HOME", home.path()).env(variable, elsewhere.path());
         let all = parsed(&assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap());
-        let listed: Vec<Value> = models(&all).iter().map(|model| model["name"].clone()).collect();
+        let listed: Vec<Value> = all["models"].as_array().unwrap().iter().map(|model| model["name"].clone()).collect();
         assert_eq!(listed, left, "{variable}");
     }
 }
@@ -365,24 +377,25 @@ fn an_installed_llama_cpp_is_offered_as_a_measurement() {
 
 /// A header at the limit of what is read: 16 384 tensors with names of 60 bytes, 4 096 keys, texts of 1 KiB, lists.
 fn write_largest(path: &Path) {
-    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
     let mut bytes = b"GGUF\x03\0\0\0".to_vec();
     bytes.extend([16_384_u64.to_le_bytes(), 4096_u64.to_le_bytes()].concat());
-    bytes.extend([text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text("llama")].concat());
+    bytes.extend([gguf_text("general.architecture"), 8_u32.to_le_bytes().to_vec(), gguf_text("llama")].concat());
     for (key, number) in KEYS {
         let number = if key.ends_with("block_count") { 1024 } else { number };
-        bytes.extend([text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat());
+        bytes.extend([gguf_text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat());
     }
     for at in 0..32 {
-        bytes.extend([text(&format!("list{at}")), [9_u32.to_le_bytes(), 5_u32.to_le_bytes()].concat()].concat());
+        bytes.extend([gguf_text(&format!("list{at}")), [9_u32.to_le_bytes(), 5_u32.to_le_bytes()].concat()].concat());
         bytes.extend([&4096_u64.to_le_bytes()[..], &[1_u8; 4 * 4096]].concat());
     }
     for at in 0..4096 - 1 - KEYS.len() - 32 {
-        bytes.extend([text(&format!("{at:0240}")), 8_u32.to_le_bytes().to_vec(), text(&"v".repeat(1000))].concat());
+        bytes.extend(
+            [gguf_text(&format!("{at:0240}")), 8_u32.to_le_bytes().to_vec(), gguf_text(&"v".repeat(1000))].concat(),
+        );
     }
     for at in 0_u64..16_384 {
         bytes.extend(
-            [text(&format!("{:z<60}", format!("blk.{}.n{at}", at % 1024))), 4_u32.to_le_bytes().to_vec()].concat(),
+            [gguf_text(&format!("{:z<60}", format!("blk.{}.n{at}", at % 1024))), 4_u32.to_le_bytes().to_vec()].concat(),
         );
         bytes.extend([1_u64.to_le_bytes(); 4].concat());
         bytes.extend([&0_u32.to_le_bytes()[..], &(at * 32).to_le_bytes()].concat());
@@ -557,20 +570,15 @@ fn each_gpu_of_a_split_is_compared_with_its_own_free_vram() {
 #[test]
 fn ollamas_modelfile_and_image_encoder_are_counted() {
     let home = tempfile::tempdir().unwrap();
-    let at = |path: &str| {
-        let path = home.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        path
-    };
-    let digest = |byte: &str| byte.repeat(32);
-    let blob = |byte: &str| at(&format!(".ollama/models/blobs/sha256-{}", digest(byte)));
-    small_model(&blob("ab"));
-    write_gguf(&blob("cd"), &[], &[("v.blk.0.attn_q.weight", [1024, 65_536])]);
-    fs::write(blob("ef"), json!({"num_ctx": 65_536, "num_gpu": 5, "stop": ["<|end|>"]}).to_string()).unwrap();
-    let layer = |kind: &str, byte: &str| json!({"mediaType": format!("application/vnd.ollama.image.{kind}"), "digest": format!("sha256:{}", digest(byte))});
-    let manifest =
-        json!({"layers": [layer("model", "ab"), layer("projector", "cd"), layer("params", "ef")]}).to_string();
-    fs::write(at(".ollama/models/manifests/hf.co/me/Tiny-GGUF/Q8_0"), manifest).unwrap();
+    let [model, encoder, parameters] = ["ab", "cd", "ef"].map(|byte| byte.repeat(32));
+    let (model_file, encoder_file) = (ollama_blob(&home, &model), ollama_blob(&home, &encoder));
+    small_model(&model_file);
+    write_gguf(&encoder_file, &[], &[("v.blk.0.attn_q.weight", [1024, 65_536])]);
+    let settings = json!({"num_ctx": 65_536, "num_gpu": 5, "stop": ["<|end|>"]}).to_string();
+    fs::write(ollama_blob(&home, &parameters), settings).unwrap();
+    let layers = [("model", model), ("projector", encoder), ("params", parameters)];
+    let manifest = json!({"layers": layers.map(|(kind, digest)| ollama_layer(kind, &digest))}).to_string();
+    fs::write(path_in(&home, ".ollama/models/manifests/hf.co/me/Tiny-GGUF/Q8_0"), manifest).unwrap();
     let (all, _) = answer(&card(20), home.path(), &[]);
     assert_eq!(all["models"][0]["name"], "hf.co/me/Tiny-GGUF:Q8_0", "{all}");
     let name = "hf.co/me/Tiny-GGUF:Q8_0";
@@ -590,11 +598,9 @@ fn ollamas_modelfile_and_image_encoder_are_counted() {
     assert!(said("Modelfile sets num_ctx") && said("systemctl edit ollama.service"), "{found}");
     let (kept, _) = answer(&card(20), home.path(), &[name]);
     assert_eq!(kept["command"], "/set parameter num_gpu 5   (inside `ollama run`)", "as it is set already");
-    let file = blob("ab").to_str().unwrap().to_owned();
-    let encoder = blob("cd").to_str().unwrap().to_owned();
     let total = |arguments: &[&str]| answer(&card(20), home.path(), arguments).0["total_bytes"].as_u64().unwrap();
-    let plain = [file.as_str(), "--context", "4096"];
-    let with = [&plain[..], &["--mmproj", &encoder]].concat();
+    let plain = [model_file.to_str().unwrap(), "--context", "4096"];
+    let with = [&plain[..], &["--mmproj", encoder_file.to_str().unwrap()]].concat();
     assert_eq!(total(&with) - total(&plain), (128 + 256) * MIB, "its weights and what it computes in");
     assert_eq!(total(&[&with[..], &["--no-mmproj-offload"]].concat()), total(&plain));
 }
@@ -621,8 +627,7 @@ fn several_changes_are_combined_where_no_single_one_is_enough() {
     let numbered = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0 vllm serve REPOSITORY ";
     assert!(command.starts_with(numbered), "vLLM can't read a UUID: {command}");
     let eight = ask(&["llama-3.1-8b", "--engine", "vllm", "--context", "8192", "--dtype", "fp8"]);
-    let weights = |answer: &Value| answer["weights"]["gpu_bytes"].as_u64().unwrap();
-    assert!(weights(&eight) < weights(&small) * 6 / 10);
+    assert!(gpu_weights(&eight) < gpu_weights(&small) * 6 / 10);
     let wrong = fit(&driver, home.path(), &["llama-3.1-8b", "--engine", "vllm", "--dtype", "blah"]);
     assert_eq!(wrong.status.code(), Some(2));
 }
@@ -664,14 +669,17 @@ fn each_engine_counts_what_it_splits_over_gpus() {
     let (part, _) = ask(&["qwen2.5-32b", "--engine", "transformers", "--context", "4096", "--max-memory", "20GiB"]);
     assert_eq!((&part["weights"]["gpu_bytes"], &part["fits"]), (&json!(20 * GIB), &json!(true)));
     let train = |more: &[&str]| ask(&[&["llama-3.1-8b", "--engine", "train"], more].concat()).0;
-    let bytes = |answer: &Value, part: &str| answer[part]["bytes"].as_u64().unwrap();
     let (alone, shared) = (train(&[]), train(&["--zero", "3", "--cards", "8"]));
-    assert_eq!(bytes(&alone, "optimizer"), bytes(&shared, "optimizer") * 8);
-    let weights = |answer: &Value| answer["weights"]["gpu_bytes"].as_u64().unwrap();
-    assert_eq!(weights(&alone), weights(&shared) * 8);
+    assert_eq!(bytes_of(&alone, "optimizer"), bytes_of(&shared, "optimizer") * 8);
+    assert_eq!(gpu_weights(&alone), gpu_weights(&shared) * 8);
     let small = train(&["--optimizer", "adamw8bit", "--gradient-checkpointing"]);
-    assert!(bytes(&small, "optimizer") < bytes(&alone, "optimizer") * 51 / 100);
-    assert!(bytes(&small, "compute") < bytes(&alone, "compute"));
+    assert!(bytes_of(&small, "optimizer") < bytes_of(&alone, "optimizer") * 51 / 100);
+    assert!(bytes_of(&small, "compute") < bytes_of(&alone, "compute"));
+}
+
+/// The number after an option.
+fn value_of(flags: &str, option: &str) -> u64 {
+    flags.split(option).nth(1).unwrap().trim().split(' ').next().unwrap().parse().unwrap()
 }
 
 #[test]
@@ -686,15 +694,12 @@ fn one_threshold_decides_what_fits_and_which_changes_are_offered() {
             let flags: Vec<&str> = options.filter_map(|option| option["flags"].as_str()).collect();
             flags.into_iter().find(|flags| flags.contains(start) && !flags.contains("-ctk")).map(str::to_owned)
         };
-        let number = |flags: &str, name: &str| -> u64 {
-            flags.split(name).nth(1).unwrap().trim().split(' ').next().unwrap().parse().unwrap()
-        };
         let code = |arguments: &[&str]| answer(&driver, folder.path(), &[&[file.as_str()], arguments].concat()).1;
-        let layers = number(&flags("-ngl").unwrap(), "-ngl");
+        let layers = value_of(&flags("-ngl").unwrap(), "-ngl");
         let with = |count: u64| code(&["--context", context, "--gpu-layers", &count.to_string()]);
         assert_eq!((with(layers), with(layers + 1)), (0, 1), "{layers} of {context}");
         let Some(shorter) = flags("-c ").filter(|flags| !flags.contains("-ngl")) else { continue };
-        let tokens = number(&shorter, "-c");
+        let tokens = value_of(&shorter, "-c");
         let step = if tokens < 8192 { 256 } else { 1024 };
         let with = |tokens: u64| code(&["--context", &tokens.to_string()]);
         assert_eq!((with(tokens), with(tokens + step)), (0, 1), "{tokens}");

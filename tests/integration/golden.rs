@@ -21,6 +21,10 @@ fn number(row: &Value, key: &str) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().map(|real| real.round() as u64))
 }
 
+fn required(row: &Value, key: &str) -> u64 {
+    number(row, key).unwrap()
+}
+
 fn kind(row: &Value, key: &str) -> GgmlType {
     row["a"][key].as_str().map_or(GgmlType::F16, |name| GgmlType::from_name(name).unwrap())
 }
@@ -73,19 +77,28 @@ fn settings(row: &Value, context: u64) -> Settings {
 }
 
 fn kv(row: &Value) -> u64 {
-    let of = |key| number(row, key).unwrap();
-    let (k, v) = (of("k"), number(row, "v").unwrap_or(0));
-    let shape = shape(layers(of("layers"), k, v, false), 0);
+    let (k, v) = (required(row, "k"), number(row, "v").unwrap_or(0));
+    let shape = shape(layers(required(row, "layers"), k, v, false), 0);
     // Old versions did not pad the cells, so a row's cells are the printed ones.
-    assert_eq!(of("cells") % 256, 0, "{row}");
-    estimate(&shape, &settings(row, of("cells"))).kv_split.unwrap().all()
+    assert_eq!(required(row, "cells") % 256, 0, "{row}");
+    estimate(&shape, &settings(row, required(row, "cells"))).kv_split.unwrap().all()
 }
 
 fn kv_iswa(row: &Value) -> u64 {
-    let of = |key| number(row, key).unwrap();
-    let mut all = layers(of("full"), of("kfull"), number(row, "vfull").unwrap_or(of("kfull")), false);
-    all.extend(layers(of("swa"), of("kswa"), number(row, "vswa").unwrap_or(of("kswa")), true));
-    let split = estimate(&shape(all, of("window")), &settings(row, of("n_ctx"))).kv_split.unwrap();
+    let mut all = layers(
+        required(row, "full"),
+        required(row, "kfull"),
+        number(row, "vfull").unwrap_or(required(row, "kfull")),
+        false,
+    );
+    all.extend(layers(
+        required(row, "swa"),
+        required(row, "kswa"),
+        number(row, "vswa").unwrap_or(required(row, "kswa")),
+        true,
+    ));
+    let split =
+        estimate(&shape(all, required(row, "window")), &settings(row, required(row, "n_ctx"))).kv_split.unwrap();
     match row["a"]["part"].as_str() {
         Some("full") => split.full,
         Some("swa") => split.windowed,
@@ -119,7 +132,6 @@ fn state(row: &Value) -> u64 {
 }
 
 fn dense_weights(row: &Value) -> u64 {
-    let of = |key| number(row, key).unwrap();
     let flag = |key: &str| row["a"][key].as_bool().unwrap_or(false);
     let family = match (flag("qkv_bias"), flag("qk_norm")) {
         (true, _) => "qwen2",
@@ -128,13 +140,13 @@ fn dense_weights(row: &Value) -> u64 {
     };
     let figures = Figures {
         architecture: family.into(),
-        layers: of("L"),
-        hidden: of("E"),
-        heads: of("H"),
-        kv_heads: of("KV"),
-        head_dim: of("HD"),
-        ffn: of("FF"),
-        vocab: of("V"),
+        layers: required(row, "L"),
+        hidden: required(row, "E"),
+        heads: required(row, "H"),
+        kv_heads: required(row, "KV"),
+        head_dim: required(row, "HD"),
+        ffn: required(row, "FF"),
+        vocab: required(row, "V"),
         tied: flag("tied"),
         context: 256,
         ..Figures::default()
@@ -173,28 +185,28 @@ fn buffer(row: &Value, f: &str) -> u64 {
 
 /// The bytes that the project computes for a row.
 fn computed(row: &Value) -> f64 {
-    let of = |key| number(row, key).unwrap();
     let f = row["f"].as_str().unwrap();
     let whole = match f {
         "kv" => kv(row),
         "kv_iswa" => kv_iswa(row),
         "rs" => state(row),
-        "out_buf" => output_buffer(of("vocab"), number(row, "n_seq").unwrap_or(1)),
+        "out_buf" => output_buffer(required(row, "vocab"), number(row, "n_seq").unwrap_or(1)),
         "tensor" => {
             let dims: Vec<u64> = row["a"]["ne"].as_array().unwrap().iter().map(|dim| dim.as_u64().unwrap()).collect();
             kind(row, "t").tensor_bytes(&dims).unwrap()
         }
         "dense_weights" => dense_weights(row),
-        "params_bytes" => bytes(of("params"), of("bpp") * 1000),
+        "params_bytes" => bytes(required(row, "params"), required(row, "bpp") * 1000),
         "cb_logits" | "cb_fa" | "cb_nofa" => buffer(row, f),
-        "zero_paper" => zero_stage(of("params"), of("n"), of("stage") as u8),
+        "zero_paper" => zero_stage(required(row, "params"), required(row, "n"), required(row, "stage") as u8),
         "zero3" => {
             let offload = match (row["a"]["opt"].as_str(), row["a"]["par"].as_str()) {
                 (_, Some("cpu")) => Offload::Parameters,
                 (Some("cpu"), _) => Offload::Optimizer,
                 _ => Offload::Nothing,
             };
-            let (card, host) = zero3_estimate(of("params"), of("largest"), of("gpus"), offload);
+            let (card, host) =
+                zero3_estimate(required(row, "params"), required(row, "largest"), required(row, "gpus"), offload);
             if row["a"]["part"] == "cpu" { host } else { card }
         }
         "vllm_budget" => {

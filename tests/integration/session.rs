@@ -8,17 +8,16 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{fs, thread};
 
-use oomdoctor::platform::linux::procfs::Procfs;
 use oomdoctor::runtime::terminal;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::support::api_server::{ApiServer, Reply};
-use crate::support::ends_within;
 use crate::support::fake_driver::{Sleeper, homes};
 use crate::support::machine::{FREE, FREE_AFTERWARDS, HELD, Machine, torch_log};
 use crate::support::pty::{IN_A_PTY, PATIENCE, Session, pass, shows};
+use crate::support::{children_of, ends_within};
 
 const LARGE: (u16, u16) = (120, 40);
 const SMALL: (u16, u16) = (80, 24);
@@ -438,10 +437,7 @@ fn silent_for(text: &str) -> Option<u64> {
 
 /// Quits while the driver hangs: that is immediate and leaves no sampler behind.
 fn quits_at_once(mut session: Session) {
-    let own = session.pid();
-    let procfs = Procfs::default();
-    let is_child = |pid: &u32| procfs.stat(*pid).is_ok_and(|stat| stat.parent_pid == own);
-    let children: Vec<u32> = procfs.pids().into_iter().filter(is_child).collect();
+    let children = children_of(session.pid());
     assert!(!children.is_empty(), "there is a sampler");
     session.send("q");
     let status = session.wait_for_exit(AT_ONCE);

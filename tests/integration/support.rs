@@ -8,6 +8,7 @@ pub mod pty;
 
 use std::time::{Duration, Instant};
 
+use oomdoctor::platform::linux::procfs::Procfs;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -27,4 +28,11 @@ pub fn ends_within(pid: u32, patience: Duration) -> bool {
             ended => return ended.unwrap() == 1,
         }
     }
+}
+
+pub fn children_of(parent: u32) -> Vec<u32> {
+    let procfs = Procfs::default();
+    let mut pids = procfs.pids();
+    pids.retain(|pid| procfs.stat(*pid).is_ok_and(|stat| stat.parent_pid == parent));
+    pids
 }
