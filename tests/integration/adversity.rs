@@ -70,9 +70,9 @@ fn closing_the_terminal_ends_the_program_and_its_sampler() {
 #[test]
 fn many_resizes_answer_no_question() {
     let mut machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut session = machine.oomdoctor_every("0.05", LARGE, &[]);
-    session.wait_for_text(&[&holder]);
+    session.wait_for_text(&[&logged]);
     session.paste(machine.log());
     session.wait_for_text(&["step 1"]);
     session.send("\t\x1b[Hx");
@@ -93,7 +93,7 @@ fn many_resizes_answer_no_question() {
     session.resize(LARGE.0, LARGE.1);
     session.wait_for("a frame of this size", |screen| {
         let corner = screen.rows(0, LARGE.0).nth(1).and_then(|row| row.chars().last());
-        matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &holder, HELD])
+        matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &logged, HELD])
     });
     // An arrow key is never part of a paste, so it ends the burst of letters.
     session.send("\x1b[B");
@@ -139,7 +139,7 @@ fn on_a_full_disk_only_the_files_are_missing_and_the_screen_says_so() {
     session.send("\t\x1b[Hx");
     session.wait_for_text(&[END_IT]);
     session.send("y");
-    assert_eq!(machine.holder.ended_by(), Some(15), "a record that can't be written stops no signal");
+    assert_eq!(machine.logged.ended_by(), Some(15), "a record that can't be written stops no signal");
     session.wait_for_text(&["gave back", "could not be recorded"]);
     session.send("W");
     session.wait_for_text(&["report could not be written"]);

@@ -191,7 +191,7 @@ fn a_diagnosis_on_the_machine_finds_the_named_process_and_offers_to_terminate_it
     let path = folder.path().join("crash.log");
     fs::write(&path, machine.log()).unwrap();
     let found = parsed(&machine.driver.output(&["diagnose", path.to_str().unwrap(), "--json"]));
-    let pid = machine.holder.pid();
+    let pid = machine.logged.pid();
     assert_eq!(found["verdict"]["same_machine"], true);
     assert_eq!(found["verdict"]["causes"][0]["cause"], "other-process");
     assert!(found["verdict"]["sentence"].as_str().unwrap().contains(&pid.to_string()));
@@ -235,7 +235,7 @@ fn finished(child: Child, patience: Duration) -> Output {
 #[test]
 fn no_escape_sequence_of_a_process_or_a_log_reaches_the_terminal() {
     let evil = "\x1b]0;pwned\x07\x1b[2J\u{202e}";
-    let machine = Machine::with_holder(Sleeper::named(format!("ev{evil}il")));
+    let machine = Machine::with_logged(Sleeper::named(format!("ev{evil}il")));
     let log = format!("{evil}\n{}{evil}", machine.log().replace("CUDA out", &format!("\x1b[31mCUDA{evil} out")));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crash.log");
@@ -287,7 +287,7 @@ fn ps_prints_the_names_that_kill_takes() {
     let output = machine.driver.output(&["ps"]);
     assert_eq!(code(&output), 0);
     let text = stdout(&output);
-    for (sleeper, held) in [(&machine.holder, "11.2 GiB"), (&machine.second, "6.0 GiB"), (&machine.third, "2.0 GiB")] {
+    for (sleeper, held) in [(&machine.logged, "11.2 GiB"), (&machine.second, "6.0 GiB"), (&machine.third, "2.0 GiB")] {
         let key = Procfs::default().stat(sleeper.pid()).unwrap().key();
         let name = format!("{}@{}", sleeper.pid(), key.start_ticks);
         let line = text.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("{name}\n{text}"));
@@ -308,7 +308,7 @@ fn ps_as_json_has_the_fields_of_the_contract() {
     assert_eq!(first["memory"]["free_bytes"], 6362_u64 << 20);
     assert_eq!(first["unaccounted_bytes"], 200_u64 << 20);
     let row = &first["processes"][0];
-    assert_eq!((&row["pid"], &row["used_bytes"]), (&json!(machine.holder.pid()), &json!(11470_u64 << 20)));
+    assert_eq!((&row["pid"], &row["used_bytes"]), (&json!(machine.logged.pid()), &json!(11470_u64 << 20)));
     assert_eq!(
         (&row["command"], &row["kind"], &row["proved"]),
         (&json!("sleep 1000"), &json!("compute"), &json!(true))
@@ -350,10 +350,10 @@ fn named(sleeper: &Sleeper) -> String {
 #[test]
 fn kill_ends_exactly_the_named_process_and_prints_what_it_freed() {
     let mut machine = Machine::new();
-    let name = named(&machine.holder);
+    let name = named(&machine.logged);
     let output = machine.driver.output(&["kill", &name, "--yes"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
-    assert_eq!(machine.holder.ended_by(), Some(15));
+    assert_eq!(machine.logged.ended_by(), Some(15));
     assert!(machine.second.lives() && machine.third.lives());
     let said = stdout(&output);
     assert!(said.contains(&name) && said.contains("sleep 1000"), "whom: {said}");
@@ -364,10 +364,10 @@ fn kill_ends_exactly_the_named_process_and_prints_what_it_freed() {
 #[test]
 fn kill_takes_several_processes_and_another_signal() {
     let mut machine = Machine::new();
-    let names = [named(&machine.holder), machine.third.pid().to_string()];
+    let names = [named(&machine.logged), machine.third.pid().to_string()];
     let output = machine.driver.output(&["kill", &names[0], &names[1], "--yes", "--signal", "int"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
-    assert_eq!((machine.holder.ended_by(), machine.third.ended_by()), (Some(2), Some(2)));
+    assert_eq!((machine.logged.ended_by(), machine.third.ended_by()), (Some(2), Some(2)));
     assert!(machine.second.lives());
     assert!(stdout(&output).contains("13.2 GiB of GPU memory came back"), "{}", stdout(&output));
 }
@@ -375,9 +375,9 @@ fn kill_takes_several_processes_and_another_signal() {
 #[test]
 fn kill_without_a_terminal_to_confirm_on_ends_no_process() {
     let mut machine = Machine::new();
-    let output = machine.driver.output(&["kill", &named(&machine.holder)]);
+    let output = machine.driver.output(&["kill", &named(&machine.logged)]);
     assert_eq!(code(&output), 2);
-    assert!(stdout(&output).contains(&named(&machine.holder)), "it says whom it would have ended");
+    assert!(stdout(&output).contains(&named(&machine.logged)), "it says whom it would have ended");
     assert!(stderr(&output).contains("--yes"), "{}", stderr(&output));
     assert!(machine.all_live());
 }
@@ -387,14 +387,14 @@ fn kill_asks_for_confirmation_on_the_terminal() {
     for (answer, ends) in [("n\r", false), ("\r", false), ("y\r", true)] {
         let mut machine = Machine::new();
         let library = machine.driver.library();
-        let arguments = ["kill", &named(&machine.holder), "--nvml-library", library.to_str().unwrap()];
+        let arguments = ["kill", &named(&machine.logged), "--nvml-library", library.to_str().unwrap()];
         let mut session = Session::oomdoctor((120, 40), &arguments);
-        session.wait_for_text(&[&named(&machine.holder), "11.2 GiB", "[y/N]"]);
+        session.wait_for_text(&[&named(&machine.logged), "11.2 GiB", "[y/N]"]);
         assert!(machine.all_live());
         session.send(answer);
         let status = session.wait_for_exit(PATIENCE);
         assert_eq!(status.exit_code(), u32::from(!ends), "{answer:?}\n{}", session.text());
-        assert_eq!(machine.holder.lives(), !ends, "{answer:?}");
+        assert_eq!(machine.logged.lives(), !ends, "{answer:?}");
     }
 }
 
@@ -406,7 +406,7 @@ fn kill_wants_more_than_a_y_for_another_users_process() {
         return;
     }
     let mut machine = Machine::new();
-    let pid = machine.holder.pid().to_string();
+    let pid = machine.logged.pid().to_string();
     let by_sudo = |arguments: &[&str]| {
         let mut command = machine.driver.oomdoctor(arguments);
         command.env("SUDO_UID", "4242");
@@ -429,11 +429,11 @@ fn kill_wants_more_than_a_y_for_another_users_process() {
             session.send(answer);
         }
         assert_eq!(session.wait_for_exit(PATIENCE).exit_code(), u32::from(!ends), "{}", session.text());
-        assert!(machine.holder.lives(), "{answers:?}");
+        assert!(machine.logged.lives(), "{answers:?}");
     }
     let output = by_sudo(&["kill", &pid, "--yes", "--other-users"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
-    assert_eq!(machine.holder.ended_by(), Some(15));
+    assert_eq!(machine.logged.ended_by(), Some(15));
 }
 
 #[test]
@@ -450,24 +450,24 @@ fn kill_says_that_a_process_is_busy_before_it_asks() {
 #[test]
 fn inside_a_pod_kill_signals_only_with_allow_kill() {
     let mut machine = Machine::new();
-    let name = named(&machine.holder);
+    let name = named(&machine.logged);
     let in_a_pod = |arguments: &[&str]| {
         let mut command = machine.driver.oomdoctor(arguments);
         command.env("KUBERNETES_SERVICE_HOST", "10.0.0.1");
         assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap()
     };
     assert_refused(&in_a_pod(&["kill", &name, "--yes"]), &["Kubernetes pod", "--allow-kill"]);
-    assert!(machine.holder.lives());
+    assert!(machine.logged.lives());
     let output = in_a_pod(&["kill", &name, "--yes", "--allow-kill"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
-    assert_eq!(machine.holder.ended_by(), Some(15));
+    assert_eq!(machine.logged.ended_by(), Some(15));
 }
 
 #[test]
 fn kill_refuses_another_process_with_the_same_pid() {
     let mut machine = Machine::new();
-    let ticks = Procfs::default().stat(machine.holder.pid()).unwrap().start_ticks;
-    let other = format!("{}@{}", machine.holder.pid(), ticks + 1);
+    let ticks = Procfs::default().stat(machine.logged.pid()).unwrap().start_ticks;
+    let other = format!("{}@{}", machine.logged.pid(), ticks + 1);
     let output = machine.driver.output(&["kill", &other, "--yes"]);
     assert_eq!(code(&output), 1);
     assert!(stdout(&output).contains("another process"), "{}", all(&output));
@@ -488,8 +488,8 @@ fn kill_refuses_a_process_that_no_gpu_lists_unless_any_is_given() {
 
 #[test]
 fn kill_sends_sigkill_only_when_told_to() {
-    let mut machine = Machine::with_holder(Sleeper::deaf());
-    let name = named(&machine.holder);
+    let mut machine = Machine::with_logged(Sleeper::deaf());
+    let name = named(&machine.logged);
     let output = machine.driver.output(&["kill", &name, "--yes", "--grace", "0.3"]);
     assert_eq!(code(&output), 1);
     assert!(
@@ -500,7 +500,7 @@ fn kill_sends_sigkill_only_when_told_to() {
     assert!(machine.all_live());
     let output = machine.driver.output(&["kill", &name, "--yes", "--signal", "KILL"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
-    assert_eq!(machine.holder.ended_by(), Some(9));
+    assert_eq!(machine.logged.ended_by(), Some(9));
     assert!(stdout(&output).contains("11.2 GiB of GPU memory came back"), "{}", stdout(&output));
 }
 
@@ -530,7 +530,7 @@ fn kill_refuses_protected_processes_with_the_reason() {
         let output = machine.driver.output(&["kill", "--yes", "--any", "--", wrong]);
         assert_eq!(code(&output), 2, "{wrong}: {}", all(&output));
     }
-    let output = machine.driver.output(&["kill", &named(&machine.holder), "--yes", "--read-only"]);
+    let output = machine.driver.output(&["kill", &named(&machine.logged), "--yes", "--read-only"]);
     assert_refused(&output, &["--read-only"]);
     assert!(machine.all_live());
 }
@@ -674,7 +674,7 @@ fn a_flag_overrides_the_environment_which_overrides_the_file() {
     command.env("OOMDOCTOR_NVML_LIBRARY", "/nonexistent/other.so");
     assert_eq!(code(&command.timeout(PATIENCE).output().unwrap()), 0, "the flag wins over the environment");
     let mut machine = Machine::new();
-    let output = machine.driver.output(&["kill", &named(&machine.holder), "--yes"]);
+    let output = machine.driver.output(&["kill", &named(&machine.logged), "--yes"]);
     assert_refused(&output, &["read-only"]);
     assert!(machine.all_live());
 }
@@ -698,13 +698,13 @@ fn every_signal_is_recorded_in_a_file_that_only_its_sender_can_read() {
     let spared = machine.driver.output(&["kill", &machine.second.pid().to_string(), "--read-only", "--yes"]);
     assert_eq!(code(&spared), 2);
     assert!(!path.exists(), "nothing was signalled");
-    let output = machine.driver.output(&["kill", &named(&machine.holder), "--yes"]);
+    let output = machine.driver.output(&["kill", &named(&machine.logged), "--yes"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let told: Vec<_> =
         lines.iter().map(|line| (line["what"].as_str().unwrap(), line["pid"].as_u64().unwrap())).collect();
-    let pid = u64::from(machine.holder.pid());
+    let pid = u64::from(machine.logged.pid());
     assert_eq!(told, [("sent", pid), ("ended", pid), ("memory-back", pid)], "{text}");
     assert_eq!((&lines[0]["signal"], &lines[2]["bytes"]), (&json!("TERM"), &json!(11_470_u64 << 20)));
     assert_eq!(lines[0]["command"], "sleep 1000");

@@ -346,7 +346,7 @@ const ROWS: &[Row] = &[
         ..NONE
     },
     Row {
-        name: "a holder is asked by name to end; no blanket kill, no reset of the card",
+        name: "a process is terminated by name; no blanket kill, no reset of the GPU",
         never_run: &[(
             r"\bkill -(?:9|KILL)\b|\bpkill\b|\bkillall\b|--gpu-reset|fuser -k",
             "kill -9 $(nvidia-smi --query-compute-apps=pid --format=csv,noheader)",

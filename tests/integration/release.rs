@@ -22,8 +22,8 @@ fn at(api: Api, port: u16, model: Option<&str>) -> Release {
 }
 
 fn try_it(release: &Release) -> Result<String, String> {
-    let holder = Sleeper::start();
-    ask(&Procfs::default(), key(&holder), release, |_| {})
+    let process = Sleeper::start();
+    ask(&Procfs::default(), key(&process), release, |_| {})
 }
 
 /// Sends a release request to a server that replies as `reply` says; returns what was reported and what the server
@@ -125,21 +125,21 @@ fn a_server_that_never_answers_times_out() {
 fn an_exited_or_replaced_process_is_not_asked_to_release_vram() {
     let server = ApiServer::start(ollama);
     let release = at(Api::Ollama, server.port, None);
-    let mut holder = Sleeper::start();
-    let alive = key(&holder);
+    let mut process = Sleeper::start();
+    let alive = key(&process);
     let reused = ProcessKey { start_ticks: alive.start_ticks + 1, ..alive };
     assert!(ask(&Procfs::default(), reused, &release, |_| {}).unwrap_err().contains("nothing was sent"));
-    holder.end();
+    process.end();
     assert!(ask(&Procfs::default(), alive, &release, |_| {}).unwrap_err().contains("nothing was sent"));
     assert_eq!(server.heard(), Vec::<String>::new());
 }
 
 #[test]
 fn a_process_that_exits_between_check_and_request_is_not_asked() {
-    let mut holder = Sleeper::start();
-    let (key, mut holder) = (key(&holder), Some(std::mem::replace(&mut holder, Sleeper::start())));
+    let mut process = Sleeper::start();
+    let (key, mut process) = (key(&process), Some(std::mem::replace(&mut process, Sleeper::start())));
     let server = ApiServer::start(move |request| {
-        drop(holder.take());
+        drop(process.take());
         ollama(request)
     });
     let said = ask(&Procfs::default(), key, &at(Api::Ollama, server.port, None), |_| {});
@@ -179,9 +179,9 @@ impl Drop for Orphan {
 fn each_request_is_recorded_before_it_is_sent_and_its_answer_after() {
     let server = ApiServer::start(ollama);
     let notes = RefCell::new(Vec::new());
-    let holder = Sleeper::start();
+    let process = Sleeper::start();
     let release = at(Api::Ollama, server.port, Some("qwen3:4b"));
-    ask(&Procfs::default(), key(&holder), &release, |note| notes.borrow_mut().push(note)).unwrap();
+    ask(&Procfs::default(), key(&process), &release, |note| notes.borrow_mut().push(note)).unwrap();
     let base = format!("http://127.0.0.1:{}", server.port);
     let expected = [
         Note::Sent(format!("GET {base}/api/ps")),
@@ -219,15 +219,15 @@ fn a_kernel_is_restarted_with_the_token_from_its_servers_file() {
         model: None,
     };
     file(77, "");
-    let holder = Sleeper::start();
+    let process = Sleeper::start();
     let notes = RefCell::new(Vec::new());
-    ask(&Procfs::default(), key(&holder), &release(77), |note| notes.borrow_mut().push(note)).unwrap();
+    ask(&Procfs::default(), key(&process), &release(77), |note| notes.borrow_mut().push(note)).unwrap();
     let (first, second) = (server.next(), server.next());
     assert_eq!(first.request, "GET /lab/api/sessions");
     assert_eq!(second.request, format!("POST /lab/api/kernels/{KERNEL}/restart"));
     assert_eq!((first.authorization, second.authorization), (Some("token s3cret".into()), Some("token s3cret".into())));
     assert!(!format!("{notes:?}").contains("s3cret"), "the token is recorded nowhere");
-    let why = |pid: u32| ask(&Procfs::default(), key(&holder), &release(pid), |_| {}).unwrap_err();
+    let why = |pid: u32| ask(&Procfs::default(), key(&process), &release(pid), |_| {}).unwrap_err();
     assert!(why(78).contains("can't be read"));
     file(78, "");
     assert!(why(78).contains("another server's"));

@@ -39,13 +39,13 @@ fn recovers(session: &Session) {
 #[test]
 fn a_killed_sampler_is_reported_and_restarted() {
     let machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let session = started(&machine);
     for _ in 0..2 {
         let sampler = children(&session)[0].pid;
         kill_process(Pid::from_raw(sampler.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
         let screen = session.wait_for_text(&[DOWN, "signal: 9"]);
-        assert!(screen.contains(&holder), "the last reading stays\n{screen}");
+        assert!(screen.contains(&logged), "the last reading stays\n{screen}");
         recovers(&session);
     }
 }

@@ -30,8 +30,8 @@ const END_IT: &str = "[y]";
 /// Starts the program and waits until it lists the processes.
 fn started(machine: &Machine, size: (u16, u16)) -> Session {
     let session = machine.oomdoctor(size, &[]);
-    let [holder, second, third] = machine.pids();
-    session.wait_for_text(&[&holder, &second, &third]);
+    let [logged, second, third] = machine.pids();
+    session.wait_for_text(&[&logged, &second, &third]);
     session.assert_taken();
     session
 }
@@ -65,25 +65,25 @@ fn first_step(screen: &str) -> Option<&str> {
 
 fn from_paste_to_bytes(size: (u16, u16)) {
     let mut machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut session = started(&machine, size);
     free_now(&session, FREE);
     session.paste(machine.log());
     // A frame may arrive in pieces, so the whole line must be there.
-    let whole = |line: &str| line.contains(&holder) && line.contains(HELD);
+    let whole = |line: &str| line.contains(&logged) && line.contains(HELD);
     let screen = session.wait_for("the first step", |screen| first_step(&screen.contents()).is_some_and(whole));
     let sentence = screen.lines().find(|line| line.contains("Another program holds")).expect(&screen);
-    assert!(sentence.contains(&holder), "the sentence names it: {sentence}");
+    assert!(sentence.contains(&logged), "the sentence names it: {sentence}");
 
     session.send("x");
     let screen = session.wait_for_text(&[END_IT, "[n]"]);
     let named = screen.lines().find(|line| line.contains("sleep 1000") && line.contains("┃ ")).expect(&screen);
-    assert!(named.contains(&holder), "the question names it: {named}");
+    assert!(named.contains(&logged), "the question names it: {named}");
     assert!(screen.contains(&format!("{HELD} on GPU 0")), "and what it holds:\n{screen}");
     assert!(machine.all_live(), "asking ends nothing");
 
     session.send("y");
-    assert_eq!(machine.holder.ended_by(), Some(15), "it was asked to close");
+    assert_eq!(machine.logged.ended_by(), Some(15), "it was asked to close");
     session.wait_for_text(&["gave back", HELD]);
     free_now(&session, FREE_AFTERWARDS);
     assert!(machine.second.lives() && machine.third.lives(), "nobody else was touched");
@@ -91,7 +91,7 @@ fn from_paste_to_bytes(size: (u16, u16)) {
     let [_, (_, state)] = homes();
     let record = fs::read_to_string(state.join("oomdoctor/signals.log")).unwrap();
     let what: Vec<&str> = ["sent", "ended", "memory-back"].into_iter().filter(|what| record.contains(what)).collect();
-    assert!(what.len() == 3 && record.lines().count() == 3 && record.contains(&holder), "{record}");
+    assert!(what.len() == 3 && record.lines().count() == 3 && record.contains(&logged), "{record}");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_process_can_be_ended_from_the_list_without_any_log() {
     session.send("y");
     assert_eq!(machine.second.ended_by(), Some(15));
     session.wait_for_text(&["gave back 6.0 GiB"]);
-    assert!(machine.holder.lives() && machine.third.lives());
+    assert!(machine.logged.lives() && machine.third.lives());
     session.leave();
 }
 
@@ -227,8 +227,8 @@ fn a_paste_without_brackets_becomes_the_log_and_runs_no_command() {
         let mut session = started(&machine, LARGE);
         let log = format!("Epoch 1\nx\ny\nq\ny\nxy\n{}q\nx\ny\n", machine.log());
         session.send(log.replace('\n', end));
-        let [holder, ..] = machine.pids();
-        let screen = session.wait_for_text(&["15 lines", "step 1", &holder]);
+        let [logged, ..] = machine.pids();
+        let screen = session.wait_for_text(&["15 lines", "step 1", &logged]);
         assert!(!screen.contains(END_IT), "{end:?}\n{screen}");
         assert!(session.runs() && machine.all_live(), "{end:?}");
         session.leave();
@@ -266,15 +266,15 @@ fn a_second_paste_replaces_appends_or_is_dropped() {
 #[test]
 fn a_process_that_exits_during_the_question_is_reported_as_gone() {
     let mut machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut session = started(&machine, LARGE);
     session.send("\x1b[Hx");
-    session.wait_for_text(&[END_IT, &holder]);
-    machine.holder.end();
+    session.wait_for_text(&[END_IT, &logged]);
+    machine.logged.end();
     free_now(&session, FREE_AFTERWARDS);
     session.send("y");
-    session.wait_for(&format!("{holder} has ended"), |screen| {
-        screen.contents().lines().any(|line| line.contains(&holder) && line.contains("already ended"))
+    session.wait_for(&format!("{logged} has ended"), |screen| {
+        screen.contents().lines().any(|line| line.contains(&logged) && line.contains("already ended"))
             && !shows(screen, &[END_IT])
     });
     assert!(machine.second.lives() && machine.third.lives());
@@ -284,15 +284,15 @@ fn a_process_that_exits_during_the_question_is_reported_as_gone() {
 #[test]
 fn a_process_that_exited_since_the_last_reading_is_reported_as_ended() {
     let mut machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut session = machine.oomdoctor_every("6", LARGE, &[]);
-    session.wait_for_text(&[&holder]);
+    session.wait_for_text(&[&logged]);
     session.send("\x1b[Hx");
-    session.wait_for_text(&[END_IT, &holder]);
-    machine.holder.end();
+    session.wait_for_text(&[END_IT, &logged]);
+    machine.logged.end();
     session.send("y");
-    session.wait_for(&format!("{holder} has ended"), |screen| {
-        screen.contents().lines().any(|line| line.contains(&holder) && line.contains("ended"))
+    session.wait_for(&format!("{logged} has ended"), |screen| {
+        screen.contents().lines().any(|line| line.contains(&logged) && line.contains("ended"))
             && !shows(screen, &[END_IT])
     });
     session.wait_for_text(&["gave back", HELD]);
@@ -302,20 +302,20 @@ fn a_process_that_exited_since_the_last_reading_is_reported_as_ended() {
 
 #[test]
 fn a_process_that_ignores_sigterm_gets_sigkill_only_after_a_second_yes() {
-    let mut machine = Machine::with_holder(Sleeper::deaf());
-    let [holder, ..] = machine.pids();
+    let mut machine = Machine::with_logged(Sleeper::deaf());
+    let [logged, ..] = machine.pids();
     let mut session = started(&machine, LARGE);
     session.send("\x1b[Hx");
-    session.wait_for_text(&[END_IT, &holder]);
+    session.wait_for_text(&[END_IT, &logged]);
     session.send("y");
     session.wait_for_no(&[END_IT]);
-    session.wait_for_text(&["did not close", &holder]);
+    session.wait_for_text(&["did not close", &logged]);
     session.wait_for_no(&[END_IT]);
     assert!(machine.all_live(), "nothing is forced, or asked about, by itself");
     session.send("x");
-    session.wait_for_text(&["Send SIGKILL to", &holder, "[y]"]);
+    session.wait_for_text(&["Send SIGKILL to", &logged, "[y]"]);
     session.send("y");
-    assert_eq!(machine.holder.ended_by(), Some(9));
+    assert_eq!(machine.logged.ended_by(), Some(9));
     session.wait_for_text(&["gave back", HELD]);
     session.leave();
 }
@@ -337,7 +337,7 @@ fn with_ollama(unloads: u16) -> (Machine, ApiServer) {
     });
     let (runner, end) = Sleeper::ollama_runner(server.port, "llama3.1:8b");
     hand_over.send(end).unwrap();
-    (Machine::with_holder(runner), server)
+    (Machine::with_logged(runner), server)
 }
 
 fn asked_to_let_go(machine: &Machine, server: &ApiServer, size: (u16, u16)) -> Session {
@@ -370,7 +370,7 @@ fn let_go(size: (u16, u16)) {
     assert_eq!(server.next().request, r#"POST /api/generate {"keep_alive":0,"model":"llama3.1:8b"}"#);
     session.wait_for_text(&["gave back", HELD]);
     free_now(&session, FREE_AFTERWARDS);
-    assert_eq!(machine.holder.ended_by(), None, "no signal ended it");
+    assert_eq!(machine.logged.ended_by(), None, "no signal ended it");
     assert!(machine.second.lives() && machine.third.lives(), "nobody else was touched");
     session.leave();
     let record = recorded(&["asked", "answered", "asked", "answered", "memory-back"]);
@@ -462,11 +462,11 @@ fn a_driver_that_hangs_from_the_start_is_reported_and_blocks_nothing() {
 #[test]
 fn a_driver_that_hangs_in_mid_run_leaves_the_last_reading_with_its_age() {
     let machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let session = started(&machine, SMALL);
     machine.set_faults("(call: \"*\", hang: true)");
     let screen = session.wait_for("its age", |screen| silent_for(&screen.contents()).is_some());
-    assert!(screen.contains(&holder), "the last reading stays\n{screen}");
+    assert!(screen.contains(&logged), "the last reading stays\n{screen}");
     let age = silent_for(&screen);
     session.wait_for("a higher age", |screen| silent_for(&screen.contents()) > age);
     quits_at_once(session);
@@ -510,19 +510,19 @@ fn sigterm_ends_the_program_during_a_question_or_typing() {
 #[test]
 fn ctrl_z_restores_the_terminal_and_fg_takes_it_again() {
     let machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let library = machine.library().display().to_string();
     // A shell with job control, which can continue a stopped program.
     let line = format!(
         "set -m; \"$OOMDOCTOR\" --nvml-library '{library}' --interval 0.2; echo IN THE SHELL; read go; fg; echo DONE; read end"
     );
     let mut session = Session::shell(LARGE, &line);
-    session.wait_for_text(&[&holder, "GPUs and who"]);
+    session.wait_for_text(&[&logged, "GPUs and who"]);
     session.assert_taken();
     session.send("\x1a");
     session.wait_for("the shell's screen", |screen| !screen.alternate_screen() && shows(screen, &["IN THE SHELL"]));
     session.send("go\n");
-    session.wait_for("its screen again", |screen| screen.alternate_screen() && shows(screen, &[&holder]));
+    session.wait_for("its screen again", |screen| screen.alternate_screen() && shows(screen, &[&logged]));
     session.wait_for("the mouse", |screen| screen.mouse_protocol_mode() != vt100::MouseProtocolMode::None);
     session.assert_taken();
     session.send("q");
@@ -567,7 +567,7 @@ fn a_panic_restores_the_terminal_before_its_message() {
 #[test]
 fn any_size_is_survived_and_a_usable_size_shows_everything_again() {
     let machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut session = with_log(&machine, LARGE);
     for (columns, rows) in [(3, 2), (4, 30), (200, 2), (59, 14), (61, 16), (250, 70)] {
         session.resize(columns, rows);
@@ -579,7 +579,7 @@ fn any_size_is_survived_and_a_usable_size_shows_everything_again() {
     session.resize(LARGE.0, LARGE.1);
     session.wait_for("a frame of this size", |screen| {
         let corner = screen.rows(0, LARGE.0).nth(1).and_then(|row| row.chars().last());
-        matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &holder, HELD])
+        matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &logged, HELD])
     });
     session.leave();
 }
@@ -655,9 +655,9 @@ impl PipedJob {
 #[test]
 fn a_piped_log_is_opened_and_leaving_does_not_break_the_pipe() {
     let machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut job = PipedJob::start(&machine, &machine.log());
-    job.session.wait_for_text(&["6 lines", "step 1", &holder]);
+    job.session.wait_for_text(&["6 lines", "step 1", &logged]);
     job.session.send("q");
     job.session.wait_for_text(&["still runs", END_IT]);
     job.session.send("n");
@@ -729,12 +729,12 @@ fn without_a_terminal_the_screen_program_prints_the_plain_report() {
 #[test]
 fn a_log_from_another_machine_offers_no_process() {
     let mut machine = Machine::new();
-    let [holder, second, _] = machine.pids();
+    let [logged, second, _] = machine.pids();
     let mut session = started(&machine, LARGE);
-    session.paste(torch_log(machine.holder.pid(), "79.10"));
+    session.paste(torch_log(machine.logged.pid(), "79.10"));
     let screen = session.wait_for_text(&["another machine", "79.1 GiB", "step 1"]);
     let steps = screen.split("What to do").nth(1).unwrap();
-    assert!(!steps.contains(&holder) && !steps.contains(&second), "no step may end one of ours\n{steps}");
+    assert!(!steps.contains(&logged) && !steps.contains(&second), "no step may end one of ours\n{steps}");
     session.send("x");
     session.wait_for_text(&["ends no process"]);
     assert!(!shows_now(&session, END_IT));
@@ -766,7 +766,7 @@ const EVIL: &str = "\x1b]0;pwned\x07\x1b[2J\x1b[?25h\x1b[?1049l\u{202e}\u{9b}31m
 
 #[test]
 fn escape_sequences_in_a_process_name_are_shown_and_do_nothing() {
-    let machine = Machine::with_holder(Sleeper::named(format!("ev{EVIL}il")));
+    let machine = Machine::with_logged(Sleeper::named(format!("ev{EVIL}il")));
     let session = with_log(&machine, LARGE);
     let screen = session.wait_for_text(&["ev·]0;pwned·"]);
     assert!(!screen.contains(['\u{202e}', '\u{9b}', '\x1b']));

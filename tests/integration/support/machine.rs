@@ -8,50 +8,39 @@ use super::pty::Session;
 pub const MIB: u64 = 1 << 20;
 /// Free on GPU 0 while all processes run, as the screen shows it.
 pub const FREE: &str = "6.2";
-/// VRAM of the first process.
+/// VRAM of the process that the log names.
 pub const HELD: &str = "11.2 GiB";
-/// Free on GPU 0 after the first process has exited.
+/// Free on GPU 0 after that process has exited.
 pub const FREE_AFTERWARDS: &str = "17.4";
 
-/// Two GPUs of 24 GiB. On GPU 0 the first process uses 11.2 GiB and the second 6.0; on GPU 1 the third uses 2.0.
+/// Two GPUs of 24 GiB. On GPU 0 the process that the log names uses 11.2 GiB and the second 6.0; on GPU 1 the third uses 2.0.
 pub struct Machine {
     pub driver: FakeDriver,
-    pub holder: Sleeper,
+    pub logged: Sleeper,
     pub second: Sleeper,
     pub third: Sleeper,
 }
 
 impl Machine {
     pub fn new() -> Machine {
-        Machine::with_holder(Sleeper::start())
+        Machine::with_logged(Sleeper::start())
     }
 
-    pub fn with_holder(holder: Sleeper) -> Machine {
+    pub fn with_logged(logged: Sleeper) -> Machine {
         let (second, third) = (Sleeper::start(), Sleeper::start());
         let driver = FakeDriver::new("()");
-        let machine = Machine { driver, holder, second, third };
+        let machine = Machine { driver, logged, second, third };
         machine.set_faults("");
         machine
     }
 
     /// Sets faults of the driver (RON, see tests/fake_nvml/scenario.rs).
     pub fn set_faults(&self, faults: &str) {
-        let card = |name: &str| {
-            format!(
-                "(name: \"NVIDIA GeForce {name}\", total: {}, reserved: {}, base: {})",
-                24576 * MIB,
-                400 * MIB,
-                200 * MIB
-            )
-        };
-        let row = |gpu: usize, sleeper: &Sleeper, mib: u64| {
-            format!("(gpu: {gpu}, pid: {}, bytes: Some({}))", sleeper.pid(), mib * MIB)
-        };
         self.driver.set_scenario(&format!(
             "(gpus: [{}, {}], processes: [{}, {}, {}], faults: [{faults}])",
-            card("RTX 4090"),
-            card("RTX 3090"),
-            row(0, &self.holder, 11470),
+            gpu("RTX 4090"),
+            gpu("RTX 3090"),
+            row(0, &self.logged, 11470),
             row(0, &self.second, 6144),
             row(1, &self.third, 2048),
         ));
@@ -73,20 +62,31 @@ impl Machine {
         self.driver.library()
     }
 
-    /// The PIDs as text: first, second, third.
+    /// The PIDs as text: logged, second, third.
     pub fn pids(&self) -> [String; 3] {
-        [&self.holder, &self.second, &self.third].map(|sleeper| sleeper.pid().to_string())
+        [&self.logged, &self.second, &self.third].map(|sleeper| sleeper.pid().to_string())
     }
 
-    /// The log of a job that failed here and names the first process.
+    /// The log of a job that failed here and names `logged`.
     pub fn log(&self) -> String {
-        torch_log(self.holder.pid(), "23.99")
+        torch_log(self.logged.pid(), "23.99")
     }
 
     /// Whether all three processes still run.
     pub fn all_live(&mut self) -> bool {
-        self.holder.lives() && self.second.lives() && self.third.lives()
+        self.logged.lives() && self.second.lives() && self.third.lives()
     }
+}
+
+/// A GPU of 24 GiB in a scenario of the fake driver.
+fn gpu(name: &str) -> String {
+    let (total, reserved, base) = (24576 * MIB, 400 * MIB, 200 * MIB);
+    format!("(name: \"NVIDIA GeForce {name}\", total: {total}, reserved: {reserved}, base: {base})")
+}
+
+/// A process in a scenario of the fake driver.
+fn row(gpu: usize, sleeper: &Sleeper, mib: u64) -> String {
+    format!("(gpu: {gpu}, pid: {}, bytes: Some({}))", sleeper.pid(), mib * MIB)
 }
 
 /// PyTorch's error on a GPU of this capacity in GiB; it names another process.
