@@ -74,14 +74,10 @@ fn shipped_code(text: &str) -> String {
 /// Where the block ends whose brace is opened right before `start`.
 fn end_of_block(code: &str, start: usize) -> usize {
     let mut depth = 1;
-    for (at, letter) in code[start..].char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            _ => {}
-        }
+    for (at, letter) in code.char_indices().skip_while(|(at, _)| *at < start) {
+        depth += i32::from(letter == '{') - i32::from(letter == '}');
         if depth == 0 {
-            return start + at + 1;
+            return at + 1;
         }
     }
     code.len()
