@@ -16,6 +16,7 @@
 mod causes;
 mod expectations;
 mod known_failures;
+mod logs;
 mod properties;
 mod recorded;
 mod scenario;
@@ -73,6 +74,24 @@ fn every_record_has_its_scenario() -> Result<(), Failed> {
     )
 }
 
+/// Machines on which the logs beside the checkout are read: none, an empty GPU, one beside an idle process.
+const MACHINES: [&str; 4] =
+    ["", "(total: 24564)", "(total: 8192)", "(total: 24564, processes: [(pid: 7, mib: 12000)]), (total: 24564)"];
+
+/// Finds logs for new scenarios: prints how the advice on each breaks a property.
+fn properties_hold_for_logs_beside_the_checkout() -> Result<(), Failed> {
+    let mut differences = Vec::new();
+    for (path, log) in logs::beside_the_checkout() {
+        for gpus in MACHINES {
+            let subject = Subject::new((format!("{path} with [{gpus}]"), Scenario::of(&log, gpus)));
+            for (_, property) in properties::ALL {
+                differences.extend(property(&subject).iter().map(|line| format!("{}: {line}", subject.name)));
+            }
+        }
+    }
+    verdict(differences)
+}
+
 fn property_test(name: &'static str, property: Property) -> Trial {
     Trial::test(name, move || verdict(properties::broken_by(name, property, &SUBJECTS)))
 }
@@ -92,5 +111,8 @@ fn main() -> ExitCode {
     trials.extend(SUBJECTS.iter().map(scenario_test));
     trials.push(Trial::test("every_cause_leads_scenarios_and_has_near_misses", || verdict(causes::too_few(&SUBJECTS))));
     trials.push(Trial::test("every_record_has_its_scenario", every_record_has_its_scenario));
+    let by_hand =
+        Trial::test("properties_hold_for_logs_beside_the_checkout", properties_hold_for_logs_beside_the_checkout);
+    trials.push(by_hand.with_ignored_flag(true));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -349,10 +349,19 @@ impl Scenario {
         }
     }
 
+    /// A log on a machine with these GPUs, written as in a file.
+    pub fn of(log: &str, gpus: &str) -> Scenario {
+        let empty = format!("(why: \"\", log: \"\", gpus: [{gpus}], expect: (cause: \"\", sentence: [], plan: []))");
+        Scenario { log: log.to_owned(), ..Scenario::parsed(&empty).unwrap() }
+    }
+
     fn read(path: &Path) -> Scenario {
-        let options = ron::Options::default().with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME);
         let text = fs::read_to_string(path).unwrap();
-        options.from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+        Scenario::parsed(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    fn parsed(text: &str) -> ron::error::SpannedResult<Scenario> {
+        ron::Options::default().with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME).from_str(text)
     }
 }
 

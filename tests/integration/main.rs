@@ -27,6 +27,8 @@ mod headers;
 mod hostile;
 mod identity;
 mod keyboard;
+#[path = "../advice/logs.rs"]
+mod logs;
 mod numbers;
 mod nvml;
 mod packaging;

@@ -3,9 +3,7 @@
 //! is checked: over the scenarios, the examples of the knowledge, made-up logs in which settings take many values, and
 //! the folders of logs beside the checkout, if there are any.
 
-use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::{env, fs};
 
 use oomdoctor::advice::{Advice, Situation, advise};
 use oomdoctor::gpu::*;
@@ -15,6 +13,7 @@ use oomdoctor::log::PastedLog;
 use oomdoctor::units::Bytes;
 use regex::Regex;
 
+use super::logs;
 use super::scenario::{self, LogReading};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -342,32 +341,14 @@ fn steps_for_scenarios_and_examples_move_settings_in_the_promised_direction() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// Every log in the folders that `OOMDOCTOR_LOGS` lists (separated by `:`), or in those beside the checkout. Passes
-/// without any.
 #[test]
-#[ignore = "reads logs beside the checkout"]
+#[ignore = "reads logs beside the checkout, or in the folders of OOMDOCTOR_LOGS"]
 fn steps_for_logs_beside_the_checkout_move_settings_in_the_promised_direction() {
     let base = KnowledgeBase::built_in().unwrap();
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let beside = || ["corpus", "corpus2", "resolved/logs"].map(|folder| shared.join(folder)).to_vec();
-    let mut folders: Vec<PathBuf> =
-        env::var_os("OOMDOCTOR_LOGS").map_or_else(beside, |given| env::split_paths(&given).collect());
-    let (mut faults, mut read) = (Vec::new(), 0);
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            if path.extension().is_none_or(|extension| extension != "log" && extension != "txt") {
-                continue;
-            }
-            let log = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
-            let (wrong, _) = wrong(&log, None, &advice(&base, &diagnose(&base, &log), None, None));
-            faults.extend(wrong.into_iter().map(|fault| format!("{}: {fault}", path.display())));
-            read += 1;
-        }
+    let mut faults = Vec::new();
+    for (path, log) in logs::beside_the_checkout() {
+        let (wrong, _) = wrong(&log, None, &advice(&base, &diagnose(&base, &log), None, None));
+        faults.extend(wrong.into_iter().map(|fault| format!("{path}: {fault}")));
     }
-    println!("{read} logs");
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
