@@ -7,35 +7,35 @@ use serde::{Deserialize, Serialize};
 
 use super::again::Again;
 use super::question::Victim;
-use crate::advice::plan::{ASK_OWNER, RUN_AGAIN, WAIT};
 use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{Changes, PlannedFix};
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{GpuProcess, ProcessKey, Snapshot};
+use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::units::{Bytes, WallTime};
 
 /// A driver's teardown may take a moment; after this the memory is said not to have come back.
-pub const TEARDOWN: Duration = Duration::from_secs(10);
+pub(crate) const TEARDOWN: Duration = Duration::from_secs(10);
 /// A program that was asked to let go may have to finish what it does first; after this we no longer wait for it.
-pub const LETTING_GO: Duration = Duration::from_secs(60);
+const LETTING_GO: Duration = Duration::from_secs(60);
 /// A supervisor starts what ended again within seconds; what comes later may be anybody's.
-pub const STARTING_AGAIN: Duration = Duration::from_secs(30);
+const STARTING_AGAIN: Duration = Duration::from_secs(30);
 /// What a process gives back while it goes on running counts from here on: less is its everyday life.
 const NOTICEABLE: Bytes = Bytes::mib(64);
 
 /// Names a step over changing plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepId {
-    pub fix: String,
+    pub fix: FixId,
     /// The process it is about.
     pub target: Option<ProcessKey>,
 }
 
 impl StepId {
     pub fn of(planned: &PlannedFix) -> StepId {
-        StepId { fix: planned.fix.clone(), target: planned.target }
+        StepId { fix: planned.fix, target: planned.target }
     }
 }
 
@@ -66,7 +66,7 @@ impl Behind {
     /// Whether it need not be proposed again after a second failure: what was changed for the first stays changed. What
     /// was skipped, another try, and whoever is still there may be the answer this time.
     pub fn is_settled(&self, lives: impl Fn(ProcessKey) -> bool) -> bool {
-        let once = [RUN_AGAIN, ASK_OWNER, WAIT].contains(&self.id.fix.as_str());
+        let once = [FixId::RUN_AGAIN, FixId::ASK_OWNER, FixId::WAIT_FOR_MEMORY].contains(&self.id.fix);
         self.mark == Mark::Taken && !once && !self.id.target.is_some_and(lives)
     }
 }
@@ -113,13 +113,13 @@ impl Walk {
     /// Whether a step was taken that may be enough, and not tried since.
     pub fn enough_taken(&self) -> bool {
         let taken = self.behind.iter().rev().filter(|behind| behind.mark == Mark::Taken);
-        taken.take_while(|behind| behind.id.fix != RUN_AGAIN).any(|behind| behind.enough)
+        taken.take_while(|behind| behind.id.fix != FixId::RUN_AGAIN).any(|behind| behind.enough)
     }
 
     /// Leaves a step behind.
     pub fn leave(&mut self, planned: &PlannedFix, mark: Mark) {
         let (id, title, changes) = (StepId::of(planned), planned.title.clone(), planned.changes.clone());
-        let enough = planned.may_be_enough && planned.fix != RUN_AGAIN;
+        let enough = planned.may_be_enough && planned.fix != FixId::RUN_AGAIN;
         self.behind.push(Behind { id, title, mark, changes, enough });
         self.cursor = None;
     }
@@ -201,12 +201,12 @@ pub enum EndingState {
     Refused(Refusal),
 }
 
-pub fn listed(snapshot: &Snapshot) -> Vec<ProcessKey> {
+pub(crate) fn listed(snapshot: &Snapshot) -> Vec<ProcessKey> {
     snapshot.devices.iter().flat_map(|device| &device.processes).filter_map(GpuProcess::key).collect()
 }
 
 /// Free memory of these devices, where it is known.
-pub fn free_of(snapshot: &Snapshot, devices: &[u32]) -> Vec<(u32, Bytes)> {
+pub(crate) fn free_of(snapshot: &Snapshot, devices: &[u32]) -> Vec<(u32, Bytes)> {
     snapshot
         .devices
         .iter()

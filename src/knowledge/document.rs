@@ -15,7 +15,7 @@ const HEAD: usize = 200;
 const NEAR: usize = 12;
 
 /// Whether the whole text is a page about failures, or a program's source, rather than a failure's log.
-pub fn is_document(log: &PastedLog) -> bool {
+pub(super) fn is_document(log: &PastedLog) -> bool {
     let text = log.text();
     text.len() <= PAGE
         && (has_head(text)
@@ -156,7 +156,7 @@ fn is_plain(line: &str) -> bool {
 }
 
 /// Whether the line stands in a program's text: statements and comments above and below, and nothing that a run prints.
-pub fn stands_in_program(log: &PastedLog, number: usize) -> bool {
+pub(super) fn stands_in_program(log: &PastedLog, number: usize) -> bool {
     static OUTPUT: OnceLock<Pattern> = OnceLock::new();
     let output = OUTPUT.get_or_init(|| {
         Pattern::from(
@@ -190,7 +190,7 @@ pub fn stands_in_program(log: &PastedLog, number: usize) -> bool {
 }
 
 /// Whether the line goes on with a sentence of the line above it, in prose that nobody tells of themselves.
-pub fn continues_prose(log: &PastedLog, number: usize) -> bool {
+pub(super) fn continues_prose(log: &PastedLog, number: usize) -> bool {
     static BEGUN: OnceLock<Pattern> = OnceLock::new();
     static GOES_ON: OnceLock<Pattern> = OnceLock::new();
     let begun = BEGUN.get_or_init(|| {

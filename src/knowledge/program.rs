@@ -18,7 +18,7 @@ const WINDOW: usize = 128 << 10;
 /// A program and what shows it; the table goes from the specific to the general.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ProgramRule {
+pub(super) struct ProgramRule {
     /// As the contract names programs.
     pub name: String,
     /// Strings that a line of it holds (ASCII case does not count).
@@ -30,7 +30,7 @@ pub struct ProgramRule {
 
 /// Which program: one pass for all literals.
 #[derive(Debug)]
-pub struct ProgramTable {
+pub(super) struct ProgramTable {
     rules: Vec<ProgramRule>,
     owners: Vec<usize>,
     /// Built at the first use: most logs are not about memory, and then nobody asks.
@@ -38,7 +38,7 @@ pub struct ProgramTable {
 }
 
 impl ProgramTable {
-    pub fn new(rules: Vec<ProgramRule>) -> ProgramTable {
+    pub(super) fn new(rules: Vec<ProgramRule>) -> ProgramTable {
         let owners = rules.iter().enumerate().flat_map(|(index, rule)| rule.literals.iter().map(move |_| index));
         ProgramTable { owners: owners.collect(), searcher: OnceLock::new(), rules }
     }
@@ -50,7 +50,7 @@ impl ProgramTable {
     }
 
     /// The most specific program that shows.
-    pub fn recognise(&self, log: &PastedLog, line: usize) -> Option<String> {
+    pub(super) fn recognise(&self, log: &PastedLog, line: usize) -> Option<String> {
         let searcher = self.searcher()?;
         let mut seen = BTreeSet::new();
         // The last place where each program's patterns failed: one check a tile is enough.
@@ -115,7 +115,7 @@ fn end_of_traceback(log: &PastedLog, line: usize) -> usize {
 /// A phase and what shows it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PhaseRule {
+pub(super) struct PhaseRule {
     pub phase: Phase,
     /// What was being done in it, where these frames tell.
     #[serde(default)]
@@ -129,17 +129,17 @@ pub struct PhaseRule {
 
 /// Which phase: the nearest sign at or before the decisive line.
 #[derive(Debug)]
-pub struct PhaseTable {
+pub(super) struct PhaseTable {
     rules: Vec<PhaseRule>,
 }
 
 impl PhaseTable {
-    pub fn new(rules: Vec<PhaseRule>) -> PhaseTable {
+    pub(super) fn new(rules: Vec<PhaseRule>) -> PhaseTable {
         PhaseTable { rules }
     }
 
     /// The nearest strong sign at or before the line wins, else the nearest weak one.
-    pub fn recognise(&self, log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
+    pub(super) fn recognise(&self, log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
         let mut weak = None;
         let last = end_of_traceback(log, line);
         for number in (last.saturating_sub(150).max(1)..=last.min(log.line_count())).rev() {

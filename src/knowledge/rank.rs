@@ -29,7 +29,7 @@ struct Finding<'a> {
 }
 
 /// Puts the hits in order and reads the leading one.
-pub fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Option<&jiff::Zoned>) -> Diagnosis {
+pub(super) fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Option<&jiff::Zoned>) -> Diagnosis {
     let mut findings = findings(base, log, &hits);
     withhold_fallbacks(&mut findings, base, &hits);
     let masked: Vec<bool> = findings.iter().map(|one| findings.iter().any(|other| explains(other, one))).collect();
@@ -272,7 +272,7 @@ fn is_name(word: &str) -> bool {
 
 fn matched(finding: &Finding, log: &PastedLog) -> Match {
     Match {
-        entry: finding.entry.id.clone(),
+        entry: finding.entry.id,
         certainty: finding.entry.certainty,
         line: finding.hit.line,
         text: log.shown_at(finding.hit.line, finding.hit.column),

@@ -93,7 +93,7 @@ pub fn cause_name(cause: &Cause) -> String {
 }
 
 fn step_name(planned: &PlannedFix) -> String {
-    planned.target.map_or_else(|| planned.fix.clone(), |key| format!("{} {}", planned.fix, key.pid))
+    planned.target.map_or_else(|| planned.fix.to_string(), |key| format!("{} {}", planned.fix, key.pid))
 }
 
 /// Everything that a step tells the user.

@@ -20,6 +20,9 @@ pub const ALL: &[(&str, Property)] = &[
     ("every_change_that_the_sentence_names_is_a_step", |subject| changes::without_a_step(subject.advice())),
     ("no_sentence_appears_twice_in_a_plan", |subject| repeated_sentences(subject.advice())),
     ("nothing_is_called_enough_that_its_own_sums_refute", |subject| refuted_steps(subject.advice())),
+    ("at_most_two_steps_have_an_unknown_condition_and_they_come_last", |subject| {
+        misplaced_conditions(subject.advice())
+    }),
     ("every_shown_sum_adds_up", |subject| sums::wrong(subject.advice())),
 ];
 
@@ -129,7 +132,7 @@ fn words_of(planned: &PlannedFix) -> Vec<&str> {
 
 /// The steps that are called enough although the advice's own figures say that they are not.
 fn refuted_steps(advice: &Advice) -> Vec<String> {
-    let changed = advice.changed.as_ref().map(|(_, fit)| fit);
+    let changed = advice.changed().map(|(_, fit)| fit);
     let fit = changed.or(advice.fit.as_ref());
     let short = match changed {
         Some(fit) => fit.missing(),
@@ -147,7 +150,7 @@ fn why_not_enough(planned: &PlannedFix, short: Option<Bytes>, fit: Option<&FitAd
     {
         return Some(format!("frees {frees}, short {short}"));
     }
-    if fit.and_then(|fit| fit.effect_of(&planned.fix)?.fits) == Some(false) {
+    if fit.and_then(|fit| fit.effect_of(planned.fix)?.fits) == Some(false) {
         return Some("the model does not fit with it".to_owned());
     }
     if let (Some(share), Some((least, capacity))) = (share_set_by(planned), fit.and_then(least_in_the_share))
@@ -158,6 +161,20 @@ fn why_not_enough(planned: &PlannedFix, short: Option<Bytes>, fit: Option<&FitAd
     let mut expected = planned.steps.iter().map(|step| &step.expect);
     let refutes = expected.find(|words| words.contains("not enough") || words.contains("does not fit"));
     refutes.map(|words| format!("its own words are {words:?}"))
+}
+
+/// The steps with a condition that come too early or are too many.
+fn misplaced_conditions(advice: &Advice) -> Vec<String> {
+    let conditional: Vec<&PlannedFix> = advice.plan.iter().filter(|planned| planned.condition.is_some()).collect();
+    let last = &advice.plan[advice.plan.len() - conditional.len()..];
+    let mut found = Vec::new();
+    if !last.iter().all(|planned| planned.condition.is_some()) {
+        found.push(format!("not last: {:?}", conditional.iter().map(|planned| planned.fix).collect::<Vec<_>>()));
+    }
+    if conditional.len() > 2 {
+        found.push(format!("{} steps have a condition", conditional.len()));
+    }
+    found
 }
 
 /// The share of the GPU that a step's command gives to vLLM or SGLang.

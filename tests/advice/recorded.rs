@@ -1,11 +1,13 @@
 //! Owns the record of the advice on each scenario: `tests/golden/advice` holds causes, figures and steps,
 //! `tests/golden/sentences` the words. `UPDATE_GOLDEN=1` writes the records of the scenarios that run.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use oomdoctor::advice::{Advice, Ledger, PlannedFix};
+use oomdoctor::advice::{Advice, Ledger, NotOffered, PlannedFix};
 use oomdoctor::units::Bytes;
+use serde::Serialize;
 
 use super::expectations::cause_name;
 
@@ -59,10 +61,15 @@ fn mib(bytes: Option<Bytes>) -> String {
     bytes.map_or("?".to_owned(), |bytes| format!("{} MiB", bytes.0 >> 20))
 }
 
+fn json_word(value: impl Serialize) -> String {
+    serde_json::to_value(value).unwrap().as_str().unwrap().to_owned()
+}
+
 /// The advice without its wording.
 fn outline(advice: &Advice) -> String {
     let verdict = &advice.verdict;
-    let causes: Vec<String> = verdict.causes.iter().map(cause_name).collect();
+    let causes: Vec<String> =
+        verdict.causes.iter().map(|cause| format!("{} ({})", cause_name(cause), json_word(cause.strength))).collect();
     let mut lines = vec![format!("causes: {}", causes.join(", "))];
     lines.push(format!("here: {:?}, candidates {:?}", verdict.same_machine, verdict.gpu_candidates));
     lines.extend(advice.ledger.as_ref().map(ledger_line));
@@ -73,6 +80,7 @@ fn outline(advice: &Advice) -> String {
             .map(|fit| format!("fit: {}, total {}, fits {:?}", fit.engine, mib(fit.total_bytes), fit.fits)),
     );
     lines.extend(advice.plan.iter().map(step_line));
+    lines.extend(not_offered_lines(&advice.why.not_offered));
     lines.join("\n") + "\n"
 }
 
@@ -90,12 +98,22 @@ fn ledger_line(ledger: &Ledger) -> String {
 
 fn step_line(planned: &PlannedFix) -> String {
     let target = planned.target.map_or(String::new(), |key| format!(" {}", key.pid));
-    let enough = if planned.may_be_enough { ", may be enough" } else { "" };
+    let enough = planned.enough.word();
+    let condition = planned.condition.as_ref().map_or(String::new(), |condition| format!(", {condition}"));
     let room = planned.room_on.as_ref().map_or(String::new(), |room| format!(", room on GPU {}", room.index));
     let release = if planned.release.is_some() { ", by request" } else { "" };
     let commands: Vec<&str> = planned.steps.iter().filter_map(|step| step.command.as_deref()).collect();
     let frees = mib(planned.frees_bytes);
-    format!("- {}{target}: frees {frees}{enough}{room}{release} {commands:?}", planned.fix)
+    format!("- {}{target}: frees {frees}, enough: {enough}{condition}{room}{release} {commands:?}", planned.fix)
+}
+
+/// The fixes that are not offered, one line for each rule that removed some.
+fn not_offered_lines(all: &[NotOffered]) -> Vec<String> {
+    let mut by_rule: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for not_offered in all {
+        by_rule.entry(&not_offered.rule).or_default().push(not_offered.fix.to_string());
+    }
+    by_rule.iter().map(|(rule, fixes)| format!("not offered, {rule}: {}", fixes.join(", "))).collect()
 }
 
 /// What the advice says, in words.

@@ -8,9 +8,9 @@ use oomdoctor::advice::{Advice, Situation, Taken, advise};
 use oomdoctor::gpu::guard::Viewer;
 use oomdoctor::gpu::history::History;
 use oomdoctor::gpu::*;
-use oomdoctor::knowledge::KnowledgeBase;
 use oomdoctor::knowledge::diagnosis::Diagnosis;
 use oomdoctor::knowledge::fix::Fix;
+use oomdoctor::knowledge::{FixId, KnowledgeBase};
 use oomdoctor::log::PastedLog;
 use oomdoctor::units::{Bytes, WallTime};
 use serde::Deserialize;
@@ -189,7 +189,7 @@ pub struct Expected {
     pub steps_say: Vec<String>,
     /// Steps that must not be called enough.
     #[serde(default)]
-    pub not_enough: Vec<String>,
+    pub not_enough: Vec<FixId>,
     /// What the evidence for the leading cause says.
     #[serde(default)]
     pub evidence: Vec<String>,
@@ -276,8 +276,8 @@ pub struct LogReading {
 impl LogReading {
     pub fn of(base: &KnowledgeBase, log: &str) -> LogReading {
         let diagnosis = base.diagnose(&PastedLog::new(log.to_owned()), None);
-        let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
-        let fixes = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(id)).cloned().collect();
+        let entry = diagnosis.matches.first().and_then(|found| base.entry(found.entry));
+        let fixes = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(*id)).cloned().collect();
         LogReading { diagnosis, fixes }
     }
 }
@@ -324,7 +324,7 @@ impl Scenario {
             command: self.command.as_deref(),
             model: self.model.as_deref(),
             taken: Taken { changed, enough, freed },
-            before,
+            before: before.map(|advice| &advice.remembered),
             ..Situation::alone(&log.diagnosis)
         })
     }

@@ -1,8 +1,8 @@
 //! Owns the sums that the advice shows: the ledger, what the steps free together, the parts of a model.
 
-use oomdoctor::advice::fit::Parts;
 use oomdoctor::advice::{Advice, FitAdvice, Ledger, PlannedFix};
 use oomdoctor::units::Bytes;
+use serde::Serialize;
 
 /// The sums that do not add up, one line each.
 pub fn wrong(advice: &Advice) -> Vec<String> {
@@ -56,11 +56,11 @@ fn wrong_in_fit(fit: &FitAdvice) -> Vec<String> {
     found
 }
 
-/// All parts together; `None` where one of them is unknown.
-fn sum_of(parts: &Parts) -> Option<Bytes> {
-    let Parts { weights, image_encoder, kv_cache, recurrent_state, gradients, optimizer, compute, overhead } = parts;
-    let all = [weights, image_encoder, kv_cache, recurrent_state, gradients, optimizer, compute, overhead];
-    all.iter().try_fold(Bytes::ZERO, |sum, part| Some(sum.plus(part.bytes?)))
+/// The bytes of all parts together; `None` where one of them is unknown.
+fn sum_of(parts: &impl Serialize) -> Option<Bytes> {
+    let parts = serde_json::to_value(parts).unwrap();
+    let mut bytes = parts.as_object().unwrap().values().map(|part| part["bytes"].as_u64());
+    bytes.try_fold(Bytes::ZERO, |sum, bytes| Some(sum.plus(Bytes(bytes?))))
 }
 
 fn wrong_in_plan(plan: &[PlannedFix]) -> Vec<String> {
