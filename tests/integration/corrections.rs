@@ -407,9 +407,9 @@ fn formed_in_source() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let quoted = regex(r#""((?:[^"\\]|\\.)*)""#);
     let mut all = Vec::new();
-    for folder in ["cli/fit", "memory", "advice", "advice/plan", "advice/fit", "advice/release"] {
-        // These files parse command lines and contain no values of their own.
-        let silent = ["tests.rs", "setup.rs", "rerun.rs", "after.rs"];
+    for folder in ["cli/fit", "memory", "advice", "advice/steps", "advice/fit", "advice/release"] {
+        // These files parse command lines and recommend no values of their own.
+        let silent = ["tests.rs", "setup.rs", "rerun.rs", "after.rs", "conditions.rs"];
         let shipped =
             |file: &fs::DirEntry| file.path().is_file() && !silent.iter().any(|name| file.file_name() == *name);
         for file in fs::read_dir(root.join(folder)).unwrap().flatten().filter(shipped) {
