@@ -11,6 +11,7 @@ pub mod figures;
 pub mod fix;
 pub mod guide;
 pub mod id;
+mod kinds;
 #[cfg(test)]
 mod linear;
 pub mod lint;
