@@ -1,15 +1,15 @@
 //! Owns the knowledge base: entries and fixes as data, and what a log says according to them.
 //! Knows nothing of the living machine or of the screen.
 
-pub mod clock;
+pub(crate) mod clock;
 pub mod diagnosis;
 mod document;
-pub mod draft;
+pub(crate) mod draft;
 pub mod entry;
-pub mod facts;
-pub mod figures;
+pub(crate) mod facts;
+pub(crate) mod figures;
 pub mod fix;
-pub mod guide;
+pub(crate) mod guide;
 pub mod id;
 mod kinds;
 #[cfg(test)]

@@ -25,9 +25,6 @@ impl Bytes {
     /// No bytes. A true zero, never a stand-in for "unknown".
     pub const ZERO: Bytes = Bytes(0);
 
-    pub const fn kib(n: u64) -> Bytes {
-        Bytes(n.saturating_mul(1 << 10))
-    }
     pub const fn mib(n: u64) -> Bytes {
         Bytes(n.saturating_mul(1 << 20))
     }
@@ -51,6 +48,14 @@ impl Bytes {
     pub fn within_percent(self, other: Bytes, percent: u64) -> bool {
         let larger = u128::from(self.0.max(other.0));
         u128::from(self.0.abs_diff(other.0)) * 100 <= larger * u128::from(percent)
+    }
+
+    /// The figure in GiB without its unit, for sums whose first term carries it.
+    #[must_use]
+    pub fn in_gib(self) -> String {
+        #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+        let gib = self.0 as f64 / f64::from(1 << 30);
+        format!("{gib:.1}")
     }
 
     /// Reads "2.00 GiB", "9,216MiB", "512 bytes", "300.00MB" or a bare number of bytes.

@@ -13,12 +13,12 @@ use crate::units::WallTime;
 const REACH: usize = 200;
 
 /// The stamp on the decisive line, else the nearest one before it, else the nearest after it.
-pub fn crashed_at(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
+pub(crate) fn crashed_at(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
     nearest(log, line, |text| stamp(text, now))
 }
 
 /// The same where the stamp has no zone and was written in UTC, as containers do.
-pub fn crashed_at_if_utc(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
+pub(crate) fn crashed_at_if_utc(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
     let now = now?;
     let utc = now.with_time_zone(TimeZone::UTC);
     let (utc, local) = nearest(log, line, |text| Some((stamp(text, Some(&utc))?, stamp(text, Some(now))?)))?;

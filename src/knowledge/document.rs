@@ -13,7 +13,7 @@ const HEAD: usize = 200;
 const NEAR: usize = 12;
 
 /// Whether the whole text is a page about failures, or a program's source, rather than a failure's log.
-pub fn is_document(log: &PastedLog) -> bool {
+pub(crate) fn is_document(log: &PastedLog) -> bool {
     let text = log.text();
     text.len() <= PAGE
         && (has_head(text)
@@ -122,7 +122,7 @@ fn is_plain(line: &str) -> bool {
 }
 
 /// Whether the line stands in a program's text: statements and comments above and below, and nothing that a run prints.
-pub fn stands_in_program(log: &PastedLog, number: usize) -> bool {
+pub(crate) fn stands_in_program(log: &PastedLog, number: usize) -> bool {
     static OUTPUT: Pattern = Pattern::fixed(concat!(
         r"Traceback \(|^\W*File \x22|, line \d+, in \w|^\s*at [\w.$:<>]+ ?\(|^\s*\x22[\w.-]+\x22\s*:|^\s*\[\w+\] \(\d+\)|^\s*@ |0x[0-9a-f]{8,}|^\s*(?:E\s+)?[\w.]+(?:Error|Exception)\b:",
         r"|^\W{0,3}\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d|^\[?[IWEF]\d{4} |^\s*\|.*\|\s*$|\d+%\||^\w+_\w+: |^-+>|^[$>]|^(?:In|Out) ?\[|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b[ :\]]|^\[\w"
@@ -151,7 +151,7 @@ fn block(log: &PastedLog, places: impl Iterator<Item = usize>) -> Vec<&str> {
 }
 
 /// Whether the line goes on with a sentence of the line above it, in prose that nobody tells of themselves.
-pub fn continues_prose(log: &PastedLog, number: usize) -> bool {
+pub(crate) fn continues_prose(log: &PastedLog, number: usize) -> bool {
     static BEGUN: Pattern =
         Pattern::fixed(r"^[\s#*/%>-]*(?:[A-Za-z(`'\x22*][\w'`\x22()*/.,-]*,?[ ]){5,}[\w'`\x22()*/-]+,?\s*$");
     // Words of a person who tells what happened to them.

@@ -9,7 +9,7 @@ const TELLING: [&str; 8] =
 const EXAMPLE_LINES: usize = 30;
 
 /// An entry in RON with what can be taken from the log; what only a person knows is marked TODO.
-pub fn from_log(log: &PastedLog, today: &str) -> String {
+pub(crate) fn from_log(log: &PastedLog, today: &str) -> String {
     let (number, line) = decisive(log);
     let first = number.saturating_sub(EXAMPLE_LINES).max(1);
     let example: Vec<&str> =

@@ -53,8 +53,6 @@ pub enum Condition {
     NotLimited,
     /// The likeliest cause is not that it needs more than the device has at all.
     NotTooBig,
-    /// The log shows a context length, or the KV cache is what ran out.
-    ContextInvolved,
     /// The log shows that Python code ran.
     Python,
     /// The log shows that it ran in a container of its own.

@@ -32,7 +32,7 @@ const LEAD: usize = 2;
 
 /// A line that is an entry's decisive line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hit {
+pub(crate) struct Hit {
     /// Index into the entries.
     pub entry: usize,
     pub line: usize,
@@ -44,7 +44,7 @@ pub struct Hit {
 
 impl Hit {
     /// Whether another line tells of a failure in the same words.
-    pub fn is_told_like(&self, other: &Hit) -> bool {
+    pub(super) fn is_told_like(&self, other: &Hit) -> bool {
         self.entry == other.entry && self.wording == other.wording
     }
 }
@@ -69,7 +69,7 @@ impl Words {
 
 /// The first pass over all literals; built when first used.
 #[derive(Debug)]
-pub struct Finder {
+pub(super) struct Finder {
     owners: Vec<usize>,
     words: Arc<Words>,
     squeezed: OnceLock<Option<AhoCorasick>>,
@@ -77,7 +77,7 @@ pub struct Finder {
 
 impl Finder {
     /// A finder for these entries; an empty literal is refused.
-    pub fn new(entries: &[Entry]) -> Result<Finder, String> {
+    pub(super) fn new(entries: &[Entry]) -> Result<Finder, String> {
         let mut owners = Vec::new();
         let mut literals = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
@@ -94,12 +94,12 @@ impl Finder {
     }
 
     /// The words, to be shared with whoever shortens a log before it is read.
-    pub fn words(&self) -> Arc<Words> {
+    pub(super) fn words(&self) -> Arc<Words> {
         Arc::clone(&self.words)
     }
 
     /// All hits, ordered by entry and line.
-    pub fn find(&self, entries: &[Entry], log: &PastedLog) -> Vec<Hit> {
+    pub(super) fn find(&self, entries: &[Entry], log: &PastedLog) -> Vec<Hit> {
         let mut candidates = vec![Candidates::default(); entries.len()];
         if log.text().len() > SQUEEZED_TAIL {
             self.plain_candidates(log, &mut candidates);

@@ -173,7 +173,7 @@ fn compile_short(source: &str) -> Option<meta::Regex> {
 
 /// What a named group captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capture {
+pub(crate) struct Capture {
     /// The fact's key: `requested_bytes`, `device`, …
     pub key: &'static str,
     /// How it is printed.
@@ -182,7 +182,7 @@ pub struct Capture {
 
 /// How a figure is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// A number with its unit.
     Sized,
     /// A bare number, to be multiplied.
@@ -194,7 +194,7 @@ pub enum Form {
 
 impl Capture {
     /// What the group named so captures: `program`, or a fact's key, for sizes with `_bytes` replaced by the unit where none is printed.
-    pub fn of(name: &str) -> Option<Capture> {
+    pub(crate) fn of(name: &str) -> Option<Capture> {
         const UNITS: &[(&str, Form)] = &[
             ("_bytes", Form::Sized),
             ("_raw", Form::Times(1)),

@@ -15,7 +15,7 @@ const LONG_STRING: usize = 30;
 
 /// Decides which messages of a log are only quoted: in source code that a traceback, a diff or an editor shows, or in
 /// prose. Answers are cached, since many entries match at the same place.
-pub struct Quotations<'l> {
+pub(super) struct Quotations<'l> {
     log: &'l PastedLog,
     known: BTreeMap<(usize, usize), bool>,
     lines: BTreeMap<usize, bool>,
@@ -25,7 +25,7 @@ pub struct Quotations<'l> {
 
 impl<'l> Quotations<'l> {
     /// An empty cache for this log.
-    pub fn new(log: &'l PastedLog) -> Quotations<'l> {
+    pub(super) fn new(log: &'l PastedLog) -> Quotations<'l> {
         Quotations {
             log,
             known: BTreeMap::new(),
@@ -36,7 +36,7 @@ impl<'l> Quotations<'l> {
     }
 
     /// Whether the message at this place is only quoted.
-    pub fn holds(&mut self, number: usize, column: usize) -> bool {
+    pub(super) fn holds(&mut self, number: usize, column: usize) -> bool {
         if let Some(known) = self.known.get(&(number, column)) {
             return *known;
         }

@@ -21,7 +21,7 @@ const RANKS: usize = 64;
 
 /// What a log is recognized by beside the entries.
 #[derive(Debug)]
-pub struct Tables {
+pub(crate) struct Tables {
     pub programs: ProgramTable,
     pub phases: PhaseTable,
     pub runs: Vec<RunRule>,
@@ -37,7 +37,7 @@ struct Finding<'a> {
 }
 
 /// Puts the hits in order and reads the leading one.
-pub fn diagnosis(
+pub(crate) fn diagnosis(
     entries: &[Entry],
     tables: &Tables,
     log: &PastedLog,

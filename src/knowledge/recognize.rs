@@ -18,7 +18,7 @@ const WINDOW: usize = 128 << 10;
 
 /// Which program: one pass for all literals.
 #[derive(Debug)]
-pub struct ProgramTable {
+pub(crate) struct ProgramTable {
     rules: Vec<ProgramRule>,
     owners: Vec<usize>,
     /// Built at the first use: most logs are not about memory, and then nobody asks.
@@ -26,7 +26,7 @@ pub struct ProgramTable {
 }
 
 impl ProgramTable {
-    pub fn new(rules: Vec<ProgramRule>) -> ProgramTable {
+    pub(crate) fn new(rules: Vec<ProgramRule>) -> ProgramTable {
         let owners = rules.iter().enumerate().flat_map(|(index, rule)| rule.literals.iter().map(move |_| index));
         ProgramTable { owners: owners.collect(), searcher: OnceLock::new(), rules }
     }
@@ -40,7 +40,7 @@ impl ProgramTable {
     }
 
     /// The most specific program that shows.
-    pub fn recognize(&self, log: &PastedLog, line: usize) -> Option<Program> {
+    pub(crate) fn recognize(&self, log: &PastedLog, line: usize) -> Option<Program> {
         let searcher = self.searcher()?;
         let mut seen = BTreeSet::new();
         // The last place where each program's patterns failed: one check a tile is enough.
@@ -118,17 +118,17 @@ pub struct PhaseRule {
 
 /// Which phase: the nearest sign at or before the decisive line.
 #[derive(Debug)]
-pub struct PhaseTable {
+pub(crate) struct PhaseTable {
     rules: Vec<PhaseRule>,
 }
 
 impl PhaseTable {
-    pub fn new(rules: Vec<PhaseRule>) -> PhaseTable {
+    pub(crate) fn new(rules: Vec<PhaseRule>) -> PhaseTable {
         PhaseTable { rules }
     }
 
     /// The nearest strong sign at or before the line wins, else the nearest weak one.
-    pub fn recognize(&self, log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
+    pub(crate) fn recognize(&self, log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
         let mut weak = None;
         let last = end_of_traceback(log, line);
         for number in (last.saturating_sub(150).max(1)..=last.min(log.line_count())).rev() {

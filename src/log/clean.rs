@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::text::is_harmful;
 
 /// Text out of bytes, or `None` where this is no text.
-pub fn decode(bytes: Vec<u8>) -> Option<String> {
+pub(super) fn decode(bytes: Vec<u8>) -> Option<String> {
     if let Some(text) = decode_utf16(&bytes) {
         return Some(text);
     }
@@ -93,7 +93,7 @@ struct Spelled {
 }
 
 /// The text without what is invisible or steers a terminal, and whether there was any of it.
-pub fn clean(raw: String) -> (String, bool) {
+pub(super) fn clean(raw: String) -> (String, bool) {
     let (marked, bare) = bracket_colours(raw.as_bytes());
     let spelled = Spelled { marked, bare: bare && memchr::memchr(0x1b, raw.as_bytes()).is_none() };
     let (mut bytes, mut from, mut to, mut changed) = (raw.into_bytes(), 0, 0, false);

@@ -9,7 +9,6 @@ use unicode_width::UnicodeWidthStr;
 use super::format::{bar, cut, exactly, paragraph};
 use super::theme::Theme;
 use crate::advice::fit::trial::Row;
-use crate::advice::words::gib;
 use crate::advice::{FitAdvice, Trial};
 use crate::app::Model;
 use crate::units::Bytes;
@@ -19,7 +18,7 @@ const NAMES: usize = 20;
 const VALUES: usize = 26;
 
 /// The lines, as many as the screen has: the title, the settings, the bar, the answer, the keys.
-pub fn lines(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
+pub(super) fn lines(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let fit = model.advice.as_ref().and_then(|advice| advice.fit.as_ref());
     let (Some(trial), Some(fit)) = (&model.trial, fit) else {
         return vec![Line::raw("The model is no longer known: the log is another one.")];
@@ -131,12 +130,12 @@ fn legend(
     theme: &Theme,
     width: usize,
 ) -> Vec<Line<'static>> {
-    let figure = |bytes: Option<Bytes>| bytes.map_or_else(|| "?".to_owned(), gib);
+    let figure = |bytes: Option<Bytes>| bytes.map_or_else(|| "?".to_owned(), Bytes::in_gib);
     let mut said: Vec<String> =
         parts.iter().map(|(name, bytes)| format!("{} {name} {}", sign(theme, name).0, figure(*bytes))).collect();
     if let Some(capacity) = capacity {
         let free = capacity.less(sum);
-        said.extend((free > Bytes::ZERO).then(|| format!("{} free {}", theme.sign("░", "."), gib(free))));
+        said.extend((free > Bytes::ZERO).then(|| format!("{} free {}", theme.sign("░", "."), free.in_gib())));
         said.push(format!("of {capacity}"));
     }
     // A name and its figure stay on one line.
@@ -165,7 +164,7 @@ fn keys(theme: &Theme, trial: &Trial, width: usize) -> Line<'static> {
 }
 
 /// Where it is laid: beside the verdict, which stays in sight where there is room above or below it.
-pub fn place(model: &Model, area: Rect, width: u16, height: u16) -> Option<Rect> {
+pub(super) fn place(model: &Model, area: Rect, width: u16, height: u16) -> Option<Rect> {
     let layout = model.layout();
     let beside = |top: u16, bottom: u16| {
         let room = bottom.saturating_sub(top);

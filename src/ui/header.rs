@@ -12,7 +12,7 @@ use crate::app::model::{Click, LookedAt, Region, Source, Tab, Target};
 use crate::gpu::Driver;
 use unicode_width::UnicodeWidthStr;
 
-pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
+pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     let (right, style) = freshness(model, theme);
     // Its first words matter most, and stand beside the program's name.
     let right = cut(&right, usize::from(area.width).saturating_sub(12));
@@ -32,7 +32,7 @@ fn machine(model: &Model, room: usize) -> String {
     let host = &snapshot.host;
     let mut parts = vec![format!("  {}", host.name)];
     if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
-        let used = crate::advice::words::gib(total.less(available));
+        let used = total.less(available).in_gib();
         parts.push(format!(" · system memory {used} of {total}"));
     }
     match &snapshot.driver {
@@ -86,7 +86,7 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
 }
 
 /// Draws the tabs of small screens.
-pub fn tabs(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
+pub(super) fn tabs(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }

@@ -258,7 +258,7 @@ fn advice_at(
         command: scenario.command.as_deref(),
         model: scenario.model.as_deref(),
         taken: Taken { changed, enough, freed },
-        before,
+        before: before.map(|advice| &advice.remembered),
         ..Situation::alone(diagnosis)
     })
 }

@@ -1,8 +1,6 @@
 //! Owns what each fix of the knowledge base would do to this run: the bytes it gives back, whether that is enough, and
 //! the values for its placeholders. The only place that knows which change of `memory` a fix is. Bytes and tokens.
 
-use super::frees_is;
-use crate::advice::plan::FreesIs;
 use crate::knowledge::FixId;
 use crate::memory::cache;
 use crate::memory::compute::{self, Graph};
@@ -19,7 +17,7 @@ const SMALLER_BATCH: u64 = 4;
 pub struct Effect {
     pub fix: FixId,
     /// What it gives back, and how sure that is; `None` where it gives back nothing or that is not known.
-    pub frees: Option<(Bytes, FreesIs)>,
+    pub frees: Option<(Bytes, Is)>,
     /// Whether the model then fits; `None` where that is not known.
     pub fits: Option<bool>,
     /// The placeholder's value that goes with it.
@@ -40,7 +38,7 @@ impl Effect {
 }
 
 /// The fixes that make this change, and the placeholder that takes its value.
-fn fixes(kind: Change, engine: &Engine) -> (&'static [FixId], Option<(&'static str, String)>) {
+pub(super) fn fixes(kind: Change, engine: &Engine) -> (&'static [FixId], Option<(&'static str, String)>) {
     let slots = if let Engine::Ollama(settings) = engine { settings.parallel.max(1) } else { 1 };
     let part = match engine {
         Engine::LlamaCpp(settings) if !settings.unified => {
@@ -97,12 +95,12 @@ pub fn effects(
         let after = changed.estimate(shape);
         let frees = less(before, &after)?;
         let fits = options::fits(&changed, shape, card);
-        Some(Effect { frees: Some((frees, FreesIs::About)), fits, ..Effect::of(fix) })
+        Some(Effect { frees: Some((frees, Is::About)), fits, ..Effect::of(fix) })
     }));
     effects.extend(cache_on_host(engine, before, card, ram));
     effects.extend(options::in_four_bits(*engine, shape).map(|(changed, shape)| {
         let frees = less(before, &changed.estimate(&shape));
-        let frees = frees.map(|bytes| (bytes, FreesIs::About));
+        let frees = frees.map(|bytes| (bytes, Is::About));
         Effect { frees, fits: options::fits(&changed, &shape, card), ..Effect::of(FixId::SMALLER_QUANTISATION) }
     }));
     if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = engine {
@@ -119,7 +117,7 @@ pub fn effects(
         }
         let small = Settings { micro_batch: (settings.micro_batch / SMALLER_BATCH).max(1), ..*settings };
         let changed = if let Engine::Ollama(_) = engine { Engine::Ollama(small) } else { Engine::LlamaCpp(small) };
-        let frees = less(before, &changed.estimate(shape)).map(|bytes| (bytes, FreesIs::About));
+        let frees = less(before, &changed.estimate(shape)).map(|bytes| (bytes, Is::About));
         effects.push(Effect {
             frees,
             fits: options::fits(&changed, shape, card),
@@ -149,7 +147,7 @@ pub fn tries(
     let tried = |(kind, changed): (Change, Engine)| {
         let (ids, value) = fixes(kind, &changed);
         let after = changed.estimate(shape);
-        let frees = less(before, &after).map(|bytes| (bytes, FreesIs::About));
+        let frees = less(before, &after).map(|bytes| (bytes, Is::About));
         let lacks_ram = after.on_host().zip(ram).filter(|(needs, ram)| needs > ram && Some(*needs) > before.on_host());
         let fits = if lacks_ram.is_some() { Some(false) } else { options::fits(&changed, shape, card) };
         let effect = move |fix| Effect { frees, fits, lacks_ram, value: value.clone(), ..Effect::of(fix) };
@@ -195,7 +193,7 @@ fn cache_on_host(engine: &Engine, before: &Estimate, card: Option<&Card>, ram: O
     let (Engine::LlamaCpp(_) | Engine::Ollama(_)) = engine else { return None };
     let bytes = before.kv_cache.bytes.filter(|bytes| *bytes > Bytes::ZERO)?;
     let fits = engine.wanted(before).zip(card).map(|(wanted, card)| wanted.less(bytes) <= card.free);
-    let frees = Some((bytes, frees_is(before.kv_cache.is)));
+    let frees = Some((bytes, before.kv_cache.is));
     let needs = before.on_host().map(|had| had.plus(bytes));
     let lacks_ram = needs.zip(ram).filter(|(needs, ram)| needs > ram);
     let fits = if lacks_ram.is_some() { Some(false) } else { fits };
@@ -204,7 +202,7 @@ fn cache_on_host(engine: &Engine, before: &Estimate, card: Option<&Card>, ram: O
 
 /// What a choice gives back, and how sure that is: a fact where all that changes is a fact. Of a quantised cache, less
 /// what CUDA needs to unpack one layer of it, whether or not the buffer had room for that.
-pub fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelShape) -> Option<(Bytes, FreesIs)> {
+pub fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelShape) -> Option<(Bytes, Is)> {
     let after = &choice.estimate;
     let mut bytes = less(before, after)?;
     if let (Change::KvCache, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = (choice.kind, engine) {
@@ -221,7 +219,7 @@ pub fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelS
     let cache_only =
         same(&before.weights, &after.weights) && before.kv_cache.is == Is::Fact && after.kv_cache.is == Is::Fact;
     let is = if exact && moved && (all_facts || cache_only) { Is::Fact } else { Is::About };
-    Some((bytes, frees_is(is))).filter(|(bytes, _)| *bytes > Bytes::ZERO)
+    Some((bytes, is)).filter(|(bytes, _)| *bytes > Bytes::ZERO)
 }
 
 /// The f16 copy of one layer of a cache in q8_0, see [`compute::scratch`].

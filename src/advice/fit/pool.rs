@@ -2,13 +2,13 @@
 //! length that fits, and what an 8-bit cache holds. From the log alone; exact for models with one kind of layer, where
 //! bytes grow with tokens. Knows no model.
 
-use super::{Effect, FitAdvice, FitChoice, Room};
-use crate::advice::Ledger;
-use crate::advice::plan::FreesIs;
+use super::answer::{FitAdvice, FitChoice};
+use super::effect::Effect;
+use super::room::{Room, Vram};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::knowledge::{EntryId, FixId};
 use crate::memory::options::{self, Card, tokens_in_words};
-use crate::memory::{Engine, ModelShape, vllm};
+use crate::memory::{Engine, Is, ModelShape, vllm};
 use crate::units::Bytes;
 
 /// Tokens of a block of vLLM's cache.
@@ -29,14 +29,13 @@ fn bytes_of(tokens: u64, whole: Bytes, of: u64) -> Option<Bytes> {
 /// What a smaller share of the card gives back: what the engine wanted for itself less what is free for it now, in
 /// hundredths of the card as the step has them. Whether that holds the model is not said here, see
 /// [`Effect::hold_against`]. `None` where the log or the machine lacks a figure.
-pub fn share(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Effect> {
+pub fn share(diagnosis: &Diagnosis, failed_gpu: Option<Vram>) -> Option<Effect> {
     let asked =
         diagnosis.matches.first().is_some_and(|found| found.entry == EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESIRED);
     let wanted = diagnosis.facts.requested_bytes.filter(|_| asked)?;
-    let ledger = ledger.filter(|ledger| ledger.is_now)?;
-    let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes?);
+    let (free, capacity) = (failed_gpu?.free?, failed_gpu?.total?);
     let share = vllm::allowed(capacity, vllm::possible_utilization(free, capacity) / 10 * 10);
-    let frees = Some((wanted.less(share), FreesIs::Fact)).filter(|(bytes, _)| *bytes > Bytes::ZERO);
+    let frees = Some((wanted.less(share), Is::Fact)).filter(|(bytes, _)| *bytes > Bytes::ZERO);
     Some(Effect { frees, ..Effect::of(FixId::LOWER_UTILIZATION) })
 }
 
@@ -69,13 +68,14 @@ pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
             total_bytes: total,
             free_after_bytes: None,
             frees_bytes: frees,
-            frees_is: frees.map(|_| FreesIs::About),
+            frees_is: frees.map(|_| Is::About),
             fits: Some(true),
             flags: Some(flags),
             download_bytes: None,
+            fixes: fixes.to_vec(),
         });
         let value = length.map(|length| ("half_context", length.to_string()));
-        let frees = frees.map(|bytes| (bytes, FreesIs::About));
+        let frees = frees.map(|bytes| (bytes, Is::About));
         effects.extend(fixes.iter().map(|&fix| Effect {
             frees,
             fits: Some(true),
@@ -98,7 +98,7 @@ pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
         offer(&[], words, total, None, format!("--max-model-len {twice} --kv-cache-dtype fp8"));
     }
     if !is_small && twice < asked {
-        let frees = needed.map(|needed| (Bytes(needed.0 / 2), FreesIs::About));
+        let frees = needed.map(|needed| (Bytes(needed.0 / 2), Is::About));
         effects.push(Effect { frees, fits: Some(false), ..Effect::of(FixId::QUANTISED_KV_CACHE) });
     }
     Some(FitAdvice {

@@ -2,7 +2,7 @@
 
 use super::offers::MOST_INSTEAD;
 use super::*;
-use crate::advice::{Advice, advise};
+use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
 use crate::gpu::testing::{device, noon_plus, process, snapshot};
 use crate::knowledge::FixId;
@@ -96,7 +96,7 @@ fn the_worked_example_comes_out() {
     assert_eq!((parts.weights.is, parts.kv_cache.is), (Is::Fact, Is::Fact), "as the log prints them");
     assert_eq!((mib(&parts.kv_cache), mib(&parts.compute)), (4096.0, 258.5));
     let eight = fit.effect_of(FixId::QUANTISED_KV_CACHE).unwrap();
-    assert_eq!(eight.frees, Some((Bytes::mib(1792), FreesIs::About)), "1920 less the f16 copy of a layer");
+    assert_eq!(eight.frees, Some((Bytes::mib(1792), Is::About)), "1920 less the f16 copy of a layer");
     let file = fit.sizes.iter().find(|size| size.quantization == "Q4_K_M").unwrap();
     assert!(file.file_bytes.0.abs_diff(4_912_898_304) < 4096, "{:?}", file.file_bytes);
     assert_eq!((fit.fits, fit.why_not_known.is_some()), (None, true), "no card was read");
@@ -128,11 +128,11 @@ fn steps_are_filled_with_what_fits() {
     let command = |fix: FixId| step(fix).steps[0].command.clone().unwrap();
     assert_eq!(command(FixId::SHORTER_CONTEXT), "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 44032");
     assert!(step(FixId::SHORTER_CONTEXT).may_be_enough);
-    assert_eq!(step(FixId::SHORTER_CONTEXT).frees_is, Some(FreesIs::Fact));
+    assert_eq!(step(FixId::SHORTER_CONTEXT).frees_is, Some(Is::Fact));
     assert_eq!(step(FixId::QUANTISED_KV_CACHE).frees_bytes, Some(Bytes::mib(3584)), "3840 less 256 to unpack a layer");
     assert_eq!(
         (step(FixId::KV_CACHE_ON_CPU).frees_bytes, step(FixId::KV_CACHE_ON_CPU).frees_is),
-        (Some(Bytes::gib(8)), Some(FreesIs::Fact))
+        (Some(Bytes::gib(8)), Some(Is::Fact))
     );
     let layers: u64 = command(FixId::OFFLOAD_FEWER_LAYERS).rsplit(' ').next().unwrap().parse().unwrap();
     assert!((20..33).contains(&layers), "{layers}");
@@ -145,7 +145,7 @@ fn where_it_fits_now_that_is_said_and_nothing_is_advised() {
     let advice = advised(&llama_log(32_768, 4096), Some(&held(Bytes::gib(1))), None);
     let fit = advice.fit.unwrap();
     assert_eq!((fit.fits, fit.choices.len()), (Some(true), 0));
-    assert!(fit.sentence().unwrap().ends_with("it should fit now."), "{:?}", fit.sentence());
+    assert!(fit.sentence(|_| true).unwrap().ends_with("it should fit now."), "{:?}", fit.sentence(|_| true));
 }
 
 #[test]
@@ -209,11 +209,7 @@ fn what_is_not_said_is_not_known() {
     let fit = advised(poor, Some(&held(Bytes::gib(20))), Some("llama3.1:8b")).fit.unwrap();
     assert!(fit.model.as_ref().unwrap().how.starts_with("as you say"));
     assert!(fit.notes[0].contains("does not show the context"), "{:?}", fit.notes);
-    assert_eq!(
-        fit.effect_of(FixId::QUANTISED_KV_CACHE).unwrap().frees.unwrap().1,
-        FreesIs::About,
-        "of an assumed context"
-    );
+    assert_eq!(fit.effect_of(FixId::QUANTISED_KV_CACHE).unwrap().frees.unwrap().1, Is::About, "of an assumed context");
 }
 
 const POOL: &str = "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (7.25 GiB). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.";
@@ -229,7 +225,7 @@ fn vllms_own_figures_give_the_length_that_fits() {
     assert_eq!(step.steps[0].command.as_deref(), Some("vllm serve MODEL --max-model-len 59392"));
     assert_eq!(step.frees_bytes, Some(Bytes::mib(8960)), "8.75 GiB");
     assert!(
-        advice.verdict.sentence.contains("It fits with 58K tokens of context (about 7.2 GiB), or with"),
+        advice.verdict.sentence.ends_with("It fits with 58K tokens of context (about 7.2 GiB)."),
         "{}",
         advice.verdict.sentence
     );
@@ -264,7 +260,7 @@ fn a_training_run_is_told_what_each_change_gives_back() {
     let frees =
         |advice: &Advice, fix: FixId| advice.fit.as_ref().unwrap().effect_of(fix).and_then(|effect| effect.frees);
     let eight = frees(&advice, FixId::EIGHT_BIT_OPTIMIZER).unwrap();
-    assert_eq!(eight, (Bytes(47_940_659_651), FreesIs::About), "5.97 bytes a parameter");
+    assert_eq!(eight, (Bytes(47_940_659_651), Is::About), "5.97 bytes a parameter");
     assert_eq!(frees(&advice, FixId::LORA), None, "the model is not known");
     let named = log.replace("***** Running", "--model_name_or_path meta-llama/Llama-3.1-8B\n***** Running");
     let advice = advised(&named, None, None);
@@ -313,7 +309,7 @@ fn a_smaller_share_of_the_card_gives_back_what_was_wanted_beyond_what_is_free() 
     assert_eq!(step.steps[0].command.as_deref(), Some("vllm serve MODEL --gpu-memory-utilization 0.72"));
     let (frees, is) = (step.frees_bytes.unwrap(), step.frees_is);
     assert!(frees.0.abs_diff(Bytes::mib(4915).0) < 1 << 21, "22.08 less 17.28 GiB: {frees}");
-    assert_eq!((is, step.may_be_enough), (Some(FreesIs::Fact), true));
+    assert_eq!((is, step.may_be_enough), (Some(Is::Fact), true));
 }
 
 #[test]
@@ -425,7 +421,7 @@ Error: llama runner process has terminated: cudaMalloc failed: out of memory"
         let fit = advice.fit.as_ref().unwrap();
         let name = fit.model.as_ref().map(|model| model.name.as_str());
         assert_eq!((fit.engine, fit.context_tokens, name), ("Ollama", Some(262_144), Some("Llama-3.1-8B")), "{log}");
-        let sentence = fit.sentence().unwrap();
+        let sentence = fit.sentence(|_| true).unwrap();
         assert!(sentence.contains(" at 64K tokens of context for each of 4 requests needs "), "{sentence}");
         let step = advice.plan.iter().find(|planned| planned.fix == FixId::SHORTER_CONTEXT).unwrap();
         let command = step.steps[0].command.as_deref().unwrap();

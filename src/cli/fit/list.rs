@@ -34,7 +34,7 @@ struct Line {
 }
 
 /// The text or JSON, and whether any model fits whole.
-pub fn answer(args: &FitArgs, card: Option<&Card>, cards: &[Card], holders: &[Holder]) -> (String, bool) {
+pub(super) fn answer(args: &FitArgs, card: Option<&Card>, cards: &[Card], holders: &[Holder]) -> (String, bool) {
     let freed = holders.iter().fold(Bytes::ZERO, |sum, holder| sum.plus(holder.bytes));
     let then = card.filter(|_| freed > Bytes::ZERO);
     let then = then.map(|card| Card { free: card.free.plus(freed).min(card.total), ..card.clone() });

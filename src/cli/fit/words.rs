@@ -26,7 +26,7 @@ fn shown(part: &Part) -> String {
     }
 }
 
-pub fn text(answer: &Answer) -> String {
+pub(super) fn text(answer: &Answer) -> String {
     let mut out = String::new();
     let shape = &answer.located.shape;
     let context = options::context_in_words(&answer.engine, shape).map(|words| format!(" with {words}"));
@@ -200,7 +200,7 @@ fn in_words(names: &[String]) -> String {
 }
 
 /// The answer in a sentence or two.
-pub fn sentence(answer: &Answer) -> String {
+pub(super) fn sentence(answer: &Answer) -> String {
     if let Some(spread) = &answer.spread {
         return sentence_of(answer, spread);
     }
@@ -316,7 +316,7 @@ fn part(part: &Part, more: Value) -> Value {
 }
 
 /// The whole answer as JSON.
-pub fn json(answer: &Answer) -> Value {
+pub(super) fn json(answer: &Answer) -> Value {
     let (shape, estimate) = (&answer.located.shape, &answer.estimate);
     let kv = Part {
         bytes: estimate.kv_split.map(|split| Bytes(split.all())).or(estimate.kv_cache.bytes),

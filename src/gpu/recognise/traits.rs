@@ -4,7 +4,7 @@ use super::invocation::{Invocation, base};
 
 /// What is known of a process. Unknown parts are empty.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Traits<'a> {
+pub(crate) struct Traits<'a> {
     /// The kernel's name of it, at most 15 bytes.
     pub comm: &'a str,
     /// Its arguments; a single one where it set its own title.
@@ -18,18 +18,18 @@ pub struct Traits<'a> {
 
 impl Traits<'_> {
     /// The last part of the working directory, in lower case.
-    pub fn folder(&self) -> String {
+    pub(super) fn folder(&self) -> String {
         base(self.working_directory.unwrap_or_default()).to_ascii_lowercase()
     }
 
     /// The nearest process above that still has arguments of its own (titles wipe them).
-    pub fn parent(&self) -> Option<Invocation> {
+    pub(super) fn parent(&self) -> Option<Invocation> {
         self.ancestors.iter().find(|arguments| arguments.len() > 1).map(|arguments| Invocation::of(arguments))
     }
 }
 
 /// `label (detail)`, or the label alone.
-pub fn with(label: &str, detail: Option<&str>) -> String {
+pub(super) fn with(label: &str, detail: Option<&str>) -> String {
     match detail.filter(|detail| !detail.is_empty()) {
         Some(detail) => format!("{label} ({detail})"),
         None => label.to_owned(),
