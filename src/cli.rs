@@ -192,26 +192,32 @@ pub fn run() -> ExitCode {
     }
     match cli.command {
         None => screen::run(&global, cli.log, cli.demo, cli.last),
-        Some(Command::Diagnose { file, json, brief, no_live, model, command, run_pid }) => {
+        Some(command) => run_command(&global, command),
+    }
+}
+
+fn run_command(global: &Global, command: Command) -> ExitCode {
+    match command {
+        Command::Diagnose { file, json, brief, no_live, model, command, run_pid } => {
             let format = match (json, brief) {
                 (true, _) => Format::Json,
                 (_, true) => Format::Brief,
                 _ => Format::Text,
             };
             let (live, model, command) = (!no_live, model.as_deref(), command.as_deref());
-            diagnose::run(&global, &Asked { file: file.as_deref(), format, live, model, command, run_pid })
+            diagnose::run(global, &Asked { file: file.as_deref(), format, live, model, command, run_pid })
         }
-        Some(Command::Report(args)) => report::run(&global, &args),
-        Some(Command::Sample { count, paced }) => sample::run(&global, count, paced),
-        Some(Command::Ps { json }) => ps::run(&global, json),
-        Some(Command::Kill { targets, signal, grace, yes, any, other_users }) => {
-            kill::run(&global, &kill::Asked { targets, signal: signal.into(), grace, yes, any, other_users })
+        Command::Report(args) => report::run(global, &args),
+        Command::Sample { count, paced } => sample::run(global, count, paced),
+        Command::Ps { json } => ps::run(global, json),
+        Command::Kill { targets, signal, grace, yes, any, other_users } => {
+            kill::run(global, &kill::Asked { targets, signal: signal.into(), grace, yes, any, other_users })
         }
-        Some(Command::Fit(args)) => fit::run(&global, &args),
-        Some(Command::Completions { shell }) => help::completions(Cli::command(), shell),
-        Some(Command::Man) => help::manual(Cli::command()),
-        Some(Command::Drain) => crate::runtime::drain(),
-        Some(Command::Kb { command }) => kb::run(&global, &command),
+        Command::Fit(args) => fit::run(global, &args),
+        Command::Completions { shell } => help::completions(Cli::command(), shell),
+        Command::Man => help::manual(Cli::command()),
+        Command::Drain => crate::runtime::drain(),
+        Command::Kb { command } => kb::run(global, &command),
     }
 }
 

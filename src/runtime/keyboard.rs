@@ -7,6 +7,7 @@ mod sequence;
 use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
+use std::time::Duration;
 
 use crossterm::event::Event;
 
@@ -55,18 +56,7 @@ pub(crate) fn listen(
                 Ok(Typed::Events(read)) => events.extend(read),
             }
             let now = clock.now().now;
-            let messages = events.into_iter().map(|event| match event {
-                Event::Key(key) => Msg::Key(key, now),
-                Event::Mouse(event) => Msg::Mouse(event, now),
-                Event::Paste(text) if files::is_short(&text) && !shortening.is_under_way() => Msg::Paste(text),
-                Event::Paste(text) => {
-                    shortening.begin(text, telling.clone(), wakes.clone());
-                    Msg::Pasting
-                }
-                Event::FocusGained => Msg::InFront(true),
-                Event::FocusLost => Msg::InFront(false),
-                Event::Resize(..) => new_size(),
-            });
+            let messages = events.into_iter().map(|event| shortening.message(event, now, &telling, &wakes));
             let pasting = decoder.is_pasting().then_some(Msg::Pasting);
             for message in messages.chain(pasting) {
                 if !wakes.tell(message) {
@@ -83,6 +73,22 @@ pub(crate) fn listen(
 struct Shortening(Option<thread::JoinHandle<()>>);
 
 impl Shortening {
+    /// What an event means to the app. A long paste is shortened first.
+    fn message(&mut self, event: Event, now: Duration, telling: &Telling, wakes: &Sender<Wake>) -> Msg {
+        match event {
+            Event::Key(key) => Msg::Key(key, now),
+            Event::Mouse(event) => Msg::Mouse(event, now),
+            Event::Paste(text) if files::is_short(&text) && !self.is_under_way() => Msg::Paste(text),
+            Event::Paste(text) => {
+                self.begin(text, telling.clone(), wakes.clone());
+                Msg::Pasting
+            }
+            Event::FocusGained => Msg::InFront(true),
+            Event::FocusLost => Msg::InFront(false),
+            Event::Resize(..) => new_size(),
+        }
+    }
+
     fn is_under_way(&self) -> bool {
         self.0.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -95,10 +101,10 @@ impl Shortening {
             drop(before.map(thread::JoinHandle::join));
             wakes.tell(Msg::Paste(text));
         });
-        let lost = |error: &io::Error| {
-            tell.tell(Msg::Trouble(format!("What was pasted could not be taken in: {error}")));
-        };
-        self.0 = spawned.inspect_err(lost).ok();
+        if let Err(error) = &spawned {
+            tell.trouble(format!("What was pasted could not be taken in: {error}"));
+        }
+        self.0 = spawned.ok();
     }
 }
 
