@@ -92,12 +92,10 @@ pub(super) fn base_at_any_rate(global: &Global) -> Loaded {
 }
 
 fn with_folder(dir: Option<&Path>) -> Result<KnowledgeBase, String> {
-    let mut sources = load::embedded();
-    if let Some(dir) = dir {
-        let added = folder(dir)?;
-        sources.retain(|source| added.iter().all(|own| own.path != source.path));
-        sources.extend(added);
-    }
+    let sources = match dir {
+        Some(dir) => load::embedded_and(folder(dir)?),
+        None => load::embedded(),
+    };
     KnowledgeBase::from_sources(sources).map_err(|error| error.to_string())
 }
 
@@ -144,7 +142,7 @@ fn list(base: &KnowledgeBase, filter: &str) -> String {
     let filter = filter.to_lowercase();
     let mut text = String::new();
     for entry in base.entries() {
-        if entry.id.contains(&filter) || entry.title.to_lowercase().contains(&filter) {
+        if entry.id.as_str().contains(&filter) || entry.title.to_lowercase().contains(&filter) {
             text.push_str(&format!("{:<44} {:<6} {}\n", entry.id, word(entry.oom), entry.title));
         }
     }
@@ -176,7 +174,7 @@ fn word(oom: Oom) -> &'static str {
 }
 
 fn show(base: &KnowledgeBase, id: &str) -> Result<(String, bool), String> {
-    let Some(entry) = base.entry(id) else {
+    let Some(entry) = base.entry_named(id) else {
         let near: Vec<&str> =
             base.entries().iter().map(|entry| entry.id.as_str()).filter(|known| known.contains(id)).collect();
         let hint = if near.is_empty() {

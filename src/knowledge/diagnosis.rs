@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
+use super::id::EntryId;
 use super::run::Run;
 use crate::units::WallTime;
 
@@ -155,7 +156,7 @@ pub struct Figure {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
     /// The entry's id, such as `pytorch/cuda-out-of-memory`.
-    pub entry: String,
+    pub entry: EntryId,
     pub certainty: Certainty,
     /// The decisive line, counted from 1 as the user sees the log.
     pub line: usize,

@@ -218,7 +218,7 @@ fn machine(report: &Report<'_>, show: Show<'_>) -> String {
             let cuda = cuda_version.as_ref().map_or(String::new(), |version| format!(", CUDA {}", plain(version)));
             format!("Driver {}{cuda}.", plain(version))
         }
-        Driver::Unavailable { unavailable } => plain(&words::sentence(unavailable)),
+        Driver::Unavailable { unavailable } => plain(&advice::naming::sentence(unavailable)),
     };
     let host = &snapshot.host;
     part += &format!(
