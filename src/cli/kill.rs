@@ -8,8 +8,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+
 use super::output::{refuse, write};
-use super::settings::Global;
+use super::settings::{Global, seconds};
 use crate::advice::offer::Seen;
 use crate::advice::supervisor::Supervisor;
 use crate::app::effect::Order;
@@ -28,36 +30,65 @@ use crate::units::{Bytes, WallTime};
 /// A driver's teardown may take a moment.
 const TEARDOWN: Duration = Duration::from_secs(10);
 
-/// What was asked for.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub targets: Vec<String>,
-    pub signal: Signal,
-    /// How long each may take.
-    pub grace: Duration,
-    pub yes: bool,
-    /// A PID that no GPU lists is meant, too.
-    pub any: bool,
-    /// Without asking, another user's process may be meant, too.
-    pub other_users: bool,
+#[derive(Debug, Args)]
+pub struct KillArgs {
+    /// Which: PID or PID@START_TICKS, as `ps` prints them.
+    #[arg(required = true, value_name = "PID[@START_TICKS]")]
+    targets: Vec<String>,
+    /// Which signal.
+    #[arg(long, value_name = "TERM|INT|KILL", default_value = "TERM", ignore_case = true)]
+    signal: SignalName,
+    /// How long to wait for each to end.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    grace: Duration,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    /// Allow a PID that no GPU lists.
+    #[arg(long)]
+    any: bool,
+    /// With --yes: allow other users' processes, too (root only).
+    #[arg(long)]
+    other_users: bool,
 }
 
-/// One process that is meant.
+/// A signal that `kill` may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SignalName {
+    /// Ask it to close.
+    Term,
+    /// As Ctrl-C does.
+    Int,
+    /// Force it.
+    Kill,
+}
+
+impl From<SignalName> for Signal {
+    fn from(name: SignalName) -> Signal {
+        match name {
+            SignalName::Term => Signal::Term,
+            SignalName::Int => Signal::Int,
+            SignalName::Kill => Signal::Kill,
+        }
+    }
+}
+
+/// A process that is to be ended.
 struct Victim {
     key: ProcessKey,
     line: String,
     /// What it ran when it was named.
     ran: Running,
     held: Option<Bytes>,
-    /// It should end with this one, which is meant, too, and signalled first.
+    /// The victim that it works for, which is signaled first.
     follows: Option<ProcessKey>,
-    /// The other user that it belongs to.
+    /// Its user, if that is another one.
     owner: Option<String>,
 }
 
 /// Exits with 0 only if all processes ended, with 1 if one did not, with 2 if the order can't be understood or nobody can
-/// be asked.
-pub(super) fn run(global: &Global, asked: &Asked) -> ExitCode {
+/// be args.
+pub(super) fn run(global: &Global, args: &KillArgs) -> ExitCode {
     if let Some(why) = ThisMachine::LOGS_ONLY {
         return refuse(why);
     }
@@ -76,12 +107,12 @@ pub(super) fn run(global: &Global, asked: &Asked) -> ExitCode {
             None
         }
     };
-    let (mut victims, refused) = match find_all(asked, snapshot.as_ref(), &kernel, &viewer) {
+    let (mut victims, refused) = match find_all(args, snapshot.as_ref(), &kernel, &viewer) {
         Ok(found) => found,
         Err(usage) => return refuse(&usage),
     };
     if let Some(snapshot) = &snapshot {
-        lead(&mut victims, snapshot, asked.signal);
+        lead(&mut victims, snapshot, Signal::from(args.signal));
     }
     for victim in &victims {
         say(&victim.line);
@@ -89,26 +120,26 @@ pub(super) fn run(global: &Global, asked: &Asked) -> ExitCode {
     if victims.is_empty() {
         return ExitCode::from(1);
     }
-    if let Err(code) = confirm(&victims, asked) {
+    if let Err(code) = confirm(&victims, args) {
         return code;
     }
     let journal = Journal::new(Here::state_folder());
-    let all = end_all(&victims, asked, &kernel, &viewer, &journal);
+    let all = end_all(&victims, args, &kernel, &viewer, &journal);
     report_memory(global, &victims, snapshot.as_ref(), &all, &journal);
     if all.iter().all(|ended| *ended) && !refused { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 /// Finds each target once and says which ones are refused; true if any is. Fails where a target can't be understood.
 fn find_all(
-    asked: &Asked,
+    args: &KillArgs,
     snapshot: Option<&Snapshot>,
     kernel: &Kernel,
     viewer: &Viewer,
 ) -> Result<(Vec<Victim>, bool), String> {
     let mut victims: Vec<Victim> = Vec::new();
     let mut refused = false;
-    for target in &asked.targets {
-        let refusal = match find(target, snapshot, kernel, viewer, asked.any) {
+    for target in &args.targets {
+        let refusal = match find(target, snapshot, kernel, viewer, args.any) {
             Ok(victim) => {
                 if victims.iter().all(|known| known.key != victim.key) {
                     victims.push(victim);
@@ -128,11 +159,11 @@ fn find_all(
 }
 
 /// Makes sure that the person means these processes. The error is the exit code.
-fn confirm(victims: &[Victim], asked: &Asked) -> Result<(), ExitCode> {
-    if asked.yes {
+fn confirm(victims: &[Victim], args: &KillArgs) -> Result<(), ExitCode> {
+    if args.yes {
         let others = victims.iter().filter_map(|victim| Some((victim.key.pid, victim.owner.as_ref()?)));
         let others: Vec<String> = others.map(|(pid, user)| format!("{pid} belongs to {user}")).collect();
-        if asked.other_users || others.is_empty() {
+        if args.other_users || others.is_empty() {
             return Ok(());
         }
         return Err(refuse(&format!(
@@ -140,7 +171,7 @@ fn confirm(victims: &[Victim], asked: &Asked) -> Result<(), ExitCode> {
             others.join(", ")
         )));
     }
-    match ask_on_terminal(victims, asked.signal) {
+    match ask_on_terminal(victims, Signal::from(args.signal)) {
         Some(true) => Ok(()),
         Some(false) => {
             say("nothing was ended");
@@ -220,27 +251,26 @@ fn find(
     }
     let held = snapshot.and_then(|snapshot| snapshot.held_by(key));
     let owner = (!viewer.is_own(now.uid)).then(|| now.user.clone().unwrap_or_else(|| "another user".to_owned()));
-    let listed = row.zip(snapshot);
-    let mut line = String::new();
-    // What speaks against ending it is read first.
-    if let Some(user) = &owner {
-        line.push_str(&format!("OWNED BY {user}, not you\n  "));
-    }
-    if let Some((row, snapshot)) = listed {
-        let activity = Seen { snapshot, history: None, viewer }.activity(row);
-        if activity.is_busy() {
-            line.push_str(&format!("{activity}\n  "));
-        }
-    }
+    let mut line = objections(owner.as_deref(), row.zip(snapshot), viewer);
     line.push_str(&described(key, &now, row, held, kernel.started_at(key)));
     if let Some(supervisor) = row.and_then(Supervisor::of) {
         line.push_str(&format!("\n  {}", supervisor.caution()));
     }
-    if let Some(leader) = listed.and_then(|(row, snapshot)| snapshot.leader_of(row)) {
+    if let Some(leader) = row.zip(snapshot).and_then(|(row, snapshot)| snapshot.leader_of(row)) {
         let name = crate::advice::name_of(leader);
         line.push_str(&format!("\n  it works for {name}, which may start it again or end the others"));
     }
     Ok(Victim { key, line, ran: now.runs.unwrap_or_default(), held, follows: None, owner })
+}
+
+/// What speaks against ending a process, to be read first.
+fn objections(owner: Option<&str>, listed: Option<(&GpuProcess, &Snapshot)>, viewer: &Viewer) -> String {
+    let owned = owner.map_or(String::new(), |user| format!("OWNED BY {user}, not you\n  "));
+    let activity = listed.map(|(row, snapshot)| Seen { snapshot, history: None, viewer }.activity(row));
+    match activity {
+        Some(activity) if activity.is_busy() => format!("{owned}{activity}\n  "),
+        _ => owned,
+    }
 }
 
 fn parse(target: &str) -> Option<(u32, Option<u64>)> {
@@ -339,14 +369,14 @@ fn ask(terminal: &mut File, answers: &mut impl BufRead, question: &str) -> Optio
 }
 
 /// Signals each victim and waits for it. Returns for each whether it ended.
-fn end_all(victims: &[Victim], asked: &Asked, kernel: &Kernel, viewer: &Viewer, journal: &Journal) -> Vec<bool> {
+fn end_all(victims: &[Victim], args: &KillArgs, kernel: &Kernel, viewer: &Viewer, journal: &Journal) -> Vec<bool> {
     let (reports, inbox) = mpsc::channel();
     let leaders = Leaders::default();
     for (at, victim) in victims.iter().enumerate() {
         let (reports, kernel, viewer) = (reports.clone(), kernel.clone(), viewer.clone());
         let (journal, leaders) = (journal.clone(), leaders.clone());
         let (key, ran, follows) = (victim.key, victim.ran.clone(), victim.follows);
-        let order = Order { key, ran, signal: asked.signal, follows, grace: asked.grace };
+        let order = Order { key, ran, signal: Signal::from(args.signal), follows, grace: args.grace };
         thread::spawn(move || {
             let signal = order.signal;
             let deed = Journal::deed(&kernel, key, Some(signal));
@@ -364,7 +394,7 @@ fn end_all(victims: &[Victim], asked: &Asked, kernel: &Kernel, viewer: &Viewer, 
     while ended.iter().any(Option::is_none) {
         let Ok((at, report)) = inbox.recv() else { break };
         if let (Some(victim), Some(slot)) = (victims.get(at), ended.get_mut(at))
-            && let Some(outcome) = outcome(victim, report, asked)
+            && let Some(outcome) = outcome(victim, report, args)
         {
             *slot = Some(outcome);
         }
@@ -373,7 +403,7 @@ fn end_all(victims: &[Victim], asked: &Asked, kernel: &Kernel, viewer: &Viewer, 
 }
 
 /// Says what a report means. True if the process ended, `None` if that is not known yet.
-fn outcome(victim: &Victim, report: SignalReport, asked: &Asked) -> Option<bool> {
+fn outcome(victim: &Victim, report: SignalReport, args: &KillArgs) -> Option<bool> {
     let pid = victim.key.pid;
     match report {
         SignalReport::Sent => None,
@@ -383,8 +413,8 @@ fn outcome(victim: &Victim, report: SignalReport, asked: &Asked) -> Option<bool>
         }
         SignalReport::StillThere(state) => {
             let state = state.map(|state| format!(" (state {state})")).unwrap_or_default();
-            let hint = if asked.signal == Signal::Kill { "" } else { "; --signal KILL forces it" };
-            say(&format!("{pid} is still there after {} s{state}{hint}", asked.grace.as_secs_f32()));
+            let hint = if Signal::from(args.signal) == Signal::Kill { "" } else { "; --signal KILL forces it" };
+            say(&format!("{pid} is still there after {} s{state}{hint}", args.grace.as_secs_f32()));
             Some(false)
         }
         // It ended with its launcher, before its own turn.

@@ -35,7 +35,7 @@ pub(crate) fn listen(
         let mut shortening = Shortening::default();
         let mut block = vec![0; 64 << 10];
         loop {
-            let patience = decoder.due().map(|due| due.saturating_sub(clock.now().now));
+            let patience = decoder.due().map(|due| due.saturating_sub(clock.elapsed()));
             let typed = terminal.next(&mut block, patience);
             let has_typed = matches!(typed, Ok(Typed::Bytes(1..) | Typed::Events(_)));
             if has_typed && let Some(touched) = touched.take() {
@@ -43,7 +43,7 @@ pub(crate) fn listen(
             }
             let mut events = Vec::new();
             match typed {
-                Ok(Typed::Nothing) => decoder.tick(clock.now().now, &mut events),
+                Ok(Typed::Nothing) => decoder.tick(clock.elapsed(), &mut events),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // The terminal is gone: there is nobody left to show anything to.
                 Ok(Typed::Bytes(0)) | Err(_) => {
@@ -51,17 +51,16 @@ pub(crate) fn listen(
                     return;
                 }
                 Ok(Typed::Bytes(count)) => {
-                    decoder.take(block.get(..count).unwrap_or_default(), clock.now().now, &mut events);
+                    let bytes = block.get(..count).unwrap_or_default();
+                    decoder.take(bytes, clock.elapsed(), &mut events);
                 }
                 Ok(Typed::Events(read)) => events.extend(read),
             }
-            let now = clock.now().now;
+            let now = clock.elapsed();
             let messages = events.into_iter().map(|event| shortening.message(event, now, &telling, &wakes));
             let pasting = decoder.is_pasting().then_some(Msg::Pasting);
-            for message in messages.chain(pasting) {
-                if !wakes.tell(message) {
-                    return;
-                }
+            if !messages.chain(pasting).all(|message| wakes.tell(message)) {
+                return;
             }
         }
     })?;
