@@ -62,6 +62,9 @@ pub enum Command {
         /// Print only the verdict and the first three steps.
         #[arg(long, conflicts_with = "json")]
         brief: bool,
+        /// Also print which rules found the causes, placed the steps, and kept others from being offered.
+        #[arg(long, conflicts_with = "brief")]
+        why: bool,
         /// Look at the log alone, not at this machine.
         #[arg(long)]
         no_live: bool,
@@ -156,14 +159,15 @@ pub fn run() -> ExitCode {
 
 fn run_command(global: &Global, command: Command) -> ExitCode {
     match command {
-        Command::Diagnose { file, json, brief, no_live, model, command, run_pid } => {
+        Command::Diagnose { file, json, brief, why, no_live, model, command, run_pid } => {
             let format = match (json, brief) {
                 (true, _) => Format::Json,
                 (_, true) => Format::Brief,
                 _ => Format::Text,
             };
             let (live, model, command) = (!no_live, model.as_deref(), command.as_deref());
-            diagnose::run(global, &Asked { file: file.as_deref(), format, live, model, command, run_pid })
+            let asked = Asked { file: file.as_deref(), format, explains: why, live, model, command, run_pid };
+            diagnose::run(global, &asked)
         }
         Command::Report(args) => report::run(global, &args),
         Command::Sample { count, paced } => sample::run(global, count, paced),

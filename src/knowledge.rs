@@ -11,6 +11,7 @@ pub(crate) mod figures;
 pub mod fix;
 pub(crate) mod guide;
 pub mod id;
+mod kinds;
 #[cfg(test)]
 mod linear;
 pub mod lint;

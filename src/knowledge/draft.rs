@@ -43,11 +43,9 @@ pub(crate) fn from_log(log: &PastedLog, today: &str) -> String {
 
 /// The last line with the most telling word; the last line where there is none.
 fn decisive(log: &PastedLog) -> (usize, &str) {
-    let with = |word: &&str| {
-        let holds = |(_, line): &(usize, &str)| line.to_lowercase().contains(*word);
-        log.lines().filter(holds).last()
-    };
-    TELLING.iter().find_map(with).or_else(|| log.lines().last()).unwrap_or((1, ""))
+    let telling =
+        TELLING.iter().find_map(|word| log.lines().filter(|(_, line)| line.to_lowercase().contains(word)).last());
+    telling.or_else(|| log.lines().last()).unwrap_or((1, ""))
 }
 
 /// The longest run of words without a figure: figures differ from log to log.

@@ -121,14 +121,13 @@ fn figure_reach() -> (usize, usize) {
 impl Entry {
     /// Whose code prints it.
     pub fn raiser(&self) -> &str {
-        let folder = || self.id.as_str().split('/').next().unwrap_or_default();
-        self.raised_by.as_deref().unwrap_or_else(folder)
+        self.raised_by.as_deref().unwrap_or(self.id.folder())
     }
 
     /// Whether this entry explains matches of the other one away.
     pub fn masks(&self, other: &Entry) -> bool {
         self.masks.iter().any(|mask| match mask.strip_suffix("/*") {
-            Some(folder) => other.id.as_str().split('/').next() == Some(folder),
+            Some(folder) => other.id.folder() == folder,
             None => *mask == other.id.as_str(),
         })
     }

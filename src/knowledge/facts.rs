@@ -106,9 +106,6 @@ pub struct NamedProcess {
 impl Facts {
     /// The figures present, by key; of other processes only their number (`other_processes` has them).
     pub fn listed(&self) -> Vec<(&'static str, Fact)> {
-        let size = |key, value: Option<Bytes>| value.map(|bytes| (key, Fact::Size(bytes)));
-        let count = |key, value: Option<i64>| value.map(|number| (key, Fact::Count(number)));
-        let whole = |value: Option<u64>| value.and_then(|number| i64::try_from(number).ok());
         [
             count("device", self.device.map(i64::from)),
             size("requested_bytes", self.requested_bytes),
@@ -122,8 +119,8 @@ impl Facts {
             count("victim_pid", self.victim_pid.map(i64::from)),
             self.victim_name.clone().map(|name| ("victim_name", Fact::Word(name))),
             size("victim_rss_bytes", self.victim_rss_bytes),
-            count("context_tokens", whole(self.context_tokens)),
-            count("max_tokens", whole(self.max_tokens)),
+            count("context_tokens", self.context_tokens.and_then(|tokens| tokens.try_into().ok())),
+            count("max_tokens", self.max_tokens.and_then(|tokens| tokens.try_into().ok())),
             count("exit_code", self.exit_code),
         ]
         .into_iter()
@@ -207,6 +204,14 @@ impl Facts {
             self.other_processes.clone_from(&other.other_processes);
         }
     }
+}
+
+fn size(key: &'static str, value: Option<Bytes>) -> Option<(&'static str, Fact)> {
+    Some((key, Fact::Size(value?)))
+}
+
+fn count(key: &'static str, value: Option<i64>) -> Option<(&'static str, Fact)> {
+    Some((key, Fact::Count(value?)))
 }
 
 fn put<T>(slot: &mut Option<T>, value: T) -> bool {

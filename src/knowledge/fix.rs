@@ -238,15 +238,20 @@ pub struct Fix {
 impl Fix {
     /// The command for the first of these programs that has one of its own, else the one that fits any.
     pub fn command_for(&self, programs: &[&str], phase: Phase, ran_on: Option<Platform>) -> Option<&FixCommand> {
-        let here = |on: Platform| match ran_on {
-            None | Some(Platform::Wsl) if on == Platform::Linux => true,
-            ran_on => ran_on == Some(on),
-        };
-        let fits = |command: &&FixCommand| {
-            (command.phases.is_empty() || command.phases.contains(&phase)) && command.on.is_none_or(here)
-        };
-        let of = |program: &str| self.commands.iter().filter(fits).find(|command| command.program == program);
-        programs.iter().find_map(|program| of(program)).or_else(|| of("*"))
+        programs.iter().chain(&["*"]).find_map(|program| {
+            self.commands.iter().find(|command| command.program == *program && command.fits(phase, ran_on))
+        })
+    }
+}
+
+impl FixCommand {
+    /// Whether it is right in this phase and on this system. An unknown system is taken to be Linux.
+    fn fits(&self, phase: Phase, ran_on: Option<Platform>) -> bool {
+        (self.phases.is_empty() || self.phases.contains(&phase))
+            && match (self.on, ran_on) {
+                (None, _) | (Some(Platform::Linux), None | Some(Platform::Wsl)) => true,
+                (on, ran_on) => on == ran_on,
+            }
     }
 }
 
@@ -256,6 +261,13 @@ impl Fix {
 pub struct Reference {
     pub source: String,
     pub checked: String,
+}
+
+impl Reference {
+    /// When it was last checked, where anybody has.
+    pub fn date(&self) -> Option<jiff::civil::Date> {
+        self.checked.parse().ok()
+    }
 }
 
 /// Instead of a date: the address was written down from knowledge and nobody has opened it.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use super::clock;
 use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom, Phase};
-use super::entry::{Entry, Recovered, Tells};
+use super::entry::{Entry, Recovered};
 use super::facts::Facts;
 use super::figures::{self, Figures};
 use super::matching::Hit;
@@ -47,34 +47,26 @@ pub(crate) fn diagnosis(
     let mut findings = findings(entries, log, &hits);
     withhold_fallbacks(&mut findings, entries, &hits);
     let masked: Vec<bool> = findings.iter().map(|one| findings.iter().any(|other| explains(other, one))).collect();
-    let mut order: Vec<(bool, Finding)> = masked.into_iter().zip(findings.drain(..)).collect();
-    order.sort_by_key(|(masked, finding)| {
-        (*masked, class(finding.oom), Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
+    let mut order: Vec<(bool, Finding)> = masked.into_iter().zip(findings).collect();
+    order.sort_by_key(|(is_masked, finding)| {
+        (*is_masked, class(finding.oom), Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
     });
-    let (unmasked, ordered): (Vec<bool>, Vec<Finding>) =
-        order.into_iter().map(|(masked, finding)| (!masked, finding)).unzip();
-    match ordered.first() {
-        None => nothing(),
-        Some(leading) => {
-            let mut diagnosis = answer(tables, log, leading, &ordered, now);
-            if diagnosis.run.rank.is_some() {
-                diagnosis.run.ranks = other_ranks(log, leading, &hits);
-            }
-            diagnosis.run.also = unmasked
-                .iter()
-                .zip(&ordered)
-                .filter(|(own, _)| **own)
-                .find_map(|(_, finding)| other_memory(leading, finding));
-            diagnosis
-        }
+    let Some((_, leading)) = order.first() else { return nothing() };
+    let mut diagnosis = answer(tables, log, leading, &order, now);
+    if diagnosis.run.rank.is_some() {
+        diagnosis.run.ranks = other_ranks(log, leading, &hits);
     }
+    let mut unmasked = order.iter().filter(|(is_masked, _)| !is_masked);
+    diagnosis.run.also = unmasked.find_map(|(_, finding)| other_memory(leading, finding));
+    diagnosis
 }
 
 /// The figures of the same message on other cards, of those that name other processes.
 fn other_ranks(log: &PastedLog, leading: &Finding, hits: &[Hit]) -> Vec<Facts> {
     let mut ranks: Vec<Facts> = Vec::new();
-    let same = |(_, hit): &(usize, &Hit)| hit.entry == leading.hit.entry && hit.line > leading.hit.line;
-    for (index, _) in hits.iter().enumerate().filter(same).take(RANKS) {
+    let all = hits.iter().enumerate();
+    let later = all.filter(|(_, hit)| hit.entry == leading.hit.entry && hit.line > leading.hit.line);
+    for (index, _) in later.take(RANKS) {
         let mut facts = figures::read(leading.entry, log, hits, index).facts;
         facts.discard_impossible();
         let known = std::iter::once(&leading.figures.facts).chain(&ranks).any(|one| one.device == facts.device);
@@ -89,11 +81,11 @@ fn other_ranks(log: &PastedLog, leading: &Finding, hits: &[Hit]) -> Vec<Facts> {
 /// that knows what the line is.
 fn withhold_fallbacks(findings: &mut Vec<Finding>, entries: &[Entry], hits: &[Hit]) {
     const NEAR: usize = 10;
-    let known = |hit: &&Hit| entries.get(hit.entry).is_some_and(|entry| !entry.fallback);
-    let told = findings.iter().any(|one| !one.entry.fallback && one.entry.oom == Oom::Yes);
+    let is_known_failure = findings.iter().any(|one| !one.entry.fallback && one.entry.oom == Oom::Yes);
     findings.retain(|one| {
-        let near = || hits.iter().filter(known).any(|hit| hit.line.abs_diff(one.hit.line) <= NEAR);
-        !one.entry.fallback || !told && !near()
+        let mut near = hits.iter().filter(|hit| hit.line.abs_diff(one.hit.line) <= NEAR);
+        !one.entry.fallback
+            || !is_known_failure && !near.any(|hit| entries.get(hit.entry).is_some_and(|entry| !entry.fallback))
     });
 }
 
@@ -162,9 +154,9 @@ fn applies(recovered: &Recovered, log: &PastedLog, hit: &Hit) -> bool {
     let (before, after) = recovered.reach;
     let line = hit.line;
     let own = log.around(line, hit.column);
-    let view = |number| if number == line { View::single(line, &own) } else { log.single(number) };
-    let mut lines = line.saturating_sub(before).max(1)..=(line + after).min(log.line_count());
-    lines.any(|number| recovered.pattern.is_match(view(number).text()))
+    let mut views = (line.saturating_sub(before).max(1)..=(line + after).min(log.line_count()))
+        .map(|number| if number == line { View::single(line, &own) } else { log.single(number) });
+    views.any(|view| recovered.pattern.is_match(view.text()))
         || recovered.pattern.is_match(log.joined(line, (line + after).min(line + 8), line, own).text())
 }
 
@@ -199,31 +191,23 @@ fn answer(
     tables: &Tables,
     log: &PastedLog,
     leading: &Finding,
-    ordered: &[Finding],
+    order: &[(bool, Finding)],
     now: Option<&jiff::Zoned>,
 ) -> Diagnosis {
-    let entry = leading.entry;
+    let (entry, hit) = (leading.entry, &leading.hit);
+    let drawn_on = order.iter().map(|(_, other)| other).filter(|other| entry.draws_on.contains(&other.entry.id));
     let mut facts = leading.figures.facts.clone();
     let mut places = leading.figures.places.clone();
-    for other in ordered.iter().filter(|other| entry.draws_on.contains(&other.entry.id)) {
+    for other in drawn_on.clone() {
         facts.complete_from(&other.figures.facts);
         places.extend(other.figures.places.iter().cloned());
     }
     let discarded = facts.discard_impossible();
     places.retain(|place| !discarded.contains(&place.key));
-    let recognised = || tables.programs.recognize(log, leading.hit.line).map(|program| program.to_string());
-    // A fallback does not know who prints it; the line or the log may tell.
-    let unsigned = entry.fallback && entry.raised_by.is_none();
-    let signed = || leading.figures.program.clone().filter(|name| is_name(name)).or_else(recognised);
-    let raised_by = unsigned.then(signed).flatten().unwrap_or_else(|| entry.raiser().to_string());
-    let named = || {
-        let told = |finding: &Finding| finding.figures.program.clone().filter(|name| is_name(name));
-        let drawn = || ordered.iter().filter(|other| entry.draws_on.contains(&other.entry.id)).find_map(told);
-        told(leading).or_else(drawn)
-    };
-    let (phase, stage) = tables.phases.recognize(log, leading.hit.line, leading.hit.column);
-    let ran = || recognised().filter(|program| !cannot_run(&raised_by, program));
-    let program = entry.program.clone().or_else(named).or_else(ran).unwrap_or_else(|| raised_by.clone());
+    let named = leading.named_program().or_else(|| drawn_on.clone().find_map(Finding::named_program));
+    let (raised_by, program) = whose(tables, log, leading, named);
+    let (phase, stage) = tables.phases.recognize(log, hit.line, hit.column);
+    let run = run::read(&tables.runs, log, hit.line, hit.column);
     Diagnosis {
         oom: leading.oom,
         memory: entry.memory,
@@ -232,16 +216,39 @@ fn answer(
         phase: entry.phase.unwrap_or(phase),
         facts,
         figures: places,
-        matches: ordered.iter().map(|finding| matched(finding, log)).collect(),
+        matches: order.iter().map(|(_, finding)| matched(finding, log)).collect(),
         remark: leading.remark.clone(),
-        crashed_at: clock::crashed_at(log, leading.hit.line, now),
-        crashed_at_if_utc: clock::crashed_at_if_utc(log, leading.hit.line, now),
-        run: Run {
-            stage,
-            told: told(entry, log, &leading.hit),
-            ..run::read(&tables.runs, log, leading.hit.line, leading.hit.column)
-        },
+        crashed_at: clock::crashed_at(log, hit.line, now),
+        crashed_at_if_utc: clock::crashed_at_if_utc(log, hit.line, now),
+        run: Run { stage, told: told(entry, log, hit), ..run },
         is_shortened: log.is_shortened(),
+    }
+}
+
+/// Whose code printed the message, and what the person ran. `named` is the program that the messages name.
+fn whose(tables: &Tables, log: &PastedLog, leading: &Finding, named: Option<String>) -> (String, String) {
+    let entry = leading.entry;
+    // A fallback does not know who prints it; the line or the log may tell.
+    let is_unsigned = entry.fallback && entry.raised_by.is_none();
+    let signature = if is_unsigned { leading.named_program() } else { None };
+    let has_program = entry.program.is_some() || named.is_some();
+    let recognized = match (is_unsigned && signature.is_none()) || !has_program {
+        true => tables.programs.recognize(log, leading.hit.line).map(|program| program.to_string()),
+        false => None,
+    };
+    let raised_by = match is_unsigned {
+        true => signature.or_else(|| recognized.clone()).unwrap_or_else(|| entry.raiser().to_owned()),
+        false => entry.raiser().to_owned(),
+    };
+    let ran = recognized.filter(|program| !cannot_run(&raised_by, program));
+    let program = entry.program.clone().or(named).or(ran).unwrap_or_else(|| raised_by.clone());
+    (raised_by, program)
+}
+
+impl Finding<'_> {
+    /// The program that the message names.
+    fn named_program(&self) -> Option<String> {
+        self.figures.program.clone().filter(|name| is_name(name))
     }
 }
 
@@ -249,9 +256,14 @@ fn answer(
 fn told(entry: &Entry, log: &PastedLog, hit: &Hit) -> Option<CauseKind> {
     let (before, after) = entry.reach;
     let (line, own) = (hit.line, log.around(hit.line, hit.column));
-    let around = || log.joined(line.saturating_sub(before).max(1), log.end_of_wrap(line, line + after), line, own);
-    let says = |tells: &&Tells| tells.pattern.as_ref().is_none_or(|pattern| pattern.is_match(around().text()));
-    entry.tells.iter().find(says).map(|tells| tells.cause)
+    let tells = entry.tells.iter().find(|tells| match &tells.pattern {
+        None => true,
+        Some(pattern) => {
+            let first = line.saturating_sub(before).max(1);
+            pattern.is_match(log.joined(first, log.end_of_wrap(line, line + after), line, own).text())
+        }
+    })?;
+    Some(tells.cause)
 }
 
 /// Whether a failure that this one raised is not one of that program. Keras also runs on JAX, and a start-up line of

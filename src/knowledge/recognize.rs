@@ -32,9 +32,11 @@ impl ProgramTable {
     }
 
     fn searcher(&self) -> Option<&AhoCorasick> {
-        let literals = || self.rules.iter().flat_map(|rule| &rule.literals);
-        let build = || AhoCorasickBuilder::new().ascii_case_insensitive(true).build(literals()).ok();
-        self.searcher.get_or_init(build).as_ref()
+        let searcher = self.searcher.get_or_init(|| {
+            let literals = self.rules.iter().flat_map(|rule| &rule.literals);
+            AhoCorasickBuilder::new().ascii_case_insensitive(true).build(literals).ok()
+        });
+        searcher.as_ref()
     }
 
     /// The most specific program that shows.
@@ -67,8 +69,8 @@ impl ProgramTable {
 
     fn fits(&self, rule: usize, log: &PastedLog, (line, tile): (usize, usize)) -> bool {
         let Some(rule) = self.rules.get(rule) else { return false };
-        let in_it = |pattern: &Pattern| log.tile(line, tile).parts().any(|(_, text)| pattern.is_match(text));
-        rule.patterns.is_empty() || rule.patterns.iter().any(in_it)
+        let tile = log.tile(line, tile);
+        rule.patterns.is_empty() || tile.parts().any(|(_, text)| rule.patterns.iter().any(|one| one.is_match(text)))
     }
 }
 
@@ -92,11 +94,10 @@ fn windows(log: &PastedLog, line: usize) -> Vec<std::ops::Range<usize>> {
 
 /// The last frame of a traceback that follows the line at once, as ComfyUI prints it; else the line.
 fn end_of_traceback(log: &PastedLog, line: usize) -> usize {
-    let text = |number: usize| log.line(number).unwrap_or_default();
-    if !text(line.saturating_add(1)).starts_with("Traceback (most") {
+    if !log.line(line.saturating_add(1)).is_some_and(|below| below.starts_with("Traceback (most")) {
         return line;
     }
-    let frames = (line.saturating_add(2)..).take_while(|number| text(*number).starts_with(' '));
+    let frames = (line.saturating_add(2)..).take_while(|near| log.line(*near).is_some_and(|row| row.starts_with(' ')));
     frames.take(200).last().unwrap_or(line)
 }
 
@@ -133,8 +134,10 @@ impl PhaseTable {
         for number in (last.saturating_sub(150).max(1)..=last.min(log.line_count())).rev() {
             let column = if number == line { column } else { log.length(number) };
             let excerpt = log.around(number, column);
-            let shows = |pattern: &Pattern| excerpt.parts().any(|(_, text)| pattern.is_match(text));
-            for rule in self.rules.iter().filter(|rule| rule.patterns.iter().any(shows)) {
+            for rule in &self.rules {
+                if !rule.patterns.iter().any(|pattern| excerpt.parts().any(|(_, text)| pattern.is_match(text))) {
+                    continue;
+                }
                 if !rule.weak {
                     return (rule.phase, rule.stage);
                 }

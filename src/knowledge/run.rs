@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::diagnosis::{CauseKind, MemoryKind, Platform, Stage};
 use super::facts::Facts;
+use super::kinds::{CauseKind, MemoryKind, Platform, Stage};
 use crate::units::Bytes;
 
 pub use read::{RunRule, read};

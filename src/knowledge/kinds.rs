@@ -1,0 +1,134 @@
+//! Owns the closed lists that entries, fixes and diagnoses choose from: which memory, which phase, which cause.
+
+use serde::{Deserialize, Serialize};
+
+/// Whether memory ran out and that ended something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Oom {
+    /// Memory ran out and that ended something.
+    Yes,
+    /// A known disguise, a failure recovered from, or a size no machine has.
+    Maybe,
+    No,
+}
+
+/// Which memory ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryKind {
+    Gpu,
+    /// An engine's own pool or cache is too small for the request or the model length.
+    KvCache,
+    /// System RAM, paging file, a cgroup limit, the kernel's kill.
+    Host,
+    Shm,
+    /// Memory that CPU and GPU share: Apple's MPS, Metal, MLX.
+    Unified,
+}
+
+/// The system it ran on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Platform {
+    /// Linux, also in a container.
+    Linux,
+    Wsl,
+    Mac,
+    Windows,
+}
+
+impl Platform {
+    /// As its makers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Platform::Linux => "Linux",
+            Platform::Wsl => "WSL",
+            Platform::Mac => "macOS",
+            Platform::Windows => "Windows",
+        }
+    }
+}
+
+/// Where in its life the job was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// The model's weights were being placed.
+    Load,
+    /// A server or engine was warming up: profiling, KV pool, graph capture.
+    Startup,
+    /// A model was answering or generating.
+    Inference,
+    /// Forward, backward, optimizer step or validation of a training run.
+    Training,
+    /// The log doesn't tell.
+    #[default]
+    Unknown,
+}
+
+/// Within its phase, what was being done; from the innermost traceback frame that tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// An engine measured its peak with a made-up batch.
+    Profiling,
+    /// An engine set up its KV pool.
+    KvPool,
+    /// CUDA graphs were captured.
+    Capture,
+    Backward,
+    /// The optimizer updated the parameters.
+    Optimizer,
+    /// A validation or evaluation ran beside the training.
+    Validation,
+    /// A checkpoint of `torch.save` was read.
+    Restoring,
+    /// The model was being saved: what is spread over the ranks may be gathered for it.
+    Saving,
+    /// A prompt was encoded for an image.
+    TextEncoding,
+    /// An image or video was being denoised.
+    Sampling,
+    /// Latents were being turned into an image or video.
+    Decode,
+}
+
+/// Why memory ran out: what the verdict weighs, and what a fix is right for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CauseKind {
+    /// Another process held it.
+    OtherProcess,
+    /// The allocator holds enough, in pieces too small.
+    Fragmentation,
+    /// More than the device has at all.
+    TooBig,
+    /// The context is longer than the KV cache has room for.
+    Context,
+    /// A batch or its activations.
+    Batch,
+    /// It grew while running.
+    Growth,
+    /// An earlier run in the same process.
+    SameSession,
+    /// A limit set below the capacity.
+    Limit,
+    /// Another device had room.
+    WrongDevice,
+    /// The machine's own memory, not the GPU's.
+    HostMemory,
+    /// The log doesn't tell.
+    Unknown,
+}
+
+/// How sure a match is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Certainty {
+    /// The wording fits but others fit too.
+    Possible,
+    Likely,
+    /// The message says so itself.
+    Certain,
+}
