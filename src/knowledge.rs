@@ -12,8 +12,6 @@ pub mod fix;
 pub(crate) mod guide;
 pub mod id;
 mod kinds;
-#[cfg(test)]
-mod linear;
 pub mod lint;
 pub mod load;
 mod matching;
@@ -26,6 +24,8 @@ mod rank;
 mod recognize;
 pub mod run;
 pub mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

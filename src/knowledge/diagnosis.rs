@@ -33,7 +33,7 @@ pub struct Match {
 }
 
 /// What a log says, read alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
     /// Whether memory ran out.
     pub oom: Oom,

@@ -31,16 +31,12 @@ pub struct Entry {
     /// Whether memory ran out. `No`: recognised as something else.
     pub oom: Oom,
     /// Which memory; none where none ran out.
-    #[serde(default)]
     pub memory: Option<MemoryKind>,
     /// Whose code prints it; the folder's name where it is not given.
-    #[serde(default)]
     pub raised_by: Option<String>,
     /// The program, where the message itself tells.
-    #[serde(default)]
     pub program: Option<String>,
     /// The phase, where the message itself tells.
-    #[serde(default)]
     pub phase: Option<Phase>,
     pub status: Status,
     /// How sure a match is.
@@ -77,13 +73,11 @@ pub struct Entry {
     #[serde(default)]
     pub recovered: Vec<Recovered>,
     /// Why this is "maybe" or "no", in a sentence.
-    #[serde(default)]
     pub remark: Option<String>,
     /// What replaces it in one wording of the message; the first whose pattern matches.
     #[serde(default)]
     pub remarks: Vec<Remark>,
     /// Where the fuller log lies, where this message is usually all a person has.
-    #[serde(default)]
     pub fuller_log: Option<String>,
     /// Why it happens, two or three sentences for a newcomer.
     pub why: String,
@@ -110,7 +104,6 @@ pub struct Entry {
 pub struct Tells {
     pub cause: CauseKind,
     /// In which wording, on the lines that figures may stand on; none: in each.
-    #[serde(default)]
     pub pattern: Option<Pattern>,
 }
 
@@ -204,10 +197,8 @@ pub struct Example {
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
     /// The answer where it is not the entry's own (a recovered failure).
-    #[serde(default)]
     pub oom: Option<Oom>,
     /// The program, where the example shows it.
-    #[serde(default)]
     pub program: Option<String>,
 }
 

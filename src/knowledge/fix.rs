@@ -111,10 +111,8 @@ pub struct FixCommand {
     pub action: String,
     /// The exact command or line to change; `{name}` placeholders are filled by `advice`,
     /// see `PLACEHOLDERS` and [`Asked`](super::settings::Asked).
-    #[serde(default)]
     pub command: Option<String>,
     /// The command where values of `command` are not known; without it the step names the setting and no number.
-    #[serde(default)]
     pub otherwise: Option<String>,
     /// The program's own values of settings that `command` asks for; they hold where the person's command line is known
     /// and does not give others.
@@ -124,27 +122,20 @@ pub struct FixCommand {
     #[serde(default)]
     pub constants: BTreeMap<String, String>,
     /// Which way it moves numbers, where that is not the fix's way.
-    #[serde(default)]
     pub moves: Option<Moves>,
     /// What it costs here, where that is not what the fix says.
-    #[serde(default)]
     pub costs: Option<String>,
     /// The only system it is for.
-    #[serde(default)]
     pub on: Option<Platform>,
     /// Phases in which it is right for this program; empty: all of the fix's.
     #[serde(default)]
     pub phases: Vec<Phase>,
     /// The versions it is right for and where that was checked.
-    #[serde(default)]
     pub versions: Option<String>,
     /// Why it works in this program, where that is not what the fix says; so with the two below.
-    #[serde(default)]
     pub why: Option<String>,
-    #[serde(default)]
     pub expect: Option<String>,
     /// What to do when it did not work.
-    #[serde(default)]
     pub if_not: Option<String>,
 }
 

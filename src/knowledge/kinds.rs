@@ -3,13 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 /// Whether memory ran out and that ended something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Oom {
     /// Memory ran out and that ended something.
     Yes,
     /// A known disguise, a failure recovered from, or a size no machine has.
     Maybe,
+    #[default]
     No,
 }
 

@@ -23,7 +23,6 @@ pub struct ProgramRule {
     /// Where given, at least one must match such a line.
     #[serde(default)]
     pub patterns: Vec<Pattern>,
-    #[serde(default)]
     pub facts: Option<Facts>,
 }
 

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use super::clock;
-use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom, Phase};
+use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom};
 use super::entry::{Entry, Recovered};
 use super::facts::Facts;
 use super::figures::{self, Figures};
@@ -51,7 +51,7 @@ pub(crate) fn diagnosis(
     order.sort_by_key(|(is_masked, finding)| {
         (*is_masked, class(finding.oom), Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
     });
-    let Some((_, leading)) = order.first() else { return nothing() };
+    let Some((_, leading)) = order.first() else { return Diagnosis::default() };
     let mut diagnosis = answer(tables, log, leading, &order, now);
     if diagnosis.run.rank.is_some() {
         diagnosis.run.ranks = other_ranks(log, leading, &hits);
@@ -167,24 +167,6 @@ fn other_memory(leading: &Finding, finding: &Finding) -> Option<(MemoryKind, usi
     let apart = matches!(leading.entry.memory, Some(MemoryKind::Gpu | MemoryKind::Host))
         && leading.entry.memory != Some(memory);
     (both && apart).then_some((memory, finding.hit.line))
-}
-
-fn nothing() -> Diagnosis {
-    Diagnosis {
-        oom: Oom::No,
-        memory: None,
-        raised_by: None,
-        program: None,
-        phase: Phase::Unknown,
-        facts: Facts::default(),
-        figures: Vec::new(),
-        matches: Vec::new(),
-        remark: None,
-        crashed_at: None,
-        crashed_at_if_utc: None,
-        run: Run::default(),
-        is_shortened: false,
-    }
 }
 
 fn answer(

@@ -107,7 +107,6 @@ fn end_of_traceback(log: &PastedLog, line: usize) -> usize {
 pub struct PhaseRule {
     pub phase: Phase,
     /// What was being done in it, where these frames tell.
-    #[serde(default)]
     pub stage: Option<Stage>,
     /// Frames, banners and bars; any of them.
     pub patterns: Vec<Pattern>,
