@@ -6,12 +6,16 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::FitArgs;
-use super::arguments::{self, EngineName};
-use super::locate::{self, Located, Source};
+use super::arguments;
+use super::flags::EngineName;
+use super::flags::FitArgs;
+use super::locate;
+use super::located::{Located, Source};
 use super::stores::{self, Found};
 use crate::advice::fit::holders::Holder;
-use crate::memory::options::{self, Card, tokens_in_words};
+use crate::memory::card::Card;
+use crate::memory::fits::longest;
+use crate::memory::words::tokens_in_words;
 use crate::memory::{Engine, Settings, best_layers};
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -86,18 +90,18 @@ fn line(
     match (arguments::engine(args.engine.unwrap_or(kind), args, &located, card, cards), card) {
         (Ok(engine), Some(card)) => {
             line.trouble = engine.estimate(shape).why_not().map(str::to_owned);
-            line.longest = options::longest(engine, shape, card);
+            line.longest = longest(engine, shape, card);
             // Where one is not enough, all of them together, as llama.cpp takes them by itself.
             let together = Card::together(cards).filter(|_| args.gpu.is_none());
             let laid_out = matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
             let several = together.filter(|_| laid_out && line.longest.is_none());
             if let Some(several) = &several {
-                line.longest = options::longest(engine.over(cards.len()), shape, several);
+                line.longest = longest(engine.over(cards.len()), shape, several);
                 line.cards = line.longest.map(|_| cards.len());
             }
             let card = several.as_ref().unwrap_or(card);
             if line.longest.is_none() {
-                line.then = then.and_then(|card| options::longest(engine, shape, card));
+                line.then = then.and_then(|card| longest(engine, shape, card));
             }
             if let (None, Engine::LlamaCpp(settings)) = (line.longest, engine) {
                 let few = Settings { context: Some(settings.context.unwrap_or(4096)), ..settings };
