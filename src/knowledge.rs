@@ -1,5 +1,5 @@
 //! Owns the knowledge base: entries and fixes as data, and what a log says according to them.
-//! Knows nothing of the living machine or of the screen.
+//! It knows nothing of the machine that it runs on or of the screen.
 
 pub(crate) mod clock;
 pub mod diagnosis;
