@@ -1,5 +1,5 @@
 //! Owns the knowledge base: entries and fixes as data, and what a log says according to them.
-//! Knows nothing of the living machine or of the screen.
+//! It knows nothing of the machine that it runs on or of the screen.
 
 pub(crate) mod clock;
 pub mod diagnosis;
@@ -12,8 +12,6 @@ pub mod fix;
 pub(crate) mod guide;
 pub mod id;
 mod kinds;
-#[cfg(test)]
-mod linear;
 pub mod lint;
 pub mod load;
 mod matching;
@@ -26,6 +24,8 @@ mod rank;
 mod recognize;
 pub mod run;
 pub mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

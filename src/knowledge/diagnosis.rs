@@ -1,5 +1,5 @@
-//! Owns what reading a log yields: whether memory ran out, which, whose code said so, where, and the figures.
-//! Nothing here has looked at the living machine.
+//! Owns the result of reading a log: whether memory ran out, which memory, who reported it, where, and the figures.
+//! Nothing in it comes from the machine that oomdoctor runs on.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ pub use super::kinds::{CauseKind, Certainty, MemoryKind, Oom, Phase, Platform, S
 use super::run::Run;
 use crate::units::WallTime;
 
-/// A figure found in the log, and where: for the screen's underlining.
+/// A figure found in the log and its place, which the screen underlines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
     /// The fact's key, such as `requested_bytes`.
@@ -33,17 +33,17 @@ pub struct Match {
 }
 
 /// What a log says, read alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
     /// Whether memory ran out.
     pub oom: Oom,
-    /// Which memory; `None` where that can't be told or none did.
+    /// Which memory ran out; `None` if none did or the log does not say.
     pub memory: Option<MemoryKind>,
     /// Whose code printed the decisive message.
     pub raised_by: Option<String>,
-    /// What the person was running, as far as the log shows; else as `raised_by`.
+    /// What the person ran, as far as the log shows it; otherwise the same as `raised_by`.
     pub program: Option<String>,
-    /// Where in its life the job was.
+    /// What the job was doing when it failed.
     pub phase: Phase,
     /// The figures of the leading match.
     pub facts: Facts,
@@ -51,20 +51,20 @@ pub struct Diagnosis {
     pub figures: Vec<Figure>,
     /// The leading match first: the cause before its consequences.
     pub matches: Vec<Match>,
-    /// Why a failure that looks like one is "maybe" or "no", in a sentence; from the entry.
+    /// A sentence from the entry that says why this is only "maybe" or "no".
     pub remark: Option<String>,
-    /// When the job died by the log's own stamp nearest the decisive line (zone unknown: taken as local).
+    /// When the job died, by the timestamp nearest to the decisive line; local time if it names no time zone.
     pub crashed_at: Option<WallTime>,
-    /// The same if that stamp, which names no zone, is UTC, as in containers.
+    /// The same, if that timestamp names no time zone and is UTC, as in most containers.
     pub crashed_at_if_utc: Option<WallTime>,
     /// What the log says of the model and the run.
     pub run: Run,
-    /// Parts of the log were left out before it was read: its lines are those that were kept.
+    /// Whether parts of a very long log were left out before it was read; line numbers count what was kept.
     pub is_shortened: bool,
 }
 
 impl Diagnosis {
-    /// Whether the log names the process as one that held GPU memory, on this card or another rank's.
+    /// Whether the log names this process as a user of GPU memory, on this GPU or on another rank's.
     pub fn names(&self, pid: u32) -> bool {
         let mut all = std::iter::once(&self.facts).chain(&self.run.ranks).flat_map(|facts| &facts.other_processes);
         all.any(|named| named.pid == pid)

@@ -5,7 +5,7 @@ use crate::log::PastedLog;
 /// Words that a decisive line is likely to hold, the most telling first.
 const TELLING: [&str; 8] =
     ["out of memory", "outofmemory", "cannot allocate", "failed to allocate", "memory", "error", "fatal", "killed"];
-/// An example longer than this is cut before and after its decisive line.
+/// How many lines before the decisive line the example keeps.
 const EXAMPLE_LINES: usize = 30;
 
 /// An entry in RON with what can be taken from the log; what only a person knows is marked TODO.

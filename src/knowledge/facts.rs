@@ -28,7 +28,7 @@ pub(crate) const FACT_KEYS: &[&str] = &[
     "exit_code",
 ];
 
-/// What a program prints as a limit where none is set: 0, or the largest number there is, in whole pages (cgroups).
+/// What cgroups print as a limit if none is set: the largest number that there is, in whole pages.
 const NO_LIMIT: Range<u64> = (1 << 63) - (1 << 21)..(1 << 63) + 1;
 /// Printed sizes have two decimals.
 const ROUNDING: Bytes = Bytes::mib(16);
@@ -164,11 +164,11 @@ impl Facts {
         put(&mut self.victim_name, name.to_string())
     }
 
-    /// Leaves out figures that can't be, and those that programs print where they know or limit nothing: unknown is
-    /// never 0. Says which keys were left out.
+    /// Removes figures that are impossible, and those that programs print for "unknown" or "unlimited": unknown is
+    /// never 0. Returns the keys that were removed.
     pub fn discard_impossible(&mut self) -> Vec<&'static str> {
         let total = self.total_bytes.filter(|total| *total > Bytes::ZERO);
-        // A container can't tell which of the card's processes it is itself: what it prints then is less than its own
+        // A program in a container cannot find itself among the GPU's processes: it prints less than its own
         // allocator has, or 0. Both figures are rounded to two decimals of a GiB.
         let least = self.allocated_bytes.map_or(Bytes(1), |had| Bytes(had.0 - had.0 / 50).less(ROUNDING).max(Bytes(1)));
         let most = total.map_or(Bytes(u64::MAX), |total| total.plus(Bytes(total.0 / 50)).plus(ROUNDING));
@@ -191,7 +191,7 @@ impl Facts {
         discarded
     }
 
-    /// Takes from `other` what is missing here.
+    /// Adds the figures of `other` that are missing here.
     pub fn complete_from(&mut self, other: &Facts) {
         for (key, fact) in other.listed() {
             match fact {

@@ -19,7 +19,7 @@ pub(crate) struct Figures {
     pub places: Vec<Figure>,
     /// The program's name, where the message itself says it.
     pub program: Option<String>,
-    /// A size was printed that no machine could have.
+    /// Whether a size was printed that no machine could have.
     pub absurd: bool,
 }
 
@@ -82,7 +82,7 @@ fn text<'t>(captures: &Captures<'t>, group: &str) -> Option<&'t str> {
 }
 
 impl Figures {
-    /// Takes from another message of the same failure what this one does not say.
+    /// Adds what another message of the same failure prints and this one does not.
     pub(crate) fn complete_from(&mut self, other: Figures) {
         self.facts.complete_from(&other.facts);
         self.places.extend(other.places);
@@ -90,7 +90,7 @@ impl Figures {
         self.absurd |= other.absurd;
     }
 
-    /// Takes what the pattern captures in that part of the view; says whether it matched.
+    /// Adds what the pattern captures in that part of the view. Returns whether it matched.
     fn take(&mut self, pattern: &Pattern, view: &View, region: Range<usize>, units: UnitBase) -> bool {
         let Some(text) = view.text().get(region.clone()) else { return false };
         let pairs = pattern.source().contains("{other_");
@@ -140,7 +140,7 @@ impl Figures {
         }
     }
 
-    /// A size that does not fit 64 bits is none that a machine could have.
+    /// Sets a size; one that does not fit into 64 bits is more than any machine has.
     fn set_size(&mut self, key: &str, bytes: Option<Bytes>) -> bool {
         match bytes {
             Some(bytes) => self.facts.set_size(key, bytes),

@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whether memory ran out and that ended something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Whether memory ran out and something failed because of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Oom {
-    /// Memory ran out and that ended something.
+    /// Memory ran out and something failed because of it.
     Yes,
-    /// A known disguise, a failure recovered from, or a size no machine has.
+    /// It looks like another failure, the program recovered, or the size is one that no machine has.
     Maybe,
+    #[default]
     No,
 }
 
@@ -39,7 +40,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// As its makers write it.
+    /// The name as its makers write it.
     pub fn name(self) -> &'static str {
         match self {
             Platform::Linux => "Linux",
@@ -50,11 +51,11 @@ impl Platform {
     }
 }
 
-/// Where in its life the job was.
+/// What the job was doing when it failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// The model's weights were being placed.
+    /// The model's weights were being loaded.
     Load,
     /// A server or engine was warming up: profiling, KV pool, graph capture.
     Startup,
@@ -62,12 +63,12 @@ pub enum Phase {
     Inference,
     /// Forward, backward, optimizer step or validation of a training run.
     Training,
-    /// The log doesn't tell.
+    /// The log does not show it.
     #[default]
     Unknown,
 }
 
-/// Within its phase, what was being done; from the innermost traceback frame that tells.
+/// What was being done within the phase, by the innermost traceback frame that shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
@@ -84,7 +85,7 @@ pub enum Stage {
     Validation,
     /// A checkpoint of `torch.save` was read.
     Restoring,
-    /// The model was being saved: what is spread over the ranks may be gathered for it.
+    /// The model was being saved, for which one rank may gather what is sharded over all.
     Saving,
     /// A prompt was encoded for an image.
     TextEncoding,
@@ -94,31 +95,31 @@ pub enum Stage {
     Decode,
 }
 
-/// Why memory ran out: what the verdict weighs, and what a fix is right for.
+/// Why memory ran out: what the verdict chooses from, and what fixes address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
-    /// Another process held it.
+    /// Another process used the memory.
     OtherProcess,
-    /// The allocator holds enough, in pieces too small.
+    /// The allocator has enough free memory, but in pieces that are too small.
     Fragmentation,
-    /// More than the device has at all.
+    /// The run needs more than the GPU's total memory.
     TooBig,
     /// The context is longer than the KV cache has room for.
     Context,
     /// A batch or its activations.
     Batch,
-    /// It grew while running.
+    /// Memory use grew from step to step.
     Growth,
-    /// An earlier run in the same process.
+    /// An earlier run in the same process left memory allocated.
     SameSession,
     /// A limit set below the capacity.
     Limit,
-    /// Another device had room.
+    /// Another GPU had enough free memory.
     WrongDevice,
     /// The machine's own memory, not the GPU's.
     HostMemory,
-    /// The log doesn't tell.
+    /// The log does not show it.
     Unknown,
 }
 
@@ -126,7 +127,7 @@ pub enum CauseKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
-    /// The wording fits but others fit too.
+    /// The wording fits, but it also fits other failures.
     Possible,
     Likely,
     /// The message says so itself.

@@ -1,5 +1,5 @@
-//! Owns the judge of entries: the shipped engine on every entry's own examples, on everyone else's, on each example as
-//! pasting mangles it, and on innocent logs. `kb check` and the tests run the same rules.
+//! Owns checking entries: the shipped engine reads every entry's examples, also as pasting changes them, and logs in
+//! which nothing failed. `kb check` and the tests apply the same rules.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::settings::{self, Asked, Way};
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
 
-/// Something an entry or a fix has wrong.
+/// Something that is wrong with an entry, a fix or a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The entry's or the fix's id.
@@ -62,7 +62,7 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
     faults
 }
 
-/// References that nobody has opened for a year before `today`, or ever: not wrong, but to be looked at.
+/// References that nobody has opened in the year before `today`, or ever. They are not wrong, but need a check.
 pub fn stale(base: &KnowledgeBase, today: jiff::civil::Date) -> Vec<Fault> {
     let a_year_ago = today.checked_sub(jiff::Span::new().years(1)).unwrap_or(today);
     let entries = base.entries().iter().map(|entry| (entry.id.to_string(), &entry.references));
@@ -144,8 +144,8 @@ fn fix_form(fix: &Fix) -> Vec<String> {
     faults
 }
 
-/// A number that stands in a command goes the wrong way for whoever has a better one already: it is asked for by
-/// `{lower:…}` or `{raise:…}`, or its reason stands in `constants`. 0 and 1 are switches, and the least there is.
+/// A literal number in a command is wrong for a person whose value is already better. So a number is asked for by
+/// `{lower:…}` or `{raise:…}`, or `constants` gives its reason. 0 and 1 need none: they are switches or minimums.
 fn numbers(fix: &Fix, form: &FixCommand) -> Vec<String> {
     let mut faults = Vec::new();
     let mut unused: Vec<&str> = form.constants.keys().map(String::as_str).collect();
@@ -254,7 +254,7 @@ fn contains_ignoring_case(text: &str, literal: &str) -> bool {
     text.to_ascii_lowercase().contains(&literal.to_ascii_lowercase())
 }
 
-/// Another entry that claims the same line as surely: its leading would be chance.
+/// Other entries that match the same line with the same certainty, so that chance decides which one leads.
 fn rivals(base: &KnowledgeBase, entry: &Entry, diagnosis: &Diagnosis) -> Vec<String> {
     let Some(leading) = diagnosis.matches.first() else { return Vec::new() };
     let others = diagnosis.matches.iter().skip(1);
@@ -320,7 +320,7 @@ fn same(fact: &Fact, text: &str, units: UnitBase) -> bool {
     }
 }
 
-/// The log as pasting mangles it; every form says the same.
+/// The forms that pasting gives a log. All of them must be read alike.
 fn mangled(log: &str) -> Vec<(&'static str, String)> {
     let lines: Vec<&str> = log.lines().collect();
     vec![

@@ -1,6 +1,6 @@
-//! Owns finding: one pass over the log for every entry's literals, then the patterns of the entries concerned on the
-//! lines concerned, once alone and once with wraps undone. A very long line is searched tile by tile, each tile at most once
-//! for each entry, so the time is linear in the size of the log.
+//! Owns finding messages: one pass over the log for the literals of all entries, then the patterns of the entries found
+//! on the lines found, once on the line alone and once with wraps undone. A very long line is searched in tiles, each at
+//! most once per entry, so the time is linear in the size of the log.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,9 +21,9 @@ use crate::log::{PastedLog, View};
 /// Logs up to this size are searched with all blanks left out, for literals broken by a wrap; of larger ones the end
 /// is, and all of them as they stand.
 const SQUEEZED_TAIL: usize = 4 << 20;
-/// More candidates of one entry than this are not all looked at: the first and the last half are.
+/// How many candidates of one entry are examined: of more, the first half and the last half of this number.
 const CANDIDATES: usize = 512;
-/// Nor is more text searched for one entry than this from either end of the log.
+/// How much text is searched for one entry from either end of the log.
 const TEXT: usize = 256 << 10;
 /// After this many quoted matches of one pattern in one tile, the remaining ones are assumed to be quoted too.
 const QUOTED: usize = 32;
@@ -38,12 +38,12 @@ pub(crate) struct Hit {
     pub line: usize,
     /// Where in the line the message begins.
     pub column: usize,
-    /// Which of the entry's patterns it was: one failure is often told in several lines, each its own wording.
+    /// Which of the entry's patterns matched: one failure often prints several lines, each with its own wording.
     pub wording: usize,
 }
 
 impl Hit {
-    /// Whether another line tells of a failure in the same words.
+    /// Whether both are the same wording of the same entry.
     pub(super) fn is_told_like(&self, other: &Hit) -> bool {
         self.entry == other.entry && self.wording == other.wording
     }
@@ -108,7 +108,7 @@ impl Finder {
         let mut search = Search::new(log, entries.len());
         let document = OnceCell::new();
         for fallback in [false, true] {
-            // Where an entry knows of memory that ran out, no fallback is heard (rank.rs): they cost the most.
+            // If an entry has found an out-of-memory failure, fallbacks do not count (rank.rs). They cost the most time.
             let mut found = search.hits.iter().filter_map(|hit| entries.get(hit.entry));
             if fallback && found.any(|entry| entry.oom == Oom::Yes) {
                 break;
@@ -136,7 +136,7 @@ impl Finder {
     fn plain_candidates(&self, log: &PastedLog, candidates: &mut [Candidates]) {
         let Some(searcher) = self.words.fast() else { return };
         effort::count(log.text().len());
-        // Whether a line holds anything is soon found out; what it holds is asked of few lines.
+        // Most lines have no literal at all, so finding which ones a line has is left for the few that do.
         let mut from = 0;
         while let Some(hit) = searcher.find(Input::new(log.text()).range(from..)) {
             let line = log.line_at(hit.start());

@@ -1,5 +1,5 @@
-//! Owns the words that every match of a pattern holds, read off its source. Looking for them costs next to nothing;
-//! most patterns are ruled out by them and never compiled.
+//! Owns the words that every match of a pattern contains, derived from its source. Searching for them is cheap; they
+//! rule out most patterns before these are compiled.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -9,10 +9,10 @@ use memchr::memmem;
 
 use crate::effort;
 
-/// Runs shorter than this rule nothing out.
+/// Words shorter than this are too frequent to rule anything out.
 const SHORTEST: usize = 3;
 
-/// What a text must hold: all words of at least one alternative. No alternative: nothing is known, any text may match.
+/// A text can match only if it has all words of one alternative. Without alternatives any text may match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needles {
     alternatives: Vec<Vec<String>>,
@@ -26,7 +26,7 @@ impl Needles {
         let mut chars = source.chars().peekable();
         while let Some(c) = chars.next() {
             match c {
-                // Escapes that go on after their letter are beyond this reading.
+                // Escapes with an argument are not parsed here.
                 '\\' if chars.peek().is_some_and(|c| "xuUpPkQ".contains(*c)) => return Needles::default(),
                 '\\' => match chars.next() {
                     Some(escaped) if !escaped.is_ascii_alphanumeric() => reading.push(escaped),
@@ -59,14 +59,14 @@ impl Needles {
             }
         }
         reading.next_alternative();
-        // One alternative of which nothing is known lets any text through.
+        // If nothing is known of one alternative, any text may match.
         if reading.alternatives.iter().any(Vec::is_empty) {
             return Needles::default();
         }
         Needles { alternatives: reading.alternatives, ignore_case: source.contains("(?i") }
     }
 
-    /// Whether the text holds what a match needs; a yes promises nothing.
+    /// Whether the text may match. Only "no" is certain.
     pub(super) fn may_match(&self, text: &str) -> bool {
         self.alternatives.is_empty()
             || self.alternatives.iter().any(|words| words.iter().all(|word| self.is_in(text, word)))
@@ -120,7 +120,7 @@ impl Reading {
         }
     }
 
-    /// What a repetition that may be none follows is not in every match.
+    /// Removes a character that may be repeated zero times: not every match contains it.
     fn drop_last(&mut self) {
         self.run.pop();
     }

@@ -6,7 +6,7 @@ use super::diagnosis::{Diagnosis, Oom};
 use super::entry::Entry;
 use super::fix::{Fix, PLACEHOLDERS, Reference};
 
-/// What a line of a page is.
+/// How a line of a page is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Title,
@@ -15,7 +15,7 @@ pub enum Tone {
     Text,
     /// A command or a log: taken literally, broken only where the screen ends.
     Code,
-    /// What few need: ids, addresses.
+    /// Ids and addresses, which few readers need.
     Quiet,
 }
 
@@ -30,7 +30,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page of this alone.
+    /// A page with only this text.
     pub fn said(text: impl Into<String>) -> Page {
         Page { paragraphs: vec![(Tone::Text, text.into())], ..Page::default() }
     }
@@ -45,7 +45,7 @@ impl Page {
         self.add(Tone::Heading, heading);
     }
 
-    /// The same where the part has a first member.
+    /// The same, unless the part is empty.
     fn part_of<T>(&mut self, heading: &str, first: Option<T>) {
         if first.is_some() {
             self.part(heading);
@@ -145,7 +145,7 @@ pub fn glossary(base: &KnowledgeBase) -> Page {
     page
 }
 
-/// A fix's text away from any machine: `{holder}` and its like in words.
+/// A fix's text without a machine's figures: words replace placeholders such as `{holder}`.
 fn unfilled(text: &str) -> String {
     let named = PLACEHOLDERS.iter().filter(|name| **name != "holder");
     let text = text

@@ -1,10 +1,9 @@
-//! Owns the answer: which match leads (the cause before its consequences), what was recovered from, and the rest of a
-//! diagnosis.
+//! Owns the diagnosis: which match leads (the cause before its consequences), and whether the program recovered.
 
 use std::cmp::Reverse;
 
 use super::clock;
-use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom, Phase};
+use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom};
 use super::entry::{Entry, Recovered};
 use super::facts::Facts;
 use super::figures::{self, Figures};
@@ -13,13 +12,13 @@ use super::recognize::{PhaseTable, ProgramTable};
 use super::run::{self, Run, RunRule};
 use crate::log::{PastedLog, View};
 
-/// A headline stands at most so many lines above the message that it tells of.
+/// How many lines above its message a headline may stand.
 const HEADLINE: usize = 4;
 
-/// The failures of more ranks than that are not read.
+/// How many ranks' failures are read.
 const RANKS: usize = 64;
 
-/// What a log is recognized by beside the entries.
+/// The tables that a diagnosis needs in addition to the entries.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub programs: ProgramTable,
@@ -51,7 +50,7 @@ pub(crate) fn diagnosis(
     order.sort_by_key(|(is_masked, finding)| {
         (*is_masked, class(finding.oom), Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
     });
-    let Some((_, leading)) = order.first() else { return nothing() };
+    let Some((_, leading)) = order.first() else { return Diagnosis::default() };
     let mut diagnosis = answer(tables, log, leading, &order, now);
     if diagnosis.run.rank.is_some() {
         diagnosis.run.ranks = other_ranks(log, leading, &hits);
@@ -61,7 +60,7 @@ pub(crate) fn diagnosis(
     diagnosis
 }
 
-/// The figures of the same message on other cards, of those that name other processes.
+/// The figures of the same message on other GPUs, if they name other processes.
 fn other_ranks(log: &PastedLog, leading: &Finding, hits: &[Hit]) -> Vec<Facts> {
     let mut ranks: Vec<Facts> = Vec::new();
     let all = hits.iter().enumerate();
@@ -77,8 +76,8 @@ fn other_ranks(log: &PastedLog, leading: &Finding, hits: &[Hit]) -> Vec<Facts> {
     ranks
 }
 
-/// Leaves out what speaks only where nobody else does: beside an entry that knows of memory that ran out, or near one
-/// that knows what the line is.
+/// Removes fallbacks if another entry has found an out-of-memory failure, or if one has recognized something within a
+/// few lines of the fallback.
 fn withhold_fallbacks(findings: &mut Vec<Finding>, entries: &[Entry], hits: &[Hit]) {
     const NEAR: usize = 10;
     let is_known_failure = findings.iter().any(|one| !one.entry.fallback && one.entry.oom == Oom::Yes);
@@ -89,7 +88,7 @@ fn withhold_fallbacks(findings: &mut Vec<Finding>, entries: &[Entry], hits: &[Hi
     });
 }
 
-/// A yes explains its consequences; what was only a maybe because it was recovered from explains none.
+/// Whether the first failure is the cause of the second. One that the program recovered from causes nothing.
 fn explains(cause: &Finding, consequence: &Finding) -> bool {
     let refined = cause.entry.refines.contains(&consequence.entry.id) && cause.hit.line == consequence.hit.line;
     refined
@@ -106,7 +105,7 @@ fn class(oom: Oom) -> u8 {
     }
 }
 
-/// One finding an entry: its first hit that was not recovered from, else its first.
+/// One finding per entry: the first hit that the program did not recover from, else the first hit.
 fn findings<'a>(entries: &'a [Entry], log: &PastedLog, hits: &[Hit]) -> Vec<Finding<'a>> {
     let mut findings: Vec<Finding<'a>> = Vec::new();
     for (index, hit) in hits.iter().enumerate() {
@@ -160,31 +159,13 @@ fn applies(recovered: &Recovered, log: &PastedLog, hit: &Hit) -> bool {
         || recovered.pattern.is_match(log.joined(line, (line + after).min(line + 8), line, own).text())
 }
 
-/// The machine's memory that ran out beside a card's, or the other way round, where neither follows from the other.
+/// System memory that ran out as well as a GPU's, or the other way round, if neither is a consequence of the other.
 fn other_memory(leading: &Finding, finding: &Finding) -> Option<(MemoryKind, usize)> {
     let memory = finding.entry.memory.filter(|memory| matches!(memory, MemoryKind::Gpu | MemoryKind::Host))?;
     let both = leading.oom == Oom::Yes && finding.oom == Oom::Yes && !finding.entry.fallback;
     let apart = matches!(leading.entry.memory, Some(MemoryKind::Gpu | MemoryKind::Host))
         && leading.entry.memory != Some(memory);
     (both && apart).then_some((memory, finding.hit.line))
-}
-
-fn nothing() -> Diagnosis {
-    Diagnosis {
-        oom: Oom::No,
-        memory: None,
-        raised_by: None,
-        program: None,
-        phase: Phase::Unknown,
-        facts: Facts::default(),
-        figures: Vec::new(),
-        matches: Vec::new(),
-        remark: None,
-        crashed_at: None,
-        crashed_at_if_utc: None,
-        run: Run::default(),
-        is_shortened: false,
-    }
 }
 
 fn answer(
@@ -228,7 +209,7 @@ fn answer(
 /// Whose code printed the message, and what the person ran. `named` is the program that the messages name.
 fn whose(tables: &Tables, log: &PastedLog, leading: &Finding, named: Option<String>) -> (String, String) {
     let entry = leading.entry;
-    // A fallback does not know who prints it; the line or the log may tell.
+    // A fallback does not know whose code prints the message, but the line or the log may show it.
     let is_unsigned = entry.fallback && entry.raised_by.is_none();
     let signature = if is_unsigned { leading.named_program() } else { None };
     let has_program = entry.program.is_some() || named.is_some();
@@ -266,8 +247,8 @@ fn told(entry: &Entry, log: &PastedLog, hit: &Hit) -> Option<CauseKind> {
     Some(tells.cause)
 }
 
-/// Whether a failure that this one raised is not one of that program. Keras also runs on JAX, and a start-up line of
-/// TensorFlow stands in many logs of JAX's.
+/// Whether this program cannot have raised the failure. Keras also runs on JAX, and many logs of JAX contain a line
+/// that TensorFlow prints at start-up.
 fn cannot_run(raised_by: &str, program: &str) -> bool {
     (raised_by, program) == ("jax", "tensorflow")
 }

@@ -1,5 +1,5 @@
-//! Owns recognizing what a person was running and in which phase it was, from data tables (knowledge/programs.ron,
-//! knowledge/phases.ron): paths, banners, module names, traceback frames.
+//! Owns recognizing what a person ran and in which phase it was, from tables (`knowledge/programs.ron`,
+//! `knowledge/phases.ron`) of paths, banners, module names and traceback frames.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -16,12 +16,12 @@ use crate::log::PastedLog;
 /// How much of a large log is searched: its beginning, its end and what surrounds the decisive line.
 const WINDOW: usize = 128 << 10;
 
-/// Which program: one pass for all literals.
+/// Recognizes programs, with one pass for all literals.
 #[derive(Debug)]
 pub(crate) struct ProgramTable {
     rules: Vec<ProgramRule>,
     owners: Vec<usize>,
-    /// Built at the first use: most logs are not about memory, and then nobody asks.
+    /// Built at the first use, since most logs are not about memory and need none.
     searcher: OnceLock<Option<AhoCorasick>>,
 }
 
@@ -43,7 +43,7 @@ impl ProgramTable {
     pub(crate) fn recognize(&self, log: &PastedLog, line: usize) -> Option<Program> {
         let searcher = self.searcher()?;
         let mut seen = BTreeSet::new();
-        // The last place where each program's patterns failed: one check a tile is enough.
+        // The last place where each program's patterns failed: one check per tile is enough.
         let mut missed = BTreeMap::new();
         for window in windows(log, line) {
             let text = log.text().get(window.clone()).unwrap_or_default();
@@ -107,16 +107,15 @@ fn end_of_traceback(log: &PastedLog, line: usize) -> usize {
 pub struct PhaseRule {
     pub phase: Phase,
     /// What was being done in it, where these frames tell.
-    #[serde(default)]
     pub stage: Option<Stage>,
     /// Frames, banners and bars; any of them.
     pub patterns: Vec<Pattern>,
-    /// Whether any other rule's frame beats it (a plain `forward` is in everything).
+    /// Whether every other rule comes first: a plain `forward` shows little.
     #[serde(default)]
     pub weak: bool,
 }
 
-/// Which phase: the nearest sign at or before the decisive line.
+/// Recognizes phases by the nearest sign at or before the decisive line.
 #[derive(Debug)]
 pub(crate) struct PhaseTable {
     rules: Vec<PhaseRule>,

@@ -13,7 +13,7 @@ use crate::units::Bytes;
 
 pub use read::{RunRule, read};
 
-/// A process of the kernel's report.
+/// A process in the kernel's report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Task {
     pub pid: u32,
@@ -23,7 +23,7 @@ pub struct Task {
     pub rss_bytes: Bytes,
 }
 
-/// A card as a log names it.
+/// A GPU as a log names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Card {
     /// The backend's word or number for it: `CUDA0`, `Vulkan1`, `0`.
@@ -70,10 +70,10 @@ pub struct Run {
     /// Free on the GPUs when the load began, all of them together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_at_start_bytes: Option<Bytes>,
-    /// The same of each.
+    /// The same for each GPU.
     #[serde(skip)]
     pub free_at_start_each: Vec<Bytes>,
-    /// Over how many GPUs that, or the weights, were.
+    /// How many GPUs that was on, or had weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<u64>,
     /// The engine's other settings and the model's dimensions by the engine's own names, as printed: `n_embd` is
@@ -103,7 +103,7 @@ pub struct Run {
     /// The process that failed, among several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u64>,
-    /// What other ranks printed of the same failure, on cards of their own: those that name somebody.
+    /// What other ranks printed for the same failure on their own GPUs, if it names other processes.
     #[serde(skip)]
     pub ranks: Vec<Facts>,
     /// What was being done when it failed, within its phase.
@@ -112,28 +112,28 @@ pub struct Run {
     /// The cause that the message itself names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<CauseKind>,
-    /// PyTorch's expandable segments are on already, by the log's own word.
+    /// The log's text that shows that PyTorch's expandable segments are already enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expandable: Option<String>,
-    /// A share of the card that was set for it, from 0 to 1, as printed.
+    /// The share of the GPU that was set for it, from 0 to 1, as printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
-    /// The ranks share all of the training's state already: by `fsdp`, or ZeRO's stage 3.
+    /// What already shards the whole training state over the ranks: `fsdp`, or ZeRO's stage 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharded: Option<String>,
     /// The limit on addresses (`ulimit -v`) that the log shows, in KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address_limit_kib: Option<u64>,
-    /// The step at which it went on from a checkpoint.
+    /// The step at which it resumed from a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_step: Option<u64>,
-    /// The cards it was allowed to see, as `CUDA_VISIBLE_DEVICES` has them: the log counts among these.
+    /// The GPUs that it was allowed to see, as in `CUDA_VISIBLE_DEVICES`. The log counts only these.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub visible_devices: Option<String>,
-    /// It ran in a notebook's kernel, which keeps what its earlier cells made: the sign of it.
+    /// The text that shows that it ran in a notebook, whose kernel keeps objects of earlier cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notebook: Option<String>,
-    /// Its weights were made larger while loading: the type they were given.
+    /// The type that its weights were converted to while loading, if it is larger than theirs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub widened: Option<String>,
     /// Who started it: `slurm`, `srun`, or a compose file's container (`vllm-1`).
@@ -148,16 +148,16 @@ pub struct Run {
     /// A sign that it ran on Linux: a path, a line of the kernel's, a prompt.
     #[serde(skip)]
     pub linux: Option<String>,
-    /// The cards it names, in the log's order.
+    /// The GPUs that it names, in the log's order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<Card>,
-    /// The backend's word for the device whose buffer found no room: `CUDA0`, `Vulkan1`.
+    /// The backend's word for the device whose buffer could not be allocated: `CUDA0`, `Vulkan1`.
     #[serde(skip)]
     pub failed_on: Option<String>,
     /// The buffers that were on that device already.
     #[serde(skip)]
     pub on_failed_bytes: Option<Bytes>,
-    /// A sign that it was another maker's card: `HIP`, `XPU`.
+    /// A sign that the GPU is not NVIDIA's: `HIP`, `XPU`.
     #[serde(skip)]
     pub maker: Option<String>,
     /// What shows that it ran on a Mac or in WSL: a path, a library.
@@ -166,7 +166,7 @@ pub struct Run {
     /// A sign that Python code ran.
     #[serde(skip)]
     pub python: Option<String>,
-    /// What ended a later attempt in the same log, where that was no lack of memory, and on which line.
+    /// The other error that ended a later attempt in the same log, and its line.
     #[serde(skip)]
     pub ended_with: Option<(String, usize)>,
     /// Another memory that ran out as well, and on which line.
@@ -198,7 +198,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether it ran in a job of Slurm, which chooses the cards.
+    /// Whether it ran in a job of Slurm, which chooses the GPUs.
     pub fn is_allocated(&self) -> bool {
         matches!(self.launcher.as_deref(), Some("slurm" | "srun"))
             || self.printed.keys().any(|name| name.starts_with("slurm_"))
