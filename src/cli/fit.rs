@@ -47,6 +47,7 @@ use crate::memory::images::{self, ImageModel};
 use crate::memory::knobs::sharing;
 use crate::memory::options::{self, Choice};
 use crate::memory::{sglang, vllm};
+use crate::platform::Sampling;
 use crate::platform::processes::Processes;
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -62,19 +63,19 @@ pub(super) fn run(global: &Global, args: &FitArgs) -> ExitCode {
 
 /// What to print, and whether the model, or any model where none is named, fits.
 fn said(global: &Global, args: &FitArgs) -> Result<(String, bool), String> {
-    let machine = || machine(&global.sampling(), args.gpu);
     let viewer = global.kernel().viewer();
+    let sampling = global.sampling();
     let Some(model) = &args.model else {
-        let machine = machine()?;
+        let machine = machine(&sampling, args.gpu)?;
         let holders = machine.holders(machine.card(), &viewer);
         return Ok(list::answer(args, machine.card(), &machine.cards, &holders));
     };
     if let Some(drawing) = draws(model) {
-        let said = drawing.said(machine()?.card().map(|card| card.free));
+        let said = drawing.said(machine(&sampling, args.gpu)?.card().map(|card| card.free));
         let json = json!({"model": model, "fits": null, "why_not_known": said});
         return Ok((if args.json { format!("{json:#}\n") } else { format!("{said}\n") }, false));
     }
-    let answer = answer(args, model, &viewer, machine)?;
+    let answer = answer(args, model, &viewer, &sampling)?;
     let text = if args.json { format!("{:#}\n", words::json(&answer)) } else { words::text(&answer) };
     Ok((text, answer.fits == Some(true)))
 }
@@ -84,21 +85,11 @@ fn draws(model: &str) -> Option<&'static ImageModel> {
     if Path::new(model).exists() { None } else { images::find(model) }
 }
 
-fn answer(
-    args: &FitArgs,
-    model: &str,
-    viewer: &Viewer,
-    machine: impl FnOnce() -> Result<Machine, String>,
-) -> Result<Answer, String> {
+fn answer(args: &FitArgs, model: &str, viewer: &Viewer, sampling: &Sampling) -> Result<Answer, String> {
     let by_dtype = args.dtype.as_deref().and_then(arguments::engine_of_dtype);
     let by_name = args.engine.or(by_dtype).or_else(|| meant::engine_of_name(model));
-    let mut located = find(args, model, by_name)?;
-    let requantised = match by_name {
-        Some(EngineName::Vllm | EngineName::Sglang) => requantised::asked(args, model, &mut located),
-        _ => None,
-    };
-    let located = located;
-    let machine = machine()?;
+    let (located, requantised) = find(args, model, by_name)?;
+    let machine = machine(sampling, args.gpu)?;
     let name = args.engine.or(by_dtype).unwrap_or_else(|| engine_of(&located, model, by_name));
     let engine = arguments::engine(name, args, &located, machine.card(), &machine.cards)?;
     let (named, too_few) = machine.cards_for(&engine, args.gpu);
@@ -118,7 +109,7 @@ fn answer(
     let host_available = machine.host_available();
     let lacks_ram = if fits_cards == Some(true) { lacks_ram(&engine, &estimate, host_available) } else { None };
     let fits = if lacks_ram.is_some() { Some(false) } else { fits_cards };
-    let unknown = || estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone());
+    let unknown = estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone());
     let mut answer = Answer {
         asked: model.to_owned(),
         held: held(&machine, &engine, &estimate, &named, spread.as_ref(), viewer),
@@ -129,7 +120,7 @@ fn answer(
         lacks_ram,
         notes: notes(args, model, &located, name, &engine, &machine, card, spread.is_some()),
         fit_params: measures(&engine, &located),
-        why_not_known: if fits.is_none() { unknown() } else { None },
+        why_not_known: if fits.is_none() { unknown } else { None },
         card: card.cloned(),
         cards: machine.cards.clone(),
         spread,
@@ -140,15 +131,17 @@ fn answer(
         estimate,
         located,
     };
-    let nothing = Estimate { weights_on_host: Part::fact(0), ..answer.estimate.clone() };
-    let before = if lacks_ram.is_some() { &nothing } else { &answer.estimate };
-    options::hold_against_ram(&mut answer.options, before, host_available);
+    let mut before = answer.estimate.clone();
+    if lacks_ram.is_some() {
+        before.weights_on_host = Part::fact(0);
+    }
+    options::hold_against_ram(&mut answer.options, &before, host_available);
     answer.notes = notes::with(&answer);
     Ok(answer)
 }
 
-/// The model, with the image encoder that is given.
-fn find(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<Located, String> {
+/// The model, with the image encoder that is given; and in what it was to be taken that it is not in.
+fn find(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<(Located, Option<String>), String> {
     let mut located = locate::locate(model, &meant::meant(args, model, engine)?)?;
     if let Some(encoder) = &args.mmproj {
         (located.shape.projector, located.shape.encoding) = locate::encoder(encoder)?;
@@ -158,7 +151,11 @@ fn find(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<Locat
             located.note = None;
         }
     }
-    Ok(located)
+    let requantised = match engine {
+        Some(EngineName::Vllm | EngineName::Sglang) => requantised::asked(args, model, &mut located),
+        _ => None,
+    };
+    Ok((located, requantised))
 }
 
 /// The engine for a model where none is asked for.

@@ -53,8 +53,11 @@ pub(super) struct Answer {
 impl Answer {
     /// The model's name: as asked for, or the last part of a path.
     pub(super) fn name(&self) -> String {
-        let own = self.located.shape.name.as_deref().filter(|_| self.located.source == Source::Gguf);
-        harmless(own.unwrap_or(self.asked.trim_end_matches('/'))).into_owned()
+        let name = match (&self.located.shape.name, self.located.source) {
+            (Some(own), Source::Gguf) => own,
+            _ => self.asked.trim_end_matches('/'),
+        };
+        harmless(name).into_owned()
     }
 
     /// As a command line has it. Of the engines that take a repository's name or a folder: one in its place, or
@@ -104,10 +107,5 @@ impl Answer {
         let keeps_context = fitting.clone().find(|choice| !choice.shortens);
         let shortens = fitting.clone().rfind(|choice| choice.shortens);
         if self.context_asked { keeps_context.or(shortens) } else { shortens.or(keeps_context) }
-    }
-
-    /// Whether the options give the card a share of its own, within which the model must fit.
-    pub(super) fn has_share(&self) -> bool {
-        matches!(self.engine, Engine::Vllm(_) | Engine::Sglang(_))
     }
 }

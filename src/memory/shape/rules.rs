@@ -80,8 +80,8 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
             Err("the file has no tensors".to_owned())
         } else {
             // Where the header does not say, the tensors' names do.
-            let named = || weights::named_layers(&gguf.tensors, MOST_LAYERS);
-            Ok(weights::sums_of(&gguf.tensors, if blocks == 0 { named() } else { count }))
+            let loaded = if blocks == 0 { weights::named_layers(&gguf.tensors, MOST_LAYERS) } else { count };
+            Ok(weights::sums_of(&gguf.tensors, loaded))
         },
         weights_are: Is::Fact,
         projector: 0,
@@ -121,7 +121,7 @@ fn window(keys: &Keys<'_>, traits: Traits) -> Option<u64> {
 
 /// Which layers look back over a window only.
 fn windowed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<bool> {
-    let Some((period, full_first, _)) = traits.window.filter(|_| window(keys, traits) > Some(0)) else {
+    let (Some((period, full_first, _)), Some(1..)) = (traits.window, window(keys, traits)) else {
         return vec![false; count];
     };
     let key = keys.key("attention.sliding_window_pattern");
@@ -133,12 +133,12 @@ fn windowed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<bool> {
         Some(Value::Whole(said)) => u64::try_from(*said).unwrap_or(period),
         _ => period,
     };
-    let in_window = |layer: u64| match layer.checked_rem(period) {
+    let in_window = (0_u64..).take(count).map(|layer| match layer.checked_rem(period) {
         None => true,
         Some(place) if full_first => place != 0,
         Some(place) => place < period.saturating_sub(1),
-    };
-    (0_u64..).take(count).map(in_window).collect()
+    });
+    in_window.collect()
 }
 
 /// Which layers keep state by sequence, and whether those have attention too.
@@ -212,14 +212,19 @@ fn indexed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<u64> {
     let beside = traits.recurrence == Recurrence::Never && keys.architecture != COMPRESSING;
     let length = if beside { keys.or_zero("attention.indexer.key_length") } else { 0 };
     let said = keys.per_layer("attention.indexer.types", count);
-    let has = |layer: u64| match (indexer(keys.architecture), &said) {
-        (Some(Indexer::Sparse), _) => layer >= keys.or_zero("leading_dense_block_count"),
-        (Some(_), Some(said)) => usize::try_from(layer).ok().and_then(|at| said.get(at)).is_some_and(|kind| *kind != 0),
-        // GLM 5.2 came without the list; 5 and 5.1, with a shorter context, have one in each layer.
-        (Some(Indexer::Shared), None) if keys.or_zero("context_length") >= 1 << 20 => layer < 3 || layer % 4 == 2,
-        _ => true,
-    };
-    (0_u64..).take(count).map(|layer| if has(layer) { length } else { 0 }).collect()
+    let lengths = (0_u64..).take(count).map(|layer| {
+        let has_indexer = match (indexer(keys.architecture), &said) {
+            (Some(Indexer::Sparse), _) => layer >= keys.or_zero("leading_dense_block_count"),
+            (Some(_), Some(said)) => {
+                usize::try_from(layer).ok().and_then(|at| said.get(at)).is_some_and(|kind| *kind != 0)
+            }
+            // GLM 5.2 came without the list; 5 and 5.1, with a shorter context, have one in each layer.
+            (Some(Indexer::Shared), None) if keys.or_zero("context_length") >= 1 << 20 => layer < 3 || layer % 4 == 2,
+            _ => true,
+        };
+        if has_indexer { length } else { 0 }
+    });
+    lengths.collect()
 }
 
 /// How many of the first layers have a cache of their own.
@@ -241,22 +246,23 @@ fn compressed(keys: &Keys<'_>, count: usize) -> Result<Vec<(Option<Compressed>, 
     let said =
         keys.per_layer("attention.compress_ratios", count).ok_or("the file does not say what its layers compress")?;
     let (key, indexer) = (keys.or_zero("attention.key_length"), keys.or_zero("attention.indexer.key_length"));
-    let of_layer = |tokens: u64| {
+    let layers = said.into_iter().map(|tokens| {
         let (k, overlap) = if tokens == PICKED { (key.saturating_add(indexer), 4) } else { (key, 1) };
         let gathers = k.saturating_mul(tokens).saturating_mul(2 * overlap);
         if tokens == 0 { (None, 0) } else { (Some(Compressed { tokens, k }), gathers) }
-    };
-    Ok(said.into_iter().map(of_layer).collect())
+    });
+    Ok(layers.collect())
 }
 
 /// Rows of so many tokens are picked by an indexer, which has keys of its own; longer ones are all looked at.
 const PICKED: u64 = 4;
 
+const TOO_LARGE: &str = "its sizes are too large to be true: the header is damaged";
+
 fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, String> {
     if traits.stateless {
         return Ok(vec![Layer { recurrent: Some(0), ..Layer::default() }; count]);
     }
-    let too_large = || "its sizes are too large to be true: the header is damaged".to_owned();
     let heads = keys.per_layer("attention.head_count", count).unwrap_or_else(|| vec![0; count]);
     let heads_kv = keys.per_layer("attention.head_count_kv", count).unwrap_or_else(|| heads.clone());
     let lengths = lengths(keys, heads.iter().copied().max().unwrap_or(0));
@@ -272,8 +278,8 @@ fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, S
         let is_recurrent = recurrent.get(index).copied().unwrap_or(false);
         let (key, value) = if in_window { lengths.windowed } else { lengths.full };
         let of_indexer = indexed.get(index).copied().unwrap_or(0);
-        let k = key.checked_mul(*heads).and_then(|k| k.checked_add(of_indexer)).ok_or_else(too_large)?;
-        let v = value.checked_mul(*heads).ok_or_else(too_large)?;
+        let k = key.checked_mul(*heads).and_then(|k| k.checked_add(of_indexer)).ok_or(TOO_LARGE)?;
+        let v = value.checked_mul(*heads).ok_or(TOO_LARGE)?;
         let attends = *heads > 0 && index < owners && (!is_recurrent || traits.recurrence == Recurrence::Both);
         let (compressed, compressing) = compressed.get(index).copied().unwrap_or_default();
         layers.push(Layer {
