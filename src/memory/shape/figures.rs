@@ -345,7 +345,7 @@ impl Figures {
         let full = self.window.as_ref().and_then(|window| {
             let flags = window.pattern.as_bytes();
             let place = usize::try_from(layer).ok()?.checked_rem(flags.len())?;
-            window.full_heads.filter(|_| flags.get(place) != Some(&b'1'))
+            if flags.get(place) == Some(&b'1') { None } else { window.full_heads }
         });
         full.unwrap_or((self.kv_heads, self.head_dim))
     }
