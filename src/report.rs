@@ -6,7 +6,7 @@ pub mod redact;
 
 use serde_json::{Value, json};
 
-use crate::advice::{Advice, PlannedFix, words};
+use crate::advice::{Advice, PlannedFix, why, words};
 use crate::gpu::Snapshot;
 use crate::knowledge::diagnosis::{Diagnosis, Match, Oom};
 use crate::text::harmless_lines;
@@ -24,6 +24,8 @@ pub struct Report<'a> {
     pub no_reading: Option<&'a str>,
     /// The leading entry's explanation.
     pub why: Option<&'a str>,
+    /// Whether to say which rules led to the causes and steps.
+    pub explains: bool,
 }
 
 /// The JSON of `diagnose` (contract schema 1). For a no, verdict, ledger and plan are left out.
@@ -48,6 +50,9 @@ pub fn json(report: &Report<'_>) -> Value {
         object.insert("ledger".into(), json!(report.advice.ledger));
         object.insert("fit".into(), json!(report.advice.fit));
         object.insert("plan".into(), json!(report.advice.plan));
+        if report.explains {
+            object.insert("not_offered".into(), json!(report.advice.why.not_offered));
+        }
         if let Some(reason) = report.no_reading {
             object.insert("live_reason".into(), json!(reason));
         }
@@ -84,6 +89,9 @@ pub fn text(report: &Report<'_>) -> String {
         lines.push(String::new());
         lines.extend(step(at + 1, planned));
     }
+    if report.explains {
+        lines.extend(rules(report.advice));
+    }
     harmless_lines(&lines.join("\n")) + "\n"
 }
 
@@ -110,6 +118,16 @@ pub fn brief(report: &Report<'_>) -> String {
         lines.push(format!("{more} more {steps}: run oomdoctor and paste the traceback."));
     }
     harmless_lines(&lines.join("\n")) + "\n"
+}
+
+/// Which rules led to the causes and steps.
+fn rules(advice: &Advice) -> Vec<String> {
+    let mut lines = Vec::new();
+    for part in why::explained(advice) {
+        lines.extend([String::new(), part.heading.to_owned()]);
+        lines.extend(part.lines.iter().map(|line| format!("   {line}")));
+    }
+    lines
 }
 
 fn step(number: usize, planned: &PlannedFix) -> Vec<String> {
@@ -148,7 +166,14 @@ mod tests {
         let base = KnowledgeBase::built_in().unwrap();
         let diagnosis = base.diagnose(&PastedLog::new(log), None);
         let advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
-        let report = Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None };
+        let report = Report {
+            diagnosis: &diagnosis,
+            advice: &advice,
+            snapshot: None,
+            no_reading: None,
+            why: None,
+            explains: false,
+        };
         check(json(&report), text(&report));
     }
 
@@ -181,7 +206,14 @@ mod tests {
             (0..titles.len()).filter(|at| of(*at)).count()
         };
         let brief_of = |advice: &Advice| {
-            brief(&Report { diagnosis: &diagnosis, advice, snapshot: None, no_reading: None, why: None })
+            brief(&Report {
+                diagnosis: &diagnosis,
+                advice,
+                snapshot: None,
+                no_reading: None,
+                why: None,
+                explains: false,
+            })
         };
         let text = brief_of(&advice);
         assert!(text.starts_with(&advice.verdict.sentence), "{text}");
@@ -197,5 +229,21 @@ mod tests {
             assert_eq!(json["oom"], "no");
             assert!(json["raised_by"].is_null() && json.get("verdict").is_none());
         });
+    }
+
+    #[test]
+    fn the_rules_behind_the_answer_are_printed_when_asked_for() {
+        let base = KnowledgeBase::built_in().unwrap();
+        let log = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; 8.00 GiB total capacity)";
+        let diagnosis = base.diagnose(&PastedLog::new(log), None);
+        let advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
+        let of = |explains| {
+            let diagnosis = &diagnosis;
+            text(&Report { diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None, explains })
+        };
+        assert!(advice.why.not_offered.iter().all(|step| of(true).contains(&step.rule)));
+        assert!(advice.why.causes.iter().all(|rule| of(true).contains(rule)));
+        assert_eq!(advice.why.steps.len(), advice.plan.len());
+        assert!(!advice.why.not_offered.is_empty() && of(true).starts_with(of(false).trim_end()));
     }
 }

@@ -84,7 +84,7 @@ pub(super) const KB: &str = "\
 Examples:
   oomdoctor kb list pytorch
   oomdoctor kb show pytorch/cuda-out-of-memory
-  oomdoctor kb new --from crash.log > knowledge/my-framework/out-of-memory.ron
+  oomdoctor kb new --from crash.log > knowledge/entries/my-framework/out-of-memory.ron
   oomdoctor kb check knowledge             judge your own entries beside the built-in ones";
 
 /// Writes the completions of a shell to standard output.

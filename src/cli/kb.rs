@@ -93,12 +93,10 @@ pub(super) fn base_at_any_rate(global: &Global) -> Loaded {
 }
 
 fn with_folder(dir: Option<&Path>) -> Result<KnowledgeBase, String> {
-    let mut sources = load::embedded();
-    if let Some(dir) = dir {
-        let added = folder(dir)?;
-        sources.retain(|source| added.iter().all(|own| own.path != source.path));
-        sources.extend(added);
-    }
+    let sources = match dir {
+        Some(dir) => load::embedded_and(folder(dir)?),
+        None => load::embedded(),
+    };
     KnowledgeBase::from_sources(sources).map_err(|error| error.to_string())
 }
 

@@ -75,9 +75,9 @@ impl<'l> Excerpt<'l> {
         }
         let from = line.floor_char_boundary(column.saturating_sub(SHOWN.start));
         let to = line.ceil_char_boundary(column.saturating_add(SHOWN.end).min(line.len()));
-        let mark = |cut: bool| if cut { "…" } else { "" };
-        let shown = line.get(from..to).unwrap_or_default();
-        format!("{}{shown}{}", mark(from > 0), mark(to < line.len()))
+        let before = if from > 0 { "…" } else { "" };
+        let behind = if to < line.len() { "…" } else { "" };
+        format!("{before}{}{behind}", line.get(from..to).unwrap_or_default())
     }
 
     /// Both ends of the line.
