@@ -46,14 +46,7 @@ pub(super) fn spread(
     if !asked || args.split_mode == Some(SplitMode::None) {
         return Ok(None);
     }
-    let wanted = if args.tensor_split.is_empty() { cards.len() } else { args.tensor_split.len() };
-    if wanted > cards.len() || cards.is_empty() {
-        return Err(format!("--tensor-split names {wanted} cards and {} can be read", cards.len()));
-    }
-    if args.main_gpu >= wanted {
-        return Err(format!("--main-gpu {}: there are {wanted} cards, counted from 0", args.main_gpu));
-    }
-    let cards: Vec<Card> = cards.iter().take(wanted).cloned().collect();
+    let cards: Vec<Card> = cards.iter().take(cards_named(args, cards)?).cloned().collect();
     let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
     let mode = if args.split_mode == Some(SplitMode::Row) { Mode::Row } else { Mode::Layer };
     let shares: Vec<u64> = match (args.tensor_split.as_slice(), mode) {
@@ -64,15 +57,7 @@ pub(super) fn spread(
     };
     let taken = split::over(shape, settings, mode, &shares, args.main_gpu)?;
     let fits = split::fits(&taken, &free);
-    let name = if mode == Mode::Row { "row" } else { "layer" };
-    let mut flags = format!("-sm {name}");
-    if !args.tensor_split.is_empty() {
-        let shares: Vec<String> = shares.iter().map(|share| share_in_words(*share)).collect();
-        flags = format!("{flags} -ts {}", shares.join(","));
-    }
-    if args.main_gpu > 0 {
-        flags = format!("{flags} -mg {}", args.main_gpu);
-    }
+    let flags = flags(args, mode);
     let instead = if fits { None } else { instead(shape, settings, mode, &shares, args.main_gpu, &free) };
     let instead = instead.map(|instead| match instead {
         Instead::Shares(flags) => ("layers shared out by what is free".to_owned(), flags),
@@ -82,6 +67,31 @@ pub(super) fn spread(
     });
     let by_free = mode == Mode::Layer && args.tensor_split.is_empty();
     Ok(Some(Spread { cards: cards.into_iter().zip(taken).collect(), fits, by_free, flags, instead }))
+}
+
+/// The split that is asked for, as llama.cpp takes it.
+fn flags(args: &FitArgs, mode: Mode) -> String {
+    let mut flags = if mode == Mode::Row { "-sm row" } else { "-sm layer" }.to_owned();
+    if !args.tensor_split.is_empty() {
+        let shares: Vec<String> = args.tensor_split.iter().map(|share| share_in_words(*share)).collect();
+        flags += &format!(" -ts {}", shares.join(","));
+    }
+    if args.main_gpu > 0 {
+        flags += &format!(" -mg {}", args.main_gpu);
+    }
+    flags
+}
+
+/// How many cards a split names. The error says what is wrong with it.
+fn cards_named(args: &FitArgs, cards: &[Card]) -> Result<usize, String> {
+    let wanted = if args.tensor_split.is_empty() { cards.len() } else { args.tensor_split.len() };
+    if wanted > cards.len() || cards.is_empty() {
+        return Err(format!("--tensor-split names {wanted} cards and {} can be read", cards.len()));
+    }
+    if args.main_gpu >= wanted {
+        return Err(format!("--main-gpu {}: there are {wanted} cards, counted from 0", args.main_gpu));
+    }
+    Ok(wanted)
 }
 
 /// What would fit instead of a split that was asked for.

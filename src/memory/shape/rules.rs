@@ -38,13 +38,6 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
     let loaded = blocks.saturating_sub(keys.or_zero("nextn_predict_layers"));
     let count = usize::try_from(loaded.min(MOST_LAYERS)).unwrap_or(0);
     let traits = traits(&architecture);
-    let layers = match traits {
-        _ if architecture.is_empty() => Err("the file names no architecture".to_owned()),
-        None => Err(format!("the architecture {} is not known here", architecture.escape_debug())),
-        _ if blocks == 0 => Err("the file does not say how many layers there are".to_owned()),
-        _ if blocks > MOST_LAYERS => Err(format!("{blocks} layers: the header is damaged")),
-        Some(traits) => layers(&keys, traits, count),
-    };
     let heads = keys.per_layer("attention.head_count", count).unwrap_or_default();
     let vocab = keys.number("vocab_size").or_else(|| metadata.length("tokenizer.ggml.tokens")).unwrap_or(0);
     let parameters = gguf.tensors.iter().fold(0_u64, |sum, tensor| sum.saturating_add(tensor.elements()));
@@ -67,22 +60,9 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         mla: is_latent(&keys),
         experts: keys.or_zero("expert_count"),
         experts_used: keys.or_zero("expert_used_count"),
-        layers,
-        cache_is: if keys.or_zero("attention.indexer.key_length") > 0
-            && indexer(&architecture).is_none()
-            && architecture != COMPRESSING
-        {
-            Is::About
-        } else {
-            Is::Fact
-        },
-        weights: if gguf.tensors.is_empty() {
-            Err("the file has no tensors".to_owned())
-        } else {
-            // Where the header does not say, the tensors' names do.
-            let loaded = if blocks == 0 { weights::named_layers(&gguf.tensors, MOST_LAYERS) } else { count };
-            Ok(weights::sums_of(&gguf.tensors, loaded))
-        },
+        layers: layers_of(&keys, traits, blocks, count),
+        cache_is: if has_unknown_indexer(&keys) { Is::About } else { Is::Fact },
+        weights: weights_of(gguf, blocks, count),
         weights_are: Is::Fact,
         projector: 0,
         encoding: 0,
@@ -91,6 +71,32 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         tensors: gguf.tensors.clone(),
         architecture: architecture.clone(),
     }
+}
+
+/// What each loaded layer keeps, or why that is not known.
+fn layers_of(keys: &Keys<'_>, traits: Option<Traits>, blocks: u64, count: usize) -> Result<Vec<Layer>, String> {
+    match traits {
+        _ if keys.architecture.is_empty() => Err("the file names no architecture".to_owned()),
+        None => Err(format!("the architecture {} is not known here", keys.architecture.escape_debug())),
+        _ if blocks == 0 => Err("the file does not say how many layers there are".to_owned()),
+        _ if blocks > MOST_LAYERS => Err(format!("{blocks} layers: the header is damaged")),
+        Some(traits) => layers(keys, traits, count),
+    }
+}
+
+fn weights_of(gguf: &Gguf, blocks: u64, count: usize) -> Result<weights::WeightSums, String> {
+    if gguf.tensors.is_empty() {
+        return Err("the file has no tensors".to_owned());
+    }
+    // Where the header does not say, the tensors' names do.
+    let loaded = if blocks == 0 { weights::named_layers(&gguf.tensors, MOST_LAYERS) } else { count };
+    Ok(weights::sums_of(&gguf.tensors, loaded))
+}
+
+/// Whether an indexer's keys are cached by rules that are not known here.
+fn has_unknown_indexer(keys: &Keys<'_>) -> bool {
+    let has_one = keys.or_zero("attention.indexer.key_length") > 0;
+    has_one && indexer(keys.architecture).is_none() && keys.architecture != COMPRESSING
 }
 
 fn feed_forward(keys: &Keys<'_>, count: usize) -> u64 {
