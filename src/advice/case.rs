@@ -149,11 +149,6 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The situation with the command line that the steps change.
-    pub fn with_command(&self) -> Situation<'a> {
-        Situation { command: self.command, ..self.situation }
-    }
-
     /// Who looks at which machine; `None` where the log is read alone.
     pub fn seen(&self) -> Option<Seen<'a>> {
         self.situation.seen()

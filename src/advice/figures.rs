@@ -141,8 +141,8 @@ pub fn used_by_others_at_start(diagnosis: &Diagnosis, capacity: Option<Bytes>) -
 /// not known what they are.
 pub fn own_context(diagnosis: &Diagnosis) -> Option<Bytes> {
     let facts = &diagnosis.facts;
-    let is_starting = || diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY);
-    let leaves_it_out = facts.process_bytes.is_none() && (facts.reserved_bytes.is_some() || is_starting());
+    let is_starting = diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY);
+    let leaves_it_out = facts.process_bytes.is_none() && (facts.reserved_bytes.is_some() || is_starting);
     leaves_it_out.then_some(CUDA_CONTEXT)
 }
 

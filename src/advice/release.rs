@@ -123,9 +123,7 @@ pub fn route(row: &GpuProcess) -> Option<Release> {
 pub fn reach(viewer: &Viewer, row: &GpuProcess) -> Option<ProcessKey> {
     match viewer.may_end(row) {
         Ok(key) => Some(key),
-        Err(Refusal::OtherUser(..)) => {
-            row.key().filter(|_| row.proved && route(row).is_some_and(|release| release.api == Api::Ollama))
-        }
+        Err(Refusal::OtherUser(..)) if row.proved && route(row)?.api == Api::Ollama => row.key(),
         Err(_) => None,
     }
 }

@@ -18,8 +18,10 @@ pub enum Scheduler {
 impl Scheduler {
     /// Of the run's log, else of the machine that we look at, where the log may be from here.
     pub fn of(situation: &Situation<'_>, same_machine: Option<bool>) -> Option<Scheduler> {
-        let here = situation.snapshot.filter(|_| same_machine != Some(false));
-        of_log(situation.diagnosis).or_else(|| of_machine(here?))
+        if let Some(scheduler) = of_log(situation.diagnosis) {
+            return Some(scheduler);
+        }
+        if same_machine == Some(false) { None } else { of_machine(situation.snapshot?) }
     }
 
     /// The name that people have for it.
@@ -48,9 +50,9 @@ fn of_log(diagnosis: &Diagnosis) -> Option<Scheduler> {
     if run.is_allocated() {
         return Some(Scheduler::Slurm);
     }
-    let by_variable = || run.scheduler().and_then(Scheduler::of_word);
     let words = [run.manager(), diagnosis.raised_by.as_deref(), diagnosis.program.as_deref()];
-    by_variable().or_else(|| words.into_iter().flatten().find_map(Scheduler::of_word))
+    let by_variable = run.scheduler().and_then(Scheduler::of_word);
+    by_variable.or_else(|| words.into_iter().flatten().find_map(Scheduler::of_word))
 }
 
 fn of_machine(here: &Snapshot) -> Option<Scheduler> {
@@ -60,12 +62,16 @@ fn of_machine(here: &Snapshot) -> Option<Scheduler> {
         Vantage::Scheduler(word) => Scheduler::of_word(word),
         Vantage::Container | Vantage::Wsl | Vantage::Windows | Vantage::Macos | Vantage::Other(_) => None,
     });
-    // What runs on its cards tells it of a node on which we are no job ourselves.
-    let of_row = |row: &GpuProcess| {
-        let word = [&row.managed_by, &row.container].into_iter().flatten().find_map(|owner| owner.split(':').next())?;
-        matches!(word, "slurm" | "kubernetes").then(|| Scheduler::of_word(word)).flatten()
-    };
-    seen.or_else(|| here.everybody().find_map(of_row))
+    // On a node where we are no job ourselves, the processes on its GPUs show the scheduler.
+    seen.or_else(|| here.everybody().find_map(of_process))
+}
+
+fn of_process(row: &GpuProcess) -> Option<Scheduler> {
+    let owners = [&row.managed_by, &row.container].into_iter().flatten();
+    match owners.filter_map(|owner| owner.split(':').next()).next()? {
+        word @ ("slurm" | "kubernetes") => Scheduler::of_word(word),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -236,7 +236,7 @@ impl Filling<'_, '_> {
         let calculated = self.effect.and_then(|effect| effect.value.as_ref()).filter(|(of, _)| *of == name);
         let calculated = calculated.map(|(_, value)| value.clone());
         match name {
-            "layers" => values::fewer_layers(calculated, &self.case.with_command()),
+            "layers" => values::fewer_layers(calculated, self.case),
             _ => calculated.or_else(|| self.usual_value_of(name)),
         }
     }
@@ -260,10 +260,10 @@ impl Filling<'_, '_> {
             "namespace" => Some(log.run.namespace.clone().unwrap_or_else(|| "NAMESPACE".to_owned())),
             "deployment" => Some(log.run.deployment().unwrap_or("NAME").to_owned()),
             "offload_gb" => share::offload(case),
-            "card_gib" => values::card_gib(&case.with_command(), &case.place),
-            "ram_gib" => values::ram_gib(&case.with_command(), &case.place),
+            "card_gib" => values::card_gib(case),
+            "ram_gib" => values::ram_gib(case),
             "quantisation" => Some("Q4_K_M".to_owned()),
-            _ => values::asked(name, self.form, &case.with_command(), &case.place),
+            _ => values::asked(name, self.form, case),
         }
     }
 
@@ -277,7 +277,7 @@ impl Filling<'_, '_> {
 /// Whether the log shows that the run does so already, whatever form the fix has for its program.
 fn is_set_already(fix: FixId, case: &Case<'_>) -> bool {
     match fix {
-        FixId::SMALLER_BATCH => values::batch(&case.with_command()) == Some(1),
+        FixId::SMALLER_BATCH => values::batch(case) == Some(1),
         FixId::GRADIENT_CHECKPOINTING => {
             case.log.run.printed.contains_key("gradient_checkpointing")
                 || case.command.is_some_and(|line| line.contains("--gradient_checkpointing"))

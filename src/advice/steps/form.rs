@@ -8,26 +8,26 @@ use crate::knowledge::program::{Program, Trait};
 /// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit of a
 /// control group comes first: whoever set it can raise it.
 pub fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
-    let is_limit = diagnosis.run.told == Some(CauseKind::Limit);
-    let manager = diagnosis.run.manager().filter(|_| is_limit);
-    // Where nobody is named who set it, there is still the limit to be raised, not the machine's memory.
-    let unnamed = ["limit"].into_iter().filter(|_| is_limit && diagnosis.memory == Some(MemoryKind::Host));
-    let closed = diagnosis.program.as_deref().is_some_and(|program| kind(program).is_some());
-    let below = diagnosis.raised_by.as_deref().filter(|name| !(closed && is_library(name)));
-    let raised_by = below.filter(|_| is_limit);
-    let by = |start: &str| diagnosis.raised_by.as_deref().is_some_and(|name| name.starts_with(start));
-    let is_exl = diagnosis.program.as_deref() == Some("text-generation-webui") && by("exllama");
-    let loader = ["text-generation-webui, ExLlama"].into_iter().filter(|_| is_exl);
-    let names = [diagnosis.program.as_deref(), below].into_iter().flatten();
-    manager
-        .into_iter()
-        .chain(raised_by)
-        .chain(unnamed)
-        .chain(loader)
-        .chain(
-            names.flat_map(|name| [Some(name), Program::of_process(name).map(Program::as_str), kind(name)]).flatten(),
-        )
-        .collect()
+    let (program, raised_by) = (diagnosis.program.as_deref(), diagnosis.raised_by.as_deref());
+    let has_own_settings = program.is_some_and(|program| kind(program).is_some());
+    let below = raised_by.filter(|name| !(has_own_settings && is_library(name)));
+    let mut programs = Vec::new();
+    if diagnosis.run.told == Some(CauseKind::Limit) {
+        programs.extend(diagnosis.run.manager().into_iter().chain(below));
+        // Where the log does not name who set it, there is still the limit to be raised, not the machine's memory.
+        if diagnosis.memory == Some(MemoryKind::Host) {
+            programs.push("limit");
+        }
+    }
+    if program == Some("text-generation-webui") && raised_by.is_some_and(|name| name.starts_with("exllama")) {
+        programs.push("text-generation-webui, ExLlama");
+    }
+    for name in program.into_iter().chain(below) {
+        programs.push(name);
+        programs.extend(Program::of_process(name).map(Program::as_str));
+        programs.extend(kind(name));
+    }
+    programs
 }
 
 fn is_library(name: &str) -> bool {
@@ -62,10 +62,10 @@ pub fn kept(command: &str, changes: &Changes, ran_on: Option<Platform>) -> Optio
         Platform::Windows => "setx",
         _ => return None,
     };
-    let line = |change: &Change| match change {
+    let lines = changes.all.iter().map(|change| match change {
         Change::Env(name, value) => Some(format!("{verb} {name} {value}")),
         _ => None,
-    };
-    let lines = changes.all.iter().map(line).collect::<Option<Vec<_>>>()?;
+    });
+    let lines = lines.collect::<Option<Vec<_>>>()?;
     command.ends_with("ollama serve").then(|| lines.join("\n"))
 }
