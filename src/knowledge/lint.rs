@@ -70,7 +70,7 @@ pub fn stale(base: &KnowledgeBase, today: jiff::civil::Date) -> Vec<Fault> {
     let questions = base.questions().iter().map(|one| (format!("questions.ron {}", one.id), &one.references));
     let mut faults = Vec::new();
     for (of, references) in entries.chain(fixes).chain(questions) {
-        let old = references.iter().filter(|reference| !reference.date().is_some_and(|date| date >= a_year_ago));
+        let old = references.iter().filter(|reference| reference.date().is_none_or(|date| date < a_year_ago));
         faults.extend(old.map(|reference| Fault { of: of.clone(), what: reference.to_string() }));
     }
     faults
