@@ -42,7 +42,7 @@ impl PastedLog {
         let kept = (raw.len() <= RAW_KEPT).then(|| raw.clone());
         let (text, changed) = clean::clean(raw);
         let starts = line_starts(&text);
-        PastedLog { raw: kept.filter(|_| changed), text, starts, binary: false }
+        PastedLog { raw: if changed { kept } else { None }, text, starts, binary: false }
     }
 
     /// A log out of whatever a file or a pipe held: UTF-8 with or without faults, UTF-16, or no text at all.

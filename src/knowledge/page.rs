@@ -153,15 +153,16 @@ fn unfilled(text: &str) -> String {
         .replace(" ({where_set})", "")
         .replace("{of_its_context}", "");
     let text = named.fold(text, |text, name| text.replace(&format!("{{{name}}}"), &name.to_uppercase()));
-    // A setting's value depends on the present one.
-    let moved = |text: &str| {
-        let (before, after) = text.split_once("{lower:").or_else(|| text.split_once("{raise:"))?;
-        let (name, rest) = after.split_once('}')?;
-        let way = if text.get(before.len()..)?.starts_with("{lower:") { "LOWER" } else { "HIGHER" };
-        let option = if name == "slurm_memory" { "mem=" } else { "" };
-        Some(format!("{before}{option}{way}{rest}"))
-    };
-    std::iter::successors(Some(text), |text| moved(text)).last().unwrap_or_default()
+    std::iter::successors(Some(text), |text| without_setting(text)).last().unwrap_or_default()
+}
+
+/// The text with its first `{lower:…}` or `{raise:…}` in words: the setting's value depends on the present one.
+fn without_setting(text: &str) -> Option<String> {
+    let (before, after) = text.split_once("{lower:").or_else(|| text.split_once("{raise:"))?;
+    let (name, rest) = after.split_once('}')?;
+    let way = if text.get(before.len()..)?.starts_with("{lower:") { "LOWER" } else { "HIGHER" };
+    let option = if name == "slurm_memory" { "mem=" } else { "" };
+    Some(format!("{before}{option}{way}{rest}"))
 }
 
 fn answer(entry: &Entry) -> &'static str {
