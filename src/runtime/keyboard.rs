@@ -37,9 +37,8 @@ pub(crate) fn listen(
         loop {
             let patience = decoder.due().map(|due| due.saturating_sub(clock.elapsed()));
             let typed = terminal.next(&mut block, patience);
-            let has_typed = matches!(typed, Ok(Typed::Bytes(1..) | Typed::Events(_)));
-            if has_typed && let Some(touched) = touched.take() {
-                touched();
+            if matches!(typed, Ok(Typed::Bytes(1..) | Typed::Events(_))) {
+                touched.take().into_iter().for_each(|touched| touched());
             }
             let mut events = Vec::new();
             match typed {
