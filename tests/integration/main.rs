@@ -25,6 +25,7 @@ mod groups;
 mod headers;
 mod hostile;
 mod identity;
+mod json;
 mod keyboard;
 mod numbers;
 mod nvml;

@@ -1,0 +1,144 @@
+//! The JSON that scripts read: every output of the command line, held against what `tests/golden/json` records of it.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::fit::{card, fit, small_model};
+use crate::support::fake_driver::FakeDriver;
+use crate::support::machine::Machine;
+
+/// What differs from machine to machine and from run to run.
+const VOLATILE: [&str; 18] = [
+    "boot_id",
+    "container",
+    "cpu_ticks",
+    "group",
+    "host",
+    "image",
+    "managed_by",
+    "parent_pid",
+    "pid",
+    "seen_from",
+    "session",
+    "start_ticks",
+    "started_at",
+    "state",
+    "taken_at",
+    "uid",
+    "unseen_processes",
+    "user",
+];
+
+/// The output without what differs from run to run and without the wording of sentences, which is no contract.
+fn outline(value: &Value, folder: &str) -> Value {
+    match value {
+        Value::Object(fields) => {
+            Value::Object(fields.iter().filter_map(|field| outlined_field(field, folder)).collect())
+        }
+        Value::Array(items) => items.iter().map(|item| outline(item, folder)).collect(),
+        Value::String(text) if text.contains(' ') => json!("(words)"),
+        Value::String(text) => json!(text.replace(folder, "FOLDER")),
+        other => other.clone(),
+    }
+}
+
+fn outlined_field((name, value): (&String, &Value), folder: &str) -> Option<(String, Value)> {
+    let reading = name.strip_suffix("_reason").unwrap_or(name);
+    if !VOLATILE.contains(&reading) {
+        return Some((name.clone(), outline(value, folder)));
+    }
+    (reading == name).then(|| (name.clone(), json!("(varies)")))
+}
+
+/// Compares an output with its record. `UPDATE_GOLDEN=1` writes the record anew.
+#[track_caller]
+fn assert_recorded(name: &str, output: &Value, folder: &Path) {
+    let now = format!("{:#}\n", outline(output, folder.to_str().unwrap()));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/json").join(format!("{name}.json"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &now).unwrap();
+    }
+    let recorded = fs::read_to_string(&path).unwrap();
+    assert_eq!(now, recorded, "{name}: UPDATE_GOLDEN=1 records it as it is now");
+}
+
+fn parsed(text: &[u8]) -> Value {
+    serde_json::from_slice(text).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(text)))
+}
+
+/// A folder with one small model, which is also the home folder whose model stores `fit` lists.
+fn folder_with_model() -> (tempfile::TempDir, String) {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join(".lmstudio/models/me/Tiny-GGUF/tiny-f16.gguf");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    small_model(&file);
+    let path = file.to_str().unwrap().to_owned();
+    (home, path)
+}
+
+#[test]
+fn diagnose_prints_the_recorded_json() {
+    let machine = Machine::new();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("crash.log");
+    fs::write(&log, machine.log()).unwrap();
+    let output = machine.driver.output(&["diagnose", log.to_str().unwrap(), "--json"]);
+    assert_recorded("diagnose", &parsed(&output.stdout), folder.path());
+    fs::write(&log, "all is well\n").unwrap();
+    let output = machine.driver.output(&["diagnose", log.to_str().unwrap(), "--json", "--no-live"]);
+    assert_recorded("diagnose-no", &parsed(&output.stdout), folder.path());
+    fs::write(&log, machine.log()).unwrap();
+    let output = FakeDriver::not_loaded().output(&["diagnose", log.to_str().unwrap(), "--json", "--no-live"]);
+    assert_recorded("diagnose-no-live", &parsed(&output.stdout), folder.path());
+}
+
+#[test]
+fn ps_prints_the_recorded_json() {
+    let machine = Machine::new();
+    assert_recorded("ps", &parsed(&machine.driver.output(&["ps", "--json"]).stdout), Path::new("/nowhere"));
+}
+
+#[test]
+fn sample_prints_the_recorded_lines() {
+    let machine = Machine::new();
+    let output = machine.driver.output(&["sample", "--count", "1"]);
+    let lines: Vec<Value> =
+        output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(parsed).collect();
+    assert_recorded("sample", &Value::Array(lines), Path::new("/nowhere"));
+}
+
+#[test]
+fn fit_prints_the_recorded_json() {
+    let (home, file) = folder_with_model();
+    let answer = |driver: &FakeDriver, arguments: &[&str]| {
+        parsed(&fit(driver, home.path(), &[arguments, &["--json"]].concat()).stdout)
+    };
+    let two_cards = FakeDriver::new("(gpus: [(base: 22548578304), (base: 22548578304)])");
+    for (name, answer) in [
+        ("fit", answer(&card(8), &[&file, "--context", "32K"])),
+        ("fit-too-big", answer(&card(2), &[&file, "--context", "32K"])),
+        ("fit-no-driver", answer(&FakeDriver::not_loaded(), &[&file])),
+        ("fit-spread", answer(&two_cards, &[&file, "--context", "32K"])),
+        ("fit-image-model", answer(&card(8), &["flux.1-dev"])),
+        ("fit-models", answer(&card(8), &[])),
+    ] {
+        assert_recorded(name, &answer, home.path());
+    }
+}
+
+/// Records that differ in nothing would hold nothing.
+#[test]
+fn a_field_more_or_less_is_a_difference() {
+    let before = json!({"devices": [{"index": 0, "pid": 7}]});
+    for (after, is_different) in [
+        (json!({"devices": [{"index": 0, "pid": 8}]}), false),
+        (json!({"devices": [{"index": 1, "pid": 7}]}), true),
+        (json!({"devices": [{"index": 0}]}), true),
+        (json!({"devices": [{"index": 0, "pid": 7, "more": Map::new()}]}), true),
+    ] {
+        assert_eq!(outline(&before, "/nowhere") != outline(&after, "/nowhere"), is_different, "{after}");
+    }
+}
