@@ -9,6 +9,7 @@ mod command;
 mod flags;
 mod held;
 mod idle;
+mod json;
 mod list;
 mod locate;
 mod machine;
@@ -26,6 +27,7 @@ use std::process::ExitCode;
 use self::arguments::EngineName;
 pub use self::flags::{FitArgs, OnOff, SplitMode};
 use self::held::Held;
+use self::json::{Fit, ImageModelFit, ModelFit};
 use self::locate::{Located, Source};
 use self::machine::{Machine, machine};
 use self::meant::Meant;
@@ -135,19 +137,25 @@ impl Answer {
 /// Answers; 2 where the model or an argument can't be used.
 pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
     let said = match &args.model {
-        None => machine(global, args.gpu).map(|machine| {
+        None => machine(global, args.gpu).and_then(|machine| {
             let holders = machine.holders(machine.card(), &global.kernel().viewer());
             list::answer(args, machine.card(), &machine.cards, &holders)
         }),
-        Some(model) if draws(model).is_some() => machine(global, args.gpu).map(|machine| {
+        Some(model) if draws(model).is_some() => machine(global, args.gpu).and_then(|machine| {
             let free = machine.card().map(|card| card.free);
             let said = draws(model).map(|drawing| drawing.said(free)).unwrap_or_default();
-            let json = || format!("{:#}\n", serde_json::json!({"model": model, "fits": null, "why_not_known": said}));
-            (if args.json { json() } else { format!("{said}\n") }, false)
+            if !args.json {
+                return Ok((format!("{said}\n"), false));
+            }
+            let json = ImageModelFit { model: model.clone(), fits: None, why_not_known: said };
+            Ok((super::output::pretty(&Fit::ImageModel(json))?, false))
         }),
-        Some(model) => answer(global, args, model).map(|answer| {
-            let text = if args.json { format!("{:#}\n", words::json(&answer)) } else { words::text(&answer) };
-            (text, answer.fits == Some(true))
+        Some(model) => answer(global, args, model).and_then(|answer| {
+            let fits = answer.fits == Some(true);
+            if !args.json {
+                return Ok((words::text(&answer), fits));
+            }
+            Ok((super::output::pretty(&Fit::Model(Box::new(ModelFit::of(&answer))))?, fits))
         }),
     };
     let (text, fits) = match said {

@@ -4,6 +4,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use serde::Serialize;
+
 use crate::platform::{Here, Platform};
 
 pub fn write(text: &[u8]) -> io::Result<()> {
@@ -21,4 +23,10 @@ pub fn answer(text: &str, code: ExitCode) -> ExitCode {
         Ok(()) => code,
         Err(error) => super::refuse(&format!("the answer could not be written: {error}")),
     }
+}
+
+/// A value as indented JSON, to be read by people and scripts.
+pub fn pretty(value: &impl Serialize) -> Result<String, String> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| format!("the JSON could not be made: {error}"))?;
+    Ok(text + "\n")
 }
