@@ -17,6 +17,7 @@ pub mod words;
 
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::gpu::guard::Viewer;
@@ -81,7 +82,7 @@ pub struct Taken {
 }
 
 /// What to tell the person.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
     /// What ran out and why.
     pub verdict: Verdict,

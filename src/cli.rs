@@ -10,6 +10,7 @@ mod output;
 mod ps;
 mod report;
 mod sample;
+mod schema;
 mod screen;
 mod settings;
 
@@ -134,6 +135,12 @@ pub enum Command {
     /// Write the manual page: `oomdoctor man > oomdoctor.1`.
     #[command(hide = true)]
     Man,
+    /// Print the JSON Schema of an output, or list the outputs that have one.
+    #[command(after_help = help::SCHEMA)]
+    Schema {
+        /// Which output; without it, all are listed.
+        name: Option<schema::Name>,
+    },
     /// List, show and check the knowledge base's entries.
     #[command(after_help = help::KB)]
     Kb {
@@ -237,6 +244,7 @@ pub fn run() -> ExitCode {
         Some(Command::Completions { shell }) => help::completions(shell),
         Some(Command::Man) => help::manual(),
         Some(Command::Drain) => crate::runtime::drain(),
+        Some(Command::Schema { name }) => schema::run(name),
         Some(Command::Kb { command }) => kb::run(&global, &command),
     }
 }

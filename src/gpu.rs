@@ -18,6 +18,7 @@ mod wire;
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::{harmless, is_harmful};
@@ -104,7 +105,7 @@ fn take(reading: &mut Reading<String>) -> Reading<String> {
 }
 
 /// Names a process for good (on one boot): a PID alone is reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessKey {
     /// The process id as this machine's /proc has it.
     pub pid: u32,
@@ -119,7 +120,7 @@ impl fmt::Display for ProcessKey {
 }
 
 /// The first line of a sample stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Header {
     pub schema: u32,
     /// Who wrote it: `oomdoctor 0.1.0`.
@@ -129,7 +130,7 @@ pub struct Header {
 }
 
 /// A machine's GPUs and their processes at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// When the reading was complete.
     pub taken_at: WallTime,
@@ -171,7 +172,7 @@ readings! {
 }
 
 /// The driver as the library reports it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Driver {
     /// Why there is no driver to ask, and what would help, in one sentence a person can act on.
@@ -233,7 +234,7 @@ readings! {
 }
 
 /// Another thing than a whole card with memory of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Nature {
     /// Split into instances (MIG), which have the memory.
@@ -250,7 +251,7 @@ pub enum Nature {
 }
 
 /// In which of the driver's lists a process stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProcessKind {
     /// The compute list alone.

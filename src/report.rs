@@ -1,14 +1,13 @@
-//! Owns printing what was found: the JSON of the contract and the plain text; `markdown` has the report for others.
+//! Owns the plain text of a diagnosis. `json` has the same for scripts, `markdown` the report for others.
 //! Knows nothing of terminals.
 
+pub mod json;
 pub mod markdown;
 pub mod redact;
 
-use serde_json::{Value, json};
-
 use crate::advice::{Advice, PlannedFix, words};
 use crate::gpu::Snapshot;
-use crate::knowledge::diagnosis::{Diagnosis, Match, Oom};
+use crate::knowledge::diagnosis::Diagnosis;
 use crate::text::harmless_lines;
 
 /// Everything a report is made from.
@@ -24,39 +23,6 @@ pub struct Report<'a> {
     pub no_reading: Option<&'a str>,
     /// The leading entry's explanation.
     pub why: Option<&'a str>,
-}
-
-/// The JSON of `diagnose` (contract schema 1). For a no, verdict, ledger and plan are left out.
-pub fn json(report: &Report<'_>) -> Value {
-    let diagnosis = report.diagnosis;
-    let mut object = json!({
-        "schema": 1,
-        "oom": diagnosis.oom,
-        "memory": diagnosis.memory,
-        "raised_by": diagnosis.raised_by,
-        "program": diagnosis.program,
-        "phase": diagnosis.phase,
-        "facts": diagnosis.facts,
-        "run": diagnosis.run,
-        "matches": diagnosis.matches.iter().map(matched).collect::<Vec<_>>(),
-        "remark": diagnosis.remark,
-        "crashed_at": diagnosis.crashed_at,
-        "live": report.snapshot,
-    });
-    if let (Some(object), true) = (object.as_object_mut(), diagnosis.oom != Oom::No) {
-        object.insert("verdict".into(), json!(report.advice.verdict));
-        object.insert("ledger".into(), json!(report.advice.ledger));
-        object.insert("fit".into(), json!(report.advice.fit));
-        object.insert("plan".into(), json!(report.advice.plan));
-        if let Some(reason) = report.no_reading {
-            object.insert("live_reason".into(), json!(reason));
-        }
-    }
-    object
-}
-
-fn matched(one: &Match) -> Value {
-    json!({"entry": one.entry, "certainty": one.certainty, "line": one.line, "text": one.text})
 }
 
 /// The same as a person reads it: the sentence, the arithmetic, the decisive line, the steps.
@@ -144,12 +110,12 @@ mod tests {
     use crate::knowledge::KnowledgeBase;
     use crate::log::PastedLog;
 
-    fn reported(log: &str, check: impl Fn(Value, String)) {
+    fn reported(log: &str, check: impl Fn(serde_json::Value, String)) {
         let base = KnowledgeBase::built_in().unwrap();
         let diagnosis = base.diagnose(&PastedLog::new(log), None);
         let advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
         let report = Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None };
-        check(json(&report), text(&report));
+        check(serde_json::to_value(json::Output::of(&report)).unwrap(), text(&report));
     }
 
     #[test]

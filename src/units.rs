@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// A number of bytes. Printed in the unit a person compares with: `11.2 GiB`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-#[schemars(inline)]
+#[schemars(inline, description = "In bytes.")]
 pub struct Bytes(pub u64);
 
 /// What a program means by "MB" and "GB": most memory messages mean powers of 1024 whatever they print.

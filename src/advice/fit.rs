@@ -18,6 +18,7 @@ pub mod words;
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::plan::FreesIs;
@@ -42,7 +43,7 @@ const MOST_CHOICES: usize = 6;
 const UNKNOWN_LENGTH: &str = "the log does not show how long the sequences are";
 
 /// Which model, and how sure that is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FitModel {
     /// As the table or the log names it.
     pub name: String,
@@ -57,7 +58,7 @@ pub struct FitModel {
 }
 
 /// What it takes with the log's settings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Parts {
     /// Weights on the card.
     pub weights: Part,
@@ -92,7 +93,7 @@ impl Parts {
 }
 
 /// A change that makes it fit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FitChoice {
     /// In words that follow "with".
     pub change: String,
@@ -113,7 +114,7 @@ pub struct FitChoice {
 }
 
 /// One line of the model's sizes by quantisation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Size {
     pub quantization: String,
     /// The file, about: what a download takes.
@@ -124,7 +125,7 @@ pub struct Size {
 }
 
 /// Whether it fits, and what would make it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FitAdvice {
     /// Which model; `None` where only the engine's own pool is spoken of.
     pub model: Option<FitModel>,

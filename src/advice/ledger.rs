@@ -1,6 +1,7 @@
 //! Owns the arithmetic of one memory: a capacity, parts that sum to it, what the run needed at least, and what must
 //! be found. From the living device where the log is from here, else from the log's own figures.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::verdict::{NextTry, in_pieces, next_try, own_context};
@@ -24,7 +25,7 @@ pub enum Share {
 }
 
 /// One part of the capacity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Held {
     /// In words: "driver", "notebook sweep.ipynb (4242)", "desktop and other".
     pub what: String,
@@ -39,7 +40,7 @@ pub struct Held {
 const LARGE: Bytes = Bytes::gib(1);
 
 /// The sums. `capacity = Σ held_by + available` wherever all of it is known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Ledger {
     /// The driver's index of the device; `None` for system memory or a device that is not here.
     pub device: Option<u32>,

@@ -9,7 +9,8 @@ mod values;
 mod whose;
 
 pub use self::another::{REQUEST_GPU, RoomOn, another_gpu};
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::release::Release;
 use super::{CauseKind, Changes, Fate, FitAdvice, Ledger, Place, Situation, Verdict, ledger, machine, verdict};
@@ -43,7 +44,7 @@ pub const LOOK_THERE: &str = "look-there";
 pub const WAIT: &str = "wait-for-memory";
 
 /// How sure an estimate is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FreesIs {
     Fact,
@@ -51,7 +52,7 @@ pub enum FreesIs {
 }
 
 /// One thing to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Step {
     /// In a sentence that begins with a verb.
     #[serde(rename = "do")]
@@ -69,14 +70,13 @@ pub struct Step {
 }
 
 /// A fix with this machine's figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PlannedFix {
     /// The fix's id, such as `end-holder`.
     pub fix: String,
     /// For the step's line.
     pub title: String,
     /// What taking it costs.
-    #[serde(serialize_with = "safety_word")]
     pub safety: Safety,
     /// How much it gives back; `None` where that can't be told from this log.
     pub frees_bytes: Option<Bytes>,
@@ -107,10 +107,6 @@ pub struct PlannedFix {
     /// How its program can be asked for that directly, by us.
     #[serde(skip)]
     pub release: Option<Release>,
-}
-
-fn safety_word<S: Serializer>(safety: &Safety, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(safety.word())
 }
 
 /// Lays out the steps: the answer to the likeliest cause first, then what gives back most for the least, as

@@ -5,6 +5,7 @@ mod others;
 mod sentence;
 mod story;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FitAdvice, Ledger, Place, Situation};
@@ -26,7 +27,7 @@ const SHORTENED: &str =
     "The log is long: parts that say nothing of memory were left out, and line numbers count what was kept.";
 
 /// One cause with what speaks for it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cause {
     pub cause: CauseKind,
     /// From 0 (ruled out) to 1 (certain). Weights are not probabilities and need not sum to 1.
@@ -36,7 +37,7 @@ pub struct Cause {
 }
 
 /// What ran out and why.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Verdict {
     /// One sentence a person can act on.
     pub sentence: String,

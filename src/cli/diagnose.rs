@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use super::Global;
 use super::kb::base;
+use super::output::compact;
 use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
 use crate::gpu::failed_run::FailedRun;
@@ -69,7 +70,7 @@ fn diagnose(global: &Global, asked: &Asked<'_>) -> Result<ExitCode, String> {
     let examined = examine(global, asked, &base, &log, written);
     let report = examined.report();
     let text = match asked.format {
-        Format::Json => format!("{}\n", report::json(&report)),
+        Format::Json => compact(&report::json::Output::of(&report))?,
         Format::Text => report::text(&report),
         Format::Brief => report::brief(&report),
     };

@@ -25,8 +25,16 @@ pub fn answer(text: &str, code: ExitCode) -> ExitCode {
     }
 }
 
-/// A value as indented JSON, to be read by people and scripts.
+/// A value as JSON in one line.
+pub fn compact(value: &impl Serialize) -> Result<String, String> {
+    line_of(serde_json::to_string(value))
+}
+
+/// A value as indented JSON.
 pub fn pretty(value: &impl Serialize) -> Result<String, String> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| format!("the JSON could not be made: {error}"))?;
-    Ok(text + "\n")
+    line_of(serde_json::to_string_pretty(value))
+}
+
+fn line_of(json: serde_json::Result<String>) -> Result<String, String> {
+    json.map(|text| text + "\n").map_err(|error| format!("the JSON could not be made: {error}"))
 }

@@ -1,6 +1,7 @@
 //! Owns who belongs together in a reading: launchers and servers with their workers, holders that the driver does not
 //! list, and what narrows the view. Who is whose was decided where /proc is read; see `GpuProcess::group`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -8,7 +9,7 @@ use super::recognise::kin::is_named_as_a_worker;
 use super::{GpuProcess, ProcessKey, Snapshot};
 
 /// A process with the driver's device files open that the driver does not list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Holder {
     /// Who it is. What it holds is unknown.
     #[serde(flatten)]
@@ -35,7 +36,7 @@ impl<'de> Deserialize<'de> for Holder {
 }
 
 /// What narrows the view from where a reading was taken; one word each in the stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "String", from = "String")]
 pub enum Vantage {
     /// `container`: one with a PID namespace of its own, so that processes outside it have no name here.

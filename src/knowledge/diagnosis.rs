@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
@@ -10,7 +11,7 @@ use super::run::Run;
 use crate::units::WallTime;
 
 /// Whether memory ran out and that ended something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Oom {
     /// Memory ran out and that ended something.
@@ -21,7 +22,7 @@ pub enum Oom {
 }
 
 /// Which memory ran out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryKind {
     Gpu,
@@ -58,7 +59,7 @@ impl Platform {
 }
 
 /// Where in its life the job was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// The model's weights were being placed.
@@ -75,7 +76,7 @@ pub enum Phase {
 }
 
 /// Within its phase, what was being done; from the innermost traceback frame that tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// An engine measured its peak with a made-up batch.
@@ -102,7 +103,7 @@ pub enum Stage {
 }
 
 /// Why memory ran out: what the verdict weighs, and what a fix is right for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
     /// Another process held it.
@@ -130,7 +131,7 @@ pub enum CauseKind {
 }
 
 /// How sure a match is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
     /// The wording fits but others fit too.
@@ -152,7 +153,7 @@ pub struct Figure {
 }
 
 /// An entry that matched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Match {
     /// The entry's id, such as `pytorch/cuda-out-of-memory`.
     pub entry: String,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
@@ -43,7 +44,7 @@ pub enum Fact {
 }
 
 /// What a log prints, and only that. Field names are the contract's; see contract.md for their meaning.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Facts {
     /// The device index as printed: the framework's, not the driver's.
@@ -94,7 +95,7 @@ pub struct Facts {
 }
 
 /// A process that a log names by PID with the memory it holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NamedProcess {
     /// The PID as printed.

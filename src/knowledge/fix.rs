@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::diagnosis::{CauseKind, MemoryKind, Phase, Platform, Stage};
 
 /// What taking a fix costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all(serialize = "kebab-case"))]
 pub enum Safety {
     Safe,
     /// The job becomes slower.
@@ -17,18 +19,6 @@ pub enum Safety {
     CostsQuality,
     /// Somebody's unsaved work is lost.
     LosesWork,
-}
-
-impl Safety {
-    /// The word of the JSON contract.
-    pub fn word(self) -> &'static str {
-        match self {
-            Safety::Safe => "safe",
-            Safety::CostsSpeed => "costs-speed",
-            Safety::CostsQuality => "costs-quality",
-            Safety::LosesWork => "loses-work",
-        }
-    }
 }
 
 /// What must hold for a fix to be proposed; all of a fix's conditions must.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::diagnosis::{CauseKind, MemoryKind, Platform, Stage};
@@ -87,7 +88,7 @@ enum Key {
 }
 
 /// A process of the kernel's report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Task {
     pub pid: u32,
     /// Its name, cut after 15 characters by the kernel.
@@ -97,7 +98,7 @@ pub struct Task {
 }
 
 /// A card as a log names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Card {
     /// The backend's word or number for it: `CUDA0`, `Vulkan1`, `0`.
     pub device: Option<String>,
@@ -105,7 +106,7 @@ pub struct Card {
 }
 
 /// What the log prints, and only that.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Run {
     /// `llama`, `qwen3moe`, as GGUF names it.
     #[serde(skip_serializing_if = "Option::is_none")]

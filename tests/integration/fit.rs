@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper};
+use crate::support::schema::assert_output_valid;
 
 /// A GGUF file of a llama with eight layers of one 2048-wide f16 matrix each, its data a hole.
 fn write_gguf(path: &Path, keys: &[(&str, u32)], tensors: &[(&str, [u64; 2])]) {
@@ -65,7 +66,9 @@ pub fn fit(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> Output {
     for name in ["OLLAMA_MODELS", "HF_HOME", "HF_HUB_CACHE"] {
         command.env_remove(name);
     }
-    assert_cmd::Command::from_std(command).env("HOME", home).timeout(PATIENCE).output().unwrap()
+    let output = assert_cmd::Command::from_std(command).env("HOME", home).timeout(PATIENCE).output().unwrap();
+    assert_output_valid(&[&["fit"], arguments].concat(), &output);
+    output
 }
 
 fn parsed(output: &Output) -> Value {

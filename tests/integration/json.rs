@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::fit::{card, fit, small_model};
 use crate::support::fake_driver::FakeDriver;
 use crate::support::machine::Machine;
+use crate::support::schema::{assert_valid, schema};
 
 /// What differs from machine to machine and from run to run.
 const VOLATILE: [&str; 18] = [
@@ -52,9 +53,11 @@ fn outlined_field((name, value): (&String, &Value), folder: &str) -> Option<(Str
     (reading == name).then(|| (name.clone(), json!("(varies)")))
 }
 
-/// Compares an output with its record. `UPDATE_GOLDEN=1` writes the record anew.
+/// Compares an output with its record and with its schema. `UPDATE_GOLDEN=1` writes the record anew.
 #[track_caller]
-fn assert_recorded(name: &str, output: &Value, folder: &Path) {
+fn assert_recorded(schema: &str, name: &str, output: &Value, folder: &Path) {
+    assert_valid(schema, output);
+    assert_wrong_fields_are_invalid(schema, output);
     let now = format!("{:#}\n", outline(output, folder.to_str().unwrap()));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/json").join(format!("{name}.json"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -63,6 +66,61 @@ fn assert_recorded(name: &str, output: &Value, folder: &Path) {
     }
     let recorded = fs::read_to_string(&path).unwrap();
     assert_eq!(now, recorded, "{name}: UPDATE_GOLDEN=1 records it as it is now");
+}
+
+/// Fields that an output leaves out where their value is unknown, or that are names of a program's own settings.
+fn is_optional(path: &str, field: &str) -> bool {
+    let log_alone = ["/facts", "/run"].iter().any(|part| path.starts_with(part));
+    log_alone || field.ends_with("_reason") || ["gpu_candidates", "notes", "versions"].contains(&field)
+}
+
+/// A schema that takes a field of another type, another name or none at all would find no fault.
+#[track_caller]
+fn assert_wrong_fields_are_invalid(name: &str, output: &Value) {
+    let mut wrong = Vec::new();
+    for path in objects(output, String::new()) {
+        let fields = output.pointer(&path).unwrap().as_object().unwrap();
+        if path == "/run/printed" {
+            continue;
+        }
+        wrong.push((format!("{path} with one more"), changed(output, &path, "unknown_field", Some(json!(1)))));
+        for field in fields.keys() {
+            wrong
+                .push((format!("{path}/{field} as a list of lists"), changed(output, &path, field, Some(json!([[]])))));
+            if !is_optional(&path, field) {
+                wrong.push((format!("{path} without {field}"), changed(output, &path, field, None)));
+            }
+        }
+    }
+    let accepted: Vec<&String> =
+        wrong.iter().filter(|(_, value)| schema(name).is_valid(value)).map(|(what, _)| what).collect();
+    assert!(accepted.is_empty(), "`oomdoctor schema {name}` accepts {accepted:#?}");
+}
+
+/// The pointers to all objects.
+fn objects(value: &Value, path: String) -> Vec<String> {
+    let inside: Vec<(String, &Value)> = match value {
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), value)).collect(),
+        Value::Array(items) => items.iter().enumerate().map(|(at, value)| (at.to_string(), value)).collect(),
+        _ => Vec::new(),
+    };
+    let mut found: Vec<String> =
+        inside.into_iter().flat_map(|(name, value)| objects(value, format!("{path}/{name}"))).collect();
+    if value.is_object() {
+        found.push(path);
+    }
+    found
+}
+
+/// The output with one field of one object set or left out.
+fn changed(output: &Value, path: &str, field: &str, value: Option<Value>) -> Value {
+    let mut changed = output.clone();
+    let fields = changed.pointer_mut(path).unwrap().as_object_mut().unwrap();
+    match value {
+        Some(value) => fields.insert(field.to_owned(), value),
+        None => fields.remove(field),
+    };
+    changed
 }
 
 fn parsed(text: &[u8]) -> Value {
@@ -86,19 +144,19 @@ fn diagnose_prints_the_recorded_json() {
     let log = folder.path().join("crash.log");
     fs::write(&log, machine.log()).unwrap();
     let output = machine.driver.output(&["diagnose", log.to_str().unwrap(), "--json"]);
-    assert_recorded("diagnose", &parsed(&output.stdout), folder.path());
+    assert_recorded("diagnose", "diagnose", &parsed(&output.stdout), folder.path());
     fs::write(&log, "all is well\n").unwrap();
     let output = machine.driver.output(&["diagnose", log.to_str().unwrap(), "--json", "--no-live"]);
-    assert_recorded("diagnose-no", &parsed(&output.stdout), folder.path());
+    assert_recorded("diagnose", "diagnose-no", &parsed(&output.stdout), folder.path());
     fs::write(&log, machine.log()).unwrap();
     let output = FakeDriver::not_loaded().output(&["diagnose", log.to_str().unwrap(), "--json", "--no-live"]);
-    assert_recorded("diagnose-no-live", &parsed(&output.stdout), folder.path());
+    assert_recorded("diagnose", "diagnose-no-live", &parsed(&output.stdout), folder.path());
 }
 
 #[test]
 fn ps_prints_the_recorded_json() {
     let machine = Machine::new();
-    assert_recorded("ps", &parsed(&machine.driver.output(&["ps", "--json"]).stdout), Path::new("/nowhere"));
+    assert_recorded("ps", "ps", &parsed(&machine.driver.output(&["ps", "--json"]).stdout), Path::new("/nowhere"));
 }
 
 #[test]
@@ -107,7 +165,10 @@ fn sample_prints_the_recorded_lines() {
     let output = machine.driver.output(&["sample", "--count", "1"]);
     let lines: Vec<Value> =
         output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(parsed).collect();
-    assert_recorded("sample", &Value::Array(lines), Path::new("/nowhere"));
+    assert_eq!(lines.len(), 2);
+    for (name, line) in ["sample-header", "sample"].iter().zip(&lines) {
+        assert_recorded("sample", name, line, Path::new("/nowhere"));
+    }
 }
 
 #[test]
@@ -125,7 +186,8 @@ fn fit_prints_the_recorded_json() {
         ("fit-image-model", answer(&card(8), &["flux.1-dev"])),
         ("fit-models", answer(&card(8), &[])),
     ] {
-        assert_recorded(name, &answer, home.path());
+        let schema = if name == "fit-models" { name } else { "fit" };
+        assert_recorded(schema, name, &answer, home.path());
     }
 }
 

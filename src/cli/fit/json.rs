@@ -11,6 +11,7 @@ use super::other::earlier_compute;
 use super::words::sentence;
 use crate::advice::fit::holders::Holder;
 use crate::gpu::SCHEMA;
+use crate::gpu::activity::ActivityWord;
 use crate::memory::options::{Card, Choice};
 use crate::memory::split::Share;
 use crate::memory::{Estimate, Part};
@@ -169,16 +170,9 @@ struct FitHolder {
     gpu: u32,
     /// The gentlest known command that frees it.
     command: String,
-    activity: HolderActivity,
+    activity: ActivityWord,
     /// Whether the model fits once this process and the others marked so ended.
     in_the_way: bool,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum HolderActivity {
-    Idle,
-    Unknown,
 }
 
 /// A change of a setting and what the model takes with it.
@@ -195,7 +189,7 @@ struct FitOption {
 }
 
 impl ModelFit {
-    pub fn of(answer: &Answer) -> ModelFit {
+    pub(super) fn of(answer: &Answer) -> ModelFit {
         let (shape, estimate) = (&answer.located.shape, answer.estimate.clone());
         let card = answer.card.as_ref();
         ModelFit {
@@ -289,7 +283,7 @@ impl FitHolder {
             bytes: holder.bytes,
             gpu,
             command: holder.command.clone(),
-            activity: if holder.is_idle { HolderActivity::Idle } else { HolderActivity::Unknown },
+            activity: if holder.is_idle { ActivityWord::Idle } else { ActivityWord::Unknown },
             in_the_way: in_the_way.iter().any(|other| other.key == holder.key),
         }
     }
