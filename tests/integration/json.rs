@@ -191,6 +191,20 @@ fn fit_prints_the_recorded_json() {
     }
 }
 
+#[test]
+fn schema_lists_the_outputs_and_refuses_any_other_name() {
+    let driver = FakeDriver::not_loaded();
+    let list = driver.output(&["schema"]);
+    let list = String::from_utf8(list.stdout).unwrap();
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names, ["diagnose", "fit", "fit-models", "ps", "sample"]);
+    for name in names {
+        assert!(!schema(name).is_valid(&json!({})), "{name} accepts anything");
+    }
+    let other = driver.output(&["schema", "kill"]);
+    assert_eq!((other.status.code(), other.stdout.len()), (Some(2), 0));
+}
+
 /// Records that differ in nothing would hold nothing.
 #[test]
 fn a_field_more_or_less_is_a_difference() {
