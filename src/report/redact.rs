@@ -6,17 +6,18 @@ mod addresses;
 mod contacts;
 mod letters;
 mod names;
+mod pattern;
 mod secrets;
 mod urls;
+mod words;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
-use regex::{Captures, Regex};
 
 use self::names::{HOMES, HOST, MACHINES, MAYBE_MACHINES, PEOPLE, PROMPTS, USER, USERS, is_machine, is_telling};
+use self::pattern::{found, part, part_or_empty, replaced};
 
 /// The names that are known before any text is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,9 +52,8 @@ impl Names {
         self.hosts.extend(maybe.filter_map(|found| part(&found, "host")).filter(|host| is_machine(host)));
         self.hosts.extend(urls::hosts(text));
         // The name before its network's is the machine's, too.
-        let short =
-            |host: &String| host.split_once('.').map(|(short, _)| short.to_owned()).filter(|short| is_machine(short));
-        let short: Vec<String> = self.hosts.iter().filter_map(short).collect();
+        let short = self.hosts.iter().filter_map(|host| host.split_once('.')).map(|(short, _)| short);
+        let short: Vec<String> = short.filter(|short| is_machine(short)).map(str::to_owned).collect();
         self.hosts.extend(short);
         let alike = names::numbered_like(&self.hosts);
         self.hosts.extend(found(&alike, text).filter_map(|found| part(&found, "host")));
@@ -64,15 +64,14 @@ impl Names {
         let mut text = urls::left_out(&secrets::left_out(text));
         text = replaced(&HOMES, &text.clone(), |found| {
             let at = found.get(0)?.start();
-            let rest = part(found, "rest").or_else(|| part(found, "rest2")).unwrap_or_default();
+            let rest = part(found, "rest").unwrap_or_else(|| part_or_empty(found, "rest2"));
             (!is_within_address(&text, at)).then(|| format!("~{rest}"))
         });
         text = replaced(&USERS, &text, |found| {
-            is_telling(&part(found, "user")?).then(|| part(found, "before").unwrap_or_default() + USER)
+            is_telling(&part(found, "user")?).then(|| part_or_empty(found, "before") + USER)
         });
         text = replaced(&PROMPTS, &text, |found| {
-            names::is_person_at_machine(found)
-                .then(|| format!("{USER}@{HOST}{}", part(found, "rest").unwrap_or_default()))
+            names::is_person_at_machine(found).then(|| format!("{USER}@{HOST}{}", part_or_empty(found, "rest")))
         });
         text = self.without_names(&text);
         addresses::left_out(&contacts::left_out(&text))
@@ -111,10 +110,10 @@ fn places(
         return Vec::new();
     };
     let places = automaton.find_overlapping_iter(text).filter_map(|found| {
-        let goes_on = |c: char| c.is_alphanumeric() || c == '_' && instead == HOST;
         let before = text.get(..found.start())?.chars().next_back();
         let behind = text.get(found.end()..)?;
-        let alone = [before, behind.chars().next()].into_iter().flatten().all(|c| !goes_on(c));
+        let mut around = [before, behind.chars().next()].into_iter().flatten();
+        let alone = around.all(|c| !(c.is_alphanumeric() || c == '_' && instead == HOST));
         let setting = behind.starts_with("://") || behind.starts_with('=') && before != Some('/');
         let end = found.end() + if instead == HOST { network(behind) } else { 0 };
         (alone && !setting).then_some((found.start(), Reverse(end), instead))
@@ -155,33 +154,9 @@ fn is_within_address(text: &str, at: usize) -> bool {
     word.rsplit_once("://").is_some_and(|(scheme, _)| scheme.ends_with("http") || scheme.ends_with("https"))
 }
 
-/// A pattern that did not compile would find nothing; a test holds that all do.
-fn pattern(source: &str) -> Option<Regex> {
-    Regex::new(&letters::both_cases(source)).ok()
-}
-
-type Pattern = LazyLock<Option<Regex>>;
-
-fn found<'a>(pattern: &'a Option<Regex>, text: &'a str) -> impl Iterator<Item = Captures<'a>> {
-    pattern.iter().flat_map(move |pattern| pattern.captures_iter(text))
-}
-
-fn part(found: &Captures<'_>, name: &str) -> Option<String> {
-    found.name(name).map(|part| part.as_str().to_owned())
-}
-
-/// `None` leaves a match as it stands.
-fn replaced(pattern: &Option<Regex>, text: &str, with: impl Fn(&Captures<'_>) -> Option<String>) -> String {
-    let Some(pattern) = pattern else { return text.to_owned() };
-    let instead =
-        |found: &Captures<'_>| with(found).unwrap_or_else(|| found.get(0).map_or("", |all| all.as_str()).to_owned());
-    pattern.replace_all(text, instead).into_owned()
-}
-
 /// How many bytes behind a host's name are its network's: `.cluster`, `.hpc.example.org`; `.log` is none.
 fn network(behind: &str) -> usize {
-    let is_inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
-    let end = behind.find(|c| !is_inside(c)).unwrap_or(behind.len());
+    let end = behind.find(|c| !matches!(c, 'a'..='z' | '0'..='9' | '.' | '-')).unwrap_or(behind.len());
     let name = behind.get(..end).unwrap_or_default().trim_end_matches(['.', '-']);
     let parts: Vec<&str> = name.split('.').skip(1).collect();
     let is_network = match parts.as_slice() {

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::{Pattern, part, pattern, replaced};
+use super::pattern::{Pattern, part, pattern, replaced};
 
 const IP: &str = "IP";
 const MAC: &str = "MAC";
@@ -73,7 +73,6 @@ fn is_address(text: &str, at: Range<usize>, address: Ipv4Addr) -> bool {
         from += 1;
     }
     let line = text.get(from..at.start).and_then(|before| before.rsplit('\n').next()).unwrap_or_default();
-    let before = |pattern: &Pattern| pattern.as_ref().is_some_and(|pattern| pattern.is_match(line));
     let behind = text.get(at.end..).unwrap_or_default();
     let with_port = behind.strip_prefix(':').is_some_and(|port| port.starts_with(|c: char| c.is_ascii_digit()));
     let [first, second, ..] = address.octets();
@@ -82,8 +81,13 @@ fn is_address(text: &str, at: Range<usize>, address: Ipv4Addr) -> bool {
     if private {
         return !line.ends_with("==");
     }
-    let told = with_port || before(&TOLD) || [" port ", " - - [", "/"].iter().any(|sign| behind.starts_with(sign));
-    told && !line.ends_with("==") || first == 10 && !before(&VERSION)
+    let told =
+        with_port || is_match(&TOLD, line) || [" port ", " - - [", "/"].iter().any(|sign| behind.starts_with(sign));
+    told && !line.ends_with("==") || first == 10 && !is_match(&VERSION, line)
+}
+
+fn is_match(pattern: &Pattern, text: &str) -> bool {
+    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
 }
 
 /// No part of a longer word, nor of one with these signs.
@@ -91,10 +95,10 @@ fn alone(text: &str, at: Range<usize>, signs: &[char]) -> bool {
     let before = text.get(..at.start).and_then(|before| before.chars().next_back());
     let mut behind = text.get(at.end..).unwrap_or_default().chars();
     let (after, next) = (behind.next(), behind.next());
-    let goes_on = |c: char| c.is_alphanumeric();
-    let begins = before.is_none_or(|c| !goes_on(c) && !signs.contains(&c));
-    // A full stop ends a sentence; before a letter or a digit it goes on.
-    let ends = after.is_none_or(|c| !goes_on(c) && (!signs.contains(&c) || !next.is_some_and(goes_on)));
+    let begins = before.is_none_or(|c| !c.is_alphanumeric() && !signs.contains(&c));
+    // A full stop ends a sentence; before a letter or a digit it belongs to the word.
+    let is_sign_within = next.is_some_and(char::is_alphanumeric);
+    let ends = after.is_none_or(|c| !c.is_alphanumeric() && !(signs.contains(&c) && is_sign_within));
     begins && ends
 }
 

@@ -3,10 +3,10 @@
 
 use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
+use regex::Regex;
 
 use super::names::{USER, is_telling};
-use super::{Pattern, part, pattern, replaced};
+use super::pattern::{Pattern, part, part_or_empty, pattern, replaced};
 
 const PHONE: &str = "PHONE";
 const BUCKET: &str = "BUCKET";
@@ -14,28 +14,27 @@ const ACCOUNT: &str = "ACCOUNT";
 
 /// The text without numbers of telephones, buckets, accounts of clouds, and users of a domain.
 pub(super) fn left_out(text: &str) -> String {
-    let around = |found: &Captures<'_>, name| part(found, name).unwrap_or_default();
     let mut text = replaced(&DOMAIN_USERS, text, |found| {
         let (domain, user) = (part(found, "domain")?, part(found, "user")?);
         let is_told = found.name("told").is_some();
-        let before = around(found, "told") + &around(found, "before");
-        let sure = is_told || around(found, "sign").len() == 2;
-        (!is_code(&domain, &user, sure)).then(|| format!("{before}{USER}{}", around(found, "rest")))
+        let before = part_or_empty(found, "told") + &part_or_empty(found, "before");
+        let sure = is_told || part_or_empty(found, "sign").len() == 2;
+        (!is_code(&domain, &user, sure)).then(|| format!("{before}{USER}{}", part_or_empty(found, "rest")))
     });
     text = replaced(&PHONES, &text, |found| {
         let number = part(found, "number").or_else(|| part(found, "number2"))?;
         let digits = number.bytes().filter(u8::is_ascii_digit).count();
-        (7..=15).contains(&digits).then(|| around(found, "before") + &around(found, "before2") + PHONE)
+        (7..=15).contains(&digits).then(|| part_or_empty(found, "before") + &part_or_empty(found, "before2") + PHONE)
     });
     for buckets in BUCKETS.iter() {
         text = replaced(buckets, &text, |found| {
             let name = part(found, "name")?;
             let number = name.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_'));
             let none = ["none", "null", "true", "false", "auto"].contains(&name.to_ascii_lowercase().as_str());
-            (!number && !none).then(|| around(found, "before") + BUCKET + &around(found, "rest"))
+            (!number && !none).then(|| part_or_empty(found, "before") + BUCKET + &part_or_empty(found, "rest"))
         });
     }
-    replaced(&ACCOUNTS, &text, |found| Some(around(found, "before") + ACCOUNT))
+    replaced(&ACCOUNTS, &text, |found| Some(part_or_empty(found, "before") + ACCOUNT))
 }
 
 /// `CORP\ada`, in JSON `CORP\\ada`. Not a path's part, nor what is escaped: `DONE\nnext`.

@@ -6,116 +6,28 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::{Pattern, part, pattern};
+use super::pattern::{Pattern, part, part_or_empty, pattern};
+use super::words::Words;
 
 pub(super) const USER: &str = "USER";
 pub(super) const HOST: &str = "HOST";
 
-/// Names that say nothing of a person or a machine.
-const COMMON: &[&str] = &[
-    // Words of the report itself.
-    "home",
-    "driver",
-    "model",
-    "memory",
-    "machine",
-    "process",
-    "python",
-    "steps",
-    "work",
-    "data",
-    "log",
-    "gpu",
-    "cuda",
-    // Accounts that every machine has, and services' own.
-    "root",
-    "user",
-    "users",
-    "admin",
-    "ubuntu",
-    "debian",
-    "fedora",
-    "centos",
-    "ec2-user",
-    "azureuser",
-    "runner",
-    "jovyan",
-    "docker",
-    "nobody",
-    "test",
-    "shared",
-    "public",
-    "default",
-    "localhost",
-    "wsl.localhost",
-    "gdm",
-    "sddm",
-    "lightdm",
-    "ollama",
-    "www-data",
-    "nvidia-persistenced",
-    "app",
-    "vllm",
-    "error",
-    "linux",
-    "host",
-    "git",
-    "node",
-    "kernel",
-    "all",
-    "none",
-    "sudo",
-    "postgres",
-    "mysql",
-    "redis",
-    "mongodb",
-    "slurm",
-    "jupyter",
-    "comfyui",
-    "sglang",
-    "torch",
-    "mac",
-    "guest",
-    // What stands in a name's place in source code and in chats.
-    "username",
-    "hostname",
-    "null",
-    "true",
-    "false",
-    "str",
-    "string",
-    "int",
-    "bytes",
-    "optional",
-    "self",
-    "args",
-    "config",
-    "assistant",
-    "system",
-    "prompt",
-    "message",
-    "content",
-    "text",
-    "name",
-    "input",
-    "device",
-    "cpu",
-    "auto",
-    "unknown",
-    "server",
-    "worker",
-    "master",
-    "hello",
-    "what",
-    "please",
-    "not",
-    "the",
-    "for",
-    "and",
-    "required",
-    "address",
-    "port",
-];
+/// Words of the report itself.
+static REPORT_WORDS: Words = Words::new("home driver model memory machine process python steps work data log gpu cuda");
+
+/// Accounts that every machine has, and services' own.
+static COMMON_ACCOUNTS: Words = Words::new(
+    "root user users admin ubuntu debian fedora centos ec2-user azureuser runner jovyan docker nobody test shared \
+     public default localhost wsl.localhost gdm sddm lightdm ollama www-data nvidia-persistenced app vllm error linux \
+     host git node kernel all none sudo postgres mysql redis mongodb slurm jupyter comfyui sglang torch mac guest",
+);
+
+/// What stands in a name's place in source code and in chats.
+static PLACEHOLDERS: Words = Words::new(
+    "username hostname null true false str string int bytes optional self args config assistant system prompt message \
+     content text name input device cpu auto unknown server worker master hello what please not the for and required \
+     address port",
+);
 
 /// Source code's own names: `args.user`.
 const CODE: &[&str] = &["self.", "args.", "cfg.", "config.", "os.", "socket.", "torch.", "settings.", "opt.", "opts."];
@@ -126,7 +38,7 @@ pub(super) fn is_telling(name: &str) -> bool {
     let lower = name.to_lowercase();
     (3..=128).contains(&name.len())
         && !number
-        && !COMMON.contains(&lower.as_str())
+        && [&REPORT_WORDS, &COMMON_ACCOUNTS, &PLACEHOLDERS].iter().all(|words| !words.contains(&lower))
         && !CODE.iter().any(|code| lower.starts_with(code))
 }
 
@@ -151,16 +63,18 @@ pub(super) fn is_machine(name: &str) -> bool {
 
 /// The machines numbered like those that are known: beside `gpu042` stands `gpu043`.
 pub(super) fn numbered_like(hosts: &BTreeSet<String>) -> Option<Regex> {
-    let stem = |host: &String| {
-        let stem = host.trim_end_matches(|c: char| c.is_ascii_digit());
-        let digits = host.len() - stem.len();
-        (stem.len() >= 2 && digits >= 2 && is_machine(host)).then(|| format!(r"{}\d{{{digits}}}", regex::escape(stem)))
-    };
-    let stems: BTreeSet<String> = hosts.iter().filter_map(stem).take(16).collect();
+    let stems: BTreeSet<String> = hosts.iter().filter_map(|host| numbered(host)).take(16).collect();
     if stems.is_empty() {
         return None;
     }
     pattern(&format!(r"\b(?P<host>{})\b", Vec::from_iter(stems).join("|")))
+}
+
+/// A pattern for machines of that name with other numbers of as many digits.
+fn numbered(host: &str) -> Option<String> {
+    let stem = host.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = host.len() - stem.len();
+    (stem.len() >= 2 && digits >= 2 && is_machine(host)).then(|| format!(r"{}\d{{{digits}}}", regex::escape(stem)))
 }
 
 /// Home folders, as Linux, macOS, Windows and WSL have them; on the last three a name may hold a blank.
@@ -189,7 +103,7 @@ pub(super) fn is_prompt(found: &Captures<'_>) -> bool {
 
 /// A digest is nobody, and `q@k` multiplies.
 pub(super) fn is_person_at_machine(found: &Captures<'_>) -> bool {
-    let (user, host) = (part(found, "user").unwrap_or_default(), part(found, "host").unwrap_or_default());
+    let (user, host) = (part_or_empty(found, "user"), part_or_empty(found, "host"));
     user.len() > 1 && host.len() > 1 && !host.starts_with("sha") && !host.starts_with("self.")
 }
 

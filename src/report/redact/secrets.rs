@@ -14,11 +14,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use self::folded::Folded;
-use self::named::filled;
-use super::found;
-
-/// What stands in the place of a secret.
-const SECRET: &str = "[redacted]";
+use self::named::{SECRET, filled};
+use super::pattern::found;
 
 /// The text without them. The number of lines stays.
 pub(super) fn left_out(text: &str) -> String {

@@ -1,11 +1,11 @@
 //! Owns hosts within addresses: which are a company's or a cluster's own, and W&B's teams. Public ones stay.
 
 use std::collections::BTreeSet;
-
 use std::sync::LazyLock;
 
 use super::names::{self, HOST, USER};
-use super::{Pattern, found, part, pattern, replaced};
+use super::pattern::{Pattern, found, part, part_or_empty, pattern, replaced};
+use super::words::Words;
 
 /// An address's host; the schemes of buckets and images name no machine.
 static URLS: Pattern = LazyLock::new(|| {
@@ -24,127 +24,28 @@ static MAIL: Pattern = LazyLock::new(|| {
 static TEAMS: Pattern = LazyLock::new(|| pattern(r"(?P<before>\bwandb\.ai/)(?P<team>[\w.-]+)(?P<rest>/[\w.-]+)"));
 
 /// The last parts of names that no public server has.
-const PRIVATE_ENDS: &[&str] = &[
-    "local",
-    "localdomain",
-    "lan",
-    "internal",
-    "intranet",
-    "intra",
-    "corp",
-    "private",
-    "home",
-    "cluster",
-    "arpa",
-    "priv",
-];
+static PRIVATE_ENDS: Words =
+    Words::new("local localdomain lan internal intranet intra corp private home cluster arpa priv");
 /// Parts of names that tell a company's own network, and what companies run for themselves.
 const PRIVATE_PARTS: &[&str] =
     &["corp", "internal", "intranet", "intra", "int", "private", "priv", "lan", "local", "svc"];
-const OWN_SERVERS: &[&str] = &[
-    "git",
-    "gitlab",
-    "gitea",
-    "bitbucket",
-    "ghe",
-    "github",
-    "nexus",
-    "artifactory",
-    "artifacts",
-    "pypi",
-    "registry",
-    "harbor",
-    "jenkins",
-    "ci",
-    "jira",
-    "confluence",
-    "wiki",
-    "mlflow",
-    "wandb",
-    "minio",
-    "s3",
-    "proxy",
-    "vault",
-    "grafana",
-    "prometheus",
-    "login",
-    "jupyter",
-    "hub",
-    "vpn",
-    "gpu",
-    "hpc",
-    "slurm",
-    "mirror",
-];
+static OWN_SERVERS: Words = Words::new(
+    "git gitlab gitea bitbucket ghe github nexus artifactory artifacts pypi registry harbor jenkins ci jira confluence \
+     wiki mlflow wandb minio s3 proxy vault grafana prometheus login jupyter hub vpn gpu hpc slurm mirror",
+);
 /// Servers of the public whose names begin as those.
-const PUBLIC: &[&str] = &[
-    "github.com",
-    "githubusercontent.com",
-    "gitlab.com",
-    "bitbucket.org",
-    "huggingface.co",
-    "hf.co",
-    "hf.space",
-    "wandb.ai",
-    "pytorch.org",
-    "python.org",
-    "pypi.org",
-    "pythonhosted.org",
-    "nvidia.com",
-    "nvcr.io",
-    "docker.com",
-    "docker.io",
-    "quay.io",
-    "ghcr.io",
-    "gcr.io",
-    "k8s.io",
-    "kernel.org",
-    "gnu.org",
-    "debian.org",
-    "ubuntu.com",
-    "fedoraproject.org",
-    "google.com",
-    "googleapis.com",
-    "amazonaws.com",
-    "microsoft.com",
-    "jupyter.org",
-    "jenkins.io",
-    "grafana.com",
-    "prometheus.io",
-    "mlflow.org",
-    "vaultproject.io",
-    "modelscope.cn",
-    "tuna.tsinghua.edu.cn",
-    "aliyun.com",
-    "savannah.gnu.org",
-];
+static PUBLIC: Words = Words::new(
+    "github.com githubusercontent.com gitlab.com bitbucket.org huggingface.co hf.co hf.space wandb.ai pytorch.org \
+     python.org pypi.org pythonhosted.org nvidia.com nvcr.io docker.com docker.io quay.io ghcr.io gcr.io k8s.io \
+     kernel.org gnu.org debian.org ubuntu.com fedoraproject.org google.com googleapis.com amazonaws.com microsoft.com \
+     jupyter.org jenkins.io grafana.com prometheus.io mlflow.org vaultproject.io modelscope.cn tuna.tsinghua.edu.cn \
+     aliyun.com savannah.gnu.org",
+);
 /// What ends so is no address of mail: methods (`q@k.to`) and systemd's units.
-const NO_MAIL: &[&str] = &[
-    "to",
-    "mt",
-    "py",
-    "eq",
-    "ne",
-    "gt",
-    "lt",
-    "ge",
-    "le",
-    "no",
-    "service",
-    "slice",
-    "scope",
-    "socket",
-    "timer",
-    "target",
-    "mount",
-    "path",
-    "device",
-    "transpose",
-    "view",
-    "float",
-    "half",
-    "weight",
-];
+static NO_MAIL: Words = Words::new(
+    "to mt py eq ne gt lt ge le no service slice scope socket timer target mount path device transpose view float half \
+     weight",
+);
 
 /// The hosts in a text's addresses that are its own network's; a name alone (`http://ollama:11434`) may be a service's.
 pub(super) fn hosts(text: &str) -> BTreeSet<String> {
@@ -160,9 +61,9 @@ pub(super) fn left_out(text: &str) -> String {
     });
     let text = replaced(&MAIL, &text, |found| {
         let (user, host, last) = (part(found, "user")?, part(found, "host")?, part(found, "last")?.to_lowercase());
-        let code = NO_MAIL.contains(&last.as_str()) || host.starts_with("self.") || user.contains("self.");
+        let code = NO_MAIL.contains(&last) || host.starts_with("self.") || user.contains("self.");
         let public = user == "git" && !is_private(&host);
-        (!code && !public).then(|| format!("{USER}@{HOST}{}", part(found, "rest").unwrap_or_default()))
+        (!code && !public).then(|| format!("{USER}@{HOST}{}", part_or_empty(found, "rest")))
     });
     replaced(&TEAMS, &text, |found| Some(part(found, "before")? + USER + &part(found, "rest")?))
 }
@@ -172,8 +73,7 @@ pub(super) fn is_private(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_lowercase();
     let parts: Vec<&str> = host.split('.').collect();
     let number = parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-    let ends_in = |public: &&str| host.strip_suffix(*public).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-    if number || PUBLIC.iter().any(ends_in) {
+    if number || PUBLIC.iter().any(|public| is_within(&host, public)) {
         return false;
     }
     match parts.as_slice() {
@@ -187,9 +87,14 @@ pub(super) fn is_private(host: &str) -> bool {
     }
 }
 
+/// Whether a host's name is this domain or within it.
+fn is_within(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
 /// Whether the last part of a name is that of a network of one's own.
 pub(super) fn is_private_end(last: &str) -> bool {
-    PRIVATE_ENDS.contains(&last)
+    PRIVATE_ENDS.contains(last)
 }
 
 #[cfg(test)]

@@ -15,10 +15,8 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
     let mut maybe: Vec<Range<usize>> = Vec::new();
     let mut start = 0;
     for line in text.split_inclusive('\n') {
-        let of_a_key = ["KEY", "CERTIFICATE", "PGP", "SSH", "Private-"].iter().any(|word| line.contains(word));
-        let at = |signs: [&str; 3]| signs.iter().find_map(|sign| line.find(sign)).filter(|_| of_a_key);
-        let begins = at(["-----BEGIN ", "---- BEGIN ", "Private-Lines:"]);
-        let ends = at(["-----END ", "---- END ", "Private-MAC:"]);
+        let begins = mark(line, ["-----BEGIN ", "---- BEGIN ", "Private-Lines:"]);
+        let ends = mark(line, ["-----END ", "---- END ", "Private-MAC:"]);
         if let Some(begins) = begins {
             let rest = line.get(begins + 11..).unwrap_or_default();
             let body = rest.find("----").map_or(line.len(), |dashes| begins + 11 + dashes + 5);
@@ -55,11 +53,20 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
     }
 }
 
+/// Where one of these signs stands on a line that speaks of a key or a certificate.
+fn mark(line: &str, signs: [&str; 3]) -> Option<usize> {
+    let is_about_a_key = ["KEY", "CERTIFICATE", "PGP", "SSH", "Private-"].iter().any(|word| line.contains(word));
+    if !is_about_a_key {
+        return None;
+    }
+    signs.iter().find_map(|sign| line.find(sign))
+}
+
 /// A line's last word, if it could be a part of a key in base64.
 fn body(line: &str) -> Option<Range<usize>> {
     let line = line.trim_end().trim_end_matches(['"', '\'', ',', '\\']);
     let start = line.rfind(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '|')).map_or(0, |blank| blank + 1);
     let word = line.get(start..)?;
-    let is_body = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/' | '=');
-    (!word.is_empty() && word.len() <= LONGEST && word.chars().all(is_body)).then_some(start..line.len())
+    let is_base64 = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
+    (!word.is_empty() && word.len() <= LONGEST && is_base64).then_some(start..line.len())
 }

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::kinds::Follows;
+use crate::report::redact::words::Words;
 
 /// Shorter words are not looked at.
 const SHORT: usize = 16;
@@ -16,209 +16,29 @@ const FIRST_PART: usize = 8;
 
 /// Words that mark a secret. Providers whose keys have no form of their own are among them, without those whose names
 /// mean something else where models are trained (linear, lambda, modal).
-const MARKS: &[&str] = &[
-    "adafruit",
-    "airtable",
-    "algolia",
-    "apikey",
-    "apikeys",
-    "artifactory",
-    "asana",
-    "assemblyai",
-    "auth",
-    "authenticate",
-    "authenticated",
-    "authenticating",
-    "authkey",
-    "authorization",
-    "authorize",
-    "authtoken",
-    "bearer",
-    "bitbucket",
-    "bittrex",
-    "clearml",
-    "cloudant",
-    "cloudflare",
-    "codecov",
-    "cohere",
-    "coinbase",
-    "comet",
-    "confluence",
-    "contentful",
-    "credential",
-    "credentials",
-    "datadog",
-    "deepgram",
-    "discord",
-    "droneci",
-    "dropbox",
-    "etsy",
-    "facebook",
-    "fastly",
-    "finicity",
-    "finnhub",
-    "flickr",
-    "freshbooks",
-    "gitter",
-    "heroku",
-    "hubspot",
-    "intercom",
-    "jfrog",
-    "jira",
-    "kaggle",
-    "kucoin",
-    "launchdarkly",
-    "linkedin",
-    "login",
-    "logon",
-    "looker",
-    "mailchimp",
-    "mattermost",
-    "meraki",
-    "messagebird",
-    "mistral",
-    "neptune",
-    "netlify",
-    "newrelic",
-    "ngc",
-    "nytimes",
-    "okta",
-    "passcode",
-    "passphrase",
-    "passwd",
-    "password",
-    "pwd",
-    "rapidapi",
-    "runpod",
-    "secret",
-    "secrets",
-    "sendbird",
-    "sentry",
-    "signin",
-    "snyk",
-    "softlayer",
-    "squarespace",
-    "sumologic",
-    "telegram",
-    "token",
-    "travis",
-    "twilio",
-    "twitch",
-    "twitter",
-    "vastai",
-    "vault",
-    "wandb",
-    "yandex",
-    "zendesk",
-];
+static MARKS: Words = Words::new(
+    "adafruit airtable algolia apikey apikeys artifactory asana assemblyai auth authenticate authenticated \
+     authenticating authkey authorization authorize authtoken bearer bitbucket bittrex clearml cloudant cloudflare \
+     codecov cohere coinbase comet confluence contentful credential credentials datadog deepgram discord droneci \
+     dropbox etsy facebook fastly finicity finnhub flickr freshbooks gitter heroku hubspot intercom jfrog jira kaggle \
+     kucoin launchdarkly linkedin login logon looker mailchimp mattermost meraki messagebird mistral neptune netlify \
+     newrelic ngc nytimes okta passcode passphrase passwd password pwd rapidapi runpod secret secrets sendbird sentry \
+     signin snyk softlayer squarespace sumologic telegram token travis twilio twitch twitter vastai vault wandb yandex \
+     zendesk",
+);
 /// Words before `key` that make both a mark: `state_dict key` is none.
-const KEYS: &[&str] = &[
-    "access",
-    "account",
-    "api",
-    "app",
-    "application",
-    "auth",
-    "client",
-    "consumer",
-    "encryption",
-    "license",
-    "my",
-    "private",
-    "secret",
-    "service",
-    "shared",
-    "signing",
-    "ssh",
-    "storage",
-    "subscription",
-    "user",
-    "wandb",
-    "your",
-];
+static KEYS: Words = Words::new(
+    "access account api app application auth client consumer encryption license my private secret service shared \
+     signing ssh storage subscription user wandb your",
+);
 /// Words that say of the digits behind them what they are, and that it is no secret.
-const LABELS: &[&str] = &[
-    "actor",
-    "artifact",
-    "batch",
-    "blob",
-    "block",
-    "branch",
-    "build",
-    "cache",
-    "cached",
-    "checkout",
-    "checkpoint",
-    "checksum",
-    "cid",
-    "cluster",
-    "commit",
-    "commits",
-    "committed",
-    "container",
-    "crc",
-    "dataset",
-    "device",
-    "digest",
-    "directory",
-    "driver",
-    "etag",
-    "experiment",
-    "file",
-    "files",
-    "fingerprint",
-    "folder",
-    "git",
-    "gpu",
-    "gpus",
-    "hash",
-    "hashes",
-    "head",
-    "id",
-    "ids",
-    "image",
-    "job",
-    "layer",
-    "md5",
-    "mig",
-    "model",
-    "node",
-    "object",
-    "oid",
-    "parent",
-    "path",
-    "pid",
-    "pod",
-    "process",
-    "pull",
-    "ref",
-    "refs",
-    "request",
-    "rev",
-    "revision",
-    "run",
-    "runs",
-    "sandbox",
-    "seed",
-    "sha",
-    "sha1",
-    "sha256",
-    "sha512",
-    "shard",
-    "snapshot",
-    "snapshots",
-    "span",
-    "step",
-    "sweep",
-    "tag",
-    "task",
-    "trace",
-    "tree",
-    "trial",
-    "uuid",
-    "version",
-    "worker",
-];
+static LABELS: Words = Words::new(
+    "actor artifact batch blob block branch build cache cached checkout checkpoint checksum cid cluster commit commits \
+     committed container crc dataset device digest directory driver etag experiment file files fingerprint folder git \
+     gpu gpus hash hashes head id ids image job layer md5 mig model node object oid parent path pid pod process pull \
+     ref refs request rev revision run runs sandbox seed sha sha1 sha256 sha512 shard snapshot snapshots span step \
+     sweep tag task trace tree trial uuid version worker",
+);
 
 /// Where a text holds words that look drawn by chance, or that another word marks.
 pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
@@ -299,30 +119,35 @@ fn is_path(value: &str) -> bool {
 }
 
 fn is_jumbled(part: &[u8], least: usize) -> bool {
-    let count = |of: fn(&u8) -> bool| part.iter().filter(|byte| of(byte)).count();
-    let pairs = || part.windows(2).filter_map(|pair| Some((pair.first()?, pair.last()?)));
-    let changes = pairs().filter(|(one, next)| class(one) != class(next)).count();
+    let [digits, upper, lower] = class_counts(part);
     // `MistralNeMoConfig12B` has one number.
-    let numbers = pairs().filter(|(one, next)| !one.is_ascii_digit() && next.is_ascii_digit()).count();
+    let numbers = part.windows(2).filter(|pair| matches!(pair, [b, b'0'..=b'9'] if !b.is_ascii_digit())).count();
     let share = if numbers >= 2 { 36 } else { 52 };
-    part.len() >= least
-        && count(u8::is_ascii_digit) >= 1
-        && count(u8::is_ascii_uppercase) >= 3
-        && count(u8::is_ascii_lowercase) >= 3
-        && changes * 100 >= part.len() * share
+    let is_mixed = digits >= 1 && upper >= 3 && lower >= 3;
+    part.len() >= least && is_mixed && class_changes(part) * 100 >= part.len() * share
 }
 
 /// Small letters and digits alone, more of them than a hash in base 32 has, and no hexadecimal number.
 fn is_lower_jumble(part: &str) -> bool {
     let bytes = part.as_bytes();
-    let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
+    let [digits, _, lower] = class_counts(bytes);
     let no_hex = bytes.iter().filter(|byte| !byte.is_ascii_hexdigit()).count();
-    let changes = bytes.windows(2).filter(|pair| pair.first().map(class) != pair.last().map(class)).count();
     bytes.len() >= 36
-        && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        && digits + lower == bytes.len()
         && digits >= 5
         && no_hex >= 8
-        && changes * 4 >= bytes.len()
+        && class_changes(bytes) * 4 >= bytes.len()
+}
+
+/// How many digits, capitals and small letters there are.
+fn class_counts(bytes: &[u8]) -> [usize; 3] {
+    [u8::is_ascii_digit, u8::is_ascii_uppercase, u8::is_ascii_lowercase]
+        .map(|is_of_class| bytes.iter().filter(|byte| is_of_class(byte)).count())
+}
+
+/// How often a digit, a capital, a small letter or a sign is followed by one of another class.
+fn class_changes(bytes: &[u8]) -> usize {
+    bytes.windows(2).filter(|pair| pair.first().map(class) != pair.last().map(class)).count()
 }
 
 fn class(byte: &u8) -> u8 {
@@ -336,10 +161,8 @@ fn class(byte: &u8) -> u8 {
 
 /// Whether letters and digits, or letters of both cases, are mixed: no name of a function or a package is.
 pub(super) fn is_mixed(run: &[u8]) -> bool {
-    let count = |of: fn(&u8) -> bool| run.iter().filter(|byte| of(byte)).count();
-    let (digits, upper, lower) =
-        (count(u8::is_ascii_digit), count(u8::is_ascii_uppercase), count(u8::is_ascii_lowercase));
-    [digits, upper, lower].into_iter().filter(|many| *many >= 2).count() >= 2 && digits + upper >= 3
+    let counts @ [digits, upper, _] = class_counts(run);
+    counts.into_iter().filter(|many| *many >= 2).count() >= 2 && digits + upper >= 3
 }
 
 /// Words of letters and digits in any of a run's parts that a word beside them marks.
@@ -364,25 +187,29 @@ fn marked(text: &str, run: Range<usize>, places: &mut Vec<Range<usize>>) {
 
 /// Hexadecimal digits as many as keys have, a UUID, or letters and digits mixed.
 fn may_be_a_key(value: &str) -> bool {
-    let hex = |of: &str| of.bytes().all(|byte| Follows::Hex.has(byte));
-    let digits = |of: &str| of.bytes().filter(u8::is_ascii_digit).count();
-    let letters = |of: &str| of.bytes().filter(u8::is_ascii_alphabetic).count();
-    let cases = |of: &str| of.bytes().any(|b| b.is_ascii_uppercase()) && of.bytes().any(|b| b.is_ascii_lowercase());
-    let mixed = |part: &str| digits(part) >= 2 && letters(part) >= 2 || digits(part) == 1 && cases(part);
-    let drawn = |part: &str| part.len() >= SHORT && mixed(part);
-    let parts: Vec<&str> = value.split('-').collect();
-    let uuid = parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12]) && parts.iter().all(|part| hex(part));
-    let number = value.starts_with("0x");
-    !number && (uuid || value.split(['-', '_']).any(drawn))
+    let is_number = value.starts_with("0x");
+    !is_number && (is_uuid(value) || value.split(['-', '_']).any(may_be_drawn))
+}
+
+fn is_uuid(value: &str) -> bool {
+    let has_lengths = value.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
+    has_lengths && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
+
+fn may_be_drawn(part: &str) -> bool {
+    let [digits, upper, lower] = class_counts(part.as_bytes());
+    part.len() >= SHORT && (digits >= 2 && upper + lower >= 2 || digits == 1 && upper >= 1 && lower >= 1)
 }
 
 /// Whether the nearest telling word, on the same line or on one beside it, marks what stands here as a secret.
 pub(super) fn is_near_a_mark(text: &str, at: Range<usize>) -> bool {
     let (before, begins) = line_before(text, at.start);
     let (behind, ends) = line_behind(text, at.end);
-    let above = || begins.map(|begins| line_before(text, begins).0).and_then(|line| told(line, true));
-    let below = || ends.map(|ends| line_behind(text, ends).0).and_then(|line| told(line, false));
-    told(before, true).or_else(|| told(behind, false)).or_else(above).or_else(below).unwrap_or(false)
+    told(before, true)
+        .or_else(|| told(behind, false))
+        .or_else(|| told(line_before(text, begins?).0, true))
+        .or_else(|| told(line_behind(text, ends?).0, false))
+        .unwrap_or(false)
 }
 
 /// What stands before a place on its line, no more than is searched, and where the line above ends.
@@ -418,28 +245,18 @@ fn told(line: &str, from_its_end: bool) -> Option<bool> {
         .filter(|word| !word.is_empty())
         .map(str::to_ascii_lowercase)
         .collect();
-    let is_in = |table: &[&str], word: &str| table.binary_search(&word).is_ok();
     // A key's kind stands before it.
     for at in 1..words.len() {
         if let Some([kind, key]) = words.get_mut(at - 1..=at)
             && matches!(key.as_str(), "key" | "keys")
-            && is_in(KEYS, kind)
+            && KEYS.contains(kind)
         {
             *key = "apikey".to_owned();
         }
     }
-    let says = |word: &String| {
-        if is_in(MARKS, word) { Some(true) } else { is_in(LABELS, word).then_some(false) }
-    };
-    if from_its_end { words.iter().rev().find_map(says) } else { words.iter().find_map(says) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_tables_are_sorted() {
-        assert!([MARKS, KEYS, LABELS].iter().all(|table| table.is_sorted()));
+    if from_its_end {
+        words.reverse();
     }
+    let telling = words.iter().find(|word| MARKS.contains(word) || LABELS.contains(word))?;
+    Some(MARKS.contains(telling))
 }

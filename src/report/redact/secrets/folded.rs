@@ -83,8 +83,8 @@ fn unescaped(rest: &str) -> (Option<char>, usize) {
 
 /// A printable character of two hexadecimal digits.
 fn number(high: u8, low: u8) -> Option<char> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let code = u8::try_from(digit(high)? * 16 + digit(low)?).ok()?;
+    let [high, low] = [high, low].map(|byte| char::from(byte).to_digit(16));
+    let code = u8::try_from(high? * 16 + low?).ok()?;
     (code.is_ascii_graphic() || code == b' ').then(|| char::from(code))
 }
 

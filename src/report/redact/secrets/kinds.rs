@@ -388,8 +388,7 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
             continue;
         }
         // What goes on behind it is its own.
-        let goes_on = |byte: &&u8| kind.follows.has(**byte) || Dashed.has(**byte);
-        let rest = behind.iter().take_while(goes_on).count();
+        let rest = behind.iter().take_while(|byte| kind.follows.has(**byte) || Dashed.has(**byte)).count();
         let end = found.end() + rest - ends_a_sentence(behind.get(..rest).unwrap_or_default());
         until = end;
         places.push(found.start()..end);

@@ -5,8 +5,11 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::SECRET;
-use crate::report::redact::{Pattern, found, pattern};
+use crate::report::redact::pattern::{Pattern, found, pattern};
+use crate::report::redact::words::Words;
+
+/// What stands in the place of a secret.
+pub(super) const SECRET: &str = "[redacted]";
 
 /// A name, what stands between it and its value, and which values are secrets.
 pub(super) struct Rule {
@@ -184,103 +187,100 @@ fn ascii(source: &str) -> String {
     out
 }
 
-fn rule(head: &str, value: Value, only: Only) -> Rule {
-    Rule { head: filled(head), value, only }
+fn always(head: &str, value: Value) -> Rule {
+    Rule { head: filled(head), value, only: Only::All }
+}
+
+fn if_mixed(head: &str, value: Value) -> Rule {
+    Rule { only: Only::Mixed, ..always(head, value) }
+}
+
+fn if_drawn(head: &str, value: Value) -> Rule {
+    Rule { only: Only::Drawn, ..always(head, value) }
 }
 
 /// What has a telling name; whether its value goes is seen in `valued`.
 pub(super) static RULES: LazyLock<[Rule; 24]> = LazyLock::new(|| {
     [
         // `--hf-token=X`.
-        rule(r"(?im)<OPTION><SECRET>=", Value::Word, Only::All),
+        always(r"(?im)<OPTION><SECRET>=", Value::Word),
         // `--api-key X Y`: vLLM takes several.
-        rule(r"(?im)<OPTION><API_KEY>(?:<BLANK>)", Value::Arguments, Only::All),
+        always(r"(?im)<OPTION><API_KEY>(?:<BLANK>)", Value::Arguments),
         // `--password X`.
-        rule(r"(?im)<OPTION><SECRET>(?:<BLANK>)", Value::Argument, Only::All),
+        always(r"(?im)<OPTION><SECRET>(?:<BLANK>)", Value::Argument),
         // `"api_key": "X"`, `token = X`; the word before it may tell that it is a tokenizer's.
-        rule(r"(?i)(?:\b[A-Za-z]+[ /])?\b[\w.-]*<SECRET><NAME_END>(?:[ \t]+\[\w+\])?<IS>", Value::Setting, Only::All),
+        always(r"(?i)(?:\b[A-Za-z]+[ /])?\b[\w.-]*<SECRET><NAME_END>(?:[ \t]+\[\w+\])?<IS>", Value::Setting),
         // `HF_TOKEN=X`, `MYSQL_PWD=X`; `PWD` and `OLDPWD` are folders.
-        rule(r"\b(?:<VARIABLE>|PASS)=", Value::Word, Only::All),
+        always(r"\b(?:<VARIABLE>|PASS)=", Value::Word),
         // `environ["DB_PASS"] = "X"`, `DB_PASS: X`.
-        rule(r"\b<VARIABLE><NAME_END><IS>", Value::Setting, Only::All),
+        always(r"\b<VARIABLE><NAME_END><IS>", Value::Setting),
         // `setdefault("HF_TOKEN", "X")`, and an image's `ENV HF_TOKEN X`.
-        rule(
+        always(
             concat!(
                 r"\b(?:(?i:set\w*|putenv|getenv|get|add\w*)\([ \t]*['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)",
                 r"|(?:ENV|ARG|setenv|setx)[ \t]+<VARIABLE>)(?:['\x22][ \t]*,[ \t]*|[ \t]+)"
             ),
             Value::Setting,
-            Only::All,
         ),
         // Kubernetes: `{"name":"HF_TOKEN","value":"X"}`, in YAML on two lines.
-        rule(
+        always(
             concat!(
                 r"(?i)\b\w*(?:name|key|variable|setting)\\?['\x22]?[ \t]*[:=][ \t]*\\?['\x22]?[\w.-]*(?:<SECRET>|_key|_auth|_pat)",
                 r"\\?['\x22]?\s*,?\s*\\?['\x22]?\w*value\\?['\x22]?[ \t]*[:=][ \t]*"
             ),
             Value::Setting,
-            Only::All,
         ),
         // Pairs of Python: `('HF_TOKEN', 'X')`; in brackets they may be a list of names.
-        rule(r"\([ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*", Value::Quoted, Only::All),
-        rule(
-            r"\[[ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*",
-            Value::Quoted,
-            Only::Mixed,
-        ),
-        rule(r"\[[ \t]*[bru]?['\x22]<VARIABLE>['\x22][ \t]*,[ \t]*", Value::Quoted, Only::All),
+        always(r"\([ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*", Value::Quoted),
+        if_mixed(r"\[[ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*", Value::Quoted),
+        always(r"\[[ \t]*[bru]?['\x22]<VARIABLE>['\x22][ \t]*,[ \t]*", Value::Quoted),
         // A row of a table: `| DB_PASS | X |`.
-        rule(r"\b(?:<VARIABLE>|\w+[_.-]?(?i:<SECRET>))[ \t]*[|│][ \t]*", Value::Setting, Only::All),
+        always(r"\b(?:<VARIABLE>|\w+[_.-]?(?i:<SECRET>))[ \t]*[|│][ \t]*", Value::Setting),
         // `MYSQL_PWD is X`, `smtp_passwd was X`.
-        rule(
+        always(
             concat!(
                 r"\b(?:<VARIABLE>|(?i:[\w.-]*(?:passw(?:or)?d|passphrase|pwd|[_-]pass|[_-]pw|(?:access|secret)[_-]?key)))",
                 r"[ \t]+(?:is|was)(?:[ \t]+set[ \t]+to)?:?[ \t]+"
             ),
             Value::Setting,
-            Only::All,
         ),
         // `the password 'X' was rejected`.
-        rule(r"(?i)\b[\w.-]*(?:passw(?:or)?d|passphrase|passcode)[ \t]+", Value::Quoted, Only::All),
+        always(r"(?i)\b[\w.-]*(?:passw(?:or)?d|passphrase|passcode)[ \t]+", Value::Quoted),
         // `kubectl create secret generic x --from-literal=NAME=X`.
-        rule(r"--from-literal(?:=|[ \t]+)['\x22]?[\w.-]+=", Value::Word, Only::All),
+        always(r"--from-literal(?:=|[ \t]+)['\x22]?[\w.-]+=", Value::Word),
         // An element of XML, and an attribute.
-        rule(r"(?i)<(?:\w+:)?[\w.-]*<SECRET>(?:[ \t][^<>\n]{0,80})?>", Value::Element, Only::All),
-        rule(r"(?i)\bkey=\x22[\w.-]*<SECRET>\x22[ \t]+value=", Value::Quoted, Only::All),
+        always(r"(?i)<(?:\w+:)?[\w.-]*<SECRET>(?:[ \t][^<>\n]{0,80})?>", Value::Element),
+        always(r"(?i)\bkey=\x22[\w.-]*<SECRET>\x22[ \t]+value=", Value::Quoted),
         // `VAST_API_KEY   X`: a table of settings.
-        rule(r"\b(?:<VARIABLE>|[\w.-]*(?i:<SECRET>)[ \t]*[|│])[ \t]*[ \t|:,│][ \t]*", Value::Plain, Only::Mixed),
+        if_mixed(r"\b(?:<VARIABLE>|[\w.-]*(?i:<SECRET>)[ \t]*[|│])[ \t]*[ \t|:,│][ \t]*", Value::Plain),
         // `vastai set api-key X`, `password hunter22`.
-        rule(
+        if_mixed(
             concat!(
                 r"(?i)\b(?:api[-_ ]?key|(?:access|auth|api|secret|user|bot)[-_ ]token|token[-_](?:secret|id)|password|passphrase",
                 r"|(?:access|secret)[-_ ]key)[ \t]+"
             ),
             Value::Plain,
-            Only::Mixed,
         ),
         // Names that say it less plainly.
-        rule(
+        if_mixed(
             concat!(
                 r"(?i)\b[\w.-]*(?:session(?:[-_.]?(?:id|cookie))?|sess[-_]?id|\bsid|cookies?|csrf|xsrf|signature|\bsig|policy|key-pair-id",
                 r"|jwt|bearer|\bauth|[-_.]auth|authkey|dsn|webhook(?:[-_]?url)?|mnemonic|\bpw|\bpass|license|nonce|otp|2fa|[-_]pat)<NAME_END><IS>"
             ),
             Value::Setting,
-            Only::Mixed,
         ),
-        rule(
+        if_mixed(
             r"(?im)<OPTION>(?:session(?:-id)?|cookie|auth|sig|signature|jwt|bearer|pass|pw|pat|webhook(?:-url)?)(?:<BLANK>|=)",
             Value::Argument,
-            Only::Mixed,
         ),
         // Names of a kind of secret before a word of its own: `"api_key_id": "X"`.
-        rule(
+        if_drawn(
             r"(?i)\b[\w.-]*(?:client|tenant|access|account|api|private|secret|service)[-_]?(?:key|secret)[-_]?\w{2,12}<NAME_END><IS>",
             Value::Setting,
-            Only::Drawn,
         ),
         // Any other key: `"key": "X"` is a secret only where it looks like one.
-        rule(r"(?im)<OPTION>key(?:<BLANK>|=)", Value::Argument, Only::Drawn),
-        rule(r"(?i)\b[\w.-]*key<NAME_END><IS>", Value::Setting, Only::Drawn),
+        if_drawn(r"(?im)<OPTION>key(?:<BLANK>|=)", Value::Argument),
+        if_drawn(r"(?i)\b[\w.-]*key<NAME_END><IS>", Value::Setting),
     ]
 });
 
@@ -294,7 +294,7 @@ pub(super) static PROSE: Pattern = LazyLock::new(|| {
 
 /// Whether it was drawn by chance: a long word of digits and letters mixed, not a name in parts such as `layer_12_weight`.
 fn is_drawn(value: &str) -> bool {
-    let parts = value.split(|c: char| !c.is_ascii_alphanumeric());
+    let parts = value.split(is_separator);
     parts.filter(|part| part.len() >= 16).any(|part| {
         let digits = part.bytes().filter(u8::is_ascii_digit).count();
         digits >= 2 && part.len() - digits >= 2
@@ -302,47 +302,10 @@ fn is_drawn(value: &str) -> bool {
 }
 
 /// Words before `token` that make it a model's token, or a parser's: no secret.
-const NO_SECRET: &[&str] = &[
-    "eos",
-    "bos",
-    "pad",
-    "padding",
-    "unk",
-    "unknown",
-    "sep",
-    "cls",
-    "mask",
-    "bot",
-    "eot",
-    "eom",
-    "eog",
-    "lf",
-    "nl",
-    "fim",
-    "pre",
-    "suf",
-    "mid",
-    "prefix",
-    "suffix",
-    "middle",
-    "rep",
-    "special",
-    "stop",
-    "start",
-    "end",
-    "begin",
-    "image",
-    "audio",
-    "video",
-    "per",
-    "max",
-    "min",
-    "ms",
-    "s",
-    "sec",
-    "bytes",
-    "unexpected",
-];
+static NO_SECRET: Words = Words::new(
+    "eos bos pad padding unk unknown sep cls mask bot eot eom eog lf nl fim pre suf mid prefix suffix middle rep \
+     special stop start end begin image audio video per max min ms s sec bytes unexpected",
+);
 
 /// What stands in a value's place and is none: nothing, a yes or no, a type.
 const NO_VALUE: &[&str] = &[
@@ -369,60 +332,11 @@ const SOURCES: &[&str] =
     &["self.", "args.", "kwargs", "os.environ", "os.getenv", "config.", "cfg.", "settings.", "process.", "getpass."];
 
 /// What prose says of a password without telling it: "the password is wrong".
-const SAID: &[&str] = &[
-    "required",
-    "incorrect",
-    "invalid",
-    "wrong",
-    "missing",
-    "not",
-    "needed",
-    "empty",
-    "set",
-    "unset",
-    "expired",
-    "correct",
-    "too",
-    "a",
-    "an",
-    "the",
-    "no",
-    "only",
-    "now",
-    "being",
-    "also",
-    "stored",
-    "used",
-    "unknown",
-    "valid",
-    "in",
-    "to",
-    "never",
-    "about",
-    "optional",
-    "deprecated",
-    "already",
-    "provided",
-    "configured",
-    "defined",
-    "found",
-    "given",
-    "read",
-    "taken",
-    "passed",
-    "loaded",
-    "ignored",
-    "present",
-    "available",
-    "hidden",
-    "disabled",
-    "enabled",
-    "from",
-    "at",
-    "by",
-    "longer",
-    "shorter",
-];
+static SAID: Words = Words::new(
+    "required incorrect invalid wrong missing not needed empty set unset expired correct too a an the no only now being \
+     also stored used unknown valid in to never about optional deprecated already provided configured defined found \
+     given read taken passed loaded ignored present available hidden disabled enabled from at by longer shorter",
+);
 
 /// Where a named value stands; `None` where it is none, or the name means something else.
 fn valued(text: &str, head: Range<usize>, mut value: Range<usize>, only: Only) -> Option<Range<usize>> {
@@ -446,7 +360,7 @@ fn valued(text: &str, head: Range<usize>, mut value: Range<usize>, only: Only) -
         || NO_VALUE.contains(&bare)
         || is_in_its_place(bare)
         || whole.starts_with('<') && rest_of_line(text, value.start).contains('>')
-        || is_said && SAID.contains(&word.as_str())
+        || is_said && SAID.contains(&word)
         || SOURCES.iter().any(|source| whole.starts_with(source))
         // `pwd: /srv` is a folder.
         || name.contains("pwd") && bare.starts_with(['/', '~', '.', '$']);
@@ -463,74 +377,25 @@ fn valued(text: &str, head: Range<usize>, mut value: Range<usize>, only: Only) -
 }
 
 /// Words before `pass` that make it a step of a computation.
-const STEPS: &[&str] = &[
-    "forward",
-    "backward",
-    "first",
-    "second",
-    "third",
-    "last",
-    "final",
-    "render",
-    "optimizer",
-    "warmup",
-    "single",
-    "num",
-    "n",
-    "dry",
-    "by",
-    "comp",
-    "of",
-];
+static STEPS: Words =
+    Words::new("forward backward first second third last final render optimizer warmup single num n dry by comp of");
 
 /// Words behind `password` that make it something about a password: where it is kept, how long it has to be.
-const ABOUT: &[&str] = &[
-    "file",
-    "path",
-    "stdin",
-    "prompt",
-    "field",
-    "input",
-    "policy",
-    "length",
-    "min",
-    "max",
-    "encryption",
-    "type",
-    "required",
-    "command",
-    "cmd",
-    "env",
-    "rate",
-    "through",
-    "at",
-    "by",
-    "count",
-    "id",
-    "name",
-    "k",
-    "names",
-    "pipeline",
-    "idx",
-    "num",
-    "time",
-    "index",
-    "manager",
-    "enabled",
-    "age",
-    "authentication",
-];
+static ABOUT: Words = Words::new(
+    "file path stdin prompt field input policy length min max encryption type required command cmd env rate through at \
+     by count id name k names pipeline idx num time index manager enabled age authentication",
+);
 
 /// `forward_pass = 3`, `password_file: /run/x`.
 fn is_about_passwords(name: &str, bare: &str) -> bool {
-    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).rev();
+    let mut words = name.split(is_separator).filter(|word| !word.is_empty()).rev();
     match (words.next(), words.next()) {
         (Some("pass"), Some(before)) => {
-            STEPS.contains(&before) || bare.starts_with(|c: char| c.is_ascii_digit()) && !is_long(bare)
+            STEPS.contains(before) || bare.starts_with(|c: char| c.is_ascii_digit()) && !is_long(bare)
         }
         (Some("pass" | "pw"), None) => bare.starts_with(|c: char| c.is_ascii_digit()) && !is_long(bare),
         (Some(last), None) => ["passthrough", "passmanager", "passrate", "passcount", "passid"].contains(&last),
-        (Some(last), Some(_)) => ABOUT.contains(&last) && name.contains("pass"),
+        (Some(last), Some(_)) => ABOUT.contains(last) && name.contains("pass"),
         _ => false,
     }
 }
@@ -548,11 +413,17 @@ fn is_a_password_of(name: &str, bare: &str) -> bool {
 
 /// `session_id=train-20260101`: words and figures in parts are a name that somebody gave.
 fn is_named_run(name: &str, bare: &str) -> bool {
-    let is_part = |part: &str| {
-        part.bytes().all(|byte| byte.is_ascii_digit())
-            || part.len() >= 3 && part.bytes().all(|byte| byte.is_ascii_lowercase())
-    };
-    name.contains("sess") && bare.contains(['-', '_']) && bare.split(['-', '_', '.']).all(is_part)
+    name.contains("sess") && bare.contains(['-', '_']) && bare.split(['-', '_', '.']).all(is_word_or_number)
+}
+
+fn is_word_or_number(part: &str) -> bool {
+    let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+    is_number || part.len() >= 3 && part.bytes().all(|byte| byte.is_ascii_lowercase())
+}
+
+/// What stands between the words of a name.
+fn is_separator(c: char) -> bool {
+    !c.is_ascii_alphanumeric()
 }
 
 fn rest_of_line(text: &str, from: usize) -> &str {
@@ -573,7 +444,7 @@ fn is_in_its_place(bare: &str) -> bool {
 
 /// `token: 128` counts; a password may be a number.
 fn is_figure(name: &str, bare: &str) -> bool {
-    let counts = name.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).ends_with("token");
+    let counts = name.trim_end_matches(is_separator).ends_with("token");
     let figure = bare.trim_end_matches(['%', ']', ')', 'k', 'K', 'M', 'B']);
     counts
         && figure.len() <= 9
@@ -584,7 +455,7 @@ fn is_figure(name: &str, bare: &str) -> bool {
 /// Keys of caches, tables and dictionaries: what they hold are hashes and names.
 fn is_of_data(name: &str) -> bool {
     let name = name.split([':', '=', ',']).next().unwrap_or_default();
-    let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = name.split(is_separator).filter(|word| !word.is_empty()).collect();
     let before = words.len().checked_sub(2).and_then(|at| words.get(at));
     before.is_some_and(|word| {
         ["cache", "hash", "dict", "state", "primary", "foreign", "sort", "group", "partition", "public", "map", "index"]
@@ -610,7 +481,6 @@ fn is_long(value: &str) -> bool {
 
 /// `eos_token`, `EOS token`, `--pad-token`, `ms/token`.
 fn is_a_models(name: &str) -> bool {
-    let is_other = |c: char| !c.is_ascii_alphanumeric();
-    let kind = name.trim_end_matches(is_other).strip_suffix("token").map(|kind| kind.trim_end_matches(is_other));
-    kind.and_then(|kind| kind.rsplit(is_other).next()).is_some_and(|kind| NO_SECRET.contains(&kind))
+    let Some(kind) = name.trim_end_matches(is_separator).strip_suffix("token") else { return false };
+    kind.trim_end_matches(is_separator).rsplit(is_separator).next().is_some_and(|kind| NO_SECRET.contains(kind))
 }
