@@ -56,8 +56,8 @@ pub fn text(report: &Report<'_>) -> String {
 /// How many steps a brief answer shows.
 const FIRST_STEPS: usize = 3;
 
-/// The answer for somebody who has just seen the traceback: the verdict, what was needed, and the first steps, each with
-/// its title, what to do and the command.
+/// The answer for somebody who has just seen the traceback: the verdict, what was needed, and the first steps, each
+/// with its title, what to do and the command.
 pub fn brief(report: &Report<'_>) -> String {
     let mut lines = vec![report.advice.verdict.sentence.clone()];
     lines.extend(words::needs(report.advice));

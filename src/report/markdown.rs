@@ -87,8 +87,8 @@ fn learned(paper: &Paper<'_>, mut names: Names, shown: &[(usize, String)], text:
     names.learn(text);
     let first = paper.log.lines().take(FIRST_LINES).map(|(_, line)| cut(line, WIDTH_SEARCHED));
     names.learn(&first.collect::<Vec<_>>().join("\n"));
-    // The report is written once only to learn from each of its parts. A part is read before it is shortened or escaped:
-    // either could hide the beginning of a secret or split it.
+    // The report is written once only to learn from each of its parts. A part is read before it is shortened or
+    // escaped: either could hide the beginning of a secret or split it.
     let names = RefCell::new(names);
     let learn = |part: &str| {
         names.borrow_mut().learn(part);

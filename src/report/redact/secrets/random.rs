@@ -1,21 +1,21 @@
-//! Owns what looks drawn by chance: long words of mixed letters and digits, which no name is, and words that are only
-//! secrets beside another word that marks them, such as the 40 hexadecimal digits of a key of W&B beside `wandb`.
-//! Digests, UUIDs and ids of runs look like the latter: the nearest word tells them apart.
+//! Owns words that look random: long ones in which letters and digits change so often that no name looks like it, and
+//! those that are a secret only beside a word that marks them, such as the 40 hexadecimal digits of a W&B key beside
+//! `wandb`. Digests, UUIDs and ids of runs look like the latter, so the nearest telling word decides.
 
 use std::ops::Range;
 
 use crate::report::redact::words::Words;
 
-/// Shorter words are not looked at.
+/// Shorter words are not checked.
 const SHORT: usize = 16;
-/// Bytes before and behind a word that are searched for a mark, on its own line and on those beside it.
+/// Bytes before and after a word that are searched for a mark, on its own line and on the lines beside it.
 const AROUND: usize = 80;
 
-/// Characters of the first part of a key in two.
+/// Characters of the first part of a key of Baseten.
 const FIRST_PART: usize = 8;
 
-/// Words that mark a secret. Providers whose keys have no form of their own are among them, without those whose names
-/// mean something else where models are trained (linear, lambda, modal).
+/// Words that mark a secret, among them providers whose keys have no known beginning. Providers whose names have
+/// another meaning in training (linear, lambda, modal) are left out.
 static MARKS: Words = Words::new(
     "adafruit airtable algolia apikey apikeys artifactory asana assemblyai auth authenticate authenticated \
      authenticating authkey authorization authorize authtoken bearer bitbucket bittrex clearml cloudant cloudflare \
@@ -26,12 +26,12 @@ static MARKS: Words = Words::new(
      signin snyk softlayer squarespace sumologic telegram token travis twilio twitch twitter vastai vault wandb yandex \
      zendesk",
 );
-/// Words before `key` that make both a mark: `state_dict key` is none.
+/// Words that mark a secret together with `key` behind them.
 static KEYS: Words = Words::new(
     "access account api app application auth client consumer encryption license my private secret service shared \
      signing ssh storage subscription user wandb your",
 );
-/// Words that say of the digits behind them what they are, and that it is no secret.
+/// Words beside digits that are no secret, such as a commit or a checksum.
 static LABELS: Words = Words::new(
     "actor artifact batch blob block branch build cache cached checkout checkpoint checksum cid cluster commit commits \
      committed container crc dataset device digest directory driver etag experiment file files fingerprint folder git \
@@ -40,12 +40,12 @@ static LABELS: Words = Words::new(
      sweep tag task trace tree trial uuid version worker",
 );
 
-/// Where a text holds words that look drawn by chance, or that another word marks.
+/// Adds the ranges of words that look random or that another word marks.
 pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
     for run in runs(text, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'_' | b'-')) {
         let word = text.get(run.clone()).unwrap_or_default();
         if !is_symbol(word) && !is_digest(word) {
-            looks_drawn(word, run.start, places);
+            find_random(word, run.start, places);
             places.extend(first_part(text, &run));
         }
         if word.len() >= SHORT && word.bytes().any(|byte| byte.is_ascii_digit()) {
@@ -54,7 +54,7 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
     }
 }
 
-/// The longest runs of such bytes that are worth a look.
+/// The runs of such bytes that are long enough to be a secret.
 fn runs(text: &str, of: fn(u8) -> bool) -> impl Iterator<Item = Range<usize>> {
     let mut from = 0;
     text.as_bytes().split(move |byte| !of(*byte)).filter_map(move |run| {
@@ -64,21 +64,21 @@ fn runs(text: &str, of: fn(u8) -> bool) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Whether it is a name as compilers write it: `_ZN3c104cuda20CUDACachingAllocator`.
+/// Whether this is a symbol of a compiler: `_ZN3c104cuda20CUDACachingAllocator`.
 fn is_symbol(word: &str) -> bool {
     word.starts_with('_') || ["_ZN", "NS_", "_GLOBAL_", "ELi"].iter().any(|sign| word.contains(sign))
 }
 
-/// `sha256-` and a digest in base64, as package managers write it.
+/// Whether this is a digest in base64 as package managers write it: `sha256-…`.
 fn is_digest(word: &str) -> bool {
     ["sha256", "sha384", "sha512"]
         .iter()
         .any(|sum| word.strip_prefix(sum).is_some_and(|rest| rest.starts_with(['-', '='])))
 }
 
-/// Parts of a word that no name has: letters and digits that change from one to the other all the time. What stands around
-/// such a part, up to a sign of equality, belongs to it: base64 for addresses has `-` and `_` in it.
-fn looks_drawn(word: &str, start: usize, places: &mut Vec<Range<usize>>) {
+/// Adds the parts of a word, between equals signs, that look random. Dashes and underscores do not end a part, since
+/// base64 for URLs contains them.
+fn find_random(word: &str, start: usize, places: &mut Vec<Range<usize>>) {
     let padded = word.trim_end_matches('=');
     let padding = word.len() - padded.len();
     // Base64 with its padding.
@@ -95,7 +95,7 @@ fn looks_drawn(word: &str, start: usize, places: &mut Vec<Range<usize>>) {
     }
 }
 
-/// The first part of a key as Baseten draws it, eight characters and a full stop before 32 more.
+/// The range of a key of Baseten: eight characters and a full stop before these 32.
 fn first_part(text: &str, run: &Range<usize>) -> Option<Range<usize>> {
     let start = run.start.checked_sub(FIRST_PART + 1)?;
     let first = text.get(start..run.start)?.strip_suffix('.')?;
@@ -112,7 +112,7 @@ fn has_lower_jumble(value: &str) -> bool {
     !value.contains('/') && value.split(['-', '_']).any(is_lower_jumble)
 }
 
-/// `/blobs/aB3…`: of a path only what is drawn would go, and what names files is no secret.
+/// Whether this is a path: random names of files, such as `/blobs/aB3…`, are no secrets.
 fn is_path(value: &str) -> bool {
     value.starts_with('/')
         || value.split('/').filter(|part| part.bytes().all(|b| b.is_ascii_lowercase()) && part.len() >= 3).count() >= 2
@@ -120,14 +120,14 @@ fn is_path(value: &str) -> bool {
 
 fn is_jumbled(part: &[u8], least: usize) -> bool {
     let [digits, upper, lower] = class_counts(part);
-    // `MistralNeMoConfig12B` has one number.
+    // Names have one number at most: `MistralNeMoConfig12B`.
     let numbers = part.windows(2).filter(|pair| matches!(pair, [b, b'0'..=b'9'] if !b.is_ascii_digit())).count();
     let share = if numbers >= 2 { 36 } else { 52 };
     let is_mixed = digits >= 1 && upper >= 3 && lower >= 3;
     part.len() >= least && is_mixed && class_changes(part) * 100 >= part.len() * share
 }
 
-/// Small letters and digits alone, more of them than a hash in base 32 has, and no hexadecimal number.
+/// Whether this has only small letters and digits, more than a hash in base 32 has, and is no hexadecimal number.
 fn is_lower_jumble(part: &str) -> bool {
     let bytes = part.as_bytes();
     let [digits, _, lower] = class_counts(bytes);
@@ -139,13 +139,13 @@ fn is_lower_jumble(part: &str) -> bool {
         && class_changes(bytes) * 4 >= bytes.len()
 }
 
-/// How many digits, capitals and small letters there are.
+/// The number of digits, capitals and small letters.
 fn class_counts(bytes: &[u8]) -> [usize; 3] {
     [u8::is_ascii_digit, u8::is_ascii_uppercase, u8::is_ascii_lowercase]
         .map(|is_of_class| bytes.iter().filter(|byte| is_of_class(byte)).count())
 }
 
-/// How often a digit, a capital, a small letter or a sign is followed by one of another class.
+/// The number of places where a character of one class follows one of another.
 fn class_changes(bytes: &[u8]) -> usize {
     bytes.windows(2).filter(|pair| pair.first().map(class) != pair.last().map(class)).count()
 }
@@ -159,13 +159,13 @@ fn class(byte: &u8) -> u8 {
     }
 }
 
-/// Whether letters and digits, or letters of both cases, are mixed: no name of a function or a package is.
+/// Whether letters and digits, or letters of both cases, are mixed as in no name of a function or a package.
 pub(super) fn is_mixed(run: &[u8]) -> bool {
     let counts @ [digits, upper, _] = class_counts(run);
     counts.into_iter().filter(|many| *many >= 2).count() >= 2 && digits + upper >= 3
 }
 
-/// Words of letters and digits in any of a run's parts that a word beside them marks.
+/// Adds the parts of a run that a word beside them marks as a secret.
 fn marked(text: &str, run: Range<usize>, places: &mut Vec<Range<usize>>) {
     let mut from = run.start;
     let word = text.get(run.clone()).unwrap_or_default();
@@ -176,7 +176,7 @@ fn marked(text: &str, run: Range<usize>, places: &mut Vec<Range<usize>>) {
         return;
     }
     for value in word.split(['=', '/', '+']) {
-        // Between slashes it is a part of a path.
+        // Between slashes, a value is part of a path.
         let is_whole = value.len() == word.len() || !word.contains('/');
         if is_whole && may_be_a_key(value) && is_near_a_mark(text, from..from + value.len()) {
             places.push(from..from + value.len());
@@ -185,10 +185,10 @@ fn marked(text: &str, run: Range<usize>, places: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Hexadecimal digits as many as keys have, a UUID, or letters and digits mixed.
+/// Whether this is a UUID, or long enough with both letters and digits.
 fn may_be_a_key(value: &str) -> bool {
     let is_number = value.starts_with("0x");
-    !is_number && (is_uuid(value) || value.split(['-', '_']).any(may_be_drawn))
+    !is_number && (is_uuid(value) || value.split(['-', '_']).any(may_be_random))
 }
 
 fn is_uuid(value: &str) -> bool {
@@ -196,12 +196,12 @@ fn is_uuid(value: &str) -> bool {
     has_lengths && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
 }
 
-fn may_be_drawn(part: &str) -> bool {
+fn may_be_random(part: &str) -> bool {
     let [digits, upper, lower] = class_counts(part.as_bytes());
     part.len() >= SHORT && (digits >= 2 && upper + lower >= 2 || digits == 1 && upper >= 1 && lower >= 1)
 }
 
-/// Whether the nearest telling word, on the same line or on one beside it, marks what stands here as a secret.
+/// Whether the nearest telling word, on the same line or on one beside it, marks this place as a secret.
 pub(super) fn is_near_a_mark(text: &str, at: Range<usize>) -> bool {
     let (before, begins) = line_before(text, at.start);
     let (behind, ends) = line_behind(text, at.end);
@@ -212,7 +212,7 @@ pub(super) fn is_near_a_mark(text: &str, at: Range<usize>) -> bool {
         .unwrap_or(false)
 }
 
-/// What stands before a place on its line, no more than is searched, and where the line above ends.
+/// The searched text before a place on its line, and where the line above ends.
 fn line_before(text: &str, at: usize) -> (&str, Option<usize>) {
     let mut from = at.saturating_sub(AROUND);
     while !text.is_char_boundary(from) {
@@ -225,7 +225,7 @@ fn line_before(text: &str, at: usize) -> (&str, Option<usize>) {
     }
 }
 
-/// What stands behind a place on its line, no more than is searched, and where the line below begins.
+/// The searched text after a place on its line, and where the line below begins.
 fn line_behind(text: &str, at: usize) -> (&str, Option<usize>) {
     let mut to = (at + AROUND).min(text.len());
     while !text.is_char_boundary(to) {
@@ -238,14 +238,14 @@ fn line_behind(text: &str, at: usize) -> (&str, Option<usize>) {
     }
 }
 
-/// What the nearest telling word says: whether it marks a secret; `None` where there is none.
+/// Whether the nearest telling word marks a secret; `None` where there is no such word.
 fn told(line: &str, from_its_end: bool) -> Option<bool> {
     let mut words: Vec<String> = line
         .split(|c: char| !c.is_ascii_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_ascii_lowercase)
         .collect();
-    // A key's kind stands before it.
+    // `api key` marks a secret, `state_dict key` does not.
     for at in 1..words.len() {
         if let Some([kind, key]) = words.get_mut(at - 1..=at)
             && matches!(key.as_str(), "key" | "keys")
