@@ -79,7 +79,6 @@ Examples:
 
 Exit code: 0 if it fits, 1 if not, 2 where the model is not known.";
 
-/// Of `schema`.
 pub const SCHEMA: &str = "\
 Examples:
   oomdoctor schema                         the outputs that have one

@@ -11,11 +11,12 @@ use super::{GpuProcess, ProcessKey, Snapshot};
 /// A process with the driver's device files open that the driver does not list.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Holder {
-    /// Who it is. What it holds is unknown.
+    /// Its VRAM is unknown.
     #[serde(flatten)]
     pub process: GpuProcess,
+    /// The device files that it has open, such as `/dev/nvidia0`.
     pub devices: Vec<String>,
-    /// The driver's indices of those cards, where that is known.
+    /// The driver's indices of those GPUs, as far as they are known.
     pub gpus: Vec<u32>,
 }
 
@@ -35,7 +36,8 @@ impl<'de> Deserialize<'de> for Holder {
     }
 }
 
-/// What narrows the view from where a reading was taken; one word each in the stream.
+/// What narrows the view from where a reading was taken: `container`, `kubernetes`, `slurm:JOB` (within a job), `slurm`
+/// (a node outside a job), `scheduler:NAME`, `wsl`, `windows`, `macos`, or a word of a later version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "String", from = "String")]
 pub enum Vantage {
@@ -118,8 +120,8 @@ impl Snapshot {
         self.everybody().find(|process| process.key() == Some(key))
     }
 
-    /// Who ends with it: the workers that it or one of its workers started, the nearest first. Only proved members of its
-    /// group whose parents lead to it, each older than its child.
+    /// Who ends with it: the workers that it or one of its workers started, the nearest first. Only proved members of
+    /// its group whose parents lead to it, each older than its child.
     pub fn below(&self, key: ProcessKey) -> Vec<ProcessKey> {
         let Some(group) = self.process(key).and_then(|process| process.group) else { return Vec::new() };
         let members: Vec<(ProcessKey, u32)> = self

@@ -16,7 +16,7 @@ use crate::units::WallTime;
 pub enum Oom {
     /// Memory ran out and that ended something.
     Yes,
-    /// A known disguise, a failure recovered from, or a size no machine has.
+    /// A symptom with other possible causes, a failure that was recovered from, or a size that no machine has.
     Maybe,
     No,
 }
@@ -26,12 +26,13 @@ pub enum Oom {
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryKind {
     Gpu,
-    /// An engine's own pool or cache is too small for the request or the model length.
+    /// An engine's KV cache is too small for the request or the model's context length.
     KvCache,
-    /// System RAM, paging file, a cgroup limit, the kernel's kill.
+    /// System memory: RAM, page file, a cgroup limit, or a process ended by the kernel.
     Host,
+    /// /dev/shm.
     Shm,
-    /// Memory that CPU and GPU share: Apple's MPS, Metal, MLX.
+    /// Memory that the CPU and the GPU share: MPS, Metal and MLX on Apple silicon.
     Unified,
 }
 
@@ -70,16 +71,16 @@ pub enum Phase {
     Inference,
     /// Forward, backward, optimizer step or validation of a training run.
     Training,
-    /// The log doesn't tell.
+    /// The log does not show it.
     #[default]
     Unknown,
 }
 
-/// Within its phase, what was being done; from the innermost traceback frame that tells.
+/// What the job was doing within its phase, by the innermost traceback frame that shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
-    /// An engine measured its peak with a made-up batch.
+    /// An engine measured its peak memory with a dummy batch.
     Profiling,
     /// An engine set up its KV pool.
     KvPool,
@@ -90,9 +91,9 @@ pub enum Stage {
     Optimizer,
     /// A validation or evaluation ran beside the training.
     Validation,
-    /// A checkpoint of `torch.save` was read.
+    /// A checkpoint of `torch.save` was loaded.
     Restoring,
-    /// The model was being saved: what is spread over the ranks may be gathered for it.
+    /// The model was being saved, for which sharded weights may be gathered on one GPU.
     Saving,
     /// A prompt was encoded for an image.
     TextEncoding,
@@ -102,31 +103,31 @@ pub enum Stage {
     Decode,
 }
 
-/// Why memory ran out: what the verdict weighs, and what a fix is right for.
+/// Why memory ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
-    /// Another process held it.
+    /// Another process used the memory.
     OtherProcess,
-    /// The allocator holds enough, in pieces too small.
+    /// The allocator has enough reserved memory, but in pieces that are too small.
     Fragmentation,
-    /// More than the device has at all.
+    /// The job needs more than the device has in total.
     TooBig,
-    /// The context is longer than the KV cache has room for.
+    /// The context length is more than the KV cache can hold.
     Context,
-    /// A batch or its activations.
+    /// The batch or its activations were too large.
     Batch,
-    /// It grew while running.
+    /// Memory use grew while the job ran.
     Growth,
-    /// An earlier run in the same process.
+    /// An earlier run in the same process kept its memory.
     SameSession,
-    /// A limit set below the capacity.
+    /// A limit was set below the capacity.
     Limit,
-    /// Another device had room.
+    /// Another device had enough free memory.
     WrongDevice,
-    /// The machine's own memory, not the GPU's.
+    /// System memory ran out, not VRAM.
     HostMemory,
-    /// The log doesn't tell.
+    /// The log does not show it.
     Unknown,
 }
 
@@ -134,7 +135,7 @@ pub enum CauseKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
-    /// The wording fits but others fit too.
+    /// The wording matches, and so do other errors.
     Possible,
     Likely,
     /// The message says so itself.
@@ -158,9 +159,9 @@ pub struct Match {
     /// The entry's id, such as `pytorch/cuda-out-of-memory`.
     pub entry: String,
     pub certainty: Certainty,
-    /// The decisive line, counted from 1 as the user sees the log.
+    /// The number of the decisive line, counted from 1.
     pub line: usize,
-    /// That line, harmless to print.
+    /// That line, without control characters.
     pub text: String,
 }
 
