@@ -160,6 +160,7 @@ readings! {
     /// The machine and its system memory.
     pub struct Host {
         plain {
+            /// The host name.
             name: String,
         }
         readings {
@@ -195,7 +196,7 @@ readings! {
         plain {}
         readings {
             total_bytes: Bytes,
-            /// Reserved by the driver and firmware, in bytes. Null with NVML v1, whose `used` includes it.
+            /// Reserved by the driver and firmware, in bytes. With NVML v1 it is part of `used_bytes` and unknown.
             reserved_bytes: Bytes,
             /// In use, in bytes, without `reserved_bytes` where that is known.
             used_bytes: Bytes,
@@ -225,6 +226,7 @@ readings! {
             uuid: String,
             /// PCI address, such as 00000000:01:00.0.
             bus_id: String,
+            /// The product name, such as NVIDIA GeForce RTX 4090.
             name: String,
             /// VRAM in use by no listed process, in bytes: used minus the known `used_bytes`, at least 0.
             unaccounted_bytes: Bytes,
@@ -299,6 +301,7 @@ readings! {
             image: Option<u32>,
         }
         readings {
+            /// Field 22 of /proc/PID/stat: when it started, in clock ticks after boot.
             start_ticks: u64,
             /// When it started, by the wall clock.
             started_at: WallTime,
@@ -306,11 +309,13 @@ readings! {
             used_bytes: Bytes,
             /// Its share of the GPU's compute time in the last sample period, in percent.
             sm_percent: u32,
+            /// The number of the user.
             uid: u32,
             /// The user's name, or the number where it has none.
             user: String,
             /// The command line with its arguments joined by spaces.
             command: String,
+            /// The PID of the process that started it.
             parent_pid: u32,
             /// The PID of the leader of its session. A service leads its own.
             session: u32,

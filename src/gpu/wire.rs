@@ -116,15 +116,19 @@ macro_rules! readings {
 }
 pub(crate) use readings;
 
-/// Adds `<reading>_reason`, which the JSON has only where the reading is null.
+/// Adds `<reading>_reason` to a schema; the JSON has it only where the reading is null.
 pub(crate) fn describe_reason(schema: &mut Schema, reading: &str) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     let reason = json_schema!({
         "type": "string",
         "description": format!("Why `{reading}` is unknown; absent where it is known."),
         "pattern": "^(unsupported|denied|not-available|failed: .*)$",
     });
-    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        properties.insert(format!("{reading}_reason"), reason.to_value());
+    properties.insert(format!("{reading}_reason"), reason.to_value());
+    if let Some(Value::Object(field)) = properties.get_mut(reading) {
+        let described = field.get("description").and_then(Value::as_str).map(|text| format!("{text} "));
+        let description = format!("{}Null where it is unknown: see `{reading}_reason`.", described.unwrap_or_default());
+        field.insert("description".to_owned(), description.into());
     }
 }
 

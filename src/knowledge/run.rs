@@ -117,8 +117,10 @@ pub struct Run {
     /// The quantization as the engine names it: `Q4_K - Medium`, `awq`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantisation: Option<String>,
+    /// The type of the weights: `bfloat16`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
+    /// The number of layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<u64>,
     /// The number of layers on the GPU, and the number of all that could be there.
@@ -158,6 +160,7 @@ pub struct Run {
     /// The values of the settings in [`settings::SETTINGS`], wherever the log shows them.
     #[serde(skip)]
     pub settings: BTreeMap<&'static str, u64>,
+    /// The number of sequences in a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_size: Option<u64>,
     /// The number of parameters that are trained.
@@ -259,6 +262,7 @@ pub struct Run {
     /// The Kubernetes pod that it ran in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
+    /// The Kubernetes namespace of the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The control group whose process the kernel ended.

@@ -18,7 +18,7 @@ pub const CONTEXT_BYTES: u64 = 400 << 20;
 /// A part of the memory that a model takes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Part {
-    /// Null where it is unknown.
+    /// In bytes; null where it is unknown.
     pub bytes: Option<Bytes>,
     /// Whether the figure is exact.
     pub is: Is,

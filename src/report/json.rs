@@ -32,7 +32,7 @@ pub struct Found<'a> {
     memory: Option<MemoryKind>,
     /// Whose code printed the decisive message, such as `pytorch`, `vllm` or `kernel`; null where nothing matched.
     raised_by: Option<&'a str>,
-    /// The program that ran, as far as the log shows, otherwise the same as `raised_by`.
+    /// The program that ran, as far as the log shows, otherwise the same as `raised_by`; null where nothing matched.
     program: Option<&'a str>,
     phase: Phase,
     facts: &'a Facts,

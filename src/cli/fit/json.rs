@@ -63,7 +63,7 @@ pub struct ModelFit {
     total_bytes: Option<Bytes>,
     /// The driver's index of the GPU that it was compared with; null without one.
     gpu: Option<u32>,
-    /// VRAM that is free on that GPU, in bytes.
+    /// VRAM that is free on that GPU, in bytes; null without one.
     free_now_bytes: Option<Bytes>,
     /// Each GPU's share of a model that is split over several; null where it is not split.
     cards: Option<Vec<CardShare>>,
@@ -71,7 +71,7 @@ pub struct ModelFit {
     free_after_bytes: Option<Bytes>,
     /// Processes of this user that could be ended to free VRAM.
     holders: Vec<FitHolder>,
-    /// That GPU's VRAM in bytes.
+    /// That GPU's VRAM in bytes; null without one.
     card_bytes: Option<Bytes>,
     /// Whether the model fits in what is free now; null where that is unknown.
     fits: Option<bool>,
@@ -91,18 +91,19 @@ pub struct ModelFit {
 
 #[derive(Serialize, JsonSchema)]
 struct Model {
+    /// As asked for, or the name in the file.
     name: String,
     /// Its file or folder; null for a name from the table of models.
     file: Option<String>,
     /// The architecture as GGUF names it, such as `qwen3moe`.
     architecture: String,
-    /// The number of parameters.
+    /// The number of parameters; null where it is unknown.
     parameters: Option<u64>,
     /// Such as `Q4_K_M` or `awq`; null where it is not quantized or that is unknown.
     quantization: Option<String>,
     /// The number of layers; null where it is unknown.
     layers: Option<u64>,
-    /// The context length in tokens that it was trained for.
+    /// The context length in tokens that it was trained for; null where it is unknown.
     context_trained: Option<u64>,
 }
 
@@ -110,9 +111,9 @@ struct Model {
 struct Weights {
     #[serde(flatten)]
     part: Part,
-    /// Of these in VRAM, in bytes.
+    /// Of these in VRAM, in bytes; null where it is unknown.
     gpu_bytes: Option<Bytes>,
-    /// Of these in system memory, in bytes.
+    /// Of these in system memory, in bytes; null where it is unknown.
     host_bytes: Option<Bytes>,
 }
 
@@ -120,11 +121,11 @@ struct Weights {
 struct KvCache {
     #[serde(flatten)]
     part: Part,
-    /// Of these in VRAM, in bytes.
+    /// Of these in VRAM, in bytes; null where it is unknown.
     gpu_bytes: Option<Bytes>,
-    /// The cache of layers that attend to the whole context, in bytes.
+    /// The cache of layers that attend to the whole context, in bytes; null where it is unknown.
     full_bytes: Option<Bytes>,
-    /// The cache of layers with a sliding window, in bytes.
+    /// The cache of layers with a sliding window, in bytes; null where it is unknown.
     window_bytes: Option<Bytes>,
 }
 
@@ -144,16 +145,19 @@ struct CardShare {
     gpu: u32,
     /// Layers on this GPU; the output counts as one.
     layers: u64,
+    /// In bytes.
     weights_bytes: u64,
-    /// KV cache and recurrent state.
+    /// KV cache and recurrent state, in bytes.
     cache_bytes: u64,
+    /// Compute buffers, in bytes.
     compute_bytes: u64,
-    /// The driver's context and a margin.
+    /// The driver's context and a margin, in bytes.
     overhead_bytes: u64,
     total_bytes: Bytes,
     free_now_bytes: Bytes,
     /// VRAM that would be free once all `holders` on it ended, in bytes; null where there are none.
     free_after_bytes: Option<Bytes>,
+    /// Whether its share fits in what is free now.
     fits: bool,
 }
 
@@ -163,6 +167,7 @@ struct FitHolder {
     pid: u32,
     /// Field 22 of /proc/PID/stat; with the PID it names the process until the next boot.
     start_ticks: u64,
+    /// What people call it.
     name: String,
     /// VRAM that it uses on this GPU, in bytes.
     bytes: Bytes,

@@ -26,7 +26,7 @@ pub struct FitModels {
     schema: u32,
     /// The driver's index of the GPU that the models were compared with; null without one.
     gpu: Option<u32>,
-    /// VRAM that is free on that GPU, in bytes.
+    /// VRAM that is free on that GPU, in bytes; null without one.
     free_now_bytes: Option<Bytes>,
     /// VRAM that would be free on it once idle processes ended, in bytes; null where there are none.
     free_after_bytes: Option<Bytes>,
@@ -41,7 +41,7 @@ struct ListedModel {
     file: Option<String>,
     /// Such as `Q4_K_M`; null where it is not quantized or that is unknown.
     quantization: Option<String>,
-    /// All weights in bytes, as the file has them.
+    /// All weights in bytes, as the file has them; null where they are unknown.
     weights_bytes: Option<Bytes>,
     /// The longest context in tokens with the whole model in VRAM; null where the model does not fit so.
     largest_context: Option<u64>,
