@@ -1,11 +1,12 @@
 //! The JSON that scripts read: every output of the command line, held against what `tests/golden/json` records of it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
 use crate::fit::{card, fit, small_model};
+use crate::papers::rust_files;
 use crate::support::fake_driver::FakeDriver;
 use crate::support::machine::Machine;
 use crate::support::schema::{assert_valid, schema};
@@ -203,6 +204,16 @@ fn schema_lists_the_outputs_and_refuses_any_other_name() {
     }
     let other = driver.output(&["schema", "kill"]);
     assert_eq!((other.status.code(), other.stdout.len()), (Some(2), 0));
+}
+
+/// JSON that is built by hand has no schema.
+#[test]
+fn no_shipped_code_builds_json_by_hand() {
+    let mut files = Vec::new();
+    rust_files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
+    let by_hand: Vec<&PathBuf> =
+        files.iter().filter(|path| fs::read_to_string(path).unwrap().contains("json!(")).collect();
+    assert!(by_hand.is_empty(), "{by_hand:?}");
 }
 
 /// Records that differ in nothing would hold nothing.

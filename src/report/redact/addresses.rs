@@ -98,7 +98,7 @@ fn alone(text: &str, at: Range<usize>, signs: &[char]) -> bool {
     let begins = before.is_none_or(|c| !c.is_alphanumeric() && !signs.contains(&c));
     // A full stop ends a sentence, but before a letter or a digit it belongs to the word.
     let is_sign_within = next.is_some_and(char::is_alphanumeric);
-    let ends = after.is_none_or(|c| !c.is_alphanumeric() && !(signs.contains(&c) && is_sign_within));
+    let ends = after.is_none_or(|c| !(c.is_alphanumeric() || signs.contains(&c) && is_sign_within));
     begins && ends
 }
 
