@@ -24,6 +24,7 @@ fn main() -> io::Result<()> {
     let mut files = Vec::new();
     collect(Path::new("knowledge"), &mut files)?;
     files.sort();
+    write_ids(&files)?;
     // The table of models is read without the entries (`memory/table.rs`).
     let (models, files): (Vec<PathBuf>, Vec<PathBuf>) =
         files.into_iter().partition(|file| file.starts_with("knowledge/models"));
@@ -36,25 +37,55 @@ fn main() -> io::Result<()> {
 }
 
 fn pack(name: &str, bytes: &[u8]) -> io::Result<()> {
+    write(name, &compress_to_vec(bytes, LEVEL))
+}
+
+fn write(name: &str, bytes: &[u8]) -> io::Result<()> {
     let out = PathBuf::from(env::var_os("OUT_DIR").ok_or(io::ErrorKind::NotFound)?);
-    fs::write(out.join(name), compress_to_vec(bytes, LEVEL))
+    fs::write(out.join(name), bytes)
+}
+
+/// The constants of `FixId` and `EntryId`: one for each file of a fix or an entry, see `src/knowledge/id.rs`.
+fn write_ids(files: &[PathBuf]) -> io::Result<()> {
+    let (mut fixes, mut entries) = (String::new(), String::new());
+    for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "ron")) {
+        let path = slashed(file)?;
+        let id = path.trim_end_matches(".ron");
+        match id.split_once('/') {
+            Some(("fixes", fix)) => fixes += &constant("FixId", fix),
+            Some(("models" | "_innocent", _)) | None => {}
+            Some(_) => entries += &constant("EntryId", id),
+        }
+    }
+    let ids = format!("impl FixId {{\n{fixes}}}\n\nimpl EntryId {{\n{entries}}}\n");
+    write("ids.rs", ids.as_bytes())
+}
+
+fn constant(of: &str, id: &str) -> String {
+    let name = id.to_ascii_uppercase().replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
+    format!("    pub const {name}: {of} = {of}({id:?});\n")
 }
 
 /// Each file as its path, a zero, its text, a zero.
 fn joined(files: &[PathBuf]) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     for file in files {
-        let path = file.strip_prefix("knowledge").map_err(io::Error::other)?;
         let text = fs::read(file)?;
         if text.contains(&0) {
             return Err(io::Error::other(format!("{} holds a zero byte", file.display())));
         }
-        all.extend(path.to_string_lossy().replace('\\', "/").into_bytes());
+        all.extend(slashed(file)?.into_bytes());
         all.push(0);
         all.extend(text);
         all.push(0);
     }
     Ok(all)
+}
+
+/// The path within knowledge/, with `/` on every system.
+fn slashed(file: &Path) -> io::Result<String> {
+    let path = file.strip_prefix("knowledge").map_err(io::Error::other)?;
+    Ok(path.to_string_lossy().replace('\\', "/"))
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {

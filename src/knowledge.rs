@@ -10,6 +10,7 @@ pub mod facts;
 pub mod figures;
 pub mod fix;
 pub mod guide;
+pub mod id;
 #[cfg(test)]
 mod linear;
 pub mod lint;
@@ -31,6 +32,7 @@ use diagnosis::Diagnosis;
 use entry::Entry;
 use fix::Fix;
 use guide::{Question, Term};
+pub use id::{EntryId, FixId};
 use load::{LoadError, Source};
 use matching::Finder;
 pub use matching::Words;
@@ -67,8 +69,13 @@ impl KnowledgeBase {
     }
 
     /// The entry with this id.
-    pub fn entry(&self, id: &str) -> Option<&Entry> {
+    pub fn entry(&self, id: EntryId) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.id == id)
+    }
+
+    /// The entry that a person names.
+    pub fn entry_named(&self, name: &str) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.id.as_str() == name)
     }
 
     /// The fixes, ordered by id.
@@ -77,14 +84,14 @@ impl KnowledgeBase {
     }
 
     /// The fix with this id.
-    pub fn fix(&self, id: &str) -> Option<&Fix> {
+    pub fn fix(&self, id: FixId) -> Option<&Fix> {
         self.fixes.iter().find(|fix| fix.id == id)
     }
 
     /// The fixes of the entry that leads.
     pub fn leading_fixes(&self, diagnosis: &Diagnosis) -> Vec<Fix> {
-        let entry = diagnosis.matches.first().and_then(|found| self.entry(&found.entry));
-        entry.into_iter().flat_map(|entry| &entry.fixes).filter_map(|id| self.fix(id)).cloned().collect()
+        let entry = diagnosis.matches.first().and_then(|found| self.entry(found.entry));
+        entry.into_iter().flat_map(|entry| &entry.fixes).filter_map(|id| self.fix(*id)).cloned().collect()
     }
 
     /// The question with this id.

@@ -56,6 +56,14 @@ impl Bytes {
         u128::from(self.0.abs_diff(other.0)) * 100 <= larger * u128::from(percent)
     }
 
+    /// The figure in GiB without its unit, for sums whose first term carries it.
+    #[must_use]
+    pub fn in_gib(self) -> String {
+        #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+        let gib = self.0 as f64 / f64::from(1 << 30);
+        format!("{gib:.1}")
+    }
+
     /// Reads "2.00 GiB", "9,216MiB", "512 bytes", "300.00MB" or a bare number of bytes.
     /// `None` where it is not a size or would not fit.
     pub fn parse(text: &str, base: UnitBase) -> Option<Bytes> {

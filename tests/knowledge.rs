@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+use oomdoctor::knowledge::FixId;
 use oomdoctor::knowledge::KnowledgeBase;
 use oomdoctor::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom};
 use oomdoctor::knowledge::lint;
@@ -29,7 +30,7 @@ fn every_entry_passes_the_judge() {
 fn there_are_entries_and_fixes_enough() {
     let base = KnowledgeBase::built_in().unwrap();
     assert!(base.entries().len() >= 90, "{}", base.entries().len());
-    assert!(base.fix("end-holder").is_some());
+    assert!(base.fix(FixId::END_HOLDER).is_some());
 }
 
 #[test]

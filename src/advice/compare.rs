@@ -1,6 +1,6 @@
 //! Owns holding a second failure against the first: what changed between the two runs, and whether it came further.
 
-use crate::advice::ledger::run_had;
+use super::figures::run_had;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Phase};
 
 /// What the new failure says beside the old one, in a sentence or two.

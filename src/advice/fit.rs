@@ -3,8 +3,11 @@
 //! What can't be known is said. Bytes and tokens; weights and caches as exact as `memory` has them, the rest "about".
 
 mod after;
-mod effect;
+mod answer;
+mod basis;
+pub mod effect;
 pub mod holders;
+mod kind;
 mod model;
 mod offers;
 mod pool;
@@ -18,22 +21,18 @@ pub mod words;
 
 use std::sync::Arc;
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
-use super::plan::FreesIs;
-use super::{Ledger, Situation};
-use crate::advice::ledger::run_had;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Stage};
+use crate::knowledge::{EntryId, FixId};
 use crate::memory::options::{self, Card};
 use crate::memory::spare::SPARE;
-use crate::memory::{Engine, Estimate, Is, Part};
+use crate::memory::{Engine, Is, Part};
 use crate::units::Bytes;
 pub use after::changed;
+pub use answer::{FitAdvice, FitChoice, FitModel, Parts, Size};
+use basis::Basis;
 pub use effect::Effect;
-pub use room::{Room, room};
-use setup::Kind;
-use trial::Basis;
+use kind::Kind;
+pub use room::{Machine, Room, Vram, room};
 pub use trial::Trial;
 
 /// More choices are not read under stress.
@@ -42,198 +41,20 @@ const MOST_CHOICES: usize = 6;
 /// Why a training run's activations are not known.
 const UNKNOWN_LENGTH: &str = "the log does not show how long the sequences are";
 
-/// Which model, and how sure that is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FitModel {
-    /// As the table or the log names it.
-    pub name: String,
-    /// Its quantisation or dtype.
-    pub quantization: Option<String>,
-    /// How it was found, in words.
-    pub how: String,
-    /// Its layers, where known.
-    pub layers: Option<u64>,
-    /// Its parameters, where known.
-    pub parameters: Option<u64>,
-}
-
-/// What it takes with the log's settings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Parts {
-    /// Weights on the card.
-    pub weights: Part,
-    /// The image encoder on the card; 0 where there is none.
-    pub image_encoder: Part,
-    /// KV cache on the card.
-    pub kv_cache: Part,
-    /// Recurrent state on the card.
-    pub recurrent_state: Part,
-    pub gradients: Part,
-    /// The optimizer's states, when training.
-    pub optimizer: Part,
-    /// Compute buffers and activations.
-    pub compute: Part,
-    /// The driver's context and a margin for what is only estimated.
-    pub overhead: Part,
-}
-
-impl Parts {
-    fn of(estimate: &Estimate) -> Parts {
-        Parts {
-            weights: estimate.weights.clone(),
-            image_encoder: estimate.projector.clone(),
-            kv_cache: estimate.kv_cache.clone(),
-            recurrent_state: estimate.recurrent.clone(),
-            gradients: estimate.gradients.clone(),
-            optimizer: estimate.optimizer.clone(),
-            compute: estimate.compute.clone(),
-            overhead: estimate.overhead.clone(),
-        }
-    }
-}
-
-/// A change that makes it fit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FitChoice {
-    /// In words that follow "with".
-    pub change: String,
-    /// What it then takes on the card; of an engine's own pool, what one request takes of it.
-    pub total_bytes: Option<Bytes>,
-    /// What is then free on the card.
-    pub free_after_bytes: Option<Bytes>,
-    /// What it gives back.
-    pub frees_bytes: Option<Bytes>,
-    /// How sure that is.
-    pub frees_is: Option<FreesIs>,
-    /// Whether it then fits.
-    pub fits: Option<bool>,
-    /// The change's flags in the engine's own form.
-    pub flags: Option<String>,
-    /// What must be downloaded for it.
-    pub download_bytes: Option<Bytes>,
-}
-
-/// One line of the model's sizes by quantisation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Size {
-    pub quantization: String,
-    /// The file, about: what a download takes.
-    pub file_bytes: Bytes,
-    /// What it takes with the run's other settings.
-    pub total_bytes: Option<Bytes>,
-    pub fits: Option<bool>,
-}
-
-/// Whether it fits, and what would make it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct FitAdvice {
-    /// Which model; `None` where only the engine's own pool is spoken of.
-    pub model: Option<FitModel>,
-    /// The program, as in sentences.
-    pub engine: &'static str,
-    /// Tokens of context it was held against.
-    pub context_tokens: Option<u64>,
-    /// What it takes, part by part; `None` where only the engine's own pool is spoken of.
-    pub parts: Option<Parts>,
-    pub total_bytes: Option<Bytes>,
-    /// Free for it: now, else when the run began.
-    pub free_now_bytes: Option<Bytes>,
-    pub card_bytes: Option<Bytes>,
-    /// What a choice must leave free.
-    pub headroom_bytes: Bytes,
-    /// Whether it fits as it is, with the headroom.
-    pub fits: Option<bool>,
-    /// Why that is not known.
-    pub why_not_known: Option<String>,
-    /// Choices that fit, best first.
-    pub choices: Vec<FitChoice>,
-    /// The model's sizes, from the largest.
-    pub sizes: Vec<Size>,
-    /// Models or quantisations that would fit, where no choice does.
-    pub instead: Vec<String>,
-    /// What was assumed, and what can't be known.
-    pub notes: Vec<String>,
-    /// What each fix of the knowledge base would do.
-    #[serde(skip)]
-    effects: Vec<Effect>,
-    /// What the person can try other settings on, where the model is known.
-    #[serde(skip)]
-    basis: Option<Arc<Basis>>,
-    /// What is free is what is free now, not what was when the log was written.
-    #[serde(skip)]
-    is_now: bool,
-    /// What a choice may take of each card, where the model is laid out over several.
-    #[serde(skip)]
-    each: Vec<Bytes>,
-}
-
-impl FitAdvice {
-    /// An engine of which nothing more is known yet.
-    fn of(engine: &'static str) -> FitAdvice {
-        FitAdvice {
-            model: None,
-            engine,
-            context_tokens: None,
-            parts: None,
-            total_bytes: None,
-            free_now_bytes: None,
-            card_bytes: None,
-            headroom_bytes: Bytes::ZERO,
-            fits: None,
-            why_not_known: None,
-            choices: Vec::new(),
-            sizes: Vec::new(),
-            instead: Vec::new(),
-            notes: Vec::new(),
-            effects: Vec::new(),
-            basis: None,
-            is_now: false,
-            each: Vec::new(),
-        }
-    }
-
-    /// The settings of the log, to try others from; `None` where the model is not known.
-    pub fn trial(&self) -> Option<Trial> {
-        Some(Trial::new(self.basis.as_ref()?))
-    }
-
-    /// Whether what is free is what is free now, rather than when the log was written.
-    pub fn is_now(&self) -> bool {
-        self.is_now
-    }
-
-    /// Whether the model is laid out over several cards of this machine; its figures are then of all of them.
-    pub fn is_on_several(&self) -> bool {
-        !self.each.is_empty()
-    }
-
-    /// What a fix of the knowledge base would do here; `None` where that can't be told.
-    pub fn effect_of(&self, fix: &str) -> Option<&Effect> {
-        self.effects.iter().find(|effect| effect.fix == fix)
-    }
-
-    /// What it takes and what the card has, where that is less: then nobody's end makes it fit as it is.
-    pub fn beyond(&self) -> Option<(Bytes, Bytes)> {
-        self.total_bytes.zip(self.card_bytes).filter(|(total, card)| self.fits == Some(false) && total > card)
-    }
-
-    /// Whether its weights alone are more than the card has: then no setting helps, on however empty a card.
-    pub fn has_weights_beyond(&self) -> bool {
-        let weights = self.parts.as_ref().and_then(|parts| parts.weights.bytes);
-        weights.zip(self.card_bytes).is_some_and(|(weights, card)| weights > card)
-    }
-
-    /// What must be found on the card so that it fits as it is. About.
-    pub fn missing(&self) -> Option<Bytes> {
-        Some(self.total_bytes?.plus(self.headroom_bytes).less(self.free_now_bytes?))
-            .filter(|_| self.is_now && !self.is_on_several())
-    }
+/// The failed run, as far as its fit is concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Question<'a> {
+    pub diagnosis: &'a Diagnosis,
+    /// The model, as the person names it; `None` for what the log says.
+    pub model: Option<&'a str>,
+    /// What the run used when it failed.
+    pub had: Option<Bytes>,
 }
 
 /// Whether the run's model fits, and which changes make it fit. `None` where memory of another kind ran out or neither
 /// the model nor the engine's own figures are known.
-pub fn fit(situation: &Situation<'_>, room: Room, ledger: Option<&Ledger>) -> Option<FitAdvice> {
-    let diagnosis = situation.diagnosis;
+pub fn fit(question: Question<'_>, room: Room) -> Option<FitAdvice> {
+    let diagnosis = question.diagnosis;
     let of_card = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache));
     // What lies on one of the cards that share all of it is not told.
     if diagnosis.oom == Oom::No || !of_card || diagnosis.run.sharded.is_some() {
@@ -243,8 +64,8 @@ pub fn fit(situation: &Situation<'_>, room: Room, ledger: Option<&Ledger>) -> Op
     if let Some(pool) = pool::advice(diagnosis).filter(|_| kind == Kind::Vllm) {
         return Some(pool);
     }
-    let mut share = pool::share(diagnosis, ledger).filter(|_| kind == Kind::Vllm);
-    let Some(mut known) = model::known(situation.model, &diagnosis.run, kind.is_torch()) else {
+    let mut share = pool::share(diagnosis, room.failed_gpu).filter(|_| kind == Kind::Vllm);
+    let Some(mut known) = model::known(question.model, &diagnosis.run, kind.is_torch()) else {
         let share = share.map(|effect| FitAdvice { effects: vec![effect], ..FitAdvice::of("vLLM") });
         return trained::advice(diagnosis).filter(|_| kind == Kind::Train).or(share);
     };
@@ -255,7 +76,7 @@ pub fn fit(situation: &Situation<'_>, room: Room, ledger: Option<&Ledger>) -> Op
     if let Some(effect) = &mut share {
         effect.hold_against(&engine, &known.shape, &room);
     }
-    let mut advice = advice(known, engine, notes, room, diagnosis);
+    let mut advice = advice(known, engine, notes, room, question);
     advice.effects.extend(share);
     Some(advice)
 }
@@ -265,7 +86,8 @@ fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Eng
     let run = &diagnosis.run;
     match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => {
-            let refused = diagnosis.matches.first().is_some_and(|found| found.entry == "llama.cpp/kv-cache-allocation");
+            let refused =
+                diagnosis.matches.first().is_some_and(|found| found.entry == EntryId::LLAMA_CPP_KV_CACHE_ALLOCATION);
             let refused = diagnosis.facts.requested_bytes.filter(|_| refused && settings.devices == 1);
             // A context that was only assumed says nothing about a buffer.
             let cache = setup::context(diagnosis).and(run.kv_cache_bytes.or(refused)).map(|bytes| bytes.0);
@@ -287,7 +109,14 @@ fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Eng
     }
 }
 
-fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Room, diagnosis: &Diagnosis) -> FitAdvice {
+fn advice(
+    known: model::Known,
+    engine: Engine,
+    mut notes: Vec<String>,
+    room: Room,
+    question: Question<'_>,
+) -> FitAdvice {
+    let Question { diagnosis, had, .. } = question;
     let shape = &known.shape;
     let has_share = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
     let card = room.free.zip(room.capacity.or(room.free)).map(|(free, total)| Card {
@@ -337,16 +166,16 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
         room.ram,
     ));
     if is_assumed {
-        effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = FreesIs::About);
-        choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = FreesIs::About);
+        effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = Is::About);
+        choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = Is::About);
     }
     // Where the optimizer is made all else is there: no more comes back than the run had.
-    let had = run_had(diagnosis).filter(|_| diagnosis.run.stage == Some(Stage::Optimizer));
+    let had = had.filter(|_| diagnosis.run.stage == Some(Stage::Optimizer));
     for (fix, changed) in effect::alone(&engine) {
         let Some(effect) = effects.iter_mut().find(|effect| effect.fix == fix) else { continue };
         effect.fits = effect.fits.or(too_much(&changed).then_some(false));
         let held = had.map(|had| had.less(least(&changed).unwrap_or(Bytes::ZERO)));
-        let bound = |(frees, is): (Bytes, FreesIs)| (held.map_or(frees, |held| frees.min(held)), is);
+        let bound = |(frees, is): (Bytes, Is)| (held.map_or(frees, |held| frees.min(held)), is);
         effect.frees = effect.frees.map(bound).filter(|(frees, _)| *frees > Bytes::ZERO);
     }
     let beyond = least(&engine).filter(|_| too_much(&engine));
@@ -357,7 +186,7 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
     let fits = fits.or(beyond.map(|_| false));
     if is_blind {
         estimate.compute = Part::unknown(UNKNOWN_LENGTH);
-        let of_length = ["smaller-batch", "gradient-checkpointing"];
+        let of_length = [FixId::SMALLER_BATCH, FixId::GRADIENT_CHECKPOINTING];
         effects.iter_mut().filter(|effect| of_length.contains(&effect.fix)).for_each(|effect| effect.frees = None);
     }
     let why_not = estimate.why_not().map(str::to_owned);
@@ -391,9 +220,4 @@ fn advice(known: model::Known, engine: Engine, mut notes: Vec<String>, room: Roo
             how: known.how,
         }),
     }
-}
-
-/// The estimate's certainty in the plan's words.
-fn frees_is(is: Is) -> FreesIs {
-    if is == Is::Fact { FreesIs::Fact } else { FreesIs::About }
 }

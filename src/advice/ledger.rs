@@ -1,17 +1,22 @@
-//! Owns the arithmetic of one memory: a capacity, parts that sum to it, what the run needed at least, and what must
-//! be found. From the living device where the log is from here, else from the log's own figures.
+//! Owns the arithmetic of one memory: a capacity, parts that add up to it, what the run needed at least, and what is
+//! short. From the GPU as it is now where the log is from here, else from the log's own figures. Bytes.
+
+use std::cmp::Reverse;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::verdict::{NextTry, in_pieces, next_try, own_context};
-use super::{Place, Situation, machine::Fate};
-use crate::gpu::{Device, Host};
+use super::figures::{in_pieces, own_context, run_had};
+use super::input::Situation;
+use super::machine::place::{Fate, Place};
+use super::naming::name_of;
+use super::retry::Retry;
+use crate::gpu::{Device, GpuProcess, Host};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::knowledge::facts::Facts;
 use crate::units::Bytes;
 
-/// Whose part of the memory it is; the screen colours by it.
+/// Whose part of the memory it is; the screen colors by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Share {
@@ -82,56 +87,36 @@ impl Ledger {
     }
 }
 
-/// Draws up the sums for the memory that ran out.
-pub fn draw(situation: &Situation<'_>, place: &Place<'_>) -> Option<Ledger> {
+/// Adds up the memory that ran out.
+pub fn draw(situation: &Situation<'_>, place: &Place<'_>, retry: Option<Retry<'_>>) -> Option<Ledger> {
     let diagnosis = situation.diagnosis;
-    match (diagnosis.memory?, place.device, situation.snapshot) {
-        // An engine's own cache has the room that the engine gave it, however much of the card is free.
-        (MemoryKind::KvCache, ..) if diagnosis.facts.free_bytes.is_some() => Some(of_cache(&diagnosis.facts)),
-        (MemoryKind::Gpu | MemoryKind::KvCache, Some(device), _) => {
-            Some(of_device(device, diagnosis, next_try(situation, place)))
-        }
-        (MemoryKind::Host | MemoryKind::Shm, _, Some(snapshot))
-            if diagnosis.facts.limit_bytes.is_none() && place.same_machine != Some(false) =>
-        {
-            of_host(&snapshot.host, diagnosis).or_else(|| of_log(diagnosis, place))
-        }
-        _ => of_log(diagnosis, place),
+    match diagnosis.memory? {
+        // An engine's own cache has the room that the engine gave it, however much of the GPU is free.
+        MemoryKind::KvCache if diagnosis.facts.free_bytes.is_some() => Some(of_cache(&diagnosis.facts)),
+        MemoryKind::Gpu | MemoryKind::KvCache => match place.device {
+            Some(device) => Some(of_device(device, diagnosis, retry)),
+            None => of_log(diagnosis, place),
+        },
+        MemoryKind::Host | MemoryKind::Shm => of_host_now(situation, place).or_else(|| of_log(diagnosis, place)),
+        MemoryKind::Unified => of_log(diagnosis, place),
     }
-}
-
-/// What the run already had when it failed, as its allocator told; the most complete figure first.
-pub fn run_had(diagnosis: &Diagnosis) -> Option<Bytes> {
-    let facts = &diagnosis.facts;
-    let pooled = facts.allocated_bytes.map(|live| live.plus(facts.reserved_unallocated_bytes.unwrap_or(Bytes::ZERO)));
-    facts.process_bytes.or(facts.reserved_bytes).or(pooled).or_else(|| buffers(diagnosis))
-}
-
-/// The buffers of a program that prints them as it makes them, on the card that failed.
-pub fn buffers(diagnosis: &Diagnosis) -> Option<Bytes> {
-    let run = &diagnosis.run;
-    let on_gpu = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::Unified));
-    let all = [run.weights_bytes, run.kv_cache_bytes, run.compute_bytes].into_iter().flatten().reduce(Bytes::plus);
-    let on_it = if run.devices.is_none_or(|many| many == 1) { all } else { run.on_failed_bytes };
-    on_it.filter(|_| on_gpu)
 }
 
 /// What is wanted of a memory.
 struct Wanted {
-    asked: Option<Bytes>,
+    requested: Option<Bytes>,
     had: Option<Bytes>,
 }
 
 fn wanted(diagnosis: &Diagnosis) -> Wanted {
-    let asked = diagnosis.facts.requested_bytes;
-    // What its allocator held unused in pieces would have been enough: that is no need.
-    let idle = in_pieces(diagnosis).unwrap_or(Bytes::ZERO);
-    Wanted { asked, had: run_had(diagnosis).map(|had| had.less(idle)) }
+    // What its allocator had unused in pieces would have been enough: that is no need.
+    let unused = in_pieces(diagnosis).unwrap_or(Bytes::ZERO);
+    Wanted { requested: diagnosis.facts.requested_bytes, had: run_had(diagnosis).map(|had| had.less(unused)) }
 }
 
 fn sums(wanted: &Wanted, capacity: Option<Bytes>, available: Option<Bytes>, held_by: Vec<Held>) -> Ledger {
-    let (asked, had) = (wanted.asked, wanted.had);
-    let needed = asked.map(|asked| asked.plus(had.unwrap_or(Bytes::ZERO)));
+    let (requested, had) = (wanted.requested, wanted.had);
+    let needed = requested.map(|requested| requested.plus(had.unwrap_or(Bytes::ZERO)));
     Ledger {
         device: None,
         device_uuid: None,
@@ -143,39 +128,17 @@ fn sums(wanted: &Wanted, capacity: Option<Bytes>, available: Option<Bytes>, held
         held_by,
         is_now: false,
         is_cache: false,
-        had_bytes: asked.and(had),
+        had_bytes: requested.and(had),
         taken_bytes: None,
-        asked_bytes: asked,
+        asked_bytes: requested,
     }
 }
 
-fn of_device(device: &Device, diagnosis: &Diagnosis, next: Option<NextTry<'_>>) -> Ledger {
-    let mut held = Vec::new();
-    if let Some(bytes) = device.memory.reserved_bytes.value() {
-        held.push(Held { what: "driver".into(), pid: None, bytes, share: Share::Driver });
-    }
-    let mut rows: Vec<Held> = device
-        .processes
-        .iter()
-        .filter_map(|row| {
-            let bytes = row.used_bytes.value()?;
-            let share = if next.is_some_and(|next| next.is(row)) { Share::Run } else { Share::Process };
-            Some(Held { what: super::name_of(row), pid: Some(row.pid), bytes, share })
-        })
-        .collect();
-    rows.sort_by_key(|held| std::cmp::Reverse(held.bytes));
-    held.append(&mut rows);
-    if let Some(bytes) = device.unaccounted_bytes.value().filter(|bytes| *bytes > Bytes::ZERO) {
-        let what = if device.unaccounted_includes_unknown_rows {
-            "processes without a figure, and other"
-        } else {
-            "desktop and other"
-        };
-        held.push(Held { what: what.into(), pid: None, bytes, share: Share::Other });
-    }
-    let sums = sums(&wanted(diagnosis), device.memory.total_bytes.value(), device.memory.free_bytes.value(), held);
-    // What its next try has taken by now it need not find again.
-    let taken = next.map(|next| next.holds_on(device)).filter(|taken| *taken > Bytes::ZERO);
+fn of_device(device: &Device, diagnosis: &Diagnosis, retry: Option<Retry<'_>>) -> Ledger {
+    let memory = &device.memory;
+    let sums = sums(&wanted(diagnosis), memory.total_bytes.value(), memory.free_bytes.value(), held_on(device, retry));
+    // What its retry has by now is not short any more.
+    let taken = retry.map(|retry| retry.uses_of(device)).filter(|taken| *taken > Bytes::ZERO);
     Ledger {
         device: Some(device.index),
         device_uuid: device.uuid.known().cloned(),
@@ -186,12 +149,43 @@ fn of_device(device: &Device, diagnosis: &Diagnosis, next: Option<NextTry<'_>>) 
     }
 }
 
+/// The parts in use: the driver, each process, and what no process accounts for.
+fn held_on(device: &Device, retry: Option<Retry<'_>>) -> Vec<Held> {
+    let mut held: Vec<Held> = device.processes.iter().filter_map(|row| held_by_process(row, retry)).collect();
+    held.sort_by_key(|held| Reverse(held.bytes));
+    if let Some(bytes) = device.memory.reserved_bytes.value() {
+        held.insert(0, Held { what: "driver".into(), pid: None, bytes, share: Share::Driver });
+    }
+    if let Some(bytes) = device.unaccounted_bytes.value().filter(|bytes| *bytes > Bytes::ZERO) {
+        let what = match device.unaccounted_includes_unknown_rows {
+            true => "processes without a figure, and other",
+            false => "desktop and other",
+        };
+        held.push(Held { what: what.into(), pid: None, bytes, share: Share::Other });
+    }
+    held
+}
+
+fn held_by_process(row: &GpuProcess, retry: Option<Retry<'_>>) -> Option<Held> {
+    let is_own = retry.is_some_and(|retry| retry.is_process(row));
+    let share = if is_own { Share::Run } else { Share::Process };
+    Some(Held { what: name_of(row), pid: Some(row.pid), bytes: row.used_bytes.value()?, share })
+}
+
+/// This machine's system memory now; `None` where a limit ran out instead, or where the log is another machine's.
+fn of_host_now(situation: &Situation<'_>, place: &Place<'_>) -> Option<Ledger> {
+    if situation.diagnosis.facts.limit_bytes.is_some() || place.is_elsewhere() {
+        return None;
+    }
+    of_host(&situation.snapshot?.host, situation.diagnosis)
+}
+
 fn of_host(host: &Host, diagnosis: &Diagnosis) -> Option<Ledger> {
     let facts = &diagnosis.facts;
     let (total, available) = (host.memory_total_bytes.value()?, host.memory_available_bytes.value()?);
     // More was available, or there was more or less in all: the log is another machine's.
-    let other_size = facts.total_bytes.is_some_and(|there| !there.within_percent(total, 3));
-    if other_size || facts.free_bytes.is_some_and(|free| free > total) {
+    let has_other_size = facts.total_bytes.is_some_and(|there| !there.within_percent(total, 3));
+    if has_other_size || facts.free_bytes.is_some_and(|free| free > total) {
         return None;
     }
     let used = Held { what: "in use".into(), pid: None, bytes: total.less(available), share: Share::Other };
@@ -200,7 +194,7 @@ fn of_host(host: &Host, diagnosis: &Diagnosis) -> Option<Ledger> {
 
 /// The engine's KV cache, as it printed its room and what was wanted.
 fn of_cache(facts: &Facts) -> Ledger {
-    let wanted = Wanted { asked: facts.requested_bytes, had: None };
+    let wanted = Wanted { requested: facts.requested_bytes, had: None };
     Ledger { is_cache: true, ..sums(&wanted, facts.free_bytes, facts.free_bytes, Vec::new()) }
 }
 
@@ -208,37 +202,46 @@ fn of_cache(facts: &Facts) -> Ledger {
 fn of_log(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Ledger> {
     let facts = &diagnosis.facts;
     let capacity = facts.total_bytes.or(facts.limit_bytes)?;
-    let mut held = Vec::new();
-    if let Some(bytes) = run_had(diagnosis) {
-        held.push(Held { what: "your run".into(), pid: None, bytes, share: Share::Run });
-    }
-    for named in &place.named {
-        let what = match named.fate {
-            Fate::Alive(row, _) => super::name_of(row),
-            _ => format!("process {}", named.pid),
-        };
-        held.push(Held { what, pid: Some(named.pid), bytes: named.bytes, share: Share::Process });
-    }
-    // With the named processes more than the card has: one of them may be the run itself, or the log mixes cards.
-    let printed = held.iter().fold(facts.free_bytes.unwrap_or(Bytes::ZERO), |sum, held| sum.plus(held.bytes));
-    if printed > capacity.plus(Bytes(capacity.0 / 50)) {
+    let mut held = printed_parts(diagnosis, place);
+    let free = facts.free_bytes.unwrap_or(Bytes::ZERO);
+    // With the named processes more than the GPU has: one of them may be the run itself, or the log mixes GPUs.
+    if accounted(free, &held) > capacity.plus(Bytes(capacity.0 / 50)) {
         held.retain(|held| held.share == Share::Run);
     }
-    let accounted = held.iter().fold(facts.free_bytes.unwrap_or(Bytes::ZERO), |sum, held| sum.plus(held.bytes));
-    let mut rest = capacity.less(accounted);
-    // An allocator's figure leaves out the CUDA context of its own process: that is nobody else's.
+    let mut rest = capacity.less(accounted(free, &held));
+    // An allocator's figure leaves out the CUDA context of its own process, which is no other process's memory.
     if let Some(context) = own_context(diagnosis).map(|context| context.min(rest)).filter(|own| *own > Bytes::ZERO) {
         rest = rest.less(context);
         held.push(Held { what: "its CUDA context about".into(), pid: None, bytes: context, share: Share::Run });
     }
     if facts.free_bytes.is_some() && rest > Bytes::ZERO {
-        // The run itself, where the log does not say what it had.
-        let what = if run_had(diagnosis).is_some() || own_context(diagnosis).is_some() { "other" } else { "in use" };
+        // Where the log does not say what the run had, the run is in there.
+        let is_run_known = run_had(diagnosis).is_some() || own_context(diagnosis).is_some();
+        let what = if is_run_known { "other" } else { "in use" };
         held.push(Held { what: what.into(), pid: None, bytes: rest, share: Share::Other });
     }
-    // What was free then, the run had already taken its own part out of.
-    let missing_bytes = facts.requested_bytes.zip(facts.free_bytes).map(|(asked, free)| asked.less(free));
+    // The run's own part was already taken out of what was free then.
+    let missing_bytes = facts.requested_bytes.zip(facts.free_bytes).map(|(requested, free)| requested.less(free));
     Some(Ledger { missing_bytes, ..sums(&wanted(diagnosis), Some(capacity), facts.free_bytes, held) })
+}
+
+fn accounted(free: Bytes, held: &[Held]) -> Bytes {
+    held.iter().fold(free, |sum, held| sum.plus(held.bytes))
+}
+
+/// What the log prints of the run and of the processes that it names.
+fn printed_parts(diagnosis: &Diagnosis, place: &Place<'_>) -> Vec<Held> {
+    let run = run_had(diagnosis).map(|bytes| Held { what: "your run".into(), pid: None, bytes, share: Share::Run });
+    let named = place.named.iter().map(|named| Held {
+        what: match named.fate {
+            Fate::Alive(row, _) => name_of(row),
+            _ => format!("process {}", named.pid),
+        },
+        pid: Some(named.pid),
+        bytes: named.bytes,
+        share: Share::Process,
+    });
+    run.into_iter().chain(named).collect()
 }
 
 #[cfg(test)]

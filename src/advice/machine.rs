@@ -1,21 +1,27 @@
-//! Owns the question whether a log was written on this machine, on which of its devices, and what has become of the
-//! processes it names. When in doubt the log is from elsewhere, and nothing here is offered for killing because of it.
+//! Owns the question whether a log was written on this machine, on which of its GPUs, and what became of the processes
+//! that it names. When in doubt the log is from elsewhere, and nothing here is offered for termination because of it.
 
-mod names;
-mod which;
+pub mod names;
+pub mod place;
+pub mod which;
 
-use self::names::Named as Called;
-use super::Situation;
-use super::verdict::next_try;
-use crate::gpu::{Device, GpuProcess, Nature, ProcessKey, Snapshot, Vantage};
+use self::names::NamedGpus;
+use self::place::{Fate, Named, Place};
+use super::figures::with_own_process;
+use super::input::Situation;
+use super::naming::amount;
+use super::retry;
+use crate::gpu::{Device, GpuProcess, Nature, Snapshot, Vantage};
+use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
 use crate::knowledge::facts::Facts;
+use crate::knowledge::run::Run;
 use crate::units::Bytes;
 
 /// A log's figures are rounded and CUDA's capacity is a little under the driver's.
 const CAPACITY_PERCENT: u64 = 3;
 /// A living process may have grown a little since the crash.
-const HOLDING_PERCENT: u64 = 20;
+const USE_PERCENT: u64 = 20;
 
 /// Families of entries whose messages only Linux prints, or something that runs there.
 const LINUX_ENTRIES: [&str; 18] = [
@@ -39,126 +45,112 @@ const LINUX_ENTRIES: [&str; 18] = [
     "kaggle",
 ];
 /// Entries of such a family that are of macOS's kernel.
-const MAC_ENTRIES: [&str; 2] = ["kernel/jetsam", "kernel/low-swap"];
+const MAC_ENTRIES: [EntryId; 2] = [EntryId::KERNEL_JETSAM, EntryId::KERNEL_LOW_SWAP];
 
-/// Where the log belongs.
-#[derive(Clone, Debug, Default)]
-pub struct Place<'a> {
-    /// `Some(true)`: this machine; `Some(false)`: another one; `None`: the log doesn't tell.
-    pub same_machine: Option<bool>,
-    /// The device it died on, as far as can be told.
-    pub device: Option<&'a Device>,
-    /// The devices that it may be, where several fit and nothing in the log ties it to one of them: its number alone
-    /// does not, since a run counts from 0 what it may see. Empty where `device` is known.
-    pub candidates: Vec<&'a Device>,
-    /// Why it is taken to be from elsewhere, or why the device is not sure; for the evidence.
-    pub because: Option<String>,
-    /// The processes that the log names, in its order.
-    pub named: Vec<Named<'a>>,
-    /// The run itself, where the log prints it as one of them.
-    pub own: Option<Named<'a>>,
-}
-
-/// A process the log names.
-#[derive(Clone, Debug)]
-pub struct Named<'a> {
-    pub pid: u32,
-    /// What it held then, as printed.
-    pub bytes: Bytes,
-    /// What has become of it.
-    pub fate: Fate<'a>,
-}
-
-/// What has become of a process that the log names.
-#[derive(Clone, Debug)]
-pub enum Fate<'a> {
-    /// It lives and still holds about that much.
-    Alive(&'a GpuProcess, ProcessKey),
-    /// No GPU lists it any more.
-    Gone,
-    /// The log is from elsewhere, or was read alone: nothing can be said.
-    Unknown,
-}
-
-/// Finds the machine, the device and the processes that the log speaks of.
+/// Finds the machine, the GPU and the processes that the log means.
 pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
-    let named = || {
-        let facts = &situation.diagnosis.facts.other_processes;
-        facts.iter().map(|named| Named { pid: named.pid, bytes: named.bytes, fate: Fate::Unknown }).collect()
-    };
-    let own = situation.own.map(|own| Named { pid: own.pid, bytes: own.bytes, fate: Fate::Unknown });
-    let nothing = Place { named: named(), own, ..Place::default() };
-    let Some(snapshot) = situation.snapshot else { return nothing };
-    let elsewhere = |because| Place { same_machine: Some(false), because: Some(because), ..nothing.clone() };
-    if let Some(because) = foreign(situation, snapshot) {
-        return elsewhere(because);
+    let unknown = nothing_known(situation);
+    let Some(snapshot) = situation.snapshot else { return unknown };
+    if let Some(because) = other_system(situation, snapshot) {
+        return elsewhere(because, unknown);
     }
     if snapshot.devices.is_empty() {
-        return nothing;
+        return unknown;
     }
-    let called = match names::named(situation, snapshot) {
-        Called::Elsewhere(because) => return elsewhere(because),
-        Called::Beside => return nothing,
-        Called::Here(devices) => Some(devices),
-        Called::Nothing => None,
+    let named_gpus = match names::named(situation, snapshot) {
+        NamedGpus::Elsewhere(because) => return elsewhere(because, unknown),
+        NamedGpus::Beside => return unknown,
+        NamedGpus::Here(devices) => Some(devices),
+        NamedGpus::Nothing => None,
     };
     if !matches!(situation.diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache)) {
-        return nothing;
+        return unknown;
     }
-    if let Some(because) = beyond(situation, snapshot).or_else(|| other_maker(situation)) {
-        return elsewhere(because);
+    if let Some(because) = missing_index(situation, snapshot).or_else(|| other_maker(situation.diagnosis)) {
+        return elsewhere(because, unknown);
     }
-    let jobs: Vec<&Device> =
-        called.clone().unwrap_or_else(|| snapshot.devices.iter().collect()).into_iter().filter(runs_jobs).collect();
+    let is_named = named_gpus.is_some();
+    let mut jobs = named_gpus.unwrap_or_else(|| snapshot.devices.iter().collect());
+    jobs.retain(|device| runs_jobs(device));
     match situation.diagnosis.facts.total_bytes {
-        Some(total) => by_capacity(situation, snapshot, &jobs, total, nothing),
+        Some(total) => by_capacity(situation, snapshot, &jobs, total, unknown),
         // A name is as good as a capacity.
-        None if called.is_some() => on(situation, &jobs, nothing),
-        // Without either the log fits any machine; its "device 0" is the framework's, so only a single card is it.
-        None => match which::of_its_uuid(situation, &jobs) {
-            Some(device) => Place { same_machine: Some(true), device: Some(device), ..nothing },
-            None => {
-                let device = the_only(&jobs);
-                Place { device, candidates: if device.is_some() { Vec::new() } else { jobs }, ..nothing }
-            }
-        },
+        None if is_named => on_one_of(situation, &jobs, unknown),
+        None => by_uuid_or_the_only_one(situation, jobs, unknown),
     }
 }
 
-impl Place<'_> {
-    /// Whether each device that it may be has so much free now; never where the device is known, or none is.
-    pub fn each_candidate_has(&self, needed: Bytes) -> bool {
-        let has = |device: &&Device| device.memory.free_bytes.value().is_some_and(|free| free >= needed);
-        !self.candidates.is_empty() && self.candidates.iter().all(has)
-    }
+/// The failure as other ranks tell of it, of those on whose GPUs a process that they name still runs.
+pub fn other_ranks<'a>(situation: &Situation<'a>) -> Vec<Diagnosis> {
+    let ranks = &situation.diagnosis.run.ranks;
+    let mut told: Vec<Diagnosis> = ranks.iter().map(|facts| as_told_by(facts, situation.diagnosis)).collect();
+    told.retain(|diagnosis| {
+        let place = locate(&Situation { diagnosis, ..*situation });
+        place.named.iter().any(Named::is_alive)
+    });
+    told
+}
 
-    /// The devices that it may be, in words; `None` where there is no choice.
-    pub fn candidates_in_words(&self) -> Option<String> {
-        (!self.candidates.is_empty()).then(|| which::listed(&self.candidates))
+fn as_told_by(facts: &Facts, diagnosis: &Diagnosis) -> Diagnosis {
+    let mut diagnosis = diagnosis.clone();
+    diagnosis.facts = facts.clone();
+    // On a GPU of its own each rank has that GPU's number.
+    diagnosis.run.rank = facts.device.map(u64::from);
+    diagnosis.run.ranks.retain(|other| other != facts);
+    with_own_process(&diagnosis).unwrap_or(diagnosis)
+}
+
+/// What is known before the machine is looked at: the processes that the log names.
+fn nothing_known<'a>(situation: &Situation<'a>) -> Place<'a> {
+    let others = &situation.diagnosis.facts.other_processes;
+    Place {
+        named: others.iter().map(|named| unmatched(named.pid, named.bytes)).collect(),
+        own: situation.own.map(|own| unmatched(own.pid, own.bytes)),
+        ..Place::default()
     }
 }
 
-/// What shows that the log ran on another system than this machine's.
-fn foreign(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
-    let is_from = |vantage| snapshot.seen_from.contains(&vantage);
-    let (name, is_here) = match system(situation.diagnosis)? {
-        Platform::Windows => ("on Windows", is_from(Vantage::Windows)),
-        Platform::Mac => ("on a Mac", is_from(Vantage::Macos)),
-        Platform::Linux => ("on Linux", !is_from(Vantage::Windows) && !is_from(Vantage::Macos)),
+fn unmatched<'a>(pid: u32, bytes: Bytes) -> Named<'a> {
+    Named { pid, bytes, fate: Fate::Unknown }
+}
+
+fn elsewhere(because: String, unknown: Place<'_>) -> Place<'_> {
+    Place { same_machine: Some(false), because: Some(because), ..unknown }
+}
+
+/// Without a capacity and a name the log fits any machine. Its "device 0" is the framework's number, so that only a
+/// single GPU can be it.
+fn by_uuid_or_the_only_one<'a>(situation: &Situation<'a>, jobs: Vec<&'a Device>, unknown: Place<'a>) -> Place<'a> {
+    if let Some(device) = which::of_its_uuid(situation, &jobs) {
+        return Place { same_machine: Some(true), device: Some(device), ..unknown };
+    }
+    match jobs.as_slice() {
+        [device] => Place { device: Some(device), ..unknown },
+        _ => Place { candidates: jobs, ..unknown },
+    }
+}
+
+/// What shows that the log ran on another operating system than this machine's.
+fn other_system(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
+    let is_windows = snapshot.seen_from.contains(&Vantage::Windows);
+    let is_mac = snapshot.seen_from.contains(&Vantage::Macos);
+    let (ran, is_here) = match system(situation.diagnosis)? {
+        Platform::Windows => ("on Windows", is_windows),
+        Platform::Mac => ("on a Mac", is_mac),
+        Platform::Linux => ("on Linux", !is_windows && !is_mac),
         // WSL has a part of Windows' RAM, which Windows does not show as such.
-        Platform::Wsl => ("in WSL", !is_from(Vantage::Windows) && !is_from(Vantage::Macos)),
+        Platform::Wsl => ("in WSL", !is_windows && !is_mac),
     };
-    (!is_here).then(|| format!("it ran {name}"))
+    (!is_here).then(|| format!("it ran {ran}"))
 }
 
-/// The system that the log ran on, where it shows. A container runs on Linux, whatever is around it.
+/// The operating system that the log ran on, where it shows. A container runs on Linux, whatever is around it.
 fn system(diagnosis: &Diagnosis) -> Option<Platform> {
     let (run, leading) = (&diagnosis.run, diagnosis.matches.first());
     if run.shell.is_some() || run.windows.is_some() {
         return Some(Platform::Windows);
     }
-    let metal = |text: &str| ["MPS", "etal", "METAL", "IOGPU"].iter().any(|word| text.contains(word));
-    if diagnosis.memory == Some(MemoryKind::Unified) && leading.is_some_and(|found| metal(&found.text)) {
+    if diagnosis.memory == Some(MemoryKind::Unified) && leading.is_some_and(|found| speaks_of_metal(&found.text)) {
         return Some(Platform::Mac);
     }
     match run.platform() {
@@ -167,61 +159,49 @@ fn system(diagnosis: &Diagnosis) -> Option<Platform> {
         Some(Platform::Mac) if !run.shows_linux() => return Some(Platform::Mac),
         _ => {}
     }
-    let is_of_linux = |entry: &str| {
-        let family = entry.split('/').next().unwrap_or_default();
-        LINUX_ENTRIES.contains(&family) && !MAC_ENTRIES.contains(&entry)
-    };
-    let by_entry = leading.is_some_and(|found| is_of_linux(&found.entry)) || diagnosis.memory == Some(MemoryKind::Shm);
-    (by_entry || run.shows_linux()).then_some(Platform::Linux)
+    let is_of_linux = leading.is_some_and(|found| is_of_linux(found.entry))
+        || diagnosis.memory == Some(MemoryKind::Shm)
+        || run.shows_linux();
+    is_of_linux.then_some(Platform::Linux)
 }
 
-/// The log's own words for another maker's card.
-fn other_maker(situation: &Situation<'_>) -> Option<String> {
-    let maker = maker(situation.diagnosis)?;
+fn speaks_of_metal(text: &str) -> bool {
+    ["MPS", "etal", "METAL", "IOGPU"].iter().any(|word| text.contains(word))
+}
+
+fn is_of_linux(entry: EntryId) -> bool {
+    let family = entry.as_str().split('/').next().unwrap_or_default();
+    LINUX_ENTRIES.contains(&family) && !MAC_ENTRIES.contains(&entry)
+}
+
+/// The log's own words for another maker's GPU.
+fn other_maker(diagnosis: &Diagnosis) -> Option<String> {
+    let maker = maker(diagnosis)?;
     Some(format!("it ran on an {maker} card, here there are NVIDIA's"))
 }
 
-/// Whose card the run was on, where that is no NVIDIA card.
+/// Whose GPU the run was on, where that is no NVIDIA GPU.
 pub fn maker(diagnosis: &Diagnosis) -> Option<&'static str> {
     let run = &diagnosis.run;
-    let names = |words: &[&str]| {
-        let of = |name: &str| words.iter().any(|word| name.contains(word));
-        !run.cards.is_empty() && run.cards.iter().all(|card| of(&card.name))
-    };
     match run.maker.as_deref() {
         Some("XPU") => Some("Intel"),
         Some(_) => Some("AMD"),
-        None if names(&["AMD", "Radeon"]) => Some("AMD"),
-        None if names(&["Intel", "Arc"]) => Some("Intel"),
+        None if are_cards_of(run, &["AMD", "Radeon"]) => Some("AMD"),
+        None if are_cards_of(run, &["Intel", "Arc"]) => Some("Intel"),
         None => None,
     }
 }
 
-/// A number that no card here has.
-fn beyond(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
-    let (many, named) = (snapshot.devices.len(), situation.device_index()?);
-    let beyond = usize::try_from(named).is_ok_and(|named| named >= many);
-    beyond.then(|| {
-        format!("it ran on GPU {named}, here there {}", if many == 1 { "is one".into() } else { format!("are {many}") })
-    })
+fn are_cards_of(run: &Run, words: &[&str]) -> bool {
+    !run.cards.is_empty() && run.cards.iter().all(|card| words.iter().any(|word| card.name.contains(word)))
 }
 
-/// The failure as other ranks tell of it, of those on whose cards somebody that they name still holds memory.
-pub fn still_held(situation: &Situation<'_>) -> Vec<Diagnosis> {
-    let ranks = &situation.diagnosis.run.ranks;
-    let of = |own: &Facts| {
-        let mut diagnosis = situation.diagnosis.clone();
-        diagnosis.facts = own.clone();
-        // On a card of its own each rank has that card's number.
-        diagnosis.run.rank = own.device.map(u64::from);
-        diagnosis.run.ranks.retain(|other| other != own);
-        super::with_own_process(&diagnosis).unwrap_or(diagnosis)
-    };
-    let held = |one: &Diagnosis| {
-        let place = locate(&Situation { diagnosis: one, ..*situation });
-        place.named.iter().any(|named| matches!(named.fate, Fate::Alive(..)))
-    };
-    ranks.iter().map(of).filter(held).collect()
+/// A number that no GPU here has.
+fn missing_index(situation: &Situation<'_>, snapshot: &Snapshot) -> Option<String> {
+    let (count, index) = (snapshot.devices.len(), situation.device_index()?);
+    let here = if count == 1 { "is one".to_owned() } else { format!("are {count}") };
+    let is_missing = usize::try_from(index).is_ok_and(|index| index >= count);
+    is_missing.then(|| format!("it ran on GPU {index}, here there {here}"))
 }
 
 fn by_capacity<'a>(
@@ -229,136 +209,156 @@ fn by_capacity<'a>(
     snapshot: &'a Snapshot,
     jobs: &[&'a Device],
     total: Bytes,
-    nothing: Place<'a>,
+    unknown: Place<'a>,
 ) -> Place<'a> {
-    // CUDA prints what the driver leaves: without what it holds back for itself, which on small cards is more than
-    // a few percent.
-    let fits = |device: &&Device| {
-        let (all, held_back) = (device.memory.total_bytes.value(), device.memory.reserved_bytes.value());
-        let left = all.map(|all| all.less(held_back.unwrap_or(Bytes::ZERO)));
-        [all, left].into_iter().flatten().any(|here| here.within_percent(total, CAPACITY_PERCENT))
-    };
-    let fitting: Vec<&Device> = jobs.iter().filter(|device| fits(device)).copied().collect();
-    let instances_are_seen = snapshot.devices.iter().any(|device| device.nature == Some(Nature::MigInstance));
-    let may_be_a_part = |card: &Device| {
-        card.nature == Some(Nature::Split) && card.memory.total_bytes.value().is_none_or(|all| total <= all)
-    };
-    let in_a_part = situation.diagnosis.run.printed.contains_key("mig");
-    if fitting.is_empty() && (in_a_part || !instances_are_seen && snapshot.devices.iter().any(may_be_a_part)) {
-        // An instance that can't be seen from here.
-        return nothing;
+    let fitting: Vec<&Device> = jobs.iter().copied().filter(|device| has_capacity(device, total)).collect();
+    if !fitting.is_empty() {
+        return on_one_of(situation, &fitting, unknown);
     }
-    if fitting.is_empty() {
-        return Place { same_machine: Some(false), because: Some(other_card(snapshot, total)), ..nothing };
+    if may_be_an_unseen_instance(situation.diagnosis, snapshot, total) {
+        return unknown;
     }
-    on(situation, &fitting, nothing)
+    elsewhere(other_capacity(snapshot, total), unknown)
 }
 
-/// The place, where the log is of one of these cards as far as its card goes: what it names must fit, too.
-fn on<'a>(situation: &Situation<'a>, fitting: &[&'a Device], nothing: Place<'a>) -> Place<'a> {
-    let fates: Vec<_> = nothing.named.iter().map(|mention| fate(situation, fitting, mention)).collect();
-    // One that is matched proves the machine, now or at an earlier reading: then another that holds more or less by now
-    // has grown or shrunk, and a PID that was given away since is one that has gone.
-    let met = situation.before.is_some_and(|before| !before.met.is_empty());
-    // The run's own PID is held against its figure, too: the run may live on, as a notebook does.
-    let own = nothing.own.as_ref().map(|mention| fate(situation, fitting, mention));
-    let is_alive = |fate: &Result<Fate<'_>, Unlike<'_>>| matches!(fate, Ok(Fate::Alive(..)));
-    let is_here = met || fates.iter().chain(&own).any(is_alive);
-    let mut named = Vec::new();
-    for (mention, fate) in nothing.named.iter().chain(&nothing.own).zip(fates.into_iter().chain(own)) {
-        match fate {
-            Ok(fate) => named.push(Named { fate, ..mention.clone() }),
-            Err(unlike) if is_here => named.push(Named { fate: unlike.here, ..mention.clone() }),
-            Err(unlike) => {
-                return Place { same_machine: Some(false), because: Some(unlike.because), ..nothing.clone() };
-            }
-        }
-    }
-    let (device, candidates) = which::which(situation, fitting, &named);
-    let proved = named.iter().any(|named| matches!(named.fate, Fate::Alive(..)));
-    let own = nothing.own.as_ref().and_then(|_| named.pop());
-    let fits = proved || device.is_some() || !candidates.is_empty();
-    let place = Place { same_machine: Some(true).filter(|_| fits), device, candidates, because: None, named, own };
-    // Where the run was started again, its next try shows the card that it gets.
-    let tried_on = next_try(situation, &place)
-        .and_then(|next| place.candidates.iter().find(|device| next.holds_on(device) > Bytes::ZERO).copied());
-    match tried_on {
+/// Whether the log's capacity is this device's. CUDA prints what the driver leaves: without what it reserves for itself,
+/// which on small GPUs is more than a few percent.
+fn has_capacity(device: &Device, total: Bytes) -> bool {
+    let Some(all) = device.memory.total_bytes.value() else { return false };
+    let left = all.less(device.memory.reserved_bytes.value().unwrap_or(Bytes::ZERO));
+    [all, left].into_iter().any(|here| here.within_percent(total, CAPACITY_PERCENT))
+}
+
+/// Whether it may have run in a MIG instance that cannot be seen from here.
+fn may_be_an_unseen_instance(diagnosis: &Diagnosis, snapshot: &Snapshot, total: Bytes) -> bool {
+    let devices = &snapshot.devices;
+    let are_instances_seen = devices.iter().any(|device| device.nature == Some(Nature::MigInstance));
+    let may_be_part_of_one = devices.iter().any(|device| {
+        device.nature == Some(Nature::Split) && device.memory.total_bytes.value().is_none_or(|all| total <= all)
+    });
+    diagnosis.run.printed.contains_key("mig") || !are_instances_seen && may_be_part_of_one
+}
+
+/// The place, where the log is of one of these GPUs as far as its GPU goes: the processes that it names must fit, too.
+fn on_one_of<'a>(situation: &Situation<'a>, fitting: &[&'a Device], unknown: Place<'a>) -> Place<'a> {
+    let (named, own) = match matched(situation, fitting, &unknown) {
+        Ok(matched) => matched,
+        Err(because) => return elsewhere(because, unknown),
+    };
+    // The run's own process says which GPU it was on, too.
+    let all: Vec<Named<'_>> = named.iter().chain(&own).cloned().collect();
+    let (device, candidates) = which::which(situation, fitting, &all);
+    let is_here = all.iter().any(Named::is_alive) || device.is_some() || !candidates.is_empty();
+    let same_machine = if is_here { Some(true) } else { None };
+    let place = Place { same_machine, device, candidates, because: None, named, own };
+    match retried_on(situation, &place) {
         Some(device) => Place { device: Some(device), candidates: Vec::new(), ..place },
         None => place,
     }
+}
+
+/// Where the run was started again, its retry shows which of several GPUs it gets.
+fn retried_on<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Option<&'a Device> {
+    let retry = retry::the_one(&retry::candidates(situation, place.is_here()), place.device)?;
+    place.candidates.iter().find(|device| retry.uses_of(device) > Bytes::ZERO).copied()
+}
+
+/// What became of the processes that the log names and of the run's own, or why the log is another machine's.
+#[allow(clippy::type_complexity, reason = "the others and the run itself")]
+fn matched<'a>(
+    situation: &Situation<'a>,
+    fitting: &[&'a Device],
+    unknown: &Place<'a>,
+) -> Result<(Vec<Named<'a>>, Option<Named<'a>>), String> {
+    // The run's own PID is compared with its figure, too: the run may live on, as a notebook does.
+    let mentions = unknown.named.iter().chain(&unknown.own);
+    let fates: Vec<Result<Fate<'a>, Unlike<'a>>> = mentions.map(|named| fate(situation, fitting, named)).collect();
+    // One process that is matched proves the machine, now or at an earlier reading. Another that uses more or less by now
+    // has then grown or shrunk, and a PID that was given to a new process since means that the old one is gone.
+    let is_met = situation.before.is_some_and(|before| !before.met.is_empty());
+    let is_proved = is_met || fates.iter().any(|fate| matches!(fate, Ok(Fate::Alive(..))));
+    let mut matched = Vec::new();
+    for (named, fate) in unknown.named.iter().chain(&unknown.own).zip(fates) {
+        let fate = match fate {
+            Ok(fate) => fate,
+            Err(unlike) if is_proved => unlike.if_here,
+            Err(unlike) => return Err(unlike.because),
+        };
+        matched.push(Named { fate, ..named.clone() });
+    }
+    let own = if unknown.own.is_some() { matched.pop() } else { None };
+    Ok((matched, own))
 }
 
 /// A named process that is unlike the one of its PID here.
 struct Unlike<'a> {
     /// Why the log is another machine's, if nothing proves that it is from here.
     because: String,
-    /// What has become of it, if something does.
-    here: Fate<'a>,
+    /// What became of it, if something does.
+    if_here: Fate<'a>,
 }
 
-/// What became of a named process, or why the log can't be this machine's.
-fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], mention: &Named<'_>) -> Result<Fate<'a>, Unlike<'a>> {
-    let mut rows = fitting.iter().flat_map(|device| &device.processes).filter(|row| row.pid == mention.pid);
-    // One process may be on several cards: the log tells of what it held on one of them.
-    let alike = |row: &&GpuProcess| {
-        row.used_bytes.value().is_some_and(|here| here.within_percent(mention.bytes, HOLDING_PERCENT))
-    };
-    let row = rows.clone().find(alike).or_else(|| rows.next());
-    let Some(row) = row else {
-        // A container counts its own: its PID 1 is nobody here, and behind a PID that is not proved may be the one meant.
-        let foreign = fitting.iter().any(|device| device.processes.iter().any(|row| !row.proved));
-        return Ok(if mention.pid == 1 || foreign { Fate::Unknown } else { Fate::Gone });
+/// What became of a named process, or why the log cannot be this machine's.
+fn fate<'a>(situation: &Situation<'_>, fitting: &[&'a Device], named: &Named<'_>) -> Result<Fate<'a>, Unlike<'a>> {
+    let Some(row) = row_of(named, fitting) else {
+        // A container counts its own PIDs: its PID 1 is none here, and behind a PID that is not proved may be the one meant.
+        let has_unproved = fitting.iter().any(|device| device.processes.iter().any(|row| !row.proved));
+        return Ok(if named.pid == 1 || has_unproved { Fate::Unknown } else { Fate::Gone });
     };
     let (Some(key), true) = (row.key(), row.proved) else { return Ok(Fate::Unknown) };
-    let here = row.used_bytes.value();
-    // It was that one at an earlier reading, so that it is now, whatever it holds.
+    // It was matched at an earlier reading, so that it is the one now, whatever it uses.
     if situation.before.is_some_and(|before| before.met.contains(&key)) {
         return Ok(Fate::Alive(row, key));
     }
-    let before = situation.was_there_before(row);
-    if here.is_some_and(|here| !here.within_percent(mention.bytes, HOLDING_PERCENT)) {
-        let because = format!(
-            "the log's process {} held {}, the one here holds {}",
-            mention.pid,
-            mention.bytes,
-            super::amount(here)
-        );
-        let here = match before {
+    let (uses, was_there) = (row.used_bytes.value(), situation.was_there_before(row));
+    if uses.is_some_and(|uses| !uses.within_percent(named.bytes, USE_PERCENT)) {
+        let because =
+            format!("the log's process {} held {}, the one here holds {}", named.pid, named.bytes, amount(uses));
+        let if_here = match was_there {
             Some(true) => Fate::Alive(row, key),
             Some(false) => Fate::Gone,
             None => Fate::Unknown,
         };
-        return Err(Unlike { because, here });
+        return Err(Unlike { because, if_here });
     }
-    match (here, before) {
+    match (uses, was_there) {
         (Some(_), Some(true)) => Ok(Fate::Alive(row, key)),
         // The log's stamp has no zone and perhaps an old date; only the time of its file or paste is sure.
-        (_, Some(false))
-            if situation.crashed_by.zip(row.started_at.value()).is_some_and(|(by, started)| started <= by) =>
-        {
-            Ok(Fate::Unknown)
-        }
+        (_, Some(false)) if !is_started_after_upper_bound(situation, row) => Ok(Fate::Unknown),
         (_, Some(false)) => Err(Unlike {
-            because: format!("process {} here was started after the crash", mention.pid),
-            here: Fate::Gone,
+            because: format!("process {} here was started after the crash", named.pid),
+            if_here: Fate::Gone,
         }),
         _ => Ok(Fate::Unknown),
     }
 }
 
-/// Whether a job can run on it: on a card that is split (MIG) it runs in an instance, of which it is told as of a card.
-fn runs_jobs(device: &&Device) -> bool {
+/// The row of a named process: of one on several GPUs, the one that uses about what the log says.
+fn row_of<'a>(named: &Named<'_>, fitting: &[&'a Device]) -> Option<&'a GpuProcess> {
+    let mut rows = fitting.iter().flat_map(|device| &device.processes).filter(|row| row.pid == named.pid);
+    let alike = rows
+        .clone()
+        .find(|row| row.used_bytes.value().is_some_and(|uses| uses.within_percent(named.bytes, USE_PERCENT)));
+    alike.or_else(|| rows.next())
+}
+
+/// Whether it was started after the latest moment at which the run can have died.
+fn is_started_after_upper_bound(situation: &Situation<'_>, row: &GpuProcess) -> bool {
+    match (situation.crashed_by, row.started_at.value()) {
+        (Some(bound), Some(started)) => started > bound,
+        _ => true,
+    }
+}
+
+/// Whether a job can run on it: on a GPU that is split (MIG) it runs in an instance, which it sees as a GPU.
+fn runs_jobs(device: &Device) -> bool {
     device.nature != Some(Nature::Split)
 }
 
-fn the_only<'a>(devices: &[&'a Device]) -> Option<&'a Device> {
-    if let [device] = devices { Some(device) } else { None }
-}
-
-fn other_card(snapshot: &Snapshot, total: Bytes) -> String {
+fn other_capacity(snapshot: &Snapshot, total: Bytes) -> String {
     let mut sizes: Vec<String> = Vec::new();
     for device in &snapshot.devices {
-        let size = super::amount(device.memory.total_bytes.value());
+        let size = amount(device.memory.total_bytes.value());
         if !sizes.contains(&size) {
             sizes.push(size);
         }
@@ -372,6 +372,7 @@ mod tests {
     use crate::advice::testing::torch_oom;
     use crate::gpu::Reading;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
+    use crate::knowledge::FixId;
 
     fn held() -> Bytes {
         Bytes::mib(11_500)
@@ -401,7 +402,7 @@ mod tests {
             let mut facts = torch_oom(&[(4242, Bytes::mib(named))]).facts;
             (facts.total_bytes, facts.allocated_bytes) = (Some(Bytes::mib(total)), Some(Bytes::mib(allocated)));
             (facts.process_bytes, facts.reserved_unallocated_bytes) = (None, None);
-            crate::advice::own_process(&facts).map(|named| named.pid)
+            crate::advice::figures::own_process(&facts).map(|named| named.pid)
         };
         assert_eq!(own(45_414, 38_266, 45_342), Some(4242), "an engine with its graphs");
         assert_eq!(own(45_414, 10_000, 30_000), None, "both fit");
@@ -420,7 +421,7 @@ mod tests {
             assert!(place.named.iter().all(|named| matches!(named.fate, Fate::Alive(..))));
         });
         let (first, later) = (reading(held(), Bytes::gib(6)), elsewhere);
-        let at = |snapshot: &Snapshot, before: Option<&crate::advice::Advice>| {
+        let at = |snapshot: &Snapshot, before: Option<&crate::advice::Remembered>| {
             let alone = Situation::alone(&diagnosis);
             crate::advice::advise(&Situation {
                 snapshot: Some(snapshot),
@@ -430,10 +431,14 @@ mod tests {
             })
         };
         let before = at(&first, None);
-        assert_eq!(at(&later, Some(&before)).verdict.same_machine, Some(true), "both were met before");
+        assert_eq!(at(&later, Some(&before.remembered)).verdict.same_machine, Some(true), "both were met before");
         let mut reused = process(4242, Bytes::gib(1));
         (reused.start_ticks, reused.started_at) = (Reading::Known(99), Reading::Known(noon_plus(50)));
-        assert_eq!(at(&with(vec![reused]), Some(&before)).verdict.same_machine, Some(true), "its PID was given away");
+        assert_eq!(
+            at(&with(vec![reused]), Some(&before.remembered)).verdict.same_machine,
+            Some(true),
+            "its PID was given away"
+        );
     }
 
     #[test]
@@ -448,7 +453,7 @@ mod tests {
             let situation =
                 Situation { snapshot: Some(&here), crashed_by: Some(noon_plus(0)), ..Situation::alone(&diagnosis) };
             let named: Vec<u32> =
-                still_held(&situation).iter().flat_map(|one| &one.facts.other_processes).map(|one| one.pid).collect();
+                other_ranks(&situation).iter().flat_map(|one| &one.facts.other_processes).map(|one| one.pid).collect();
             assert_eq!(named, if is_held { vec![4242] } else { vec![] });
         }
     }
@@ -633,7 +638,7 @@ mod tests {
     #[test]
     fn nobody_on_a_card_that_it_only_may_be_is_offered_and_no_figure_of_it_is_the_runs() {
         let diagnosis = torch_oom(&[]);
-        let fixes = [crate::knowledge::KnowledgeBase::built_in().unwrap().fix("end-holder").unwrap().clone()];
+        let fixes = [crate::knowledge::KnowledgeBase::built_in().unwrap().fix(FixId::END_HOLDER).unwrap().clone()];
         let viewer = crate::gpu::guard::Viewer { uid: 1000, lineage: vec![900, 1], ..Default::default() };
         let advised = |diagnosis: &Diagnosis, rows: Vec<GpuProcess>, others: Vec<GpuProcess>| {
             let here = Snapshot { devices: vec![device(0, rows), device(1, others)], ..snapshot(0) };
@@ -667,14 +672,14 @@ mod tests {
         let before = advised(&named, holder(), vec![]);
         let later = crate::advice::advise(&Situation {
             snapshot: Some(&empty),
-            before: Some(&before),
+            before: Some(&before.remembered),
             crashed_by: Some(noon_plus(0)),
             ..Situation::alone(&named)
         });
         assert_eq!(later.ledger.and_then(|ledger| ledger.device), Some(0));
         // Gone, with room on either: the same run may work.
         let advice = advised(&named, vec![], vec![]);
-        assert_eq!(advice.plan[0].fix, crate::advice::plan::RUN_AGAIN);
+        assert_eq!(advice.plan[0].fix, FixId::RUN_AGAIN);
         assert!(!advice.verdict.sentence.contains("GiB is free"), "{}", advice.verdict.sentence);
     }
 

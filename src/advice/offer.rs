@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::Situation;
+use super::naming::user_of;
 use super::release::{self, Release};
 use super::supervisor::Supervisor;
 use crate::gpu::activity::Activity;
@@ -45,35 +45,25 @@ pub struct Seen<'a> {
     pub viewer: &'a Viewer,
 }
 
-impl<'a> Seen<'a> {
-    /// Of a situation; `None` where the log is read alone.
-    pub fn of(situation: &Situation<'a>) -> Option<Seen<'a>> {
-        Some(Seen { snapshot: situation.snapshot?, history: situation.history, viewer: situation.viewer? })
-    }
-
+impl Seen<'_> {
     /// Whether a process works, on whichever GPU.
     pub fn activity(&self, row: &GpuProcess) -> Activity {
         self.activity_of(&[row])
     }
 
-    /// How it stands to being ended. Its supervisor's command ends all that it runs.
+    /// Whether a step may terminate it. Its supervisor's command terminates all that it runs.
     pub fn if_ended(&self, row: &GpuProcess) -> Standing {
         let supervisor = Supervisor::of(row);
         self.standing(row, |other| {
-            row.group.is_some() && other.group == row.group
-                || supervisor.is_some() && Supervisor::of(other) == supervisor
+            is_of_one_group(row, other) || supervisor.is_some() && Supervisor::of(other) == supervisor
         })
     }
 
-    /// How it stands to its program being asked to release memory: a request that names a model reaches that one.
+    /// Whether a step may ask its program to release memory. A request that names a model reaches only that model.
     pub fn if_released(&self, row: &GpuProcess, release: &Release) -> Standing {
         self.standing(row, |other| {
-            let same = |theirs: Release| {
-                (theirs.api, &theirs.door) == (release.api, &release.door)
-                    && (release.model.is_none() || theirs.model.is_none() || theirs.model == release.model)
-            };
-            release::route(other).is_some_and(same)
-                || release.model.is_none() && row.group.is_some() && other.group == row.group
+            release::route(other).is_some_and(|theirs| reaches(release, &theirs))
+                || release.model.is_none() && is_of_one_group(row, other)
         })
     }
 
@@ -110,8 +100,7 @@ impl<'a> Seen<'a> {
         let mut idle: Option<Duration> = None;
         let mut is_known = true;
         for device in &self.snapshot.devices {
-            let meant = |row: &&GpuProcess| processes.iter().any(|process| is_same(process, row));
-            for row in device.processes.iter().filter(meant) {
+            for row in device.processes.iter().filter(|row| processes.iter().any(|process| is_same(process, row))) {
                 match Activity::of(self.history, Some(device), row) {
                     busy @ Activity::Busy(_) => return busy,
                     Activity::Idle(time) => idle = Some(idle.map_or(time, |shortest| shortest.min(time))),
@@ -119,18 +108,27 @@ impl<'a> Seen<'a> {
                 }
             }
         }
-        idle.filter(|_| is_known).map_or(Activity::Unknown, Activity::Idle)
+        match idle {
+            Some(shortest) if is_known => Activity::Idle(shortest),
+            _ => Activity::Unknown,
+        }
     }
+}
+
+/// Whether a launcher or server runs both.
+fn is_of_one_group(one: &GpuProcess, other: &GpuProcess) -> bool {
+    one.group.is_some() && one.group == other.group
+}
+
+/// Whether a request reaches what the other request is for, too.
+fn reaches(release: &Release, theirs: &Release) -> bool {
+    let is_same_server = (theirs.api, &theirs.door) == (release.api, &release.door);
+    is_same_server && (release.model.is_none() || theirs.model.is_none() || theirs.model == release.model)
 }
 
 /// Whether two rows, of two GPUs perhaps, are of one process.
 fn is_same(one: &GpuProcess, other: &GpuProcess) -> bool {
     one.pid == other.pid && one.start_ticks.value() == other.start_ticks.value()
-}
-
-/// Its user, as it is said.
-pub fn user_of(row: &GpuProcess) -> String {
-    row.user.known().cloned().unwrap_or_else(|| "another user".to_owned())
 }
 
 #[cfg(test)]
@@ -141,9 +139,10 @@ mod tests {
 
     use super::*;
     use crate::advice::testing::torch_oom;
-    use crate::advice::{PlannedFix, advise};
+    use crate::advice::{PlannedFix, Situation, advise};
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{ProcessKind, Reading};
+    use crate::knowledge::FixId;
     use crate::knowledge::KnowledgeBase;
     use crate::knowledge::fix::Fix;
     use crate::units::Bytes;
@@ -154,7 +153,11 @@ mod tests {
 
     static FIXES: LazyLock<Vec<Fix>> = LazyLock::new(|| {
         let base = KnowledgeBase::built_in().unwrap();
-        ["end-holder", "smaller-batch", "use-other-gpu"].iter().filter_map(|id| base.fix(id)).cloned().collect()
+        [FixId::END_HOLDER, FixId::SMALLER_BATCH, FixId::USE_OTHER_GPU]
+            .into_iter()
+            .filter_map(|id| base.fix(id))
+            .cloned()
+            .collect()
     });
 
     /// The steps for a log that names these, on a machine that was watched for 20 s or read once.
@@ -185,7 +188,8 @@ mod tests {
     }
 
     fn ids(plan: &[PlannedFix]) -> Vec<String> {
-        let id = |step: &PlannedFix| step.target.map_or(step.fix.clone(), |key| format!("{} {}", step.fix, key.pid));
+        let id =
+            |step: &PlannedFix| step.target.map_or(step.fix.to_string(), |key| format!("{} {}", step.fix, key.pid));
         plan.iter().map(id).collect()
     }
 

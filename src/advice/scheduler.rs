@@ -1,7 +1,7 @@
 //! Owns the question who hands out the GPUs: where a scheduler does, another GPU is a new request to it, and none that
 //! looks unused is anybody's to take.
 
-use super::Situation;
+use super::input::Situation;
 use crate::gpu::{GpuProcess, Snapshot, Vantage};
 use crate::knowledge::diagnosis::Diagnosis;
 

@@ -1,12 +1,18 @@
 //! Owns the advice in sentences: the same words for the screen and for the plain report.
 
-use super::{Advice, CauseKind, PlannedFix, Step};
+use super::ledger::Ledger;
+use super::naming::{apart, sentence};
+use super::steps::planned::{PlannedFix, Step};
+use super::told::Advice;
+use super::verdict::{CauseKind, Strength};
+use crate::knowledge::FixId;
+use crate::memory::Is;
 use crate::units::Bytes;
 
 /// More evidence than that is not read under stress; the JSON has all of it.
-const EVIDENCE: usize = 2;
+const MOST_EVIDENCE: usize = 2;
 
-/// The verdict in lines: the sentence, what the run needed, the evidence for the likeliest cause, other causes.
+/// The verdict in lines: the sentence, what the run needed, the evidence for the leading cause, other causes.
 pub fn verdict(advice: &Advice) -> Vec<String> {
     let mut lines = vec![advice.verdict.sentence.clone()];
     lines.extend(needs(advice));
@@ -18,72 +24,76 @@ pub fn verdict(advice: &Advice) -> Vec<String> {
 /// What the run needed at least, against what there is.
 pub fn needs(advice: &Advice) -> Option<String> {
     let ledger = advice.ledger.as_ref()?;
-    let needed = ledger.needed_bytes?;
-    let asked = ledger.asked_bytes?;
+    let (needed, requested, free) = (ledger.needed_bytes?, ledger.asked_bytes?, ledger.available_bytes?);
+    if !ledger.is_now {
+        return Some(needs_by_log(ledger, requested, free));
+    }
     let parts = match ledger.had_bytes {
-        Some(had) => format!(" ({} asked + {} it already had)", gib(asked), gib(had)),
+        Some(had) => format!(" ({} asked + {} it already had)", requested.in_gib(), had.in_gib()),
         None => String::new(),
     };
-    let free = ledger.available_bytes?;
-    if !ledger.is_now {
-        let (had, more) = match ledger.had_bytes {
-            Some(had) => (format!("had {had} and "), " more"),
-            None => (String::new(), ""),
-        };
-        let missing = ledger.missing_bytes.filter(|missing| *missing > Bytes::ZERO);
-        let found = missing.map_or(String::new(), |missing| format!(" At least {missing} must be found."));
-        let (asked, free) = apart(asked, free);
-        if ledger.is_cache {
-            return Some(format!("The cache needed {asked}; {free} was set aside for it.{found}"));
-        }
-        return Some(format!("Your run {had}asked for {asked}{more}; {free} was free.{found}"));
-    }
-    let has = ledger.taken_bytes.map_or_else(String::new, |taken| format!("its next try holds {taken}, "));
-    // What died early had not asked for all of it yet.
-    let whole = advice.fit.as_ref().and_then(|fit| Some((fit.missing()?, fit.total_bytes?, fit.headroom_bytes)));
-    if let Some((missing, total, spare)) =
-        whole.filter(|(missing, ..)| ledger.missing_bytes.is_some_and(|known| *missing > known))
-    {
-        let spare = if spare > Bytes::ZERO { " and 1 GiB to spare" } else { "" };
+    let retry = ledger.taken_bytes.map_or_else(String::new, |taken| format!("its next try holds {taken}, "));
+    if let Some(whole) = whole_need(advice, ledger) {
         return Some(format!(
-            "Your run had asked for {needed}{parts} when it died; in all it takes about {total}{spare}; {has}{free} is free now: about {missing} must be found."
+            "Your run had asked for {needed}{parts} when it died; in all it takes about {}{}; {retry}{free} is free now: about {} must be found.",
+            whole.total, whole.spare, whole.short
         ));
     }
+    let needs = format!("Your run needed at least {needed}{parts}");
     Some(match ledger.missing_bytes {
-        Some(Bytes::ZERO) => format!("Your run needed at least {needed}{parts}; {has}{free} is free now."),
-        Some(missing) => {
-            format!(
-                "Your run needed at least {needed}{parts}; {has}{free} is free now. At least {missing} must be found."
-            )
-        }
-        None => format!("Your run needed at least {needed}{parts}."),
+        Some(Bytes::ZERO) => format!("{needs}; {retry}{free} is free now."),
+        Some(short) => format!("{needs}; {retry}{free} is free now. At least {short} must be found."),
+        None => format!("{needs}."),
     })
 }
 
-/// The evidence for the likeliest cause, and which other causes speak up.
+fn needs_by_log(ledger: &Ledger, requested: Bytes, free: Bytes) -> String {
+    let short = ledger.missing_bytes.filter(|short| *short > Bytes::ZERO);
+    let found = short.map_or(String::new(), |short| format!(" At least {short} must be found."));
+    let (requested, free) = apart(requested, free);
+    match ledger.had_bytes {
+        _ if ledger.is_cache => format!("The cache needed {requested}; {free} was set aside for it.{found}"),
+        Some(had) => format!("Your run had {had} and asked for {requested} more; {free} was free.{found}"),
+        None => format!("Your run asked for {requested}; {free} was free.{found}"),
+    }
+}
+
+/// What the model takes in all.
+struct WholeNeed {
+    total: Bytes,
+    spare: &'static str,
+    short: Bytes,
+}
+
+/// What the model takes in all, where more is short by that than by the log: a run that failed early had not requested all
+/// of it.
+fn whole_need(advice: &Advice, ledger: &Ledger) -> Option<WholeNeed> {
+    let fit = advice.fit.as_ref()?;
+    let short = fit.missing()?;
+    let spare = if fit.headroom_bytes > Bytes::ZERO { " and 1 GiB to spare" } else { "" };
+    (short > ledger.missing_bytes?).then_some(WholeNeed { total: fit.total_bytes?, spare, short })
+}
+
+/// The evidence for the leading cause, and the next cause.
 fn evidence(advice: &Advice) -> Vec<String> {
-    let mut lines = Vec::new();
-    let Some(first) = advice.verdict.causes.first() else { return lines };
+    let Some(first) = advice.verdict.causes.first() else { return Vec::new() };
+    let known = first.evidence.first();
     if first.cause == CauseKind::Unknown {
-        lines.push(match first.evidence.first() {
-            Some(said) if first.weight < 1.0 => {
-                format!("That much is sure: {said}.")
-            }
+        return vec![match known {
+            Some(known) if first.strength < Strength::Proven => format!("That much is sure: {known}."),
             _ => {
                 "Why can't be told from this log: it prints too few figures. Paste more of it if there is more.".into()
             }
-        });
-        return lines;
+        }];
     }
-    if !first.evidence.is_empty() {
-        let lead = if first.weight >= 0.9 { "Because" } else { "Most likely, because" };
-        let said: Vec<&str> = first.evidence.iter().take(EVIDENCE).map(String::as_str).collect();
-        lines.push(format!("{lead} {}.", said.join("; ")));
+    let mut lines = Vec::new();
+    if known.is_some() {
+        let lead = if first.strength == Strength::Proven { "Because" } else { "Most likely, because" };
+        let evidence: Vec<&str> = first.evidence.iter().take(MOST_EVIDENCE).map(String::as_str).collect();
+        lines.push(format!("{lead} {}.", evidence.join("; ")));
     }
-    let next = advice.verdict.causes.get(1).filter(|cause| cause.weight >= 0.3);
-    if let Some(also) = next.and_then(|cause| cause.evidence.first()) {
-        lines.push(format!("It may also matter that {also}."));
-    }
+    let next = advice.verdict.causes.get(1).and_then(|cause| cause.evidence.first());
+    lines.extend(next.map(|also| format!("It may also matter that {also}.")));
     lines
 }
 
@@ -92,73 +102,24 @@ pub fn sums(advice: &Advice) -> Option<String> {
     let ledger = advice.ledger.as_ref()?;
     let capacity = ledger.capacity_bytes?;
     let mut parts: Vec<String> =
-        ledger.held_by.iter().map(|held| format!("{} {}", held.what, gib(held.bytes))).collect();
+        ledger.held_by.iter().map(|held| format!("{} {}", held.what, held.bytes.in_gib())).collect();
     if let Some(free) = ledger.available_bytes {
-        parts.push(format!("free {}", gib(free)));
+        parts.push(format!("free {}", free.in_gib()));
     }
     // Of an engine's cache all is free: no sum.
     (!parts.is_empty() && !ledger.is_cache).then(|| format!("{capacity} = {}", parts.join(" + ")))
 }
 
-/// Two sizes that are not the same, so that they don't look the same.
-pub fn apart(one: Bytes, other: Bytes) -> (String, String) {
-    let alike = one != other && one.to_string() == other.to_string();
-    let finer = |bytes: Bytes| if alike { format!("{} MiB", bytes.0 >> 20) } else { bytes.to_string() };
-    (finer(one), finer(other))
-}
-
-/// A figure in GiB without its unit, for sums whose first term carries it.
-pub fn gib(bytes: Bytes) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
-    let value = bytes.0 as f64 / f64::from(1 << 30);
-    format!("{value:.1}")
-}
-
-/// What a step gives back, in words.
+/// What a step frees, in words.
 pub fn gives_back(planned: &PlannedFix) -> String {
     if let Some(room) = &planned.room_on {
         return format!("GPU {}: {} free", room.index, room.free);
     }
     match (planned.frees_bytes, planned.frees_is) {
-        (Some(bytes), Some(super::plan::FreesIs::Fact)) => format!("gives back {bytes}"),
+        (Some(bytes), Some(Is::Fact)) => format!("gives back {bytes}"),
         (Some(bytes), _) => format!("about {bytes} back"),
-        (None, _) if planned.fix == "run-again" => String::new(),
+        (None, _) if planned.fix == FixId::RUN_AGAIN => String::new(),
         (None, _) => "how much: can't tell".to_owned(),
-    }
-}
-
-/// What keeps it from coming back, by the likeliest cause.
-pub fn prevention(cause: CauseKind, training: bool) -> &'static str {
-    match cause {
-        CauseKind::Batch if !training => {
-            "A smaller work area or image, or fewer requests at once, keeps the peak down; try the largest once before a long run."
-        }
-        CauseKind::OtherProcess => {
-            "Shut down kernels and servers that are done (a closed notebook tab keeps its kernel), and look who holds the card before a long run: oomdoctor ps."
-        }
-        CauseKind::Fragmentation => {
-            "Have expandable_segments:True in the job's environment (not on Windows), and sizes that don't change from step to step."
-        }
-        CauseKind::TooBig | CauseKind::Context => {
-            "Before the next model: oomdoctor fit MODEL says what it takes, and the largest context that fits."
-        }
-        CauseKind::Batch => "Find the largest batch with a few steps of the longest samples before the long run.",
-        CauseKind::Growth => {
-            "Keep numbers, not tensors (loss.item()), and put validation under no_grad; a level bar after a hundred steps is the sign."
-        }
-        CauseKind::SameSession => {
-            "Restart the kernel between runs: deleting variables does not let go of all they held."
-        }
-        CauseKind::Limit => "Write down where the limit is set, beside the job: the next one will meet it, too.",
-        CauseKind::WrongDevice => {
-            "Give each rank its own card (torch.cuda.set_device(local_rank)), or name the card with CUDA_VISIBLE_DEVICES."
-        }
-        CauseKind::HostMemory => {
-            "Watch system memory in a first run (free -h), and ask for what it reached and a quarter more."
-        }
-        CauseKind::Unknown => {
-            "Keep the whole log next time (python -u job.py 2>&1 | tee job.log): it says more than its last line."
-        }
     }
 }
 
@@ -191,12 +152,4 @@ impl Said {
             Said::Do(text) | Said::Command(text) | Said::Note(text) => text,
         }
     }
-}
-
-/// The text with a capital at its head and a full stop at its end.
-pub fn sentence(text: &str) -> String {
-    let mut characters = text.chars();
-    let head = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    let stop = if text.ends_with(['.', '!', '?', ':']) || text.is_empty() { "" } else { "." };
-    format!("{head}{}{stop}", characters.as_str())
 }

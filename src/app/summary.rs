@@ -4,7 +4,7 @@
 use super::Model;
 use super::model::Source;
 use super::walk::{EndingState, Mark};
-use crate::advice::words;
+use crate::advice::causes;
 use crate::knowledge::diagnosis::Phase;
 use crate::knowledge::page::{Page, Tone};
 use crate::report::markdown::Walked;
@@ -30,7 +30,7 @@ pub fn page(model: &Model) -> Page {
     let training = model.input.diagnosis.as_ref().is_some_and(|diagnosis| diagnosis.phase == Phase::Training);
     if let Some(first) = model.advice.as_ref().and_then(|advice| advice.verdict.causes.first()) {
         page.part("So that it does not come back");
-        page.add(Tone::Text, words::prevention(first.cause, training));
+        page.add(Tone::Text, causes::prevention(first.cause, training));
     }
     page.add(Tone::Text, "");
     page.add(Tone::Quiet, "[W] writes all of it down as a report for others.");
@@ -75,7 +75,7 @@ pub fn fit(model: &Model) -> Option<Page> {
     let fit = model.advice.as_ref()?.fit.as_ref()?;
     let mut page = Page::default();
     page.add(Tone::Title, "Will it fit?");
-    if let Some(sentence) = fit.sentence() {
+    if let Some(sentence) = fit.sentence(|_| true) {
         page.add(Tone::Text, sentence);
     }
     page.add(Tone::Text, "");

@@ -22,6 +22,7 @@ use super::*;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::testing::{device, noon_plus, process, snapshot};
 use crate::gpu::{GpuProcess, Header, ProcessKey, Reading, Snapshot};
+use crate::knowledge::FixId;
 use crate::knowledge::KnowledgeBase;
 use crate::knowledge::page;
 use crate::log::PastedLog;
@@ -1424,10 +1425,10 @@ fn what_may_be_enough_is_tried_before_more_is_changed() {
     session.model.walk.leave(&step, Mark::Taken);
     update::advise_anew(&mut session.model);
     let next = session.model.current_step().unwrap().clone();
-    assert_eq!(next.fix, crate::advice::plan::RUN_AGAIN);
+    assert_eq!(next.fix, FixId::RUN_AGAIN);
     session.press(KeyCode::Enter);
     assert!(!session.model.walk.enough_taken(), "it was tried");
-    assert_ne!(session.model.current_step().map(|step| step.fix.as_str()), Some(crate::advice::plan::RUN_AGAIN));
+    assert_ne!(session.model.current_step().map(|step| step.fix), Some(FixId::RUN_AGAIN));
 }
 
 #[test]
@@ -1448,12 +1449,12 @@ fn the_step_a_person_reads_stays_theirs_whatever_a_reading_adds_above_it() {
     session.sample(vec![]);
     session.paste(&log);
     session.keys("s");
-    let read = session.model.current_step().unwrap().fix.clone();
+    let read = session.model.current_step().unwrap().fix;
     // The same holders as before the crash, seen again and idle: ending one becomes a step, above.
     let again = || vec![process(4242, held()), process(5177, Bytes::gib(6))];
     session.sample(again());
     session.send(Msg::Sample(Box::new(machine(20, again()))));
-    let ahead: Vec<String> = session.model.steps_ahead().iter().map(|step| step.fix.clone()).collect();
+    let ahead: Vec<FixId> = session.model.steps_ahead().iter().map(|step| step.fix).collect();
     assert!(ahead.first().is_some_and(|first| first == "end-holder"), "{ahead:?}");
     assert_eq!(session.model.current_step().unwrap().fix, read);
 }
@@ -1545,7 +1546,7 @@ fn while_a_holder_is_waited_for_no_other_step_is_at_hand_by_itself() {
     assert_eq!(victims[0].key, key_of(5177));
     session.keys("n");
     session.press(KeyCode::Down);
-    let first = session.model.steps_ahead()[0].fix.clone();
+    let first = session.model.steps_ahead()[0].fix;
     assert_eq!(session.model.current_step().unwrap().fix, first);
     session.sample(vec![]);
     session.model.walk.cursor = None;

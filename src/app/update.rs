@@ -218,7 +218,7 @@ pub fn advise_anew(model: &mut Model) {
             own: None,
             ran_on: &[],
             taken: model.taken(),
-            before: model.advice.as_ref(),
+            before: model.advice.as_ref().map(|advice| &advice.remembered),
         })
     });
 }

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::again::Again;
 use super::question::Victim;
-use crate::advice::plan::{ASK_OWNER, RUN_AGAIN, WAIT};
 use crate::advice::release::Release;
 use crate::advice::supervisor::Supervisor;
 use crate::advice::{Changes, PlannedFix};
 use crate::gpu::guard::{Refusal, Signal};
 use crate::gpu::{GpuProcess, ProcessKey, Snapshot};
+use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::units::{Bytes, WallTime};
 
@@ -28,14 +28,14 @@ const NOTICEABLE: Bytes = Bytes::mib(64);
 /// Names a step over changing plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepId {
-    pub fix: String,
+    pub fix: FixId,
     /// The process it is about.
     pub target: Option<ProcessKey>,
 }
 
 impl StepId {
     pub fn of(planned: &PlannedFix) -> StepId {
-        StepId { fix: planned.fix.clone(), target: planned.target }
+        StepId { fix: planned.fix, target: planned.target }
     }
 }
 
@@ -66,7 +66,7 @@ impl Behind {
     /// Whether it need not be proposed again after a second failure: what was changed for the first stays changed. What
     /// was skipped, another try, and whoever is still there may be the answer this time.
     pub fn is_settled(&self, lives: impl Fn(ProcessKey) -> bool) -> bool {
-        let once = [RUN_AGAIN, ASK_OWNER, WAIT].contains(&self.id.fix.as_str());
+        let once = [FixId::RUN_AGAIN, FixId::ASK_OWNER, FixId::WAIT_FOR_MEMORY].contains(&self.id.fix);
         self.mark == Mark::Taken && !once && !self.id.target.is_some_and(lives)
     }
 }
@@ -113,13 +113,13 @@ impl Walk {
     /// Whether a step was taken that may be enough, and not tried since.
     pub fn enough_taken(&self) -> bool {
         let taken = self.behind.iter().rev().filter(|behind| behind.mark == Mark::Taken);
-        taken.take_while(|behind| behind.id.fix != RUN_AGAIN).any(|behind| behind.enough)
+        taken.take_while(|behind| behind.id.fix != FixId::RUN_AGAIN).any(|behind| behind.enough)
     }
 
     /// Leaves a step behind.
     pub fn leave(&mut self, planned: &PlannedFix, mark: Mark) {
         let (id, title, changes) = (StepId::of(planned), planned.title.clone(), planned.changes.clone());
-        let enough = planned.may_be_enough && planned.fix != RUN_AGAIN;
+        let enough = planned.may_be_enough && planned.fix != FixId::RUN_AGAIN;
         self.behind.push(Behind { id, title, mark, changes, enough });
         self.cursor = None;
     }

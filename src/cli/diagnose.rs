@@ -153,7 +153,7 @@ pub fn examine(
         diagnosis.run.visible_devices = std::env::var("CUDA_VISIBLE_DEVICES").ok().filter(|list| !list.is_empty());
     }
     let fixes = base.leading_fixes(&diagnosis);
-    let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
+    let entry = diagnosis.matches.first().and_then(|found| base.entry(found.entry));
     let viewer = global.kernel().viewer();
     let zone = jiff::tz::TimeZone::system();
     let advice = advise(&Situation {

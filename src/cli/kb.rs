@@ -105,7 +105,7 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
 
 fn list(base: &KnowledgeBase, filter: &str) -> String {
     let filter = filter.to_lowercase();
-    let wanted = |entry: &&Entry| entry.id.contains(&filter) || entry.title.to_lowercase().contains(&filter);
+    let wanted = |entry: &&Entry| entry.id.as_str().contains(&filter) || entry.title.to_lowercase().contains(&filter);
     let line = |entry: &Entry| format!("{:<44} {:<6} {}\n", entry.id, word(entry.oom), entry.title);
     base.entries().iter().filter(wanted).map(line).collect()
 }
@@ -135,7 +135,7 @@ fn word(oom: Oom) -> &'static str {
 }
 
 fn show(base: &KnowledgeBase, id: &str) -> Result<(String, bool), String> {
-    let Some(entry) = base.entry(id) else {
+    let Some(entry) = base.entry_named(id) else {
         let near: Vec<&str> =
             base.entries().iter().map(|entry| entry.id.as_str()).filter(|known| known.contains(id)).collect();
         let hint = if near.is_empty() {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::facts::Facts;
+use super::id::EntryId;
 use super::run::Run;
 use crate::units::WallTime;
 
@@ -157,7 +158,7 @@ pub struct Figure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Match {
     /// The entry's id, such as `pytorch/cuda-out-of-memory`.
-    pub entry: String,
+    pub entry: EntryId,
     pub certainty: Certainty,
     /// The number of the decisive line, counted from 1.
     pub line: usize,

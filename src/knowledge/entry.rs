@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::diagnosis::{CauseKind, Certainty, MemoryKind, Oom, Phase};
 use super::fix::Reference;
+use super::id::{EntryId, FixId};
 use super::pattern::Pattern;
 use crate::units::UnitBase;
 
@@ -24,7 +25,7 @@ pub enum Status {
 pub struct Entry {
     /// Its path without `.ron`, such as `pytorch/cuda-out-of-memory`; filled by the loader.
     #[serde(skip)]
-    pub id: String,
+    pub id: EntryId,
     /// A few words for a list.
     pub title: String,
     /// Whether memory ran out. `No`: recognised as something else.
@@ -62,10 +63,10 @@ pub struct Entry {
     pub masks: Vec<String>,
     /// Entries that this one says more exactly: where both match the same line, this one stands for both.
     #[serde(default)]
-    pub refines: Vec<String>,
+    pub refines: Vec<EntryId>,
     /// Entries whose figures count too where this one leads.
     #[serde(default)]
-    pub draws_on: Vec<String>,
+    pub draws_on: Vec<EntryId>,
     /// What the message itself says of the cause; the first whose pattern matches.
     #[serde(default)]
     pub tells: Vec<Tells>,
@@ -88,13 +89,13 @@ pub struct Entry {
     pub why: String,
     /// Ids of fixes, best first.
     #[serde(default)]
-    pub fixes: Vec<String>,
+    pub fixes: Vec<FixId>,
     /// Ids of the questions people ask about this, see `knowledge/questions.ron`.
     #[serde(default)]
     pub questions: Vec<String>,
     /// Ids of entries worth reading beside this one.
     #[serde(default)]
-    pub related: Vec<String>,
+    pub related: Vec<EntryId>,
     /// Where this comes from and when it was last checked.
     pub references: Vec<Reference>,
     /// Logs that are this.
@@ -120,15 +121,15 @@ fn figure_reach() -> (usize, usize) {
 impl Entry {
     /// Whose code prints it.
     pub fn raiser(&self) -> &str {
-        let folder = || self.id.split('/').next().unwrap_or_default();
+        let folder = || self.id.as_str().split('/').next().unwrap_or_default();
         self.raised_by.as_deref().unwrap_or_else(folder)
     }
 
     /// Whether this entry explains matches of the other one away.
     pub fn masks(&self, other: &Entry) -> bool {
         self.masks.iter().any(|mask| match mask.strip_suffix("/*") {
-            Some(folder) => other.id.split('/').next() == Some(folder),
-            None => *mask == other.id,
+            Some(folder) => other.id.as_str().split('/').next() == Some(folder),
+            None => *mask == other.id.as_str(),
         })
     }
 

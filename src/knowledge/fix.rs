@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::diagnosis::{CauseKind, MemoryKind, Phase, Platform, Stage};
+use super::id::FixId;
 
 /// What taking a fix costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -42,8 +43,6 @@ pub enum Condition {
     NotLimited,
     /// The likeliest cause is not that it needs more than the device has at all.
     NotTooBig,
-    /// The log shows a context length, or the KV cache is what ran out.
-    ContextInvolved,
     /// The log shows that Python code ran.
     Python,
     /// The log shows that it ran in a container of its own.
@@ -186,7 +185,7 @@ pub struct Leads {
 pub struct Fix {
     /// The file's name without `.ron`; filled by the loader.
     #[serde(skip)]
-    pub id: String,
+    pub id: FixId,
     /// What to do, for a heading: "Use a shorter context".
     pub title: String,
     pub safety: Safety,

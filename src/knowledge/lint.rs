@@ -37,7 +37,7 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
             );
             found.extend(near_misses(base, entry));
         }
-        faults.extend(found.into_iter().map(|what| Fault { of: entry.id.clone(), what }));
+        faults.extend(found.into_iter().map(|what| Fault { of: entry.id.to_string(), what }));
     }
     for fix in base.fixes() {
         faults.extend(fix_form(fix).into_iter().map(|what| Fault { of: format!("fixes/{}", fix.id), what }));
@@ -52,7 +52,7 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
     for source in &base.innocent {
         let diagnosis = base.diagnose(&PastedLog::new(source.text.clone()), None);
         faults.extend(diagnosis.matches.iter().map(|one| Fault {
-            of: one.entry.clone(),
+            of: one.entry.to_string(),
             what: format!("cries wolf over {} line {}: {}", source.path, one.line, one.text),
         }));
     }
@@ -66,7 +66,7 @@ pub fn stale(base: &KnowledgeBase, today: jiff::civil::Date) -> Vec<Fault> {
         Ok(date) => date < a_year_ago,
         Err(_) => true,
     };
-    let entries = base.entries().iter().map(|entry| (entry.id.clone(), &entry.references));
+    let entries = base.entries().iter().map(|entry| (entry.id.to_string(), &entry.references));
     let fixes = base.fixes().iter().map(|fix| (format!("fixes/{}", fix.id), &fix.references));
     let questions = base.questions().iter().map(|one| (format!("questions.ron {}", one.id), &one.references));
     let all = entries.chain(fixes).chain(questions);
@@ -82,15 +82,14 @@ fn form(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
         .patterns()
         .filter_map(|pattern| pattern.check().err().map(|error| format!("pattern {:?}: {error}", pattern.source())))
         .collect();
-    faults.extend(entry.fixes.iter().filter(|id| base.fix(id).is_none()).map(|id| format!("there is no fix {id}")));
-    let known = |mask: &&String| base.entries().iter().any(|other| other.id == **mask || mask.ends_with("/*"));
+    faults.extend(entry.fixes.iter().filter(|id| base.fix(**id).is_none()).map(|id| format!("there is no fix {id}")));
+    let known = |mask: &&str| mask.ends_with("/*") || base.entry_named(mask).is_some();
     faults.extend(
         entry
             .masks
             .iter()
-            .chain(&entry.draws_on)
-            .chain(&entry.refines)
-            .chain(&entry.related)
+            .map(String::as_str)
+            .chain(entry.draws_on.iter().chain(&entry.refines).chain(&entry.related).map(|id| id.as_str()))
             .filter(|id| !known(id))
             .map(|id| format!("there is no entry {id}")),
     );
@@ -259,7 +258,7 @@ fn rivals(base: &KnowledgeBase, entry: &Entry, diagnosis: &Diagnosis) -> Vec<Str
     let rival = |one: &&Match| {
         let explained = |other: &Entry| entry.masks(other) || entry.refines.contains(&other.id);
         let equal = one.line == leading.line && one.certainty >= leading.certainty;
-        equal && base.entry(&one.entry).is_some_and(|other| other.oom == entry.oom && !explained(other))
+        equal && base.entry(one.entry).is_some_and(|other| other.oom == entry.oom && !explained(other))
     };
     let others = diagnosis.matches.iter().skip(1).filter(rival);
     others.map(|one| format!("{} claims the same line as surely; one of them must mask the other", one.entry)).collect()
@@ -357,6 +356,7 @@ fn near_misses(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::knowledge::FixId;
 
     #[test]
     fn a_number_by_itself_is_found_whatever_its_form() {
@@ -380,7 +380,7 @@ mod tests {
     fn a_fix_whose_number_has_no_reason_or_goes_against_it_is_at_fault() {
         let base = KnowledgeBase::built_in().unwrap();
         let with = |command: &str| {
-            let mut fix = base.fix("raise-limit").unwrap().clone();
+            let mut fix = base.fix(FixId::RAISE_LIMIT).unwrap().clone();
             let mut form = fix.commands[0].clone();
             form.command = Some(command.to_owned());
             fix.commands = vec![form];

@@ -11,6 +11,7 @@ use super::KnowledgeBase;
 use super::entry::Entry;
 use super::fix::Fix;
 use super::guide::{Question, Term};
+use super::id::{EntryId, FixId};
 use super::matching::Finder;
 use super::program::{PhaseRule, PhaseTable, ProgramRule, ProgramTable};
 use super::run::RunRule;
@@ -113,8 +114,8 @@ impl Parts {
                     "questions" => parts.questions = parse(source)?,
                     "glossary" => parts.glossary = parse(source)?,
                     _ => match stem.strip_prefix("fixes/") {
-                        Some(id) => parts.fixes.push(Fix { id: id.to_string(), ..parse(source)? }),
-                        None => parts.entries.push(entry(source, stem)?),
+                        Some(id) => parts.fixes.push(Fix { id: FixId::new(id), ..parse(source)? }),
+                        None => parts.entries.push(entry(source, EntryId::new(&stem))?),
                     },
                 },
             }
@@ -134,7 +135,7 @@ impl Parts {
     }
 }
 
-fn entry(source: &Source, id: String) -> Result<Entry, LoadError> {
+fn entry(source: &Source, id: EntryId) -> Result<Entry, LoadError> {
     let entry = Entry { id, ..parse(source)? };
     if entry.literals.is_empty() || entry.when.any.is_empty() && entry.when.all.is_empty() {
         return Err(at(source, "an entry needs literals and a pattern under `any` or `all`"));

@@ -60,7 +60,7 @@ impl Page {
 }
 
 pub fn of_entry(base: &KnowledgeBase, entry: &Entry) -> Page {
-    let mut page = Page { id: entry.id.clone(), ..Page::default() };
+    let mut page = Page { id: entry.id.to_string(), ..Page::default() };
     page.add(Tone::Title, &*entry.title);
     page.add(Tone::Quiet, format!("{} · {} · said by {}", entry.id, answer(entry), entry.raiser()));
     page.part("Why it happens");
@@ -72,7 +72,7 @@ pub fn of_entry(base: &KnowledgeBase, entry: &Entry) -> Page {
         page.part("What it looks like");
         page.add(Tone::Code, example.log.trim());
     }
-    let fixes: Vec<_> = entry.fixes.iter().filter_map(|id| base.fix(id)).collect();
+    let fixes: Vec<_> = entry.fixes.iter().filter_map(|id| base.fix(*id)).collect();
     if !fixes.is_empty() {
         page.part("What helps, best first");
     }
@@ -99,7 +99,7 @@ pub fn of_entry(base: &KnowledgeBase, entry: &Entry) -> Page {
         page.add(Tone::Heading, format!("“{}”", question.ask));
         page.add(Tone::Text, &*question.answer);
     }
-    let related: Vec<_> = entry.related.iter().filter_map(|id| base.entry(id)).collect();
+    let related: Vec<_> = entry.related.iter().filter_map(|id| base.entry(*id)).collect();
     if !related.is_empty() {
         page.part("Related");
     }
@@ -124,7 +124,9 @@ pub fn of_entry(base: &KnowledgeBase, entry: &Entry) -> Page {
 pub fn of_matches(base: &KnowledgeBase, diagnosis: &Diagnosis) -> Vec<Page> {
     let mut pages: Vec<Page> = Vec::new();
     for found in &diagnosis.matches {
-        if let Some(entry) = base.entry(&found.entry).filter(|entry| pages.iter().all(|page| page.id != entry.id)) {
+        if let Some(entry) =
+            base.entry(found.entry).filter(|entry| pages.iter().all(|page| page.id != entry.id.as_str()))
+        {
             pages.push(Page { line: Some(found.line), ..of_entry(base, entry) });
         }
     }
@@ -175,6 +177,7 @@ fn answer(entry: &Entry) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::knowledge::EntryId;
 
     #[test]
     fn every_page_can_be_read_at_any_width_without_a_placeholder_left() {
@@ -197,7 +200,7 @@ mod tests {
     #[test]
     fn a_page_holds_fixes_questions_and_relations() {
         let base = KnowledgeBase::built_in().unwrap();
-        let entry = base.entry("pytorch/cuda-out-of-memory").unwrap();
+        let entry = base.entry(EntryId::PYTORCH_CUDA_OUT_OF_MEMORY).unwrap();
         let lines = of_entry(&base, entry).lines(100);
         let heads: Vec<&str> =
             lines.iter().filter(|(tone, _)| *tone == Tone::Heading).map(|(_, line)| line.as_str()).collect();

@@ -272,7 +272,7 @@ fn is_name(word: &str) -> bool {
 
 fn matched(finding: &Finding, log: &PastedLog) -> Match {
     Match {
-        entry: finding.entry.id.clone(),
+        entry: finding.entry.id,
         certainty: finding.entry.certainty,
         line: finding.hit.line,
         text: log.shown_at(finding.hit.line, finding.hit.column),

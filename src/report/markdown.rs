@@ -232,7 +232,7 @@ impl Writer<'_> {
                 let cuda = cuda_version.as_ref().map(|version| format!(", CUDA {}", self.plain(version)));
                 format!("Driver {}{}.", self.plain(version), cuda.unwrap_or_default())
             }
-            Driver::Unavailable { unavailable } => self.plain(&words::sentence(unavailable)),
+            Driver::Unavailable { unavailable } => self.plain(&advice::naming::sentence(unavailable)),
         };
         let host = &snapshot.host;
         part += &format!(

@@ -9,7 +9,6 @@ use unicode_width::UnicodeWidthStr;
 use super::format::{bar, cut, exactly, paragraph};
 use super::theme::Theme;
 use crate::advice::fit::trial::Row;
-use crate::advice::words::gib;
 use crate::advice::{FitAdvice, Trial};
 use crate::app::Model;
 use crate::units::Bytes;
@@ -131,12 +130,12 @@ fn legend(
     theme: &Theme,
     width: usize,
 ) -> Vec<Line<'static>> {
-    let figure = |bytes: Option<Bytes>| bytes.map_or_else(|| "?".to_owned(), gib);
+    let figure = |bytes: Option<Bytes>| bytes.map_or_else(|| "?".to_owned(), Bytes::in_gib);
     let mut said: Vec<String> =
         parts.iter().map(|(name, bytes)| format!("{} {name} {}", sign(theme, name).0, figure(*bytes))).collect();
     if let Some(capacity) = capacity {
         let free = capacity.less(sum);
-        said.extend((free > Bytes::ZERO).then(|| format!("{} free {}", theme.sign("░", "."), gib(free))));
+        said.extend((free > Bytes::ZERO).then(|| format!("{} free {}", theme.sign("░", "."), free.in_gib())));
         said.push(format!("of {capacity}"));
     }
     // A name and its figure stay on one line.

@@ -32,7 +32,7 @@ fn machine(model: &Model, room: usize) -> String {
     let host = &snapshot.host;
     let mut parts = vec![format!("  {}", host.name)];
     if let (Some(total), Some(available)) = (host.memory_total_bytes.value(), host.memory_available_bytes.value()) {
-        let used = crate::advice::words::gib(total.less(available));
+        let used = total.less(available).in_gib();
         parts.push(format!(" · system memory {used} of {total}"));
     }
     match &snapshot.driver {

@@ -7,8 +7,8 @@ use ratatui::text::{Line, Span};
 use super::format::{age, bar, cut, exactly, paragraph, sparkline, ten_minutes};
 use super::picture::Picture;
 use super::theme::Theme;
+use crate::advice::short_card;
 use crate::advice::supervisor::Supervisor;
-use crate::advice::{short_card, words::gib};
 use crate::app::Model;
 use crate::app::model::{Click, Region, Sort, Target};
 use crate::app::rows::{Row, Stands};
@@ -133,7 +133,7 @@ fn no_driver(
         Some(maker) => format!(
             "The log is about an {maker} card. I can watch NVIDIA's cards only, so nothing is listed here; what the log says I judge all the same."
         ),
-        None => crate::advice::words::sentence(why),
+        None => crate::advice::naming::sentence(why),
     };
     let mut lines = paragraph(&said, width, theme.sentence);
     for (_, said) in model.remarks(width) {
@@ -159,7 +159,7 @@ fn no_driver(
         let used = total.less(available);
         let mut spans = vec![Span::raw("system memory ▕".replace('▕', theme.sign("▕", "[")))];
         spans.extend(bar(theme, total, &[(used, theme.used, theme.sign("█", "#"))], 20));
-        spans.push(Span::raw(format!("{} {} of {total}", theme.sign("▏", "]"), gib(used))));
+        spans.push(Span::raw(format!("{} {} of {total}", theme.sign("▏", "]"), used.in_gib())));
         lines.push(Line::from(spans));
     }
     lines.push(Line::raw(""));
@@ -190,10 +190,12 @@ fn device_lines(model: &Model, theme: &Theme, device: &Device, width: usize, com
         (other, theme.held, theme.sign("▓", "=")),
         (reserved, theme.held, theme.sign("▒", "~")),
     ];
-    let free =
-        memory.free_bytes.value().map(|free| format!("{} free", if compact { gib(free) } else { free.to_string() }));
+    let free = memory
+        .free_bytes
+        .value()
+        .map(|free| format!("{} free", if compact { free.in_gib() } else { free.to_string() }));
     let beside = free.clone().filter(|_| compact).map(|free| format!(" · {free}")).unwrap_or_default();
-    let figures = format!("{} {} of {total}{beside}", theme.sign("▏", "]"), gib(used.plus(reserved)));
+    let figures = format!("{} {} of {total}{beside}", theme.sign("▏", "]"), used.plus(reserved).in_gib());
     let room = width.saturating_sub(label.chars().count() + figures.chars().count() + 2).min(48);
     let mut spans = vec![Span::styled(label, theme.title), Span::raw(theme.sign("▕", "["))];
     spans.extend(bar(theme, total, &parts, room));

@@ -9,7 +9,6 @@ use ratatui::text::{Line, Span};
 use super::format::{cut, exactly, paragraph};
 use super::picture::Picture;
 use super::theme::Theme;
-use crate::advice::plan::FreesIs;
 use crate::advice::release::Release;
 use crate::advice::words::{self, Said};
 use crate::advice::{CauseKind, PlannedFix};
@@ -20,6 +19,7 @@ use crate::app::walk::{Ending, EndingState, Mark, Successor, free_of};
 use crate::gpu::guard::Signal;
 use crate::gpu::{GpuProcess, ProcessKey, ProcessKind};
 use crate::knowledge::diagnosis::Phase;
+use crate::memory::Is;
 use crate::units::Bytes;
 
 /// What belongs to a step stands under its title.
@@ -135,7 +135,7 @@ fn enough(model: &Model, ahead: &[&PlannedFix], first: &PlannedFix) -> String {
     let mut sum = Bytes::ZERO;
     for (at, planned) in ahead.iter().enumerate() {
         // Only what the driver's own figures promise is added up.
-        if planned.frees_is != Some(FreesIs::Fact) {
+        if planned.frees_is != Some(Is::Fact) {
             break;
         }
         sum = sum.plus(planned.frees_bytes.unwrap_or(Bytes::ZERO));

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::slice;
 
+use oomdoctor::knowledge::FixId;
 use oomdoctor::knowledge::KnowledgeBase;
 use regex::Regex;
 
@@ -440,9 +441,9 @@ fn faults(row: &Row, base: &KnowledgeBase, texts: &[(String, String)], commands:
         faults.extend(found.map(|(place, text)| format!("{place} says {text:?}")));
     }
     let offers = |entry: &str, fix: &str| {
-        let known = base.entry(entry).unwrap_or_else(|| panic!("{}: there is no entry {entry}", row.name));
-        assert!(base.fix(fix).is_some(), "{}: there is no fix {fix}", row.name);
-        known.fixes.iter().any(|id| id == fix)
+        let known = base.entry_named(entry).unwrap_or_else(|| panic!("{}: there is no entry {entry}", row.name));
+        assert!(base.fix(FixId::new(fix)).is_some(), "{}: there is no fix {fix}", row.name);
+        known.fixes.iter().any(|id| id.as_str() == fix)
     };
     let wrong = row.never_offered.iter().filter(|(entry, fix)| offers(entry, fix));
     faults.extend(wrong.map(|(entry, fix)| format!("{entry} offers {fix}")));

@@ -9,6 +9,7 @@ use std::{env, fs};
 
 use oomdoctor::advice::{Advice, Situation, advise};
 use oomdoctor::gpu::*;
+use oomdoctor::knowledge::FixId;
 use oomdoctor::knowledge::KnowledgeBase;
 use oomdoctor::knowledge::diagnosis::Diagnosis;
 use oomdoctor::log::PastedLog;
@@ -82,8 +83,11 @@ const PROMISES: &[(Way, &[&str], f64)] = &[
 ];
 
 /// Settings of which a fix may go either way: by the fix.
-const BY_FIX: &[(&str, Way, &[&str])] =
-    &[("lower-utilization", Lower, SHARES), ("raise-utilization", Raise, SHARES), ("raise-limit", Raise, SHARES)];
+const BY_FIX: &[(FixId, Way, &[&str])] = &[
+    (FixId::LOWER_UTILIZATION, Lower, SHARES),
+    (FixId::RAISE_UTILIZATION, Raise, SHARES),
+    (FixId::RAISE_LIMIT, Raise, SHARES),
+];
 const SHARES: &[&str] = &[
     "gpu_memory_utilization",
     "mem_fraction_static",
@@ -143,7 +147,7 @@ fn wrong(log: &str, line: Option<&str>, advice: &Advice) -> (Vec<String>, usize)
         let promises: Vec<(Way, &[&str], f64)> = PROMISES.iter().copied().chain(by_fix).collect();
         for command in planned.steps.iter().filter_map(|step| step.command.as_deref()) {
             // To run the same again promises no direction.
-            if planned.fix == oomdoctor::advice::plan::RUN_AGAIN {
+            if planned.fix == FixId::RUN_AGAIN {
                 continue;
             }
             for (way, names, bare) in &promises {
@@ -170,8 +174,8 @@ fn diagnose(base: &KnowledgeBase, log: &str) -> Diagnosis {
 }
 
 fn advice(base: &KnowledgeBase, diagnosis: &Diagnosis, line: Option<&str>, here: Option<&Snapshot>) -> Advice {
-    let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
-    let fixes: Vec<_> = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(id)).cloned().collect();
+    let entry = diagnosis.matches.first().and_then(|found| base.entry(found.entry));
+    let fixes: Vec<_> = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(*id)).cloned().collect();
     advise(&Situation { fixes: &fixes, command: line, snapshot: here, ..Situation::alone(diagnosis) })
 }
 

@@ -9,6 +9,7 @@ use oomdoctor::advice::{Advice, PlannedFix, Situation, Taken, advise};
 use oomdoctor::gpu::guard::Viewer;
 use oomdoctor::gpu::history::History;
 use oomdoctor::gpu::*;
+use oomdoctor::knowledge::FixId;
 use oomdoctor::knowledge::KnowledgeBase;
 use oomdoctor::knowledge::diagnosis::Diagnosis;
 use oomdoctor::knowledge::fix::Fix;
@@ -138,7 +139,7 @@ struct Expected {
     told: Vec<String>,
     /// Steps that must not be said to be enough perhaps.
     #[serde(default)]
-    never_enough: Vec<String>,
+    never_enough: Vec<FixId>,
     /// The evidence for the likeliest cause says this.
     #[serde(default)]
     evidence: Vec<String>,
@@ -224,8 +225,8 @@ fn machine(cards: &[Card], (ram, available): (u64, u64), second: i64) -> Snapsho
 /// What the log alone says, and the fixes that its entry names.
 fn read_log(base: &KnowledgeBase, scenario: &Scenario) -> (Diagnosis, Vec<Fix>) {
     let diagnosis = base.diagnose(&PastedLog::new(scenario.log.clone()), None);
-    let entry = diagnosis.matches.first().and_then(|found| base.entry(&found.entry));
-    let fixes = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(id)).cloned().collect();
+    let entry = diagnosis.matches.first().and_then(|found| base.entry(found.entry));
+    let fixes = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(*id)).cloned().collect();
     (diagnosis, fixes)
 }
 
@@ -257,7 +258,7 @@ fn advice_at(
         command: scenario.command.as_deref(),
         model: scenario.model.as_deref(),
         taken: Taken { changed, enough, freed },
-        before,
+        before: before.map(|advice| &advice.remembered),
         ..Situation::alone(diagnosis)
     })
 }
@@ -312,7 +313,7 @@ fn faults(name: &str, advice: &Advice, expected: &Expected) -> Vec<String> {
     }
     let step = |planned: &PlannedFix| match planned.target {
         Some(key) => format!("{} {}", planned.fix, key.pid),
-        None => planned.fix.clone(),
+        None => planned.fix.to_string(),
     };
     let plan: Vec<String> = advice.plan.iter().map(step).collect();
     let begins: Vec<String> = plan.iter().take(expected.plan.len()).cloned().collect();

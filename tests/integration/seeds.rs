@@ -7,9 +7,9 @@ use std::path::Path;
 
 use oomdoctor::advice::{Situation, advise};
 use oomdoctor::app::keymap::BINDINGS;
+use oomdoctor::knowledge::FixId;
 use oomdoctor::knowledge::KnowledgeBase;
 use oomdoctor::knowledge::diagnosis::Diagnosis;
-use oomdoctor::knowledge::entry::Entry;
 use oomdoctor::log::PastedLog;
 use serde::Deserialize;
 
@@ -86,7 +86,7 @@ fn word(value: impl serde::Serialize) -> String {
 /// What is wrong with the answer to an item's log.
 fn answered(base: &KnowledgeBase, log: &Log) -> Vec<String> {
     let diagnosis: Diagnosis = base.diagnose(&PastedLog::new(log.text.clone()), None);
-    let leading = diagnosis.matches.first().map(|one| one.entry.clone()).unwrap_or_default();
+    let leading = diagnosis.matches.first().map(|one| one.entry.to_string()).unwrap_or_default();
     let fixes = base.leading_fixes(&diagnosis);
     let advice = advise(&Situation { fixes: &fixes, ..Situation::alone(&diagnosis) });
     let plan: Vec<&str> = advice.plan.iter().map(|planned| planned.fix.as_str()).collect();
@@ -103,19 +103,19 @@ fn answered(base: &KnowledgeBase, log: &Log) -> Vec<String> {
         .collect();
     let missing = log.plan.iter().filter(|id| !plan.contains(&id.as_str()));
     faults.extend(missing.map(|id| format!("{id} is not in the plan {plan:?}")));
-    let named = |id: &&String| !fixes.iter().any(|fix| fix.id == **id);
+    let named = |id: &&String| !fixes.iter().any(|fix| fix.id.as_str() == id.as_str());
     faults.extend(log.offers.iter().filter(named).map(|id| format!("{} does not offer {id}", log.entry)));
     faults.into_iter().map(|fault| format!("{fault} ({})", log.text.lines().last().unwrap_or_default())).collect()
 }
 
 /// Whether the walk leads there: an entry names the fix or the question.
 fn is_reachable(base: &KnowledgeBase, place: &str) -> bool {
-    let named = |id: &str, of: fn(&Entry) -> &[String]| {
-        base.entries().iter().any(|entry| of(entry).iter().any(|one| one == id))
-    };
     match place.split_once('/') {
-        Some(("fixes", rest)) => named(rest.split('@').next().unwrap_or(rest), |entry| &entry.fixes),
-        Some(("questions", id)) => named(id, |entry| &entry.questions),
+        Some(("fixes", rest)) => {
+            let fix = FixId::new(rest.split('@').next().unwrap_or(rest));
+            base.entries().iter().any(|entry| entry.fixes.contains(&fix))
+        }
+        Some(("questions", id)) => base.entries().iter().any(|entry| entry.questions.iter().any(|one| one == id)),
         _ => true,
     }
 }

@@ -1,8 +1,7 @@
 //! Owns what each fix of the knowledge base would do to this run: the bytes it gives back, whether that is enough, and
 //! the values for its placeholders. The only place that knows which change of `memory` a fix is. Bytes and tokens.
 
-use super::frees_is;
-use crate::advice::plan::FreesIs;
+use crate::knowledge::FixId;
 use crate::memory::cache;
 use crate::memory::compute::{self, Graph};
 use crate::memory::options::{self, Card, Change, Choice};
@@ -16,9 +15,9 @@ const SMALLER_BATCH: u64 = 4;
 /// What a fix would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    pub fix: &'static str,
+    pub fix: FixId,
     /// What it gives back, and how sure that is; `None` where it gives back nothing or that is not known.
-    pub frees: Option<(Bytes, FreesIs)>,
+    pub frees: Option<(Bytes, Is)>,
     /// Whether the model then fits; `None` where that is not known.
     pub fits: Option<bool>,
     /// The placeholder's value that goes with it.
@@ -33,13 +32,13 @@ pub struct Effect {
 
 impl Effect {
     /// A fix of which nothing is known yet.
-    pub fn of(fix: &'static str) -> Effect {
+    pub fn of(fix: FixId) -> Effect {
         Effect { fix, frees: None, fits: None, value: None, download: None, lacks_ram: None, is_idle: false }
     }
 }
 
 /// The fixes that make this change, and the placeholder that takes its value.
-fn fixes(kind: Change, engine: &Engine) -> (&'static [&'static str], Option<(&'static str, String)>) {
+pub(super) fn fixes(kind: Change, engine: &Engine) -> (&'static [FixId], Option<(&'static str, String)>) {
     let slots = if let Engine::Ollama(settings) = engine { settings.parallel.max(1) } else { 1 };
     let part = match engine {
         Engine::LlamaCpp(settings) if !settings.unified => {
@@ -50,17 +49,17 @@ fn fixes(kind: Change, engine: &Engine) -> (&'static [&'static str], Option<(&'s
     match kind {
         Change::Context(tokens) => {
             let each = tokens.checked_div(slots).unwrap_or(tokens);
-            (&["shorter-context", "max-model-len"], Some(("half_context", each.to_string())))
+            (&[FixId::SHORTER_CONTEXT, FixId::MAX_MODEL_LEN], Some(("half_context", each.to_string())))
         }
-        Change::KvCache => (&["quantised-kv-cache"], None),
-        Change::Mix(mix) => (&["smaller-quantisation"], Some(("quantisation", mix.to_owned()))),
-        Change::Layers(count) => (&["offload-fewer-layers"], Some(("layers", count.to_string()))),
-        Change::Experts(count) => (&["experts-on-cpu"], Some(("host_experts", count.to_string()))),
+        Change::KvCache => (&[FixId::QUANTISED_KV_CACHE], None),
+        Change::Mix(mix) => (&[FixId::SMALLER_QUANTISATION], Some(("quantisation", mix.to_owned()))),
+        Change::Layers(count) => (&[FixId::OFFLOAD_FEWER_LAYERS], Some(("layers", count.to_string()))),
+        Change::Experts(count) => (&[FixId::EXPERTS_ON_CPU], Some(("host_experts", count.to_string()))),
         // llama.cpp shares its context out: one slot keeps its part.
-        Change::OneSlot => (&["fewer-sequences"], part.map(|tokens| ("of_its_context", format!(" -c {tokens}")))),
-        Change::FlashAttention => (&["flash-attention"], None),
-        Change::NoGraphs => (&["no-cuda-graphs"], None),
-        Change::Checkpointing => (&["gradient-checkpointing"], None),
+        Change::OneSlot => (&[FixId::FEWER_SEQUENCES], part.map(|tokens| ("of_its_context", format!(" -c {tokens}")))),
+        Change::FlashAttention => (&[FixId::FLASH_ATTENTION], None),
+        Change::NoGraphs => (&[FixId::NO_CUDA_GRAPHS], None),
+        Change::Checkpointing => (&[FixId::GRADIENT_CHECKPOINTING], None),
         Change::Utilization(_) | Change::KvCacheAndContext(_) | Change::Dtype(_) | Change::OtherCard => (&[], None),
         Change::FourBits | Change::TensorParallel(_) | Change::Chunk(_) | Change::AllCards | Change::HostEncoder => {
             (&[], None)
@@ -86,7 +85,7 @@ pub fn effects(
         let download = if let Change::Mix(_) = choice.kind { choice.estimate.weights_in_file.bytes } else { None };
         let (fits, lacks_ram) = (choice.fits, choice.lacks_ram.zip(ram));
         ids.iter()
-            .map(move |fix| Effect { frees, fits, lacks_ram, value: value.clone(), download, ..Effect::of(fix) })
+            .map(move |&fix| Effect { frees, fits, lacks_ram, value: value.clone(), download, ..Effect::of(fix) })
             .collect::<Vec<_>>()
     };
     // A context that is no shorter than the run's is no step towards fitting.
@@ -96,30 +95,34 @@ pub fn effects(
         let after = changed.estimate(shape);
         let frees = less(before, &after)?;
         let fits = options::fits(&changed, shape, card);
-        Some(Effect { frees: Some((frees, FreesIs::About)), fits, ..Effect::of(fix) })
+        Some(Effect { frees: Some((frees, Is::About)), fits, ..Effect::of(fix) })
     }));
     effects.extend(cache_on_host(engine, before, card, ram));
     effects.extend(options::in_four_bits(*engine, shape).map(|(changed, shape)| {
         let frees = less(before, &changed.estimate(&shape));
-        let frees = frees.map(|bytes| (bytes, FreesIs::About));
-        Effect { frees, fits: options::fits(&changed, &shape, card), ..Effect::of("smaller-quantisation") }
+        let frees = frees.map(|bytes| (bytes, Is::About));
+        Effect { frees, fits: options::fits(&changed, &shape, card), ..Effect::of(FixId::SMALLER_QUANTISATION) }
     }));
     if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = engine {
-        let idle = |fix: &'static str, is_idle: bool| Some(Effect { is_idle, ..Effect::of(fix) }).filter(|_| is_idle);
+        let idle = |fix: FixId, is_idle: bool| Some(Effect { is_idle, ..Effect::of(fix) }).filter(|_| is_idle);
         // Dimensions that are not all known may hide experts.
         let dense = shape.experts == 0 && !shape.tensors.is_empty();
         // Slots that share one cache take nothing more but of windows and states.
         let plain = shape.layers.is_ok() && !shape.has_window() && !shape.is_recurrent();
         let one = settings.parallel == 1 || settings.unified && plain;
-        effects.extend([idle("experts-on-cpu", dense), idle("fewer-sequences", one)].into_iter().flatten());
+        effects.extend([idle(FixId::EXPERTS_ON_CPU, dense), idle(FixId::FEWER_SEQUENCES, one)].into_iter().flatten());
         // On already, as far as is known: then it gives back nothing more.
         if settings.flash_attention && options::fits(engine, shape, card) == Some(false) {
-            effects.push(Effect { fits: Some(false), ..Effect::of("flash-attention") });
+            effects.push(Effect { fits: Some(false), ..Effect::of(FixId::FLASH_ATTENTION) });
         }
         let small = Settings { micro_batch: (settings.micro_batch / SMALLER_BATCH).max(1), ..*settings };
         let changed = if let Engine::Ollama(_) = engine { Engine::Ollama(small) } else { Engine::LlamaCpp(small) };
-        let frees = less(before, &changed.estimate(shape)).map(|bytes| (bytes, FreesIs::About));
-        effects.push(Effect { frees, fits: options::fits(&changed, shape, card), ..Effect::of("smaller-micro-batch") });
+        let frees = less(before, &changed.estimate(shape)).map(|bytes| (bytes, Is::About));
+        effects.push(Effect {
+            frees,
+            fits: options::fits(&changed, shape, card),
+            ..Effect::of(FixId::SMALLER_MICRO_BATCH)
+        });
     }
     effects
 }
@@ -144,7 +147,7 @@ pub fn tries(
     let tried = |(kind, changed): (Change, Engine)| {
         let (ids, value) = fixes(kind, &changed);
         let after = changed.estimate(shape);
-        let frees = less(before, &after).map(|bytes| (bytes, FreesIs::About));
+        let frees = less(before, &after).map(|bytes| (bytes, Is::About));
         let lacks_ram = after.on_host().zip(ram).filter(|(needs, ram)| needs > ram && Some(*needs) > before.on_host());
         let fits = if lacks_ram.is_some() { Some(false) } else { options::fits(&changed, shape, card) };
         let effect = move |fix| Effect { frees, fits, lacks_ram, value: value.clone(), ..Effect::of(fix) };
@@ -167,20 +170,20 @@ fn less(before: &Estimate, after: &Estimate) -> Option<Bytes> {
 }
 
 /// Changes of training, each by itself.
-pub fn alone(engine: &Engine) -> Vec<(&'static str, Engine)> {
+pub fn alone(engine: &Engine) -> Vec<(FixId, Engine)> {
     let Engine::Train(training) = *engine else { return Vec::new() };
     let Training { recipe, step, .. } = training;
     let mut changed = Vec::new();
     if step.batch > 1 {
         let step = Step { batch: step.batch / 2, ..step };
-        changed.push(("smaller-batch", Engine::Train(Training { step, ..training })));
+        changed.push((FixId::SMALLER_BATCH, Engine::Train(Training { step, ..training })));
     }
     if training.optimizer == Optimizer::AdamW && !recipe.is_adapter() {
         let optimizer = Optimizer::AdamW8bit;
-        changed.push(("eight-bit-optimizer", Engine::Train(Training { optimizer, ..training })));
+        changed.push((FixId::EIGHT_BIT_OPTIMIZER, Engine::Train(Training { optimizer, ..training })));
     }
     if !recipe.is_adapter() {
-        changed.push(("lora", Engine::Train(Training { recipe: Recipe::Lora(16), ..training })));
+        changed.push((FixId::LORA, Engine::Train(Training { recipe: Recipe::Lora(16), ..training })));
     }
     changed
 }
@@ -190,16 +193,16 @@ fn cache_on_host(engine: &Engine, before: &Estimate, card: Option<&Card>, ram: O
     let (Engine::LlamaCpp(_) | Engine::Ollama(_)) = engine else { return None };
     let bytes = before.kv_cache.bytes.filter(|bytes| *bytes > Bytes::ZERO)?;
     let fits = engine.wanted(before).zip(card).map(|(wanted, card)| wanted.less(bytes) <= card.free);
-    let frees = Some((bytes, frees_is(before.kv_cache.is)));
+    let frees = Some((bytes, before.kv_cache.is));
     let needs = before.on_host().map(|had| had.plus(bytes));
     let lacks_ram = needs.zip(ram).filter(|(needs, ram)| needs > ram);
     let fits = if lacks_ram.is_some() { Some(false) } else { fits };
-    Some(Effect { frees, fits, lacks_ram, ..Effect::of("kv-cache-on-cpu") })
+    Some(Effect { frees, fits, lacks_ram, ..Effect::of(FixId::KV_CACHE_ON_CPU) })
 }
 
 /// What a choice gives back, and how sure that is: a fact where all that changes is a fact. Of a quantised cache, less
 /// what CUDA needs to unpack one layer of it, whether or not the buffer had room for that.
-pub fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelShape) -> Option<(Bytes, FreesIs)> {
+pub fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelShape) -> Option<(Bytes, Is)> {
     let after = &choice.estimate;
     let mut bytes = less(before, after)?;
     if let (Change::KvCache, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = (choice.kind, engine) {
@@ -216,7 +219,7 @@ pub fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelS
     let cache_only =
         same(&before.weights, &after.weights) && before.kv_cache.is == Is::Fact && after.kv_cache.is == Is::Fact;
     let is = if exact && moved && (all_facts || cache_only) { Is::Fact } else { Is::About };
-    Some((bytes, frees_is(is))).filter(|(bytes, _)| *bytes > Bytes::ZERO)
+    Some((bytes, is)).filter(|(bytes, _)| *bytes > Bytes::ZERO)
 }
 
 /// The f16 copy of one layer of a cache in q8_0, see [`compute::scratch`].

@@ -1,8 +1,9 @@
 //! Owns what is offered: the choices that fit in the order of what they cost, the model's sizes by quantisation, and what
 //! would fit where no choice does. Bytes. Knows no log.
 
+use super::answer::{FitChoice, Size};
+use super::effect;
 use super::model::Known;
-use super::{FitChoice, Size, effect};
 use crate::memory::options::{self, Card, Change, Choice};
 use crate::memory::{Engine, Estimate, ModelShape, Settings, table};
 use crate::units::Bytes;
@@ -54,6 +55,7 @@ pub fn said(choice: &Choice, before: &Estimate, free: Option<Bytes>, engine: &En
         fits: choice.fits,
         flags: choice.flags.clone(),
         download_bytes: if let Change::Mix(_) = choice.kind { choice.estimate.weights_in_file.bytes } else { None },
+        fixes: effect::fixes(choice.kind, engine).0.to_vec(),
     }
 }
 

@@ -2,12 +2,13 @@
 //! length that fits, and what an 8-bit cache holds. From the log alone; exact for models with one kind of layer, where
 //! bytes grow with tokens. Knows no model.
 
-use super::{Effect, FitAdvice, FitChoice, Room};
-use crate::advice::Ledger;
-use crate::advice::plan::FreesIs;
+use super::answer::{FitAdvice, FitChoice};
+use super::effect::Effect;
+use super::room::{Room, Vram};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
+use crate::knowledge::{EntryId, FixId};
 use crate::memory::options::{self, Card, tokens_in_words};
-use crate::memory::{Engine, ModelShape, vllm};
+use crate::memory::{Engine, Is, ModelShape, vllm};
 use crate::units::Bytes;
 
 /// Tokens of a block of vLLM's cache.
@@ -28,14 +29,14 @@ fn bytes_of(tokens: u64, whole: Bytes, of: u64) -> Option<Bytes> {
 /// What a smaller share of the card gives back: what the engine wanted for itself less what is free for it now, in
 /// hundredths of the card as the step has them. Whether that holds the model is not said here, see
 /// [`Effect::hold_against`]. `None` where the log or the machine lacks a figure.
-pub fn share(diagnosis: &Diagnosis, ledger: Option<&Ledger>) -> Option<Effect> {
-    let asked = diagnosis.matches.first().is_some_and(|found| found.entry == "vllm/free-memory-less-than-desired");
+pub fn share(diagnosis: &Diagnosis, failed_gpu: Option<Vram>) -> Option<Effect> {
+    let asked =
+        diagnosis.matches.first().is_some_and(|found| found.entry == EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESIRED);
     let wanted = diagnosis.facts.requested_bytes.filter(|_| asked)?;
-    let ledger = ledger.filter(|ledger| ledger.is_now)?;
-    let (free, capacity) = (ledger.available_bytes?, ledger.capacity_bytes?);
+    let (free, capacity) = (failed_gpu?.free?, failed_gpu?.total?);
     let share = vllm::allowed(capacity, vllm::possible_utilization(free, capacity) / 10 * 10);
-    let frees = Some((wanted.less(share), FreesIs::Fact)).filter(|(bytes, _)| *bytes > Bytes::ZERO);
-    Some(Effect { frees, ..Effect::of("lower-utilization") })
+    let frees = Some((wanted.less(share), Is::Fact)).filter(|(bytes, _)| *bytes > Bytes::ZERO);
+    Some(Effect { frees, ..Effect::of(FixId::LOWER_UTILIZATION) })
 }
 
 impl Effect {
@@ -60,45 +61,45 @@ pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
     let by_bytes = || tokens_in(free?, needed?, asked);
     let most = facts.max_tokens.or_else(by_bytes).filter(|most| *most > 0 && *most < asked)?;
     let (mut choices, mut effects) = (Vec::new(), Vec::new());
-    let mut offer =
-        |fixes: &[&'static str], change: String, total: Option<Bytes>, length: Option<u64>, flags: String| {
-            let frees = needed.zip(total).map(|(needed, total)| needed.less(total));
-            choices.push(FitChoice {
-                change,
-                total_bytes: total,
-                free_after_bytes: None,
-                frees_bytes: frees,
-                frees_is: frees.map(|_| FreesIs::About),
-                fits: Some(true),
-                flags: Some(flags),
-                download_bytes: None,
-            });
-            let value = length.map(|length| ("half_context", length.to_string()));
-            let frees = frees.map(|bytes| (bytes, FreesIs::About));
-            effects.extend(fixes.iter().map(|fix| Effect {
-                frees,
-                fits: Some(true),
-                value: value.clone(),
-                ..Effect::of(fix)
-            }));
-        };
+    let mut offer = |fixes: &[FixId], change: String, total: Option<Bytes>, length: Option<u64>, flags: String| {
+        let frees = needed.zip(total).map(|(needed, total)| needed.less(total));
+        choices.push(FitChoice {
+            change,
+            total_bytes: total,
+            free_after_bytes: None,
+            frees_bytes: frees,
+            frees_is: frees.map(|_| Is::About),
+            fits: Some(true),
+            flags: Some(flags),
+            download_bytes: None,
+            fixes: fixes.to_vec(),
+        });
+        let value = length.map(|length| ("half_context", length.to_string()));
+        let frees = frees.map(|bytes| (bytes, Is::About));
+        effects.extend(fixes.iter().map(|&fix| Effect {
+            frees,
+            fits: Some(true),
+            value: value.clone(),
+            ..Effect::of(fix)
+        }));
+    };
     let is_small = diagnosis.run.kv_type.as_deref().is_some_and(|kind| kind.starts_with("fp8"));
     let twice = most.saturating_mul(2);
     if !is_small && twice >= asked {
         let half = needed.map(|needed| Bytes(needed.0 / 2));
-        offer(&["quantised-kv-cache"], "the KV cache in fp8".into(), half, None, "--kv-cache-dtype fp8".into());
+        offer(&[FixId::QUANTISED_KV_CACHE], "the KV cache in fp8".into(), half, None, "--kv-cache-dtype fp8".into());
     }
     let total = needed.and_then(|needed| bytes_of(most, needed, asked));
     let words = format!("{} tokens of context", tokens_in_words(most));
-    offer(&["max-model-len", "shorter-context"], words, total, Some(most), format!("--max-model-len {most}"));
+    offer(&[FixId::MAX_MODEL_LEN, FixId::SHORTER_CONTEXT], words, total, Some(most), format!("--max-model-len {most}"));
     if !is_small && twice < asked {
         let words = format!("{} tokens of context and the KV cache in fp8", tokens_in_words(twice));
         let total = needed.and_then(|needed| bytes_of(most, needed, asked));
         offer(&[], words, total, None, format!("--max-model-len {twice} --kv-cache-dtype fp8"));
     }
     if !is_small && twice < asked {
-        let frees = needed.map(|needed| (Bytes(needed.0 / 2), FreesIs::About));
-        effects.push(Effect { frees, fits: Some(false), ..Effect::of("quantised-kv-cache") });
+        let frees = needed.map(|needed| (Bytes(needed.0 / 2), Is::About));
+        effects.push(Effect { frees, fits: Some(false), ..Effect::of(FixId::QUANTISED_KV_CACHE) });
     }
     Some(FitAdvice {
         context_tokens: Some(asked),

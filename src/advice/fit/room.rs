@@ -1,37 +1,68 @@
-//! Owns what is free for the run: on the card that failed, or on each of those that llama.cpp lays a model out over; now,
+//! Owns what is free for the run: on the GPU that failed, or on each of those that llama.cpp lays a model out over; now,
 //! else what was free when it began, as its log says. Bytes.
 
-use super::setup::Kind;
-use crate::advice::ledger::run_had;
-use crate::advice::verdict::next_try;
-use crate::advice::{Ledger, Place, Situation};
-use crate::gpu::Device;
+use super::kind::Kind;
+use crate::gpu::{Device, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, Platform};
 use crate::memory::engine::ollama_spreads;
 use crate::memory::split::MOST_CARDS;
 use crate::memory::{Engine, ModelShape, Settings};
 use crate::units::Bytes;
 
+/// What this machine has for the next attempt of the run that failed.
+#[derive(Clone, Debug, Default)]
+pub struct Machine<'a> {
+    /// `None` to read the log alone.
+    pub snapshot: Option<&'a Snapshot>,
+    /// Whether the log is this machine's; `None` where that is not known.
+    pub is_the_logs: Option<bool>,
+    /// The GPU that the run failed on.
+    pub failed_on: Option<&'a Device>,
+    /// VRAM of that GPU now; `None` where only the log tells of it.
+    pub vram_now: Option<Vram>,
+    /// What a new attempt of the run, already started, uses on each GPU, by the driver's index: room that it has.
+    pub used_by_next_try: Vec<(u32, Bytes)>,
+}
+
+/// A GPU's VRAM, as far as it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Vram {
+    pub free: Option<Bytes>,
+    pub total: Option<Bytes>,
+}
+
+impl Machine<'_> {
+    fn used_by_next_try_on(&self, device: &Device) -> Bytes {
+        let used = self.used_by_next_try.iter().find(|(index, _)| *index == device.index);
+        used.map_or(Bytes::ZERO, |(_, bytes)| *bytes)
+    }
+}
+
 /// What is free for the run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     pub(super) free: Option<Bytes>,
     pub(super) capacity: Option<Bytes>,
     pub(super) is_now: bool,
+    /// VRAM now of the GPU that failed, without what a new attempt uses.
+    pub(super) failed_gpu: Option<Vram>,
     /// System memory that is available, in whole GiB, where it may be this machine's run.
     pub(super) ram: Option<Bytes>,
     /// Why `free` is not known, where it is not.
     pub(super) why_not: &'static str,
-    /// Free and capacity of each card here, where llama.cpp lays the model out over them; the figures above are sums.
+    /// Free and capacity of each GPU here, where llama.cpp lays the model out over them; the figures above are sums.
     pub(super) each: Vec<(Bytes, Bytes)>,
     /// Whether the log shows that it did so.
     is_spread: bool,
 }
 
 impl Room {
-    /// The card with most free memory, free and in all, where Ollama keeps the model on it.
+    /// The GPU with most free memory, free and in all, where Ollama keeps the model on it.
     pub fn one_of_ollamas(&self, settings: &Settings, shape: &ModelShape) -> Option<(Bytes, Bytes)> {
-        let most = self.each.iter().max().copied().filter(|_| !self.is_spread);
+        if self.is_spread {
+            return None;
+        }
+        let most = self.each.iter().max().copied();
         most.filter(|(free, _)| !ollama_spreads(shape, settings, *free))
     }
 
@@ -45,86 +76,99 @@ impl Room {
     }
 }
 
-/// What is free on each card of this machine, where llama.cpp would lay out a model over all of them, as it does by
+/// Whether llama.cpp or Ollama ran the model: both lay it out over all GPUs.
+fn lays_out_over_gpus(diagnosis: &Diagnosis) -> bool {
+    matches!(Kind::of(diagnosis), Some(Kind::LlamaCpp | Kind::Ollama))
+}
+
+/// Whether the log is of a system that this program doesn't read VRAM of.
+fn is_of_another_system(diagnosis: &Diagnosis) -> bool {
+    matches!(diagnosis.run.platform(), Some(Platform::Mac | Platform::Windows))
+}
+
+/// What is free on each GPU of this machine, where llama.cpp would lay out a model over all of them, as it does by
 /// itself; empty where the log speaks of one of them.
-fn each_card(situation: &Situation<'_>, place: &Place<'_>) -> Vec<(Bytes, Bytes)> {
-    let run = &situation.diagnosis.run;
-    let foreign = matches!(run.platform(), Some(Platform::Mac | Platform::Windows));
-    // A log with figures of its own is only held against a machine that is known to be its own.
-    let is_ours = place.same_machine.unwrap_or(run.free_at_start_bytes.is_none()) && !foreign;
-    let here = situation.snapshot.filter(|_| is_ours && run.visible_devices.is_none());
-    let devices = here.map(|here| here.devices.as_slice()).unwrap_or_default();
-    let all = match run.devices {
-        Some(count) => count == devices.len() as u64,
-        None => place.device.is_none(),
-    };
-    let lays_out = matches!(Kind::of(situation.diagnosis), Some(Kind::LlamaCpp | Kind::Ollama));
-    let whole = devices.len() > 1 && devices.len() <= MOST_CARDS && devices.iter().all(|card| card.nature.is_none());
-    if !(all && lays_out && whole) {
+fn each_gpu(diagnosis: &Diagnosis, machine: &Machine<'_>) -> Vec<(Bytes, Bytes)> {
+    let run = &diagnosis.run;
+    // A log with figures of its own is only compared with a machine that is known to be its own.
+    let is_this_machines = machine.is_the_logs.unwrap_or(run.free_at_start_bytes.is_none());
+    if !is_this_machines || is_of_another_system(diagnosis) || run.visible_devices.is_some() {
         return Vec::new();
     }
-    let next = next_try(situation, place);
-    let card = |device: &Device| {
-        // What its next try has taken already is room for it, too.
-        let taken = next.as_ref().map_or(Bytes::ZERO, |next| {
-            let its_own = device.processes.iter().filter(|row| next.is(row));
-            let here = its_own.filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
-            here.max(next.holds_on(device))
-        });
-        Some((device.memory.free_bytes.value()?.plus(taken), device.memory.total_bytes.value()?))
+    let devices = machine.snapshot.map(|here| here.devices.as_slice()).unwrap_or_default();
+    let uses_all = match run.devices {
+        Some(count) => count == devices.len() as u64,
+        None => machine.failed_on.is_none(),
     };
-    devices.iter().map(card).collect::<Option<_>>().unwrap_or_default()
+    let are_whole_gpus = (2..=MOST_CARDS).contains(&devices.len()) && devices.iter().all(|gpu| gpu.nature.is_none());
+    if !(uses_all && are_whole_gpus && lays_out_over_gpus(diagnosis)) {
+        return Vec::new();
+    }
+    let each = devices.iter().map(|gpu| {
+        let free = gpu.memory.free_bytes.value()?.plus(machine.used_by_next_try_on(gpu));
+        Some((free, gpu.memory.total_bytes.value()?))
+    });
+    each.collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The same when the run began, as its log says; the cards' sizes are not known.
-fn each_at_start(diagnosis: &Diagnosis) -> Vec<(Bytes, Bytes)> {
+/// The same when the run began, as its log says; the GPUs' sizes are not known.
+fn each_gpu_at_start(diagnosis: &Diagnosis) -> Vec<(Bytes, Bytes)> {
     let each = &diagnosis.run.free_at_start_each;
-    let lays_out = matches!(Kind::of(diagnosis), Some(Kind::LlamaCpp | Kind::Ollama));
-    let several = lays_out && (2..=MOST_CARDS).contains(&each.len());
-    each.iter().filter(|_| several).map(|free| (*free, *free)).collect()
+    if !lays_out_over_gpus(diagnosis) || !(2..=MOST_CARDS).contains(&each.len()) {
+        return Vec::new();
+    }
+    each.iter().map(|free| (*free, *free)).collect()
 }
 
-/// Free now; else what was free for this run when it began, as its log says.
-pub fn room(situation: &Situation<'_>, place: &Place<'_>, ledger: Option<&Ledger>) -> Room {
-    let run = &situation.diagnosis.run;
-    let several = situation.snapshot.is_some_and(|here| here.devices.len() > 1) && place.same_machine != Some(false);
-    let why_not = match place.device {
-        None if several => "the log does not tell which of this machine's GPUs it was",
-        _ => "what is free on the card is not known",
+/// System memory that is available here, in whole GiB, where it may be the run's.
+fn available_ram(diagnosis: &Diagnosis, machine: &Machine<'_>) -> Option<Bytes> {
+    if machine.is_the_logs == Some(false) || is_of_another_system(diagnosis) {
+        return None;
+    }
+    let available = machine.snapshot?.host.memory_available_bytes.value()?;
+    Some(Bytes(available.0 >> 30 << 30))
+}
+
+fn sum(bytes: impl Iterator<Item = Bytes>) -> Option<Bytes> {
+    Some(bytes.fold(Bytes::ZERO, Bytes::plus))
+}
+
+/// Free now; else what was free for this run when it began, as its log says. `had` is what the run used when it failed.
+pub fn room(diagnosis: &Diagnosis, had: Option<Bytes>, machine: &Machine<'_>) -> Room {
+    let run = &diagnosis.run;
+    let has_several = machine.snapshot.is_some_and(|here| here.devices.len() > 1) && machine.is_the_logs != Some(false);
+    let room = Room {
+        why_not: match machine.failed_on {
+            None if has_several => "the log does not tell which of this machine's GPUs it was",
+            _ => "what is free on the card is not known",
+        },
+        failed_gpu: machine.vram_now,
+        ram: available_ram(diagnosis, machine),
+        is_spread: run.devices.is_some_and(|many| many > 1),
+        ..Room::default()
     };
-    let foreign = matches!(run.platform(), Some(Platform::Mac | Platform::Windows));
-    let host = situation.snapshot.map(|here| &here.host).filter(|_| place.same_machine != Some(false) && !foreign);
-    let ram = host.and_then(|host| host.memory_available_bytes.value()).map(|free| Bytes(free.0 >> 30 << 30));
-    let each = each_card(situation, place);
-    let is_spread = run.devices.is_some_and(|many| many > 1);
+    let each = each_gpu(diagnosis, machine);
     if !each.is_empty() {
-        let sum = |of: fn(&(Bytes, Bytes)) -> Bytes| Some(each.iter().map(of).fold(Bytes::ZERO, Bytes::plus));
-        let (free, capacity) = (sum(|card| card.0), sum(|card| card.1));
-        return Room { free, capacity, is_now: true, ram, why_not, each, is_spread };
+        let (free, capacity) = (sum(each.iter().map(|gpu| gpu.0)), sum(each.iter().map(|gpu| gpu.1)));
+        return Room { free, capacity, is_now: true, each, ..room };
     }
-    // What was free on several cards together is not held against one of them.
-    let spread = is_spread && run.free_at_start_bytes.is_some();
-    match ledger {
-        Some(ledger) if ledger.is_now && !spread => {
-            // What its next try has taken already is room for it, too.
-            let taken = place.device.zip(next_try(situation, place)).map(|(device, next)| next.holds_on(device));
-            let free = ledger.available_bytes.map(|free| free.plus(taken.unwrap_or(Bytes::ZERO)));
-            Room { free, capacity: ledger.capacity_bytes, is_now: true, ram, why_not, each, is_spread }
+    // What was free on several GPUs together is not compared with one of them.
+    let is_of_several = room.is_spread && run.free_at_start_bytes.is_some();
+    match machine.vram_now {
+        Some(now) if !is_of_several => {
+            let taken = machine.failed_on.map_or(Bytes::ZERO, |gpu| machine.used_by_next_try_on(gpu));
+            Room { free: now.free.map(|free| free.plus(taken)), capacity: now.total, is_now: true, ..room }
         }
-        _ => {
-            let facts = &situation.diagnosis.facts;
-            // What the run itself held when it failed would be free for it again.
-            let then = || facts.free_bytes.map(|free| free.plus(run_had(situation.diagnosis).unwrap_or(Bytes::ZERO)));
-            let capacity = facts.total_bytes;
-            Room {
-                free: run.free_at_start_bytes.or_else(|| then().filter(|_| capacity.is_some())),
-                capacity,
-                is_now: false,
-                ram,
-                why_not,
-                each: each_at_start(situation.diagnosis),
-                is_spread,
-            }
-        }
+        _ => at_start(diagnosis, had, room),
     }
+}
+
+/// What was free when the run began; else what was free when it failed, and what it used itself then.
+fn at_start(diagnosis: &Diagnosis, had: Option<Bytes>, room: Room) -> Room {
+    let facts = &diagnosis.facts;
+    let mut free = diagnosis.run.free_at_start_bytes;
+    if free.is_none() && facts.total_bytes.is_some() {
+        free = facts.free_bytes.map(|free| free.plus(had.unwrap_or(Bytes::ZERO)));
+    }
+    Room { free, capacity: facts.total_bytes, each: each_gpu_at_start(diagnosis), ..room }
 }

@@ -1,8 +1,9 @@
 //! Owns the settings that the failed run had, as its log or its command line says: the engine, context, cache types,
 //! slots, layers. What is not said is the engine's default, and that is noted. Knows no model's figures.
 
-use super::Room;
-use crate::knowledge::diagnosis::{Diagnosis, Phase};
+use super::kind::Kind;
+use super::room::Room;
+use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::run::Run;
 use crate::memory::cache::kv_cache;
 use crate::memory::engine::{ollama_batch, ollama_context, ollama_expects};
@@ -19,47 +20,6 @@ const ASSUMED_CONTEXT: u64 = 4096;
 
 /// The slots that llama-server opens where their number is not given.
 const OWN_SLOTS: u64 = 4;
-
-/// Which kind of program ran the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// llama.cpp and what is built on it.
-    LlamaCpp,
-    Ollama,
-    Vllm,
-    Sglang,
-    Transformers,
-    Train,
-}
-
-impl Kind {
-    /// By what the person ran and whose code complained. `None` where nothing here knows its arithmetic.
-    pub fn of(diagnosis: &Diagnosis) -> Option<Kind> {
-        let words = || [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str);
-        if words().any(|word| word == "ollama") {
-            return Some(Kind::Ollama);
-        }
-        words().find_map(|word| match word {
-            "llama.cpp" | "llama-server" | "llama-cpp-python" | "koboldcpp" | "lm studio" | "llamafile" => {
-                Some(Kind::LlamaCpp)
-            }
-            "vllm" => Some(Kind::Vllm),
-            "sglang" => Some(Kind::Sglang),
-            "transformers" | "accelerate" | "pytorch" | "trl" | "trl grpo" | "peft" | "bitsandbytes" => {
-                Some(match diagnosis.phase {
-                    Phase::Training => Kind::Train,
-                    _ => Kind::Transformers,
-                })
-            }
-            _ => None,
-        })
-    }
-
-    /// Whether weights are named by dtype rather than by quantisation.
-    pub fn is_torch(self) -> bool {
-        matches!(self, Kind::Vllm | Kind::Sglang | Kind::Transformers | Kind::Train)
-    }
-}
 
 /// The value behind one of these flags on the run's command line.
 fn flag<'a>(run: &'a Run, names: &[&str]) -> Option<&'a str> {

@@ -2,9 +2,10 @@
 
 use super::offers::MOST_INSTEAD;
 use super::*;
-use crate::advice::{Advice, advise};
+use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
 use crate::gpu::testing::{device, noon_plus, process, snapshot};
+use crate::knowledge::FixId;
 use crate::knowledge::KnowledgeBase;
 use crate::log::PastedLog;
 
@@ -78,7 +79,7 @@ fn what_is_ahead_is_reckoned_from_what_was_changed() {
             ..Situation::alone(&diagnosis)
         });
         assert_eq!(advice.fit.unwrap().context_tokens, Some(65_536), "of what failed nothing changes");
-        let step = advice.plan.into_iter().find(|step| step.fix == "quantised-kv-cache").unwrap();
+        let step = advice.plan.into_iter().find(|step| step.fix == FixId::QUANTISED_KV_CACHE).unwrap();
         step.frees_bytes.unwrap()
     };
     let line = "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf";
@@ -94,8 +95,8 @@ fn the_worked_example_comes_out() {
     assert!((mib(&parts.weights) - 4403.49).abs() < 0.01, "{}", mib(&parts.weights));
     assert_eq!((parts.weights.is, parts.kv_cache.is), (Is::Fact, Is::Fact), "as the log prints them");
     assert_eq!((mib(&parts.kv_cache), mib(&parts.compute)), (4096.0, 258.5));
-    let eight = fit.effect_of("quantised-kv-cache").unwrap();
-    assert_eq!(eight.frees, Some((Bytes::mib(1792), FreesIs::About)), "1920 less the f16 copy of a layer");
+    let eight = fit.effect_of(FixId::QUANTISED_KV_CACHE).unwrap();
+    assert_eq!(eight.frees, Some((Bytes::mib(1792), Is::About)), "1920 less the f16 copy of a layer");
     let file = fit.sizes.iter().find(|size| size.quantization == "Q4_K_M").unwrap();
     assert!(file.file_bytes.0.abs_diff(4_912_898_304) < 4096, "{:?}", file.file_bytes);
     assert_eq!((fit.fits, fit.why_not_known.is_some()), (None, true), "no card was read");
@@ -123,20 +124,20 @@ fn the_verdict_says_what_it_needs_and_what_fits_beside_what_is_free_now() {
 #[test]
 fn steps_are_filled_with_what_fits() {
     let advice = advised(&llama_log(65_536, 8192), Some(&held(Bytes::gib(12))), None);
-    let step = |fix: &str| advice.plan.iter().find(|planned| planned.fix == fix).unwrap_or_else(|| panic!("{fix}"));
-    let command = |fix: &str| step(fix).steps[0].command.clone().unwrap();
-    assert_eq!(command("shorter-context"), "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 44032");
-    assert!(step("shorter-context").may_be_enough);
-    assert_eq!(step("shorter-context").frees_is, Some(FreesIs::Fact));
-    assert_eq!(step("quantised-kv-cache").frees_bytes, Some(Bytes::mib(3584)), "3840 less 256 to unpack a layer");
+    let step = |fix: FixId| advice.plan.iter().find(|planned| planned.fix == fix).unwrap_or_else(|| panic!("{fix}"));
+    let command = |fix: FixId| step(fix).steps[0].command.clone().unwrap();
+    assert_eq!(command(FixId::SHORTER_CONTEXT), "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 44032");
+    assert!(step(FixId::SHORTER_CONTEXT).may_be_enough);
+    assert_eq!(step(FixId::SHORTER_CONTEXT).frees_is, Some(Is::Fact));
+    assert_eq!(step(FixId::QUANTISED_KV_CACHE).frees_bytes, Some(Bytes::mib(3584)), "3840 less 256 to unpack a layer");
     assert_eq!(
-        (step("kv-cache-on-cpu").frees_bytes, step("kv-cache-on-cpu").frees_is),
-        (Some(Bytes::gib(8)), Some(FreesIs::Fact))
+        (step(FixId::KV_CACHE_ON_CPU).frees_bytes, step(FixId::KV_CACHE_ON_CPU).frees_is),
+        (Some(Bytes::gib(8)), Some(Is::Fact))
     );
-    let layers: u64 = command("offload-fewer-layers").rsplit(' ').next().unwrap().parse().unwrap();
+    let layers: u64 = command(FixId::OFFLOAD_FEWER_LAYERS).rsplit(' ').next().unwrap().parse().unwrap();
     assert!((20..33).contains(&layers), "{layers}");
-    let idle = ["experts-on-cpu", "fewer-sequences"];
-    assert!(advice.plan.iter().all(|planned| !idle.contains(&planned.fix.as_str())), "it has none of either");
+    let idle = [FixId::EXPERTS_ON_CPU, FixId::FEWER_SEQUENCES];
+    assert!(advice.plan.iter().all(|planned| !idle.contains(&planned.fix)), "it has none of either");
 }
 
 #[test]
@@ -144,7 +145,7 @@ fn where_it_fits_now_that_is_said_and_nothing_is_advised() {
     let advice = advised(&llama_log(32_768, 4096), Some(&held(Bytes::gib(1))), None);
     let fit = advice.fit.unwrap();
     assert_eq!((fit.fits, fit.choices.len()), (Some(true), 0));
-    assert!(fit.sentence().unwrap().ends_with("it should fit now."), "{:?}", fit.sentence());
+    assert!(fit.sentence(|_| true).unwrap().ends_with("it should fit now."), "{:?}", fit.sentence(|_| true));
 }
 
 #[test]
@@ -167,10 +168,10 @@ llama_init_from_model: failed to initialize the context: failed to allocate buff
     let parts = fit.parts.as_ref().unwrap();
     assert_eq!((mib(&parts.kv_cache), parts.kv_cache.is), (2560.0, Is::About));
     assert!((mib(&parts.weights) - 70_429.66).abs() < 0.1, "{}", mib(&parts.weights));
-    let frees = |fix: &str| fit.effect_of(fix).unwrap().frees.unwrap().0;
-    assert!(frees("shorter-context") >= Bytes::mib(1280), "half of the cache: {}", frees("shorter-context"));
-    assert!(frees("shorter-context") < Bytes::mib(1330));
-    assert_eq!(frees("quantised-kv-cache"), Bytes::mib(1168), "46.9 % of 2560, less 2·8192·2048 bytes");
+    let frees = |fix: FixId| fit.effect_of(fix).unwrap().frees.unwrap().0;
+    assert!(frees(FixId::SHORTER_CONTEXT) >= Bytes::mib(1280), "half of the cache: {}", frees(FixId::SHORTER_CONTEXT));
+    assert!(frees(FixId::SHORTER_CONTEXT) < Bytes::mib(1330));
+    assert_eq!(frees(FixId::QUANTISED_KV_CACHE), Bytes::mib(1168), "46.9 % of 2560, less 2·8192·2048 bytes");
     // The table's row gives the same weights.
     let named = log.replace("our-own-merge", "Llama-3.3-70B-Instruct-Q8_0");
     let parts = advised(&named, None, None).fit.unwrap().parts.unwrap();
@@ -196,7 +197,7 @@ fn what_is_not_said_is_not_known() {
     let poor = "llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache";
     let advice = advised(poor, Some(&held(Bytes::gib(12))), None);
     assert_eq!(advice.fit, None);
-    let step = advice.plan.iter().find(|planned| planned.fix == "offload-fewer-layers").unwrap();
+    let step = advice.plan.iter().find(|planned| planned.fix == FixId::OFFLOAD_FEWER_LAYERS).unwrap();
     assert_eq!(
         (step.frees_bytes, step.steps[0].command.as_deref()),
         (None, None),
@@ -208,7 +209,7 @@ fn what_is_not_said_is_not_known() {
     let fit = advised(poor, Some(&held(Bytes::gib(20))), Some("llama3.1:8b")).fit.unwrap();
     assert!(fit.model.as_ref().unwrap().how.starts_with("as you say"));
     assert!(fit.notes[0].contains("does not show the context"), "{:?}", fit.notes);
-    assert_eq!(fit.effect_of("quantised-kv-cache").unwrap().frees.unwrap().1, FreesIs::About, "of an assumed context");
+    assert_eq!(fit.effect_of(FixId::QUANTISED_KV_CACHE).unwrap().frees.unwrap().1, Is::About, "of an assumed context");
 }
 
 const POOL: &str = "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory (7.25 GiB). Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine.";
@@ -220,11 +221,11 @@ fn vllms_own_figures_give_the_length_that_fits() {
     // 131072 × 7.25 / 16 = 59392 tokens, as vLLM itself says where it says so.
     let flags: Vec<_> = fit.choices.iter().map(|choice| choice.flags.clone().unwrap()).collect();
     assert_eq!(flags, ["--max-model-len 59392", "--max-model-len 118784 --kv-cache-dtype fp8"]);
-    let step = advice.plan.iter().find(|planned| planned.fix == "max-model-len").unwrap();
+    let step = advice.plan.iter().find(|planned| planned.fix == FixId::MAX_MODEL_LEN).unwrap();
     assert_eq!(step.steps[0].command.as_deref(), Some("vllm serve MODEL --max-model-len 59392"));
     assert_eq!(step.frees_bytes, Some(Bytes::mib(8960)), "8.75 GiB");
     assert!(
-        advice.verdict.sentence.contains("It fits with 58K tokens of context (about 7.2 GiB), or with"),
+        advice.verdict.sentence.ends_with("It fits with 58K tokens of context (about 7.2 GiB)."),
         "{}",
         advice.verdict.sentence
     );
@@ -257,15 +258,15 @@ fn a_training_run_is_told_what_each_change_gives_back() {
     );
     let advice = advised(&log, None, None);
     let frees =
-        |advice: &Advice, fix: &str| advice.fit.as_ref().unwrap().effect_of(fix).and_then(|effect| effect.frees);
-    let eight = frees(&advice, "eight-bit-optimizer").unwrap();
-    assert_eq!(eight, (Bytes(47_940_659_651), FreesIs::About), "5.97 bytes a parameter");
-    assert_eq!(frees(&advice, "lora"), None, "the model is not known");
+        |advice: &Advice, fix: FixId| advice.fit.as_ref().unwrap().effect_of(fix).and_then(|effect| effect.frees);
+    let eight = frees(&advice, FixId::EIGHT_BIT_OPTIMIZER).unwrap();
+    assert_eq!(eight, (Bytes(47_940_659_651), Is::About), "5.97 bytes a parameter");
+    assert_eq!(frees(&advice, FixId::LORA), None, "the model is not known");
     let named = log.replace("***** Running", "--model_name_or_path meta-llama/Llama-3.1-8B\n***** Running");
     let advice = advised(&named, None, None);
-    let gib = |fix: &str| frees(&advice, fix).unwrap_or_else(|| panic!("{fix}")).0.0 >> 30;
-    assert_eq!((gib("eight-bit-optimizer"), gib("lora") > 100), (44, true));
-    assert_eq!(frees(&advice, "smaller-batch"), None, "the length is not known");
+    let gib = |fix: FixId| frees(&advice, fix).unwrap_or_else(|| panic!("{fix}")).0.0 >> 30;
+    assert_eq!((gib(FixId::EIGHT_BIT_OPTIMIZER), gib(FixId::LORA) > 100), (44, true));
+    assert_eq!(frees(&advice, FixId::SMALLER_BATCH), None, "the length is not known");
     let fit = advice.fit.as_ref().unwrap();
     assert_eq!((fit.total_bytes, fit.fits), (None, Some(false)), "what does not grow with the length is too much");
     assert!(fit.notes.iter().any(|note| note.contains("alone take about 135.0 GiB")), "{:?}", fit.notes);
@@ -274,8 +275,8 @@ fn a_training_run_is_told_what_each_change_gives_back() {
     assert_eq!(fit.why_not_known.as_deref(), Some("the log does not show how long the sequences are"));
     let long = named.replace("***** Running", "max_seq_len=2048\n***** Running");
     let advice = advised(&long, None, None);
-    let gib = |fix: &str| frees(&advice, fix).unwrap_or_else(|| panic!("{fix}")).0.0 >> 30;
-    assert!(gib("gradient-checkpointing") > 1 && gib("smaller-batch") > 1);
+    let gib = |fix: FixId| frees(&advice, fix).unwrap_or_else(|| panic!("{fix}")).0.0 >> 30;
+    assert!(gib(FixId::GRADIENT_CHECKPOINTING) > 1 && gib(FixId::SMALLER_BATCH) > 1);
 }
 
 #[test]
@@ -285,7 +286,7 @@ fn a_server_of_half_precision_is_told_what_four_bits_take() {
     let fit = advice.fit.unwrap();
     assert_eq!((fit.engine, fit.fits), ("vLLM", Some(false)));
     assert_eq!(fit.choices[0].change, "a checkpoint in 4 bits (AWQ or GPTQ)");
-    let frees = fit.effect_of("smaller-quantisation").unwrap().frees.unwrap().0;
+    let frees = fit.effect_of(FixId::SMALLER_QUANTISATION).unwrap().frees.unwrap().0;
     assert!((Bytes::gib(17)..Bytes::gib(20)).contains(&frees), "14.8 billion at 1.5 bytes less each: {frees}");
 }
 
@@ -303,12 +304,12 @@ fn sglangs_share_and_length_are_read_from_its_command_line() {
 fn a_smaller_share_of_the_card_gives_back_what_was_wanted_beyond_what_is_free() {
     let log = "ValueError: Free memory on device (18.00/23.99 GiB) on startup is less than desired GPU memory utilization (0.92, 22.08 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.";
     let advice = advised(log, Some(&held(Bytes::gib(6))), None);
-    let step = advice.plan.iter().find(|planned| planned.fix == "lower-utilization").unwrap();
+    let step = advice.plan.iter().find(|planned| planned.fix == FixId::LOWER_UTILIZATION).unwrap();
     // 17.4 of 24 GiB are free: 0.72 of it are 17.28.
     assert_eq!(step.steps[0].command.as_deref(), Some("vllm serve MODEL --gpu-memory-utilization 0.72"));
     let (frees, is) = (step.frees_bytes.unwrap(), step.frees_is);
     assert!(frees.0.abs_diff(Bytes::mib(4915).0) < 1 << 21, "22.08 less 17.28 GiB: {frees}");
-    assert_eq!((is, step.may_be_enough), (Some(FreesIs::Fact), true));
+    assert_eq!((is, step.may_be_enough), (Some(Is::Fact), true));
 }
 
 #[test]
@@ -317,7 +318,7 @@ fn half_of_the_batch_that_the_log_shows_is_the_next_to_try() {
         "transformers --model_name_or_path meta-llama/Llama-3.2-1B\nmax_seq_len=2048\n***** Running training *****\n  Instantaneous batch size per device = 16\n  File \"site-packages/transformers/trainer.py\", line 3, in training_step\n    loss.backward()\n{TORCH}"
     );
     let advice = advised(&log, None, None);
-    let step = advice.plan.iter().find(|planned| planned.fix == "smaller-batch").unwrap();
+    let step = advice.plan.iter().find(|planned| planned.fix == FixId::SMALLER_BATCH).unwrap();
     let command = step.steps[0].command.as_deref().unwrap();
     assert_eq!(command, "per_device_train_batch_size=8", "the accumulation is not shown");
     assert!(step.frees_bytes.is_some_and(|bytes| bytes > Bytes::gib(1)), "{:?}", step.frees_bytes);
@@ -347,13 +348,13 @@ ggml_backend_cuda_buffer_type_alloc_buffer: allocating 560.00 MiB on device 0: c
 ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 587202560";
     let fit = advised(log, Some(&held(Bytes::gib(20))), None).fit.unwrap();
     assert_eq!((fit.total_bytes, fit.fits), (None, None), "the compute buffer is not known");
-    let frees = |fix: &str| fit.effect_of(fix).unwrap().frees.unwrap().0;
-    assert_eq!(frees("shorter-context"), Bytes::mib(304), "half of the cache of 19 layers");
-    let fewer = fit.effect_of("offload-fewer-layers").unwrap();
+    let frees = |fix: FixId| fit.effect_of(fix).unwrap().frees.unwrap().0;
+    assert_eq!(frees(FixId::SHORTER_CONTEXT), Bytes::mib(304), "half of the cache of 19 layers");
+    let fewer = fit.effect_of(FixId::OFFLOAD_FEWER_LAYERS).unwrap();
     assert_eq!(fewer.value, Some(("layers", "15".to_owned())), "a quarter less than 20");
     assert_eq!(fewer.frees.unwrap().0, Bytes::mib(5 * (130 + 32)), "2600 over 20 for each layer, and its cache");
     // 46.9 % of it, less the f16 copy of a layer's 1024 and 1024 at 8192 cells.
-    assert_eq!(frees("quantised-kv-cache"), Bytes::mib(285 - 32));
+    assert_eq!(frees(FixId::QUANTISED_KV_CACHE), Bytes::mib(285 - 32));
 }
 
 #[test]
@@ -385,7 +386,7 @@ fn slots_of_llama_cpp_share_its_context_out() {
         line + &llama_log(65_536, 8192).replace("n_seq_max     = 1", "n_seq_max     = 4")
     };
     let advice = advised(&log(" -np 4"), Some(&held(Bytes::gib(12))), None);
-    let step = advice.plan.iter().find(|planned| planned.fix == "fewer-sequences").unwrap();
+    let step = advice.plan.iter().find(|planned| planned.fix == FixId::FEWER_SEQUENCES).unwrap();
     let line = "llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 16384 -np 1 --port 8080";
     assert_eq!(step.steps[0].command.as_deref(), Some(line), "or it gives nothing back");
     assert_eq!(step.frees_bytes, Some(Bytes::gib(6)));
@@ -395,7 +396,7 @@ fn slots_of_llama_cpp_share_its_context_out() {
     assert_eq!(one.flags.as_deref(), Some("-c 16384 -np 1"));
     // Slots that llama-server opens by itself share one cache: fewer of them give nothing back.
     let advice = advised(&log(""), Some(&held(Bytes::gib(12))), None);
-    assert!(advice.plan.iter().all(|planned| planned.fix != "fewer-sequences"));
+    assert!(advice.plan.iter().all(|planned| planned.fix != FixId::FEWER_SEQUENCES));
 }
 
 #[test]
@@ -420,9 +421,9 @@ Error: llama runner process has terminated: cudaMalloc failed: out of memory"
         let fit = advice.fit.as_ref().unwrap();
         let name = fit.model.as_ref().map(|model| model.name.as_str());
         assert_eq!((fit.engine, fit.context_tokens, name), ("Ollama", Some(262_144), Some("Llama-3.1-8B")), "{log}");
-        let sentence = fit.sentence().unwrap();
+        let sentence = fit.sentence(|_| true).unwrap();
         assert!(sentence.contains(" at 64K tokens of context for each of 4 requests needs "), "{sentence}");
-        let step = advice.plan.iter().find(|planned| planned.fix == "shorter-context").unwrap();
+        let step = advice.plan.iter().find(|planned| planned.fix == FixId::SHORTER_CONTEXT).unwrap();
         let command = step.steps[0].command.as_deref().unwrap();
         let each: u64 = command.split(['=', ' ']).nth(1).unwrap().parse().unwrap();
         assert!((16_384..65_536).contains(&each), "each of four, as the server stays: {command}");

@@ -1,9 +1,11 @@
 //! Owns what can be told of a training run by the parameters it says it trains, where the model itself is not known:
 //! the optimizer's states. About; AdamW is assumed. Bytes.
 
-use super::{Effect, FitAdvice};
-use crate::advice::plan::FreesIs;
+use super::answer::FitAdvice;
+use super::effect::Effect;
+use crate::knowledge::FixId;
 use crate::knowledge::diagnosis::Diagnosis;
+use crate::memory::shape::Is;
 use crate::memory::training::{Optimizer, Recipe, bytes};
 use crate::units::Bytes;
 
@@ -12,7 +14,7 @@ pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
     let trained = diagnosis.run.trainable_parameters?;
     let states = |optimizer: Optimizer| bytes(trained, Recipe::Mixed.trained(optimizer).optimizer);
     let saved = Bytes(states(Optimizer::AdamW).saturating_sub(states(Optimizer::AdamW8bit)));
-    let effect = Effect { frees: Some((saved, FreesIs::About)), ..Effect::of("eight-bit-optimizer") };
+    let effect = Effect { frees: Some((saved, Is::About)), ..Effect::of(FixId::EIGHT_BIT_OPTIMIZER) };
     Some(FitAdvice {
         effects: vec![effect],
         why_not_known: Some("the log does not name the model".into()),

@@ -3,34 +3,13 @@
 
 use std::sync::Arc;
 
-use super::{FitAdvice, words};
+use super::answer::FitAdvice;
+use super::basis::Basis;
+use super::words;
 use crate::memory::dials::{self, Dial};
 use crate::memory::options::{self, Card};
 use crate::memory::{Engine, Estimate, ModelShape};
 use crate::units::Bytes;
-
-/// What a trial begins with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Basis {
-    name: String,
-    quantization: String,
-    shape: Arc<ModelShape>,
-    engine: Engine,
-}
-
-impl Basis {
-    pub(super) fn new(name: String, quantization: &str, shape: &ModelShape, engine: Engine) -> Basis {
-        Basis { name, quantization: quantization.to_owned(), shape: Arc::new(shape.clone()), engine }
-    }
-
-    pub(super) fn context(&self) -> Option<String> {
-        options::context_in_words(&self.engine, &self.shape)
-    }
-
-    pub(super) fn who_wants(&self) -> &'static str {
-        self.engine.who_wants()
-    }
-}
 
 /// One of the model's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +46,13 @@ pub struct Trial {
     was: (Engine, usize),
     now: (Engine, usize),
     at: usize,
+}
+
+impl FitAdvice {
+    /// The settings of the log, to try others from; `None` where the model is not known.
+    pub fn trial(&self) -> Option<Trial> {
+        Some(Trial::new(self.basis.as_ref()?))
+    }
 }
 
 impl Trial {

@@ -1,7 +1,6 @@
 //! Owns how it reads whether a model fits: one sentence for the verdict, and the lines of a report.
 
-use super::{FitAdvice, FitChoice};
-use crate::advice::words::gib;
+use super::answer::{FitAdvice, FitChoice};
 use crate::memory::options::tokens_in_words;
 
 /// So many offers are made in the sentence.
@@ -20,21 +19,24 @@ impl FitAdvice {
     }
 
     /// What it needs, what there is, and what makes it fit. `None` where there is nothing to add to the log.
-    pub fn sentence(&self) -> Option<String> {
+    ///
+    /// Of the changes that make it fit, only those are named for which `is_named` holds.
+    pub fn sentence(&self, is_named: impl Fn(&FitChoice) -> bool) -> Option<String> {
+        let choices: Vec<&FitChoice> = self.choices.iter().filter(|choice| is_named(choice)).collect();
         let Some(total) = self.total_bytes else {
-            return self.offers().filter(|_| self.fits == Some(false));
+            return if self.fits == Some(false) { self.offers(&choices) } else { None };
         };
         let named = self.named();
         let free = match (self.free_now_bytes, self.card_bytes) {
             (Some(free), _) if self.model.is_none() => {
-                format!("; its KV cache has {}", gib(free))
+                format!("; its KV cache has {}", free.in_gib())
             }
             (Some(free), Some(card)) if self.is_now => {
                 let have = match self.each.len() {
                     0 => "this card has".to_owned(),
                     count => format!("the {count} cards here together have"),
                 };
-                format!("; {have} {} free and {} in all", gib(free), gib(card))
+                format!("; {have} {} free and {} in all", free.in_gib(), card.in_gib())
             }
             (Some(free), _) => format!("; {free} were free for it"),
             (None, _) => self.why_not_known.as_deref().map(|why| format!("; {why}")).unwrap_or_default(),
@@ -49,25 +51,31 @@ impl FitAdvice {
                 let who = self.basis.as_ref().map_or("an estimate", |basis| basis.who_wants());
                 let tight =
                     if tight { format!(", which is too tight ({who} wants 1 GiB free)") } else { String::new() };
-                Some(format!("{needs}{tight}. {}", self.offers()?))
+                Some(match self.offers(&choices) {
+                    Some(offers) => format!("{needs}{tight}. {offers}"),
+                    None => format!("{needs}{tight}."),
+                })
             }
             None => Some(format!("{needs}.")),
         }
     }
 
     /// What makes it fit, in a sentence; else what would fit instead.
-    fn offers(&self) -> Option<String> {
+    fn offers(&self, choices: &[&FitChoice]) -> Option<String> {
         let offer = |choice: &FitChoice| {
             let total = choice.total_bytes.map(|total| format!(" (about {total})")).unwrap_or_default();
             format!("with {}{total}", choice.change)
         };
-        let offers: Vec<String> = self.choices.iter().take(OFFERS).map(offer).collect();
+        let offers: Vec<String> = choices.iter().copied().take(OFFERS).map(offer).collect();
         if !offers.is_empty() {
             let instead = match self.instead.as_slice() {
                 [] => String::new(),
                 some => format!(", which is slow; whole on the card fits one of: {}", some.join(", ")),
             };
             return Some(format!("It fits {}{instead}.", offers.join(", or ")));
+        }
+        if !self.choices.is_empty() {
+            return None;
         }
         let needed = self.total_bytes.map(|total| format!("you need about {total}"))?;
         let these = if self.is_on_several() { "These cards" } else { "This card" };
@@ -79,7 +87,7 @@ impl FitAdvice {
 
     /// Whether there is anything to read about it, beyond what a step says.
     pub fn is_told(&self) -> bool {
-        self.sentence().is_some() || !self.lines().is_empty()
+        self.sentence(|_| true).is_some() || !self.lines().is_empty()
     }
 
     /// The lines of a report: how the model was found, the choices with their flags, the sizes, what was assumed.
@@ -99,7 +107,7 @@ impl FitAdvice {
             .iter()
             .map(|size| {
                 let fits = if size.fits == Some(true) { " fits" } else { "" };
-                format!("{} {}{fits}", size.quantization, gib(size.file_bytes))
+                format!("{} {}{fits}", size.quantization, size.file_bytes.in_gib())
             })
             .collect();
         if !sizes.is_empty() {

@@ -1,82 +1,94 @@
-//! Owns what the cards' names in a log say of the machine: whether the one that failed is one of this machine's.
+//! Owns what the GPU names in a log say about the machine: whether the GPU that failed is one of this machine's.
 
-use crate::advice::{Situation, short_card};
+use crate::advice::input::Situation;
+use crate::advice::naming::short_card;
 use crate::gpu::{Device, Snapshot};
 use crate::knowledge::run::Card;
 
+/// Words that some programs and drivers leave out of a name.
+const MAKERS: &[&str] = &["nvidia", "geforce", "tesla", "corporation", "gpu"];
+
 /// What the names say.
-pub enum Named<'a> {
-    /// No card is named, or one of this machine's can't be told.
+pub enum NamedGpus<'a> {
+    /// No GPU is named, or the names of this machine's are not known.
     Nothing,
-    /// The one that failed is called as these here are.
+    /// The one that failed has the name of these here.
     Here(Vec<&'a Device>),
-    /// It is called as none here is, though another that the log names is here: perhaps a processor's own graphics.
+    /// None here has its name, but another GPU that the log names is here: it may be a processor's own graphics.
     Beside,
-    /// None of those it names is here; the reason in words.
+    /// None of the GPUs that the log names is here; the reason in words.
     Elsewhere(String),
 }
 
-/// Holds the names in the log against those of this machine's cards.
-pub fn named<'a>(situation: &Situation<'_>, snapshot: &'a Snapshot) -> Named<'a> {
+/// Compares the names in the log with those of this machine's GPUs.
+pub fn named<'a>(situation: &Situation<'_>, snapshot: &'a Snapshot) -> NamedGpus<'a> {
     let cards: Vec<&Card> = situation.diagnosis.run.cards.iter().filter(|card| model(&card.name).is_some()).collect();
     let failed = that_failed(situation, &cards);
-    let called =
-        |card: &Card, device: &Device| device.name.known().is_some_and(|name| model(name) == model(&card.name));
-    let here = |cards: &[&Card]| -> Vec<&'a Device> {
-        snapshot.devices.iter().filter(|device| cards.iter().any(|card| called(card, device))).collect()
-    };
-    let Some(first) = failed.first() else { return Named::Nothing };
-    let found = here(&failed);
-    if !found.is_empty() {
-        return Named::Here(found);
+    let Some(first) = failed.first() else { return NamedGpus::Nothing };
+    let here = of_these_names(snapshot, &failed);
+    if !here.is_empty() {
+        return NamedGpus::Here(here);
     }
-    if snapshot.devices.iter().any(|device| device.name.known().and_then(|name| model(name)).is_none()) {
-        return Named::Nothing;
+    if snapshot.devices.iter().any(|device| model_of(device).is_none()) {
+        return NamedGpus::Nothing;
     }
-    if !here(&cards).is_empty() {
-        return Named::Beside;
+    if !of_these_names(snapshot, &cards).is_empty() {
+        return NamedGpus::Beside;
     }
     let mut names: Vec<&str> =
         snapshot.devices.iter().filter_map(|device| Some(short_card(device.name.known()?))).collect();
     names.dedup();
     let its = first.name.split(" (").next().unwrap_or(&first.name);
-    Named::Elsewhere(format!("its GPU is {}, here there is {}", short_card(its), names.join(" and ")))
+    NamedGpus::Elsewhere(format!("its GPU is {}, here there is {}", short_card(its), names.join(" and ")))
 }
 
-/// The cards that may be the one that failed: by the backend's word for it, else by its number, else all of them.
+fn of_these_names<'a>(snapshot: &'a Snapshot, cards: &[&Card]) -> Vec<&'a Device> {
+    snapshot.devices.iter().filter(|device| cards.iter().any(|card| has_name_of(device, card))).collect()
+}
+
+fn has_name_of(device: &Device, card: &Card) -> bool {
+    device.name.known().is_some_and(|name| model(name) == model(&card.name))
+}
+
+fn model_of(device: &Device) -> Option<String> {
+    model(device.name.known()?)
+}
+
+/// The GPUs that may be the one that failed: by the backend's word for it, else by its number, else all of them.
 fn that_failed<'c>(situation: &Situation<'_>, cards: &[&'c Card]) -> Vec<&'c Card> {
-    let diagnosis = situation.diagnosis;
-    let number = |word: &str| word.trim_start_matches(|c: char| !c.is_ascii_digit()).parse::<u32>().ok();
-    // ROCm is CUDA's backend of ggml, under another name; a bare number is one of CUDA's, too.
-    let word = |word: &str| word.trim_end_matches(|c: char| c.is_ascii_digit()).replace("ROCm", "CUDA").to_lowercase();
-    let is = |card: &Card| {
-        let device = card.device.as_deref()?;
-        let (backend, at) = (word(device), number(device)?);
-        match diagnosis.run.failed_on.as_deref() {
-            Some(failed) => {
-                let same = if backend.is_empty() { word(failed) == "cuda" } else { backend == word(failed) };
-                Some(same && number(failed) == Some(at))
-            }
-            None => Some(diagnosis.facts.device? == at),
-        }
-    };
-    let found: Vec<&Card> = cards.iter().filter(|card| is(card) == Some(true)).copied().collect();
+    let found: Vec<&Card> = cards.iter().filter(|card| failed(card, situation) == Some(true)).copied().collect();
     if found.is_empty() { cards.to_vec() } else { found }
 }
 
-/// A card's model in a form that can be compared: two names with the same are one model, "Ti", "SUPER", "Laptop" and
-/// sizes kept, since they are other cards. `None` where the name was cut or tells no model ("NVIDIA Graphics Device").
+/// Whether that GPU is the one that failed; `None` where the log does not number it.
+fn failed(card: &Card, situation: &Situation<'_>) -> Option<bool> {
+    let diagnosis = situation.diagnosis;
+    let (backend, number) = backend_and_number(card.device.as_deref()?);
+    let number = number?;
+    let Some(word) = diagnosis.run.failed_on.as_deref() else { return Some(diagnosis.facts.device? == number) };
+    let (failed_backend, failed_number) = backend_and_number(word);
+    // A bare number is one of CUDA's, too.
+    let is_same_backend = if backend.is_empty() { failed_backend == "cuda" } else { backend == failed_backend };
+    Some(is_same_backend && failed_number == Some(number))
+}
+
+/// A backend's word for a GPU, such as `CUDA0`, in two parts. ROCm is CUDA's backend of ggml under another name.
+fn backend_and_number(word: &str) -> (String, Option<u32>) {
+    let backend = word.trim_end_matches(|c: char| c.is_ascii_digit()).replace("ROCm", "CUDA").to_lowercase();
+    (backend, word.trim_start_matches(|c: char| !c.is_ascii_digit()).parse().ok())
+}
+
+/// A GPU's model in a form that can be compared: two names with the same form are one model. "Ti", "SUPER", "Laptop" and
+/// sizes are kept, since they make another GPU. `None` where the name was cut or says no model ("NVIDIA Graphics Device").
 fn model(name: &str) -> Option<String> {
-    /// What some programs and drivers leave out.
-    const MAKERS: &[&str] = &["nvidia", "geforce", "tesla", "corporation", "gpu"];
     let name = name.split(" MIG ").next().unwrap_or(name);
     // The Vulkan driver's own name stands behind: "(RADV NAVI22) (radv)".
     let bare = name.replace("(R)", "").replace("(TM)", "").replace("(tm)", "");
     let bare = bare.split(" (").next()?.to_lowercase();
     let words: Vec<&str> = bare.split([' ', '-']).filter(|word| !word.is_empty() && !MAKERS.contains(word)).collect();
-    let tells = words.iter().any(|word| word.contains(|c: char| c.is_ascii_digit()))
+    let says_model = words.iter().any(|word| word.contains(|c: char| c.is_ascii_digit()))
         || ["amd", "intel", "apple", "radeon"].iter().any(|maker| words.contains(maker));
-    (tells && !bare.contains("..")).then(|| words.join(" "))
+    (says_model && !bare.contains("..")).then(|| words.join(" "))
 }
 
 #[cfg(test)]

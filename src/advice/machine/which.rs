@@ -1,8 +1,8 @@
 //! Owns which of several like cards the log speaks of. A run counts the cards that it may see from 0, so that a number
 //! alone ties a log to none of them: a process, an address, a UUID, or the visible devices do.
 
-use super::{Fate, Named};
-use crate::advice::Situation;
+use super::place::{Fate, Named};
+use crate::advice::input::{Situation, has_uuid};
 use crate::gpu::{Device, Nature, Vantage};
 
 /// What a driver says of the capacity of two cards of one kind differs by less.
@@ -48,19 +48,6 @@ pub fn of_its_uuid<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Opt
     }
 }
 
-/// These cards in words: "GPU 0 or GPU 1", "one of GPU 0 to 7".
-pub fn listed(devices: &[&Device]) -> String {
-    let numbers: Vec<u32> = devices.iter().map(|device| device.index).collect();
-    let in_a_row = numbers.windows(2).all(|pair| matches!(pair, [one, next] if *next == one + 1));
-    let names: Vec<String> = numbers.iter().map(|number| format!("GPU {number}")).collect();
-    match (names.as_slice(), numbers.as_slice()) {
-        ([one], _) => one.clone(),
-        ([one, other], _) => format!("{one} or {other}"),
-        (_, [first, .., last]) if in_a_row => format!("one of GPU {first} to {last}"),
-        _ => format!("one of {}", names.join(", ")),
-    }
-}
-
 /// What the visible devices say by a UUID.
 enum Uuid<'a> {
     Of(&'a Device),
@@ -73,9 +60,7 @@ enum Uuid<'a> {
 fn by_uuid<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Uuid<'a> {
     let entry = situation.visible_entry().filter(|entry| entry.starts_with("GPU-") || entry.starts_with("MIG-"));
     let Some(entry) = entry else { return Uuid::NotGiven };
-    // A card may be named by the beginning of its UUID.
-    let named = |device: &&&Device| device.uuid.known().is_some_and(|uuid| uuid.starts_with(entry));
-    devices.iter().find(named).map_or(Uuid::OfNone, |device| Uuid::Of(device))
+    devices.iter().find(|device| has_uuid(device, entry)).map_or(Uuid::OfNone, |device| Uuid::Of(device))
 }
 
 fn is_among(device: &Device, others: &[&Device]) -> bool {
@@ -89,10 +74,11 @@ fn had_the_run<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a
 
 /// The cards on which a process lives that the log names.
 fn holds_named<'a>(named: &[Named<'a>], devices: &[&'a Device]) -> Vec<&'a Device> {
-    let holds = |device: &&&Device| {
-        named.iter().any(|named| matches!(named.fate, Fate::Alive(row, _) if device.processes.contains(row)))
-    };
-    devices.iter().filter(holds).copied().collect()
+    devices.iter().copied().filter(|device| named.iter().any(|named| lives_on(named, device))).collect()
+}
+
+fn lives_on(named: &Named<'_>, device: &Device) -> bool {
+    matches!(named.fate, Fate::Alive(row, _) if device.processes.contains(row))
 }
 
 /// The card at the PCI address that the log prints.
@@ -100,8 +86,9 @@ fn on_its_bus<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a 
     let Some(printed) = situation.diagnosis.run.printed.get("pci_bus_id").map(|bus| bus.to_lowercase()) else {
         return Vec::new();
     };
-    let is_there = |device: &&&Device| device.bus_id.known().is_some_and(|bus| bus.to_lowercase().ends_with(&printed));
-    devices.iter().filter(is_there).copied().collect()
+    let mut there = devices.to_vec();
+    there.retain(|device| device.bus_id.known().is_some_and(|bus| bus.to_lowercase().ends_with(&printed)));
+    there
 }
 
 /// The card of the log's number, where that number can only mean one here.
@@ -116,9 +103,12 @@ fn of_its_number<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&
 /// A job in an instance (MIG) is told of a GPU 0, whichever instance it is.
 fn is_in_the_drivers_order(situation: &Situation<'_>) -> bool {
     let devices = situation.snapshot.map(|here| here.devices.as_slice()).unwrap_or_default();
-    let is_whole =
-        |device: &Device| device.error.is_none() && !matches!(device.nature, Some(Nature::Split | Nature::MigInstance));
     devices.iter().all(is_whole) && (is_told_the_order_of_the_bus(situation) || are_all_alike(devices))
+}
+
+/// Whether it is a whole GPU that can be read.
+fn is_whole(device: &Device) -> bool {
+    device.error.is_none() && !matches!(device.nature, Some(Nature::Split | Nature::MigInstance))
 }
 
 fn are_all_alike(devices: &[Device]) -> bool {
@@ -142,11 +132,12 @@ fn is_told_the_order_of_the_bus(situation: &Situation<'_>) -> bool {
 fn names_its_cards(situation: &Situation<'_>) -> bool {
     let run = &situation.diagnosis.run;
     let is_confined = run.container.is_some() || run.pod.is_some() || run.is_allocated();
-    let inside = |vantage: &Vantage| {
-        matches!(vantage, Vantage::Container | Vantage::Kubernetes | Vantage::SlurmJob(_) | Vantage::Scheduler(_))
-    };
-    let is_inside = situation.snapshot.is_some_and(|here| here.seen_from.iter().any(inside));
+    let is_inside = situation.snapshot.is_some_and(|here| here.seen_from.iter().any(is_inside_a_job));
     situation.visible_devices().is_some() && (!is_confined || is_inside)
+}
+
+fn is_inside_a_job(vantage: &Vantage) -> bool {
+    matches!(vantage, Vantage::Container | Vantage::Kubernetes | Vantage::SlurmJob(_) | Vantage::Scheduler(_))
 }
 
 /// Whether the run saw as many cards as there are here: then none was hidden from it, and its numbers are the machine's.

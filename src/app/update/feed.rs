@@ -1,7 +1,7 @@
 //! Owns what a reading changes: the newest snapshot, what was watched, the selection, the endings' proof, the advice.
 
-use crate::advice::plan::RUN_AGAIN;
 use crate::app::walk::StepId;
+use crate::knowledge::FixId;
 use std::sync::Arc;
 
 use crate::app::again;
@@ -40,7 +40,7 @@ pub fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     let ahead = model.steps_ahead();
     let now = ahead.get(model.walk.position(&ahead)).map(|step| StepId::of(step));
     let stays = read.filter(|read| ahead.iter().any(|step| StepId::of(step) == *read));
-    if stays.is_some() && stays != now && now.is_some_and(|now| now.fix != RUN_AGAIN) {
+    if stays.is_some() && stays != now && now.is_some_and(|now| now.fix != FixId::RUN_AGAIN) {
         model.walk.cursor = stays;
     }
     let watched = again::watch(model);

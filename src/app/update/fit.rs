@@ -7,9 +7,10 @@ use crate::app::action::Action;
 use crate::app::effect::Effect;
 use crate::app::model::{Model, Overlay};
 use crate::app::walk::{Behind, Mark, StepId};
+use crate::knowledge::FixId;
 
 /// Names the settings that were taken among the steps behind.
-const TRIED: &str = "will-it-fit";
+const TRIED: FixId = FixId::WILL_IT_FIT;
 
 /// Opens or closes it: to be tried where the model is known, else what the log's own figures say.
 pub fn open(model: &mut Model) {
@@ -79,7 +80,7 @@ pub fn taken(model: &mut Model) -> Option<Effect> {
     let changes = command.as_deref().and_then(Changes::of);
     model.walk.behind.retain(|behind| behind.id.fix != TRIED);
     let before = model.rerun();
-    let id = StepId { fix: TRIED.into(), target: None };
+    let id = StepId { fix: TRIED, target: None };
     let title = format!("Use other settings: {title}");
     model.walk.behind.push(Behind { id, title, mark: Mark::Taken, changes, enough });
     model.walk.since.get_or_insert(model.wall);

@@ -1,7 +1,9 @@
 //! Owns the values that a step proposes for settings: on the promised side of what the person's command line, the log or
 //! this machine shows. Where none of them shows the present value there is no number, never a guess.
 
-use crate::advice::{Changes, Place, Situation};
+use crate::advice::input::Situation;
+use crate::advice::machine::place::Place;
+use crate::advice::rerun::Changes;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform, Stage};
 use crate::knowledge::fix::{FixCommand, Moves};
 use crate::knowledge::settings::{self, Asked, Bounds, Setting, Way};
@@ -191,7 +193,7 @@ fn changes_of(template: &str) -> Option<Changes> {
         Some(Way::Lower) => Some("lower".to_owned()),
         None => Some("other".to_owned()),
     };
-    Changes::of(&super::fill::substitute(template, &word)?)
+    Changes::of(&super::template::substitute(template, &word)?)
 }
 
 /// Which way the command moves the option, setting or variable of that name: as its placeholder promises, else
@@ -209,7 +211,7 @@ pub fn moves_of(name: &str, form: &FixCommand, usual: Moves) -> Moves {
 /// The command with what is known filled in and the settings of unknown value left out; `None` where nothing of it is
 /// left that changes anything, or where it is code.
 pub fn with_what_is_known(template: &str, fill: &impl Fn(&str) -> Option<String>) -> Option<String> {
-    let of = |part: &str| super::fill::substitute(part, fill);
+    let of = |part: &str| super::template::substitute(part, fill);
     if template.contains('\n') {
         let lines: Vec<String> = template.lines().filter_map(of).collect();
         return lines.iter().any(|line| line.contains([':', '='])).then(|| lines.join("\n"));

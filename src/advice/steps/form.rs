@@ -1,8 +1,7 @@
 //! Owns whose forms of a fix are the person's: which programs they run, which library is only below them, and on which
 //! system, with what that changes in a step.
 
-use crate::advice::Changes;
-use crate::advice::rerun::Change;
+use crate::advice::rerun::{Change, Changes};
 use crate::knowledge::diagnosis::{CauseKind, Diagnosis, MemoryKind, Platform};
 
 /// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit of a

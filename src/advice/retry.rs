@@ -1,21 +1,32 @@
-//! Owns the failed run's next try: a process that was started since and looks like the same run, and what its memory
-//! says of how far it has come.
+//! Owns the failed run's retry: a process that was started since and looks like the same run, and what its memory shows
+//! of how far it has come.
 
-use crate::advice::{Ledger, Place, Situation, name_of};
+use super::input::Situation;
+use super::naming::{file_name, name_of};
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::units::Bytes;
 
 /// The run, started again after it failed.
 #[derive(Clone, Copy, Debug)]
-pub struct NextTry<'a> {
-    device: &'a Device,
-    row: &'a GpuProcess,
-    holds: Bytes,
-    /// Its options are others than those that failed: what that needed says nothing of it.
-    changed: bool,
+pub struct Retry<'a> {
+    pub device: &'a Device,
+    pub row: &'a GpuProcess,
+    /// What it uses of that device.
+    pub uses: Bytes,
+    /// Its options are not those that failed: what the failed run needed says nothing about it.
+    pub has_other_options: bool,
 }
 
-/// What starts others and tells nothing of what it starts.
+/// A retry that was seen at some reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    pub key: ProcessKey,
+    pub name: String,
+    /// What it used when it was seen last.
+    pub holds: Bytes,
+}
+
+/// Programs that start others: their name says nothing about what ran.
 const STARTERS: &[&str] = &[
     "sudo",
     "nohup",
@@ -40,199 +51,171 @@ const STARTERS: &[&str] = &[
     "pypy3",
 ];
 
-/// Programs of which a machine mostly runs one: where the log has no command line, their name tells.
+/// Programs of which a machine mostly runs one: where the log has no command line, their name is enough.
 const SERVERS: &[&str] = &["vllm", "sglang", "comfyui", "stable-diffusion-webui", "invokeai"];
 
-/// Scripts of many programs: their name alone tells nothing.
-const COMMON: &[&str] = &["main.py", "app.py", "run.py", "server.py", "launch.py", "webui.py"];
+/// Scripts of many programs: their name alone says nothing.
+const COMMON_SCRIPTS: &[&str] = &["main.py", "app.py", "run.py", "server.py", "launch.py", "webui.py"];
 
-/// What failed, as far as a process can be known by it.
-enum What {
+/// What failed, as far as a process can be recognized by it.
+enum Ran<'a> {
     /// A script, with the folders that were named.
-    Script(String),
-    Program(String),
+    Script(&'a str),
+    Program(&'a str),
     /// A server by the name that people have for it.
-    Server(String),
+    Server(&'a str),
 }
 
-/// The viewer's own that was started after the failure and runs what failed. `None` where several do: any of
-/// them may be it.
-pub fn next_try<'a>(situation: &Situation<'a>, place: &Place<'_>) -> Option<NextTry<'a>> {
-    let tries = tries(situation, place);
-    let run = |one: &NextTry<'_>| one.row.group.or(one.row.key());
-    let first = tries.first().map(run)?;
-    // Ranks and workers of one launcher are one run: the one on the card that failed tells most.
-    let on_card = |one: &NextTry<'_>| place.device.is_some_and(|device| device.index == one.device.index);
-    let alone = tries.iter().all(|one| run(one) == first);
-    tries.into_iter().filter(|_| alone).max_by_key(|one| (on_card(one), one.holds))
-}
-
-/// Where several of what failed were started since: how many, and of what.
-pub fn several(situation: &Situation<'_>, place: &Place<'_>) -> Option<String> {
-    let tries = tries(situation, place);
-    let mut runs: Vec<_> = tries.iter().map(|one| one.row.group.or(one.row.key())).collect();
-    runs.sort();
-    runs.dedup();
-    let held = tries.iter().fold(Bytes::ZERO, |sum, one| sum.plus(one.holds));
-    (runs.len() > 1).then(|| {
-        format!(
-            "{} processes of what failed were started since and hold {held} together. Any of them may be your next try: I offer to end none.",
-            runs.len()
-        )
-    })
-}
-
-fn tries<'a>(situation: &Situation<'a>, place: &Place<'_>) -> Vec<NextTry<'a>> {
-    let (Some(viewer), Some(snapshot), Some(true)) = (situation.viewer, situation.snapshot, place.same_machine) else {
+/// The viewer's processes that were started after the failure and run what failed; empty where the log is not known to be
+/// from this machine.
+pub fn candidates<'a>(situation: &Situation<'a>, is_this_machine: bool) -> Vec<Retry<'a>> {
+    let (Some(snapshot), Some(ran), true) = (situation.snapshot, what_ran(situation), is_this_machine) else {
         return Vec::new();
     };
-    let Some(what) = what_ran(situation) else { return Vec::new() };
-    let program = situation.diagnosis.program.as_deref().unwrap_or_default();
-    let is_it = |row: &GpuProcess| {
-        let since = situation.was_there_before(row) == Some(false) && row.uid.value() == Some(viewer.uid);
-        since && !row.has_lost_its_parent() && runs(row, &what, program)
-    };
-    let rows = |device: &'a Device| device.processes.iter().filter(|row| is_it(row)).map(move |row| (device, row));
-    let rows = snapshot.devices.iter().flat_map(rows);
-    let options = |line: &str| -> Vec<String> {
-        line.split_whitespace().skip_while(|word| !word.starts_with("--")).map(str::to_owned).collect()
-    };
-    let failed = situation.command_line().map(options);
-    let changed = |row: &GpuProcess| {
-        failed.as_ref().zip(row.command.known()).is_some_and(|(failed, now)| *failed != options(now))
-    };
-    let of = |(device, row): (&'a Device, &'a GpuProcess)| {
-        Some(NextTry { device, row, holds: row.used_bytes.value()?, changed: changed(row) })
-    };
-    rows.filter_map(of).collect()
+    let mut found = Vec::new();
+    for device in &snapshot.devices {
+        for row in device.processes.iter().filter(|row| is_retry(row, &ran, situation)) {
+            if let Some(uses) = row.used_bytes.value() {
+                found.push(Retry { device, row, uses, has_other_options: has_other_options(row, situation) });
+            }
+        }
+    }
+    found
 }
 
-/// Whether another process can be told from a next try.
-pub fn knows_what_ran(situation: &Situation<'_>) -> bool {
+/// The one retry among the candidates. `None` where several runs were started: any of them may be it. Ranks and workers
+/// of one launcher are one run; the one on `device` shows most.
+pub fn the_one<'a>(candidates: &[Retry<'a>], device: Option<&Device>) -> Option<Retry<'a>> {
+    let first = candidates.first()?.run();
+    if candidates.iter().any(|other| other.run() != first) {
+        return None;
+    }
+    candidates.iter().copied().max_by_key(|retry| (device.is_some_and(|device| retry.is_on(device)), retry.uses))
+}
+
+/// Where several runs of what failed were started since: how many, and what they use together.
+pub fn several(candidates: &[Retry<'_>]) -> Option<(usize, Bytes)> {
+    let mut runs: Vec<Option<ProcessKey>> = candidates.iter().map(Retry::run).collect();
+    runs.sort();
+    runs.dedup();
+    let together = candidates.iter().fold(Bytes::ZERO, |sum, retry| sum.plus(retry.uses));
+    (runs.len() > 1).then_some((runs.len(), together))
+}
+
+/// Whether it is known what ran, so that another process can be told from a retry.
+pub fn is_recognizable(situation: &Situation<'_>) -> bool {
     what_ran(situation).is_some()
 }
 
-fn what_ran(situation: &Situation<'_>) -> Option<What> {
-    let line = situation.command_line().unwrap_or_default();
-    let traced = situation.diagnosis.run.script.as_deref().filter(|path| !path.contains("-packages/"));
-    let script = script_of(line).or(traced);
-    let words = line.split_whitespace().filter(|word| !word.starts_with('-') && !word.contains('='));
-    let program = words.map(file_name).find(|word| !STARTERS.contains(word) && word.len() > 2);
-    let server = situation.diagnosis.program.as_deref().filter(|program| SERVERS.contains(program));
-    let what = script.map(|script| What::Script(script.to_owned()));
-    let what = what.or(program.map(|program| What::Program(program.to_owned())));
-    what.or(server.map(|server| What::Server(server.to_owned())))
+fn is_retry(row: &GpuProcess, ran: &Ran<'_>, situation: &Situation<'_>) -> bool {
+    let is_own = situation.viewer.is_some_and(|viewer| row.uid.value() == Some(viewer.uid));
+    let program = situation.diagnosis.program.as_deref().unwrap_or_default();
+    is_own && situation.was_there_before(row) == Some(false) && !row.has_lost_its_parent() && runs(row, ran, program)
 }
 
-/// The script that a command line runs; what comes later belongs to it.
+fn has_other_options(row: &GpuProcess, situation: &Situation<'_>) -> bool {
+    match (situation.command_line(), row.command.known()) {
+        (Some(failed), Some(now)) => !options_of(failed).eq(options_of(now)),
+        _ => false,
+    }
+}
+
+fn options_of(line: &str) -> impl Iterator<Item = &str> {
+    line.split_whitespace().skip_while(|word| !word.starts_with("--"))
+}
+
+fn what_ran<'a>(situation: &Situation<'a>) -> Option<Ran<'a>> {
+    let line = situation.command_line().unwrap_or_default();
+    let traced = situation.diagnosis.run.script.as_deref().filter(|path| !path.contains("-packages/"));
+    if let Some(script) = script_of(line).or(traced) {
+        return Some(Ran::Script(script));
+    }
+    let words = line.split_whitespace().filter(|word| !word.starts_with('-') && !word.contains('='));
+    if let Some(program) = words.map(file_name).find(|word| !STARTERS.contains(word) && word.len() > 2) {
+        return Some(Ran::Program(program));
+    }
+    situation.diagnosis.program.as_deref().filter(|program| SERVERS.contains(program)).map(Ran::Server)
+}
+
+/// The script that a command line runs. Later words are the script's own.
 fn script_of(line: &str) -> Option<&str> {
     line.split_whitespace().find(|word| word.ends_with(".py"))
 }
 
-/// Whether the process, or the server that it works for, runs that.
-fn runs(row: &GpuProcess, what: &What, program: &str) -> bool {
+/// Whether the process, or the server that it works for, runs that. `program` is the one that failed.
+fn runs(row: &GpuProcess, ran: &Ran<'_>, program: &str) -> bool {
     let label = row.recognised_as.as_deref().unwrap_or_default().to_lowercase();
     let name = label.split(' ').next().unwrap_or_default();
     let mut lines = row.command.known().into_iter().chain(&row.server_command);
-    match what {
-        What::Script(script) => {
-            let common = COMMON.contains(&file_name(script));
-            (!common || name == program || name.is_empty() || name.starts_with("python"))
-                && lines.any(|line| script_of(line).is_some_and(|other| same_script(script, other)))
+    match ran {
+        Ran::Script(script) => {
+            let is_unmistakable = !COMMON_SCRIPTS.contains(&file_name(script));
+            let may_be_it = name == program || name.is_empty() || name.starts_with("python");
+            (is_unmistakable || may_be_it)
+                && lines.any(|line| script_of(line).is_some_and(|other| is_same_script(script, other)))
         }
-        What::Program(wanted) => {
-            lines.any(|line| line.split_whitespace().take(3).any(|word| file_name(word) == wanted))
+        Ran::Program(wanted) => {
+            lines.any(|line| line.split_whitespace().take(3).any(|word| file_name(word) == *wanted))
         }
-        What::Server(server) => name == server,
+        Ran::Server(server) => name == *server,
     }
 }
 
 /// Whether two paths, of which one may be relative, agree as far as both go.
-fn same_script(one: &str, other: &str) -> bool {
-    let parts = |path: &str| {
-        path.split('/').filter(|part| !matches!(*part, "" | ".")).map(str::to_owned).rev().collect::<Vec<_>>()
-    };
-    let (one, other) = (parts(one), parts(other));
-    !one.is_empty() && one.iter().zip(&other).all(|(one, other)| one == other || *one == ".." || other == "..")
+fn is_same_script(one: &str, other: &str) -> bool {
+    let mut pairs = parts_from_the_end(one).zip(parts_from_the_end(other)).peekable();
+    pairs.peek().is_some() && pairs.all(|(one, other)| one == other || one == ".." || other == "..")
 }
 
-fn file_name(word: &str) -> &str {
-    word.rsplit('/').next().unwrap_or(word)
+fn parts_from_the_end(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').rev().filter(|part| !matches!(*part, "" | "."))
 }
 
-impl NextTry<'_> {
-    /// What it holds of this device: room that it has already.
-    pub fn holds_on(&self, device: &Device) -> Bytes {
-        if device.index == self.device.index { self.holds } else { Bytes::ZERO }
+impl Retry<'_> {
+    /// Its launcher's processes together, or itself.
+    fn run(&self) -> Option<ProcessKey> {
+        self.row.group.or(self.row.key())
     }
 
-    pub fn is(&self, row: &GpuProcess) -> bool {
+    pub fn is_on(&self, device: &Device) -> bool {
+        device.index == self.device.index
+    }
+
+    /// What it uses of this device: room that it has already.
+    pub fn uses_of(&self, device: &Device) -> Bytes {
+        if self.is_on(device) { self.uses } else { Bytes::ZERO }
+    }
+
+    pub fn is_process(&self, row: &GpuProcess) -> bool {
         self.row.key() == row.key()
     }
 
-    /// Whether it runs on another card than the one that failed.
-    pub fn is_elsewhere(&self, place: &Place<'_>) -> bool {
-        place.device.is_some_and(|device| device.index != self.device.index)
-    }
-
-    /// It, and what it holds.
+    /// What a later reading remembers of it.
     pub fn seen(&self) -> Option<Tried> {
-        Some(Tried { key: self.row.key()?, name: name_of(self.row), holds: self.holds })
+        Some(Tried { key: self.row.key()?, name: name_of(self.row), holds: self.uses })
     }
 
-    /// What of the need is neither its own nor free on its card; `None` where the need is not known.
-    fn missing(&self, ledger: Option<&Ledger>) -> Option<Bytes> {
+    /// What of the need is neither its own nor free on its GPU; `None` where the need or the free memory is not known.
+    pub fn short(&self, needed: Option<Bytes>) -> Option<Bytes> {
         let free = self.device.memory.free_bytes.value()?;
-        Some(ledger?.needed_bytes?.less(self.holds).less(free))
+        Some(needed?.less(self.uses).less(free))
     }
 
-    /// Whether nothing is known to be in its way.
-    pub fn has_room(&self, ledger: Option<&Ledger>) -> bool {
-        self.missing(ledger).is_none_or(|missing| missing == Bytes::ZERO)
+    /// Whether nothing is known to be missing for it.
+    pub fn has_room(&self, needed: Option<Bytes>) -> bool {
+        self.short(needed).is_none_or(|short| short == Bytes::ZERO)
     }
-
-    pub fn said(&self, place: &Place<'_>, ledger: Option<&Ledger>) -> String {
-        let card = if self.is_elsewhere(place) { format!(" on GPU {}", self.device.index) } else { String::new() };
-        let so_far =
-            format!("Your run seems to be on its way again{card}: {} holds {} now", name_of(self.row), self.holds);
-        let needed = ledger.and_then(|ledger| ledger.needed_bytes);
-        let short = self.missing(ledger).is_some_and(|missing| missing > Bytes::ZERO);
-        if let (true, true, Some(needed)) = (self.changed, short, needed) {
-            return format!("{so_far}, with other options than before; those needed at least {needed}.");
-        }
-        match (needed, self.missing(ledger)) {
-            (Some(needed), _) if self.holds >= needed => {
-                format!("{so_far}, at least what it needed when it failed ({needed}).")
-            }
-            (Some(needed), Some(missing)) if missing > Bytes::ZERO => format!(
-                "{so_far}. When it failed it needed at least {needed}: {missing} of that is neither its own nor free."
-            ),
-            (Some(needed), Some(_)) => {
-                format!("{so_far}; when it failed it needed at least {needed}, and the rest is free.")
-            }
-            _ => format!("{so_far}."),
-        }
-    }
-}
-
-/// A next try that was seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
-    pub key: ProcessKey,
-    /// In the fewest words.
-    pub name: String,
-    /// What it held when it was seen last.
-    pub holds: Bytes,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::advice::testing::torch_oom;
-    use crate::advice::{Advice, advise};
+    use crate::advice::{Advice, Remembered, advise};
     use crate::gpu::guard::Viewer;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Reading, Snapshot};
+    use crate::knowledge::FixId;
     use crate::knowledge::KnowledgeBase;
     use crate::knowledge::diagnosis::Diagnosis;
 
@@ -244,7 +227,7 @@ mod tests {
         rows.push(process(4242, Bytes::gib(12)));
         let here = Snapshot { devices: vec![device(0, rows), device(1, elsewhere)], ..snapshot(90) };
         let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
-        let fixes = [KnowledgeBase::built_in().unwrap().fix("end-holder").unwrap().clone()];
+        let fixes = [KnowledgeBase::built_in().unwrap().fix(FixId::END_HOLDER).unwrap().clone()];
         let mut diagnosis = torch_oom(&[(4242, Bytes::gib(12))]);
         (diagnosis.facts.process_bytes, diagnosis.facts.requested_bytes) = (Some(Bytes::gib(6)), Some(Bytes::gib(8)));
         advise(&Situation {
@@ -282,9 +265,7 @@ mod tests {
         assert!(there.verdict.sentence.contains("holds 15.0 GiB now, at least what"), "{}", there.verdict.sentence);
         let ledger = there.ledger.as_ref().unwrap();
         assert_eq!(ledger.missing_bytes, Some(Bytes::ZERO), "it has what it needed");
-        assert!(
-            !ends_somebody(&there) && there.plan.iter().all(|planned| planned.fix != crate::advice::plan::RUN_AGAIN)
-        );
+        assert!(!ends_somebody(&there) && there.plan.iter().all(|planned| planned.fix != FixId::RUN_AGAIN));
         let elsewhere = advice(Some(LINE), vec![], vec![late(Bytes::gib(9))]);
         assert!(elsewhere.verdict.sentence.contains("again on GPU 1"), "{}", elsewhere.verdict.sentence);
         assert!(!ends_somebody(&elsewhere), "nobody is in its way there");
@@ -314,7 +295,7 @@ mod tests {
     fn a_next_try_that_has_ended_is_remembered() {
         let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
         let failed = torch_oom(&[]);
-        let at = |rows: Vec<GpuProcess>, before: Option<&Advice>| {
+        let at = |rows: Vec<GpuProcess>, before: Option<&Remembered>| {
             let here = Snapshot { devices: vec![device(0, rows)], ..snapshot(90) };
             advise(&Situation {
                 snapshot: Some(&here),
@@ -326,10 +307,10 @@ mod tests {
             })
         };
         let running = at(vec![started_since("python sets/train.py", Bytes::gib(13))], None);
-        let ended = at(vec![], Some(&running));
+        let ended = at(vec![], Some(&running.remembered));
         let said = &ended.verdict.sentence;
         assert!(said.starts_with("Your next try, as it seems, has ended:") && said.contains("held 13.0 GiB"), "{said}");
-        let another = at(vec![started_since("python sets/train.py", Bytes::gib(2))], Some(&ended));
+        let another = at(vec![started_since("python sets/train.py", Bytes::gib(2))], Some(&ended.remembered));
         assert!(another.verdict.sentence.contains("on its way again"), "{}", another.verdict.sentence);
     }
 

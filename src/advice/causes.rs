@@ -1,0 +1,334 @@
+//! Owns the weighing of causes: a table of rules, each with the evidence that it looks for, in the order in which they
+//! lead. One file a cause.
+
+mod batch;
+mod context;
+mod evidence;
+mod fragmentation;
+mod growth;
+mod host_memory;
+mod limit;
+mod other_process;
+mod rule;
+mod same_session;
+mod too_big;
+mod unknown;
+mod wrong_device;
+
+use self::rule::Rule;
+pub use self::rule::{About, Blames, SpeaksOfSize};
+use super::case::Case;
+use super::verdict::{Cause, CauseKind, Strength};
+use crate::knowledge::diagnosis::Oom;
+
+/// What each cause is: one row a cause.
+pub const ABOUT: &[&About] = &[
+    &other_process::ABOUT,
+    &fragmentation::ABOUT,
+    &too_big::ABOUT,
+    &context::ABOUT,
+    &batch::ABOUT,
+    &growth::ABOUT,
+    &same_session::ABOUT,
+    &limit::ABOUT,
+    &wrong_device::ABOUT,
+    &host_memory::ABOUT,
+    &unknown::ABOUT,
+];
+
+/// The first rule that finds its evidence leads; the order within one strength is the order of this list.
+const RULES: &[&Rule] = &[
+    &unknown::MISTAKE_OF_THE_PROGRAM,
+    &too_big::NEEDS_MORE_THAN_THERE_IS,
+    &limit::IS_SET,
+    &wrong_device::RANKS_SHARE_A_GPU,
+    &other_process::NAMED_AND_RUNNING,
+    &too_big::WIDENED_WEIGHTS_FILL_THE_GPU,
+    &too_big::WEIGHTS_FILL_THE_GPU,
+    &host_memory::RAN_OUT,
+    &context::KV_CACHE_RAN_OUT,
+    &same_session::KERNEL_STILL_RUNS,
+    &fragmentation::UNUSED_IN_PIECES,
+    &other_process::NAMED_AND_NOT_RUNNING,
+    &same_session::HAD_MUCH_WHILE_LOADING,
+    &other_process::USED_AT_THE_FAILURE,
+    &context::KV_CACHE_NOT_ALLOCATED,
+    &batch::WORK_AREA_NOT_ALLOCATED,
+    &other_process::USES_WHAT_IS_SHORT,
+    &too_big::CACHE_EXCEEDS_THE_GPU,
+    &too_big::BUFFERS_EXCEED_WHAT_WAS_FREE,
+    &too_big::ESTIMATE_EXCEEDS_THE_GPU,
+    &too_big::WIDENED_WEIGHTS,
+    &same_session::PROGRAM_KEEPS_MODELS,
+    &context::LENGTH_IS_PRINTED,
+    &growth::CAME_FAR,
+    &too_big::OPTIMIZER_OR_SAVING,
+    &batch::BACKWARD_OR_DECODE,
+    &batch::BESIDE_THE_ENGINES_SHARE,
+    &same_session::HAD_MUCH,
+    &batch::WORKS_IN_BATCHES,
+    &other_process::USES_LESS_THAN_SHORT,
+    &wrong_device::OTHER_GPU_HAS_ROOM,
+    &wrong_device::RANK_ON_GPU_0,
+    &same_session::FIRST_CELL,
+    &unknown::NOTHING_KNOWN,
+];
+
+/// A cause with the rule that found it.
+#[derive(Debug)]
+pub struct Found {
+    pub about: &'static About,
+    pub rule: &'static str,
+    pub strength: Strength,
+    pub evidence: Vec<String>,
+}
+
+impl Found {
+    pub fn told(&self) -> Cause {
+        Cause {
+            cause: self.about.id,
+            strength: self.strength,
+            weight: self.strength.weight(),
+            evidence: self.evidence.clone(),
+        }
+    }
+}
+
+/// The causes that find evidence, the leading one first, each by its strongest rule. None where no memory ran out.
+pub fn weigh(case: &Case<'_>) -> Vec<Found> {
+    if case.log.oom == Oom::No {
+        return Vec::new();
+    }
+    let mut found: Vec<Found> = Vec::new();
+    for rule in RULES {
+        if found.iter().any(|other| other.about.id == rule.about.id) {
+            continue;
+        }
+        let Some(evidence) = (rule.find)(case) else { continue };
+        let is_unknown = rule.about.id == CauseKind::Unknown;
+        // "Unknown" stands alone: what the log cannot tell is no cause beside others, and where the program's own
+        // mistake is the cause, nothing else is.
+        if is_unknown && !found.is_empty() {
+            continue;
+        }
+        found.push(Found { about: rule.about, rule: rule.name, strength: rule.strength, evidence });
+        if is_unknown {
+            break;
+        }
+    }
+    found
+}
+
+/// What keeps a failure of this cause from happening again, in a sentence.
+pub fn prevention(cause: CauseKind, is_training: bool) -> &'static str {
+    ABOUT.iter().find(|about| about.id == cause).map_or("", |about| (about.prevent)(is_training))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::advice::testing::torch_oom;
+    use crate::advice::{Advice, Situation, advise};
+    use crate::gpu::guard::Viewer;
+    use crate::gpu::testing::{device, noon_plus, process, snapshot};
+    use crate::gpu::{GpuProcess, Reading, Snapshot};
+    use crate::knowledge::diagnosis::{Diagnosis, Phase};
+    use crate::units::Bytes;
+
+    #[test]
+    fn the_rules_are_listed_from_the_strongest_to_the_weakest() {
+        for pair in RULES.windows(2) {
+            assert!(pair[0].strength >= pair[1].strength, "{} before {}", pair[0].name, pair[1].name);
+        }
+    }
+
+    #[test]
+    fn each_cause_is_described_once_and_has_a_rule() {
+        let described: HashSet<CauseKind> = ABOUT.iter().map(|about| about.id).collect();
+        assert_eq!(described.len(), ABOUT.len());
+        let found: HashSet<CauseKind> = RULES.iter().map(|rule| rule.about.id).collect();
+        assert_eq!(described, found);
+        let names: HashSet<&str> = RULES.iter().map(|rule| rule.name).collect();
+        assert_eq!(names.len(), RULES.len(), "a rule's name says which rule it was");
+    }
+
+    fn held() -> Bytes {
+        Bytes::mib(11_500)
+    }
+
+    fn advice(diagnosis: &Diagnosis, rows: Vec<GpuProcess>) -> Advice {
+        let here = Snapshot { devices: vec![device(0, rows)], ..snapshot(0) };
+        let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
+        advise(&Situation {
+            snapshot: Some(&here),
+            viewer: Some(&viewer),
+            crashed_by: Some(noon_plus(0)),
+            ..Situation::alone(diagnosis)
+        })
+    }
+
+    fn leading(advice: &Advice) -> CauseKind {
+        advice.verdict.causes[0].cause
+    }
+
+    #[test]
+    fn a_named_living_holder_leads() {
+        let mut kernel = process(4242, held());
+        kernel.recognised_as = Some("notebook sweep.ipynb".into());
+        let advice = advice(&torch_oom(&[(4242, held())]), vec![kernel, process(8, Bytes::gib(4))]);
+        assert_eq!(leading(&advice), CauseKind::OtherProcess);
+        assert_eq!(
+            advice.verdict.sentence,
+            "Another program holds the memory your run needs: notebook sweep.ipynb (4242) has 11.2 GiB."
+        );
+    }
+
+    #[test]
+    fn whoever_holds_the_rest_is_not_blamed_once_there_is_room() {
+        // Named, and of another size than what is missing: 12.2 GiB is free, 9.3 is needed.
+        let named = advice(&torch_oom(&[(4242, held())]), vec![process(4242, held())]);
+        assert!(named.verdict.sentence.contains("may simply work"), "{}", named.verdict.sentence);
+        assert!(named.plan.iter().all(|planned| planned.target.is_none()), "{:?}", named.plan);
+        // Named by nobody: 66 GiB is free, 5.3 was asked for.
+        let mut bare = torch_oom(&[]);
+        let facts = &mut bare.facts;
+        (facts.process_bytes, facts.allocated_bytes, facts.reserved_unallocated_bytes) = (None, None, None);
+        (facts.requested_bytes, facts.free_bytes) = (Some(Bytes::mib(5427)), None);
+        let unnamed = advice(&bare, vec![process(7, Bytes::mib(500))]);
+        assert!(!unnamed.verdict.sentence.contains("right now"), "some is free: {}", unnamed.verdict.sentence);
+        facts_of(&mut bare, Bytes::gib(12));
+        let short = advice(&bare, vec![process(7, Bytes::gib(14))]);
+        assert!(short.verdict.sentence.contains("right now"), "{}", short.verdict.sentence);
+    }
+
+    fn facts_of(diagnosis: &mut Diagnosis, asked: Bytes) {
+        diagnosis.facts.requested_bytes = Some(asked);
+    }
+
+    #[test]
+    fn a_named_holder_that_ended_is_said_to_be_gone() {
+        let advice = advice(&torch_oom(&[(4242, held())]), vec![]);
+        assert!(advice.verdict.sentence.contains("it is gone now: 23.4 GiB is free"), "{}", advice.verdict.sentence);
+    }
+
+    #[test]
+    fn a_log_from_elsewhere_says_so_and_offers_nobody() {
+        let mut diagnosis = torch_oom(&[(4242, held())]);
+        diagnosis.facts.total_bytes = Some(Bytes::mib(81_000));
+        let advice = advice(&diagnosis, vec![process(4242, held())]);
+        assert_eq!(advice.verdict.same_machine, Some(false));
+        assert!(advice.verdict.sentence.starts_with("This log seems to come from another machine"));
+        assert!(!advice.verdict.sentence.contains("holds the memory"), "{}", advice.verdict.sentence);
+    }
+
+    #[test]
+    fn a_run_alone_on_its_card_is_not_blamed_on_others() {
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.facts.process_bytes = Some(Bytes::mib(17_500));
+        diagnosis.facts.free_bytes = Some(Bytes::mib(6_700));
+        let advice = advice(&diagnosis, vec![process(7, Bytes::gib(2))]);
+        assert!(advice.verdict.causes.iter().all(|cause| cause.cause != CauseKind::OtherProcess));
+    }
+
+    #[test]
+    fn fragmentation_needs_as_much_unused_as_was_asked_for() {
+        for (unused, expected) in [(Bytes::gib(10), true), (Bytes::gib(1), false)] {
+            let mut diagnosis = torch_oom(&[]);
+            diagnosis.facts.reserved_unallocated_bytes = Some(unused);
+            let advice = advice(&diagnosis, vec![]);
+            let found = advice.verdict.causes.iter().any(|cause| cause.cause == CauseKind::Fragmentation);
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn what_never_fits_is_too_big() {
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.facts.requested_bytes = Some(Bytes::gib(40));
+        let advice = advice(&diagnosis, vec![]);
+        assert_eq!(leading(&advice), CauseKind::TooBig);
+        assert_eq!(
+            advice.verdict.sentence,
+            "Your run had 200 MiB in use and asked for 40.0 GiB more, and there is 24.0 GiB in all: it does not fit as it is."
+        );
+    }
+
+    #[test]
+    fn what_the_allocator_holds_in_reserve_does_not_make_a_run_too_big() {
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.facts.requested_bytes = Some(Bytes::gib(2));
+        diagnosis.facts.allocated_bytes = Some(Bytes::gib(14));
+        diagnosis.facts.reserved_unallocated_bytes = Some(Bytes::gib(8));
+        diagnosis.facts.process_bytes = Some(Bytes::gib(23));
+        assert_eq!(leading(&advice(&diagnosis, vec![])), CauseKind::Fragmentation);
+        diagnosis.facts.allocated_bytes = Some(Bytes::mib(22_600));
+        assert_eq!(leading(&advice(&diagnosis, vec![])), CauseKind::TooBig);
+    }
+
+    #[test]
+    fn once_one_let_go_the_next_is_not_blamed_where_nothing_tells_how_much_is_missing() {
+        let mut bare = torch_oom(&[]);
+        (bare.facts.requested_bytes, bare.facts.process_bytes) = (None, None);
+        let here = Snapshot { devices: vec![device(0, vec![process(7, Bytes::gib(6))])], ..snapshot(0) };
+        let viewer = Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() };
+        let blames = |freed: bool| {
+            let advice = advise(&Situation {
+                snapshot: Some(&here),
+                viewer: Some(&viewer),
+                crashed_by: Some(noon_plus(0)),
+                taken: crate::advice::Taken { freed, ..Default::default() },
+                ..Situation::alone(&bare)
+            });
+            advice.verdict.causes.iter().any(|cause| cause.cause == CauseKind::OtherProcess)
+        };
+        assert!(blames(false) && !blames(true));
+    }
+
+    #[test]
+    fn a_holder_started_after_the_crash_is_named_and_not_offered() {
+        let mut late = process(7, Bytes::gib(16));
+        late.started_at = Reading::Known(noon_plus(60));
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.facts.process_bytes = None;
+        let advice = advice(&diagnosis, vec![late]);
+        let said = advice.verdict.notes.join(" ");
+        assert!(said.contains("started after your run failed and holds 16.0 GiB"), "{said}");
+        assert!(advice.plan.iter().all(|planned| planned.target.is_none()));
+        assert!(advice.verdict.causes.iter().all(|cause| cause.cause != CauseKind::OtherProcess));
+    }
+
+    /// How strongly a log alone speaks for a cause.
+    fn strength(diagnosis: &Diagnosis, cause: CauseKind) -> Option<Strength> {
+        let causes = advise(&Situation::alone(diagnosis)).verdict.causes;
+        causes.iter().find(|found| found.cause == cause).map(|found| found.strength)
+    }
+
+    #[test]
+    fn a_notebook_that_has_much_while_loading_keeps_an_earlier_run() {
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.run.notebook = Some("Cell In[7]".into());
+        diagnosis.phase = Phase::Load;
+        assert_eq!(strength(&diagnosis, CauseKind::SameSession), None, "0.3 of 24 GiB is a context");
+        diagnosis.facts.process_bytes = Some(Bytes::gib(14));
+        assert_eq!(strength(&diagnosis, CauseKind::SameSession), Some(Strength::Strong));
+        diagnosis.run.notebook = Some("Cell In[1]".into());
+        assert_eq!(strength(&diagnosis, CauseKind::SameSession), Some(Strength::Hint), "nothing ran before it");
+    }
+
+    #[test]
+    fn a_rank_on_gpu_0_among_others_is_on_the_wrong_device() {
+        let judged = |rank, device, others: &[(u32, Bytes)]| {
+            let mut diagnosis = torch_oom(others);
+            (diagnosis.run.rank, diagnosis.facts.device) = (rank, device);
+            strength(&diagnosis, CauseKind::WrongDevice)
+        };
+        let three = [(1, Bytes::gib(5)), (2, Bytes::gib(5)), (3, Bytes::gib(5))];
+        assert_eq!(judged(Some(3), Some(0), &three), Some(Strength::Proven));
+        assert_eq!(judged(Some(3), Some(0), &[]), Some(Strength::Hint), "each rank may see its own GPU as 0");
+        assert_eq!(judged(Some(0), Some(0), &three), Some(Strength::Proven), "the others are its own ranks");
+        assert_eq!(judged(Some(0), Some(0), &[(1, Bytes::gib(5)), (900, Bytes::gib(2))]), None);
+        assert_eq!(judged(Some(3), Some(3), &three), None);
+    }
+}

@@ -1,0 +1,277 @@
+//! Owns other processes: memory that the run needed was used by somebody else on the GPU.
+
+use super::evidence::line_of;
+use super::rule::{About, Blames, Rule, SpeaksOfSize};
+use crate::advice::case::Case;
+use crate::advice::figures::{is_negligible, used_by_others_at_crash};
+use crate::advice::machine::place::{Fate, Named};
+use crate::advice::naming::{amount, name_of, name_of_device};
+use crate::advice::phrases::gpu_in_words;
+use crate::advice::processes::UsedByOthers;
+use crate::advice::verdict::{CauseKind, Strength};
+use crate::gpu::activity::Activity;
+use crate::gpu::{GpuProcess, ProcessKey};
+use crate::knowledge::diagnosis::MemoryKind;
+use crate::units::Bytes;
+
+pub const ABOUT: About = About {
+    id: CauseKind::OtherProcess,
+    blames: Blames::Others,
+    speaks_of_size: SpeaksOfSize::Never,
+    is_solved_by_another_gpu: true,
+    say,
+    prevent,
+};
+
+pub const NAMED_AND_RUNNING: Rule = Rule {
+    about: &ABOUT,
+    name: "a process that the log names still runs",
+    strength: Strength::Proven,
+    find: |case| if relevant(case).any(Named::is_alive) { evidence(case) } else { None },
+};
+
+pub const NAMED_AND_NOT_RUNNING: Rule = Rule {
+    about: &ABOUT,
+    name: "the log names a process that used memory",
+    strength: Strength::Strong,
+    find: |case| if relevant(case).next().is_some() { evidence(case) } else { None },
+};
+
+pub const USED_AT_THE_FAILURE: Rule = Rule {
+    about: &ABOUT,
+    name: "by the log's sums others used memory of the GPU",
+    strength: Strength::Strong,
+    find: |case| if used_by_unnamed(case).is_some() { evidence(case) } else { None },
+};
+
+pub const USES_WHAT_IS_SHORT: Rule = Rule {
+    about: &ABOUT,
+    name: "others use as much now as is short",
+    strength: Strength::Likely,
+    find: |case| if uses_what_is_short(case) { evidence(case) } else { None },
+};
+
+pub const USES_LESS_THAN_SHORT: Rule =
+    Rule { about: &ABOUT, name: "others use some of the GPU now", strength: Strength::Hint, find: evidence };
+
+fn evidence(case: &Case<'_>) -> Option<Vec<String>> {
+    if case.log.memory != Some(MemoryKind::Gpu) {
+        return None;
+    }
+    let mut evidence = Vec::new();
+    for named in relevant(case) {
+        evidence.push(evidence_of(named, evidence.is_empty(), case));
+    }
+    if let Some(others) = used_by_unnamed(case) {
+        let (when, line) = (when_in_words(others), line_of(case.log));
+        evidence.push(format!("{} of the card belonged to others {when}{line}", others.bytes));
+    }
+    evidence.extend(users_now(case).into_iter().map(|(said, _)| said));
+    (!evidence.is_empty()).then_some(evidence)
+}
+
+/// The named processes that are part of the story: once there is room because one is gone, those that still run are not.
+fn relevant<'c, 'a>(case: &'c Case<'a>) -> impl Iterator<Item = &'c Named<'a>> {
+    let only_gone = case.is_nothing_short_now() && case.gone().is_some();
+    let is_gpu = case.log.memory == Some(MemoryKind::Gpu);
+    case.blamed.iter().filter(move |named| is_gpu && (!only_gone || named.is_gone()))
+}
+
+fn evidence_of(named: &Named<'_>, is_first: bool, case: &Case<'_>) -> String {
+    let (pid, bytes, line) = (named.pid, named.bytes, line_of(case.log));
+    match named.fate {
+        Fate::Alive(row, key) if is_first => {
+            let orphaned = if row.has_lost_its_parent() { "; what started it is gone" } else { "" };
+            format!("the log names {pid}{line}; it still runs{}{orphaned}", before_and_idle(case, key))
+        }
+        Fate::Alive(..) => format!("{pid} with {bytes} still runs, too"),
+        Fate::Gone => format!("process {pid} held {bytes}{line} and no longer holds GPU memory here"),
+        Fate::Unknown => format!("process {pid} held {bytes} when it failed{line}"),
+    }
+}
+
+fn used_by_unnamed(case: &Case<'_>) -> Option<UsedByOthers> {
+    let is_asked = case.log.memory == Some(MemoryKind::Gpu) && case.place.named.is_empty();
+    if is_asked { case.used_by_others } else { None }
+}
+
+fn when_in_words(others: UsedByOthers) -> &'static str {
+    if others.is_at_start { "when your run began" } else { "when your run failed" }
+}
+
+fn uses_what_is_short(case: &Case<'_>) -> bool {
+    let together = users_now(case).into_iter().fold(Bytes::ZERO, |sum, (_, bytes)| sum.plus(bytes));
+    let short = case.short_by_ledger().filter(|short| *short > Bytes::ZERO);
+    case.log.memory == Some(MemoryKind::Gpu) && together > Bytes::ZERO && short.is_some_and(|short| together >= short)
+}
+
+/// Who uses the GPU now, where the log names nobody and does not rule others out: each in a sentence, with what it uses.
+fn users_now(case: &Case<'_>) -> Vec<(String, Bytes)> {
+    // Memory that came back is no reason to blame the next process, where nothing tells how much is short.
+    let is_unknown_after_freeing = case.situation.taken.freed && case.short_by_ledger().is_none();
+    let total = case.log.facts.total_bytes;
+    let is_ruled_out = used_by_others_at_crash(case.log).is_some_and(|others| is_negligible(others, total));
+    if !case.place.named.is_empty() || is_unknown_after_freeing || is_ruled_out || case.has_enough_vram_now() {
+        return Vec::new();
+    }
+    let whole = case.place.capacity();
+    let failed = case.failed_program.map(|row| row.pid);
+    let mut users = Vec::new();
+    for user in case.users.iter().filter(|user| Some(user.row.pid) != failed) {
+        if let Some(bytes) = user.row.used_bytes.value().filter(|bytes| !is_negligible(*bytes, whole)) {
+            let said = format!("{} holds {bytes} now{}", name_of(user.row), before_and_idle(case, user.key));
+            users.push((said, bytes));
+        }
+    }
+    if let (Some(foreign), None) = (case.largest_foreign, case.place.same_machine) {
+        let said = format!("{}'s {} holds {} of the card here now", foreign.user, name_of(foreign.row), foreign.bytes);
+        users.push((said, foreign.bytes));
+    }
+    users
+}
+
+/// The rest of a process's evidence: it was there before the crash, and perhaps idle while it was watched.
+fn before_and_idle(case: &Case<'_>, key: ProcessKey) -> String {
+    let said = match case.situation.history.map(|history| history.activity(key)) {
+        Some(Activity::Idle(idle)) => format!(
+            ", was there before the crash and has used neither GPU nor CPU in the {} s I have watched",
+            idle.as_secs()
+        ),
+        _ => " and was there before the crash".to_owned(),
+    };
+    said + &stamp(case)
+}
+
+/// Which clock "before the crash" goes by, where it is the log's own.
+fn stamp(case: &Case<'_>) -> String {
+    match (case.log.crashed_at, case.situation.zone) {
+        (Some(crashed_at), Some(zone)) => {
+            format!(" (at {} by the log, taken as local time)", crashed_at.time_of_day(zone))
+        }
+        _ => String::new(),
+    }
+}
+
+fn say(case: &Case<'_>) -> String {
+    named_and_running(case)
+        .or_else(|| named_and_gone(case))
+        .or_else(|| named_and_unknown(case))
+        .or_else(|| used_then_and_free_now(case))
+        .unwrap_or_else(|| users_in_words(case))
+}
+
+/// The named processes that still run, the largest first. Once there is room, they are no longer the cause.
+fn named_and_running(case: &Case<'_>) -> Option<String> {
+    if case.gone().is_some() && case.is_nothing_short_now() {
+        return None;
+    }
+    let mut running: Vec<(&GpuProcess, Bytes)> = case.blamed.iter().filter_map(running_with_use).collect();
+    running.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let (row, bytes) = running.first()?;
+    if case.has_enough_vram_now() {
+        let free = amount(case.available());
+        return Some(format!(
+            "Other programs held the memory your run needed when it failed ({} has {bytes}); {free} is free now, so the same run may simply work.",
+            name_of(row)
+        ));
+    }
+    Some(match running.get(1) {
+        Some((second, two)) => format!(
+            "Other programs hold the memory your run needs: {} has {bytes}, {} has {two}.",
+            name_of(row),
+            name_of(second)
+        ),
+        None => format!("Another program holds the memory your run needs: {} has {bytes}.", name_of(row)),
+    })
+}
+
+fn running_with_use<'a>(named: &Named<'a>) -> Option<(&'a GpuProcess, Bytes)> {
+    match named.fate {
+        Fate::Alive(row, _) => Some((row, row.used_bytes.value().unwrap_or(named.bytes))),
+        _ => None,
+    }
+}
+
+fn named_and_gone(case: &Case<'_>) -> Option<String> {
+    let gone = case.gone()?;
+    let said = format!("Process {} held {} when your run failed, and it is gone now", gone.pid, gone.bytes);
+    if case.needed().is_some_and(|needed| case.place.each_candidate_has(needed)) {
+        return Some(format!("{said}: there is room again, so the same run may simply work."));
+    }
+    let now = case.ledger.as_ref().filter(|ledger| ledger.is_now);
+    Some(match now.and_then(|ledger| ledger.missing_bytes.zip(ledger.available_bytes)) {
+        Some((Bytes::ZERO, free)) => format!("{said}: {free} is free, so the same run may simply work."),
+        Some((short, free)) => format!("{said}; {free} is free, so at least {short} must still be found."),
+        None => format!("{said}."),
+    })
+}
+
+fn named_and_unknown(case: &Case<'_>) -> Option<String> {
+    let largest = case.blamed.iter().max_by_key(|named| named.bytes)?;
+    Some(format!(
+        "Another program held the memory your run needed: process {} had {} when it failed.",
+        largest.pid, largest.bytes
+    ))
+}
+
+fn used_then_and_free_now(case: &Case<'_>) -> Option<String> {
+    let then = case.used_by_others?;
+    case.is_nothing_short_now().then(|| {
+        format!(
+            "Other programs held {} of the card {}; {} is free now, so the same run may simply work.",
+            then.bytes,
+            when_in_words(then),
+            amount(case.available())
+        )
+    })
+}
+
+/// Who uses the GPU now, where the log names nobody.
+fn users_in_words(case: &Case<'_>) -> String {
+    let gpu = gpu_in_words(&case.place, &case.log.facts);
+    let may_be_anywhere = case.place.same_machine.is_none();
+    match (case.users.first(), case.largest_foreign) {
+        (Some(user), _) if may_be_anywhere => perhaps(case, &gpu, &name_of(user.row), user.row.used_bytes.value()),
+        (None, Some(foreign)) if may_be_anywhere => {
+            let name = format!("{}'s {}", foreign.user, name_of(foreign.row));
+            perhaps(case, &gpu, &name, Some(foreign.bytes))
+        }
+        (Some(user), _) => format!(
+            "{gpu} ran out of VRAM; right now {} holds {} of it.",
+            name_of(user.row),
+            amount(user.row.used_bytes.value())
+        ),
+        (None, foreign) => {
+            let then = used_then(case, gpu);
+            match foreign {
+                Some(foreign) => {
+                    format!("{then}; right now {}'s {} has {}.", foreign.user, name_of(foreign.row), foreign.bytes)
+                }
+                None => format!("{then}."),
+            }
+        }
+    }
+}
+
+fn perhaps(case: &Case<'_>, gpu: &str, name: &str, used: Option<Bytes>) -> String {
+    format!(
+        "{gpu} ran out of VRAM; right now {name} holds {} of the {} on the card here. If your run was on it, that is in its way.",
+        amount(used),
+        amount(case.place.capacity())
+    )
+}
+
+fn used_then(case: &Case<'_>, gpu: String) -> String {
+    let has_several = case.situation.snapshot.is_some_and(|here| here.devices.len() > 1);
+    let card = match case.place.device {
+        Some(device) if has_several => name_of_device(device),
+        _ if case.place.candidates.is_empty() => "the card".to_owned(),
+        _ => gpu,
+    };
+    let when = case.used_by_others.map_or("when your run failed", when_in_words);
+    format!("Other programs held {} of {card} {when}", amount(case.used_by_others.map(|others| others.bytes)))
+}
+
+fn prevent(_is_training: bool) -> &'static str {
+    "Shut down kernels and servers that are done (a closed notebook tab keeps its kernel), and look who holds the card before a long run: oomdoctor ps."
+}

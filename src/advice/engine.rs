@@ -1,0 +1,108 @@
+//! Owns the share of a GPU that a serving engine fills (vLLM's `--gpu-memory-utilization`, SGLang's
+//! `--mem-fraction-static`): what the failed run used, and what it asked for beside its share. A share is in thousandths
+//! of the GPU; bytes.
+
+use super::figures::run_had;
+use super::weights::weights_by_name;
+use crate::knowledge::EntryId;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase};
+use crate::memory::{sglang, vllm};
+use crate::units::Bytes;
+
+/// Beside its weights an engine needs a CUDA context and room to work in.
+pub const BESIDE_WEIGHTS: Bytes = Bytes::gib(1);
+/// vLLM's default before 0.20; later ones take a little more.
+pub const VLLM_SHARE: u64 = 900;
+
+/// These failures say that the share was more than what is free, before anything was loaded.
+const MORE_THAN_IS_FREE: &[EntryId] = &[EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESIRED, EntryId::VLLM_CUMEM_OUT_OF_MEMORY];
+
+/// And these that nothing of it was left for the KV cache.
+const NOTHING_LEFT: &[EntryId] = &[EntryId::VLLM_NO_MEMORY_FOR_CACHE_BLOCKS, EntryId::SGLANG_NOT_ENOUGH_MEMORY];
+
+/// The engine whose share it is: one that fills it, however small the model.
+pub fn engine_of(diagnosis: &Diagnosis) -> Option<&'static str> {
+    let names = [diagnosis.program.as_deref(), diagnosis.raised_by.as_deref()];
+    ["vllm", "sglang"].into_iter().find(|engine| names.contains(&Some(engine)))
+}
+
+/// The share that the failed run was given, by its log or command line.
+pub fn set_share(diagnosis: &Diagnosis) -> Option<u64> {
+    let engine = engine_of(diagnosis)?;
+    let name = if engine == "vllm" { "gpu_memory_utilization" } else { "mem_fraction_static" };
+    let text = diagnosis.run.printed.get(name).or(diagnosis.run.share.as_ref());
+    let share = text.and_then(|text| text.parse::<f64>().ok()).filter(|share| (0.0..=1.0).contains(share));
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
+    share.map(|share| (share * 1000.0).round() as u64)
+}
+
+/// The share that the failed run used: by its log or command line, else its engine's default.
+pub fn used_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<u64> {
+    set_share(diagnosis).or_else(|| match engine_of(diagnosis)? {
+        "vllm" => Some(VLLM_SHARE),
+        _ => Some(sglang::Serving::of_card(Some(capacity?), diagnosis.run.tensor_parallel.unwrap_or(1)).fraction),
+    })
+}
+
+/// The engine's share in a sentence: "SGLang's share of the card (0.88)", with the figure where the log has it.
+pub fn in_words(diagnosis: &Diagnosis) -> Option<String> {
+    let name = engine_name(engine_of(diagnosis)?);
+    let figure = set_share(diagnosis).map_or_else(String::new, |share| format!(" ({})", as_option(share)));
+    Some(format!("{name}'s share of the card{figure}"))
+}
+
+/// An engine's name as its people write it.
+pub fn engine_name(engine: &str) -> &'static str {
+    if engine == "sglang" { "SGLang" } else { "vLLM" }
+}
+
+/// What used up the engine's share before its KV cache came; `None` where that is not how it failed.
+pub fn used_up(diagnosis: &Diagnosis) -> Option<String> {
+    if !NOTHING_LEFT.contains(&diagnosis.matches.first()?.entry) {
+        return None;
+    }
+    let share = in_words(diagnosis)?;
+    Some(match diagnosis.run.weights_bytes {
+        Some(weights) => format!("the weights ({weights}) and what the engine works with used up {share}"),
+        None => format!("the weights and what the engine works with used up {share}"),
+    })
+}
+
+/// Whether the failure is that others left less of the card than the engine was told to take.
+pub fn more_than_is_free(diagnosis: &Diagnosis) -> bool {
+    diagnosis.matches.first().is_some_and(|found| MORE_THAN_IS_FREE.contains(&found.entry))
+}
+
+pub fn as_option(share: u64) -> String {
+    match share.checked_rem(10) {
+        Some(0) | None => format!("{}.{:02}", share / 1000, share % 1000 / 10),
+        Some(_) => format!("{}.{:03}", share / 1000, share % 1000),
+    }
+}
+
+/// What the engine asked for beside its share, where it fills its share by design and the model itself is not known to be
+/// too large for it. `capacity` is the GPU's, where the log does not print it.
+pub fn requested_beside_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<Bytes> {
+    let requested = diagnosis.facts.requested_bytes?;
+    if diagnosis.memory != Some(MemoryKind::Gpu) || diagnosis.phase == Phase::Load || more_than_is_free(diagnosis) {
+        return None;
+    }
+    let capacity = diagnosis.facts.total_bytes.or(capacity)?;
+    let share = used_share(diagnosis, Some(capacity))?;
+    let is_filled = run_had(diagnosis)?.0 >= vllm::allowed(capacity, share.saturating_sub(100)).0;
+    let is_too_heavy = weights_per_gpu(diagnosis, None).is_some_and(|weights| weights > vllm::allowed(capacity, share));
+    (is_filled && !is_too_heavy && requested < vllm::allowed(capacity, 500)).then_some(requested)
+}
+
+/// The weights on one GPU: as the log prints them, else as `estimated`, else by the model's name.
+pub fn weights_per_gpu(diagnosis: &Diagnosis, estimated: Option<Bytes>) -> Option<Bytes> {
+    let run = &diagnosis.run;
+    let ranks = run.tensor_parallel.unwrap_or(1).max(1);
+    run.weights_bytes.or(estimated).or_else(|| Some(Bytes(weights_by_name(run.model.as_deref()?)?.0 / ranks)))
+}
+
+/// Whether the weights and the engine's own memory fit such a share; where the weights are not known, nothing says that
+/// they do not.
+pub fn holds_weights(share: u64, capacity: Bytes, weights: Option<Bytes>) -> bool {
+    weights.is_none_or(|weights| weights.plus(BESIDE_WEIGHTS) <= vllm::allowed(capacity, share))
+}

@@ -1,0 +1,199 @@
+//! Owns the answer to whether the run's model fits: what it takes, what is free, which changes make it fit. Bytes and tokens.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::basis::Basis;
+use super::effect::Effect;
+use crate::knowledge::FixId;
+use crate::memory::estimate::{Estimate, Part};
+use crate::memory::shape::Is;
+use crate::units::Bytes;
+
+/// Which model, and how sure that is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FitModel {
+    /// As the table or the log names it.
+    pub name: String,
+    /// Its quantisation or dtype.
+    pub quantization: Option<String>,
+    /// How it was found, in words.
+    pub how: String,
+    /// Its layers, where known.
+    pub layers: Option<u64>,
+    /// Its parameters, where known.
+    pub parameters: Option<u64>,
+}
+
+/// What it takes with the log's settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Parts {
+    /// Weights on the card.
+    pub weights: Part,
+    /// The image encoder on the card; 0 where there is none.
+    pub image_encoder: Part,
+    /// KV cache on the card.
+    pub kv_cache: Part,
+    /// Recurrent state on the card.
+    pub recurrent_state: Part,
+    pub gradients: Part,
+    /// The optimizer's states, when training.
+    pub optimizer: Part,
+    /// Compute buffers and activations.
+    pub compute: Part,
+    /// The driver's context and a margin for what is only estimated.
+    pub overhead: Part,
+}
+
+impl Parts {
+    pub(super) fn of(estimate: &Estimate) -> Parts {
+        Parts {
+            weights: estimate.weights.clone(),
+            image_encoder: estimate.projector.clone(),
+            kv_cache: estimate.kv_cache.clone(),
+            recurrent_state: estimate.recurrent.clone(),
+            gradients: estimate.gradients.clone(),
+            optimizer: estimate.optimizer.clone(),
+            compute: estimate.compute.clone(),
+            overhead: estimate.overhead.clone(),
+        }
+    }
+}
+
+/// A change that makes it fit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FitChoice {
+    /// In words that follow "with".
+    pub change: String,
+    /// What it then takes on the card; of an engine's own pool, what one request takes of it.
+    pub total_bytes: Option<Bytes>,
+    /// What is then free on the card.
+    pub free_after_bytes: Option<Bytes>,
+    /// What it gives back.
+    pub frees_bytes: Option<Bytes>,
+    /// How sure that is.
+    pub frees_is: Option<Is>,
+    /// Whether it then fits.
+    pub fits: Option<bool>,
+    /// The change's flags in the engine's own form.
+    pub flags: Option<String>,
+    /// What must be downloaded for it.
+    pub download_bytes: Option<Bytes>,
+    /// The fixes of the knowledge base that make this change, any of them; none for a change that no fix makes.
+    #[serde(skip)]
+    pub fixes: Vec<FixId>,
+}
+
+/// One line of the model's sizes by quantisation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Size {
+    pub quantization: String,
+    /// The file, about: what a download takes.
+    pub file_bytes: Bytes,
+    /// What it takes with the run's other settings.
+    pub total_bytes: Option<Bytes>,
+    pub fits: Option<bool>,
+}
+
+/// Whether it fits, and what would make it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct FitAdvice {
+    /// Which model; `None` where only the engine's own pool is spoken of.
+    pub model: Option<FitModel>,
+    /// The program, as in sentences.
+    pub engine: &'static str,
+    /// Tokens of context it was held against.
+    pub context_tokens: Option<u64>,
+    /// What it takes, part by part; `None` where only the engine's own pool is spoken of.
+    pub parts: Option<Parts>,
+    pub total_bytes: Option<Bytes>,
+    /// Free for it: now, else when the run began.
+    pub free_now_bytes: Option<Bytes>,
+    pub card_bytes: Option<Bytes>,
+    /// What a choice must leave free.
+    pub headroom_bytes: Bytes,
+    /// Whether it fits as it is, with the headroom.
+    pub fits: Option<bool>,
+    /// Why that is not known.
+    pub why_not_known: Option<String>,
+    /// Choices that fit, best first.
+    pub choices: Vec<FitChoice>,
+    /// The model's sizes, from the largest.
+    pub sizes: Vec<Size>,
+    /// Models or quantisations that would fit, where no choice does.
+    pub instead: Vec<String>,
+    /// What was assumed, and what can't be known.
+    pub notes: Vec<String>,
+    /// What each fix of the knowledge base would do.
+    #[serde(skip)]
+    pub(super) effects: Vec<Effect>,
+    /// What the person can try other settings on, where the model is known.
+    #[serde(skip)]
+    pub(super) basis: Option<Arc<Basis>>,
+    /// What is free is what is free now, not what was when the log was written.
+    #[serde(skip)]
+    pub(super) is_now: bool,
+    /// What a choice may take of each card, where the model is laid out over several.
+    #[serde(skip)]
+    pub(super) each: Vec<Bytes>,
+}
+
+impl FitAdvice {
+    /// An engine of which nothing more is known yet.
+    pub(super) fn of(engine: &'static str) -> FitAdvice {
+        FitAdvice {
+            model: None,
+            engine,
+            context_tokens: None,
+            parts: None,
+            total_bytes: None,
+            free_now_bytes: None,
+            card_bytes: None,
+            headroom_bytes: Bytes::ZERO,
+            fits: None,
+            why_not_known: None,
+            choices: Vec::new(),
+            sizes: Vec::new(),
+            instead: Vec::new(),
+            notes: Vec::new(),
+            effects: Vec::new(),
+            basis: None,
+            is_now: false,
+            each: Vec::new(),
+        }
+    }
+
+    /// Whether what is free is what is free now, rather than when the log was written.
+    pub fn is_now(&self) -> bool {
+        self.is_now
+    }
+
+    /// Whether the model is laid out over several cards of this machine; its figures are then of all of them.
+    pub fn is_on_several(&self) -> bool {
+        !self.each.is_empty()
+    }
+
+    /// What a fix of the knowledge base would do here; `None` where that can't be told.
+    pub fn effect_of(&self, fix: FixId) -> Option<&Effect> {
+        self.effects.iter().find(|effect| effect.fix == fix)
+    }
+
+    /// What it takes and what the card has, where that is less: then nobody's end makes it fit as it is.
+    pub fn beyond(&self) -> Option<(Bytes, Bytes)> {
+        self.total_bytes.zip(self.card_bytes).filter(|(total, card)| self.fits == Some(false) && total > card)
+    }
+
+    /// Whether its weights alone are more than the card has: then no setting helps, on however empty a card.
+    pub fn has_weights_beyond(&self) -> bool {
+        let weights = self.parts.as_ref().and_then(|parts| parts.weights.bytes);
+        weights.zip(self.card_bytes).is_some_and(|(weights, card)| weights > card)
+    }
+
+    /// What must be found on the card so that it fits as it is. About.
+    pub fn missing(&self) -> Option<Bytes> {
+        Some(self.total_bytes?.plus(self.headroom_bytes).less(self.free_now_bytes?))
+            .filter(|_| self.is_now && !self.is_on_several())
+    }
+}

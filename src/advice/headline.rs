@@ -1,0 +1,142 @@
+//! Owns the verdict's one sentence: the leading cause in words that a beginner understands, with its figures; before it
+//! whatever is newer than the failure, after it what the model takes and which GPU has room.
+
+use super::case::Case;
+use super::causes::{Found, SpeaksOfSize};
+use super::figures::contradiction;
+use super::fit::FitAdvice;
+use super::naming::name_of;
+use super::phrases::AS_NUMBERED;
+use super::retry::Retry;
+use super::steps::planned::PlannedFix;
+use super::weights::widened;
+use crate::knowledge::FixId;
+use crate::knowledge::diagnosis::{Diagnosis, Oom, Phase};
+use crate::units::Bytes;
+
+/// What to say first.
+pub fn headline(case: &Case<'_>, causes: &[Found], plan: &[PlannedFix]) -> String {
+    if case.log.oom == Oom::No {
+        return no_memory_ran_out(case);
+    }
+    let mut said = what_failed(case, causes);
+    if let Some(size) = size_of_the_run(case, causes, plan) {
+        said = format!("{said} {size}");
+    }
+    if let Some(retry) = &case.retry {
+        said = retry_in_words(retry, case);
+    } else if let Some(tried) = case.situation.ended_retry() {
+        said = format!(
+            "Your next try, as it seems, has ended: {} held {} when it was seen last. If it failed, its error tells more. {said}",
+            tried.name, tried.holds
+        );
+    }
+    // The easiest way out stands beside what is wrong, where something is still short.
+    let is_short = case.short_by_ledger() != Some(Bytes::ZERO);
+    match plan.iter().find_map(|planned| planned.room_on.as_ref()) {
+        Some(room) if is_short && case.retry.is_none() => format!("{said} {}", room.said()),
+        _ => said,
+    }
+}
+
+fn no_memory_ran_out(case: &Case<'_>) -> String {
+    let is_consequence = case.situation.fixes.iter().any(|fix| fix.id == FixId::SEE_THE_FULLER_LOG);
+    match (&case.log.remark, case.log.matches.is_empty()) {
+        // A consequence without its cause tells nothing about memory.
+        (Some(remark), _) if is_consequence => remark.clone(),
+        (Some(remark), _) => format!("No memory ran out: {}", remark.trim_end_matches("No memory ran out.").trim_end()),
+        (None, false) => "This is a known message, but no memory ran out.".to_owned(),
+        (None, true) => {
+            "I know no line of this log that says memory ran out. Paste more of it, above all the last error."
+                .to_owned()
+        }
+    }
+}
+
+fn what_failed(case: &Case<'_>, causes: &[Found]) -> String {
+    if case.log.oom == Oom::Maybe {
+        let remark = case.log.remark.as_deref().unwrap_or("the message fits, but other causes print it too.");
+        return format!("Perhaps out of memory: {remark}");
+    }
+    let mut said = causes.first().map_or_else(String::new, |found| (found.about.say)(case));
+    if let Some(which) = which_of_several(case, &said) {
+        said = format!("{said} {which}");
+    }
+    match &case.place.because {
+        Some(because) if case.place.is_elsewhere() => format!(
+            "This log seems to come from another machine ({because}), so I read it alone and touch nothing here. {said}"
+        ),
+        _ => said,
+    }
+}
+
+/// Which of this machine's GPUs the log may mean, where nothing ties it to one: no figure of any of them is the run's.
+fn which_of_several(case: &Case<'_>, said: &str) -> Option<String> {
+    let candidates = case.place.candidates_in_words()?;
+    let number = case.log.facts.device.map(|index| format!("GPU {index}{AS_NUMBERED}"));
+    // Of a log that may be from anywhere only a number could be mistaken.
+    if !case.place.is_here() && number.is_none() {
+        return None;
+    }
+    let it = match number {
+        Some(number) if !said.contains(AS_NUMBERED) => number,
+        Some(_) => "That number".to_owned(),
+        None => "It".to_owned(),
+    };
+    Some(match case.place.is_here() {
+        true => format!("{it} may be {candidates} here: the log does not tell which."),
+        false => format!("{it} may be any GPU here, if your run was on this machine."),
+    })
+}
+
+/// What the model takes and which of the plan's steps make it fit, where the verdict is about what the run takes.
+fn size_of_the_run(case: &Case<'_>, causes: &[Found], plan: &[PlannedFix]) -> Option<String> {
+    let is_about_size = match causes.first()?.about.speaks_of_size {
+        SpeaksOfSize::Always => true,
+        SpeaksOfSize::WhileLoading => matches!(case.log.phase, Phase::Load | Phase::Startup),
+        SpeaksOfSize::Never => false,
+    };
+    let fit = case.fit.as_ref()?;
+    if case.log.oom != Oom::Yes || !is_about_size || is_refuted(fit, case) {
+        return None;
+    }
+    fit.sentence(|choice| plan.iter().any(|planned| choice.fixes.contains(&planned.fix)))
+}
+
+/// Whether the log shows that more is short than the model's sums say, with its weights at the size of their file.
+fn is_refuted(fit: &FitAdvice, case: &Case<'_>) -> bool {
+    let is_short = case.short_by_ledger().is_some_and(|short| short > Bytes::ZERO);
+    fit.fits == Some(true) && is_short && widened(case.log).is_none()
+}
+
+/// How far the retry has come.
+fn retry_in_words(retry: &Retry<'_>, case: &Case<'_>) -> String {
+    let gpu = if case.retry_is_on_other_gpu() { format!(" on GPU {}", retry.device.index) } else { String::new() };
+    let so_far = format!("Your run seems to be on its way again{gpu}: {} holds {} now", name_of(retry.row), retry.uses);
+    let Some(needed) = case.needed() else { return format!("{so_far}.") };
+    match retry.short(Some(needed)) {
+        Some(short) if short > Bytes::ZERO && retry.has_other_options => {
+            format!("{so_far}, with other options than before; those needed at least {needed}.")
+        }
+        _ if retry.uses >= needed => format!("{so_far}, at least what it needed when it failed ({needed})."),
+        Some(short) if short > Bytes::ZERO => format!(
+            "{so_far}. When it failed it needed at least {needed}: {short} of that is neither its own nor free."
+        ),
+        Some(_) => format!("{so_far}; when it failed it needed at least {needed}, and the rest is free."),
+        None => format!("{so_far}."),
+    }
+}
+
+/// Figures of the log that cannot be true together, in a sentence.
+pub fn contradiction_in_words(log: &Diagnosis) -> Option<String> {
+    let found = contradiction(&log.facts)?;
+    let (figure, total) = (found.figure, found.total);
+    Some(match found.is_in_use {
+        true => format!(
+            "The log's figures contradict each other: {figure} in use on a card of {total}. On Windows the driver lends system memory to programs, and then counts it in."
+        ),
+        false => format!(
+            "The log's figures contradict each other: {figure} free on a card of {total}. I don't rely on them."
+        ),
+    })
+}

@@ -1,0 +1,96 @@
+//! Owns the verdict's notes: what else must be known to read the figures, each in a sentence or two.
+
+use super::case::Case;
+use super::figures::is_negligible;
+use super::headline::contradiction_in_words;
+use super::naming::name_of;
+use super::retry;
+use crate::gpu::activity::Activity;
+use crate::gpu::{Device, GpuProcess};
+use crate::knowledge::diagnosis::MemoryKind;
+use crate::units::Bytes;
+
+/// The notes of a case, in the order in which they are shown.
+pub fn notes(case: &Case<'_>) -> Vec<String> {
+    let notes = [
+        shortened(case),
+        contradiction_in_words(case.log),
+        on_other_gpus(case),
+        other_memory(case),
+        later_failure(case),
+        several_retries(case).or_else(|| started_since(case)),
+    ];
+    notes.into_iter().flatten().collect()
+}
+
+/// Line numbers are not the file's.
+fn shortened(case: &Case<'_>) -> Option<String> {
+    let said = "The log is long: parts that say nothing of memory were left out, and line numbers count what was kept.";
+    case.log.is_shortened.then(|| said.to_owned())
+}
+
+/// Processes that other ranks name and that still use memory of their GPUs.
+fn on_other_gpus(case: &Case<'_>) -> Option<String> {
+    let named = case.other_ranks.iter().flat_map(|rank| &rank.log.facts.other_processes);
+    let pids: Vec<String> = named.map(|named| named.pid.to_string()).collect();
+    (!pids.is_empty()).then(|| {
+        format!(
+            "On other ranks' cards those that the log names still hold memory, too: {}. As it is, the run would fail there again.",
+            pids.join(", ")
+        )
+    })
+}
+
+/// Another memory that ran out as well: the steps are for the one that leads.
+fn other_memory(case: &Case<'_>) -> Option<String> {
+    let (memory, line) = case.log.run.also?;
+    let which = if memory == MemoryKind::Host { "System memory" } else { "GPU memory" };
+    Some(format!("{which} ran out, too (line {line})."))
+}
+
+/// What a later attempt in the same log ended with.
+fn later_failure(case: &Case<'_>) -> Option<String> {
+    let (said, line) = case.log.run.ended_with.as_ref()?;
+    Some(format!("The log goes on after that, and a later attempt ended with something else (line {line}): {said}"))
+}
+
+fn several_retries(case: &Case<'_>) -> Option<String> {
+    let (count, together) = retry::several(&case.retries)?;
+    Some(format!(
+        "{count} processes of what failed were started since and hold {together} together. Any of them may be your next try: I offer to end none."
+    ))
+}
+
+/// A process that was started after the failure and uses what a retry needs. It is never offered, since it may be the
+/// retry.
+fn started_since(case: &Case<'_>) -> Option<String> {
+    let short = case.short_by_ledger().filter(|short| *short > Bytes::ZERO)?;
+    let device = case.place.device_here()?;
+    if !case.ledger.as_ref()?.is_now {
+        return None;
+    }
+    let (row, bytes) = largest_started_since(case, device)?;
+    if is_negligible(bytes, device.memory.total_bytes.value()) {
+        return None;
+    }
+    let is_own = case.situation.viewer.is_some_and(|viewer| viewer.owns(row));
+    let is_busy = Activity::of(case.situation.history, Some(device), row).is_busy();
+    let why = match retry::is_recognizable(&case.situation) {
+        true if is_own && is_busy => "it came later, so it is not why your run failed, and it is busy: wait for it",
+        true if is_own => "it came later, so it is not why your run failed. You can end it from the list",
+        true => "it came later, so it is not why your run failed, and it is another user's: ask them",
+        false => "it may be your own next try",
+    };
+    Some(format!(
+        "{} was started after your run failed and holds {bytes} now; {short} is missing. I don't offer to end it: {why}.",
+        name_of(row)
+    ))
+}
+
+fn largest_started_since<'a>(case: &Case<'_>, device: &'a Device) -> Option<(&'a GpuProcess, Bytes)> {
+    let since = device.processes.iter().filter(|row| {
+        let is_retry = case.retry.is_some_and(|retry| retry.is_process(row));
+        case.situation.was_there_before(row) == Some(false) && !row.has_lost_its_parent() && !is_retry
+    });
+    since.map(|row| (row, row.used_bytes.value().unwrap_or(Bytes::ZERO))).max_by_key(|(_, bytes)| *bytes)
+}

@@ -1,0 +1,185 @@
+//! Owns the conditions of a fix: whether each holds, does not hold, or cannot be decided from log and machine.
+
+use super::fixes::has_own_form;
+use super::outlook::Outlook;
+use crate::advice::figures::{are_ranks, run_had};
+use crate::advice::verdict::CauseKind;
+use crate::advice::weights::widened;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase};
+use crate::knowledge::fix::{Condition, Fix};
+use crate::units::Bytes;
+
+/// Libraries that the person's own code uses, for training or anything else.
+const TRAINING_LIBRARIES: &[&str] =
+    &["pytorch", "transformers", "accelerate", "tensorflow", "jax", "keras", "lightning"];
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    Yes,
+    /// The rule, as `diagnose --why` shows it.
+    No(&'static str),
+    /// The condition as the step shows it: "if it ran in a container".
+    Unknown(&'static str),
+}
+
+fn known(holds: bool, rule: &'static str) -> Holds {
+    if holds { Holds::Yes } else { Holds::No(rule) }
+}
+
+/// All of a fix's conditions together: one that does not hold decides, then one that is not known.
+pub fn of_fix(fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
+    let mut together = Holds::Yes;
+    for condition in &fix.when {
+        match holds(*condition, fix, outlook) {
+            Holds::Yes => {}
+            no @ Holds::No(_) => return no,
+            unknown @ Holds::Unknown(_) => together = unknown,
+        }
+    }
+    together
+}
+
+fn holds(condition: Condition, fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
+    let log = outlook.case.log;
+    match condition {
+        Condition::HolderAlive => {
+            known(!outlook.case.users.is_empty(), "no process here uses memory that the run needs")
+        }
+        Condition::OtherDeviceHasRoom => other_gpu_has_room(outlook),
+        Condition::Fragmented => known(
+            log.run.expandable.is_none() && outlook.has_cause(CauseKind::Fragmentation),
+            "the allocator's unused memory does not explain it",
+        ),
+        Condition::Notebook => notebook(log),
+        Condition::Training => match log.phase {
+            Phase::Training => Holds::Yes,
+            Phase::Unknown if may_be_own_code(log) => Holds::Unknown("if it was training"),
+            _ => Holds::No("it was not training"),
+        },
+        Condition::NotTraining => known(log.phase != Phase::Training, "it was training"),
+        Condition::Limited => known(outlook.is_led_by(CauseKind::Limit), "no limit was hit"),
+        Condition::NotLimited => known(!outlook.is_led_by(CauseKind::Limit), "a limit was hit"),
+        Condition::NotTooBig => known(!outlook.is_led_by(CauseKind::TooBig), "the run is too big for the GPU"),
+        Condition::Container => match is_in_container(log) {
+            true => Holds::Yes,
+            false => Holds::Unknown("if it ran in a container"),
+        },
+        Condition::NotContainer => known(!is_in_container(log), "it ran in a container"),
+        Condition::Python => python(log),
+        Condition::LoadsModel => loads_model(fix, log),
+        Condition::GraphsInShare => {
+            known(!are_graphs_outside_share(log), "this vLLM keeps its CUDA graphs outside its share")
+        }
+        Condition::NoMmap => flag(log, "no-mmap", "if it was started with --no-mmap", "the model's file was mapped"),
+        Condition::Projector => {
+            match flag(log, "--mmproj", "if it loads an image encoder", "no image encoder was loaded") {
+                Holds::Yes => known(!has_flag(log, "--no-mmproj-offload"), "the image encoder is in RAM already"),
+                other => other,
+            }
+        }
+        Condition::WidenedTo16 => {
+            known(widened(log).is_some_and(|widened| widened.to_bits == 16), "its weights were not widened to 16 bits")
+        }
+        Condition::Zero3 => match log.run.sharded.as_deref() {
+            Some(by) => known(by != "fsdp", "FSDP shares it, not ZeRO"),
+            None => known(false, "the ranks do not share their state by ZeRO-3"),
+        },
+        // One instance of a GPU has no others to share with.
+        Condition::NotSharded => known(
+            log.run.sharded.is_none() && !log.run.printed.contains_key("mig"),
+            "the ranks share their state already",
+        ),
+        Condition::Ranks => known(ranks_meet_on_gpu_0(log), "no ranks meet on GPU 0"),
+    }
+}
+
+fn other_gpu_has_room(outlook: &Outlook<'_, '_>) -> Holds {
+    let case = outlook.case;
+    if case.retry_is_on_other_gpu() {
+        return Holds::No("the retry runs on another GPU already");
+    }
+    let is_machine_unknown = case.situation.snapshot.is_none() || case.place.is_elsewhere();
+    if is_machine_unknown && !case.log.run.is_spread() {
+        return Holds::Unknown("if another GPU there has enough free VRAM");
+    }
+    known(case.other_gpu.is_some(), "no other GPU here is known to be unused and large enough")
+}
+
+/// A script or a command line in the log shows that it was no notebook.
+fn notebook(log: &Diagnosis) -> Holds {
+    let run = &log.run;
+    if run.notebook.is_some() || log.program.as_deref() == Some("jupyter") {
+        return Holds::Yes;
+    }
+    if run.script.is_some() || run.command.is_some() || !may_be_own_code(log) {
+        return Holds::No("it ran no notebook");
+    }
+    Holds::Unknown("if it ran in a notebook")
+}
+
+/// Whether it may be the person's own code, and no program with settings of its own.
+fn may_be_own_code(log: &Diagnosis) -> bool {
+    log.program.as_deref().is_none_or(|program| TRAINING_LIBRARIES.contains(&program))
+}
+
+/// Shared memory is what Python's workers pass their batches through.
+fn python(log: &Diagnosis) -> Holds {
+    if log.run.python.is_some() || log.memory == Some(MemoryKind::Shm) {
+        return Holds::Yes;
+    }
+    match is_known_not_to_be_python(log) {
+        true => Holds::No("it is no Python program"),
+        false => Holds::Unknown("if it is a Python program"),
+    }
+}
+
+fn loads_model(fix: &Fix, log: &Diagnosis) -> Holds {
+    if log.memory != Some(MemoryKind::Host) || log.run.has_model() || has_own_form(fix, log) {
+        return Holds::Yes;
+    }
+    match is_known_not_to_be_python(log) {
+        true => Holds::No("nothing shows that it loads a model"),
+        false => Holds::Unknown("if it loads a model"),
+    }
+}
+
+/// Whether the log names the process that was killed, or the one that used most, and that is no Python.
+fn is_known_not_to_be_python(log: &Diagnosis) -> bool {
+    let largest = log.run.largest.as_ref().map(|process| process.name.as_str());
+    let name = largest.or(log.facts.victim_name.as_deref());
+    name.is_some_and(|name| !name.starts_with("python") && !name.starts_with("pt_"))
+}
+
+fn is_in_container(log: &Diagnosis) -> bool {
+    log.run.container.is_some() || log.run.pod.is_some()
+}
+
+fn are_graphs_outside_share(log: &Diagnosis) -> bool {
+    log.memory == Some(MemoryKind::KvCache) && log.program.as_deref() == Some("vllm") && log.run.engine_is_before(0, 21)
+}
+
+fn has_flag(log: &Diagnosis, flag: &str) -> bool {
+    log.run.command.as_ref().is_some_and(|line| line.contains(flag))
+}
+
+/// Whether the log's command line has a flag; not known where the log has no command line.
+fn flag(log: &Diagnosis, flag: &str, condition: &'static str, rule: &'static str) -> Holds {
+    match &log.run.command {
+        Some(line) => known(line.contains(flag), rule),
+        None => Holds::Unknown(condition),
+    }
+}
+
+/// Whether a rank failed on GPU 0 that does not belong there, or was not alone there.
+fn ranks_meet_on_gpu_0(log: &Diagnosis) -> bool {
+    let is_misplaced = log.run.rank.is_some_and(|rank| rank > 0 || may_be_beside_a_rank(log));
+    log.facts.device == Some(0) && is_misplaced
+}
+
+/// Whether another process on its GPU could be a rank of the same job. A process with far more memory cannot: it predates
+/// the job.
+fn may_be_beside_a_rank(log: &Diagnosis) -> bool {
+    let had = run_had(log).unwrap_or(Bytes::ZERO);
+    are_ranks(log) || log.facts.other_processes.iter().any(|other| other.bytes <= had.plus(had))
+}

@@ -1,0 +1,69 @@
+//! Owns whether a step is enough: decided once, from the model's sums and from what is short, and worded once.
+
+use super::outlook::Outlook;
+use super::planned::{Enough, PlannedFix};
+use crate::advice::naming::sentence;
+use crate::units::Bytes;
+
+/// Decides for each step whether it is enough, adds up what the steps free, and says both.
+pub fn decide(plan: &mut [PlannedFix], outlook: &Outlook<'_, '_>) {
+    let terminated =
+        plan.iter().filter(|planned| planned.is_about_a_process()).filter_map(|planned| planned.frees_bytes);
+    let freed_by_processes = terminated.fold(Bytes::ZERO, Bytes::plus);
+    let mut sum = Bytes::ZERO;
+    for planned in plan {
+        if let Some(frees) = planned.frees_bytes {
+            sum = sum.plus(frees);
+            planned.frees_so_far_bytes = Some(sum);
+        }
+        planned.enough = enough(planned, freed_by_processes, outlook);
+        planned.may_be_enough = planned.enough.may_be_enough();
+        say(planned, outlook);
+    }
+}
+
+/// What the step's source says by the model's own sums, compared with what is short.
+fn enough(planned: &PlannedFix, freed_by_processes: Bytes, outlook: &Outlook<'_, '_>) -> Enough {
+    let is_short_by_sums = is_short(planned, outlook);
+    // What the model takes says nothing about a request beside the engine's share.
+    let is_model_asked = planned.room_on.is_some() || !outlook.is_beside_share();
+    match planned.enough {
+        // The log's own sums refute an estimate that promises more.
+        Enough::Yes if is_model_asked && is_short_by_sums == Some(true) => Enough::NotAlone,
+        decided @ (Enough::Yes | Enough::NotAlone) if is_model_asked => decided,
+        decided @ (Enough::LacksRam { .. } | Enough::Likely) => decided,
+        _ => match is_short_by_sums {
+            Some(true) if planned.is_about_a_process() => {
+                let is_together_enough = outlook.short.is_some_and(|short| freed_by_processes >= short);
+                if is_together_enough { Enough::WithOthers } else { Enough::NotAlone }
+            }
+            Some(true) => Enough::NotAlone,
+            Some(false) => Enough::Likely,
+            None => Enough::Unknown,
+        },
+    }
+}
+
+/// Whether the step frees less than what is short; `None` where either is not known or nothing is short.
+fn is_short(planned: &PlannedFix, outlook: &Outlook<'_, '_>) -> Option<bool> {
+    let short = outlook.short.filter(|short| *short > Bytes::ZERO)?;
+    Some(planned.frees_bytes? < short)
+}
+
+/// Says in the step what keeps it from being enough.
+fn say(planned: &mut PlannedFix, outlook: &Outlook<'_, '_>) {
+    let is_about_a_process = planned.is_about_a_process();
+    let Some(step) = planned.steps.first_mut() else { return };
+    match planned.enough {
+        Enough::LacksRam { needs, has } => {
+            step.expect = format!("This does not fit in RAM: it needs about {needs} there, and {has} is available.");
+        }
+        Enough::NotAlone if !is_about_a_process => {
+            step.expect = format!("{} Alone it is not enough here.", sentence(&step.expect));
+        }
+        Enough::NotAlone if outlook.fit().is_some() => {
+            step.expect = format!("{} Alone that is not enough: a setting must change, too.", sentence(&step.expect));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,325 @@
+//! Owns how a fix of the knowledge base becomes a step here: the form for the program that the person runs, with this
+//! log's and this machine's values, in the person's own command line.
+
+use super::form::{self, kept, programs, ran_on};
+use super::planned::{Enough, PlannedFix, Step};
+use super::template::{step_of, substitute, told, with_model, without_start};
+use super::{share, values};
+use crate::advice::case::Case;
+use crate::advice::engine::engine_of;
+use crate::advice::fit::effect::Effect;
+use crate::advice::fit::words::download;
+use crate::advice::naming::sentence;
+use crate::advice::other_gpu::RoomOn;
+use crate::advice::rerun::{Changes, Had};
+use crate::gpu::Nature;
+use crate::knowledge::FixId;
+use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
+use crate::knowledge::fix::{Condition, Fix, FixCommand, Frees};
+use crate::memory::{Is, quant};
+use crate::units::Bytes;
+
+/// Placeholders whose figure is the whole step: without one that helps there is no step.
+const STEP_IS_THE_FIGURE: &[&str] = &["{utilization}", "{offload_gb}"];
+
+/// Options that set a batch size, without dashes.
+const BATCH_OPTIONS: &[&str] =
+    &["batch_size", "batch", "bs", "train_batch_size", "micro_batch_size", "per_device_train_batch_size"];
+
+/// A fix in the form for this run.
+struct Filling<'c, 'a> {
+    fix: &'c Fix,
+    case: &'c Case<'a>,
+    form: &'c FixCommand,
+    /// The form for programs of the person's kind, whose words stand in for missing ones.
+    of_kind: Option<&'c FixCommand>,
+    /// What the fix would do to this run by the model's sums.
+    effect: Option<&'c Effect>,
+    programs: Vec<&'c str>,
+    ran_on: Option<Platform>,
+    /// Files of fewer than four bits a weight lose quality quickly: a smaller model is better.
+    is_for_smaller_model: bool,
+}
+
+/// The fix as a step, or the rule that keeps it from being one.
+pub fn filled<'c>(fix: &'c Fix, case: &'c Case<'_>) -> Result<PlannedFix, &'static str> {
+    let log = case.log;
+    let effect = case.fit_ahead().and_then(|fit| fit.effect_of(fix.id));
+    if effect.is_some_and(|effect| effect.is_idle) {
+        return Err("it changes nothing for this model");
+    }
+    if is_set_already(fix.id, case) {
+        return Err("the run does so already");
+    }
+    let programs = programs(log);
+    let kind = log.program.as_deref().and_then(form::kind);
+    if [programs.first().copied(), kind].into_iter().flatten().any(|name| fix.not_for.iter().any(|other| other == name))
+    {
+        return Err("it changes nothing in this program");
+    }
+    if fix.id == FixId::SMALLER_QUANTISATION && engine_of(log).is_some() && has_four_bit_weights(log) {
+        return Err("the weights have four bits already");
+    }
+    let ran_on = ran_on(log);
+    let form = fix.command_for(&programs, log.phase, ran_on).ok_or("it has no form for this program")?;
+    let is_for_smaller_model = fix.id == FixId::SMALLER_QUANTISATION
+        && effect.is_none_or(|effect| effect.fits != Some(true))
+        && has_few_bits(log);
+    let filling = Filling {
+        fix,
+        case,
+        form,
+        of_kind: fix.commands.iter().find(|other| kind == Some(other.program.as_str())),
+        effect: if is_for_smaller_model { None } else { effect },
+        programs,
+        ran_on,
+        is_for_smaller_model,
+    };
+    filling.planned()
+}
+
+impl Filling<'_, '_> {
+    fn planned(&self) -> Result<PlannedFix, &'static str> {
+        let mut step = self.step().ok_or("a value that it needs is not known")?;
+        let changes = self.keep_what_differs(&mut step)?;
+        step.command = self.in_own_command(step.command, changes.as_ref());
+        let room_on = self.room_on();
+        if let Some(room) = &room_on {
+            step.why = format!("{} {}", room.said(), sentence(&step.why));
+        }
+        let frees = self.frees();
+        Ok(PlannedFix {
+            title: self.title(room_on.as_ref()).ok_or("a value that it needs is not known")?,
+            frees_bytes: frees.map(|(bytes, _)| bytes),
+            frees_is: frees.map(|(_, is)| is),
+            enough: if room_on.is_some() { Enough::Yes } else { self.enough_by_the_model() },
+            costs: self.costs(),
+            room_on,
+            steps: vec![step],
+            changes,
+            ..PlannedFix::of(self.fix)
+        })
+    }
+
+    /// The step in the fix's own words, with the values of this run.
+    fn step(&self) -> Option<Step> {
+        let mut step = step_of(self.fix, self.form, self.of_kind, &|name| self.value_of(name))?;
+        if self.is_for_smaller_model {
+            step.action = "Its file has about 4 bits a weight already: take one with fewer parameters".into();
+            (step.command, step.versions) = (None, None);
+        }
+        // The data type that weights are kept in changes nothing about the file that is read into RAM.
+        let is_read_into_ram = self.case.log.memory == Some(MemoryKind::Host) && self.programs.contains(&"images");
+        if is_read_into_ram && self.fix.id == FixId::SMALLER_QUANTISATION {
+            step = Step { action: without_start(&step.action), command: None, ..step };
+        }
+        // A packed ComfyUI has its own Python: the options go into its .bat file.
+        if self.ran_on == Some(Platform::Windows) {
+            step.command = step.command.map(|line| line.trim_start_matches("python main.py ").to_owned());
+        }
+        Some(step)
+    }
+
+    /// Leaves out of the step what the run has already. `Err` where nothing is left, or no value that helps is known.
+    fn keep_what_differs(&self, step: &mut Step) -> Result<Option<Changes>, &'static str> {
+        let Some(text) = &step.command else {
+            if STEP_IS_THE_FIGURE.iter().any(|name| self.asks_for(name)) {
+                return Err("no value that helps is known");
+            }
+            // Where the share is not known, the step names the setting; one that cannot grow is no step.
+            if self.asks_for("{larger_share}") && share::is_known(self.case) {
+                return Err("no larger share is free");
+            }
+            return Ok(None);
+        };
+        let Some(all) = Changes::of(text) else { return Ok(None) };
+        let had = Had { line: self.case.command, run: &self.case.log.run };
+        let (left, text) = all
+            .unlike(text, &had, |name| values::moves_of(name, self.form, self.fix.moves))
+            .ok_or("the run has that setting already")?;
+        step.command = Some(text);
+        Ok(Some(left))
+    }
+
+    /// The command with the log's own model and unit, in the person's own command line where it is of that program.
+    fn in_own_command(&self, command: Option<String>, changes: Option<&Changes>) -> Option<String> {
+        let run = &self.case.log.run;
+        let mut command = match (command, &run.model) {
+            (Some(text), Some(model)) => Some(with_model(&text, model)),
+            (command, _) => command,
+        };
+        if let (Some(text), Some(unit)) = (&mut command, run.unit()) {
+            *text = text.replace(" UNIT ", &format!(" {unit} "));
+        }
+        if let (Some(text), Some(changes)) = (&command, changes)
+            && let Some(kept) = kept(text, changes, self.ran_on)
+        {
+            return Some(kept);
+        }
+        let shell = self.case.situation.form();
+        let in_line = changes.zip(self.case.command).and_then(|(changes, line)| changes.apply(line, shell));
+        let command = in_line.or_else(|| changes?.alone(shell)).or(command);
+        if self.fix.id == FixId::SMALLER_BATCH && command.is_none() {
+            return self.case.command.and_then(with_half_batch);
+        }
+        command
+    }
+
+    /// Whether the run fits with the fix by the model's own sums.
+    fn enough_by_the_model(&self) -> Enough {
+        let Some(effect) = self.effect else { return Enough::Unknown };
+        match (effect.lacks_ram, effect.fits) {
+            (Some((needs, has)), _) => Enough::LacksRam { needs, has },
+            (None, Some(true)) => Enough::Yes,
+            (None, Some(false)) => Enough::NotAlone,
+            (None, None) => Enough::Unknown,
+        }
+    }
+
+    fn asks_for(&self, placeholder: &str) -> bool {
+        self.form.command.as_deref().is_some_and(|text| text.contains(placeholder))
+    }
+
+    fn title(&self, room: Option<&RoomOn>) -> Option<String> {
+        match room {
+            Some(room) => Some(format!("Run it on GPU {}", room.index)),
+            None if self.is_for_smaller_model => Some("Take a smaller model".into()),
+            None => substitute(&self.fix.title, &|name| self.value_of(name)),
+        }
+    }
+
+    fn costs(&self) -> String {
+        let costs = told(self.form, self.of_kind, |form| form.costs.as_ref(), &self.fix.costs);
+        match self.effect.and_then(|effect| effect.download) {
+            Some(bytes) => costs.replace("a download", &download(bytes)),
+            None => costs.clone(),
+        }
+    }
+
+    fn room_on(&self) -> Option<RoomOn> {
+        if !self.fix.when.contains(&Condition::OtherDeviceHasRoom) {
+            return None;
+        }
+        self.case.other_gpu.as_ref().map(|other| other.room.clone())
+    }
+
+    /// What it frees, and how sure that is.
+    fn frees(&self) -> Option<(Bytes, Is)> {
+        if let Some(frees) = self.effect.and_then(|effect| effect.frees) {
+            return Some(frees);
+        }
+        let unused = match self.fix.frees {
+            Frees::ReservedUnallocated => self.case.log.facts.reserved_unallocated_bytes,
+            Frees::HolderMemory | Frees::Unknown => None,
+        };
+        let bytes = match unused {
+            Some(bytes) => bytes,
+            None if self.asks_for("{utilization}") => share::leaves(self.case, &self.value_of("utilization")?)?,
+            None => return None,
+        };
+        Some((bytes, Is::About))
+    }
+
+    /// The value of a placeholder. What is calculated for this run comes before what fits any.
+    fn value_of(&self, name: &str) -> Option<String> {
+        let calculated = self.effect.and_then(|effect| effect.value.as_ref()).filter(|(of, _)| *of == name);
+        let calculated = calculated.map(|(_, value)| value.clone());
+        match name {
+            "layers" => values::fewer_layers(calculated, &self.case.with_command()),
+            _ => calculated.or_else(|| self.usual_value_of(name)),
+        }
+    }
+
+    fn usual_value_of(&self, name: &str) -> Option<String> {
+        let (case, log) = (self.case, self.case.log);
+        match name {
+            "gpu_uuid" => case.other_gpu.as_ref()?.device.uuid.known().cloned(),
+            "gpu_index" => self.index_of_other_gpu(),
+            "where_set" => Some(form::where_set(self.ran_on).to_owned()),
+            "context" => log.facts.context_tokens.map(|tokens| tokens.to_string()),
+            "half_context" => {
+                // Ollama is told what one request has.
+                let slots = if self.programs.contains(&"ollama") { log.run.slots() } else { 1 };
+                values::half_context(log, slots)
+            }
+            "of_its_context" => Some(String::new()),
+            "max_tokens" => log.facts.max_tokens.map(|tokens| tokens.to_string()),
+            "utilization" => share::smaller(case),
+            "larger_share" => share::larger_to_try(case),
+            "namespace" => Some(log.run.namespace.clone().unwrap_or_else(|| "NAMESPACE".to_owned())),
+            "deployment" => Some(log.run.deployment().unwrap_or("NAME").to_owned()),
+            "offload_gb" => share::offload(case),
+            "card_gib" => values::card_gib(&case.with_command(), &case.place),
+            "ram_gib" => values::ram_gib(&case.with_command(), &case.place),
+            "quantisation" => Some("Q4_K_M".to_owned()),
+            _ => values::asked(name, self.form, &case.with_command(), &case.place),
+        }
+    }
+
+    /// A MIG instance has no number that CUDA would count.
+    fn index_of_other_gpu(&self) -> Option<String> {
+        let device = self.case.other_gpu.as_ref()?.device;
+        (device.nature != Some(Nature::MigInstance)).then(|| device.index.to_string())
+    }
+}
+
+/// Whether the log shows that the run does so already, whatever form the fix has for its program.
+fn is_set_already(fix: FixId, case: &Case<'_>) -> bool {
+    match fix {
+        FixId::SMALLER_BATCH => values::batch(&case.with_command()) == Some(1),
+        FixId::GRADIENT_CHECKPOINTING => {
+            case.log.run.printed.contains_key("gradient_checkpointing")
+                || case.command.is_some_and(|line| line.contains("--gradient_checkpointing"))
+        }
+        _ => false,
+    }
+}
+
+/// The command line with half of the batch that it asks for, in any of the usual spellings.
+fn with_half_batch(line: &str) -> Option<String> {
+    let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+    let at = words.iter().position(|word| is_batch_option(word))?;
+    let (name, value) = match words.get(at)?.split_once('=') {
+        Some((name, value)) => (Some(name.to_owned()), value.to_owned()),
+        None => (None, words.get(at + 1)?.clone()),
+    };
+    let half = value.parse::<u64>().ok().filter(|batch| *batch > 1)? / 2;
+    match name {
+        Some(name) => *words.get_mut(at)? = format!("{name}={half}"),
+        None => *words.get_mut(at + 1)? = half.to_string(),
+    }
+    Some(words.join(" "))
+}
+
+/// Whether the word sets a batch size: `--batch-size`, with its value in the next word, or `batch=8`.
+fn is_batch_option(word: &str) -> bool {
+    let name = match word.split_once('=') {
+        Some((name, _)) => name,
+        None if word.starts_with("--") => word,
+        None => return false,
+    };
+    BATCH_OPTIONS.contains(&name.trim_start_matches('-').replace('-', "_").as_str())
+}
+
+/// Whether the run's weights have four bits already: a quantized checkpoint is no smaller one.
+fn has_four_bit_weights(log: &Diagnosis) -> bool {
+    let names = [&log.run.quantisation, &log.run.model].into_iter().flatten();
+    let mut mixes = names.filter_map(|name| quant::in_name(&name.replace('_', "-")));
+    mixes.any(|(_, mix)| matches!(mix, "4-bit" | "NVFP4"))
+}
+
+/// Whether its file, by what the log or its name says, has four bits for each weight or fewer.
+fn has_few_bits(log: &Diagnosis) -> bool {
+    let run = &log.run;
+    let printed = run.quantisation.as_deref().and_then(|printed| printed.split(' ').next().map(str::to_owned));
+    let named = || run.model.as_deref().and_then(quant::in_name).map(|(name, _)| name);
+    printed.or_else(named).is_some_and(|name| {
+        let bits = name.trim_start_matches("UD-").trim_start_matches('I').trim_start_matches('Q');
+        bits != name && bits.starts_with(['1', '2', '3', '4'])
+    })
+}
+
+/// Whether it has a form that is this program's own.
+pub fn has_own_form(fix: &Fix, log: &Diagnosis) -> bool {
+    fix.command_for(&programs(log), log.phase, ran_on(log)).is_some_and(|form| form.program != "*")
+}

@@ -1,0 +1,135 @@
+//! Owns the order of the steps: the entry's own order, in which placements with a name move some steps.
+
+use super::outlook::Outlook;
+use super::planned::{Enough, PlannedFix};
+use crate::advice::verdict::CauseKind;
+use crate::knowledge::FixId;
+use crate::knowledge::fix::Safety;
+
+/// A step before it is placed.
+pub struct Offer {
+    pub planned: PlannedFix,
+    /// It answers the leading cause, or what the run was doing.
+    pub is_answer: bool,
+    /// It is about a process that is not known to be idle.
+    pub may_be_busy: bool,
+    /// What put it where it is; `None` for its place in the entry.
+    pub placed_by: Option<&'static str>,
+}
+
+impl Offer {
+    pub fn of(planned: PlannedFix) -> Offer {
+        Offer { planned, is_answer: false, may_be_busy: false, placed_by: None }
+    }
+}
+
+/// Moves some steps, in their order, to one place.
+struct Placement {
+    name: &'static str,
+    moves: fn(&Offer, &Outlook<'_, '_>) -> bool,
+    to: To,
+}
+
+/// A place in the plan.
+#[derive(Clone, Copy)]
+enum To {
+    Front,
+    /// After the steps at the front that cost nothing. Idle processes cost nothing there: they were asked for.
+    AfterFree,
+    /// The same, and never the first of all.
+    AfterFreeAndFirst,
+    /// From behind the first step that terminates something or makes the run slower or worse, to before it.
+    BeforeCosts,
+    Back,
+}
+
+const MAY_BE_BUSY: &str = "the process is not known to be idle";
+
+/// Applied one after the other.
+const PLACEMENTS: &[Placement] = &[
+    Placement { name: MAY_BE_BUSY, moves: |offer, _| offer.may_be_busy, to: To::Back },
+    Placement { name: "answers the leading cause", moves: |offer, _| offer.is_answer, to: To::Front },
+    Placement {
+        name: "a change of the run comes before a new request for a GPU",
+        moves: |offer, outlook| offer.planned.fix == FixId::REQUEST_GPU && !is_solved_by_another_gpu(outlook),
+        to: To::Back,
+    },
+    Placement {
+        name: "try it before changing more",
+        moves: |offer, _| offer.planned.fix == FixId::RUN_AGAIN,
+        to: To::Front,
+    },
+    Placement {
+        name: "find out first who used the GPU",
+        moves: |offer, _| offer.planned.fix == FixId::LOOK_THERE,
+        to: To::Front,
+    },
+    Placement {
+        name: "waiting and asking come after what costs nothing",
+        moves: |offer, _| waits_or_asks(offer),
+        to: To::AfterFree,
+    },
+    Placement {
+        name: "an unused GPU costs nobody anything",
+        moves: |offer, outlook| offer.planned.room_on.is_some() && !outlook.is_led_by(CauseKind::SameSession),
+        to: To::BeforeCosts,
+    },
+    Placement {
+        name: "RAM has no room for it",
+        moves: |offer, _| matches!(offer.planned.enough, Enough::LacksRam { .. }),
+        to: To::Back,
+    },
+    Placement { name: MAY_BE_BUSY, moves: |offer, _| offer.may_be_busy, to: To::AfterFreeAndFirst },
+    Placement { name: "its condition is not known", moves: |offer, _| offer.planned.condition.is_some(), to: To::Back },
+];
+
+/// Puts the offers, which come in the entry's order, into the order of the plan.
+pub fn placed(offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -> Vec<Offer> {
+    PLACEMENTS.iter().fold(offers, |offers, placement| apply(placement, offers, outlook))
+}
+
+fn apply(placement: &Placement, offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -> Vec<Offer> {
+    let kept = match placement.to {
+        To::BeforeCosts => offers.iter().position(costs).unwrap_or(offers.len()),
+        _ => 0,
+    };
+    let mut stay: Vec<Offer> = Vec::new();
+    let mut moved: Vec<Offer> = Vec::new();
+    for (at, offer) in offers.into_iter().enumerate() {
+        let is_moved = at >= kept && (placement.moves)(&offer, outlook);
+        if is_moved { moved.push(offer) } else { stay.push(offer) }
+    }
+    for offer in &mut moved {
+        offer.placed_by = Some(placement.name);
+    }
+    let at = match placement.to {
+        To::Front => 0,
+        To::AfterFree => free_at_the_front(&stay),
+        To::AfterFreeAndFirst => free_at_the_front(&stay).max(1).min(stay.len()),
+        To::BeforeCosts => stay.iter().position(costs).unwrap_or(stay.len()),
+        To::Back => stay.len(),
+    };
+    stay.splice(at..at, moved);
+    stay
+}
+
+fn is_solved_by_another_gpu(outlook: &Outlook<'_, '_>) -> bool {
+    outlook.leading().is_some_and(|about| about.is_solved_by_another_gpu)
+}
+
+fn waits_or_asks(offer: &Offer) -> bool {
+    matches!(offer.planned.fix, FixId::WAIT_FOR_MEMORY | FixId::ASK_OWNER)
+}
+
+/// The steps at the front that cost nothing or are about an idle process, without those that wait or ask.
+fn free_at_the_front(offers: &[Offer]) -> usize {
+    let is_free = |offer: &&Offer| {
+        let planned = &offer.planned;
+        !waits_or_asks(offer) && (planned.is_about_a_process() || planned.safety == Safety::Safe)
+    };
+    offers.iter().take_while(is_free).count()
+}
+
+fn costs(offer: &Offer) -> bool {
+    offer.planned.is_about_a_process() || offer.planned.safety != Safety::Safe
+}

@@ -1,0 +1,172 @@
+//! Owns what a step of the plan is: a fix with this machine's figures.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::advice::other_gpu::RoomOn;
+use crate::advice::release::Release;
+use crate::advice::rerun::Changes;
+use crate::gpu::ProcessKey;
+use crate::knowledge::FixId;
+use crate::knowledge::fix::{Fix, Safety};
+use crate::memory::Is;
+use crate::units::Bytes;
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Step {
+    /// In a sentence that begins with a verb.
+    #[serde(rename = "do")]
+    pub action: String,
+    /// The exact command or line to change.
+    pub command: Option<String>,
+    pub why: String,
+    /// What to expect when it worked.
+    pub expect: String,
+    /// What to do when it did not.
+    pub if_not: String,
+    /// The versions that the command is right for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub versions: Option<String>,
+}
+
+/// Whether a step gets the run going.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(into = "EnoughWord")]
+pub enum Enough {
+    /// By the model's own sums, or by what was seen of another GPU.
+    Yes,
+    /// It frees at least what is short; that is a lower bound, so that more may be needed.
+    Likely,
+    /// It frees less than what is short.
+    NotAlone,
+    /// Together with the other processes that the plan terminates it frees what is short.
+    WithOthers,
+    /// It moves more to system memory than is available there.
+    LacksRam { needs: Bytes, has: Bytes },
+    #[default]
+    Unknown,
+}
+
+impl Enough {
+    /// Whether the run is worth trying after this step alone.
+    pub fn may_be_enough(self) -> bool {
+        matches!(self, Enough::Yes | Enough::Likely)
+    }
+}
+
+/// The same as the JSON has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EnoughWord {
+    /// By the model's own sums, or by what was seen of another GPU.
+    Yes,
+    /// It frees at least what is short; that is a lower bound, so that more may be needed.
+    Likely,
+    /// It frees less than what is short.
+    NotAlone,
+    /// Together with the other processes that the plan terminates it frees what is short.
+    WithOthers,
+    /// It moves more to system memory than is available there.
+    LacksRam,
+    Unknown,
+}
+
+impl From<Enough> for EnoughWord {
+    fn from(enough: Enough) -> EnoughWord {
+        match enough {
+            Enough::Yes => EnoughWord::Yes,
+            Enough::Likely => EnoughWord::Likely,
+            Enough::NotAlone => EnoughWord::NotAlone,
+            Enough::WithOthers => EnoughWord::WithOthers,
+            Enough::LacksRam { .. } => EnoughWord::LacksRam,
+            Enough::Unknown => EnoughWord::Unknown,
+        }
+    }
+}
+
+/// A fix with this machine's figures.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct PlannedFix {
+    pub fix: FixId,
+    /// For the step's line.
+    pub title: String,
+    /// What taking it costs.
+    pub safety: Safety,
+    /// How much it frees; `None` where this log does not tell.
+    pub frees_bytes: Option<Bytes>,
+    /// How sure that is.
+    pub frees_is: Option<Is>,
+    /// What it and the steps before it free together.
+    pub frees_so_far_bytes: Option<Bytes>,
+    /// Whether it gets the run going.
+    pub enough: Enough,
+    /// Whether `enough` is yes or likely.
+    pub may_be_enough: bool,
+    /// What must be true for the step to help, where log and machine do not tell whether it is: "if it ran in a container".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<String>,
+    /// What it costs in a few words.
+    pub costs: String,
+    /// What to do, one after the other.
+    pub steps: Vec<Step>,
+    /// The process it would terminate, by PID and start time.
+    pub target: Option<ProcessKey>,
+    /// Taking it means to wait until so much is free on the device of that index.
+    #[serde(skip)]
+    pub waits_for: Option<(u32, Bytes)>,
+    /// The device on which the run would fit, as it was seen.
+    #[serde(skip)]
+    pub room_on: Option<RoomOn>,
+    /// What it changes in a command line, for the line to run again with.
+    #[serde(skip)]
+    pub changes: Option<Changes>,
+    /// The process releases its memory by the step's command: better than terminating it.
+    #[serde(skip)]
+    pub gentle: bool,
+    /// How oomdoctor can ask the process's program for that itself.
+    #[serde(skip)]
+    pub release: Option<Release>,
+}
+
+impl PlannedFix {
+    /// A step with nothing in it yet: safe, and of unknown effect.
+    pub fn named(fix: FixId, costs: &str) -> PlannedFix {
+        PlannedFix {
+            fix,
+            title: String::new(),
+            safety: Safety::Safe,
+            frees_bytes: None,
+            frees_is: None,
+            frees_so_far_bytes: None,
+            enough: Enough::Unknown,
+            may_be_enough: false,
+            condition: None,
+            costs: costs.into(),
+            steps: Vec::new(),
+            target: None,
+            waits_for: None,
+            room_on: None,
+            changes: None,
+            gentle: false,
+            release: None,
+        }
+    }
+
+    /// The same for a fix of the knowledge base.
+    pub fn of(fix: &Fix) -> PlannedFix {
+        PlannedFix { title: fix.title.clone(), safety: fix.safety, ..PlannedFix::named(fix.id, &fix.costs) }
+    }
+
+    /// Whether it is about a process: to terminate it or to have it release memory.
+    pub fn is_about_a_process(&self) -> bool {
+        self.target.is_some()
+    }
+}
+
+/// A fix that is not offered, and the rule that removed it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct NotOffered {
+    pub fix: FixId,
+    pub rule: String,
+}

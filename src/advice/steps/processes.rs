@@ -1,0 +1,251 @@
+//! Owns the steps about processes that use memory which the run needs: to have them release it, to stop what runs them, or
+//! to terminate them.
+
+use super::outlook::Outlook;
+use super::planned::{PlannedFix, Step};
+use super::template::{step_of, substitute};
+use crate::advice::case::Case;
+use crate::advice::machine::place::Place;
+use crate::advice::naming::{name_of, uncapitalized};
+use crate::advice::offer::Standing;
+use crate::advice::processes::User;
+use crate::advice::release;
+use crate::advice::supervisor::Supervisor;
+use crate::gpu::guard::Viewer;
+use crate::gpu::{GpuProcess, ProcessKey};
+use crate::knowledge::fix::{Fix, FixCommand};
+use crate::memory::Is;
+use crate::units::Bytes;
+
+/// More processes than that are not proposed one by one.
+const MOST_PROCESSES: usize = 5;
+/// Less memory than that is not worth a process.
+pub const WORTH_ENDING: Bytes = Bytes::mib(256);
+
+/// The steps about processes.
+#[derive(Default)]
+pub struct ProcessSteps {
+    /// About processes that were seen idle.
+    pub idle: Vec<PlannedFix>,
+    /// About processes of which that is not known, or that may only be terminated under a condition.
+    pub unknown: Vec<PlannedFix>,
+}
+
+impl ProcessSteps {
+    fn count(&self) -> usize {
+        self.idle.len() + self.unknown.len()
+    }
+
+    /// Several ranks of one launcher are one step.
+    fn has(&self, step: &PlannedFix) -> bool {
+        self.idle.iter().chain(&self.unknown).any(|other| (other.target, &other.title) == (step.target, &step.title))
+    }
+}
+
+/// A step for each process that may be offered: first the smallest that is enough alone, and one that releases its memory
+/// before one that must end, so that nobody loses work for nothing. Other ranks' GPUs come after the run's own.
+pub fn steps(fix: &Fix, outlook: &Outlook<'_, '_>) -> ProcessSteps {
+    let case = outlook.case;
+    let mut steps = on_gpu(fix, case, &case.place, &case.users, outlook.short);
+    for rank in &case.other_ranks {
+        let more = on_gpu(fix, case, &rank.place, &rank.users, None);
+        steps.idle.extend(more.idle);
+        steps.unknown.extend(more.unknown);
+    }
+    steps
+}
+
+fn on_gpu(fix: &Fix, case: &Case<'_>, place: &Place<'_>, users: &[User<'_>], short: Option<Bytes>) -> ProcessSteps {
+    let mut steps = ProcessSteps::default();
+    let Some(seen) = case.seen() else { return steps };
+    for user in users {
+        let is_worth_it = user.row.used_bytes.value().is_none_or(|bytes| bytes >= WORTH_ENDING);
+        if !is_worth_it || steps.count() >= MOST_PROCESSES {
+            continue;
+        }
+        let Some(step) = step_about(fix, case, place, user) else { continue };
+        let standing = match &step.release {
+            Some(release) => seen.if_released(user.row, release),
+            None => seen.if_ended(user.row),
+        };
+        if !standing.is_offered() {
+            continue;
+        }
+        let mut step = with_its_launcher(step, case, place, user.row);
+        if place.same_machine.is_none() {
+            step = prefixed(step, "If your run was on this card: ");
+        }
+        if steps.has(&step) {
+            continue;
+        }
+        match standing {
+            _ if case.situation.viewer.and_then(Viewer::refuses_everything).is_some() => {
+                steps.unknown.push(once_allowed(step));
+            }
+            Standing::Idle(_) => steps.idle.push(step),
+            _ => steps.unknown.push(prefixed(step, "Check first that it is idle, which is not known yet: ")),
+        }
+    }
+    put_best_first(&mut steps.idle, short);
+    put_best_first(&mut steps.unknown, short);
+    steps
+}
+
+/// Puts the step first that loses least of those that are enough alone.
+fn put_best_first(steps: &mut Vec<PlannedFix>, short: Option<Bytes>) {
+    let Some(short) = short.filter(|short| *short > Bytes::ZERO) else { return };
+    let enough = steps.iter().enumerate().filter(|(_, step)| step.frees_bytes.is_some_and(|frees| frees >= short));
+    if let Some((at, _)) = enough.min_by_key(|(_, step)| (!step.gentle, step.frees_bytes)) {
+        let best = steps.remove(at);
+        steps.insert(0, best);
+    }
+}
+
+/// The step with a condition in front of what to do.
+fn prefixed(mut planned: PlannedFix, prefix: &str) -> PlannedFix {
+    for step in &mut planned.steps {
+        step.action = format!("{prefix}{}", uncapitalized(&step.action));
+    }
+    planned
+}
+
+/// Inside a Kubernetes pod the step says its condition, and carries nothing that a key could act on.
+fn once_allowed(planned: PlannedFix) -> PlannedFix {
+    let mut planned = prefixed(planned, "In a Kubernetes pod, only if oomdoctor was started with --allow-kill: ");
+    for step in &mut planned.steps {
+        let command =
+            step.command.as_ref().map(|line| line.replacen("oomdoctor kill ", "oomdoctor kill --allow-kill ", 1));
+        step.command = command;
+    }
+    PlannedFix { target: None, release: None, ..planned }
+}
+
+/// One rank or engine is not terminated alone where the launcher or server it works for would start it again or wait for
+/// it: the step is then about that one, with all processes that end with it. Its question names them.
+fn with_its_launcher(planned: PlannedFix, case: &Case<'_>, place: &Place<'_>, row: &GpuProcess) -> PlannedFix {
+    match launcher_of(case, row) {
+        Some(launcher) if !planned.gentle && !launcher.workers.is_empty() => about_launcher(planned, place, &launcher),
+        _ => planned,
+    }
+}
+
+/// A launcher or server that the viewer may terminate, and who ends with it.
+struct Launcher<'a> {
+    row: &'a GpuProcess,
+    key: ProcessKey,
+    workers: Vec<ProcessKey>,
+}
+
+fn launcher_of<'a>(case: &Case<'a>, row: &GpuProcess) -> Option<Launcher<'a>> {
+    let snapshot = case.situation.snapshot?;
+    let leader = snapshot.leader_of(row)?;
+    let key = case.situation.viewer?.may_end(leader).ok()?;
+    Some(Launcher { row: leader, key, workers: snapshot.below(key) })
+}
+
+fn about_launcher(mut planned: PlannedFix, place: &Place<'_>, launcher: &Launcher<'_>) -> PlannedFix {
+    let together = used_together(place, launcher);
+    let free = place.device.and_then(|device| device.memory.free_bytes.value());
+    let everybody: Vec<String> =
+        std::iter::once(&launcher.key).chain(&launcher.workers).map(ToString::to_string).collect();
+    for step in &mut planned.steps {
+        step.action = format!(
+            "It is asked to close and should end the {} that work for it; who of them stays is asked, too",
+            launcher.workers.len()
+        );
+        step.command = Some(format!("oomdoctor kill --any {}", everybody.join(" ")));
+        if let (Some(free), Some(used)) = (free, together) {
+            step.expect = format!("Expect {} free afterwards.", free.plus(used));
+        }
+    }
+    PlannedFix {
+        title: format!("End {} with its {} workers", name_of(launcher.row), launcher.workers.len()),
+        target: Some(launcher.key),
+        frees_bytes: together,
+        frees_is: together.map(|_| Is::Fact),
+        ..planned
+    }
+}
+
+/// What the launcher and its workers use of the GPU; `None` where one of them has no figure.
+fn used_together(place: &Place<'_>, launcher: &Launcher<'_>) -> Option<Bytes> {
+    let mut rows = place
+        .device
+        .into_iter()
+        .flat_map(|device| &device.processes)
+        .filter(|row| row.key().is_some_and(|key| key == launcher.key || launcher.workers.contains(&key)));
+    rows.try_fold(Bytes::ZERO, |sum, row| Some(sum.plus(row.used_bytes.value()?)))
+}
+
+fn step_about(fix: &Fix, case: &Case<'_>, place: &Place<'_>, user: &User<'_>) -> Option<PlannedFix> {
+    let (row, key) = (user.row, user.key);
+    let value_of = |name: &str| value_of_process(name, row, key);
+    let form = form_for(fix, row, &value_of)?;
+    let mut step = step_of(fix, form, None, &value_of)?;
+    let free = place.device.and_then(|device| device.memory.free_bytes.value());
+    if let (Some(free), Some(used)) = (free, row.used_bytes.value()) {
+        step.expect = format!("Expect {} free afterwards.", free.plus(used));
+    }
+    let frees = case.situation.snapshot?.held_by(key);
+    let is_own_way = form.program != "*";
+    let planned = PlannedFix {
+        title: if is_own_way { get_back(row) } else { substitute(&fix.title, &value_of)? },
+        frees_bytes: frees,
+        frees_is: frees.map(|_| Is::Fact),
+        target: Some(key),
+        costs: form.costs.clone().unwrap_or_else(|| fix.costs.clone()),
+        gentle: is_own_way,
+        steps: vec![step],
+        ..PlannedFix::of(fix)
+    };
+    Some(in_the_gentlest_way(planned, row, case.situation.viewer.is_some_and(|viewer| viewer.owns(row))))
+}
+
+fn value_of_process(name: &str, row: &GpuProcess, key: ProcessKey) -> Option<String> {
+    match name {
+        "pid" => Some(key.to_string()),
+        "holder" => Some(name_of(row)),
+        "model" => release::named_model(row.recognised_as.as_deref()?),
+        _ => None,
+    }
+}
+
+/// The form for the process's own program, where all of its values are known; else the form that fits any.
+fn form_for<'f>(fix: &'f Fix, row: &GpuProcess, value_of: &impl Fn(&str) -> Option<String>) -> Option<&'f FixCommand> {
+    let label = row.recognised_as.as_deref().unwrap_or_default();
+    let command = row.command.known().map_or("", String::as_str);
+    let description = format!("{label} {command}").to_lowercase();
+    let (any, own): (Vec<&FixCommand>, Vec<&FixCommand>) = fix.commands.iter().partition(|form| form.program == "*");
+    let own = own.into_iter().filter(|form| description.contains(&form.program));
+    own.chain(any).find(|form| form.command.as_deref().is_none_or(|text| substitute(text, value_of).is_some()))
+}
+
+fn get_back(row: &GpuProcess) -> String {
+    format!("Get back the memory of {}", name_of(row))
+}
+
+/// A request to its own program comes before stopping what runs it, and that before terminating it alone.
+fn in_the_gentlest_way(planned: PlannedFix, row: &GpuProcess, is_own: bool) -> PlannedFix {
+    if let Some(release) = release::route(row) {
+        let action = format!("{}. {}", release.asks(), release.means());
+        return PlannedFix {
+            costs: release.costs().into(),
+            safety: release.safety(),
+            release: Some(release.clone()),
+            ..gently(planned, row, &action, release.command())
+        };
+    }
+    let stop = Supervisor::of(row).and_then(|supervisor| supervisor.stop(is_own));
+    match stop {
+        Some(stop) if !planned.gentle => {
+            PlannedFix { costs: stop.costs.into(), ..gently(planned, row, &stop.action, Some(stop.command)) }
+        }
+        _ => planned,
+    }
+}
+
+fn gently(planned: PlannedFix, row: &GpuProcess, action: &str, command: Option<String>) -> PlannedFix {
+    let steps =
+        planned.steps.into_iter().map(|step| Step { action: action.to_owned(), command: command.clone(), ..step });
+    PlannedFix { title: get_back(row), steps: steps.collect(), gentle: true, ..planned }
+}

@@ -1,0 +1,96 @@
+//! Owns how the text of a fix becomes the text of a step: placeholders filled with values, and the log's own model in the
+//! place of `MODEL`.
+
+use super::planned::Step;
+use super::values;
+use crate::knowledge::fix::{Fix, FixCommand, PLACEHOLDERS};
+use crate::knowledge::settings::Asked;
+
+/// The text of one field, where a form has it.
+type Field = for<'f> fn(&'f FixCommand) -> Option<&'f String>;
+
+/// What the program's own form says, else the form for programs of its kind, else the fix.
+pub fn told<'f>(form: &'f FixCommand, of_kind: Option<&'f FixCommand>, field: Field, usual: &'f String) -> &'f String {
+    field(form).or_else(|| field(of_kind?)).unwrap_or(usual)
+}
+
+/// What to do, where the command that it ends with is not known.
+pub fn without_start(action: &str) -> String {
+    action.trim_end_matches(", or start with").to_owned()
+}
+
+/// A step in words. Settings whose values are not known are left out of the command rather than shown with holes, and so
+/// is the command where nothing else is in it: the sentence names the setting then.
+pub fn step_of(
+    fix: &Fix,
+    form: &FixCommand,
+    of_kind: Option<&FixCommand>,
+    value_of: &impl Fn(&str) -> Option<String>,
+) -> Option<Step> {
+    let action = substitute(&form.action, value_of)?;
+    let command = form.command.as_deref().and_then(|text| {
+        substitute(text, value_of)
+            .or_else(|| substitute(form.otherwise.as_deref()?, value_of))
+            .or_else(|| values::with_what_is_known(text, value_of))
+    });
+    Some(Step {
+        action: if command.is_some() { action } else { without_start(&action) },
+        command,
+        why: told(form, of_kind, |form| form.why.as_ref(), &fix.why).clone(),
+        expect: told(form, of_kind, |form| form.expect.as_ref(), &fix.expect).clone(),
+        if_not: told(form, of_kind, |form| form.if_not.as_ref(), &fix.if_not).clone(),
+        versions: form.versions.clone(),
+    })
+}
+
+/// Puts values into `{names}`; `None` where one is not known. Braces around anything else stand as they are.
+pub fn substitute(text: &str, value_of: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        match after.split_once('}') {
+            Some((name, tail)) if is_placeholder(name) => {
+                filled.push_str(&value_of(name)?);
+                rest = tail;
+            }
+            _ => {
+                filled.push('{');
+                rest = after;
+            }
+        }
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
+
+fn is_placeholder(name: &str) -> bool {
+    PLACEHOLDERS.contains(&name) || Asked::of(name).is_some()
+}
+
+/// The command with the log's own model in the place of `MODEL` or `MODEL.gguf`; only a name that a shell takes as it is.
+pub fn with_model(command: &str, model: &str) -> String {
+    // A path with a drive is for a shell of Windows.
+    let has_drive = model.get(1..3) == Some(":\\");
+    if model.is_empty() || model.starts_with('-') || !model.chars().all(|c| is_plain(c) || has_drive && c == '\\') {
+        return command.to_owned();
+    }
+    let stand_in = if model.ends_with(".gguf") { "MODEL.gguf" } else { "MODEL" };
+    let mut named = String::new();
+    let mut rest = command;
+    while let Some((before, after)) = rest.split_once(stand_in) {
+        named.push_str(before);
+        let is_alone = !before.ends_with(is_plain) && !after.starts_with(is_plain);
+        // Code wants it in quotes.
+        let quote = if is_alone && before.ends_with('(') { "\"" } else { "" };
+        named.extend([quote, if is_alone { model } else { stand_in }, quote]);
+        rest = after;
+    }
+    named.push_str(rest);
+    named
+}
+
+/// Whether a shell takes the character as it is.
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '/' | '-')
+}

@@ -1,0 +1,102 @@
+//! Owns the rules that keep a step from being offered, each with its name for `diagnose --why`.
+
+use super::outlook::Outlook;
+use super::planned::PlannedFix;
+use crate::advice::weights::widened;
+use crate::knowledge::FixId;
+use crate::knowledge::diagnosis::Phase;
+use crate::knowledge::fix::{Condition, Fix};
+
+/// A rule that removes what it holds for.
+struct Veto<T> {
+    name: &'static str,
+    holds: fn(&T, &Outlook<'_, '_>) -> bool,
+}
+
+/// Fixes that take less of what an engine keeps within its share of the GPU.
+const WITHIN_THE_SHARE: &[FixId] = &[
+    FixId::SHORTER_CONTEXT,
+    FixId::MAX_MODEL_LEN,
+    FixId::SMALLER_QUANTISATION,
+    FixId::OFFLOAD_FEWER_LAYERS,
+    FixId::QUANTISED_KV_CACHE,
+];
+
+const OF_FIXES: &[Veto<Fix>] = &[
+    Veto {
+        name: "what it frees within the engine's share becomes KV cache",
+        holds: |fix, outlook| outlook.is_beside_share() && WITHIN_THE_SHARE.contains(&fix.id),
+    },
+    Veto { name: "it is for another kind of memory", holds: is_for_another_memory },
+    Veto { name: "it is for another phase of the run", holds: is_for_another_phase },
+    Veto { name: "it changes nothing where the run failed", holds: is_for_another_stage },
+];
+
+const OF_PROCESS_STEPS: &[Veto<PlannedFix>] = &[
+    Veto { name: "enough VRAM is free now", holds: |_, outlook| outlook.has_room_now() },
+    Veto {
+        name: "the failed program is only asked to release memory",
+        holds: |step, outlook| is_about_the_failed_program(step, outlook) && !step.gentle,
+    },
+    Veto {
+        name: "the leading cause is no other process",
+        holds: |step, outlook| !is_about_the_failed_program(step, outlook) && outlook.spares_others(),
+    },
+    Veto {
+        name: "the model does not fit an empty GPU",
+        holds: |step, outlook| {
+            let terminates = step.fix == FixId::END_HOLDER && !step.gentle;
+            terminates && !is_about_the_failed_program(step, outlook) && outlook.exceeds_an_empty_gpu()
+        },
+    },
+];
+
+/// The rule that removes a fix, if one does.
+pub fn of_fix(fix: &Fix, outlook: &Outlook<'_, '_>) -> Option<&'static str> {
+    OF_FIXES.iter().find(|veto| (veto.holds)(fix, outlook)).map(|veto| veto.name)
+}
+
+/// The rule that removes a step about a process or its owner, if one does.
+pub fn of_process_step(step: &PlannedFix, outlook: &Outlook<'_, '_>) -> Option<&'static str> {
+    OF_PROCESS_STEPS.iter().find(|veto| (veto.holds)(step, outlook)).map(|veto| veto.name)
+}
+
+/// Whether a fix is the answer to the leading cause or to what the run was doing.
+pub fn answers(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
+    let leads = &fix.leads;
+    if outlook.leading().is_some_and(|about| leads.causes.contains(&about.id)) {
+        return true;
+    }
+    let log = outlook.case.log;
+    let answers_stage = log.run.stage.is_some_and(|stage| leads.stages.contains(&stage));
+    let answers_widening =
+        leads.widened_to.is_some() && leads.widened_to == widened(log).map(|widened| widened.to_bits);
+    outlook.blames_the_run() && (answers_stage || answers_widening)
+}
+
+/// Fixes about processes and requests for a GPU have their own checks.
+fn has_own_checks(fix: &Fix) -> bool {
+    fix.when.contains(&Condition::HolderAlive)
+}
+
+fn is_for_another_memory(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
+    let ran_out = outlook.case.log.memory;
+    !has_own_checks(fix) && !fix.memory.is_empty() && ran_out.is_some_and(|memory| !fix.memory.contains(&memory))
+}
+
+fn is_for_another_phase(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
+    let phase = outlook.case.log.phase;
+    !has_own_checks(fix) && !fix.phases.is_empty() && phase != Phase::Unknown && !fix.phases.contains(&phase)
+}
+
+fn is_for_another_stage(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
+    let stage = outlook.case.log.run.stage;
+    let lacks_its_stage = !fix.stages.is_empty() && !stage.is_some_and(|stage| fix.stages.contains(&stage));
+    let is_excluded = stage.is_some_and(|stage| fix.not_stages.contains(&stage));
+    !has_own_checks(fix) && (lacks_its_stage || is_excluded)
+}
+
+fn is_about_the_failed_program(step: &PlannedFix, outlook: &Outlook<'_, '_>) -> bool {
+    let failed = outlook.case.failed_program.map(|row| row.pid);
+    step.target.is_some_and(|key| Some(key.pid) == failed)
+}

@@ -1,0 +1,73 @@
+//! Owns what the person is told: the verdict, the sums, whether the model fits, and the steps.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::case::Case;
+use super::causes::Found;
+use super::fit::FitAdvice;
+use super::input::Remembered;
+use super::ledger::Ledger;
+use super::steps::Plan;
+use super::steps::planned::{NotOffered, PlannedFix};
+use super::verdict::Verdict;
+
+/// What to tell the person.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Advice {
+    /// What ran out and why.
+    pub verdict: Verdict,
+    /// The bytes; `None` where neither log nor machine gives a capacity.
+    pub ledger: Option<Ledger>,
+    /// Whether the run's model fits, and what would make it; `None` where log and person don't say enough.
+    pub fit: Option<FitAdvice>,
+    /// What to do, best first.
+    pub plan: Vec<PlannedFix>,
+    /// Why it says so.
+    #[serde(skip)]
+    pub why: Why,
+    /// What the next reading of the same log needs to know of this one.
+    #[serde(skip)]
+    pub remembered: Remembered,
+    /// The run seems to have been started again, and nothing is known to be short for it: the steps are for when it fails
+    /// again.
+    #[serde(skip)]
+    pub on_its_way: bool,
+    /// The command line that the steps change: the person's or the log's, else that of the failed program, still here.
+    #[serde(skip)]
+    pub command: Option<String>,
+}
+
+/// Which rules decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Why {
+    /// The rule that found each cause, in the order of the causes.
+    pub causes: Vec<&'static str>,
+    /// What put each step where it is, in the order of the plan; `None` for its place in the entry.
+    pub steps: Vec<Option<&'static str>>,
+    pub not_offered: Vec<NotOffered>,
+}
+
+impl Advice {
+    pub fn of(case: &Case<'_>, verdict: Verdict, causes: &[Found], plan: Plan) -> Advice {
+        Advice {
+            verdict,
+            ledger: case.ledger.clone(),
+            fit: case.fit.clone(),
+            plan: plan.steps,
+            why: Why {
+                causes: causes.iter().map(|found| found.rule).collect(),
+                steps: plan.placed_by,
+                not_offered: plan.not_offered,
+            },
+            remembered: case.remembered(),
+            on_its_way: case.retry_has_room(),
+            command: case.command.map(str::to_owned),
+        }
+    }
+
+    /// Whether the run fits with the steps taken, with the command line that they make.
+    pub fn changed(&self) -> Option<(&str, &FitAdvice)> {
+        self.remembered.changed.as_ref().map(|changed| (changed.command.as_str(), &changed.fit))
+    }
+}
