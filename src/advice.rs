@@ -2,31 +2,31 @@
 //! once), its causes (why) and the steps (what to do). Pure: the same log, snapshot and history give the same advice.
 //! Knows nothing of keys, screens or signals.
 
-pub mod case;
-pub mod causes;
-pub mod compare;
-pub mod engine;
-pub mod figures;
-pub mod fit;
+pub(crate) mod case;
+pub(crate) mod causes;
+pub(crate) mod compare;
+pub(crate) mod engine;
+pub(crate) mod figures;
+pub(crate) mod fit;
 mod headline;
-pub mod input;
-pub mod ledger;
-pub mod machine;
-pub mod naming;
+pub(crate) mod input;
+pub(crate) mod ledger;
+pub(crate) mod machine;
+pub(crate) mod naming;
 mod notes;
-pub mod offer;
-pub mod other_gpu;
+pub(crate) mod offer;
+pub(crate) mod other_gpu;
 mod phrases;
-pub mod processes;
+pub(crate) mod processes;
 pub mod release;
-pub mod rerun;
-pub mod retry;
-pub mod scheduler;
+pub(crate) mod rerun;
+pub(crate) mod retry;
+pub(crate) mod scheduler;
 pub mod steps;
-pub mod supervisor;
-pub mod told;
-pub mod verdict;
-pub mod weights;
+pub(crate) mod supervisor;
+pub(crate) mod told;
+pub(crate) mod verdict;
+pub(crate) mod weights;
 pub mod words;
 
 pub use case::Case;

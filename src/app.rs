@@ -1,26 +1,26 @@
 //! Owns what the terminal program is at any moment (`Model`), all that can happen to it (`Msg`), what it then becomes
 //! (`update`) and what it asks of the outside world (`Effect`). No clock, no files, no drawing.
 
-pub mod action;
-pub mod again;
-pub mod aim;
+pub(crate) mod action;
+pub(crate) mod again;
+pub(crate) mod aim;
 pub mod effect;
-pub mod gate;
-pub mod help;
+pub(crate) mod gate;
+pub(crate) mod help;
 pub mod keymap;
-pub mod last;
-pub mod layout;
+pub(crate) mod last;
+pub(crate) mod layout;
 pub mod model;
 pub mod msg;
-pub mod question;
-pub mod rows;
-pub mod summary;
-pub mod symptoms;
+pub(crate) mod question;
+pub(crate) mod rows;
+pub(crate) mod summary;
+pub(crate) mod symptoms;
 #[cfg(test)]
 #[allow(clippy::new_without_default, reason = "only tests make one")]
-pub mod tests;
+pub(crate) mod tests;
 pub mod update;
-pub mod walk;
+pub(crate) mod walk;
 
 pub use effect::Effect;
 pub use model::Model;

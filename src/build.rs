@@ -3,6 +3,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads and writes files")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
@@ -24,16 +25,33 @@ fn main() -> io::Result<()> {
     let mut files = Vec::new();
     collect(Path::new("knowledge"), &mut files)?;
     files.sort();
-    write_ids(&files)?;
+    let programs = Path::new("knowledge/programs.ron");
+    write_ids(&files, &fs::read_to_string(programs)?)?;
     // The table of models is read without the entries (`memory/table.rs`).
     let (models, files): (Vec<PathBuf>, Vec<PathBuf>) =
         files.into_iter().partition(|file| file.starts_with("knowledge/models"));
-    let (earlier, later) = files.split_at(files.len() / 2);
+    let (earlier, later) = files.split_at(half(&files)?);
     let packs = [("knowledge.0", earlier), ("knowledge.1", later), ("models", &models)];
+    // Both are asked for without a knowledge base.
+    pack("programs", &fs::read(programs)?)?;
+    pack("patterns", &fs::read("knowledge/patterns.ron")?)?;
     for (name, files) in packs {
         pack(name, &joined(files)?)?;
     }
     pack("demo", &fs::read("assets/demo.jsonl")?)
+}
+
+/// How many of the files make half of their text.
+fn half(files: &[PathBuf]) -> io::Result<usize> {
+    let sizes: Vec<u64> = files.iter().map(|file| Ok(fs::metadata(file)?.len())).collect::<io::Result<_>>()?;
+    let (all, mut so_far) = (sizes.iter().sum::<u64>(), 0);
+    Ok(sizes
+        .iter()
+        .take_while(|size| {
+            so_far += **size;
+            so_far <= all / 2
+        })
+        .count())
 }
 
 fn pack(name: &str, bytes: &[u8]) -> io::Result<()> {
@@ -45,19 +63,22 @@ fn write(name: &str, bytes: &[u8]) -> io::Result<()> {
     fs::write(out.join(name), bytes)
 }
 
-/// The constants of `FixId` and `EntryId`: one for each file of a fix or an entry, see `src/knowledge/id.rs`.
-fn write_ids(files: &[PathBuf]) -> io::Result<()> {
+/// The constants in `src/knowledge/id.rs`: one for each file of a fix or an entry, and for each name in programs.ron.
+fn write_ids(files: &[PathBuf], programs: &str) -> io::Result<()> {
     let (mut fixes, mut entries) = (String::new(), String::new());
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "ron")) {
         let path = slashed(file)?;
         let id = path.trim_end_matches(".ron");
         match id.split_once('/') {
             Some(("fixes", fix)) => fixes += &constant("FixId", fix),
-            Some(("models" | "_innocent", _)) | None => {}
-            Some(_) => entries += &constant("EntryId", id),
+            Some(("entries", entry)) => entries += &constant("EntryId", entry),
+            _ => {}
         }
     }
-    let ids = format!("impl FixId {{\n{fixes}}}\n\nimpl EntryId {{\n{entries}}}\n");
+    let names: BTreeSet<&str> =
+        programs.split("(name: \"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0)).collect();
+    let programs: String = names.into_iter().map(|name| constant("Program", name)).collect();
+    let ids = format!("impl FixId {{\n{fixes}}}\n\nimpl EntryId {{\n{entries}}}\n\nimpl Program {{\n{programs}}}\n");
     write("ids.rs", ids.as_bytes())
 }
 

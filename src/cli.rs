@@ -18,12 +18,12 @@ use diagnose::{Asked, Format};
 pub use settings::Global;
 use settings::{Look, Options, seconds};
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::gpu::guard::Signal;
 use crate::runtime::debug_log;
@@ -146,39 +146,7 @@ pub enum Command {
     Kb {
         /// Which of them.
         #[command(subcommand)]
-        command: KbCommand,
-    },
-}
-
-/// `oomdoctor kb …`
-#[derive(Debug, Subcommand)]
-pub enum KbCommand {
-    /// List the entries.
-    List {
-        /// Only those whose id or title holds this text.
-        filter: Option<String>,
-        /// Print the words of the first pass instead, one a line.
-        #[arg(long)]
-        literals: bool,
-    },
-    /// Show one entry.
-    Show {
-        /// Its id, such as pytorch/cuda-out-of-memory.
-        id: String,
-    },
-    /// Write a draft entry for a log that nothing matches yet, to standard output.
-    New {
-        /// The log; its last line with an error word is taken for the decisive one.
-        #[arg(long, value_name = "LOG")]
-        from: PathBuf,
-    },
-    /// Judge every entry by its own examples and by every other entry's.
-    Check {
-        /// A folder of entries to judge beside the built-in ones.
-        dir: Option<PathBuf>,
-        /// List the references that nobody has opened within a year.
-        #[arg(long)]
-        stale: bool,
+        command: kb::KbCommand,
     },
 }
 
@@ -212,16 +180,22 @@ pub fn run() -> ExitCode {
     if let Some(path) = std::env::var_os(debug_log::VARIABLE).filter(|path| !path.is_empty())
         && let Err(error) = debug_log::start(Path::new(&path))
     {
-        return refuse(&format!("{} names {}, which can't be written: {error}", debug_log::VARIABLE, path.display()));
+        return output::refuse(&format!(
+            "{} names {}, which can't be written: {error}",
+            debug_log::VARIABLE,
+            path.display()
+        ));
     }
     log::info!("oomdoctor {} with {:?}", env!("CARGO_PKG_VERSION"), std::env::args_os().skip(1).collect::<Vec<_>>());
     let global = match settings::resolve(cli.options, cli.look) {
         Ok(global) => global,
-        Err(message) => return refuse(&message),
+        Err(message) => return output::refuse(&message),
     };
     log::debug!("settings: {global:?}");
     if cli.command.is_some() && (cli.log.is_some() || cli.demo || cli.last) {
-        return refuse("a log, --demo or --last goes with the terminal program, not with a subcommand; see --help");
+        return output::refuse(
+            "a log, --demo or --last goes with the terminal program, not with a subcommand; see --help",
+        );
     }
     match cli.command {
         None => screen::run(&global, cli.log, cli.demo, cli.last),
@@ -241,8 +215,8 @@ pub fn run() -> ExitCode {
             kill::run(&global, &kill::Asked { targets, signal: signal.into(), grace, yes, any, other_users })
         }
         Some(Command::Fit(args)) => fit::run(&global, &args),
-        Some(Command::Completions { shell }) => help::completions(shell),
-        Some(Command::Man) => help::manual(),
+        Some(Command::Completions { shell }) => help::completions(Cli::command(), shell),
+        Some(Command::Man) => help::manual(Cli::command()),
         Some(Command::Drain) => crate::runtime::drain(),
         Some(Command::Schema { name }) => schema::run(name),
         Some(Command::Kb { command }) => kb::run(&global, &command),
@@ -254,7 +228,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         let text = error.render();
         let shown = if io::stdout().is_terminal() { text.ansi().to_string() } else { text.to_string() };
-        return output::answer(&shown, ExitCode::SUCCESS);
+        return output::print(&shown, ExitCode::SUCCESS);
     }
     let text = error.to_string();
     // What is missing stands on lines of its own.
@@ -262,12 +236,5 @@ fn usage(error: &clap::Error) -> ExitCode {
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
     let rest: Vec<&str> = lines.collect();
     let said = if rest.is_empty() { first } else { format!("{first} {}", rest.join(" ")) };
-    refuse(&format!("{said}; see --help"))
-}
-
-/// Wrong usage or unreadable input: one line that says what to do.
-fn refuse(message: &str) -> ExitCode {
-    // Whoever closed standard error wants to hear nothing.
-    let _ = writeln!(io::stderr(), "oomdoctor: {message}");
-    ExitCode::from(2)
+    output::refuse(&format!("{said}; see --help"))
 }

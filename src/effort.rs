@@ -8,7 +8,7 @@ thread_local! {
 
 /// Adds a pass over that many bytes to this thread's counter.
 #[inline]
-pub fn count(bytes: usize) {
+pub(crate) fn count(bytes: usize) {
     #[cfg(test)]
     COUNTED.set(COUNTED.get().saturating_add(bytes));
     #[cfg(not(test))]
@@ -17,7 +17,7 @@ pub fn count(bytes: usize) {
 
 /// How many bytes were counted while this ran.
 #[cfg(test)]
-pub fn of<T>(work: impl FnOnce() -> T) -> usize {
+pub(crate) fn of<T>(work: impl FnOnce() -> T) -> usize {
     let before = COUNTED.get();
     work();
     COUNTED.get() - before

@@ -2,18 +2,22 @@
 //! keeps "unknown" apart from 0. The shapes are those of the sample stream (JSON, one snapshot a line).
 //! Knows nothing of the driver library, of /proc or of the screen.
 
-pub mod accounts;
-pub mod activity;
-pub mod failed_run;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux reads processes"))]
+pub(crate) mod accounts;
+pub(crate) mod activity;
+pub(crate) mod failed_run;
 pub mod guard;
 pub mod history;
 mod kin;
-pub mod recognise;
+mod reading;
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux reads processes"))]
+pub(crate) mod recognise;
 pub mod running;
 pub mod sight;
 #[cfg(test)]
-pub mod testing;
-pub mod unused;
+pub(crate) mod testing;
+pub(crate) mod unused;
+pub(crate) mod usage;
 mod wire;
 
 use std::fmt;
@@ -24,77 +28,12 @@ use serde::{Deserialize, Serialize};
 use crate::text::{harmless, is_harmful};
 use crate::units::{Bytes, WallTime};
 pub use kin::{Holder, Vantage};
+pub use reading::Reading;
 use running::Running;
 use wire::readings;
 
 /// The version of the stream and of the JSON reports. Readers refuse a higher one by name.
 pub const SCHEMA: u32 = 1;
-
-/// A figure that may be unknown, with the reason. Unknown is never 0.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reading<T> {
-    Known(T),
-    /// This driver, GPU or kernel has no such figure.
-    Unsupported,
-    /// The figure exists, but reading it needs more rights.
-    Denied,
-    /// The figure exists but has no value now: the driver's "not available".
-    NotAvailable,
-    /// Reading it failed; the text says how.
-    Failed(String),
-}
-
-impl<T> Reading<T> {
-    /// The figure, if known.
-    pub fn known(&self) -> Option<&T> {
-        match self {
-            Reading::Known(value) => Some(value),
-            _ => None,
-        }
-    }
-
-    /// Why it is not known: `unsupported`, `denied`, `not-available` or `failed: TEXT`; `None` where it is known.
-    pub fn reason(&self) -> Option<String> {
-        match self {
-            Reading::Known(_) => None,
-            Reading::Unsupported => Some("unsupported".into()),
-            Reading::Denied => Some("denied".into()),
-            Reading::NotAvailable => Some("not-available".into()),
-            Reading::Failed(text) => Some(format!("failed: {text}")),
-        }
-    }
-
-    /// The same reading of another quantity.
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
-        match self {
-            Reading::Known(value) => Reading::Known(f(value)),
-            Reading::Unsupported => Reading::Unsupported,
-            Reading::Denied => Reading::Denied,
-            Reading::NotAvailable => Reading::NotAvailable,
-            Reading::Failed(text) => Reading::Failed(text),
-        }
-    }
-
-    /// From the two fields of the wire; a missing value without a reason is "not available".
-    pub fn from_parts(value: Option<T>, reason: Option<&str>) -> Reading<T> {
-        match (value, reason) {
-            (Some(value), _) => Reading::Known(value),
-            (None, Some("unsupported")) => Reading::Unsupported,
-            (None, Some("denied")) => Reading::Denied,
-            (None, Some(text)) if text.starts_with("failed: ") => {
-                Reading::Failed(harmless(text.trim_start_matches("failed: ")).into_owned())
-            }
-            (None, _) => Reading::NotAvailable,
-        }
-    }
-}
-
-impl<T: Copy> Reading<T> {
-    /// The figure by value, if known.
-    pub fn value(&self) -> Option<T> {
-        self.known().copied()
-    }
-}
 
 fn clean(text: String) -> String {
     harmless(&text).into_owned()

@@ -1,15 +1,15 @@
 //! Owns the knowledge base: entries and fixes as data, and what a log says according to them.
 //! Knows nothing of the living machine or of the screen.
 
-pub mod clock;
+pub(crate) mod clock;
 pub mod diagnosis;
 mod document;
-pub mod draft;
+pub(crate) mod draft;
 pub mod entry;
-pub mod facts;
-pub mod figures;
+pub(crate) mod facts;
+pub(crate) mod figures;
 pub mod fix;
-pub mod guide;
+pub(crate) mod guide;
 pub mod id;
 #[cfg(test)]
 mod linear;
@@ -19,9 +19,10 @@ mod matching;
 mod needle;
 pub mod page;
 pub mod pattern;
-mod program;
+pub mod program;
 mod quotation;
 mod rank;
+mod recognize;
 pub mod run;
 pub mod settings;
 
@@ -32,11 +33,12 @@ use diagnosis::Diagnosis;
 use entry::Entry;
 use fix::Fix;
 use guide::{Question, Term};
-pub use id::{EntryId, FixId};
+pub use id::{EntryId, FixId, Program};
 use load::{LoadError, Source};
 use matching::Finder;
 pub use matching::Words;
-use program::{PhaseTable, ProgramTable};
+use rank::Tables;
+use recognize::{PhaseTable, ProgramTable};
 
 /// Entries, fixes and recognition tables, ready to read logs.
 #[derive(Debug)]
@@ -45,9 +47,7 @@ pub struct KnowledgeBase {
     fixes: Vec<Fix>,
     questions: Vec<Question>,
     glossary: Vec<Term>,
-    programs: ProgramTable,
-    phases: PhaseTable,
-    runs: Vec<run::RunRule>,
+    tables: Tables,
     finder: Finder,
     innocent: Vec<Source>,
 }
@@ -60,7 +60,22 @@ impl KnowledgeBase {
 
     /// What a folder's files say; paths are relative to that folder.
     pub fn from_sources(sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
-        load::load(sources)
+        let loaded = load::load(sources)?;
+        let finder = Finder::new(&loaded.entries).map_err(|message| LoadError::without_place(&message))?;
+        program::learn(&loaded.programs);
+        Ok(KnowledgeBase {
+            finder,
+            entries: loaded.entries,
+            fixes: loaded.fixes,
+            questions: loaded.questions,
+            glossary: loaded.glossary,
+            innocent: loaded.innocent,
+            tables: Tables {
+                programs: ProgramTable::new(loaded.programs),
+                phases: PhaseTable::new(loaded.phases),
+                runs: loaded.runs,
+            },
+        })
     }
 
     /// The entries, ordered by id.
@@ -122,6 +137,6 @@ impl KnowledgeBase {
     /// What a log says, read alone. `now` gives the zone to stamps that have none, and the year.
     pub fn diagnose(&self, log: &PastedLog, now: Option<&jiff::Zoned>) -> Diagnosis {
         let hits = self.finder.find(&self.entries, log);
-        rank::diagnosis(self, log, hits, now)
+        rank::diagnosis(&self.entries, &self.tables, log, hits, now)
     }
 }

@@ -4,6 +4,9 @@
 //! message means and `ui` draws; only the edge (`runtime`, `platform`, `cli`) touches the outside world.
 //! ARCHITECTURE.md has the picture.
 
+#![warn(unreachable_pub)]
+
+#[allow(unreachable_pub, reason = "its modules still move")]
 pub mod advice;
 pub mod app;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: arguments, files, output")]

@@ -3,12 +3,14 @@
 
 mod clean;
 mod excerpt;
+mod expression;
 mod prefix;
 mod source;
 mod view;
 
 pub use clean::{LOOKED_AT, what_else};
 pub use excerpt::Excerpt;
+pub use expression::Expression;
 pub use source::without_source;
 pub use view::View;
 
@@ -173,24 +175,27 @@ impl PastedLog {
     /// Lines `from..=to` as one text with wraps undone; see [`View`]. Line `number` is given as an excerpt, the others
     /// are reduced to both ends where they are long.
     pub fn joined(&self, from: usize, to: usize, number: usize, excerpt: Excerpt<'_>) -> View {
-        let brief = |other: usize| Some(if other == number { excerpt } else { Excerpt::of_ends(self.line(other)?) });
-        View::joined((from..=to.min(self.line_count())).filter_map(|other| Some((other, brief(other)?))))
+        View::joined((from..=to.min(self.line_count())).filter_map(|other| match other {
+            _ if other == number => Some((number, excerpt)),
+            _ => Some((other, Excerpt::of_ends(self.line(other)?))),
+        }))
     }
 
     /// The last line of `from..=to`, or the one a few lines further where the text was still running over full lines.
     pub fn end_of_wrap(&self, from: usize, to: usize) -> usize {
-        /// No terminal is this wide.
-        const WIDEST: usize = 4 << 10;
-        let width = |number: usize| {
-            let line = self.line(number).unwrap_or_default();
-            if line.len() > WIDEST { line.len() } else { line.width() }
-        };
-        let full = (from..=to).map(width).max().unwrap_or(0);
+        let full = (from..=to).map(|number| self.width(number)).max().unwrap_or(0);
         let mut last = to;
-        while full >= 40 && last < to + 12 && width(last) == full {
+        while full >= 40 && last < to + 12 && self.width(last) == full {
             last += 1;
         }
         last.min(self.line_count())
+    }
+
+    /// A line's columns; the bytes of one that is wider than any terminal.
+    fn width(&self, number: usize) -> usize {
+        const WIDEST: usize = 4 << 10;
+        let line = self.line(number).unwrap_or_default();
+        if line.len() > WIDEST { line.len() } else { line.width() }
     }
 
     /// Line `number` alone, with a printed `\n` taken for a line end; both ends of a long one.

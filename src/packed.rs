@@ -1,12 +1,12 @@
 //! Owns unpacking what `build.rs` has packed into the program. What can't be unpacked is empty: tests hold that nothing is.
 
 /// A text that was packed alone.
-pub fn text(packed: &[u8]) -> String {
+pub(crate) fn text(packed: &[u8]) -> String {
     String::from_utf8(bytes(packed)).unwrap_or_default()
 }
 
 /// The files of a folder, as path and text, in the order of their paths.
-pub fn files(packed: &[u8]) -> Vec<(String, String)> {
+pub(crate) fn files(packed: &[u8]) -> Vec<(String, String)> {
     let all = bytes(packed);
     let mut from = 0;
     let mut parts = memchr::memchr_iter(0, &all).filter_map(|zero| {

@@ -3,7 +3,7 @@
 mod ascii;
 mod fit;
 mod footer;
-pub mod format;
+pub(crate) mod format;
 mod header;
 mod input;
 mod overlay;
@@ -15,7 +15,7 @@ mod processes;
 mod steps;
 #[cfg(test)]
 mod tests;
-pub mod theme;
+pub(crate) mod theme;
 mod why;
 
 use ratatui::layout::Rect;

@@ -28,9 +28,6 @@ impl Bytes {
     /// No bytes. A true zero, never a stand-in for "unknown".
     pub const ZERO: Bytes = Bytes(0);
 
-    pub const fn kib(n: u64) -> Bytes {
-        Bytes(n.saturating_mul(1 << 10))
-    }
     pub const fn mib(n: u64) -> Bytes {
         Bytes(n.saturating_mul(1 << 20))
     }

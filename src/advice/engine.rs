@@ -4,8 +4,8 @@
 
 use super::figures::run_had;
 use super::weights::weights_by_name;
-use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase};
+use crate::knowledge::{EntryId, Program};
 use crate::memory::{sglang, vllm};
 use crate::units::Bytes;
 
@@ -46,14 +46,9 @@ pub fn used_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<u64>
 
 /// The engine's share in a sentence: "SGLang's share of the card (0.88)", with the figure where the log has it.
 pub fn in_words(diagnosis: &Diagnosis) -> Option<String> {
-    let name = engine_name(engine_of(diagnosis)?);
+    let name = Program::known(engine_of(diagnosis)?)?.title();
     let figure = set_share(diagnosis).map_or_else(String::new, |share| format!(" ({})", as_option(share)));
     Some(format!("{name}'s share of the card{figure}"))
-}
-
-/// An engine's name as its people write it.
-pub fn engine_name(engine: &str) -> &'static str {
-    if engine == "sglang" { "SGLang" } else { "vLLM" }
 }
 
 /// What used up the engine's share before its KV cache came; `None` where that is not how it failed.

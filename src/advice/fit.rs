@@ -5,8 +5,8 @@
 mod after;
 mod answer;
 mod basis;
-pub mod effect;
-pub mod holders;
+pub(crate) mod effect;
+pub(crate) mod holders;
 mod kind;
 mod model;
 mod offers;
@@ -16,8 +16,8 @@ mod setup;
 #[cfg(test)]
 mod tests;
 mod trained;
-pub mod trial;
-pub mod words;
+pub(crate) mod trial;
+pub(crate) mod words;
 
 use std::sync::Arc;
 
@@ -28,9 +28,8 @@ use crate::memory::spare::SPARE;
 use crate::memory::{Engine, Is, Part};
 use crate::units::Bytes;
 pub use after::changed;
-pub use answer::{FitAdvice, FitChoice, FitModel, Parts, Size};
+pub use answer::{FitAdvice, FitChoice, FitModel, Parts};
 use basis::Basis;
-pub use effect::Effect;
 use kind::Kind;
 pub use room::{Machine, Room, Vram, room};
 pub use trial::Trial;

@@ -15,6 +15,7 @@ use crate::gpu::{Device, GpuProcess, Nature, Snapshot, Vantage};
 use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Platform};
 use crate::knowledge::facts::Facts;
+use crate::knowledge::program::{Program, Trait};
 use crate::knowledge::run::Run;
 use crate::units::Bytes;
 
@@ -23,28 +24,7 @@ const CAPACITY_PERCENT: u64 = 3;
 /// A living process may have grown a little since the crash.
 const USE_PERCENT: u64 = 20;
 
-/// Families of entries whose messages only Linux prints, or something that runs there.
-const LINUX_ENTRIES: [&str; 18] = [
-    "kernel",
-    "systemd",
-    "systemd-oomd",
-    "earlyoom",
-    "nohang",
-    "slurm",
-    "pbs",
-    "lsf",
-    "sge",
-    "nomad",
-    "talos",
-    "ecs",
-    "kubernetes",
-    "docker",
-    "aws-lambda",
-    "cloud-run",
-    "colab",
-    "kaggle",
-];
-/// Entries of such a family that are of macOS's kernel.
+/// Entries of a family that runs on Linux only, but for these of macOS's kernel.
 const MAC_ENTRIES: [EntryId; 2] = [EntryId::KERNEL_JETSAM, EntryId::KERNEL_LOW_SWAP];
 
 /// Finds the machine, the GPU and the processes that the log means.
@@ -171,7 +151,7 @@ fn speaks_of_metal(text: &str) -> bool {
 
 fn is_of_linux(entry: EntryId) -> bool {
     let family = entry.as_str().split('/').next().unwrap_or_default();
-    LINUX_ENTRIES.contains(&family) && !MAC_ENTRIES.contains(&entry)
+    Program::known(family).is_some_and(|program| program.has(Trait::LinuxOnly)) && !MAC_ENTRIES.contains(&entry)
 }
 
 /// The log's own words for another maker's GPU.

@@ -12,10 +12,8 @@ use super::release;
 use crate::gpu::activity::Activity;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::knowledge::diagnosis::Diagnosis;
+use crate::knowledge::program::{Program, Trait};
 use crate::units::Bytes;
-
-/// Servers that survive the failure of a request: what still uses memory under their name is the failed program.
-const SURVIVES: &[&str] = &["comfyui", "stable-diffusion-webui", "forge", "fooocus", "invokeai", "sd.next"];
 
 /// The processes that the log names, without those that had next to nothing and the run's own ranks.
 pub fn blamed<'p, 'a>(diagnosis: &Diagnosis, place: &'p Place<'a>) -> Vec<&'p Named<'a>> {
@@ -119,7 +117,11 @@ fn may_be_offered_anywhere(row: &GpuProcess, devices: &[&Device], situation: &Si
 
 /// The program that failed, where it is one that goes on after a failure and is here.
 pub fn failed_program<'a>(situation: &Situation<'_>, place: &Place<'a>) -> Option<&'a GpuProcess> {
-    let program = situation.diagnosis.program.as_deref().filter(|program| SURVIVES.contains(program))?;
+    let program = situation.diagnosis.program.as_deref()?;
+    // What still uses memory under the name of a server that survives a failed request is the failed program.
+    if !Program::known(program)?.has(Trait::SurvivesFailure) {
+        return None;
+    }
     let rows = &place.device_unless_elsewhere()?.processes;
     rows.iter().find(|row| is_called(row, program) && situation.was_there_before(row) != Some(false))
 }

@@ -4,6 +4,7 @@
 use super::input::Situation;
 use super::naming::{file_name, name_of};
 use crate::gpu::{Device, GpuProcess, ProcessKey};
+use crate::knowledge::program::{Program, Trait};
 use crate::units::Bytes;
 
 /// The run, started again after it failed.
@@ -50,9 +51,6 @@ const STARTERS: &[&str] = &[
     "python3",
     "pypy3",
 ];
-
-/// Programs of which a machine mostly runs one: where the log has no command line, their name is enough.
-const SERVERS: &[&str] = &["vllm", "sglang", "comfyui", "stable-diffusion-webui", "invokeai"];
 
 /// Scripts of many programs: their name alone says nothing.
 const COMMON_SCRIPTS: &[&str] = &["main.py", "app.py", "run.py", "server.py", "launch.py", "webui.py"];
@@ -134,7 +132,9 @@ fn what_ran<'a>(situation: &Situation<'a>) -> Option<Ran<'a>> {
     if let Some(program) = words.map(file_name).find(|word| !STARTERS.contains(word) && word.len() > 2) {
         return Some(Ran::Program(program));
     }
-    situation.diagnosis.program.as_deref().filter(|program| SERVERS.contains(program)).map(Ran::Server)
+    // Of some servers a machine mostly runs one: their name is enough.
+    let program = situation.diagnosis.program.as_deref()?;
+    Program::known(program)?.has(Trait::RunsOnce).then_some(Ran::Server(program))
 }
 
 /// The script that a command line runs. Later words are the script's own.

@@ -4,6 +4,7 @@
 use super::input::Situation;
 use crate::gpu::{GpuProcess, Snapshot, Vantage};
 use crate::knowledge::diagnosis::Diagnosis;
+use crate::knowledge::program::{Program, Trait};
 
 /// What hands out GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,17 +14,6 @@ pub enum Scheduler {
     /// Another one, by the name that people have for it.
     Other(&'static str),
 }
-
-/// Other schedulers: the word of the log or the stream, and the name.
-const OTHERS: &[(&str, &str)] = &[
-    ("pbs", "PBS"),
-    ("lsf", "LSF"),
-    ("sge", "Grid Engine"),
-    ("condor", "HTCondor"),
-    ("flux", "Flux"),
-    ("ray", "Ray"),
-    ("nomad", "Nomad"),
-];
 
 impl Scheduler {
     /// Of the run's log, else of the machine that we look at, where the log may be from here.
@@ -45,7 +35,10 @@ impl Scheduler {
         match word {
             "slurm" => Some(Scheduler::Slurm),
             "kubernetes" => Some(Scheduler::Kubernetes),
-            _ => OTHERS.iter().find(|(known, _)| *known == word).map(|(_, name)| Scheduler::Other(name)),
+            _ => {
+                let program = Program::known(word).filter(|program| program.has(Trait::Scheduler))?;
+                Some(Scheduler::Other(program.title()))
+            }
         }
     }
 }

@@ -47,7 +47,7 @@ impl Again {
 }
 
 /// Looks for the run in a new reading; asks for its environment when it is found and variables were advised.
-pub fn watch(model: &mut Model) -> Option<Effect> {
+pub(crate) fn watch(model: &mut Model) -> Option<Effect> {
     let since = model.walk.since?;
     let Some(again) = &model.walk.again else {
         let found = candidate(model, |row| row.started_at.value().is_some_and(|started| started >= since))?;

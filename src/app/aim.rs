@@ -14,7 +14,7 @@ use crate::gpu::{GpuProcess, ProcessKey, ProcessKind};
 
 /// After the highlight moved to another process by itself, `x` asks nothing for so long: it may have been meant
 /// for the one before.
-pub const UNSEEN: Duration = Duration::from_secs(1);
+pub(crate) const UNSEEN: Duration = Duration::from_secs(1);
 
 /// Which processes `x` asks about, and since when.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

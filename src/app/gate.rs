@@ -7,19 +7,19 @@ use std::time::Duration;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A command key waits so long for a second one.
-pub const ALONE: Duration = Duration::from_millis(25);
+pub(crate) const ALONE: Duration = Duration::from_millis(25);
 /// A burst ends after so much silence.
-pub const SILENCE: Duration = Duration::from_millis(150);
+const SILENCE: Duration = Duration::from_millis(150);
 /// The same of a burst in a line that is typed: somebody who types fast must see it soon.
 const SILENCE_IN_A_LINE: Duration = Duration::from_millis(60);
 /// A key that comes sooner than this after another one may belong to text that somebody types.
-pub const APART: Duration = Duration::from_millis(300);
+pub(crate) const APART: Duration = Duration::from_millis(300);
 /// The same for Enter: who types a line often stops before it.
-pub const APART_FROM_ENTER: Duration = Duration::from_millis(3000);
+pub(crate) const APART_FROM_ENTER: Duration = Duration::from_millis(3000);
 /// For Enter after another Enter, such as one that only said why nothing was asked.
 const APART_TWO_ENTERS: Duration = Duration::from_millis(1000);
 /// After a stray key closed a question, text is dropped until this much time has passed without any.
-pub const HUSH: Duration = Duration::from_millis(600);
+const HUSH: Duration = Duration::from_millis(600);
 
 /// What a key turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,7 +213,7 @@ impl Gate {
 }
 
 /// Whether this key may be part of a text.
-pub fn is_text(key: KeyEvent) -> bool {
+pub(crate) fn is_text(key: KeyEvent) -> bool {
     text_of(key).is_some()
 }
 
@@ -232,7 +232,7 @@ fn text_of(key: KeyEvent) -> Option<char> {
 }
 
 /// Whether this is how a line feed in a paste arrives: as Ctrl-J, and from Windows' console as Ctrl-Enter.
-pub fn is_line_feed(key: KeyEvent) -> bool {
+pub(crate) fn is_line_feed(key: KeyEvent) -> bool {
     key.modifiers == KeyModifiers::CONTROL && matches!(key.code, KeyCode::Char('j') | KeyCode::Enter)
 }
 

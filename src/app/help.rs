@@ -9,7 +9,7 @@ const KEY: usize = 9;
 const WORDS: usize = 25;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub(crate) enum Line {
     /// One key, or two, each with its words; padded to its place.
     Keys(Vec<(String, String)>),
     /// What a sign means; nothing.
@@ -17,7 +17,7 @@ pub enum Line {
 }
 
 /// The lines at the width and height that the screen has: on 80 columns two keys beside each other, on fewer one.
-pub fn lines(model: &Model) -> Vec<Line> {
+pub(crate) fn lines(model: &Model) -> Vec<Line> {
     let (width, height) = (page_width(model.size), page_height(model.size));
     let bindings = model.config.keys.all().iter().filter(|binding| !binding.words.is_empty());
     let entries: Vec<(String, String)> = bindings
@@ -43,7 +43,7 @@ pub fn lines(model: &Model) -> Vec<Line> {
 }
 
 /// Where an action that is not everywhere belongs.
-pub fn place(binding: &Binding) -> &'static str {
+pub(crate) fn place(binding: &Binding) -> &'static str {
     match binding.region {
         None => "",
         Some(Region::Processes) => " (processes)",

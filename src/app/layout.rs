@@ -6,10 +6,10 @@ use ratatui::layout::{Constraint, Layout as Split, Rect};
 use super::model::{Region, Tab};
 
 /// Below this nothing useful fits.
-pub const SMALLEST: (u16, u16) = (60, 15);
+pub(crate) const SMALLEST: (u16, u16) = (60, 15);
 
 /// Borders of the log, its lines' numbers and the pointer.
-pub const LOG_MARGIN: usize = 9;
+pub(crate) const LOG_MARGIN: usize = 9;
 
 /// Borders, the verdict's sentence and what the run needed, on a small screen.
 const SENTENCE: u16 = 6;
@@ -35,7 +35,7 @@ pub struct Layout {
 
 /// What the geometry depends on.
 #[derive(Clone, Copy, Debug)]
-pub struct Shape {
+pub(crate) struct Shape {
     pub size: (u16, u16),
     /// Which tab, on small screens.
     pub tab: Tab,
@@ -50,33 +50,33 @@ pub struct Shape {
 }
 
 /// Whether nothing useful fits on a screen of this size.
-pub fn is_tiny(size: (u16, u16)) -> bool {
+pub(crate) fn is_tiny(size: (u16, u16)) -> bool {
     size.0 < SMALLEST.0 || size.1 < SMALLEST.1
 }
 
 /// Whether a screen of this size gets two tabs instead of four regions.
-pub fn is_small(size: (u16, u16)) -> bool {
+pub(crate) fn is_small(size: (u16, u16)) -> bool {
     size.0 < 100 || size.1 < 30
 }
 
 /// Whether a screen of this size has room for one region at a time, once there is a verdict: cut in three, nothing could
 /// be read in any of them.
-pub fn is_cramped(size: (u16, u16)) -> bool {
+pub(crate) fn is_cramped(size: (u16, u16)) -> bool {
     is_small(size) && size.1 < 20
 }
 
 /// The columns of a page that is laid over a screen of this size.
-pub fn page_width(size: (u16, u16)) -> usize {
+pub(crate) fn page_width(size: (u16, u16)) -> usize {
     usize::from(size.0.saturating_sub(8).min(86))
 }
 
 /// The lines of such a page that can be seen at once: all but the borders, a blank line and the keys.
-pub fn page_height(size: (u16, u16)) -> usize {
+pub(crate) fn page_height(size: (u16, u16)) -> usize {
     usize::from(size.1.saturating_sub(4).max(1))
 }
 
 /// Lays the screen out.
-pub fn layout(shape: Shape) -> Layout {
+pub(crate) fn layout(shape: Shape) -> Layout {
     let (columns, rows) = shape.size;
     let whole = Rect::new(0, 0, columns, rows);
     if is_tiny(shape.size) {

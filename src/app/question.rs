@@ -16,15 +16,15 @@ use crate::units::{Bytes, WallTime};
 
 /// A question about a process accepts no answer for this long after it was drawn, or after the last early answer.
 /// People type text at up to 300 ms a key, so text in progress never leaves a gap of this length.
-pub const READ: Duration = Duration::from_millis(600);
+pub(crate) const READ: Duration = Duration::from_millis(600);
 
 /// An answer about a process counts only if no other key follows within this time: a little more than the 300
 /// ms of slow typing.
-pub const SETTLE: Duration = Duration::from_millis(320);
+pub(crate) const SETTLE: Duration = Duration::from_millis(320);
 
 /// The same for a request, which Enter asks about: people answer prompts of a shell with `y` and Enter, and
 /// stop between the two.
-pub const SETTLE_REQUEST: Duration = Duration::from_millis(1500);
+pub(crate) const SETTLE_REQUEST: Duration = Duration::from_millis(1500);
 
 /// The same two times for questions that signal nothing and lose nothing: `q`, `q` leaves without a long wait.
 const READ_BRIEFLY: Duration = Duration::from_millis(400);
@@ -83,7 +83,7 @@ impl Victim {
 
 /// The workers among the victims, in lines that name each: a line each where there is room, else as many to
 /// a line as fit.
-pub fn workers(victims: &[Victim], width: usize, room: usize) -> Vec<String> {
+pub(crate) fn workers(victims: &[Victim], width: usize, room: usize) -> Vec<String> {
     let workers: Vec<&Victim> = victims.iter().filter(|victim| victim.follows.is_some()).collect();
     let (with, without): (Vec<&Victim>, Vec<&Victim>) =
         workers.into_iter().partition(|victim| victim.held.is_some_and(|held| held > Bytes::ZERO));

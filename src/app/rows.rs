@@ -34,7 +34,7 @@ pub enum Stands {
 }
 
 /// All rows, those of a device in one piece.
-pub fn rows<'a>(model: &Model, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
+pub(crate) fn rows<'a>(model: &Model, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     for device in &snapshot.devices {
         let shown = |row: &&GpuProcess| model.shows(row);
@@ -61,7 +61,7 @@ pub fn rows<'a>(model: &Model, snapshot: &'a Snapshot) -> Vec<Row<'a>> {
 }
 
 /// What a process and those that end with it hold on all devices; unknown where that of a listed one is.
-pub fn together(snapshot: &Snapshot, key: ProcessKey) -> Option<Bytes> {
+pub(crate) fn together(snapshot: &Snapshot, key: ProcessKey) -> Option<Bytes> {
     let below = snapshot.below(key);
     let rows = snapshot.devices.iter().flat_map(|device| &device.processes);
     let mut rows = rows.filter(|row| row.key().is_some_and(|of| of == key || below.contains(&of))).peekable();

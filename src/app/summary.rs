@@ -10,7 +10,7 @@ use crate::knowledge::page::{Page, Tone};
 use crate::report::markdown::Walked;
 use crate::text::broken;
 
-pub fn page(model: &Model) -> Page {
+pub(crate) fn page(model: &Model) -> Page {
     let mut page = Page::default();
     page.add(Tone::Title, "It works now");
     page.part("What was done");
@@ -45,7 +45,7 @@ pub fn page(model: &Model) -> Page {
 }
 
 /// Whose memory came back, a line each: in this sitting, and in the one it goes on from.
-pub fn freed(model: &Model) -> Vec<String> {
+pub(crate) fn freed(model: &Model) -> Vec<String> {
     let now = model.endings.iter().filter_map(|ending| {
         let name = &ending.victim.name;
         if let Some(again) = &ending.again {
@@ -63,7 +63,7 @@ pub fn freed(model: &Model) -> Vec<String> {
 }
 
 /// What was done, for a report.
-pub fn walked(model: &Model) -> Walked {
+pub(crate) fn walked(model: &Model) -> Walked {
     let behind = model.walk.behind.iter().map(|behind| (behind.title.clone(), behind.mark == Mark::Taken));
     let changed = model.walk.behind.iter().any(|behind| behind.mark == Mark::Taken);
     let rerun = if changed { model.rerun() } else { None };
@@ -71,7 +71,7 @@ pub fn walked(model: &Model) -> Walked {
 }
 
 /// Whether the run's model fits, what would make it, and its sizes. `None` where no model is known.
-pub fn fit(model: &Model) -> Option<Page> {
+pub(crate) fn fit(model: &Model) -> Option<Page> {
     let fit = model.advice.as_ref()?.fit.as_ref()?;
     let mut page = Page::default();
     page.add(Tone::Title, "Will it fit?");
@@ -88,7 +88,7 @@ pub fn fit(model: &Model) -> Option<Page> {
 }
 
 /// Where a report was written.
-pub fn written(path: &str, width: usize) -> Page {
+pub(crate) fn written(path: &str, width: usize) -> Page {
     let mut page = Page::said("This is written down, for an issue or a colleague:\n");
     page.add(Tone::Text, broken(path, width).join("\n"));
     page.add(Tone::Text, "");

@@ -2,13 +2,13 @@
 
 /// Something a person may have seen.
 #[derive(Clone, Copy, Debug)]
-pub struct Symptom {
+pub(crate) struct Symptom {
     pub seen: &'static str,
     /// What is read in its place.
     pub line: &'static str,
 }
 
-pub const SYMPTOMS: [Symptom; 14] = [
+pub(crate) const SYMPTOMS: [Symptom; 14] = [
     Symptom {
         seen: "\"CUDA out of memory\" (PyTorch, ComfyUI, training)",
         line: "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate",

@@ -34,7 +34,7 @@ static BASE: LazyLock<KnowledgeBase> = LazyLock::new(|| KnowledgeBase::built_in(
 
 /// A person at a terminal: time passes between what they do.
 #[derive(Clone)]
-pub struct Session {
+pub(crate) struct Session {
     /// What the program knows.
     pub model: Model,
     now: Duration,
@@ -50,11 +50,11 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-pub fn held() -> Bytes {
+pub(crate) fn held() -> Bytes {
     Bytes::mib(11_500)
 }
 
-pub fn key_of(pid: u32) -> ProcessKey {
+pub(crate) fn key_of(pid: u32) -> ProcessKey {
     process(pid, Bytes::ZERO).key().unwrap()
 }
 
@@ -63,12 +63,12 @@ fn machine(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
 }
 
 /// PyTorch's message naming 4242, which holds 11 500 MiB of a 24 GiB card.
-pub fn torch_log() -> String {
+pub(crate) fn torch_log() -> String {
     "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\n    loss.backward()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 14.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 6.10 GiB is free. Process 4242 has 11.23 GiB memory in use. Process 5177 has 6.00 GiB memory in use. Including non-PyTorch memory, this process has 307.00 MiB memory in use. Of the allocated memory 200.00 MiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n".to_owned()
 }
 
 impl Session {
-    pub fn new() -> Session {
+    pub(crate) fn new() -> Session {
         let config = Config {
             viewer: Viewer { uid: 1000, lineage: vec![900, 1], ..Viewer::default() },
             boot_id: Some("boot".into()),
@@ -87,7 +87,7 @@ impl Session {
     }
 
     /// With the named holder and another process on the card.
-    pub fn with_holders() -> Session {
+    pub(crate) fn with_holders() -> Session {
         let mut session = Session::new();
         session.sample(vec![process(4242, held()), process(5177, Bytes::gib(6))]);
         session.select(4242);
@@ -95,19 +95,19 @@ impl Session {
     }
 
     /// As a person selects a process in the list.
-    pub fn select(&mut self, pid: u32) {
+    pub(crate) fn select(&mut self, pid: u32) {
         self.model.processes.selected = self.model.rows().iter().find(|row| row.id.pid == pid).map(|row| row.id);
         self.model.processes.was_selected = true;
     }
 
     /// The same, its log pasted and read.
-    pub fn with_log() -> Session {
+    pub(crate) fn with_log() -> Session {
         let mut session = Session::with_holders();
         session.paste(&torch_log());
         session
     }
 
-    pub fn send(&mut self, msg: Msg) {
+    pub(crate) fn send(&mut self, msg: Msg) {
         let cx = Cx { now: self.now, wall: noon_plus(0) };
         let effects = update(&mut self.model, msg, &cx);
         for effect in effects {
@@ -144,13 +144,13 @@ impl Session {
         self.seen.as_ref().map(|(.., shown)| shown.clone()).unwrap_or_default()
     }
 
-    pub fn wait(&mut self, time: Duration) {
+    pub(crate) fn wait(&mut self, time: Duration) {
         self.now += time;
         self.send(Msg::Tick);
     }
 
     /// The first processes were watched for 20 s without any use.
-    pub fn sample(&mut self, rows: Vec<GpuProcess>) {
+    pub(crate) fn sample(&mut self, rows: Vec<GpuProcess>) {
         if self.model.snapshot().is_none() {
             self.send(Msg::Sample(Box::new(machine(-20, rows.clone()))));
         }
@@ -163,12 +163,12 @@ impl Session {
     }
 
     /// Waits until what is asked can be answered.
-    pub fn read(&mut self) {
+    pub(crate) fn read(&mut self) {
         self.wait(READ);
     }
 
     /// Presses a key as a person does: alone, and where something is asked, once it can be answered.
-    pub fn press(&mut self, code: KeyCode) {
+    pub(crate) fn press(&mut self, code: KeyCode) {
         let asked = self.model.question.as_ref().map(|question| &question.asked);
         let (before, after) = match (asked, code) {
             (Some(Asked::Release(..)), _) => (READ, SETTLE_REQUEST),
@@ -198,14 +198,14 @@ impl Session {
         }
     }
 
-    pub fn keys(&mut self, keys: &str) {
+    pub(crate) fn keys(&mut self, keys: &str) {
         for character in keys.chars() {
             self.press(KeyCode::Char(character));
         }
     }
 
     /// Pastes, and reads what the program asks to be read.
-    pub fn paste(&mut self, text: &str) {
+    pub(crate) fn paste(&mut self, text: &str) {
         self.send(Msg::Paste(text.to_owned()));
         self.read_logs();
     }
@@ -227,7 +227,7 @@ impl Session {
     }
 
     /// What was asked for so far.
-    pub fn effects(&self) -> &[Effect] {
+    pub(crate) fn effects(&self) -> &[Effect] {
         &self.effects
     }
 

@@ -17,11 +17,11 @@ use crate::knowledge::diagnosis::Diagnosis;
 use crate::units::{Bytes, WallTime};
 
 /// A driver's teardown may take a moment; after this the memory is said not to have come back.
-pub const TEARDOWN: Duration = Duration::from_secs(10);
+pub(crate) const TEARDOWN: Duration = Duration::from_secs(10);
 /// A program that was asked to let go may have to finish what it does first; after this we no longer wait for it.
-pub const LETTING_GO: Duration = Duration::from_secs(60);
+const LETTING_GO: Duration = Duration::from_secs(60);
 /// A supervisor starts what ended again within seconds; what comes later may be anybody's.
-pub const STARTING_AGAIN: Duration = Duration::from_secs(30);
+const STARTING_AGAIN: Duration = Duration::from_secs(30);
 /// What a process gives back while it goes on running counts from here on: less is its everyday life.
 const NOTICEABLE: Bytes = Bytes::mib(64);
 
@@ -201,12 +201,12 @@ pub enum EndingState {
     Refused(Refusal),
 }
 
-pub fn listed(snapshot: &Snapshot) -> Vec<ProcessKey> {
+pub(crate) fn listed(snapshot: &Snapshot) -> Vec<ProcessKey> {
     snapshot.devices.iter().flat_map(|device| &device.processes).filter_map(GpuProcess::key).collect()
 }
 
 /// Free memory of these devices, where it is known.
-pub fn free_of(snapshot: &Snapshot, devices: &[u32]) -> Vec<(u32, Bytes)> {
+pub(crate) fn free_of(snapshot: &Snapshot, devices: &[u32]) -> Vec<(u32, Bytes)> {
     snapshot
         .devices
         .iter()

@@ -5,9 +5,9 @@ use std::io::{self, IsTerminal, Write, stderr, stdin};
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::Global;
 use super::kb::base;
-use super::output::compact;
+use super::output::{compact, print, refuse};
+use super::settings::Global;
 use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
 use crate::gpu::failed_run::FailedRun;
@@ -16,7 +16,7 @@ use crate::knowledge::diagnosis::{Diagnosis, Oom};
 use crate::log::{PastedLog, what_else};
 use crate::memory::table;
 use crate::platform::processes::Processes;
-use crate::platform::{Here, Platform};
+use crate::platform::{Here, Machine, Platform, ThisMachine};
 use crate::report::{self, Report};
 use crate::runtime::files::read_all;
 use crate::runtime::reader::{Awaited, Telling, named_pipe, open};
@@ -25,7 +25,7 @@ use crate::units::WallTime;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub(super) struct Asked<'a> {
     /// The log; `-` or nothing for standard input.
     pub file: Option<&'a Path>,
     /// How much is printed.
@@ -42,7 +42,7 @@ pub struct Asked<'a> {
 
 /// How an answer is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(super) enum Format {
     Text,
     /// The verdict and the first steps.
     Brief,
@@ -51,16 +51,16 @@ pub enum Format {
 
 impl<'a> Asked<'a> {
     /// A log in text, held against this machine.
-    pub fn text(file: Option<&'a Path>) -> Asked<'a> {
+    pub(super) fn text(file: Option<&'a Path>) -> Asked<'a> {
         Asked { file, format: Format::Text, live: true, model: None, command: None, run_pid: None }
     }
 }
 
 /// Runs it; 0 for yes and maybe, 1 for no, 2 where the log can't be read.
-pub fn run(global: &Global, asked: &Asked<'_>) -> ExitCode {
+pub(super) fn run(global: &Global, asked: &Asked<'_>) -> ExitCode {
     match diagnose(global, asked) {
         Ok(code) => code,
-        Err(message) => super::refuse(&message),
+        Err(message) => refuse(&message),
     }
 }
 
@@ -74,12 +74,12 @@ fn diagnose(global: &Global, asked: &Asked<'_>) -> Result<ExitCode, String> {
         Format::Text => report::text(&report),
         Format::Brief => report::brief(&report),
     };
-    Ok(super::output::answer(&text, examined.exit_code()))
+    Ok(print(&text, examined.exit_code()))
 }
 
 impl Asked<'_> {
     /// The knowledge to read with. Fails where the model's name is not known: it would silently say nothing.
-    pub fn base(&self, global: &Global) -> Result<KnowledgeBase, String> {
+    pub(super) fn base(&self, global: &Global) -> Result<KnowledgeBase, String> {
         if let Some(name) = self.model.filter(|name| table::rows().is_ok_and(|rows| table::find(rows, name).is_none()))
         {
             let near = table::suggestion(table::rows()?, name);
@@ -89,7 +89,7 @@ impl Asked<'_> {
     }
 
     /// The log, and when its file was last written. Fails where there is no text.
-    pub fn read(&self, base: &KnowledgeBase) -> Result<(PastedLog, Option<WallTime>), String> {
+    pub(super) fn read(&self, base: &KnowledgeBase) -> Result<(PastedLog, Option<WallTime>), String> {
         let telling = Telling::default();
         telling.learn(base);
         let (bytes, written) = read(self.file, &telling)?;
@@ -109,7 +109,7 @@ impl Asked<'_> {
 }
 
 /// What a log says, joined with this machine.
-pub struct Examined {
+pub(super) struct Examined {
     diagnosis: Diagnosis,
     advice: Advice,
     snapshot: Option<Snapshot>,
@@ -118,7 +118,7 @@ pub struct Examined {
 }
 
 impl Examined {
-    pub fn report(&self) -> Report<'_> {
+    pub(super) fn report(&self) -> Report<'_> {
         Report {
             diagnosis: &self.diagnosis,
             advice: &self.advice,
@@ -129,13 +129,13 @@ impl Examined {
     }
 
     /// 0 for yes and maybe, 1 for no.
-    pub fn exit_code(&self) -> ExitCode {
+    pub(super) fn exit_code(&self) -> ExitCode {
         if self.diagnosis.oom == Oom::No { ExitCode::from(1) } else { ExitCode::SUCCESS }
     }
 }
 
 /// Reads the log and looks at this machine.
-pub fn examine(
+pub(super) fn examine(
     global: &Global,
     asked: &Asked<'_>,
     base: &KnowledgeBase,
@@ -184,7 +184,7 @@ fn once_exited(here: &Snapshot, pid: u32) -> (Option<Snapshot>, Option<FailedRun
 
 /// This machine now, or why it can't be read.
 fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
-    match Here::read_once(&global.sampling()) {
+    match ThisMachine::read_once(&global.sampling()) {
         Ok(snapshot) => (Some(snapshot.harmless()), None),
         Err(why) => (None, Some(why)),
     }
@@ -206,7 +206,7 @@ fn read(file: Option<&Path>, telling: &Telling) -> Result<(Vec<u8>, Option<WallT
 }
 
 /// A log's file or named pipe, and when the file was last written.
-pub fn bytes_of(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
+pub(super) fn bytes_of(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
     match named_pipe(path)? {
         Some(pipe) => all_of(pipe, telling),
         None => open(path, telling),

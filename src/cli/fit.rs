@@ -25,16 +25,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use self::arguments::EngineName;
-pub use self::flags::{FitArgs, OnOff, SplitMode};
+pub(super) use self::flags::{FitArgs, OnOff, SplitMode};
 use self::held::Held;
-pub use self::json::Fit;
+pub(super) use self::json::Fit;
 use self::json::{ImageModelFit, ModelFit};
-pub use self::list::FitModels;
+pub(super) use self::list::FitModels;
 use self::locate::{Located, Source};
 use self::machine::{Machine, machine};
 use self::meant::Meant;
 use self::spread::Spread;
-use super::Global;
+use super::output::{print, refuse};
+use super::settings::Global;
 use crate::advice::fit::holders::Holder;
 use crate::memory::flags::quoted;
 use crate::memory::images::{self, ImageModel};
@@ -137,7 +138,7 @@ impl Answer {
 }
 
 /// Answers; 2 where the model or an argument can't be used.
-pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
+pub(super) fn run(global: &Global, args: &FitArgs) -> ExitCode {
     let said = match &args.model {
         None => machine(global, args.gpu).and_then(|machine| {
             let holders = machine.holders(machine.card(), &global.kernel().viewer());
@@ -162,9 +163,9 @@ pub fn run(global: &Global, args: &FitArgs) -> ExitCode {
     };
     let (text, fits) = match said {
         Ok(said) => said,
-        Err(message) => return super::refuse(&harmless(&message).replace('\n', " ")),
+        Err(message) => return refuse(&harmless(&message).replace('\n', " ")),
     };
-    super::output::answer(&text, if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    print(&text, if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// A model that draws pictures, by a name that is no file here.

@@ -3,14 +3,14 @@
 
 use std::process::ExitCode;
 
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 
-use super::{Cli, output};
+use super::output::{print, refuse};
 use crate::platform::{Here, Platform};
 
 /// Of the program itself.
-pub fn main() -> String {
+pub(super) fn main() -> String {
     format!(
         "{MAIN}\nSettings: {}, as the README has them. Exit codes: 0 found or done, 1 not, 2 wrong usage.",
         Here::CONFIG_FILE
@@ -29,7 +29,7 @@ Examples:
 In the terminal program ? shows the keys and : everything that can be done.";
 
 /// Of `diagnose`.
-pub const DIAGNOSE: &str = "\
+pub(super) const DIAGNOSE: &str = "\
 Examples:
   oomdoctor diagnose crash.log             what ran out, why, what to do on this machine
   kubectl logs POD -p | oomdoctor diagnose
@@ -41,19 +41,19 @@ A pipe is read until the program ends that writes to it, in little memory howeve
 shows the log as it comes. Exit code: 0 out of memory or perhaps, 1 not, 2 the log can't be read.";
 
 /// Of `report`.
-pub const REPORT: &str = "\
+pub(super) const REPORT: &str = "\
 Examples:
   oomdoctor report crash.log               Markdown to paste into an issue or a chat
   oomdoctor report crash.log > report.md";
 
 /// Of `sample`.
-pub const SAMPLE: &str = "\
+pub(super) const SAMPLE: &str = "\
 Examples:
   oomdoctor sample --count 1               one reading, and the header line before it
   oomdoctor sample --interval 5 >> gpu.jsonl";
 
 /// Of `ps`.
-pub const PS: &str = "\
+pub(super) const PS: &str = "\
 Examples:
   oomdoctor ps
   oomdoctor ps --json | jq '.devices[].processes[] | {pid, used_bytes}'
@@ -62,7 +62,7 @@ Examples:
 Exit code: 0, or 1 where no driver answers.";
 
 /// Of `kill`.
-pub const KILL: &str = "\
+pub(super) const KILL: &str = "\
 Examples:
   oomdoctor kill 4242                      names it, asks, ends it, shows what came back
   oomdoctor kill 4242@162083 --yes         in a script: exactly that process, or none
@@ -71,7 +71,7 @@ Examples:
 Exit code: 0 only if all of them ended.";
 
 /// Of `fit`.
-pub const FIT: &str = "\
+pub(super) const FIT: &str = "\
 Examples:
   oomdoctor fit ./model-Q4_K_M.gguf --context 32768
   oomdoctor fit llama3.1:8b --engine ollama
@@ -79,7 +79,7 @@ Examples:
 
 Exit code: 0 if it fits, 1 if not, 2 where the model is not known.";
 
-pub const SCHEMA: &str = "\
+pub(super) const SCHEMA: &str = "\
 Examples:
   oomdoctor schema                         the outputs that have one
   oomdoctor schema diagnose > diagnose.schema.json
@@ -87,34 +87,35 @@ Examples:
 A schema has exactly the fields that this version prints. Later versions may add fields.";
 
 /// Of `kb`.
-pub const KB: &str = "\
+pub(super) const KB: &str = "\
 Examples:
   oomdoctor kb list pytorch
   oomdoctor kb show pytorch/cuda-out-of-memory
-  oomdoctor kb new --from crash.log > knowledge/my-framework/out-of-memory.ron
+  oomdoctor kb new --from crash.log > knowledge/entries/my-framework/out-of-memory.ron
   oomdoctor kb check knowledge             judge your own entries beside the built-in ones";
 
 /// Writes the completions of a shell to standard output.
-pub fn completions(shell: Shell) -> ExitCode {
+pub(super) fn completions(mut command: Command, shell: Shell) -> ExitCode {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "oomdoctor", &mut text);
-    output::answer(&String::from_utf8_lossy(&text), ExitCode::SUCCESS)
+    clap_complete::generate(shell, &mut command, "oomdoctor", &mut text);
+    print(&String::from_utf8_lossy(&text), ExitCode::SUCCESS)
 }
 
 /// Writes the manual page to standard output.
-pub fn manual() -> ExitCode {
+pub(super) fn manual(command: Command) -> ExitCode {
     let mut text = Vec::new();
-    match clap_mangen::Man::new(Cli::command()).render(&mut text) {
-        Ok(()) => output::answer(&String::from_utf8_lossy(&text), ExitCode::SUCCESS),
-        Err(error) => super::refuse(&format!("the manual page could not be written: {error}")),
+    match clap_mangen::Man::new(command).render(&mut text) {
+        Ok(()) => print(&String::from_utf8_lossy(&text), ExitCode::SUCCESS),
+        Err(error) => refuse(&format!("the manual page could not be written: {error}")),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     use super::*;
+    use crate::cli::Cli;
 
     /// The arguments of the example on this line, where it is one: up to a pipe, a redirection or its explanation.
     fn arguments(line: &str) -> Option<Vec<&str>> {

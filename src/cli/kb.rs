@@ -2,10 +2,13 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{Global, KbCommand};
+use clap::Subcommand;
+
+use super::output::{print, refuse};
+use super::settings::Global;
 use crate::knowledge::entry::Entry;
 use crate::knowledge::lint;
 use crate::knowledge::load::{self, Source};
@@ -22,9 +25,41 @@ const LARGEST_FILE: u64 = 4 << 20;
 /// The width that `kb show` writes for.
 const PAGE_COLUMNS: usize = 100;
 
+/// `oomdoctor kb …`
+#[derive(Debug, Subcommand)]
+pub enum KbCommand {
+    /// List the entries.
+    List {
+        /// Only those whose id or title holds this text.
+        filter: Option<String>,
+        /// Print the words of the first pass instead, one a line.
+        #[arg(long)]
+        literals: bool,
+    },
+    /// Show one entry.
+    Show {
+        /// Its id, such as pytorch/cuda-out-of-memory.
+        id: String,
+    },
+    /// Write a draft entry for a log that nothing matches yet, to standard output.
+    New {
+        /// The log; its last line with an error word is taken for the decisive one.
+        #[arg(long, value_name = "LOG")]
+        from: PathBuf,
+    },
+    /// Judge every entry by its own examples and by every other entry's.
+    Check {
+        /// A folder of entries to judge beside the built-in ones.
+        dir: Option<PathBuf>,
+        /// List the references that nobody has opened within a year.
+        #[arg(long)]
+        stale: bool,
+    },
+}
+
 /// Runs it; 1 where an entry is not found or does not pass.
-pub fn run(global: &Global, command: &KbCommand) -> ExitCode {
-    let answer = match command {
+pub(super) fn run(global: &Global, command: &KbCommand) -> ExitCode {
+    let outcome = match command {
         KbCommand::List { filter, literals } => base(global).map(|base| {
             let text = if *literals { words(&base) } else { list(&base, filter.as_deref().unwrap_or_default()) };
             let good = !text.is_empty();
@@ -34,19 +69,19 @@ pub fn run(global: &Global, command: &KbCommand) -> ExitCode {
         KbCommand::Show { id } => base(global).and_then(|base| show(&base, id)),
         KbCommand::Check { dir, stale } => check(global, dir.as_deref(), *stale),
     };
-    match answer {
-        Ok((text, good)) => super::output::answer(&text, if good { ExitCode::SUCCESS } else { ExitCode::from(1) }),
-        Err(message) => super::refuse(&message),
+    match outcome {
+        Ok((text, good)) => print(&text, if good { ExitCode::SUCCESS } else { ExitCode::from(1) }),
+        Err(message) => refuse(&message),
     }
 }
 
 /// The built-in knowledge and what these options add: a file of the same name takes the built-in one's place.
-pub fn base(global: &Global) -> Result<KnowledgeBase, String> {
+pub(super) fn base(global: &Global) -> Result<KnowledgeBase, String> {
     with_folder(global.knowledge.as_deref())
 }
 
 /// For the terminal program: where the added entries can't be used, the built-in ones are, with a word about it.
-pub fn base_at_any_rate(global: &Global) -> Loaded {
+pub(super) fn base_at_any_rate(global: &Global) -> Loaded {
     match base(global) {
         Ok(base) => Ok((base, None)),
         Err(error) if global.knowledge.is_some() => {
@@ -58,12 +93,10 @@ pub fn base_at_any_rate(global: &Global) -> Loaded {
 }
 
 fn with_folder(dir: Option<&Path>) -> Result<KnowledgeBase, String> {
-    let mut sources = load::embedded();
-    if let Some(dir) = dir {
-        let added = folder(dir)?;
-        sources.retain(|source| added.iter().all(|own| own.path != source.path));
-        sources.extend(added);
-    }
+    let sources = match dir {
+        Some(dir) => load::embedded_and(folder(dir)?),
+        None => load::embedded(),
+    };
     KnowledgeBase::from_sources(sources).map_err(|error| error.to_string())
 }
 

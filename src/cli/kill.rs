@@ -7,7 +7,8 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Global;
+use super::output::{refuse, write};
+use super::settings::Global;
 use crate::advice::offer::Seen;
 use crate::advice::supervisor::Supervisor;
 use crate::app::effect::Order;
@@ -17,10 +18,10 @@ use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::gpu::running::Running;
 use crate::gpu::{ProcessKey, ProcessKind, Snapshot};
 use crate::platform::processes::{ProcessControl, Processes};
-use crate::platform::{Here, Kernel, Platform};
+use crate::platform::{Here, Kernel, Machine, Platform, ThisMachine};
 use crate::runtime::journal::Journal;
 use crate::runtime::leaders::Leaders;
-use crate::runtime::not_recorded;
+use crate::runtime::outside::not_recorded;
 use crate::runtime::process_control::follow_and_watch;
 use crate::units::Bytes;
 
@@ -29,7 +30,7 @@ const TEARDOWN: Duration = Duration::from_secs(10);
 
 /// What was asked for.
 #[derive(Debug)]
-pub struct Asked {
+pub(super) struct Asked {
     pub targets: Vec<String>,
     pub signal: Signal,
     /// How long each may take.
@@ -55,19 +56,19 @@ struct Victim {
 }
 
 /// Runs it; 0 only if all ended, 1 where one did not, 2 where the order can't be understood or nobody can be asked.
-pub fn run(global: &Global, asked: &Asked) -> ExitCode {
-    if let Some(why) = Here::LOGS_ONLY {
-        return super::refuse(why);
+pub(super) fn run(global: &Global, asked: &Asked) -> ExitCode {
+    if let Some(why) = ThisMachine::LOGS_ONLY {
+        return refuse(why);
     }
     if global.read_only {
-        return super::refuse(&Refusal::ReadOnly.to_string());
+        return refuse(&Refusal::ReadOnly.to_string());
     }
     let kernel = global.kernel();
     let viewer = kernel.viewer();
     if let Some(refusal) = viewer.refuses_everything() {
-        return super::refuse(&refusal.to_string());
+        return refuse(&refusal.to_string());
     }
-    let (snapshot, no_reading) = match Here::read_once(&global.sampling()) {
+    let (snapshot, no_reading) = match ThisMachine::read_once(&global.sampling()) {
         Ok(snapshot) => (Some(snapshot.harmless()), None),
         Err(why) => (None, Some(why)),
     };
@@ -80,7 +81,7 @@ pub fn run(global: &Global, asked: &Asked) -> ExitCode {
         match named(target, snapshot.as_ref(), &kernel, &viewer, asked.any) {
             Ok(victim) if victims.iter().any(|known: &Victim| known.key == victim.key) => {}
             Ok(victim) => victims.push(victim),
-            Err(Trouble::Usage(text)) => return super::refuse(&text),
+            Err(Trouble::Usage(text)) => return refuse(&text),
             Err(Trouble::Refused(Refusal::Gone(pid))) => {
                 say(&format!("not ended: there is no process {pid} here, or not any more"));
                 refused = true;
@@ -104,7 +105,7 @@ pub fn run(global: &Global, asked: &Asked) -> ExitCode {
         let others = victims.iter().filter_map(|victim| Some((victim.key.pid, victim.owner.as_ref()?)));
         let others: Vec<String> = others.map(|(pid, user)| format!("{pid} belongs to {user}")).collect();
         if !others.is_empty() {
-            return super::refuse(&format!(
+            return refuse(&format!(
                 "{}: --yes is for your own processes; leave it out to be asked, or add --other-users",
                 others.join(", ")
             ));
@@ -117,7 +118,7 @@ pub fn run(global: &Global, asked: &Asked) -> ExitCode {
                 say("nothing was ended");
                 return ExitCode::from(1);
             }
-            None => return super::refuse("there is no terminal to ask on; name them with --yes if you are sure"),
+            None => return refuse("there is no terminal to ask on; name them with --yes if you are sure"),
         }
     }
     let journal = Journal::new(Here::state_folder());
@@ -256,7 +257,7 @@ fn confirmed(victims: &[Victim], signal: Signal) -> Option<bool> {
     }
     let how = if signal == Signal::Kill { "Force" } else { "End" };
     let what = if victims.len() == 1 { "it" } else { "them all" };
-    Here::forget_typed(&terminal).ok()?;
+    Here::discard_typed(&terminal).ok()?;
     let mut answers = BufReader::new(terminal.try_clone().ok()?);
     let mut ask = |question: &str| {
         write!(terminal, "{question} ").ok()?;
@@ -341,7 +342,7 @@ fn report_memory(global: &Global, victims: &[Victim], before: Option<&Snapshot>,
     let Some(before) = before.filter(|_| held > Bytes::ZERO) else { return };
     let due = Instant::now() + TEARDOWN;
     loop {
-        let Ok(now) = Here::read_once(&global.sampling()) else {
+        let Ok(now) = ThisMachine::read_once(&global.sampling()) else {
             return say("the driver does not answer now, so it can't be seen what came back");
         };
         let listed = victims.iter().any(|victim| now.find(victim.key).is_some());
@@ -385,7 +386,7 @@ fn pause(time: Duration) {
 
 /// What was done stays done where it can't be said: that is complained about once for each line.
 fn say(text: &str) {
-    if let Err(error) = super::output::write(format!("{text}\n").as_bytes()) {
+    if let Err(error) = write(format!("{text}\n").as_bytes()) {
         complain(&format!("{text} (standard output can't be written: {error})"));
     }
 }

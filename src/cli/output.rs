@@ -1,5 +1,5 @@
-//! Owns what goes to standard output: whether all of it was written. A reader that has gone (`| head`) wanted no more;
-//! a full disk or a closed output is an error, since whoever reads the exit code must not think that there is an answer.
+//! Owns what a command prints: its answer, or why there is none; and whether all of it was written. A reader that has
+//! exited (`| head`) needs no more; a full disk or a closed output is an error, so that the exit code is no success.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::platform::{Here, Platform};
 
-pub fn write(text: &[u8]) -> io::Result<()> {
+pub(super) fn write(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     // What is buffered is not written yet, and at the program's end nobody would hear of an error.
     match Here::check_output_open().and_then(|()| out.write_all(text)).and_then(|()| out.flush()) {
@@ -18,20 +18,27 @@ pub fn write(text: &[u8]) -> io::Result<()> {
 }
 
 /// Writes an answer; the exit code is this one, or 2 where it could not be written.
-pub fn answer(text: &str, code: ExitCode) -> ExitCode {
+pub(super) fn print(text: &str, code: ExitCode) -> ExitCode {
     match write(text.as_bytes()) {
         Ok(()) => code,
-        Err(error) => super::refuse(&format!("the answer could not be written: {error}")),
+        Err(error) => refuse(&format!("the answer could not be written: {error}")),
     }
 }
 
+/// Reports wrong usage or unreadable input in one line that says what to do.
+pub(super) fn refuse(message: &str) -> ExitCode {
+    // An error here is ignored: whoever closed standard error does not want messages.
+    let _ = writeln!(io::stderr(), "oomdoctor: {message}");
+    ExitCode::from(2)
+}
+
 /// A value as JSON in one line.
-pub fn compact(value: &impl Serialize) -> Result<String, String> {
+pub(super) fn compact(value: &impl Serialize) -> Result<String, String> {
     line_of(serde_json::to_string(value))
 }
 
 /// A value as indented JSON.
-pub fn pretty(value: &impl Serialize) -> Result<String, String> {
+pub(super) fn pretty(value: &impl Serialize) -> Result<String, String> {
     line_of(serde_json::to_string_pretty(value))
 }
 

@@ -8,14 +8,14 @@ use std::process::ExitCode;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-pub use self::json::Listing;
-use super::Global;
-use super::output::pretty;
+pub(super) use self::json::Listing;
+use super::output::{pretty, refuse, write};
+use super::settings::Global;
 use crate::advice::supervisor::Supervisor;
 use crate::app::rows::together;
 use crate::gpu::activity::Activity;
 use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot, sight};
-use crate::platform::{Here, Platform};
+use crate::platform::{Machine, ThisMachine};
 use crate::text::harmless;
 use crate::units::{Bytes, WallTime};
 
@@ -25,15 +25,15 @@ const SIZE_COLUMN: usize = 2;
 const UNKNOWN: &str = "?";
 
 /// Prints the processes that hold GPU memory. Exit 1 where there is no driver or it does not answer.
-pub fn run(global: &Global, json: bool) -> ExitCode {
-    let snapshot = match Here::read_once(&global.sampling()) {
+pub(super) fn run(global: &Global, json: bool) -> ExitCode {
+    let snapshot = match ThisMachine::read_once(&global.sampling()) {
         Ok(snapshot) => snapshot,
         Err(why) => return unread(&why),
     };
     let text = if json { pretty(&Listing::of(&snapshot)) } else { Ok(as_text(&snapshot, terminal_width())) };
-    let written = text.and_then(|text| super::output::write(text.as_bytes()).map_err(|error| error.to_string()));
+    let written = text.and_then(|text| write(text.as_bytes()).map_err(|error| error.to_string()));
     match (written, &snapshot.driver) {
-        (Err(error), _) => super::refuse(&format!("the table could not be written: {error}")),
+        (Err(error), _) => refuse(&format!("the table could not be written: {error}")),
         (_, Driver::Unavailable { unavailable }) => unread(&harmless(unavailable)),
         _ => ExitCode::SUCCESS,
     }

@@ -6,13 +6,14 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::Global;
 use super::diagnose::{Asked, examine};
+use super::output::{print, refuse};
+use super::settings::Global;
 use crate::app::last::Story;
 use crate::app::walk::Mark;
 use crate::gpu::Vantage;
 use crate::log::PastedLog;
-use crate::platform::{Here, Platform, regular};
+use crate::platform::{Here, Machine, Platform, ThisMachine, regular};
 use crate::report::markdown::{Paper, Walked, markdown};
 use crate::report::redact::Names;
 use crate::runtime::last;
@@ -41,10 +42,10 @@ pub struct ReportArgs {
 }
 
 /// Runs it; 0 for yes and maybe, 1 for no, 2 where the log can't be read or the report can't be written.
-pub fn run(global: &Global, args: &ReportArgs) -> ExitCode {
+pub(super) fn run(global: &Global, args: &ReportArgs) -> ExitCode {
     match report(global, args) {
         Ok(code) => code,
-        Err(message) => super::refuse(&message),
+        Err(message) => refuse(&message),
     }
 }
 
@@ -68,7 +69,7 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
         let named = args.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
         made(&log, &asked, written, &named.filter(|name| name != "-").unwrap_or_default(), &Walked::default())
     };
-    let Some(path) = &args.output else { return Ok(super::output::answer(&text, code)) };
+    let Some(path) = &args.output else { return Ok(print(&text, code)) };
     write(path, &text, args.force).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => format!("{} is there already; --force replaces it", path.display()),
         _ => format!("{} can't be written: {error}", path.display()),
@@ -77,7 +78,7 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
 }
 
 /// The terminal program's last log, where there is no terminal.
-pub fn of_the_last(global: &Global) -> ExitCode {
+pub(super) fn of_the_last(global: &Global) -> ExitCode {
     let args = ReportArgs { file: None, no_live: false, model: None, output: None, force: false, no_redact: false };
     run(global, &args)
 }
@@ -96,7 +97,7 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
 }
 
 /// Whose machine this is, for reports that leave it out.
-pub fn names() -> Names {
+pub(super) fn names() -> Names {
     let own = Here::user_name();
     let said = ["USER", "LOGNAME", "SUDO_USER"].into_iter().filter_map(|name| std::env::var(name).ok());
     let home = Here::home().and_then(|home| Some(home.file_name()?.to_string_lossy().into_owned()));
@@ -107,6 +108,6 @@ pub fn names() -> Names {
     Names {
         users: said.chain([own]).chain(home).collect(),
         hosts: short.into_iter().chain([host]).chain(domains).collect(),
-        users_ignore_case: Here::SEEN_FROM.contains(&Vantage::Windows),
+        users_ignore_case: ThisMachine::SEEN_FROM.contains(&Vantage::Windows),
     }
 }

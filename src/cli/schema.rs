@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::fit::{Fit, FitModels};
-use super::{output, ps};
+use super::output::{pretty, print, refuse};
+use super::ps;
 use crate::gpu::{Header, Snapshot};
 use crate::report::json::Output;
 
@@ -39,10 +40,10 @@ enum Line {
 }
 
 /// Prints the schema of one output; without a name, lists all of them.
-pub fn run(name: Option<Name>) -> ExitCode {
-    match name.map_or_else(|| Ok(list()), |name| output::pretty(&schema(name))) {
-        Ok(text) => output::answer(&text, ExitCode::SUCCESS),
-        Err(message) => super::refuse(&message),
+pub(super) fn run(name: Option<Name>) -> ExitCode {
+    match name.map_or_else(|| Ok(list()), |name| pretty(&schema(name))) {
+        Ok(text) => print(&text, ExitCode::SUCCESS),
+        Err(message) => refuse(&message),
     }
 }
 

@@ -6,21 +6,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::Global;
 use super::diagnose::Asked;
+use super::output::refuse;
+use super::settings::Global;
 use crate::app::model::{Config, Palette, Source};
 use crate::gpu::guard::Viewer;
 use crate::platform::processes::Processes;
-use crate::platform::{Here, Platform, said};
+use crate::platform::{Here, Machine, Platform, ThisMachine, variable};
 use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
 use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
 use crate::runtime::{self, LogSource, Start};
 
-pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> ExitCode {
+pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> ExitCode {
     let piped = !stdin().is_terminal();
     let dash = log.as_deref().is_some_and(|path| path.as_os_str() == "-");
-    let unreadable = |error| super::refuse(&format!("{} can't be read: {error}", shown(log.as_deref())));
+    let unreadable = |error| refuse(&format!("{} can't be read: {error}", shown(log.as_deref())));
     let file = log.as_deref().filter(|_| !dash);
     if let Some(Err(error)) = file.map(look_at) {
         return unreadable(error);
@@ -37,7 +38,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
         Err(error) => return unreadable(error),
     };
     let last = match last.then(|| runtime::last::read(Here::state_folder().as_deref(), global.keep_log)) {
-        Some(Err(why)) => return super::refuse(&why),
+        Some(Err(why)) => return refuse(&why),
         Some(Ok(last)) => Some(last),
         None => None,
     };
@@ -47,7 +48,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
         (Some(path), _) if !dash => LogSource::File(path),
         _ if piped => match Here::standard_input() {
             Ok(pipe) => LogSource::Pipe(pipe),
-            Err(error) => return super::refuse(&format!("standard input can't be read: {error}")),
+            Err(error) => return refuse(&format!("standard input can't be read: {error}")),
         },
         _ => LogSource::None,
     };
@@ -67,7 +68,7 @@ pub fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> Exi
         Ok(None) => ExitCode::SUCCESS,
         // As a shell says it of a program that the signal ended.
         Ok(Some(signal)) => u8::try_from(128 + signal).map_or(ExitCode::FAILURE, ExitCode::from),
-        Err(error) => super::refuse(&format!(
+        Err(error) => refuse(&format!(
             "no terminal to draw on ({error}); `oomdoctor diagnose FILE` and `oomdoctor ps` work without one"
         )),
     }
@@ -98,12 +99,16 @@ fn of_the_demo(config: Config) -> Config {
 fn config(global: &Global, viewer: Viewer) -> Config {
     Config {
         viewer,
-        boot_id: Here::boot_id(),
+        boot_id: ThisMachine::boot_id(),
         interval: global.interval,
         read_only: global.read_only,
         keep_log: global.keep_log,
         unicode: !global.ascii && Here::shows_unicode(),
-        palette: global.palette.unwrap_or(if said("NO_COLOR").is_some() { Palette::None } else { Palette::Terminal }),
+        palette: global.palette.unwrap_or(if variable("NO_COLOR").is_some() {
+            Palette::None
+        } else {
+            Palette::Terminal
+        }),
         keys: Arc::clone(&global.keys),
         zone: jiff::tz::TimeZone::system(),
         can_suspend: Here::can_be_continued(),

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::app::keymap::{Keymap, Mistake, NAMES};
 use crate::app::model::Palette;
-use crate::platform::{Here, Kernel, Platform, Sampling, regular};
+use crate::platform::{Here, Kernel, Machine, Platform, Sampling, ThisMachine, regular};
 
 /// More than any configuration has.
 const LARGEST: u64 = 1 << 20;
@@ -97,7 +97,7 @@ impl Global {
 
     /// The processes, of which what the configuration protects is spared, and everything inside a Kubernetes pod.
     pub fn kernel(&self) -> Kernel {
-        Here::kernel(&self.sampling(), &self.protected, self.allow_kill)
+        ThisMachine::kernel(&self.sampling(), &self.protected, self.allow_kill)
     }
 }
 
@@ -125,7 +125,7 @@ struct Understood {
 }
 
 /// Every option's value. Fails with a sentence where the configuration can't be read.
-pub fn resolve(options: Options, look: Look) -> Result<Global, String> {
+pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
     let folder = Here::config_folder();
     let configuration = folder.as_deref().map(|folder| read(&folder.join("config.ron"))).transpose()?;
     let Understood { said: configuration, palette, keys } = configuration.flatten().unwrap_or_default();
@@ -230,7 +230,7 @@ fn in_words(error: &ron::Error) -> String {
 }
 
 /// A number of seconds that readings may be apart, or a process be waited for.
-pub fn seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let value: f64 = text.parse().map_err(|_| format!("{text} is not a number of seconds"))?;
     in_range(value).map(Duration::from_secs_f64)
 }

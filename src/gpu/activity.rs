@@ -8,34 +8,15 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::history::History;
+use super::usage::{Use, gpu_percent};
 use super::{Device, GpuProcess, ProcessKey};
 
 /// A process stays busy this long after its last use of GPU or CPU: training steps alternate with loading, and a
 /// process between two steps must not look idle.
-pub const BUSY_FOR: Duration = Duration::from_secs(60);
+const BUSY_FOR: Duration = Duration::from_secs(60);
 
 /// A shorter time without use proves nothing: the activity is unknown until then.
-pub const IDLE_AFTER: Duration = Duration::from_secs(10);
-
-/// CPU use from which a process counts as busy, in percent of one core.
-pub const BUSY_CPU_PERCENT: u64 = 5;
-
-/// What a process was seen to use at one reading. `None` where it is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Use {
-    /// Share of the sampling time in which its kernels ran, in percent.
-    pub gpu_percent: Option<u32>,
-    /// CPU time in percent of one core.
-    pub cpu_percent: Option<u64>,
-}
-
-impl Use {
-    /// Whether this much use makes a process busy.
-    pub fn is_busy(&self) -> bool {
-        self.gpu_percent.is_some_and(|percent| percent > 0)
-            || self.cpu_percent.is_some_and(|percent| percent >= BUSY_CPU_PERCENT)
-    }
-}
+const IDLE_AFTER: Duration = Duration::from_secs(10);
 
 /// Whether a process works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,18 +90,6 @@ impl fmt::Display for Activity {
             Activity::Unknown => f.write_str("?"),
         }
     }
-}
-
-/// The GPU use of a process: its own figure where the driver gives one. Otherwise a device that nobody uses proves 0 %,
-/// and the use of a device with a single process is that process's.
-pub fn gpu_percent(device: Option<&Device>, process: &GpuProcess) -> Option<u32> {
-    if let Some(own) = process.sm_percent.value() {
-        return Some(own);
-    }
-    let device = device?;
-    let whole = device.utilization_percent.value()?;
-    let is_alone = device.processes.iter().all(|other| other.pid == process.pid);
-    (whole == 0 || is_alone).then_some(whole)
 }
 
 impl History {

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::activity::{Use, gpu_percent};
-use super::unused::percent_of_unused;
+use super::usage::{Use, gpu_percent, percent_of_unused};
 use super::{Device, GpuProcess, ProcessKey, Snapshot};
 use crate::units::{Bytes, WallTime};
 

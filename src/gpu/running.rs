@@ -11,7 +11,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Without a mark, as of a recording.
+    /// A command whose address space was not read.
+    #[cfg(test)]
     pub fn unmarked(command: impl Into<String>) -> Running {
         Running { command: command.into(), image: None }
     }

@@ -3,12 +3,12 @@
 use super::*;
 
 /// A moment so many seconds after the tests' noon.
-pub fn noon_plus(second: i64) -> WallTime {
+pub(crate) fn noon_plus(second: i64) -> WallTime {
     WallTime(jiff::Timestamp::from_second(1_795_176_000 + second).unwrap())
 }
 
 /// A process of user 1000 on a device, started an hour before noon, its start ticks a thousand times its PID.
-pub fn process(pid: u32, used: Bytes) -> GpuProcess {
+pub(crate) fn process(pid: u32, used: Bytes) -> GpuProcess {
     GpuProcess {
         pid,
         kind: ProcessKind::Compute,
@@ -35,7 +35,7 @@ pub fn process(pid: u32, used: Bytes) -> GpuProcess {
 }
 
 /// A 24 GiB card with 0.4 GiB reserved and these processes.
-pub fn device(index: u32, processes: Vec<GpuProcess>) -> Device {
+pub(crate) fn device(index: u32, processes: Vec<GpuProcess>) -> Device {
     let used = processes.iter().filter_map(|row| row.used_bytes.value()).fold(Bytes::mib(200), Bytes::plus);
     let total = Bytes::gib(24);
     let reserved = Bytes::mib(410);
@@ -64,7 +64,7 @@ pub fn device(index: u32, processes: Vec<GpuProcess>) -> Device {
 }
 
 /// One empty card, so many seconds after noon.
-pub fn snapshot(second: i64) -> Snapshot {
+pub(crate) fn snapshot(second: i64) -> Snapshot {
     Snapshot {
         taken_at: noon_plus(second),
         host: Host {

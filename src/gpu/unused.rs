@@ -5,19 +5,13 @@ use std::fmt;
 use std::time::Duration;
 
 use super::history::History;
-use super::recognise::protected_command;
-use super::sight::unexplained;
-use super::{Device, GpuProcess, Nature, ProcessKind, Snapshot};
+use super::usage::{is_service, percent_of_unused};
+use super::{Device, GpuProcess, Snapshot};
 use crate::units::Bytes;
-
-/// A program that only draws the screen holds no more than that.
-const SCREEN: Bytes = Bytes::gib(1);
-/// And a device that only draws it is used no more than that, in percent.
-const SCREEN_PERCENT: u32 = 10;
 
 /// A device with no processes, or none but those that draw the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unused {
+pub(crate) struct Unused {
     /// Who is listed there all the same, each with what it holds.
     screens: Vec<(String, Bytes)>,
     /// Who has it open without being listed, by name.
@@ -30,7 +24,7 @@ pub struct Unused {
 
 impl Unused {
     /// Of this device of the snapshot; `None` where somebody may compute on it.
-    pub fn of(snapshot: &Snapshot, device: &Device, history: Option<&History>) -> Option<Unused> {
+    pub(crate) fn of(snapshot: &Snapshot, device: &Device, history: Option<&History>) -> Option<Unused> {
         let percent = percent_of_unused(device)?;
         let of_screen = |row: &GpuProcess| Some((name(row), row.used_bytes.value()?));
         let has_it_open = snapshot.holders.iter().filter(|holder| holder.gpus.contains(&device.index));
@@ -45,29 +39,6 @@ impl Unused {
             watched: watched.map_or(Duration::ZERO, |(time, _)| time),
         })
     }
-}
-
-/// The use of a device on which nobody computes, as far as the driver tells (`Some(None)`: it does not). `None` where
-/// somebody may compute on it: a process of anyone, memory that nobody explains, or use.
-#[allow(clippy::option_option, reason = "unused with unknown use is not the same as used")]
-pub fn percent_of_unused(device: &Device) -> Option<Option<u32>> {
-    let is_whole = device.error.is_none() && device.nature != Some(Nature::Split);
-    let all_draw = device.processes.iter().all(draws_the_screen);
-    let allowed = if device.processes.is_empty() { 0 } else { SCREEN_PERCENT };
-    let percent = device.utilization_percent.value();
-    let rests = percent.is_none_or(|percent| percent <= allowed);
-    (is_whole && all_draw && rests && unexplained(device).is_none()).then_some(percent)
-}
-
-fn draws_the_screen(row: &GpuProcess) -> bool {
-    let is_screens = row.kind == ProcessKind::Graphics || row.kind != ProcessKind::Mps && is_service(row);
-    is_screens && row.used_bytes.value().is_some_and(|held| held <= SCREEN)
-}
-
-/// Whether it is part of the desktop or the driver.
-fn is_service(row: &GpuProcess) -> bool {
-    let command = row.command.known().map_or("", String::as_str);
-    !command.contains("nvidia-cuda-mps-server") && protected_command(command).is_some()
 }
 
 fn name(row: &GpuProcess) -> String {

@@ -23,7 +23,7 @@ macro_rules! readings {
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
             $( $(#[$pmeta])* pub $plain: $ptype, )*
-            $( $(#[$rmeta])* pub $reading: $crate::gpu::Reading<$rtype>, )*
+            $( $(#[$rmeta])* pub $reading: $crate::gpu::reading::Reading<$rtype>, )*
         }
 
         impl $name {
@@ -105,7 +105,7 @@ macro_rules! readings {
                         }
                         Ok($name {
                             $( $plain: $plain.map_or_else(|| $crate::gpu::wire::missing(stringify!($plain)), Ok)?, )*
-                            $( $reading: $crate::gpu::Reading::from_parts($reading.0, $reading.1.as_deref()), )*
+                            $( $reading: $crate::gpu::reading::Reading::from_parts($reading.0, $reading.1.as_deref()), )*
                         })
                     }
                 }

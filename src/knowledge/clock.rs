@@ -1,30 +1,27 @@
 //! Owns when a job died by its own log: the stamp nearest the decisive line. A stamp without a zone is taken as local.
 
-use std::sync::LazyLock;
-
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use regex::Regex;
+use regex::Captures;
 
 use crate::effort;
-use crate::log::PastedLog;
+use crate::log::{Expression, PastedLog};
 use crate::units::WallTime;
 
 /// How many lines away a stamp still says something.
 const REACH: usize = 200;
 
 /// The stamp on the decisive line, else the nearest one before it, else the nearest after it.
-pub fn crashed_at(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
+pub(crate) fn crashed_at(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
     nearest(log, line, |text| stamp(text, now))
 }
 
 /// The same where the stamp has no zone and was written in UTC, as containers do.
-pub fn crashed_at_if_utc(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
+pub(crate) fn crashed_at_if_utc(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
     let now = now?;
     let utc = now.with_time_zone(TimeZone::UTC);
-    let zoneless = |text: &str| Some((stamp(text, Some(&utc))?, stamp(text, Some(now))?));
-    let (utc, local) = nearest(log, line, zoneless)?;
+    let (utc, local) = nearest(log, line, |text| Some((stamp(text, Some(&utc))?, stamp(text, Some(now))?)))?;
     (utc != local).then_some(utc)
 }
 
@@ -34,23 +31,14 @@ fn nearest<T>(log: &PastedLog, line: usize, read: impl Fn(&str) -> Option<T>) ->
     before.chain(after).find_map(|number| read(log.line(number)?))
 }
 
-/// The regular expressions are fixed and small; one that did not compile would find nothing.
-fn expression(source: &str) -> Option<Regex> {
-    Regex::new(source).ok()
-}
-
-static ISO: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    expression(
-        r"(?-u)\b(\d{4})[-/](\d\d)[-/](\d\d)(?:T| - | |_)(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d))?",
-    )
-});
-static SYSLOG: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    expression(
-        r"(?-u)\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: (\d{4}))?",
-    )
-});
-static SHORT: LazyLock<Option<Regex>> =
-    LazyLock::new(|| expression(r"(?-u)\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\b"));
+static ISO: Expression = Expression::new(
+    r"(?-u)\b(\d{4})[-/](\d\d)[-/](\d\d)(?:T| - | |_)(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?: ?(Z|UTC|[+-]\d\d:?\d\d))?",
+);
+static SYSLOG: Expression = Expression::new(
+    r"(?-u)\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: (\d{4}))?",
+);
+static SHORT: Expression =
+    Expression::new(r"(?-u)\b(?:INFO|WARNING|ERROR|DEBUG|CRITICAL) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\b");
 
 fn stamp(line: &str, now: Option<&Zoned>) -> Option<WallTime> {
     effort::count(line.len());
@@ -58,9 +46,8 @@ fn stamp(line: &str, now: Option<&Zoned>) -> Option<WallTime> {
 }
 
 fn iso(line: &str, now: Option<&Zoned>) -> Option<Timestamp> {
-    let found = ISO.as_ref()?.captures(line)?;
-    let number = |group| found.get(group)?.as_str().parse::<i16>().ok();
-    let civil = civil([number(1)?, number(2)?, number(3)?, number(4)?, number(5)?, number(6)?])?;
+    let found = ISO.captures(line)?;
+    let civil = civil(numbers(&found, [1, 2, 3, 4, 5, 6])?)?;
     match found.get(8).map(|zone| zone.as_str()) {
         Some("Z" | "UTC") => Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp()),
         Some(offset) => {
@@ -77,21 +64,29 @@ fn iso(line: &str, now: Option<&Zoned>) -> Option<Timestamp> {
 
 fn syslog(line: &str, now: Option<&Zoned>) -> Option<Timestamp> {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let found = SYSLOG.as_ref()?.captures(line)?;
-    let number = |group| found.get(group)?.as_str().parse::<i16>().ok();
-    let month =
-        i16::try_from(MONTHS.iter().position(|month| Some(*month) == found.get(1).map(|m| m.as_str()))? + 1).ok()?;
-    let rest = [month, number(2)?, number(3)?, number(4)?, number(5)?];
-    match number(6) {
-        Some(year) => local(with_year(year, rest)?, now),
+    let found = SYSLOG.captures(line)?;
+    let name = found.get(1)?.as_str();
+    let month = i16::try_from(MONTHS.iter().position(|month| *month == name)? + 1).ok()?;
+    let [day, hour, minute, second] = numbers(&found, [2, 3, 4, 5])?;
+    let rest = [month, day, hour, minute, second];
+    match numbers(&found, [6]) {
+        Some([year]) => local(with_year(year, rest)?, now),
         None => latest(rest, now),
     }
 }
 
 fn short(line: &str, now: Option<&Zoned>) -> Option<Timestamp> {
-    let found = SHORT.as_ref()?.captures(line)?;
-    let number = |group| found.get(group)?.as_str().parse::<i16>().ok();
-    latest([number(1)?, number(2)?, number(3)?, number(4)?, number(5)?], now)
+    let found = SHORT.captures(line)?;
+    latest(numbers(&found, [1, 2, 3, 4, 5])?, now)
+}
+
+/// The numbers that these groups captured, where each captured one.
+fn numbers<const COUNT: usize>(found: &Captures<'_>, groups: [usize; COUNT]) -> Option<[i16; COUNT]> {
+    let mut numbers = [0; COUNT];
+    for (number, group) in numbers.iter_mut().zip(groups) {
+        *number = found.get(group)?.as_str().parse().ok()?;
+    }
+    Some(numbers)
 }
 
 /// A stamp without a year is this year's, or last year's where that would lie ahead.
@@ -107,8 +102,8 @@ fn with_year(year: i16, [month, day, hour, minute, second]: [i16; 5]) -> Option<
 }
 
 fn civil([year, month, day, hour, minute, second]: [i16; 6]) -> Option<DateTime> {
-    let small = |number: i16| i8::try_from(number).ok();
-    DateTime::new(year, small(month)?, small(day)?, small(hour)?, small(minute)?, small(second)?, 0).ok()
+    let [month, day, hour, minute, second] = [month, day, hour, minute, second].map(|number| i8::try_from(number).ok());
+    DateTime::new(year, month?, day?, hour?, minute?, second?, 0).ok()
 }
 
 fn local(civil: DateTime, now: Option<&Zoned>) -> Option<Timestamp> {

@@ -1,8 +1,6 @@
 //! Owns telling a document from a log: pages (guides, manuals, changelogs) and programs' sources are full of messages
 //! about memory, and nothing has failed. A report that somebody posts has headings and code too, and is none.
 
-use std::sync::OnceLock;
-
 use super::pattern::Pattern;
 use crate::effort;
 use crate::log::PastedLog;
@@ -15,7 +13,7 @@ const HEAD: usize = 200;
 const NEAR: usize = 12;
 
 /// Whether the whole text is a page about failures, or a program's source, rather than a failure's log.
-pub fn is_document(log: &PastedLog) -> bool {
+pub(crate) fn is_document(log: &PastedLog) -> bool {
     let text = log.text();
     text.len() <= PAGE
         && (has_head(text)
@@ -31,16 +29,16 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map(|line| line.get(..line.floor_char_boundary(LONGEST)).unwrap_or(line))
 }
 
+fn count(text: &str, is_counted: impl Fn(&str) -> bool) -> usize {
+    lines(text).filter(|line| is_counted(line)).count()
+}
+
 /// A page's head as site generators read it (a title between two lines of dashes or plus signs), or a
 /// comment with its licence.
 fn has_head(text: &str) -> bool {
-    static KEY: OnceLock<Pattern> = OnceLock::new();
-    let key = KEY.get_or_init(|| {
-        Pattern::from(
-            r"^(?:title|description|sidebar\w*|slug|layout|permalink|weight|ms\.\w+)\s*[:=]\s*\S|[Cc]opyright \d{4}"
-                .to_string(),
-        )
-    });
+    static KEY: Pattern = Pattern::fixed(
+        r"^(?:title|description|sidebar\w*|slug|layout|permalink|weight|ms\.\w+)\s*[:=]\s*\S|[Cc]opyright \d{4}",
+    );
     let mut lines = lines(text).skip_while(|line| line.trim().is_empty());
     let first = lines.next().unwrap_or_default().trim_end();
     let end = match first {
@@ -49,75 +47,49 @@ fn has_head(text: &str) -> bool {
         _ => return false,
     };
     let head: Vec<&str> = lines.take(HEAD).take_while(|line| line.trim_end() != end).collect();
-    head.len() < HEAD && (key.is_match(first) || head.iter().any(|line| key.is_match(line)))
+    head.len() < HEAD && (KEY.is_match(first) || head.iter().any(|line| KEY.is_match(line)))
 }
 
 /// What only a run prints (a traceback's frame, a stamp) or, if asked for, only a person says who had one ("my").
 fn holds_traces(text: &str, told: bool) -> bool {
-    static PRINTED: OnceLock<Pattern> = OnceLock::new();
-    static TOLD: OnceLock<Pattern> = OnceLock::new();
-    let printed = PRINTED.get_or_init(|| {
-        Pattern::from(
-            [
-                r"^Traceback \(most recent call last\)|^\W*File \x22[^\x22]+\x22, line \d+|, line \d+, in \w|^\s+at [\w.$]+\(",
-                r"|^\W{0,3}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|^\W{0,3}\d\d:\d\d:\d\d\b|^[A-Z]\w\w[ ]+\d+[ ]\d\d:\d\d|^\[?[IWEF]\d{4} \d\d:",
-            ]
-            .concat(),
-        )
-    });
-    let own = TOLD.get_or_init(|| {
-        Pattern::from(
-            [
-                r"\b(?:I|I'm|I've|I'd|[Mm]y|me)\b[ ,.]|^(?:#+[ ]|\*\*)(?:Describe|To [Rr]epro|Steps? to|Expected|Actual|Your [Qq]uestion|Environment|System|Operating|OS\b|GPU\b|VRAM|What (?:happened|did)|Is there an existing|Checklist|Checks|Console|Debug|Logs?\b|Full|Repro|Screenshot|Version|Your|Bug\b|Traceback|Output|Additional)",
-                r"|·[ ](?:description|comment)[ ]·|\bcommented\b|^(?:Hardware|OS|GPU|Version|Environment)\s*:|(?i)\bthanks?\b|same (?:issue|problem|error)|\?\s*$|please help",
-            ]
-            .concat(),
-        )
-    });
-    lines(text).any(|line| printed.is_match(line) || told && own.is_match(line))
+    static PRINTED: Pattern = Pattern::fixed(concat!(
+        r"^Traceback \(most recent call last\)|^\W*File \x22[^\x22]+\x22, line \d+|, line \d+, in \w|^\s+at [\w.$]+\(",
+        r"|^\W{0,3}\d{4}-\d\d-\d\d[T ]\d\d:\d\d|^\W{0,3}\d\d:\d\d:\d\d\b|^[A-Z]\w\w[ ]+\d+[ ]\d\d:\d\d|^\[?[IWEF]\d{4} \d\d:"
+    ));
+    static TOLD: Pattern = Pattern::fixed(concat!(
+        r"\b(?:I|I'm|I've|I'd|[Mm]y|me)\b[ ,.]|^(?:#+[ ]|\*\*)(?:Describe|To [Rr]epro|Steps? to|Expected|Actual|Your [Qq]uestion|Environment|System|Operating|OS\b|GPU\b|VRAM|What (?:happened|did)|Is there an existing|Checklist|Checks|Console|Debug|Logs?\b|Full|Repro|Screenshot|Version|Your|Bug\b|Traceback|Output|Additional)",
+        r"|·[ ](?:description|comment)[ ]·|\bcommented\b|^(?:Hardware|OS|GPU|Version|Environment)\s*:|(?i)\bthanks?\b|same (?:issue|problem|error)|\?\s*$|please help"
+    ));
+    lines(text).any(|line| PRINTED.is_match(line) || told && TOLD.is_match(line))
 }
 
 /// reStructuredText: directives, targets, roles and headings that are underlined.
 fn is_manual(text: &str) -> bool {
-    static MARKUP: OnceLock<Pattern> = OnceLock::new();
-    let markup = MARKUP.get_or_init(|| {
-        Pattern::from(r"^\s*\.\. [\w-]+::|^\.\. _[^:\n]+:|:(?:ref|doc|class|func|meth|attr|mod|issue|pr):`".to_string())
-    });
-    lines(text).filter(|line| markup.is_match(line)).count() >= 3
+    static MARKUP: Pattern =
+        Pattern::fixed(r"^\s*\.\. [\w-]+::|^\.\. _[^:\n]+:|:(?:ref|doc|class|func|meth|attr|mod|issue|pr):`");
+    count(text, |line| MARKUP.is_match(line)) >= 3
 }
 
 /// Versions as headings, their changes as lists below.
 fn is_changelog(text: &str) -> bool {
-    static VERSION: OnceLock<Pattern> = OnceLock::new();
-    let version = VERSION.get_or_init(|| {
-        Pattern::from(r"^#{1,3}[ ]\[?(?:[A-Za-z.]+[ ])?v?\d+\.\d+(?:\.\w+)*\]?(?:[ (].*)?$".to_string())
-    });
-    let item = |line: &&str| line.starts_with("- ") || line.starts_with("* ");
-    lines(text).filter(|line| version.is_match(line)).count() >= 3 && lines(text).filter(item).count() >= 6
+    static VERSION: Pattern = Pattern::fixed(r"^#{1,3}[ ]\[?(?:[A-Za-z.]+[ ])?v?\d+\.\d+(?:\.\w+)*\]?(?:[ (].*)?$");
+    count(text, |line| VERSION.is_match(line)) >= 3
+        && count(text, |line| line.starts_with("- ") || line.starts_with("* ")) >= 6
 }
 
 fn is_guide(text: &str) -> bool {
-    static HEADING: OnceLock<Pattern> = OnceLock::new();
-    static ADVICE: OnceLock<Pattern> = OnceLock::new();
-    let heading = HEADING.get_or_init(|| {
-        Pattern::from(
-            r"^#{1,4}[ ]\S|^\d+\.[ ](?:[A-Z][\w ()-]{3,50}|[^ -~].{2,60})$|^(?:(?:Fix|Solution|Solución|Solução|Lösung|Решение|Step|Method|Cause|Symptom|Problem|Option)s?(?: \d+)?(?::|$)|(?:How to|Fix(?:ing)?[ ]|Cómo[ ]|Como[ ]|Как[ ]|Comment[ ]|Common|Quick|Introduction|Conclusion|Understanding|Prerequisites|Troubleshooting|Possible|Related)\b[^.]{0,60}$)|^(?:\*\*|__)[^*_]{3,60}(?:\*\*|__):?\s*$".to_string(),
-        )
-    });
-    let advice = ADVICE.get_or_init(|| {
-        Pattern::from(
-            [
-                r"^\s*(?:[-*]|•|\d+[.)]|#+)?\s*(?:\*\*|`)?(?:Fix \d+: |Step \d+: |Solution \d+: |Solution: |Fix: )?(?:Reduce|Lower|Decrease|Use|Try|Set|Increase|Enable|Disable|Check|Close|Restart|Install|Make sure|Consider|Add|Avoid|Ensure|Upgrade|Switch|Clear|Start|Verify|Limit|Offload|Monitor|Choose|Free)\s+\w",
-                r"|(?i)\b(?:you can|you should|you may|you might|you will|you need|we recommend|it is recommended|can be (?:solved|fixed|avoided|reduced|addressed)|to (?:fix|solve|avoid|resolve|reduce) (?:this|the|it)|consider \w+ing|try (?:to )?(?:reduc|lower|decreas|us|increas|sett)\w*)\b",
-                // The same in Chinese, Japanese, Korean, Russian, Arabic, Spanish and Portuguese, French, German.
-                r"|^\d+\.[ ](?:减小|降低|使用|清理|监控|启用|检查|关闭|限制)|建议|可以通过|请(?:尝试|检查|使用|减小|确保)|解决(?:方案|方法|办法)|してください|解決(?:策|方法)|対処法|対策|하세요|해결|Попробуйте|Уменьшите|Используйте|Проверьте|Решение|استخدم|تأكد|يمكنك|قلل|الحل|جرّب|حاول|يجب",
-                r"|(?:Reduz[ac]\w*|Utilice|Pruebe|Usa|Use o|Intenta|Asegúrate|Verifi(?:ca|que)|Solución|Solução|Utilisez|Réduisez|Essayez|Vérifiez|Verwenden Sie|Reduzieren Sie|Versuchen Sie|Stellen Sie sicher|Lösung)\b",
-            ]
-            .concat(),
-        )
-    });
-    let count = |pattern: &Pattern| lines(text).filter(|line| pattern.is_match(line)).count();
-    let (headings, advices) = (count(heading), count(advice));
+    static HEADING: Pattern = Pattern::fixed(
+        r"^#{1,4}[ ]\S|^\d+\.[ ](?:[A-Z][\w ()-]{3,50}|[^ -~].{2,60})$|^(?:(?:Fix|Solution|Solución|Solução|Lösung|Решение|Step|Method|Cause|Symptom|Problem|Option)s?(?: \d+)?(?::|$)|(?:How to|Fix(?:ing)?[ ]|Cómo[ ]|Como[ ]|Как[ ]|Comment[ ]|Common|Quick|Introduction|Conclusion|Understanding|Prerequisites|Troubleshooting|Possible|Related)\b[^.]{0,60}$)|^(?:\*\*|__)[^*_]{3,60}(?:\*\*|__):?\s*$",
+    );
+    static ADVICE: Pattern = Pattern::fixed(concat!(
+        r"^\s*(?:[-*]|•|\d+[.)]|#+)?\s*(?:\*\*|`)?(?:Fix \d+: |Step \d+: |Solution \d+: |Solution: |Fix: )?(?:Reduce|Lower|Decrease|Use|Try|Set|Increase|Enable|Disable|Check|Close|Restart|Install|Make sure|Consider|Add|Avoid|Ensure|Upgrade|Switch|Clear|Start|Verify|Limit|Offload|Monitor|Choose|Free)\s+\w",
+        r"|(?i)\b(?:you can|you should|you may|you might|you will|you need|we recommend|it is recommended|can be (?:solved|fixed|avoided|reduced|addressed)|to (?:fix|solve|avoid|resolve|reduce) (?:this|the|it)|consider \w+ing|try (?:to )?(?:reduc|lower|decreas|us|increas|sett)\w*)\b",
+        // The same in Chinese, Japanese, Korean, Russian, Arabic, Spanish and Portuguese, French, German.
+        r"|^\d+\.[ ](?:减小|降低|使用|清理|监控|启用|检查|关闭|限制)|建议|可以通过|请(?:尝试|检查|使用|减小|确保)|解决(?:方案|方法|办法)|してください|解決(?:策|方法)|対処法|対策|하세요|해결|Попробуйте|Уменьшите|Используйте|Проверьте|Решение|استخدم|تأكد|يمكنك|قلل|الحل|جرّب|حاول|يجب",
+        r"|(?:Reduz[ac]\w*|Utilice|Pruebe|Usa|Use o|Intenta|Asegúrate|Verifi(?:ca|que)|Solución|Solução|Utilisez|Réduisez|Essayez|Vérifiez|Verwenden Sie|Reduzieren Sie|Versuchen Sie|Stellen Sie sicher|Lösung)\b"
+    ));
+    let headings = count(text, |line| HEADING.is_match(line));
+    let advices = count(text, |line| ADVICE.is_match(line));
     headings >= 2 && advices >= 3 && headings + advices >= 6
 }
 
@@ -131,23 +103,17 @@ fn is_program(text: &str) -> bool {
 
 /// How many of the lines are code, and how many more may be.
 fn shares(lines: &[&str]) -> (usize, usize) {
-    let code = lines.iter().filter(|line| is_code(line)).count();
-    (code, lines.iter().filter(|line| !is_code(line) && is_plain(line)).count())
+    let (code, rest): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| is_code(line));
+    (code.len(), rest.into_iter().filter(|line| is_plain(line)).count())
 }
 
 /// What only programs have: a definition, a block's beginning or end, a statement's end, a comment over lines.
 fn is_code(line: &str) -> bool {
-    static CODE: OnceLock<Pattern> = OnceLock::new();
-    CODE.get_or_init(|| {
-        Pattern::from(
-            [
-                r"^\s*(?:async[ ])?(?:def|class|function|struct|enum|template|namespace|fn|impl|func)\b.*[:{(,]?$|^\s*(?:from[ ]\w[\w.]*[ ])?import[ ]\w|^\s*#\s*(?:include|define|if|endif|ifdef|ifndef|else|pragma)\b|^\s*(?:if|for|while|elif|else|elseif|try|except|with|switch|case|return|raise|throw|yield|end)\b[^.!?]*[:{;)(,\]]?\s*$",
-                r"|[;{}]\s*(?:\\|//.*|/\*.*)?$|^\s*[)}\]]+[,;]?\s*$|^\s*/?\*{1,2}(?:[ ]|$|/)|^\s*//|^\s*%\s|\x22{3}|^\s*@\w+|^[\s\w.,*&\[\]()]*[\w)\]][ ](?:=|==|!=|\+=|:=|->|=>|\|\||&&)[ ]|^\s+\w[\w.]*\(.*\)$|\($|\[$|^\s*[\w.:]+\(.*,$|^\s*[rfbu]?\x22.*\x22,?\)*$|^\s*[\w.]+,$|^\s*[A-Z]\w+ ?=",
-            ]
-            .concat(),
-        )
-    })
-    .is_match(line)
+    static CODE: Pattern = Pattern::fixed(concat!(
+        r"^\s*(?:async[ ])?(?:def|class|function|struct|enum|template|namespace|fn|impl|func)\b.*[:{(,]?$|^\s*(?:from[ ]\w[\w.]*[ ])?import[ ]\w|^\s*#\s*(?:include|define|if|endif|ifdef|ifndef|else|pragma)\b|^\s*(?:if|for|while|elif|else|elseif|try|except|with|switch|case|return|raise|throw|yield|end)\b[^.!?]*[:{;)(,\]]?\s*$",
+        r"|[;{}]\s*(?:\\|//.*|/\*.*)?$|^\s*[)}\]]+[,;]?\s*$|^\s*/?\*{1,2}(?:[ ]|$|/)|^\s*//|^\s*%\s|\x22{3}|^\s*@\w+|^[\s\w.,*&\[\]()]*[\w)\]][ ](?:=|==|!=|\+=|:=|->|=>|\|\||&&)[ ]|^\s+\w[\w.]*\(.*\)$|\($|\[$|^\s*[\w.:]+\(.*,$|^\s*[rfbu]?\x22.*\x22,?\)*$|^\s*[\w.]+,$|^\s*[A-Z]\w+ ?="
+    ));
+    CODE.is_match(line)
 }
 
 /// What stands in programs and elsewhere: a comment, an indented line.
@@ -156,71 +122,48 @@ fn is_plain(line: &str) -> bool {
 }
 
 /// Whether the line stands in a program's text: statements and comments above and below, and nothing that a run prints.
-pub fn stands_in_program(log: &PastedLog, number: usize) -> bool {
-    static OUTPUT: OnceLock<Pattern> = OnceLock::new();
-    let output = OUTPUT.get_or_init(|| {
-        Pattern::from(
-            [
-                r"Traceback \(|^\W*File \x22|, line \d+, in \w|^\s*at [\w.$:<>]+ ?\(|^\s*\x22[\w.-]+\x22\s*:|^\s*\[\w+\] \(\d+\)|^\s*@ |0x[0-9a-f]{8,}|^\s*(?:E\s+)?[\w.]+(?:Error|Exception)\b:",
-                r"|^\W{0,3}\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d|^\[?[IWEF]\d{4} |^\s*\|.*\|\s*$|\d+%\||^\w+_\w+: |^-+>|^[$>]|^(?:In|Out) ?\[|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b[ :\]]|^\[\w",
-            ]
-            .concat(),
-        )
-    });
-    let fence = |line: &str| line.trim_start().starts_with("```") || line.trim_start().starts_with("~~~");
-    if log.brief(number).is_none_or(|line| output.is_match(line)) {
+pub(crate) fn stands_in_program(log: &PastedLog, number: usize) -> bool {
+    static OUTPUT: Pattern = Pattern::fixed(concat!(
+        r"Traceback \(|^\W*File \x22|, line \d+, in \w|^\s*at [\w.$:<>]+ ?\(|^\s*\x22[\w.-]+\x22\s*:|^\s*\[\w+\] \(\d+\)|^\s*@ |0x[0-9a-f]{8,}|^\s*(?:E\s+)?[\w.]+(?:Error|Exception)\b:",
+        r"|^\W{0,3}\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d|^\[?[IWEF]\d{4} |^\s*\|.*\|\s*$|\d+%\||^\w+_\w+: |^-+>|^[$>]|^(?:In|Out) ?\[|\b(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b[ :\]]|^\[\w"
+    ));
+    if log.brief(number).is_none_or(|line| OUTPUT.is_match(line)) {
         return false;
     }
-    let side = |lines: &mut dyn Iterator<Item = usize>| {
-        let lines = lines.map_while(|near| log.brief(near)).take_while(|line| !fence(line));
-        let lines: Vec<&str> = lines.filter(|line| !line.trim().is_empty()).collect();
-        let sure = lines.iter().filter(|line| is_code(line)).count();
-        let rest = lines.iter().filter(|line| !is_code(line) && is_plain(line)).count();
-        (lines.len(), sure, rest, lines.iter().any(|line| output.is_match(line)))
-    };
-    let (above, sure_above, rest_above, ran_above) = side(&mut (number.saturating_sub(NEAR).max(1)..number).rev());
-    let (below, sure_below, rest_below, ran_below) = side(&mut (number + 1..=number + NEAR));
-    let (all, sure) = (above + below, sure_above + sure_below);
-    !ran_above
-        && !ran_below
-        && sure_above >= 2
-        && sure_below >= 2
-        && sure >= 6
-        && (sure + rest_above + rest_below) * 4 >= all * 3
+    let above = block(log, (number.saturating_sub(NEAR).max(1)..number).rev());
+    let below = block(log, number + 1..=number + NEAR);
+    if above.iter().chain(&below).any(|line| OUTPUT.is_match(line)) {
+        return false;
+    }
+    let ((code_above, plain_above), (code_below, plain_below)) = (shares(&above), shares(&below));
+    let code = code_above + code_below;
+    code_above >= 2
+        && code_below >= 2
+        && code >= 6
+        && (code + plain_above + plain_below) * 4 >= (above.len() + below.len()) * 3
+}
+
+/// The lines at these places, without empty ones, up to the fence of a code block.
+fn block(log: &PastedLog, places: impl Iterator<Item = usize>) -> Vec<&str> {
+    let lines = places.map_while(|near| log.brief(near));
+    let inside = lines.take_while(|line| !["```", "~~~"].iter().any(|fence| line.trim_start().starts_with(fence)));
+    inside.filter(|line| !line.trim().is_empty()).collect()
 }
 
 /// Whether the line goes on with a sentence of the line above it, in prose that nobody tells of themselves.
-pub fn continues_prose(log: &PastedLog, number: usize) -> bool {
-    static BEGUN: OnceLock<Pattern> = OnceLock::new();
-    static GOES_ON: OnceLock<Pattern> = OnceLock::new();
-    let begun = BEGUN.get_or_init(|| {
-        Pattern::from(r"^[\s#*/%>-]*(?:[A-Za-z(`'\x22*][\w'`\x22()*/.,-]*,?[ ]){5,}[\w'`\x22()*/-]+,?\s*$".to_string())
-    });
-    let goes_on = GOES_ON.get_or_init(|| {
-        Pattern::from(r"^[\s#*/%>-]*\(?[a-z][a-z-]*(?:[ ][\w'`\x22()*/-]+[.,;]?)*(?: \([^()]*\)[.,]?)?\s*$".to_string())
-    });
-    let said = |near: usize| log.brief(near).is_some_and(|line| OWN.is_told(line));
+pub(crate) fn continues_prose(log: &PastedLog, number: usize) -> bool {
+    static BEGUN: Pattern =
+        Pattern::fixed(r"^[\s#*/%>-]*(?:[A-Za-z(`'\x22*][\w'`\x22()*/.,-]*,?[ ]){5,}[\w'`\x22()*/-]+,?\s*$");
+    // Words of a person who tells what happened to them.
+    static OWN: Pattern =
+        Pattern::fixed(r"\b(?:I|I'm|I've|[Mm]y|[Ww]e|[Oo]ur|me)\b|\?\s*$|\b(?:crashed|failed|died)\b");
+    static GOES_ON: Pattern =
+        Pattern::fixed(r"^[\s#*/%>-]*\(?[a-z][a-z-]*(?:[ ][\w'`\x22()*/-]+[.,;]?)*(?: \([^()]*\)[.,]?)?\s*$");
+    let mut near = (number.saturating_sub(NEAR).max(1)..=number + NEAR).filter_map(|near| log.brief(near));
     let above = number.checked_sub(1).and_then(|above| log.brief(above));
-    above.is_some_and(|line| begun.is_match(line))
-        && log.brief(number).is_some_and(|line| goes_on.is_match(line))
-        && !(number.saturating_sub(NEAR).max(1)..=number + NEAR).any(said)
-}
-
-/// Words of a person who tells what happened to them.
-struct Own(OnceLock<Pattern>);
-
-static OWN: Own = Own(OnceLock::new());
-
-impl Own {
-    fn is_told(&self, line: &str) -> bool {
-        self.0
-            .get_or_init(|| {
-                Pattern::from(
-                    r"\b(?:I|I'm|I've|[Mm]y|[Ww]e|[Oo]ur|me)\b|\?\s*$|\b(?:crashed|failed|died)\b".to_string(),
-                )
-            })
-            .is_match(line)
-    }
+    above.is_some_and(|line| BEGUN.is_match(line))
+        && log.brief(number).is_some_and(|line| GOES_ON.is_match(line))
+        && !near.any(|line| OWN.is_match(line))
 }
 
 #[cfg(test)]

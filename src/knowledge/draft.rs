@@ -9,7 +9,7 @@ const TELLING: [&str; 8] =
 const EXAMPLE_LINES: usize = 30;
 
 /// An entry in RON with what can be taken from the log; what only a person knows is marked TODO.
-pub fn from_log(log: &PastedLog, today: &str) -> String {
+pub(crate) fn from_log(log: &PastedLog, today: &str) -> String {
     let (number, line) = decisive(log);
     let first = number.saturating_sub(EXAMPLE_LINES).max(1);
     let example: Vec<&str> =
@@ -76,13 +76,18 @@ fn pattern(line: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::knowledge::load::{Source, load};
+    use crate::knowledge::KnowledgeBase;
+    use crate::knowledge::load::Source;
 
     #[test]
     fn a_draft_loads_and_finds_its_own_log() {
         let log = PastedLog::new("step 1\nfoo.alloc: device 3 out of memory: wanted 512 MB (have 17)\nbye");
         let text = from_log(&log, "2026-11-20");
-        let base = load(vec![Source { path: "foo/alloc.ron".into(), text: text.clone().into() }]).unwrap();
+        let base = KnowledgeBase::from_sources(vec![Source {
+            path: "entries/foo/alloc.ron".into(),
+            text: text.clone().into(),
+        }])
+        .unwrap();
         let other = PastedLog::new("foo.alloc: device 0 out of memory: wanted 9 MB (have 170)");
         for log in [log, other] {
             let found = base.diagnose(&log, None);

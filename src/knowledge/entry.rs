@@ -1,4 +1,4 @@
-//! Owns what an entry of the knowledge base is: the shape of `knowledge/<raised_by>/<entry>.ron`.
+//! Owns what an entry of the knowledge base is: the shape of `knowledge/entries/<raised_by>/<entry>.ron`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::diagnosis::{CauseKind, Certainty, MemoryKind, Oom, Phase};
 use super::fix::Reference;
 use super::id::{EntryId, FixId};
-use super::pattern::Pattern;
+use super::pattern::{self, Pattern};
 use crate::units::UnitBase;
 
 /// Whether an entry has earned its place by examples.
@@ -50,7 +50,7 @@ pub struct Entry {
     /// When a line is this.
     pub when: When,
     /// Patterns whose captures are figures; each is optional, the first that yields a key wins.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "pattern::each")]
     pub figures: Vec<Pattern>,
     /// How many lines before and after the decisive one figures may stand on.
     #[serde(default = "figure_reach")]

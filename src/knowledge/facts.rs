@@ -9,7 +9,7 @@ use crate::units::Bytes;
 
 /// The contract's keys: what an entry's patterns may capture. `other_pid` and `other_bytes` come in
 /// pairs and make `other_processes`.
-pub const FACT_KEYS: &[&str] = &[
+pub(crate) const FACT_KEYS: &[&str] = &[
     "device",
     "requested_bytes",
     "total_bytes",

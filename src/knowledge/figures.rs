@@ -14,7 +14,7 @@ use crate::units::{Bytes, UnitBase};
 
 /// What a message's figures are.
 #[derive(Clone, Debug, Default)]
-pub struct Figures {
+pub(crate) struct Figures {
     pub facts: Facts,
     pub places: Vec<Figure>,
     /// The program's name, where the message itself says it.
@@ -24,7 +24,7 @@ pub struct Figures {
 }
 
 /// Reads the figures of the message at `hits[index]`; a neighbouring message of the same entry keeps its own.
-pub fn read(entry: &Entry, log: &PastedLog, hits: &[Hit], index: usize) -> Figures {
+pub(crate) fn read(entry: &Entry, log: &PastedLog, hits: &[Hit], index: usize) -> Figures {
     let mut figures = Figures::default();
     let Some(hit) = hits.get(index) else { return figures };
     let same = |other: &&Hit| other.entry == hit.entry && other.wording == hit.wording;
@@ -76,7 +76,7 @@ fn own_region(view: &View, hit: &Hit, previous: Option<&Hit>, next: Option<&Hit>
 
 impl Figures {
     /// Takes from another message of the same failure what this one does not say.
-    pub fn complete_from(&mut self, other: Figures) {
+    pub(crate) fn complete_from(&mut self, other: Figures) {
         self.facts.complete_from(&other.facts);
         self.places.extend(other.places);
         self.program = self.program.take().or(other.program);

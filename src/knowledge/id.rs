@@ -1,6 +1,8 @@
-//! Owns the identities of entries and fixes. The build script generates a constant for every file of knowledge/, so
-//! an id that Rust names and no file has does not compile. Ids read from another folder have the same types.
+//! Owns the identities of entries, fixes and programs. The build script generates a constant for every file of
+//! knowledge/ and every name in programs.ron, so an id that Rust names and no file has does not compile. Ids read from
+//! another folder have the same types.
 
+use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -35,6 +37,12 @@ macro_rules! id {
             }
 
             pub const fn as_str(self) -> &'static str {
+                self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
                 self.0
             }
         }
@@ -81,6 +89,11 @@ id! {
 id! {
     /// An entry: `raised_by/name`, such as `pytorch/cuda-out-of-memory`.
     EntryId
+}
+
+id! {
+    /// A program as the contract names it: what a person ran, or whose code printed a message.
+    Program
 }
 
 include!(concat!(env!("OUT_DIR"), "/ids.rs"));

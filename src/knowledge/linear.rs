@@ -92,7 +92,7 @@ fn read_by(dfa: &DFA, text: &str) -> usize {
 /// Patterns of `run.ron` and of named processes are matched repeatedly over one text.
 #[test]
 fn no_repeatedly_matched_pattern_reads_far_past_its_match() {
-    let of_runs = BASE.runs.iter().flat_map(|rule| rule.patterns());
+    let of_runs = BASE.tables.runs.iter().flat_map(|rule| rule.patterns());
     let of_processes = BASE.entries().iter().flat_map(|entry| &entry.figures);
     let of_processes = of_processes.filter(|pattern| pattern.source().contains("{other_"));
     let grows = |dfa: &DFA, unit: &str| {

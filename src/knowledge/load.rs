@@ -1,5 +1,5 @@
-//! Owns turning files into a knowledge base: what is embedded at build or what a folder holds, the same way, with the
-//! same errors. Reads no file itself.
+//! Owns turning files into entries, fixes and tables: what is embedded at build or what a folder holds, the same way,
+//! with the same errors. Reads no file itself.
 
 use std::borrow::Cow;
 use std::thread;
@@ -7,13 +7,13 @@ use std::thread;
 use ron::extensions::Extensions;
 use serde::de::DeserializeOwned;
 
-use super::KnowledgeBase;
 use super::entry::Entry;
 use super::fix::Fix;
 use super::guide::{Question, Term};
 use super::id::{EntryId, FixId};
-use super::matching::Finder;
-use super::program::{PhaseRule, PhaseTable, ProgramRule, ProgramTable};
+use super::pattern;
+use super::program::ProgramRule;
+use super::recognize::PhaseRule;
 use super::run::RunRule;
 use crate::packed;
 
@@ -31,6 +31,37 @@ pub struct Source {
     pub text: Cow<'static, str>,
 }
 
+/// What a file is, by its path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind<'a> {
+    Entry(&'a str),
+    Fix(&'a str),
+    /// A log in which nothing failed.
+    Innocent(&'a str),
+    /// `src/memory/table.rs` reads the models; anything else is nobody's.
+    Other(&'a str),
+}
+
+impl Source {
+    /// Reads today's layout, `entries/FOLDER/NAME.ron` and `innocent/NAME`, as well as the one before it, which has
+    /// the folders of the entries beside `fixes` and calls the other one `_innocent`.
+    fn kind(&self) -> Kind<'_> {
+        let path = self.path.as_str();
+        let Some(stem) = path.strip_suffix(".ron") else {
+            return match path.split_once('/') {
+                Some(("innocent" | "_innocent", name)) => Kind::Innocent(name),
+                _ => Kind::Other(path),
+            };
+        };
+        match stem.split_once('/') {
+            Some(("fixes", id)) => Kind::Fix(id),
+            Some(("models", _)) => Kind::Other(path),
+            Some(("entries", id)) => Kind::Entry(id),
+            _ => Kind::Entry(stem),
+        }
+    }
+}
+
 /// Why a knowledge base can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}:{line}:{column}: {message}")]
@@ -44,7 +75,7 @@ pub struct LoadError {
 }
 
 impl LoadError {
-    fn without_place(message: &str) -> LoadError {
+    pub fn without_place(message: &str) -> LoadError {
         LoadError { path: "knowledge".into(), line: 0, column: 0, message: message.to_string() }
     }
 }
@@ -52,78 +83,93 @@ impl LoadError {
 /// The files built into the program. A half that can't be unpacked would be empty: a test holds that none is.
 pub fn embedded() -> Vec<Source> {
     let [earlier, later] = EMBEDDED;
-    thread::scope(|scope| {
-        let other = thread::Builder::new().spawn_scoped(scope, || unpacked(later)).ok();
-        let mut sources = unpacked(earlier);
-        sources.extend(other.and_then(|other| other.join().ok()).unwrap_or_else(|| unpacked(later)));
-        sources
-    })
+    let (mut sources, more) = on_two_threads(|| unpacked(earlier), || unpacked(later));
+    sources.extend(more);
+    sources
 }
 
 fn unpacked(half: &[u8]) -> Vec<Source> {
     packed::files(half).into_iter().map(|(path, text)| Source { path, text: text.into() }).collect()
 }
 
-/// What the files say, or the first thing wrong with them. Parsed on two threads: whoever waits for a verdict
-/// waits for this, too.
-pub fn load(mut sources: Vec<Source>) -> Result<KnowledgeBase, LoadError> {
-    sources.sort_by(|a, b| a.path.cmp(&b.path));
-    let (earlier, later) = sources.split_at(sources.len() / 2);
-    let (parts, more) = thread::scope(|scope| {
-        let other = thread::Builder::new().spawn_scoped(scope, || Parts::parse(later)).ok();
-        let own = Parts::parse(earlier);
-        // A machine that starts no thread reads it all on this one.
-        (own, other.and_then(|other| other.join().ok()).unwrap_or_else(|| Parts::parse(later)))
-    });
-    let mut parts = parts?;
-    parts.join(more?);
-    let Parts { entries, fixes, programs, phases, runs, questions, mut glossary, innocent } = parts;
-    let finder = Finder::new(&entries).map_err(|message| LoadError::without_place(&message))?;
-    let (programs, phases) = (ProgramTable::new(programs), PhaseTable::new(phases));
-    glossary.sort_by_key(|term| term.term.to_lowercase());
-    Ok(KnowledgeBase { entries, fixes, questions, glossary, programs, phases, runs, finder, innocent })
+/// The built-in files and those of a folder: a file that is the same entry, fix or table takes the built-in one's place.
+pub fn embedded_and(added: Vec<Source>) -> Vec<Source> {
+    let mut sources = embedded();
+    sources.retain(|source| added.iter().all(|own| own.kind() != source.kind()));
+    sources.extend(added);
+    sources
 }
 
-/// What some of the files say.
+/// What both return. A machine that starts no thread runs them one after the other.
+fn on_two_threads<T: Send>(first: impl FnOnce() -> T, second: impl Fn() -> T + Sync) -> (T, T) {
+    thread::scope(|scope| {
+        let other = thread::Builder::new().spawn_scoped(scope, &second).ok();
+        let own = first();
+        (own, other.and_then(|other| other.join().ok()).unwrap_or_else(&second))
+    })
+}
+
+/// What files say.
 #[derive(Default)]
-struct Parts {
-    entries: Vec<Entry>,
-    fixes: Vec<Fix>,
-    programs: Vec<ProgramRule>,
-    phases: Vec<PhaseRule>,
-    runs: Vec<RunRule>,
-    questions: Vec<Question>,
-    glossary: Vec<Term>,
-    innocent: Vec<Source>,
+pub struct Loaded {
+    /// Ordered by id.
+    pub entries: Vec<Entry>,
+    /// Ordered by id.
+    pub fixes: Vec<Fix>,
+    pub programs: Vec<ProgramRule>,
+    pub phases: Vec<PhaseRule>,
+    pub runs: Vec<RunRule>,
+    pub questions: Vec<Question>,
+    /// Ordered by term.
+    pub glossary: Vec<Term>,
+    pub innocent: Vec<Source>,
 }
 
-impl Parts {
-    fn parse(sources: &[Source]) -> Result<Parts, LoadError> {
-        let mut parts = Parts::default();
+/// What the files say, or the first thing wrong with them. They are parsed on two threads: a person who waits for a
+/// verdict waits for this too.
+pub fn load(mut sources: Vec<Source>) -> Result<Loaded, LoadError> {
+    sources.sort_by(|a, b| a.path.cmp(&b.path));
+    let (earlier, later) = sources.split_at(half(&sources));
+    let (loaded, more) = on_two_threads(|| Loaded::parse(earlier), || Loaded::parse(later));
+    let mut loaded = loaded?;
+    loaded.extend(more?);
+    loaded.entries.sort_by_key(|entry| entry.id);
+    loaded.fixes.sort_by_key(|fix| fix.id);
+    loaded.glossary.sort_by_key(|term| term.term.to_lowercase());
+    Ok(loaded)
+}
+
+/// How many of the sources make half of their text.
+fn half(sources: &[Source]) -> usize {
+    let all: usize = sources.iter().map(|source| source.text.len()).sum();
+    let ends = sources.iter().scan(0, |end, source| {
+        *end += source.text.len();
+        Some(*end)
+    });
+    ends.take_while(|end| *end <= all / 2).count()
+}
+
+impl Loaded {
+    fn parse(sources: &[Source]) -> Result<Loaded, LoadError> {
+        let mut loaded = Loaded::default();
         for source in sources {
-            let stem = source.path.strip_suffix(".ron").map(str::to_string);
-            match stem {
-                None if source.path.starts_with("_innocent/") => parts.innocent.push(source.clone()),
-                None => {}
-                // The table of models: src/memory/table.rs reads it.
-                Some(stem) if stem.starts_with("models/") => {}
-                Some(stem) => match stem.as_str() {
-                    "programs" => parts.programs = parse(source)?,
-                    "phases" => parts.phases = parse(source)?,
-                    "run" => parts.runs = parse(source)?,
-                    "questions" => parts.questions = parse(source)?,
-                    "glossary" => parts.glossary = parse(source)?,
-                    _ => match stem.strip_prefix("fixes/") {
-                        Some(id) => parts.fixes.push(Fix { id: FixId::new(id), ..parse(source)? }),
-                        None => parts.entries.push(entry(source, EntryId::new(&stem))?),
-                    },
-                },
+            match source.kind() {
+                Kind::Entry("programs") => loaded.programs = parse(source)?,
+                Kind::Entry("phases") => loaded.phases = parse(source)?,
+                Kind::Entry("run") => loaded.runs = parse(source)?,
+                Kind::Entry("questions") => loaded.questions = parse(source)?,
+                Kind::Entry("glossary") => loaded.glossary = parse(source)?,
+                Kind::Entry("patterns") => is_built_in(source)?,
+                Kind::Entry(id) => loaded.entries.push(entry(source, EntryId::new(id))?),
+                Kind::Fix(id) => loaded.fixes.push(Fix { id: FixId::new(id), ..parse(source)? }),
+                Kind::Innocent(_) => loaded.innocent.push(source.clone()),
+                Kind::Other(_) => {}
             }
         }
-        Ok(parts)
+        Ok(loaded)
     }
 
-    fn join(&mut self, more: Parts) {
+    fn extend(&mut self, more: Loaded) {
         self.entries.extend(more.entries);
         self.fixes.extend(more.fixes);
         self.programs.extend(more.programs);
@@ -135,10 +181,20 @@ impl Parts {
     }
 }
 
+/// The named patterns of the program are those that it was built with.
+fn is_built_in(patterns: &Source) -> Result<(), LoadError> {
+    if patterns.text == pattern::named_text() {
+        return Ok(());
+    }
+    let message = "named patterns are part of the program: build it with this file".to_owned();
+    Err(LoadError { path: patterns.path.clone(), line: 1, column: 1, message })
+}
+
 fn entry(source: &Source, id: EntryId) -> Result<Entry, LoadError> {
     let entry = Entry { id, ..parse(source)? };
     if entry.literals.is_empty() || entry.when.any.is_empty() && entry.when.all.is_empty() {
-        return Err(at(source, "an entry needs literals and a pattern under `any` or `all`"));
+        let message = "an entry needs literals and a pattern under `any` or `all`".to_owned();
+        return Err(LoadError { path: source.path.clone(), line: 1, column: 1, message });
     }
     Ok(entry)
 }
@@ -153,19 +209,34 @@ fn parse<T: DeserializeOwned>(source: &Source) -> Result<T, LoadError> {
     })
 }
 
-fn at(source: &Source, message: &str) -> LoadError {
-    LoadError { path: source.path.clone(), line: 1, column: 1, message: message.to_string() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn source(path: &str, text: &str) -> Source {
+        Source { path: path.to_owned(), text: text.to_owned().into() }
+    }
+
     #[test]
     fn an_unknown_field_is_refused_with_its_place() {
-        let text = "(\n  title: \"x\",\n  colour: \"red\",\n)".to_string();
-        let error = load(vec![Source { path: "a/b.ron".into(), text: text.into() }]).unwrap_err();
+        let error = load(vec![source("a/b.ron", "(\n  title: \"x\",\n  colour: \"red\",\n)")]).err().unwrap();
         assert_eq!((error.path.as_str(), error.line), ("a/b.ron", 3));
         assert!(error.message.contains("colour"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_of_either_layout_replaces_the_built_in_files_of_the_same_id() {
+        let built_in = load(embedded()).unwrap();
+        let text = "(title: \"Mine\", oom: no, status: Draft, certainty: likely, literals: [\"mine\"], \
+                    when: (any: [\"mine\"]), remark: \"It is mine.\", why: \"It is mine.\", references: [], \
+                    matches: [], rejects: [])";
+        for path in ["entries/pytorch/cuda-out-of-memory.ron", "pytorch/cuda-out-of-memory.ron"] {
+            let loaded =
+                load(embedded_and(vec![source(path, text), source("_innocent/a.log", "all is well")])).unwrap();
+            assert_eq!(loaded.entries.len(), built_in.entries.len(), "{path}");
+            let own = loaded.entries.iter().find(|entry| entry.id == EntryId::PYTORCH_CUDA_OUT_OF_MEMORY).unwrap();
+            assert_eq!(own.title, "Mine", "{path}");
+            assert_eq!(loaded.innocent.len(), built_in.innocent.len() + 1, "{path}");
+        }
     }
 }

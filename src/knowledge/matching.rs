@@ -32,7 +32,7 @@ const LEAD: usize = 2;
 
 /// A line that is an entry's decisive line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hit {
+pub(crate) struct Hit {
     /// Index into the entries.
     pub entry: usize,
     pub line: usize,
@@ -62,7 +62,7 @@ impl Words {
 
 /// The first pass over all literals; built when first used.
 #[derive(Debug)]
-pub struct Finder {
+pub(super) struct Finder {
     owners: Vec<usize>,
     words: Arc<Words>,
     squeezed: OnceLock<Option<AhoCorasick>>,
@@ -70,7 +70,7 @@ pub struct Finder {
 
 impl Finder {
     /// A finder for these entries; an empty literal is refused.
-    pub fn new(entries: &[Entry]) -> Result<Finder, String> {
+    pub(super) fn new(entries: &[Entry]) -> Result<Finder, String> {
         let mut owners = Vec::new();
         let mut literals = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
@@ -87,12 +87,12 @@ impl Finder {
     }
 
     /// The words, to be shared with whoever shortens a log before it is read.
-    pub fn words(&self) -> Arc<Words> {
+    pub(super) fn words(&self) -> Arc<Words> {
         Arc::clone(&self.words)
     }
 
     /// All hits, ordered by entry and line.
-    pub fn find(&self, entries: &[Entry], log: &PastedLog) -> Vec<Hit> {
+    pub(super) fn find(&self, entries: &[Entry], log: &PastedLog) -> Vec<Hit> {
         let mut candidates = vec![Candidates::default(); entries.len()];
         let mut add = |entry: usize, place: Place| {
             if let Some(candidates) = candidates.get_mut(entry) {

@@ -11,14 +11,14 @@ const SHORTEST: usize = 3;
 
 /// What a text must hold: all words of at least one alternative. No alternative: nothing is known, any text may match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needles {
+pub(super) struct Needles {
     alternatives: Vec<Vec<String>>,
     ignore_case: bool,
 }
 
 impl Needles {
     /// The words of this pattern: what is outside of groups and classes and not optional.
-    pub fn of(source: &str) -> Needles {
+    pub(super) fn of(source: &str) -> Needles {
         let mut reading = Reading::default();
         let mut chars = source.chars().peekable();
         let mut depth = 0_usize;
@@ -79,7 +79,7 @@ impl Needles {
     }
 
     /// Whether the text holds what a match needs; a yes promises nothing.
-    pub fn may_match(&self, text: &str) -> bool {
+    pub(super) fn may_match(&self, text: &str) -> bool {
         let holds = |word: &String| {
             effort::count(text.len());
             match self.ignore_case {
@@ -92,7 +92,7 @@ impl Needles {
 }
 
 /// Whether the text holds the word, whatever the case of its ASCII letters.
-pub fn holds_ignoring_case(text: &[u8], word: &[u8]) -> bool {
+pub(super) fn holds_ignoring_case(text: &[u8], word: &[u8]) -> bool {
     let Some(first) = word.first() else { return true };
     memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), text)
         .any(|at| text.get(at..at + word.len()).is_some_and(|part| part.eq_ignore_ascii_case(word)))

@@ -2,16 +2,19 @@
 //! space may be missing (wraps). Linear time only, bytes, no Unicode classes; compiled on first use, and only for texts
 //! that hold the words which every match holds.
 
-use std::sync::OnceLock;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, OnceLock};
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
 use regex_automata::meta;
 use regex_automata::util::syntax;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::facts::FACT_KEYS;
 use super::needle::Needles;
 use crate::effort;
+use crate::packed;
 
 /// Texts up to this size are searched by an engine that is soon built; longer ones by one that is soon done.
 const SHORT: usize = 2048;
@@ -20,19 +23,56 @@ const SHORT: usize = 2048;
 #[derive(Debug, Deserialize)]
 #[serde(from = "String")]
 pub struct Pattern {
-    source: String,
+    source: Cow<'static, str>,
     needles: OnceLock<Needles>,
     short: OnceLock<Option<meta::Regex>>,
     regex: OnceLock<Option<Regex>>,
 }
 
+/// The patterns with a name (`knowledge/patterns.ron`), packed by `build.rs`.
+static NAMED: LazyLock<BTreeMap<String, Vec<String>>> =
+    LazyLock::new(|| ron::from_str(&named_text()).unwrap_or_default());
+
+/// The file that names patterns, as the program was built with it.
+pub fn named_text() -> String {
+    packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/patterns")))
+}
+
+fn named(name: &str) -> Option<&'static [String]> {
+    NAMED.get(name).map(Vec::as_slice)
+}
+
+/// The patterns that the whole of this source names.
+fn named_by(source: &str) -> Option<&'static [String]> {
+    named(source.strip_prefix('{')?.strip_suffix('}')?)
+}
+
+/// Reads a list of patterns in which each member that is a name stands for all of its patterns, in their order.
+pub fn each<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Pattern>, D::Error> {
+    let sources = Vec::<String>::deserialize(deserializer)?;
+    let each = sources.into_iter().flat_map(|source| match named_by(&source) {
+        Some(patterns) => patterns.to_vec(),
+        None => vec![source],
+    });
+    Ok(each.map(Pattern::from).collect())
+}
+
 impl From<String> for Pattern {
     fn from(source: String) -> Pattern {
-        Pattern { source, needles: OnceLock::new(), short: OnceLock::new(), regex: OnceLock::new() }
+        Pattern::with(Cow::Owned(named_by(&source).map_or(source, |patterns| patterns.join("|"))))
     }
 }
 
 impl Pattern {
+    /// A pattern of the program's own.
+    pub const fn fixed(source: &'static str) -> Pattern {
+        Pattern::with(Cow::Borrowed(source))
+    }
+
+    const fn with(source: Cow<'static, str>) -> Pattern {
+        Pattern { source, needles: OnceLock::new(), short: OnceLock::new(), regex: OnceLock::new() }
+    }
+
     /// As written in the entry.
     pub fn source(&self) -> &str {
         &self.source
@@ -102,7 +142,10 @@ impl Pattern {
         let regex = compile(&self.source)?;
         for name in regex.capture_names().flatten() {
             if Capture::of(name).is_none() {
-                return Err(format!("{{{name}}} is no figure; figures are {}", FACT_KEYS.join(", ")));
+                return Err(format!(
+                    "{{{name}}} is no figure and no named pattern; figures are {}",
+                    FACT_KEYS.join(", ")
+                ));
             }
         }
         Ok(())
@@ -130,7 +173,7 @@ fn compile_short(source: &str) -> Option<meta::Regex> {
 
 /// What a named group captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Capture {
+pub(crate) struct Capture {
     /// The fact's key: `requested_bytes`, `device`, …
     pub key: &'static str,
     /// How it is printed.
@@ -139,7 +182,7 @@ pub struct Capture {
 
 /// How a figure is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// A number with its unit.
     Sized,
     /// A bare number, to be multiplied.
@@ -151,7 +194,7 @@ pub enum Form {
 
 impl Capture {
     /// What the group named so captures: `program`, or a fact's key, for sizes with `_bytes` replaced by the unit where none is printed.
-    pub fn of(name: &str) -> Option<Capture> {
+    pub(crate) fn of(name: &str) -> Option<Capture> {
         const UNITS: &[(&str, Form)] = &[
             ("_bytes", Form::Sized),
             ("_raw", Form::Times(1)),
@@ -184,23 +227,6 @@ impl Capture {
     }
 }
 
-/// `{start}`: a line's beginning behind what other programs put before it: compose and CRI prefixes, the journal's and
-/// ranks' marks, stamps, levels, pytest's E, quotes of mail and comments.
-const LINE_START: &str = concat!(
-    r"^(?:\s+|[\w./-]{1,60}\s*\|\s?|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\s|std(?:out|err) [FP] ",
-    r"|\w{3} +\d+ \d\d:\d\d:\d\d \S+ \S+: |\d\d:\d\d:\d\d[.,\d-]*\s|\[[^\]\n]{1,60}\]:?\s?|\([^)\n]{1,40} pid=\d+\)\s?",
-    r"|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|CRITICAL|E|Error)[:\s]\s*|[#>$*]+\s|\x22)*"
-);
-
-/// `{refusal}`: the ways in which programs say that memory was not to be had, figures or not; for fallbacks.
-const REFUSAL: &str = concat!(
-    r"(?i:out[ -]of[ -](?:\w+ ){0,2}memory|OutOf\w{0,12}Memory|OUT_OF_(?:\w+_)?MEMORY",
-    r"|(?:not enough|insufficient) (?:\w+ ){0,2}(?:memory|vram)|(?:memory|heap) exhausted|no more memory|refuses to provide memory|cannot enlarge memory|Aborted\(OOM\)|\w*alloc of size \d+ failed|(?:cuda|hip)ErrorMemoryAllocation",
-    r"|memory allocation (?:of \d[\d.,]* ?\w+ )?(?:has )?(?:fail(?:ed|ure)|error)",
-    r"|(?:cannot|can not|can't|could not|couldn't|unable to|fail(?:ed|ure)? to) (?:re|m|c)?alloc(?:ate)?\b[^\n;]{0,60}(?:memory|region|\bbytes\b|\d ?[kmgt]i?b\b|vram)",
-    r"|alloc(?:ation|ating)?\b[^\n.;]{0,60}\bfail(?:ed|ure)?\b[^\n]{0,40}memory)"
-);
-
 /// Writes figures out and lets any space outside a class be missing or several.
 fn expand(source: &str) -> String {
     let mut out = String::with_capacity(source.len() * 2);
@@ -226,17 +252,13 @@ fn expand(source: &str) -> String {
             ' ' if !in_class => out.push_str(r"\s*"),
             '{' if !in_class && chars.peek().is_some_and(char::is_ascii_lowercase) => {
                 let name: String = chars.by_ref().take_while(|c| *c != '}').collect();
-                let part = match name.as_str() {
-                    "start" => Some(LINE_START),
-                    "refusal" => Some(REFUSAL),
-                    _ => None,
-                };
-                if let Some(part) = part {
-                    out.push_str(part);
-                    continue;
+                match named(&name) {
+                    Some(patterns) => out.push_str(&format!("(?:{})", expand(&patterns.join("|")))),
+                    None => {
+                        let body = Capture::of(&name).map_or(r"\S+", Capture::expression);
+                        out.push_str(&format!("(?P<{name}>{body})"));
+                    }
                 }
-                let body = Capture::of(&name).map_or(r"\S+", Capture::expression);
-                out.push_str(&format!("(?P<{name}>{body})"));
             }
             c => out.push(c),
         }

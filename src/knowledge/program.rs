@@ -1,158 +1,159 @@
-//! Owns recognising what a person was running and in which phase it was, from data tables (knowledge/programs.ron,
-//! knowledge/phases.ron): paths, banners, module names, traceback frames.
+//! Owns what is known of programs (`knowledge/programs.ron`): what shows them in a log, and the facts that advice asks
+//! for: their kind, what they are built on, whether they survive a failure.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
+use ron::extensions::Extensions;
 use serde::Deserialize;
 
-use super::diagnosis::{Phase, Stage};
+pub use super::id::Program;
 use super::pattern::Pattern;
-use crate::effort;
-use crate::log::PastedLog;
+use crate::packed;
 
-/// How much of a large log is searched: its beginning, its end and what surrounds the decisive line.
-const WINDOW: usize = 128 << 10;
-
-/// A program and what shows it; the table goes from the specific to the general.
+/// A program, what shows it in a log, and what is known of it. Several rules may name one program; the facts stand in
+/// one of them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramRule {
-    /// As the contract names programs.
-    pub name: String,
+    pub name: Program,
     /// Strings that a line of it holds (ASCII case does not count).
+    #[serde(default)]
     pub literals: Vec<String>,
     /// Where given, at least one must match such a line.
     #[serde(default)]
     pub patterns: Vec<Pattern>,
+    #[serde(default)]
+    pub facts: Option<Facts>,
 }
 
-/// Which program: one pass for all literals.
-#[derive(Debug)]
-pub struct ProgramTable {
-    rules: Vec<ProgramRule>,
-    owners: Vec<usize>,
-    /// Built at the first use: most logs are not about memory, and then nobody asks.
-    searcher: OnceLock<Option<AhoCorasick>>,
+/// What is known of a program beside what shows it in a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Facts {
+    /// Its name as its makers write it.
+    pub title: Option<String>,
+    /// The kind of program it is: a form of a fix for the kind is for each of them.
+    pub kind: Option<Program>,
+    /// The program whose memory arithmetic is also this one's.
+    pub computes_like: Option<Program>,
+    /// How names of its processes begin, where they differ from its own; the kernel cuts names after 15 characters.
+    pub processes: Vec<String>,
+    /// Where a variable of its environment is set, where nobody starts it from a shell.
+    pub variables_are_set: Option<BySystem>,
+    pub is: Vec<Trait>,
 }
 
-impl ProgramTable {
-    pub fn new(rules: Vec<ProgramRule>) -> ProgramTable {
-        let owners = rules.iter().enumerate().flat_map(|(index, rule)| rule.literals.iter().map(move |_| index));
-        ProgramTable { owners: owners.collect(), searcher: OnceLock::new(), rules }
-    }
-
-    fn searcher(&self) -> Option<&AhoCorasick> {
-        let literals = || self.rules.iter().flat_map(|rule| &rule.literals);
-        let build = || AhoCorasickBuilder::new().ascii_case_insensitive(true).build(literals()).ok();
-        self.searcher.get_or_init(build).as_ref()
-    }
-
-    /// The most specific program that shows.
-    pub fn recognise(&self, log: &PastedLog, line: usize) -> Option<String> {
-        let searcher = self.searcher()?;
-        let mut seen = BTreeSet::new();
-        // The last place where each program's patterns failed: one check a tile is enough.
-        let mut missed = BTreeMap::new();
-        for window in windows(log, line) {
-            let text = log.text().get(window.clone()).unwrap_or_default();
-            effort::count(text.len());
-            for hit in searcher.find_overlapping_iter(text) {
-                let Some(owner) = self.owners.get(hit.pattern().as_usize()).filter(|owner| !seen.contains(*owner))
-                else {
-                    continue;
-                };
-                let place = place_at(log, window.start + hit.start());
-                if missed.get(owner) == Some(&place) {
-                    continue;
-                }
-                if self.fits(*owner, log, place) {
-                    seen.insert(*owner);
-                } else {
-                    missed.insert(*owner, place);
-                }
-            }
-        }
-        seen.first().and_then(|index| Some(self.rules.get(*index)?.name.clone()))
-    }
-
-    fn fits(&self, rule: usize, log: &PastedLog, (line, tile): (usize, usize)) -> bool {
-        let Some(rule) = self.rules.get(rule) else { return false };
-        let in_it = |pattern: &Pattern| log.tile(line, tile).parts().any(|(_, text)| pattern.is_match(text));
-        rule.patterns.is_empty() || rule.patterns.iter().any(in_it)
-    }
-}
-
-/// The line and tile of this offset.
-fn place_at(log: &PastedLog, offset: usize) -> (usize, usize) {
-    let line = log.line_at(offset);
-    let column = log.line_range(line).map_or(0, |range| offset.saturating_sub(range.start));
-    (line, log.tile_at(line, column))
-}
-
-fn windows(log: &PastedLog, line: usize) -> Vec<std::ops::Range<usize>> {
-    let text = log.text();
-    if text.len() <= 3 * WINDOW {
-        return std::iter::once(0..text.len()).collect();
-    }
-    let middle = log.line_range(line).map_or(0, |range| range.start);
-    let around = text.floor_char_boundary(middle.saturating_sub(WINDOW))
-        ..text.ceil_char_boundary((middle + WINDOW).min(text.len()));
-    vec![0..text.ceil_char_boundary(WINDOW), around, text.floor_char_boundary(text.len() - WINDOW)..text.len()]
-}
-
-/// The last frame of a traceback that follows the line at once, as ComfyUI prints it; else the line.
-fn end_of_traceback(log: &PastedLog, line: usize) -> usize {
-    let text = |number: usize| log.line(number).unwrap_or_default();
-    if !text(line.saturating_add(1)).starts_with("Traceback (most") {
-        return line;
-    }
-    let frames = (line.saturating_add(2)..).take_while(|number| text(*number).starts_with(' '));
-    frames.take(200).last().unwrap_or(line)
-}
-
-/// A phase and what shows it.
-#[derive(Debug, Deserialize)]
+/// A text for each system.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PhaseRule {
-    pub phase: Phase,
-    /// What was being done in it, where these frames tell.
-    #[serde(default)]
-    pub stage: Option<Stage>,
-    /// Frames, banners and bars; any of them.
-    pub patterns: Vec<Pattern>,
-    /// Whether any other rule's frame beats it (a plain `forward` is in everything).
-    #[serde(default)]
-    pub weak: bool,
+pub struct BySystem {
+    pub linux: String,
+    pub mac: String,
+    pub windows: String,
 }
 
-/// Which phase: the nearest sign at or before the decisive line.
-#[derive(Debug)]
-pub struct PhaseTable {
-    rules: Vec<PhaseRule>,
+/// A property that some programs have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Trait {
+    /// Other programs are built on it: its options and code are not for people who run one of those.
+    Library,
+    /// It goes on when a request runs out of memory: a process of its name is the program that failed.
+    SurvivesFailure,
+    /// A machine mostly runs one of it: where the log shows no command line, its name tells which process it is.
+    RunsOnce,
+    /// It runs only on Linux.
+    LinuxOnly,
+    /// It chooses the machine and the GPU that a job runs on.
+    Scheduler,
 }
 
-impl PhaseTable {
-    pub fn new(rules: Vec<PhaseRule>) -> PhaseTable {
-        PhaseTable { rules }
+impl Program {
+    /// The program of this name, where any fact is known of it.
+    pub fn known(name: &str) -> Option<Program> {
+        let added = added().get_key_value(name).map(|(program, _)| *program);
+        added.or_else(|| BUILT_IN.get_key_value(name).map(|(program, _)| *program))
     }
 
-    /// The nearest strong sign at or before the line wins, else the nearest weak one.
-    pub fn recognise(&self, log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
-        let mut weak = None;
-        let last = end_of_traceback(log, line);
-        for number in (last.saturating_sub(150).max(1)..=last.min(log.line_count())).rev() {
-            let column = if number == line { column } else { log.length(number) };
-            let excerpt = log.around(number, column);
-            let shows = |pattern: &Pattern| excerpt.parts().any(|(_, text)| pattern.is_match(text));
-            for rule in self.rules.iter().filter(|rule| rule.patterns.iter().any(shows)) {
-                if !rule.weak {
-                    return (rule.phase, rule.stage);
-                }
-                weak = weak.or(Some((rule.phase, rule.stage)));
-            }
+    /// The program that a process of this name belongs to, where the process has another name.
+    pub fn of_process(name: &str) -> Option<Program> {
+        let added = added();
+        let mut known = added.iter().map(|(program, facts)| (program, *facts)).chain(BUILT_IN.iter());
+        let (program, _) = known.find(|(program, facts)| {
+            program.as_str() != name && facts.processes.iter().any(|start| name.starts_with(start.as_str()))
+        })?;
+        Some(*program)
+    }
+
+    /// What is known of it; what another folder says of it comes first.
+    pub fn facts(self) -> Option<&'static Facts> {
+        let added = added().get(&self).copied();
+        added.or_else(|| BUILT_IN.get(&self))
+    }
+
+    pub fn has(self, property: Trait) -> bool {
+        self.facts().is_some_and(|facts| facts.is.contains(&property))
+    }
+
+    pub fn kind(self) -> Option<Program> {
+        self.facts()?.kind
+    }
+
+    /// Its name as its makers write it; its id where nobody has noted that.
+    pub fn title(self) -> &'static str {
+        self.facts().and_then(|facts| facts.title.as_deref()).unwrap_or(self.as_str())
+    }
+
+    /// The program whose memory arithmetic is this one's: mostly its own.
+    pub fn computes_like(self) -> Program {
+        self.facts().and_then(|facts| facts.computes_like).unwrap_or(self)
+    }
+}
+
+/// The facts in the built-in programs.ron, which `build.rs` packs alone: they are asked for without a knowledge base.
+static BUILT_IN: LazyLock<BTreeMap<Program, Facts>> = LazyLock::new(|| {
+    let text = packed::text(include_bytes!(concat!(env!("OUT_DIR"), "/programs")));
+    let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
+    let rules: Vec<ProgramRule> = options.from_str(&text).unwrap_or_default();
+    rules.into_iter().filter_map(|rule| Some((rule.name, rule.facts?))).collect()
+});
+
+/// The facts that other folders add, kept for the life of the process as their ids are.
+static ADDED: Mutex<BTreeMap<Program, &'static Facts>> = Mutex::new(BTreeMap::new());
+
+fn added() -> MutexGuard<'static, BTreeMap<Program, &'static Facts>> {
+    ADDED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Learns the facts of rules that were read from another folder.
+pub fn learn(rules: &[ProgramRule]) {
+    for rule in rules {
+        if let Some(facts) = &rule.facts
+            && rule.name.facts() != Some(facts)
+        {
+            added().insert(rule.name, Box::leak(Box::new(facts.clone())));
         }
-        weak.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_found_by_a_programs_name_and_by_its_processes_names() {
+        assert_eq!(Program::known("comfyui"), Some(Program::COMFYUI));
+        assert!(Program::COMFYUI.has(Trait::SurvivesFailure) && !Program::VLLM.has(Trait::SurvivesFailure));
+        assert_eq!(Program::of_process("VLLM::EngineCor"), Some(Program::VLLM));
+        assert_eq!(Program::of_process("ollama"), None, "the program itself is no other program's process");
+        assert_eq!(Program::known("a program nobody wrote"), None);
+    }
+
+    #[test]
+    fn facts_from_another_folder_are_known_too() {
+        let rules: Vec<ProgramRule> =
+            ron::from_str("[(name: \"my-own-server\", facts: Some((is: [SurvivesFailure])))]").unwrap();
+        learn(&rules);
+        assert!(Program::known("my-own-server").is_some_and(|program| program.has(Trait::SurvivesFailure)));
     }
 }

@@ -2,7 +2,6 @@
 //! between backticks. Both hold messages all the time, and nothing has failed; unless a person reports a whole message so.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 
 use super::document::{continues_prose, stands_in_program};
 use super::pattern::Pattern;
@@ -16,7 +15,7 @@ const LONG_STRING: usize = 30;
 
 /// Decides which messages of a log are only quoted: in source code that a traceback, a diff or an editor shows, or in
 /// prose. Answers are cached, since many entries match at the same place.
-pub struct Quotations<'l> {
+pub(super) struct Quotations<'l> {
     log: &'l PastedLog,
     known: BTreeMap<(usize, usize), bool>,
     lines: BTreeMap<usize, bool>,
@@ -26,7 +25,7 @@ pub struct Quotations<'l> {
 
 impl<'l> Quotations<'l> {
     /// An empty cache for this log.
-    pub fn new(log: &'l PastedLog) -> Quotations<'l> {
+    pub(super) fn new(log: &'l PastedLog) -> Quotations<'l> {
         Quotations {
             log,
             known: BTreeMap::new(),
@@ -37,7 +36,7 @@ impl<'l> Quotations<'l> {
     }
 
     /// Whether the message at this place is only quoted.
-    pub fn holds(&mut self, number: usize, column: usize) -> bool {
+    pub(super) fn holds(&mut self, number: usize, column: usize) -> bool {
         if let Some(known) = self.known.get(&(number, column)) {
             return *known;
         }
@@ -119,45 +118,34 @@ impl Part {
 
 /// Whether a line of source code is shown, as a traceback, a diff or an editor does.
 fn is_source(line: &str) -> bool {
-    static SOURCE: OnceLock<Pattern> = OnceLock::new();
-    let source = SOURCE.get_or_init(|| {
-        Pattern::from(
-            [
-                // Behind a diff mark, an arrow, a box border or a line number.
-                r"^\s*(?:(?:[-+>|]|│|❱)+\s*)*(?:\d+\s+)?(?:(?:\||│)\s*)*(?:",
-                r"(?:raise|return|throw|assert|echo|grep)\b\s*[\w('\x22]",
-                r"|(?:if|elif|with|for|while|def|class|except|try|} ?catch)\b.*[:{(,]\s*(?:#.*)?$",
-                r"|(?:print|printf|log(?:ger|ging|_\w+)?(?:\.\w+)?|console\.\w+|warnings?\.warn|self\.\w+\.\w+|fprintf|GGML_LOG_\w+|describe|it|[Ee]xpect|pytest\.\w+)\s*\(",
-                r"|#(?:define|include|ifdef|ifndef|pragma)\b|(?:std::)?c(?:err|out) ?<<|(?:else )?if ?\(.*\)\s*\{",
-                r"|(?:except|catch)\b[^:\n]{0,80}:|.*\bin (?:str|repr)\(|.*[;:]\s+raise \w+\(",
-                r"|(?:case|switch|static|const|void|int|auto|let|var|public|private|func|fn)\s.*[;{]\s*$",
-                r"|//+!?\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{(?:\w|\})",
-                // What a call makes of a string; a string that is a statement's end or a list's member.
-                r"|\w+[ ]+:?=[ ][\w.]+\([rfb]?['\x22]|[rfbu]?\x22[^\x22]*\x22\)*;\s*$|'[^'\\]*',\s*$",
-                // A constant, a case, a condition alone on its line, a macro given a string.
-                r"|['\x22]?[A-Z][A-Z0-9_]+['\x22]?\s*[:=]\s*(?:\d+,?\s*$|['\x22][A-Za-z ]+['\x22],?\s*$)|[\w.]+[ ]=[ ]\w+(?:\.\w+)+\s*$",
-                r"|case[ ][\w:.]+:\s*$|(?:\}[ ]?)?(?:else )?if ?\(.*\)\s*$|[A-Z][A-Z0-9_]+\s*\([\w, ]*\x22|\w+,\s*$|\x22\w+\x22,\s*$|\*[ ]@\w",
-                // A call that goes on below or is given a string; a statement's or a comment's end, a macro's line, a stream.
-                r"|(?:[\w.:]|->)+\([^()\x22]*,\s*$|\w+(?:\.|->|::)(?:[a-z_]\w*|Set\w+)\(\x22",
-                r"|(?:(?:[\w.:<>*&]|->)+[ ]?\(|[\w.]+[ ]=[ ]|\x22[^\x22]*\x22|.*\bthrow[ ]|[\w.:]+\)).*\)?\s*;\s*(?:\\|//.*|/\*.*)?\s*$",
-                r")|\*/\s*$|\S\s+\\\s*$|<<[ ]?\x22|[ ]=[ ][\w.:]+;\s*$|\s{2,}raise [\w.]+\(",
-            ]
-            .concat(),
-        )
-    });
-    source.is_match(line)
+    static SOURCE: Pattern = Pattern::fixed(concat!(
+        // Behind a diff mark, an arrow, a box border or a line number.
+        r"^\s*(?:(?:[-+>|]|│|❱)+\s*)*(?:\d+\s+)?(?:(?:\||│)\s*)*(?:",
+        r"(?:raise|return|throw|assert|echo|grep)\b\s*[\w('\x22]",
+        r"|(?:if|elif|with|for|while|def|class|except|try|} ?catch)\b.*[:{(,]\s*(?:#.*)?$",
+        r"|(?:print|printf|log(?:ger|ging|_\w+)?(?:\.\w+)?|console\.\w+|warnings?\.warn|self\.\w+\.\w+|fprintf|GGML_LOG_\w+|describe|it|[Ee]xpect|pytest\.\w+)\s*\(",
+        r"|#(?:define|include|ifdef|ifndef|pragma)\b|(?:std::)?c(?:err|out) ?<<|(?:else )?if ?\(.*\)\s*\{",
+        r"|(?:except|catch)\b[^:\n]{0,80}:|.*\bin (?:str|repr)\(|.*[;:]\s+raise \w+\(",
+        r"|(?:case|switch|static|const|void|int|auto|let|var|public|private|func|fn)\s.*[;{]\s*$",
+        r"|//+!?\s|/\*|\w+\s*=\s*['\x22(]|[fr]?\x22[^\x22]{0,120}\{(?:\w|\})",
+        // What a call makes of a string; a string that is a statement's end or a list's member.
+        r"|\w+[ ]+:?=[ ][\w.]+\([rfb]?['\x22]|[rfbu]?\x22[^\x22]*\x22\)*;\s*$|'[^'\\]*',\s*$",
+        // A constant, a case, a condition alone on its line, a macro given a string.
+        r"|['\x22]?[A-Z][A-Z0-9_]+['\x22]?\s*[:=]\s*(?:\d+,?\s*$|['\x22][A-Za-z ]+['\x22],?\s*$)|[\w.]+[ ]=[ ]\w+(?:\.\w+)+\s*$",
+        r"|case[ ][\w:.]+:\s*$|(?:\}[ ]?)?(?:else )?if ?\(.*\)\s*$|[A-Z][A-Z0-9_]+\s*\([\w, ]*\x22|\w+,\s*$|\x22\w+\x22,\s*$|\*[ ]@\w",
+        // A call that goes on below or is given a string; a statement's or a comment's end, a macro's line, a stream.
+        r"|(?:[\w.:]|->)+\([^()\x22]*,\s*$|\w+(?:\.|->|::)(?:[a-z_]\w*|Set\w+)\(\x22",
+        r"|(?:(?:[\w.:<>*&]|->)+[ ]?\(|[\w.]+[ ]=[ ]|\x22[^\x22]*\x22|.*\bthrow[ ]|[\w.:]+\)).*\)?\s*;\s*(?:\\|//.*|/\*.*)?\s*$",
+        r")|\*/\s*$|\S\s+\\\s*$|<<[ ]?\x22|[ ]=[ ][\w.:]+;\s*$|\s{2,}raise [\w.]+\("
+    ));
+    SOURCE.is_match(line)
 }
 
 /// Whether a traceback folded into one line ends right before the message: "raise Bad(…) from None some.Error: …".
 fn is_behind_its_source(before: &str) -> bool {
-    static RAISED: OnceLock<Pattern> = OnceLock::new();
-    RAISED
-        .get_or_init(|| {
-            Pattern::from(
-                r"\braise[ ][\w.]+\(.*\)(?:[ ]from[ ]\w+)?[ ]+[\w.]+(?:Error|Exception):[ ][^'\x22]*$".to_string(),
-            )
-        })
-        .is_match(before)
+    static RAISED: Pattern =
+        Pattern::fixed(r"\braise[ ][\w.]+\(.*\)(?:[ ]from[ ]\w+)?[ ]+[\w.]+(?:Error|Exception):[ ][^'\x22]*$");
+    RAISED.is_match(before)
 }
 
 /// A page's heading names a kind of failure ("## CUDA out of memory"); one that reports a failure quotes its
@@ -171,15 +159,10 @@ fn is_heading(line: &str) -> bool {
 
 /// A guide's list of symptoms: "#. Error message "CUDA out of memory" was printed in logs."
 fn is_symptom(line: &str) -> bool {
-    static SYMPTOM: OnceLock<Pattern> = OnceLock::new();
-    SYMPTOM
-        .get_or_init(|| {
-            Pattern::from(
-                r"^\s*(?:#\.|\d+[.)]|[-*])\s+(?:(?:[Tt]he|[Aa]n?)\s+)?(?:[Ee]rror|[Mm]essage|[Ee]xception|[Ll]og)[\w ]*\s['\x22](?:[^'\x22\n]+)['\x22]\s+(?:is|was|are|were|may be|will be)\s+(?:printed|displayed|reported|shown|recorded|returned|thrown)|^\s*(?:\d+[.)]|[-*])[ ].*: (?:This|It)[ ](?:can|could|may|might)[ ](?:usually[ ]|often[ ])?be[ ]|\b(?:typically|usually|commonly|often)[ ](?:appears?|shows? up|reads?|looks?)[ ](?:as|like)\b|^\s*(?:How to (?:fix|solve|resolve)|Fix(?:ing)?:?[ ]|Cómo (?:solucionar|resolver|arreglar)|Como (?:resolver|corrigir|solucionar)|Как (?:исправить|решить|устранить)|修复|解决|如何解决|Comment (?:résoudre|corriger))[^\n]{0,60}(?i:out of memory)[^\n]{0,60}$"
-                    .to_string(),
-            )
-        })
-        .is_match(line)
+    static SYMPTOM: Pattern = Pattern::fixed(
+        r"^\s*(?:#\.|\d+[.)]|[-*])\s+(?:(?:[Tt]he|[Aa]n?)\s+)?(?:[Ee]rror|[Mm]essage|[Ee]xception|[Ll]og)[\w ]*\s['\x22](?:[^'\x22\n]+)['\x22]\s+(?:is|was|are|were|may be|will be)\s+(?:printed|displayed|reported|shown|recorded|returned|thrown)|^\s*(?:\d+[.)]|[-*])[ ].*: (?:This|It)[ ](?:can|could|may|might)[ ](?:usually[ ]|often[ ])?be[ ]|\b(?:typically|usually|commonly|often)[ ](?:appears?|shows? up|reads?|looks?)[ ](?:as|like)\b|^\s*(?:How to (?:fix|solve|resolve)|Fix(?:ing)?:?[ ]|Cómo (?:solucionar|resolver|arreglar)|Como (?:resolver|corrigir|solucionar)|Как (?:исправить|решить|устранить)|修复|解决|如何解决|Comment (?:résoudre|corriger))[^\n]{0,60}(?i:out of memory)[^\n]{0,60}$",
+    );
+    SYMPTOM.is_match(line)
 }
 
 /// Whether an open backtick with words before it precedes, and what it quotes is no message that somebody reports.
@@ -209,36 +192,31 @@ fn end_of(text: &str) -> &str {
 
 /// Whether what follows the quotation says what it means.
 fn is_defined(then: &str) -> bool {
-    static DEFINED: OnceLock<Pattern> = OnceLock::new();
-    DEFINED
-        .get_or_init(|| {
-            Pattern::from(
-                r"(?i)^['\x22\s]*(?:errors?|messages?)?\s*(?:usually|often|typically|generally|mostly|always)?\s*(?:means?|indicates?)\b[^?\n]*$"
-                    .to_string(),
-            )
-        })
-        .is_match(then)
+    static DEFINED: Pattern = Pattern::fixed(
+        r"(?i)^['\x22\s]*(?:errors?|messages?)?\s*(?:usually|often|typically|generally|mostly|always)?\s*(?:means?|indicates?)\b[^?\n]*$",
+    );
+    DEFINED.is_match(then)
 }
 
 /// A changed line beside another one, both indented behind their marks; or one added line of many.
 fn is_in_diff(log: &PastedLog, number: usize, line: &str) -> bool {
-    static CHANGED: OnceLock<Pattern> = OnceLock::new();
-    static ADDED: OnceLock<Pattern> = OnceLock::new();
-    let changed = CHANGED.get_or_init(|| Pattern::from(r"^[-+](?:\s{2,}|\t)[^\s|]".to_string()));
-    let added = ADDED.get_or_init(|| Pattern::from(r"^\+(?:[^\s+-]|---$|\s*$)".to_string()));
-    let near = number.saturating_sub(3).max(1)..=number + 3;
-    let beside = |pattern: &Pattern| {
-        let others = near.clone().filter(|near| *near != number);
-        others.filter(|near| log.brief(*near).is_some_and(|line| pattern.is_match(line))).count()
-    };
-    changed.is_match(line) && beside(changed) >= 1 || added.is_match(line) && beside(added) >= 3
+    static CHANGED: Pattern = Pattern::fixed(r"^[-+](?:\s{2,}|\t)[^\s|]");
+    static ADDED: Pattern = Pattern::fixed(r"^\+(?:[^\s+-]|---$|\s*$)");
+    CHANGED.is_match(line) && count_beside(log, number, &CHANGED) >= 1
+        || ADDED.is_match(line) && count_beside(log, number, &ADDED) >= 3
+}
+
+/// How many of the three lines above and below match.
+fn count_beside(log: &PastedLog, number: usize, pattern: &Pattern) -> usize {
+    let near = (number.saturating_sub(3).max(1)..=number + 3).filter(|near| *near != number);
+    near.filter(|near| log.brief(*near).is_some_and(|line| pattern.is_match(line))).count()
 }
 
 /// Whether a quotation mark is open before the message and closed behind it, and the line is no log's.
 fn is_in_string(before: &str, after: &str) -> bool {
-    let open = |mark: char| before.matches(mark).count() % 2 == 1 && after.contains(mark);
-    let stamped = before.starts_with(|c: char| c.is_ascii_digit() || c == '[') || before.contains("level=");
-    !stamped && (open('"') || open('\''))
+    let is_of_log = before.starts_with(|c: char| c.is_ascii_digit() || c == '[') || before.contains("level=");
+    let mut marks = ['"', '\''].into_iter();
+    !is_of_log && marks.any(|mark| before.matches(mark).count() % 2 == 1 && after.contains(mark))
 }
 
 fn is_comment(line: &str) -> bool {
@@ -248,40 +226,42 @@ fn is_comment(line: &str) -> bool {
 
 /// A page that quotes a message to say what it means. ("This error means" is ComfyUI's own word.)
 fn is_explained(log: &PastedLog, number: usize) -> bool {
-    static MEANS: OnceLock<Pattern> = OnceLock::new();
-    let means =
-        MEANS.get_or_init(|| Pattern::from(r"(?i)^\s*This (?:usually |typically )?(?:means|indicates)\b".to_string()));
+    static MEANS: Pattern = Pattern::fixed(r"(?i)^\s*This (?:usually |typically )?(?:means|indicates)\b");
     let next = (number + 1..=number + 4).filter_map(|near| log.brief(near)).find(|line| !line.trim().is_empty());
-    next.is_some_and(|line| means.is_match(line))
+    next.is_some_and(|line| MEANS.is_match(line))
 }
 
 /// A table's row whose other cell explains the message.
 fn is_explained_beside(log: &PastedLog, number: usize, line: &str, before: &str) -> bool {
-    let cells = |line: &str| line.trim_start().starts_with('|') && line.matches('|').count() >= 3;
-    let rule = |line: &str| cells(line) && line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' '));
-    if !cells(line) {
+    if !is_table_row(line) {
         return false;
     }
+    let above = (1..number).rev().take(LONG_STRING).map_while(|near| log.brief(near));
+    let mut rows = above.take_while(|line| is_table_row(line));
+    let has_head = rows.any(|line| line.chars().all(|c| matches!(c, '|' | '-' | ':' | ' ')));
     let own = before.matches('|').count();
-    let explains =
-        |cell: &str| cell.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count() >= 5;
-    let above = (1..number).rev().take(LONG_STRING).map_while(|near| log.brief(near)).take_while(|line| cells(line));
-    above.into_iter().any(rule) && line.split('|').enumerate().any(|(index, cell)| index != own && explains(cell))
+    has_head && line.split('|').enumerate().any(|(index, cell)| index != own && is_sentence(cell))
+}
+
+fn is_table_row(line: &str) -> bool {
+    line.trim_start().starts_with('|') && line.matches('|').count() >= 3
+}
+
+fn is_sentence(cell: &str) -> bool {
+    cell.split_whitespace().filter(|word| word.chars().all(char::is_alphabetic)).count() >= 5
 }
 
 /// A name alone on its line beside another such: an index of names; or a word in a list of words.
 fn is_listed(log: &PastedLog, number: usize, line: &str) -> bool {
-    static NAME: OnceLock<Pattern> = OnceLock::new();
-    static WORD: OnceLock<Pattern> = OnceLock::new();
-    let word = WORD.get_or_init(|| Pattern::from(r"^[a-z#]+$".to_string()));
+    static NAME: Pattern = Pattern::fixed(r"^\s*[a-z]\w*(?:\.\w+)+,?\s*$");
+    static WORD: Pattern = Pattern::fixed(r"^[a-z#]+$");
     if (number.saturating_sub(3).max(1)..=number + 3)
-        .all(|near| log.brief(near).is_some_and(|line| word.is_match(line)))
+        .all(|near| log.brief(near).is_some_and(|line| WORD.is_match(line)))
     {
         return true;
     }
-    let name = NAME.get_or_init(|| Pattern::from(r"^\s*[a-z]\w*(?:\.\w+)+,?\s*$".to_string()));
     let beside = [number.saturating_sub(1), number + 1];
-    name.is_match(line) && beside.iter().any(|near| log.brief(*near).is_some_and(|line| name.is_match(line)))
+    NAME.is_match(line) && beside.iter().any(|near| log.brief(*near).is_some_and(|line| NAME.is_match(line)))
 }
 
 /// How many of the lines around are statements of a program.
@@ -292,95 +272,69 @@ fn statements(log: &PastedLog, number: usize) -> usize {
 
 /// Whether the comment's lines stand below a statement, or right above one.
 fn is_beside_statement(log: &PastedLog, number: usize) -> bool {
-    let other = |line: &usize| log.brief(*line).is_some_and(|line| !is_comment(line));
-    let said = |line: &usize| other(line) && log.brief(*line).is_some_and(|line| !line.trim().is_empty());
-    let above = (number.saturating_sub(NEAR).max(1)..number).rev().find(said);
-    let below = (number + 1..=number + NEAR).find(other);
+    let mut above = (number.saturating_sub(NEAR).max(1)..number).rev();
+    let above = above.find(|near| log.brief(*near).is_some_and(|line| !is_comment(line) && !line.trim().is_empty()));
+    let below = (number + 1..=number + NEAR).find(|near| log.brief(*near).is_some_and(|line| !is_comment(line)));
     above.into_iter().chain(below).any(|line| is_statement(log, line))
 }
 
 /// Whether the line is a statement of a program, and no frame of a traceback.
 fn is_statement(log: &PastedLog, number: usize) -> bool {
-    static STATEMENT: OnceLock<Pattern> = OnceLock::new();
-    static FRAME: OnceLock<Pattern> = OnceLock::new();
-    let statement = STATEMENT.get_or_init(|| {
-        Pattern::from(
-            [
-                r"^\s*(?:(?:async[ ])?def[ ]\w+\(.*:\s*$|class[ ]\w+.*[:{]\s*$|(?:pub[ ])?(?:async[ ])?fn[ ]\w+.*\{\s*$",
-                r"|func[ (].*\{\s*$|(?:export[ ])?(?:const|let|var)[ ]\w+.*=|@\w[\w.]*(?:\(.*\))?\s*$|#\[\w+|#include\b",
-                r"|package[ ]\w+;?\s*$|(?:assert|self\.assert\w+|expect|EXPECT_\w+|ASSERT_\w+)\b[ ]?[!(\w]|\x22{3}",
-                r"|from[ ]\w[\w.]*[ ]import[ ]|import[ ]\w[\w., ]*$|return[ ]\w+[.(]|\w+[ ]:=[ ]|(?:it|describe)\(",
-                r"|.*[\w)\]'\x22]\s*;\s*(?:\\|//.*|/\*.*)?\s*$|\}\s*(?:else\b.*)?$|(?:if|for|while|switch) ?\(.*[{)]\s*$|//[ ]|/\*",
-                r"|[a-z]\w*(?:\.\w+)+\([^()]*\)\s*$|[\w.]+[ ]=[ ](?:[\w.]+|\[\]|\{\}|[\w.]+\([^)]*\))\s*(?:#.*)?$|(?:if|for|while|elif|else|try|except)\b[^\n]*:\s*$)",
-            ]
-            .concat(),
-        )
-    });
-    let frame = FRAME.get_or_init(|| Pattern::from(r"^\s*File[ ]\x22|^[^|]*, line \d+, in ".to_string()));
-    log.brief(number).is_some_and(|line| statement.is_match(line))
-        && !log.brief(number.saturating_sub(1)).is_some_and(|line| frame.is_match(line))
+    static STATEMENT: Pattern = Pattern::fixed(concat!(
+        r"^\s*(?:(?:async[ ])?def[ ]\w+\(.*:\s*$|class[ ]\w+.*[:{]\s*$|(?:pub[ ])?(?:async[ ])?fn[ ]\w+.*\{\s*$",
+        r"|func[ (].*\{\s*$|(?:export[ ])?(?:const|let|var)[ ]\w+.*=|@\w[\w.]*(?:\(.*\))?\s*$|#\[\w+|#include\b",
+        r"|package[ ]\w+;?\s*$|(?:assert|self\.assert\w+|expect|EXPECT_\w+|ASSERT_\w+)\b[ ]?[!(\w]|\x22{3}",
+        r"|from[ ]\w[\w.]*[ ]import[ ]|import[ ]\w[\w., ]*$|return[ ]\w+[.(]|\w+[ ]:=[ ]|(?:it|describe)\(",
+        r"|.*[\w)\]'\x22]\s*;\s*(?:\\|//.*|/\*.*)?\s*$|\}\s*(?:else\b.*)?$|(?:if|for|while|switch) ?\(.*[{)]\s*$|//[ ]|/\*",
+        r"|[a-z]\w*(?:\.\w+)+\([^()]*\)\s*$|[\w.]+[ ]=[ ](?:[\w.]+|\[\]|\{\}|[\w.]+\([^)]*\))\s*(?:#.*)?$|(?:if|for|while|elif|else|try|except)\b[^\n]*:\s*$)"
+    ));
+    static FRAME: Pattern = Pattern::fixed(r"^\s*File[ ]\x22|^[^|]*, line \d+, in ");
+    log.brief(number).is_some_and(|line| STATEMENT.is_match(line))
+        && !log.brief(number.saturating_sub(1)).is_some_and(|line| FRAME.is_match(line))
 }
 
 /// Whether a string of three quotation marks is opened above, closed below, and neither in between.
 fn is_in_long_string(log: &PastedLog, number: usize) -> bool {
-    let marks = |line: usize| log.brief(line).map(|line| line.matches("\"\"\"").count()).filter(|count| *count > 0);
-    let above = (number.saturating_sub(LONG_STRING).max(1)..number).rev().find(|line| marks(*line).is_some());
-    let below = (number + 1..=number + LONG_STRING).find(|line| marks(*line).is_some());
-    let opens = above.and_then(|line| log.brief(line)).is_some_and(|line| {
+    let above = (number.saturating_sub(LONG_STRING).max(1)..number).rev().filter_map(|near| log.brief(near));
+    let below = (number + 1..=number + LONG_STRING).filter_map(|near| log.brief(near));
+    let opens = first_with_marks(above).is_some_and(|line| {
         let line = line.trim_end_matches([' ', '\\']);
-        line.ends_with("= \"\"\"") || line.ends_with("(\"\"\"") || line.ends_with("=\"\"\"")
+        ["= \"\"\"", "(\"\"\"", "=\"\"\""].into_iter().any(|end| line.ends_with(end))
     });
-    let closes = below.and_then(|line| log.brief(line)).is_some_and(|line| line.trim_start().starts_with("\"\"\""));
-    opens && closes
+    opens && first_with_marks(below).is_some_and(|line| line.trim_start().starts_with("\"\"\""))
+}
+
+/// The first line with three quotation marks.
+fn first_with_marks<'l>(mut lines: impl Iterator<Item = &'l str>) -> Option<&'l str> {
+    lines.find(|line| line.contains("\"\"\""))
 }
 
 /// Whether prose reports a whole message: it has a class or a figure, somebody met it, and nothing is advised.
 fn is_reported(said: &str, message: &str, then: &str) -> bool {
-    static WHOLE: OnceLock<Pattern> = OnceLock::new();
-    static MET: OnceLock<Pattern> = OnceLock::new();
-    static ADVICE: OnceLock<Pattern> = OnceLock::new();
-    static EXPLAINED: OnceLock<Pattern> = OnceLock::new();
-    let whole = WHOLE.get_or_init(|| {
-        Pattern::from(
-            r"^\s*(?:[\w.]*(?:Error|Exception|Exit|error|fatal|FATAL|terminate)\b|\w+:)|\d\s*(?:[KMGT]i?B|bytes)\b|\bsize \d{4}"
-                .to_string(),
-        )
-    });
-    let met = MET.get_or_init(|| {
-        Pattern::from(
-            [
-                r"(?i)\b(?:I|we|my|our|it|this|which|still|always|just|then|now|script|training|run|job|and|but)\b.*",
-                r"\b(?:ge?t(?:s|ting)?|got|see|saw|find|found|hit|ran into|run(?:ning)? into|receiv\w+|have|had|having|encounter\w*|fac(?:e|ed|ing)|thr(?:ows?|ew)",
-                r"|meet|met|gives?|gave|crash\w*|fail\w*|says?|said|show(?:s|ed|ing)?|print(?:s|ed)|rais(?:es|ed)|report(?:s|ed)|returns?|returned|died|dies|stops?|stopped|result(?:s|ed)?)\b",
-                r"|(?i)\b(?:error|exception|message|output|log|following|traceback)s?\W*(?:is|was|below|here|message|log|info|output)?\W*$",
-            ]
-            .concat(),
-        )
-    });
-    let advice = ADVICE.get_or_init(|| {
-        Pattern::from(
-            [
-                r"(?i)\b(?:if (?:you|it|the|there|a|your|this)|may|might|could|would|can (?:be|see|get|cause|lead|result|happen)|you(?:'ll| will| may| might| can| get| see)",
-                r"|how (?:to|do)|to (?:avoid|prevent|fix|solve|handle|catch)|fix(?:e[sd])?|instead of|in case|unless|whenever|sometimes|such as|e\.g\.|like|means?",
-                r"|resolv\w+|prevents?|avoid\w*|handles?|catch(?:es)?|when you|(?:are|is|can|most|very|will) often|typical\w*|common\w*|usually|no longer|no more|never|without|used to)\b[^.!?]*$",
-            ]
-            .concat(),
-        )
-    });
-    let explained = EXPLAINED.get_or_init(|| {
-        Pattern::from(
-            r"(?i)^[`'\x22\s]*(?:errors?|exceptions?|messages?)?\s*(?:means?|indicates?|is (?:raised|thrown|usually|often|caused)|(?:can|may|might|could|will|should) |usually|occurs?|happens? (?:when|if)|appears? (?:when|if)|, *(?:please )?(?:lower|try|reduce|decrease|set|use|increase|you|then|just|close|restart|see|check)\b)".to_string(),
-        )
-    });
-    whole.is_match(message) && met.is_match(said) && !advice.is_match(said) && !explained.is_match(then)
+    static WHOLE: Pattern = Pattern::fixed(
+        r"^\s*(?:[\w.]*(?:Error|Exception|Exit|error|fatal|FATAL|terminate)\b|\w+:)|\d\s*(?:[KMGT]i?B|bytes)\b|\bsize \d{4}",
+    );
+    static MET: Pattern = Pattern::fixed(concat!(
+        r"(?i)\b(?:I|we|my|our|it|this|which|still|always|just|then|now|script|training|run|job|and|but)\b.*",
+        r"\b(?:ge?t(?:s|ting)?|got|see|saw|find|found|hit|ran into|run(?:ning)? into|receiv\w+|have|had|having|encounter\w*|fac(?:e|ed|ing)|thr(?:ows?|ew)",
+        r"|meet|met|gives?|gave|crash\w*|fail\w*|says?|said|show(?:s|ed|ing)?|print(?:s|ed)|rais(?:es|ed)|report(?:s|ed)|returns?|returned|died|dies|stops?|stopped|result(?:s|ed)?)\b",
+        r"|(?i)\b(?:error|exception|message|output|log|following|traceback)s?\W*(?:is|was|below|here|message|log|info|output)?\W*$"
+    ));
+    static ADVICE: Pattern = Pattern::fixed(concat!(
+        r"(?i)\b(?:if (?:you|it|the|there|a|your|this)|may|might|could|would|can (?:be|see|get|cause|lead|result|happen)|you(?:'ll| will| may| might| can| get| see)",
+        r"|how (?:to|do)|to (?:avoid|prevent|fix|solve|handle|catch)|fix(?:e[sd])?|instead of|in case|unless|whenever|sometimes|such as|e\.g\.|like|means?",
+        r"|resolv\w+|prevents?|avoid\w*|handles?|catch(?:es)?|when you|(?:are|is|can|most|very|will) often|typical\w*|common\w*|usually|no longer|no more|never|without|used to)\b[^.!?]*$"
+    ));
+    static EXPLAINED: Pattern = Pattern::fixed(
+        r"(?i)^[`'\x22\s]*(?:errors?|exceptions?|messages?)?\s*(?:means?|indicates?|is (?:raised|thrown|usually|often|caused)|(?:can|may|might|could|will|should) |usually|occurs?|happens? (?:when|if)|appears? (?:when|if)|, *(?:please )?(?:lower|try|reduce|decrease|set|use|increase|you|then|just|close|restart|see|check)\b)",
+    );
+    WHOLE.is_match(message) && MET.is_match(said) && !ADVICE.is_match(said) && !EXPLAINED.is_match(then)
 }
 
 /// `RuntimeError: …` and the like at the line's beginning is output, whatever else the line looks like.
 fn looks_like_output(line: &str) -> bool {
-    static OUTPUT: OnceLock<Pattern> = OnceLock::new();
-    OUTPUT
-        .get_or_init(|| Pattern::from(r"^\s*(?:E\s+)?[A-Za-z_][\w.]*(?:Error|Exception|Exit)\b\s*:".to_string()))
-        .is_match(line)
+    static OUTPUT: Pattern = Pattern::fixed(r"^\s*(?:E\s+)?[A-Za-z_][\w.]*(?:Error|Exception|Exit)\b\s*:");
+    OUTPUT.is_match(line)
 }
 
 #[cfg(test)]
@@ -462,7 +416,7 @@ mod tests {
     }
 
     fn quoted_at(text: &str) -> bool {
-        let log = PastedLog::new(text.to_string());
+        let log = PastedLog::new(text);
         let number = text.lines().position(|line| line.contains("out of memory")).unwrap() + 1;
         Quotations::new(&log).stands_in_source(number, log.line(number).unwrap().find("out of memory").unwrap())
     }

@@ -3,14 +3,14 @@
 
 use std::cmp::Reverse;
 
-use super::KnowledgeBase;
 use super::clock;
 use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom, Phase};
 use super::entry::{Entry, Recovered, Tells};
 use super::facts::Facts;
 use super::figures::{self, Figures};
 use super::matching::Hit;
-use super::run::{self, Run};
+use super::recognize::{PhaseTable, ProgramTable};
+use super::run::{self, Run, RunRule};
 use crate::log::{PastedLog, View};
 
 /// A headline stands at most so many lines above the message that it tells of.
@@ -18,6 +18,14 @@ const HEADLINE: usize = 4;
 
 /// The failures of more ranks than that are not read.
 const RANKS: usize = 64;
+
+/// What a log is recognized by beside the entries.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub programs: ProgramTable,
+    pub phases: PhaseTable,
+    pub runs: Vec<RunRule>,
+}
 
 /// An entry's best hit.
 struct Finding<'a> {
@@ -29,9 +37,15 @@ struct Finding<'a> {
 }
 
 /// Puts the hits in order and reads the leading one.
-pub fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Option<&jiff::Zoned>) -> Diagnosis {
-    let mut findings = findings(base, log, &hits);
-    withhold_fallbacks(&mut findings, base, &hits);
+pub(crate) fn diagnosis(
+    entries: &[Entry],
+    tables: &Tables,
+    log: &PastedLog,
+    hits: Vec<Hit>,
+    now: Option<&jiff::Zoned>,
+) -> Diagnosis {
+    let mut findings = findings(entries, log, &hits);
+    withhold_fallbacks(&mut findings, entries, &hits);
     let masked: Vec<bool> = findings.iter().map(|one| findings.iter().any(|other| explains(other, one))).collect();
     let mut order: Vec<(bool, Finding)> = masked.into_iter().zip(findings.drain(..)).collect();
     order.sort_by_key(|(masked, finding)| {
@@ -42,7 +56,7 @@ pub fn diagnosis(base: &KnowledgeBase, log: &PastedLog, hits: Vec<Hit>, now: Opt
     match ordered.first() {
         None => nothing(),
         Some(leading) => {
-            let mut diagnosis = answer(base, log, leading, &ordered, now);
+            let mut diagnosis = answer(tables, log, leading, &ordered, now);
             if diagnosis.run.rank.is_some() {
                 diagnosis.run.ranks = other_ranks(log, leading, &hits);
             }
@@ -73,9 +87,9 @@ fn other_ranks(log: &PastedLog, leading: &Finding, hits: &[Hit]) -> Vec<Facts> {
 
 /// Leaves out what speaks only where nobody else does: beside an entry that knows of memory that ran out, or near one
 /// that knows what the line is.
-fn withhold_fallbacks(findings: &mut Vec<Finding>, base: &KnowledgeBase, hits: &[Hit]) {
+fn withhold_fallbacks(findings: &mut Vec<Finding>, entries: &[Entry], hits: &[Hit]) {
     const NEAR: usize = 10;
-    let known = |hit: &&Hit| base.entries.get(hit.entry).is_some_and(|entry| !entry.fallback);
+    let known = |hit: &&Hit| entries.get(hit.entry).is_some_and(|entry| !entry.fallback);
     let told = findings.iter().any(|one| !one.entry.fallback && one.entry.oom == Oom::Yes);
     findings.retain(|one| {
         let near = || hits.iter().filter(known).any(|hit| hit.line.abs_diff(one.hit.line) <= NEAR);
@@ -101,10 +115,10 @@ fn class(oom: Oom) -> u8 {
 }
 
 /// One finding an entry: its first hit that was not recovered from, else its first.
-fn findings<'a>(base: &'a KnowledgeBase, log: &PastedLog, hits: &[Hit]) -> Vec<Finding<'a>> {
+fn findings<'a>(entries: &'a [Entry], log: &PastedLog, hits: &[Hit]) -> Vec<Finding<'a>> {
     let mut findings: Vec<Finding<'a>> = Vec::new();
     for (index, hit) in hits.iter().enumerate() {
-        let Some(entry) = base.entries.get(hit.entry) else { continue };
+        let Some(entry) = entries.get(hit.entry) else { continue };
         if let Some(last) = findings.last_mut().filter(|last| last.hit.entry == hit.entry && last.oom == entry.oom) {
             // A headline without figures above the message itself.
             if last.figures.facts == Facts::default() && hit.line.abs_diff(last.hit.line) <= HEADLINE {
@@ -182,7 +196,7 @@ fn nothing() -> Diagnosis {
 }
 
 fn answer(
-    base: &KnowledgeBase,
+    tables: &Tables,
     log: &PastedLog,
     leading: &Finding,
     ordered: &[Finding],
@@ -197,7 +211,7 @@ fn answer(
     }
     let discarded = facts.discard_impossible();
     places.retain(|place| !discarded.contains(&place.key));
-    let recognised = || base.programs.recognise(log, leading.hit.line);
+    let recognised = || tables.programs.recognize(log, leading.hit.line).map(|program| program.to_string());
     // A fallback does not know who prints it; the line or the log may tell.
     let unsigned = entry.fallback && entry.raised_by.is_none();
     let signed = || leading.figures.program.clone().filter(|name| is_name(name)).or_else(recognised);
@@ -207,7 +221,7 @@ fn answer(
         let drawn = || ordered.iter().filter(|other| entry.draws_on.contains(&other.entry.id)).find_map(told);
         told(leading).or_else(drawn)
     };
-    let (phase, stage) = base.phases.recognise(log, leading.hit.line, leading.hit.column);
+    let (phase, stage) = tables.phases.recognize(log, leading.hit.line, leading.hit.column);
     let ran = || recognised().filter(|program| !cannot_run(&raised_by, program));
     let program = entry.program.clone().or_else(named).or_else(ran).unwrap_or_else(|| raised_by.clone());
     Diagnosis {
@@ -225,7 +239,7 @@ fn answer(
         run: Run {
             stage,
             told: told(entry, log, &leading.hit),
-            ..run::read(&base.runs, log, leading.hit.line, leading.hit.column)
+            ..run::read(&tables.runs, log, leading.hit.line, leading.hit.column)
         },
         is_shortened: log.is_shortened(),
     }

@@ -1,91 +1,18 @@
 //! Owns what a log says of the model and the run beside the failure: layers, context, buffers, batch, step, command.
 //! The memory arithmetic and the causes build on it; it is no part of the failure's own figures.
 
+mod read;
+
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::diagnosis::{CauseKind, MemoryKind, Platform, Stage};
 use super::facts::Facts;
-use super::pattern::Pattern;
-use super::settings;
-use crate::log::{PastedLog, without_source};
-use crate::units::{Bytes, UnitBase};
+use crate::units::Bytes;
 
-/// How much of a large log is searched: its beginning, and what lies before the decisive line.
-const WINDOW: usize = 192 << 10;
-/// Of which this is looked at first.
-const LATEST: usize = 8 << 10;
-
-/// One thing a log may say of a run (`knowledge/run.ron`).
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RunRule {
-    key: Key,
-    patterns: Vec<Pattern>,
-}
-
-impl RunRule {
-    #[cfg(test)]
-    pub fn patterns(&self) -> &[Pattern] {
-        &self.patterns
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Key {
-    Architecture,
-    Model,
-    Quantisation,
-    Dtype,
-    Layers,
-    LayersOffloaded,
-    LayersOffloadable,
-    ContextTokens,
-    KvType,
-    Weights,
-    KvCache,
-    Compute,
-    FileSize,
-    FreeAtStart,
-    Printed,
-    BatchSize,
-    TrainableParameters,
-    Step,
-    Epoch,
-    EpochOfMany,
-    TensorParallel,
-    Rank,
-    VisibleDevices,
-    Notebook,
-    Widened,
-    Launcher,
-    Expandable,
-    Share,
-    Sharded,
-    AddressLimitKib,
-    ResumedStep,
-    Shell,
-    Windows,
-    Linux,
-    Cards,
-    FailedOn,
-    Maker,
-    Platform,
-    Python,
-    EndedWith,
-    Container,
-    Cgroup,
-    Tasks,
-    Script,
-    EngineVersion,
-    Pod,
-    Namespace,
-    Command,
-}
+pub use read::{RunRule, read};
 
 /// A process of the table that the kernel prints when memory runs out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -294,8 +221,8 @@ impl Run {
             ("flux_", "flux"),
             ("ray", "ray"),
         ];
-        let printed = |sign: &str| self.printed.keys().any(|name| name.starts_with(sign));
-        SIGNS.iter().find(|(sign, _)| printed(sign)).map(|(_, name)| *name)
+        let (_, name) = SIGNS.iter().find(|(sign, _)| self.printed.keys().any(|name| name.starts_with(sign)))?;
+        Some(name)
     }
 
     /// A setting or dimension that the log prints as a number.
@@ -312,14 +239,13 @@ impl Run {
 
     /// The system it ran on; `None` where nothing shows that it was not Linux.
     pub fn platform(&self) -> Option<Platform> {
-        let named = self.platform.as_deref().map(|sign| {
-            let in_wsl = sign.contains("/mnt/") || sign.contains("WSL");
-            if in_wsl { Platform::Wsl } else { Platform::Mac }
-        });
         if self.shell.is_some() {
-            Some(Platform::Windows)
-        } else {
-            named.or(self.windows.as_ref().map(|_| Platform::Windows))
+            return Some(Platform::Windows);
+        }
+        match &self.platform {
+            Some(sign) if sign.contains("/mnt/") || sign.contains("WSL") => Some(Platform::Wsl),
+            Some(_) => Some(Platform::Mac),
+            None => self.windows.is_some().then_some(Platform::Windows),
         }
     }
 
@@ -335,9 +261,13 @@ impl Run {
     /// Who set the limit of that control group, by its path: `kubernetes`, `docker`, `slurm` or `systemd`;
     /// of a pod, Kubernetes.
     pub fn manager(&self) -> Option<&'static str> {
-        let known = [("kubepods", "kubernetes"), ("docker", "docker"), ("slurm", "slurm"), (".service", "systemd")];
-        let by_path = |path: &str| known.into_iter().find(|(sign, _)| path.contains(sign)).map(|(_, manager)| manager);
-        self.cgroup.as_deref().and_then(by_path).or_else(|| self.pod.as_ref().map(|_| "kubernetes"))
+        const SIGNS: [(&str, &str); 4] =
+            [("kubepods", "kubernetes"), ("docker", "docker"), ("slurm", "slurm"), (".service", "systemd")];
+        let path = self.cgroup.as_deref().unwrap_or_default();
+        match SIGNS.into_iter().find(|(sign, _)| path.contains(sign)) {
+            Some((_, manager)) => Some(manager),
+            None => self.pod.is_some().then_some("kubernetes"),
+        }
     }
 
     /// The deployment that the pod belongs to: its name without the template's hash and the pod's own five characters,
@@ -350,9 +280,9 @@ impl Run {
 
     /// The systemd unit whose limit that was; only a name that a shell takes as it is.
     pub fn unit(&self) -> Option<&str> {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '@' | '-');
         let unit = self.cgroup.as_deref()?.rsplit('/').find(|part| part.ends_with(".service"))?;
-        Some(unit).filter(|unit| !unit.starts_with('-') && unit.chars().all(plain))
+        let is_plain = unit.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '@' | '-'));
+        (is_plain && !unit.starts_with('-')).then_some(unit)
     }
 
     /// Whether the serving engine is known to be older than that version.
@@ -364,12 +294,12 @@ impl Run {
     /// Whether it ran on several cards, so that no single one has room for all of it: its layers or its ranks are
     /// shared out. Of a rank 0 whose world is not told that is taken to be so, but for an engine's, which says it.
     pub fn is_spread(&self) -> bool {
-        let many = |count: Option<u64>| count.is_some_and(|count| count > 1);
+        let is_split = self.tensor_parallel.max(self.devices) > Some(1);
         let sees_many = self.visible_devices.as_deref().is_some_and(|mask| mask.contains(','));
         let launched = self.launched().is_some_and(|count| count != "1");
         let ranked =
             self.rank.is_some_and(|rank| rank > 0 || (self.tensor_parallel.is_none() && self.layers.is_none()));
-        many(self.tensor_parallel) || many(self.devices) || sees_many || launched || ranked
+        is_split || sees_many || launched || ranked
     }
 
     /// How many ranks its launcher was told to start on this machine, as it was written: "8", "gpu".
@@ -410,238 +340,6 @@ impl Run {
 /// The hash of a pod's template is written in the same letters; older ones are plain hexadecimal.
 fn of_hash(part: &str) -> bool {
     part.chars().all(|c| "bcdfghjklmnpqrstvwxz2456789".contains(c)) || part.chars().all(|c| c.is_ascii_hexdigit())
-}
-
-/// The parts of a log in which run facts are looked for. Quoted source code is overwritten with blanks: it shows what
-/// code says, and not what this run was given.
-struct Windows {
-    head: String,
-    /// What lies between `head` and the failure, up to the failure's line.
-    near: String,
-    after: String,
-}
-
-impl Windows {
-    fn of(text: &str, end: usize) -> Windows {
-        let head = text.ceil_char_boundary(WINDOW.min(end));
-        let near = text.floor_char_boundary(end.saturating_sub(WINDOW).max(head));
-        let last = text.floor_char_boundary(end.saturating_add(LATEST));
-        Windows { head: code_free(text, 0..head), near: code_free(text, near..end), after: code_free(text, end..last) }
-    }
-
-    /// The end of what precedes the failure. A step is printed thousands of times; mostly the latest lines tell.
-    fn latest(&self) -> &str {
-        self.near.get(self.near.floor_char_boundary(self.near.len().saturating_sub(LATEST))..).unwrap_or_default()
-    }
-}
-
-/// That part of the text without quoted source code. What shows that a line is code may lie before or behind the part.
-fn code_free(text: &str, part: Range<usize>) -> String {
-    let from = text.floor_char_boundary(part.start.saturating_sub(LATEST));
-    let to = text.ceil_char_boundary(part.end.saturating_add(LATEST));
-    let around = without_source(text.get(from..to).unwrap_or_default());
-    around.get(part.start - from..part.end - from).unwrap_or_default().to_owned()
-}
-
-/// What the log says of the run that failed at this place.
-pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> Run {
-    let text = log.text();
-    let end = log.end_around(line, column).unwrap_or(text.len());
-    let windows = Windows::of(text, end);
-    let (head, near, latest, after) =
-        (windows.head.as_str(), windows.near.as_str(), windows.latest(), windows.after.as_str());
-    let mut run = Run::default();
-    let mut offloadable = None;
-    let mut buffers: Vec<(String, Bytes)> = Vec::new();
-    for rule in rules {
-        let found = [latest, near, head].into_iter().find_map(|text| last(rule, text));
-        let word = || found.clone();
-        let number = || found.as_ref().and_then(|text| text.replace(',', "").parse().ok());
-        let mut sum = || {
-            let sizes = sizes_by_device(rule, &[head, near]);
-            if rule.key != Key::FileSize {
-                buffers.extend(sizes.clone());
-            }
-            sizes.into_values().reduce(Bytes::plus)
-        };
-        match rule.key {
-            Key::Architecture => run.architecture = word(),
-            Key::Model => run.model = word(),
-            Key::Quantisation => run.quantisation = word(),
-            Key::Dtype => run.dtype = word(),
-            Key::Layers => run.layers = number(),
-            Key::LayersOffloaded => run.layers_offloaded = number().map(|on| (on, on)),
-            Key::LayersOffloadable => offloadable = number(),
-            Key::ContextTokens => run.context_tokens = number(),
-            Key::KvType => run.kv_type = word(),
-            Key::Weights => {
-                let weights = sizes_by_device(rule, &[head, near]);
-                run.devices = run.devices.max(Some(weights.len() as u64).filter(|count| *count > 0));
-                buffers.extend(weights.clone());
-                run.weights_bytes = weights.into_values().reduce(Bytes::plus);
-            }
-            Key::KvCache => run.kv_cache_bytes = sum(),
-            Key::Compute => run.compute_bytes = sum(),
-            Key::FileSize => run.file_bytes = sum(),
-            Key::FreeAtStart => {
-                let one_way = |pattern| sizes_of([pattern], &[head, near]);
-                let free = rule.patterns.iter().map(one_way).find(|sizes| !sizes.is_empty()).unwrap_or_default();
-                run.devices = run.devices.max(Some(free.len() as u64).filter(|count| *count > 0));
-                run.free_at_start_each = free.into_values().collect();
-                run.free_at_start_bytes = run.free_at_start_each.iter().copied().reduce(Bytes::plus);
-            }
-            Key::Cards => run.cards = cards(rule, &[head, near]),
-            // The allocator complains before the backend that asked it.
-            Key::FailedOn => run.failed_on = word().or_else(|| last(rule, after)),
-            Key::Maker => run.maker = word(),
-            // A traceback may stand behind its message.
-            Key::Windows => run.windows = word().or_else(|| last(rule, after)),
-            Key::Linux => run.linux = word().or_else(|| last(rule, after)),
-            Key::Printed => run.printed = printed(rule, &[head, near]),
-            Key::BatchSize => run.batch_size = number(),
-            Key::TrainableParameters => run.trainable_parameters = number(),
-            Key::Step => run.step = number(),
-            Key::Epoch => run.epoch = number(),
-            Key::EpochOfMany => run.epoch_of_many = number(),
-            Key::TensorParallel => run.tensor_parallel = number(),
-            Key::Rank => run.rank = number(),
-            Key::VisibleDevices => run.visible_devices = word(),
-            Key::Notebook => run.notebook = word(),
-            Key::Widened => run.widened = word(),
-            // Slurm speaks of a job's end after the job's own last words.
-            Key::Launcher => run.launcher = word().or_else(|| last(rule, after)),
-            Key::Expandable => run.expandable = word(),
-            Key::Share => run.share = word(),
-            Key::Sharded => run.sharded = word(),
-            Key::AddressLimitKib => run.address_limit_kib = number(),
-            Key::ResumedStep => run.resumed_step = number(),
-            Key::Shell => run.shell = word(),
-            Key::Platform => run.platform = word(),
-            Key::Python => run.python = word(),
-            Key::EndedWith => run.ended_with = ended_with(rule, rules, log, end),
-            Key::Container => run.container = word().or_else(|| last(rule, after)),
-            Key::Cgroup => run.cgroup = word(),
-            Key::Tasks => run.largest = largest(rule, near).or_else(|| largest(rule, head)),
-            Key::Script => run.script = word(),
-            // Events are listed in any order, and a description names its pod anywhere.
-            Key::Pod => run.pod = word().or_else(|| last(rule, after)),
-            Key::Namespace => run.namespace = word().or_else(|| last(rule, after)),
-            Key::EngineVersion => run.engine_version = word(),
-            Key::Command => run.command = word(),
-        }
-    }
-    let on_failed = buffers.into_iter().filter(|(device, _)| run.failed_on.as_ref() == Some(device));
-    run.on_failed_bytes = on_failed.map(|(_, bytes)| bytes).reduce(Bytes::plus);
-    run.layers_offloaded = run.layers_offloaded.zip(offloadable).map(|((on, _), all)| (on, all));
-    run.settings = settings_of(head, near, after);
-    run
-}
-
-/// What the log shows of settings: what stands before the failure counts before what is listed behind it.
-fn settings_of(head: &str, near: &str, after: &str) -> BTreeMap<&'static str, u64> {
-    let mut values = settings::read(after);
-    values.extend(settings::read(head));
-    values.extend(settings::read(near));
-    let heap = [near, head, after].into_iter().find_map(settings::heap_of_v8);
-    values.extend(heap.map(|bytes| ("node_heap_reached", bytes)));
-    values
-}
-
-/// The value that stands last, whichever pattern finds it.
-fn last(rule: &RunRule, text: &str) -> Option<String> {
-    let of = |pattern: &Pattern| {
-        let found = pattern.last_captures(text)?;
-        let value = found.name("v")?;
-        Some((value.start(), String::from_utf8_lossy(value.as_bytes()).trim().to_owned()))
-    };
-    rule.patterns.iter().filter_map(of).max_by_key(|(at, _)| *at).map(|(_, value)| value)
-}
-
-/// The exception that the log ends with, where steps were made between the failure and it: a later attempt's own.
-fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize) -> Option<(String, usize)> {
-    let text = log.text();
-    let from = text.ceil_char_boundary(failure.max(text.len().saturating_sub(WINDOW)));
-    let tail = without_source(text.get(from..)?);
-    let tail = tail.as_ref();
-    let found = rule.patterns.iter().find_map(|pattern| {
-        let found = pattern.last_captures(tail)?;
-        Some((found.get(0)?.start(), found.name("v")?.range()))
-    });
-    let (traceback, said) = found?;
-    let between = tail.get(..traceback)?;
-    let stepped = rules.iter().any(|other| other.key == Key::Step && last(other, between).is_some());
-    let memory = |word: &str| tail.get(said.clone()).is_some_and(|text| text.contains(word));
-    let other = !["emory", "CUDA", "HIP", "NCCL", "ALLOC", "worker"].into_iter().any(memory);
-    (stepped && other).then(|| Some((tail.get(said.clone())?.trim().to_owned(), log.line_at(from + said.start))))?
-}
-
-/// A model that is loaded again prints its buffers again: of each device the last one counts.
-fn sizes_by_device(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, Bytes> {
-    sizes_of(&rule.patterns, texts)
-}
-
-fn sizes_of<'p>(patterns: impl IntoIterator<Item = &'p Pattern> + Clone, texts: &[&str]) -> BTreeMap<String, Bytes> {
-    let mut sizes: BTreeMap<String, Bytes> = BTreeMap::new();
-    for text in texts {
-        for pattern in patterns.clone() {
-            for found in pattern.captures(text) {
-                let word = |name| found.name(name).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
-                if let Some(bytes) = word("v").and_then(|value| Bytes::parse(&value, UnitBase::Binary)) {
-                    sizes.insert(word("device").unwrap_or_default(), bytes);
-                }
-            }
-        }
-    }
-    sizes
-}
-
-/// The cards that are named, each once; a number of a backend of ggml's gets the backend's word.
-fn cards(rule: &RunRule, texts: &[&str]) -> Vec<Card> {
-    let mut cards = Vec::new();
-    for text in texts {
-        for pattern in &rule.patterns {
-            for found in pattern.captures(text) {
-                let word = |name| found.name(name).map(|part| String::from_utf8_lossy(part.as_bytes()).into_owned());
-                let device = word("device").map(|device| match word("k").as_deref() {
-                    Some("ggml_vulkan") => format!("Vulkan{device}"),
-                    Some("level_zero") => format!("SYCL{device}"),
-                    _ => device,
-                });
-                let card = word("v").map(|name| Card { device, name: name.trim().to_owned() });
-                cards.extend(card.filter(|card| !cards.contains(card)));
-            }
-        }
-    }
-    cards
-}
-
-/// The largest process of the table that the kernel prints before it ends one; a log may hold several tables.
-fn largest(rule: &RunRule, text: &str) -> Option<Task> {
-    const PAGE: u64 = 4096;
-    let table = text.get(text.rfind("total_vm")?..)?;
-    let rows = rule.patterns.iter().flat_map(|pattern| {
-        pattern.captures(table).filter_map(|found| {
-            let word = |name| Some(String::from_utf8_lossy(found.name(name)?.as_bytes()).into_owned());
-            let pages: u64 = word("v")?.parse().ok()?;
-            let rss_bytes = Bytes(pages.checked_mul(PAGE)?);
-            Some(Task { pid: word("k")?.parse().ok()?, name: word("name")?, rss_bytes })
-        })
-    });
-    rows.max_by_key(|task| task.rss_bytes)
-}
-
-/// Values by the names that stand beside them; of each name the last one counts.
-fn printed(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, String> {
-    let mut values = BTreeMap::new();
-    for text in texts {
-        for pattern in &rule.patterns {
-            values.extend(pattern.captures(text).filter_map(|found| {
-                let word = |name| Some(String::from_utf8_lossy(found.name(name)?.as_bytes()).into_owned());
-                Some((word("k")?.replace(['-', ' '], "_").to_lowercase(), word("v")?))
-            }));
-        }
-    }
-    values
 }
 
 #[cfg(test)]
@@ -726,7 +424,7 @@ ValueError: To serve at least one request with the models's max seq len (65536),
     #[test]
     fn no_fact_comes_from_quoted_source_code() {
         let base = KnowledgeBase::built_in().unwrap();
-        let run = |log: &str| super::read(&base.runs, &PastedLog::new(log), log.lines().count(), 0);
+        let run = |log: &str| super::read(&base.tables.runs, &PastedLog::new(log), log.lines().count(), 0);
         let failure = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
         // Everything that a rule reads, as code has it.
         let code = [
@@ -804,7 +502,7 @@ ValueError: To serve at least one request with the models's max seq len (65536),
     fn advice_to_let_the_blocks_grow_is_not_taken_for_the_setting() {
         let failure = "CUDA out of memory. Tried to allocate 2.00 GiB. If reserved but unallocated memory is large";
         let base = KnowledgeBase::built_in().unwrap();
-        let run = |log: &str| super::read(&base.runs, &PastedLog::new(log), log.lines().count(), 0);
+        let run = |log: &str| super::read(&base.tables.runs, &PastedLog::new(log), log.lines().count(), 0);
         for name in ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"] {
             let setting = format!("{name}=expandable_segments:True");
             let advice = format!("{failure} try setting {setting} to avoid fragmentation.  See documentation");

@@ -11,7 +11,7 @@ use crate::units::{Bytes, UnitBase};
 
 /// Which way a value is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// To a smaller value.
     Lower,
     /// To a larger value.
@@ -34,7 +34,7 @@ enum Unit {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// As placeholders name it.
     pub id: &'static str,
     /// How it is written, the surest spelling first. `_` also stands for `-`. After a final `#` the value may follow at
@@ -102,7 +102,7 @@ const NONE: (&str, &str) = ("", "");
 const USUAL_GIB: &[u64] = &[2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 
 /// All that is known.
-pub const SETTINGS: &[Setting] = &[
+const SETTINGS: &[Setting] = &[
     // Training.
     count(
         "batch",
@@ -190,14 +190,14 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// The setting of that name.
-pub fn of(id: &str) -> Option<&'static Setting> {
+pub(crate) fn of(id: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.id == id)
 }
 
 /// What a placeholder asks for: `lower:batch`, `raise:java_heap`, and `raise:docker_shm|8g` with what is proposed where
 /// nothing shows the present value.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     /// The direction that is promised.
     pub way: Way,
     pub setting: &'static Setting,
@@ -207,7 +207,7 @@ pub struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     /// Reads what stands between the braces.
-    pub fn of(name: &'a str) -> Option<Asked<'a>> {
+    pub(crate) fn of(name: &'a str) -> Option<Asked<'a>> {
         let (way, rest) = name.split_once(':')?;
         let way = match way {
             "lower" => Way::Lower,
@@ -224,7 +224,7 @@ impl<'a> Asked<'a> {
 
 /// What else bounds a value that is raised.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     /// What the run is known to have needed.
     pub needed: Option<u64>,
     pub most: Option<u64>,
@@ -232,7 +232,7 @@ pub struct Bounds {
 
 impl Setting {
     /// A value that is really on that side of the present one; `None` where there is none that makes sense.
-    pub fn moved(&self, now: u64, way: Way, bounds: Bounds) -> Option<u64> {
+    pub(crate) fn moved(&self, now: u64, way: Way, bounds: Bounds) -> Option<u64> {
         match way {
             Way::Lower => {
                 let lower = now.saturating_mul(self.lower_quarters) / 4;
@@ -273,7 +273,7 @@ impl Setting {
     }
 
     /// The value as the setting takes it.
-    pub fn write(&self, value: u64) -> String {
+    pub(crate) fn write(&self, value: u64) -> String {
         match self.unit {
             Unit::Count => value.to_string(),
             Unit::Share if value.is_multiple_of(10) => format!("0.{:02}", value / 10),
@@ -285,7 +285,7 @@ impl Setting {
     }
 
     /// The value at the beginning of the text, where it is one of this setting.
-    pub fn parse(&self, text: &str) -> Option<u64> {
+    pub(crate) fn parse(&self, text: &str) -> Option<u64> {
         let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
         let (number, rest) = text.split_at_checked(end)?;
         // A sentence may end with the value.
@@ -384,7 +384,7 @@ static SPELLINGS: LazyLock<Spellings> = LazyLock::new(|| {
 });
 
 /// The values that a text gives to settings: of each the last one in its surest spelling.
-pub fn read(text: &str) -> BTreeMap<&'static str, u64> {
+pub(crate) fn read(text: &str) -> BTreeMap<&'static str, u64> {
     let Some(finder) = &SPELLINGS.finder else { return BTreeMap::new() };
     let mut values: BTreeMap<&'static str, (usize, u64)> = BTreeMap::new();
     for found in finder.find_overlapping_iter(text) {
@@ -444,7 +444,7 @@ fn value_behind<'a>(before: &str, after: &'a str, written: &str) -> Option<&'a s
 
 /// The heap that V8's own trace of its last collections shows, in bytes: `Mark-Compact 4045.2 (4129.4) -> 4044.1
 /// (4129.4) MB`. It stops where that meets its limit.
-pub fn heap_of_v8(text: &str) -> Option<u64> {
+pub(crate) fn heap_of_v8(text: &str) -> Option<u64> {
     let traced = text.lines().rev().filter(|line| line.contains("Mark-") || line.contains("Scavenge"));
     let held = |line: &str| {
         let (before, _) = line.split_once(") MB")?;

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::text::is_harmful;
 
 /// Text out of bytes, or `None` where this is no text.
-pub fn decode(bytes: Vec<u8>) -> Option<String> {
+pub(super) fn decode(bytes: Vec<u8>) -> Option<String> {
     if let Some(text) = decode_utf16(&bytes) {
         return Some(text);
     }
@@ -34,9 +34,13 @@ fn decode_utf16(bytes: &[u8]) -> Option<String> {
 
 fn every_other_is_nul(bytes: &[u8], phase: usize) -> bool {
     let head = bytes.get(..bytes.len().min(4096)).unwrap_or_default();
-    let nul = |offset: usize| head.iter().skip(offset).step_by(2).filter(|byte| **byte == 0).count();
+    let [own, other] = [phase, 1 - phase].map(|offset| count(head.iter().skip(offset).step_by(2), |byte| byte == 0));
     let pairs = head.len() / 2;
-    pairs >= 8 && nul(phase) * 10 >= pairs * 9 && nul(1 - phase) * 10 < pairs
+    pairs >= 8 && own * 10 >= pairs * 9 && other * 10 < pairs
+}
+
+fn count<'b>(bytes: impl Iterator<Item = &'b u8>, is_counted: fn(u8) -> bool) -> usize {
+    bytes.filter(|byte| is_counted(**byte)).count()
 }
 
 const MAGIC: &[(&[u8], &str)] = &[
@@ -67,11 +71,13 @@ fn looks_binary(bytes: &[u8]) -> bool {
         return true;
     }
     let head = bytes.get(..bytes.len().min(LOOKED_AT)).unwrap_or_default();
-    let odd = |byte: &&u8| **byte < 0x20 && !matches!(**byte, 0 | 8 | b'\t' | b'\n' | 12 | b'\r' | 0x1b);
-    let others = head.iter().filter(|byte| **byte != 0).count();
+    let others = count(head.iter(), |byte| byte != 0);
+    if others == 0 {
+        return !head.is_empty();
+    }
+    let odd = count(head.iter(), |byte| byte < 0x20 && !matches!(byte, 0 | 8 | b'\t' | b'\n' | 12 | b'\r' | 0x1b));
     let invalid = String::from_utf8_lossy(head).chars().filter(|c| *c == char::REPLACEMENT_CHARACTER).count();
-    (head.iter().filter(odd).count() + invalid).saturating_sub(4) * 20 > others && others > 0
-        || (others == 0 && !head.is_empty())
+    (odd + invalid).saturating_sub(4) * 20 > others
 }
 
 /// How much is cleaned at once, in whole lines: of a large log no second copy is made.
@@ -87,7 +93,7 @@ struct Spelled {
 }
 
 /// The text without what is invisible or steers a terminal, and whether there was any of it.
-pub fn clean(raw: String) -> (String, bool) {
+pub(super) fn clean(raw: String) -> (String, bool) {
     let (marked, bare) = bracket_colours(raw.as_bytes());
     let spelled = Spelled { marked, bare: bare && memchr::memchr(0x1b, raw.as_bytes()).is_none() };
     let (mut bytes, mut from, mut to, mut changed) = (raw.into_bytes(), 0, 0, false);
@@ -105,7 +111,9 @@ pub fn clean(raw: String) -> (String, bool) {
             // What is clean is never longer.
             Cow::Owned(clean) => {
                 changed = true;
-                if let Some(room) = bytes.get_mut(to..to + clean.len()).filter(|_| to + clean.len() <= end) {
+                if to + clean.len() <= end
+                    && let Some(room) = bytes.get_mut(to..to + clean.len())
+                {
                     room.copy_from_slice(clean.as_bytes());
                     to += clean.len();
                 }
@@ -227,8 +235,8 @@ fn control_string(bytes: &[u8]) -> usize {
 fn without_spelled_escapes(raw: &str, spelled: Spelled) -> Cow<'_, str> {
     const SPELLED: &[&str] = &["\\u001b[", "\\u001B[", "\\x1b[", "\\x1B[", "\\033[", "\\e[", "^[[", "\u{241b}["];
     let mut text = Cow::Borrowed(raw);
-    for marker in SPELLED.iter().filter(|_| spelled.marked) {
-        if text.contains(marker) {
+    for marker in SPELLED {
+        if spelled.marked && text.contains(marker) {
             text = Cow::Owned(drop_colours(&text, marker));
         }
     }

@@ -27,30 +27,30 @@ pub struct Excerpt<'l> {
 }
 
 /// The number of tiles in a line of this length.
-pub fn tiles(length: usize) -> usize {
+pub(super) fn tiles(length: usize) -> usize {
     (length / TILE).max(1)
 }
 
 /// The tile that contains this column.
-pub fn tile_at(length: usize, column: usize) -> usize {
+pub(super) fn tile_at(length: usize, column: usize) -> usize {
     (column / TILE).min(tiles(length) - 1)
 }
 
 /// The byte range of a tile, without overlap.
-pub fn tile_range(length: usize, tile: usize) -> Range<usize> {
+pub(super) fn tile_range(length: usize, tile: usize) -> Range<usize> {
     let end = if tile + 1 >= tiles(length) { length } else { (tile + 1) * TILE };
     (tile * TILE).min(end)..end
 }
 
 /// The byte range of a tile with its overlap, at character boundaries.
-pub fn tile_around(line: &str, tile: usize) -> Range<usize> {
+pub(super) fn tile_around(line: &str, tile: usize) -> Range<usize> {
     let range = tile_range(line.len(), tile);
     let end = range.end.saturating_add(BEHIND).min(line.len());
     line.floor_char_boundary(range.start.saturating_sub(BEFORE))..line.ceil_char_boundary(end)
 }
 
 /// The byte range that is read for a match at this column: the whole line unless it is very long.
-pub fn around(length: usize, column: usize) -> Range<usize> {
+pub(super) fn around(length: usize, column: usize) -> Range<usize> {
     if tiles(length) == 1 {
         return 0..length;
     }
@@ -75,9 +75,9 @@ impl<'l> Excerpt<'l> {
         }
         let from = line.floor_char_boundary(column.saturating_sub(SHOWN.start));
         let to = line.ceil_char_boundary(column.saturating_add(SHOWN.end).min(line.len()));
-        let mark = |cut: bool| if cut { "…" } else { "" };
-        let shown = line.get(from..to).unwrap_or_default();
-        format!("{}{shown}{}", mark(from > 0), mark(to < line.len()))
+        let before = if from > 0 { "…" } else { "" };
+        let behind = if to < line.len() { "…" } else { "" };
+        format!("{before}{}{behind}", line.get(from..to).unwrap_or_default())
     }
 
     /// Both ends of the line.

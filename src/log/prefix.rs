@@ -22,7 +22,7 @@ static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// How long the prefix at the line's beginning is; 0 where there is none.
-pub fn length(line: &str) -> usize {
+pub(super) fn length(line: &str) -> usize {
     effort::count(line.len());
     PREFIX.as_ref().and_then(|prefix| prefix.find(line.as_bytes())).map_or(0, |found| found.end())
 }

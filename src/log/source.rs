@@ -7,10 +7,8 @@ mod frames;
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::LazyLock;
 
-use regex::Regex;
-
+use super::expression::Expression;
 use super::prefix;
 
 /// How far an excerpt is followed in either direction from the line that shows it.
@@ -43,7 +41,9 @@ fn quoted(text: &str) -> Vec<Range<usize>> {
                 break;
             }
             for row in rule(&lines, index, line) {
-                is_code.get_mut(row).into_iter().for_each(|is_code| *is_code = true);
+                if let Some(is_code) = is_code.get_mut(row) {
+                    *is_code = true;
+                }
             }
         }
         if let Some(signature) = signature(&lines, index) {
@@ -94,124 +94,114 @@ impl<'t> Line<'t> {
     }
 }
 
-/// The lines that an excerpt found at some line consists of.
-type Excerpt = std::vec::IntoIter<usize>;
-
-fn none() -> Excerpt {
-    Vec::new().into_iter()
-}
-
-fn regex(pattern: &str) -> Option<Regex> {
-    Regex::new(pattern).ok()
-}
-
-fn matches(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
-    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
-}
-
 /// The line itself and those around it, without a gap, that belong to the excerpt by themselves.
-fn with_neighbors(lines: &[Line<'_>], index: usize, belongs: fn(&str) -> bool) -> Excerpt {
-    let fits = |index: &usize| lines.get(*index).is_some_and(|line| belongs(line.text));
-    let above = (0..index).rev().take(LONGEST).take_while(fits);
-    let below = (index + 1..lines.len()).take(LONGEST).take_while(fits);
-    above.chain([index]).chain(below).collect::<Vec<_>>().into_iter()
+fn with_neighbors(lines: &[Line<'_>], index: usize, belongs: fn(&str) -> bool) -> Vec<usize> {
+    let above = (0..index).rev().take(LONGEST).take_while(|index| belongs(text_at(lines, *index)));
+    let below = (index + 1..lines.len()).take(LONGEST).take_while(|index| belongs(text_at(lines, *index)));
+    above.chain([index]).chain(below).collect()
+}
+
+/// A line's text; empty beyond the end, which belongs to no excerpt.
+fn text_at<'t>(lines: &[Line<'t>], index: usize) -> &'t str {
+    lines.get(index).map_or("", |line| line.text)
 }
 
 /// A box that rich draws round a traceback: all of it but the places of its frames. Local variables are none of
 /// the run's settings either.
-fn box_of_rich(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
-    static PLACE: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"^\W*\S.*:\d+ in \S+\s*\W*$"));
+fn box_of_rich(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
+    static PLACE: Expression = Expression::new(r"^\W*\S.*:\d+ in \S+\s*\W*$");
     let begins = line.text.contains("Traceback (most recent call last)")
         && line.text.contains(['─', '━', '═'])
         && line.content().trim_start().starts_with(['╭', '┌', '┏', '╔']);
     if !begins {
-        return none();
+        return Vec::new();
     }
-    let is_end = |index: usize| {
-        lines.get(index).is_some_and(|line| line.content().trim_start().starts_with(['╰', '└', '┗', '╚']))
-    };
-    let inside = (index + 1..lines.len()).take(LONGEST * 10).take_while(|index| !is_end(*index));
-    let code = inside.filter(|index| lines.get(*index).is_some_and(|line| !matches(&PLACE, line.text)));
-    code.collect::<Vec<_>>().into_iter()
+    let below = lines.iter().enumerate().skip(index + 1).take(LONGEST * 10);
+    let inside = below.take_while(|(_, line)| !line.content().trim_start().starts_with(['╰', '└', '┗', '╚']));
+    inside.filter(|(_, line)| !PLACE.is_match(line.text)).map(|(index, _)| index).collect()
 }
 
 /// IPython's `---> 12 code`, and rich's `❱ 12 │ code` where its box is gone, with the numbered lines around.
-fn arrow(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
-    static ARROW: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"^[\s│|]*(?:-{1,}>|❱)\s*\d+(?:\s|$)"));
+fn arrow(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
+    static ARROW: Expression = Expression::new(r"^[\s│|]*(?:-{1,}>|❱)\s*\d+(?:\s|$)");
     let can_be = line.text.contains("->") || line.text.contains('❱');
-    if !can_be || !matches(&ARROW, line.content()) {
-        return none();
+    if !can_be || !ARROW.is_match(line.content()) {
+        return Vec::new();
     }
     with_neighbors(lines, index, |text| {
-        static NUMBERED: LazyLock<Option<Regex>> =
-            LazyLock::new(|| regex(r"^[\s│|]*(?:(?:-{1,}>|❱)\s*)?(?:\d+(?:\s|$)|\(\.\.\.\)|\.{3}\s*$)"));
+        static NUMBERED: Expression =
+            Expression::new(r"^[\s│|]*(?:(?:-{1,}>|❱)\s*)?(?:\d+(?:\s|$)|\(\.\.\.\)|\.{3}\s*$)");
         let content = text.get(prefix::length(text)..).unwrap_or_default();
-        matches(&NUMBERED, content) || matches(&NUMBERED, text)
+        NUMBERED.is_match(content) || NUMBERED.is_match(text)
     })
 }
 
 /// `> 12 | code` among `11 | code`, as JavaScript's tools print it.
-fn gutter(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
-    static POINTED: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"^\s*>\s*\d+\s*[|│]\s"));
-    if !line.text.contains('>') || !matches(&POINTED, line.text) {
-        return none();
+fn gutter(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
+    static POINTED: Expression = Expression::new(r"^\s*>\s*\d+\s*[|│]\s");
+    if !line.text.contains('>') || !POINTED.is_match(line.text) {
+        return Vec::new();
     }
     with_neighbors(lines, index, |text| {
-        static ROW: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"^\s*>?\s*\d*\s*[|│](?:\s|$)"));
-        matches(&ROW, text)
+        static ROW: Expression = Expression::new(r"^\s*>?\s*\d*\s*[|│](?:\s|$)");
+        ROW.is_match(text)
     })
 }
 
 /// The line above a compiler's or an interpreter's mark: `^~~~`, also behind a gutter.
-fn marker(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
-    static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"^[\s│|]*[~-]*\^[\^~-]*\s*$"));
-    if !line.text.contains('^') || !matches(&MARK, line.content()) {
-        return none();
+fn marker(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
+    static MARK: Expression = Expression::new(r"^[\s│|]*[~-]*\^[\^~-]*\s*$");
+    if !line.text.contains('^') || !MARK.is_match(line.content()) {
+        return Vec::new();
     }
+    let Some(above) = index.checked_sub(1) else { return Vec::new() };
+    let text = text_at(lines, above);
     // Another process's line may stand in between.
-    let is_alike = |above: &Line<'_>| {
-        let has_gutter = line.text.contains(['|', '│']);
-        (prefix::length(above.text) > 0) == (prefix::length(line.text) > 0)
-            && (!has_gutter || above.text.contains(['|', '│']))
-    };
-    let above = index.checked_sub(1).filter(|above| lines.get(*above).is_some_and(is_alike));
-    above.into_iter().collect::<Vec<_>>().into_iter()
+    let has_same_prefix = (prefix::length(text) > 0) == (prefix::length(line.text) > 0);
+    let has_same_gutter = !line.text.contains(['|', '│']) || text.contains(['|', '│']);
+    if has_same_prefix && has_same_gutter { vec![above] } else { Vec::new() }
 }
 
 /// pytest's `>   code` with the function around it, and what it tells of an assertion.
-fn pytest(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
-    static COMPARED: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"^E {3,}(?:assert |[+?-] )"));
-    if matches(&COMPARED, line.text) {
-        return vec![index].into_iter();
+fn pytest(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
+    static COMPARED: Expression = Expression::new(r"^E {3,}(?:assert |[+?-] )");
+    if COMPARED.is_match(line.text) {
+        return vec![index];
     }
-    let text = |index: usize| lines.get(index).map_or("", |line| line.text);
-    let is_code = |index: &usize| text(*index).starts_with("    ");
     let is_pointed = line.text.strip_prefix('>').is_some_and(|rest| rest.starts_with("   ") && !rest.trim().is_empty());
-    let below: Vec<usize> = (index + 1..lines.len()).take(LONGEST).take_while(is_code).collect();
+    let mut end = index + 1;
+    while end <= index + LONGEST && text_at(lines, end).starts_with("    ") {
+        end += 1;
+    }
     // A quoted mail has a `>` before each line, too; below pytest's stand its message or a place.
-    let follows = text(index + 1 + below.len());
+    let follows = text_at(lines, end);
     let is_pytest = follows.starts_with("E   ") || follows.is_empty();
     if !is_pointed || !is_pytest {
-        return none();
+        return Vec::new();
     }
-    let above = (0..index).rev().take(LONGEST).take_while(|index| text(*index).is_empty() || is_code(index));
-    above.chain([index]).chain(below).collect::<Vec<_>>().into_iter()
+    let above = (0..index).rev().take(LONGEST).take_while(|index| {
+        let text = text_at(lines, *index);
+        text.is_empty() || text.starts_with("    ")
+    });
+    above.chain(index..end).collect()
 }
 
 /// pdb's `-> code`, and the lines that its `list` numbers.
-fn debugger(_: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
-    static LISTED: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"^\s*\d+\s*B?(?:->|>>)?\s*\t"));
-    let is_one = line.text.starts_with("-> ") || line.text.contains('\t') && matches(&LISTED, line.text);
-    is_one.then_some(index).into_iter().collect::<Vec<_>>().into_iter()
+fn debugger(_: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
+    static LISTED: Expression = Expression::new(r"^\s*\d+\s*B?(?:->|>>)?\s*\t");
+    let is_one = line.text.starts_with("-> ") || line.text.contains('\t') && LISTED.is_match(line.text);
+    if is_one { vec![index] } else { Vec::new() }
 }
 
 /// A hunk of a diff: as many lines as its head says.
-fn hunk(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
-    static HEAD: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@"));
-    let found = HEAD.as_ref().filter(|_| line.text.starts_with("@@ ")).and_then(|head| head.captures(line.text));
-    let Some(found) = found else { return none() };
-    let count = |group| found.get(group).map_or(Some(1), |count| count.as_str().parse::<usize>().ok()).unwrap_or(0);
-    let (mut old, mut new) = (count(1), count(2));
+fn hunk(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
+    static HEAD: Expression = Expression::new(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@");
+    if !line.text.starts_with("@@ ") {
+        return Vec::new();
+    }
+    let Some(found) = HEAD.captures(line.text) else { return Vec::new() };
+    let [mut old, mut new]: [usize; 2] =
+        [1, 2].map(|group| found.get(group).map_or(Ok(1), |count| count.as_str().parse()).unwrap_or(0));
     let mut rows = vec![index];
     for (index, line) in lines.iter().enumerate().skip(index + 1).take(LONGEST) {
         let (is_old, is_new) = match line.text.bytes().next() {
@@ -225,28 +215,28 @@ fn hunk(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
         (old, new) = (old.saturating_sub(is_old), new.saturating_sub(is_new));
         rows.push(index);
     }
-    rows.into_iter()
+    rows
 }
 
 /// The line of code that Python prints below a warning.
-fn warning(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
-    static WARNING: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"\.py:\d+: \w*Warning: "));
-    if !line.text.contains("Warning: ") || !matches(&WARNING, line.text) {
-        return none();
+fn warning(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
+    static WARNING: Expression = Expression::new(r"\.py:\d+: \w*Warning: ");
+    if !line.text.contains("Warning: ") || !WARNING.is_match(line.text) {
+        return Vec::new();
     }
-    let below = lines.get(index + 1).is_some_and(|line| line.content().starts_with("  "));
-    below.then_some(index + 1).into_iter().collect::<Vec<_>>().into_iter()
+    let is_code = lines.get(index + 1).is_some_and(|line| line.content().starts_with("  "));
+    if is_code { vec![index + 1] } else { Vec::new() }
 }
 
 /// The beginning of a kernel that Triton prints down to the mark: `at 12:4:`.
-fn kernel(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
-    static PLACE: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"(?:^|\s)at \d+:\d+:\s*$"));
-    if !line.text.trim_end().ends_with(':') || !matches(&PLACE, line.text) {
-        return none();
+fn kernel(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
+    static PLACE: Expression = Expression::new(r"(?:^|\s)at \d+:\d+:\s*$");
+    if !line.text.trim_end().ends_with(':') || !PLACE.is_match(line.text) {
+        return Vec::new();
     }
-    let is_mark = |index: &usize| lines.get(*index).is_some_and(|line| line.content().trim() == "^");
-    let Some(end) = (index + 1..lines.len()).take(LONGEST).find(is_mark) else { return none() };
-    (index + 1..end).collect::<Vec<_>>().into_iter()
+    let mut below = lines.iter().skip(index + 1).take(LONGEST);
+    let length = below.position(|line| line.content().trim() == "^").unwrap_or(0);
+    (index + 1..index + 1 + length).collect()
 }
 
 /// Names of files that are programs. A shell's script is none here: it is a list of command lines.
@@ -254,8 +244,8 @@ const PROGRAMS: [&str; 15] =
     [".py", ".pyx", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".js", ".ts", ".mjs", ".rs", ".go", ".java", ".jl"];
 
 fn names_program(words: &str) -> bool {
-    let ends = |word: &str| PROGRAMS.iter().any(|ending| word.trim_matches(['"', '\'']).ends_with(ending));
-    words.split_whitespace().any(ends)
+    let mut words = words.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
+    words.any(|word| PROGRAMS.iter().any(|ending| word.ends_with(ending)))
 }
 
 /// What stands before the command on a shell's line, and the command.
@@ -266,53 +256,55 @@ fn typed(line: &str) -> Option<(&str, &str)> {
 }
 
 /// A program that was printed in the shell, up to the next prompt or to what is no code.
-fn printed_file(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
-    static READ: LazyLock<Option<Regex>> =
-        LazyLock::new(|| regex(r"^(?:cat|bat|head|tail|less|more|nl|sed|grep|rg|git (?:diff|show))\s(?:[^|<;&]*)$"));
-    static OUTPUT: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        regex(
-            r"^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|(?:INFO|WARNING|ERROR|DEBUG|Traceback)\b|[\w.]+(?:Error|Exception): )",
-        )
-    });
-    let can_be = names_program(line.text);
-    let Some((prompt, command)) = typed(line.text).filter(|_| can_be) else { return none() };
-    if !matches(&READ, command) || !names_program(command) {
-        return none();
+fn printed_file(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
+    static READ: Expression =
+        Expression::new(r"^(?:cat|bat|head|tail|less|more|nl|sed|grep|rg|git (?:diff|show))\s(?:[^|<;&]*)$");
+    static OUTPUT: Expression = Expression::new(
+        r"^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|(?:INFO|WARNING|ERROR|DEBUG|Traceback)\b|[\w.]+(?:Error|Exception): )",
+    );
+    if !names_program(line.text) {
+        return Vec::new();
     }
-    // A root's prompt looks like a comment, but for the command behind it.
-    let is_prompt = |text: &str| {
-        typed(text).is_some_and(|(own, command)| {
-            own.len().abs_diff(prompt.len()) <= 40
-                && own.ends_with(prompt.chars().next_back().unwrap_or('$'))
-                && (!own.trim().eq("#") || command.starts_with(|c: char| c.is_ascii_lowercase() || c == '.'))
-        })
-    };
-    let is_file =
-        |index: &usize| lines.get(*index).is_some_and(|line| !is_prompt(line.text) && !matches(&OUTPUT, line.text));
-    (index + 1..lines.len()).take(LONGEST).take_while(is_file).collect::<Vec<_>>().into_iter()
+    let Some((prompt, command)) = typed(line.text) else { return Vec::new() };
+    if !READ.is_match(command) || !names_program(command) {
+        return Vec::new();
+    }
+    let below = lines.iter().skip(index + 1).take(LONGEST);
+    let file = below.take_while(|line| !is_like_prompt(line.text, prompt) && !OUTPUT.is_match(line.text));
+    (index + 1..).zip(file).map(|(index, _)| index).collect()
+}
+
+/// Whether a command was typed at a prompt like this one. A root's prompt looks like a comment, but for the command
+/// behind it.
+fn is_like_prompt(text: &str, prompt: &str) -> bool {
+    typed(text).is_some_and(|(own, command)| {
+        own.len().abs_diff(prompt.len()) <= 40
+            && own.ends_with(prompt.chars().next_back().unwrap_or('$'))
+            && (own.trim() != "#" || command.starts_with(|c: char| c.is_ascii_lowercase() || c == '.'))
+    })
 }
 
 /// A program that was written with a here-document. One that an interpreter reads is the session's own input.
-fn here_document(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Excerpt {
-    static BEGINS: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r#"(?:cat|tee)\b.*<<-?\s*\\?['"]?(\w+)"#));
-    let found = BEGINS.as_ref().filter(|_| line.text.contains("<<") && names_program(line.text));
-    let word = found.and_then(|begins| begins.captures(line.text)).and_then(|found| found.get(1));
-    let Some(word) = word.map(|word| word.as_str()) else { return none() };
-    let is_end =
-        |index: &usize| lines.get(*index).is_some_and(|line| line.text.trim().trim_start_matches("> ") == word);
-    let Some(end) = (index + 1..lines.len()).take(LONGEST * 4).find(is_end) else { return none() };
-    (index + 1..end).collect::<Vec<_>>().into_iter()
+fn here_document(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize> {
+    static BEGINS: Expression = Expression::new(r#"(?:cat|tee)\b.*<<-?\s*\\?['"]?(\w+)"#);
+    if !line.text.contains("<<") || !names_program(line.text) {
+        return Vec::new();
+    }
+    let Some(word) = BEGINS.captures(line.text).and_then(|found| found.get(1)) else { return Vec::new() };
+    let mut below = lines.iter().skip(index + 1).take(LONGEST * 4);
+    let end = below.position(|line| line.text.trim().trim_start_matches("> ") == word.as_str());
+    (index + 1..index + 1 + end.unwrap_or(0)).collect()
 }
 
 /// How many bytes at the line's end are a function's signature, as IPython prints it behind a frame's place.
 fn signature(lines: &[Line<'_>], index: usize) -> Option<usize> {
-    static PLACE: LazyLock<Option<Regex>> =
-        LazyLock::new(|| regex(r"^\s*(?:File )?\S.*?(?:\.\w+|>)(?::\d+)?,? in [\w.<>]+(\(.*)$"));
-    static NUMBERED: LazyLock<Option<Regex>> = LazyLock::new(|| regex(r"^\s*(?:-+>\s*)?\d+(?:\s|$)"));
+    static PLACE: Expression = Expression::new(r"^\s*(?:File )?\S.*?(?:\.\w+|>)(?::\d+)?,? in [\w.<>]+(\(.*)$");
+    static NUMBERED: Expression = Expression::new(r"^\s*(?:-+>\s*)?\d+(?:\s|$)");
     let line = lines.get(index)?;
-    let below = lines.get(index + 1).filter(|_| line.text.contains(" in "))?;
-    let found = PLACE.as_ref().filter(|_| matches(&NUMBERED, below.text))?.captures(line.text)?;
-    Some(found.get(1)?.len())
+    if !line.text.contains(" in ") || !NUMBERED.is_match(text_at(lines, index + 1)) {
+        return None;
+    }
+    Some(PLACE.captures(line.text)?.get(1)?.len())
 }
 
 #[cfg(test)]

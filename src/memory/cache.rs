@@ -136,8 +136,3 @@ pub fn largest_on_host(shape: &ModelShape, settings: &Settings) -> u64 {
     let first = usize::try_from(on_gpu(layers.len(), settings)).unwrap_or(usize::MAX);
     layers.into_iter().take(first).max().unwrap_or(0)
 }
-
-/// The output buffer on the host: a row of logits for each slot. Exact, in bytes.
-pub fn output_buffer(vocab: u64, rows: u64) -> u64 {
-    vocab.saturating_mul(rows.max(1)).saturating_mul(4)
-}

@@ -10,7 +10,7 @@ use super::{ModelShape, Settings, Storage, sglang, vllm};
 
 /// A setting that can be turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dial {
+pub(crate) enum Dial {
     /// Tokens of context: over all slots (llama.cpp), of one request (the others).
     Context,
     /// How many bits a number of the KV cache has.
@@ -57,7 +57,7 @@ const OPTIMIZERS: [(Optimizer, &str); 4] = [
 ];
 
 /// The settings of this engine that change what this model takes.
-pub fn of(engine: &Engine, shape: &ModelShape) -> Vec<Dial> {
+pub(crate) fn of(engine: &Engine, shape: &ModelShape) -> Vec<Dial> {
     let attends = shape.layers.iter().flatten().any(|layer| layer.cache.is_some());
     match engine {
         Engine::LlamaCpp(_) | Engine::Ollama(_) => {
@@ -99,7 +99,7 @@ fn kind_of(bits: u64) -> GgmlType {
 
 impl Dial {
     /// Its name on the screen.
-    pub fn name(self, engine: &Engine) -> &'static str {
+    pub(crate) fn name(self, engine: &Engine) -> &'static str {
         match self {
             Dial::Context if matches!(engine, Engine::Train(_)) => "sequence length",
             Dial::Context => "context",
@@ -258,7 +258,7 @@ impl Dial {
 
     /// The engine with the dial turned by so many steps; as it is at the ladder's end.
     #[must_use]
-    pub fn turned(self, engine: Engine, shape: &ModelShape, by: i32) -> Engine {
+    pub(crate) fn turned(self, engine: Engine, shape: &ModelShape, by: i32) -> Engine {
         let (here, ladder) = (self.get(&engine, shape), self.ladder(&engine, shape));
         let steps = usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX).max(1);
         let next = if by > 0 {
@@ -272,13 +272,13 @@ impl Dial {
     }
 
     /// Whether there is a place below and one above.
-    pub fn room(self, engine: &Engine, shape: &ModelShape) -> (bool, bool) {
+    pub(crate) fn room(self, engine: &Engine, shape: &ModelShape) -> (bool, bool) {
         let (here, ladder) = (self.get(engine, shape), self.ladder(engine, shape));
         (ladder.iter().any(|place| *place < here), ladder.iter().any(|place| *place > here))
     }
 
     /// Its place in words.
-    pub fn value(self, engine: &Engine, shape: &ModelShape) -> String {
+    pub(crate) fn value(self, engine: &Engine, shape: &ModelShape) -> String {
         let here = self.get(engine, shape);
         match (self, engine) {
             (Dial::Context, _) => tokens_in_words(here),

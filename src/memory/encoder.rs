@@ -6,14 +6,14 @@
 use super::gguf::Metadata;
 
 /// What is taken where the file does not say its figures: 4 to 250 MiB were seen.
-pub const USUAL: u64 = 256 << 20;
+const USUAL: u64 = 256 << 20;
 /// Patches of the picture that a merger of patches starts with: 46 × 46 tokens of four.
 const MERGED_PATCHES: u64 = 46 * 46 * 4;
 /// More than any encoder has.
 const MOST: u64 = 1 << 20;
 
 /// Bytes of the encoder's compute buffer.
-pub fn compute_bytes(metadata: &Metadata) -> u64 {
+pub(crate) fn compute_bytes(metadata: &Metadata) -> u64 {
     known(metadata).unwrap_or(USUAL)
 }
 

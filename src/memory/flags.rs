@@ -322,7 +322,7 @@ fn join<const N: usize>(parts: [Option<String>; N]) -> String {
 }
 
 /// A word as a shell takes it.
-pub fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@+=".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

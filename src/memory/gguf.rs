@@ -177,11 +177,6 @@ fn read_tensor<R: Read + Seek>(cursor: &mut Cursor<R>) -> Result<(TensorInfo, u6
 }
 
 impl Gguf {
-    /// How many files the model was split into; 1 where it was not.
-    pub fn split_count(&self) -> u64 {
-        self.metadata.number("split.count").unwrap_or(1).max(1)
-    }
-
     /// Takes in the tensors of a further file of the same model. Only the first one has the metadata.
     pub fn join(&mut self, part: Gguf) -> Result<(), GgufError> {
         if self.tensors.len().saturating_add(part.tensors.len()) as u64 > MOST_TENSORS {

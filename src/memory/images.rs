@@ -16,7 +16,7 @@ const WIDTHS: [(&str, f64); 3] = [("16 bits", 16.0), ("8 bits (fp8)", 8.0), ("4 
 /// A model that draws.
 #[derive(Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ImageModel {
+pub(crate) struct ImageModel {
     name: String,
     also: Vec<String>,
     /// Of the part that draws.
@@ -44,7 +44,7 @@ fn all() -> &'static [ImageModel] {
 }
 
 /// The model of this name, with an owner, a width or an ending behind it or without.
-pub fn find(name: &str) -> Option<&'static ImageModel> {
+pub(crate) fn find(name: &str) -> Option<&'static ImageModel> {
     let plain = |text: &str| text.to_lowercase().replace(['_', ' '], "-");
     let asked = plain(name.rsplit('/').next().unwrap_or(name));
     let fits = |own: &str| {
@@ -67,7 +67,7 @@ fn bytes(billions: f64, bits: f64) -> Bytes {
 
 impl ImageModel {
     /// In sentences: its weights at each width, and which of them leave room in what is free.
-    pub fn said(&self, free: Option<Bytes>) -> String {
+    pub(crate) fn said(&self, free: Option<Bytes>) -> String {
         let sizes = |billions: f64| {
             let of = |(width, bits): &(&str, f64)| format!("{} in {width}", bytes(billions, *bits));
             WIDTHS.iter().map(of).collect::<Vec<_>>().join(", ")

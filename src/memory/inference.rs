@@ -70,7 +70,7 @@ impl Generating {
 /// Bytes of the weights as they are loaded in a dtype, to run them or to train adapters on them; the error says why they
 /// are not known. What is quantised already stays as it is. A GGUF file is unpacked, to four bytes unless a dtype is
 /// given (transformers' page on GGUF, read on 2026-11-21).
-pub fn weight_bytes(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
+pub(crate) fn weight_bytes(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
     match (shape.storage, dtype) {
         (Storage::Quantised, _) | (Storage::Plain, Dtype::Checkpoint) => shape.checkpoint(),
         (Storage::Gguf, Dtype::Checkpoint) => in_dtype(shape, Dtype::Float32),
@@ -80,7 +80,7 @@ pub fn weight_bytes(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
 
 /// Bytes of the weights from the number of parameters alone, whatever they lie in: matrices of the layers in the dtype,
 /// the rest in two bytes where it is a narrow one. About for an image encoder.
-pub fn in_dtype(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
+pub(crate) fn in_dtype(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
     let Some((inside, outside)) = dtype.thousandths() else {
         return shape.checkpoint();
     };
@@ -99,7 +99,7 @@ pub fn in_dtype(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> {
 
 /// What generating takes: the cache in two bytes a number (or four with float32). Weights beyond `max_memory` are on the
 /// host; while they are computed, a layer of them is on the card, and it keeps the cache of all.
-pub fn estimate(shape: &ModelShape, generating: &Generating) -> Estimate {
+pub(crate) fn estimate(shape: &ModelShape, generating: &Generating) -> Estimate {
     let Generating { dtype, context, batch, max_memory } = *generating;
     let wide = if dtype == Dtype::Float32 { 4 } else { 2 };
     let length = context.or(shape.context_trained).ok_or_else(|| "the context is not known".to_owned());
@@ -134,7 +134,7 @@ pub fn estimate(shape: &ModelShape, generating: &Generating) -> Estimate {
 
 /// What `max_memory` may be so that all of it fits into the budget, in whole GiB: what the rest of the run leaves.
 /// `None` where less than a layer would be on the card.
-pub fn largest_max_memory(shape: &ModelShape, generating: &Generating, budget: Bytes) -> Option<Bytes> {
+pub(crate) fn largest_max_memory(shape: &ModelShape, generating: &Generating, budget: Bytes) -> Option<Bytes> {
     let least = Generating { max_memory: Some(Bytes::ZERO), ..*generating };
     let beside = estimate(shape, &least).total()?;
     let gib = budget.0.checked_sub(beside.0)? >> 30;

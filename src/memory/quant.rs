@@ -7,26 +7,27 @@ mod library;
 mod mix;
 mod rules;
 
-pub use library::of_library;
-pub use mix::{Model, mixed, named, plain};
+pub(crate) use library::of_library;
+pub(crate) use mix::{Model, mixed, named, plain};
 
 /// The mixes that are offered, from the largest to the smallest: those that most models are given out in.
-pub const MIXES: [&str; 10] = ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "Q3_K_M"];
+pub(crate) const MIXES: [&str; 10] =
+    ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "Q3_K_M"];
 
 /// Experts in MXFP4 as gpt-oss was trained, the rest in Q8_0 (its GGUF files: 59.02 GiB for 120B, as printed in
 /// ggml-org/llama.cpp#15253) or in bf16 (its checkpoints); all layers in a byte, the rest in bf16, as DeepSeek-V3's
 /// checkpoint (its README_WEIGHTS, read on 2026-11-21); experts in four bits with a 16-bit scale for each 32 of them,
 /// the rest in bf16, as Kimi-K2-Thinking's (lightseekorg/tokenspeed#444); all layers in about 4.25 bits, as AWQ, GPTQ
 /// and bitsandbytes have them, or in 4.5 (NVFP4), the rest in bf16.
-pub const OWN_MIXES: [&str; 6] = ["MXFP4", "MXFP4, BF16", "INT4, BF16", "FP8", "4-bit", "NVFP4"];
+pub(crate) const OWN_MIXES: [&str; 6] = ["MXFP4", "MXFP4, BF16", "INT4, BF16", "FP8", "4-bit", "NVFP4"];
 
 /// Whether checkpoints are given out in this, and GGUF files are not.
-pub fn of_checkpoint(mix: &str) -> bool {
+pub(crate) fn of_checkpoint(mix: &str) -> bool {
     OWN_MIXES.contains(&mix) && mix != "MXFP4"
 }
 
 /// The mix of this name, or the one that is meant by it or nearest: `Q4_K_M` of `q4`, `UD-Q4_K_XL` of `Q4_K_XL`.
-pub fn nearest(name: &str) -> Option<&'static str> {
+pub(crate) fn nearest(name: &str) -> Option<&'static str> {
     let upper = name.to_uppercase();
     let starts = |heads: &[&str]| heads.iter().any(|head| upper.starts_with(head));
     let longer = || plain().filter(|known| upper.starts_with(&format!("{known}_"))).max_by_key(|known| known.len());
@@ -55,7 +56,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
 
 /// What a model's name says of its quantisation, in capitals, and the mix that is meant: `Q4_K_M` of
 /// `llama-3.1-8b-instruct-Q4_K_M.gguf` and of `llama 3.1 8b q4`, `AWQ` of `Qwen2.5-32B-Instruct-AWQ`.
-pub fn in_name(name: &str) -> Option<(String, &'static str)> {
+pub(crate) fn in_name(name: &str) -> Option<(String, &'static str)> {
     let tail = name.rsplit('/').next().unwrap_or(name).trim_end_matches(".gguf");
     let upper = tail.to_uppercase();
     let mut words: Vec<&str> =
@@ -88,7 +89,7 @@ pub fn in_name(name: &str) -> Option<(String, &'static str)> {
 
 /// What llama.cpp and Ollama would run of a model that a name says to be a checkpoint in few bits: the file
 /// of about as many.
-pub fn as_file(mix: &'static str) -> &'static str {
+pub(crate) fn as_file(mix: &'static str) -> &'static str {
     match mix {
         "4-bit" | "NVFP4" => "Q4_K_M",
         "FP8" => "Q8_0",
@@ -97,10 +98,10 @@ pub fn as_file(mix: &'static str) -> &'static str {
 }
 
 /// A tensor of which the type is still to be chosen.
-pub type Shape = (String, Vec<u64>);
+pub(crate) type Shape = (String, Vec<u64>);
 
 /// The name that `general.file_type` stands for.
-pub fn file_type(number: u64) -> Option<&'static str> {
+pub(crate) fn file_type(number: u64) -> Option<&'static str> {
     Some(match number {
         0 => "F32",
         1 => "F16",

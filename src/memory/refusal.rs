@@ -8,7 +8,7 @@ use super::{Engine, ModelShape, Storage};
 
 /// Whether attention heads, and the fewer heads of K and V, can be shared out over so many cards: evenly, or each of
 /// the latter to as many cards. What is not known is taken to be even.
-pub fn shares_out(shape: &ModelShape, ranks: u64) -> bool {
+pub(crate) fn shares_out(shape: &ModelShape, ranks: u64) -> bool {
     let mut caches = shape.layers.iter().flatten().filter_map(|layer| layer.cache);
     let even =
         |heads: u64| heads.checked_rem(ranks) == Some(0) || ranks.checked_rem(heads).is_none_or(|rest| rest == 0);

@@ -22,7 +22,7 @@ fn fits_with(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> bool {
 }
 
 /// The largest number in `least..=most` that is fine, where all below a fine one are; `None` where `least` is not.
-pub fn largest(least: u64, most: u64, is_fine: impl Fn(u64) -> bool) -> Option<u64> {
+pub(crate) fn largest(least: u64, most: u64, is_fine: impl Fn(u64) -> bool) -> Option<u64> {
     if least > most || !is_fine(least) {
         return None;
     }
@@ -40,7 +40,7 @@ pub fn largest(least: u64, most: u64, is_fine: impl Fn(u64) -> bool) -> Option<u
 
 /// The longest context in tokens, over all slots, that fits into the budget with the other settings as they are: a
 /// multiple of 256, at most what the model was made for. `None` where none fits or too little is known.
-pub fn largest_context(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Option<u64> {
+pub(crate) fn largest_context(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Option<u64> {
     let most = shape.context_trained.or(settings.context)?.div_ceil(CELL_PADDING);
     let with = |blocks: u64| Settings { context: blocks.checked_mul(CELL_PADDING), ..*settings };
     largest(1, most, |blocks| fits_with(shape, &with(blocks), &[budget]))?.checked_mul(CELL_PADDING)

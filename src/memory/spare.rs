@@ -10,13 +10,13 @@ use super::{Engine, ModelShape, compute};
 use crate::units::Bytes;
 
 /// What stays free on each card: llama.cpp wants that much, and elsewhere estimates are "about" and needs change.
-pub const SPARE: Bytes = Bytes::gib(1);
+pub(crate) const SPARE: Bytes = Bytes::gib(1);
 /// llama.cpp makes a context that was not asked for no shorter than this (`-fitc`).
 const LEAST_CONTEXT: u64 = 4096;
 
 /// What a sum, in which `buffer` is the compute buffer with its margin, wants of a card: the margin is part
 /// of what is spare.
-pub fn wanted(total: Bytes, buffer: u64) -> Bytes {
+pub(crate) fn wanted(total: Bytes, buffer: u64) -> Bytes {
     let margin = Bytes(compute::margin(buffer));
     total.less(margin).plus(margin.max(SPARE))
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::gguf::Value;
 use super::gguf::testing::Builder;
+use super::search::largest_context;
 use super::shape::{Compressing, Figures, Recurrent, Window, from_gguf};
 use super::*;
 use crate::units::Bytes;

@@ -112,7 +112,7 @@ pub fn bytes(parameters: u64, thousandths: u64) -> u64 {
 }
 
 /// Parameters of adapters of this rank on all matrices of the layers: rank × (in + out) each.
-pub fn adapter_parameters(shape: &ModelShape, rank: u64) -> u64 {
+fn adapter_parameters(shape: &ModelShape, rank: u64) -> u64 {
     let matrices = shape.tensors.iter().filter(|tensor| {
         tensor.name.starts_with("blk.") || tensor.name.contains("layers.") && !tensor.name.contains("norm")
     });
@@ -120,41 +120,6 @@ pub fn adapter_parameters(shape: &ModelShape, rank: u64) -> u64 {
         [a, b] => sum.saturating_add(a.saturating_add(*b).saturating_mul(rank)),
         _ => sum,
     })
-}
-
-/// Bytes on each of `devices` for mixed-precision Adam by the ZeRO paper's stages 0 to 3, K = 12.
-pub fn zero_stage(parameters: u64, devices: u64, stage: u8) -> u64 {
-    let shared = |thousandths: u64| bytes(parameters, thousandths).checked_div(devices.max(1)).unwrap_or(0);
-    match stage {
-        0 => bytes(parameters, 16_000),
-        1 => bytes(parameters, 4000).saturating_add(shared(12_000)),
-        2 => bytes(parameters, 2000).saturating_add(shared(14_000)),
-        _ => shared(16_000),
-    }
-}
-
-/// Where DeepSpeed's ZeRO-3 keeps things.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offload {
-    /// All on the cards.
-    Nothing,
-    /// Optimizer states on the host.
-    Optimizer,
-    /// Optimizer states and parameters on the host.
-    Parameters,
-}
-
-/// DeepSpeed's own estimate for ZeRO-3 on one node: bytes on each card and on the host, with parameters made where
-/// they belong. `largest` is the largest layer's parameters.
-pub fn zero3_estimate(parameters: u64, largest: u64, cards: u64, offload: Offload) -> (u64, u64) {
-    let layer = largest.saturating_mul(4);
-    let shared = |each: u64| parameters.saturating_mul(each).checked_div(cards.max(1)).unwrap_or(0);
-    let buffered = |bytes: u64| bytes.saturating_mul(3) / 2;
-    match offload {
-        Offload::Nothing => (layer.saturating_add(shared(18)), buffered(layer.saturating_mul(cards))),
-        Offload::Optimizer => (layer.saturating_add(shared(2)), buffered(parameters.saturating_mul(16))),
-        Offload::Parameters => (layer, buffered(parameters.saturating_mul(18))),
-    }
 }
 
 /// What a step computes.
@@ -250,6 +215,17 @@ mod tests {
     use super::*;
     use crate::memory::table;
 
+    /// Bytes on each of `devices` for mixed-precision Adam by the ZeRO paper's stages 0 to 3, K = 12.
+    fn zero_stage(parameters: u64, devices: u64, stage: u8) -> u64 {
+        let shared = |thousandths: u64| bytes(parameters, thousandths).checked_div(devices.max(1)).unwrap_or(0);
+        match stage {
+            0 => bytes(parameters, 16_000),
+            1 => bytes(parameters, 4000).saturating_add(shared(12_000)),
+            2 => bytes(parameters, 2000).saturating_add(shared(14_000)),
+            _ => shared(16_000),
+        }
+    }
+
     #[test]
     fn stages_share_what_the_paper_says_they_do() {
         let llama = table::shape(&table::find(table::rows().unwrap(), "llama-3.1-8b").unwrap(), "BF16");
@@ -306,8 +282,5 @@ mod tests {
         let small = Recipe::Mixed.trained(Optimizer::AdamW8bit);
         assert_eq!(small.weights + small.gradients + small.optimizer, 12_030);
         assert_eq!(bytes(u64::MAX, 18_000), u64::MAX);
-        // t5-small on one card: 1.08 and 0.09 GiB.
-        let (card, host) = zero3_estimate(60_506_624, 16_449_536, 1, Offload::Nothing);
-        assert_eq!((card, host), (1_154_917_376, 98_697_216));
     }
 }

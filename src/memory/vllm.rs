@@ -124,7 +124,7 @@ fn of_stage(shape: &ModelShape, serving: &Serving, bytes: u64) -> u64 {
 }
 
 /// The same in one figure.
-pub fn request_bytes(shape: &ModelShape, serving: &Serving, length: u64) -> Result<u64, String> {
+fn request_bytes(shape: &ModelShape, serving: &Serving, length: u64) -> Result<u64, String> {
     request(shape, serving, length).map(|request| request.cache.saturating_add(request.state))
 }
 

@@ -80,7 +80,7 @@ fn place(name: &str) -> Place {
 }
 
 /// Adds the tensors up. `loaded` is how many layers are loaded; those behind are for multi-token prediction.
-pub fn sums<'a>(tensors: impl IntoIterator<Item = (&'a str, u64)>, loaded: usize) -> WeightSums {
+pub(crate) fn sums<'a>(tensors: impl IntoIterator<Item = (&'a str, u64)>, loaded: usize) -> WeightSums {
     let mut sums = WeightSums { layers: vec![LayerWeights::default(); loaded], ..WeightSums::default() };
     let mut matrix: u64 = 0;
     let mut has_output = false;
@@ -111,12 +111,12 @@ pub fn sums<'a>(tensors: impl IntoIterator<Item = (&'a str, u64)>, loaded: usize
 }
 
 /// The same from a header's tensors.
-pub fn sums_of(tensors: &[TensorInfo], loaded: usize) -> WeightSums {
+pub(crate) fn sums_of(tensors: &[TensorInfo], loaded: usize) -> WeightSums {
     sums(tensors.iter().map(|tensor| (tensor.name.as_str(), tensor.bytes)), loaded)
 }
 
 /// How many layers the tensors' names speak of, where that is at most `most`; else none.
-pub fn named_layers(tensors: &[TensorInfo], most: u64) -> usize {
+pub(crate) fn named_layers(tensors: &[TensorInfo], most: u64) -> usize {
     let last = tensors.iter().filter_map(|tensor| layer_of(&tensor.name)).max();
     last.map(|last| last.saturating_add(1)).filter(|count| *count as u64 <= most).unwrap_or(0)
 }
@@ -180,7 +180,7 @@ impl WeightSums {
 
 /// Bytes of the largest matrix that stays in system memory with these settings, and of the two largest of one layer; 0
 /// where all layers are on the card. About a third of a layer's experts where the tensors are not known one by one.
-pub fn largest_on_host(shape: &ModelShape, settings: &Settings) -> (u64, u64) {
+pub(crate) fn largest_on_host(shape: &ModelShape, settings: &Settings) -> (u64, u64) {
     let loaded = shape.layer_count();
     let first = first_on_gpu(loaded, settings.gpu_layers.unwrap_or(u64::MAX));
     let experts = first.max(settings.host_experts.min(loaded));
@@ -206,7 +206,7 @@ pub fn largest_on_host(shape: &ModelShape, settings: &Settings) -> (u64, u64) {
 }
 
 /// The first layer on the card with `-ngl gpu_layers`: the output counts as one and goes first.
-pub fn first_on_gpu(layers: u64, gpu_layers: u64) -> u64 {
+pub(crate) fn first_on_gpu(layers: u64, gpu_layers: u64) -> u64 {
     layers.saturating_add(1).saturating_sub(gpu_layers).min(layers)
 }
 

@@ -7,18 +7,18 @@ use crate::gpu::{Host, Reading};
 use crate::units::Bytes;
 
 /// The machine: its name, read once, and its memory.
-pub struct Machine {
+pub(crate) struct HostMemory {
     name: String,
     system: Result<System, String>,
 }
 
-impl Machine {
+impl HostMemory {
     /// This one, by its name.
-    pub fn new(name: String) -> Machine {
-        Machine { name, system: System::new().map_err(|error| error.to_string()) }
+    pub(crate) fn new(name: String) -> HostMemory {
+        HostMemory { name, system: System::new().map_err(|error| error.to_string()) }
     }
 
-    pub fn host(&mut self) -> Host {
+    pub(crate) fn host(&mut self) -> Host {
         let name = self.name.clone();
         let system = match &mut self.system {
             Ok(system) => system,
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_memory() {
-        let host = Machine::new("here".into()).host();
+        let host = HostMemory::new("here".into()).host();
         let (total, available) =
             (host.memory_total_bytes.value().unwrap(), host.memory_available_bytes.value().unwrap());
         assert!(Bytes::mib(64) < total && available <= total, "{total} {available}");

@@ -1,23 +1,24 @@
-//! Owns Linux: GPUs through NVIDIA's driver, processes through /proc and pidfds, and the terminal's bytes as they come.
+//! Owns Linux: GPUs through NVIDIA's driver, processes through /proc and pidfds, and what the system does in its own way
+//! among Unix systems.
 
-pub mod child;
-pub mod feed;
+pub(crate) mod child;
+pub(crate) mod feed;
 mod input;
 pub mod kernel;
-pub mod live;
+pub(crate) mod live;
 pub mod probe;
 pub mod procfs;
 pub mod release;
 mod stream;
 
-use std::fs::{File, FileType, Metadata};
+use std::ffi::c_int;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use super::unix::{self, places::Places};
-use super::{Asked, News, Platform, Sampling, SetPace};
+use super::contract::{Machine, News, Sampling, SetPace};
 use crate::gpu::{Snapshot, Vantage};
+pub(super) use input::Bytes as Input;
 use kernel::Kernel;
 use procfs::Procfs;
 
@@ -31,17 +32,11 @@ impl Sampling {
     }
 }
 
-impl Platform for Linux {
-    const NAME: &'static str = "Linux";
-    const CONFIG_FILE: &'static str = unix::CONFIG_FILE;
-    const STATE_UNKNOWN: &'static str = unix::STATE_UNKNOWN;
+impl Machine for Linux {
     const LOGS_ONLY: Option<&'static str> = None;
     const SEEN_FROM: &'static [Vantage] = &[];
-    const MARKS_PASTES: bool = true;
 
     type Kernel = Kernel;
-    type Pipe = unix::pipe::Pipe;
-    type Input = input::Bytes;
 
     fn kernel(sampling: &Sampling, spared: &[String], allow_kill: bool) -> Kernel {
         let procfs = sampling.procfs();
@@ -71,138 +66,33 @@ impl Platform for Linux {
     fn boot_id() -> Option<String> {
         Procfs::default().boot_id()
     }
+}
 
-    fn host_name() -> String {
-        Procfs::default().host_name()
-    }
+pub(super) fn input() -> io::Result<Input> {
+    Input::of_the_terminal()
+}
 
-    fn user_name() -> String {
-        unix::users::Users::own_name()
-    }
+pub(super) fn host_name() -> String {
+    Procfs::default().host_name()
+}
 
-    fn home() -> Option<PathBuf> {
-        Places::here().home
-    }
+/// This name also works after the program's file was replaced.
+pub(super) fn own_program() -> io::Result<PathBuf> {
+    Ok("/proc/self/exe".into())
+}
 
-    fn config_folder() -> Option<PathBuf> {
-        Places::here().config()
-    }
+/// Which program can copy depends on the desktop.
+pub(super) fn clipboard(_: &str) -> Option<(Command, Vec<u8>)> {
+    None
+}
 
-    fn state_folder() -> Option<PathBuf> {
-        Places::here().state()
-    }
+/// Signals that end a program here and on no other Unix.
+pub(super) fn more_ending_signals() -> impl Iterator<Item = c_int> {
+    [libc::SIGIO, libc::SIGPWR, libc::SIGSTKFLT].into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+}
 
-    fn make_private_folder(folder: &Path) -> io::Result<()> {
-        unix::places::make_folder(folder)
-    }
-
-    fn new_private_file(path: &Path) -> io::Result<File> {
-        unix::places::new_private_file(path)
-    }
-
-    fn append_to_private_file(path: &Path) -> io::Result<File> {
-        unix::places::append_to(path)
-    }
-
-    fn is_own(there: &Metadata) -> bool {
-        unix::places::is_own(there)
-    }
-
-    fn may_name_a_library(settings: &Path) -> bool {
-        unix::places::may_name_a_library(settings)
-    }
-
-    fn open_without_waiting(path: &Path) -> io::Result<File> {
-        unix::open_without_waiting(path)
-    }
-
-    fn is_device(kind: FileType) -> bool {
-        unix::is_device(kind)
-    }
-
-    fn is_named_pipe(kind: FileType) -> bool {
-        unix::is_named_pipe(kind)
-    }
-
-    fn open_named_pipe(path: &Path) -> io::Result<File> {
-        unix::pipe::open_named(path)
-    }
-
-    fn read_at(file: &File, block: &mut [u8], at: u64) -> io::Result<usize> {
-        unix::read_at(file, block, at)
-    }
-
-    fn identity(_: &Path, there: &Metadata) -> io::Result<(u64, u64)> {
-        Ok(unix::identity(there))
-    }
-
-    fn standard_input() -> io::Result<File> {
-        unix::standard_input()
-    }
-
-    fn is_input_fed() -> bool {
-        unix::is_input_fed()
-    }
-
-    fn check_output_open() -> io::Result<()> {
-        unix::output::check_open()
-    }
-
-    fn pipe(file: File) -> unix::pipe::Pipe {
-        unix::pipe::Pipe::new(file)
-    }
-
-    fn detached_self() -> io::Result<Command> {
-        // Also where the program's file was replaced meanwhile.
-        Ok(unix::in_a_group_of_its_own(Command::new("/proc/self/exe")))
-    }
-
-    fn give_large_pieces_back() {
-        #[cfg(target_env = "gnu")]
-        #[allow(unsafe_code, reason = "the allocator's settings have no other interface")]
-        // SAFETY: takes two numbers, and may be called at any time.
-        unsafe {
-            libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
-        }
-    }
-
-    fn terminal_to_ask() -> io::Result<File> {
-        unix::terminal()
-    }
-
-    fn forget_typed(terminal: &File) -> io::Result<()> {
-        unix::forget_typed(terminal)
-    }
-
-    fn input() -> io::Result<input::Bytes> {
-        input::Bytes::of_the_terminal()
-    }
-
-    fn remember_terminal(farewell: Vec<u8>) {
-        unix::faults::remember_terminal(farewell);
-    }
-
-    fn note_terminal_taken(is_taken: bool) {
-        unix::faults::note_terminal_taken(is_taken);
-    }
-
-    fn listen_to_signals(tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
-        let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
-        let of_linux = [libc::SIGIO, libc::SIGPWR, libc::SIGSTKFLT].into_iter().chain(real_time);
-        unix::signals::listen(of_linux, tell)
-    }
-
-    fn can_be_continued() -> bool {
-        Procfs::default().shares_its_parents_session(std::process::id())
-    }
-
-    fn ask_to_stop() {
-        unix::signals::ask_to_stop();
-    }
-
-    fn stop() -> io::Result<()> {
-        unix::signals::stop()
-    }
+pub(super) fn can_be_continued() -> bool {
+    Procfs::default().shares_its_parents_session(std::process::id())
 }
 
 #[cfg(test)]

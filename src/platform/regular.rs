@@ -5,20 +5,36 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::{Here, Platform};
+const NOT_REGULAR: &str = "it is not a regular file";
 
 /// Opens a regular file, or fails at once.
-pub fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     // Before it is opened: whoever writes to a pipe would think that somebody reads it.
     check(&fs::metadata(path)?)?;
-    let file = Here::open_without_waiting(path)?;
+    let file = open_without_waiting(path)?;
     // Another file may have this name by now.
     check(&file.metadata()?)?;
     Ok(file)
 }
 
+/// Opens whatever is there without waiting for anybody, and without becoming a terminal's session.
+#[cfg(unix)]
+pub(super) fn open_without_waiting(path: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
+}
+
+/// Opens a file on disk: NUL, CON, COM1 and named pipes have the metadata of a regular file.
+#[cfg(windows)]
+fn open_without_waiting(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    let is_on_disk = winapi_util::file::typ(&file)?.is_disk();
+    if is_on_disk { Ok(file) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_REGULAR)) }
+}
+
 /// Reads a regular file of at most so many bytes.
-pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
@@ -29,7 +45,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 /// Puts a new file, which only its owner may read, in the place of the one that is there: whoever reads meanwhile has the
 /// old one whole. What is there and is no plain file (a link, a device) stays, and this fails.
-pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) {
         let why = format!("{} is no plain file", path.display());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -46,7 +62,7 @@ fn check(there: &fs::Metadata) -> io::Result<()> {
         return Ok(());
     }
     let kind = if there.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
-    Err(io::Error::new(kind, if there.is_dir() { "it is a folder" } else { "it is not a regular file" }))
+    Err(io::Error::new(kind, if there.is_dir() { "it is a folder" } else { NOT_REGULAR }))
 }
 
 #[cfg(test)]

@@ -15,13 +15,17 @@ use std::process::Command;
 use crossterm::event::Event;
 use winapi_util::{Handle, HandleRef, file};
 
-use super::logs_only::{self, Events, NoProcesses};
-use super::{Asked, News, Platform, Sampling, SetPace, said};
-use crate::gpu::{Snapshot, Vantage};
+use super::contract::{Asked, Platform, variable};
+use super::events::Events;
+use crate::gpu::Vantage;
 
 /// A process of a group of its own gets no Ctrl-C of ours
 /// (CREATE_NEW_PROCESS_GROUP; learn.microsoft.com, checked 2026-11-22).
 const NEW_PROCESS_GROUP: u32 = 0x200;
+
+pub(super) const LOGS_ONLY: &str = "this build for Windows reads logs only; reading GPUs and ending processes needs Linux \
+                                    with an NVIDIA driver (WSL2 works)";
+pub(super) const SEEN_FROM: Vantage = Vantage::Windows;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Windows;
@@ -35,47 +39,20 @@ fn refused(path: &Path, why: &str) -> io::Error {
 }
 
 impl Platform for Windows {
-    const NAME: &'static str = "Windows";
     const CONFIG_FILE: &'static str = r"%APPDATA%\oomdoctor\config.ron";
     const STATE_UNKNOWN: &'static str = "LOCALAPPDATA does not say where";
-    const LOGS_ONLY: Option<&'static str> = Some(
-        "this build for Windows reads logs only; reading GPUs and ending processes needs Linux with an NVIDIA driver \
-         (WSL2 works)",
-    );
-    const SEEN_FROM: &'static [Vantage] = &[Vantage::Windows];
     // The console has no mark for what crossterm reads: a paste is a burst of keys, which the app's gate tells.
     const MARKS_PASTES: bool = false;
 
-    type Kernel = NoProcesses;
     type Pipe = pipe::Pipe;
     type Input = Events<keys::Taken>;
 
-    fn kernel(_: &Sampling, _: &[String], _: bool) -> NoProcesses {
-        NoProcesses
-    }
-
-    fn read_once(_: &Sampling) -> Result<Snapshot, String> {
-        Ok(logs_only::read_once())
-    }
-
-    fn watch(sampling: Sampling, tell: impl Fn(News) -> bool + Send + 'static) -> io::Result<SetPace> {
-        logs_only::watch(&sampling, tell)
-    }
-
-    fn sample(sampling: &Sampling, count: Option<u64>, _: bool) -> io::Result<()> {
-        logs_only::sample(sampling, count)
-    }
-
-    fn boot_id() -> Option<String> {
-        None
-    }
-
     fn host_name() -> String {
-        said("COMPUTERNAME").unwrap_or_default()
+        variable("COMPUTERNAME").unwrap_or_default()
     }
 
     fn user_name() -> String {
-        said("USERNAME").unwrap_or_default()
+        variable("USERNAME").unwrap_or_default()
     }
 
     fn home() -> Option<PathBuf> {
@@ -114,13 +91,6 @@ impl Platform for Windows {
     fn may_name_a_library(_: &Path) -> bool {
         // None is loaded here.
         true
-    }
-
-    fn open_without_waiting(path: &Path) -> io::Result<File> {
-        let file = File::open(path)?;
-        // NUL, CON, COM1 and named pipes have the metadata of a file.
-        let is_on_disk = file::typ(&file)?.is_disk();
-        if is_on_disk { Ok(file) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")) }
     }
 
     fn is_device(_: FileType) -> bool {
@@ -172,7 +142,7 @@ impl Platform for Windows {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    fn forget_typed(_: &File) -> io::Result<()> {
+    fn discard_typed(_: &File) -> io::Result<()> {
         Ok(())
     }
 

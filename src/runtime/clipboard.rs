@@ -4,16 +4,16 @@
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::execute;
 
-use super::Wake;
+use super::wake::{Tell, Wake};
 use crate::app::Msg;
-use crate::platform::{Here, Platform, said};
+use crate::platform::{Here, Platform, variable};
 
 /// Terminals cut or ignore longer sequences.
 const LONGEST: usize = 70_000;
@@ -23,16 +23,16 @@ const THROUGH_TERMINAL: &str = "through your terminal; nothing there? select it 
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Copies, and says how; or gives the text back where nobody took it. Never waits for anybody.
-pub fn copy(text: String, wakes: Sender<Wake>) {
-    let say = move |outcome| drop(wakes.send(Wake::Msg(Msg::Copied(outcome))));
-    let is_remote = ["SSH_CONNECTION", "SSH_TTY"].into_iter().any(|name| said(name).is_some());
-    let Some((how, command, bytes)) = program(&text, is_remote, said("TMUX").is_some()) else {
+pub(crate) fn copy(text: String, wakes: Sender<Wake>) {
+    let is_remote = ["SSH_CONNECTION", "SSH_TTY"].into_iter().any(|name| variable(name).is_some());
+    let Some((how, command, bytes)) = program(&text, is_remote, variable("TMUX").is_some()) else {
         // To the terminal itself, from the thread that draws: nothing may come between the bytes.
         let sent = text.len() <= LONGEST && execute!(io::stdout(), CopyToClipboard::to_clipboard_from(&text)).is_ok();
-        return say(if sent { Ok(THROUGH_TERMINAL) } else { Err(text) });
+        wakes.tell(Msg::Copied(if sent { Ok(THROUGH_TERMINAL) } else { Err(text) }));
+        return;
     };
     let spawned = thread::Builder::new().name("clipboard".into()).spawn(move || {
-        say(if fed(command, &bytes).is_ok() { Ok(how) } else { Err(text) });
+        wakes.tell(Msg::Copied(if fed(command, &bytes).is_ok() { Ok(how) } else { Err(text) }));
     });
     drop(spawned);
 }
@@ -58,7 +58,6 @@ fn fed(mut command: Command, bytes: &[u8]) -> io::Result<()> {
         input.write_all(bytes)?;
     }
     let due = Instant::now() + PATIENCE;
-    let (_kept, pause) = mpsc::channel::<()>();
     loop {
         match child.try_wait()? {
             Some(status) if status.success() => return Ok(()),
@@ -67,7 +66,7 @@ fn fed(mut command: Command, bytes: &[u8]) -> io::Result<()> {
                 child.kill()?;
                 return Err(io::Error::other("it does not answer"));
             }
-            None => drop(pause.recv_timeout(Duration::from_millis(20))),
+            None => thread::sleep(Duration::from_millis(20)),
         }
     }
 }

@@ -10,10 +10,10 @@ use log::LevelFilter;
 use crate::platform::{Here, Platform};
 
 /// The variable that asks for it.
-pub const VARIABLE: &str = "OOMDOCTOR_LOG";
+pub(crate) const VARIABLE: &str = "OOMDOCTOR_LOG";
 
 /// Begins to write there. The sampling child writes to the same file; lines say whose they are.
-pub fn start(path: &Path) -> io::Result<()> {
+pub(crate) fn start(path: &Path) -> io::Result<()> {
     let file = Here::append_to_private_file(path)?;
     let own = std::process::id();
     let mut builder = Builder::new();

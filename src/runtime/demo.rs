@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::Wake;
+use super::wake::{Tell, Wake};
 use crate::app::Msg;
 use crate::gpu::guard::{Signal, Viewer};
 use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, accounts, recognise};
@@ -36,7 +36,7 @@ const GROWTH: (Bytes, Bytes) = (Bytes(900 << 20), Bytes(1400 << 20));
 
 /// The recorded machine, with what the person ended on it.
 #[derive(Debug, Default)]
-pub struct DemoMachine {
+pub(crate) struct DemoMachine {
     state: Mutex<State>,
 }
 
@@ -68,21 +68,21 @@ impl Again {
 
 impl DemoMachine {
     /// Who looks at it: the recorded user.
-    pub fn viewer() -> Viewer {
+    pub(crate) fn viewer() -> Viewer {
         Viewer { uid: 1000, lineage: Vec::new(), ..Viewer::default() }
     }
 
     /// Plays the recording, one snapshot each interval, then goes on with the last one. The log comes with the crash.
-    pub fn play(self: &Arc<Self>, interval: Duration, wakes: Sender<Wake>) -> io::Result<()> {
+    pub(crate) fn play(self: &Arc<Self>, interval: Duration, wakes: Sender<Wake>) -> io::Result<()> {
         let machine = Arc::clone(self);
         thread::Builder::new().name("demo".into()).spawn(move || {
-            // Nobody sends: waiting on it is a pause that needs no sleep.
-            let (_kept, pause) = std::sync::mpsc::channel::<()>();
             let mut snapshots: Vec<Snapshot> = Vec::new();
             for (number, line) in recording().lines().enumerate() {
                 match News::parse(line.as_bytes(), number == 0) {
                     Ok(News::Snapshot(snapshot)) => snapshots.push(*snapshot),
-                    Ok(header) => drop(wakes.send(Wake::from(header))),
+                    Ok(header) => {
+                        let _ = wakes.send(Wake::from(header));
+                    }
                     Err(_) => {}
                 }
             }
@@ -94,31 +94,30 @@ impl DemoMachine {
                 let snapshot = machine.at_present(recorded.clone());
                 if machine.has_died_again(&snapshot) {
                     let died = "Demo: the run died of memory again. Give back more, or take a step that needs less.";
-                    drop(wakes.send(Wake::Msg(Msg::Trouble(died.to_owned()))));
+                    wakes.trouble(died);
                 }
-                let sent = wakes.send(Wake::Msg(Msg::Sample(Box::new(snapshot))));
+                let is_heard = wakes.tell(Msg::Sample(Box::new(snapshot)));
                 if crash.is_some_and(|crash| crash + 1 == tick) {
-                    drop(wakes.send(Wake::Msg(Msg::Offered(LOG.to_owned()))));
+                    wakes.tell(Msg::Offered(LOG.to_owned()));
                 }
-                if sent.is_err() {
+                if !is_heard {
                     return;
                 }
-                let _ = pause.recv_timeout(interval);
+                thread::sleep(interval);
             }
         })?;
         Ok(())
     }
 
     /// What its program would say; nothing is sent.
-    pub fn let_go(&self, key: ProcessKey) -> Result<String, String> {
-        let (_kept, pause) = std::sync::mpsc::channel::<()>();
-        let _ = pause.recv_timeout(CLOSING);
+    pub(crate) fn let_go(&self, key: ProcessKey) -> Result<String, String> {
+        thread::sleep(CLOSING);
         self.state().ended.insert(key);
         Ok("it took the request".to_owned())
     }
 
     /// Takes a command as typed in the other pane. Whether it starts the recorded run again.
-    pub fn start(&self, command: &str) -> bool {
+    pub(crate) fn start(&self, command: &str) -> bool {
         let mut state = self.state();
         let Some(script) = command.find("train.py").filter(|_| state.again.is_none() && !command.contains('\n')) else {
             return false;
@@ -247,8 +246,7 @@ impl ProcessControl for DemoMachine {
     }
 
     fn wait(&self, _: &ProcessKey, longest: Duration) -> io::Result<bool> {
-        let (_kept, pause) = std::sync::mpsc::channel::<()>();
-        let _ = pause.recv_timeout(CLOSING.min(longest));
+        thread::sleep(CLOSING.min(longest));
         Ok(true)
     }
 }

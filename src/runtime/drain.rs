@@ -8,7 +8,7 @@ use std::process::{ExitCode, Stdio};
 use crate::platform::{Here, Platform};
 
 /// Starts the detached reader on the pipe, and says what the person will wonder about: their shell waits for the job.
-pub fn detach(pipe: File) {
+pub(super) fn detach(pipe: File) {
     let words = "oomdoctor has left; the job that is piped into it goes on. Ctrl-C here would end the job.";
     let _ = writeln!(io::stderr(), "{words}");
     let Ok(mut reader) = Here::detached_self() else { return };

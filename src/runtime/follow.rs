@@ -4,12 +4,12 @@
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use super::Wake;
 use super::reader::Desk;
+use super::wake::{Tell, Wake};
 use crate::app::Msg;
 use crate::app::model::Change;
 use crate::platform::{Here, Platform, regular};
@@ -36,22 +36,20 @@ fn look(path: &Path) -> Option<Look> {
 }
 
 /// Tells of every change from now on, but not while the last reading is still under way.
-pub fn follow(path: PathBuf, wakes: Sender<Wake>, desk: Desk) -> io::Result<()> {
+pub(crate) fn follow(path: PathBuf, wakes: Sender<Wake>, desk: Desk) -> io::Result<()> {
     // Before the file is read: what comes in between is told of, and read twice at worst.
     let mut before = look(&path);
     thread::Builder::new().name("follow".into()).spawn(move || {
-        // Nobody sends: waiting on it is a pause that needs no sleep.
-        let (_kept, pause) = mpsc::channel::<()>();
         loop {
             let gib = u32::try_from(before.map_or(0, |look| look.length) >> 30).unwrap_or(u32::MAX);
-            let _ = pause.recv_timeout(PACE.saturating_add(PER_GIB.saturating_mul(gib)));
+            thread::sleep(PACE.saturating_add(PER_GIB.saturating_mul(gib)));
             if !desk.is_clear() {
                 continue;
             }
             let now = look(&path);
             let change = change(before, now, |from| lines_from(&path, from).unwrap_or(0));
             before = now;
-            if change.is_some_and(|change| wakes.send(Wake::Msg(Msg::FileChanged(change))).is_err()) {
+            if change.is_some_and(|change| !wakes.tell(Msg::FileChanged(change))) {
                 return;
             }
         }

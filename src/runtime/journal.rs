@@ -133,10 +133,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::platform::{Kernel, Sampling};
+    use crate::platform::{Kernel, Machine, Sampling, ThisMachine};
 
     fn kernel() -> Kernel {
-        Here::kernel(&Sampling::default(), &[], false)
+        ThisMachine::kernel(&Sampling::default(), &[], false)
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
             (&"sent".into(), &"TERM".into(), &own.into())
         );
         let is_named = lines[0]["command"].as_str().unwrap().contains("oomdoctor");
-        assert_eq!(is_named, Here::LOGS_ONLY.is_none(), "{text}");
+        assert_eq!(is_named, ThisMachine::LOGS_ONLY.is_none(), "{text}");
         assert_eq!((&lines[1]["what"], &lines[1]["after_seconds"]), (&"ended".into(), &0.5.into()));
         assert_eq!((&lines[2]["what"], &lines[2]["bytes"]), (&"memory-back".into(), &Bytes::gib(2).0.into()));
     }

@@ -12,13 +12,14 @@ use crossterm::event::Event;
 
 use decoder::Decoder;
 
+use super::files;
 use super::reader::Telling;
-use super::{Clock, Wake, files};
+use super::wake::{Clock, Tell, Wake, new_size};
 use crate::app::Msg;
 use crate::platform::{Here, Input, Platform, Typed};
 
 /// Listens from now on; `touched` is called at the first byte.
-pub fn listen(
+pub(crate) fn listen(
     clock: Clock,
     wakes: Sender<Wake>,
     telling: Telling,
@@ -27,7 +28,7 @@ pub fn listen(
     let mut terminal = Here::input()?;
     thread::Builder::new().name("keys".into()).spawn(move || {
         // The window may have changed between the first look at its size and the moment somebody listens for that.
-        let _ = wakes.send(Wake::Msg(super::new_size()));
+        wakes.tell(new_size());
         let mut touched = Some(touched);
         let mut decoder = Decoder::default();
         let mut shortening = Shortening::default();
@@ -45,7 +46,7 @@ pub fn listen(
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // The terminal is gone: there is nobody left to show anything to.
                 Ok(Typed::Bytes(0)) | Err(_) => {
-                    let _ = wakes.send(Wake::Msg(Msg::Terminate));
+                    wakes.tell(Msg::Terminate);
                     return;
                 }
                 Ok(Typed::Bytes(count)) => {
@@ -64,11 +65,11 @@ pub fn listen(
                 }
                 Event::FocusGained => Msg::InFront(true),
                 Event::FocusLost => Msg::InFront(false),
-                Event::Resize(..) => super::new_size(),
+                Event::Resize(..) => new_size(),
             });
             let pasting = decoder.is_pasting().then_some(Msg::Pasting);
             for message in messages.chain(pasting) {
-                if wakes.send(Wake::Msg(message)).is_err() {
+                if !wakes.tell(message) {
                     return;
                 }
             }
@@ -92,10 +93,10 @@ impl Shortening {
         let spawned = thread::Builder::new().name("paste".into()).spawn(move || {
             let text = files::shortened(text, |block| telling.may_matter(block));
             drop(before.map(thread::JoinHandle::join));
-            let _ = wakes.send(Wake::Msg(Msg::Paste(text)));
+            wakes.tell(Msg::Paste(text));
         });
         let lost = |error: &io::Error| {
-            drop(tell.send(Wake::Msg(Msg::Trouble(format!("What was pasted could not be taken in: {error}")))));
+            tell.tell(Msg::Trouble(format!("What was pasted could not be taken in: {error}")));
         };
         self.0 = spawned.inspect_err(lost).ok();
     }

@@ -8,8 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 use std::{fs, thread};
 
-use super::Wake;
-use crate::app::Msg;
+use super::wake::{Tell, Wake};
 use crate::app::last::{Kept, Story};
 use crate::platform::{Here, Platform, regular};
 
@@ -23,14 +22,14 @@ const LARGEST: u64 = 16 << 20;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Writes the file on a thread of its own; a slow state folder holds up nothing.
-pub struct Shelf {
+pub(crate) struct Shelf {
     jobs: Option<Sender<Kept>>,
     done: Receiver<()>,
 }
 
 impl Shelf {
     /// Keeps there; `None`: nowhere, because no home is known.
-    pub fn start(folder: Option<PathBuf>, wakes: Sender<Wake>) -> io::Result<Shelf> {
+    pub(crate) fn start(folder: Option<PathBuf>, wakes: Sender<Wake>) -> io::Result<Shelf> {
         let (jobs, queue) = mpsc::channel::<Kept>();
         let (finished, done) = mpsc::channel();
         thread::Builder::new().name("last".into()).spawn(move || {
@@ -44,7 +43,7 @@ impl Shelf {
                 if let (Err(error), false) = (kept, told) {
                     told = true;
                     let said = format!("This log can't be kept for --last: {error}");
-                    let _ = wakes.send(Wake::Msg(Msg::Trouble(said)));
+                    wakes.trouble(said);
                 }
             }
         })?;
@@ -52,7 +51,7 @@ impl Shelf {
     }
 
     /// Keeps this in the place of what was kept before.
-    pub fn keep(&self, kept: Kept) {
+    pub(crate) fn keep(&self, kept: Kept) {
         if let Some(jobs) = &self.jobs {
             let _ = jobs.send(kept);
         }
@@ -98,7 +97,7 @@ fn ends(log: &str) -> (&str, Option<&str>) {
 }
 
 /// Takes away what was kept: the person wants none of it any more. That there is nothing is no error.
-pub fn forget(folder: &Path) -> io::Result<()> {
+pub(crate) fn forget(folder: &Path) -> io::Result<()> {
     match fs::remove_file(folder.join(FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         done => done,
@@ -107,7 +106,7 @@ pub fn forget(folder: &Path) -> io::Result<()> {
 
 /// What was kept last: its story and its text. Fails with a sentence where there is nothing, nothing readable, or by the
 /// configuration nothing is kept.
-pub fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String), String> {
+pub(crate) fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String), String> {
     if !keeps {
         return Err("no last log: your configuration says keep_log: false; give a file: oomdoctor crash.log".into());
     }
@@ -137,6 +136,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::app::Msg;
     use crate::log::PastedLog;
 
     fn story() -> Story {

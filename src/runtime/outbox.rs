@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use std::thread;
 
-use super::Wake;
+use super::wake::{Tell, Wake};
 use crate::app::Msg;
 use crate::platform::{Here, Platform};
 
@@ -13,17 +13,17 @@ use crate::platform::{Here, Platform};
 const SAME_SECOND: u32 = 20;
 
 /// Writes it on a thread of its own and says where.
-pub fn write(state: Option<PathBuf>, text: String, wakes: Sender<Wake>) {
+pub(crate) fn write(state: Option<PathBuf>, text: String, wakes: Sender<Wake>) {
     let answer = wakes.clone();
     let spawned = thread::Builder::new().name("report".into()).spawn(move || {
         let written = match &state {
             Some(folder) => new_report(folder, &text, &jiff::Zoned::now()).map_err(|error| error.to_string()),
             None => Err(Here::STATE_UNKNOWN.to_owned()),
         };
-        let _ = answer.send(Wake::Msg(Msg::Written(written.map(|path| path.display().to_string()))));
+        answer.tell(Msg::Written(written.map(|path| path.display().to_string())));
     });
     if let Err(error) = spawned {
-        let _ = wakes.send(Wake::Msg(Msg::Written(Err(error.to_string()))));
+        wakes.tell(Msg::Written(Err(error.to_string())));
     }
 }
 

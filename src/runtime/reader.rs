@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::Wake;
 use super::files::{Keeper, read_file};
+use super::wake::{Tell, Wake};
 use crate::app::Msg;
 use crate::app::msg::LogRead;
 use crate::knowledge::page;
@@ -21,16 +21,16 @@ use crate::units::WallTime;
 
 /// The words of the knowledge base's first pass, once it is loaded.
 #[derive(Clone, Default)]
-pub struct Telling(Arc<OnceLock<Arc<Words>>>);
+pub(crate) struct Telling(Arc<OnceLock<Arc<Words>>>);
 
 impl Telling {
     /// Whether a block of log may hold a decisive line. Until the knowledge is loaded: perhaps.
-    pub fn may_matter(&self, block: &[u8]) -> bool {
+    pub(crate) fn may_matter(&self, block: &[u8]) -> bool {
         self.0.get().is_none_or(|words| words.stand_in(block))
     }
 
     /// The words of this knowledge base.
-    pub fn learn(&self, base: &KnowledgeBase) {
+    pub(crate) fn learn(&self, base: &KnowledgeBase) {
         let _ = self.0.set(base.words());
     }
 }
@@ -44,11 +44,11 @@ enum Job {
 }
 
 /// The knowledge base, with a word about what was left out of it; or why there is none.
-pub type Loaded = Result<(KnowledgeBase, Option<String>), String>;
+pub(crate) type Loaded = Result<(KnowledgeBase, Option<String>), String>;
 
 /// The newest request: an older one that nobody has begun is of no interest, and may be large.
 #[derive(Clone, Default)]
-pub struct Desk(Arc<Mutex<OnDesk>>);
+pub(crate) struct Desk(Arc<Mutex<OnDesk>>);
 
 #[derive(Default)]
 struct OnDesk {
@@ -76,13 +76,13 @@ impl Desk {
     }
 
     /// Whether nothing is being read and nothing waits for it.
-    pub fn is_clear(&self) -> bool {
+    pub(crate) fn is_clear(&self) -> bool {
         let desk = self.lock();
         desk.next.is_none() && !desk.at_work
     }
 }
 
-pub struct Reader {
+pub(crate) struct Reader {
     desk: Desk,
     bell: Sender<()>,
     telling: Telling,
@@ -90,7 +90,7 @@ pub struct Reader {
 
 impl Reader {
     /// Starts the worker, which loads the knowledge at once or with the first log: whoever only watches needs none.
-    pub fn start(
+    pub(crate) fn start(
         knowledge: impl FnOnce() -> Loaded + Send + 'static,
         at_once: bool,
         wakes: Sender<Wake>,
@@ -108,10 +108,10 @@ impl Reader {
             match knowledge() {
                 Ok((base, trouble)) => {
                     if let Some(trouble) = trouble {
-                        let _ = wakes.send(Wake::Msg(Msg::Trouble(trouble)));
+                        wakes.trouble(trouble);
                     }
                     learnt.learn(&base);
-                    let _ = wakes.send(Wake::Msg(Msg::Glossary(Arc::new(page::glossary(&base)))));
+                    wakes.tell(Msg::Glossary(Arc::new(page::glossary(&base))));
                     if jobs.0.is_clear() {
                         // Searchers and tables are built at their first use: not while a person waits for a verdict.
                         base.diagnose(&PastedLog::new(WARM_UP), None);
@@ -125,18 +125,18 @@ impl Reader {
     }
 
     /// What a pipe's keeper asks.
-    pub fn telling(&self) -> Telling {
+    pub(crate) fn telling(&self) -> Telling {
         self.telling.clone()
     }
 
     /// What is asked for and not read yet.
-    pub fn desk(&self) -> Desk {
+    pub(crate) fn desk(&self) -> Desk {
         self.desk.clone()
     }
 
     /// Loads the knowledge, at the first byte from the terminal: a paste takes longer to come in than that, and whoever
     /// only watches needs none.
-    pub fn when_touched(&self) -> impl FnOnce() + Send + 'static {
+    pub(crate) fn when_touched(&self) -> impl FnOnce() + Send + 'static {
         let bell = self.bell.clone();
         move || {
             let _ = bell.send(());
@@ -144,15 +144,15 @@ impl Reader {
     }
 
     /// Sees to it that the knowledge is loaded.
-    pub fn load(&self) {
+    pub(crate) fn load(&self) {
         let _ = self.bell.send(());
     }
 
-    pub fn read_text(&self, generation: u64, text: String) {
+    pub(crate) fn read_text(&self, generation: u64, text: String) {
         self.ask(Job::Text(generation, text));
     }
 
-    pub fn read_file(&self, generation: u64, path: PathBuf) {
+    pub(crate) fn read_file(&self, generation: u64, path: PathBuf) {
         self.ask(Job::File(generation, path));
     }
 
@@ -166,11 +166,11 @@ type Jobs = (Desk, Receiver<()>);
 
 /// Without knowledge no log can be read: each request is told so.
 fn refuse(why: &str, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
-    let mut said = wakes.send(Wake::Msg(Msg::Trouble(why.to_owned())));
-    while said.is_ok() {
+    let mut is_heard = wakes.tell(Msg::Trouble(why.to_owned()));
+    while is_heard {
         if let Some(Job::Text(generation, _) | Job::File(generation, _)) = desk.take() {
             desk.done();
-            said = wakes.send(Wake::Msg(Msg::Unread(generation, why.to_owned())));
+            is_heard = wakes.tell(Msg::Unread(generation, why.to_owned()));
         }
         if rings.recv().is_err() {
             return;
@@ -194,14 +194,14 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
             },
         };
         desk.done();
-        if wakes.send(Wake::Msg(msg)).is_err() {
+        if !wakes.tell(msg) {
             return;
         }
     }
 }
 
 /// Opens a log. Fails where a file of this kind is none: a folder, or a device, which may never end.
-pub fn open_log(path: &Path) -> io::Result<File> {
+pub(crate) fn open_log(path: &Path) -> io::Result<File> {
     let kind = std::fs::metadata(path)?.file_type();
     if kind.is_dir() {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name the log in it"));
@@ -213,12 +213,12 @@ pub fn open_log(path: &Path) -> io::Result<File> {
 }
 
 /// Whether this is the name of a pipe.
-pub fn is_named_pipe(path: &Path) -> io::Result<bool> {
+pub(crate) fn is_named_pipe(path: &Path) -> io::Result<bool> {
     Ok(Here::is_named_pipe(std::fs::metadata(path)?.file_type()))
 }
 
 /// A pipe that has a name in a folder, ready to be read; `None` where it is something else. It waits for no writer.
-pub fn named_pipe(path: &Path) -> io::Result<Option<File>> {
+pub(crate) fn named_pipe(path: &Path) -> io::Result<Option<File>> {
     if is_named_pipe(path)? { Here::open_named_pipe(path).map(Some) } else { Ok(None) }
 }
 
@@ -226,7 +226,7 @@ pub fn named_pipe(path: &Path) -> io::Result<Option<File>> {
 const A_MOMENT: Duration = Duration::from_secs(2);
 
 /// A pipe that is read until its writer ends, with a word to whoever waits for that, once.
-pub struct Awaited<F> {
+pub(crate) struct Awaited<F> {
     pipe: <Here as Platform>::Pipe,
     said: bool,
     since: Instant,
@@ -235,7 +235,7 @@ pub struct Awaited<F> {
 
 impl<F: Fn()> Awaited<F> {
     /// From now on; `say` is called after a moment, where somebody `listens`.
-    pub fn new(pipe: File, listens: bool, say: F) -> Awaited<F> {
+    pub(crate) fn new(pipe: File, listens: bool, say: F) -> Awaited<F> {
         Awaited { pipe: Here::pipe(pipe), said: !listens, since: Instant::now(), say }
     }
 }
@@ -257,7 +257,7 @@ impl<F: Fn()> Read for Awaited<F> {
 }
 
 /// A file's log, shortened where it is huge, and when it was last written.
-pub fn open(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
+pub(crate) fn open(path: &Path, telling: &Telling) -> io::Result<(Vec<u8>, Option<WallTime>)> {
     let file = open_log(path)?;
     let written = file.metadata().and_then(|metadata| metadata.modified()).ok();
     let written = written.and_then(|time| jiff::Timestamp::try_from(time).ok()).map(WallTime);
@@ -285,7 +285,7 @@ const PACE: Duration = Duration::from_millis(300);
 
 /// Collects a pipe and passes on what there is: while the last of it is still being read, nothing new is passed
 /// on, so that a slow machine does not hold it many times over.
-pub fn read_pipe(input: File, wakes: Sender<Wake>, telling: Telling, desk: Desk) -> io::Result<()> {
+pub(crate) fn read_pipe(input: File, wakes: Sender<Wake>, telling: Telling, desk: Desk) -> io::Result<()> {
     thread::Builder::new().name("pipe".into()).spawn(move || {
         let mut input = Here::pipe(input);
         let mut keeper = Keeper::new(|block: &[u8]| telling.may_matter(block));
@@ -304,7 +304,7 @@ pub fn read_pipe(input: File, wakes: Sender<Wake>, telling: Telling, desk: Desk)
             let pace = PACE + Duration::from_millis(u64::try_from(kept >> 20).unwrap_or(0) * 20);
             if closed || (unsent && sent.elapsed() >= pace && desk.is_clear()) {
                 let text = PastedLog::decode(keeper.bytes());
-                if wakes.send(Wake::Msg(Msg::Stdin { text, closed })).is_err() || closed {
+                if !wakes.tell(Msg::Stdin { text, closed }) || closed {
                     return;
                 }
                 (sent, unsent) = (Instant::now(), false);

@@ -141,8 +141,9 @@ fn end_now() {
     std::process::exit(101);
 }
 
-// Windows takes some of these steps by calls, of a console that a test may not have.
-#[cfg(all(test, unix))]
+// Windows takes some of these steps by calls, on a console that a test may not have.
+#[cfg(unix)]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -3,7 +3,7 @@
 use ratatui::buffer::Buffer;
 
 /// Leaves nothing but ASCII, unless the terminal shows more.
-pub fn only(unicode: bool, buffer: &mut Buffer) {
+pub(super) fn only(unicode: bool, buffer: &mut Buffer) {
     if unicode {
         return;
     }

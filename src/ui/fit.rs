@@ -18,7 +18,7 @@ const NAMES: usize = 20;
 const VALUES: usize = 26;
 
 /// The lines, as many as the screen has: the title, the settings, the bar, the answer, the keys.
-pub fn lines(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
+pub(super) fn lines(model: &Model, theme: &Theme, width: usize) -> Vec<Line<'static>> {
     let fit = model.advice.as_ref().and_then(|advice| advice.fit.as_ref());
     let (Some(trial), Some(fit)) = (&model.trial, fit) else {
         return vec![Line::raw("The model is no longer known: the log is another one.")];
@@ -164,7 +164,7 @@ fn keys(theme: &Theme, trial: &Trial, width: usize) -> Line<'static> {
 }
 
 /// Where it is laid: beside the verdict, which stays in sight where there is room above or below it.
-pub fn place(model: &Model, area: Rect, width: u16, height: u16) -> Option<Rect> {
+pub(super) fn place(model: &Model, area: Rect, width: u16, height: u16) -> Option<Rect> {
     let layout = model.layout();
     let beside = |top: u16, bottom: u16| {
         let room = bottom.saturating_sub(top);

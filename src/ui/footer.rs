@@ -24,7 +24,7 @@ const BESIDE: usize = 40;
 const LAST: [Action; 3] = [Action::NextRegion, Action::Help, Action::Quit];
 
 /// Draws the line; a longer word to the person takes the lines above it, too.
-pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
+pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     let width = usize::from(area.width);
     if let Some(prompt) = &model.prompt {
         let (what, keys) = match prompt.purpose {

@@ -8,7 +8,7 @@ use super::theme::Theme;
 use crate::units::{Bytes, WallTime};
 
 /// How long ago, as people say it: "12 s", "4 min", "3 h", "9 d".
-pub fn age(then: WallTime, now: WallTime) -> String {
+pub(crate) fn age(then: WallTime, now: WallTime) -> String {
     let seconds = now.0.duration_since(then.0).as_secs().max(0);
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -19,7 +19,7 @@ pub fn age(then: WallTime, now: WallTime) -> String {
 }
 
 /// The text cut to so many columns, with a mark where something is missing.
-pub fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -37,7 +37,7 @@ pub fn cut(text: &str, width: usize) -> String {
 }
 
 /// The text cut in its middle: of a command line, program and last arguments tell most.
-pub fn cut_middle(text: &str, width: usize) -> String {
+pub(crate) fn cut_middle(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -59,14 +59,19 @@ pub fn cut_middle(text: &str, width: usize) -> String {
 }
 
 /// The text filled up or cut to exactly so many columns.
-pub fn exactly(text: &str, width: usize) -> String {
+pub(crate) fn exactly(text: &str, width: usize) -> String {
     let cut = cut(text, width);
     let missing = width.saturating_sub(cut.width());
     cut + &" ".repeat(missing)
 }
 
 /// A stacked bar: parts of a whole in their styles and signs, the rest free.
-pub fn bar<'a>(theme: &Theme, whole: Bytes, parts: &[(Bytes, Style, &'static str)], width: usize) -> Vec<Span<'a>> {
+pub(crate) fn bar<'a>(
+    theme: &Theme,
+    whole: Bytes,
+    parts: &[(Bytes, Style, &'static str)],
+    width: usize,
+) -> Vec<Span<'a>> {
     let mut spans = Vec::new();
     let (mut drawn, mut sum) = (0, Bytes::ZERO);
     for (bytes, style, sign) in parts {
@@ -91,7 +96,7 @@ const LEVELS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█
 const ASCII_LEVELS: [&str; 8] = ["_", "_", ".", "-", "-", "=", "=", "#"];
 
 /// The last readings as one row of marks; an unknown one is a gap.
-pub fn sparkline(theme: &Theme, values: &[Option<Bytes>], whole: Bytes, width: usize) -> String {
+pub(crate) fn sparkline(theme: &Theme, values: &[Option<Bytes>], whole: Bytes, width: usize) -> String {
     let levels = if theme.unicode { LEVELS } else { ASCII_LEVELS };
     let skipped = values.len().saturating_sub(width);
     let marks = values.iter().skip(skipped).map(|value| match value {
@@ -102,7 +107,12 @@ pub fn sparkline(theme: &Theme, values: &[Option<Bytes>], whole: Bytes, width: u
 }
 
 /// The last ten minutes as one row of marks, with the moment of the crash marked in it.
-pub fn ten_minutes(theme: &Theme, columns: &[Option<Bytes>], whole: Bytes, crash: Option<usize>) -> Vec<Span<'static>> {
+pub(crate) fn ten_minutes(
+    theme: &Theme,
+    columns: &[Option<Bytes>],
+    whole: Bytes,
+    crash: Option<usize>,
+) -> Vec<Span<'static>> {
     let all = sparkline(theme, columns, whole, columns.len());
     let part = |from: usize, to: usize| all.chars().skip(from).take(to.saturating_sub(from)).collect::<String>();
     let Some(at) = crash else { return vec![Span::styled(all, theme.used)] };
@@ -114,12 +124,12 @@ pub fn ten_minutes(theme: &Theme, columns: &[Option<Bytes>], whole: Bytes, crash
 }
 
 /// Words wrapped to a width, as lines in one style.
-pub fn paragraph(text: &str, width: usize, style: Style) -> Vec<Line<'static>> {
+pub(crate) fn paragraph(text: &str, width: usize, style: Style) -> Vec<Line<'static>> {
     textwrap::wrap(text, width.max(1)).into_iter().map(|line| Line::styled(line.into_owned(), style)).collect()
 }
 
 /// A styled line broken at exactly this width, as terminals break logs.
-pub fn broken(spans: &[(String, Style)], width: usize) -> Vec<Line<'static>> {
+pub(crate) fn broken(spans: &[(String, Style)], width: usize) -> Vec<Line<'static>> {
     let width = width.max(1);
     let mut lines = Vec::new();
     let mut line: Vec<Span<'static>> = Vec::new();

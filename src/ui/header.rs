@@ -12,7 +12,7 @@ use crate::app::model::{Click, LookedAt, Region, Source, Tab, Target};
 use crate::gpu::Driver;
 use unicode_width::UnicodeWidthStr;
 
-pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
+pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     let (right, style) = freshness(model, theme);
     // Its first words matter most, and stand beside the program's name.
     let right = cut(&right, usize::from(area.width).saturating_sub(12));
@@ -86,7 +86,7 @@ fn freshness(model: &Model, theme: &Theme) -> (String, ratatui::style::Style) {
 }
 
 /// Draws the tabs of small screens.
-pub fn tabs(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
+pub(super) fn tabs(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }

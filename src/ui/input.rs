@@ -18,7 +18,7 @@ use crate::log::PastedLog;
 /// Line number and marker.
 const GUTTER: usize = 7;
 
-pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
+pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     if area.is_empty() {
         return;
     }

@@ -20,15 +20,16 @@ use crate::app::question::{Asked, Question, Stage, Victim, workers};
 use crate::app::rows::together;
 use crate::app::symptoms::{SYMPTOMS, Symptom};
 use crate::app::update::left_out;
-use crate::gpu::activity::{Activity, Use};
+use crate::gpu::activity::Activity;
 use crate::gpu::guard::Signal;
+use crate::gpu::usage::Use;
 use crate::knowledge::diagnosis::Oom;
 use crate::knowledge::page::Tone;
 use crate::text::broken;
 use unicode_width::UnicodeWidthStr;
 
 /// Draws whatever is open; whether a question had to be cut, since it has more to read than the screen has room for.
-pub fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut Vec<Target>) -> bool {
+pub(super) fn render(model: &Model, theme: &Theme, picture: &mut Picture, targets: &mut Vec<Target>) -> bool {
     let area = picture.area();
     let width = page_width((area.width, area.height));
     let room = usize::from(area.height.saturating_sub(2));

@@ -176,7 +176,7 @@ impl Shown {
 
 /// A terminal that can be looked at.
 #[cfg(test)]
-pub mod testing {
+pub(crate) mod testing {
     use ratatui::backend::CrosstermBackend;
     use ratatui::layout::Position;
 
@@ -184,18 +184,18 @@ pub mod testing {
     use crate::app::Model;
 
     #[derive(Default)]
-    pub struct Terminal {
+    pub(crate) struct Terminal {
         shown: Shown,
         screen: vt100::Parser,
     }
 
     impl Terminal {
-        pub fn draw(&mut self, model: &Model) {
+        pub(crate) fn draw(&mut self, model: &Model) {
             self.show(crate::ui::view(model).0);
         }
 
         /// How many rows were painted for it.
-        pub fn show(&mut self, picture: Picture) -> usize {
+        pub(crate) fn show(&mut self, picture: Picture) -> usize {
             let area = picture.area();
             if !self.shown.is_of(area) {
                 (self.screen, self.shown) = (vt100::Parser::new(area.height, area.width, 0), Shown::blank(area));
@@ -208,7 +208,7 @@ pub mod testing {
         }
 
         /// It looks as if all of its picture had been drawn on an empty screen.
-        pub fn assert_whole(&self) {
+        pub(crate) fn assert_whole(&self) {
             let mut whole = Terminal::default();
             whole.show(self.shown.picture.clone());
             for place in self.shown.picture.area().positions() {

@@ -29,7 +29,7 @@ const WIDE: usize = 100;
 /// Columns of a process's last ten minutes.
 const HISTORY: usize = 30;
 
-pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
+pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }

@@ -27,7 +27,7 @@ const INDENT: &str = "     ";
 /// A command stands out from its sentence.
 const COMMAND_INDENT: &str = "       ";
 
-pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
+pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture, targets: &mut Vec<Target>) {
     if area.is_empty() {
         return;
     }

@@ -40,7 +40,7 @@ fn kernel() -> GpuProcess {
     row
 }
 
-pub fn rows() -> Vec<GpuProcess> {
+pub(super) fn rows() -> Vec<GpuProcess> {
     let mut runner = process(5177, Bytes::gib(6));
     runner.recognised_as = Some("Ollama runner llama3.1:8b".into());
     let mut desktop = process(1203, Bytes::mib(96));
@@ -52,7 +52,7 @@ pub fn rows() -> Vec<GpuProcess> {
 }
 
 /// The second card is used by somebody the driver does not list: it is no way out.
-pub fn two_cards(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
+pub(super) fn two_cards(second: i64, rows: Vec<GpuProcess>) -> Snapshot {
     let mut other = device(1, vec![]);
     let memory = &mut other.memory;
     (memory.used_bytes, memory.free_bytes) =
@@ -72,7 +72,7 @@ fn another_gpu_that_was_seen_unused_stands_beside_the_verdict_and_comes_first() 
     assert_screens("another-gpu", &mut session, &SIZES[..2]);
 }
 
-pub fn beside_a_crash() -> Session {
+pub(super) fn beside_a_crash() -> Session {
     let mut session = Session::new();
     for second in 0..=12 {
         session.send(Msg::Sample(Box::new(two_cards(second, rows()))));

@@ -7,7 +7,7 @@ use ratatui::symbols::border;
 use crate::app::model::{Config, Palette};
 
 /// Borders for terminals that have nothing but ASCII.
-pub const ASCII: border::Set<'static> = border::Set {
+pub(crate) const ASCII: border::Set<'static> = border::Set {
     top_left: "+",
     top_right: "+",
     bottom_left: "+",
@@ -19,7 +19,7 @@ pub const ASCII: border::Set<'static> = border::Set {
 };
 
 /// The same for the focused region.
-pub const ASCII_FOCUS: border::Set<'static> = border::Set {
+pub(crate) const ASCII_FOCUS: border::Set<'static> = border::Set {
     top_left: "#",
     top_right: "#",
     bottom_left: "#",
@@ -31,7 +31,7 @@ pub const ASCII_FOCUS: border::Set<'static> = border::Set {
 };
 
 #[derive(Clone, Copy, Debug)]
-pub struct Theme {
+pub(crate) struct Theme {
     /// Whether signs outside ASCII may be used.
     pub unicode: bool,
     pub title: Style,
@@ -105,7 +105,7 @@ impl Colours {
 
 impl Theme {
     /// The styles this terminal can show.
-    pub fn of(config: &Config) -> Theme {
+    pub(crate) fn of(config: &Config) -> Theme {
         let colours = Colours::of(config.palette);
         let ink = |colour: Option<Color>| colour.map_or(Style::new(), |colour| Style::new().fg(colour));
         let quiet = if colours.dim { Style::new().add_modifier(Modifier::DIM) } else { Style::new() };
@@ -131,7 +131,7 @@ impl Theme {
     }
 
     /// A sign, or its ASCII stand-in.
-    pub fn sign(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
+    pub(crate) fn sign(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.unicode { unicode } else { ascii }
     }
 }

@@ -13,7 +13,7 @@ use crate::app::Model;
 use crate::app::model::Region;
 use crate::units::Bytes;
 
-pub fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
+pub(super) fn render(model: &Model, theme: &Theme, area: Rect, picture: &mut Picture) {
     if area.is_empty() {
         return;
     }

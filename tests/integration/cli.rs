@@ -603,8 +603,8 @@ fn a_knowledge_folder_is_used_checked_and_its_faults_are_placed() {
     assert_refused(&oomdoctor(&["kb", "check", "/nonexistent"]), &["/nonexistent"]);
     assert_refused(&oomdoctor(&["kb", "check", root]), &[root]);
     assert_refused(&run(&["diagnose", "--no-live", "--knowledge", "/nonexistent"], b"Killed"), &["/nonexistent"]);
-    fs::create_dir(folder.path().join("mine")).unwrap();
-    let entry = folder.path().join("mine/flux.ron");
+    fs::create_dir_all(folder.path().join("entries/mine")).unwrap();
+    let entry = folder.path().join("entries/mine/flux.ron");
     fs::write(&entry, FLUX).unwrap();
     let found = run(&["diagnose", "--json", "--no-live", "--knowledge", root], b"flux capacity exceeded\n");
     assert_eq!((code(&found), &parsed(&found)["matches"][0]["entry"]), (0, &json!("mine/flux")));
@@ -615,7 +615,7 @@ fn a_knowledge_folder_is_used_checked_and_its_faults_are_placed() {
     fs::write(&entry, FLUX.replace("    why:", "    colour: \"red\",\n    why:")).unwrap();
     for arguments in [&["kb", "check", root][..], &["kb", "list", "--knowledge", root]] {
         let output = oomdoctor(arguments);
-        assert_refused(&output, &["mine/flux.ron:9:", "colour"]);
+        assert_refused(&output, &["entries/mine/flux.ron:9:", "colour"]);
         let column = stderr(&output).split("flux.ron:9:").nth(1).and_then(|rest| rest.split(':').next()?.parse().ok());
         assert!(column.is_some_and(|column: u32| (4..16).contains(&column)), "{}", stderr(&output));
     }

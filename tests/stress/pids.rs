@@ -160,8 +160,13 @@ fn round(kernel: &Kernel, chance: &mut Chance, victim: Sleep, tally: &mut Tally)
     let key = victim.key;
     let victim = Mutex::new(victim);
     let watched = Watched { kernel, when, victim: &victim, fate, heir: Mutex::new(None) };
-    let order =
-        Order { key, ran: Running::unmarked(CALLED), signal: Signal::Term, follows: None, grace: Duration::ZERO };
+    let order = Order {
+        key,
+        ran: Running { command: CALLED.into(), image: None },
+        signal: Signal::Term,
+        follows: None,
+        grace: Duration::ZERO,
+    };
     let result = if when == When::Racing {
         let (early, late) = (chance.below(300), chance.below(300));
         let together = Barrier::new(2);

@@ -1,5 +1,6 @@
 //! Owns which kind of program ran the failed model, as far as its memory arithmetic is known here.
 
+use crate::knowledge::Program;
 use crate::knowledge::diagnosis::{Diagnosis, Phase};
 
 /// Which kind of program ran the model.
@@ -21,18 +22,12 @@ impl Kind {
         if words().any(|word| word == "ollama") {
             return Some(Kind::Ollama);
         }
-        words().find_map(|word| match word {
-            "llama.cpp" | "llama-server" | "llama-cpp-python" | "koboldcpp" | "lm studio" | "llamafile" => {
-                Some(Kind::LlamaCpp)
-            }
-            "vllm" => Some(Kind::Vllm),
-            "sglang" => Some(Kind::Sglang),
-            "transformers" | "accelerate" | "pytorch" | "trl" | "trl grpo" | "peft" | "bitsandbytes" => {
-                Some(match diagnosis.phase {
-                    Phase::Training => Kind::Train,
-                    _ => Kind::Transformers,
-                })
-            }
+        words().find_map(|word| match Program::known(word)?.computes_like() {
+            Program::LLAMA_CPP => Some(Kind::LlamaCpp),
+            Program::VLLM => Some(Kind::Vllm),
+            Program::SGLANG => Some(Kind::Sglang),
+            Program::PYTORCH if diagnosis.phase == Phase::Training => Some(Kind::Train),
+            Program::PYTORCH => Some(Kind::Transformers),
             _ => None,
         })
     }

@@ -235,7 +235,7 @@ impl Filling<'_, '_> {
         match name {
             "gpu_uuid" => case.other_gpu.as_ref()?.device.uuid.known().cloned(),
             "gpu_index" => self.index_of_other_gpu(),
-            "where_set" => Some(form::where_set(self.ran_on).to_owned()),
+            "where_set" => form::where_set(self.ran_on).map(str::to_owned),
             "context" => log.facts.context_tokens.map(|tokens| tokens.to_string()),
             "half_context" => {
                 // Ollama is told what one request has.

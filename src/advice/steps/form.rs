@@ -3,6 +3,7 @@
 
 use crate::advice::rerun::{Change, Changes};
 use crate::knowledge::diagnosis::{CauseKind, Diagnosis, MemoryKind, Platform};
+use crate::knowledge::program::{Program, Trait};
 
 /// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit of a
 /// control group comes first: whoever set it can raise it.
@@ -12,7 +13,7 @@ pub fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
     // Where nobody is named who set it, there is still the limit to be raised, not the machine's memory.
     let unnamed = ["limit"].into_iter().filter(|_| is_limit && diagnosis.memory == Some(MemoryKind::Host));
     let closed = diagnosis.program.as_deref().is_some_and(|program| kind(program).is_some());
-    let below = diagnosis.raised_by.as_deref().filter(|name| !(closed && LIBRARIES.contains(name)));
+    let below = diagnosis.raised_by.as_deref().filter(|name| !(closed && is_library(name)));
     let raised_by = below.filter(|_| is_limit);
     let by = |start: &str| diagnosis.raised_by.as_deref().is_some_and(|name| name.starts_with(start));
     let is_exl = diagnosis.program.as_deref() == Some("text-generation-webui") && by("exllama");
@@ -23,54 +24,19 @@ pub fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
         .chain(raised_by)
         .chain(unnamed)
         .chain(loader)
-        .chain(names.flat_map(|name| [Some(name), family(name), kind(name)]).flatten())
+        .chain(
+            names.flat_map(|name| [Some(name), Program::of_process(name).map(Program::as_str), kind(name)]).flatten(),
+        )
         .collect()
 }
 
-/// What others are built on: its options and code are not for the person who runs one of the programs below.
-const LIBRARIES: &[&str] = &[
-    "llama.cpp",
-    "pytorch",
-    "transformers",
-    "diffusers",
-    "accelerate",
-    "exllama",
-    "tensorflow",
-    "jax",
-    "onnxruntime",
-    "mlx",
-];
+fn is_library(name: &str) -> bool {
+    Program::known(name).is_some_and(|program| program.has(Trait::Library))
+}
 
 /// What kind of program it is, where it has settings of its own: a form for the kind is for each of them.
 pub fn kind(program: &str) -> Option<&'static str> {
-    Some(match program {
-        "comfyui"
-        | "invokeai"
-        | "fooocus"
-        | "forge"
-        | "sd.next"
-        | "stable-diffusion-webui"
-        | "stable-diffusion.cpp"
-        | "easy-diffusion"
-        | "diffusers" => "images",
-        "kohya_ss" | "onetrainer" => "image training",
-        "faster-whisper" | "whisperx" | "whisper.cpp" | "whisper" | "pyannote-audio" => "speech",
-        "ollama"
-        | "lm studio"
-        | "koboldcpp"
-        | "text-generation-webui"
-        | "jan"
-        | "gpt4all"
-        | "localai"
-        | "tabbyapi"
-        | "khoj"
-        | "localgpt"
-        | "privategpt"
-        | "exo" => "chat",
-        "vllm" | "sglang" | "tgi" | "lmdeploy" | "tensorrt-llm" | "mlc-llm" | "triton-server" | "xinference"
-        | "djl-serving" => "serving",
-        _ => return None,
-    })
+    Some(Program::known(program)?.kind()?.as_str())
 }
 
 /// The system it ran on. Only Macs share the memory that way among what is told of here.
@@ -80,12 +46,13 @@ pub fn ran_on(diagnosis: &Diagnosis) -> Option<Platform> {
 }
 
 /// Where a variable of Ollama's server is set.
-pub fn where_set(ran_on: Option<Platform>) -> &'static str {
-    match ran_on {
-        Some(Platform::Mac) => "on a Mac for the app",
-        Some(Platform::Windows) => "a variable of your Windows account",
-        _ => "Linux service: an Environment= line in sudo systemctl edit ollama.service",
-    }
+pub fn where_set(ran_on: Option<Platform>) -> Option<&'static str> {
+    let by_system = Program::OLLAMA.facts()?.variables_are_set.as_ref()?;
+    Some(match ran_on {
+        Some(Platform::Mac) => &by_system.mac,
+        Some(Platform::Windows) => &by_system.windows,
+        _ => &by_system.linux,
+    })
 }
 
 /// The variables of a command as this system keeps them for a program that is not started from a shell.
@@ -101,24 +68,4 @@ pub fn kept(command: &str, changes: &Changes, ran_on: Option<Platform>) -> Optio
     };
     let lines = changes.all.iter().map(line).collect::<Option<Vec<_>>>()?;
     command.ends_with("ollama serve").then(|| lines.join("\n"))
-}
-
-/// The program that a process of this name belongs to; the kernel cuts names after 15 characters.
-fn family(name: &str) -> Option<&'static str> {
-    let families = [
-        ("llama-", "llama.cpp"),
-        ("ollama", "ollama"),
-        ("trl ", "trl"),
-        ("VLLM::", "vllm"),
-        ("sglang::", "sglang"),
-        ("ray::", "ray"),
-        ("pt_", "pytorch"),
-        ("cc1", "gcc"),
-        ("cicc", "gcc"),
-        ("ptxas", "gcc"),
-        ("nvcc", "gcc"),
-        ("clang", "gcc"),
-        ("llvm", "gcc"),
-    ];
-    families.into_iter().find(|(start, of)| name.starts_with(start) && name != *of).map(|(_, of)| of)
 }

@@ -4,24 +4,24 @@ use super::*;
 use crate::gpu::{Holder, ProcessKind};
 
 /// One that works for another.
-pub fn works_for(leader: u32, pid: u32, gib: u64) -> GpuProcess {
+pub(super) fn works_for(leader: u32, pid: u32, gib: u64) -> GpuProcess {
     let mut row = process(pid, Bytes::gib(gib));
     (row.parent_pid, row.group) = (Reading::Known(leader), Some(key_of(leader)));
     row
 }
 
 /// The same as the driver does not list it: a launcher holds nothing, of another it is not known.
-pub fn unlisted(row: GpuProcess, used_bytes: Reading<Bytes>) -> GpuProcess {
+pub(super) fn unlisted(row: GpuProcess, used_bytes: Reading<Bytes>) -> GpuProcess {
     GpuProcess { kind: ProcessKind::Unlisted, used_bytes, ..row }
 }
 
-pub fn launcher() -> GpuProcess {
+pub(super) fn launcher() -> GpuProcess {
     let row = GpuProcess { parent_pid: Reading::Known(900), ..works_for(900, 4100, 0) };
     unlisted(GpuProcess { group: Some(key_of(4100)), ..row }, Reading::Known(Bytes::ZERO))
 }
 
 /// A reading of these, each where it belongs.
-pub fn reading(rows: Vec<GpuProcess>) -> Snapshot {
+pub(super) fn reading(rows: Vec<GpuProcess>) -> Snapshot {
     let (unlisted, listed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.kind == ProcessKind::Unlisted);
     let (launchers, open): (Vec<_>, Vec<_>) = unlisted.into_iter().partition(|row| row.used_bytes.known().is_some());
     let holder = |process| Holder { process, devices: vec!["/dev/nvidia0".into()], gpus: vec![0] };
@@ -60,14 +60,14 @@ fn a_protected_worker_or_server_spares_the_whole_group() {
 }
 
 /// The launcher and its workers are asked about.
-pub fn at_a_question() -> Session {
+pub(super) fn at_a_question() -> Session {
     let mut session = at_the_launcher(torchrun());
     session.keys("x");
     session
 }
 
 /// The same, and a worker joined and another was replaced while the question stands.
-pub fn at_a_question_that_others_came_after() -> Session {
+pub(super) fn at_a_question_that_others_came_after() -> Session {
     let mut session = at_a_question();
     let mut later = torchrun();
     later[2].start_ticks = Reading::Known(4_100_500);

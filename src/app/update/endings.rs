@@ -16,7 +16,7 @@ use crate::units::Bytes;
 
 /// Asks whether to end these, or to force the one that did not close; says why where one may not be. Who ends with one of
 /// them is named as well: one yes is for all that are named, and nobody else is ever signalled.
-pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
+pub(super) fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
     if let Some(refusal) = model.refuses_all() {
         return super::say(model, sentence(&refusal));
     }
@@ -68,7 +68,7 @@ pub fn ask_to_end(model: &mut Model, keys: &[ProcessKey]) {
 }
 
 /// Who works for one of these and is not named: one that may not be ended, or that came after the question.
-pub fn left_out(model: &Model, named: &[Victim]) -> Vec<(u32, String)> {
+pub(super) fn left_out(model: &Model, named: &[Victim]) -> Vec<(u32, String)> {
     let Some(snapshot) = model.snapshot() else { return Vec::new() };
     let mut left: Vec<ProcessKey> = named.iter().flat_map(|victim| snapshot.below(victim.key)).collect();
     left.sort();
@@ -84,7 +84,7 @@ pub fn left_out(model: &Model, named: &[Victim]) -> Vec<(u32, String)> {
 }
 
 /// Asks whether its own program is to be asked for the memory.
-pub fn ask_to_release(model: &mut Model, key: ProcessKey) {
+pub(super) fn ask_to_release(model: &mut Model, key: ProcessKey) {
     match holder(model, key) {
         Ok((victim, release)) => super::ask(model, Asked::Release(Box::new(victim), release)),
         Err(refusal) => super::say(model, sentence(&refusal)),
@@ -92,7 +92,7 @@ pub fn ask_to_release(model: &mut Model, key: ProcessKey) {
 }
 
 /// The person said yes. The holder and its way are held against the newest reading once more.
-pub fn release_confirmed(model: &mut Model, named: Victim, meant: Release) -> Option<Effect> {
+pub(super) fn release_confirmed(model: &mut Model, named: Victim, meant: Release) -> Option<Effect> {
     let key = named.key;
     match holder(model, key) {
         Ok((now, _)) if !now.running().is_still(&named.running()) => {
@@ -126,7 +126,7 @@ fn holder(model: &Model, key: ProcessKey) -> Result<(Victim, Release), Refusal> 
 }
 
 /// What its program said.
-pub fn released(model: &mut Model, key: ProcessKey, outcome: Result<String, String>) {
+pub(super) fn released(model: &mut Model, key: ProcessKey, outcome: Result<String, String>) {
     let asking = |ending: &&mut Ending| ending.victim.key == key && ending.state == EndingState::Asking;
     let Some(ending) = model.endings.iter_mut().find(asking) else { return };
     ending.state = match outcome {
@@ -136,7 +136,7 @@ pub fn released(model: &mut Model, key: ProcessKey, outcome: Result<String, Stri
 }
 
 /// A refusal as a sentence of its own.
-pub fn sentence(refusal: &Refusal) -> String {
+pub(super) fn sentence(refusal: &Refusal) -> String {
     let text = refusal.to_string();
     let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -183,7 +183,7 @@ fn described(model: &Model, snapshot: &Snapshot, row: &GpuProcess, key: ProcessK
 }
 
 /// What speaks for ending it, apart from whether it works: that has a column and a line of its own.
-pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String> {
+pub(super) fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String> {
     let mut said = Vec::new();
     let diagnosis = model.input.diagnosis.as_ref();
     let placed = model.advice.as_ref().is_some_and(|advice| advice.verdict.same_machine == Some(true));
@@ -205,7 +205,7 @@ pub fn evidence(model: &Model, row: &GpuProcess, key: ProcessKey) -> Vec<String>
 }
 
 /// The person said yes. Each one is held against the newest reading once more.
-pub fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec<Effect> {
+pub(super) fn confirmed(model: &mut Model, victims: Vec<Victim>, signal: Signal) -> Vec<Effect> {
     if let Some(refusal) = model.refuses_all() {
         super::say(model, sentence(&refusal));
         return Vec::new();
@@ -262,7 +262,7 @@ fn why_not(refused: &[Refusal]) -> String {
 }
 
 /// The person runs the program's own command instead: what it gives back is watched all the same.
-pub fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String) {
+pub(super) fn free_elsewhere(model: &mut Model, key: ProcessKey, command: String) {
     let found = model.snapshot().and_then(|snapshot| Some((snapshot, snapshot.find(key)?)));
     match found.map(|(snapshot, (_, row))| described(model, snapshot, row, key)) {
         Some(victim) => begin(model, victim, Signal::Term, EndingState::Elsewhere { command }, None),
@@ -292,7 +292,7 @@ fn begin(model: &mut Model, victim: Victim, signal: Signal, state: EndingState, 
 }
 
 /// What the outside says became of a signal.
-pub fn reported(model: &mut Model, key: ProcessKey, report: SignalReport) {
+pub(super) fn reported(model: &mut Model, key: ProcessKey, report: SignalReport) {
     let (now, end) = (model.now, model.key(Action::End));
     let Some(ending) = model.endings.iter_mut().find(|ending| ending.victim.key == key) else { return };
     if ending.is_over() {

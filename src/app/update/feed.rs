@@ -12,7 +12,7 @@ use crate::gpu::{Header, SCHEMA, Snapshot};
 use crate::units::Bytes;
 
 /// The sampler's first line. A newer schema is refused by name.
-pub fn header(model: &mut Model, header: Header) {
+pub(super) fn header(model: &mut Model, header: Header) {
     if header.schema > SCHEMA {
         model.feed.down =
             Some(format!("its readings are of schema {}, this program reads up to {SCHEMA}", header.schema));
@@ -22,7 +22,7 @@ pub fn header(model: &mut Model, header: Header) {
     model.feed.header = Some(header);
 }
 
-pub fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
+pub(super) fn sample(model: &mut Model, snapshot: Snapshot) -> Vec<Effect> {
     let snapshot = snapshot.harmless();
     model.feed.received = Some(model.now);
     model.feed.down = None;
@@ -86,7 +86,7 @@ fn watch_endings(model: &mut Model, snapshot: &Snapshot) -> Vec<Effect> {
 
 /// The selection stays on its process, which may be listed on another device now; where that has left or is hidden,
 /// nothing is selected until the person moves. Marks are only for what is listed, too.
-pub fn keep_selection(model: &mut Model) {
+pub(super) fn keep_selection(model: &mut Model) {
     let rows: Vec<RowId> = model.rows().into_iter().map(|row| row.id).collect();
     let selected = model.processes.selected;
     let is_same = |row: &&RowId| selected.is_some_and(|selected| row.is_same_process(selected));

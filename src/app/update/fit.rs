@@ -13,7 +13,7 @@ use crate::knowledge::FixId;
 const TRIED: FixId = FixId::WILL_IT_FIT;
 
 /// Opens or closes it: to be tried where the model is known, else what the log's own figures say.
-pub fn open(model: &mut Model) {
+pub(crate) fn open(model: &mut Model) {
     if matches!(model.overlay, Some(Overlay::Trial | Overlay::Fit(_))) {
         model.overlay = None;
         return;
@@ -34,7 +34,7 @@ pub fn open(model: &mut Model) {
 }
 
 /// From the settings to the page of sizes and choices, and back.
-pub fn turned_over(model: &mut Model) {
+pub(crate) fn turned_over(model: &mut Model) {
     model.overlay = match model.overlay {
         Some(Overlay::Trial) if fit(model).is_some_and(FitAdvice::is_told) => Some(Overlay::Fit(0)),
         Some(Overlay::Fit(_)) if model.trial.is_some() => Some(Overlay::Trial),
@@ -46,28 +46,28 @@ fn fit(model: &Model) -> Option<&FitAdvice> {
     model.advice.as_ref()?.fit.as_ref()
 }
 
-pub fn selected(model: &mut Model, by: i32) {
+pub(crate) fn selected(model: &mut Model, by: i32) {
     if let Some(trial) = &mut model.trial {
         trial.select(by);
     }
 }
 
 /// Turns the selected row.
-pub fn turned(model: &mut Model, by: i32) {
+pub(crate) fn turned(model: &mut Model, by: i32) {
     if let Some(trial) = &mut model.trial {
         trial.turn(by);
     }
 }
 
 /// Everything as the log has it.
-pub fn reset(model: &mut Model) {
+pub(crate) fn reset(model: &mut Model) {
     if let Some(trial) = &mut model.trial {
         trial.reset();
     }
 }
 
 /// Takes what was tried into the command line to run again; where nobody knows that line, the changes are copied.
-pub fn taken(model: &mut Model) -> Option<Effect> {
+pub(crate) fn taken(model: &mut Model) -> Option<Effect> {
     model.overlay = None;
     let trial = model.trial.as_ref()?;
     if trial.is_as_it_was() {
@@ -121,7 +121,7 @@ pub(crate) mod tests {
     use crate::units::Bytes;
 
     /// llama.cpp's load of Llama 3.1 8B at 64K context, whose KV cache is refused, beside 12 GiB that somebody holds.
-    pub fn refused() -> Session {
+    pub(crate) fn refused() -> Session {
         let log = "\
 $ llama-server -m /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf -c 65536 --port 8080
 llama_model_loader: loaded meta data with 29 key-value pairs and 292 tensors from /m/Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf (version GGUF V3 (latest))

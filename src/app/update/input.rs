@@ -20,7 +20,7 @@ const NO_TEXT: &str = "This looks like a binary file, not a log: give me the tex
 const LONGEST_COMMAND: usize = 16 << 10;
 
 /// A paste. While typing it goes into the editor; where a log is there already, the person decides.
-pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
+pub(super) fn pasted(model: &mut Model, text: String) -> Option<Effect> {
     let text = with_line_feeds(&text);
     if text.trim().is_empty() {
         pasting(model);
@@ -57,7 +57,7 @@ pub fn pasted(model: &mut Model, text: String) -> Option<Effect> {
 }
 
 /// A paste that is still to come. It is no answer, and no key behind it is one to what was asked before it.
-pub fn pasting(model: &mut Model) {
+pub(super) fn pasting(model: &mut Model) {
     model.pasting = true;
     model.question.take_if(|question| !matches!(question.asked, Asked::Paste(_)));
 }
@@ -68,14 +68,14 @@ fn one_line(text: &str) -> String {
 }
 
 /// The person said what was run; the steps are made for it.
-pub fn ran(model: &mut Model, text: &str) {
+pub(super) fn ran(model: &mut Model, text: &str) {
     let text = crate::text::harmless(text.trim()).into_owned();
     model.input.command = Some(text).filter(|text| !text.is_empty());
     super::advise_anew(model);
 }
 
 /// The person named the model; whether it fits is reckoned anew, and shown.
-pub fn named(model: &mut Model, text: &str) {
+pub(super) fn named(model: &mut Model, text: &str) {
     let text = crate::text::harmless(text.trim()).into_owned();
     model.input.model = Some(text.clone()).filter(|text| !text.is_empty());
     (model.advice, model.trial) = (None, None);
@@ -94,7 +94,7 @@ pub fn named(model: &mut Model, text: &str) {
 }
 
 /// The answer to "replace or append?".
-pub fn second_paste(model: &mut Model, text: String, answer: Answer) -> Option<Effect> {
+pub(super) fn second_paste(model: &mut Model, text: String, answer: Answer) -> Option<Effect> {
     match answer {
         Answer::No => None,
         Answer::Yes | Answer::Again => {
@@ -126,7 +126,7 @@ fn clock(model: &Model) -> String {
 }
 
 /// A log that comes by itself; one that is there already is not touched.
-pub fn offered(model: &mut Model, text: String) -> Option<Effect> {
+pub(super) fn offered(model: &mut Model, text: String) -> Option<Effect> {
     let empty = model.input.log.is_none() && model.input.awaited.is_none() && model.input.typing.is_none();
     empty.then(|| open(model, text, "of the recorded crash".into()))
 }
@@ -139,7 +139,7 @@ fn joined(mut first: String, second: &str) -> String {
 }
 
 /// Asks for a log to be read. The one before can be brought back.
-pub fn open(model: &mut Model, text: String, origin: String) -> Effect {
+pub(super) fn open(model: &mut Model, text: String, origin: String) -> Effect {
     if let Some(log) = &model.input.log {
         model.input.previous = Some((log.raw().to_owned(), model.input.origin.clone()));
     }
@@ -188,7 +188,7 @@ fn read_file(model: &mut Model, path: PathBuf, adds: bool) -> Effect {
 
 /// The log's file is not as it was. It is read again like a pipe that says more; but a walk that has begun is not changed
 /// under the person's feet, and a log of their own stays.
-pub fn changed(model: &mut Model, change: Change) -> Option<Effect> {
+pub(super) fn changed(model: &mut Model, change: Change) -> Option<Effect> {
     let walk = &model.walk;
     let walking = !walk.behind.is_empty() || walk.works || walk.before.is_some() || walk.waits_for.is_some();
     let begun = walking || !model.endings.is_empty() || model.question.is_some();
@@ -223,7 +223,7 @@ fn said(name: &str, change: Change) -> String {
 }
 
 /// Reads the log's file again. What was added goes on with the walk; what was begun anew is another log.
-pub fn reread(model: &mut Model) -> Option<Effect> {
+pub(super) fn reread(model: &mut Model) -> Option<Effect> {
     let Some(file) = model.input.file.clone() else {
         super::say(model, "No file was opened that could be read again.".into());
         return None;
@@ -255,7 +255,7 @@ pub fn wait_for_pipe(model: &mut Model) {
 }
 
 /// A log was read.
-pub fn read(model: &mut Model, read: LogRead) {
+pub(super) fn read(model: &mut Model, read: LogRead) {
     if read.generation != model.input.generation {
         return;
     }
@@ -332,7 +332,7 @@ fn forget_other_model(model: &mut Model, last: Option<&Diagnosis>) -> Option<Str
 }
 
 /// A log could not be read: that stands in its place until there is another.
-pub fn unread(model: &mut Model, generation: u64, why: String) {
+pub(super) fn unread(model: &mut Model, generation: u64, why: String) {
     if model.input.awaited.as_ref().is_some_and(|(awaited, _)| *awaited == generation) {
         model.input.awaited = None;
         model.input.trouble = Some(why);
@@ -340,7 +340,7 @@ pub fn unread(model: &mut Model, generation: u64, why: String) {
 }
 
 /// More of standard input. A log that the person gave themselves stays; `u` shows what came through the pipe.
-pub fn piped(model: &mut Model, text: Option<String>, closed: bool) -> Option<Effect> {
+pub(super) fn piped(model: &mut Model, text: Option<String>, closed: bool) -> Option<Effect> {
     model.input.pipe = if closed { Pipe::Closed } else { Pipe::Open };
     let Some(text) = text else {
         // What the person gave themselves stays.
@@ -367,7 +367,7 @@ pub fn piped(model: &mut Model, text: Option<String>, closed: bool) -> Option<Ef
 }
 
 /// The log before this one comes back.
-pub fn previous(model: &mut Model) -> Option<Effect> {
+pub(super) fn previous(model: &mut Model) -> Option<Effect> {
     match model.input.previous.take() {
         Some((text, origin)) => {
             let from_pipe = origin.starts_with("from the pipe");
@@ -390,7 +390,7 @@ fn hits(model: &Model) -> Vec<usize> {
 }
 
 /// Goes to the next or the previous hit, around the end.
-pub fn hit(model: &mut Model, forward: bool) {
+pub(super) fn hit(model: &mut Model, forward: bool) {
     let hits = hits(model);
     let here = model.input.top;
     let next = if forward {

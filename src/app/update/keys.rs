@@ -27,7 +27,7 @@ const EDITABLE: usize = 256 * 1024;
 const LONGEST_LINE: usize = 4 << 10;
 
 /// A key as it comes from the terminal.
-pub fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
+pub(super) fn pressed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
     if key.kind == KeyEventKind::Release {
         return Vec::new();
     }
@@ -87,7 +87,7 @@ fn closed(model: &mut Model, key: KeyEvent, at: Duration) -> Vec<Effect> {
 }
 
 /// Whether this key would ask before a signal or a request.
-pub fn asks(model: &Model, key: KeyEvent) -> bool {
+pub(super) fn asks(model: &Model, key: KeyEvent) -> bool {
     let releases = || model.current_step().is_some_and(|step| model.release_of(step).is_some());
     match model.config.keys.action(key, model.focus) {
         _ if model.overlay.is_some() => false,
@@ -98,7 +98,7 @@ pub fn asks(model: &Model, key: KeyEvent) -> bool {
 }
 
 /// What the gate made of keys while a line is typed, where a paste may be among them.
-pub fn passed_to_prompt(model: &mut Model, passed: Passed) -> Vec<Effect> {
+pub(super) fn passed_to_prompt(model: &mut Model, passed: Passed) -> Vec<Effect> {
     match passed {
         Passed::Key(key) | Passed::Typed(key) => {
             prompted(model, key);
@@ -121,7 +121,7 @@ fn burst_into_prompt(model: &mut Model, text: String) -> Option<Effect> {
 }
 
 /// A key that is certainly a person's.
-pub fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
+pub(super) fn certain(model: &mut Model, key: KeyEvent) -> Vec<Effect> {
     if let Some(Overlay::Actions(wanted, at)) = &mut model.overlay {
         let typed = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
         match key.code {
@@ -166,7 +166,7 @@ fn hint(model: &mut Model, key: KeyEvent) {
 
 /// Whether keys that came at once may act: none of them ends, confirms, takes, skips or leaves anything, wherever the
 /// ones before it lead.
-pub fn are_harmless(model: &Model, keys: &[KeyEvent]) -> bool {
+pub(super) fn are_harmless(model: &Model, keys: &[KeyEvent]) -> bool {
     let regions = [Region::Processes, Region::Input, Region::Steps];
     let means = |key: &KeyEvent, region| model.config.keys.action(*key, region);
     let typed = |key: &KeyEvent| matches!((&model.overlay, key.code), (Some(Overlay::Actions(..)), KeyCode::Char(_)));
@@ -179,7 +179,7 @@ pub fn are_harmless(model: &Model, keys: &[KeyEvent]) -> bool {
 
 /// Whether keys that came at once, all of them as a text, move in the list of processes and then ask about one. That the
 /// row was not drawn yet does no harm: the question names it, and hears nothing before it was read.
-pub fn only_ask(model: &Model, keys: &[KeyEvent], text: &str) -> bool {
+pub(super) fn only_ask(model: &Model, keys: &[KeyEvent], text: &str) -> bool {
     let means = |key: KeyEvent| model.config.keys.action(key, Region::Processes);
     let moves = |key: char| {
         let key = KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE);
@@ -191,7 +191,7 @@ pub fn only_ask(model: &Model, keys: &[KeyEvent], text: &str) -> bool {
 }
 
 /// Keys that came at once and are harmless. They are typed where one of them opened a line to type into.
-pub fn together(model: &mut Model, keys: &[KeyEvent]) -> Vec<Effect> {
+pub(super) fn together(model: &mut Model, keys: &[KeyEvent]) -> Vec<Effect> {
     let mut effects = Vec::new();
     for key in keys {
         if model.prompt.is_some() {
@@ -224,7 +224,7 @@ fn pick(model: &mut Model) -> Vec<Effect> {
 }
 
 /// A question was answered.
-pub fn answered(model: &mut Model, answer: Answer) -> Vec<Effect> {
+pub(super) fn answered(model: &mut Model, answer: Answer) -> Vec<Effect> {
     let unread = model.question.as_ref().filter(|_| answer != Answer::No).and_then(Question::unread);
     if let Some(word) = unread {
         say(model, word.into());
@@ -305,7 +305,7 @@ fn prompt_changed(model: &mut Model) {
 }
 
 /// Does what the person means.
-pub fn act(model: &mut Model, action: Action) -> Vec<Effect> {
+pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
     match action {
         Action::NextRegion => return turn(model, 1).into_iter().collect(),
         Action::PreviousRegion => return turn(model, -1).into_iter().collect(),
@@ -623,7 +623,7 @@ fn report(model: &mut Model) -> Option<Effect> {
 }
 
 /// The next paste is the new failure: no question about replacing.
-pub fn failed_again(model: &mut Model) {
+pub(super) fn failed_again(model: &mut Model) {
     let Some(diagnosis) = model.input.diagnosis.clone() else {
         return say(model, "There is no earlier failure to compare with: paste the error.".into());
     };
@@ -765,7 +765,7 @@ fn quit(model: &mut Model) -> Option<Effect> {
 }
 
 /// The mouse: a click does what stands there, or focuses and selects; the wheel scrolls what it is over.
-pub fn mouse(model: &mut Model, event: MouseEvent, moment: Duration) -> Vec<Effect> {
+pub(super) fn mouse(model: &mut Model, event: MouseEvent, moment: Duration) -> Vec<Effect> {
     if model.input.typing.is_some() || model.is_tiny() {
         return Vec::new();
     }

@@ -11,7 +11,7 @@ use crate::memory::{Engine, ModelShape, Storage, vllm};
 use crate::units::Bytes;
 
 /// Notes, as sentences without the full stop.
-pub fn notes(engine: &Engine, located: &Located, args: &FitArgs) -> Vec<String> {
+pub(super) fn notes(engine: &Engine, located: &Located, args: &FitArgs) -> Vec<String> {
     let shape = &located.shape;
     let notes = [
         of_gguf(engine, shape),
@@ -25,7 +25,7 @@ pub fn notes(engine: &Engine, located: &Located, args: &FitArgs) -> Vec<String> 
 }
 
 /// Which limit it is where the card has room for the model itself.
-pub fn not_within(engine: &Engine, card: &Card) -> String {
+pub(super) fn not_within(engine: &Engine, card: &Card) -> String {
     let share = |thousandths: u64| format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
     match engine {
         Engine::Vllm(serving) => {
@@ -49,7 +49,7 @@ pub fn not_within(engine: &Engine, card: &Card) -> String {
 }
 
 /// How to keep to a context where that is no flag.
-pub fn in_words_only(choice: &Choice) -> String {
+pub(super) fn in_words_only(choice: &Choice) -> String {
     match (choice.kind, &choice.engine) {
         (Change::Context(tokens), Some(Engine::Transformers(_))) => format!(
             " transformers has no setting for that: keep the prompt and max_new_tokens together within {tokens} tokens."

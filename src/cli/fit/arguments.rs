@@ -31,7 +31,7 @@ pub enum EngineName {
 }
 
 /// The engine that a dtype alone speaks of: which quantises while it loads, which trains, which takes such checkpoints.
-pub fn engine_of_dtype(dtype: &str) -> Option<EngineName> {
+pub(super) fn engine_of_dtype(dtype: &str) -> Option<EngineName> {
     Some(match dtype.to_lowercase().as_str() {
         "nf4" | "int8" | "8bit" | "4bit" | "int4" => EngineName::Transformers,
         "lora" | "qlora" | "mixed" => EngineName::Train,
@@ -54,7 +54,7 @@ pub enum OptimizerName {
 }
 
 /// From the command line, for a card among all of the machine's. The error says what to do.
-pub fn engine(
+pub(super) fn engine(
     name: EngineName,
     args: &FitArgs,
     located: &Located,

@@ -13,7 +13,7 @@ use crate::memory::{ModelShape, Storage, config, quant, safetensors, weights};
 const MOST_INDEX: u64 = 64 << 20;
 
 /// The model in a folder with a config.json.
-pub fn read(path: &Path, config: &Path) -> Result<Located, String> {
+pub(super) fn read(path: &Path, config: &Path) -> Result<Located, String> {
     let (file, length) = open(config)?;
     if length > MOST_TEXT {
         return Err(format!("{} has {length} bytes, which no real one has", config.display()));

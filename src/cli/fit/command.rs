@@ -9,7 +9,7 @@ use crate::memory::options::{self, Change};
 
 /// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
 /// named, or the program would spread over all of them.
-pub fn command(answer: &Answer) -> Option<String> {
+pub(super) fn command(answer: &Answer) -> Option<String> {
     let line = match &answer.spread {
         Some(spread) => of_spread(answer, spread)?,
         None => command_on_card(answer)?,
@@ -41,7 +41,7 @@ fn whole(answer: &Answer, engine: &Engine, name: &str) -> Option<String> {
 }
 
 /// What the capitals in the command line stand for.
-pub fn placeholder(answer: &Answer) -> Option<String> {
+pub(super) fn placeholder(answer: &Answer) -> Option<String> {
     let line = command(answer)?;
     match line.split(' ').find_map(|word| word.strip_suffix("REPOSITORY"))? {
         "" => Some("REPOSITORY stands for its name on Hugging Face (owner/name) or its folder".into()),

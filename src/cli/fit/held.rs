@@ -7,7 +7,7 @@ use crate::units::Bytes;
 
 /// A card that the plan names.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub(super) struct Held {
     /// Which, as it is now.
     pub card: Card,
     /// Who could let go of memory on it, the idle ones first, then the largest.
@@ -18,7 +18,7 @@ pub struct Held {
 
 impl Held {
     /// Free on it once all of those have ended.
-    pub fn free_after(&self) -> Bytes {
+    pub(super) fn free_after(&self) -> Bytes {
         self.free_without(&self.holders.iter().collect::<Vec<_>>())
     }
 
@@ -32,7 +32,7 @@ impl Held {
 
 /// Whose end makes it fit on all of these cards, where `fits` tells whether a card would do with so much free; empty
 /// where it fits already or nobody's end is enough.
-pub fn in_the_way(held: &[Held], fits: impl Fn(&Held, Bytes) -> bool) -> Vec<&Holder> {
+pub(super) fn in_the_way(held: &[Held], fits: impl Fn(&Held, Bytes) -> bool) -> Vec<&Holder> {
     let mut ended: Vec<&Holder> = Vec::new();
     for held in held {
         let free = held.free_without(&ended);
@@ -58,7 +58,7 @@ pub fn in_the_way(held: &[Held], fits: impl Fn(&Held, Bytes) -> bool) -> Vec<&Ho
 
 /// Who must end so that it fits over all of these cards together, where `fits` tells whether it would with so much free
 /// on each: the largest that are needed. Empty where it fits already or all of their ends are not enough.
-pub fn together(held: &[Held], fits: impl Fn(&[Bytes]) -> bool) -> Vec<&Holder> {
+pub(super) fn together(held: &[Held], fits: impl Fn(&[Bytes]) -> bool) -> Vec<&Holder> {
     let without = |ended: &[&Holder]| fits(&held.iter().map(|held| held.free_without(ended)).collect::<Vec<_>>());
     let mut ended: Vec<&Holder> = Vec::new();
     for holder in held.iter().flat_map(|held| &held.holders) {

@@ -7,7 +7,7 @@ use crate::memory::ModelShape;
 use EngineName::{LlamaCpp, Ollama, Sglang, Train, Transformers, Vllm};
 
 /// What to say of those that were given, as a sentence without the full stop.
-pub fn note(args: &FitArgs, engine: EngineName, shape: &ModelShape) -> Option<String> {
+pub(super) fn note(args: &FitArgs, engine: EngineName, shape: &ModelShape) -> Option<String> {
     let name = match engine {
         LlamaCpp => "llama.cpp",
         Ollama => "Ollama",

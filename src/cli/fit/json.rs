@@ -20,25 +20,25 @@ use crate::units::Bytes;
 /// What `oomdoctor fit MODEL --json` prints: whether a model fits in VRAM, and what would make it fit.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Fit {
+pub(in crate::cli) enum Fit {
     Model(Box<ModelFit>),
     ImageModel(ImageModelFit),
 }
 
 /// The answer for a model that generates images or video, whose memory depends on the picture.
 #[derive(Serialize, JsonSchema)]
-pub struct ImageModelFit {
+pub(in crate::cli) struct ImageModelFit {
     /// The model as it was named on the command line.
-    pub model: String,
+    pub(super) model: String,
     /// Always null: how much memory it works in is unknown.
-    pub fits: Option<bool>,
+    pub(super) fits: Option<bool>,
     /// The sizes of its weights, and why it is unknown whether it fits.
-    pub why_not_known: String,
+    pub(super) why_not_known: String,
 }
 
 /// The answer for a model that generates text, or for a training run.
 #[derive(Serialize, JsonSchema)]
-pub struct ModelFit {
+pub(in crate::cli) struct ModelFit {
     /// The version of this format.
     schema: u32,
     model: Model,

@@ -21,7 +21,7 @@ use crate::units::Bytes;
 
 /// What `oomdoctor fit --json` prints without a model: the models on this machine, and how each fits.
 #[derive(Serialize, JsonSchema)]
-pub struct FitModels {
+pub(in crate::cli) struct FitModels {
     /// The version of this format.
     schema: u32,
     /// The driver's index of the GPU that the models were compared with; null without one.
@@ -61,7 +61,7 @@ struct ListedModel {
 }
 
 /// The text or JSON, and whether any model fits whole.
-pub fn answer(
+pub(super) fn answer(
     args: &FitArgs,
     card: Option<&Card>,
     cards: &[Card],

@@ -17,7 +17,7 @@ use crate::text::harmless;
 
 /// Where a model was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(super) enum Source {
     Gguf,
     /// A folder with a config.json.
     Checkpoint,
@@ -28,7 +28,7 @@ pub enum Source {
 
 /// A model that was found.
 #[derive(Clone, Debug)]
-pub struct Located {
+pub(super) struct Located {
     pub shape: ModelShape,
     /// Its file or folder.
     pub file: Option<PathBuf>,
@@ -52,7 +52,7 @@ const MOST_FILES: usize = 2000;
 pub(super) const MOST_TEXT: u64 = 4 << 20;
 
 /// Finds the model. `meant` is its quantisation where only the table knows it.
-pub fn locate(name: &str, meant: &Meant) -> Result<Located, String> {
+pub(super) fn locate(name: &str, meant: &Meant) -> Result<Located, String> {
     let path = Path::new(name);
     if path.exists() {
         return at_path(path);
@@ -70,7 +70,7 @@ pub fn locate(name: &str, meant: &Meant) -> Result<Located, String> {
 }
 
 /// A model of Ollama's store, with its image encoder and what its Modelfile sets.
-pub fn of_ollama(stored: &Stored) -> Result<Located, String> {
+pub(super) fn of_ollama(stored: &Stored) -> Result<Located, String> {
     let mut shape = from_gguf(&read_gguf(&stored.blob)?);
     shape.storage = Storage::Gguf;
     if let Some(file) = &stored.projector {
@@ -93,7 +93,7 @@ fn parameters(file: &Path) -> Option<serde_json::Map<String, serde_json::Value>>
 }
 
 /// Bytes of an image or audio encoder's tensors (`--mmproj`), and what it computes in. The error says where it is none.
-pub fn encoder(file: &Path) -> Result<(u64, u64), String> {
+pub(super) fn encoder(file: &Path) -> Result<(u64, u64), String> {
     let Gguf { metadata, tensors } = read_gguf(file)?;
     if tensors.iter().any(|tensor| tensor.name == "token_embd.weight") {
         let file = file.display();
@@ -136,7 +136,7 @@ fn from_table(name: &str, meant: &Meant) -> Result<Located, String> {
 }
 
 /// The model in a file or a folder.
-pub fn at_path(path: &Path) -> Result<Located, String> {
+pub(super) fn at_path(path: &Path) -> Result<Located, String> {
     if path.is_dir() { folder(path) } else { gguf_file(path) }
 }
 

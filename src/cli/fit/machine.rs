@@ -2,16 +2,16 @@
 
 use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
-use crate::cli::Global;
+use crate::cli::settings::Global;
 use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
 use crate::memory::Engine;
 use crate::memory::options::Card;
-use crate::platform::{Here, Platform};
+use crate::platform::{Machine as _, ThisMachine};
 use crate::units::Bytes;
 
 /// The cards of this machine, which of them is meant, and why there is none.
-pub struct Machine {
+pub(super) struct Machine {
     /// Those that can be read.
     pub cards: Vec<Card>,
     chosen: Option<usize>,
@@ -22,13 +22,13 @@ pub struct Machine {
 
 impl Machine {
     /// The one that is meant.
-    pub fn card(&self) -> Option<&Card> {
+    pub(super) fn card(&self) -> Option<&Card> {
         self.chosen.and_then(|at| self.cards.get(at))
     }
 
     /// The cards that this engine would use, the one that decides last: the chosen one; of a model that several share
     /// evenly, as many as it takes, those with most free memory. Why there are none, where there are too few.
-    pub fn cards_for(&self, engine: &Engine, wish: Option<u32>) -> (Vec<&Card>, Option<String>) {
+    pub(super) fn cards_for(&self, engine: &Engine, wish: Option<u32>) -> (Vec<&Card>, Option<String>) {
         let ranks = usize::try_from(engine.ranks()).unwrap_or(usize::MAX);
         let chosen = || self.card().into_iter().collect();
         if ranks == 1 || wish.is_some() && self.cards.len() >= ranks {
@@ -46,12 +46,12 @@ impl Machine {
     }
 
     /// System memory that is available.
-    pub fn host_available(&self) -> Option<Bytes> {
+    pub(super) fn host_available(&self) -> Option<Bytes> {
         self.snapshot.as_ref()?.host.memory_available_bytes.value()
     }
 
     /// What would be free on a card if all that are listed there ended, whoever's they are; nothing where nobody is.
-    pub fn emptied(&self, card: &Card) -> Option<Bytes> {
+    pub(super) fn emptied(&self, card: &Card) -> Option<Bytes> {
         let device = self.snapshot.iter().flat_map(|snapshot| &snapshot.devices).find(|one| one.index == card.index)?;
         let held = device.processes.iter().filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
         let reserved = device.memory.reserved_bytes.value().unwrap_or(Bytes::ZERO);
@@ -59,7 +59,7 @@ impl Machine {
     }
 
     /// Who could let go of memory on a card.
-    pub fn holders(&self, card: Option<&Card>, viewer: &Viewer) -> Vec<Holder> {
+    pub(super) fn holders(&self, card: Option<&Card>, viewer: &Viewer) -> Vec<Holder> {
         let index = card.map(|card| card.index);
         let devices = self.snapshot.iter().flat_map(|snapshot| &snapshot.devices);
         let device = devices.into_iter().find(|device| Some(device.index) == index);
@@ -69,8 +69,8 @@ impl Machine {
 }
 
 /// Reads this machine once; without a wish the card with most free memory is meant.
-pub fn machine(global: &Global, wish: Option<u32>) -> Result<Machine, String> {
-    let (snapshot, (cards, no_card)) = match Here::read_once(&global.sampling()) {
+pub(super) fn machine(global: &Global, wish: Option<u32>) -> Result<Machine, String> {
+    let (snapshot, (cards, no_card)) = match ThisMachine::read_once(&global.sampling()) {
         Ok(snapshot) => {
             let snapshot = snapshot.harmless();
             let cards = cards(&snapshot);

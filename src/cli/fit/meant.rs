@@ -7,7 +7,7 @@ use crate::memory::quant;
 
 /// A quantisation that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meant {
+pub(super) struct Meant {
     /// Its name, as the table's shapes take it.
     pub mix: String,
     /// As a person is shown it: of a checkpoint in few bits the word that was said.
@@ -18,7 +18,7 @@ pub struct Meant {
 
 impl Meant {
     /// What a repository of safetensors holds as a rule.
-    pub fn halves() -> Meant {
+    pub(super) fn halves() -> Meant {
         Meant::new("BF16", "BF16 assumed".into())
     }
 
@@ -33,14 +33,14 @@ impl Meant {
 
 /// The engine that a name alone speaks of: a checkpoint in few bits is no file of llama.cpp's. A free name with `4bit` in
 /// it is no checkpoint's.
-pub fn engine_of_name(model: &str) -> Option<EngineName> {
+pub(super) fn engine_of_name(model: &str) -> Option<EngineName> {
     let (word, mix) = quant::in_name(model)?;
     let only_bits = !model.contains('/') && ["4BIT", "8BIT", "INT4", "INT8"].contains(&word.as_str());
     (quant::of_checkpoint(mix) && !only_bits).then_some(EngineName::Vllm)
 }
 
 /// The quantisation that is meant, for the engine that is asked for or that the name speaks of.
-pub fn meant(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<Meant, String> {
+pub(super) fn meant(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<Meant, String> {
     let serves = matches!(engine, Some(EngineName::Vllm | EngineName::Sglang));
     let of_torch = serves || matches!(engine, Some(EngineName::Transformers | EngineName::Train));
     let said = quant::in_name(model);

@@ -14,7 +14,7 @@ const OF_ITS_MODELFILE: &str = "the model's Modelfile sets num_ctx, before which
 const ON_NO_LAYERS: &str = "with no layers on the card a GPU build still computes long prompts there: its compute buffer and the driver's context are what this takes";
 
 /// The answer's notes, with those of its engine.
-pub fn with(answer: &Answer) -> Vec<String> {
+pub(super) fn with(answer: &Answer) -> Vec<String> {
     let mut notes = answer.notes.clone();
     let (of_llama, settings) = match &answer.engine {
         Engine::LlamaCpp(settings) => (true, Some(settings)),

@@ -17,12 +17,12 @@ fn earlier(engine: &Engine) -> Option<Engine> {
 }
 
 /// The compute buffer of such a build, in bytes.
-pub fn earlier_compute(engine: &Engine, shape: &ModelShape) -> Option<Bytes> {
+pub(super) fn earlier_compute(engine: &Engine, shape: &ModelShape) -> Option<Bytes> {
     earlier(engine)?.estimate(shape).compute.bytes
 }
 
 /// What to say beside an answer, in sentences without the full stop.
-pub fn notes(engine: &Engine, shape: &ModelShape, card: Option<&Card>, asked_slots: bool) -> Vec<String> {
+pub(super) fn notes(engine: &Engine, shape: &ModelShape, card: Option<&Card>, asked_slots: bool) -> Vec<String> {
     let (Engine::LlamaCpp(settings), Some(earlier)) = (engine, earlier(engine)) else { return Vec::new() };
     let fits = |engine: &Engine| options::fits(engine, shape, card);
     let now = engine.estimate(shape).total();

@@ -8,7 +8,7 @@ use crate::memory::{Is, Storage, weights};
 
 /// The word for it, such as `AWQ`, where `--dtype` asks for what the model is not in; a folder is then reckoned anew.
 /// `None` where it is in that already, or in other few bits that nothing turns into these.
-pub fn asked(args: &FitArgs, model: &str, located: &mut Located) -> Option<String> {
+pub(super) fn asked(args: &FitArgs, model: &str, located: &mut Located) -> Option<String> {
     let word = args.dtype.as_deref()?;
     let (word, mix) = quant::in_name(&format!("model-{word}")).filter(|(_, mix)| quant::of_checkpoint(mix))?;
     let shape = &mut located.shape;

@@ -9,7 +9,7 @@ use crate::memory::{Engine, ModelShape, Settings, search};
 use crate::units::Bytes;
 
 /// A model over several cards.
-pub struct Spread {
+pub(super) struct Spread {
     /// Each card with what it takes, in the driver's order.
     pub cards: Vec<(Card, Share)>,
     /// Whether each has room for it.
@@ -23,7 +23,12 @@ pub struct Spread {
 }
 
 /// The split that is asked for; `None` where none is.
-pub fn spread(args: &FitArgs, engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Result<Option<Spread>, String> {
+pub(super) fn spread(
+    args: &FitArgs,
+    engine: &Engine,
+    shape: &ModelShape,
+    cards: &[Card],
+) -> Result<Option<Spread>, String> {
     let asked = !args.tensor_split.is_empty() || matches!(args.split_mode, Some(SplitMode::Layer | SplitMode::Row));
     let Engine::LlamaCpp(settings) = engine else {
         return if asked { Err("--tensor-split and --split-mode are llama.cpp's".into()) } else { Ok(None) };
@@ -84,7 +89,7 @@ pub fn spread(args: &FitArgs, engine: &Engine, shape: &ModelShape, cards: &[Card
 }
 
 /// llama.cpp or Ollama over all cards, as they do by themselves. What would fit instead is among the choices.
-pub fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Option<Spread> {
+pub(super) fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Option<Spread> {
     let (Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = engine else { return None };
     let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
     let plain = || free.iter().map(|free| split::in_hundreds(*free)).collect::<Vec<_>>();
@@ -96,7 +101,7 @@ pub fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Option<
 }
 
 /// Whether it lays the model out over all cards: where it was not told another way, and one is not enough for it.
-pub fn is_usual(args: &FitArgs, engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> bool {
+pub(super) fn is_usual(args: &FitArgs, engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> bool {
     let told = args.gpu.is_some() || args.split_mode.is_some() || !args.tensor_split.is_empty();
     let one_is_enough = |card: &Card| match engine {
         Engine::LlamaCpp(_) => options::fits(engine, shape, Some(card)) != Some(false),

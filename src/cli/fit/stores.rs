@@ -34,7 +34,7 @@ struct ManifestLayer {
 }
 
 /// A model of Ollama's store.
-pub struct Stored {
+pub(super) struct Stored {
     pub blob: PathBuf,
     /// The image encoder's file, where it has one of its own.
     pub projector: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub struct Stored {
 }
 
 /// A model in Ollama's store: `llama3.1:8b`, `user/model:tag`, `hf.co/user/repository:quant`.
-pub fn ollama(name: &str) -> Option<Stored> {
+pub(super) fn ollama(name: &str) -> Option<Stored> {
     ollama_roots().iter().find_map(|root| in_ollama(root, name))
 }
 
@@ -90,7 +90,7 @@ fn is_digest(text: &str) -> bool {
 }
 
 /// The newest snapshot of a repository in the Hugging Face cache: `meta-llama/Llama-3.1-8B`.
-pub fn hugging_face(name: &str) -> Option<PathBuf> {
+pub(super) fn hugging_face(name: &str) -> Option<PathBuf> {
     let (owner, repository) = name.split_once('/').filter(|(owner, rest)| is_plain(owner) && is_plain(rest))?;
     hub_roots().into_iter().find_map(|root| {
         let folder = root.join(format!("models--{owner}--{repository}"));
@@ -116,7 +116,7 @@ fn lm_studio_roots() -> Vec<PathBuf> {
 }
 
 /// A model in LM Studio's folder: `publisher/repository`, a repository or a file's name without its ending.
-pub fn lm_studio(name: &str) -> Option<PathBuf> {
+pub(super) fn lm_studio(name: &str) -> Option<PathBuf> {
     if !name.split('/').all(is_plain) || name.split('/').count() > 3 {
         return None;
     }
@@ -174,14 +174,14 @@ fn ollama_name(manifests: &Path, file: &Path) -> Option<String> {
 }
 
 /// A model that a store has.
-pub enum Found {
+pub(super) enum Found {
     Ollama(Stored),
     /// A file or a folder.
     Path(PathBuf),
 }
 
 /// The models of all stores, each once and by its name as `fit` takes it.
-pub fn all() -> Vec<(String, Found)> {
+pub(super) fn all() -> Vec<(String, Found)> {
     let mut found: Vec<(String, Found)> = Vec::new();
     for root in ollama_roots() {
         let (folder, mut files) = (root.join("manifests"), Vec::new());

@@ -23,7 +23,7 @@ fn shown(part: &Part) -> String {
     }
 }
 
-pub fn text(answer: &Answer) -> String {
+pub(super) fn text(answer: &Answer) -> String {
     let mut out = String::new();
     let shape = &answer.located.shape;
     let context = options::context_in_words(&answer.engine, shape).map(|words| format!(" with {words}"));
@@ -197,7 +197,7 @@ fn in_words(names: &[String]) -> String {
 }
 
 /// The answer in a sentence or two.
-pub fn sentence(answer: &Answer) -> String {
+pub(super) fn sentence(answer: &Answer) -> String {
     if let Some(spread) = &answer.spread {
         return sentence_of(answer, spread);
     }

@@ -6,13 +6,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::gpu::activity::{Activity, ActivityWord, gpu_percent};
+use crate::gpu::activity::{Activity, ActivityWord};
+use crate::gpu::usage::gpu_percent;
 use crate::gpu::{Device, Driver, GpuProcess, Holder, Host, SCHEMA, Snapshot, Vantage};
 use crate::units::WallTime;
 
 /// What `oomdoctor ps --json` prints: a machine's GPUs and their processes at one moment.
 #[derive(Serialize, JsonSchema)]
-pub struct Listing<'a> {
+pub(in crate::cli) struct Listing<'a> {
     /// The version of this format.
     schema: u32,
     /// When the reading was complete.
@@ -33,7 +34,7 @@ pub struct Listing<'a> {
 }
 
 impl Listing<'_> {
-    pub fn of(snapshot: &Snapshot) -> Listing<'_> {
+    pub(super) fn of(snapshot: &Snapshot) -> Listing<'_> {
         Listing {
             schema: SCHEMA,
             taken_at: snapshot.taken_at,

@@ -6,7 +6,7 @@ use super::{Traits, with};
 const MODEL: [&str; 5] = ["--model", "--model-path", "--model-id", "-m", "-hf"];
 
 /// What to call it.
-pub fn label(traits: &Traits, run: &Invocation) -> Option<String> {
+pub(super) fn label(traits: &Traits, run: &Invocation) -> Option<String> {
     let title = traits.arguments.first().map(String::as_str).unwrap_or_default();
     titled(traits, title)
         .or_else(|| ollama(traits, run))

@@ -6,7 +6,7 @@ use super::{Traits, engines, system, tools};
 
 /// What a process is to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bond {
+pub(crate) enum Bond {
     /// It works for its parent alone.
     Worker,
     /// Its parent serves several that have nothing to do with each other: a notebook server, a Ray node.
@@ -14,7 +14,7 @@ pub enum Bond {
 }
 
 /// What a process is to its parent; `None` where it is nothing to it. `holds`: the parent computes on a GPU itself.
-pub fn bond(parent: &Traits, child: &Traits, holds: bool) -> Option<Bond> {
+pub(crate) fn bond(parent: &Traits, child: &Traits, holds: bool) -> Option<Bond> {
     let run = Invocation::of(parent.arguments);
     if tools::is_notebook_server(&run) || ["raylet"].contains(&parent.comm) {
         return Some(Bond::Guest);
@@ -32,7 +32,7 @@ pub fn bond(parent: &Traits, child: &Traits, holds: bool) -> Option<Bond> {
 }
 
 /// Processes that a program starts of itself, and nobody else does.
-pub fn needs_a_parent(child: &Traits) -> bool {
+fn needs_a_parent(child: &Traits) -> bool {
     let title = child.arguments.first().map(String::as_str).unwrap_or_default();
     let run = Invocation::of(child.arguments);
     child.comm == "pt_data_worker"
@@ -41,13 +41,13 @@ pub fn needs_a_parent(child: &Traits) -> bool {
 }
 
 /// The same where only its label and its command line are at hand.
-pub fn is_named_as_a_worker(label: &str, command: &str) -> bool {
+pub(crate) fn is_named_as_a_worker(label: &str, command: &str) -> bool {
     ["DataLoader worker", "worker process", "fork server"].iter().any(|of| label.starts_with(of))
         || ["VLLM::", "sglang::"].iter().any(|engine| command.starts_with(engine))
 }
 
 /// Whether others were started from it that are on their own: a shell, a multiplexer, an init.
-pub fn is_a_start(comm: &str, arguments: &[String]) -> bool {
+pub(crate) fn is_a_start(comm: &str, arguments: &[String]) -> bool {
     is_shell(comm, &Invocation::of(arguments))
 }
 

@@ -5,7 +5,7 @@ use super::Traits;
 use super::invocation::Invocation;
 
 /// The kernel's names are cut here.
-pub const COMM_BYTES: usize = 15;
+pub(super) const COMM_BYTES: usize = 15;
 
 const DISPLAY: &str = "the display server: ending it closes everything on the screen";
 const SESSION: &str = "part of the desktop session: ending it logs the user out";
@@ -219,7 +219,7 @@ fn guarded(comm: &str) -> Option<(Option<&'static str>, &'static str)> {
 }
 
 /// Why not to end it.
-pub fn protected(comm: &str, command: &str) -> Option<&'static str> {
+pub(super) fn protected(comm: &str, command: &str) -> Option<&'static str> {
     if let Some((_, why)) = guarded(comm) {
         return Some(why);
     }
@@ -236,7 +236,7 @@ pub fn protected(comm: &str, command: &str) -> Option<&'static str> {
 }
 
 /// What to call it.
-pub fn label(traits: &Traits, run: &Invocation) -> Option<String> {
+pub(super) fn label(traits: &Traits, run: &Invocation) -> Option<String> {
     if let Some((label, _)) = guarded(traits.comm) {
         // The 15 bytes of the kernel's name may be cut: the program's own name is whole.
         let name = if run.name.starts_with(traits.comm) { &run.name } else { traits.comm };

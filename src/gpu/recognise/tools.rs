@@ -5,7 +5,7 @@ use super::invocation::{How, Invocation, base};
 use super::{Traits, with};
 
 /// What to call it.
-pub fn label(traits: &Traits, run: &Invocation) -> Option<String> {
+pub(super) fn label(traits: &Traits, run: &Invocation) -> Option<String> {
     notebook(traits, run)
         .or_else(|| worker(traits, run))
         .or_else(|| launcher(traits, run))
@@ -32,7 +32,7 @@ fn notebook(traits: &Traits, run: &Invocation) -> Option<String> {
 }
 
 /// Starts kernels that have nothing to do with each other.
-pub fn is_notebook_server(run: &Invocation) -> bool {
+pub(super) fn is_notebook_server(run: &Invocation) -> bool {
     let programs = ["jupyter-lab", "jupyter-notebook", "jupyter-server", "jupyterhub-singleuser"];
     let modules = ["jupyterlab", "notebook", "jupyter_server"];
     programs.contains(&run.name.as_str()) || run.how == How::Module && modules.contains(&run.name.as_str())
@@ -62,7 +62,7 @@ const MPI: [&str; 8] =
     ["mpirun", "mpiexec", "mpiexec.hydra", "hydra_pmi_proxy", "orterun", "orted", "prterun", "prted"];
 
 /// Launchers hold next to nothing; their ranks are found by the script.
-pub fn launcher(traits: &Traits, run: &Invocation) -> Option<String> {
+pub(super) fn launcher(traits: &Traits, run: &Invocation) -> Option<String> {
     let torchrun = ["torchrun", "torch.distributed.run", "torch.distributed.launch"].contains(&run.name.as_str());
     if torchrun || traits.comm == "pt_elastic" {
         return Some(with("torchrun launcher", run.script()));

@@ -2,11 +2,9 @@
 //! lines that are indented further than its place. Also where indentation was lost or a narrow terminal broke lines.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
-use regex::Regex;
-
-use super::{LONGEST, Line, matches, regex};
+use super::{LONGEST, Line, text_at};
+use crate::log::expression::Expression;
 
 /// Lines of other processes that may stand between two of one traceback.
 const INTERLEAVED: usize = 60;
@@ -43,34 +41,35 @@ fn place<'t>(lines: &[Line<'t>], index: usize) -> Option<Place<'t>> {
     let line = lines.get(index)?;
     let at = line.text.find("File \"").or_else(|| line.text.find("File \\\""))?;
     let (before, rest) = line.text.split_at_checked(at)?;
-    let broken = || {
-        let mut joined = rest.to_owned();
-        (index + 1..lines.len()).take(2).find(|next| {
-            joined.push_str(lines.get(*next).map_or("", |line| line.text.trim_end()));
-            is_place(&joined)
-        })
-    };
-    let ends =
-        if is_place(rest) { Some(index) } else { Some(()).filter(|()| rest.len() >= 20).and_then(|()| broken()) };
+    let ends = if is_place(rest) { index } else { end_of_broken_place(lines, index, rest)? };
     let prefix = before.trim_end_matches([' ', '\t']);
-    Some(Place { prefix, indent: before.len() - prefix.len(), ends: ends? })
+    Some(Place { prefix, indent: before.len() - prefix.len(), ends })
+}
+
+/// The line on which a place ends that begins with `rest` and that a terminal broke.
+fn end_of_broken_place(lines: &[Line<'_>], index: usize, rest: &str) -> Option<usize> {
+    if rest.len() < 20 {
+        return None;
+    }
+    let mut joined = rest.to_owned();
+    (index + 1..lines.len()).take(2).find(|next| {
+        joined.push_str(text_at(lines, *next).trim_end());
+        is_place(&joined)
+    })
 }
 
 /// Whether that begins with a place. A dump of threads has no comma behind the number and quotes nothing.
 fn is_place(text: &str) -> bool {
-    static PLACE: LazyLock<Option<Regex>> =
-        LazyLock::new(|| regex(r#"^File \\?"[^"\n]{1,400}\\?", line \d+(?:, in \S|\s*$)"#));
-    matches(&PLACE, text)
+    static PLACE: Expression = Expression::new(r#"^File \\?"[^"\n]{1,400}\\?", line \d+(?:, in \S|\s*$)"#);
+    PLACE.is_match(text)
 }
 
 /// Whether a line begins or ends something else of a traceback: the next place, the exception, how two are linked.
 fn is_other(text: &str) -> bool {
-    static OTHER: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        regex(
-            r#"^\W{0,4}(?:File \\?"|Traceback \(most|During handling of|The above exception|\[Previous line|[\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Killed)\b|[\w.]+: )"#,
-        )
-    });
-    matches(&OTHER, text.trim_start())
+    static OTHER: Expression = Expression::new(
+        r#"^\W{0,4}(?:File \\?"|Traceback \(most|During handling of|The above exception|\[Previous line|[\w.]*(?:Error|Exception|Interrupt|Exit|Warning|Killed)\b|[\w.]+: )"#,
+    );
+    OTHER.is_match(text.trim_start())
 }
 
 /// The rest of a line behind the same prefix; numbers such as times and PIDs may differ.
@@ -79,12 +78,11 @@ fn behind<'t>(prefix: &str, line: &'t str) -> Option<&'t str> {
     let mut wanted = prefix;
     while let Some(first) = wanted.chars().next() {
         if first.is_ascii_digit() {
-            let digits = |text: &str| text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-            let (of_prefix, of_line) = (digits(wanted), digits(rest));
-            if of_line == 0 {
+            if !rest.starts_with(|c: char| c.is_ascii_digit()) {
                 return None;
             }
-            (wanted, rest) = (wanted.get(of_prefix..)?, rest.get(of_line..)?);
+            wanted = wanted.trim_start_matches(|c: char| c.is_ascii_digit());
+            rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
         } else {
             (wanted, rest) = (wanted.strip_prefix(first)?, rest.strip_prefix(first)?);
         }
@@ -141,29 +139,30 @@ fn is_open(lines: &[Line<'_>], rows: &[(usize, usize)]) -> bool {
 
 /// Whether a terminal broke the place's own line: a short rest at its beginning, and the source line below that.
 fn is_rest_of_place(lines: &[Line<'_>], index: usize, place: &Place<'_>) -> bool {
-    let width = |index: usize| lines.get(index).map_or(0, |line| line.text.chars().count());
-    let deeper = lines.get(index + 1).is_some_and(|line| {
-        line.text.len() - line.text.trim_start_matches(' ').len() > place.indent && !is_other(line.text)
-    });
-    let rest = lines.get(index).map_or("", |line| line.text);
+    let (rest, below, width) = (text_at(lines, index), text_at(lines, index + 1), width(lines, place.ends));
+    let is_deeper_below = below.len() - below.trim_start_matches(' ').len() > place.indent && !is_other(below);
     place.prefix.is_empty()
         && index == place.ends + 1
-        && width(place.ends) >= 40
-        && width(index) < width(place.ends)
+        && width >= 40
+        && rest.chars().count() < width
         && !rest.starts_with(' ')
         && !is_other(rest)
-        && deeper
+        && is_deeper_below
+}
+
+fn width(lines: &[Line<'_>], index: usize) -> usize {
+    text_at(lines, index).chars().count()
 }
 
 /// Whether a terminal broke the row above, which is as wide as the terminal was.
 fn is_rest_of_row(lines: &[Line<'_>], rows: &[(usize, usize)], line: &Line<'_>, rest: &str) -> bool {
-    let width = |index: usize| lines.get(index).map_or(0, |line| line.text.chars().count());
     let Some((last, _)) = rows.last() else { return false };
-    let own = width(*last);
-    let is_full = || {
-        let near = last.saturating_sub(INTERLEAVED)..(last + INTERLEAVED).min(lines.len());
-        let widest = near.clone().map(width).max().unwrap_or(0);
-        own == widest && (USUAL_WIDTHS.contains(&own) || near.filter(|index| width(*index) == widest).count() > 1)
-    };
-    own >= 40 && line.is_whole && !rest.starts_with(' ') && !rest.is_empty() && !is_other(rest) && is_full()
+    let own = width(lines, *last);
+    if own < 40 || !line.is_whole || rest.starts_with(' ') || rest.is_empty() || is_other(rest) {
+        return false;
+    }
+    let near = last.saturating_sub(INTERLEAVED)..(last + INTERLEAVED).min(lines.len());
+    let widths: Vec<usize> = near.map(|index| width(lines, index)).collect();
+    let is_widest = widths.iter().all(|width| *width <= own);
+    is_widest && (USUAL_WIDTHS.contains(&own) || widths.iter().filter(|width| **width == own).count() > 1)
 }

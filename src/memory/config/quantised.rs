@@ -7,7 +7,7 @@ use serde_json::Value;
 const MOST_NAME: usize = 24;
 
 /// The word for a `quantization_config`; `None` where it quantises nothing or is not one.
-pub fn name(config: &Value) -> Option<String> {
+pub(super) fn name(config: &Value) -> Option<String> {
     let text = |name: &str| config.get(name).and_then(Value::as_str);
     let is = |name: &str| config.get(name).and_then(Value::as_bool) == Some(true);
     let bits = config.get("bits").and_then(Value::as_u64).unwrap_or(4);

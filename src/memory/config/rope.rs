@@ -8,7 +8,7 @@ const MOST_FACTOR: f64 = 4096.0;
 
 /// The longest context; 0 where it is not known. `rope` is `rope_parameters` or `rope_scaling`, which may be one for
 /// each kind of layer.
-pub fn context(said: Option<u64>, rope: Option<&Value>, family: &str) -> u64 {
+pub(super) fn context(said: Option<u64>, rope: Option<&Value>, family: &str) -> u64 {
     let said = said.unwrap_or(0);
     // Gemma 3's length is scaled already.
     let Some(rope) = rope.filter(|_| !family.contains("gemma3")) else { return said };

@@ -4,7 +4,7 @@ use crate::memory::ggml::GgmlType;
 
 /// A file in the making.
 #[derive(Clone, Debug, Default)]
-pub struct Builder {
+pub(crate) struct Builder {
     keys: Vec<u8>,
     key_count: u64,
     tensors: Vec<(String, Vec<u64>, GgmlType)>,
@@ -18,7 +18,7 @@ fn text(value: &str) -> Vec<u8> {
 
 impl Builder {
     /// A key with the type and the bytes of its value as they are to stand in the file.
-    pub fn raw(mut self, key: &str, kind: u32, value: &[u8]) -> Builder {
+    pub(crate) fn raw(mut self, key: &str, kind: u32, value: &[u8]) -> Builder {
         self.keys.extend(text(key));
         self.keys.extend(kind.to_le_bytes());
         self.keys.extend(value);
@@ -27,16 +27,16 @@ impl Builder {
     }
 
     /// A number of four bytes.
-    pub fn number(self, key: &str, value: u32) -> Builder {
+    pub(crate) fn number(self, key: &str, value: u32) -> Builder {
         self.raw(key, 4, &value.to_le_bytes())
     }
 
-    pub fn text(self, key: &str, value: &str) -> Builder {
+    pub(crate) fn text(self, key: &str, value: &str) -> Builder {
         self.raw(key, 8, &text(value))
     }
 
     /// A list of numbers of four bytes.
-    pub fn list(self, key: &str, values: &[u32]) -> Builder {
+    pub(crate) fn list(self, key: &str, values: &[u32]) -> Builder {
         let mut bytes = 4_u32.to_le_bytes().to_vec();
         bytes.extend((values.len() as u64).to_le_bytes());
         bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
@@ -44,13 +44,13 @@ impl Builder {
     }
 
     /// A tensor; its data follows the one before.
-    pub fn tensor(mut self, name: &str, dims: &[u64], kind: GgmlType) -> Builder {
+    pub(crate) fn tensor(mut self, name: &str, dims: &[u64], kind: GgmlType) -> Builder {
         self.tensors.push((name.to_owned(), dims.to_vec(), kind));
         self
     }
 
     /// The header, and how long the whole file would be.
-    pub fn header(&self) -> (Vec<u8>, u64) {
+    pub(crate) fn header(&self) -> (Vec<u8>, u64) {
         let mut bytes = b"GGUF".to_vec();
         bytes.extend(3_u32.to_le_bytes());
         bytes.extend((self.tensors.len() as u64).to_le_bytes());

@@ -52,7 +52,7 @@ const IN_Q4_0: [&str; 44] = [
 
 /// The quantisation of a name as Ollama has it (`mixtral`, `llama3.2:1b`), with whether that model's own size says so;
 /// `None` for names of another form.
-pub fn of_library(name: &str) -> Option<(&'static str, bool)> {
+pub(crate) fn of_library(name: &str) -> Option<(&'static str, bool)> {
     let lower = name.to_lowercase();
     let (family, tag) = lower.split_once(':').unwrap_or((&lower, ""));
     if lower.contains('/') {

@@ -87,19 +87,19 @@ const OF_2026: [&str; 9] =
     ["gemma4", "qwen35", "qwen35moe", "deepseek4", "glm-dsa", "step35", "laguna", "muse-glimmer", "kimi-k3"];
 
 /// The names of llama-quantize's mixes.
-pub fn plain() -> impl Iterator<Item = &'static str> {
+pub(crate) fn plain() -> impl Iterator<Item = &'static str> {
     PLAIN.into_iter().map(|(name, _)| name)
 }
 
 /// The mix or variant of this name, in either case.
-pub fn named(name: &str) -> Option<&'static str> {
+pub(crate) fn named(name: &str) -> Option<&'static str> {
     let variants = WIDE_ENDS.into_iter().map(|(name, _)| name).chain(UNSLOTH.into_iter().map(|(name, ..)| name));
     plain().chain(variants).find(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// What the mixes look at beside the tensor.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Model<'a> {
+pub(crate) struct Model<'a> {
     /// As llama.cpp names it.
     pub architecture: &'a str,
     /// Layers, with those for multi-token prediction.
@@ -119,7 +119,7 @@ impl Model<'_> {
 
 /// The tensors with the types of a mix and their bytes; `None` for a mix that is not known here or a
 /// shape that can't be.
-pub fn mixed(shapes: &[Shape], mix: &str, model: Model<'_>) -> Option<Vec<TensorInfo>> {
+pub(crate) fn mixed(shapes: &[Shape], mix: &str, model: Model<'_>) -> Option<Vec<TensorInfo>> {
     let is = |known: &str| known.eq_ignore_ascii_case(mix);
     let own = OWN_MIXES.into_iter().find(|known| is(known));
     let wide =

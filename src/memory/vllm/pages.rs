@@ -20,7 +20,7 @@ struct Kind {
 
 /// What a request takes of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub(super) struct Request {
     /// In layers that attend.
     pub cache: u64,
     /// In layers that keep a state.

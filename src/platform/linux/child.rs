@@ -18,19 +18,19 @@ const LAST_WORDS: usize = 4096;
 
 /// A pipe from a child, which ends with the child.
 #[derive(Debug)]
-pub struct Output<R> {
+pub(crate) struct Output<R> {
     pipe: R,
     /// Readable once the child has ended. `None` where the kernel has none (before 5.3): then the pipe's end counts.
     child: Option<OwnedFd>,
 }
 
 impl<R: Read + AsFd> Output<R> {
-    pub fn of(child: &Child, pipe: R) -> Output<R> {
+    pub(crate) fn of(child: &Child, pipe: R) -> Output<R> {
         Output { pipe, child: process(child).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) }
     }
 
     /// As `read`, until then; `TimedOut` where nothing came.
-    pub fn read_until(&mut self, block: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
+    pub(crate) fn read_until(&mut self, block: &mut [u8], deadline: Option<Instant>) -> io::Result<usize> {
         loop {
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -57,13 +57,13 @@ impl<R: Read + AsFd> Read for Output<R> {
 
 /// The end of what a child says on standard error, which is read all the time: one that writes a lot must not wait.
 #[derive(Debug)]
-pub struct LastWords {
+pub(crate) struct LastWords {
     kept: Arc<Mutex<Vec<u8>>>,
     reader: Option<thread::JoinHandle<()>>,
 }
 
 impl LastWords {
-    pub fn of(child: &Child, errors: ChildStderr) -> LastWords {
+    pub(crate) fn of(child: &Child, errors: ChildStderr) -> LastWords {
         let mut errors = Output::of(child, errors);
         let kept = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&kept);
@@ -80,7 +80,7 @@ impl LastWords {
     }
 
     /// All of them, once the child has ended.
-    pub fn said(mut self) -> String {
+    pub(crate) fn said(mut self) -> String {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }
@@ -91,7 +91,7 @@ impl LastWords {
 
 /// Ends a child that leads a process group, and whom it started in that group. Not yet waited for, so that its
 /// PID is nobody else's.
-pub fn end_group(child: &mut Child) {
+pub(crate) fn end_group(child: &mut Child) {
     if let (Some(pid), Ok(None)) = (process(child), child.try_wait()) {
         let _ = kill_process_group(pid, Signal::KILL);
     }

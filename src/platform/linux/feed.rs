@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::child::{LastWords, Output, end_group};
 use super::procfs::Procfs;
-use crate::platform::News;
+use crate::platform::contract::News;
 
 /// More than any machine's snapshot: a longer line is not ours.
 const LONGEST_LINE: u64 = 64 << 20;
@@ -20,7 +20,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Starts the sampler and goes on starting it. `command` makes a child that prints the sample stream.
 /// `interval` is its own pace.
-pub fn live(
+pub(crate) fn live(
     command: impl Fn() -> Command + Send + 'static,
     interval: Duration,
     tell: impl Fn(News) -> bool + Send + 'static,
@@ -33,7 +33,7 @@ pub fn live(
 
 /// Tells the sampler how far apart readings should be.
 #[derive(Clone, Debug)]
-pub struct Pacer(Arc<Mutex<Orders>>);
+pub(crate) struct Pacer(Arc<Mutex<Orders>>);
 
 #[derive(Debug)]
 struct Orders {
@@ -43,7 +43,7 @@ struct Orders {
 }
 
 impl Pacer {
-    pub fn set(&self, every: Duration) {
+    pub(crate) fn set(&self, every: Duration) {
         let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if orders.wanted != every {
             orders.wanted = every;
@@ -91,8 +91,6 @@ impl Battery {
 }
 
 fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, tell: &impl Fn(News) -> bool) {
-    // Nobody sends: waiting on it is a pause that needs no sleep.
-    let (_kept, pause) = std::sync::mpsc::channel::<()>();
     let mut wait = Duration::from_secs(1);
     let mut leaving = Vec::new();
     loop {
@@ -103,7 +101,7 @@ fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, tell: &impl Fn(New
         if !tell(News::Down(text)) {
             return;
         }
-        let _ = pause.recv_timeout(wait);
+        thread::sleep(wait);
         // Who has ended by now is not left a zombie.
         leaving.retain_mut(|child: &mut Child| matches!(child.try_wait(), Ok(None)));
     }

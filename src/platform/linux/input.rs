@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+use crate::platform::contract::{Input, Typed};
 use crate::platform::unix::pipe::timespec;
-use crate::platform::{Input, Typed};
 
 #[derive(Debug)]
 pub struct Bytes(File);

@@ -56,11 +56,6 @@ impl Kernel {
         });
         lines.take_while(|line| !line.is_empty()).find_map(|line| spares(&self.spared, &line))
     }
-
-    /// Where processes are read.
-    pub fn procfs(&self) -> &Procfs {
-        &self.procfs
-    }
 }
 
 impl ProcessControl for Kernel {

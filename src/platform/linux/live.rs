@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::child::{LastWords, Output, end_group};
 use crate::gpu::{Header, SCHEMA, Snapshot};
-use crate::platform::Sampling;
+use crate::platform::contract::Sampling;
 
 /// How long the driver may take for one reading. Waking a card that sleeps takes about a second.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 64 << 20;
 
 /// Why there is no reading.
 #[derive(Debug, thiserror::Error)]
-pub enum LiveError {
+pub(crate) enum LiveError {
     /// The deadline passed: a driver call hangs. The child was killed.
     #[error("driver does not answer: no reading within {} s, so a GPU or the driver is stuck; `sudo dmesg | grep -i nvrm` may say why, and a reboot ends it", DEADLINE.as_secs())]
     DriverDoesNotAnswer,
@@ -42,7 +42,7 @@ fn complaint(said: &str) -> String {
 }
 
 /// One reading of this machine within 2 s. Blocks for that long at most, whatever the driver does.
-pub fn read_one_snapshot(sampling: &Sampling) -> Result<(Header, Snapshot), LiveError> {
+pub(crate) fn read_one_snapshot(sampling: &Sampling) -> Result<(Header, Snapshot), LiveError> {
     let mut child = sampler(sampling, Some(1)).stderr(Stdio::piped()).spawn()?;
     let deadline = Instant::now() + DEADLINE;
     let words = child.stderr.take().map(|errors| LastWords::of(&child, errors));
@@ -61,7 +61,7 @@ pub fn read_one_snapshot(sampling: &Sampling) -> Result<(Header, Snapshot), Live
 /// driver's library finds no terminal, its output piped, its input closed. It ends when its output is closed, and is killed when the thread that
 /// starts it ends: start it from one that lives as long as it is needed.
 #[allow(unsafe_code, reason = "the child must ask for its own end before it runs the program")]
-pub fn sampler(sampling: &Sampling, count: Option<u64>) -> Command {
+pub(crate) fn sampler(sampling: &Sampling, count: Option<u64>) -> Command {
     let mut command = Command::new("/proc/self/exe");
     command.arg0("oomdoctor").arg("sample");
     command.arg("--interval").arg(sampling.interval.as_secs_f64().to_string());
@@ -86,7 +86,7 @@ pub fn sampler(sampling: &Sampling, count: Option<u64>) -> Command {
 }
 
 /// The same for the terminal program: its pace is told on its standard input.
-pub fn paced_sampler(sampling: &Sampling) -> Command {
+pub(crate) fn paced_sampler(sampling: &Sampling) -> Command {
     let mut command = sampler(sampling, None);
     command.arg("--paced").stdin(Stdio::piped());
     command

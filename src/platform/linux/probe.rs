@@ -4,6 +4,7 @@
 
 mod holders;
 mod kin;
+mod moment;
 mod nvml;
 mod pace;
 mod people;
@@ -23,13 +24,13 @@ use crate::gpu::sight;
 use crate::gpu::{
     Device, Driver, GpuProcess, Header, Holder, Host, Nature, ProcessKind, Reading, SCHEMA, Snapshot, Vantage,
 };
-use crate::platform::host::Machine;
+use crate::platform::host::HostMemory;
 use crate::platform::linux::procfs::Procfs;
 use crate::platform::linux::procfs::power::Power;
 use crate::units::{Bytes, WallTime};
 use holders::Holders;
 use kin::Families;
-pub use nvml::Moment;
+pub use moment::Moment;
 use nvml::{DeviceReading, NvmlDriver};
 use people::People;
 use rest::{Rest, Resting, Sleepers};
@@ -106,7 +107,7 @@ fn write_line(out: &mut impl Write, value: &impl serde::Serialize) -> io::Result
 pub struct Sampler {
     driver: NvmlDriver,
     procfs: Procfs,
-    machine: Machine,
+    machine: HostMemory,
     people: People,
     families: Families,
     holders: Holders,
@@ -127,7 +128,7 @@ impl Sampler {
             holders: Holders::default(),
             sleepers: Sleepers::default(),
             resting: Resting::default(),
-            machine: Machine::new(procfs.host_name()),
+            machine: HostMemory::new(procfs.host_name()),
             families: Families::default(),
             last: None,
             used: false,

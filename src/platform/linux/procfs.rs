@@ -3,10 +3,10 @@
 //! Knows nothing of the driver, of the screen or of why anyone asks. Everything here is a reading at one moment:
 //! a PID can be reused between two calls, so compare `Stat::start_ticks`.
 
-pub mod machine;
-pub mod place;
-pub mod power;
-pub mod sockets;
+pub(crate) mod machine;
+pub(crate) mod place;
+pub(crate) mod power;
+pub(crate) mod sockets;
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};

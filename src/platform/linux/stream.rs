@@ -11,7 +11,7 @@ use crate::platform::unix::output::check_open;
 /// What was standard output, for the readings alone: a driver's library prints there, too, and what it prints goes nowhere
 /// from now on. A process that the library forks off finds it closed once it runs a program, and writes nothing to it as
 /// a copy of this one.
-pub struct Stream {
+pub(super) struct Stream {
     file: File,
     owner: Pid,
 }
@@ -21,7 +21,7 @@ const LEAST_DESCRIPTOR: i32 = 64;
 
 impl Stream {
     /// Standard output from now on.
-    pub fn new() -> io::Result<Stream> {
+    pub(super) fn new() -> io::Result<Stream> {
         check_open()?;
         let stdout = io::stdout();
         let copy = |least| rustix::io::fcntl_dupfd_cloexec(stdout.as_fd(), least);

@@ -16,14 +16,14 @@ struct Before {
 }
 
 /// The modes now are those to go back to, and `farewell` takes back what is printed from now on. The first call counts.
-pub fn remember_terminal(farewell: Vec<u8>) {
+pub(crate) fn remember_terminal(farewell: Vec<u8>) {
     if let Some(before) = Before::now(farewell) {
         BEFORE.get_or_init(|| before);
     }
 }
 
 /// Whether a fault has something to give back.
-pub fn note_terminal_taken(is_taken: bool) {
+pub(crate) fn note_terminal_taken(is_taken: bool) {
     TAKEN.store(is_taken, Ordering::SeqCst);
 }
 
@@ -44,7 +44,7 @@ const FAULTS: [c_int; 7] =
 
 /// A fault gives the terminal back before the program dies of it.
 #[allow(unsafe_code, reason = "signal handlers have no other interface")]
-pub fn give_back_on_fault() {
+pub(crate) fn give_back_on_fault() {
     for signal in FAULTS {
         // SAFETY: all zero is a valid value; the handler makes only calls that POSIX allows in one.
         unsafe {

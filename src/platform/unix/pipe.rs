@@ -9,6 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::platform::{contract, regular};
+
 /// A pipe, or whatever standard input is.
 #[derive(Debug)]
 pub struct Pipe(File);
@@ -25,7 +27,7 @@ impl Read for Pipe {
     }
 }
 
-impl crate::platform::Pipe for Pipe {
+impl contract::Pipe for Pipe {
     fn read_within(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Option<usize>> {
         // A named pipe that nobody has opened to write reads as ended: what comes of it is waited for here.
         match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], patience.map(timespec).as_ref()) {
@@ -36,15 +38,15 @@ impl crate::platform::Pipe for Pipe {
 }
 
 /// Opens a pipe that has a name in a folder. It waits for no writer.
-pub fn open_named(path: &Path) -> io::Result<File> {
-    let pipe = super::open_without_waiting(path)?;
+pub(crate) fn open_named(path: &Path) -> io::Result<File> {
+    let pipe = regular::open_without_waiting(path)?;
     // Only the opening must not wait.
     rustix::fs::fcntl_setfl(&pipe, OFlags::RDONLY)?;
     Ok(pipe)
 }
 
 /// For `poll`; never longer than a day.
-pub fn timespec(time: Duration) -> Timespec {
+pub(crate) fn timespec(time: Duration) -> Timespec {
     let time = time.min(Duration::from_secs(86_400));
     Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX), tv_nsec: time.subsec_nanos().into() }
 }

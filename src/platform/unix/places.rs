@@ -14,7 +14,7 @@ const ROOTS_STATE: &str = "/root/.local/state";
 
 /// The environment's say in where files lie.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub(crate) struct Places {
     pub config_home: Option<PathBuf>,
     pub state_home: Option<PathBuf>,
     pub home: Option<PathBuf>,
@@ -25,7 +25,7 @@ pub struct Places {
 
 impl Places {
     /// What this process's environment says. Relative paths don't count, as the specification demands.
-    pub fn here() -> Places {
+    pub(crate) fn here() -> Places {
         let path = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         Places {
             config_home: path("XDG_CONFIG_HOME"),
@@ -37,13 +37,13 @@ impl Places {
     }
 
     /// Our folder among configurations: only read, so it may be the caller's under sudo.
-    pub fn config(&self) -> Option<PathBuf> {
+    pub(crate) fn config(&self) -> Option<PathBuf> {
         let base = self.config_home.clone().or_else(|| Some(self.home.as_ref()?.join(".config")))?;
         Some(base.join("oomdoctor"))
     }
 
     /// Our folder for what is written.
-    pub fn state(&self) -> Option<PathBuf> {
+    pub(crate) fn state(&self) -> Option<PathBuf> {
         let own = || self.state_home.clone().or_else(|| Some(self.home.as_ref()?.join(".local/state")));
         let is_others = |base: &PathBuf| self.user == 0 && !is_ours(self.user, base);
         let base = if self.through_sudo { None } else { own().filter(|base| !is_others(base)) };
@@ -54,7 +54,7 @@ impl Places {
 
 /// Makes a folder that only its owner may look into, and those above it. One that is somebody else's, or a link that
 /// somebody else made, is refused: who owns it could read along, or put a link where a file of ours goes.
-pub fn make_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     make_folder_for(rustix::process::geteuid().as_raw(), folder)
 }
 
@@ -83,13 +83,8 @@ fn is_ours(user: u32, folder: &Path) -> bool {
     matches!(there, Some(Ok(there)) if [user, 0].contains(&there.uid()) || for_all(&there))
 }
 
-/// Whether it belongs to the effective user.
-pub fn is_own(there: &fs::Metadata) -> bool {
-    there.uid() == rustix::process::geteuid().as_raw()
-}
-
 /// Whether code may be loaded because this file names it.
-pub fn may_name_a_library(settings: &Path) -> bool {
+pub(crate) fn may_name_a_library(settings: &Path) -> bool {
     let owner = fs::metadata(settings).map_or(u32::MAX, |there| there.uid());
     is_trusted_with_code(owner, rustix::process::geteuid().as_raw())
 }
@@ -100,12 +95,12 @@ fn is_trusted_with_code(owner: u32, user: u32) -> bool {
 }
 
 /// Makes a file that only its owner may read; fails where there is one of that name, or a link.
-pub fn new_private_file(path: &Path) -> io::Result<File> {
+pub(crate) fn new_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Opens a file of ours to append to, which only its owner may read, also if it was made otherwise. A link is not followed.
-pub fn append_to(path: &Path) -> io::Result<File> {
+pub(crate) fn append_to(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options
         .append(true)

@@ -10,10 +10,10 @@ use signal_hook::consts::{
 use signal_hook::iterator::Signals;
 
 use super::faults::give_back_on_fault;
-use crate::platform::Asked;
+use crate::platform::contract::Asked;
 
 /// Tells of signals until `tell` answers that nobody listens; `more` are the system's own that would end this program.
-pub fn listen(more: impl Iterator<Item = i32>, tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
+pub(crate) fn listen(more: impl Iterator<Item = i32>, tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
     // All that end a program which does not take them.
     let ending = [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
     let others = [SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2, SIGXFSZ];
@@ -39,11 +39,11 @@ pub fn listen(more: impl Iterator<Item = i32>, tell: impl Fn(Asked) -> bool + Se
 }
 
 /// Ctrl-Z: the whole foreground job stops, as it would have without raw mode. Our own part comes back as SIGTSTP.
-pub fn ask_to_stop() {
+pub(crate) fn ask_to_stop() {
     let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
 }
 
 /// Stops; runs on when the shell brings us to the foreground.
-pub fn stop() -> io::Result<()> {
+pub(crate) fn stop() -> io::Result<()> {
     signal_hook::low_level::emulate_default_handler(SIGTSTP)
 }

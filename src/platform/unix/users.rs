@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 /// The names of this machine's users, as sysinfo tells them. Those of a directory service (LDAP) are not known: they show as numbers.
 #[derive(Clone, Debug, Default)]
-pub struct Users {
+pub(crate) struct Users {
     names: HashMap<u32, String>,
 }
 
 impl Users {
-    pub fn read() -> Users {
+    pub(crate) fn read() -> Users {
         let Ok(users) = sysinfo::Users::new_with_refreshed_list() else { return Users::default() };
         let mut names = HashMap::new();
         // The first entry of an id wins, as in getpwuid(3).
@@ -20,12 +20,12 @@ impl Users {
     }
 
     /// The name of the user who runs this.
-    pub fn own_name() -> String {
+    pub(crate) fn own_name() -> String {
         Users::read().name(rustix::process::getuid().as_raw())
     }
 
     /// The user's name, or the number where it has none.
-    pub fn name(&self, uid: u32) -> String {
+    pub(crate) fn name(&self, uid: u32) -> String {
         self.names.get(&uid).cloned().unwrap_or_else(|| uid.to_string())
     }
 }

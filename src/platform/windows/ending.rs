@@ -8,7 +8,7 @@ use std::time::Duration;
 use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, CTRL_C_EVENT, SetConsoleCtrlHandler};
 use windows_sys::core::BOOL;
 
-use crate::platform::Asked;
+use crate::platform::contract::Asked;
 
 /// The C library's numbers for these (signal.h of the Universal CRT; learn.microsoft.com, checked 2026-11-22).
 const SIGINT: i32 = 2;
@@ -25,7 +25,7 @@ static TELL: Mutex<Option<Tell>> = Mutex::new(None);
 
 /// Tells of the first such event.
 #[allow(unsafe_code, reason = "the console's events have no other interface")]
-pub fn listen(tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
+pub(super) fn listen(tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
     if let Ok(mut told) = TELL.lock() {
         *told = Some(Box::new(tell));
     }

@@ -6,18 +6,18 @@ use std::collections::BTreeSet;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// A function that makes keys of events, or nothing.
-pub type Taken = Box<dyn FnMut(Event) -> Option<Event> + Send>;
+pub(super) type Taken = Box<dyn FnMut(Event) -> Option<Event> + Send>;
 
 /// What was pressed and not released yet.
 #[derive(Debug, Default)]
-pub struct Console {
+pub(super) struct Console {
     /// The characters of the keys that are down, in lower case: Shift may be up before its letter is.
     held: BTreeSet<char>,
 }
 
 impl Console {
     /// What an event means; `None` where it is no key of its own.
-    pub fn take(&mut self, event: Event) -> Option<Event> {
+    pub(super) fn take(&mut self, event: Event) -> Option<Event> {
         let Event::Key(key) = event else {
             if event == Event::FocusLost {
                 // What is down now comes up in another window.

@@ -46,12 +46,12 @@ impl Pipe {
 
 impl Read for Pipe {
     fn read(&mut self, block: &mut [u8]) -> io::Result<usize> {
-        use crate::platform::Pipe as _;
+        use crate::platform::contract::Pipe as _;
         self.read_within(block, None).map(Option::unwrap_or_default)
     }
 }
 
-impl crate::platform::Pipe for Pipe {
+impl crate::platform::contract::Pipe for Pipe {
     fn read_within(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Option<usize>> {
         if self.left.is_empty() {
             let next = match patience {
@@ -76,7 +76,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::platform::Pipe as _;
+    use crate::platform::contract::Pipe as _;
 
     #[test]
     fn all_of_a_pipe_comes_in_order_and_nothing_is_waited_for_too_long() {

@@ -29,7 +29,7 @@ const LONGEST_KEY: usize = 12;
 
 /// Bytes on their way to being events. All times are on one clock that does not go back.
 #[derive(Default)]
-pub struct Decoder {
+pub(super) struct Decoder {
     sequence: Sequence,
     /// When the last byte came.
     last: Duration,
@@ -49,12 +49,12 @@ struct Paste {
 
 impl Decoder {
     /// Whether a paste is coming in.
-    pub fn is_pasting(&self) -> bool {
+    pub(super) fn is_pasting(&self) -> bool {
         self.paste.is_some()
     }
 
     /// When `tick` will have something to say.
-    pub fn due(&self) -> Option<Duration> {
+    pub(super) fn due(&self) -> Option<Duration> {
         match &self.paste {
             Some(Paste { lone: true, .. }) => Some(self.last + TYPED),
             Some(_) => Some(self.last + PASTE_SILENCE),
@@ -64,7 +64,7 @@ impl Decoder {
     }
 
     /// Time has passed and nothing came.
-    pub fn tick(&mut self, now: Duration, events: &mut Vec<Event>) {
+    pub(super) fn tick(&mut self, now: Duration, events: &mut Vec<Event>) {
         if self.due().is_none_or(|due| now < due) {
             return;
         }
@@ -82,7 +82,7 @@ impl Decoder {
     }
 
     /// Takes what was read at once.
-    pub fn take(&mut self, mut bytes: &[u8], now: Duration, events: &mut Vec<Event>) {
+    pub(super) fn take(&mut self, mut bytes: &[u8], now: Duration, events: &mut Vec<Event>) {
         self.tick(now, events);
         let apart = now.saturating_sub(self.last) >= ALONE;
         self.last = now;

@@ -16,7 +16,7 @@ const X10_MOUSE: usize = 6;
 
 /// What came of a byte.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     /// Nothing yet, or the end of something that is no input.
     Nothing,
     /// A key, a click or a change of focus.
@@ -54,7 +54,7 @@ enum State {
 
 /// A sequence on its way.
 #[derive(Clone, Debug, Default)]
-pub struct Sequence {
+pub(super) struct Sequence {
     state: State,
     /// Its bytes in the 7-bit form, as far as an event can be made of them.
     bytes: Vec<u8>,
@@ -62,16 +62,16 @@ pub struct Sequence {
 
 impl Sequence {
     /// Whether more must come.
-    pub fn is_unfinished(&self) -> bool {
+    pub(super) fn is_unfinished(&self) -> bool {
         self.state != State::Ground
     }
 
     /// Whether only ESC came so far, which is a key where nothing follows.
-    pub fn is_escape(&self) -> bool {
+    pub(super) fn is_escape(&self) -> bool {
         self.state == State::Escape
     }
 
-    pub fn push(&mut self, byte: u8) -> Step {
+    pub(super) fn push(&mut self, byte: u8) -> Step {
         match self.state {
             State::Ground => self.begin(byte),
             State::Escape => self.after_escape(byte),
@@ -216,7 +216,7 @@ impl Sequence {
 
     /// Whether these bytes, which came after a pause, are the rest of this sequence rather than keys. A single byte is a
     /// key, unless it is what ends a reply.
-    pub fn is_continued_by(&self, bytes: &[u8]) -> bool {
+    pub(super) fn is_continued_by(&self, bytes: &[u8]) -> bool {
         let Some(first) = bytes.first() else { return false };
         let several = bytes.len() > 1;
         match self.state {
@@ -247,14 +247,14 @@ impl Sequence {
     }
 
     /// What a person meant by it where nothing more came.
-    pub fn given_up(&self) -> Option<Event> {
+    pub(super) fn given_up(&self) -> Option<Event> {
         let Step::Event(event) = escape_key() else { return None };
         self.is_escape().then_some(event)
     }
 }
 
 /// Whether these are the bytes of one character.
-pub fn is_one_character(bytes: &[u8]) -> bool {
+pub(super) fn is_one_character(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|lead| length_of_character(*lead) == bytes.len())
 }
 

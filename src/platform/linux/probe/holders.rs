@@ -21,7 +21,7 @@ const NEWS: Bytes = Bytes::mib(64);
 
 /// The last scan, shown until the next with those taken out that have ended.
 #[derive(Debug, Default)]
-pub struct Holders {
+pub(super) struct Holders {
     found: Vec<Holder>,
     unseen: u32,
     scanned_at: Option<Instant>,
@@ -33,13 +33,13 @@ pub struct Holders {
 
 impl Holders {
     /// Leaves the first scan to the second reading: whoever waits for the first one is not kept waiting.
-    pub fn not_at_first(&mut self, now: Instant) {
+    pub(super) fn not_at_first(&mut self, now: Instant) {
         self.scanned_at = now.checked_sub(SCAN_AGAIN.saturating_sub(Duration::from_millis(500)));
     }
 
     /// Processes that hold NVIDIA's device files (or WSL's) and are none of `listed`, as far as may be seen. The
     /// sampler itself is left out. `unexplained`: the memory that nobody is listed for.
-    pub fn refresh(
+    pub(super) fn refresh(
         &mut self,
         procfs: &Procfs,
         people: &People,
@@ -65,7 +65,7 @@ impl Holders {
     }
 
     /// How many processes could not be looked at: other users'.
-    pub fn unseen(&self) -> u32 {
+    pub(super) fn unseen(&self) -> u32 {
         self.unseen
     }
 

@@ -14,7 +14,7 @@ use crate::platform::linux::procfs::{Procfs, Stat};
 const GENERATIONS: usize = 8;
 
 #[derive(Debug, Default)]
-pub struct Groups {
+pub(super) struct Groups {
     /// Of each member the topmost of its group, by PID.
     pub leaders: BTreeMap<u32, ProcessKey>,
     /// Members that use no GPU themselves.
@@ -51,14 +51,14 @@ impl Relative {
 
 /// Groups processes, and remembers between refreshes what hardly ever changes of them.
 #[derive(Debug, Default)]
-pub struct Families {
+pub(super) struct Families {
     known: BTreeMap<u32, Relative>,
 }
 
 impl Families {
     /// Groups those that use a GPU; the flag says whether it computes there or only draws. `running` says which process a
     /// PID is now, and the command line that it runs.
-    pub fn groups(
+    pub(super) fn groups(
         &mut self,
         procfs: &Procfs,
         running: impl Fn(u32) -> Option<(Stat, String)>,

@@ -1,26 +1,27 @@
 //! Owns talking to NVIDIA's driver: opening the library and opening it again, which call is made how often, and what
-//! the answers mean as readings. The only file that names nvml_wrapper; `raw` has the calls it lacks.
+//! the answers mean as readings. Only this file and those below it name nvml_wrapper; `raw` has the calls it lacks.
 //! Knows nothing of /proc: a PID here is a number the driver gave.
 //!
 //! Calls for each GPU: memory, two process lists and utilisation at each refresh; temperature, power, process utilisation
 //! and the MPS list every 5 s; names once. A refresh takes 5 calls a GPU on average at one refresh a second.
 
 mod card;
+mod errors;
 mod raw;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nvml_wrapper::Nvml;
-use nvml_wrapper::enum_wrappers::device::{GpuVirtualizationMode, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
-use nvml_wrapper::{Device as NvmlDevice, cuda_driver_version_major, cuda_driver_version_minor};
-use nvml_wrapper_sys::bindings as sys;
+use nvml_wrapper::{cuda_driver_version_major, cuda_driver_version_minor};
 
+use super::moment::Moment;
 use super::trouble::{DeviceTrouble, Trouble};
-use crate::gpu::{Driver, Reading};
+use crate::gpu::Driver;
 use card::Card;
-pub use card::DeviceReading;
+pub(super) use card::DeviceReading;
+use errors::trouble;
 
 /// Where the library is looked for: the driver's own name first, the developer's link (which may be a stub) after it; then
 /// where WSL2 and NixOS have it, which the loader does not search.
@@ -39,25 +40,9 @@ const MOST_GPUS: u32 = 256;
 /// Before the driver is opened again because no GPU can be read; opening wakes cards and takes long on ill ones.
 const REOPEN_ILL: Duration = Duration::from_secs(30);
 
-/// The moment of a refresh.
-#[derive(Clone, Copy, Debug)]
-pub struct Moment {
-    pub now: Instant,
-    /// Microseconds of the epoch: the driver stamps its samples with it.
-    pub epoch_micros: u64,
-}
-
-impl Moment {
-    /// By the machine's clocks.
-    pub fn now() -> Moment {
-        let epoch_micros = u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or(0);
-        Moment { now: Instant::now(), epoch_micros }
-    }
-}
-
 /// What one refresh gave.
 #[derive(Debug)]
-pub struct DriverReading {
+pub(super) struct DriverReading {
     /// The driver or why there is none.
     pub driver: Driver,
     /// Each GPU; none where there is no driver.
@@ -65,7 +50,7 @@ pub struct DriverReading {
 }
 
 /// The driver, opened when it can be and again when it must be.
-pub struct NvmlDriver {
+pub(super) struct NvmlDriver {
     named: Option<PathBuf>,
     state: State,
 }
@@ -99,12 +84,12 @@ impl Drop for Library {
 
 impl NvmlDriver {
     /// `named`: a library to load in place of the system's. Nothing is loaded before the first refresh.
-    pub fn new(named: Option<PathBuf>) -> NvmlDriver {
+    pub(super) fn new(named: Option<PathBuf>) -> NvmlDriver {
         NvmlDriver { named, state: State::Closed { trouble: None, retry_at: None } }
     }
 
     /// Reads everything that is due. `module` gives the loaded kernel module's version, for a sentence about it.
-    pub fn refresh(&mut self, moment: Moment, module: impl FnOnce() -> Option<String>) -> DriverReading {
+    pub(super) fn refresh(&mut self, moment: Moment, module: impl FnOnce() -> Option<String>) -> DriverReading {
         self.open_if_due(moment.now, module);
         match &mut self.state {
             State::Open(open) => DriverReading { devices: open.refresh(moment), driver: open.driver.clone() },
@@ -116,7 +101,7 @@ impl NvmlDriver {
     }
 
     /// Closes the library, so that the cards can sleep. The next refresh opens it again.
-    pub fn let_go(&mut self) {
+    pub(super) fn let_go(&mut self) {
         if matches!(self.state, State::Open(_)) {
             log::info!("driver let go of");
             self.state = State::Closed { trouble: None, retry_at: None };
@@ -265,47 +250,4 @@ fn open_library(named: Option<&Path>) -> Result<Library, Trouble> {
         }
     }
     Err(Trouble::cannot_load(named, &refused))
-}
-
-fn trouble(error: NvmlError) -> Trouble {
-    match error {
-        NvmlError::DriverNotLoaded | NvmlError::Uninitialized => Trouble::NotLoaded,
-        NvmlError::LibRmVersionMismatch => Trouble::VersionMismatch(None),
-        NvmlError::NoPermission => Trouble::NoPermission,
-        NvmlError::OperatingSystem => Trouble::Blocked,
-        NvmlError::LibraryNotFound => Trouble::NoLibrary,
-        error => Trouble::Other(error.to_string()),
-    }
-}
-
-/// What an error means for the whole device; `None` where it concerns one figure only.
-fn device_trouble(error: &NvmlError) -> Option<DeviceTrouble> {
-    match error {
-        NvmlError::GpuLost => Some(DeviceTrouble::Lost),
-        NvmlError::ResetRequired => Some(DeviceTrouble::ResetRequired),
-        NvmlError::Uninitialized | NvmlError::DriverNotLoaded | NvmlError::LibRmVersionMismatch => {
-            Some(DeviceTrouble::Reloaded(error.to_string()))
-        }
-        _ => None,
-    }
-}
-
-/// What an error means for one figure.
-fn missing<T>(error: &NvmlError) -> Reading<T> {
-    match error {
-        NvmlError::NotSupported | NvmlError::FunctionNotFound | NvmlError::FailedToLoadSymbol(_) => {
-            Reading::Unsupported
-        }
-        NvmlError::NoPermission => Reading::Denied,
-        NvmlError::NoData | NvmlError::NotFound => Reading::NotAvailable,
-        error => Reading::Failed(error.to_string()),
-    }
-}
-
-/// A figure, or why there is none; an error that concerns the whole device ends the reading of it.
-fn figure<T>(result: Result<T, NvmlError>) -> Result<Reading<T>, DeviceTrouble> {
-    match result {
-        Ok(value) => Ok(Reading::Known(value)),
-        Err(error) => device_trouble(&error).map_or_else(|| Ok(missing(&error)), Err),
-    }
 }

@@ -11,7 +11,7 @@ use crate::platform::unix::pipe::timespec;
 
 /// Why the waiting ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Woken {
+pub(super) enum Woken {
     /// The time has come.
     Due,
     /// Nobody reads what we write any more.
@@ -21,7 +21,7 @@ pub enum Woken {
 }
 
 /// Waits until `due`. A pipe whose reading end was closed is noticed at once; files and terminals never are.
-pub fn wait_until(due: Instant, output: impl AsFd, orders: Option<&impl AsFd>) -> Woken {
+pub(super) fn wait_until(due: Instant, output: impl AsFd, orders: Option<&impl AsFd>) -> Woken {
     loop {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -42,7 +42,7 @@ pub fn wait_until(due: Instant, output: impl AsFd, orders: Option<&impl AsFd>) -
 }
 
 /// The order that came last: seconds, a line each. `Err` where no more will come, `Ok(None)` where it is none.
-pub fn order(orders: &mut impl Read) -> io::Result<Option<Duration>> {
+pub(super) fn order(orders: &mut impl Read) -> io::Result<Option<Duration>> {
     let mut bytes = [0; 256];
     let length = orders.read(&mut bytes)?;
     if length == 0 {

@@ -18,14 +18,14 @@ use crate::units::{Bytes, WallTime};
 const ANCESTORS_ASKED: usize = 4;
 
 /// For so many refreshes what hardly ever changes (user, control group) is not read again.
-pub const LOOK_AGAIN: u32 = 30;
+pub(super) const LOOK_AGAIN: u32 = 30;
 
 /// So many processes have their files kept open at most; each has two, and a login session may have 1,024.
 const MOST_WATCHED: usize = 200;
 
 /// What /proc says of one PID of the driver.
 #[derive(Clone, Debug)]
-pub struct Person {
+pub(super) struct Person {
     start_ticks: Reading<u64>,
     started_at: Reading<WallTime>,
     uid: Reading<u32>,
@@ -78,18 +78,18 @@ impl Person {
     }
 
     /// Whether we looked for it where it would have to be and it is not there.
-    pub fn is_gone(&self) -> bool {
+    pub(super) fn is_gone(&self) -> bool {
         self.start_ticks == Reading::NotAvailable
     }
 
     /// The same where the driver lists it nowhere.
-    pub fn unlisted(&self, pid: u32, used_bytes: Reading<Bytes>) -> GpuProcess {
+    pub(super) fn unlisted(&self, pid: u32, used_bytes: Reading<Bytes>) -> GpuProcess {
         let row = MergedRow { pid, kind: ProcessKind::Unlisted, used_bytes };
         self.on_device(&row, Reading::NotAvailable)
     }
 
     /// Its row on one device.
-    pub fn on_device(&self, row: &MergedRow, sm_percent: Reading<u32>) -> GpuProcess {
+    pub(super) fn on_device(&self, row: &MergedRow, sm_percent: Reading<u32>) -> GpuProcess {
         let Person { start_ticks, started_at, uid, user, command, parent_pid, session, state, cpu_ticks, .. } =
             self.clone();
         GpuProcess {
@@ -120,7 +120,7 @@ impl Person {
 
 /// Looks PIDs up, and remembers between refreshes which process each one was.
 #[derive(Debug)]
-pub struct People {
+pub(super) struct People {
     procfs: Procfs,
     users: Users,
     clock: Option<BootClock>,
@@ -144,7 +144,7 @@ pub struct People {
 
 impl People {
     /// Reads what does not change: the namespace, the boot and the users.
-    pub fn new(procfs: Procfs) -> People {
+    pub(super) fn new(procfs: Procfs) -> People {
         People {
             users: Users::read(),
             clock: procfs.boot_clock(),
@@ -162,7 +162,7 @@ impl People {
     }
 
     /// Who this PID is that a GPU with this device file's number lists, looked up once a refresh.
-    pub fn look(&mut self, pid: u32, minor: Option<u32>) -> &Person {
+    pub(super) fn look(&mut self, pid: u32, minor: Option<u32>) -> &Person {
         if !self.current.contains_key(&pid) {
             let found = self.person(pid).unwrap_or_else(|error| Found {
                 person: Person::unknown(error),
@@ -182,7 +182,7 @@ impl People {
 
     /// Ends a refresh: who was listed is remembered. A PID that stays listed while it is not proved keeps the process
     /// it was first, so that it does not become another one by waiting.
-    pub fn end_refresh(&mut self) {
+    pub(super) fn end_refresh(&mut self) {
         let before = &self.listed_before;
         let start = |pid: u32, found: &Found| {
             let own = found.person.start_ticks.value().filter(|_| found.is_on_one);
@@ -199,7 +199,7 @@ impl People {
     }
 
     /// Which process this PID is at this refresh, and the command line that it runs.
-    pub fn running(&self, pid: u32) -> Option<(Stat, String)> {
+    pub(super) fn running(&self, pid: u32) -> Option<(Stat, String)> {
         self.stats.get(&pid).cloned().or_else(|| {
             let stat = self.procfs.stat(pid).ok()?;
             let command = self.command(&stat).known().cloned().unwrap_or_default();
@@ -208,7 +208,7 @@ impl People {
     }
 
     /// Whether the PIDs we see are the driver's.
-    pub fn in_initial_namespace(&self) -> bool {
+    pub(super) fn in_initial_namespace(&self) -> bool {
         self.initial_namespace
     }
 
@@ -271,7 +271,7 @@ impl People {
     }
 
     /// Who the process of this PID here is, apart from the driver.
-    pub fn described(&self, stat: &Stat) -> Person {
+    pub(super) fn described(&self, stat: &Stat) -> Person {
         let pid = stat.pid;
         let arguments = self.procfs.arguments(pid).unwrap_or_default();
         let above = self.procfs.ancestors(pid);

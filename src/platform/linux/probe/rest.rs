@@ -22,14 +22,14 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Looks whether the cards sleep, no oftener than it matters.
 #[derive(Debug, Default)]
-pub struct Sleepers {
+pub(super) struct Sleepers {
     cards: Vec<PathBuf>,
     found_at: Option<Instant>,
     stay_on_until: Option<Instant>,
 }
 
 impl Sleepers {
-    pub fn power(&mut self, procfs: &Procfs, now: Instant) -> Power {
+    pub(super) fn power(&mut self, procfs: &Procfs, now: Instant) -> Power {
         if self.stay_on_until.is_some_and(|until| now < until) {
             return Power::StaysOn;
         }
@@ -44,7 +44,7 @@ impl Sleepers {
 
 /// What to do with the driver now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
+pub(super) enum Rest {
     Read,
     /// Keep away from it for a while; the last reading stands.
     LetGo,
@@ -54,7 +54,7 @@ pub enum Rest {
 
 /// What was seen so far.
 #[derive(Debug, Default)]
-pub struct Resting {
+pub(super) struct Resting {
     idle_since: Option<Instant>,
     let_go_at: Option<Instant>,
     not_before: Option<Instant>,
@@ -62,7 +62,7 @@ pub struct Resting {
 
 impl Resting {
     /// Asked before each reading. `used`: somebody has the driver open or stood in the last reading.
-    pub fn now(&mut self, power: Power, used: bool, now: Instant) -> Rest {
+    pub(super) fn now(&mut self, power: Power, used: bool, now: Instant) -> Rest {
         if power == Power::Asleep {
             (self.idle_since, self.let_go_at) = (None, None);
             return Rest::Asleep;
@@ -88,7 +88,7 @@ impl Resting {
 }
 
 /// Whether anybody uses a card, as far as the last reading tells.
-pub fn is_used(devices: &[Device], holders: &[Holder]) -> bool {
+pub(super) fn is_used(devices: &[Device], holders: &[Holder]) -> bool {
     let busy = |device: &Device| {
         !device.processes.is_empty()
             || device.error.is_some()

@@ -17,13 +17,13 @@ const MOST_ROWS: usize = 1 << 16;
 const MOST_TRIES: usize = 8;
 
 /// The driver's code for success.
-pub const SUCCESS: u32 = 0;
+pub(super) const SUCCESS: u32 = 0;
 /// The driver's code for "more rows than you have room for".
-pub const INSUFFICIENT_SIZE: u32 = 7;
+pub(super) const INSUFFICIENT_SIZE: u32 = 7;
 
 /// A row as the driver wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RawRow {
+pub(super) struct RawRow {
     /// Not to be trusted.
     pub pid: u32,
     /// Bytes, or all ones for "not available".
@@ -32,7 +32,7 @@ pub struct RawRow {
 
 /// Why a list could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListError {
+pub(super) enum ListError {
     /// The driver's return code.
     Code(u32),
     /// What was written has no layout that is known.
@@ -41,14 +41,14 @@ pub enum ListError {
 
 /// The buffer, kept between readings so that a list is one call.
 #[derive(Debug, Default)]
-pub struct RowBuffer {
+pub(super) struct RowBuffer {
     words: Vec<u64>,
 }
 
 impl RowBuffer {
     /// Reads a list. `call` gets the room in rows, which it replaces by the number of rows, and where to write them;
     /// it returns the driver's code and may write 32 bytes a row at most.
-    pub fn read(&mut self, mut call: impl FnMut(&mut u32, *mut u64) -> u32) -> Result<Vec<RawRow>, ListError> {
+    pub(super) fn read(&mut self, mut call: impl FnMut(&mut u32, *mut u64) -> u32) -> Result<Vec<RawRow>, ListError> {
         let mut room = (self.words.len() / WIDEST_ROW).max(FIRST_ROWS);
         for _ in 0..MOST_TRIES {
             self.words.clear();
@@ -88,8 +88,8 @@ fn decode(row: &[u64]) -> Option<RawRow> {
     Some(RawRow { pid, used: *used })
 }
 
-#[cfg(test)]
 #[allow(unsafe_code, reason = "the tests write rows as a driver does")]
+#[cfg(test)]
 mod tests {
     use super::*;
 

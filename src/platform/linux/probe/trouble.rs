@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Why there is no driver to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub(super) enum Trouble {
     /// No library under any of the usual names.
     NoLibrary,
     /// The library that was named can't be loaded; the text is the loader's.
@@ -27,7 +27,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    pub fn sentence(&self) -> String {
+    pub(super) fn sentence(&self) -> String {
         match self {
             Trouble::NoLibrary => "no NVIDIA driver library (libnvidia-ml.so.1) was found: there is no NVIDIA driver \
                 here, or this is a container that was not given the GPU; install the driver, start the container \
@@ -72,14 +72,14 @@ impl Trouble {
     }
 
     /// A library that the loader refused. Only a path that the user named is worth a word of its own.
-    pub fn cannot_load(named: Option<&Path>, why: &str) -> Trouble {
+    pub(super) fn cannot_load(named: Option<&Path>, why: &str) -> Trouble {
         named.map_or(Trouble::NoLibrary, |path| Trouble::CannotLoad(path.to_owned(), why.to_owned()))
     }
 }
 
 /// Why one GPU can't be read while the others go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeviceTrouble {
+pub(super) enum DeviceTrouble {
     /// It fell off the bus.
     Lost,
     /// It must be reset first.
@@ -93,7 +93,7 @@ pub enum DeviceTrouble {
 }
 
 impl DeviceTrouble {
-    pub fn sentence(&self) -> String {
+    pub(super) fn sentence(&self) -> String {
         match self {
             DeviceTrouble::Lost => "GPU is lost: it fell off the bus or no longer answers; what ran on it is gone, \
                 and it comes back only with a reset (`sudo nvidia-smi --gpu-reset`) or a reboot"

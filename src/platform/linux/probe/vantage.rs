@@ -8,7 +8,7 @@ use crate::platform::linux::procfs::Procfs;
 use crate::platform::linux::procfs::place::Place;
 
 /// What narrows the view, the most telling first. Does not change while a process lives. `etc`: the machine's settings.
-pub fn here(procfs: &Procfs, etc: &Path) -> Vec<Vantage> {
+pub(super) fn here(procfs: &Procfs, etc: &Path) -> Vec<Vantage> {
     let mut seen = Vec::new();
     if !procfs.in_initial_pid_namespace() {
         seen.push(if procfs.is_in_a_pod() { Vantage::Kubernetes } else { Vantage::Container });

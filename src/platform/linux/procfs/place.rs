@@ -3,7 +3,7 @@
 
 /// Who started a process and would be the one to stop it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum Place {
     /// A docker container, by its id.
     Docker(String),
     /// A podman container, by its id.
@@ -52,14 +52,14 @@ const HOSTS: [&str; 21] = [
 
 impl Place {
     /// Reads the text of /proc/PID/cgroup; `None` where it names none of these.
-    pub fn parse(cgroup: &str) -> Option<Place> {
+    pub(crate) fn parse(cgroup: &str) -> Option<Place> {
         paths(cgroup).into_iter().find_map(Place::of_path)
     }
 
     /// Who starts it again or ends all of it, as one word: `slurm:81234`, `service:ollama.service`,
     /// `user-service:comfy.service`. `None` for containers, which their engines run, but not for a container that
     /// systemd runs (podman's Quadlet).
-    pub fn manager(cgroup: &str) -> Option<String> {
+    pub(crate) fn manager(cgroup: &str) -> Option<String> {
         let (place, path) = paths(cgroup).into_iter().find_map(|path| Some((Place::of_path(path)?, path)))?;
         match place {
             Place::Podman(_) => service(&parts(path))?.manager_word(),
@@ -78,7 +78,7 @@ impl Place {
 
     /// The container as one word, `docker:0123456789ab`, `podman:…`, `kubernetes:POD/…`, `lxc:NAME`, with the id's
     /// first 12 digits as the engines' own commands take them. `None` where it is no container.
-    pub fn container(&self) -> Option<String> {
+    pub(crate) fn container(&self) -> Option<String> {
         let short = |id: &str| id.chars().take(12).collect::<String>();
         match self {
             Place::Docker(id) => Some(format!("docker:{}", short(id))),

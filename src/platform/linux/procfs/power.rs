@@ -8,7 +8,7 @@ use super::Procfs;
 
 /// Whether the machine's NVIDIA cards sleep. One that doesn't keeps the others company.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Power {
+pub(crate) enum Power {
     /// All are switched off: nobody has memory there.
     Asleep,
     /// All would be, if nobody had them open.
@@ -43,7 +43,7 @@ impl Procfs {
 
 impl Power {
     /// Reads it; asks no card and no driver.
-    pub fn of(cards: &[PathBuf]) -> Power {
+    pub(crate) fn of(cards: &[PathBuf]) -> Power {
         let cards: Vec<Power> = cards.iter().map(|folder| card(folder)).collect();
         match &cards[..] {
             [] => Power::StaysOn,

@@ -1,15 +1,18 @@
 //! Owns one GPU as the driver tells it: what never changes, what is read at each refresh, and the last reading of
 //! what changes slowly.
 
+use nvml_wrapper::enum_wrappers::device::{GpuVirtualizationMode, TemperatureSensor};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device as NvmlDevice, Nvml};
+use nvml_wrapper_sys::bindings::{NVML_DEVICE_MIG_ENABLE, nvmlDevice_t};
+
+use super::errors::{device_trouble, figure, missing, percent};
 use super::raw::{self, List, ListVersion, Percents, Samples};
-use super::sys::{NVML_DEVICE_MIG_ENABLE, nvmlDevice_t};
-use super::{
-    DeviceTrouble, GpuVirtualizationMode, Moment, Nvml, NvmlDevice, NvmlError, TemperatureSensor, device_trouble,
-    figure, missing,
-};
 use crate::gpu::accounts::{ListedRow, MergedRow, merge, row_figure};
 use crate::gpu::{DeviceMemory, Nature, Reading};
+use crate::platform::linux::probe::moment::Moment;
 use crate::platform::linux::probe::rows::RowBuffer;
+use crate::platform::linux::probe::trouble::DeviceTrouble;
 use crate::units::Bytes;
 
 /// Samples older than this say nothing about now, in µs.
@@ -19,7 +22,7 @@ const MOST_INSTANCES: u32 = 64;
 
 /// One GPU at one moment; everything but the processes' own story.
 #[derive(Clone, Debug)]
-pub struct DeviceReading {
+pub(crate) struct DeviceReading {
     pub index: u32,
     pub error: Option<String>,
     pub uuid: Reading<String>,
@@ -39,7 +42,7 @@ pub struct DeviceReading {
     pub sm_percent: Reading<Percents>,
 }
 
-pub struct Card {
+pub(super) struct Card {
     index: u32,
     handle: Result<nvmlDevice_t, DeviceTrouble>,
     uuid: Reading<String>,
@@ -78,14 +81,14 @@ impl Slow {
 
 impl Card {
     /// Reads what never changes. Where there is no handle the rest is left for later.
-    pub fn discover(nvml: &Nvml, index: u32) -> Card {
+    pub(super) fn discover(nvml: &Nvml, index: u32) -> Card {
         let device = nvml.device_by_index(index).map_err(|error| whole_device(&error));
         let nature = device.as_ref().ok().and_then(nature);
         Card::of(device, index, nature)
     }
 
     /// The instances of a card that is split (MIG). They are counted on after the whole cards, from `next` on.
-    pub fn instances(&mut self, nvml: &Nvml, next: u32) -> Vec<Card> {
+    pub(super) fn instances(&mut self, nvml: &Nvml, next: u32) -> Vec<Card> {
         let Some(handle) = self.handle.clone().ok().filter(|_| self.nature == Some(Nature::Split)) else {
             return Vec::new();
         };
@@ -102,12 +105,12 @@ impl Card {
     }
 
     /// Whether it is no card of its own.
-    pub fn is_instance(&self) -> bool {
+    pub(super) fn is_instance(&self) -> bool {
         self.nature == Some(Nature::MigInstance)
     }
 
     /// Whether it is split.
-    pub fn is_split(&self) -> bool {
+    pub(super) fn is_split(&self) -> bool {
         self.nature == Some(Nature::Split)
     }
 
@@ -134,12 +137,12 @@ impl Card {
     }
 
     /// Whether there is nothing left to discover: what failed once may go well another time.
-    pub fn is_discovered(&self) -> bool {
+    pub(super) fn is_discovered(&self) -> bool {
         let known = |text: &Reading<String>| text.known().is_some();
         self.handle.is_ok() && [&self.uuid, &self.bus_id, &self.name].into_iter().all(known)
     }
 
-    pub fn discover_again(&mut self, nvml: &Nvml) {
+    pub(super) fn discover_again(&mut self, nvml: &Nvml) {
         let again = Card::discover(nvml, self.index);
         match self.handle {
             Ok(_) => (self.uuid, self.bus_id, self.name) = (again.uuid, again.bus_id, again.name),
@@ -150,7 +153,7 @@ impl Card {
     }
 
     /// What is due now. The trouble is that of the whole device, and its sentence is in the reading as well.
-    pub fn read(&mut self, nvml: &Nvml, moment: Moment, slow: bool) -> (Option<DeviceTrouble>, DeviceReading) {
+    pub(super) fn read(&mut self, nvml: &Nvml, moment: Moment, slow: bool) -> (Option<DeviceTrouble>, DeviceReading) {
         let result = match self.handle.clone() {
             Ok(handle) => self.try_read(nvml, handle, moment, slow),
             Err(trouble) => Err(trouble),
@@ -331,12 +334,5 @@ fn no_memory(reason: &Reading<Bytes>) -> DeviceMemory {
         reserved_bytes: reason.clone(),
         used_bytes: reason.clone(),
         free_bytes: reason.clone(),
-    }
-}
-
-pub fn percent(reading: Reading<u32>) -> Reading<u32> {
-    match reading {
-        Reading::Known(value) if value > 100 => Reading::Failed(format!("the driver gave {value} %")),
-        reading => reading,
     }
 }

@@ -4,11 +4,13 @@
 
 use std::collections::HashMap;
 
-use super::card::percent;
-use super::sys::{NvmlLib, nvmlDevice_t, nvmlMemory_t, nvmlProcessUtilizationSample_t};
-use super::{Nvml, NvmlDevice, NvmlError};
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device as NvmlDevice, Nvml};
+use nvml_wrapper_sys::bindings::{NvmlLib, nvmlDevice_t, nvmlMemory_t, nvmlProcessUtilizationSample_t};
+
+use super::errors::percent;
 use crate::gpu::{DeviceMemory, Reading};
-pub use crate::platform::linux::probe::rows::RawRow;
+pub(super) use crate::platform::linux::probe::rows::RawRow;
 use crate::platform::linux::probe::rows::{INSUFFICIENT_SIZE, ListError, RowBuffer};
 use crate::units::Bytes;
 
@@ -22,21 +24,21 @@ const AHEAD: u64 = 60_000_000;
 
 /// The driver's own handle of a device, to be kept longer than nvml-wrapper's borrow of the library lasts.
 #[allow(unsafe_code, reason = "the driver's C interface")]
-pub fn handle(device: &NvmlDevice) -> nvmlDevice_t {
+pub(super) fn handle(device: &NvmlDevice) -> nvmlDevice_t {
     // SAFETY: the handle is only handed back to the library it came from (see `device`), and never freed.
     unsafe { device.handle() }
 }
 
 /// nvml-wrapper's form of a handle that came from this library.
 #[allow(unsafe_code, reason = "the driver's C interface")]
-pub fn device(nvml: &Nvml, handle: nvmlDevice_t) -> NvmlDevice<'_> {
+pub(super) fn device(nvml: &Nvml, handle: nvmlDevice_t) -> NvmlDevice<'_> {
     // SAFETY: a card keeps the handle it got from this very library and is dropped with it, so it is a valid one;
     // the driver answers with an error where the GPU behind it is gone.
     unsafe { NvmlDevice::new(handle, nvml) }
 }
 
 /// Whether an error says that this form of a call is not to be had, so that an older one is worth a try.
-pub fn is_too_new(error: &NvmlError) -> bool {
+pub(super) fn is_too_new(error: &NvmlError) -> bool {
     matches!(
         error,
         NvmlError::FailedToLoadSymbol(_)
@@ -49,7 +51,7 @@ pub fn is_too_new(error: &NvmlError) -> bool {
 
 /// One of the driver's process lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum List {
+pub(super) enum List {
     Compute,
     Graphics,
     Mps,
@@ -57,7 +59,7 @@ pub enum List {
 
 /// Which form of a list's call this driver has; the newest is tried first and what works is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ListVersion {
+pub(super) enum ListVersion {
     #[default]
     V3,
     V2,
@@ -75,7 +77,7 @@ impl ListVersion {
 }
 
 /// Reads a list in the newest form that the driver has. `device` must be a handle of this library.
-pub fn list(
+pub(super) fn list(
     nvml: &Nvml,
     device: nvmlDevice_t,
     list: List,
@@ -121,7 +123,7 @@ fn call(lib: &NvmlLib, list: List, version: ListVersion, device: nvmlDevice_t, c
 
 /// Memory as drivers before R510 tell it: `used` includes what the driver reserves.
 #[allow(unsafe_code, reason = "the driver's C interface")]
-pub fn memory_v1(nvml: &Nvml, device: nvmlDevice_t) -> Result<DeviceMemory, NvmlError> {
+pub(super) fn memory_v1(nvml: &Nvml, device: nvmlDevice_t) -> Result<DeviceMemory, NvmlError> {
     let symbol = nvml.lib().nvmlDeviceGetMemoryInfo.as_ref().map_err(|_| NvmlError::FunctionNotFound)?;
     let mut memory = nvmlMemory_t { total: 0, free: 0, used: 0 };
     // SAFETY: the symbol has the type nvml.h gives it, the handle came from this library, and `memory` is the
@@ -138,11 +140,11 @@ pub fn memory_v1(nvml: &Nvml, device: nvmlDevice_t) -> Result<DeviceMemory, Nvml
     })
 }
 
-pub type Percents = HashMap<u32, Reading<u32>>;
+pub(super) type Percents = HashMap<u32, Reading<u32>>;
 
 /// Samples of how much each process used the device's compute units; the buffer is kept, so that it is one call.
 #[derive(Default)]
-pub struct Samples {
+pub(super) struct Samples {
     buffer: Vec<nvmlProcessUtilizationSample_t>,
     /// The driver's time (µs) of the newest sample we have seen; only newer ones are asked for.
     newest: u64,
@@ -152,7 +154,7 @@ impl Samples {
     /// The newest sample of each PID since the last question, in percent; a PID without one has used nothing since
     /// (the driver keeps no samples of idle processes). `earliest`: µs of the epoch before which nothing counts.
     #[allow(unsafe_code, reason = "the driver's C interface")]
-    pub fn read(&mut self, nvml: &Nvml, device: nvmlDevice_t, earliest: u64) -> Result<Percents, NvmlError> {
+    pub(super) fn read(&mut self, nvml: &Nvml, device: nvmlDevice_t, earliest: u64) -> Result<Percents, NvmlError> {
         let symbol = nvml.lib().nvmlDeviceGetProcessUtilization.as_ref().map_err(|_| NvmlError::FunctionNotFound)?;
         let since = self.newest.max(earliest);
         let mut room = u32::try_from(self.buffer.len()).unwrap_or(MOST_SAMPLES).max(FIRST_SAMPLES);

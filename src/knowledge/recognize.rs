@@ -1,0 +1,146 @@
+//! Owns recognizing what a person was running and in which phase it was, from data tables (knowledge/programs.ron,
+//! knowledge/phases.ron): paths, banners, module names, traceback frames.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickBuilder};
+use serde::Deserialize;
+
+use super::diagnosis::{Phase, Stage};
+use super::pattern::Pattern;
+use super::program::{Program, ProgramRule};
+use crate::effort;
+use crate::log::PastedLog;
+
+/// How much of a large log is searched: its beginning, its end and what surrounds the decisive line.
+const WINDOW: usize = 128 << 10;
+
+/// Which program: one pass for all literals.
+#[derive(Debug)]
+pub(crate) struct ProgramTable {
+    rules: Vec<ProgramRule>,
+    owners: Vec<usize>,
+    /// Built at the first use: most logs are not about memory, and then nobody asks.
+    searcher: OnceLock<Option<AhoCorasick>>,
+}
+
+impl ProgramTable {
+    pub(crate) fn new(rules: Vec<ProgramRule>) -> ProgramTable {
+        let owners = rules.iter().enumerate().flat_map(|(index, rule)| rule.literals.iter().map(move |_| index));
+        ProgramTable { owners: owners.collect(), searcher: OnceLock::new(), rules }
+    }
+
+    fn searcher(&self) -> Option<&AhoCorasick> {
+        let literals = || self.rules.iter().flat_map(|rule| &rule.literals);
+        let build = || AhoCorasickBuilder::new().ascii_case_insensitive(true).build(literals()).ok();
+        self.searcher.get_or_init(build).as_ref()
+    }
+
+    /// The most specific program that shows.
+    pub(crate) fn recognize(&self, log: &PastedLog, line: usize) -> Option<Program> {
+        let searcher = self.searcher()?;
+        let mut seen = BTreeSet::new();
+        // The last place where each program's patterns failed: one check a tile is enough.
+        let mut missed = BTreeMap::new();
+        for window in windows(log, line) {
+            let text = log.text().get(window.clone()).unwrap_or_default();
+            effort::count(text.len());
+            for hit in searcher.find_overlapping_iter(text) {
+                let Some(owner) = self.owners.get(hit.pattern().as_usize()).filter(|owner| !seen.contains(*owner))
+                else {
+                    continue;
+                };
+                let place = place_at(log, window.start + hit.start());
+                if missed.get(owner) == Some(&place) {
+                    continue;
+                }
+                if self.fits(*owner, log, place) {
+                    seen.insert(*owner);
+                } else {
+                    missed.insert(*owner, place);
+                }
+            }
+        }
+        seen.first().and_then(|index| Some(self.rules.get(*index)?.name))
+    }
+
+    fn fits(&self, rule: usize, log: &PastedLog, (line, tile): (usize, usize)) -> bool {
+        let Some(rule) = self.rules.get(rule) else { return false };
+        let in_it = |pattern: &Pattern| log.tile(line, tile).parts().any(|(_, text)| pattern.is_match(text));
+        rule.patterns.is_empty() || rule.patterns.iter().any(in_it)
+    }
+}
+
+/// The line and tile of this offset.
+fn place_at(log: &PastedLog, offset: usize) -> (usize, usize) {
+    let line = log.line_at(offset);
+    let column = log.line_range(line).map_or(0, |range| offset.saturating_sub(range.start));
+    (line, log.tile_at(line, column))
+}
+
+fn windows(log: &PastedLog, line: usize) -> Vec<std::ops::Range<usize>> {
+    let text = log.text();
+    if text.len() <= 3 * WINDOW {
+        return std::iter::once(0..text.len()).collect();
+    }
+    let middle = log.line_range(line).map_or(0, |range| range.start);
+    let around = text.floor_char_boundary(middle.saturating_sub(WINDOW))
+        ..text.ceil_char_boundary((middle + WINDOW).min(text.len()));
+    vec![0..text.ceil_char_boundary(WINDOW), around, text.floor_char_boundary(text.len() - WINDOW)..text.len()]
+}
+
+/// The last frame of a traceback that follows the line at once, as ComfyUI prints it; else the line.
+fn end_of_traceback(log: &PastedLog, line: usize) -> usize {
+    let text = |number: usize| log.line(number).unwrap_or_default();
+    if !text(line.saturating_add(1)).starts_with("Traceback (most") {
+        return line;
+    }
+    let frames = (line.saturating_add(2)..).take_while(|number| text(*number).starts_with(' '));
+    frames.take(200).last().unwrap_or(line)
+}
+
+/// A phase and what shows it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhaseRule {
+    pub phase: Phase,
+    /// What was being done in it, where these frames tell.
+    #[serde(default)]
+    pub stage: Option<Stage>,
+    /// Frames, banners and bars; any of them.
+    pub patterns: Vec<Pattern>,
+    /// Whether any other rule's frame beats it (a plain `forward` is in everything).
+    #[serde(default)]
+    pub weak: bool,
+}
+
+/// Which phase: the nearest sign at or before the decisive line.
+#[derive(Debug)]
+pub(crate) struct PhaseTable {
+    rules: Vec<PhaseRule>,
+}
+
+impl PhaseTable {
+    pub(crate) fn new(rules: Vec<PhaseRule>) -> PhaseTable {
+        PhaseTable { rules }
+    }
+
+    /// The nearest strong sign at or before the line wins, else the nearest weak one.
+    pub(crate) fn recognize(&self, log: &PastedLog, line: usize, column: usize) -> (Phase, Option<Stage>) {
+        let mut weak = None;
+        let last = end_of_traceback(log, line);
+        for number in (last.saturating_sub(150).max(1)..=last.min(log.line_count())).rev() {
+            let column = if number == line { column } else { log.length(number) };
+            let excerpt = log.around(number, column);
+            let shows = |pattern: &Pattern| excerpt.parts().any(|(_, text)| pattern.is_match(text));
+            for rule in self.rules.iter().filter(|rule| rule.patterns.iter().any(shows)) {
+                if !rule.weak {
+                    return (rule.phase, rule.stage);
+                }
+                weak = weak.or(Some((rule.phase, rule.stage)));
+            }
+        }
+        weak.unwrap_or_default()
+    }
+}

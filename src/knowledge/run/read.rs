@@ -1,0 +1,361 @@
+//! Owns reading a [`Run`] off a log by the rules in `knowledge/run.ron`: which parts of the log are searched, and where
+//! each value goes.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use regex::bytes::Captures;
+use serde::Deserialize;
+
+use super::{Card, Run, Task};
+use crate::knowledge::pattern::Pattern;
+use crate::knowledge::settings;
+use crate::log::{PastedLog, without_source};
+use crate::units::{Bytes, UnitBase};
+
+/// How much of a large log is searched: its beginning, and what lies before the decisive line.
+const WINDOW: usize = 192 << 10;
+/// Of which this is looked at first.
+const LATEST: usize = 8 << 10;
+
+/// One thing a log may say of a run (`knowledge/run.ron`).
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRule {
+    key: Key,
+    patterns: Vec<Pattern>,
+}
+
+impl RunRule {
+    #[cfg(test)]
+    pub fn patterns(&self) -> &[Pattern] {
+        &self.patterns
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Key {
+    Architecture,
+    Model,
+    Quantisation,
+    Dtype,
+    Layers,
+    LayersOffloaded,
+    LayersOffloadable,
+    ContextTokens,
+    KvType,
+    Weights,
+    KvCache,
+    Compute,
+    FileSize,
+    FreeAtStart,
+    Printed,
+    BatchSize,
+    TrainableParameters,
+    Step,
+    Epoch,
+    EpochOfMany,
+    TensorParallel,
+    Rank,
+    VisibleDevices,
+    Notebook,
+    Widened,
+    Launcher,
+    Expandable,
+    Share,
+    Sharded,
+    AddressLimitKib,
+    ResumedStep,
+    Shell,
+    Windows,
+    Linux,
+    Cards,
+    FailedOn,
+    Maker,
+    Platform,
+    Python,
+    EndedWith,
+    Container,
+    Cgroup,
+    Tasks,
+    Script,
+    EngineVersion,
+    Pod,
+    Namespace,
+    Command,
+}
+
+/// The parts of a log in which run facts are looked for. Quoted source code is overwritten with blanks: it shows what code
+/// says, and not what this run was given.
+struct Windows {
+    head: String,
+    /// What lies between `head` and the failure, up to the failure's line.
+    near: String,
+    after: String,
+}
+
+impl Windows {
+    fn of(text: &str, end: usize) -> Windows {
+        let head = text.ceil_char_boundary(WINDOW.min(end));
+        let near = text.floor_char_boundary(end.saturating_sub(WINDOW).max(head));
+        let last = text.floor_char_boundary(end.saturating_add(LATEST));
+        Windows { head: code_free(text, 0..head), near: code_free(text, near..end), after: code_free(text, end..last) }
+    }
+
+    /// The value that stands last before the failure. A step is printed thousands of times; mostly the latest lines
+    /// tell, so they are searched first.
+    fn last_before(&self, rule: &RunRule) -> Option<String> {
+        let from = self.near.floor_char_boundary(self.near.len().saturating_sub(LATEST));
+        let latest = self.near.get(from..).unwrap_or_default();
+        [latest, &self.near, &self.head].into_iter().find_map(|text| last(rule, text))
+    }
+
+    fn last_number(&self, rule: &RunRule) -> Option<u64> {
+        self.last_before(rule)?.replace(',', "").parse().ok()
+    }
+}
+
+/// That part of the text without quoted source code. What shows that a line is code may lie before or behind the part.
+fn code_free(text: &str, part: Range<usize>) -> String {
+    let from = text.floor_char_boundary(part.start.saturating_sub(LATEST));
+    let to = text.ceil_char_boundary(part.end.saturating_add(LATEST));
+    let around = without_source(text.get(from..to).unwrap_or_default());
+    around.get(part.start - from..part.end - from).unwrap_or_default().to_owned()
+}
+
+/// What the log says of the run that failed at this place.
+pub fn read(rules: &[RunRule], log: &PastedLog, line: usize, column: usize) -> Run {
+    let end = log.end_around(line, column).unwrap_or(log.text().len());
+    let windows = Windows::of(log.text(), end);
+    let before = [windows.head.as_str(), windows.near.as_str()];
+    let mut run = Run::default();
+    let mut layers_in_all = None;
+    let mut buffers: Vec<(String, Bytes)> = Vec::new();
+    for rule in rules {
+        if let Some(word) = rule.key.word(&mut run) {
+            *word = windows.last_before(rule).or_else(|| rule.key.may_follow().then(|| last(rule, &windows.after))?);
+        } else if let Some(number) = rule.key.number(&mut run) {
+            *number = windows.last_number(rule);
+        } else {
+            match rule.key {
+                Key::LayersOffloaded => run.layers_offloaded = windows.last_number(rule).map(|on| (on, on)),
+                Key::LayersOffloadable => layers_in_all = windows.last_number(rule),
+                Key::Weights | Key::KvCache | Key::Compute => {
+                    let sizes = sizes_by_device(&rule.patterns, &before);
+                    buffers.extend(sizes.clone());
+                    run.set_buffers(rule.key, sizes);
+                }
+                Key::FileSize => run.file_bytes = sum(sizes_by_device(&rule.patterns, &before)),
+                Key::FreeAtStart => {
+                    let each = rule.patterns.iter().map(|pattern| sizes_by_device([pattern], &before));
+                    run.set_free_at_start(each.into_iter().find(|sizes| !sizes.is_empty()).unwrap_or_default());
+                }
+                Key::Cards => run.cards = cards(rule, &before),
+                Key::Printed => run.printed = printed(rule, &before),
+                Key::EndedWith => run.ended_with = ended_with(rule, rules, log, end),
+                Key::Tasks => {
+                    run.largest = largest(rule, &windows.near).or_else(|| largest(rule, &windows.head));
+                }
+                _ => {}
+            }
+        }
+    }
+    buffers.retain(|(device, _)| run.failed_on.as_ref() == Some(device));
+    run.on_failed_bytes = sum(buffers);
+    run.layers_offloaded = run.layers_offloaded.zip(layers_in_all).map(|((on, _), all)| (on, all));
+    run.settings = settings_of(&windows);
+    run
+}
+
+impl Key {
+    /// Where a word goes that is taken as it is printed.
+    fn word(self, run: &mut Run) -> Option<&mut Option<String>> {
+        Some(match self {
+            Key::Architecture => &mut run.architecture,
+            Key::Model => &mut run.model,
+            Key::Quantisation => &mut run.quantisation,
+            Key::Dtype => &mut run.dtype,
+            Key::KvType => &mut run.kv_type,
+            Key::FailedOn => &mut run.failed_on,
+            Key::Maker => &mut run.maker,
+            Key::Windows => &mut run.windows,
+            Key::Linux => &mut run.linux,
+            Key::VisibleDevices => &mut run.visible_devices,
+            Key::Notebook => &mut run.notebook,
+            Key::Widened => &mut run.widened,
+            Key::Launcher => &mut run.launcher,
+            Key::Expandable => &mut run.expandable,
+            Key::Share => &mut run.share,
+            Key::Sharded => &mut run.sharded,
+            Key::Shell => &mut run.shell,
+            Key::Platform => &mut run.platform,
+            Key::Python => &mut run.python,
+            Key::Container => &mut run.container,
+            Key::Cgroup => &mut run.cgroup,
+            Key::Script => &mut run.script,
+            Key::Pod => &mut run.pod,
+            Key::Namespace => &mut run.namespace,
+            Key::EngineVersion => &mut run.engine_version,
+            Key::Command => &mut run.command,
+            _ => return None,
+        })
+    }
+
+    /// Where a whole number goes.
+    fn number(self, run: &mut Run) -> Option<&mut Option<u64>> {
+        Some(match self {
+            Key::Layers => &mut run.layers,
+            Key::ContextTokens => &mut run.context_tokens,
+            Key::BatchSize => &mut run.batch_size,
+            Key::TrainableParameters => &mut run.trainable_parameters,
+            Key::Step => &mut run.step,
+            Key::Epoch => &mut run.epoch,
+            Key::EpochOfMany => &mut run.epoch_of_many,
+            Key::TensorParallel => &mut run.tensor_parallel,
+            Key::Rank => &mut run.rank,
+            Key::AddressLimitKib => &mut run.address_limit_kib,
+            Key::ResumedStep => &mut run.resumed_step,
+            _ => return None,
+        })
+    }
+
+    /// Whether it may also stand behind the failure: the allocator complains before the backend that asked it, a
+    /// traceback may follow its message, Slurm reports a job's end after the job's last words, and Kubernetes lists
+    /// events in any order.
+    fn may_follow(self) -> bool {
+        matches!(
+            self,
+            Key::FailedOn | Key::Windows | Key::Linux | Key::Launcher | Key::Container | Key::Pod | Key::Namespace
+        )
+    }
+}
+
+impl Run {
+    fn set_buffers(&mut self, key: Key, sizes: BTreeMap<String, Bytes>) {
+        if key == Key::Weights {
+            self.count_devices(sizes.len());
+        }
+        let total = sum(sizes);
+        match key {
+            Key::Weights => self.weights_bytes = total,
+            Key::KvCache => self.kv_cache_bytes = total,
+            _ => self.compute_bytes = total,
+        }
+    }
+
+    fn set_free_at_start(&mut self, sizes: BTreeMap<String, Bytes>) {
+        self.count_devices(sizes.len());
+        self.free_at_start_each = sizes.into_values().collect();
+        self.free_at_start_bytes = self.free_at_start_each.iter().copied().reduce(Bytes::plus);
+    }
+
+    fn count_devices(&mut self, count: usize) {
+        if count > 0 {
+            self.devices = self.devices.max(Some(count as u64));
+        }
+    }
+}
+
+fn sum(sizes: impl IntoIterator<Item = (String, Bytes)>) -> Option<Bytes> {
+    sizes.into_iter().map(|(_, bytes)| bytes).reduce(Bytes::plus)
+}
+
+/// What the log shows of settings: what stands before the failure counts before what is listed behind it.
+fn settings_of(windows: &Windows) -> BTreeMap<&'static str, u64> {
+    let Windows { head, near, after } = windows;
+    let mut values = settings::read(after);
+    values.extend(settings::read(head));
+    values.extend(settings::read(near));
+    let heap = [near, head, after].into_iter().find_map(|text| settings::heap_of_v8(text));
+    values.extend(heap.map(|bytes| ("node_heap_reached", bytes)));
+    values
+}
+
+/// The value that stands last, whichever pattern finds it.
+fn last(rule: &RunRule, text: &str) -> Option<String> {
+    let all = rule.patterns.iter().filter_map(|pattern| pattern.last_captures(text)?.name("v"));
+    let value = all.max_by_key(|value| value.start())?;
+    Some(String::from_utf8_lossy(value.as_bytes()).trim().to_owned())
+}
+
+/// The text of a group, where it took part in the match.
+fn word(found: &Captures<'_>, group: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(found.name(group)?.as_bytes()).into_owned())
+}
+
+/// The exception that the log ends with, where steps were made between the failure and it: a later attempt's own.
+fn ended_with(rule: &RunRule, rules: &[RunRule], log: &PastedLog, failure: usize) -> Option<(String, usize)> {
+    let text = log.text();
+    let from = text.ceil_char_boundary(failure.max(text.len().saturating_sub(WINDOW)));
+    let tail = without_source(text.get(from..)?);
+    let tail = tail.as_ref();
+    let (traceback, exception) = rule.patterns.iter().find_map(|pattern| {
+        let found = pattern.last_captures(tail)?;
+        Some((found.get(0)?.start(), found.name("v")?.range()))
+    })?;
+    let between = tail.get(..traceback)?;
+    let has_stepped = rules.iter().any(|other| other.key == Key::Step && last(other, between).is_some());
+    let text = tail.get(exception.clone())?;
+    let is_of_memory = ["emory", "CUDA", "HIP", "NCCL", "ALLOC", "worker"].into_iter().any(|word| text.contains(word));
+    (has_stepped && !is_of_memory).then(|| (text.trim().to_owned(), log.line_at(from + exception.start)))
+}
+
+/// A model that is loaded again prints its buffers again: of each device the last one counts.
+fn sizes_by_device<'p>(
+    patterns: impl IntoIterator<Item = &'p Pattern> + Clone,
+    texts: &[&str],
+) -> BTreeMap<String, Bytes> {
+    let mut sizes: BTreeMap<String, Bytes> = BTreeMap::new();
+    for text in texts {
+        for found in patterns.clone().into_iter().flat_map(|pattern| pattern.captures(text)) {
+            if let Some(bytes) = word(&found, "v").and_then(|value| Bytes::parse(&value, UnitBase::Binary)) {
+                sizes.insert(word(&found, "device").unwrap_or_default(), bytes);
+            }
+        }
+    }
+    sizes
+}
+
+/// The GPUs that are named, each once; a number of a backend of ggml's gets the backend's word.
+fn cards(rule: &RunRule, texts: &[&str]) -> Vec<Card> {
+    let mut cards = Vec::new();
+    for text in texts {
+        for found in rule.patterns.iter().flat_map(|pattern| pattern.captures(text)) {
+            let Some(name) = word(&found, "v") else { continue };
+            let device = word(&found, "device").map(|device| match word(&found, "k").as_deref() {
+                Some("ggml_vulkan") => format!("Vulkan{device}"),
+                Some("level_zero") => format!("SYCL{device}"),
+                _ => device,
+            });
+            let card = Card { device, name: name.trim().to_owned() };
+            if !cards.contains(&card) {
+                cards.push(card);
+            }
+        }
+    }
+    cards
+}
+
+/// The largest process of the table that the kernel prints before it ends one; a log may hold several tables.
+fn largest(rule: &RunRule, text: &str) -> Option<Task> {
+    const PAGE: u64 = 4096;
+    let table = text.get(text.rfind("total_vm")?..)?;
+    let rows = rule.patterns.iter().flat_map(|pattern| pattern.captures(table)).filter_map(|row| {
+        let pages: u64 = word(&row, "v")?.parse().ok()?;
+        let rss_bytes = Bytes(pages.checked_mul(PAGE)?);
+        Some(Task { pid: word(&row, "k")?.parse().ok()?, name: word(&row, "name")?, rss_bytes })
+    });
+    rows.max_by_key(|task| task.rss_bytes)
+}
+
+/// Values by the names that stand beside them; of each name the last one counts.
+fn printed(rule: &RunRule, texts: &[&str]) -> BTreeMap<String, String> {
+    let mut values = BTreeMap::new();
+    for text in texts {
+        values.extend(rule.patterns.iter().flat_map(|pattern| pattern.captures(text)).filter_map(|found| {
+            Some((word(&found, "k")?.replace(['-', ' '], "_").to_lowercase(), word(&found, "v")?))
+        }));
+    }
+    values
+}

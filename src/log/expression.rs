@@ -1,0 +1,29 @@
+//! Owns regular expressions that the program has of its own, each compiled when it is first tried.
+
+use std::sync::OnceLock;
+
+use regex::{Captures, Regex};
+
+/// One that does not compile matches nothing: they are fixed, and the tests of whoever uses it would fail.
+pub struct Expression {
+    source: &'static str,
+    regex: OnceLock<Option<Regex>>,
+}
+
+impl Expression {
+    pub const fn new(source: &'static str) -> Expression {
+        Expression { source, regex: OnceLock::new() }
+    }
+
+    pub fn is_match(&self, text: &str) -> bool {
+        self.regex().is_some_and(|regex| regex.is_match(text))
+    }
+
+    pub fn captures<'t>(&self, text: &'t str) -> Option<Captures<'t>> {
+        self.regex()?.captures(text)
+    }
+
+    fn regex(&self) -> Option<&Regex> {
+        self.regex.get_or_init(|| Regex::new(self.source).ok()).as_ref()
+    }
+}

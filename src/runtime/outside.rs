@@ -1,0 +1,136 @@
+//! Owns doing what `update` asks for.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use super::demo::DemoMachine;
+use super::journal::Journal;
+use super::last::Shelf;
+use super::leaders::Leaders;
+use super::process_control::follow_and_watch;
+use super::reader::Reader;
+use super::wake::{Tell, Wake};
+use super::{clipboard, outbox, terminal};
+use crate::advice::release::Release;
+use crate::app::effect::Order;
+use crate::app::{Effect, Msg};
+use crate::gpu::ProcessKey;
+use crate::gpu::guard::Viewer;
+use crate::platform::processes::Processes;
+use crate::platform::{Here, Kernel, Platform, SetPace};
+
+/// Everything outside the app that an effect can reach.
+pub(super) struct Outside {
+    pub wakes: Sender<Wake>,
+    pub reader: Reader,
+    pub viewer: Viewer,
+    pub control: Control,
+    pub set_pace: Option<SetPace>,
+    pub leaders: Leaders,
+    pub journal: Journal,
+    pub state: Option<PathBuf>,
+    pub shelf: Shelf,
+}
+
+#[derive(Clone)]
+pub(super) enum Control {
+    Real(Arc<Kernel>),
+    /// The demo's processes, which exist nowhere else.
+    Demo(Arc<DemoMachine>),
+}
+
+impl Outside {
+    pub(super) fn act(&mut self, effect: Effect) {
+        match effect {
+            Effect::ReadLog { generation, text } => self.reader.read_text(generation, text),
+            Effect::ReadFile { generation, path } => self.reader.read_file(generation, path),
+            Effect::Signal(order) => self.signal(order),
+            Effect::Release(key, release) => self.release(key, release),
+            Effect::NoteMemory(key, bytes) => {
+                if matches!(self.control, Control::Real(_)) {
+                    if let Err(error) = self.journal.note_memory(key, bytes) {
+                        self.wakes.trouble(not_recorded(&error));
+                    }
+                }
+            }
+            Effect::ReadEnvironment { key, names } => self.read_environment(key, names),
+            Effect::Ring(title) => terminal::ring(&title),
+            Effect::LoadKnowledge => self.reader.load(),
+            Effect::Copy(text) => match &self.control {
+                Control::Demo(machine) if machine.start(&text) => {
+                    let started = "in the demo it starts at once, as if pasted in the other pane";
+                    self.wakes.tell(Msg::Copied(Ok(started)));
+                }
+                _ => clipboard::copy(text, self.wakes.clone()),
+            },
+            Effect::Keep(kept) => self.shelf.keep(*kept),
+            Effect::WriteReport(text) => outbox::write(self.state.clone(), text, self.wakes.clone()),
+            Effect::Suspend => Here::ask_to_stop(),
+            // The loop itself ends the session.
+            Effect::Quit => {}
+        }
+    }
+
+    /// Reports nothing about a process that may not be read or has ended.
+    fn read_environment(&self, key: ProcessKey, names: Vec<String>) {
+        let Control::Real(kernel) = &self.control else { return };
+        let Some(variables) = kernel.are_set(key, &names) else { return };
+        self.wakes.tell(Msg::Environment(key, variables));
+    }
+
+    fn release(&self, key: ProcessKey, release: Release) {
+        let (control, wakes, journal) = (self.control.clone(), self.wakes.clone(), self.journal.clone());
+        let spawned = thread::Builder::new().name("release".into()).spawn(move || {
+            let outcome = match control {
+                Control::Real(kernel) => {
+                    let deed = Journal::deed(&*kernel, key, None);
+                    kernel.ask(key, &release, |what| {
+                        log::info!("{key:?}: {what:?}");
+                        if let Err(error) = journal.note_request(&deed, &what) {
+                            wakes.trouble(not_recorded(&error));
+                        }
+                    })
+                }
+                Control::Demo(machine) => machine.let_go(key),
+            };
+            wakes.tell(Msg::Released(key, outcome));
+        });
+        if let Err(error) = spawned {
+            self.wakes.tell(Msg::Released(key, Err(format!("nothing was sent ({error})"))));
+        }
+    }
+
+    fn signal(&self, order: Order) {
+        let (control, viewer, wakes) = (self.control.clone(), self.viewer.clone(), self.wakes.clone());
+        let (journal, leaders) = (self.journal.clone(), self.leaders.clone());
+        let (key, signal) = (order.key, order.signal);
+        // On this thread, so that it happens before a process that follows this one asks.
+        leaders.expect(key);
+        let spawned = thread::Builder::new().name("signal".into()).spawn(move || match control {
+            Control::Real(kernel) => {
+                let deed = Journal::deed(&*kernel, key, Some(signal));
+                follow_and_watch(&*kernel, &viewer, &order, &leaders, |what| {
+                    log::info!("{signal:?} to {key:?}: {what:?}");
+                    if let Err(error) = journal.note(&deed, &what) {
+                        wakes.trouble(not_recorded(&error));
+                    }
+                    wakes.tell(Msg::Signal(key, what));
+                });
+            }
+            Control::Demo(machine) => follow_and_watch(&*machine, &viewer, &order, &leaders, |what| {
+                wakes.tell(Msg::Signal(key, what));
+            }),
+        });
+        if let Err(error) = spawned {
+            self.wakes.trouble(format!("Nothing was signalled: {error}"));
+        }
+    }
+}
+
+/// The message for a signal or request that was sent but could not be recorded: a record is no condition for sending.
+pub(crate) fn not_recorded(error: &io::Error) -> String {
+    format!("What was sent could not be recorded in the state folder: {error}")
+}
