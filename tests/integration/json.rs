@@ -3,6 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use oomdoctor::advice::{Situation, advise};
+use oomdoctor::knowledge::KnowledgeBase;
+use oomdoctor::log::PastedLog;
+use oomdoctor::report::Report;
+use oomdoctor::report::json::Output;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::fit::{card, fit, small_model};
@@ -155,6 +161,30 @@ fn diagnose_prints_the_recorded_json() {
     fs::write(&log, machine.log()).unwrap();
     let output = FakeDriver::not_loaded().output(&["diagnose", log.to_str().unwrap(), "--json", "--no-live"]);
     assert_recorded("diagnose", "diagnose-no-live", &parsed(&output.stdout), folder.path());
+}
+
+/// The part of a scenario that is read here; `tests/scenarios` judges the rest.
+#[derive(Deserialize)]
+struct Scenario {
+    log: String,
+}
+
+#[test]
+fn the_diagnosis_of_every_scenario_is_as_the_schema_says() {
+    let base = KnowledgeBase::built_in().unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let files = fs::read_dir(folder).unwrap().flatten().filter(|entry| entry.path().is_file());
+    let mut validated = 0;
+    for file in files {
+        let scenario: Scenario = ron::from_str(&fs::read_to_string(file.path()).unwrap()).unwrap();
+        let diagnosis = base.diagnose(&PastedLog::new(&scenario.log), None);
+        let fixes = base.leading_fixes(&diagnosis);
+        let advice = advise(&Situation { fixes: &fixes, ..Situation::alone(&diagnosis) });
+        let report = Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None };
+        assert_valid("diagnose", &serde_json::to_value(Output::of(&report)).unwrap());
+        validated += 1;
+    }
+    assert!(validated > 50, "{validated}");
 }
 
 #[test]
