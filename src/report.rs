@@ -13,19 +13,19 @@ use crate::text::harmless_lines;
 /// Everything a report is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
-    /// What the log says.
+    /// What the log says, read alone.
     pub diagnosis: &'a Diagnosis,
-    /// That and the machine joined.
+    /// The verdict and the steps, from the log and the machine.
     pub advice: &'a Advice,
-    /// The machine it was held against.
+    /// The reading of the machine; `None` where the log was read alone.
     pub snapshot: Option<&'a Snapshot>,
     /// Why there is no reading of the machine, where one was wanted.
     pub no_reading: Option<&'a str>,
-    /// The leading entry's explanation.
+    /// The explanation of the leading entry.
     pub why: Option<&'a str>,
 }
 
-/// The same as a person reads it: the sentence, the arithmetic, the decisive line, the steps.
+/// The diagnosis for a person: the verdict, the sums, the decisive line and the steps.
 pub fn text(report: &Report<'_>) -> String {
     let mut lines = words::verdict(report.advice);
     if let Some(sums) = words::sums(report.advice) {
