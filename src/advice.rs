@@ -27,6 +27,7 @@ pub(crate) mod supervisor;
 pub(crate) mod told;
 pub(crate) mod verdict;
 pub(crate) mod weights;
+pub(crate) mod why;
 pub mod words;
 
 pub use case::Case;

@@ -65,6 +65,9 @@ pub enum Command {
         /// Print only the verdict and the first three steps.
         #[arg(long, conflicts_with = "json")]
         brief: bool,
+        /// Also print which rules found the causes, placed the steps, and kept others from being offered.
+        #[arg(long, conflicts_with = "brief")]
+        why: bool,
         /// Look at the log alone, not at this machine.
         #[arg(long)]
         no_live: bool,
@@ -199,14 +202,17 @@ pub fn run() -> ExitCode {
     }
     match cli.command {
         None => screen::run(&global, cli.log, cli.demo, cli.last),
-        Some(Command::Diagnose { file, json, brief, no_live, model, command, run_pid }) => {
+        Some(Command::Diagnose { file, json, brief, why, no_live, model, command, run_pid }) => {
             let format = match (json, brief) {
                 (true, _) => Format::Json,
                 (_, true) => Format::Brief,
                 _ => Format::Text,
             };
             let (live, model, command) = (!no_live, model.as_deref(), command.as_deref());
-            diagnose::run(&global, &Asked { file: file.as_deref(), format, live, model, command, run_pid })
+            diagnose::run(
+                &global,
+                &Asked { file: file.as_deref(), format, explains: why, live, model, command, run_pid },
+            )
         }
         Some(Command::Report(args)) => report::run(&global, &args),
         Some(Command::Sample { count, paced }) => sample::run(&global, count, paced),

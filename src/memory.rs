@@ -4,18 +4,23 @@
 //! Never knows files, the clock, this machine or the screen.
 
 pub mod cache;
+pub mod card;
 pub mod compute;
 pub mod config;
-pub(crate) mod dials;
 pub(crate) mod encoder;
 pub mod engine;
 pub mod estimate;
+pub mod fits;
 pub(crate) mod flags;
 pub mod ggml;
 pub mod gguf;
 pub(crate) mod images;
 pub(crate) mod inference;
+pub(crate) mod knob;
+pub(crate) mod knobs;
+pub(crate) mod largest;
 pub mod options;
+pub(crate) mod passing;
 pub(crate) mod quant;
 pub(crate) mod refusal;
 pub mod safetensors;
@@ -31,6 +36,7 @@ mod tests;
 pub mod training;
 pub mod vllm;
 pub(crate) mod weights;
+pub(crate) mod words;
 
 pub use engine::Engine;
 pub use estimate::{Estimate, Part, estimate};

@@ -5,7 +5,7 @@ pub mod json;
 pub mod markdown;
 pub mod redact;
 
-use crate::advice::{Advice, PlannedFix, words};
+use crate::advice::{Advice, PlannedFix, why, words};
 use crate::gpu::Snapshot;
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::text::harmless_lines;
@@ -23,6 +23,8 @@ pub struct Report<'a> {
     pub no_reading: Option<&'a str>,
     /// The explanation of the leading entry.
     pub why: Option<&'a str>,
+    /// Whether to say which rules led to the causes and steps.
+    pub explains: bool,
 }
 
 /// The diagnosis for a person: the verdict, the sums, the decisive line and the steps.
@@ -50,6 +52,9 @@ pub fn text(report: &Report<'_>) -> String {
         lines.push(String::new());
         lines.extend(step(at + 1, planned));
     }
+    if report.explains {
+        lines.extend(rules(report.advice));
+    }
     harmless_lines(&lines.join("\n")) + "\n"
 }
 
@@ -76,6 +81,16 @@ pub fn brief(report: &Report<'_>) -> String {
         lines.push(format!("{more} more {steps}: run oomdoctor and paste the traceback."));
     }
     harmless_lines(&lines.join("\n")) + "\n"
+}
+
+/// Which rules led to the causes and steps.
+fn rules(advice: &Advice) -> Vec<String> {
+    let mut lines = Vec::new();
+    for part in why::explained(advice) {
+        lines.extend([String::new(), part.heading.to_owned()]);
+        lines.extend(part.lines.iter().map(|line| format!("   {line}")));
+    }
+    lines
 }
 
 fn step(number: usize, planned: &PlannedFix) -> Vec<String> {
@@ -114,7 +129,14 @@ mod tests {
         let base = KnowledgeBase::built_in().unwrap();
         let diagnosis = base.diagnose(&PastedLog::new(log), None);
         let advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
-        let report = Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None };
+        let report = Report {
+            diagnosis: &diagnosis,
+            advice: &advice,
+            snapshot: None,
+            no_reading: None,
+            why: None,
+            explains: false,
+        };
         check(serde_json::to_value(json::Output::of(&report)).unwrap(), text(&report));
     }
 
@@ -147,7 +169,14 @@ mod tests {
             (0..titles.len()).filter(|at| of(*at)).count()
         };
         let brief_of = |advice: &Advice| {
-            brief(&Report { diagnosis: &diagnosis, advice, snapshot: None, no_reading: None, why: None })
+            brief(&Report {
+                diagnosis: &diagnosis,
+                advice,
+                snapshot: None,
+                no_reading: None,
+                why: None,
+                explains: false,
+            })
         };
         let text = brief_of(&advice);
         assert!(text.starts_with(&advice.verdict.sentence), "{text}");
@@ -163,5 +192,21 @@ mod tests {
             assert_eq!(json["oom"], "no");
             assert!(json["raised_by"].is_null() && json.get("verdict").is_none());
         });
+    }
+
+    #[test]
+    fn the_rules_behind_the_answer_are_printed_when_asked_for() {
+        let base = KnowledgeBase::built_in().unwrap();
+        let log = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 1; 8.00 GiB total capacity)";
+        let diagnosis = base.diagnose(&PastedLog::new(log), None);
+        let advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
+        let of = |explains| {
+            let diagnosis = &diagnosis;
+            text(&Report { diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None, explains })
+        };
+        assert!(advice.why.not_offered.iter().all(|step| of(true).contains(&step.rule)));
+        assert!(advice.why.causes.iter().all(|rule| of(true).contains(rule)));
+        assert_eq!(advice.why.steps.len(), advice.plan.len());
+        assert!(!advice.why.not_offered.is_empty() && of(true).starts_with(of(false).trim_end()));
     }
 }

@@ -121,7 +121,16 @@ pub fn weigh(case: &Case<'_>) -> Vec<Found> {
 
 /// What keeps a failure of this cause from happening again, in a sentence.
 pub fn prevention(cause: CauseKind, is_training: bool) -> &'static str {
-    ABOUT.iter().find(|about| about.id == cause).map_or("", |about| (about.prevent)(is_training))
+    about(cause).map_or("", |about| (about.prevent)(is_training))
+}
+
+/// A cause in words.
+pub fn name(cause: CauseKind) -> &'static str {
+    about(cause).map_or("", |about| about.name)
+}
+
+fn about(cause: CauseKind) -> Option<&'static About> {
+    ABOUT.iter().find(|about| about.id == cause).copied()
 }
 
 #[cfg(test)]

@@ -21,16 +21,23 @@ pub(crate) mod words;
 
 use std::sync::Arc;
 
+use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Stage};
-use crate::knowledge::{EntryId, FixId};
-use crate::memory::options::{self, Card};
+use crate::memory::card::Card;
+use crate::memory::engine::{Engine, Kind};
+use crate::memory::estimate::{Estimate, Part};
+use crate::memory::fits::fits;
+use crate::memory::knobs::{batch, checkpointing};
+use crate::memory::options::{Choice, hold_against_ram, options};
+use crate::memory::shape::{Is, ModelShape};
 use crate::memory::spare::SPARE;
-use crate::memory::{Engine, Is, Part};
 use crate::units::Bytes;
 pub use after::changed;
 pub use answer::{FitAdvice, FitChoice, FitModel, Parts};
 use basis::Basis;
-use kind::Kind;
+use effect::{Effect, Run};
+use kind::kind_of;
+use model::Known;
 pub use room::{Machine, Room, Vram, room};
 pub use trial::Trial;
 
@@ -54,169 +61,192 @@ pub struct Question<'a> {
 /// the model nor the engine's own figures are known.
 pub fn fit(question: Question<'_>, room: Room) -> Option<FitAdvice> {
     let diagnosis = question.diagnosis;
-    let of_card = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache));
-    // What lies on one of the cards that share all of it is not told.
-    if diagnosis.oom == Oom::No || !of_card || diagnosis.run.sharded.is_some() {
+    let is_of_gpu = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache));
+    // How much of a sharded model lies on one GPU is not told.
+    if diagnosis.oom == Oom::No || !is_of_gpu || diagnosis.run.sharded.is_some() {
         return None;
     }
-    let kind = Kind::of(diagnosis)?;
-    if let Some(pool) = pool::advice(diagnosis).filter(|_| kind == Kind::Vllm) {
-        return Some(pool);
+    let kind = kind_of(diagnosis)?;
+    let mut smaller_share = None;
+    if kind == Kind::Vllm {
+        if let Some(pool) = pool::advice(diagnosis) {
+            return Some(pool);
+        }
+        smaller_share = pool::smaller_share(diagnosis, room.failed_gpu);
     }
-    let mut share = pool::share(diagnosis, room.failed_gpu).filter(|_| kind == Kind::Vllm);
-    let Some(mut known) = model::known(question.model, &diagnosis.run, kind.is_torch()) else {
-        let share = share.map(|effect| FitAdvice { effects: vec![effect], ..FitAdvice::of("vLLM") });
-        return trained::advice(diagnosis).filter(|_| kind == Kind::Train).or(share);
-    };
-    let (engine, notes) = setup::engine(kind, diagnosis, &known.shape, &room);
-    let room = room.of(&engine, &known.shape);
-    let engine = engine.over(room.each.len());
-    hold_to_the_log(&mut known, diagnosis, &engine);
-    if let Some(effect) = &mut share {
-        effect.hold_against(&engine, &known.shape, &room);
+    match model::known(question.model, &diagnosis.run, kind.is_torch()) {
+        Some(known) => Some(of_model(question, kind, known, room, smaller_share)),
+        None if kind == Kind::Train => trained::advice(diagnosis),
+        None => smaller_share.map(|effect| FitAdvice { effects: vec![effect], ..FitAdvice::of("vLLM") }),
     }
-    let mut advice = advice(known, engine, notes, room, question);
-    advice.effects.extend(share);
-    Some(advice)
 }
 
 /// Puts what the log printed of sizes in the place of ours.
-fn hold_to_the_log(known: &mut model::Known, diagnosis: &Diagnosis, engine: &Engine) {
+fn hold_to_the_log(known: &mut Known, diagnosis: &Diagnosis, engine: &Engine) {
     let run = &diagnosis.run;
     match engine {
         Engine::LlamaCpp(settings) | Engine::Ollama(settings) => {
-            let refused =
+            let is_cache =
                 diagnosis.matches.first().is_some_and(|found| found.entry == EntryId::LLAMA_CPP_KV_CACHE_ALLOCATION);
-            let refused = diagnosis.facts.requested_bytes.filter(|_| refused && settings.devices == 1);
+            let refused = if is_cache && settings.devices == 1 { diagnosis.facts.requested_bytes } else { None };
             // A context that was only assumed says nothing about a buffer.
             let cache = setup::context(diagnosis).and(run.kv_cache_bytes.or(refused)).map(|bytes| bytes.0);
             model::hold_to_the_log(&mut known.shape, run, settings, cache);
         }
         Engine::Vllm(_) | Engine::Sglang(_) => {
-            let own = known.quantization.as_str();
+            let is_plain = ["bfloat16", "float16", "float32"].contains(&known.quantization.as_str());
             let printed = run.weights_bytes.map(|bytes| bytes.0.saturating_mul(engine.ranks()));
-            known.shape.weights = match (known.shape.weights.as_ref(), printed, &run.quantisation) {
-                (Ok(sums), Some(printed), _) => Ok(sums.scaled(printed, sums.in_file())),
+            if let (Ok(sums), Some(printed)) = (&mut known.shape.weights, printed) {
+                *sums = sums.scaled(printed, sums.in_file());
+            } else if let (None, Some(quantised), true) = (printed, &run.quantisation, is_plain) {
                 // Of a quantisation that is not known by name nothing follows.
-                (_, None, Some(quantised)) if ["bfloat16", "float16", "float32"].contains(&own) => {
-                    Err(format!("the log does not say how large its {quantised} weights are"))
-                }
-                (sums, ..) => sums.cloned().map_err(Clone::clone),
-            };
+                known.shape.weights = Err(format!("the log does not say how large its {quantised} weights are"));
+            }
         }
         Engine::Transformers(_) | Engine::Train(_) => {}
     }
 }
 
-fn advice(
-    known: model::Known,
-    engine: Engine,
-    mut notes: Vec<String>,
-    room: Room,
+/// What a model is compared with.
+struct Limits {
+    /// The GPU that it must fit; `None` where that is not known, or what the model takes is not.
+    card: Option<Card>,
+    /// The most that weights and states may take, where the length of the sequences is not known: activations grow
+    /// with it, but what is known all the same may be too much already.
+    most: Option<Bytes>,
+    /// Whether that length is not known.
+    is_blind: bool,
+}
+
+impl Limits {
+    fn of(diagnosis: &Diagnosis, engine: &Engine, room: &Room) -> Limits {
+        let is_blind = matches!(engine, Engine::Train(_)) && setup::context(diagnosis).is_none();
+        let has_share = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
+        let card = room.as_card();
+        let (card, most) = match card {
+            Some(card) if is_blind && !diagnosis.run.is_spread() => (None, Some(card.free.less(SPARE))),
+            // A utilisation is a share of the whole GPU.
+            Some(_) if is_blind || has_share && room.capacity.is_none() => (None, None),
+            card => (card, None),
+        };
+        Limits { card, most, is_blind }
+    }
+
+    /// What this engine takes, where that is more than can be there.
+    fn too_much(&self, engine: &Engine, shape: &ModelShape) -> Option<Bytes> {
+        let least = engine.estimate(shape).total()?;
+        (least > self.most?).then_some(least)
+    }
+}
+
+/// The model with the run's settings, compared with what is free.
+fn of_model(
     question: Question<'_>,
+    kind: Kind,
+    mut known: Known,
+    room: Room,
+    smaller_share: Option<Effect>,
 ) -> FitAdvice {
-    let Question { diagnosis, had, .. } = question;
+    let diagnosis = question.diagnosis;
+    let (engine, mut notes) = setup::engine(kind, diagnosis, &known.shape, &room);
+    let room = room.of(&engine, &known.shape);
+    let engine = engine.over(room.each.len());
+    hold_to_the_log(&mut known, diagnosis, &engine);
     let shape = &known.shape;
-    let has_share = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));
-    let card = room.free.zip(room.capacity.or(room.free)).map(|(free, total)| Card {
-        index: 0,
-        uuid: None,
-        name: String::new(),
-        total,
-        free,
-        each: room.each.iter().map(|(free, _)| *free).collect(),
-    });
-    let is_assumed = setup::context(diagnosis).is_none();
-    // Activations grow with the sequences: without their length nothing is known but weights and states.
-    let is_blind = is_assumed && matches!(engine, Engine::Train(..));
-    // What is known all the same may be too much already.
-    let least = |engine: &Engine| engine.estimate(shape).total();
-    let most = card.as_ref().filter(|_| is_blind && !diagnosis.run.is_spread()).map(|card| card.free.less(SPARE));
-    let too_much = |engine: &Engine| least(engine).zip(most).is_some_and(|(least, most)| least > most);
-    // A utilisation is a share of the whole card.
-    let card = card.filter(|_| (room.capacity.is_some() || !has_share) && !is_blind);
+    let limits = Limits::of(diagnosis, &engine, &room);
+    let card = limits.card.as_ref();
     let mut estimate = engine.estimate(shape);
-    let fits = options::fits(&engine, shape, card.as_ref());
-    let mut all = options::options(engine, shape, card.as_ref(), &[]);
-    options::hold_against_ram(&mut all, &estimate, room.ram);
-    let fitting = if fits == Some(false) { offers::ranked(&all, &engine, shape) } else { Vec::new() };
-    let mut choices: Vec<FitChoice> = fitting
-        .iter()
-        .take(MOST_CHOICES)
-        .map(|choice| offers::said(choice, &estimate, room.free, &engine, shape))
-        .collect();
-    let instead = if fits == Some(false) && offers::is_poor(&fitting, shape) {
-        offers::instead(&known, engine, card.as_ref())
-    } else {
-        Vec::new()
+    let mut all = options(engine, shape, card, &[]);
+    hold_against_ram(&mut all, &estimate, room.ram);
+    let run = Run { engine: &engine, shape, estimate: &estimate, card, ram: room.ram };
+    let mut effects = effects(question, &run, &all, &limits);
+    effects.extend(smaller_share.map(|effect| effect.held_against(&engine, shape, &room)));
+    let fits_as_it_is = fits(&engine, shape, card);
+    let (choices, instead) = match fits_as_it_is {
+        Some(false) => choices(&known, &run, &all, &room),
+        _ => (Vec::new(), Vec::new()),
     };
     if let Some(several) = diagnosis.run.devices.filter(|count| *count > 1 && room.each.is_empty()) {
         notes.push(format!("the run was spread over {several} GPUs; each also holds buffers of its own, which differ"));
     }
-    let mut effects = effect::effects(&all, &engine, shape, &estimate, card.as_ref(), room.ram);
-    let on_card = diagnosis.run.layers_offloaded.map(|(on, _)| on);
-    effects.extend(effect::tries(
-        setup::context(diagnosis),
-        on_card,
-        &engine,
-        shape,
-        &estimate,
-        card.as_ref(),
-        room.ram,
-    ));
-    if is_assumed {
-        effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = Is::About);
-        choices.iter_mut().filter_map(|choice| choice.frees_is.as_mut()).for_each(|is| *is = Is::About);
-    }
-    // Where the optimizer is made all else is there: no more comes back than the run had.
-    let had = had.filter(|_| diagnosis.run.stage == Some(Stage::Optimizer));
-    for (fix, changed) in effect::alone(&engine) {
-        let Some(effect) = effects.iter_mut().find(|effect| effect.fix == fix) else { continue };
-        effect.fits = effect.fits.or(too_much(&changed).then_some(false));
-        let held = had.map(|had| had.less(least(&changed).unwrap_or(Bytes::ZERO)));
-        let bound = |(frees, is): (Bytes, Is)| (held.map_or(frees, |held| frees.min(held)), is);
-        effect.frees = effect.frees.map(bound).filter(|(frees, _)| *frees > Bytes::ZERO);
-    }
-    let beyond = least(&engine).filter(|_| too_much(&engine));
-    if let Some(least) = beyond {
-        notes
-            .push(format!("weights, gradients and optimizer alone take about {least}, whatever the sequences' length"));
-    }
-    let fits = fits.or(beyond.map(|_| false));
-    if is_blind {
+    let too_much = limits.too_much(&engine, shape);
+    notes.extend(too_much.map(|least| {
+        format!("weights, gradients and optimizer alone take about {least}, whatever the sequences' length")
+    }));
+    let fits = fits_as_it_is.or(too_much.map(|_| false));
+    if limits.is_blind {
         estimate.compute = Part::unknown(UNKNOWN_LENGTH);
-        let of_length = [FixId::SMALLER_BATCH, FixId::GRADIENT_CHECKPOINTING];
-        effects.iter_mut().filter(|effect| of_length.contains(&effect.fix)).for_each(|effect| effect.frees = None);
     }
-    let why_not = estimate.why_not().map(str::to_owned);
-    let why_not_known = why_not.or_else(|| (fits.is_none()).then(|| room.why_not.to_owned()));
+    let why_not_known = estimate.why_not().unwrap_or(room.why_not);
     FitAdvice {
         effects,
-        engine: engine.name(),
-        context_tokens: engine.context(shape).filter(|_| !is_blind),
+        context_tokens: if limits.is_blind { None } else { engine.context(shape) },
         parts: Some(Parts::of(&estimate)),
         total_bytes: estimate.total(),
         free_now_bytes: room.free,
         card_bytes: room.capacity,
-        headroom_bytes: engine
-            .wanted(&estimate)
-            .zip(estimate.total())
-            .map_or(SPARE, |(wanted, total)| wanted.less(total)),
+        headroom_bytes: headroom(&engine, &estimate),
         fits,
-        why_not_known: why_not_known.filter(|_| fits.is_none()),
-        choices,
-        sizes: offers::sizes(engine, shape, card.as_ref()),
+        why_not_known: fits.is_none().then(|| why_not_known.to_owned()),
+        choices: if has_assumed_context(diagnosis) {
+            choices.into_iter().map(FitChoice::about).collect()
+        } else {
+            choices
+        },
+        sizes: offers::sizes(engine, shape, card),
         instead,
         notes,
         is_now: room.is_now,
-        each: card.map(|card| card.each).unwrap_or_default(),
-        basis: (!is_blind).then(|| Arc::new(Basis::new(known.name.clone(), &known.quantization, shape, engine))),
-        model: Some(FitModel {
-            layers: Some(shape.layer_count()).filter(|count| *count > 0),
-            parameters: shape.parameters,
-            name: known.name,
-            quantization: Some(known.quantization),
-            how: known.how,
-        }),
+        basis: (!limits.is_blind).then(|| Arc::new(Basis::new(&known.name, &known.quantization, shape, engine))),
+        each: limits.card.map(|card| card.each).unwrap_or_default(),
+        model: Some(FitModel::of(known)),
+        ..FitAdvice::of(engine.name())
     }
+}
+
+/// What a choice must leave free.
+fn headroom(engine: &Engine, estimate: &Estimate) -> Bytes {
+    match (engine.wanted(estimate), estimate.total()) {
+        (Some(wanted), Some(total)) => wanted.less(total),
+        _ => SPARE,
+    }
+}
+
+fn has_assumed_context(diagnosis: &Diagnosis) -> bool {
+    setup::context(diagnosis).is_none()
+}
+
+/// The choices that fit, best first; and what would fit instead where all of them are poor.
+fn choices(known: &Known, run: &Run<'_>, all: &[Choice], room: &Room) -> (Vec<FitChoice>, Vec<String>) {
+    let fitting = offers::ranked(all, run.engine, run.shape);
+    let is_poor = offers::is_poor(&fitting, run.shape);
+    let instead = if is_poor { offers::instead(known, *run.engine, run.card) } else { Vec::new() };
+    (fitting.iter().take(MOST_CHOICES).map(|choice| offers::said(choice, run, room.free)).collect(), instead)
+}
+
+/// What each fix would do, as far as the log lets it be told.
+fn effects(question: Question<'_>, run: &Run<'_>, all: &[Choice], limits: &Limits) -> Vec<Effect> {
+    let diagnosis = question.diagnosis;
+    let on_gpu = diagnosis.run.layers_offloaded.map(|(on, _)| on);
+    let mut effects = effect::effects(all, run);
+    effects.extend(effect::tries(setup::context(diagnosis), on_gpu, run));
+    if has_assumed_context(diagnosis) {
+        effects.iter_mut().filter_map(|effect| effect.frees.as_mut()).for_each(|(_, is)| *is = Is::About);
+    }
+    // Where the optimizer is made all else is there: no more is freed than the run had.
+    let had = if diagnosis.run.stage == Some(Stage::Optimizer) { question.had } else { None };
+    for (fix, changed) in effect::steps(run.engine) {
+        let Some(effect) = effects.iter_mut().find(|effect| effect.fix == fix) else { continue };
+        if effect.fits.is_none() && limits.too_much(&changed, run.shape).is_some() {
+            effect.fits = Some(false);
+        }
+        if let Some(had) = had {
+            effect.free_at_most(had.less(changed.estimate(run.shape).total().unwrap_or(Bytes::ZERO)));
+        }
+    }
+    if limits.is_blind {
+        let of_length = [batch::KNOB.fixes, checkpointing::KNOB.fixes].concat();
+        effects.iter_mut().filter(|effect| of_length.contains(&effect.fix)).for_each(|effect| effect.frees = None);
+    }
+    effects
 }

@@ -10,6 +10,8 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
+use crate::memory::knob::Program;
+use crate::memory::knobs::spellings;
 pub use already::Had;
 
 /// One thing to change in a command line.
@@ -47,10 +49,11 @@ pub enum Form {
     Kubernetes,
 }
 
-/// Programs whose options are the same, and the spellings of one option.
+/// Programs whose options are the same.
 struct Kin {
     commands: &'static [&'static str],
-    same: &'static [&'static [&'static str]],
+    /// Whose spellings its options have, where they are a knob's.
+    program: Option<Program>,
     /// Options that take more memory: they go when something else is changed to take less.
     greedy: &'static [&'static str],
 }
@@ -59,27 +62,34 @@ struct Kin {
 const KIN: &[Kin] = &[
     Kin {
         commands: &["llama-server", "llama-cli", "llama-completion", "llama-run", "llama-mtmd-cli"],
-        same: &[
-            &["-c", "--ctx-size"],
-            &["-ngl", "--gpu-layers", "--n-gpu-layers"],
-            &["-fa", "--flash-attn"],
-            &["-ctk", "--cache-type-k"],
-            &["-ctv", "--cache-type-v"],
-            &["-ub", "--ubatch-size"],
-            &["-b", "--batch-size"],
-            &["-np", "--parallel"],
-            &["--n-cpu-moe", "-ncmoe"],
-            &["--no-kv-offload", "-nkvo"],
-        ],
+        program: Some(Program::LlamaCpp),
         greedy: &[],
     },
-    Kin { commands: &["vllm serve", "vllm.entrypoints"], same: &[], greedy: &[] },
-    Kin { commands: &["sglang.launch_server", "sglang serve"], same: &[], greedy: &[] },
-    Kin { commands: &["main.py"], same: &[], greedy: &["--highvram", "--gpu-only"] },
-    Kin { commands: &["koboldcpp", "koboldcpp.py"], same: &[&["--gpulayers", "--gpu-layers"]], greedy: &[] },
+    Kin { commands: &["vllm serve", "vllm.entrypoints"], program: Some(Program::Vllm), greedy: &[] },
+    Kin { commands: &["sglang.launch_server", "sglang serve"], program: Some(Program::Sglang), greedy: &[] },
+    Kin { commands: &["main.py"], program: None, greedy: &["--highvram", "--gpu-only"] },
+    Kin { commands: &["koboldcpp", "koboldcpp.py"], program: Some(Program::KoboldCpp), greedy: &[] },
     // Last: what runs in the container is a program of its own.
-    Kin { commands: &["docker run", "podman run"], same: &[&["--memory", "-m"]], greedy: &[] },
+    Kin { commands: CONTAINERS, program: None, greedy: &[] },
 ];
+
+const CONTAINERS: &[&str] = &["docker run", "podman run"];
+/// The spellings of a container's memory limit.
+const CONTAINER_MEMORY: &[&str] = &["--memory", "-m"];
+
+impl Kin {
+    fn is_container(&self) -> bool {
+        self.commands == CONTAINERS
+    }
+
+    /// All spellings of an option; `None` where only this one is known.
+    fn spellings(&self, option: &str) -> Option<&'static [&'static str]> {
+        if self.is_container() && CONTAINER_MEMORY.contains(&option) {
+            return Some(CONTAINER_MEMORY);
+        }
+        spellings(self.program?, option)
+    }
+}
 
 /// Options whose value follows without anything in between.
 const GLUED: &[&str] = &["-Xmx"];
@@ -98,21 +108,13 @@ impl Changes {
         }
         while let Some(word) = words.next() {
             // The `-m` of `python -m x` is no option of the program.
-            let module = word == "-m" && changes.head.last().is_some_and(|last| last.starts_with("python"));
-            if word.starts_with('-') && !module {
-                let after = |name: &&str| word.strip_prefix(name).filter(|value| !value.is_empty());
-                let (name, glued) = match GLUED.iter().find_map(|name| Some((*name, after(name)?))) {
-                    Some((name, value)) => (name, Some(value.to_owned())),
-                    None => match word.split_once('=') {
-                        Some((name, value)) => (name, Some(value.to_owned())),
-                        None => (word, None),
-                    },
-                };
-                let value = glued.or_else(|| words.next_if(|next| !next.starts_with('-')).map(str::to_owned));
-                if value.as_deref().is_some_and(is_stand_in) {
-                    continue;
+            let is_module = word == "-m" && changes.head.last().is_some_and(|last| last.starts_with("python"));
+            if word.starts_with('-') && !is_module {
+                let (name, own) = option_and_value(word);
+                let value = own.or_else(|| words.next_if(|next| !next.starts_with('-')));
+                if !value.is_some_and(is_stand_in) {
+                    changes.all.push(Change::Flag(name.to_owned(), value.map(str::to_owned)));
                 }
-                changes.all.push(Change::Flag(name.to_owned(), value));
             } else if let Some((name, value)) = word.trim_end_matches(',').split_once('=') {
                 if !is_stand_in(value) {
                     changes.all.push(Change::Setting(name.to_owned(), value.to_owned()));
@@ -161,14 +163,16 @@ impl Changes {
 
     /// Variables that stand for themselves, as they are typed before any command; `None` where there is more to change.
     pub fn alone(&self, form: Form) -> Option<String> {
-        let set = |change: &Change| match (change, form) {
+        if !self.head.is_empty() {
+            return None;
+        }
+        let lines = self.all.iter().map(|change| match (change, form) {
             (Change::Env(name, value), Form::Posix | Form::Slurm) => Some(format!("export {name}={value}")),
             (Change::Env(name, value), Form::PowerShell) => Some(format!("$env:{name}='{value}'")),
             (Change::Env(name, value), Form::Cmd) => Some(format!("set {name}={value}")),
             _ => None,
-        };
-        let all: Option<Vec<String>> = self.all.iter().map(set).collect();
-        all.filter(|_| self.head.is_empty()).map(|lines| lines.join("\n"))
+        });
+        Some(lines.collect::<Option<Vec<String>>>()?.join("\n"))
     }
 
     /// Whether the change names the program whose command lines it is for.
@@ -217,6 +221,19 @@ pub fn apply_all(changes: &[Changes], command: &str, form: Form) -> String {
     all.apply(&line, form).unwrap_or(line)
 }
 
+/// An option with the value that follows it in the same word.
+fn option_and_value(word: &str) -> (&str, Option<&str>) {
+    for name in GLUED {
+        if let Some(value) = word.strip_prefix(name).filter(|value| !value.is_empty()) {
+            return (name, Some(value));
+        }
+    }
+    match word.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (word, None),
+    }
+}
+
 /// `NAME=value`, where it is one.
 fn environment(word: &str) -> Option<(String, String)> {
     let (name, value) = word.split_once('=')?;
@@ -242,13 +259,17 @@ fn kin(command: &str) -> Option<&'static Kin> {
 fn holds(command: &str, words: &str) -> bool {
     let own: Vec<&str> = command.split_whitespace().collect();
     let wanted: Vec<&str> = words.split(' ').collect();
-    let name = |word: &str| word.rsplit(['/', '\\']).next().map_or("", |name| name.trim_end_matches(".exe")).to_owned();
     own.windows(wanted.len()).any(|part| {
         part.iter().zip(&wanted).enumerate().all(|(at, (word, wanted))| match at {
-            0 => name(word) == **wanted || wanted.contains('.') && word.starts_with(&format!("{wanted}.")),
+            0 => program_name(word) == *wanted || wanted.contains('.') && word.starts_with(&format!("{wanted}.")),
             _ => word == wanted,
         })
     })
+}
+
+/// The last part of a program's path.
+fn program_name(word: &str) -> &str {
+    word.rsplit(['/', '\\']).next().map_or("", |name| name.trim_end_matches(".exe"))
 }
 
 /// The first match of a pattern made here. Plans are made anew with each reading: a pattern is compiled once. There are
@@ -274,7 +295,7 @@ fn with_flag(line: &str, kin: Option<&Kin>, name: &str, value: Option<&str>) -> 
         return with_glued(line, name, value.unwrap_or_default());
     }
     let own = [name];
-    let spellings = kin.and_then(|kin| kin.same.iter().find(|same| same.contains(&name))).map_or(&own[..], |same| same);
+    let spellings = kin.and_then(|kin| kin.spellings(name)).unwrap_or(&own);
     let said = match value {
         Some(value) => format!("{name} {value}"),
         None => name.to_owned(),
@@ -293,22 +314,25 @@ fn with_flag(line: &str, kin: Option<&Kin>, name: &str, value: Option<&str>) -> 
             return format!("{before} {spelling}{joint}{value}{after}").trim_start().to_owned();
         }
     }
-    let is_of_container = kin.is_none_or(|kin| kin.commands.contains(&"docker run"));
-    let runs_container =
-        found(r"^(?:sudo )?(?:docker|podman)\s+run\b", line).filter(|_| !line.is_empty() && is_of_container);
-    let at = runs_container.map_or_else(|| end_of_command(line), |(_, end)| end);
+    let at = match found(RUNS_CONTAINER, line) {
+        Some((_, end)) if kin.is_none_or(Kin::is_container) => end,
+        _ => end_of_command(line),
+    };
     insert(line, at, &said)
 }
 
+/// A line that starts a container.
+const RUNS_CONTAINER: &str = r"^(?:sudo )?(?:docker|podman)\s+run\b";
+
 /// The line with another value of an option that its value follows at once, or with the option right behind the program.
 fn with_glued(line: &str, name: &str, value: &str) -> String {
-    let part = |range: std::ops::Range<usize>| line.get(range).unwrap_or_default();
     if let Some((start, end)) = found(&format!(r"(?:^|\s){}\S+", regex::escape(name)), line) {
         let blank = if start == 0 { "" } else { " " };
-        return format!("{}{blank}{name}{value}{}", part(0..start), part(end..line.len()));
+        let (before, after) = (line.get(..start).unwrap_or_default(), line.get(end..).unwrap_or_default());
+        return format!("{before}{blank}{name}{value}{after}");
     }
     let program = found(r"(?:^|[\s/])java(?:\s|$)", line).map_or(line.len(), |(_, end)| end);
-    insert(line, part(0..program).trim_end().len(), &format!("{name}{value}"))
+    insert(line, line.get(..program).unwrap_or_default().trim_end().len(), &format!("{name}{value}"))
 }
 
 /// The line with another value of an option that a variable would set (`NODE_OPTIONS=--max-old-space-size=8192`), where the
@@ -386,32 +410,34 @@ fn replaced_variable(line: &str, name: &str, value: &str) -> Option<String> {
 
 /// The line with variables set for it, as the form has them.
 fn with_variables(line: &str, variables: &[(&str, &str)], form: Form) -> String {
-    let each =
-        |one: fn(&str, &str) -> String| variables.iter().map(|(name, value)| one(name, value)).collect::<String>();
-    match form {
-        Form::Compose => {
-            let environment = each(|name, value| format!("      {name}: \"{value}\"\n"));
-            let environment =
-                if environment.is_empty() { environment } else { format!("    environment:\n{environment}") };
-            format!("{environment}    command: {line}")
+    let container = if form == Form::Posix { found(RUNS_CONTAINER, line) } else { None };
+    let mut set = String::new();
+    for (name, value) in variables {
+        set += &match form {
+            Form::Compose => format!("      {name}: \"{value}\"\n"),
+            Form::Kubernetes => format!("  - {{name: {name}, value: \"{value}\"}}\n"),
+            Form::Slurm => format!("export {name}={value}\n"),
+            Form::PowerShell => format!("$env:{name}='{value}'; "),
+            Form::Cmd => format!("set \"{name}={value}\"\n"),
+            Form::Posix if container.is_some() => format!("-e {name}={value} "),
+            Form::Posix => format!("{name}={value} "),
+        };
+    }
+    match (form, container) {
+        (Form::Compose, _) => {
+            let head = if set.is_empty() { "" } else { "    environment:\n" };
+            format!("{head}{set}    command: {line}")
         }
-        Form::Kubernetes => {
-            let environment = each(|name, value| format!("  - {{name: {name}, value: \"{value}\"}}\n"));
-            let environment = if environment.is_empty() { environment } else { format!("env:\n{environment}") };
+        (Form::Kubernetes, _) => {
+            let head = if set.is_empty() { "" } else { "env:\n" };
             let arguments: Vec<String> = line.split_whitespace().map(|word| format!("\"{word}\"")).collect();
-            format!("{environment}command: [{}]", arguments.join(", "))
+            format!("{head}{set}command: [{}]", arguments.join(", "))
         }
-        Form::Slurm => each(|name, value| format!("export {name}={value}\n")) + line,
-        Form::PowerShell => each(|name, value| format!("$env:{name}='{value}'; ")) + line,
-        Form::Cmd => each(|name, value| format!("set \"{name}={value}\"\n")) + line,
-        Form::Posix => {
-            if let Some((_, end)) = found(r"^(?:sudo )?(?:docker|podman)\s+run\b", line) {
-                return insert(line, end, each(|name, value| format!("-e {name}={value} ")).trim_end())
-                    .replace("run  ", "run ");
-            }
+        (Form::Slurm | Form::PowerShell | Form::Cmd, _) => set + line,
+        (Form::Posix, Some((_, end))) => insert(line, end, set.trim_end()).replace("run  ", "run "),
+        (Form::Posix, None) => {
             // What stands before the last command of the line stays there.
             let at = line.rfind("&& ").map_or(0, |at| at + 3);
-            let set = each(|name, value| format!("{name}={value} "));
             format!("{}{set}{}", line.get(..at).unwrap_or_default(), line.get(at..).unwrap_or(line))
         }
     }

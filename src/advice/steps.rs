@@ -102,6 +102,9 @@ impl Collected {
     /// The steps about processes, and those to wait for busy ones and to ask other users.
     fn add_processes(&mut self, fix: &Fix, outlook: &Outlook<'_, '_>, is_answer: bool) {
         let steps = processes::steps(fix, outlook);
+        if steps.is_empty() {
+            self.reject(fix.id, "no process here that uses memory which the run needs may be offered");
+        }
         let idle = steps.idle.into_iter().map(|planned| Offer { is_answer, ..Offer::of(planned) });
         let unknown = steps.unknown.into_iter().map(|planned| Offer { may_be_busy: true, ..Offer::of(planned) });
         let others = owners::wait_or_ask(outlook.case).into_iter().map(Offer::of);

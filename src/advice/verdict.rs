@@ -18,6 +18,16 @@ pub enum Strength {
 }
 
 impl Strength {
+    /// The word of the JSON contract.
+    pub fn word(self) -> &'static str {
+        match self {
+            Strength::Hint => "hint",
+            Strength::Likely => "likely",
+            Strength::Strong => "strong",
+            Strength::Proven => "proven",
+        }
+    }
+
     /// The number that stands for it in the JSON, from 0 to 1.
     pub fn weight(self) -> f64 {
         match self {

@@ -42,6 +42,8 @@ pub enum Action {
     Model,
     /// Whether the run's model fits.
     Fit,
+    /// Which rules led to these causes and steps.
+    Rules,
     /// Search the input, filter the processes.
     Search,
     NextHit,

@@ -68,6 +68,8 @@ pub enum Overlay {
     Fit(usize),
     /// What was done and what keeps it from coming back: the first line shown.
     Done(usize),
+    /// Which rules led to these causes and steps: the first line shown.
+    Rules(usize),
     /// Where a report was written, and the first line shown.
     Written(String, usize),
     /// What is known of a model that draws, and the first line shown.
@@ -85,6 +87,7 @@ impl Overlay {
             | Overlay::About(_, top)
             | Overlay::Fit(top)
             | Overlay::Done(top)
+            | Overlay::Rules(top)
             | Overlay::Written(_, top)
             | Overlay::Draws(_, top)
             | Overlay::Text(_, top) => Some(top),
@@ -700,6 +703,10 @@ impl Model {
             }
             Overlay::Done(top) => {
                 made = super::summary::page(self);
+                (&made, top)
+            }
+            Overlay::Rules(top) => {
+                made = super::summary::rules(self)?;
                 (&made, top)
             }
             Overlay::Written(path, top) => {

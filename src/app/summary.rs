@@ -4,7 +4,7 @@
 use super::Model;
 use super::model::Source;
 use super::walk::{EndingState, Mark};
-use crate::advice::causes;
+use crate::advice::{causes, why};
 use crate::knowledge::diagnosis::Phase;
 use crate::knowledge::page::{Page, Tone};
 use crate::report::markdown::Walked;
@@ -84,6 +84,19 @@ pub(crate) fn fit(model: &Model) -> Option<Page> {
     }
     page.add(Tone::Text, "");
     page.add(Tone::Quiet, "From the log's own figures where it prints them; \"about\" is an estimate.");
+    Some(page)
+}
+
+/// Which rules led to these causes and steps.
+pub(crate) fn rules(model: &Model) -> Option<Page> {
+    let mut page = Page::default();
+    page.add(Tone::Title, "Why these steps");
+    for part in why::explained(model.advice.as_ref()?) {
+        page.part(part.heading);
+        for line in part.lines {
+            page.add(Tone::Text, line);
+        }
+    }
     Some(page)
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Asked<'a> {
     pub file: Option<&'a Path>,
     /// How much is printed.
     pub format: Format,
+    /// Whether to say which rules decided.
+    pub explains: bool,
     /// Whether to look at this machine.
     pub live: bool,
     /// The model, where the person says it.
@@ -52,7 +54,7 @@ pub(super) enum Format {
 impl<'a> Asked<'a> {
     /// A log in text, held against this machine.
     pub(super) fn text(file: Option<&'a Path>) -> Asked<'a> {
-        Asked { file, format: Format::Text, live: true, model: None, command: None, run_pid: None }
+        Asked { file, format: Format::Text, explains: false, live: true, model: None, command: None, run_pid: None }
     }
 }
 
@@ -115,6 +117,7 @@ pub(super) struct Examined {
     snapshot: Option<Snapshot>,
     no_reading: Option<String>,
     why: Option<String>,
+    explains: bool,
 }
 
 impl Examined {
@@ -125,6 +128,7 @@ impl Examined {
             snapshot: self.snapshot.as_ref(),
             no_reading: self.no_reading.as_deref(),
             why: self.why.as_deref(),
+            explains: self.explains,
         }
     }
 
@@ -168,7 +172,7 @@ pub(super) fn examine(
         ..Situation::alone(&diagnosis)
     });
     let why = entry.map(|entry| entry.why.clone());
-    Examined { diagnosis, advice, snapshot, no_reading, why }
+    Examined { diagnosis, advice, snapshot, no_reading, why, explains: asked.explains }
 }
 
 /// The machine as the failed run leaves it, and what that run is; or why the machine is left out.

@@ -2,6 +2,7 @@
 //! attention, rows of several tokens, slots, and which of it is on the card. Exact (0 % on every golden row), in bytes.
 //! Source: llama.cpp's llama-kv-cache, llama-kv-cache-dsv4 and llama-memory-recurrent, read on 2026-11-21. Knows nothing of budgets.
 
+use super::ggml::GgmlType;
 use super::settings::{Settings, padded};
 use super::shape::{Cache, Compressed, ModelShape};
 use super::weights::first_on_gpu;
@@ -44,7 +45,7 @@ pub fn by_layer(shape: &ModelShape, settings: &Settings) -> Result<Vec<u64>, Str
         settings.cells(context, shape.window)
     };
     let cells = cells.ok_or("the context is too large")?;
-    let bytes = |layer: &super::shape::Layer| {
+    let bytes = layers.iter().map(|layer| {
         let Some(cache) = layer.cache else { return Ok(0) };
         let count = if cache.windowed { cells.windowed } else { cells.full };
         let row = row_bytes(cache, settings)?;
@@ -59,8 +60,8 @@ pub fn by_layer(shape: &ModelShape, settings: &Settings) -> Result<Vec<u64>, Str
         };
         let bytes = bytes.and_then(|bytes| bytes.checked_mul(cells.streams));
         bytes.ok_or_else(|| "the cache would take more than 2^64 bytes".to_owned())
-    };
-    layers.iter().map(bytes).collect()
+    });
+    bytes.collect()
 }
 
 /// The KV cache for these settings; the error says why it can't be known.
@@ -81,21 +82,22 @@ pub fn kv_cache(shape: &ModelShape, settings: &Settings) -> Result<CacheSums, St
 
 /// Bytes of one cell of a layer.
 fn row_bytes(cache: Cache, settings: &Settings) -> Result<u64, String> {
-    let row = |elements: u64, kind: super::ggml::GgmlType| {
-        kind.row_bytes(elements).ok_or_else(|| format!("rows of {elements} can't be stored in {}", kind.name))
-    };
-    Ok(row(cache.k, settings.k_type)?.saturating_add(row(cache.v, settings.v_type)?))
+    Ok(stored_row(cache.k, settings.k_type)?.saturating_add(stored_row(cache.v, settings.v_type)?))
+}
+
+fn stored_row(elements: u64, kind: GgmlType) -> Result<u64, String> {
+    kind.row_bytes(elements).ok_or_else(|| format!("rows of {elements} can't be stored in {}", kind.name))
 }
 
 /// The recurrent state of each layer in bytes: four a number, for each slot.
 pub fn state_by_layer(shape: &ModelShape, settings: &Settings) -> Result<Vec<u64>, String> {
     let layers = shape.layers.as_ref().map_err(Clone::clone)?;
-    let bytes = |layer: &super::shape::Layer| {
+    let bytes = layers.iter().map(|layer| {
         let numbers = layer.recurrent.ok_or("the size of its recurrent state is not known")?;
         let bytes = numbers.checked_mul(4).and_then(|bytes| bytes.checked_mul(settings.parallel.max(1)));
         bytes.ok_or_else(|| "the state would take more than 2^64 bytes".to_owned())
-    };
-    layers.iter().map(bytes).collect()
+    });
+    bytes.collect()
 }
 
 /// The recurrent state for these settings.
@@ -118,10 +120,10 @@ fn on_gpu(layers: usize, settings: &Settings) -> u64 {
 
 /// The widest rows of K and V that any layer has that sees the whole context, in elements; of all where none does.
 pub fn widest(shape: &ModelShape) -> (u64, u64) {
-    let all = || shape.layers.iter().flatten().filter_map(|layer| layer.cache);
-    let whole = all().any(|cache| !cache.windowed);
-    let caches = || all().filter(|cache| !(whole && cache.windowed));
-    (caches().map(|cache| cache.k).max().unwrap_or(0), caches().map(|cache| cache.v).max().unwrap_or(0))
+    let all = shape.layers.iter().flatten().filter_map(|layer| layer.cache);
+    let has_whole = all.clone().any(|cache| !cache.windowed);
+    let caches = all.filter(|cache| !(has_whole && cache.windowed));
+    (caches.clone().map(|cache| cache.k).max().unwrap_or(0), caches.map(|cache| cache.v).max().unwrap_or(0))
 }
 
 /// The length of the longest head of K, in elements.

@@ -3,10 +3,14 @@
 //! 0.30, vLLM 0.33.0, transformers 5.23.0. Knows nothing of arguments or of this machine.
 
 use super::cache::kv_cache;
+use super::estimate::{Estimate, estimate};
 use super::ggml::GgmlType;
 use super::inference::{self, Generating};
-use super::training::{self, Step, Training};
-use super::{Estimate, ModelShape, Settings, estimate, sglang, vllm};
+use super::settings::Settings;
+use super::shape::ModelShape;
+use super::spare::SPARE;
+use super::training::{self, Training};
+use super::{sglang, vllm};
 use crate::units::Bytes;
 
 /// An engine with its settings.
@@ -36,18 +40,19 @@ pub fn ollama_batch(context: u64, expected: Option<Bytes>, free: Option<Bytes>, 
     if !flash_attention {
         return if context > 4096 && free.is_some_and(|free| free <= Bytes::gib(8)) { 256 } else { 512 };
     }
-    let has_room = |percent: u64, surcharge: Bytes| match (expected, free) {
-        (Some(expected), Some(free)) => {
-            let part = |percent: u64| Bytes(free.0 / 100 * percent);
-            expected <= part(percent) && expected.plus(surcharge) <= part(80)
-        }
-        _ => true,
-    };
     match context {
-        32_769.. if has_room(60, Bytes::gib(2)) => 2048,
-        4097.. if has_room(75, Bytes::mib(768)) => 1024,
+        32_769.. if leaves_room(expected, free, 60, Bytes::gib(2)) => 2048,
+        4097.. if leaves_room(expected, free, 75, Bytes::mib(768)) => 1024,
         _ => 512,
     }
+}
+
+/// Whether Ollama finds room for more tokens at once: the model is to take at most so much of what is free, and at most
+/// four fifths of it with the surcharge. What is not known is taken to leave room.
+fn leaves_room(expected: Option<Bytes>, free: Option<Bytes>, percent: u64, surcharge: Bytes) -> bool {
+    let (Some(expected), Some(free)) = (expected, free) else { return true };
+    let hundredth = free.0 / 100;
+    expected <= Bytes(hundredth * percent) && expected.plus(surcharge) <= Bytes(hundredth * 80)
 }
 
 /// Whether Ollama lays a model out over all cards: it keeps it on one only where it expects it to take at most four
@@ -63,28 +68,71 @@ pub fn ollama_expects(shape: &ModelShape, settings: &Settings) -> Option<Bytes> 
     Some(Bytes(shape.weights.as_ref().ok()?.in_file().saturating_add(cache)))
 }
 
+/// Which program runs a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// llama.cpp and what is built on it.
+    LlamaCpp,
+    Ollama,
+    Vllm,
+    Sglang,
+    Transformers,
+    Train,
+}
+
+impl Kind {
+    /// Its name in sentences.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::LlamaCpp => "llama.cpp",
+            Kind::Ollama => "Ollama",
+            Kind::Vllm => "vLLM",
+            Kind::Sglang => "SGLang",
+            Kind::Transformers => "transformers",
+            Kind::Train => "training",
+        }
+    }
+
+    /// Whether weights are named by dtype rather than by quantisation.
+    pub fn is_torch(self) -> bool {
+        !matches!(self, Kind::LlamaCpp | Kind::Ollama)
+    }
+}
+
 impl Engine {
+    pub fn kind(&self) -> Kind {
+        match self {
+            Engine::LlamaCpp(_) => Kind::LlamaCpp,
+            Engine::Ollama(_) => Kind::Ollama,
+            Engine::Vllm(_) => Kind::Vllm,
+            Engine::Sglang(_) => Kind::Sglang,
+            Engine::Transformers(_) => Kind::Transformers,
+            Engine::Train(_) => Kind::Train,
+        }
+    }
+
+    /// What must be free on the GPU so that it fits; `None` where a part is not known. Of an engine with a share of
+    /// its own, what it takes.
+    pub fn wanted(&self, estimate: &Estimate) -> Option<Bytes> {
+        match self {
+            Engine::LlamaCpp(settings) | Engine::Ollama(settings) => estimate.wanted(settings.devices),
+            Engine::Vllm(_) | Engine::Sglang(_) => estimate.total(),
+            Engine::Transformers(_) | Engine::Train(_) => estimate.total().map(|total| total.plus(SPARE)),
+        }
+    }
+
     /// llama.cpp laid out over so many cards.
     #[must_use]
-    pub fn over(self, cards: usize) -> Engine {
-        let devices = |settings: Settings| Settings { devices: settings.devices.max(cards as u64), ..settings };
-        match self {
-            Engine::LlamaCpp(settings) => Engine::LlamaCpp(devices(settings)),
-            Engine::Ollama(settings) => Engine::Ollama(devices(settings)),
-            other => other,
+    pub fn over(mut self, cards: usize) -> Engine {
+        if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = &mut self {
+            settings.devices = settings.devices.max(cards as u64);
         }
+        self
     }
 
     /// Its name in sentences.
     pub fn name(&self) -> &'static str {
-        match self {
-            Engine::LlamaCpp(_) => "llama.cpp",
-            Engine::Ollama(_) => "Ollama",
-            Engine::Vllm(_) => "vLLM",
-            Engine::Sglang(_) => "SGLang",
-            Engine::Transformers(..) => "transformers",
-            Engine::Train(..) => "training",
-        }
+        self.kind().name()
     }
 
     /// What the model takes.
@@ -121,18 +169,14 @@ impl Engine {
 
     /// The same with another context.
     #[must_use]
-    pub fn with_context(self, tokens: u64) -> Engine {
-        match self {
-            Engine::LlamaCpp(settings) => Engine::LlamaCpp(Settings { context: Some(tokens), ..settings }),
-            Engine::Ollama(settings) => Engine::Ollama(Settings { context: Some(tokens), ..settings }),
-            Engine::Vllm(serving) => Engine::Vllm(vllm::Serving { max_model_len: Some(tokens), ..serving }),
-            Engine::Sglang(serving) => Engine::Sglang(sglang::Serving { context: Some(tokens), ..serving }),
-            Engine::Transformers(generating) => {
-                Engine::Transformers(Generating { context: Some(tokens), ..generating })
-            }
-            Engine::Train(training) => {
-                Engine::Train(Training { step: Step { length: tokens, ..training.step }, ..training })
-            }
+    pub fn with_context(mut self, tokens: u64) -> Engine {
+        match &mut self {
+            Engine::LlamaCpp(settings) | Engine::Ollama(settings) => settings.context = Some(tokens),
+            Engine::Vllm(serving) => serving.max_model_len = Some(tokens),
+            Engine::Sglang(serving) => serving.context = Some(tokens),
+            Engine::Transformers(generating) => generating.context = Some(tokens),
+            Engine::Train(training) => training.step.length = tokens,
         }
+        self
     }
 }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::cache::{self, CacheSums};
 use super::compute::{self, Graph, Place};
+use super::passing;
 use super::settings::{Backend, Outputs, Settings};
 use super::shape::{Is, ModelShape};
 use super::weights;
@@ -119,16 +120,12 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
     let kv = refused(settings).map_or_else(|| cache::kv_cache(shape, settings), Err);
     let state = cache::recurrent_state(shape, settings);
     let buffers = buffers(shape, settings);
-    let sum = |each: fn(u64) -> u64| {
-        let buffers = buffers.as_ref().map_err(Clone::clone)?;
-        let all = buffers.iter().map(|(cards, buffer)| each(*buffer).saturating_mul(*cards));
-        Ok::<u64, String>(all.fold(0, u64::saturating_add))
-    };
-    let compute = sum(|buffer| buffer);
+    let margins = buffers.as_ref().map_or(0, |buffers| on_all(buffers, compute::margin));
+    let compute = buffers.map(|buffers| on_all(&buffers, |buffer| buffer));
     // Without a layer there, too: long prompts are computed on the card.
     let on_gpu = settings.backend == Backend::Gpu;
     let contexts = CONTEXT_BYTES.saturating_mul(settings.devices.max(1));
-    let overhead = contexts.saturating_add(sum(compute::margin).unwrap_or(0));
+    let overhead = contexts.saturating_add(margins);
     let overhead = overhead.saturating_add(unreserved(shape, settings));
     let projector = if on_gpu && !settings.host_projector { shape.projector } else { 0 };
     let overhead = overhead.saturating_add(if projector > 0 { shape.encoding } else { 0 });
@@ -153,13 +150,18 @@ pub fn refused(settings: &Settings) -> Option<String> {
         .then(|| "a quantised V cache needs flash attention".to_owned())
 }
 
+/// The sum over all cards of what belongs to each one's buffer.
+fn on_all(buffers: &[(u64, u64)], each: fn(u64) -> u64) -> u64 {
+    buffers.iter().map(|(cards, buffer)| each(*buffer).saturating_mul(*cards)).fold(0, u64::saturating_add)
+}
+
 /// How many cards have which compute buffer: the only one, or the first, those between and the last of several.
 fn buffers(shape: &ModelShape, settings: &Settings) -> Result<Vec<(u64, u64)>, String> {
-    let on = |place| buffer_on(shape, settings, place);
-    match settings.devices {
-        0 | 1 => Ok(vec![(1, on(Place::Only)?)]),
-        cards => Ok(vec![(1, on(Place::First)?), (cards.saturating_sub(2), on(Place::Middle)?), (1, on(Place::Last)?)]),
-    }
+    let places = match settings.devices {
+        0 | 1 => vec![(1, Place::Only)],
+        cards => vec![(1, Place::First), (cards.saturating_sub(2), Place::Middle), (1, Place::Last)],
+    };
+    places.into_iter().map(|(cards, place)| Ok((cards, buffer_on(shape, settings, place)?))).collect()
 }
 
 /// The compute buffer of such a device. Matrices in system memory pass through that of the first.
@@ -173,9 +175,13 @@ pub(super) fn buffer_on(shape: &ModelShape, settings: &Settings, place: Place) -
 
 /// The copy of a quantised cache that builds before June 2026 make while they run, beside what they reserve.
 fn unreserved(shape: &ModelShape, settings: &Settings) -> u64 {
-    let copies = settings.outputs == Outputs::MicroBatch && settings.backend == Backend::Gpu;
-    let of = |(graph, context): (Graph, u64)| compute::scratch(&graph, settings, context);
-    if copies { graph(shape, settings, Place::Only).ok().and_then(of).unwrap_or(0) } else { 0 }
+    if settings.outputs != Outputs::MicroBatch || settings.backend != Backend::Gpu {
+        return 0;
+    }
+    match graph(shape, settings, Place::Only) {
+        Ok((graph, context)) => compute::scratch(&graph, settings, context).unwrap_or(0),
+        Err(_) => 0,
+    }
 }
 
 /// What the compute buffer depends on, and the context in tokens.
@@ -193,7 +199,7 @@ fn graph(shape: &ModelShape, settings: &Settings, place: Place) -> Result<(Graph
     let attends = layers.iter().any(|layer| layer.cache.is_some());
     let context = settings.context_tokens(shape.context_trained).ok_or("the context is not known or too large")?;
     let takes = matches!(place, Place::Only | Place::First);
-    let (passing, passing_pair) = if takes { weights::largest_on_host(shape, settings) } else { (0, 0) };
+    let (passing, passing_pair) = if takes { passing::largest(shape, settings) } else { (0, 0) };
     let graph = Graph {
         embedding: shape.embedding,
         heads: shape.heads,

@@ -4,15 +4,17 @@
 //! Source: ggml's gguf.cpp as of 2026-11-20. Knows nothing of what the figures mean for memory.
 
 mod cursor;
+mod error;
 mod metadata;
 #[cfg(test)]
 pub(super) mod testing;
 
 use std::collections::HashSet;
-use std::io::{self, Read, Seek};
+use std::io::{Read, Seek};
 
 use super::ggml::GgmlType;
 use cursor::Cursor;
+pub use error::GgufError;
 pub use metadata::{Metadata, Value};
 
 /// More than any file has; a Mixture of 61 layers has 1 086.
@@ -22,49 +24,6 @@ const MOST_NAME: u64 = 64;
 const MOST_DIMS: u32 = 4;
 const DEFAULT_ALIGNMENT: u64 = 32;
 const MOST_ALIGNMENT: u64 = 64 << 10;
-
-/// Why a file's header can't be used, in words for a person.
-#[derive(Debug, thiserror::Error)]
-pub enum GgufError {
-    /// The operating system's refusal.
-    #[error("it could not be read: {0}")]
-    Io(#[from] io::Error),
-    /// Another kind of file.
-    #[error("it is no GGUF file: it does not begin with GGUF")]
-    NotGguf,
-    /// A version of the format that llama.cpp does not read either, or a newer one.
-    #[error("it is of GGUF version {0}; versions 2 and 3 can be read")]
-    Version(u32),
-    /// Made for a machine of the other byte order.
-    #[error("it is a GGUF file for big-endian machines")]
-    OtherEndian,
-    /// The file ends too early, most often because its download did.
-    #[error("it ends too early: {length} bytes are there, at least {needed} are needed (an unfinished download?)")]
-    Truncated {
-        /// Bytes that would be needed, at least.
-        needed: u64,
-        /// Bytes that are there.
-        length: u64,
-    },
-    /// A count that no file can have.
-    #[error("its header is damaged: {count} {what} (at most {most} are possible)")]
-    TooMany {
-        what: &'static str,
-        /// How many it says.
-        count: u64,
-        /// How many could be.
-        most: u64,
-    },
-    /// More header than any real file has.
-    #[error("its header is damaged: more than {most} bytes of it")]
-    HeaderTooLong {
-        /// What is read at most.
-        most: u64,
-    },
-    /// Anything else that can't be.
-    #[error("its header is damaged: {0}")]
-    Malformed(String),
-}
 
 /// A tensor as the header describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,9 +154,8 @@ impl Gguf {
 pub fn split_names(name: &str) -> Option<Vec<String>> {
     let (before, count) = name.strip_suffix(".gguf")?.rsplit_once("-of-")?;
     let (stem, number) = before.rsplit_once('-')?;
-    let five = |digits: &str| digits.len() == 5 && digits.bytes().all(|byte| byte.is_ascii_digit());
     let parts: u32 = count.parse().ok().filter(|parts| (1..=9999).contains(parts))?;
-    if !five(number) || !five(count) {
+    if ![number, count].iter().all(|part| part.len() == 5 && part.bytes().all(|byte| byte.is_ascii_digit())) {
         return None;
     }
     Some((1..=parts).map(|part| format!("{stem}-{part:05}-of-{count}.gguf")).collect())

@@ -45,15 +45,17 @@ fn all() -> &'static [ImageModel] {
 
 /// The model of this name, with an owner, a width or an ending behind it or without.
 pub(crate) fn find(name: &str) -> Option<&'static ImageModel> {
-    let plain = |text: &str| text.to_lowercase().replace(['_', ' '], "-");
-    let asked = plain(name.rsplit('/').next().unwrap_or(name));
-    let fits = |own: &str| {
-        let rest = asked.strip_prefix(&plain(own));
+    let asked = with_dashes(name.rsplit('/').next().unwrap_or(name));
+    let names = all().iter().flat_map(|model| model.also.iter().chain([&model.name]).map(move |own| (model, own)));
+    let fitting = names.filter(|(_, own)| {
+        let rest = asked.strip_prefix(&with_dashes(own));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '.', ':']))
-    };
-    let names = |model: &'static ImageModel| model.also.iter().chain([&model.name]).map(move |own| (model, own));
-    let fitting = all().iter().flat_map(names).filter(|(_, own)| fits(own));
+    });
     fitting.max_by_key(|(_, own)| own.len()).map(|(model, _)| model)
+}
+
+fn with_dashes(name: &str) -> String {
+    name.to_lowercase().replace(['_', ' '], "-")
 }
 
 #[allow(
@@ -68,32 +70,33 @@ fn bytes(billions: f64, bits: f64) -> Bytes {
 impl ImageModel {
     /// In sentences: its weights at each width, and which of them leave room in what is free.
     pub(crate) fn said(&self, free: Option<Bytes>) -> String {
-        let sizes = |billions: f64| {
-            let of = |(width, bits): &(&str, f64)| format!("{} in {width}", bytes(billions, *bits));
-            WIDTHS.iter().map(of).collect::<Vec<_>>().join(", ")
-        };
         let turns = if self.turns > 1 { format!(" each of {}, one at a time", self.turns) } else { String::new() };
-        let mut said = format!("The weights of {} take about {}{turns}.", self.name, sizes(self.billions));
+        let mut said =
+            format!("The weights of {} take about {}{turns}.", self.name, at_each_width(self.billions).join(", "));
         for (name, billions) in self.encoders.iter().filter(|(_, billions)| *billions >= 0.5) {
             said += &format!(
                 " Its text encoder {name} takes about {} beside them, unless it is moved out after the prompt is read.",
-                sizes(*billions)
+                at_each_width(*billions).join(", ")
             );
         }
         said += " What it works in comes on top, grows with the picture and its length, and is not reckoned here.";
-        if let Some(free) = free {
-            let left = |(width, bits): &(&'static str, f64)| {
-                let weights = bytes(self.billions, *bits);
-                (weights < free).then(|| format!("{width} leave {}", free.less(weights)))
-            };
-            let left: Vec<String> = WIDTHS.iter().filter_map(left).collect();
-            said += &match left.as_slice() {
-                [] => format!(" {free} is free: the weights alone do not fit, even in 4 bits."),
-                left => format!(" {free} is free; beside the weights {} for that.", left.join(", ")),
-            };
-        }
-        said
+        said + &free.map(|free| self.beside(free)).unwrap_or_default()
     }
+
+    /// What each width leaves of what is free.
+    fn beside(&self, free: Bytes) -> String {
+        let weights = WIDTHS.iter().map(|(width, bits)| (width, bytes(self.billions, *bits)));
+        let left = weights.filter(|(_, weights)| *weights < free);
+        let left: Vec<String> = left.map(|(width, weights)| format!("{width} leave {}", free.less(weights))).collect();
+        match left.as_slice() {
+            [] => format!(" {free} is free: the weights alone do not fit, even in 4 bits."),
+            left => format!(" {free} is free; beside the weights {} for that.", left.join(", ")),
+        }
+    }
+}
+
+fn at_each_width(billions: f64) -> Vec<String> {
+    WIDTHS.iter().map(|(width, bits)| format!("{} in {width}", bytes(billions, *bits))).collect()
 }
 
 #[cfg(test)]

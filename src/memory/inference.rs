@@ -112,15 +112,15 @@ pub(crate) fn estimate(shape: &ModelShape, generating: &Generating) -> Estimate 
     });
     let weights = weight_bytes(shape, dtype);
     let margin = weights.as_ref().map_or(0, |bytes| bytes / 50);
-    let layer = |all: u64| all.checked_div(shape.layer_count().max(1)).unwrap_or(0);
-    let on_card = |all: u64| max_memory.map_or(all, |most| all.min(most.0));
-    let passing = weights.as_ref().map_or(0, |all| if on_card(*all) < *all { layer(*all) } else { 0 });
+    let most = max_memory.map_or(u64::MAX, |most| most.0);
+    let layer = weights.as_ref().map_or(0, |all| all.checked_div(shape.layer_count().max(1)).unwrap_or(0));
+    let passing = if weights.as_ref().is_ok_and(|all| *all > most) { layer } else { 0 };
     let as_stored = dtype == Dtype::Checkpoint && shape.storage != Storage::Gguf || shape.storage == Storage::Quantised;
     let is = if as_stored && passing == 0 { shape.weights_are } else { Is::About };
     Estimate {
-        weights: Part::of(weights.clone().map(on_card), is),
+        weights: Part::of(weights.clone().map(|all| all.min(most)), is),
         weights_in_file: Part::of(shape.checkpoint(), shape.weights_are),
-        weights_on_host: Part::of(weights.map(|all| all.saturating_sub(on_card(all))), Is::About),
+        weights_on_host: Part::of(weights.map(|all| all.saturating_sub(most)), Is::About),
         kv_cache: Part::of(kv, shape.cache_is),
         kv_split: None,
         projector: Part::fact(0),
@@ -143,10 +143,11 @@ pub(crate) fn largest_max_memory(shape: &ModelShape, generating: &Generating, bu
 
 fn cache_bytes(shape: &ModelShape, length: u64, wide: u64, batch: u64) -> Result<u64, String> {
     let layers = shape.plain_layers("transformers")?;
-    let tokens = |windowed: bool| if windowed && shape.window > 0 { length.min(shape.window) } else { length };
+    let in_window = if shape.window > 0 { length.min(shape.window) } else { length };
     Ok(layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
         let row = cache.k.saturating_add(cache.v).saturating_mul(wide);
-        sum.saturating_add(row.saturating_mul(tokens(cache.windowed)).saturating_mul(batch))
+        let tokens = if cache.windowed { in_window } else { length };
+        sum.saturating_add(row.saturating_mul(tokens).saturating_mul(batch))
     }))
 }
 

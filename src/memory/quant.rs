@@ -5,53 +5,52 @@
 
 mod library;
 mod mix;
+mod model;
 mod rules;
 
 pub(crate) use library::of_library;
-pub(crate) use mix::{Model, mixed, named, plain};
+pub(crate) use mix::{mixed, named, plain};
+pub(crate) use model::{Model, OWN_MIXES, Shape};
 
 /// The mixes that are offered, from the largest to the smallest: those that most models are given out in.
 pub(crate) const MIXES: [&str; 10] =
     ["F32", "BF16", "F16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", "Q3_K_M"];
-
-/// Experts in MXFP4 as gpt-oss was trained, the rest in Q8_0 (its GGUF files: 59.02 GiB for 120B, as printed in
-/// ggml-org/llama.cpp#15253) or in bf16 (its checkpoints); all layers in a byte, the rest in bf16, as DeepSeek-V3's
-/// checkpoint (its README_WEIGHTS, read on 2026-11-21); experts in four bits with a 16-bit scale for each 32 of them,
-/// the rest in bf16, as Kimi-K2-Thinking's (lightseekorg/tokenspeed#444); all layers in about 4.25 bits, as AWQ, GPTQ
-/// and bitsandbytes have them, or in 4.5 (NVFP4), the rest in bf16.
-pub(crate) const OWN_MIXES: [&str; 6] = ["MXFP4", "MXFP4, BF16", "INT4, BF16", "FP8", "4-bit", "NVFP4"];
 
 /// Whether checkpoints are given out in this, and GGUF files are not.
 pub(crate) fn of_checkpoint(mix: &str) -> bool {
     OWN_MIXES.contains(&mix) && mix != "MXFP4"
 }
 
+/// The plain mix that stands for all whose names begin so.
+const NEAREST: [(&str, &str); 15] = [
+    ("IQ4", "IQ4_XS"),
+    ("IQ3", "IQ3_M"),
+    ("IQ2", "IQ2_M"),
+    ("IQ1", "IQ1_M"),
+    ("TQ", "TQ2_0"),
+    ("MXFP4", "MXFP4_MOE"),
+    ("Q2", "Q2_K"),
+    ("Q3", "Q3_K_M"),
+    ("Q4", "Q4_K_M"),
+    ("NVFP4", "Q4_K_M"),
+    ("Q5", "Q5_K_M"),
+    ("Q6", "Q6_K"),
+    ("Q8", "Q8_0"),
+    ("FP16", "F16"),
+    ("FP32", "F32"),
+];
+
 /// The mix of this name, or the one that is meant by it or nearest: `Q4_K_M` of `q4`, `UD-Q4_K_XL` of `Q4_K_XL`.
 pub(crate) fn nearest(name: &str) -> Option<&'static str> {
     let upper = name.to_uppercase();
-    let starts = |heads: &[&str]| heads.iter().any(|head| upper.starts_with(head));
-    let longer = || plain().filter(|known| upper.starts_with(&format!("{known}_"))).max_by_key(|known| known.len());
-    let plainly = || {
-        Some(match () {
-            () if starts(&["IQ4"]) => "IQ4_XS",
-            () if starts(&["IQ3"]) => "IQ3_M",
-            () if starts(&["IQ2"]) => "IQ2_M",
-            () if starts(&["IQ1"]) => "IQ1_M",
-            () if starts(&["TQ"]) => "TQ2_0",
-            () if starts(&["MXFP4"]) => "MXFP4_MOE",
-            () if starts(&["Q2"]) => "Q2_K",
-            () if starts(&["Q3"]) => "Q3_K_M",
-            () if starts(&["Q4", "NVFP4"]) => "Q4_K_M",
-            () if starts(&["Q5"]) => "Q5_K_M",
-            () if starts(&["Q6"]) => "Q6_K",
-            () if starts(&["Q8"]) => "Q8_0",
-            () if starts(&["FP16"]) => "F16",
-            () if starts(&["FP32"]) => "F32",
-            () => return None,
-        })
-    };
-    let variant = || named(&format!("UD-{upper}"));
-    named(&upper).or_else(variant).or_else(longer).or_else(plainly).or_else(|| nearest(upper.strip_prefix("UD-")?))
+    if let Some(known) = named(&upper).or_else(|| named(&format!("UD-{upper}"))) {
+        return Some(known);
+    }
+    let longer = plain().filter(|known| upper.strip_prefix(known).is_some_and(|rest| rest.starts_with('_')));
+    longer
+        .max_by_key(|known| known.len())
+        .or_else(|| NEAREST.iter().find(|(head, _)| upper.starts_with(head)).map(|(_, mix)| *mix))
+        .or_else(|| nearest(upper.strip_prefix("UD-")?))
 }
 
 /// What a model's name says of its quantisation, in capitals, and the mix that is meant: `Q4_K_M` of
@@ -64,27 +63,35 @@ pub(crate) fn in_name(name: &str) -> Option<(String, &'static str)> {
     let dynamic = words.iter().position(|word| *word == "UD").and_then(|place| place.checked_sub(1));
     words.truncate(5);
     let of_file = words.iter().enumerate().find_map(|(place, word)| {
-        let digits = word.trim_start_matches("BF").trim_start_matches("FP").trim_start_matches(['I', 'T', 'Q', 'F']);
-        let is_mix = digits.len() < word.len() && digits.starts_with(|c: char| c.is_ascii_digit());
+        if !is_mix(word) {
+            return None;
+        }
         let word = if dynamic == Some(place) { format!("UD-{word}") } else { (*word).to_owned() };
-        let mix = nearest(&word).filter(|_| is_mix)?;
+        let mix = nearest(&word)?;
         Some((word, mix))
     });
-    // Repositories of safetensors by this name hold a checkpoint in four bits, GGUF files and free names the experts.
-    let is_repository = name.contains('/') && !name.to_lowercase().contains("gguf");
-    let of_checkpoint = |word: &&str| {
-        let mix = match *word {
-            "FP8" | "INT8" | "8BIT" | "W8A8" | "W8A16" => "FP8",
-            "AWQ" | "GPTQ" | "BITSANDBYTES" | "INT4" | "4BIT" | "NF4" | "W4A16" => "4-bit",
-            "NVFP4" | "FP4" => "NVFP4",
-            "MXFP4" if is_repository => "NVFP4",
-            "MXFP4" => "MXFP4",
-            _ => return None,
-        };
-        Some(((*word).to_owned(), mix))
-    };
     // GPTQ-Int8 has eight: what stands last tells.
-    of_file.or_else(|| words.iter().find_map(of_checkpoint))
+    of_file.or_else(|| words.iter().find_map(|word| Some(((*word).to_owned(), checkpoint_mix(word, name)?))))
+}
+
+/// Whether a word in capitals is a mix's name: letters as Q, IQ, TQ, BF or FP before a digit.
+fn is_mix(word: &str) -> bool {
+    let digits = word.trim_start_matches("BF").trim_start_matches("FP").trim_start_matches(['I', 'T', 'Q', 'F']);
+    digits.len() < word.len() && digits.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// What a checkpoint with this word in its name comes in. Repositories of safetensors that have MXFP4 in theirs hold a
+/// checkpoint in four bits; GGUF files and free names mean the experts.
+fn checkpoint_mix(word: &str, name: &str) -> Option<&'static str> {
+    let is_repository = name.contains('/') && !name.to_lowercase().contains("gguf");
+    Some(match word {
+        "FP8" | "INT8" | "8BIT" | "W8A8" | "W8A16" => "FP8",
+        "AWQ" | "GPTQ" | "BITSANDBYTES" | "INT4" | "4BIT" | "NF4" | "W4A16" => "4-bit",
+        "NVFP4" | "FP4" => "NVFP4",
+        "MXFP4" if is_repository => "NVFP4",
+        "MXFP4" => "MXFP4",
+        _ => return None,
+    })
 }
 
 /// What llama.cpp and Ollama would run of a model that a name says to be a checkpoint in few bits: the file
@@ -96,9 +103,6 @@ pub(crate) fn as_file(mix: &'static str) -> &'static str {
         file => file,
     }
 }
-
-/// A tensor of which the type is still to be chosen.
-pub(crate) type Shape = (String, Vec<u64>);
 
 /// The name that `general.file_type` stands for.
 pub(crate) fn file_type(number: u64) -> Option<&'static str> {

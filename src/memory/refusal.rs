@@ -2,9 +2,10 @@
 //! SchedulerConfig and parallel layers, SGLang's model_config, transformers' from_pretrained, read on 2026-11-21.
 //! Knows nothing of cards.
 
+use super::engine::Engine;
 use super::inference::Dtype;
-use super::options::tokens_in_words;
-use super::{Engine, ModelShape, Storage};
+use super::shape::{ModelShape, Storage};
+use super::words::tokens_in_words;
 
 /// Whether attention heads, and the fewer heads of K and V, can be shared out over so many cards: evenly, or each of
 /// the latter to as many cards. What is not known is taken to be even.

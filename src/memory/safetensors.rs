@@ -164,21 +164,25 @@ pub fn read(mut source: impl Read, length: u64) -> Result<BTreeMap<String, Store
     Ok(tensors)
 }
 
+fn malformed(name: &str, what: &str) -> SafetensorsError {
+    SafetensorsError::Malformed(format!("{} {what}", name.escape_debug()))
+}
+
 fn stored(name: &str, entry: Entry, start: u64, length: u64) -> Result<Stored, SafetensorsError> {
-    let wrong = |what: &str| SafetensorsError::Malformed(format!("{} {what}", name.escape_debug()));
     let (from, to) = entry.data_offsets;
-    let bytes = to.checked_sub(from).ok_or_else(|| wrong("ends before it begins"))?;
+    let bytes = to.checked_sub(from).ok_or_else(|| malformed(name, "ends before it begins"))?;
     if entry.shape.len() > MOST_DIMS {
-        return Err(wrong("has too many dimensions"));
+        return Err(malformed(name, "has too many dimensions"));
     }
     let elements = entry.shape.iter().try_fold(1_u64, |product, dim| product.checked_mul(*dim));
-    let bits = bits(&entry.dtype)
-        .ok_or_else(|| wrong(&format!("has the type {}, which is not known here", entry.dtype.escape_debug())))?;
+    let bits = bits(&entry.dtype).ok_or_else(|| {
+        malformed(name, &format!("has the type {}, which is not known here", entry.dtype.escape_debug()))
+    })?;
     let needed = elements.and_then(|count| count.checked_mul(bits)).map(|bits| bits.div_ceil(8));
     if needed != Some(bytes) {
-        return Err(wrong("has a shape that is not as large as its data"));
+        return Err(malformed(name, "has a shape that is not as large as its data"));
     }
-    let needed = start.checked_add(to).ok_or_else(|| wrong("is too large to be true"))?;
+    let needed = start.checked_add(to).ok_or_else(|| malformed(name, "is too large to be true"))?;
     if needed > length {
         return Err(SafetensorsError::Truncated { needed, length });
     }

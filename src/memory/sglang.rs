@@ -138,19 +138,17 @@ fn within(shape: &ModelShape, serving: &Serving) -> Result<(u64, u64, u64), Stri
 /// rank without windows, the rest is about.
 pub fn estimate(shape: &ModelShape, serving: &Serving) -> Estimate {
     let all = within(shape, serving);
-    let one = |of: fn(&(u64, u64, u64)) -> u64| all.as_ref().map(of).map_err(Clone::clone);
-    let is = |is: Is| if serving.tensor_parallel > 1 { Is::About } else { is };
+    let is_shared = serving.tensor_parallel > 1;
+    let weights_are = if is_shared { Is::About } else { shape.weights_are };
+    let cache_is = if is_shared || shape.has_window() { Is::About } else { shape.cache_is };
     Estimate {
-        weights: Part::of(
-            shape.checkpoint().map(|bytes| bytes.div_ceil(serving.tensor_parallel.max(1))),
-            is(shape.weights_are),
-        ),
+        weights: Part::of(shape.checkpoint().map(|bytes| bytes.div_ceil(serving.tensor_parallel.max(1))), weights_are),
         weights_in_file: Part::of(shape.checkpoint(), shape.weights_are),
         weights_on_host: Part::fact(0),
-        kv_cache: Part::of(one(|all| all.1), if shape.has_window() { Is::About } else { is(shape.cache_is) }),
+        kv_cache: Part::of(all.clone().map(|(_, pool, _)| pool), cache_is),
         kv_split: None,
         projector: Part::fact(0),
-        recurrent: Part::of(one(|all| all.2), Is::About),
+        recurrent: Part::of(all.map(|(.., state)| state), Is::About),
         compute: Part::about(serving.outside(shape).0),
         gradients: Part::fact(0),
         optimizer: Part::fact(0),

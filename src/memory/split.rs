@@ -6,7 +6,7 @@ use super::cache;
 use super::compute;
 use super::compute::Place;
 use super::estimate::{CONTEXT_BYTES, buffer_on};
-use super::search::largest;
+use super::largest::largest;
 use super::settings::Settings;
 use super::shape::ModelShape;
 use super::spare;
@@ -54,15 +54,15 @@ impl Share {
 /// Which card each of `units` layers on the cards goes to: the first whose sum of shares is past the layer's own place.
 fn cards(shares: &[u64], units: u64) -> Vec<usize> {
     let sum = shares.iter().fold(0_u128, |sum, share| sum.saturating_add(u128::from(*share))).max(1);
-    let card = |unit: u64| {
+    let cards = (0..units).map(|unit| {
         let mut until = 0_u128;
         let past = shares.iter().position(|share| {
             until = until.saturating_add(u128::from(*share));
             until.saturating_mul(u128::from(units)) > u128::from(unit).saturating_mul(sum)
         });
         past.unwrap_or(shares.len().saturating_sub(1))
-    };
-    (0..units).map(card).collect()
+    });
+    cards.collect()
 }
 
 /// What each card takes. `shares` are `--tensor-split`'s, or what is free on each; `main` has the image encoder.
@@ -86,50 +86,62 @@ pub fn over(
     let units = if settings.gpu_layers == Some(0) { 0 } else { all.saturating_sub(first).saturating_add(1) };
     let cards = cards(shares, units);
     let mut taken = vec![Share::default(); shares.len()];
-    let sum: u128 = shares.iter().fold(0, |sum, share| sum.saturating_add(u128::from(*share)));
-    let part = |bytes: u64, share: u64| {
-        let part = u128::from(bytes).saturating_mul(u128::from(share)).checked_div(sum).unwrap_or(0);
-        u64::try_from(part).unwrap_or(u64::MAX)
-    };
-    let mut add = |card: usize, split: u64, whole: u64, cache: u64| {
-        for (at, (one, share)) in taken.iter_mut().zip(shares).enumerate() {
-            let rows = match mode {
-                Mode::Row => part(split, *share),
-                Mode::Layer => {
-                    if at == card {
-                        split
-                    } else {
-                        0
-                    }
-                }
-            };
-            one.weights = one.weights.saturating_add(rows);
-            if at == card {
-                one.layers = one.layers.saturating_add(1);
-                one.weights = one.weights.saturating_add(whole);
-                one.cache = one.cache.saturating_add(cache);
-            }
-        }
-    };
     for (unit, card) in (first..).zip(&cards) {
         let at = usize::try_from(unit).unwrap_or(usize::MAX);
-        match sums.layers.get(at) {
-            Some(layer) => {
+        let unit = match sums.layers.get(at) {
+            Some(layer) => Unit {
+                matrices: layer.dense,
                 // Experts are never split by rows.
-                let experts = if unit < settings.host_experts { 0 } else { layer.experts };
-                let cache = kv.get(at).copied().unwrap_or(0).saturating_add(state.get(at).copied().unwrap_or(0));
-                add(*card, layer.dense, experts, cache);
-            }
-            None => add(*card, sums.output, sums.other, 0),
-        }
+                whole: if unit < settings.host_experts { 0 } else { layer.experts },
+                cache: kv.get(at).copied().unwrap_or(0).saturating_add(state.get(at).copied().unwrap_or(0)),
+            },
+            None => Unit { matrices: sums.output, whole: sums.other, cache: 0 },
+        };
+        add(&mut taken, shares, mode, *card, unit);
     }
     // Without a layer on the cards the main one computes long prompts all the same.
-    let has = |(at, share): (usize, &Share)| share.layers > 0 || mode == Mode::Row || units == 0 && at == main;
-    let used: Vec<usize> =
-        (0..taken.len()).filter(|at| taken.get(*at).is_some_and(|share| has((*at, share)))).collect();
+    let used = taken.iter().enumerate();
+    let used = used.filter(|(at, share)| share.layers > 0 || mode == Mode::Row || units == 0 && *at == main);
+    let used: Vec<usize> = used.map(|(at, _)| at).collect();
+    let is_main_with_encoder = shape.projector > 0 && !settings.host_projector;
+    add_buffers(&mut taken, &used, shape, &several)?;
+    if let Some(share) = taken.get_mut(main).filter(|_| is_main_with_encoder && used.contains(&main)) {
+        share.overhead = share.overhead.saturating_add(shape.projector).saturating_add(shape.encoding);
+    }
+    Ok(taken)
+}
+
+/// What one layer, or the output, takes.
+struct Unit {
+    /// Matrices, which rows can be taken of.
+    matrices: u64,
+    whole: u64,
+    cache: u64,
+}
+
+/// Adds a unit to the card it goes to; with rows split, its matrices to all cards by their shares.
+fn add(taken: &mut [Share], shares: &[u64], mode: Mode, card: usize, unit: Unit) {
+    let sum: u128 = shares.iter().fold(0, |sum, share| sum.saturating_add(u128::from(*share)));
+    for (at, (one, share)) in taken.iter_mut().zip(shares).enumerate() {
+        if mode == Mode::Row {
+            let rows = u128::from(unit.matrices).saturating_mul(u128::from(*share)).checked_div(sum).unwrap_or(0);
+            one.weights = one.weights.saturating_add(u64::try_from(rows).unwrap_or(u64::MAX));
+        }
+        if at == card {
+            let matrices = if mode == Mode::Layer { unit.matrices } else { 0 };
+            one.layers = one.layers.saturating_add(1);
+            one.weights = one.weights.saturating_add(matrices).saturating_add(unit.whole);
+            one.cache = one.cache.saturating_add(unit.cache);
+        }
+    }
+}
+
+/// Adds compute buffers and driver contexts to the cards that are used.
+fn add_buffers(taken: &mut [Share], used: &[usize], shape: &ModelShape, several: &Settings) -> Result<(), String> {
     let (first, last) = (used.first().copied(), used.last().copied());
-    let on = |place| buffer_on(shape, &several, place);
-    let [on_first, on_middle, on_last] = [on(Place::First)?, on(Place::Middle)?, on(Place::Last)?];
+    let on_first = buffer_on(shape, several, Place::First)?;
+    let on_middle = buffer_on(shape, several, Place::Middle)?;
+    let on_last = buffer_on(shape, several, Place::Last)?;
     for (at, share) in taken.iter_mut().enumerate().filter(|(at, _)| used.contains(at)) {
         let compute = match Some(at) {
             card if card == first && card == last => on_first.max(on_last),
@@ -139,11 +151,8 @@ pub fn over(
         };
         share.compute = compute;
         share.overhead = CONTEXT_BYTES.saturating_add(compute::margin(compute));
-        if at == main && shape.projector > 0 && !settings.host_projector {
-            share.overhead = share.overhead.saturating_add(shape.projector).saturating_add(shape.encoding);
-        }
     }
-    Ok(taken)
+    Ok(())
 }
 
 /// Whether each card has room for its share.
@@ -160,14 +169,20 @@ pub fn in_hundreds(bytes: Bytes) -> u64 {
 /// its layers, see [`in_hundreds`]. `None` where neither fits.
 pub fn fitting(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<Vec<u64>> {
     let plain: Vec<u64> = free.iter().map(|free| in_hundreds(*free)).collect();
-    let fine = |shares: &Vec<u64>| over(shape, settings, Mode::Layer, shares, 0).is_ok_and(|taken| fits(&taken, free));
-    if fine(&plain) {
+    let taken = over(shape, settings, Mode::Layer, &plain, 0).ok()?;
+    if fits(&taken, free) {
         return Some(plain);
     }
-    let taken = over(shape, settings, Mode::Layer, &plain, 0).ok()?;
-    let beside = |share: &Share| Bytes(share.compute.saturating_add(share.overhead));
-    let rest = free.iter().zip(&taken).map(|(free, share)| in_hundreds(free.less(beside(share)))).collect();
-    Some(rest).filter(fine)
+    let rest = free
+        .iter()
+        .zip(&taken)
+        .map(|(free, share)| in_hundreds(free.less(Bytes(share.compute.saturating_add(share.overhead)))));
+    let rest: Vec<u64> = rest.collect();
+    fits_shared(shape, settings, &rest, free).then_some(rest)
+}
+
+fn fits_shared(shape: &ModelShape, settings: &Settings, shares: &[u64], free: &[Bytes]) -> bool {
+    over(shape, settings, Mode::Layer, shares, 0).is_ok_and(|taken| fits(&taken, free))
 }
 
 /// llama.cpp's flags for such shares; `None` where none fit.
@@ -181,17 +196,16 @@ pub fn flags(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<
 /// The most layers (the output counts as one) for which all cards have room, shared out by what is free.
 pub fn most_layers(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<u64> {
     let shares: Vec<u64> = free.iter().map(|free| in_hundreds(*free)).collect();
-    let fine = |count: u64| {
-        let few = Settings { gpu_layers: Some(count), ..*settings };
-        over(shape, &few, Mode::Layer, &shares, 0).is_ok_and(|taken| fits(&taken, free))
-    };
-    largest(1, shape.layer_count().saturating_add(1), fine)
+    largest(1, shape.units(), |count| {
+        fits_shared(shape, &Settings { gpu_layers: Some(count), ..*settings }, &shares, free)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{estimate, table};
+    use crate::memory::estimate::estimate;
+    use crate::memory::table;
 
     fn model(name: &str) -> ModelShape {
         table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "Q4_K_M")

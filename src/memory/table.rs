@@ -12,9 +12,10 @@ use ron::extensions::Extensions;
 
 use super::quant::{self, OWN_MIXES};
 use super::shape::{Figures, Is, ModelShape, Storage, from_gguf};
-use super::weights::WeightSums;
+use super::weights::{WeightSums, scaled};
 use crate::packed;
-pub use names::{called, find, is_same_model};
+pub use names::{called, find};
+use names::{telling, without_quantization};
 pub use near::{near, suggestion};
 
 /// The folder knowledge/models/, packed by `build.rs`.
@@ -29,6 +30,14 @@ pub(super) fn files(images: bool) -> impl Iterator<Item = (String, String)> {
 pub fn rows() -> Result<&'static [Figures], String> {
     static ROWS: OnceLock<Result<Vec<Figures>, String>> = OnceLock::new();
     ROWS.get_or_init(read).as_deref().map_err(Clone::clone)
+}
+
+/// Whether two names mean the same model, be it in the table or not.
+pub fn is_same_model(one: &str, other: &str) -> bool {
+    rows().is_ok_and(|rows| match (find(rows, one), find(rows, other)) {
+        (Some(one), Some(other)) => one.name == other.name,
+        _ => telling(&without_quantization(one)) == telling(&without_quantization(other)),
+    })
 }
 
 fn read() -> Result<Vec<Figures>, String> {
@@ -93,21 +102,18 @@ fn count(billions: f64) -> Option<u64> {
 }
 
 fn scale(weights: &mut WeightSums, by: u64, of: u64) {
-    let scaled = |bytes: u64| {
-        let product = u128::from(bytes).saturating_mul(by.into()).checked_div(of.into()).unwrap_or(0);
-        u64::try_from(product).unwrap_or(u64::MAX)
-    };
     for layer in &mut weights.layers {
-        layer.dense = scaled(layer.dense);
-        layer.experts = scaled(layer.experts);
+        layer.dense = scaled(layer.dense, by, of);
+        layer.experts = scaled(layer.experts, by, of);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::estimate::estimate;
+    use crate::memory::settings::Settings;
     use crate::memory::shape::{Compressed, Layer};
-    use crate::memory::{Settings, estimate};
 
     #[test]
     fn every_row_has_a_source_and_adds_up() {

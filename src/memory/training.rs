@@ -34,6 +34,18 @@ pub enum Optimizer {
     Sgd,
 }
 
+impl Optimizer {
+    /// Thousandths of a byte that its states take for each parameter, in half precision or in full.
+    fn states(self, is_half: bool) -> u64 {
+        match (self, is_half) {
+            (Optimizer::AdamW, false) => 8000,
+            (Optimizer::AdamW8bit, _) => 2030,
+            (Optimizer::AdamW, true) | (Optimizer::Adafactor | Optimizer::Sgd, false) => 4000,
+            (Optimizer::Adafactor | Optimizer::Sgd, true) => 2000,
+        }
+    }
+}
+
 /// How the cards share what is kept of the training (ZeRO's stages; FSDP's FULL_SHARD is 3, SHARD_GRAD_OP is 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharing {
@@ -45,6 +57,13 @@ pub struct Sharing {
     pub offload: bool,
     /// Whether PyTorch's FSDP does it, rather than DeepSpeed.
     pub fsdp: bool,
+}
+
+impl Sharing {
+    /// What one card has of something that is shared from this stage on.
+    fn own(&self, bytes: u64, from: u8) -> u64 {
+        if self.stage >= from { bytes.div_ceil(self.cards.max(1)) } else { bytes }
+    }
 }
 
 impl Default for Sharing {
@@ -81,16 +100,11 @@ impl Recipe {
 
     /// For each trained parameter.
     pub fn trained(self, optimizer: Optimizer) -> PerParameter {
-        let states = |half: bool| match (optimizer, half) {
-            (Optimizer::AdamW, false) => 8000,
-            (Optimizer::AdamW8bit, _) => 2030,
-            (Optimizer::AdamW, true) | (Optimizer::Adafactor | Optimizer::Sgd, false) => 4000,
-            (Optimizer::Adafactor | Optimizer::Sgd, true) => 2000,
-        };
+        let states = optimizer.states(self == Recipe::Pure16);
         let (weights, gradients, optimizer) = match self {
-            Recipe::Full32 | Recipe::Lora(_) | Recipe::Qlora(_) => (4000, 4000, states(false)),
-            Recipe::Mixed => (2000, 4000, 4000 + states(false)),
-            Recipe::Pure16 => (2000, 2000, states(true)),
+            Recipe::Full32 | Recipe::Lora(_) | Recipe::Qlora(_) => (4000, 4000, states),
+            Recipe::Mixed => (2000, 4000, 4000 + states),
+            Recipe::Pure16 => (2000, 2000, states),
         };
         PerParameter { weights, gradients, optimizer }
     }
@@ -112,7 +126,7 @@ pub fn bytes(parameters: u64, thousandths: u64) -> u64 {
 }
 
 /// Parameters of adapters of this rank on all matrices of the layers: rank × (in + out) each.
-fn adapter_parameters(shape: &ModelShape, rank: u64) -> u64 {
+pub fn adapter_parameters(shape: &ModelShape, rank: u64) -> u64 {
     let matrices = shape.tensors.iter().filter(|tensor| {
         tensor.name.starts_with("blk.") || tensor.name.contains("layers.") && !tensor.name.contains("norm")
     });
@@ -120,6 +134,42 @@ fn adapter_parameters(shape: &ModelShape, rank: u64) -> u64 {
         [a, b] => sum.saturating_add(a.saturating_add(*b).saturating_mul(rank)),
         _ => sum,
     })
+}
+
+/// Bytes on each of `devices` for mixed-precision Adam by the ZeRO paper's stages 0 to 3, K = 12.
+pub fn zero_stage(parameters: u64, devices: u64, stage: u8) -> u64 {
+    let (own, shared) = match stage {
+        0 => (16_000, 0),
+        1 => (4000, 12_000),
+        2 => (2000, 14_000),
+        _ => (0, 16_000),
+    };
+    let shared = bytes(parameters, shared).checked_div(devices.max(1)).unwrap_or(0);
+    bytes(parameters, own).saturating_add(shared)
+}
+
+/// Where DeepSpeed's ZeRO-3 keeps things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offload {
+    /// All on the cards.
+    Nothing,
+    /// Optimizer states on the host.
+    Optimizer,
+    /// Optimizer states and parameters on the host.
+    Parameters,
+}
+
+/// DeepSpeed's own estimate for ZeRO-3 on one node: bytes on each card and on the host, with parameters made where
+/// they belong. `largest` is the largest layer's parameters.
+pub fn zero3_estimate(parameters: u64, largest: u64, cards: u64, offload: Offload) -> (u64, u64) {
+    let layer = largest.saturating_mul(4);
+    let (shared, on_host) = match offload {
+        Offload::Nothing => (18, layer.saturating_mul(cards)),
+        Offload::Optimizer => (2, parameters.saturating_mul(16)),
+        Offload::Parameters => (0, parameters.saturating_mul(18)),
+    };
+    let shared = parameters.saturating_mul(shared).checked_div(cards.max(1)).unwrap_or(0);
+    (layer.saturating_add(shared), on_host.saturating_mul(3) / 2)
 }
 
 /// What a step computes.
@@ -163,43 +213,35 @@ pub fn estimate(shape: &ModelShape, training: &Training) -> Estimate {
         // Those who share keep gradients as wide as the weights.
         each.gradients = each.weights;
     }
-    let known = shape.parameters.ok_or_else(|| "the number of parameters is not known".to_owned());
+    let all = shape.parameters.ok_or_else(|| "the number of parameters is not known".to_owned());
     let adapters = recipe.frozen().map(|(_, rank)| adapter_parameters(shape, rank));
-    // What a card has of something that is shared from this stage on.
-    let own = |bytes: u64, from: u8| if sharing.stage >= from { bytes.div_ceil(sharing.cards.max(1)) } else { bytes };
-    let part = |thousandths: u64, from: u8| {
-        let trained = known.clone().map(|all| adapters.unwrap_or(all));
-        Part::of(trained.map(|count| own(bytes(count, thousandths), from)), Is::About)
-    };
+    let trained = all.clone().map(|all| adapters.unwrap_or(all));
     let weights = match (recipe.frozen(), adapters) {
         (Some((frozen, _)), Some(count)) => {
             inference::weight_bytes(shape, frozen).map(|below| below.saturating_add(bytes(count, each.weights)))
         }
-        _ => known.clone().map(|all| bytes(all, each.weights)),
+        _ => all.map(|all| bytes(all, each.weights)),
     };
-    let weights = weights.map(|whole| own(whole, 3));
     let computed = recipe.frozen().and_then(|(frozen, _)| frozen.thousandths()).map_or(each.weights, |wide| wide.0);
     // DeepSpeed keeps gradients and f32 weights on the host beside the states, and half as much again for buffers.
-    let on_host = known.clone().map(|all| {
-        let each = sharing.cards.saturating_mul(4).max(16).saturating_mul(1500);
-        if sharing.offload { bytes(adapters.unwrap_or(all), each) } else { 0 }
+    let on_host = trained.clone().map(|count| {
+        if sharing.offload { bytes(count, sharing.cards.saturating_mul(4).max(16).saturating_mul(1500)) } else { 0 }
     });
+    let states = trained.clone().map(|count| sharing.own(bytes(count, each.optimizer), 1));
     // Where weights are shared, a whole layer is gathered while it is computed, and the next one with it.
     let gathered = if sharing.stage >= 3 && sharing.cards > 1 { bytes(largest_layer(shape), 2 * computed) } else { 0 };
+    let in_file = shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone);
     Estimate {
-        weights: Part::of(weights, Is::About),
-        weights_in_file: Part::of(
-            shape.weights.as_ref().map(super::weights::WeightSums::in_file).map_err(Clone::clone),
-            shape.weights_are,
-        ),
+        weights: Part::of(weights.map(|whole| sharing.own(whole, 3)), Is::About),
+        weights_in_file: Part::of(in_file, shape.weights_are),
         weights_on_host: Part::of(on_host, Is::About),
         kv_cache: Part::fact(0),
         kv_split: None,
         projector: Part::fact(0),
         recurrent: Part::fact(0),
         compute: Part::about(activations(shape, step).saturating_add(gathered)),
-        gradients: part(each.gradients, 2),
-        optimizer: if sharing.offload { Part::about(0) } else { part(each.optimizer, 1) },
+        gradients: Part::of(trained.map(|count| sharing.own(bytes(count, each.gradients), 2)), Is::About),
+        optimizer: if sharing.offload { Part::about(0) } else { Part::of(states, Is::About) },
         overhead: Part::about(CONTEXT_BYTES),
     }
 }
@@ -214,17 +256,6 @@ fn largest_layer(shape: &ModelShape) -> u64 {
 mod tests {
     use super::*;
     use crate::memory::table;
-
-    /// Bytes on each of `devices` for mixed-precision Adam by the ZeRO paper's stages 0 to 3, K = 12.
-    fn zero_stage(parameters: u64, devices: u64, stage: u8) -> u64 {
-        let shared = |thousandths: u64| bytes(parameters, thousandths).checked_div(devices.max(1)).unwrap_or(0);
-        match stage {
-            0 => bytes(parameters, 16_000),
-            1 => bytes(parameters, 4000).saturating_add(shared(12_000)),
-            2 => bytes(parameters, 2000).saturating_add(shared(14_000)),
-            _ => shared(16_000),
-        }
-    }
 
     #[test]
     fn stages_share_what_the_paper_says_they_do() {
@@ -282,5 +313,8 @@ mod tests {
         let small = Recipe::Mixed.trained(Optimizer::AdamW8bit);
         assert_eq!(small.weights + small.gradients + small.optimizer, 12_030);
         assert_eq!(bytes(u64::MAX, 18_000), u64::MAX);
+        // t5-small on one card: 1.08 and 0.09 GiB.
+        let (card, host) = zero3_estimate(60_506_624, 16_449_536, 1, Offload::Nothing);
+        assert_eq!((card, host), (1_154_917_376, 98_697_216));
     }
 }

@@ -11,6 +11,8 @@ use crate::units::Bytes;
 
 /// Tokens of a block.
 const BLOCK: u64 = 16;
+/// The share of a GPU that vLLM takes where none is set, in thousandths: since 0.20.0, 900 before.
+pub const USUAL_UTILIZATION: u64 = 920;
 /// What captured graphs take: seen were 0.3 to 1 GiB.
 const GRAPHS: u64 = 512 << 20;
 
@@ -19,7 +21,7 @@ const GRAPHS: u64 = 512 << 20;
 pub struct Serving {
     /// `--max-model-len`; `None` for what the model was made for.
     pub max_model_len: Option<u64>,
-    /// `--gpu-memory-utilization` in thousandths; 920 since 0.20.0, 900 before.
+    /// `--gpu-memory-utilization` in thousandths.
     pub utilization: u64,
     /// Bytes of a cached number in halves: 4 for f16 and bf16, 2 for fp8.
     pub kv_half_bytes: u64,
@@ -38,7 +40,7 @@ impl Default for Serving {
     fn default() -> Serving {
         Serving {
             max_model_len: None,
-            utilization: 920,
+            utilization: USUAL_UTILIZATION,
             kv_half_bytes: 4,
             tensor_parallel: 1,
             pipeline_parallel: 1,
@@ -104,16 +106,16 @@ pub(super) fn layer_bytes(cache: Cache, serving: &Serving) -> u64 {
 /// lies in the same pool.
 fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Result<pages::Request, String> {
     let layers = shape.plain_layers("vLLM")?;
-    let of_stage = |bytes| of_stage(shape, serving, bytes);
     if let Some(pages::Request { cache, state }) = pages::request(shape, serving, length) {
-        return Ok(pages::Request { cache: of_stage(cache), state: of_stage(state) });
+        let (cache, state) = (of_stage(shape, serving, cache), of_stage(shape, serving, state));
+        return Ok(pages::Request { cache, state });
     }
     let seen = shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).min(length);
     let cache = layers.iter().filter_map(|layer| layer.cache).fold(0_u64, |sum, cache| {
         let blocks = if cache.windowed { seen.div_ceil(BLOCK).saturating_add(1) } else { length.div_ceil(BLOCK) };
         sum.saturating_add(layer_bytes(cache, serving).saturating_mul(BLOCK).saturating_mul(blocks))
     });
-    Ok(pages::Request { cache: of_stage(cache), state: 0 })
+    Ok(pages::Request { cache: of_stage(shape, serving, cache), state: 0 })
 }
 
 /// What the card with most layers has of so many bytes of all layers.
@@ -153,7 +155,10 @@ pub fn pool_tokens(shape: &ModelShape, serving: &Serving, total: Bytes) -> Optio
 /// What the experts of gpt-oss take more on each rank where vLLM runs them with its Marlin kernels, which want 256 numbers
 /// of width at once and 128 of each expert's; `None` for other models.
 pub fn padding(shape: &ModelShape, serving: &Serving) -> Option<u64> {
-    let sums = shape.weights.as_ref().ok().filter(|_| shape.architecture == "gpt-oss")?;
+    if shape.architecture != "gpt-oss" {
+        return None;
+    }
+    let sums = shape.weights.as_ref().ok()?;
     let ranks = serving.tensor_parallel.max(1);
     let experts = sums.layers.iter().fold(0, |sum: u64, layer| sum.saturating_add(layer.experts)).checked_div(ranks)?;
     let share = shape.embedding.checked_div(ranks)?;

@@ -3,11 +3,7 @@
 //! hundred bytes that CUDA pads rows with. Source: llama.cpp's load_tensors as of 2026-11-20.
 //! Knows nothing of caches, budgets or files.
 
-use std::collections::BTreeMap;
-
 use super::gguf::TensorInfo;
-use super::settings::Settings;
-use super::shape::ModelShape;
 
 /// One layer's weights in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +40,7 @@ pub struct Placed {
 }
 
 /// Where one tensor belongs.
-enum Place {
+pub(super) enum Place {
     Input,
     Matrix,
     Output,
@@ -59,24 +55,28 @@ fn layer_of(name: &str) -> Option<usize> {
     rest.split('.').next()?.parse().ok()
 }
 
-fn place(name: &str) -> Place {
+pub(super) fn place(name: &str) -> Place {
     // Vision towers have layers of their own names; they go with the rest.
-    let part_of_text = !["v.", "mm.", "a.", "vision", "visual"].iter().any(|tower| name.starts_with(tower))
+    let is_of_text = !["v.", "mm.", "a.", "vision", "visual"].iter().any(|tower| name.starts_with(tower))
         && !name.contains("vision_tower");
-    if let Some(layer) = layer_of(name).filter(|_| part_of_text) {
+    if let (Some(layer), true) = (layer_of(name), is_of_text) {
         let expert = name.contains("_exps.") || name.contains("_chexps.") || name.contains(".experts.");
         return if expert { Place::Expert(layer) } else { Place::Layer(layer) };
     }
-    let is = |suffix: &str| name == suffix || name.ends_with(&format!(".{suffix}"));
     match name {
         "token_embd.weight" => Place::Matrix,
         "per_layer_token_embd.weight" | "position_embd.weight" | "token_types.weight" => Place::Input,
         _ if name.starts_with("token_embd_norm") => Place::Input,
         _ if name.starts_with("output") => Place::Output,
-        _ if is("embed_tokens.weight") || is("wte.weight") => Place::Matrix,
-        _ if is("lm_head.weight") => Place::Output,
+        _ if ends_with_part(name, "embed_tokens.weight") || ends_with_part(name, "wte.weight") => Place::Matrix,
+        _ if ends_with_part(name, "lm_head.weight") => Place::Output,
         _ => Place::Other,
     }
+}
+
+/// Whether a name ends with these parts: `lm_head.weight` in `model.lm_head.weight`.
+fn ends_with_part(name: &str, parts: &str) -> bool {
+    name.strip_suffix(parts).is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
 /// Adds the tensors up. `loaded` is how many layers are loaded; those behind are for multi-token prediction.
@@ -135,18 +135,17 @@ impl WeightSums {
     /// The same with every part multiplied by `by`/`of`, for a file whose size is known; as it is where `of` is 0.
     #[must_use]
     pub fn scaled(&self, by: u64, of: u64) -> WeightSums {
-        let part = |bytes: u64| {
-            let product = u128::from(bytes).saturating_mul(by.into()).checked_div(of.into());
-            product.map_or(bytes, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
-        };
-        let layer = |layer: &LayerWeights| LayerWeights { dense: part(layer.dense), experts: part(layer.experts) };
+        let layers = self
+            .layers
+            .iter()
+            .map(|layer| LayerWeights { dense: scaled(layer.dense, by, of), experts: scaled(layer.experts, by, of) });
         WeightSums {
-            input: part(self.input),
-            output: part(self.output),
+            input: scaled(self.input, by, of),
+            output: scaled(self.output, by, of),
             tied: self.tied,
-            other: part(self.other),
-            layers: self.layers.iter().map(layer).collect(),
-            skipped: part(self.skipped),
+            other: scaled(self.other, by, of),
+            layers: layers.collect(),
+            skipped: scaled(self.skipped, by, of),
         }
     }
 
@@ -178,31 +177,10 @@ impl WeightSums {
     }
 }
 
-/// Bytes of the largest matrix that stays in system memory with these settings, and of the two largest of one layer; 0
-/// where all layers are on the card. About a third of a layer's experts where the tensors are not known one by one.
-pub(crate) fn largest_on_host(shape: &ModelShape, settings: &Settings) -> (u64, u64) {
-    let loaded = shape.layer_count();
-    let first = first_on_gpu(loaded, settings.gpu_layers.unwrap_or(u64::MAX));
-    let experts = first.max(settings.host_experts.min(loaded));
-    if shape.tensors.is_empty() {
-        let sums = shape.weights.as_ref().map_or(&[][..], |sums| &sums.layers);
-        let on_host = (0_u64..).zip(sums).filter(|(layer, _)| *layer < experts);
-        let one = on_host.map(|(_, layer)| layer.experts / 3).max().unwrap_or(0);
-        return (one, one.saturating_mul(2));
-    }
-    let mut largest = BTreeMap::<usize, [u64; 2]>::new();
-    for tensor in shape.tensors.iter().filter(|tensor| tensor.dims.len() > 1) {
-        let layer = match place(&tensor.name) {
-            Place::Layer(layer) if (layer as u64) < first => layer,
-            Place::Expert(layer) if (layer as u64) < experts => layer,
-            _ => continue,
-        };
-        let [one, two] = largest.entry(layer).or_default();
-        (*one, *two) = ((*one).max(tensor.bytes), (*two).max(tensor.bytes.min(*one)));
-    }
-    let one = largest.values().map(|[one, _]| *one).max();
-    let both = largest.values().map(|[one, two]| one.saturating_add(*two)).max();
-    (one.unwrap_or(0), both.unwrap_or(0))
+/// So many bytes times `by`/`of`; as they are where `of` is 0.
+pub(super) fn scaled(bytes: u64, by: u64, of: u64) -> u64 {
+    let product = u128::from(bytes).saturating_mul(by.into()).checked_div(of.into());
+    product.map_or(bytes, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
 }
 
 /// The first layer on the card with `-ngl gpu_layers`: the output counts as one and goes first.

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Report;
-use crate::advice::Advice;
+use crate::advice::{Advice, NotOffered};
 use crate::gpu::{SCHEMA, Snapshot};
 use crate::knowledge::diagnosis::{Match, MemoryKind, Oom, Phase};
 use crate::knowledge::facts::Facts;
@@ -53,6 +53,9 @@ pub struct OutOfMemory<'a> {
     found: Found<'a>,
     #[serde(flatten)]
     advice: &'a Advice,
+    /// With `--why`: fixes that are not offered, each with the rule that removed it; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_offered: Option<&'a [NotOffered]>,
     /// Why `live` is null although a reading was wanted; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     live_reason: Option<&'a str>,
@@ -78,7 +81,9 @@ impl Output<'_> {
         match diagnosis.oom {
             Oom::No => Output::No(found),
             Oom::Yes | Oom::Maybe => {
-                Output::OutOfMemory(OutOfMemory { found, advice: report.advice, live_reason: report.no_reading })
+                let advice = report.advice;
+                let not_offered = report.explains.then_some(advice.why.not_offered.as_slice());
+                Output::OutOfMemory(OutOfMemory { found, advice, not_offered, live_reason: report.no_reading })
             }
         }
     }

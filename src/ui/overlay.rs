@@ -43,6 +43,7 @@ pub(super) fn render(model: &Model, theme: &Theme, picture: &mut Picture, target
         (None, Some(Overlay::About(..))) => (" About this error ".to_owned(), page(model, theme, width)),
         (None, Some(Overlay::Trial)) => (" Will it fit? ".to_owned(), super::fit::lines(model, theme, width)),
         (None, Some(Overlay::Fit(_))) => (" Sizes and choices ".to_owned(), page(model, theme, width)),
+        (None, Some(Overlay::Rules(_))) => (" Why these steps ".to_owned(), page(model, theme, width)),
         (None, Some(Overlay::Done(_))) => (" Done ".to_owned(), page(model, theme, width)),
         (None, Some(Overlay::Symptoms(at))) => (" What did you see? ".to_owned(), symptoms(model, theme, *at, width)),
         (None, Some(Overlay::Written(..))) => (" Report ".to_owned(), page(model, theme, width)),

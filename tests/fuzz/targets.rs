@@ -14,8 +14,9 @@ use oomdoctor::gpu::Snapshot;
 use oomdoctor::knowledge::load::{Source, embedded};
 use oomdoctor::knowledge::{KnowledgeBase, page};
 use oomdoctor::log::PastedLog;
+use oomdoctor::memory::card::Card;
 use oomdoctor::memory::engine::Engine;
-use oomdoctor::memory::options::{Card, options};
+use oomdoctor::memory::options::options;
 use oomdoctor::memory::settings::Settings;
 use oomdoctor::memory::shape::from_gguf;
 use oomdoctor::memory::{config, gguf, safetensors};
@@ -65,7 +66,8 @@ pub fn log(data: &[u8]) {
     }
     let fixes = BASE.leading_fixes(&diagnosis);
     let advice = advise(&Situation { fixes: &fixes, ..Situation::alone(&diagnosis) });
-    let report = Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None };
+    let report =
+        Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None, explains: false };
     let names = Names::default();
     let paper = Paper { report, log: &log, origin: "x", at: moment(), walked: &Walked::default(), names: Some(&names) };
     assert_harmless(&markdown(&paper), "the report");

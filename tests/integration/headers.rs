@@ -4,8 +4,10 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
+use oomdoctor::memory::card::Card;
+use oomdoctor::memory::fits::fits;
 use oomdoctor::memory::gguf;
-use oomdoctor::memory::options::{self, Card};
+use oomdoctor::memory::options;
 use oomdoctor::memory::shape::from_gguf;
 use oomdoctor::memory::split::{self, Mode};
 use oomdoctor::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
@@ -189,7 +191,7 @@ fn reckon(gguf: &gguf::Gguf, dice: &mut Dice) {
         _ => Engine::Train(Training { recipe, optimizer, sharing, step }),
     };
     let _ = engine.estimate(&shape).total();
-    let _ = options::fits(&engine, &shape, Some(&card));
+    let _ = fits(&engine, &shape, Some(&card));
     if dice.below(16) == 0 {
         let two = [card.clone(), Card { index: 1, ..card.clone() }];
         for choice in options::options(engine, &shape, Some(&card), &two) {

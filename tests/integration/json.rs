@@ -81,7 +81,9 @@ fn assert_recorded(schema: &str, name: &str, output: &Value, folder: &Path) {
 /// Fields that an output leaves out where their value is unknown, or that are names of a program's own settings.
 fn is_optional(path: &str, field: &str) -> bool {
     let log_alone = ["/facts", "/run"].iter().any(|part| path.starts_with(part));
-    log_alone || field.ends_with("_reason") || ["condition", "gpu_candidates", "notes", "versions"].contains(&field)
+    log_alone
+        || field.ends_with("_reason")
+        || ["condition", "gpu_candidates", "not_offered", "notes", "versions"].contains(&field)
 }
 
 /// A schema that takes a field of another type, another name or none at all would find no fault.
@@ -180,7 +182,14 @@ fn the_diagnosis_of_every_scenario_is_as_the_schema_says() {
         let diagnosis = base.diagnose(&PastedLog::new(&scenario.log), None);
         let fixes = base.leading_fixes(&diagnosis);
         let advice = advise(&Situation { fixes: &fixes, ..Situation::alone(&diagnosis) });
-        let report = Report { diagnosis: &diagnosis, advice: &advice, snapshot: None, no_reading: None, why: None };
+        let report = Report {
+            diagnosis: &diagnosis,
+            advice: &advice,
+            snapshot: None,
+            no_reading: None,
+            why: None,
+            explains: false,
+        };
         assert_valid("diagnose", &serde_json::to_value(Output::of(&report)).unwrap());
         validated += 1;
     }

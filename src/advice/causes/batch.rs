@@ -11,6 +11,7 @@ use crate::knowledge::diagnosis::{MemoryKind, Phase, Stage};
 
 pub const ABOUT: About = About {
     id: CauseKind::Batch,
+    name: "batch",
     blames: Blames::TheRun,
     speaks_of_size: SpeaksOfSize::WhileLoading,
     is_solved_by_another_gpu: false,

@@ -10,6 +10,7 @@ use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 
 pub const ABOUT: About = About {
     id: CauseKind::Context,
+    name: "context",
     blames: Blames::SomethingElse,
     speaks_of_size: SpeaksOfSize::Always,
     is_solved_by_another_gpu: false,

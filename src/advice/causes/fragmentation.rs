@@ -10,6 +10,7 @@ use crate::advice::verdict::{CauseKind, Strength};
 
 pub const ABOUT: About = About {
     id: CauseKind::Fragmentation,
+    name: "fragmentation",
     blames: Blames::SomethingElse,
     speaks_of_size: SpeaksOfSize::WhileLoading,
     is_solved_by_another_gpu: false,

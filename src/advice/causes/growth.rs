@@ -8,6 +8,7 @@ use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
 
 pub const ABOUT: About = About {
     id: CauseKind::Growth,
+    name: "growth",
     blames: Blames::TheRun,
     speaks_of_size: SpeaksOfSize::WhileLoading,
     is_solved_by_another_gpu: false,

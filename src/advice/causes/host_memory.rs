@@ -10,6 +10,7 @@ use crate::units::Bytes;
 
 pub const ABOUT: About = About {
     id: CauseKind::HostMemory,
+    name: "system memory",
     blames: Blames::SomethingElse,
     speaks_of_size: SpeaksOfSize::Never,
     is_solved_by_another_gpu: false,

@@ -11,6 +11,7 @@ use crate::units::Bytes;
 
 pub const ABOUT: About = About {
     id: CauseKind::Limit,
+    name: "limit",
     blames: Blames::NobodyElse,
     speaks_of_size: SpeaksOfSize::WhileLoading,
     is_solved_by_another_gpu: false,

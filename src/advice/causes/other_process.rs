@@ -16,6 +16,7 @@ use crate::units::Bytes;
 
 pub const ABOUT: About = About {
     id: CauseKind::OtherProcess,
+    name: "another process",
     blames: Blames::Others,
     speaks_of_size: SpeaksOfSize::Never,
     is_solved_by_another_gpu: true,

@@ -7,6 +7,8 @@ use crate::advice::verdict::{CauseKind, Strength};
 #[derive(Debug)]
 pub struct About {
     pub id: CauseKind,
+    /// In words: "another process".
+    pub name: &'static str,
     pub blames: Blames,
     pub speaks_of_size: SpeaksOfSize,
     /// Whether waiting for another GPU is better than changing the run.

@@ -14,6 +14,7 @@ use crate::units::Bytes;
 
 pub const ABOUT: About = About {
     id: CauseKind::SameSession,
+    name: "same session",
     blames: Blames::NobodyElse,
     speaks_of_size: SpeaksOfSize::Never,
     is_solved_by_another_gpu: false,

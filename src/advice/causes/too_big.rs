@@ -13,6 +13,7 @@ use crate::units::Bytes;
 
 pub const ABOUT: About = About {
     id: CauseKind::TooBig,
+    name: "too big",
     blames: Blames::TheRun,
     speaks_of_size: SpeaksOfSize::Always,
     is_solved_by_another_gpu: true,

@@ -11,6 +11,7 @@ use crate::units::Bytes;
 
 pub const ABOUT: About = About {
     id: CauseKind::Unknown,
+    name: "unknown",
     blames: Blames::TheRun,
     speaks_of_size: SpeaksOfSize::Always,
     is_solved_by_another_gpu: false,

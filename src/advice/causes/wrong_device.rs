@@ -11,6 +11,7 @@ use crate::knowledge::diagnosis::MemoryKind;
 
 pub const ABOUT: About = About {
     id: CauseKind::WrongDevice,
+    name: "wrong device",
     // Ranks that share a GPU need GPUs of their own; nobody else has to go.
     blames: Blames::NobodyElse,
     speaks_of_size: SpeaksOfSize::WhileLoading,

@@ -3,44 +3,27 @@
 
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::knowledge::run::Run;
+use crate::memory::knobs::{self, context, kv_type, layers, share, slots};
 
 /// The run as this command line would start it. What the log printed of a setting or a size that it
 /// changes no longer counts.
 pub fn changed(diagnosis: &Diagnosis, command: &str) -> Diagnosis {
     let run = &diagnosis.run;
-    let words: Vec<&str> = command.split([' ', '=']).collect();
-    let value = |names: &[&str]| {
-        let at = words.iter().rposition(|word| names.contains(word))?;
-        words.get(at.checked_add(1)?).copied()
-    };
-    let number = |names: &[&str]| value(names)?.parse::<u64>().ok();
-    let context = number(&["-c", "--ctx-size", "--max-model-len", "--context-length"]);
-    // Ollama multiplies what one request has.
-    let slots = number(&["OLLAMA_NUM_PARALLEL"]);
-    let had = run.context_tokens.or(diagnosis.facts.context_tokens).and_then(|all| all.checked_div(run.slots()));
-    let each = number(&["OLLAMA_CONTEXT_LENGTH"]).or_else(|| slots.and(had));
-    let context = context.or_else(|| each?.checked_mul(slots.unwrap_or_else(|| run.slots())));
-    let kv_type = value(&["-ctk", "--cache-type-k", "--kv-cache-dtype", "OLLAMA_KV_CACHE_TYPE"]);
-    let layers = number(&["-ngl", "--n-gpu-layers", "--gpu-layers"]);
+    let context = changed_context(diagnosis, command);
+    let layers: Option<u64> = layers::KNOB.typed(command).and_then(|text| text.parse().ok());
+    let all = run.layers_offloaded.map(|(_, all)| all);
     let mut printed = run.printed.clone();
-    let says = |names: &[&str]| value(names).is_some();
-    if says(&["-ub", "--ubatch-size"]) {
-        printed.remove("n_ubatch");
+    for knob in knobs::all().filter(|knob| knob.typed(command).is_some()) {
+        printed.retain(|name, _| !knob.printed.contains(&name.as_str()));
     }
-    if says(&["-fa", "--flash-attn"]) {
-        printed.remove("flash_attn");
-    }
-    if says(&["-np", "--parallel"]) {
-        printed.remove("n_seq_max");
-    }
-    if let Some(slots) = slots {
-        printed.remove("n_seq_max");
+    if let Some(slots) = ollama_slots(command) {
+        printed.retain(|name, _| !slots::KNOB.printed.contains(&name.as_str()));
         printed.insert("ollama_num_parallel".into(), slots.to_string());
     }
-    if let Some(share) = value(&["--gpu-memory-utilization"]) {
-        printed.insert("gpu_memory_utilization".into(), share.into());
+    if let Some(share) = share::KNOB.typed(command) {
+        printed.extend(share::KNOB.printed.iter().map(|name| ((*name).to_owned(), share.to_owned())));
     }
-    let all = run.layers_offloaded.map(|(_, all)| all);
+    let kv_type = kv_type::KNOB.typed(command).or_else(|| kv_type::KNOB.variable(command));
     let run = Run {
         context_tokens: context.or(run.context_tokens),
         kv_type: kv_type.map(str::to_owned).or_else(|| run.kv_type.clone()),
@@ -48,7 +31,7 @@ pub fn changed(diagnosis: &Diagnosis, command: &str) -> Diagnosis {
             Some(on) => all.map(|all| (on.min(all), all)),
             None => run.layers_offloaded,
         },
-        weights_bytes: run.weights_bytes.filter(|_| layers.is_none()),
+        weights_bytes: if layers.is_none() { run.weights_bytes } else { None },
         kv_cache_bytes: None,
         compute_bytes: None,
         printed,
@@ -60,4 +43,23 @@ pub fn changed(diagnosis: &Diagnosis, command: &str) -> Diagnosis {
     // What was asked for when it failed is no size of the changed run.
     facts.requested_bytes = None;
     Diagnosis { run, facts, ..diagnosis.clone() }
+}
+
+fn ollama_slots(command: &str) -> Option<u64> {
+    slots::KNOB.variable(command)?.parse().ok()
+}
+
+/// The context of all requests together. Ollama multiplies what one request has.
+fn changed_context(diagnosis: &Diagnosis, command: &str) -> Option<u64> {
+    if let Some(context) = context::KNOB.typed(command).and_then(|text| text.parse().ok()) {
+        return Some(context);
+    }
+    let run = &diagnosis.run;
+    let slots = ollama_slots(command);
+    let each = match context::KNOB.variable(command).and_then(|text| text.parse().ok()) {
+        Some(each) => each,
+        None if slots.is_some() => run.context_tokens.or(diagnosis.facts.context_tokens)?.checked_div(run.slots())?,
+        None => return None,
+    };
+    u64::checked_mul(each, slots.unwrap_or_else(|| run.slots()))
 }

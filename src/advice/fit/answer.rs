@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::basis::Basis;
 use super::effect::Effect;
+use super::model::Known;
 use crate::knowledge::FixId;
 use crate::memory::estimate::{Estimate, Part};
 use crate::memory::shape::Is;
@@ -25,6 +26,19 @@ pub struct FitModel {
     pub layers: Option<u64>,
     /// Its parameters, where known.
     pub parameters: Option<u64>,
+}
+
+impl FitModel {
+    pub(super) fn of(known: Known) -> FitModel {
+        let layers = known.shape.layer_count();
+        FitModel {
+            layers: (layers > 0).then_some(layers),
+            parameters: known.shape.parameters,
+            name: known.name,
+            quantization: Some(known.quantization),
+            how: known.how,
+        }
+    }
 }
 
 /// What it takes with the log's settings.
@@ -84,6 +98,13 @@ pub struct FitChoice {
     /// The fixes of the knowledge base that make this change, any of them; none for a change that no fix makes.
     #[serde(skip)]
     pub fixes: Vec<FixId>,
+}
+
+impl FitChoice {
+    /// The same where what it frees follows from an assumption.
+    pub(super) fn about(self) -> FitChoice {
+        FitChoice { frees_is: self.frees_is.map(|_| Is::About), ..self }
+    }
 }
 
 /// One line of the model's sizes by quantisation.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::memory::engine::Engine;
-use crate::memory::options;
 use crate::memory::shape::ModelShape;
+use crate::memory::words::context_in_words;
 
 /// What a trial begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +16,12 @@ pub struct Basis {
 }
 
 impl Basis {
-    pub(super) fn new(name: String, quantization: &str, shape: &ModelShape, engine: Engine) -> Basis {
-        Basis { name, quantization: quantization.to_owned(), shape: Arc::new(shape.clone()), engine }
+    pub(super) fn new(name: &str, quantization: &str, shape: &ModelShape, engine: Engine) -> Basis {
+        Basis { name: name.to_owned(), quantization: quantization.to_owned(), shape: Arc::new(shape.clone()), engine }
     }
 
     pub(super) fn context(&self) -> Option<String> {
-        options::context_in_words(&self.engine, &self.shape)
+        context_in_words(&self.engine, &self.shape)
     }
 
     pub(super) fn who_wants(&self) -> &'static str {

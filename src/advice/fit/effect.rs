@@ -1,22 +1,26 @@
-//! Owns what each fix of the knowledge base would do to this run: the bytes it gives back, whether that is enough, and
-//! the values for its placeholders. The only place that knows which change of `memory` a fix is. Bytes and tokens.
+//! Owns what each fix of the knowledge base would do to this run: the bytes it frees, whether that is enough, and the
+//! values for its placeholders. Which knob a fix turns is said by the knob. Bytes and tokens.
 
 use crate::knowledge::FixId;
 use crate::memory::cache;
+use crate::memory::card::Card;
 use crate::memory::compute::{self, Graph};
-use crate::memory::options::{self, Card, Change, Choice};
-use crate::memory::training::{Optimizer, Recipe, Step, Training};
-use crate::memory::{Engine, Estimate, Is, ModelShape, Settings};
+use crate::memory::engine::Engine;
+use crate::memory::estimate::{Estimate, Part};
+use crate::memory::fits::fits;
+use crate::memory::ggml::GgmlType;
+use crate::memory::knob::{Knob, Turn};
+use crate::memory::knobs::{self, context, dtype, flash_attention, kv_offload, kv_type, layers, quantization, share};
+use crate::memory::options::Choice;
+use crate::memory::settings::Settings;
+use crate::memory::shape::{Is, ModelShape};
 use crate::units::Bytes;
-
-/// The micro-batch that its fix proposes is this part of the present one.
-const SMALLER_BATCH: u64 = 4;
 
 /// What a fix would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
     pub fix: FixId,
-    /// What it gives back, and how sure that is; `None` where it gives back nothing or that is not known.
+    /// What it frees, and how sure that is; `None` where it frees nothing or that is not known.
     pub frees: Option<(Bytes, Is)>,
     /// Whether the model then fits; `None` where that is not known.
     pub fits: Option<bool>,
@@ -37,123 +41,120 @@ impl Effect {
     }
 }
 
-/// The fixes that make this change, and the placeholder that takes its value.
-pub(super) fn fixes(kind: Change, engine: &Engine) -> (&'static [FixId], Option<(&'static str, String)>) {
-    let slots = if let Engine::Ollama(settings) = engine { settings.parallel.max(1) } else { 1 };
-    let part = match engine {
-        Engine::LlamaCpp(settings) if !settings.unified => {
-            settings.context.and_then(|all| all.checked_div(settings.parallel.max(1)))
-        }
-        _ => None,
-    };
-    match kind {
-        Change::Context(tokens) => {
-            let each = tokens.checked_div(slots).unwrap_or(tokens);
-            (&[FixId::SHORTER_CONTEXT, FixId::MAX_MODEL_LEN], Some(("half_context", each.to_string())))
-        }
-        Change::KvCache => (&[FixId::QUANTISED_KV_CACHE], None),
-        Change::Mix(mix) => (&[FixId::SMALLER_QUANTISATION], Some(("quantisation", mix.to_owned()))),
-        Change::Layers(count) => (&[FixId::OFFLOAD_FEWER_LAYERS], Some(("layers", count.to_string()))),
-        Change::Experts(count) => (&[FixId::EXPERTS_ON_CPU], Some(("host_experts", count.to_string()))),
-        // llama.cpp shares its context out: one slot keeps its part.
-        Change::OneSlot => (&[FixId::FEWER_SEQUENCES], part.map(|tokens| ("of_its_context", format!(" -c {tokens}")))),
-        Change::FlashAttention => (&[FixId::FLASH_ATTENTION], None),
-        Change::NoGraphs => (&[FixId::NO_CUDA_GRAPHS], None),
-        Change::Checkpointing => (&[FixId::GRADIENT_CHECKPOINTING], None),
-        Change::Utilization(_) | Change::KvCacheAndContext(_) | Change::Dtype(_) | Change::OtherCard => (&[], None),
-        Change::FourBits | Change::TensorParallel(_) | Change::Chunk(_) | Change::AllCards | Change::HostEncoder => {
-            (&[], None)
-        }
-        Change::MaxMemory(_) | Change::Stage(_) | Change::Together(_) => (&[], None),
-        // Each of these comes with gradient checkpointing there; alone, see `alone`.
-        Change::OneSequence | Change::SmallOptimizer | Change::Adapter => (&[], None),
+impl Effect {
+    /// It frees no more than this.
+    pub fn free_at_most(&mut self, most: Bytes) {
+        let frees = self.frees.map(|(bytes, is)| (bytes.min(most), is));
+        self.frees = frees.filter(|(bytes, _)| *bytes > Bytes::ZERO);
     }
 }
 
-/// What each fix would do, from the choices and from the changes that only a walk offers.
-pub fn effects(
-    choices: &[Choice],
-    engine: &Engine,
-    shape: &ModelShape,
-    before: &Estimate,
-    card: Option<&Card>,
-    ram: Option<Bytes>,
-) -> Vec<Effect> {
-    let of_choice = |choice: &Choice| {
-        let (ids, value) = fixes(choice.kind, engine);
-        let frees = frees(choice, before, engine, shape);
-        let download = if let Change::Mix(_) = choice.kind { choice.estimate.weights_in_file.bytes } else { None };
-        let (fits, lacks_ram) = (choice.fits, choice.lacks_ram.zip(ram));
-        ids.iter()
-            .map(move |&fix| Effect { frees, fits, lacks_ram, value: value.clone(), download, ..Effect::of(fix) })
-            .collect::<Vec<_>>()
-    };
-    // A context that is no shorter than the run's is no step towards fitting.
-    let helps = |choice: &&Choice| !matches!(choice.kind, Change::Context(_)) || choice.shortens;
-    let mut effects: Vec<Effect> = choices.iter().filter(helps).flat_map(of_choice).collect();
-    effects.extend(alone(engine).into_iter().filter_map(|(fix, changed)| {
-        let after = changed.estimate(shape);
-        let frees = less(before, &after)?;
-        let fits = options::fits(&changed, shape, card);
-        Some(Effect { frees: Some((frees, Is::About)), fits, ..Effect::of(fix) })
-    }));
-    effects.extend(cache_on_host(engine, before, card, ram));
-    effects.extend(options::in_four_bits(*engine, shape).map(|(changed, shape)| {
-        let frees = less(before, &changed.estimate(&shape));
-        let frees = frees.map(|bytes| (bytes, Is::About));
-        Effect { frees, fits: options::fits(&changed, &shape, card), ..Effect::of(FixId::SMALLER_QUANTISATION) }
-    }));
-    if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = engine {
-        let idle = |fix: FixId, is_idle: bool| Some(Effect { is_idle, ..Effect::of(fix) }).filter(|_| is_idle);
-        // Dimensions that are not all known may hide experts.
-        let dense = shape.experts == 0 && !shape.tensors.is_empty();
-        // Slots that share one cache take nothing more but of windows and states.
-        let plain = shape.layers.is_ok() && !shape.has_window() && !shape.is_recurrent();
-        let one = settings.parallel == 1 || settings.unified && plain;
-        effects.extend([idle(FixId::EXPERTS_ON_CPU, dense), idle(FixId::FEWER_SEQUENCES, one)].into_iter().flatten());
-        // On already, as far as is known: then it gives back nothing more.
-        if settings.flash_attention && options::fits(engine, shape, card) == Some(false) {
-            effects.push(Effect { fits: Some(false), ..Effect::of(FixId::FLASH_ATTENTION) });
-        }
-        let small = Settings { micro_batch: (settings.micro_batch / SMALLER_BATCH).max(1), ..*settings };
-        let changed = if let Engine::Ollama(_) = engine { Engine::Ollama(small) } else { Engine::LlamaCpp(small) };
-        let frees = less(before, &changed.estimate(shape)).map(|bytes| (bytes, Is::About));
-        effects.push(Effect {
-            frees,
-            fits: options::fits(&changed, shape, card),
-            ..Effect::of(FixId::SMALLER_MICRO_BATCH)
-        });
+/// The run as it is, and what there is for it.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    pub engine: &'a Engine,
+    pub shape: &'a ModelShape,
+    pub estimate: &'a Estimate,
+    pub card: Option<&'a Card>,
+    /// System memory that is available.
+    pub ram: Option<Bytes>,
+}
+
+impl Run<'_> {
+    /// What the same model takes less under another engine, about, and whether it then fits.
+    fn with(&self, fix: FixId, changed: &Engine, shape: &ModelShape) -> Effect {
+        let frees = less(self.estimate, &changed.estimate(shape)).map(|bytes| (bytes, Is::About));
+        Effect { frees, fits: fits(changed, shape, self.card), ..Effect::of(fix) }
+    }
+
+    /// What it would need of system memory, and what is available, where that is less.
+    fn lacks_ram(&self, needs: Option<Bytes>) -> Option<(Bytes, Bytes)> {
+        needs.zip(self.ram).filter(|(needs, available)| needs > available)
+    }
+}
+
+/// One effect for each fix that turns this knob.
+fn of_fixes(knob: &Knob, effect: impl Fn(FixId) -> Effect) -> Vec<Effect> {
+    knob.fixes.iter().map(|fix| effect(*fix)).collect()
+}
+
+/// What each fix would do, from the choices and from the changes that only a walk offers. Of several for one fix the
+/// first counts.
+pub fn effects(choices: &[Choice], run: &Run<'_>) -> Vec<Effect> {
+    let mut effects: Vec<Effect> = choices.iter().flat_map(|choice| of_choice(choice, run)).collect();
+    effects.extend(steps(run.engine).into_iter().map(|(fix, changed)| run.with(fix, &changed, run.shape)));
+    effects.extend(cache_in_ram(run));
+    if let Some((changed, shape)) = quantization::in_four_bits(*run.engine, run.shape) {
+        effects.extend(of_fixes(&quantization::KNOB, |fix| run.with(fix, &changed, &shape)));
+    }
+    for knob in knobs::all().filter(|knob| knob.has(run.engine) && (knob.frees_nothing)(run.engine, run.shape)) {
+        effects.extend(of_fixes(knob, |fix| Effect { is_idle: true, ..Effect::of(fix) }));
+    }
+    let is_llama = matches!(run.engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
+    // On already, as far as is known: then it frees nothing more.
+    if is_llama && flash_attention::is_on(run.engine) && fits(run.engine, run.shape, run.card) == Some(false) {
+        effects.extend(of_fixes(&flash_attention::KNOB, |fix| Effect { fits: Some(false), ..Effect::of(fix) }));
     }
     effects
 }
 
+/// The fixes that make a choice's one change. A smaller share of the GPU frees nothing that a model takes: what it leaves
+/// to others is reckoned from the engine's own figures.
+pub fn fixes_of(choice: &Choice) -> &'static [FixId] {
+    match choice.only_turn() {
+        Some(Turn { knob, .. }) if knob != &share::KNOB => knob.fixes,
+        _ => &[],
+    }
+}
+
+fn of_choice(choice: &Choice, run: &Run<'_>) -> Vec<Effect> {
+    let Some(Turn { knob, to }) = choice.only_turn() else { return Vec::new() };
+    if knob == &context::KNOB && !choice.shortens {
+        return Vec::new();
+    }
+    let effects = fixes_of(choice).iter().map(|fix| Effect {
+        frees: frees(choice, run.estimate, run.engine, run.shape),
+        fits: choice.fits,
+        lacks_ram: choice.lacks_ram.zip(run.ram),
+        value: (knob.placeholder)(run.engine, to),
+        download: download(choice),
+        ..Effect::of(*fix)
+    });
+    effects.collect()
+}
+
+/// The file that must be downloaded for a choice.
+pub fn download(choice: &Choice) -> Option<Bytes> {
+    let turn = choice.only_turn().filter(|turn| turn.knob == &quantization::KNOB)?;
+    if turn == quantization::TO_FOUR_BITS { None } else { choice.estimate.weights_in_file.bytes }
+}
+
+/// The change of each fix that names no value, by itself.
+pub fn steps(engine: &Engine) -> Vec<(FixId, Engine)> {
+    let mut steps = Vec::new();
+    for knob in knobs::all() {
+        steps.extend((knob.step)(engine).iter().flat_map(|changed| knob.fixes.iter().map(|fix| (*fix, *changed))));
+    }
+    steps
+}
+
 /// What to try where nothing is known to fit: half of the context, and three quarters of the layers, that the log shows.
-pub fn tries(
-    context: Option<u64>,
-    on_card: Option<u64>,
-    engine: &Engine,
-    shape: &ModelShape,
-    before: &Estimate,
-    card: Option<&Card>,
-    ram: Option<Bytes>,
-) -> Vec<Effect> {
-    let with_layers = |count: u64| match *engine {
-        Engine::LlamaCpp(settings) => Some(Engine::LlamaCpp(Settings { gpu_layers: Some(count), ..settings })),
-        Engine::Ollama(settings) => Some(Engine::Ollama(Settings { gpu_layers: Some(count), ..settings })),
-        _ => None,
-    };
-    let shorter = context.map(|tokens| (Change::Context(tokens / 2), engine.with_context(tokens / 2)));
-    let fewer = on_card.map(|on| on.saturating_sub(on / 4)).and_then(|on| Some((Change::Layers(on), with_layers(on)?)));
-    let tried = |(kind, changed): (Change, Engine)| {
-        let (ids, value) = fixes(kind, &changed);
-        let after = changed.estimate(shape);
-        let frees = less(before, &after).map(|bytes| (bytes, Is::About));
-        let lacks_ram = after.on_host().zip(ram).filter(|(needs, ram)| needs > ram && Some(*needs) > before.on_host());
-        let fits = if lacks_ram.is_some() { Some(false) } else { options::fits(&changed, shape, card) };
-        let effect = move |fix| Effect { frees, fits, lacks_ram, value: value.clone(), ..Effect::of(fix) };
-        ids.iter().copied().map(effect).collect::<Vec<_>>()
-    };
-    shorter.into_iter().chain(fewer).flat_map(tried).collect()
+pub fn tries(context: Option<u64>, on_gpu: Option<u64>, run: &Run<'_>) -> Vec<Effect> {
+    let shorter = context.map(|tokens| Turn { knob: &context::KNOB, to: tokens / 2 });
+    let fewer = on_gpu.map(|count| Turn { knob: &layers::KNOB, to: count.saturating_sub(count / 4) });
+    let turns = shorter.into_iter().chain(fewer).filter(|turn| turn.knob.has(run.engine));
+    turns.flat_map(|turn| tried(turn, run)).collect()
+}
+
+fn tried(Turn { knob, to }: Turn, run: &Run<'_>) -> Vec<Effect> {
+    let changed = knob.with(*run.engine, run.shape, to);
+    let on_host = changed.estimate(run.shape).on_host();
+    let lacks_ram = if on_host > run.estimate.on_host() { run.lacks_ram(on_host) } else { None };
+    of_fixes(knob, |fix| {
+        let effect = run.with(fix, &changed, run.shape);
+        let fits = if lacks_ram.is_some() { Some(false) } else { effect.fits };
+        Effect { fits, lacks_ram, value: (knob.placeholder)(&changed, to), ..effect }
+    })
 }
 
 /// What the second takes less than the first. A part that is not known in either is taken to stay as it is.
@@ -169,62 +170,53 @@ fn less(before: &Estimate, after: &Estimate) -> Option<Bytes> {
     Some(gone.less(come)).filter(|bytes| *bytes > Bytes::ZERO)
 }
 
-/// Changes of training, each by itself.
-pub fn alone(engine: &Engine) -> Vec<(FixId, Engine)> {
-    let Engine::Train(training) = *engine else { return Vec::new() };
-    let Training { recipe, step, .. } = training;
-    let mut changed = Vec::new();
-    if step.batch > 1 {
-        let step = Step { batch: step.batch / 2, ..step };
-        changed.push((FixId::SMALLER_BATCH, Engine::Train(Training { step, ..training })));
-    }
-    if training.optimizer == Optimizer::AdamW && !recipe.is_adapter() {
-        let optimizer = Optimizer::AdamW8bit;
-        changed.push((FixId::EIGHT_BIT_OPTIMIZER, Engine::Train(Training { optimizer, ..training })));
-    }
-    if !recipe.is_adapter() {
-        changed.push((FixId::LORA, Engine::Train(Training { recipe: Recipe::Lora(16), ..training })));
-    }
-    changed
-}
-
 /// llama.cpp's cache in system memory.
-fn cache_on_host(engine: &Engine, before: &Estimate, card: Option<&Card>, ram: Option<Bytes>) -> Option<Effect> {
-    let (Engine::LlamaCpp(_) | Engine::Ollama(_)) = engine else { return None };
-    let bytes = before.kv_cache.bytes.filter(|bytes| *bytes > Bytes::ZERO)?;
-    let fits = engine.wanted(before).zip(card).map(|(wanted, card)| wanted.less(bytes) <= card.free);
-    let frees = Some((bytes, before.kv_cache.is));
-    let needs = before.on_host().map(|had| had.plus(bytes));
-    let lacks_ram = needs.zip(ram).filter(|(needs, ram)| needs > ram);
-    let fits = if lacks_ram.is_some() { Some(false) } else { fits };
-    Some(Effect { frees, fits, lacks_ram, ..Effect::of(FixId::KV_CACHE_ON_CPU) })
+fn cache_in_ram(run: &Run<'_>) -> Vec<Effect> {
+    let cache = &run.estimate.kv_cache;
+    let Some(bytes) = cache.bytes.filter(|bytes| *bytes > Bytes::ZERO && kv_offload::KNOB.has(run.engine)) else {
+        return Vec::new();
+    };
+    let lacks_ram = run.lacks_ram(run.estimate.on_host().map(|had| had.plus(bytes)));
+    let wanted = run.engine.wanted(run.estimate).zip(run.card);
+    let fits = match lacks_ram {
+        Some(_) => Some(false),
+        None => wanted.map(|(wanted, card)| wanted.less(bytes) <= card.free),
+    };
+    of_fixes(&kv_offload::KNOB, |fix| Effect { frees: Some((bytes, cache.is)), fits, lacks_ram, ..Effect::of(fix) })
 }
 
-/// What a choice gives back, and how sure that is: a fact where all that changes is a fact. Of a quantised cache, less
+/// What a choice frees, and how sure that is: a fact where all that changes is a fact. Of a quantised cache, less
 /// what CUDA needs to unpack one layer of it, whether or not the buffer had room for that.
 pub fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelShape) -> Option<(Bytes, Is)> {
     let after = &choice.estimate;
     let mut bytes = less(before, after)?;
-    if let (Change::KvCache, Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = (choice.kind, engine) {
+    let knob = choice.only_turn().map(|turn| turn.knob);
+    if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = engine
+        && knob == Some(&kv_type::KNOB)
+    {
         let saved = before.kv_cache.bytes?.less(after.kv_cache.bytes?);
         bytes = bytes.min(saved.less(Bytes(unpacking(shape, settings)?)));
     }
-    let same = |one: &crate::memory::Part, other: &crate::memory::Part| one.bytes == other.bytes;
-    let estimated = [(&before.compute, &after.compute), (&before.overhead, &after.overhead)];
-    let exact = estimated.into_iter().all(|(one, other)| same(one, other));
-    let known = [&before.weights, &after.weights, &before.kv_cache, &after.kv_cache];
-    let all_facts = known.into_iter().all(|part| part.is == Is::Fact);
-    let moved = !matches!(choice.kind, Change::Mix(_) | Change::Dtype(_));
-    // Weights that stay as they are need not be known to say what a cache gives back.
-    let cache_only =
-        same(&before.weights, &after.weights) && before.kv_cache.is == Is::Fact && after.kv_cache.is == Is::Fact;
-    let is = if exact && moved && (all_facts || cache_only) { Is::Fact } else { Is::About };
+    let is_of_weights = knob.is_some_and(|knob| [&quantization::KNOB, &dtype::KNOB].contains(&knob));
+    let is = if !is_of_weights && is_fact(before, after) { Is::Fact } else { Is::About };
     Some((bytes, is)).filter(|(bytes, _)| *bytes > Bytes::ZERO)
+}
+
+/// Whether all that differs between the two is exact. Weights that stay as they are need not be known to say what a cache
+/// frees.
+fn is_fact(before: &Estimate, after: &Estimate) -> bool {
+    let is_exact = are_same(&before.compute, &after.compute) && are_same(&before.overhead, &after.overhead);
+    let are_caches_facts = before.kv_cache.is == Is::Fact && after.kv_cache.is == Is::Fact;
+    let are_weights_facts = before.weights.is == Is::Fact && after.weights.is == Is::Fact;
+    is_exact && are_caches_facts && (are_weights_facts || are_same(&before.weights, &after.weights))
+}
+
+fn are_same(one: &Part, other: &Part) -> bool {
+    one.bytes == other.bytes
 }
 
 /// The f16 copy of one layer of a cache in q8_0, see [`compute::scratch`].
 fn unpacking(shape: &ModelShape, settings: &Settings) -> Option<u64> {
-    use crate::memory::ggml::GgmlType;
     let eight = Settings { k_type: GgmlType::Q8_0, v_type: GgmlType::Q8_0, flash_attention: true, ..*settings };
     let graph = Graph { widest: cache::widest(shape), mla: shape.mla, ..Graph::default() };
     compute::scratch(&graph, &eight, settings.context_tokens(shape.context_trained)?)

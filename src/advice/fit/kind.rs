@@ -2,38 +2,20 @@
 
 use crate::knowledge::Program;
 use crate::knowledge::diagnosis::{Diagnosis, Phase};
+use crate::memory::engine::Kind;
 
-/// Which kind of program ran the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// llama.cpp and what is built on it.
-    LlamaCpp,
-    Ollama,
-    Vllm,
-    Sglang,
-    Transformers,
-    Train,
-}
-
-impl Kind {
-    /// By what the person ran and whose code complained. `None` where nothing here knows its arithmetic.
-    pub fn of(diagnosis: &Diagnosis) -> Option<Kind> {
-        let words = || [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str);
-        if words().any(|word| word == "ollama") {
-            return Some(Kind::Ollama);
-        }
-        words().find_map(|word| match Program::known(word)?.computes_like() {
-            Program::LLAMA_CPP => Some(Kind::LlamaCpp),
-            Program::VLLM => Some(Kind::Vllm),
-            Program::SGLANG => Some(Kind::Sglang),
-            Program::PYTORCH if diagnosis.phase == Phase::Training => Some(Kind::Train),
-            Program::PYTORCH => Some(Kind::Transformers),
-            _ => None,
-        })
+/// By what the person ran and whose code complained. `None` where nothing here knows its arithmetic.
+pub fn kind_of(diagnosis: &Diagnosis) -> Option<Kind> {
+    let words = [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str);
+    if words.clone().any(|word| word == "ollama") {
+        return Some(Kind::Ollama);
     }
-
-    /// Whether weights are named by dtype rather than by quantisation.
-    pub fn is_torch(self) -> bool {
-        matches!(self, Kind::Vllm | Kind::Sglang | Kind::Transformers | Kind::Train)
-    }
+    words.into_iter().find_map(|word| match Program::known(word)?.computes_like() {
+        Program::LLAMA_CPP => Some(Kind::LlamaCpp),
+        Program::VLLM => Some(Kind::Vllm),
+        Program::SGLANG => Some(Kind::Sglang),
+        Program::PYTORCH if diagnosis.phase == Phase::Training => Some(Kind::Train),
+        Program::PYTORCH => Some(Kind::Transformers),
+        _ => None,
+    })
 }

@@ -2,10 +2,18 @@
 //! would fit where no choice does. Bytes. Knows no log.
 
 use super::answer::{FitChoice, Size};
-use super::effect;
+use super::effect::{self, Run};
 use super::model::Known;
-use crate::memory::options::{self, Card, Change, Choice};
-use crate::memory::{Engine, Estimate, ModelShape, Settings, table};
+use crate::memory::card::Card;
+use crate::memory::engine::Engine;
+use crate::memory::fits::fits;
+use crate::memory::knobs::quantization::{at_mixes, in_four_bits};
+use crate::memory::knobs::{context, kv_type, layers};
+use crate::memory::options::Choice;
+use crate::memory::settings::Settings;
+use crate::memory::shape::{Figures, ModelShape};
+use crate::memory::table;
+use crate::memory::words::context_in_words;
 use crate::units::Bytes;
 
 /// So many other models or quantisations are named where nothing else is left.
@@ -13,39 +21,38 @@ pub const MOST_INSTEAD: usize = 3;
 
 /// The choices that fit, what costs least first; of one kind only the first.
 pub fn ranked(all: &[Choice], engine: &Engine, shape: &ModelShape) -> Vec<Choice> {
-    let asked = engine.context(shape).unwrap_or(u64::MAX);
-    let units = shape.layer_count().saturating_add(1);
-    let rank = |choice: &Choice| match choice.kind {
-        Change::OtherCard | Change::FlashAttention | Change::Utilization(_) | Change::AllCards => 0,
-        Change::OneSlot | Change::Checkpointing | Change::OneSequence | Change::TensorParallel(_) => 1,
-        Change::Chunk(_) | Change::Stage(_) | Change::HostEncoder => 2,
-        Change::KvCache => 2,
-        Change::Context(tokens) if tokens >= asked / 2 => 3,
-        Change::NoGraphs | Change::Experts(_) | Change::SmallOptimizer => 4,
-        Change::Mix(_) | Change::FourBits | Change::Dtype(_) | Change::Adapter => 5,
-        Change::KvCacheAndContext(_) => 6,
-        Change::MaxMemory(_) | Change::Together(_) => 8,
-        Change::Context(_) => 7,
-        Change::Layers(count) if count >= units / 2 => 8,
-        Change::Layers(_) => 9,
-    };
     let mut fitting: Vec<Choice> = all.iter().filter(|choice| choice.fits == Some(true)).cloned().collect();
     // A longer context than was asked for needs no second change.
-    let plain = fitting.iter().any(|choice| choice.kind == Change::KvCache);
-    fitting.retain(|choice| !(plain && matches!(choice.kind, Change::KvCacheAndContext(_))));
-    fitting.sort_by_key(rank);
+    if fitting.iter().any(|choice| choice.only_turn().is_some_and(|turn| turn.knob == &kv_type::KNOB)) {
+        fitting.retain(|choice| !is_kv_type_and_context(choice));
+    }
+    fitting.sort_by_key(|choice| cost(choice, engine, shape));
     fitting
 }
 
-/// Whether all that fits is a smaller half of the layers on the card, which is slow.
+fn is_kv_type_and_context(choice: &Choice) -> bool {
+    choice.turns.len() > 1 && choice.turned(&kv_type::KNOB).is_some()
+}
+
+/// What a choice costs the person, by what its knobs cost. Several changes at once cost more than any of them.
+fn cost(choice: &Choice, engine: &Engine, shape: &ModelShape) -> u8 {
+    let has_context = choice.turns.iter().any(|turn| turn.knob == &context::KNOB);
+    match choice.turns.len() {
+        2.. if is_kv_type_and_context(choice) => 6,
+        2.. if has_context => 8,
+        _ => choice.turns.iter().map(|turn| (turn.knob.cost)(engine, shape, turn.to)).max().unwrap_or(0),
+    }
+}
+
+/// Whether all that fits is a smaller half of the layers on the GPU, which is slow.
 pub fn is_poor(fitting: &[Choice], shape: &ModelShape) -> bool {
     let half = shape.layer_count() / 2;
-    fitting.iter().all(|choice| matches!(choice.kind, Change::Layers(count) if count < half))
+    fitting.iter().all(|choice| choice.turned(&layers::KNOB).is_some_and(|count| count < half))
 }
 
 /// A choice as it is told.
-pub fn said(choice: &Choice, before: &Estimate, free: Option<Bytes>, engine: &Engine, shape: &ModelShape) -> FitChoice {
-    let frees = effect::frees(choice, before, engine, shape);
+pub fn said(choice: &Choice, run: &Run<'_>, free: Option<Bytes>) -> FitChoice {
+    let frees = effect::frees(choice, run.estimate, run.engine, run.shape);
     FitChoice {
         change: choice.change.clone(),
         total_bytes: choice.total,
@@ -54,58 +61,70 @@ pub fn said(choice: &Choice, before: &Estimate, free: Option<Bytes>, engine: &En
         frees_is: frees.map(|(_, is)| is),
         fits: choice.fits,
         flags: choice.flags.clone(),
-        download_bytes: if let Change::Mix(_) = choice.kind { choice.estimate.weights_in_file.bytes } else { None },
-        fixes: effect::fixes(choice.kind, engine).0.to_vec(),
+        download_bytes: effect::download(choice),
+        fixes: effect::fixes_of(choice).to_vec(),
     }
 }
 
 /// The model's sizes by quantisation with the run's other settings. Files of them are llama.cpp's.
 pub fn sizes(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Vec<Size> {
-    if !matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_)) {
+    if engine.kind().is_torch() {
         return Vec::new();
     }
-    let size = |(mix, shape): (&'static str, ModelShape)| {
+    let sizes = at_mixes(shape).into_iter().filter_map(|(mix, shape)| {
         Some(Size {
             quantization: mix.to_owned(),
             file_bytes: Bytes(shape.weights.as_ref().ok()?.in_file()),
             total_bytes: engine.estimate(&shape).total(),
-            fits: options::fits(&engine, &shape, card),
+            fits: fits(&engine, &shape, card),
         })
-    };
-    options::at_mixes(shape).into_iter().filter_map(size).collect()
+    });
+    sizes.collect()
 }
 
 /// What would fit where no single change does: this model smaller and with a short context, then smaller models of its
 /// family, then others; the largest first.
 pub fn instead(known: &Known, engine: Engine, card: Option<&Card>) -> Vec<String> {
+    let short = with_little_context(engine, &known.shape);
+    let at = context_in_words(&short, &known.shape).map(|words| format!(" at {words}")).unwrap_or_default();
+    let is_torch = engine.kind().is_torch();
+    let mixes = if is_torch { Vec::new() } else { at_mixes(&known.shape) };
+    let mut own = mixes.iter().filter(|(_, shape)| fits(&short, shape, card) == Some(true));
+    let mut instead: Vec<String> = own.next().map(|(mix, _)| format!("{} {mix}{at}", known.name)).into_iter().collect();
+    if let Some((engine, shape)) = in_four_bits(short, &known.shape)
+        && fits(&engine, &shape, card) == Some(true)
+    {
+        instead.push(format!("{} in 4 bits{at}", known.name));
+    }
+    let mix = if is_torch { "BF16" } else { "Q4_K_M" };
+    for row in others(&known.name) {
+        if instead.len() >= MOST_INSTEAD {
+            break;
+        }
+        if fits(&short, &table::shape(row, mix), card) == Some(true) {
+            instead.push(format!("{} {mix}{at}", row.name));
+        }
+    }
+    instead
+}
+
+/// The engine with nothing that takes more than one short conversation needs.
+fn with_little_context(mut engine: Engine, shape: &ModelShape) -> Engine {
+    if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = &mut engine {
+        *settings = Settings { flash_attention: true, parallel: 1, gpu_layers: None, ..*settings };
+    }
+    engine.with_context(engine.context(shape).unwrap_or(4096).min(4096))
+}
+
+/// The table's other models, those of the same family first, then the largest.
+fn others(name: &str) -> Vec<&'static Figures> {
     let Ok(rows) = table::rows() else { return Vec::new() };
-    let plain = |settings: Settings| Settings { flash_attention: true, parallel: 1, gpu_layers: None, ..settings };
-    let engine = match engine {
-        Engine::LlamaCpp(settings) => Engine::LlamaCpp(plain(settings)),
-        Engine::Ollama(settings) => Engine::Ollama(plain(settings)),
-        other => other,
-    };
-    let short = engine.with_context(engine.context(&known.shape).unwrap_or(4096).min(4096));
-    let fits = |shape: &ModelShape| options::fits(&short, shape, card) == Some(true);
-    let mix = if let Engine::LlamaCpp(_) | Engine::Ollama(_) = engine { "Q4_K_M" } else { "BF16" };
-    let at = options::context_in_words(&short, &known.shape).map(|words| format!(" at {words}"));
-    let at = at.unwrap_or_default();
-    let own = options::at_mixes(&known.shape).into_iter().filter(|_| mix == "Q4_K_M");
-    let own = own.filter(|(_, shape)| fits(shape)).map(|(mix, _)| format!("{} {mix}{at}", known.name));
-    let in_four_bits = options::in_four_bits(short, &known.shape);
-    let in_four_bits = in_four_bits.filter(|(engine, shape)| options::fits(engine, shape, card) == Some(true));
-    let in_four_bits = in_four_bits.map(|_| format!("{} in 4 bits{at}", known.name));
-    let family = table::near(rows, &known.name);
-    let same_row = table::find(rows, &known.name).map(|row| row.name);
-    let mut others: Vec<_> = rows.iter().filter(|row| Some(&row.name) != same_row.as_ref()).collect();
+    let family = table::near(rows, name);
+    let own = table::find(rows, name).map(|row| row.name);
+    let mut others: Vec<&Figures> = rows.iter().filter(|row| Some(&row.name) != own.as_ref()).collect();
     others.sort_by(|a, b| {
-        let near = |name: &str| !family.contains(&name);
-        near(&a.name).cmp(&near(&b.name)).then(b.billions.total_cmp(&a.billions))
+        let family_first = family.contains(&b.name.as_str()).cmp(&family.contains(&a.name.as_str()));
+        family_first.then(b.billions.total_cmp(&a.billions))
     });
-    let others = others.into_iter().filter(|row| fits(&table::shape(row, mix)));
-    own.take(1)
-        .chain(in_four_bits)
-        .chain(others.map(|row| format!("{} {mix}{at}", row.name)))
-        .take(MOST_INSTEAD)
-        .collect()
+    others
 }

@@ -7,7 +7,10 @@ use super::effect::Effect;
 use super::room::{Room, Vram};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::knowledge::{EntryId, FixId};
-use crate::memory::options::{self, Card, tokens_in_words};
+use crate::memory::card::Card;
+use crate::memory::fits::fits;
+use crate::memory::knobs::{context, kv_type};
+use crate::memory::words::tokens_in_words;
 use crate::memory::{Engine, Is, ModelShape, vllm};
 use crate::units::Bytes;
 
@@ -28,11 +31,12 @@ fn bytes_of(tokens: u64, whole: Bytes, of: u64) -> Option<Bytes> {
 
 /// What a smaller share of the card gives back: what the engine wanted for itself less what is free for it now, in
 /// hundredths of the card as the step has them. Whether that holds the model is not said here, see
-/// [`Effect::hold_against`]. `None` where the log or the machine lacks a figure.
-pub fn share(diagnosis: &Diagnosis, failed_gpu: Option<Vram>) -> Option<Effect> {
-    let asked =
-        diagnosis.matches.first().is_some_and(|found| found.entry == EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESIRED);
-    let wanted = diagnosis.facts.requested_bytes.filter(|_| asked)?;
+/// [`Effect::held_against`]. `None` where the log or the machine lacks a figure.
+pub fn smaller_share(diagnosis: &Diagnosis, failed_gpu: Option<Vram>) -> Option<Effect> {
+    if diagnosis.matches.first()?.entry != EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESIRED {
+        return None;
+    }
+    let wanted = diagnosis.facts.requested_bytes?;
     let (free, capacity) = (failed_gpu?.free?, failed_gpu?.total?);
     let share = vllm::allowed(capacity, vllm::possible_utilization(free, capacity) / 10 * 10);
     let frees = Some((wanted.less(share), Is::Fact)).filter(|(bytes, _)| *bytes > Bytes::ZERO);
@@ -41,12 +45,11 @@ pub fn share(diagnosis: &Diagnosis, failed_gpu: Option<Vram>) -> Option<Effect> 
 
 impl Effect {
     /// Whether the model fits vLLM with the share that is free: weights, work space and one request of its length.
-    pub(super) fn hold_against(&mut self, engine: &Engine, shape: &ModelShape, room: &Room) {
-        let (Engine::Vllm(serving), Some(free), Some(total)) = (engine, room.free, room.capacity) else { return };
+    pub(super) fn held_against(self, engine: &Engine, shape: &ModelShape, room: &Room) -> Effect {
+        let (Engine::Vllm(serving), Some(free), Some(total)) = (engine, room.free, room.capacity) else { return self };
         let utilization = vllm::possible_utilization(free, total) / 10 * 10;
         let smaller = Engine::Vllm(vllm::Serving { utilization, ..*serving });
-        let card = Card { index: 0, uuid: None, name: String::new(), total, free, each: Vec::new() };
-        self.fits = options::fits(&smaller, shape, Some(&card));
+        Effect { fits: fits(&smaller, shape, Some(&Card::of(free, total))), ..self }
     }
 }
 
@@ -58,48 +61,36 @@ pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
     }
     let asked = facts.context_tokens?;
     let (needed, free) = (facts.requested_bytes, facts.free_bytes);
-    let by_bytes = || tokens_in(free?, needed?, asked);
-    let most = facts.max_tokens.or_else(by_bytes).filter(|most| *most > 0 && *most < asked)?;
-    let (mut choices, mut effects) = (Vec::new(), Vec::new());
-    let mut offer = |fixes: &[FixId], change: String, total: Option<Bytes>, length: Option<u64>, flags: String| {
-        let frees = needed.zip(total).map(|(needed, total)| needed.less(total));
-        choices.push(FitChoice {
-            change,
-            total_bytes: total,
-            free_after_bytes: None,
-            frees_bytes: frees,
-            frees_is: frees.map(|_| Is::About),
-            fits: Some(true),
-            flags: Some(flags),
-            download_bytes: None,
-            fixes: fixes.to_vec(),
-        });
-        let value = length.map(|length| ("half_context", length.to_string()));
-        let frees = frees.map(|bytes| (bytes, Is::About));
-        effects.extend(fixes.iter().map(|&fix| Effect {
-            frees,
-            fits: Some(true),
-            value: value.clone(),
-            ..Effect::of(fix)
-        }));
-    };
-    let is_small = diagnosis.run.kv_type.as_deref().is_some_and(|kind| kind.starts_with("fp8"));
+    let most = facts.max_tokens.or_else(|| tokens_in(free?, needed?, asked));
+    let most = most.filter(|most| *most > 0 && *most < asked)?;
     let twice = most.saturating_mul(2);
-    if !is_small && twice >= asked {
-        let half = needed.map(|needed| Bytes(needed.0 / 2));
-        offer(&[FixId::QUANTISED_KV_CACHE], "the KV cache in fp8".into(), half, None, "--kv-cache-dtype fp8".into());
-    }
-    let total = needed.and_then(|needed| bytes_of(most, needed, asked));
-    let words = format!("{} tokens of context", tokens_in_words(most));
-    offer(&[FixId::MAX_MODEL_LEN, FixId::SHORTER_CONTEXT], words, total, Some(most), format!("--max-model-len {most}"));
-    if !is_small && twice < asked {
+    let half = needed.map(|needed| Bytes(needed.0 / 2));
+    let takes = needed.and_then(|needed| bytes_of(most, needed, asked));
+    let is_fp8 = diagnosis.run.kv_type.as_deref().is_some_and(|kind| kind.starts_with("fp8"));
+    let shorter = FitChoice {
+        fixes: context::KNOB.fixes.to_vec(),
+        ..choice(
+            format!("{} tokens of context", tokens_in_words(most)),
+            format!("--max-model-len {most}"),
+            needed,
+            takes,
+        )
+    };
+    let mut effects = effects_of(&shorter, Some(("half_context", most.to_string())));
+    let mut choices = vec![shorter];
+    if !is_fp8 && twice >= asked {
+        let fp8 = FitChoice {
+            fixes: kv_type::KNOB.fixes.to_vec(),
+            ..choice("the KV cache in fp8".into(), "--kv-cache-dtype fp8".into(), needed, half)
+        };
+        effects.extend(effects_of(&fp8, None));
+        choices.insert(0, fp8);
+    } else if !is_fp8 {
         let words = format!("{} tokens of context and the KV cache in fp8", tokens_in_words(twice));
-        let total = needed.and_then(|needed| bytes_of(most, needed, asked));
-        offer(&[], words, total, None, format!("--max-model-len {twice} --kv-cache-dtype fp8"));
-    }
-    if !is_small && twice < asked {
-        let frees = needed.map(|needed| (Bytes(needed.0 / 2), Is::About));
-        effects.push(Effect { frees, fits: Some(false), ..Effect::of(FixId::QUANTISED_KV_CACHE) });
+        choices.push(choice(words, format!("--max-model-len {twice} --kv-cache-dtype fp8"), needed, takes));
+        let frees = half.map(|half| (half, Is::About));
+        let fixes = kv_type::KNOB.fixes.iter();
+        effects.extend(fixes.map(|fix| Effect { frees, fits: Some(false), ..Effect::of(*fix) }));
     }
     Some(FitAdvice {
         context_tokens: Some(asked),
@@ -113,4 +104,30 @@ pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
         effects,
         ..FitAdvice::of("vLLM")
     })
+}
+
+/// A change after which one request takes `total` instead of `needed`.
+fn choice(change: String, flags: String, needed: Option<Bytes>, total: Option<Bytes>) -> FitChoice {
+    let frees = needed.zip(total).map(|(needed, total)| needed.less(total));
+    FitChoice {
+        change,
+        total_bytes: total,
+        free_after_bytes: None,
+        frees_bytes: frees,
+        frees_is: frees.map(|_| Is::About),
+        fits: Some(true),
+        flags: Some(flags),
+        download_bytes: None,
+        fixes: Vec::new(),
+    }
+}
+
+fn effects_of(choice: &FitChoice, value: Option<(&'static str, String)>) -> Vec<Effect> {
+    let effects = choice.fixes.iter().map(|fix| Effect {
+        frees: choice.frees_bytes.zip(choice.frees_is),
+        fits: choice.fits,
+        value: value.clone(),
+        ..Effect::of(*fix)
+    });
+    effects.collect()
 }

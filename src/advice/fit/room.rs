@@ -1,10 +1,11 @@
 //! Owns what is free for the run: on the GPU that failed, or on each of those that llama.cpp lays a model out over; now,
 //! else what was free when it began, as its log says. Bytes.
 
-use super::kind::Kind;
+use super::kind::kind_of;
 use crate::gpu::{Device, Snapshot};
 use crate::knowledge::diagnosis::{Diagnosis, Platform};
-use crate::memory::engine::ollama_spreads;
+use crate::memory::card::Card;
+use crate::memory::engine::{Kind, ollama_spreads};
 use crate::memory::split::MOST_CARDS;
 use crate::memory::{Engine, ModelShape, Settings};
 use crate::units::Bytes;
@@ -66,6 +67,13 @@ impl Room {
         most.filter(|(free, _)| !ollama_spreads(shape, settings, *free))
     }
 
+    /// The GPU that a change must fit; several over which a model is laid out count as one.
+    pub(super) fn as_card(&self) -> Option<Card> {
+        let free = self.free?;
+        let each = self.each.iter().map(|(free, _)| *free).collect();
+        Some(Card { each, ..Card::of(free, self.capacity.unwrap_or(free)) })
+    }
+
     /// What there is of it for this engine.
     pub fn of(self, engine: &Engine, shape: &ModelShape) -> Room {
         let Engine::Ollama(settings) = engine else { return self };
@@ -78,7 +86,7 @@ impl Room {
 
 /// Whether llama.cpp or Ollama ran the model: both lay it out over all GPUs.
 fn lays_out_over_gpus(diagnosis: &Diagnosis) -> bool {
-    matches!(Kind::of(diagnosis), Some(Kind::LlamaCpp | Kind::Ollama))
+    matches!(kind_of(diagnosis), Some(Kind::LlamaCpp | Kind::Ollama))
 }
 
 /// Whether the log is of a system that this program doesn't read VRAM of.

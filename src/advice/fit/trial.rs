@@ -6,9 +6,14 @@ use std::sync::Arc;
 use super::answer::FitAdvice;
 use super::basis::Basis;
 use super::words;
-use crate::memory::dials::{self, Dial};
-use crate::memory::options::{self, Card};
-use crate::memory::{Engine, Estimate, ModelShape};
+use crate::memory::card::Card;
+use crate::memory::engine::Engine;
+use crate::memory::estimate::Estimate;
+use crate::memory::fits::fits;
+use crate::memory::knob::Knob;
+use crate::memory::knobs::dials;
+use crate::memory::knobs::quantization::{at_mixes, in_four_bits};
+use crate::memory::shape::ModelShape;
 use crate::units::Bytes;
 
 /// One of the model's files.
@@ -18,11 +23,17 @@ struct File {
     shape: Arc<ModelShape>,
 }
 
+impl File {
+    fn bytes(&self) -> u64 {
+        self.shape.weights.as_ref().map_or(0, |sums| sums.in_file())
+    }
+}
+
 /// A row that can be turned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     File,
-    Engine(Dial),
+    Engine(&'static Knob),
 }
 
 /// A row as it is shown.
@@ -38,13 +49,21 @@ pub struct Row {
     pub more: bool,
 }
 
+/// An engine's settings, and which of the model's files it loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Setup {
+    engine: Engine,
+    file: usize,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
     name: String,
     /// From the smallest to the largest.
     files: Vec<File>,
-    was: (Engine, usize),
-    now: (Engine, usize),
+    was: Setup,
+    now: Setup,
+    /// The selected row.
     at: usize,
 }
 
@@ -59,17 +78,22 @@ impl Trial {
     /// The log's own settings.
     pub fn new(basis: &Basis) -> Trial {
         let own = File { quantization: basis.quantization.clone(), shape: Arc::clone(&basis.shape) };
-        let (files, at) = files(own, basis);
-        Trial { name: basis.name.clone(), files, was: (basis.engine, at), now: (basis.engine, at), at: 0 }
+        let (files, file) = files(own, basis);
+        let was = Setup { engine: basis.engine, file };
+        Trial { name: basis.name.clone(), files, was, now: was, at: 0 }
     }
 
-    fn file(&self, at: usize) -> Option<&File> {
-        self.files.get(at).or(self.files.first())
+    fn file_of(&self, setup: Setup) -> Option<&File> {
+        self.files.get(setup.file).or(self.files.first())
+    }
+
+    fn file(&self) -> Option<&File> {
+        self.file_of(self.now)
     }
 
     fn turns(&self) -> Vec<Turn> {
-        let Some(file) = self.file(self.now.1) else { return Vec::new() };
-        let mut turns: Vec<Turn> = dials::of(&self.now.0, &file.shape).into_iter().map(Turn::Engine).collect();
+        let Some(file) = self.file() else { return Vec::new() };
+        let mut turns: Vec<Turn> = dials(&self.now.engine, &file.shape).into_iter().map(Turn::Engine).collect();
         if self.files.len() > 1 {
             turns.insert(1.min(turns.len()), Turn::File);
         }
@@ -78,24 +102,25 @@ impl Trial {
 
     /// The rows, and which is selected.
     pub fn rows(&self) -> (Vec<Row>, usize) {
-        let row = |turn: &Turn| {
-            let (now, was) = (self.value(*turn, self.now)?, self.value(*turn, self.was)?);
-            let (less, more) = match turn {
-                Turn::File => (self.now.1 > 0, self.now.1 + 1 < self.files.len()),
-                Turn::Engine(dial) => dial.room(&self.now.0, &self.file(self.now.1)?.shape),
-            };
-            let name = if let Turn::Engine(dial) = turn { dial.name(&self.now.0) } else { "quantisation" };
-            Some(Row { name, was: Some(was).filter(|was| *was != now), value: now, less, more })
-        };
-        (self.turns().iter().filter_map(row).collect(), self.at)
+        (self.turns().into_iter().filter_map(|turn| self.row(turn)).collect(), self.at)
     }
 
-    fn value(&self, turn: Turn, (engine, file): (Engine, usize)) -> Option<String> {
-        let file = self.file(file)?;
-        Some(match turn {
-            Turn::File => file.quantization.clone(),
-            Turn::Engine(dial) => dial.value(&engine, &file.shape),
-        })
+    fn row(&self, turn: Turn) -> Option<Row> {
+        let (value, was) = (self.value(turn, self.now)?, self.value(turn, self.was)?);
+        let engine = &self.now.engine;
+        let (name, (less, more)) = match turn {
+            Turn::File => ("quantisation", (self.now.file > 0, self.now.file + 1 < self.files.len())),
+            Turn::Engine(knob) => ((knob.dial.as_ref()?.label)(engine), knob.room(engine, &self.file()?.shape)),
+        };
+        Some(Row { name, was: (was != value).then_some(was), value, less, more })
+    }
+
+    fn value(&self, turn: Turn, setup: Setup) -> Option<String> {
+        let file = self.file_of(setup)?;
+        match turn {
+            Turn::File => Some(file.quantization.clone()),
+            Turn::Engine(knob) => Some((knob.dial.as_ref()?.shown)(&setup.engine, &file.shape)),
+        }
     }
 
     pub fn select(&mut self, by: i32) {
@@ -105,16 +130,16 @@ impl Trial {
 
     /// Turns the selected row by so many steps, to the right for more.
     pub fn turn(&mut self, by: i32) {
-        let Some(turn) = self.turns().get(self.at).copied() else { return };
-        match turn {
-            Turn::File => {
+        match self.turns().get(self.at) {
+            Some(Turn::File) => {
                 let last = self.files.len().saturating_sub(1);
-                self.now.1 = self.now.1.saturating_add_signed(by as isize).min(last);
+                self.now.file = self.now.file.saturating_add_signed(by as isize).min(last);
             }
-            Turn::Engine(dial) => {
-                let Some(shape) = self.file(self.now.1).map(|file| Arc::clone(&file.shape)) else { return };
-                self.now.0 = dial.turned(self.now.0, &shape, by);
+            Some(Turn::Engine(knob)) => {
+                let Some(shape) = self.file().map(|file| Arc::clone(&file.shape)) else { return };
+                self.now.engine = knob.turned(self.now.engine, &shape, by);
             }
+            None => {}
         }
     }
 
@@ -130,13 +155,13 @@ impl Trial {
 
     /// The model, and what it is held against: "Llama-3.1-8B Q4_K_M in llama.cpp".
     pub fn title(&self) -> String {
-        let quantization = self.file(self.now.1).map(|file| format!(" {}", file.quantization)).unwrap_or_default();
-        format!("{}{quantization} in {}", self.name, self.now.0.name())
+        let quantization = self.file().map(|file| format!(" {}", file.quantization)).unwrap_or_default();
+        format!("{}{quantization} in {}", self.name, self.now.engine.name())
     }
 
     /// What the model takes as it stands.
     pub fn estimate(&self) -> Option<Estimate> {
-        Some(self.now.0.estimate(&self.file(self.now.1)?.shape))
+        Some(self.now.engine.estimate(&self.file()?.shape))
     }
 
     /// The parts that are not nothing, with their names.
@@ -149,9 +174,8 @@ impl Trial {
     /// Whether it fits in what is free for the run, with what a choice must leave free.
     pub fn fits(&self, fit: &FitAdvice) -> Option<bool> {
         let (free, total) = (fit.free_now_bytes?, fit.card_bytes.or(fit.free_now_bytes)?);
-        let each = fit.each.clone();
-        let card = Card { index: 0, uuid: None, name: String::new(), total, free, each };
-        options::fits(&self.now.0, &self.file(self.now.1)?.shape, Some(&card))
+        let card = Card { each: fit.each.clone(), ..Card::of(free, total) };
+        fits(&self.now.engine, &self.file()?.shape, Some(&card))
     }
 
     /// The answer in a sentence.
@@ -164,28 +188,33 @@ impl Trial {
             return format!("It takes about {total}; what is free for it is not known.");
         };
         let when = if fit.is_now { "is free now" } else { "was free for it" };
+        let has_share = matches!(self.now.engine, Engine::Vllm(_) | Engine::Sglang(_));
         match self.fits(fit) {
             Some(true) => {
                 format!("It fits: about {total} of the {free} that {when}, {} to spare.", free.less(total))
             }
-            Some(false) if total <= free && matches!(self.now.0, Engine::Vllm(_) | Engine::Sglang(_)) => {
+            Some(false) if total <= free && has_share => {
                 format!("It takes about {total}, but not within the share of the card that is set; {free} {when}.")
             }
             Some(false) if total <= free => {
-                let each = if fit.is_on_several() { " on each card" } else { "" };
-                let room = if fit.is_on_several() { &*fit.each } else { std::slice::from_ref(&free) };
-                let by_itself = self.file(self.now.1).map(|file| self.now.0.by_itself(&file.shape, room));
-                format!(
-                    "Too tight: about {total} of the {free} that {when}; {} wants 1 GiB left free{each}.{}",
-                    self.now.0.who_wants(),
-                    by_itself.unwrap_or_default()
-                )
+                format!("Too tight: about {total} of the {free} that {when}; {}", self.why_too_tight(fit, free))
             }
             Some(false) => {
                 format!("It does not fit: about {total}, and {free} {when}: {} too much.", total.less(free))
             }
             None => format!("It takes about {total}; {free} {when}."),
         }
+    }
+
+    /// Who wants more left free, and what it does by itself where less is.
+    fn why_too_tight(&self, fit: &FitAdvice, free: Bytes) -> String {
+        let engine = &self.now.engine;
+        let (each, room) = match fit.is_on_several() {
+            true => (" on each card", &*fit.each),
+            false => ("", std::slice::from_ref(&free)),
+        };
+        let by_itself = self.file().map(|file| engine.by_itself(&file.shape, room)).unwrap_or_default();
+        format!("{} wants 1 GiB left free{each}.{by_itself}", engine.who_wants())
     }
 
     /// What is changed, in words: "32K context, KV cache type q8_0".
@@ -196,17 +225,18 @@ impl Trial {
 
     /// The changes as a command of the engine's; `None` where nothing is changed that a command says.
     pub fn command(&self) -> Option<String> {
-        self.now.0.changed_from(&self.was.0, &self.file(self.now.1)?.shape)
+        self.now.engine.changed_from(&self.was.engine, &self.file()?.shape)
     }
 
     /// What must be done beside the command line: another file, a setting of Ollama's own.
     pub fn beside(&self) -> Option<String> {
-        let file = self.file(self.now.1).filter(|_| self.now.1 != self.was.1).map(|file| {
-            let size = file.shape.weights.as_ref().ok().map(|sums| words::download(Bytes(sums.in_file())));
+        let file = self.file()?;
+        let other = (self.now.file != self.was.file).then(|| {
+            let size = file.shape.weights.as_ref().map(|sums| words::download(Bytes(sums.in_file())));
             format!("the {} file ({})", file.quantization, size.as_deref().unwrap_or("a download"))
         });
-        let layers = self.now.0.layers_set_from(&self.was.0);
-        match (file, layers) {
+        let layers = self.now.engine.layers_set_from(&self.was.engine, &file.shape);
+        match (other, layers) {
             (Some(file), Some(layers)) => Some(format!("{file}, and {layers} inside ollama run")),
             (None, Some(layers)) => Some(format!("{layers} inside ollama run")),
             (file, None) => file,
@@ -217,21 +247,22 @@ impl Trial {
 /// The model's files from the smallest to the largest, and which is the run's own: the mixes that llama.cpp's files are
 /// given out in; for vLLM a checkpoint in 4 bits.
 fn files(own: File, basis: &Basis) -> (Vec<File>, usize) {
-    let bytes = |file: &File| file.shape.weights.as_ref().map_or(0, crate::memory::weights::WeightSums::in_file);
-    let others: Vec<File> = match basis.engine {
-        Engine::LlamaCpp(_) | Engine::Ollama(_) => options::at_mixes(&basis.shape)
-            .into_iter()
-            .map(|(mix, shape)| File { quantization: mix.to_owned(), shape: Arc::new(shape) })
-            .filter(|file| file.quantization != own.quantization)
-            .collect(),
-        Engine::Vllm(_) | Engine::Sglang(_) => options::in_four_bits(basis.engine, &basis.shape)
-            .map(|(_, shape)| File { quantization: "4 bits (AWQ, GPTQ)".into(), shape: Arc::new(shape) })
-            .into_iter()
-            .collect(),
-        Engine::Transformers(_) | Engine::Train(_) => Vec::new(),
-    };
-    let mut files: Vec<File> = others.into_iter().chain([own.clone()]).collect();
-    files.sort_by_key(bytes);
+    let mut files = Vec::new();
+    match basis.engine {
+        Engine::LlamaCpp(_) | Engine::Ollama(_) => {
+            let mixes = at_mixes(&basis.shape).into_iter().filter(|(mix, _)| *mix != own.quantization);
+            files.extend(mixes.map(|(mix, shape)| File { quantization: mix.to_owned(), shape: Arc::new(shape) }));
+        }
+        Engine::Vllm(_) | Engine::Sglang(_) => {
+            let four = in_four_bits(basis.engine, &basis.shape);
+            files.extend(
+                four.map(|(_, shape)| File { quantization: "4 bits (AWQ, GPTQ)".to_owned(), shape: Arc::new(shape) }),
+            );
+        }
+        Engine::Transformers(_) | Engine::Train(_) => {}
+    }
+    files.push(own.clone());
+    files.sort_by_key(File::bytes);
     let at = files.iter().position(|file| *file == own).unwrap_or(0);
     (files, at)
 }

@@ -18,8 +18,10 @@ impl Had<'_> {
     /// The value of an option, whatever its spelling; of one without a value, whether it was there.
     fn option(&self, name: &str, takes_value: bool) -> Option<String> {
         let on_line = self.line.and_then(|line| option_of(line, name, takes_value));
-        let printed = || self.run.printed.get(&name.trim_start_matches('-').replace('-', "_")).cloned();
-        on_line.or_else(|| printed().filter(|value| takes_value || value.eq_ignore_ascii_case("true")))
+        on_line.or_else(|| {
+            let printed = self.run.printed.get(&name.trim_start_matches('-').replace('-', "_"))?;
+            (takes_value || printed.eq_ignore_ascii_case("true")).then(|| printed.clone())
+        })
     }
 
     /// The value of a variable on the command line.
@@ -74,15 +76,14 @@ fn is_there(old: &str, new: &str, moves: Moves) -> bool {
 /// A number, or a size with its unit in bytes.
 fn number(text: &str) -> Option<f64> {
     #[allow(clippy::cast_precision_loss, reason = "only compared")]
-    let in_bytes = || Some(Bytes::parse(text, UnitBase::Binary)?.0 as f64);
-    text.parse().ok().or_else(in_bytes)
+    text.parse().ok().or_else(|| Some(Bytes::parse(text, UnitBase::Binary)?.0 as f64))
 }
 
 /// An option's value on a command line, in any of its spellings.
 fn option_of(line: &str, name: &str, takes_value: bool) -> Option<String> {
     let own = [name];
-    let same = kin(line).and_then(|kin| kin.same.iter().find(|same| same.contains(&name)));
-    let mut spellings = same.map_or(&own[..], |same| same).iter().map(|one| regex::escape(one));
+    let same = kin(line).and_then(|kin| kin.spellings(name));
+    let mut spellings = same.unwrap_or(&own).iter().map(|one| regex::escape(one));
     if GLUED.contains(&name) {
         return value_of(line, &format!(r"(?:^|\s){}", regex::escape(name)));
     }

@@ -1,7 +1,9 @@
 //! Owns what a step of the plan is: a fix with this machine's figures.
 
-use schemars::JsonSchema;
-use serde::Serialize;
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serialize, Serializer};
 
 use crate::advice::other_gpu::RoomOn;
 use crate::advice::release::Release;
@@ -31,8 +33,7 @@ pub struct Step {
 }
 
 /// Whether a step gets the run going.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(into = "EnoughWord")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Enough {
     /// By the model's own sums, or by what was seen of another GPU.
     Yes,
@@ -49,39 +50,37 @@ pub enum Enough {
 }
 
 impl Enough {
+    /// The word of the JSON contract.
+    pub fn word(self) -> &'static str {
+        match self {
+            Enough::Yes => "yes",
+            Enough::Likely => "likely",
+            Enough::NotAlone => "not-alone",
+            Enough::WithOthers => "with-others",
+            Enough::LacksRam { .. } => "lacks-ram",
+            Enough::Unknown => "unknown",
+        }
+    }
+
     /// Whether the run is worth trying after this step alone.
     pub fn may_be_enough(self) -> bool {
         matches!(self, Enough::Yes | Enough::Likely)
     }
 }
 
-/// The same as the JSON has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EnoughWord {
-    /// By the model's own sums, or by what was seen of another GPU.
-    Yes,
-    /// It frees at least what is short; that is a lower bound, so that more may be needed.
-    Likely,
-    /// It frees less than what is short.
-    NotAlone,
-    /// Together with the other processes that the plan terminates it frees what is short.
-    WithOthers,
-    /// It moves more to system memory than is available there.
-    LacksRam,
-    Unknown,
+impl Serialize for Enough {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
 }
 
-impl From<Enough> for EnoughWord {
-    fn from(enough: Enough) -> EnoughWord {
-        match enough {
-            Enough::Yes => EnoughWord::Yes,
-            Enough::Likely => EnoughWord::Likely,
-            Enough::NotAlone => EnoughWord::NotAlone,
-            Enough::WithOthers => EnoughWord::WithOthers,
-            Enough::LacksRam { .. } => EnoughWord::LacksRam,
-            Enough::Unknown => EnoughWord::Unknown,
-        }
+impl JsonSchema for Enough {
+    fn schema_name() -> Cow<'static, str> {
+        "Enough".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "enum": ["yes", "likely", "not-alone", "with-others", "lacks-ram", "unknown"]})
     }
 }
 

@@ -32,6 +32,10 @@ pub struct ProcessSteps {
 }
 
 impl ProcessSteps {
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
     fn count(&self) -> usize {
         self.idle.len() + self.unknown.len()
     }

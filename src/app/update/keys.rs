@@ -333,6 +333,7 @@ pub(super) fn act(model: &mut Model, action: Action) -> Vec<Effect> {
         Action::Command => what_ran(model),
         Action::Model => which_model(model),
         Action::Fit => fit::open(model),
+        Action::Rules => rules(model),
         Action::Sort => {
             model.processes.sort = model.processes.sort.next();
             model.processes.still = None;
@@ -611,7 +612,8 @@ fn report(model: &mut Model) -> Option<Effect> {
         let (log, diagnosis, advice) =
             (model.input.log.as_ref()?, model.input.diagnosis.as_ref()?, model.advice.as_ref()?);
         let snapshot = model.snapshot();
-        let report = Report { diagnosis, advice, snapshot, no_reading: model.feed.down.as_deref(), why: None };
+        let report =
+            Report { diagnosis, advice, snapshot, no_reading: model.feed.down.as_deref(), why: None, explains: false };
         let (walked, names) = (summary::walked(model), Some(&model.config.names));
         Some(markdown(&Paper { report, log, origin: &model.input.origin, at: model.wall, walked: &walked, names }))
     };
@@ -714,6 +716,17 @@ fn about(model: &mut Model) {
         Some(Overlay::About(..)) => None,
         _ => Some(Overlay::About(0, 0)),
     };
+}
+
+/// Which rules led to these causes and steps, where there are any.
+fn rules(model: &mut Model) {
+    if matches!(model.overlay, Some(Overlay::Rules(_))) {
+        model.overlay = None;
+    } else if model.advice.is_some() {
+        model.overlay = Some(Overlay::Rules(0));
+    } else {
+        say(model, "No error to explain yet: paste one first.".to_owned());
+    }
 }
 
 fn toggle(model: &mut Model, overlay: Overlay) {

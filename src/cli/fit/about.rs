@@ -2,11 +2,15 @@
 //! model was made for, with a checkpoint that is quantised already. Source: vLLM's and transformers' pages on GGUF,
 //! vllm-gguf-plugin, llama-server's slots, Ollama's scheduler, peft's prepare_model_for_kbit_training, read on 2026-11-21.
 
-use super::FitArgs;
-use super::locate::{Located, Source};
-use crate::memory::options::{Card, Change, Choice, tokens_in_words};
+use super::flags::FitArgs;
+use super::located::{Located, Source};
+use crate::memory::card::Card;
+use crate::memory::knob::Turn;
+use crate::memory::knobs::context;
+use crate::memory::options::Choice;
 use crate::memory::quant;
 use crate::memory::training::Recipe;
+use crate::memory::words::tokens_in_words;
 use crate::memory::{Engine, ModelShape, Storage, vllm};
 use crate::units::Bytes;
 
@@ -50,11 +54,14 @@ pub(super) fn not_within(engine: &Engine, card: &Card) -> String {
 
 /// How to keep to a context where that is no flag.
 pub(super) fn in_words_only(choice: &Choice) -> String {
-    match (choice.kind, &choice.engine) {
-        (Change::Context(tokens), Some(Engine::Transformers(_))) => format!(
+    let Some(Turn { to: tokens, .. }) = choice.only_turn().filter(|turn| turn.knob == &context::KNOB) else {
+        return String::new();
+    };
+    match choice.engine {
+        Some(Engine::Transformers(_)) => format!(
             " transformers has no setting for that: keep the prompt and max_new_tokens together within {tokens} tokens."
         ),
-        (Change::Context(tokens), Some(Engine::Train(_))) => {
+        Some(Engine::Train(_)) => {
             format!(" Cut the sequences to it, such as with max_length={tokens} in TRL's SFTConfig.")
         }
         _ => String::new(),

@@ -1,34 +1,16 @@
 //! Owns an engine's settings from the command line's words. Defaults as of 2026-11-20 (llama.cpp 0.5.0, Ollama 0.30,
 //! vLLM 0.33.0). Knows nothing of this machine and no formula.
 
-use super::FitArgs;
-use super::locate::Located;
+use super::flags::{EngineName, FitArgs, OnOff, OptimizerName};
+use super::located::Located;
+use crate::memory::card::Card;
 use crate::memory::engine::{ollama_batch, ollama_context, ollama_expects};
 use crate::memory::ggml::{GgmlType, KV_TYPES};
 use crate::memory::inference::{Dtype, Generating};
-use crate::memory::options::Card;
 use crate::memory::settings::Outputs;
 use crate::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
 use crate::memory::{Engine, ModelShape, Settings, Storage, sglang, vllm};
 use crate::units::Bytes;
-
-/// Which program is to run the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum EngineName {
-    /// llama-server and llama-cli.
-    #[value(name = "llama.cpp")]
-    LlamaCpp,
-    /// Ollama.
-    Ollama,
-    /// vLLM.
-    Vllm,
-    /// SGLang.
-    Sglang,
-    /// Python with transformers.
-    Transformers,
-    /// Training, see --dtype, --optimizer and --zero.
-    Train,
-}
 
 /// The engine that a dtype alone speaks of: which quantises while it loads, which trains, which takes such checkpoints.
 pub(super) fn engine_of_dtype(dtype: &str) -> Option<EngineName> {
@@ -38,19 +20,6 @@ pub(super) fn engine_of_dtype(dtype: &str) -> Option<EngineName> {
         "awq" | "gptq" | "fp8" | "nvfp4" => EngineName::Vllm,
         _ => return None,
     })
-}
-
-/// An optimizer, as --optimizer takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum OptimizerName {
-    /// Two states of four bytes a parameter.
-    Adamw,
-    /// Two states of a byte.
-    Adamw8bit,
-    /// About one state.
-    Adafactor,
-    /// One state, with momentum.
-    Sgd,
 }
 
 /// From the command line, for a card among all of the machine's. The error says what to do.
@@ -117,7 +86,7 @@ pub(super) fn engine(
                 Recipe::Qlora(rank) if shape.storage == Storage::Quantised => Recipe::Lora(rank),
                 recipe => recipe,
             };
-            let flash_attention = args.flash_attention != Some(super::OnOff::Off);
+            let flash_attention = args.flash_attention != Some(OnOff::Off);
             let length = args.context.unwrap_or(2048).min(shape.context_trained.unwrap_or(u64::MAX));
             let checkpointing = args.gradient_checkpointing;
             let step = Step { batch: args.batch.unwrap_or(1), length, checkpointing, flash_attention };
@@ -175,7 +144,7 @@ fn llama_settings(args: &FitArgs, shape: &ModelShape) -> Result<Settings, String
         unified: args.kv_unified,
         // The command is a server's of today; what earlier builds take is said beside it.
         outputs: Outputs::Slots,
-        flash_attention: args.flash_attention != Some(super::OnOff::Off),
+        flash_attention: args.flash_attention != Some(OnOff::Off),
         gpu_layers: args.gpu_layers,
         host_experts: if shape.experts == 0 { 0 } else { on_host },
         host_projector: args.no_mmproj_offload,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufReader;
 use std::path::Path;
 
-use super::locate::{Located, MOST_TEXT, Source, files, open};
+use super::located::{Located, MOST_TEXT, Source, files, open};
 use crate::memory::shape::{Figures, Is, from_gguf};
 use crate::memory::{ModelShape, Storage, config, quant, safetensors, weights};
 

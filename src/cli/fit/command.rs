@@ -1,11 +1,12 @@
 //! Owns the command line of an answer: as it is or with the best change, on the cards that it was held against. Knows no
 //! figures.
 
-use super::Answer;
-use super::locate::Source;
+use super::answer::Answer;
+use super::located::Source;
 use super::spread::Spread;
 use crate::memory::Engine;
-use crate::memory::options::{self, Change};
+use crate::memory::card::{only_most_free, only_on};
+use crate::memory::knobs::quantization::TO_FOUR_BITS;
 
 /// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
 /// named, or the program would spread over all of them.
@@ -23,10 +24,10 @@ pub(super) fn command(answer: &Answer) -> Option<String> {
     let one = answer.card.as_ref().filter(|_| answer.several_cards && !has(&[" -sm layer"]));
     let before = match one {
         _ if line.starts_with("CUDA_") => String::new(),
-        _ if ranks > 1 => options::only_most_free(ranks, &answer.cards),
+        _ if ranks > 1 => only_most_free(ranks, &answer.cards),
         _ if has(&[" -ts "]) && differ => "CUDA_DEVICE_ORDER=PCI_BUS_ID ".into(),
         Some(card) if !line.starts_with('/') && has(&[" serve", "llama-server", "sglang"]) => {
-            format!("{} ", options::only_on(card, &answer.engine))
+            format!("{} ", only_on(card, &answer.engine))
         }
         _ => String::new(),
     };
@@ -71,7 +72,7 @@ fn command_on_card(answer: &Answer) -> Option<String> {
     }
     let best = answer.best()?;
     // Another checkpoint has another name.
-    let other = matches!(best.kind, Change::Together(_) | Change::FourBits) && best.engine.is_none();
+    let other = best.turns.contains(&TO_FOUR_BITS);
     let name = if other { "AWQ-REPOSITORY".to_owned() } else { name };
     match (&best.engine, &best.flags) {
         (Some(engine), _) => whole(answer, engine, &name).or_else(|| best.flags.clone()),

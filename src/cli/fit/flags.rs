@@ -4,8 +4,52 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::arguments::{EngineName, OptimizerName};
+use crate::memory::engine::Kind;
 use crate::units::{Bytes, UnitBase};
+
+/// Which program is to run the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum EngineName {
+    /// llama-server and llama-cli.
+    #[value(name = "llama.cpp")]
+    LlamaCpp,
+    /// Ollama.
+    Ollama,
+    /// vLLM.
+    Vllm,
+    /// SGLang.
+    Sglang,
+    /// Python with transformers.
+    Transformers,
+    /// Training, see --dtype, --optimizer and --zero.
+    Train,
+}
+
+impl EngineName {
+    pub fn kind(self) -> Kind {
+        match self {
+            EngineName::LlamaCpp => Kind::LlamaCpp,
+            EngineName::Ollama => Kind::Ollama,
+            EngineName::Vllm => Kind::Vllm,
+            EngineName::Sglang => Kind::Sglang,
+            EngineName::Transformers => Kind::Transformers,
+            EngineName::Train => Kind::Train,
+        }
+    }
+}
+
+/// An optimizer, as --optimizer takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum OptimizerName {
+    /// Two states of four bytes a parameter.
+    Adamw,
+    /// Two states of a byte.
+    Adamw8bit,
+    /// About one state.
+    Adafactor,
+    /// One state, with momentum.
+    Sgd,
+}
 
 /// On or off, as llama.cpp takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -2,7 +2,7 @@
 //! and one that holds several cards counts on all of them. Pure; nothing is ended here. Bytes.
 
 use crate::advice::fit::holders::{self, Holder};
-use crate::memory::options::Card;
+use crate::memory::card::Card;
 use crate::units::Bytes;
 
 /// A card that the plan names.

@@ -1,8 +1,8 @@
 //! Owns which of the settings on the command line mean nothing for this engine or this model, so that none is taken in
 //! silence. Knows no formula.
 
-use super::arguments::{EngineName, OptimizerName};
-use super::{FitArgs, SplitMode};
+use super::flags::{EngineName, OptimizerName};
+use super::flags::{FitArgs, SplitMode};
 use crate::memory::ModelShape;
 use EngineName::{LlamaCpp, Ollama, Sglang, Train, Transformers, Vllm};
 

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Answer;
+use super::answer::Answer;
 use super::command::command;
 use super::held::Held;
 use super::other::earlier_compute;
@@ -12,7 +12,8 @@ use super::words::sentence;
 use crate::advice::fit::holders::Holder;
 use crate::gpu::SCHEMA;
 use crate::gpu::activity::ActivityWord;
-use crate::memory::options::{Card, Choice};
+use crate::memory::card::Card;
+use crate::memory::options::Choice;
 use crate::memory::split::Share;
 use crate::memory::{Estimate, Part};
 use crate::units::Bytes;

@@ -7,14 +7,18 @@ use std::fmt::Write;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::FitArgs;
-use super::arguments::{self, EngineName};
-use super::locate::{self, Located, Source};
+use super::arguments;
+use super::flags::EngineName;
+use super::flags::FitArgs;
+use super::locate;
+use super::located::{Located, Source};
 use super::stores::{self, Found};
 use crate::advice::fit::holders::Holder;
 use crate::cli::output::pretty;
 use crate::gpu::SCHEMA;
-use crate::memory::options::{self, Card, tokens_in_words};
+use crate::memory::card::Card;
+use crate::memory::fits::longest;
+use crate::memory::words::tokens_in_words;
 use crate::memory::{Engine, Settings, best_layers};
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -116,18 +120,18 @@ fn line(
     match (arguments::engine(args.engine.unwrap_or(kind), args, &located, card, cards), card) {
         (Ok(engine), Some(card)) => {
             line.why_not_known = engine.estimate(shape).why_not().map(str::to_owned);
-            line.largest_context = options::longest(engine, shape, card);
+            line.largest_context = longest(engine, shape, card);
             // Where one is not enough, all of them together, as llama.cpp takes them by itself.
             let together = Card::together(cards).filter(|_| args.gpu.is_none());
             let laid_out = matches!(engine, Engine::LlamaCpp(_) | Engine::Ollama(_));
             let several = together.filter(|_| laid_out && line.largest_context.is_none());
             if let Some(several) = &several {
-                line.largest_context = options::longest(engine.over(cards.len()), shape, several);
+                line.largest_context = longest(engine.over(cards.len()), shape, several);
                 line.cards = line.largest_context.map(|_| cards.len());
             }
             let card = several.as_ref().unwrap_or(card);
             if line.largest_context.is_none() {
-                line.largest_context_after = then.and_then(|card| options::longest(engine, shape, card));
+                line.largest_context_after = then.and_then(|card| longest(engine, shape, card));
             }
             if let (None, Engine::LlamaCpp(settings)) = (line.largest_context, engine) {
                 let few = Settings { context: Some(settings.context.unwrap_or(4096)), ..settings };

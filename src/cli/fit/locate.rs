@@ -2,54 +2,17 @@
 //! LM Studio's folder, else the embedded table. Nothing is downloaded; only regular files are opened, headers only.
 //! Knows nothing of settings or of what fits.
 
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::checkpoint;
+use super::located::{Located, MOST_TEXT, Source, files, open};
 use super::meant::Meant;
 use super::stores::Stored;
 use crate::memory::encoder::compute_bytes;
 use crate::memory::gguf::{self, Gguf, split_names};
 use crate::memory::shape::from_gguf;
 use crate::memory::{ModelShape, Storage, table};
-use crate::platform::regular;
 use crate::text::harmless;
-
-/// Where a model was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
-    Gguf,
-    /// A folder with a config.json.
-    Checkpoint,
-    Ollama,
-    /// The table: no file.
-    Table,
-}
-
-/// A model that was found.
-#[derive(Clone, Debug)]
-pub(super) struct Located {
-    pub shape: ModelShape,
-    /// Its file or folder.
-    pub file: Option<PathBuf>,
-    /// Where it was found.
-    pub source: Source,
-    /// The image encoder's file, where one is given (`--mmproj`).
-    pub encoder: Option<PathBuf>,
-    /// Tokens of context that Ollama keeps with the model (`PARAMETER num_ctx`).
-    pub num_ctx: Option<u64>,
-    /// Layers on the card that Ollama keeps with the model (`PARAMETER num_gpu`).
-    pub num_gpu: Option<u64>,
-    /// What a person should know of how it was found.
-    pub note: Option<String>,
-    /// Whether files of it are missing.
-    pub partial: bool,
-}
-
-/// Folders of files that no real checkpoint exceeds.
-const MOST_FILES: usize = 2000;
-/// A manifest or an index is small.
-pub(super) const MOST_TEXT: u64 = 4 << 20;
 
 /// Finds the model. `meant` is its quantisation where only the table knows it.
 pub(super) fn locate(name: &str, meant: &Meant) -> Result<Located, String> {
@@ -101,12 +64,6 @@ pub(super) fn encoder(file: &Path) -> Result<(u64, u64), String> {
     }
     let weights = tensors.iter().fold(0, |sum: u64, tensor| sum.saturating_add(tensor.bytes));
     Ok((weights, compute_bytes(&metadata)))
-}
-
-impl Located {
-    pub(super) fn new(shape: ModelShape, file: Option<PathBuf>, source: Source) -> Located {
-        Located { shape, file, source, encoder: None, num_ctx: None, num_gpu: None, note: None, partial: false }
-    }
 }
 
 fn from_table(name: &str, meant: &Meant) -> Result<Located, String> {
@@ -161,14 +118,6 @@ fn encoder_beside(model: &Path) -> Option<PathBuf> {
     files(folder, "gguf").ok()?.into_iter().find(|file| is_encoder(file) && file != model)
 }
 
-/// Opens a regular file; a pipe or a device would be waited for.
-pub(super) fn open(path: &Path) -> Result<(File, u64), String> {
-    let cannot = |error: &dyn std::fmt::Display| format!("{} can't be read: {error}", path.display());
-    let file = regular::open(path).map_err(|error| cannot(&error))?;
-    let length = file.metadata().map_err(|error| cannot(&error))?.len();
-    Ok((file, length))
-}
-
 fn read_gguf(path: &Path) -> Result<Gguf, String> {
     let (file, length) = open(path)?;
     gguf::read(file, length).map_err(|error| format!("{}: {error}", path.display()))
@@ -187,15 +136,6 @@ fn with_parts(path: &Path, this: Gguf) -> Result<Gguf, String> {
         }
     }
     whole.ok_or_else(|| "the split file has no parts".to_owned())
-}
-
-/// The files of a folder with one of two endings, in order.
-pub(super) fn files(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
-    let entries = fs::read_dir(folder).map_err(|error| format!("{} can't be read: {error}", folder.display()))?;
-    let paths = entries.flatten().take(MOST_FILES).map(|entry| entry.path());
-    let mut found: Vec<PathBuf> = paths.filter(|path| path.extension().is_some_and(|this| this == ending)).collect();
-    found.sort();
-    Ok(found)
 }
 
 fn folder(path: &Path) -> Result<Located, String> {

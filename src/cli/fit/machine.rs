@@ -2,12 +2,11 @@
 
 use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
-use crate::cli::settings::Global;
 use crate::gpu::guard::Viewer;
 use crate::gpu::{Device, Driver, Snapshot};
 use crate::memory::Engine;
-use crate::memory::options::Card;
-use crate::platform::{Machine as _, ThisMachine};
+use crate::memory::card::Card;
+use crate::platform::{Machine as _, Sampling, ThisMachine};
 use crate::units::Bytes;
 
 /// The cards of this machine, which of them is meant, and why there is none.
@@ -69,8 +68,8 @@ impl Machine {
 }
 
 /// Reads this machine once; without a wish the card with most free memory is meant.
-pub(super) fn machine(global: &Global, wish: Option<u32>) -> Result<Machine, String> {
-    let (snapshot, (cards, no_card)) = match ThisMachine::read_once(&global.sampling()) {
+pub(super) fn machine(sampling: &Sampling, wish: Option<u32>) -> Result<Machine, String> {
+    let (snapshot, (cards, no_card)) = match ThisMachine::read_once(sampling) {
         Ok(snapshot) => {
             let snapshot = snapshot.harmless();
             let cards = cards(&snapshot);

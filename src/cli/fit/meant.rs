@@ -1,8 +1,8 @@
 //! Owns which quantisation a person means of a model that only the table knows: as they ask for it, as its name says, as
 //! Ollama's library has it, or the usual; and why, in words for the note. Knows nothing of sizes.
 
-use super::FitArgs;
-use super::arguments::EngineName;
+use super::flags::EngineName;
+use super::flags::FitArgs;
 use crate::memory::quant;
 
 /// A quantisation that was chosen.

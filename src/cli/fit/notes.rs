@@ -1,9 +1,9 @@
 //! Owns what a person should know beside an answer's command line: a folder that has to be converted first, where Ollama's
 //! settings go, what stays on the card without a layer. Sentences without the full stop. Knows no figures.
 
-use super::Answer;
+use super::answer::Answer;
 use super::command::{command, placeholder};
-use super::locate::Source;
+use super::located::Source;
 use crate::memory::Engine;
 use crate::memory::flags::quoted;
 use crate::text::harmless;

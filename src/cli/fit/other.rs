@@ -2,7 +2,8 @@
 //! server opens by itself. Said only where it changes the answer or the sum. Source: llama.cpp's server and
 //! `llama_context::sched_reserve`, read on 2026-11-21. Pure.
 
-use crate::memory::options::{self, Card};
+use crate::memory::card::Card;
+use crate::memory::fits::fits;
 use crate::memory::settings::Outputs;
 use crate::memory::{Engine, ModelShape, Settings};
 use crate::units::Bytes;
@@ -24,7 +25,7 @@ pub(super) fn earlier_compute(engine: &Engine, shape: &ModelShape) -> Option<Byt
 /// What to say beside an answer, in sentences without the full stop.
 pub(super) fn notes(engine: &Engine, shape: &ModelShape, card: Option<&Card>, asked_slots: bool) -> Vec<String> {
     let (Engine::LlamaCpp(settings), Some(earlier)) = (engine, earlier(engine)) else { return Vec::new() };
-    let fits = |engine: &Engine| options::fits(engine, shape, card);
+    let fits = |engine: &Engine| fits(engine, shape, card);
     let now = engine.estimate(shape).total();
     let mut notes = Vec::new();
     if fits(engine) == Some(true) && fits(&earlier) == Some(false) {

@@ -1,8 +1,8 @@
 //! Owns what vLLM and SGLang are asked to take in fewer bits than what was named has: another checkpoint, reckoned from
 //! the same shapes. Knows no engine.
 
-use super::FitArgs;
-use super::locate::{Located, Source};
+use super::flags::FitArgs;
+use super::located::{Located, Source};
 use crate::memory::quant::{self, Shape};
 use crate::memory::{Is, Storage, weights};
 

@@ -1,11 +1,13 @@
 //! Owns llama.cpp over several cards of this machine: each card's share against what is free on it, and what would make
 //! it fit. The formulas are `memory::split`'s. Knows nothing of words.
 
-use super::{FitArgs, SplitMode};
+use super::flags::{FitArgs, SplitMode};
+use crate::memory::card::Card;
 use crate::memory::engine::ollama_spreads;
-use crate::memory::options::{self, Card};
+use crate::memory::fits::fits;
+use crate::memory::largest::largest;
 use crate::memory::split::{self, Mode, Share};
-use crate::memory::{Engine, ModelShape, Settings, search};
+use crate::memory::{Engine, ModelShape, Settings};
 use crate::units::Bytes;
 
 /// A model over several cards.
@@ -80,7 +82,7 @@ pub(super) fn spread(
             let few = Settings { gpu_layers: Some(count), ..*settings };
             split::over(shape, &few, mode, &shares, args.main_gpu).is_ok_and(|taken| split::fits(&taken, &free))
         };
-        let count = search::largest(1, all, fine)?;
+        let count = largest(1, all, fine)?;
         Some((format!("{count} of {all} layers on the cards"), format!("{flags} -ngl {count}")))
     };
     let instead = if fits { None } else { instead() };
@@ -104,7 +106,7 @@ pub(super) fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> 
 pub(super) fn is_usual(args: &FitArgs, engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> bool {
     let told = args.gpu.is_some() || args.split_mode.is_some() || !args.tensor_split.is_empty();
     let one_is_enough = |card: &Card| match engine {
-        Engine::LlamaCpp(_) => options::fits(engine, shape, Some(card)) != Some(false),
+        Engine::LlamaCpp(_) => fits(engine, shape, Some(card)) != Some(false),
         Engine::Ollama(settings) => !ollama_spreads(shape, settings, card.free),
         _ => true,
     };

@@ -3,13 +3,16 @@
 
 use std::fmt::Write;
 
-use super::Answer;
+use super::answer::Answer;
 use super::command::command;
 use super::held::Held;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
+use crate::memory::card::Card;
+use crate::memory::fits;
 use crate::memory::flags::quoted;
-use crate::memory::options::{self, Card, Choice};
+use crate::memory::options::Choice;
+use crate::memory::words::context_in_words;
 use crate::memory::{Engine, Is, ModelShape, Part, Settings, estimate};
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -26,7 +29,7 @@ fn shown(part: &Part) -> String {
 pub(super) fn text(answer: &Answer) -> String {
     let mut out = String::new();
     let shape = &answer.located.shape;
-    let context = options::context_in_words(&answer.engine, shape).map(|words| format!(" with {words}"));
+    let context = context_in_words(&answer.engine, shape).map(|words| format!(" with {words}"));
     let mix = shape.quantization.as_deref().map(|mix| format!(" {mix}")).unwrap_or_default();
     let name = answer.name();
     // Of a path the last part is enough.
@@ -268,7 +271,7 @@ pub(super) fn sentence(answer: &Answer) -> String {
     text.push_str(&lacks_ram(answer));
     let emptied = answer.emptied.map(|free| Card { free, ..card.clone() });
     let would = emptied.as_ref().filter(|card| {
-        options::fits(&answer.engine, &answer.located.shape, Some(card)) == Some(true)
+        fits::fits(&answer.engine, &answer.located.shape, Some(card)) == Some(true)
             && refusal.is_none()
             && in_the_way.is_empty()
     });

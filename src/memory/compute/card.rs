@@ -3,8 +3,8 @@
 //! without a card (2026-11-21): with all layers on one card 288 of 288 settings within a tenth or 64 MiB today and 682 of
 //! 700 before; with layers or experts in system memory 93 % and 89 %, the others mostly too high. In bytes.
 
+use super::graph::{Graph, Place, WIDE, scratch, times};
 use super::phases::largest;
-use super::{Graph, Place, WIDE, scratch};
 use crate::memory::settings::Settings;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,6 @@ pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64, build: Bu
     // An indexer has a mask of its own, and while it attends one score for each token and cell.
     let of_indexer = if graph.indexed { seen.checked_mul(WIDE)? } else { 0 };
     let seen = seen.checked_mul(if graph.indexed { 2 } else { 1 })?;
-    let times = |count: u64, bytes: u64| bytes.checked_mul(count);
     let hidden = graph.embedding.checked_mul(tokens)?.checked_mul(WIDE)?;
     let scores = match (graph.attends, flash, build) {
         (false, ..) | (_, true, Build::Earlier) => 0,
@@ -80,7 +79,6 @@ pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64, build: Bu
 
 /// Where the cards work as a pipeline, what goes into a card's part of the graph is there four times and stays.
 fn piped(place: Place, build: Build, flash: bool, seen: u64, [hidden, phase, logits]: [u64; 3]) -> Option<u64> {
-    let times = |count: u64, bytes: u64| bytes.checked_mul(count);
     let width = if flash { 2 } else { WIDE };
     let masks = times(4 * width, seen)?;
     let further = masks.checked_add(times(7, hidden)?)?.checked_add(phase)?;

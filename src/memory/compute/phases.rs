@@ -2,11 +2,10 @@
 //! feed-forward part, attention, and what comes over from system memory. The same in all builds of llama.cpp. In bytes
 //! where not said otherwise.
 
-use super::{FEWEST_PASSING, Graph, Place, WIDE};
+use super::graph::{FEWEST_PASSING, Graph, Place, WIDE, times};
 
 /// Numbers for each token: the largest phase, without masks.
 fn states(graph: &Graph) -> Option<u64> {
-    let times = |count: u64, width: u64| width.checked_mul(count);
     let hidden = graph.embedding;
     // Gate, up and their product beside the hidden states.
     let forward = times(3, graph.feed_forward)?.checked_add(times(4, hidden)?)?;
@@ -34,16 +33,20 @@ fn attending(graph: &Graph) -> Option<u64> {
     queries.checked_add(rest.checked_mul(2)?)
 }
 
+/// Bytes of so many numbers for each of so many tokens while they are computed.
+pub(super) fn bytes_of(tokens: u64, numbers: u64) -> Option<u64> {
+    numbers.checked_mul(tokens)?.checked_mul(WIDE)
+}
+
 /// The largest phase of a batch of so many tokens. `scores` are what attention has beside it: each head's scores, or a
 /// copy of the cache.
 pub(super) fn largest(graph: &Graph, tokens: u64, scores: u64, flash_attention: bool) -> Option<u64> {
-    let bytes = |numbers: u64| numbers.checked_mul(tokens)?.checked_mul(WIDE);
-    let computing = bytes(states(graph)?)?;
-    let attention = if graph.attends { bytes(attending(graph)?)?.checked_add(scores)? } else { 0 };
+    let computing = bytes_of(tokens, states(graph)?)?;
+    let attention = if graph.attends { bytes_of(tokens, attending(graph)?)?.checked_add(scores)? } else { 0 };
     if graph.passing == 0 || tokens < FEWEST_PASSING {
         return Some(computing.max(attention));
     }
-    let (attention, forward) = beside_what_comes_over(graph, attention, scores, flash_attention, bytes)?;
+    let (attention, forward) = beside_what_comes_over(graph, attention, scores, flash_attention, tokens)?;
     Some(computing.max(attention).max(forward))
 }
 
@@ -54,7 +57,7 @@ fn beside_what_comes_over(
     attention: u64,
     scores: u64,
     flash_attention: bool,
-    bytes: impl Fn(u64) -> Option<u64>,
+    tokens: u64,
 ) -> Option<(u64, u64)> {
     let (matrix, hidden, forward) = (graph.passing, graph.embedding, graph.feed_forward);
     // Of a latent cache, K comes over and the part of it that serves as V.
@@ -66,14 +69,13 @@ fn beside_what_comes_over(
         _ => 0,
     };
     let attention = attention.checked_add(cache)?.checked_add(behind)?;
-    let times = |count: u64, width: u64| width.checked_mul(count);
     let forward = if graph.experts_used > 0 {
         let given = times(graph.experts_used.checked_add(4)?, hidden)?;
-        matrix.checked_add(bytes(forward.checked_add(given)?)?)?
+        matrix.checked_add(bytes_of(tokens, forward.checked_add(given)?)?)?
     } else {
         let hidden = times(5, hidden)?;
-        let with_matrix = matrix.checked_add(bytes(times(2, forward)?.checked_add(hidden)?)?)?;
-        with_matrix.max(bytes(times(3, forward)?.checked_add(hidden)?)?)
+        let with_matrix = matrix.checked_add(bytes_of(tokens, times(2, forward)?.checked_add(hidden)?)?)?;
+        with_matrix.max(bytes_of(tokens, times(3, forward)?.checked_add(hidden)?)?)
     };
     Some((attention, forward))
 }

@@ -4,7 +4,7 @@
 
 use std::io::{BufReader, Read, Seek};
 
-use super::GgufError;
+use super::error::GgufError;
 
 /// The most bytes of header that are read (skipped ones do not count); real headers have 1–20 MiB.
 const MOST_READ: u64 = 96 << 20;

@@ -3,8 +3,8 @@
 //! or smaller than one (Unsloth's `UD-`, by the sizes of their files).
 //! Source: llama-quant.cpp, read on 2026-11-21. Knows nothing of files.
 
+use super::model::{Model, OWN_MIXES, Shape};
 use super::rules::{Role, Tensor, Whole, fitting, is_quantised, kind, layer_of, role};
-use super::{OWN_MIXES, Shape};
 use crate::memory::ggml::GgmlType;
 use crate::memory::gguf::TensorInfo;
 
@@ -95,26 +95,6 @@ pub(crate) fn plain() -> impl Iterator<Item = &'static str> {
 pub(crate) fn named(name: &str) -> Option<&'static str> {
     let variants = WIDE_ENDS.into_iter().map(|(name, _)| name).chain(UNSLOTH.into_iter().map(|(name, ..)| name));
     plain().chain(variants).find(|known| known.eq_ignore_ascii_case(name))
-}
-
-/// What the mixes look at beside the tensor.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Model<'a> {
-    /// As llama.cpp names it.
-    pub architecture: &'a str,
-    /// Layers, with those for multi-token prediction.
-    pub layers: u64,
-    /// Routed experts of a layer; 0 for none.
-    pub experts: u64,
-    /// Attention heads that share one of K and V in the first layer.
-    pub shared_by: u64,
-}
-
-impl Model<'_> {
-    /// What llama.cpp calls a 70B model.
-    pub(super) fn is_seventy(self) -> bool {
-        self.layers == 80 && ["llama", "qwen2", "deci", "olmo"].contains(&self.architecture) && self.shared_by > 1
-    }
 }
 
 /// The tensors with the types of a mix and their bytes; `None` for a mix that is not known here or a

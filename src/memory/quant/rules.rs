@@ -2,7 +2,7 @@
 //! importance matrix where files of that mix are made with one (`IQ…`), else without. Source: llama-quant.cpp of
 //! llama.cpp 0.6.0, read on 2026-11-21. Knows no mix but by its name.
 
-use super::Model;
+use super::model::Model;
 use crate::memory::ggml::GgmlType;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

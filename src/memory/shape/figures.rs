@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 
+use super::model::MOST_LAYERS;
 use crate::memory::gguf::{Gguf, Metadata, Value};
 use crate::memory::quant;
 
@@ -265,13 +266,13 @@ impl Figures {
         }
         self.window_keys(&mut keys);
         if let Some(compressing) = &self.compressing {
-            let tokens = (0..self.layers.min(super::MOST_LAYERS)).map(|layer| compressing.tokens(layer).into());
+            let tokens = (0..self.layers.min(MOST_LAYERS)).map(|layer| compressing.tokens(layer).into());
             keys.set(&format!("{}.attention.compress_ratios", self.architecture), Value::List(tokens.collect()));
         }
         if !self.mixers.is_empty() {
             let key = |name: &str| format!("{}.{name}", self.architecture);
             let where_kind = |kinds: &str, number: u64| -> Value {
-                let layers = 0..self.layers.min(super::MOST_LAYERS);
+                let layers = 0..self.layers.min(MOST_LAYERS);
                 let numbers =
                     layers.map(|layer| self.mixer(layer).filter(|kind| kinds.contains(*kind)).map_or(0, |_| number));
                 Value::List(numbers.map(i128::from).collect())
@@ -332,7 +333,7 @@ impl Figures {
     fn window_keys(&self, keys: &mut Metadata) {
         let Some(window) = &self.window else { return };
         let key = |name: &str| format!("{}.attention.{name}", self.architecture);
-        let layers = usize::try_from(self.layers.min(super::MOST_LAYERS)).unwrap_or(0);
+        let layers = usize::try_from(self.layers.min(MOST_LAYERS)).unwrap_or(0);
         let flags: Vec<i128> =
             window.pattern.chars().cycle().take(layers).map(|flag| i128::from(flag == '1')).collect();
         keys.set(&key("sliding_window"), Value::Whole(window.size.into()));

@@ -3,7 +3,7 @@
 //! Source: llama.cpp 0.6.0's hparams and caches, read on 2026-11-21. Knows nothing of contexts and cache types.
 
 use super::known::{Indexer, Recurrence, Traits, indexer, traits};
-use super::{Cache, Compressed, Is, Layer, MOST_LAYERS, ModelShape, Storage};
+use super::model::{Cache, Compressed, Is, Layer, MOST_LAYERS, ModelShape, Storage};
 use crate::memory::gguf::{Gguf, Metadata, Value};
 use crate::memory::quant::file_type;
 use crate::memory::weights;

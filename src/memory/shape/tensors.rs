@@ -3,6 +3,7 @@
 //! out (below 0.1 %). Source: llama.cpp's model loaders, read on 2026-11-20. Knows nothing of types and bytes.
 
 use super::figures::{Compressing, Figures, Recurrent};
+use super::model::MOST_LAYERS;
 use crate::memory::quant::Shape;
 
 impl Figures {
@@ -18,7 +19,7 @@ impl Figures {
             shapes.push(("per_layer_token_embd.weight".to_owned(), vec![all, self.vocab]));
             shapes.push(("per_layer_model_proj.weight".to_owned(), vec![self.hidden, all]));
         }
-        for layer in 0..self.layers.min(super::MOST_LAYERS) {
+        for layer in 0..self.layers.min(MOST_LAYERS) {
             let mut add = |name: &str, dims: &[u64]| shapes.push((format!("blk.{layer}.{name}.weight"), dims.to_vec()));
             add("attn_norm", &[self.hidden]);
             add("ffn_norm", &[self.hidden]);

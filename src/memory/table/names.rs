@@ -152,14 +152,6 @@ pub fn called(rows: &[Figures], query: &str) -> Option<(Figures, String)> {
     found.map(|(row, name)| (row.clone(), name.to_owned()))
 }
 
-/// Whether two names mean the same model, be it in the table or not.
-pub fn is_same_model(one: &str, other: &str) -> bool {
-    super::rows().is_ok_and(|rows| match (find(rows, one), find(rows, other)) {
-        (Some(one), Some(other)) => one.name == other.name,
-        _ => telling(&without_quantization(one)) == telling(&without_quantization(other)),
-    })
-}
-
 /// Whether a name can consist of these words at all: told at once, where taking it apart is slow.
 fn has_letters_of(name: &str, words: &[String]) -> bool {
     let lower = name.to_lowercase();
@@ -185,7 +177,7 @@ fn exact<'r>(rows: &'r [Figures], asked: &[String]) -> Option<(&'r Figures, &'r 
 
 /// The model's own part of what was asked for: of a path the last part or the cached repository's name, without what it
 /// says of a quantization.
-fn without_quantization(query: &str) -> String {
+pub(super) fn without_quantization(query: &str) -> String {
     let mut parts = query.split(['/', '\\']).filter(|part| !part.is_empty());
     let cached = parts.clone().find_map(|part| part.strip_prefix("models--")?.rsplit("--").next());
     let tail = cached.or_else(|| parts.next_back()).unwrap_or(query).to_lowercase();

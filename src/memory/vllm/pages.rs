@@ -4,7 +4,7 @@
 //! kv_cache_utils and kv_cache_interface, read on 2026-11-21. Bytes, on one rank.
 
 use super::{BLOCK, Serving, layer_bytes};
-use crate::memory::shape::ModelShape;
+use crate::memory::shape::{Layer, ModelShape};
 
 /// Layers of one kind.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,15 @@ struct Kind {
     tokens: u64,
     /// A block more, for a window that does not begin with one.
     more: u64,
+}
+
+impl Kind {
+    /// The layers that attend, over the whole context or over a window.
+    fn of(layers: &[Layer], serving: &Serving, windowed: bool) -> Kind {
+        let caches = layers.iter().filter_map(|layer| layer.cache).filter(|cache| cache.windowed == windowed);
+        let token = caches.clone().map(|cache| layer_bytes(cache, serving)).max().unwrap_or(0);
+        Kind { layers: caches.count() as u64, token, tokens: 0, more: 0 }
+    }
 }
 
 /// What a request takes of the pool.
@@ -41,38 +50,33 @@ fn state_bytes(shape: &ModelShape, serving: &Serving, numbers: u64) -> u64 {
 /// One request of `length` tokens; `None` where all layers are of one kind, for which no pages have to be made equal.
 pub(super) fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Option<Request> {
     let layers = shape.layers.as_ref().ok()?;
-    let attending = |windowed: bool| {
-        let of_kind = || layers.iter().filter_map(|layer| layer.cache).filter(|cache| cache.windowed == windowed);
-        let token = of_kind().map(|cache| layer_bytes(cache, serving)).max().unwrap_or(0);
-        (of_kind().count() as u64, token)
-    };
-    let (whole, window) = (attending(false), attending(true));
     let seen = shape.window.saturating_sub(1).saturating_add(serving.batched_tokens).min(length);
     let kinds = [
-        Kind { layers: whole.0, token: whole.1, tokens: length, more: 0 },
-        Kind { layers: window.0, token: window.1, tokens: seen, more: 1 },
+        Kind { tokens: length, ..Kind::of(layers, serving, false) },
+        Kind { tokens: seen, more: 1, ..Kind::of(layers, serving, true) },
     ];
     let with_state = layers.iter().filter(|layer| layer.cache.is_none() && layer.recurrent != Some(0));
     let state = with_state.clone().filter_map(|layer| layer.recurrent).max().unwrap_or(0);
     let states = with_state.count() as u64;
-    let counts = || [whole.0, window.0, states].into_iter().filter(|count| *count > 0);
-    if counts().count() < 2 {
+    let [whole, windowed] = &kinds;
+    let counts = [whole.layers, windowed.layers, states].into_iter().filter(|count| *count > 0);
+    if counts.clone().count() < 2 {
         return None;
     }
-    let (fewest, most) = (counts().min()?, counts().max()?);
+    let (fewest, most) = (counts.clone().min()?, counts.max()?);
     // Nearly as many of each kind: the few are filled up.
     let size = if most.saturating_mul(4) < fewest.saturating_mul(5) { most } else { fewest };
     let widest = kinds.iter().map(|kind| kind.token).max()?.max(1);
     let least = state_bytes(shape, serving, state).div_ceil(widest).next_multiple_of(BLOCK).max(BLOCK);
     let page = widest.saturating_mul(least);
-    let groups = |layers: u64| layers.div_ceil(size.max(1));
-    let bytes = |blocks: u64| blocks.saturating_mul(page).saturating_mul(size);
+    let group = page.saturating_mul(size);
     let cache = kinds.iter().filter(|kind| kind.layers > 0).fold(0_u64, |sum, kind| {
         let in_block = page.checked_div(kind.token).unwrap_or(1).max(1);
         let blocks = kind.tokens.div_ceil(in_block).saturating_add(kind.more);
-        sum.saturating_add(blocks.saturating_mul(groups(kind.layers)))
+        sum.saturating_add(blocks.saturating_mul(kind.layers.div_ceil(size.max(1))))
     });
-    Some(Request { cache: bytes(cache), state: bytes(groups(states)) })
+    let state = states.div_ceil(size.max(1));
+    Some(Request { cache: cache.saturating_mul(group), state: state.saturating_mul(group) })
 }
 
 #[cfg(test)]

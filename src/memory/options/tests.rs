@@ -1,9 +1,11 @@
-//! Owns what the offers of the PyTorch engines are held to.
+//! What the proposals for the PyTorch engines are held to.
 
-use super::super::{Card, Change, options};
 use super::*;
-use crate::memory::table;
-use crate::units::Bytes;
+use crate::memory::fits::fits;
+use crate::memory::inference::{self, Dtype, Generating};
+use crate::memory::knobs::{dtype, quantization};
+use crate::memory::shape::Storage;
+use crate::memory::{refusal, sglang, table, vllm};
 
 fn model(name: &str) -> ModelShape {
     table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "BF16")
@@ -26,10 +28,12 @@ fn offered(engine: Engine, shape: &ModelShape) -> Vec<Choice> {
     options(engine, shape, cards.first(), &cards)
 }
 
-fn fitting(engine: Engine, shape: &ModelShape) -> Vec<(Change, Option<u64>)> {
-    let choices = offered(engine, shape);
-    let fitting = choices.into_iter().filter(|choice| choice.fits == Some(true));
-    fitting.map(|choice| (choice.kind, choice.engine.and_then(|engine| engine.context(shape)))).collect()
+fn fitting(engine: Engine, shape: &ModelShape) -> Vec<Choice> {
+    offered(engine, shape).into_iter().filter(|choice| choice.fits == Some(true)).collect()
+}
+
+fn context_of(choice: &Choice, shape: &ModelShape) -> Option<u64> {
+    choice.engine.and_then(|engine| engine.context(shape))
 }
 
 #[test]
@@ -38,15 +42,18 @@ fn a_share_that_is_too_low_is_raised_and_to_no_more_than_needed() {
     let at = |utilization, tokens| {
         Engine::Vllm(vllm::Serving { utilization, max_model_len: tokens, ..vllm::Serving::default() })
     };
-    let first = |engine| fitting(engine, &llama).first().copied();
-    assert_eq!(first(at(700, Some(8192))), Some((Change::Utilization(920), Some(8192))), "its default is enough");
-    assert_eq!(first(at(900, Some(52_000))), Some((Change::Utilization(950), Some(52_000))));
+    let first = |engine| {
+        let first = fitting(engine, &llama).into_iter().next().unwrap();
+        (first.turned(&share::KNOB), context_of(&first, &llama))
+    };
+    assert_eq!(first(at(700, Some(8192))), (Some(920), Some(8192)), "its default is enough");
+    assert_eq!(first(at(900, Some(52_000))), (Some(950), Some(52_000)));
     let together = fitting(at(10, None), &llama);
     assert!(
-        matches!(together.as_slice(), [(Change::Together(tokens), _)] if *tokens > 40_000),
+        matches!(together.as_slice(), [choice] if choice.turns.len() == 2 && context_of(choice, &llama) > Some(40_000)),
         "a larger share and a shorter context: {together:?}"
     );
-    assert!(fitting(at(920, Some(8192)), &llama).iter().all(|(kind, _)| !matches!(kind, Change::Utilization(_))));
+    assert!(fitting(at(920, Some(8192)), &llama).iter().all(|choice| choice.turned(&share::KNOB).is_none()));
 }
 
 #[test]
@@ -62,9 +69,13 @@ fn sglangs_own_share_is_raised_together_with_other_changes() {
     assert!(best.flags.as_ref().unwrap().contains("--mem-fraction-static 0.9"), "{:?}", best.flags);
     let llama = model("llama-3.1-8b");
     let both = fitting(usual(&llama, None), &llama);
-    let tokens = |wanted: fn(&Change) -> bool| both.iter().find(|(kind, _)| wanted(kind)).unwrap().1.unwrap();
-    let plain = tokens(|kind| matches!(kind, Change::Context(_)));
-    let larger = tokens(|kind| matches!(kind, Change::Together(_)));
+    let tokens = |turns: usize| {
+        let of_context = |choice: &&Choice| {
+            choice.turns.len() == turns && choice.turns.iter().any(|turn| turn.knob == &context::KNOB)
+        };
+        context_of(both.iter().find(of_context).unwrap(), &llama).unwrap()
+    };
+    let (plain, larger) = (tokens(1), tokens(2));
     assert!(larger > plain * 3, "{larger} and {plain}");
 }
 
@@ -88,7 +99,7 @@ fn heads_that_cannot_be_shared_out_are_refused_and_another_number_of_cards_is_of
     assert_eq!(fits(&asked, &large, cards.first()), Some(false));
     assert!(asked.refusal(&large).unwrap().contains("64 attention heads"));
     let found = options(asked, &large, cards.first(), &cards);
-    assert!(found.iter().any(|choice| choice.kind == Change::TensorParallel(2) && choice.fits == Some(true)));
+    assert!(found.iter().any(|choice| choice.turned(&gpus::KNOB) == Some(2) && choice.fits == Some(true)));
     // 8 heads of K and V go to 16 cards twice over, and not to 5 or 12.
     let shares = [1, 2, 4, 8, 16, 5, 12].map(|ranks| refusal::shares_out(&large, ranks));
     assert_eq!(shares, [true, true, true, true, true, false, false]);
@@ -100,19 +111,17 @@ fn what_is_quantised_already_is_quantised_no_further() {
     awq.storage = Storage::Quantised;
     awq.weights = Ok(awq.weights.unwrap().scaled(36, 100));
     let generating = Generating::of(Dtype::Checkpoint, None);
-    let kinds = |choices: Vec<Choice>| choices.into_iter().map(|choice| choice.kind).collect::<Vec<_>>();
-    let offers = kinds(offered(Engine::Transformers(generating), &awq));
-    assert!(offers.iter().all(|kind| !matches!(kind, Change::Dtype(_))), "{offers:?}");
-    let offers = kinds(offered(Engine::Vllm(vllm::Serving::default()), &awq));
-    assert!(!offers.contains(&Change::FourBits), "{offers:?}");
+    let turned = |engine, shape: &ModelShape, knob: &Knob| -> Vec<u64> {
+        offered(engine, shape).iter().filter_map(|choice| choice.turned(knob)).collect()
+    };
+    assert_eq!(turned(Engine::Transformers(generating), &awq, &dtype::KNOB), Vec::<u64>::new());
+    let serving = Engine::Vllm(vllm::Serving::default());
+    assert_eq!(turned(serving, &awq, &quantization::KNOB), Vec::<u64>::new());
     assert_eq!(inference::weight_bytes(&awq, Dtype::Nf4), awq.checkpoint());
     let gguf = ModelShape { storage: Storage::Gguf, ..model("llama-3.1-8b") };
     let wide = [Dtype::Checkpoint, Dtype::Half].map(|dtype| inference::weight_bytes(&gguf, dtype).unwrap() >> 30);
     assert_eq!(wide, [29, 14], "unpacked to float32, or as asked");
-    let offers = kinds(offered(Engine::Transformers(generating), &gguf));
-    assert!(offers.contains(&Change::Dtype(Dtype::Half)) && !offers.contains(&Change::Dtype(Dtype::Nf4)), "{offers:?}");
-    assert_eq!(
-        fitting(Engine::Transformers(Generating::of(Dtype::Nf4, Some(1024))), &gguf).first().unwrap().0,
-        Change::Dtype(Dtype::Half)
-    );
+    assert_eq!(turned(Engine::Transformers(generating), &gguf, &dtype::KNOB), [16]);
+    let four = Engine::Transformers(Generating::of(Dtype::Nf4, Some(1024)));
+    assert_eq!(fitting(four, &gguf).first().unwrap().turned(&dtype::KNOB), Some(16));
 }

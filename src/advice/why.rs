@@ -1,0 +1,50 @@
+//! Owns why the advice is what it is: which rule found each cause, put each step where it is, and kept others from being
+//! offered; for `oomdoctor diagnose --why` and the screen.
+
+use super::causes;
+use super::told::Advice;
+use crate::memory::Is;
+
+/// What put a step where it is, where no placement moved it.
+const IN_ITS_PLACE: &str = "the order of the matched entry";
+
+/// A part of the explanation: a heading and its lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub heading: &'static str,
+    pub lines: Vec<String>,
+}
+
+/// The explanation in parts; a part with nothing to say is left out.
+pub fn explained(advice: &Advice) -> Vec<Part> {
+    let parts = [
+        Part { heading: "Why these causes", lines: causes_found(advice) },
+        Part { heading: "Why these steps, in this order", lines: steps_placed(advice) },
+        Part { heading: "Not offered", lines: not_offered(advice) },
+    ];
+    parts.into_iter().filter(|part| !part.lines.is_empty()).collect()
+}
+
+fn causes_found(advice: &Advice) -> Vec<String> {
+    let found = advice.verdict.causes.iter().zip(&advice.why.causes);
+    found.map(|(cause, rule)| format!("{} ({}): {rule}", causes::name(cause.cause), cause.strength.word())).collect()
+}
+
+fn steps_placed(advice: &Advice) -> Vec<String> {
+    let placed = advice.plan.iter().zip(&advice.why.steps).enumerate();
+    placed
+        .map(|(at, (planned, rule))| {
+            let frees = match (planned.frees_bytes, planned.frees_is) {
+                (Some(bytes), Some(Is::Fact)) => format!("frees {bytes}, "),
+                (Some(bytes), _) => format!("frees ≈ {bytes}, "),
+                (None, _) => String::new(),
+            };
+            let rule = rule.unwrap_or(IN_ITS_PLACE);
+            format!("{}. {}: {frees}enough: {}. Placed by: {rule}", at + 1, planned.fix, planned.enough.word())
+        })
+        .collect()
+}
+
+fn not_offered(advice: &Advice) -> Vec<String> {
+    advice.why.not_offered.iter().map(|step| format!("{}: {}", step.fix, step.rule)).collect()
+}

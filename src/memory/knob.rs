@@ -1,0 +1,278 @@
+//! Owns what a knob is: one setting of an engine that decides how much memory a model takes. Each is described once, in
+//! a file of its own under `knobs`: how it is spelled, which value an engine has, how to set another, the values to turn
+//! it through, what it costs, and which proposals of it make a model fit. Knows no single setting.
+
+use super::card::Card;
+use super::engine::{Engine, Kind};
+use super::fits::fits;
+use super::shape::ModelShape;
+use crate::knowledge::FixId;
+use crate::units::Bytes;
+
+/// Programs that spell settings in ways of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    LlamaCpp,
+    KoboldCpp,
+    Ollama,
+    Vllm,
+    Sglang,
+}
+
+/// A program's spellings of one option, or of the variable that sets it.
+#[derive(Clone, Copy, Debug)]
+pub struct Spelling {
+    pub of: Program,
+    pub names: &'static [&'static str],
+}
+
+/// What states a value to an engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// An option, a variable in front of the command, or an argument in code.
+    Option(String),
+    /// What is typed inside `ollama run`.
+    InChat(String),
+}
+
+/// A setting of an engine. Values are whole numbers; what they count is with each knob.
+pub struct Knob {
+    /// Tells it from the others; its label on the screen where it has no other.
+    pub name: &'static str,
+    /// The engines that have it.
+    pub engines: &'static [Kind],
+    pub spelled: &'static [Spelling],
+    /// The names under which logs print its value.
+    pub printed: &'static [&'static str],
+    /// The fixes of the knowledge base that set it.
+    pub fixes: &'static [FixId],
+    /// The placeholder in those fixes that takes a value, and its text.
+    pub placeholder: fn(&Engine, u64) -> Option<(&'static str, String)>,
+    /// The value that an engine has.
+    pub get: fn(&Engine, &ModelShape) -> u64,
+    pub set: fn(&mut Engine, &ModelShape, u64),
+    /// What states an engine's value. The model is known where one is changed.
+    pub states: fn(&Engine, Option<&ModelShape>) -> Option<Said>,
+    /// Whether a command line can leave it out, since the engine takes this value by itself.
+    pub is_usual: fn(&Engine) -> bool,
+    /// What a value costs the person, from 0 (nothing) to 9 (so slow that another model is better).
+    pub cost: fn(&Engine, &ModelShape, u64) -> u8,
+    /// Values that make a model fit, or allow more where it fits.
+    pub proposals: fn(&Need<'_>) -> Vec<Proposal>,
+    /// What its fix changes where the fix names no value: half a batch, an 8-bit optimizer.
+    pub step: fn(&Engine) -> Option<Engine>,
+    /// Whether its fix is known to free nothing: experts in RAM for a model without experts.
+    pub frees_nothing: fn(&Engine, &ModelShape) -> bool,
+    /// How a person turns it by hand; `None` where they can't.
+    pub dial: Option<Dial>,
+}
+
+/// How a knob is turned by hand.
+pub struct Dial {
+    pub label: fn(&Engine) -> &'static str,
+    /// Whether it changes what this model takes.
+    pub is_shown: fn(&Engine, &ModelShape) -> bool,
+    /// The values in order, the one that takes least first.
+    pub ladder: fn(&Engine, &ModelShape) -> Vec<u64>,
+    /// The engine's value in words.
+    pub shown: fn(&Engine, &ModelShape) -> String,
+}
+
+impl Knob {
+    /// A setting of which nothing is known but its name: what its own file leaves out.
+    pub const PLAIN: Knob = Knob {
+        name: "",
+        engines: &[],
+        spelled: &[],
+        printed: &[],
+        fixes: &[],
+        placeholder: |_, _| None,
+        get: |_, _| 0,
+        set: |_, _, _| {},
+        states: |_, _| None,
+        is_usual: |_| false,
+        cost: |_, _, _| 0,
+        proposals: |_| Vec::new(),
+        step: |_| None,
+        frees_nothing: |_, _| false,
+        dial: None,
+    };
+
+    pub fn has(&self, engine: &Engine) -> bool {
+        self.engines.contains(&engine.kind())
+    }
+
+    /// The engine with this value.
+    #[must_use]
+    pub fn with(&self, mut engine: Engine, shape: &ModelShape, to: u64) -> Engine {
+        (self.set)(&mut engine, shape, to);
+        engine
+    }
+
+    /// What a command line says of it; nothing where the engine takes the value by itself.
+    pub fn flag(&self, engine: &Engine) -> Option<Said> {
+        if (self.is_usual)(engine) { None } else { (self.states)(engine, None) }
+    }
+
+    /// What turns `then` into `now` on a command line; nothing where neither the value nor the need to say it changed.
+    pub fn changed(&self, now: &Engine, then: &Engine, shape: &ModelShape) -> Option<Said> {
+        let said = (self.states)(now, Some(shape))?;
+        let has_to_be_said = (self.is_usual)(then) && !(self.is_usual)(now);
+        (has_to_be_said || Some(&said) != (self.states)(then, Some(shape)).as_ref()).then_some(said)
+    }
+
+    /// The value behind the last of its options on a command line.
+    pub fn typed<'a>(&self, command: &'a str) -> Option<&'a str> {
+        self.value_in(command, |name| name.starts_with('-'))
+    }
+
+    /// The value of the variable that sets it, in front of a command.
+    pub fn variable<'a>(&self, command: &'a str) -> Option<&'a str> {
+        self.value_in(command, |name| !name.starts_with('-'))
+    }
+
+    fn value_in<'a>(&self, command: &'a str, is_meant: fn(&str) -> bool) -> Option<&'a str> {
+        let names = self.spelled.iter().flat_map(|spelling| spelling.names).filter(|name| is_meant(name));
+        let words: Vec<&str> = command.split([' ', '=']).collect();
+        let at = words.iter().rposition(|word| names.clone().any(|name| name == word))?;
+        words.get(at.checked_add(1)?).copied()
+    }
+
+    /// The engine turned by so many steps of the ladder; as it is at its end.
+    #[must_use]
+    pub fn turned(&self, engine: Engine, shape: &ModelShape, by: i32) -> Engine {
+        let here = (self.get)(&engine, shape);
+        let mut places = self.ladder(&engine, shape);
+        if by > 0 {
+            places.retain(|place| *place > here);
+        } else {
+            places.retain(|place| *place < here);
+            places.reverse();
+        }
+        let steps = usize::try_from(by.unsigned_abs()).unwrap_or(usize::MAX).max(1);
+        match places.get((steps - 1).min(places.len().saturating_sub(1))) {
+            Some(place) => self.with(engine, shape, *place),
+            None => engine,
+        }
+    }
+
+    /// Whether the ladder has a place below the engine's value, and one above.
+    pub fn room(&self, engine: &Engine, shape: &ModelShape) -> (bool, bool) {
+        let (here, ladder) = ((self.get)(engine, shape), self.ladder(engine, shape));
+        (ladder.iter().any(|place| *place < here), ladder.iter().any(|place| *place > here))
+    }
+
+    fn ladder(&self, engine: &Engine, shape: &ModelShape) -> Vec<u64> {
+        self.dial.as_ref().map_or_else(Vec::new, |dial| (dial.ladder)(engine, shape))
+    }
+}
+
+impl PartialEq for Knob {
+    fn eq(&self, other: &Knob) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Knob {}
+
+impl std::fmt::Debug for Knob {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// A knob turned to a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    pub knob: &'static Knob,
+    pub to: u64,
+}
+
+/// What is to fit where.
+#[derive(Clone, Copy, Debug)]
+pub struct Need<'a> {
+    pub engine: Engine,
+    pub shape: &'a ModelShape,
+    /// The GPU that it is to fit; `None` where none is known.
+    pub card: Option<&'a Card>,
+    /// All of the machine's.
+    pub cards: &'a [Card],
+    /// Whether it fits as it is.
+    pub fits: Option<bool>,
+}
+
+impl<'a> Need<'a> {
+    pub fn new(engine: Engine, shape: &'a ModelShape, card: Option<&'a Card>, cards: &'a [Card]) -> Need<'a> {
+        Need { engine, shape, card, cards, fits: fits(&engine, shape, card) }
+    }
+
+    /// One knob turned, in words that follow "with".
+    pub fn turn(&self, knob: &'static Knob, to: u64, words: impl Into<String>) -> Proposal {
+        self.propose(&[Turn { knob, to }], words, knob.with(self.engine, self.shape, to))
+    }
+
+    /// Several knobs turned together.
+    pub fn propose(&self, turns: &[Turn], words: impl Into<String>, engine: Engine) -> Proposal {
+        Proposal {
+            turns: turns.to_vec(),
+            words: words.into(),
+            engine,
+            shape: None,
+            card: self.card.cloned(),
+            flags: Flags::OfEngine { before: String::new(), after: String::new() },
+            is_own_command: true,
+            total: None,
+            shortens: false,
+        }
+    }
+}
+
+/// The flags that go with a proposal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Flags {
+    /// Those of the engine with the change, between these texts.
+    OfEngine {
+        before: String,
+        after: String,
+    },
+    These(String),
+    Nothing,
+}
+
+/// A change that is proposed.
+#[derive(Clone, Debug)]
+pub struct Proposal {
+    /// What it turns; the first is the change itself, the others go with it.
+    pub turns: Vec<Turn>,
+    /// In words that follow "with".
+    pub words: String,
+    /// The engine with the change.
+    pub engine: Engine,
+    /// Another file of the model, where the change is one.
+    pub shape: Option<Box<ModelShape>>,
+    /// The GPU that it is to fit.
+    pub card: Option<Card>,
+    pub flags: Flags,
+    /// Whether the engine's own command line says it: not where another file or other means are needed.
+    pub is_own_command: bool,
+    /// What it takes, where that is known otherwise than by the engine's sum; then it fits.
+    pub total: Option<Bytes>,
+    /// Whether it gives up context that was asked for.
+    pub shortens: bool,
+}
+
+impl Proposal {
+    /// Whether it fits the GPU, the model being `own` unless the proposal brings another file of it.
+    pub fn fits(&self, own: &ModelShape) -> Option<bool> {
+        match self.total {
+            Some(_) => Some(true),
+            None => fits(&self.engine, self.shape.as_deref().unwrap_or(own), self.card.as_ref()),
+        }
+    }
+
+    /// The same with these flags.
+    #[must_use]
+    pub fn with_flags(self, flags: impl Into<String>) -> Proposal {
+        Proposal { flags: Flags::These(flags.into()), ..self }
+    }
+}

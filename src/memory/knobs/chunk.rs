@@ -1,0 +1,47 @@
+//! Owns how many tokens of a prompt SGLang prefills at once.
+
+use crate::memory::engine::{Engine, Kind};
+use crate::memory::knob::{Dial, Knob, Need, Program, Proposal, Said, Spelling, Turn};
+use crate::memory::sglang;
+use crate::memory::words::tokens_in_words;
+
+pub(crate) static KNOB: Knob = Knob {
+    name: "prefill at once",
+    engines: &[Kind::Sglang],
+    spelled: &[Spelling { of: Program::Sglang, names: &["--chunked-prefill-size"] }],
+    printed: &["chunked_prefill_size"],
+    get: |engine, _| tokens(engine),
+    set: |engine, _, to| {
+        if let Engine::Sglang(serving) = engine {
+            serving.chunk = to;
+        }
+    },
+    states: |engine, _| Some(Said::Option(format!("--chunked-prefill-size {}", tokens(engine)))),
+    is_usual: |engine| !matches!(engine, Engine::Sglang(serving) if serving.chunk != serving.usual_chunk),
+    cost: |_, _, _| 2,
+    proposals: |need| smaller(need).into_iter().collect(),
+    dial: Some(Dial {
+        label: |_| "prefill at once",
+        is_shown: |_, _| true,
+        ladder: |_, _| vec![512, 1024, 2048, 4096, 8192, 16_384],
+        shown: |engine, _| tokens_in_words(tokens(engine)),
+    }),
+    ..Knob::PLAIN
+};
+
+fn tokens(engine: &Engine) -> u64 {
+    if let Engine::Sglang(serving) = engine { serving.chunk } else { 0 }
+}
+
+/// Smaller pieces leave more of the GPU to the pool.
+fn smaller(need: &Need<'_>) -> Option<Proposal> {
+    const SMALL: u64 = 2048;
+    let Engine::Sglang(serving) = need.engine else { return None };
+    let mut small = sglang::Serving { chunk: SMALL, ..serving };
+    small.fraction = sglang::possible_fraction(need.shape, &small, need.card?.free);
+    if serving.chunk <= SMALL || small.fraction == 0 {
+        return None;
+    }
+    let turns = [Turn { knob: &KNOB, to: SMALL }];
+    Some(need.propose(&turns, "prefills of 2K tokens at once and a pool of what they leave", Engine::Sglang(small)))
+}
