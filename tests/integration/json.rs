@@ -157,6 +157,8 @@ fn diagnose_prints_the_recorded_json() {
     fs::write(&log, machine.log()).unwrap();
     let output = machine.driver.output(&["diagnose", log.to_str().unwrap(), "--json"]);
     assert_recorded("diagnose", "diagnose", &parsed(&output.stdout), folder.path());
+    let output = machine.driver.output(&["diagnose", log.to_str().unwrap(), "--json", "--why"]);
+    assert_recorded("diagnose", "diagnose-why", &parsed(&output.stdout), folder.path());
     fs::write(&log, "all is well\n").unwrap();
     let output = machine.driver.output(&["diagnose", log.to_str().unwrap(), "--json", "--no-live"]);
     assert_recorded("diagnose", "diagnose-no", &parsed(&output.stdout), folder.path());
