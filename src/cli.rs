@@ -16,16 +16,14 @@ mod settings;
 
 use diagnose::{Asked, Format};
 pub use settings::Global;
-use settings::{Look, Options, seconds};
+use settings::{Look, Options};
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::gpu::guard::Signal;
 use crate::runtime::debug_log;
 
 /// What ran out of GPU memory, who holds it now, and the steps that get the job running again.
@@ -103,26 +101,7 @@ pub enum Command {
     },
     /// End processes that hold GPU memory, by PID or PID@START_TICKS, and show what came back.
     #[command(after_help = help::KILL)]
-    Kill {
-        /// Which: PID or PID@START_TICKS, as `ps` prints them.
-        #[arg(required = true, value_name = "PID[@START_TICKS]")]
-        targets: Vec<String>,
-        /// Which signal.
-        #[arg(long, value_name = "TERM|INT|KILL", default_value = "TERM", ignore_case = true)]
-        signal: SignalName,
-        /// How long to wait for each to end.
-        #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
-        grace: Duration,
-        /// Do not ask.
-        #[arg(long)]
-        yes: bool,
-        /// Allow a PID that no GPU lists.
-        #[arg(long)]
-        any: bool,
-        /// With --yes: allow other users' processes, too (root only).
-        #[arg(long)]
-        other_users: bool,
-    },
+    Kill(kill::KillArgs),
     /// Say whether a model fits on a card with what is free now, and what would make it fit.
     #[command(after_help = help::FIT)]
     Fit(Box<fit::FitArgs>),
@@ -153,27 +132,6 @@ pub enum Command {
     },
 }
 
-/// A signal that `kill` may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum SignalName {
-    /// Ask it to close.
-    Term,
-    /// As Ctrl-C does.
-    Int,
-    /// Force it.
-    Kill,
-}
-
-impl From<SignalName> for Signal {
-    fn from(name: SignalName) -> Signal {
-        match name {
-            SignalName::Term => Signal::Term,
-            SignalName::Int => Signal::Int,
-            SignalName::Kill => Signal::Kill,
-        }
-    }
-}
-
 /// Runs the program; never panics on what the user gave.
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
@@ -202,30 +160,32 @@ pub fn run() -> ExitCode {
     }
     match cli.command {
         None => screen::run(&global, cli.log, cli.demo, cli.last),
-        Some(Command::Diagnose { file, json, brief, why, no_live, model, command, run_pid }) => {
+        Some(command) => run_command(&global, command),
+    }
+}
+
+fn run_command(global: &Global, command: Command) -> ExitCode {
+    match command {
+        Command::Diagnose { file, json, brief, why, no_live, model, command, run_pid } => {
             let format = match (json, brief) {
                 (true, _) => Format::Json,
                 (_, true) => Format::Brief,
                 _ => Format::Text,
             };
             let (live, model, command) = (!no_live, model.as_deref(), command.as_deref());
-            diagnose::run(
-                &global,
-                &Asked { file: file.as_deref(), format, explains: why, live, model, command, run_pid },
-            )
+            let asked = Asked { file: file.as_deref(), format, explains: why, live, model, command, run_pid };
+            diagnose::run(global, &asked)
         }
-        Some(Command::Report(args)) => report::run(&global, &args),
-        Some(Command::Sample { count, paced }) => sample::run(&global, count, paced),
-        Some(Command::Ps { json }) => ps::run(&global, json),
-        Some(Command::Kill { targets, signal, grace, yes, any, other_users }) => {
-            kill::run(&global, &kill::Asked { targets, signal: signal.into(), grace, yes, any, other_users })
-        }
-        Some(Command::Fit(args)) => fit::run(&global, &args),
-        Some(Command::Completions { shell }) => help::completions(Cli::command(), shell),
-        Some(Command::Man) => help::manual(Cli::command()),
-        Some(Command::Drain) => crate::runtime::drain(),
-        Some(Command::Schema { name }) => schema::run(name),
-        Some(Command::Kb { command }) => kb::run(&global, &command),
+        Command::Report(args) => report::run(global, &args),
+        Command::Sample { count, paced } => sample::run(global, count, paced),
+        Command::Ps { json } => ps::run(global, json),
+        Command::Kill(args) => kill::run(global, &args),
+        Command::Fit(args) => fit::run(global, &args),
+        Command::Completions { shell } => help::completions(Cli::command(), shell),
+        Command::Man => help::manual(Cli::command()),
+        Command::Drain => crate::runtime::drain(),
+        Command::Schema { name } => schema::run(name),
+        Command::Kb { command } => kb::run(global, &command),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Owns the knowledge base: entries and fixes as data, and what a log says according to them.
-//! Knows nothing of the living machine or of the screen.
+//! It knows nothing of the machine that it runs on or of the screen.
 
 pub(crate) mod clock;
 pub mod diagnosis;
@@ -11,8 +11,7 @@ pub(crate) mod figures;
 pub mod fix;
 pub(crate) mod guide;
 pub mod id;
-#[cfg(test)]
-mod linear;
+mod kinds;
 pub mod lint;
 pub mod load;
 mod matching;
@@ -25,6 +24,8 @@ mod rank;
 mod recognize;
 pub mod run;
 pub mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The command line on every system that the program is built for: a log, a model, the knowledge, a report, and what is
-//! said where no GPU can be read. No terminal, no driver, no network.
+//! The command line on every system that the program is built for: logs, models, the knowledge, reports, and the
+//! messages where no GPU can be read. Needs no terminal, driver or network.
 
 #![allow(
     clippy::unwrap_used,
@@ -31,7 +31,7 @@ which 1.20 GiB is free. Process 4242 has 14.00 GiB memory in use. Including non-
 but unallocated.
 ";
 
-/// The shipped program, whose home is this folder, without a driver, with this on its standard input.
+/// Runs the shipped program without a driver, with `home` as the user's home and `input` on its standard input.
 fn oomdoctor(home: &Path, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
     for name in ["HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "XDG_CONFIG_HOME", "XDG_STATE_HOME"] {
@@ -39,7 +39,7 @@ fn oomdoctor(home: &Path, arguments: &[&str], input: &str) -> Output {
     }
     command.env("OOMDOCTOR_NVML_LIBRARY", home.join("none")).args(arguments);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Who refuses its arguments reads none of it.
+    // A program that refuses its arguments exits without reading its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     assert_output_valid(arguments, &output);
@@ -63,7 +63,7 @@ fn home() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_log_says_the_same_from_a_file_a_pipe_and_with_the_line_ends_of_windows() {
+fn a_log_is_diagnosed_alike_from_a_file_a_pipe_and_with_windows_line_ends() {
     let home = home();
     let path = home.path().join("crash.log");
     fs::write(&path, LOG).unwrap();
@@ -78,7 +78,7 @@ fn a_log_says_the_same_from_a_file_a_pipe_and_with_the_line_ends_of_windows() {
 }
 
 #[test]
-fn the_exit_code_tells_found_from_not_found_and_from_unreadable() {
+fn the_exit_code_separates_found_not_found_and_unreadable() {
     let home = home();
     for (arguments, input, expected) in [
         (vec!["--version"], "", 0),
@@ -100,7 +100,7 @@ fn the_exit_code_tells_found_from_not_found_and_from_unreadable() {
 }
 
 #[test]
-fn a_model_of_the_table_has_its_sums_and_an_empty_folder_is_none() {
+fn fit_knows_a_model_of_the_table_and_refuses_an_empty_folder() {
     let home = home();
     let known = oomdoctor(home.path(), &["fit", "llama3.1:8b"], "");
     assert!(code(&known) == 1 && text(&known.stdout).contains("KV cache"), "no GPU to fit on: {known:?}");
@@ -111,7 +111,7 @@ fn a_model_of_the_table_has_its_sums_and_an_empty_folder_is_none() {
 }
 
 #[test]
-fn a_report_is_a_new_file_and_leaves_the_home_out() {
+fn a_report_is_a_new_file_without_the_users_name() {
     let home = home();
     let log = LOG.replace("train.py", r"C:\Users\ada\train.py");
     let path = home.path().join("report.md");
@@ -127,7 +127,7 @@ fn a_report_is_a_new_file_and_leaves_the_home_out() {
 }
 
 #[test]
-fn the_settings_lie_in_the_folder_that_the_system_names() {
+fn settings_are_read_from_the_systems_configuration_folder() {
     let home = home();
     let folder = home.path().join("oomdoctor");
     fs::create_dir(&folder).unwrap();
@@ -138,7 +138,7 @@ fn the_settings_lie_in_the_folder_that_the_system_names() {
 }
 
 #[test]
-fn without_gpus_it_is_said_why_and_nobody_is_signaled() {
+fn without_gpus_the_reason_is_printed_and_no_process_is_signaled() {
     let home = home();
     let listed = oomdoctor(home.path(), &["ps"], "");
     assert_eq!((code(&listed), listed.stdout.is_empty()), (1, true), "{listed:?}");
@@ -158,7 +158,7 @@ fn without_gpus_it_is_said_why_and_nobody_is_signaled() {
 }
 
 #[test]
-fn without_a_terminal_the_program_itself_gives_the_plain_report() {
+fn without_a_terminal_the_program_prints_the_plain_report() {
     let home = home();
     let path = home.path().join("crash.log");
     fs::write(&path, LOG).unwrap();

@@ -1,5 +1,5 @@
-//! Every entry judged by the shipped engine: its own examples, their mangled forms, its near misses, innocent logs.
-//! And what no single entry can show: which of several failures leads.
+//! Every entry of the knowledge, checked by the shipped matcher: its own examples, their damaged forms, its near
+//! misses, unrelated logs. Also which of several failures in one log leads, which no single entry shows.
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
@@ -20,21 +20,21 @@ fn leading(diagnosis: &Diagnosis) -> (&str, usize) {
 }
 
 #[test]
-fn every_entry_passes_the_judge() {
+fn every_entry_passes_the_lint() {
     let base = KnowledgeBase::built_in().unwrap();
     let faults: Vec<String> = lint::judge(&base).iter().map(ToString::to_string).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
-fn there_are_entries_and_fixes_enough() {
+fn the_built_in_knowledge_is_loaded() {
     let base = KnowledgeBase::built_in().unwrap();
     assert!(base.entries().len() >= 90, "{}", base.entries().len());
     assert!(base.fix(FixId::END_HOLDER).is_some());
 }
 
 #[test]
-fn the_cause_leads_its_consequences() {
+fn the_first_failure_leads_the_errors_that_it_causes() {
     let log = "\
 (EngineCore_DP0 pid=70) ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of 23.60 GiB of which 1.00 GiB is free.
 (APIServer pid=60) RuntimeError: Engine core initialization failed. See root cause above.
@@ -49,7 +49,7 @@ Killed";
 }
 
 #[test]
-fn the_kernel_says_more_than_the_shell() {
+fn the_kernels_report_leads_the_shells_killed() {
     let log = "Killed\n[ 9.1] Out of memory: Killed process 77 (python3) total-vm:900kB, anon-rss:800kB, file-rss:0kB";
     let diagnosis = diagnose(log);
     assert_eq!(leading(&diagnosis), ("kernel/oom-kill", 2));
@@ -57,7 +57,7 @@ fn the_kernel_says_more_than_the_shell() {
 }
 
 #[test]
-fn a_failure_after_recovered_ones_is_a_failure() {
+fn a_fatal_failure_after_recovered_ones_counts() {
     let skipped =
         "| WARNING: CUDA out of memory. Tried to allocate 1.00 GiB (GPU 0; 8.00 GiB total capacity); skipping batch\n";
     let quiet = "step done\n".repeat(20);
@@ -83,7 +83,7 @@ fn two_ranks_keep_their_figures_apart() {
 }
 
 #[test]
-fn figures_point_to_where_they_stand() {
+fn figures_point_to_their_place_in_the_log() {
     let log = PastedLog::new(
         "one\nRuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity)",
     );
@@ -93,7 +93,7 @@ fn figures_point_to_where_they_stand() {
 }
 
 #[test]
-fn what_is_no_failure_is_said_to_be_none() {
+fn a_log_without_an_out_of_memory_error_has_no_match() {
     for log in ["", "all is well", "\u{1b}[2J\u{0}\u{202e}", "Segmentation fault (core dumped)"] {
         let diagnosis = diagnose(log);
         assert_eq!((diagnosis.oom, diagnosis.matches.len()), (Oom::No, 0), "{log:?}");
@@ -103,9 +103,9 @@ fn what_is_no_failure_is_said_to_be_none() {
     assert!(limit.remark.is_some());
 }
 
-/// A report is read by people who were not there: it must say what the log said.
+/// A report is read by people who do not have the log, so it must lead to the same diagnosis.
 #[test]
-fn redacted_examples_say_the_same() {
+fn redacted_examples_are_diagnosed_as_the_originals() {
     let base = KnowledgeBase::built_in().unwrap();
     for entry in base.entries() {
         for example in &entry.matches {
@@ -126,7 +126,7 @@ fn redacted_examples_say_the_same() {
 }
 
 #[test]
-fn what_jax_raised_is_no_failure_of_tensorflows() {
+fn an_error_raised_by_jax_is_not_attributed_to_tensorflow() {
     let failure = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes.";
     for log in [
         format!(

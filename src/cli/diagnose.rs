@@ -197,8 +197,8 @@ fn this_machine(global: &Global) -> (Option<Snapshot>, Option<String>) {
 fn read(file: Option<&Path>, telling: &Telling) -> Result<(Vec<u8>, Option<WallTime>), String> {
     match file {
         Some(path) if path != Path::new("-") => {
-            let cannot = |error| format!("cannot read {}: {error}", harmless(&path.display().to_string()));
-            bytes_of(path, telling).map_err(cannot)
+            let shown = harmless(&path.display().to_string()).into_owned();
+            bytes_of(path, telling).map_err(|error| format!("cannot read {shown}: {error}"))
         }
         _ if stdin().is_terminal() => {
             Err("give a log file, or pipe one in: `your-program 2>&1 | oomdoctor diagnose`".into())

@@ -9,7 +9,6 @@ use clap_complete::Shell;
 use super::output::{print, refuse};
 use crate::platform::{Here, Platform};
 
-/// Of the program itself.
 pub(super) fn main() -> String {
     format!(
         "{MAIN}\nSettings: {}, as the README has them. Exit codes: 0 found or done, 1 not, 2 wrong usage.",
@@ -28,7 +27,6 @@ Examples:
 
 In the terminal program ? shows the keys and : everything that can be done.";
 
-/// Of `diagnose`.
 pub(super) const DIAGNOSE: &str = "\
 Examples:
   oomdoctor diagnose crash.log             what ran out, why, what to do on this machine
@@ -40,19 +38,16 @@ Examples:
 A pipe is read until the program ends that writes to it, in little memory however much comes; `program | oomdoctor`
 shows the log as it comes. Exit code: 0 out of memory or perhaps, 1 not, 2 the log can't be read.";
 
-/// Of `report`.
 pub(super) const REPORT: &str = "\
 Examples:
   oomdoctor report crash.log               Markdown to paste into an issue or a chat
   oomdoctor report crash.log > report.md";
 
-/// Of `sample`.
 pub(super) const SAMPLE: &str = "\
 Examples:
   oomdoctor sample --count 1               one reading, and the header line before it
   oomdoctor sample --interval 5 >> gpu.jsonl";
 
-/// Of `ps`.
 pub(super) const PS: &str = "\
 Examples:
   oomdoctor ps
@@ -61,7 +56,6 @@ Examples:
 
 Exit code: 0, or 1 where no driver answers.";
 
-/// Of `kill`.
 pub(super) const KILL: &str = "\
 Examples:
   oomdoctor kill 4242                      names it, asks, ends it, shows what came back
@@ -70,7 +64,6 @@ Examples:
 
 Exit code: 0 only if all of them ended.";
 
-/// Of `fit`.
 pub(super) const FIT: &str = "\
 Examples:
   oomdoctor fit ./model-Q4_K_M.gguf --context 32768
@@ -86,7 +79,6 @@ Examples:
 
 A schema has exactly the fields that this version prints. Later versions may add fields.";
 
-/// Of `kb`.
 pub(super) const KB: &str = "\
 Examples:
   oomdoctor kb list pytorch

@@ -9,7 +9,6 @@ use clap::Subcommand;
 
 use super::output::{print, refuse};
 use super::settings::Global;
-use crate::knowledge::entry::Entry;
 use crate::knowledge::lint;
 use crate::knowledge::load::{self, Source};
 use crate::knowledge::page::{self, Page};
@@ -107,12 +106,12 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
     // A link may lead back to a folder above it, or out into the whole disk.
     let (mut visited, mut seen) = (HashSet::new(), 0);
     while let Some(dir) = folders.pop() {
-        let cannot = |error: io::Error| format!("cannot read {}: {error}", dir.display());
-        let itself = std::fs::metadata(&dir).and_then(|there| Here::identity(&dir, &there)).map_err(cannot)?;
-        if !visited.insert(itself) {
+        let identity = std::fs::metadata(&dir).and_then(|there| Here::identity(&dir, &there));
+        if !visited.insert(identity.map_err(|error| cannot_read(&dir, &error))?) {
             continue;
         }
-        for path in std::fs::read_dir(&dir).map_err(cannot)?.flatten().map(|entry| entry.path()) {
+        let entries = std::fs::read_dir(&dir).map_err(|error| cannot_read(&dir, &error))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
             seen += 1;
             if seen > MOST_FILES {
                 return Err(format!(
@@ -123,8 +122,7 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "ron" || extension == "log") {
-                let bytes = regular::read(&path, LARGEST_FILE)
-                    .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+                let bytes = regular::read(&path, LARGEST_FILE).map_err(|error| cannot_read(&path, &error))?;
                 let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
                 sources.push(Source { path: relative, text: String::from_utf8_lossy(&bytes).into_owned().into() });
             }
@@ -136,11 +134,19 @@ fn folder(root: &Path) -> Result<Vec<Source>, String> {
     Ok(sources)
 }
 
+fn cannot_read(path: &Path, error: &io::Error) -> String {
+    format!("cannot read {}: {error}", path.display())
+}
+
 fn list(base: &KnowledgeBase, filter: &str) -> String {
     let filter = filter.to_lowercase();
-    let wanted = |entry: &&Entry| entry.id.as_str().contains(&filter) || entry.title.to_lowercase().contains(&filter);
-    let line = |entry: &Entry| format!("{:<44} {:<6} {}\n", entry.id, word(entry.oom), entry.title);
-    base.entries().iter().filter(wanted).map(line).collect()
+    let mut text = String::new();
+    for entry in base.entries() {
+        if entry.id.as_str().contains(&filter) || entry.title.to_lowercase().contains(&filter) {
+            text.push_str(&format!("{:<44} {:<6} {}\n", entry.id, word(entry.oom), entry.title));
+        }
+    }
+    text
 }
 
 fn words(base: &KnowledgeBase) -> String {
@@ -149,8 +155,8 @@ fn words(base: &KnowledgeBase) -> String {
 
 /// A draft entry with the log's likely line as its pattern and the log as its example.
 fn draft(path: &Path) -> Result<(String, bool), String> {
-    let cannot = |error| format!("cannot read {}: {error}", path.display());
-    let (bytes, _) = super::diagnose::bytes_of(path, &Telling::default()).map_err(cannot)?;
+    let read = super::diagnose::bytes_of(path, &Telling::default());
+    let (bytes, _) = read.map_err(|error| cannot_read(path, &error))?;
     let log = PastedLog::from_bytes(bytes);
     if log.is_binary() || log.is_empty() {
         return Err(format!("{} holds no text to write an entry from", path.display()));

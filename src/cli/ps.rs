@@ -47,8 +47,10 @@ fn unread(why: &str) -> ExitCode {
 
 /// Lines are cut at a terminal's width, and nowhere else.
 fn terminal_width() -> Option<usize> {
-    let width = crossterm::terminal::size().ok().map(|(columns, _)| usize::from(columns));
-    width.filter(|_| io::stdout().is_terminal())
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    crossterm::terminal::size().ok().map(|(columns, _)| columns.into())
 }
 
 /// The table; empty where there is no driver and nobody holds its files.
@@ -85,8 +87,12 @@ fn as_text(snapshot: &Snapshot, width: Option<usize>) -> String {
         let width = width.unwrap_or(usize::MAX);
         lines.extend(remarks.iter().flat_map(|text| textwrap::wrap(text, width)).map(std::borrow::Cow::into_owned));
     }
-    let cut = |line: String| width.map_or_else(|| line.clone(), |width| cut_to(&line, width));
-    lines.into_iter().map(|line| cut(harmless(&line).into_owned()).trim_end().to_owned() + "\n").collect()
+    let mut text = String::new();
+    for line in &lines {
+        text.push_str(cut_to(&harmless(line), width.unwrap_or(usize::MAX)).trim_end());
+        text.push('\n');
+    }
+    text
 }
 
 fn device_line(device: &Device) -> String {
@@ -135,7 +141,9 @@ fn process_row(snapshot: &Snapshot, device: Option<&Device>, process: &GpuProces
 /// What it is, who would start it again or end all of it, and who ends with whom.
 fn what(snapshot: &Snapshot, process: &GpuProcess) -> String {
     let mut label = process.recognised_as.clone().unwrap_or_else(|| "-".into());
-    if let Some(manager) = Supervisor::of(process).filter(|_| process.managed_by.is_some()) {
+    if process.managed_by.is_some()
+        && let Some(manager) = Supervisor::of(process)
+    {
         label.push_str(&format!(" under {}", manager.label()));
     }
     if let Some(service) = sight::of_service(process) {
@@ -171,9 +179,7 @@ fn unaccounted_row(device: &Device) -> Option<[String; 9]> {
 }
 
 fn remark(device: &Device, bytes: &str, text: &str) -> [String; 9] {
-    let empty = String::new;
-    let index = device.index.to_string();
-    ["-".into(), index, bytes.to_owned(), empty(), empty(), empty(), empty(), empty(), text.to_owned()]
+    ["-", &device.index.to_string(), bytes, "", "", "", "", "", text].map(str::to_owned)
 }
 
 fn holder_line(snapshot: &Snapshot, holder: &Holder) -> String {
@@ -183,11 +189,11 @@ fn holder_line(snapshot: &Snapshot, holder: &Holder) -> String {
     if process.has_lost_its_parent() {
         said.push("its parent is gone".into());
     }
-    said.extend(match process.state.value() {
-        Some('T') => Some("stopped (Ctrl-Z)".to_owned()),
-        Some('Z') => Some("has ended but for a thread (zombie)".to_owned()),
-        _ => None,
-    });
+    match process.state.value() {
+        Some('T') => said.push("stopped (Ctrl-Z)".into()),
+        Some('Z') => said.push("has ended but for a thread (zombie)".into()),
+        _ => {}
+    }
     said.retain(|text| text != "-");
     let said = if said.is_empty() { String::new() } else { format!("{}: ", said.join(", ")) };
     format!("{key} {} {said}{} ({})", shown(&process.user), shown(&process.command), holder.devices.join(" "))
@@ -210,16 +216,21 @@ fn age(start: WallTime, now: WallTime) -> String {
 
 /// The rows with their columns under each other; the last one is as long as it is.
 fn aligned(rows: &[[String; 9]]) -> Vec<String> {
-    let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
-    let widths: Vec<usize> = (0..HEADINGS.len()).map(|column| widest(column).unwrap_or(0)).collect();
-    let line = |row: &[String; 9]| {
-        let cells = row.iter().zip(&widths).enumerate().map(|(column, (cell, width))| {
-            let space = " ".repeat(width.saturating_sub(cell.width()));
-            if column == SIZE_COLUMN { space + cell } else { cell.clone() + &space }
-        });
-        cells.collect::<Vec<_>>().join("  ")
-    };
-    rows.iter().map(line).collect()
+    let mut widths = [0; HEADINGS.len()];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.width().max(*width);
+        }
+    }
+    rows.iter().map(|row| aligned_line(row, &widths)).collect()
+}
+
+fn aligned_line(row: &[String; 9], widths: &[usize; 9]) -> String {
+    let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+        let space = " ".repeat(width.saturating_sub(cell.width()));
+        if column == SIZE_COLUMN { space + cell } else { cell.clone() + &space }
+    });
+    cells.collect::<Vec<_>>().join("  ")
 }
 
 /// The line cut to so many columns, with an ellipsis where something is missing.
@@ -228,11 +239,11 @@ fn cut_to(line: &str, columns: usize) -> String {
         return line.to_owned();
     }
     let mut used = 1;
-    let fits = |c: &char| {
-        used += c.width().unwrap_or(0);
+    let kept = line.chars().take_while(|character| {
+        used += character.width().unwrap_or(0);
         used <= columns
-    };
-    line.chars().take_while(fits).chain(['…']).collect()
+    });
+    kept.chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -50,25 +50,30 @@ pub(super) fn run(global: &Global, args: &ReportArgs) -> ExitCode {
 }
 
 fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
-    let asked = Asked { live: !args.no_live, model: args.model.as_deref(), ..Asked::text(args.file.as_deref()) };
+    let mut asked = Asked { live: !args.no_live, model: args.model.as_deref(), ..Asked::text(args.file.as_deref()) };
     let names = names();
     let base = asked.base(global)?;
-    let made = |log: &PastedLog, asked: &Asked<'_>, written: Option<WallTime>, origin: &str, walked: &Walked| {
-        let examined = examine(global, asked, &base, log, written);
-        let at = WallTime(jiff::Timestamp::now());
-        let names = (!args.no_redact).then_some(&names);
-        let text = markdown(&Paper { report: examined.report(), log, origin, at, walked, names });
-        (text, examined.exit_code())
-    };
-    let (text, code) = if args.file.is_none() && !Here::is_input_fed() {
-        let (story, log) = last::read(Here::state_folder().as_deref(), global.keep_log)?;
-        let asked = Asked { model: asked.model.or(story.model.as_deref()), command: story.command.as_deref(), ..asked };
-        made(&PastedLog::new(log), &asked, story.crashed_by, &story.origin, &walked(&story))
+    let story;
+    let (log, written, origin, walked) = if args.file.is_none() && !Here::is_input_fed() {
+        let (last_story, text) = last::read(Here::state_folder().as_deref(), global.keep_log)?;
+        story = last_story;
+        asked = Asked { model: asked.model.or(story.model.as_deref()), command: story.command.as_deref(), ..asked };
+        (PastedLog::new(text), story.crashed_by, story.origin.clone(), walked(&story))
     } else {
         let (log, written) = asked.read(&base)?;
-        let named = args.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy());
-        made(&log, &asked, written, &named.filter(|name| name != "-").unwrap_or_default(), &Walked::default())
+        let name = args.file.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        (log, written, name.filter(|name| name != "-").unwrap_or_default(), Walked::default())
     };
+    let examined = examine(global, &asked, &base, &log, written);
+    let paper = Paper {
+        report: examined.report(),
+        log: &log,
+        origin: &origin,
+        at: WallTime(jiff::Timestamp::now()),
+        walked: &walked,
+        names: (!args.no_redact).then_some(&names),
+    };
+    let (text, code) = (markdown(&paper), examined.exit_code());
     let Some(path) = &args.output else { return Ok(print(&text, code)) };
     write(path, &text, args.force).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => format!("{} is there already; --force replaces it", path.display()),

@@ -1,7 +1,7 @@
 //! Owns starting the terminal program: who is looking, what the terminal can show, where the log comes from. Without
 //! a terminal the same questions get a plain report.
 
-use std::io::{IsTerminal, Write, stderr, stdin, stdout};
+use std::io::{self, IsTerminal, Write, stderr, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,40 +17,26 @@ use crate::runtime::demo::DemoMachine;
 use crate::runtime::journal::Journal;
 use crate::runtime::reader::{is_named_pipe, named_pipe, open_log};
 use crate::runtime::{self, LogSource, Start};
+use crate::text::harmless;
 
 pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool) -> ExitCode {
-    let piped = !stdin().is_terminal();
-    let dash = log.as_deref().is_some_and(|path| path.as_os_str() == "-");
-    let unreadable = |error| refuse(&format!("{} can't be read: {error}", shown(log.as_deref())));
-    let file = log.as_deref().filter(|_| !dash);
-    if let Some(Err(error)) = file.map(look_at) {
-        return unreadable(error);
+    let is_piped = !stdin().is_terminal();
+    let file = log.as_deref().filter(|path| path.as_os_str() != "-");
+    if let Some(file) = file
+        && let Err(error) = look_at(file)
+    {
+        return unreadable(file, &error);
     }
-    let able = Here::can_be_drawn_on();
-    if !able && stdout().is_terminal() {
+    let can_be_drawn_on = Here::can_be_drawn_on();
+    if !can_be_drawn_on && stdout().is_terminal() {
         let _ = writeln!(stderr(), "TERM says that this terminal can't show a full screen; this is the plain report.");
     }
-    if !able || !stdout().is_terminal() {
-        return if last { super::report::of_the_last(global) } else { plain(global, log, piped) };
+    if !can_be_drawn_on || !stdout().is_terminal() {
+        return if last { super::report::of_the_last(global) } else { plain(global, log.as_deref(), is_piped) };
     }
-    let named = match file.map(named_pipe).transpose() {
-        Ok(named) => named.flatten(),
-        Err(error) => return unreadable(error),
-    };
-    let last = match last.then(|| runtime::last::read(Here::state_folder().as_deref(), global.keep_log)) {
-        Some(Err(why)) => return refuse(&why),
-        Some(Ok(last)) => Some(last),
-        None => None,
-    };
-    let source = match (log, last) {
-        _ if named.is_some() => named.map_or(LogSource::None, LogSource::Pipe),
-        (_, Some((story, text))) => LogSource::Last(Box::new(story), text),
-        (Some(path), _) if !dash => LogSource::File(path),
-        _ if piped => match Here::standard_input() {
-            Ok(pipe) => LogSource::Pipe(pipe),
-            Err(error) => return refuse(&format!("standard input can't be read: {error}")),
-        },
-        _ => LogSource::None,
+    let source = match source(global, file, last, is_piped) {
+        Ok(source) => source,
+        Err(code) => return code,
     };
     let (kernel, for_knowledge) = (global.kernel(), global.clone());
     let config = config(global, kernel.viewer());
@@ -74,20 +60,41 @@ pub(super) fn run(global: &Global, log: Option<PathBuf>, demo: bool, last: bool)
     }
 }
 
+/// Where the log of the start comes from, or the exit code if it cannot be opened.
+fn source(global: &Global, file: Option<&Path>, last: bool, is_piped: bool) -> Result<LogSource, ExitCode> {
+    if let Some(file) = file {
+        return match named_pipe(file) {
+            Ok(Some(pipe)) => Ok(LogSource::Pipe(pipe)),
+            Ok(None) => Ok(LogSource::File(file.to_path_buf())),
+            Err(error) => Err(unreadable(file, &error)),
+        };
+    }
+    if last {
+        let last = runtime::last::read(Here::state_folder().as_deref(), global.keep_log);
+        let (story, text) = last.map_err(|why| refuse(&why))?;
+        return Ok(LogSource::Last(Box::new(story), text));
+    }
+    if !is_piped {
+        return Ok(LogSource::None);
+    }
+    let pipe = Here::standard_input();
+    pipe.map(LogSource::Pipe).map_err(|error| refuse(&format!("standard input can't be read: {error}")))
+}
+
+fn unreadable(file: &Path, error: &io::Error) -> ExitCode {
+    refuse(&format!("{} can't be read: {error}", harmless(&file.display().to_string())))
+}
+
 /// Fails where this is no log. A named pipe is not opened: its writer would think that somebody reads it.
-fn look_at(path: &Path) -> std::io::Result<()> {
+fn look_at(path: &Path) -> io::Result<()> {
     if is_named_pipe(path)? { Ok(()) } else { open_log(path).map(drop) }
 }
 
-fn shown(log: Option<&Path>) -> String {
-    log.map_or_else(String::new, |path| crate::text::harmless(&path.display().to_string()).into_owned())
-}
-
 /// No terminal: the report for a log, else who holds the memory.
-fn plain(global: &Global, log: Option<PathBuf>, piped: bool) -> ExitCode {
+fn plain(global: &Global, log: Option<&Path>, is_piped: bool) -> ExitCode {
     match log {
-        Some(path) => super::diagnose::run(global, &Asked::text(Some(&path))),
-        None if piped => super::diagnose::run(global, &Asked::text(None)),
+        Some(path) => super::diagnose::run(global, &Asked::text(Some(path))),
+        None if is_piped => super::diagnose::run(global, &Asked::text(None)),
         None => super::ps::run(global, false),
     }
 }

@@ -2,7 +2,7 @@
 //! file `config.ron`, then the default.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,13 +129,13 @@ pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
     let folder = Here::config_folder();
     let configuration = folder.as_deref().map(|folder| read(&folder.join("config.ron"))).transpose()?;
     let Understood { said: configuration, palette, keys } = configuration.flatten().unwrap_or_default();
-    // Entries of one's own need no setting: they lie beside the configuration.
-    let own_knowledge = || folder.map(|folder| folder.join("knowledge")).filter(|folder| folder.is_dir());
+    // A person's own entries need no setting if they are beside the configuration.
+    let own_knowledge = folder.map(|folder| folder.join("knowledge")).filter(|folder| folder.is_dir());
     let interval = options.interval.or(configuration.interval.map(Duration::from_secs_f64));
     Ok(Global {
         nvml_library: options.nvml_library.or(configuration.nvml_library),
         device_folder: options.device_folder,
-        knowledge: options.knowledge.or(configuration.knowledge).or_else(own_knowledge),
+        knowledge: options.knowledge.or(configuration.knowledge).or(own_knowledge),
         interval: interval.unwrap_or(Duration::from_secs(1)),
         read_only: options.read_only || configuration.read_only,
         allow_kill: options.allow_kill,
@@ -148,11 +148,10 @@ pub(super) fn resolve(options: Options, look: Look) -> Result<Global, String> {
 }
 
 fn read(path: &Path) -> Result<Option<Understood>, String> {
-    let unreadable = |error: &dyn fmt::Display| format!("{} can't be read: {error}", path.display());
-    let text = match regular::read(path, LARGEST) {
-        Ok(bytes) => String::from_utf8(bytes).map_err(|error| unreadable(&error))?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unreadable(&error)),
+    let text = match regular::read(path, LARGEST).and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{} can't be read: {error}", path.display())),
     };
     let understood = parse(&text).map_err(|error| format!("{}:{error}", path.display()))?;
     if understood.said.nvml_library.is_some() && !Here::may_name_a_library(path) {
@@ -185,17 +184,32 @@ fn parse(text: &str) -> Result<Understood, String> {
     if let Some(interval) = configuration.interval {
         in_range(interval).map_err(|error| format!("{}: interval: {error}", place(text, "interval")))?;
     }
-    let at = |word: &str, error: String| format!("{}: {error}", place(text, &format!("\"{word}\"")));
-    let palette = configuration.theme.as_deref();
-    let palette = palette.map(|name| self::palette(name).map_err(|error| at(name, error))).transpose()?;
+    let palette = match &configuration.theme {
+        Some(name) => Some(palette(name).map_err(|error| at_word(text, name, &error))?),
+        None => None,
+    };
     let own: Vec<(String, String)> = configuration.keys.clone().into_iter().collect();
-    let keys = Keymap::with(&own).map_err(|mistake| match mistake {
-        Mistake::Key(key) => at(&key, format!("`{key}` is no key that can be given: write x, F5, Ctrl-N, Space, PgUp")),
-        Mistake::Answers(key) => at(&key, format!("`{key}` answers questions and nothing else: give another key")),
-        Mistake::Action(name) => at(&name, unknown("action", &name, NAMES.iter().map(|(name, _)| *name))),
-        Mistake::Lost(name) => at("keys", format!("`{name}` would have no key any more: give it one, too")),
-    })?;
+    let keys = Keymap::with(&own).map_err(|mistake| in_keys(text, &mistake))?;
     Ok(Understood { said: configuration, palette, keys })
+}
+
+fn in_keys(text: &str, mistake: &Mistake) -> String {
+    let (word, error) = match mistake {
+        Mistake::Key(key) => {
+            (key.as_str(), format!("`{key}` is no key that can be given: write x, F5, Ctrl-N, Space, PgUp"))
+        }
+        Mistake::Answers(key) => {
+            (key.as_str(), format!("`{key}` answers questions and nothing else: give another key"))
+        }
+        Mistake::Action(name) => (name.as_str(), unknown("action", name, NAMES.iter().map(|(name, _)| *name))),
+        Mistake::Lost(name) => ("keys", format!("`{name}` would have no key any more: give it one, too")),
+    };
+    at_word(text, word, &error)
+}
+
+/// An error after the place where this word is quoted.
+fn at_word(text: &str, word: &str, error: &str) -> String {
+    format!("{}: {error}", place(text, &format!("\"{word}\"")))
 }
 
 /// Where a word first stands, as line and column.
@@ -213,11 +227,10 @@ fn palette(name: &str) -> Result<Palette, String> {
 
 /// That there is no such thing, and which one was probably meant.
 fn unknown<'a>(kind: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
-    let likeness = |name: &&str| strsim::jaro_winkler(name, found);
-    let nearest = known.clone().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-    match nearest.filter(|name| likeness(name) > 0.8) {
-        Some(meant) => format!("there is no {kind} `{found}`; did you mean `{meant}`?"),
-        None => format!("there is no {kind} `{found}`; there are {}", known.collect::<Vec<_>>().join(", ")),
+    let likeness = known.clone().map(|name| (strsim::jaro_winkler(name, found), name));
+    match likeness.max_by(|(one, _), (other, _)| one.total_cmp(other)) {
+        Some((likeness, meant)) if likeness > 0.8 => format!("there is no {kind} `{found}`; did you mean `{meant}`?"),
+        _ => format!("there is no {kind} `{found}`; there are {}", known.collect::<Vec<_>>().join(", ")),
     }
 }
 

@@ -134,15 +134,20 @@ fn brief(command: &str) -> String {
 
 /// Why a process with this command line is spared: the configuration names its program or its script.
 pub fn spares(spared: &[String], command: &str) -> Option<&'static str> {
-    let base = |word: &str| word.rsplit('/').next().unwrap_or_default().trim_end_matches(':').to_owned();
-    let is = |word: &str| spared.iter().any(|name| name.eq_ignore_ascii_case(word));
-    let words: Vec<String> = command.split_ascii_whitespace().map(base).collect();
+    let words = command.split_ascii_whitespace().map(file_name);
+    let words: Vec<&str> = words.collect();
     // `python -m vllm.entrypoints.openai.api_server`, and titles that a program gives itself: `VLLM::EngineCore`.
-    let module = words.iter().position(|word| word == "-m").and_then(|at| words.get(at.checked_add(1)?));
+    let module = words.iter().position(|word| *word == "-m").and_then(|at| words.get(at.checked_add(1)?));
     let package = module.and_then(|module| module.split('.').next());
     let title = words.first().and_then(|word| word.split_once("::")).map(|(title, _)| title);
-    let named = words.iter().any(|word| is(word)) || package.is_some_and(is) || title.is_some_and(is);
-    named.then_some("your configuration protects it")
+    let mut names = words.iter().copied().chain(package).chain(title);
+    let is_spared = names.any(|word| spared.iter().any(|name| name.eq_ignore_ascii_case(word)));
+    is_spared.then_some("your configuration protects it")
+}
+
+/// The last part of a path, without the colon that some titles end with.
+fn file_name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or_default().trim_end_matches(':')
 }
 
 impl Viewer {

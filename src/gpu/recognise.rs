@@ -7,34 +7,11 @@ pub(crate) mod invocation;
 pub(crate) mod kin;
 mod system;
 mod tools;
+mod traits;
+
+pub(crate) use traits::Traits;
 
 use invocation::Invocation;
-
-/// What is known of a process. Unknown parts are empty.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traits<'a> {
-    /// The kernel's name of it, at most 15 bytes.
-    pub comm: &'a str,
-    /// Its arguments; a single one where it set its own title.
-    pub arguments: &'a [String],
-    pub working_directory: Option<&'a str>,
-    /// The arguments of the processes above it, nearest first.
-    pub ancestors: &'a [Vec<String>],
-    /// JPY_SESSION_NAME: the notebook that a Jupyter kernel belongs to.
-    pub notebook: Option<&'a str>,
-}
-
-impl Traits<'_> {
-    /// The last part of the working directory, in lower case.
-    fn folder(&self) -> String {
-        invocation::base(self.working_directory.unwrap_or_default()).to_ascii_lowercase()
-    }
-
-    /// The nearest process above that still has arguments of its own (titles wipe them).
-    fn parent(&self) -> Option<Invocation> {
-        self.ancestors.iter().find(|arguments| arguments.len() > 1).map(|arguments| Invocation::of(arguments))
-    }
-}
 
 /// A short label, or `None` where the command line alone says as much. Text out of the arguments is passed on as it
 /// is, control characters too.
@@ -59,14 +36,6 @@ pub(crate) fn protected_command(command: &str) -> Option<&'static str> {
     let name = invocation::base(program).trim_end_matches(':').trim_matches(['[', ']']);
     let comm: String = name.chars().take(system::COMM_BYTES).collect();
     system::protected(&comm, command)
-}
-
-/// `label (detail)`, or the label alone.
-fn with(label: &str, detail: Option<&str>) -> String {
-    match detail.filter(|detail| !detail.is_empty()) {
-        Some(detail) => format!("{label} ({detail})"),
-        None => label.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -17,19 +17,20 @@ impl Running {
         Running { command: command.into(), image: None }
     }
 
-    /// Whether this is still what it was when it was shown: it is called the same; or it surely is the same program, whose
-    /// title says the same in words and only counts on, as `step 41` and `step 42` do. Other words may mean other work
-    /// (`ray::IDLE`), which nobody has said yes to.
+    /// True if the process still runs what it ran when it was shown: its command line is the same; or it is certainly the
+    /// same program and its title has the same words and only other numbers, as `step 41` and `step 42` do. Other words may
+    /// mean other work (`ray::IDLE`), which nobody confirmed.
     pub fn is_still(&self, shown: &Running) -> bool {
-        let goes_on = || {
-            let the_same_words = words(&self.command).eq(words(&shown.command));
-            self.image.is_some() && self.image == shown.image && the_same_words && words(&self.command).next().is_some()
-        };
-        self.command == shown.command || goes_on()
+        let is_same_program = self.image.is_some() && self.image == shown.image;
+        self.command == shown.command
+            || is_same_program
+                && words(&self.command).eq(words(&shown.command))
+                && words(&self.command).next().is_some()
     }
 }
 
-/// What is neither a figure nor a bar. Of `step=41` the name; `exp01` is a name whole, since `exp02` is other work.
+/// The words of a title without figures and progress bars. Of `step=41` only the name counts; `exp01` counts whole, since
+/// `exp02` is other work.
 fn words(title: &str) -> impl Iterator<Item = &str> {
     title.split_whitespace().filter(|word| !is_figure(word)).map(|word| {
         let named = word.split_once(['=', ':']).filter(|(_, value)| is_figure(value) && !value.is_empty());

@@ -15,9 +15,10 @@ pub fn unexplained(device: &Device) -> Option<Bytes> {
 
 /// What makes a device another thing than it looks, and why some of it is not shown.
 pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
-    let nature = device.nature.filter(|_| device.error.is_none())?;
-    let listed = !device.processes.is_empty();
-    Some(match nature {
+    if device.error.is_some() {
+        return None;
+    }
+    Some(match device.nature? {
         Nature::Split if snapshot.devices.iter().any(|other| other.nature == Some(Nature::MigInstance)) => {
             "Split into instances (MIG): each is a card of its own here, with its memory and processes.".into()
         }
@@ -30,7 +31,7 @@ pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
              (there: `nvidia-smi vgpu`)."
                 .into()
         }
-        Nature::SharedMemory if listed => {
+        Nature::SharedMemory if !device.processes.is_empty() => {
             "Shares the machine's memory: these figures count all programs, on the GPU or not.".into()
         }
         Nature::SharedMemory => {
@@ -44,17 +45,16 @@ pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
 /// Why memory on this device has nobody's name, and the way to it.
 pub fn of_unexplained(snapshot: &Snapshot, device: &Device) -> Option<String> {
     let bytes = unexplained(device)?;
-    let has = |vantage: &Vantage| snapshot.seen_from.contains(vantage);
-    if has(&Vantage::Wsl) {
+    if snapshot.seen_from.contains(&Vantage::Wsl) {
         return None;
     }
-    if has(&Vantage::Kubernetes) {
+    if snapshot.seen_from.contains(&Vantage::Kubernetes) {
         return Some(format!(
             "{bytes} may be another pod's: whoever runs the cluster sees it with `kubectl debug node/NODE -it \
              --image=IMAGE --profile=sysadmin -- chroot /host nvidia-smi`."
         ));
     }
-    if has(&Vantage::Container) {
+    if snapshot.seen_from.contains(&Vantage::Container) {
         return Some(format!(
             "{bytes} may be held outside this container: run oomdoctor on the host, or start the container with `docker run \
              --pid=host --gpus all`."
@@ -70,26 +70,27 @@ pub fn of_unexplained(snapshot: &Snapshot, device: &Device) -> Option<String> {
     }
 }
 
-/// What narrows the view of all of it.
+/// What narrows the view of the whole machine.
 pub fn of_machine(snapshot: &Snapshot) -> Option<String> {
-    let rows = || snapshot.devices.iter().flat_map(|device| &device.processes);
-    let says = |vantage: &Vantage| {
-        match vantage {
+    snapshot.seen_from.iter().find_map(|vantage| of_vantage(snapshot, vantage))
+}
+
+fn of_vantage(snapshot: &Snapshot, vantage: &Vantage) -> Option<String> {
+    let mut rows = snapshot.devices.iter().flat_map(|device| &device.processes);
+    match vantage {
         Vantage::Wsl => {
-            let figures = rows().any(|row| row.used_bytes.known().is_some());
+            let has_figures = rows.any(|row| row.used_bytes.known().is_some());
             let text = "WSL2: Windows' driver tells no process's memory here. Windows' Task Manager does: Details, column \
                  Dedicated GPU memory.";
-            (!figures && !snapshot.devices.is_empty()).then(|| text.to_owned())
+            (!has_figures && !snapshot.devices.is_empty()).then(|| text.to_owned())
         }
         Vantage::Container | Vantage::Kubernetes => {
-            let hidden = rows().any(|row| !row.proved);
-            hidden.then(|| {
-                "This is a container: processes outside it have no name here and can't be ended from here.".to_owned()
-            })
+            let text = "This is a container: processes outside it have no name here and can't be ended from here.";
+            rows.any(|row| !row.proved).then(|| text.to_owned())
         }
         Vantage::SlurmJob(job) => {
-            let closed = snapshot.devices.iter().any(|device| device.error.is_some());
-            closed.then(|| format!("Inside Slurm job {job} only its own cards may be opened."))
+            let is_any_closed = snapshot.devices.iter().any(|device| device.error.is_some());
+            is_any_closed.then(|| format!("Inside Slurm job {job} only its own cards may be opened."))
         }
         Vantage::SlurmLogin => matches!(snapshot.driver, Driver::Unavailable { .. }).then(|| {
             "The cards of a cluster are on other nodes: `srun --jobid=J --overlap --pty oomdoctor` looks from inside your \
@@ -98,8 +99,6 @@ pub fn of_machine(snapshot: &Snapshot) -> Option<String> {
         }),
         Vantage::Windows | Vantage::Macos | Vantage::Scheduler(_) | Vantage::Other(_) => None,
     }
-    };
-    snapshot.seen_from.iter().find_map(says)
 }
 
 /// What a process is to the multi-process service, where it is anything.
@@ -112,10 +111,13 @@ pub fn of_service(row: &GpuProcess) -> Option<&'static str> {
 }
 
 /// The machine's own memory as that of a board that has none of its own; `None` where it has, or that is not known.
-pub fn shared_memory(device: &Device, snapshot_host: &super::Host) -> Option<super::DeviceMemory> {
+pub fn shared_memory(device: &Device, host: &super::Host) -> Option<super::DeviceMemory> {
     let no_total = matches!(device.memory.total_bytes, Reading::Unsupported | Reading::NotAvailable);
-    let total = snapshot_host.memory_total_bytes.value().filter(|_| no_total && device.error.is_none())?;
-    let available = snapshot_host.memory_available_bytes.value()?;
+    if !no_total || device.error.is_some() {
+        return None;
+    }
+    let total = host.memory_total_bytes.value()?;
+    let available = host.memory_available_bytes.value()?;
     Some(super::DeviceMemory {
         total_bytes: Reading::Known(total),
         reserved_bytes: Reading::Unsupported,

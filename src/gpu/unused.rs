@@ -26,11 +26,10 @@ impl Unused {
     /// Of this device of the snapshot; `None` where somebody may compute on it.
     pub(crate) fn of(snapshot: &Snapshot, device: &Device, history: Option<&History>) -> Option<Unused> {
         let percent = percent_of_unused(device)?;
-        let of_screen = |row: &GpuProcess| Some((name(row), row.used_bytes.value()?));
         let has_it_open = snapshot.holders.iter().filter(|holder| holder.gpus.contains(&device.index));
         let watched = history.and_then(|history| history.unused(device.index));
         Some(Unused {
-            screens: device.processes.iter().filter_map(of_screen).collect(),
+            screens: device.processes.iter().filter_map(|row| Some((name(row), row.used_bytes.value()?))).collect(),
             open: has_it_open
                 .filter(|holder| !is_service(&holder.process))
                 .map(|holder| format!("{} ({})", name(&holder.process), holder.process.pid))
@@ -42,11 +41,12 @@ impl Unused {
 }
 
 fn name(row: &GpuProcess) -> String {
-    let program = || {
-        let first = row.command.known()?.split_whitespace().next()?;
-        Some(first.rsplit('/').next().unwrap_or(first).to_owned())
-    };
-    row.recognised_as.clone().or_else(program).unwrap_or_else(|| format!("process {}", row.pid))
+    row.recognised_as.clone().or_else(|| program(row)).unwrap_or_else(|| format!("process {}", row.pid))
+}
+
+fn program(row: &GpuProcess) -> Option<String> {
+    let first = row.command.known()?.split_whitespace().next()?;
+    Some(first.rsplit('/').next().unwrap_or(first).to_owned())
 }
 
 impl fmt::Display for Unused {

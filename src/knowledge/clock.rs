@@ -1,4 +1,5 @@
-//! Owns when a job died by its own log: the stamp nearest the decisive line. A stamp without a zone is taken as local.
+//! Owns reading from a log when the job died, by the timestamp nearest to the decisive line. A timestamp without a time
+//! zone is taken as local.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -9,15 +10,15 @@ use crate::effort;
 use crate::log::{Expression, PastedLog};
 use crate::units::WallTime;
 
-/// How many lines away a stamp still says something.
+/// A timestamp further away than this many lines says nothing about the failure.
 const REACH: usize = 200;
 
-/// The stamp on the decisive line, else the nearest one before it, else the nearest after it.
+/// The timestamp on the decisive line, else the nearest one before it, else the nearest one after it.
 pub(crate) fn crashed_at(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
     nearest(log, line, |text| stamp(text, now))
 }
 
-/// The same where the stamp has no zone and was written in UTC, as containers do.
+/// The same, if the timestamp names no time zone and is UTC, as in most containers.
 pub(crate) fn crashed_at_if_utc(log: &PastedLog, line: usize, now: Option<&Zoned>) -> Option<WallTime> {
     let now = now?;
     let utc = now.with_time_zone(TimeZone::UTC);
@@ -89,7 +90,7 @@ fn numbers<const COUNT: usize>(found: &Captures<'_>, groups: [usize; COUNT]) -> 
     Some(numbers)
 }
 
-/// A stamp without a year is this year's, or last year's where that would lie ahead.
+/// A timestamp without a year is from this year, or from last year if it would otherwise lie in the future.
 fn latest(rest: [i16; 5], now: Option<&Zoned>) -> Option<Timestamp> {
     let now = now?;
     let this_year = local(with_year(now.year(), rest)?, Some(now))?;

@@ -1,15 +1,15 @@
-//! Owns telling a document from a log: pages (guides, manuals, changelogs) and programs' sources are full of messages
-//! about memory, and nothing has failed. A report that somebody posts has headings and code too, and is none.
+//! Owns telling a document from a log. Guides, manuals, changelogs and source files contain messages about memory
+//! although nothing failed. A bug report also has headings and code, but it is not a document.
 
 use super::pattern::Pattern;
 use crate::effort;
 use crate::log::PastedLog;
 
-/// A page is no longer than this; a log may be.
+/// A longer text is a log, never a page.
 const PAGE: usize = 512 << 10;
 /// How many lines a page's head takes at most.
 const HEAD: usize = 200;
-/// How far around a line a program's text is looked for.
+/// How many lines above and below are checked for the text of a program.
 const NEAR: usize = 12;
 
 /// Whether the whole text is a page about failures, or a program's source, rather than a failure's log.
@@ -22,7 +22,7 @@ pub(crate) fn is_document(log: &PastedLog) -> bool {
             || !holds_traces(text, true) && (is_manual(text) || is_guide(text)))
 }
 
-/// The lines of a text; only the beginning of a very long line, which no page has.
+/// The lines of a text. A very long line is cut: no page has one.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     const LONGEST: usize = 4 << 10;
     effort::count(text.len());
@@ -50,7 +50,7 @@ fn has_head(text: &str) -> bool {
     head.len() < HEAD && (KEY.is_match(first) || head.iter().any(|line| KEY.is_match(line)))
 }
 
-/// What only a run prints (a traceback's frame, a stamp) or, if asked for, only a person says who had one ("my").
+/// Whether the text has what only a run prints (a frame, a timestamp) or, if `told`, what only its user writes, as "my".
 fn holds_traces(text: &str, told: bool) -> bool {
     static PRINTED: Pattern = Pattern::fixed(concat!(
         r"^Traceback \(most recent call last\)|^\W*File \x22[^\x22]+\x22, line \d+|, line \d+, in \w|^\s+at [\w.$]+\(",
@@ -101,7 +101,7 @@ fn is_program(text: &str) -> bool {
     opens && lines.len() >= 25 && code * 5 >= lines.len() * 2 && (code + plain) * 4 >= lines.len() * 3
 }
 
-/// How many of the lines are code, and how many more may be.
+/// How many of the lines are surely code, and how many others may be.
 fn shares(lines: &[&str]) -> (usize, usize) {
     let (code, rest): (Vec<&str>, Vec<&str>) = lines.iter().partition(|line| is_code(line));
     (code.len(), rest.into_iter().filter(|line| is_plain(line)).count())
@@ -150,7 +150,7 @@ fn block(log: &PastedLog, places: impl Iterator<Item = usize>) -> Vec<&str> {
     inside.filter(|line| !line.trim().is_empty()).collect()
 }
 
-/// Whether the line goes on with a sentence of the line above it, in prose that nobody tells of themselves.
+/// Whether the line continues a sentence of the line above it, in prose that is no personal report.
 pub(crate) fn continues_prose(log: &PastedLog, number: usize) -> bool {
     static BEGUN: Pattern =
         Pattern::fixed(r"^[\s#*/%>-]*(?:[A-Za-z(`'\x22*][\w'`\x22()*/.,-]*,?[ ]){5,}[\w'`\x22()*/-]+,?\s*$");

@@ -5,7 +5,7 @@ use crate::log::PastedLog;
 /// Words that a decisive line is likely to hold, the most telling first.
 const TELLING: [&str; 8] =
     ["out of memory", "outofmemory", "cannot allocate", "failed to allocate", "memory", "error", "fatal", "killed"];
-/// An example longer than this is cut before and after its decisive line.
+/// How many lines before the decisive line the example keeps.
 const EXAMPLE_LINES: usize = 30;
 
 /// An entry in RON with what can be taken from the log; what only a person knows is marked TODO.
@@ -43,11 +43,9 @@ pub(crate) fn from_log(log: &PastedLog, today: &str) -> String {
 
 /// The last line with the most telling word; the last line where there is none.
 fn decisive(log: &PastedLog) -> (usize, &str) {
-    let with = |word: &&str| {
-        let holds = |(_, line): &(usize, &str)| line.to_lowercase().contains(*word);
-        log.lines().filter(holds).last()
-    };
-    TELLING.iter().find_map(with).or_else(|| log.lines().last()).unwrap_or((1, ""))
+    let telling =
+        TELLING.iter().find_map(|word| log.lines().filter(|(_, line)| line.to_lowercase().contains(word)).last());
+    telling.or_else(|| log.lines().last()).unwrap_or((1, ""))
 }
 
 /// The longest run of words without a figure: figures differ from log to log.

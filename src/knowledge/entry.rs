@@ -10,16 +10,16 @@ use super::id::{EntryId, FixId};
 use super::pattern::{self, Pattern};
 use crate::units::UnitBase;
 
-/// Whether an entry has earned its place by examples.
+/// How well an entry is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Status {
-    /// Written, not yet held against enough logs.
+    /// Not yet tested on enough logs.
     Draft,
-    /// Judged by its own examples and everyone else's.
+    /// Tested on its own examples and on those of all other entries.
     Stable,
 }
 
-/// One thing a log can say, and what it means.
+/// A message that a log can contain, and what it means.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
@@ -30,24 +30,20 @@ pub struct Entry {
     pub title: String,
     /// Whether memory ran out. `No`: recognised as something else.
     pub oom: Oom,
-    /// Which memory; none where none ran out.
-    #[serde(default)]
+    /// Which memory ran out, if any did.
     pub memory: Option<MemoryKind>,
-    /// Whose code prints it; the folder's name where it is not given.
-    #[serde(default)]
+    /// Whose code prints the message, if that is not the name of the entry's folder.
     pub raised_by: Option<String>,
-    /// The program, where the message itself tells.
-    #[serde(default)]
+    /// What the person ran, if the message itself shows it.
     pub program: Option<String>,
-    /// The phase, where the message itself tells.
-    #[serde(default)]
+    /// The phase, if the message itself shows it.
     pub phase: Option<Phase>,
     pub status: Status,
     /// How sure a match is.
     pub certainty: Certainty,
-    /// Rare strings for the first pass (ASCII case does not count); a line without any of them is never looked at.
+    /// Rare strings for the first pass, without regard to ASCII case. Only lines with one of them are examined.
     pub literals: Vec<String>,
-    /// When a line is this.
+    /// The conditions under which a line is this message.
     pub when: When,
     /// Patterns whose captures are figures; each is optional, the first that yields a key wins.
     #[serde(default, deserialize_with = "pattern::each")]
@@ -61,29 +57,27 @@ pub struct Entry {
     /// Entries (ids, or `folder/*`) whose matches this one explains.
     #[serde(default)]
     pub masks: Vec<String>,
-    /// Entries that this one says more exactly: where both match the same line, this one stands for both.
+    /// Less precise entries: if one of them matches the same line, this entry replaces it.
     #[serde(default)]
     pub refines: Vec<EntryId>,
-    /// Entries whose figures count too where this one leads.
+    /// Entries that complete this one's figures when it leads.
     #[serde(default)]
     pub draws_on: Vec<EntryId>,
-    /// What the message itself says of the cause; the first whose pattern matches.
+    /// What the message itself says about the cause. The first one whose pattern matches applies.
     #[serde(default)]
     pub tells: Vec<Tells>,
-    /// Whether it only speaks where no other entry has anything to say near it: for wordings nobody has written down.
+    /// Whether it counts only if no other entry matches nearby: for wordings that no entry knows.
     #[serde(default)]
     pub fallback: bool,
-    /// What shows that the failure was recovered from: a yes becomes a maybe.
+    /// What shows that the program recovered from the failure: the answer becomes "maybe".
     #[serde(default)]
     pub recovered: Vec<Recovered>,
     /// Why this is "maybe" or "no", in a sentence.
-    #[serde(default)]
     pub remark: Option<String>,
-    /// What replaces it in one wording of the message; the first whose pattern matches.
+    /// Remarks for single wordings of the message. The first one whose pattern matches replaces `remark`.
     #[serde(default)]
     pub remarks: Vec<Remark>,
-    /// Where the fuller log lies, where this message is usually all a person has.
-    #[serde(default)]
+    /// Where to find the full log, for a message that is often all that a person has.
     pub fuller_log: Option<String>,
     /// Why it happens, two or three sentences for a newcomer.
     pub why: String,
@@ -109,8 +103,7 @@ pub struct Entry {
 #[serde(deny_unknown_fields)]
 pub struct Tells {
     pub cause: CauseKind,
-    /// In which wording, on the lines that figures may stand on; none: in each.
-    #[serde(default)]
+    /// The wording that names the cause, within `reach`; without a pattern every wording does.
     pub pattern: Option<Pattern>,
 }
 
@@ -121,14 +114,13 @@ fn figure_reach() -> (usize, usize) {
 impl Entry {
     /// Whose code prints it.
     pub fn raiser(&self) -> &str {
-        let folder = || self.id.as_str().split('/').next().unwrap_or_default();
-        self.raised_by.as_deref().unwrap_or_else(folder)
+        self.raised_by.as_deref().unwrap_or(self.id.folder())
     }
 
     /// Whether this entry explains matches of the other one away.
     pub fn masks(&self, other: &Entry) -> bool {
         self.masks.iter().any(|mask| match mask.strip_suffix("/*") {
-            Some(folder) => other.id.as_str().split('/').next() == Some(folder),
+            Some(folder) => other.id.folder() == folder,
             None => *mask == other.id.as_str(),
         })
     }
@@ -165,7 +157,7 @@ pub struct When {
     /// How many lines before and after `near` and `not_near` look at.
     #[serde(default = "near_reach")]
     pub reach: (usize, usize),
-    /// Whether lines that look like source code count: they quote messages all the time.
+    /// Whether lines that look like source code count as well. Such lines usually only quote a message.
     pub in_source: bool,
 }
 
@@ -173,13 +165,13 @@ fn near_reach() -> (usize, usize) {
     (8, 8)
 }
 
-/// What is to be said where the message has this wording.
+/// A remark for one wording of the message.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remark {
     /// The wording, on the decisive line.
     pub pattern: Pattern,
-    /// The sentence; where nothing else is offered, with the next step.
+    /// The sentence. If the entry has no fixes, it names the next step.
     pub remark: String,
 }
 
@@ -189,14 +181,14 @@ pub struct Remark {
 pub struct Recovered {
     /// What the log then says.
     pub pattern: Pattern,
-    /// Within how many lines before and after.
+    /// How many lines before and after the message are checked.
     #[serde(default = "near_reach")]
     pub reach: (usize, usize),
     /// The sentence that says why it is a maybe.
     pub because: String,
 }
 
-/// A log that is this entry's, and exactly what must be read from it.
+/// A log that this entry explains, and exactly what must be read from it.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Example {
@@ -204,15 +196,13 @@ pub struct Example {
     /// Fact key to figure as printed: `"requested_bytes": "2.00 GiB"`.
     #[serde(default)]
     pub facts: BTreeMap<String, String>,
-    /// The answer where it is not the entry's own (a recovered failure).
-    #[serde(default)]
+    /// The answer, if it differs from the entry's: the program recovered from the failure.
     pub oom: Option<Oom>,
     /// The program, where the example shows it.
-    #[serde(default)]
     pub program: Option<String>,
 }
 
-/// A log that looks like this entry's and is not.
+/// A log that resembles this entry's examples and must not match.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NearMiss {

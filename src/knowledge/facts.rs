@@ -29,7 +29,7 @@ pub(crate) const FACT_KEYS: &[&str] = &[
     "exit_code",
 ];
 
-/// What a program prints as a limit where none is set: 0, or the largest number there is, in whole pages (cgroups).
+/// What cgroups print as a limit if none is set: the largest number that there is, in whole pages.
 const NO_LIMIT: Range<u64> = (1 << 63) - (1 << 21)..(1 << 63) + 1;
 /// Printed sizes have two decimals.
 const ROUNDING: Bytes = Bytes::mib(16);
@@ -109,9 +109,6 @@ pub struct NamedProcess {
 impl Facts {
     /// The figures present, by key; of other processes only their number (`other_processes` has them).
     pub fn listed(&self) -> Vec<(&'static str, Fact)> {
-        let size = |key, value: Option<Bytes>| value.map(|bytes| (key, Fact::Size(bytes)));
-        let count = |key, value: Option<i64>| value.map(|number| (key, Fact::Count(number)));
-        let whole = |value: Option<u64>| value.and_then(|number| i64::try_from(number).ok());
         [
             count("device", self.device.map(i64::from)),
             size("requested_bytes", self.requested_bytes),
@@ -125,8 +122,8 @@ impl Facts {
             count("victim_pid", self.victim_pid.map(i64::from)),
             self.victim_name.clone().map(|name| ("victim_name", Fact::Word(name))),
             size("victim_rss_bytes", self.victim_rss_bytes),
-            count("context_tokens", whole(self.context_tokens)),
-            count("max_tokens", whole(self.max_tokens)),
+            count("context_tokens", self.context_tokens.and_then(|tokens| tokens.try_into().ok())),
+            count("max_tokens", self.max_tokens.and_then(|tokens| tokens.try_into().ok())),
             count("exit_code", self.exit_code),
         ]
         .into_iter()
@@ -170,11 +167,11 @@ impl Facts {
         put(&mut self.victim_name, name.to_string())
     }
 
-    /// Leaves out figures that can't be, and those that programs print where they know or limit nothing: unknown is
-    /// never 0. Says which keys were left out.
+    /// Removes figures that are impossible, and those that programs print for "unknown" or "unlimited": unknown is
+    /// never 0. Returns the keys that were removed.
     pub fn discard_impossible(&mut self) -> Vec<&'static str> {
         let total = self.total_bytes.filter(|total| *total > Bytes::ZERO);
-        // A container can't tell which of the card's processes it is itself: what it prints then is less than its own
+        // A program in a container cannot find itself among the GPU's processes: it prints less than its own
         // allocator has, or 0. Both figures are rounded to two decimals of a GiB.
         let least = self.allocated_bytes.map_or(Bytes(1), |had| Bytes(had.0 - had.0 / 50).less(ROUNDING).max(Bytes(1)));
         let most = total.map_or(Bytes(u64::MAX), |total| total.plus(Bytes(total.0 / 50)).plus(ROUNDING));
@@ -197,7 +194,7 @@ impl Facts {
         discarded
     }
 
-    /// Takes from `other` what is missing here.
+    /// Adds the figures of `other` that are missing here.
     pub fn complete_from(&mut self, other: &Facts) {
         for (key, fact) in other.listed() {
             match fact {
@@ -210,6 +207,14 @@ impl Facts {
             self.other_processes.clone_from(&other.other_processes);
         }
     }
+}
+
+fn size(key: &'static str, value: Option<Bytes>) -> Option<(&'static str, Fact)> {
+    Some((key, Fact::Size(value?)))
+}
+
+fn count(key: &'static str, value: Option<i64>) -> Option<(&'static str, Fact)> {
+    Some((key, Fact::Count(value?)))
 }
 
 fn put<T>(slot: &mut Option<T>, value: T) -> bool {

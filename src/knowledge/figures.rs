@@ -19,7 +19,7 @@ pub(crate) struct Figures {
     pub places: Vec<Figure>,
     /// The program's name, where the message itself says it.
     pub program: Option<String>,
-    /// A size was printed that no machine could have.
+    /// Whether a size was printed that no machine could have.
     pub absurd: bool,
 }
 
@@ -27,18 +27,19 @@ pub(crate) struct Figures {
 pub(crate) fn read(entry: &Entry, log: &PastedLog, hits: &[Hit], index: usize) -> Figures {
     let mut figures = Figures::default();
     let Some(hit) = hits.get(index) else { return figures };
-    let same = |other: &&Hit| other.entry == hit.entry && other.wording == hit.wording;
-    let previous = hits.get(..index).and_then(|earlier| earlier.iter().rev().find(same)).cloned();
-    let next = hits.get(index + 1..).and_then(|later| later.iter().find(same)).cloned();
+    let (earlier, later) = hits.split_at_checked(index).unwrap_or_default();
+    let previous = earlier.iter().rev().find(|other| other.is_told_like(hit));
+    let next = later.iter().skip(1).find(|other| other.is_told_like(hit));
     let (before, after) = entry.reach;
     let own = log.around(hit.line, hit.column);
     let forward = log.joined(hit.line, log.end_of_wrap(hit.line, hit.line + after), hit.line, own);
-    let region = own_region(&forward, hit, previous.as_ref(), next.as_ref());
+    let region = own_region(&forward, hit, previous, next);
     let first = previous.map_or(1, |previous| previous.line + 1).max(hit.line.saturating_sub(before)).max(1);
     // Nearest first; then all of them with wraps undone.
-    let alone = (first..hit.line).rev().map(|number| log.single(number));
-    let earlier: Vec<View> =
-        alone.chain((first < hit.line).then(|| log.joined(first, hit.line, hit.line, own))).collect();
+    let mut earlier: Vec<View> = (first..hit.line).rev().map(|number| log.single(number)).collect();
+    if first < hit.line {
+        earlier.push(log.joined(first, hit.line, hit.line, own));
+    }
     for pattern in &entry.figures {
         if figures.take(pattern, &forward, region.clone(), entry.units) {
             continue;
@@ -55,17 +56,19 @@ pub(crate) fn read(entry: &Entry, log: &PastedLog, hits: &[Hit], index: usize) -
 
 /// 0 bytes, or within 2^32 of 2^63 or 2^64: an overflow or a bug in the caller, never a small machine.
 fn is_absurd(bytes: Bytes) -> bool {
-    let near = |limit: u128| u128::from(bytes.0).abs_diff(limit) <= 1 << 32;
-    bytes == Bytes::ZERO || near(1 << 63) || near(1 << 64)
+    let limits: [u128; 2] = [1 << 63, 1 << 64];
+    bytes == Bytes::ZERO || limits.into_iter().any(|limit| u128::from(bytes.0).abs_diff(limit) <= 1 << 32)
 }
 
 /// The part of the view that belongs to this message and to no other of the same entry.
 fn own_region(view: &View, hit: &Hit, previous: Option<&Hit>, next: Option<&Hit>) -> Range<usize> {
     let line_start = view.start_of(hit.line).unwrap_or(0);
-    let offset = |other: &Hit| view.offset_of(other.line, other.column);
     let shares_line = previous.is_some_and(|previous| previous.line == hit.line);
-    let start = if shares_line { offset(hit).unwrap_or(line_start) } else { line_start };
-    let end = next.and_then(offset).filter(|end| *end > start).unwrap_or(view.text().len());
+    let start = if shares_line { view.offset_of(hit.line, hit.column).unwrap_or(line_start) } else { line_start };
+    let end = next
+        .and_then(|next| view.offset_of(next.line, next.column))
+        .filter(|end| *end > start)
+        .unwrap_or(view.text().len());
     // What stands on the next message's line before it belongs to that line.
     let end = match next {
         Some(next) if next.line != hit.line => view.start_of(next.line).unwrap_or(end).min(end),
@@ -74,8 +77,12 @@ fn own_region(view: &View, hit: &Hit, previous: Option<&Hit>, next: Option<&Hit>
     start..end
 }
 
+fn text<'t>(captures: &Captures<'t>, group: &str) -> Option<&'t str> {
+    std::str::from_utf8(captures.name(group)?.as_bytes()).ok()
+}
+
 impl Figures {
-    /// Takes from another message of the same failure what this one does not say.
+    /// Adds what another message of the same failure prints and this one does not.
     pub(crate) fn complete_from(&mut self, other: Figures) {
         self.facts.complete_from(&other.facts);
         self.places.extend(other.places);
@@ -83,7 +90,7 @@ impl Figures {
         self.absurd |= other.absurd;
     }
 
-    /// Takes what the pattern captures in that part of the view; says whether it matched.
+    /// Adds what the pattern captures in that part of the view. Returns whether it matched.
     fn take(&mut self, pattern: &Pattern, view: &View, region: Range<usize>, units: UnitBase) -> bool {
         let Some(text) = view.text().get(region.clone()) else { return false };
         let pairs = pattern.source().contains("{other_");
@@ -104,9 +111,8 @@ impl Figures {
     }
 
     fn take_process(&mut self, captures: &Captures<'_>, units: UnitBase) {
-        let text = |name| captures.name(name).and_then(|found| std::str::from_utf8(found.as_bytes()).ok());
-        let pid = text("other_pid").and_then(|pid| pid.parse().ok());
-        let bytes = text("other_bytes").and_then(|bytes| Bytes::parse(bytes, units));
+        let pid = text(captures, "other_pid").and_then(|pid| pid.parse().ok());
+        let bytes = text(captures, "other_bytes").and_then(|bytes| Bytes::parse(bytes, units));
         if let (Some(pid), Some(bytes)) = (pid, bytes) {
             let process = NamedProcess { pid, bytes };
             if !self.facts.other_processes.contains(&process) {
@@ -117,7 +123,7 @@ impl Figures {
 
     fn take_one(&mut self, name: &str, captures: &Captures<'_>, view: &View, offset: usize, units: UnitBase) {
         let (Some(capture), Some(found)) = (Capture::of(name), captures.name(name)) else { return };
-        let Ok(text) = std::str::from_utf8(found.as_bytes()) else { return };
+        let Some(text) = text(captures, name) else { return };
         let set = match capture.form {
             Form::Sized => self.set_size(capture.key, Bytes::parse(text, units)),
             Form::Times(multiplier) => self.set_size(capture.key, Bytes::parse_number(text, multiplier)),
@@ -134,7 +140,7 @@ impl Figures {
         }
     }
 
-    /// A size that does not fit 64 bits is none that a machine could have.
+    /// Sets a size; one that does not fit into 64 bits is more than any machine has.
     fn set_size(&mut self, key: &str, bytes: Option<Bytes>) -> bool {
         match bytes {
             Some(bytes) => self.facts.set_size(key, bytes),

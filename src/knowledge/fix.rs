@@ -22,12 +22,12 @@ pub enum Safety {
     LosesWork,
 }
 
-/// What must hold for a fix to be proposed; all of a fix's conditions must.
+/// A condition for proposing a fix. All of a fix's conditions must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Condition {
-    /// A living process here holds memory on the device concerned and may be ended.
+    /// A running process uses memory of the GPU concerned, and its user may terminate it.
     HolderAlive,
-    /// Another device here has room for what the run needed.
+    /// Another GPU has enough free memory for what the run needed.
     OtherDeviceHasRoom,
     /// The allocator's reserved-but-unallocated memory is at least the request.
     Fragmented,
@@ -41,7 +41,7 @@ pub enum Condition {
     Limited,
     /// The likeliest cause is not a limit that was set.
     NotLimited,
-    /// The likeliest cause is not that it needs more than the device has at all.
+    /// The likeliest cause is not that the run needs more than the GPU's total memory.
     NotTooBig,
     /// The log shows that Python code ran.
     Python,
@@ -49,43 +49,43 @@ pub enum Condition {
     Container,
     /// Nothing in the log shows that it ran in a container.
     NotContainer,
-    /// Not a failure of system memory, or the log shows a model, or a program for which the fix has a form of its own.
+    /// The failure is not one of system memory, or the log shows a model or a program that the fix has a command for.
     LoadsModel,
-    /// Weights of fewer bits were made 16 bits while loading.
+    /// Quantized weights were converted to 16 bits while loading.
     WidenedTo16,
-    /// Not vLLM's KV cache before 0.21: its CUDA graphs took nothing of the share that the cache lies in.
+    /// It is not vLLM before 0.21 with a full KV cache: CUDA graphs took nothing from the cache's share there.
     GraphsInShare,
     /// The model's file was read whole instead of being mapped.
     NoMmap,
     /// An image encoder was loaded beside the model.
     Projector,
-    /// The ranks share weights, gradients and optimizer already, by ZeRO's stage 3.
+    /// ZeRO stage 3 already shards weights, gradients and optimizer over the ranks.
     Zero3,
-    /// Nothing shows that the ranks share all of it already.
+    /// Nothing in the log shows that the ranks already shard all of it.
     NotSharded,
     /// One rank of a distributed run failed on GPU 0, and it is another rank or was not alone there.
     Ranks,
 }
 
-/// How many bytes a fix gives back, by a named estimator.
+/// How to estimate the bytes that a fix frees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Frees {
-    /// What the holder holds now: a fact.
+    /// What the process uses now, which is a fact.
     HolderMemory,
-    /// The allocator's reserved-but-unallocated memory: at most that.
+    /// The allocator's reserved-but-unallocated memory, as an upper bound.
     ReservedUnallocated,
-    /// Can't be told from a log.
+    /// A log does not show it.
     Unknown,
 }
 
 /// Which way a fix moves the numbers of a command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moves {
-    /// To less: one that is as low already stays.
+    /// To lower values; a value that is as low already stays.
     Down,
-    /// To more: one that is as high already stays.
+    /// To higher values; a value that is as high already stays.
     Up,
-    /// Either way, or it has none.
+    /// Either way, or the command has no numbers.
     #[default]
     Either,
 }
@@ -94,47 +94,38 @@ pub enum Moves {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FixCommand {
-    /// As the diagnosis names programs (`llama.cpp`, `ollama`, …); `*` where it fits any.
+    /// The program's name as in a diagnosis (`llama.cpp`, `ollama`, …); `*` fits any program.
     pub program: String,
     /// What to do, in a sentence that begins with a verb.
     #[serde(rename = "do")]
     pub action: String,
     /// The exact command or line to change; `{name}` placeholders are filled by `advice`,
     /// see `PLACEHOLDERS` and [`Asked`](super::settings::Asked).
-    #[serde(default)]
     pub command: Option<String>,
-    /// The command where values of `command` are not known; without it the step names the setting and no number.
-    #[serde(default)]
+    /// The command if values for `command` are unknown. Without it the step names the setting without a number.
     pub otherwise: Option<String>,
     /// The program's own values of settings that `command` asks for; they hold where the person's command line is known
     /// and does not give others.
     #[serde(default)]
     pub defaults: BTreeMap<String, String>,
-    /// Numbers that stand in the command as they are, each with the reason why it depends on no present value.
+    /// Numbers that the command contains literally, each with the reason why it depends on no present value.
     #[serde(default)]
     pub constants: BTreeMap<String, String>,
-    /// Which way it moves numbers, where that is not the fix's way.
-    #[serde(default)]
+    /// Which way it moves numbers, if that differs from the fix.
     pub moves: Option<Moves>,
-    /// What it costs here, where that is not what the fix says.
-    #[serde(default)]
+    /// What it costs, if that differs from the fix.
     pub costs: Option<String>,
-    /// The only system it is for.
-    #[serde(default)]
+    /// The only system that it works on; any, if not given.
     pub on: Option<Platform>,
-    /// Phases in which it is right for this program; empty: all of the fix's.
+    /// Phases in which it is right for this program. Empty: all phases of the fix.
     #[serde(default)]
     pub phases: Vec<Phase>,
     /// The versions it is right for and where that was checked.
-    #[serde(default)]
     pub versions: Option<String>,
-    /// Why it works in this program, where that is not what the fix says; so with the two below.
-    #[serde(default)]
+    /// Why it works in this program, if that differs from the fix. The same holds for the two fields below.
     pub why: Option<String>,
-    #[serde(default)]
     pub expect: Option<String>,
     /// What to do when it did not work.
-    #[serde(default)]
     pub if_not: Option<String>,
 }
 
@@ -167,7 +158,7 @@ pub const PLACEHOLDERS: &[&str] = &[
     "of_its_context",
 ];
 
-/// Where a fix comes before others of its entry, since it is the answer to just that.
+/// When a fix comes before the others of its entry, because it addresses exactly what happened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Leads {
@@ -175,7 +166,7 @@ pub struct Leads {
     pub causes: Vec<CauseKind>,
     /// When it died doing one of these.
     pub stages: Vec<Stage>,
-    /// When its weights were made so many bits while loading, from fewer.
+    /// When its weights were converted to this many bits while loading, from fewer.
     pub widened_to: Option<u32>,
 }
 
@@ -219,7 +210,7 @@ pub struct Fix {
     pub if_not: String,
     /// What it costs, in a few words for the step's line: "slower", "loses unsaved work".
     pub costs: String,
-    /// Per program; the first whose program fits is shown, `*` last. None fits: the fix is not proposed.
+    /// One per program. The first that fits is shown, with `*` last; without one the fix is not proposed.
     pub commands: Vec<FixCommand>,
     /// Address and date checked.
     pub references: Vec<Reference>,
@@ -228,15 +219,20 @@ pub struct Fix {
 impl Fix {
     /// The command for the first of these programs that has one of its own, else the one that fits any.
     pub fn command_for(&self, programs: &[&str], phase: Phase, ran_on: Option<Platform>) -> Option<&FixCommand> {
-        let here = |on: Platform| match ran_on {
-            None | Some(Platform::Wsl) if on == Platform::Linux => true,
-            ran_on => ran_on == Some(on),
-        };
-        let fits = |command: &&FixCommand| {
-            (command.phases.is_empty() || command.phases.contains(&phase)) && command.on.is_none_or(here)
-        };
-        let of = |program: &str| self.commands.iter().filter(fits).find(|command| command.program == program);
-        programs.iter().find_map(|program| of(program)).or_else(|| of("*"))
+        programs.iter().chain(&["*"]).find_map(|program| {
+            self.commands.iter().find(|command| command.program == *program && command.fits(phase, ran_on))
+        })
+    }
+}
+
+impl FixCommand {
+    /// Whether it is right in this phase and on this system. An unknown system is taken to be Linux.
+    fn fits(&self, phase: Phase, ran_on: Option<Platform>) -> bool {
+        (self.phases.is_empty() || self.phases.contains(&phase))
+            && match (self.on, ran_on) {
+                (None, _) | (Some(Platform::Linux), None | Some(Platform::Wsl)) => true,
+                (on, ran_on) => on == ran_on,
+            }
     }
 }
 
@@ -248,7 +244,14 @@ pub struct Reference {
     pub checked: String,
 }
 
-/// Instead of a date: the address was written down from knowledge and nobody has opened it.
+impl Reference {
+    /// When it was last checked, if ever.
+    pub fn date(&self) -> Option<jiff::civil::Date> {
+        self.checked.parse().ok()
+    }
+}
+
+/// What stands instead of a date for an address that nobody has opened yet.
 pub const NOT_YET: &str = "not yet";
 
 impl std::fmt::Display for Reference {

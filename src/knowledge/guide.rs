@@ -1,5 +1,5 @@
-//! Owns what is explained beside the entries: the questions people ask (`knowledge/questions.ron`), each shared by many
-//! entries, and the words of the field (`knowledge/glossary.ron`).
+//! Owns what is explained in addition to entries: frequent questions (`knowledge/questions.ron`), each shared by many
+//! entries, and technical terms (`knowledge/glossary.ron`).
 
 use serde::Deserialize;
 
@@ -19,7 +19,7 @@ pub struct Question {
     pub references: Vec<Reference>,
 }
 
-/// A word of the field.
+/// A technical term and its meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Term {

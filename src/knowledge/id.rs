@@ -98,6 +98,13 @@ id! {
 
 include!(concat!(env!("OUT_DIR"), "/ids.rs"));
 
+impl EntryId {
+    /// Whose code prints the message, as the folder of the entry names it.
+    pub fn folder(self) -> &'static str {
+        self.0.split('/').next().unwrap_or_default()
+    }
+}
+
 /// Steps that no file describes.
 impl FixId {
     pub const RUN_AGAIN: FixId = FixId("run-again");

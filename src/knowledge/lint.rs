@@ -1,5 +1,5 @@
-//! Owns the judge of entries: the shipped engine on every entry's own examples, on everyone else's, on each example as
-//! pasting mangles it, and on innocent logs. `kb check` and the tests run the same rules.
+//! Owns checking entries: the shipped engine reads every entry's examples, also as pasting changes them, and logs in
+//! which nothing failed. `kb check` and the tests apply the same rules.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::settings::{self, Asked, Way};
 use crate::log::PastedLog;
 use crate::units::{Bytes, UnitBase};
 
-/// Something an entry or a fix has wrong.
+/// Something that is wrong with an entry, a fix or a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The entry's or the fix's id.
@@ -43,7 +43,10 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
         faults.extend(fix_form(fix).into_iter().map(|what| Fault { of: format!("fixes/{}", fix.id), what }));
     }
     for question in base.questions() {
-        let mut found = undated(&question.references, |_| false);
+        let mut found = undated(&question.references);
+        if question.references.is_empty() {
+            found.push("needs a reference".into());
+        }
         if !base.entries().iter().any(|entry| entry.questions.contains(&question.id)) {
             found.push("no entry names it".into());
         }
@@ -59,21 +62,18 @@ pub fn judge(base: &KnowledgeBase) -> Vec<Fault> {
     faults
 }
 
-/// References that nobody has opened for a year before `today`, or ever: not wrong, but to be looked at.
+/// References that nobody has opened in the year before `today`, or ever. They are not wrong, but need a check.
 pub fn stale(base: &KnowledgeBase, today: jiff::civil::Date) -> Vec<Fault> {
     let a_year_ago = today.checked_sub(jiff::Span::new().years(1)).unwrap_or(today);
-    let old = |reference: &&Reference| match reference.checked.parse::<jiff::civil::Date>() {
-        Ok(date) => date < a_year_ago,
-        Err(_) => true,
-    };
     let entries = base.entries().iter().map(|entry| (entry.id.to_string(), &entry.references));
     let fixes = base.fixes().iter().map(|fix| (format!("fixes/{}", fix.id), &fix.references));
     let questions = base.questions().iter().map(|one| (format!("questions.ron {}", one.id), &one.references));
-    let all = entries.chain(fixes).chain(questions);
-    all.flat_map(|(of, references)| {
-        references.iter().filter(old).map(move |reference| Fault { of: of.clone(), what: reference.to_string() })
-    })
-    .collect()
+    let mut faults = Vec::new();
+    for (of, references) in entries.chain(fixes).chain(questions) {
+        let old = references.iter().filter(|reference| !reference.date().is_some_and(|date| date >= a_year_ago));
+        faults.extend(old.map(|reference| Fault { of: of.clone(), what: reference.to_string() }));
+    }
+    faults
 }
 
 /// What is wrong with an entry before any log is read.
@@ -83,14 +83,13 @@ fn form(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
         .filter_map(|pattern| pattern.check().err().map(|error| format!("pattern {:?}: {error}", pattern.source())))
         .collect();
     faults.extend(entry.fixes.iter().filter(|id| base.fix(**id).is_none()).map(|id| format!("there is no fix {id}")));
-    let known = |mask: &&str| mask.ends_with("/*") || base.entry_named(mask).is_some();
     faults.extend(
         entry
             .masks
             .iter()
             .map(String::as_str)
             .chain(entry.draws_on.iter().chain(&entry.refines).chain(&entry.related).map(|id| id.as_str()))
-            .filter(|id| !known(id))
+            .filter(|id| !id.ends_with("/*") && base.entry_named(id).is_none())
             .map(|id| format!("there is no entry {id}")),
     );
     faults.extend(
@@ -111,26 +110,27 @@ fn form(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
     if entry.oom != Oom::Yes && entry.remark.is_none() {
         faults.push("a maybe or no says why in `remark`".into());
     }
-    faults.extend(undated(&entry.references, |text| text == NOT_YET));
-    faults
-}
-
-/// An entry's address that nobody has opened may say so; a fix's commands must have been looked up.
-fn undated(references: &[Reference], or: impl Fn(&str) -> bool) -> Vec<String> {
-    let dated = |text: &str| text.parse::<jiff::civil::Date>().is_ok() || or(text);
-    let mut faults: Vec<String> = references
-        .iter()
-        .filter(|reference| !dated(&reference.checked))
-        .map(|reference| format!("{} has no date of the form 2026-11-20", reference.source))
-        .collect();
-    if references.is_empty() {
+    // An entry's address that nobody has opened may say so; a fix's commands must have been looked up.
+    faults.extend(undated(entry.references.iter().filter(|reference| reference.checked != NOT_YET)));
+    if entry.references.is_empty() {
         faults.push("needs a reference".into());
     }
     faults
 }
 
+fn undated<'r>(references: impl IntoIterator<Item = &'r Reference>) -> Vec<String> {
+    references
+        .into_iter()
+        .filter(|reference| reference.date().is_none())
+        .map(|reference| format!("{} has no date of the form 2026-11-20", reference.source))
+        .collect()
+}
+
 fn fix_form(fix: &Fix) -> Vec<String> {
-    let mut faults = undated(&fix.references, |_| false);
+    let mut faults = undated(&fix.references);
+    if fix.references.is_empty() {
+        faults.push("needs a reference".into());
+    }
     let texts = fix.commands.iter().flat_map(|form| form.command.iter().chain(&form.otherwise).chain([&form.action]));
     for text in texts {
         faults.extend(unknown_placeholders(text).into_iter().map(|name| format!("{{{name}}} is no placeholder")));
@@ -144,8 +144,8 @@ fn fix_form(fix: &Fix) -> Vec<String> {
     faults
 }
 
-/// A number that stands in a command goes the wrong way for whoever has a better one already: it is asked for by
-/// `{lower:…}` or `{raise:…}`, or its reason stands in `constants`. 0 and 1 are switches, and the least there is.
+/// A literal number in a command is wrong for a person whose value is already better. So a number is asked for by
+/// `{lower:…}` or `{raise:…}`, or `constants` gives its reason. 0 and 1 need none: they are switches or minimums.
 fn numbers(fix: &Fix, form: &FixCommand) -> Vec<String> {
     let mut faults = Vec::new();
     let mut unused: Vec<&str> = form.constants.keys().map(String::as_str).collect();
@@ -171,10 +171,13 @@ fn numbers(fix: &Fix, form: &FixCommand) -> Vec<String> {
         }
     }
     faults.extend(unused.into_iter().map(|number| format!("{number} is a constant of no command")));
-    let setting = |id: &String| settings::of(id).is_none();
-    faults.extend(form.defaults.keys().filter(|id| setting(id)).map(|id| format!("there is no setting {id}")));
-    let unread = |(id, text): (&String, &String)| settings::of(id).is_some_and(|one| one.parse(text).is_none());
-    faults.extend(form.defaults.iter().filter(|pair| unread(*pair)).map(|(id, text)| format!("{id} is never {text}")));
+    for (id, text) in &form.defaults {
+        match settings::of(id) {
+            None => faults.push(format!("there is no setting {id}")),
+            Some(setting) if setting.parse(text).is_none() => faults.push(format!("{id} is never {text}")),
+            Some(_) => {}
+        }
+    }
     faults
 }
 
@@ -202,18 +205,17 @@ fn bare_numbers(text: &str) -> Vec<String> {
     }
     plain.push_str(rest);
     let words = plain.split(|c: char| c.is_whitespace() || "=,:()[]{}\"'*".contains(c));
-    let value = |word: &str| {
-        // The heap's option takes its value without anything in between.
-        let word = ["-Xmx", "-j"].into_iter().find_map(|glued| word.strip_prefix(glued)).unwrap_or(word);
-        let unit = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-        let has_digit = word.starts_with(|c: char| c.is_ascii_digit() || c == '.' || c == '-')
-            && word.chars().any(|c| c.is_ascii_digit());
-        let is_unit = unit.is_empty()
-            || unit == "%"
-            || unit.len() <= 3 && unit.starts_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
-        (has_digit && is_unit).then(|| word.to_owned())
-    };
-    words.filter_map(value).collect()
+    // The heap's option takes its value without anything in between.
+    let words = words.map(|word| ["-Xmx", "-j"].into_iter().find_map(|glued| word.strip_prefix(glued)).unwrap_or(word));
+    words.filter(|word| is_value(word)).map(str::to_owned).collect()
+}
+
+/// A number, perhaps with a unit.
+fn is_value(word: &str) -> bool {
+    let unit = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
+    let is_unit =
+        unit.is_empty() || unit == "%" || unit.len() <= 3 && unit.starts_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
+    unit.len() < word.len() && word.chars().any(|c| c.is_ascii_digit()) && is_unit
 }
 
 /// `{name}` in lower case that is no placeholder; JSON's braces are not meant.
@@ -252,16 +254,20 @@ fn contains_ignoring_case(text: &str, literal: &str) -> bool {
     text.to_ascii_lowercase().contains(&literal.to_ascii_lowercase())
 }
 
-/// Another entry that claims the same line as surely: its leading would be chance.
+/// Other entries that match the same line with the same certainty, so that chance decides which one leads.
 fn rivals(base: &KnowledgeBase, entry: &Entry, diagnosis: &Diagnosis) -> Vec<String> {
     let Some(leading) = diagnosis.matches.first() else { return Vec::new() };
-    let rival = |one: &&Match| {
-        let explained = |other: &Entry| entry.masks(other) || entry.refines.contains(&other.id);
-        let equal = one.line == leading.line && one.certainty >= leading.certainty;
-        equal && base.entry(one.entry).is_some_and(|other| other.oom == entry.oom && !explained(other))
-    };
-    let others = diagnosis.matches.iter().skip(1).filter(rival);
-    others.map(|one| format!("{} claims the same line as surely; one of them must mask the other", one.entry)).collect()
+    let others = diagnosis.matches.iter().skip(1);
+    let rivals = others.filter(|one| {
+        one.line == leading.line && one.certainty >= leading.certainty && !is_explained(base, entry, one)
+    });
+    rivals.map(|one| format!("{} claims the same line as surely; one of them must mask the other", one.entry)).collect()
+}
+
+/// Whether the entry says why the other one also matches; one with another answer is no rival.
+fn is_explained(base: &KnowledgeBase, entry: &Entry, other: &Match) -> bool {
+    base.entry(other.entry)
+        .is_none_or(|other| other.oom != entry.oom || entry.masks(other) || entry.refines.contains(&other.id))
 }
 
 /// What differs from what the example asks for.
@@ -299,11 +305,11 @@ fn verdict(entry: &Entry, example: &Example, diagnosis: &Diagnosis) -> Vec<Strin
 
 /// `4242: 11.23 GiB, 77: 1 GiB` with sizes in bytes.
 fn processes_in_bytes(text: &str) -> String {
-    let one = |pair: &str| {
+    let processes = text.split(", ").filter_map(|pair| {
         let (pid, bytes) = pair.split_once(':')?;
         Some(format!("{}: {}", pid.trim(), Bytes::parse(bytes, UnitBase::Binary)?.0))
-    };
-    text.split(", ").filter_map(one).collect::<Vec<_>>().join(", ")
+    });
+    processes.collect::<Vec<_>>().join(", ")
 }
 
 fn same(fact: &Fact, text: &str, units: UnitBase) -> bool {
@@ -314,18 +320,21 @@ fn same(fact: &Fact, text: &str, units: UnitBase) -> bool {
     }
 }
 
-/// The log as pasting mangles it; every form says the same.
+/// The forms that pasting gives a log. All of them must be read alike.
 fn mangled(log: &str) -> Vec<(&'static str, String)> {
     let lines: Vec<&str> = log.lines().collect();
-    let each = |prefix: &str| lines.iter().map(|line| format!("{prefix}{line}\n")).collect::<String>();
     vec![
         ("with CRLF", lines.join("\r\n")),
-        ("with colours", each("\u{1b}[1;31m\u{1b}[0m")),
-        ("under docker compose", each("worker-1  | ")),
-        ("under Kubernetes", each("2026-11-20T10:00:00.000000000Z stdout F ")),
+        ("with colours", behind("\u{1b}[1;31m\u{1b}[0m", &lines)),
+        ("under docker compose", behind("worker-1  | ", &lines)),
+        ("under Kubernetes", behind("2026-11-20T10:00:00.000000000Z stdout F ", &lines)),
         ("wrapped at 80", wrapped(&lines, 80)),
         ("with a prompt after it", format!("{log}\nuser@box:~$ ")),
     ]
+}
+
+fn behind(prefix: &str, lines: &[&str]) -> String {
+    lines.iter().map(|line| format!("{prefix}{line}\n")).collect()
 }
 
 fn wrapped(lines: &[&str], width: usize) -> String {
@@ -344,13 +353,12 @@ fn wrapped(lines: &[&str], width: usize) -> String {
 
 /// A near miss must not be taken for this entry.
 fn near_misses(base: &KnowledgeBase, entry: &Entry) -> Vec<String> {
-    let taken = |(number, miss): (usize, &super::entry::NearMiss)| {
+    let misses = entry.rejects.iter().enumerate().filter_map(|(number, miss)| {
         let diagnosis = base.diagnose(&PastedLog::new(miss.log.clone()), None);
-        let leading = diagnosis.matches.first()?;
-        (leading.entry == entry.id && diagnosis.oom == entry.oom)
-            .then(|| format!("near miss {number} is taken for it ({})", miss.why))
-    };
-    entry.rejects.iter().enumerate().filter_map(taken).collect()
+        let is_taken = diagnosis.matches.first()?.entry == entry.id && diagnosis.oom == entry.oom;
+        is_taken.then(|| format!("near miss {number} is taken for it ({})", miss.why))
+    });
+    misses.collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Owns turning files into entries, fixes and tables: what is embedded at build or what a folder holds, the same way,
-//! with the same errors. Reads no file itself.
+//! Owns parsing files into entries, fixes and tables, whether the build embedded them or a folder has them. It reads
+//! no file itself.
 
 use std::borrow::Cow;
 use std::thread;
@@ -62,7 +62,7 @@ impl Source {
     }
 }
 
-/// Why a knowledge base can't be used.
+/// Why a file of a knowledge base can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}:{line}:{column}: {message}")]
 pub struct LoadError {
@@ -80,7 +80,7 @@ impl LoadError {
     }
 }
 
-/// The files built into the program. A half that can't be unpacked would be empty: a test holds that none is.
+/// The files built into the program.
 pub fn embedded() -> Vec<Source> {
     let [earlier, later] = EMBEDDED;
     let (mut sources, more) = on_two_threads(|| unpacked(earlier), || unpacked(later));
@@ -100,7 +100,7 @@ pub fn embedded_and(added: Vec<Source>) -> Vec<Source> {
     sources
 }
 
-/// What both return. A machine that starts no thread runs them one after the other.
+/// The results of both functions. If no thread can be started, they run one after the other.
 fn on_two_threads<T: Send>(first: impl FnOnce() -> T, second: impl Fn() -> T + Sync) -> (T, T) {
     thread::scope(|scope| {
         let other = thread::Builder::new().spawn_scoped(scope, &second).ok();

@@ -1,10 +1,10 @@
-//! Owns finding: one pass over the log for every entry's literals, then the patterns of the entries concerned on the
-//! lines concerned, once alone and once with wraps undone. A very long line is searched tile by tile, each tile at most once
-//! for each entry, so the time is linear in the size of the log.
+//! Owns finding messages: one pass over the log for the literals of all entries, then the patterns of the entries found
+//! on the lines found, once on the line alone and once with wraps undone. A very long line is searched in tiles, each at
+//! most once per entry, so the time is linear in the size of the log.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, Input};
@@ -21,9 +21,9 @@ use crate::log::{PastedLog, View};
 /// Logs up to this size are searched with all blanks left out, for literals broken by a wrap; of larger ones the end
 /// is, and all of them as they stand.
 const SQUEEZED_TAIL: usize = 4 << 20;
-/// More candidates of one entry than this are not all looked at: the first and the last half are.
+/// How many candidates of one entry are examined: of more, the first half and the last half of this number.
 const CANDIDATES: usize = 512;
-/// Nor is more text searched for one entry than this from either end of the log.
+/// How much text is searched for one entry from either end of the log.
 const TEXT: usize = 256 << 10;
 /// After this many quoted matches of one pattern in one tile, the remaining ones are assumed to be quoted too.
 const QUOTED: usize = 32;
@@ -38,8 +38,15 @@ pub(crate) struct Hit {
     pub line: usize,
     /// Where in the line the message begins.
     pub column: usize,
-    /// Which of the entry's patterns it was: one failure is often told in several lines, each its own wording.
+    /// Which of the entry's patterns matched: one failure often prints several lines, each with its own wording.
     pub wording: usize,
+}
+
+impl Hit {
+    /// Whether both are the same wording of the same entry.
+    pub(super) fn is_told_like(&self, other: &Hit) -> bool {
+        self.entry == other.entry && self.wording == other.wording
+    }
 }
 
 /// The words of the first pass, and a searcher that is slow to build and fast to run: for logs that are worth it.
@@ -94,21 +101,16 @@ impl Finder {
     /// All hits, ordered by entry and line.
     pub(super) fn find(&self, entries: &[Entry], log: &PastedLog) -> Vec<Hit> {
         let mut candidates = vec![Candidates::default(); entries.len()];
-        let mut add = |entry: usize, place: Place| {
-            if let Some(candidates) = candidates.get_mut(entry) {
-                candidates.insert(place);
-            }
-        };
         if log.text().len() > SQUEEZED_TAIL {
-            self.plain_candidates(log, &mut add);
+            self.plain_candidates(log, &mut candidates);
         }
-        self.squeezed_candidates(log, &mut add);
+        self.squeezed_candidates(log, &mut candidates);
         let mut search = Search::new(log, entries.len());
         let document = OnceCell::new();
         for fallback in [false, true] {
-            // Where an entry knows of memory that ran out, no fallback is heard (rank.rs): they cost the most.
-            let told = |hit: &Hit| entries.get(hit.entry).is_some_and(|entry| entry.oom == Oom::Yes);
-            if fallback && search.hits.iter().any(told) {
+            // If an entry has found an out-of-memory failure, fallbacks do not count (rank.rs). They cost the most time.
+            let mut found = search.hits.iter().filter_map(|hit| entries.get(hit.entry));
+            if fallback && found.any(|entry| entry.oom == Oom::Yes) {
                 break;
             }
             // Ordered by place, so that entries at the same place share its views.
@@ -131,17 +133,18 @@ impl Finder {
     }
 
     /// Every place with a literal, blanks and all.
-    fn plain_candidates(&self, log: &PastedLog, add: &mut impl FnMut(usize, Place)) {
+    fn plain_candidates(&self, log: &PastedLog, candidates: &mut [Candidates]) {
         let Some(searcher) = self.words.fast() else { return };
         effort::count(log.text().len());
-        // Whether a line holds anything is soon found out; what it holds is asked of few lines.
+        // Most lines have no literal at all, so finding which ones a line has is left for the few that do.
         let mut from = 0;
         while let Some(hit) = searcher.find(Input::new(log.text()).range(from..)) {
             let line = log.line_at(hit.start());
             let Some(range) = log.line_range(line) else { break };
             for hit in searcher.find_overlapping_iter(Input::new(log.text()).range(range.clone())) {
-                if let Some(owner) = self.owners.get(hit.pattern().as_usize()) {
-                    add(*owner, Place { line, tile: log.tile_at(line, hit.start() - range.start) });
+                let owner = self.owners.get(hit.pattern().as_usize());
+                if let Some(candidates) = owner.and_then(|owner| candidates.get_mut(*owner)) {
+                    candidates.insert(Place { line, tile: log.tile_at(line, hit.start() - range.start) });
                 }
             }
             from = range.end.max(hit.end());
@@ -150,36 +153,34 @@ impl Finder {
 
     /// Literals in the text (its end, where it is large) without its blanks and box borders, so that a wrap breaks none;
     /// within a line only those that it holds as they stand.
-    fn squeezed_candidates(&self, log: &PastedLog, add: &mut impl FnMut(usize, Place)) {
-        let squeeze = |literal: &String| literal.chars().filter(|c| !c.is_whitespace()).collect::<String>();
-        let searcher = self.squeezed.get_or_init(|| searcher(self.words.literals.iter().map(squeeze), None));
-        let Some(searcher) = searcher else { return };
+    fn squeezed_candidates(&self, log: &PastedLog, candidates: &mut [Candidates]) {
+        let Some(searcher) = self.squeezed.get_or_init(|| {
+            let literals = self.words.literals.iter();
+            searcher(literals.map(|literal| literal.split_whitespace().collect()), None)
+        }) else {
+            return;
+        };
         let (text, starts) = squeezed(log);
         effort::count(text.len());
-        let place_of = |offset: usize| {
-            let index = starts.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
-            starts.get(index).map(|(_, place)| *place)
-        };
         // The last place where each literal was checked: one check a tile is enough.
         let mut asked: Vec<Option<Place>> = vec![None; self.words.literals.len()];
         for hit in searcher.find_overlapping_iter(&text) {
             let pattern = hit.pattern().as_usize();
-            let (Some(owner), Some(literal), Some(asked)) =
-                (self.owners.get(pattern), self.words.literals.get(pattern), asked.get_mut(pattern))
+            let owner = self.owners.get(pattern).and_then(|owner| candidates.get_mut(*owner));
+            let (Some(candidates), Some(literal), Some(asked)) =
+                (owner, self.words.literals.get(pattern), asked.get_mut(pattern))
             else {
                 continue;
             };
-            let (Some(first), Some(last)) = (place_of(hit.start()), place_of(hit.end() - 1)) else { continue };
+            let (Some(first), Some(last)) = (place_of(&starts, hit.start()), place_of(&starts, hit.end() - 1)) else {
+                continue;
+            };
             if first.line != last.line {
-                add(*owner, first);
+                candidates.insert(first);
             } else if *asked != Some(first) {
                 *asked = Some(first);
-                let holds = |text: &str| {
-                    effort::count(text.len());
-                    holds_ignoring_case(text.as_bytes(), literal.as_bytes())
-                };
-                if log.tile(first.line, first.tile).parts().any(|(_, text)| holds(text)) {
-                    add(*owner, first);
+                if first.holds(log, literal) {
+                    candidates.insert(first);
                 }
             }
         }
@@ -191,6 +192,21 @@ impl Finder {
 struct Place {
     line: usize,
     tile: usize,
+}
+
+impl Place {
+    fn holds(self, log: &PastedLog, literal: &str) -> bool {
+        log.tile(self.line, self.tile).parts().any(|(_, text)| {
+            effort::count(text.len());
+            holds_ignoring_case(text.as_bytes(), literal.as_bytes())
+        })
+    }
+}
+
+/// The place that this offset of the squeezed text is in.
+fn place_of(starts: &[(usize, Place)], offset: usize) -> Option<Place> {
+    let index = starts.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
+    starts.get(index).map(|(_, place)| *place)
 }
 
 /// The first and last places with a literal of one entry, without duplicates.
@@ -233,12 +249,11 @@ impl Candidates {
 
     /// The places to search, limited to [`TEXT`] bytes from either end.
     fn places(&self, log: &PastedLog) -> impl Iterator<Item = Place> {
-        let all = || self.first.iter().chain(&self.last);
-        let count = self.first.len() + self.last.len();
-        let from_start = fitting(all(), log);
-        let from_end = fitting(all().rev(), log);
-        let middle = from_start..(count - from_end).max(from_start);
-        all().copied().enumerate().filter(move |(at, _)| !middle.contains(at)).map(|(_, place)| place)
+        let all: Vec<Place> = self.first.iter().chain(&self.last).copied().collect();
+        let from_start = fitting(all.iter(), log);
+        let from_end = fitting(all.iter().rev(), log);
+        let middle = from_start..(all.len() - from_end).max(from_start);
+        all.into_iter().enumerate().filter(move |(at, _)| !middle.contains(at)).map(|(_, place)| place)
     }
 }
 
@@ -379,21 +394,31 @@ fn first_own(
 fn surroundings_fit(when: &When, log: &PastedLog, found: &Hit, about: &mut About) -> bool {
     let (before, after) = when.reach;
     let lines = found.line.saturating_sub(before).max(1)..=(found.line + after).min(log.line_count());
-    let near = |patterns: &[Pattern], known: &mut BTreeMap<usize, bool>| {
-        let says = |view: View| patterns.iter().any(|pattern| pattern.is_match(view.text()));
-        lines.clone().any(|number| {
-            if number == found.line {
-                says(View::single(number, &log.around(number, found.column)))
-            } else {
-                *known.entry(number).or_insert_with(|| says(log.single(number)))
-            }
-        })
-    };
-    (when.near.is_empty() || near(&when.near, &mut about.near))
-        && (when.not_near.is_empty() || !near(&when.not_near, &mut about.not_near))
+    (when.near.is_empty() || is_near(&when.near, log, found, lines.clone(), &mut about.near))
+        && (when.not_near.is_empty() || !is_near(&when.not_near, log, found, lines, &mut about.not_near))
         && !*about
             .nowhere
             .get_or_insert_with(|| when.nowhere.iter().any(|one| ends(log).iter().any(|text| one.is_match(text))))
+}
+
+/// Whether one of these patterns matches one of these lines; answers are kept by line but for the hit's own.
+fn is_near(
+    patterns: &[Pattern],
+    log: &PastedLog,
+    found: &Hit,
+    mut lines: RangeInclusive<usize>,
+    known: &mut BTreeMap<usize, bool>,
+) -> bool {
+    lines.any(|number| {
+        if number == found.line {
+            return matches_any(patterns, &View::single(number, &log.around(number, found.column)));
+        }
+        *known.entry(number).or_insert_with(|| matches_any(patterns, &log.single(number)))
+    })
+}
+
+fn matches_any(patterns: &[Pattern], view: &View) -> bool {
+    patterns.iter().any(|pattern| pattern.is_match(view.text()))
 }
 
 /// The log's first and last MiB, as one piece where it is no larger.
@@ -446,12 +471,9 @@ mod tests {
             let mut line = "x".repeat(60_000);
             line.replace_range(at..at + 18, "CUDA out of memory");
             let log = PastedLog::new(line);
-            let mut found = Vec::new();
-            base.finder.squeezed_candidates(&log, &mut |owner, place| {
-                if owner == entry {
-                    found.push(place);
-                }
-            });
+            let mut candidates = vec![Candidates::default(); base.entries().len()];
+            base.finder.squeezed_candidates(&log, &mut candidates);
+            let found: Vec<Place> = candidates[entry].places(&log).collect();
             assert_eq!(found, [Place { line: 1, tile: log.tile_at(1, at) }], "{at}");
         }
     }

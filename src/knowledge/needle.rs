@@ -1,15 +1,18 @@
-//! Owns the words that every match of a pattern holds, read off its source. Looking for them costs next to nothing;
-//! most patterns are ruled out by them and never compiled.
+//! Owns the words that every match of a pattern contains, derived from its source. Searching for them is cheap; they
+//! rule out most patterns before these are compiled.
+
+use std::iter::Peekable;
+use std::str::Chars;
 
 use memchr::memchr2_iter;
 use memchr::memmem;
 
 use crate::effort;
 
-/// Runs shorter than this rule nothing out.
+/// Words shorter than this are too frequent to rule anything out.
 const SHORTEST: usize = 3;
 
-/// What a text must hold: all words of at least one alternative. No alternative: nothing is known, any text may match.
+/// A text can match only if it has all words of one alternative. Without alternatives any text may match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Needles {
     alternatives: Vec<Vec<String>>,
@@ -21,29 +24,17 @@ impl Needles {
     pub(super) fn of(source: &str) -> Needles {
         let mut reading = Reading::default();
         let mut chars = source.chars().peekable();
-        let mut depth = 0_usize;
         while let Some(c) = chars.next() {
-            let literal = match c {
-                // Escapes that go on after their letter are beyond this reading.
+            match c {
+                // Escapes with an argument are not parsed here.
                 '\\' if chars.peek().is_some_and(|c| "xuUpPkQ".contains(*c)) => return Needles::default(),
-                '\\' => chars.next().filter(|escaped| !escaped.is_ascii_alphanumeric()),
+                '\\' => match chars.next() {
+                    Some(escaped) if !escaped.is_ascii_alphanumeric() => reading.push(escaped),
+                    _ => reading.end_run(),
+                },
                 '[' => {
-                    chars.next_if_eq(&'^');
-                    chars.next_if_eq(&']');
-                    while let Some(inner) = chars.next().filter(|inner| *inner != ']') {
-                        if inner == '\\' {
-                            chars.next();
-                        }
-                    }
-                    None
-                }
-                '(' => {
-                    depth += 1;
-                    None
-                }
-                ')' => {
-                    depth = depth.saturating_sub(1);
-                    None
+                    skip_class(&mut chars);
+                    reading.end_run();
                 }
                 '{' => {
                     let repeats = chars.peek().is_some_and(char::is_ascii_digit);
@@ -51,43 +42,54 @@ impl Needles {
                     if repeats {
                         reading.drop_last();
                     }
-                    None
+                    reading.end_run();
+                }
+                '(' | ')' => {
+                    reading.end_run();
+                    reading.depth = if c == '(' { reading.depth + 1 } else { reading.depth.saturating_sub(1) };
                 }
                 '?' | '*' => {
                     reading.drop_last();
-                    None
+                    reading.end_run();
                 }
-                '|' if depth == 0 => {
-                    reading.next_alternative();
-                    None
-                }
+                '|' if reading.depth == 0 => reading.next_alternative(),
                 // A space is a blank that may be missing.
-                '|' | '+' | '.' | '^' | '$' | ' ' => None,
-                literal => Some(literal),
-            };
-            match literal.filter(|_| depth == 0) {
-                Some(literal) => reading.run.push(literal),
-                None => reading.end_run(),
+                '|' | '+' | '.' | '^' | '$' | ' ' => reading.end_run(),
+                literal => reading.push(literal),
             }
         }
         reading.next_alternative();
-        // One alternative of which nothing is known lets any text through.
+        // If nothing is known of one alternative, any text may match.
         if reading.alternatives.iter().any(Vec::is_empty) {
             return Needles::default();
         }
         Needles { alternatives: reading.alternatives, ignore_case: source.contains("(?i") }
     }
 
-    /// Whether the text holds what a match needs; a yes promises nothing.
+    /// Whether the text may match. Only "no" is certain.
     pub(super) fn may_match(&self, text: &str) -> bool {
-        let holds = |word: &String| {
-            effort::count(text.len());
-            match self.ignore_case {
-                true => holds_ignoring_case(text.as_bytes(), word.as_bytes()),
-                false => memmem::find(text.as_bytes(), word.as_bytes()).is_some(),
-            }
-        };
-        self.alternatives.is_empty() || self.alternatives.iter().any(|words| words.iter().all(holds))
+        self.alternatives.is_empty()
+            || self.alternatives.iter().any(|words| words.iter().all(|word| self.is_in(text, word)))
+    }
+
+    fn is_in(&self, text: &str, word: &str) -> bool {
+        effort::count(text.len());
+        if self.ignore_case {
+            holds_ignoring_case(text.as_bytes(), word.as_bytes())
+        } else {
+            memmem::find(text.as_bytes(), word.as_bytes()).is_some()
+        }
+    }
+}
+
+/// Goes on to the end of a class whose `[` was read.
+fn skip_class(chars: &mut Peekable<Chars<'_>>) {
+    chars.next_if_eq(&'^');
+    chars.next_if_eq(&']');
+    while let Some(inner) = chars.next().filter(|inner| *inner != ']') {
+        if inner == '\\' {
+            chars.next();
+        }
     }
 }
 
@@ -104,10 +106,21 @@ struct Reading {
     alternatives: Vec<Vec<String>>,
     words: Vec<String>,
     run: String,
+    /// How many groups are open.
+    depth: usize,
 }
 
 impl Reading {
-    /// What a repetition that may be none follows is not in every match.
+    /// A character within a group may be one of several alternatives.
+    fn push(&mut self, literal: char) {
+        if self.depth == 0 {
+            self.run.push(literal);
+        } else {
+            self.end_run();
+        }
+    }
+
+    /// Removes a character that may be repeated zero times: not every match contains it.
     fn drop_last(&mut self) {
         self.run.pop();
     }

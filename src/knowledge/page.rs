@@ -4,9 +4,9 @@
 use super::KnowledgeBase;
 use super::diagnosis::{Diagnosis, Oom};
 use super::entry::Entry;
-use super::fix::PLACEHOLDERS;
+use super::fix::{Fix, PLACEHOLDERS, Reference};
 
-/// What a line of a page is.
+/// How a line of a page is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Title,
@@ -15,7 +15,7 @@ pub enum Tone {
     Text,
     /// A command or a log: taken literally, broken only where the screen ends.
     Code,
-    /// What few need: ids, addresses.
+    /// Ids and addresses, which few readers need.
     Quiet,
 }
 
@@ -30,7 +30,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page of this alone.
+    /// A page with only this text.
     pub fn said(text: impl Into<String>) -> Page {
         Page { paragraphs: vec![(Tone::Text, text.into())], ..Page::default() }
     }
@@ -43,6 +43,25 @@ impl Page {
     pub fn part(&mut self, heading: &str) {
         self.add(Tone::Text, "");
         self.add(Tone::Heading, heading);
+    }
+
+    /// The same, unless the part is empty.
+    fn part_of<T>(&mut self, heading: &str, first: Option<T>) {
+        if first.is_some() {
+            self.part(heading);
+        }
+    }
+
+    fn add_fix(&mut self, fix: &Fix) {
+        self.add(Tone::Text, format!("- {} (costs: {}). {}", unfilled(&fix.title), fix.costs, unfilled(&fix.why)));
+        for command in &fix.commands {
+            let whose = if command.program == "*" { "any program" } else { &command.program };
+            let on = command.on.map(|on| format!(" on {}", on.name())).unwrap_or_default();
+            self.add(Tone::Text, format!("  {whose}{on}: {}", unfilled(&command.action)));
+            if let Some(line) = &command.command {
+                self.add(Tone::Code, unfilled(line));
+            }
+        }
     }
 
     /// The lines at this width, in columns. Nothing is cut: what is too long goes on in the next line.
@@ -72,50 +91,29 @@ pub fn of_entry(base: &KnowledgeBase, entry: &Entry) -> Page {
         page.part("What it looks like");
         page.add(Tone::Code, example.log.trim());
     }
-    let fixes: Vec<_> = entry.fixes.iter().filter_map(|id| base.fix(*id)).collect();
-    if !fixes.is_empty() {
-        page.part("What helps, best first");
-    }
-    for fix in fixes {
-        page.add(Tone::Text, format!("- {} (costs: {}). {}", unfilled(&fix.title), fix.costs, unfilled(&fix.why)));
-        for command in &fix.commands {
-            let whose = if command.program == "*" { "any program" } else { &command.program };
-            let on = command.on.map(|on| format!(" on {}", on.name())).unwrap_or_default();
-            page.add(Tone::Text, format!("  {whose}{on}: {}", unfilled(&command.action)));
-            if let Some(line) = &command.command {
-                page.add(Tone::Code, unfilled(line));
-            }
-        }
-    }
+    let mut fixes = entry.fixes.iter().filter_map(|id| base.fix(*id)).peekable();
+    page.part_of("What helps, best first", fixes.peek());
+    fixes.for_each(|fix| page.add_fix(fix));
     if let Some(place) = &entry.fuller_log {
         page.part("Where the fuller log is");
         page.add(Tone::Text, place);
     }
     let questions: Vec<_> = entry.questions.iter().filter_map(|id| base.question(id)).collect();
-    if !questions.is_empty() {
-        page.part("What people ask");
-    }
+    page.part_of("What people ask", questions.first());
     for question in &questions {
         page.add(Tone::Heading, format!("“{}”", question.ask));
         page.add(Tone::Text, &*question.answer);
     }
-    let related: Vec<_> = entry.related.iter().filter_map(|id| base.entry(*id)).collect();
-    if !related.is_empty() {
-        page.part("Related");
-    }
-    for other in related {
-        page.add(Tone::Text, format!("- {} ({})", other.title, other.id));
-    }
+    let mut related = entry.related.iter().filter_map(|id| base.entry(*id)).peekable();
+    page.part_of("Related", related.peek());
+    related.for_each(|other| page.add(Tone::Text, format!("- {} ({})", other.title, other.id)));
     page.part("Where this comes from");
-    let mut sources: Vec<String> = entry.references.iter().map(ToString::to_string).collect();
-    for reference in questions.iter().flat_map(|question| &question.references) {
-        let text = reference.to_string();
-        if !sources.contains(&text) {
-            sources.push(text);
+    let mut sources: Vec<&Reference> = Vec::new();
+    for reference in entry.references.iter().chain(questions.iter().flat_map(|question| &question.references)) {
+        if !sources.contains(&reference) {
+            sources.push(reference);
+            page.add(Tone::Quiet, reference.to_string());
         }
-    }
-    for source in sources {
-        page.add(Tone::Quiet, source);
     }
     page
 }
@@ -147,7 +145,7 @@ pub fn glossary(base: &KnowledgeBase) -> Page {
     page
 }
 
-/// A fix's text away from any machine: `{holder}` and its like in words.
+/// A fix's text without a machine's figures: words replace placeholders such as `{holder}`.
 fn unfilled(text: &str) -> String {
     let named = PLACEHOLDERS.iter().filter(|name| **name != "holder");
     let text = text

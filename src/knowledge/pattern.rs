@@ -1,6 +1,6 @@
 //! Owns the pattern language of entries: regular expressions in which `{requested_bytes}` captures a figure and a
-//! space may be missing (wraps). Linear time only, bytes, no Unicode classes; compiled on first use, and only for texts
-//! that hold the words which every match holds.
+//! space may be missing (wraps). Matching takes linear time. A pattern is compiled on first use, and only if a text
+//! contains the words that each of its matches contains.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::needle::Needles;
 use crate::effort;
 use crate::packed;
 
-/// Texts up to this size are searched by an engine that is soon built; longer ones by one that is soon done.
+/// Shorter texts are searched by an engine that is quick to build, longer ones by an engine that is quick to run.
 const SHORT: usize = 2048;
 
 /// One pattern; compiled when it is first tried.
@@ -83,7 +83,7 @@ impl Pattern {
         self.find_map(text, |_| Some(())).is_some()
     }
 
-    /// The first thing that is made of where a match begins.
+    /// The first result of `make` for the offsets at which matches begin.
     pub fn find_map<T>(&self, text: &str, mut make: impl FnMut(usize) -> Option<T>) -> Option<T> {
         if text.len() > SHORT {
             return self.thorough(text)?.find_iter(text.as_bytes()).find_map(|found| make(found.start()));
@@ -161,7 +161,7 @@ fn compile(source: &str) -> Result<Regex, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The same language without the parts that pay off in long texts only: searching for literals first, lazy automata.
+/// The same pattern without what is worth its cost only in long texts: a search for literals first, lazy automata.
 fn compile_short(source: &str) -> Option<meta::Regex> {
     let config = meta::Config::new().auto_prefilter(false).hybrid(false).dfa(false).onepass(false).utf8_empty(false);
     meta::Builder::new()
@@ -193,7 +193,8 @@ pub(crate) enum Form {
 }
 
 impl Capture {
-    /// What the group named so captures: `program`, or a fact's key, for sizes with `_bytes` replaced by the unit where none is printed.
+    /// What a group of this name captures: `program` or a fact's key. The name of a size that is printed without a unit
+    /// has its unit instead of `_bytes`.
     pub(crate) fn of(name: &str) -> Option<Capture> {
         const UNITS: &[(&str, Form)] = &[
             ("_bytes", Form::Sized),

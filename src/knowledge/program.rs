@@ -1,5 +1,5 @@
-//! Owns what is known of programs (`knowledge/programs.ron`): what shows them in a log, and the facts that advice asks
-//! for: their kind, what they are built on, whether they survive a failure.
+//! Owns the facts about programs (`knowledge/programs.ron`): how a log shows them, and what advice needs to know, such
+//! as their kind and whether they survive a failure.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -23,23 +23,22 @@ pub struct ProgramRule {
     /// Where given, at least one must match such a line.
     #[serde(default)]
     pub patterns: Vec<Pattern>,
-    #[serde(default)]
     pub facts: Option<Facts>,
 }
 
-/// What is known of a program beside what shows it in a log.
+/// Facts about a program other than how a log shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Facts {
     /// Its name as its makers write it.
     pub title: Option<String>,
-    /// The kind of program it is: a form of a fix for the kind is for each of them.
+    /// The kind of program that it is. A fix's command for the kind fits all of them.
     pub kind: Option<Program>,
     /// The program whose memory arithmetic is also this one's.
     pub computes_like: Option<Program>,
     /// How names of its processes begin, where they differ from its own; the kernel cuts names after 15 characters.
     pub processes: Vec<String>,
-    /// Where a variable of its environment is set, where nobody starts it from a shell.
+    /// Where to set its environment variables, if people do not start it from a shell.
     pub variables_are_set: Option<BySystem>,
     pub is: Vec<Trait>,
 }
@@ -85,7 +84,7 @@ impl Program {
         Some(*program)
     }
 
-    /// What is known of it; what another folder says of it comes first.
+    /// The facts about it, preferably from another folder.
     pub fn facts(self) -> Option<&'static Facts> {
         let added = added().get(&self).copied();
         added.or_else(|| BUILT_IN.get(&self))
@@ -99,12 +98,12 @@ impl Program {
         self.facts()?.kind
     }
 
-    /// Its name as its makers write it; its id where nobody has noted that.
+    /// Its name as its makers write it; its id if that is unknown.
     pub fn title(self) -> &'static str {
         self.facts().and_then(|facts| facts.title.as_deref()).unwrap_or(self.as_str())
     }
 
-    /// The program whose memory arithmetic is this one's: mostly its own.
+    /// The program whose memory arithmetic applies to it, by default itself.
     pub fn computes_like(self) -> Program {
         self.facts().and_then(|facts| facts.computes_like).unwrap_or(self)
     }

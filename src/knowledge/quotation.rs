@@ -1,5 +1,5 @@
-//! Owns telling a message from its quotation: source code that a traceback, a diff or an editor shows, and prose
-//! between backticks. Both hold messages all the time, and nothing has failed; unless a person reports a whole message so.
+//! Owns telling a message from a quotation of it. Source code in a traceback, a diff or an editor quotes messages
+//! although nothing failed, and so does prose between backticks unless a person reports a failure this way.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use super::pattern::Pattern;
 use crate::effort;
 use crate::log::PastedLog;
 
-/// How far around a line source code is looked for.
+/// How many lines above and below are checked for source code.
 const NEAR: usize = 8;
-/// How far a string over several lines is followed.
+/// How many lines a string is followed in either direction.
 const LONG_STRING: usize = 30;
 
 /// Decides which messages of a log are only quoted: in source code that a traceback, a diff or an editor shows, or in
@@ -45,7 +45,7 @@ impl<'l> Quotations<'l> {
         quoted
     }
 
-    /// Whether the line itself shows it. Of a log folded into one line by printed `\n`s only the part
+    /// Whether the line itself shows that it quotes. In a log that printed `\n`s fold into one line, only the part
     /// with the message counts.
     fn is_quoted(&mut self, number: usize, column: usize) -> bool {
         let Some((line, start)) = self.log.slice_around(number, column) else { return true };
@@ -89,7 +89,7 @@ impl<'l> Quotations<'l> {
     }
 }
 
-/// What is the same for every message in a line, or in its part between two printed line ends.
+/// The answers that are the same for all messages in a line, or in its part between two printed line ends.
 #[derive(Clone, Copy)]
 struct Part {
     /// The line is a page's heading or names a symptom.
@@ -190,7 +190,7 @@ fn end_of(text: &str) -> &str {
     text.get(text.ceil_char_boundary(text.len().saturating_sub(SENTENCES))..).unwrap_or(text)
 }
 
-/// Whether what follows the quotation says what it means.
+/// Whether the text after the quotation explains it.
 fn is_defined(then: &str) -> bool {
     static DEFINED: Pattern = Pattern::fixed(
         r"(?i)^['\x22\s]*(?:errors?|messages?)?\s*(?:usually|often|typically|generally|mostly|always)?\s*(?:means?|indicates?)\b[^?\n]*$",
@@ -309,7 +309,7 @@ fn first_with_marks<'l>(mut lines: impl Iterator<Item = &'l str>) -> Option<&'l 
     lines.find(|line| line.contains("\"\"\""))
 }
 
-/// Whether prose reports a whole message: it has a class or a figure, somebody met it, and nothing is advised.
+/// Whether prose reports a failure: the message is complete, somebody got it, and the text gives no advice.
 fn is_reported(said: &str, message: &str, then: &str) -> bool {
     static WHOLE: Pattern = Pattern::fixed(
         r"^\s*(?:[\w.]*(?:Error|Exception|Exit|error|fatal|FATAL|terminate)\b|\w+:)|\d\s*(?:[KMGT]i?B|bytes)\b|\bsize \d{4}",

@@ -1,11 +1,10 @@
-//! Owns the answer: which match leads (the cause before its consequences), what was recovered from, and the rest of a
-//! diagnosis.
+//! Owns the diagnosis: which match leads (the cause before its consequences), and whether the program recovered.
 
 use std::cmp::Reverse;
 
 use super::clock;
-use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom, Phase};
-use super::entry::{Entry, Recovered, Tells};
+use super::diagnosis::{CauseKind, Diagnosis, Match, MemoryKind, Oom};
+use super::entry::{Entry, Recovered};
 use super::facts::Facts;
 use super::figures::{self, Figures};
 use super::matching::Hit;
@@ -13,13 +12,13 @@ use super::recognize::{PhaseTable, ProgramTable};
 use super::run::{self, Run, RunRule};
 use crate::log::{PastedLog, View};
 
-/// A headline stands at most so many lines above the message that it tells of.
+/// How many lines above its message a headline may stand.
 const HEADLINE: usize = 4;
 
-/// The failures of more ranks than that are not read.
+/// How many ranks' failures are read.
 const RANKS: usize = 64;
 
-/// What a log is recognized by beside the entries.
+/// The tables that a diagnosis needs in addition to the entries.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub programs: ProgramTable,
@@ -47,34 +46,26 @@ pub(crate) fn diagnosis(
     let mut findings = findings(entries, log, &hits);
     withhold_fallbacks(&mut findings, entries, &hits);
     let masked: Vec<bool> = findings.iter().map(|one| findings.iter().any(|other| explains(other, one))).collect();
-    let mut order: Vec<(bool, Finding)> = masked.into_iter().zip(findings.drain(..)).collect();
-    order.sort_by_key(|(masked, finding)| {
-        (*masked, class(finding.oom), Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
+    let mut order: Vec<(bool, Finding)> = masked.into_iter().zip(findings).collect();
+    order.sort_by_key(|(is_masked, finding)| {
+        (*is_masked, class(finding.oom), Reverse(finding.entry.certainty), finding.hit.line, finding.hit.column)
     });
-    let (unmasked, ordered): (Vec<bool>, Vec<Finding>) =
-        order.into_iter().map(|(masked, finding)| (!masked, finding)).unzip();
-    match ordered.first() {
-        None => nothing(),
-        Some(leading) => {
-            let mut diagnosis = answer(tables, log, leading, &ordered, now);
-            if diagnosis.run.rank.is_some() {
-                diagnosis.run.ranks = other_ranks(log, leading, &hits);
-            }
-            diagnosis.run.also = unmasked
-                .iter()
-                .zip(&ordered)
-                .filter(|(own, _)| **own)
-                .find_map(|(_, finding)| other_memory(leading, finding));
-            diagnosis
-        }
+    let Some((_, leading)) = order.first() else { return Diagnosis::default() };
+    let mut diagnosis = answer(tables, log, leading, &order, now);
+    if diagnosis.run.rank.is_some() {
+        diagnosis.run.ranks = other_ranks(log, leading, &hits);
     }
+    let mut unmasked = order.iter().filter(|(is_masked, _)| !is_masked);
+    diagnosis.run.also = unmasked.find_map(|(_, finding)| other_memory(leading, finding));
+    diagnosis
 }
 
-/// The figures of the same message on other cards, of those that name other processes.
+/// The figures of the same message on other GPUs, if they name other processes.
 fn other_ranks(log: &PastedLog, leading: &Finding, hits: &[Hit]) -> Vec<Facts> {
     let mut ranks: Vec<Facts> = Vec::new();
-    let same = |(_, hit): &(usize, &Hit)| hit.entry == leading.hit.entry && hit.line > leading.hit.line;
-    for (index, _) in hits.iter().enumerate().filter(same).take(RANKS) {
+    let all = hits.iter().enumerate();
+    let later = all.filter(|(_, hit)| hit.entry == leading.hit.entry && hit.line > leading.hit.line);
+    for (index, _) in later.take(RANKS) {
         let mut facts = figures::read(leading.entry, log, hits, index).facts;
         facts.discard_impossible();
         let known = std::iter::once(&leading.figures.facts).chain(&ranks).any(|one| one.device == facts.device);
@@ -85,19 +76,19 @@ fn other_ranks(log: &PastedLog, leading: &Finding, hits: &[Hit]) -> Vec<Facts> {
     ranks
 }
 
-/// Leaves out what speaks only where nobody else does: beside an entry that knows of memory that ran out, or near one
-/// that knows what the line is.
+/// Removes fallbacks if another entry has found an out-of-memory failure, or if one has recognized something within a
+/// few lines of the fallback.
 fn withhold_fallbacks(findings: &mut Vec<Finding>, entries: &[Entry], hits: &[Hit]) {
     const NEAR: usize = 10;
-    let known = |hit: &&Hit| entries.get(hit.entry).is_some_and(|entry| !entry.fallback);
-    let told = findings.iter().any(|one| !one.entry.fallback && one.entry.oom == Oom::Yes);
+    let is_known_failure = findings.iter().any(|one| !one.entry.fallback && one.entry.oom == Oom::Yes);
     findings.retain(|one| {
-        let near = || hits.iter().filter(known).any(|hit| hit.line.abs_diff(one.hit.line) <= NEAR);
-        !one.entry.fallback || !told && !near()
+        let mut near = hits.iter().filter(|hit| hit.line.abs_diff(one.hit.line) <= NEAR);
+        !one.entry.fallback
+            || !is_known_failure && !near.any(|hit| entries.get(hit.entry).is_some_and(|entry| !entry.fallback))
     });
 }
 
-/// A yes explains its consequences; what was only a maybe because it was recovered from explains none.
+/// Whether the first failure is the cause of the second. One that the program recovered from causes nothing.
 fn explains(cause: &Finding, consequence: &Finding) -> bool {
     let refined = cause.entry.refines.contains(&consequence.entry.id) && cause.hit.line == consequence.hit.line;
     refined
@@ -114,7 +105,7 @@ fn class(oom: Oom) -> u8 {
     }
 }
 
-/// One finding an entry: its first hit that was not recovered from, else its first.
+/// One finding per entry: the first hit that the program did not recover from, else the first hit.
 fn findings<'a>(entries: &'a [Entry], log: &PastedLog, hits: &[Hit]) -> Vec<Finding<'a>> {
     let mut findings: Vec<Finding<'a>> = Vec::new();
     for (index, hit) in hits.iter().enumerate() {
@@ -162,13 +153,13 @@ fn applies(recovered: &Recovered, log: &PastedLog, hit: &Hit) -> bool {
     let (before, after) = recovered.reach;
     let line = hit.line;
     let own = log.around(line, hit.column);
-    let view = |number| if number == line { View::single(line, &own) } else { log.single(number) };
-    let mut lines = line.saturating_sub(before).max(1)..=(line + after).min(log.line_count());
-    lines.any(|number| recovered.pattern.is_match(view(number).text()))
+    let mut views = (line.saturating_sub(before).max(1)..=(line + after).min(log.line_count()))
+        .map(|number| if number == line { View::single(line, &own) } else { log.single(number) });
+    views.any(|view| recovered.pattern.is_match(view.text()))
         || recovered.pattern.is_match(log.joined(line, (line + after).min(line + 8), line, own).text())
 }
 
-/// The machine's memory that ran out beside a card's, or the other way round, where neither follows from the other.
+/// System memory that ran out as well as a GPU's, or the other way round, if neither is a consequence of the other.
 fn other_memory(leading: &Finding, finding: &Finding) -> Option<(MemoryKind, usize)> {
     let memory = finding.entry.memory.filter(|memory| matches!(memory, MemoryKind::Gpu | MemoryKind::Host))?;
     let both = leading.oom == Oom::Yes && finding.oom == Oom::Yes && !finding.entry.fallback;
@@ -177,53 +168,27 @@ fn other_memory(leading: &Finding, finding: &Finding) -> Option<(MemoryKind, usi
     (both && apart).then_some((memory, finding.hit.line))
 }
 
-fn nothing() -> Diagnosis {
-    Diagnosis {
-        oom: Oom::No,
-        memory: None,
-        raised_by: None,
-        program: None,
-        phase: Phase::Unknown,
-        facts: Facts::default(),
-        figures: Vec::new(),
-        matches: Vec::new(),
-        remark: None,
-        crashed_at: None,
-        crashed_at_if_utc: None,
-        run: Run::default(),
-        is_shortened: false,
-    }
-}
-
 fn answer(
     tables: &Tables,
     log: &PastedLog,
     leading: &Finding,
-    ordered: &[Finding],
+    order: &[(bool, Finding)],
     now: Option<&jiff::Zoned>,
 ) -> Diagnosis {
-    let entry = leading.entry;
+    let (entry, hit) = (leading.entry, &leading.hit);
+    let drawn_on = order.iter().map(|(_, other)| other).filter(|other| entry.draws_on.contains(&other.entry.id));
     let mut facts = leading.figures.facts.clone();
     let mut places = leading.figures.places.clone();
-    for other in ordered.iter().filter(|other| entry.draws_on.contains(&other.entry.id)) {
+    for other in drawn_on.clone() {
         facts.complete_from(&other.figures.facts);
         places.extend(other.figures.places.iter().cloned());
     }
     let discarded = facts.discard_impossible();
     places.retain(|place| !discarded.contains(&place.key));
-    let recognised = || tables.programs.recognize(log, leading.hit.line).map(|program| program.to_string());
-    // A fallback does not know who prints it; the line or the log may tell.
-    let unsigned = entry.fallback && entry.raised_by.is_none();
-    let signed = || leading.figures.program.clone().filter(|name| is_name(name)).or_else(recognised);
-    let raised_by = unsigned.then(signed).flatten().unwrap_or_else(|| entry.raiser().to_string());
-    let named = || {
-        let told = |finding: &Finding| finding.figures.program.clone().filter(|name| is_name(name));
-        let drawn = || ordered.iter().filter(|other| entry.draws_on.contains(&other.entry.id)).find_map(told);
-        told(leading).or_else(drawn)
-    };
-    let (phase, stage) = tables.phases.recognize(log, leading.hit.line, leading.hit.column);
-    let ran = || recognised().filter(|program| !cannot_run(&raised_by, program));
-    let program = entry.program.clone().or_else(named).or_else(ran).unwrap_or_else(|| raised_by.clone());
+    let named = leading.named_program().or_else(|| drawn_on.clone().find_map(Finding::named_program));
+    let (raised_by, program) = whose(tables, log, leading, named);
+    let (phase, stage) = tables.phases.recognize(log, hit.line, hit.column);
+    let run = run::read(&tables.runs, log, hit.line, hit.column);
     Diagnosis {
         oom: leading.oom,
         memory: entry.memory,
@@ -232,16 +197,39 @@ fn answer(
         phase: entry.phase.unwrap_or(phase),
         facts,
         figures: places,
-        matches: ordered.iter().map(|finding| matched(finding, log)).collect(),
+        matches: order.iter().map(|(_, finding)| matched(finding, log)).collect(),
         remark: leading.remark.clone(),
-        crashed_at: clock::crashed_at(log, leading.hit.line, now),
-        crashed_at_if_utc: clock::crashed_at_if_utc(log, leading.hit.line, now),
-        run: Run {
-            stage,
-            told: told(entry, log, &leading.hit),
-            ..run::read(&tables.runs, log, leading.hit.line, leading.hit.column)
-        },
+        crashed_at: clock::crashed_at(log, hit.line, now),
+        crashed_at_if_utc: clock::crashed_at_if_utc(log, hit.line, now),
+        run: Run { stage, told: told(entry, log, hit), ..run },
         is_shortened: log.is_shortened(),
+    }
+}
+
+/// Whose code printed the message, and what the person ran. `named` is the program that the messages name.
+fn whose(tables: &Tables, log: &PastedLog, leading: &Finding, named: Option<String>) -> (String, String) {
+    let entry = leading.entry;
+    // A fallback does not know whose code prints the message, but the line or the log may show it.
+    let is_unsigned = entry.fallback && entry.raised_by.is_none();
+    let signature = if is_unsigned { leading.named_program() } else { None };
+    let has_program = entry.program.is_some() || named.is_some();
+    let recognized = match (is_unsigned && signature.is_none()) || !has_program {
+        true => tables.programs.recognize(log, leading.hit.line).map(|program| program.to_string()),
+        false => None,
+    };
+    let raised_by = match is_unsigned {
+        true => signature.or_else(|| recognized.clone()).unwrap_or_else(|| entry.raiser().to_owned()),
+        false => entry.raiser().to_owned(),
+    };
+    let ran = recognized.filter(|program| !cannot_run(&raised_by, program));
+    let program = entry.program.clone().or(named).or(ran).unwrap_or_else(|| raised_by.clone());
+    (raised_by, program)
+}
+
+impl Finding<'_> {
+    /// The program that the message names.
+    fn named_program(&self) -> Option<String> {
+        self.figures.program.clone().filter(|name| is_name(name))
     }
 }
 
@@ -249,13 +237,18 @@ fn answer(
 fn told(entry: &Entry, log: &PastedLog, hit: &Hit) -> Option<CauseKind> {
     let (before, after) = entry.reach;
     let (line, own) = (hit.line, log.around(hit.line, hit.column));
-    let around = || log.joined(line.saturating_sub(before).max(1), log.end_of_wrap(line, line + after), line, own);
-    let says = |tells: &&Tells| tells.pattern.as_ref().is_none_or(|pattern| pattern.is_match(around().text()));
-    entry.tells.iter().find(says).map(|tells| tells.cause)
+    let tells = entry.tells.iter().find(|tells| match &tells.pattern {
+        None => true,
+        Some(pattern) => {
+            let first = line.saturating_sub(before).max(1);
+            pattern.is_match(log.joined(first, log.end_of_wrap(line, line + after), line, own).text())
+        }
+    })?;
+    Some(tells.cause)
 }
 
-/// Whether a failure that this one raised is not one of that program. Keras also runs on JAX, and a start-up line of
-/// TensorFlow stands in many logs of JAX's.
+/// Whether this program cannot have raised the failure. Keras also runs on JAX, and many logs of JAX contain a line
+/// that TensorFlow prints at start-up.
 fn cannot_run(raised_by: &str, program: &str) -> bool {
     (raised_by, program) == ("jax", "tensorflow")
 }

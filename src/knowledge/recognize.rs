@@ -1,5 +1,5 @@
-//! Owns recognizing what a person was running and in which phase it was, from data tables (knowledge/programs.ron,
-//! knowledge/phases.ron): paths, banners, module names, traceback frames.
+//! Owns recognizing what a person ran and in which phase it was, from tables (`knowledge/programs.ron`,
+//! `knowledge/phases.ron`) of paths, banners, module names and traceback frames.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -16,12 +16,12 @@ use crate::log::PastedLog;
 /// How much of a large log is searched: its beginning, its end and what surrounds the decisive line.
 const WINDOW: usize = 128 << 10;
 
-/// Which program: one pass for all literals.
+/// Recognizes programs, with one pass for all literals.
 #[derive(Debug)]
 pub(crate) struct ProgramTable {
     rules: Vec<ProgramRule>,
     owners: Vec<usize>,
-    /// Built at the first use: most logs are not about memory, and then nobody asks.
+    /// Built at the first use, since most logs are not about memory and need none.
     searcher: OnceLock<Option<AhoCorasick>>,
 }
 
@@ -32,16 +32,18 @@ impl ProgramTable {
     }
 
     fn searcher(&self) -> Option<&AhoCorasick> {
-        let literals = || self.rules.iter().flat_map(|rule| &rule.literals);
-        let build = || AhoCorasickBuilder::new().ascii_case_insensitive(true).build(literals()).ok();
-        self.searcher.get_or_init(build).as_ref()
+        let searcher = self.searcher.get_or_init(|| {
+            let literals = self.rules.iter().flat_map(|rule| &rule.literals);
+            AhoCorasickBuilder::new().ascii_case_insensitive(true).build(literals).ok()
+        });
+        searcher.as_ref()
     }
 
     /// The most specific program that shows.
     pub(crate) fn recognize(&self, log: &PastedLog, line: usize) -> Option<Program> {
         let searcher = self.searcher()?;
         let mut seen = BTreeSet::new();
-        // The last place where each program's patterns failed: one check a tile is enough.
+        // The last place where each program's patterns failed: one check per tile is enough.
         let mut missed = BTreeMap::new();
         for window in windows(log, line) {
             let text = log.text().get(window.clone()).unwrap_or_default();
@@ -67,8 +69,8 @@ impl ProgramTable {
 
     fn fits(&self, rule: usize, log: &PastedLog, (line, tile): (usize, usize)) -> bool {
         let Some(rule) = self.rules.get(rule) else { return false };
-        let in_it = |pattern: &Pattern| log.tile(line, tile).parts().any(|(_, text)| pattern.is_match(text));
-        rule.patterns.is_empty() || rule.patterns.iter().any(in_it)
+        let tile = log.tile(line, tile);
+        rule.patterns.is_empty() || tile.parts().any(|(_, text)| rule.patterns.iter().any(|one| one.is_match(text)))
     }
 }
 
@@ -92,11 +94,10 @@ fn windows(log: &PastedLog, line: usize) -> Vec<std::ops::Range<usize>> {
 
 /// The last frame of a traceback that follows the line at once, as ComfyUI prints it; else the line.
 fn end_of_traceback(log: &PastedLog, line: usize) -> usize {
-    let text = |number: usize| log.line(number).unwrap_or_default();
-    if !text(line.saturating_add(1)).starts_with("Traceback (most") {
+    if !log.line(line.saturating_add(1)).is_some_and(|below| below.starts_with("Traceback (most")) {
         return line;
     }
-    let frames = (line.saturating_add(2)..).take_while(|number| text(*number).starts_with(' '));
+    let frames = (line.saturating_add(2)..).take_while(|near| log.line(*near).is_some_and(|row| row.starts_with(' ')));
     frames.take(200).last().unwrap_or(line)
 }
 
@@ -106,16 +107,15 @@ fn end_of_traceback(log: &PastedLog, line: usize) -> usize {
 pub struct PhaseRule {
     pub phase: Phase,
     /// What was being done in it, where these frames tell.
-    #[serde(default)]
     pub stage: Option<Stage>,
     /// Frames, banners and bars; any of them.
     pub patterns: Vec<Pattern>,
-    /// Whether any other rule's frame beats it (a plain `forward` is in everything).
+    /// Whether every other rule comes first: a plain `forward` shows little.
     #[serde(default)]
     pub weak: bool,
 }
 
-/// Which phase: the nearest sign at or before the decisive line.
+/// Recognizes phases by the nearest sign at or before the decisive line.
 #[derive(Debug)]
 pub(crate) struct PhaseTable {
     rules: Vec<PhaseRule>,
@@ -133,8 +133,10 @@ impl PhaseTable {
         for number in (last.saturating_sub(150).max(1)..=last.min(log.line_count())).rev() {
             let column = if number == line { column } else { log.length(number) };
             let excerpt = log.around(number, column);
-            let shows = |pattern: &Pattern| excerpt.parts().any(|(_, text)| pattern.is_match(text));
-            for rule in self.rules.iter().filter(|rule| rule.patterns.iter().any(shows)) {
+            for rule in &self.rules {
+                if !rule.patterns.iter().any(|pattern| excerpt.parts().any(|(_, text)| pattern.is_match(text))) {
+                    continue;
+                }
                 if !rule.weak {
                     return (rule.phase, rule.stage);
                 }

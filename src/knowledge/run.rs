@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::diagnosis::{CauseKind, MemoryKind, Platform, Stage};
 use super::facts::Facts;
+use super::kinds::{CauseKind, MemoryKind, Platform, Stage};
 use crate::units::Bytes;
 
 pub use read::{RunRule, read};
@@ -108,7 +108,7 @@ pub struct Run {
     /// The rank that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u64>,
-    /// What other ranks printed of the same failure, on cards of their own: those that name somebody.
+    /// What other ranks printed for the same failure on their own GPUs, if it names other processes.
     #[serde(skip)]
     pub ranks: Vec<Facts>,
     /// What the job was doing when it failed, within its phase.
@@ -156,13 +156,13 @@ pub struct Run {
     /// The GPUs that the log names, in its order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<Card>,
-    /// The backend's word for the device whose buffer found no room: `CUDA0`, `Vulkan1`.
+    /// The backend's word for the device whose buffer could not be allocated: `CUDA0`, `Vulkan1`.
     #[serde(skip)]
     pub failed_on: Option<String>,
     /// The buffers that were on that device already.
     #[serde(skip)]
     pub on_failed_bytes: Option<Bytes>,
-    /// A sign that it was another maker's card: `HIP`, `XPU`.
+    /// A sign that the GPU is not NVIDIA's: `HIP`, `XPU`.
     #[serde(skip)]
     pub maker: Option<String>,
     /// What shows that it ran on a Mac or in WSL: a path, a library.
@@ -171,7 +171,7 @@ pub struct Run {
     /// A sign that Python code ran.
     #[serde(skip)]
     pub python: Option<String>,
-    /// What ended a later attempt in the same log, where that was no lack of memory, and on which line.
+    /// The other error that ended a later attempt in the same log, and its line.
     #[serde(skip)]
     pub ended_with: Option<(String, usize)>,
     /// Another memory that ran out as well, and on which line.
@@ -204,7 +204,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether it ran in a job of Slurm, which chooses the cards.
+    /// Whether it ran in a job of Slurm, which chooses the GPUs.
     pub fn is_allocated(&self) -> bool {
         matches!(self.launcher.as_deref(), Some("slurm" | "srun"))
             || self.printed.keys().any(|name| name.starts_with("slurm_"))

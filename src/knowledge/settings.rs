@@ -291,31 +291,32 @@ impl Setting {
         // A sentence may end with the value.
         let number = number.trim_end_matches('.');
         let (number, rest) = with_thousands(number, rest);
-        let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        let is_whole = !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
         match self.unit {
-            Unit::Count => number.parse().ok().filter(|_| ends(rest) && !rest.starts_with(['%', '/'])),
+            Unit::Count if is_whole && !rest.starts_with(['%', '/']) => number.parse().ok(),
+            Unit::Count => None,
             Unit::Share => {
                 let value: f64 = number.parse().ok()?;
                 let value = if rest.starts_with('%') { value / 100.0 } else { value };
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1000")]
-                (ends(rest) && (0.0..=1.0).contains(&value)).then(|| (value * 1000.0).round() as u64)
+                (is_whole && (0.0..=1.0).contains(&value)).then(|| (value * 1000.0).round() as u64)
             }
             Unit::Size { bare, .. } => {
                 let unit = rest.strip_prefix(' ').unwrap_or(rest);
                 let length = unit.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(unit.len());
                 let (word, after) = unit.split_at_checked(length)?;
+                let has_unit = length > 0 && !after.starts_with(|c: char| c.is_ascii_digit());
                 // Slurm marks what is meant for each node.
-                let sized =
-                    Bytes::parse(&format!("{number}{}", word.strip_suffix('n').unwrap_or(word)), UnitBase::Binary);
-                let value = match sized.filter(|_| length > 0 && !after.starts_with(|c: char| c.is_ascii_digit())) {
-                    Some(sized) => sized,
-                    None if ends(rest) && !rest.starts_with('%') => {
+                let sized = format!("{number}{}", word.strip_suffix('n').unwrap_or(word));
+                let value = match Bytes::parse(&sized, UnitBase::Binary) {
+                    Some(sized) if has_unit => sized,
+                    _ if is_whole && !rest.starts_with('%') => {
                         Bytes::parse_number(&number, bare.saturating_mul(power_of_1024(rest)?))?
                     }
-                    None => return None,
+                    _ => return None,
                 };
                 // Less is no limit that anything runs in: a number that means something else.
-                Some(value.0).filter(|bytes| *bytes >= MIB)
+                (value.0 >= MIB).then_some(value.0)
             }
         }
     }
@@ -422,9 +423,8 @@ fn begins_a_name(before: &str, written: &str) -> bool {
 
 /// The text from the value on that belongs to a spelling right before it.
 fn value_behind<'a>(before: &str, after: &'a str, written: &str) -> Option<&'a str> {
-    let is_digit = |text: &str| text.starts_with(|c: char| c.is_ascii_digit() || c == '.');
-    if is_digit(after) {
-        return Some(after).filter(|_| written.ends_with('#'));
+    if after.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return written.ends_with('#').then_some(after);
     }
     let is_option = written.starts_with('-') || before.ends_with('-');
     let (mut has_quote, mut has_sign) = (false, !written.ends_with('='));
@@ -435,7 +435,7 @@ fn value_behind<'a>(before: &str, after: &'a str, written: &str) -> Option<&'a s
             ' ' | '\t' | ']' => {}
             ',' if has_quote => {}
             '\n' | '\r' if is_option => {}
-            '0'..='9' | '.' => return after.get(at..).filter(|_| has_sign),
+            '0'..='9' | '.' if has_sign => return after.get(at..),
             _ => return None,
         }
     }
@@ -446,12 +446,11 @@ fn value_behind<'a>(before: &str, after: &'a str, written: &str) -> Option<&'a s
 /// (4129.4) MB`. It stops where that meets its limit.
 pub(crate) fn heap_of_v8(text: &str) -> Option<u64> {
     let traced = text.lines().rev().filter(|line| line.contains("Mark-") || line.contains("Scavenge"));
-    let held = |line: &str| {
+    traced.take(8).find_map(|line| {
         let (before, _) = line.split_once(") MB")?;
         let (_, figure) = before.rsplit_once('(')?;
         Bytes::parse_number(figure.trim(), MIB).map(|bytes| bytes.0)
-    };
-    traced.take(8).find_map(held)
+    })
 }
 
 #[cfg(test)]

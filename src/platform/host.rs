@@ -23,27 +23,23 @@ impl HostMemory {
         let system = match &mut self.system {
             Ok(system) => system,
             Err(error) => {
-                let failed = || Reading::Failed(error.clone());
+                let failed = Reading::Failed(error.clone());
                 return Host {
                     name,
-                    memory_total_bytes: failed(),
-                    memory_available_bytes: failed(),
-                    swap_total_bytes: failed(),
-                    swap_free_bytes: failed(),
+                    memory_total_bytes: failed.clone(),
+                    memory_available_bytes: failed.clone(),
+                    swap_total_bytes: failed.clone(),
+                    swap_free_bytes: failed,
                 };
             }
         };
         system.refresh_memory();
-        // sysinfo gives 0 where it could not read; a machine always has memory, but it may have no swap.
-        let read = system.total_memory() > 0;
-        let figure = |bytes: u64| if read { Reading::Known(Bytes(bytes)) } else { Reading::NotAvailable };
-        Host {
-            name,
-            memory_total_bytes: figure(system.total_memory()),
-            memory_available_bytes: figure(system.available_memory()),
-            swap_total_bytes: figure(system.total_swap()),
-            swap_free_bytes: figure(system.free_swap()),
-        }
+        // sysinfo returns 0 for what it could not read; a machine always has memory, but it may have no swap.
+        let is_read = system.total_memory() > 0;
+        let [memory_total_bytes, memory_available_bytes, swap_total_bytes, swap_free_bytes] =
+            [system.total_memory(), system.available_memory(), system.total_swap(), system.free_swap()]
+                .map(|bytes| if is_read { Reading::Known(Bytes(bytes)) } else { Reading::NotAvailable });
+        Host { name, memory_total_bytes, memory_available_bytes, swap_total_bytes, swap_free_bytes }
     }
 }
 

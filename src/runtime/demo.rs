@@ -119,15 +119,17 @@ impl DemoMachine {
     /// Takes a command as typed in the other pane. Whether it starts the recorded run again.
     pub(crate) fn start(&self, command: &str) -> bool {
         let mut state = self.state();
-        let Some(script) = command.find("train.py").filter(|_| state.again.is_none() && !command.contains('\n')) else {
+        if state.again.is_some() || command.contains('\n') {
             return false;
-        };
+        }
+        let Some(script) = command.find("train.py") else { return false };
         let Some((mut row, now)) = state.recorded.clone().zip(state.now.as_ref()) else { return false };
         let arguments = command.get(script..).unwrap_or_default().trim();
         let known = row.command.known().map_or("", String::as_str);
         let needs = if known.ends_with(arguments) { NEEDS.0 } else { NEEDS.1 };
-        let named = |device: &&Device| device.uuid.known().is_some_and(|uuid| command.contains(uuid.as_str()));
-        let device = now.devices.iter().find(named).map_or(0, |device| device.index);
+        let mut devices = now.devices.iter();
+        let named = devices.find(|device| device.uuid.known().is_some_and(|uuid| command.contains(uuid.as_str())));
+        let device = named.map_or(0, |device| device.index);
         let began = WallTime(jiff::Timestamp::now());
         row.pid = RUN + 389;
         row.started_at = Reading::Known(began);
@@ -142,7 +144,7 @@ impl DemoMachine {
         let mut state = self.state();
         let Some(again) = &state.again else { return false };
         let device = snapshot.devices.iter().find(|device| device.index == again.device);
-        let ended = again.row.key().is_some_and(|key| state.ended.contains(&key));
+        let ended = has_ended(&again.row, &state.ended);
         let full = device.and_then(|device| device.memory.free_bytes.value()) == Some(Bytes::ZERO);
         if ended || full {
             state.again = None;
@@ -166,9 +168,10 @@ impl DemoMachine {
                     row.started_at.clone().map(|then| WallTime(then.0.saturating_add(shift).unwrap_or(then.0)));
             }
             without(device, &state.ended);
-            let has_ended = |again: &Again| again.row.key().is_some_and(|key| state.ended.contains(&key));
-            let again = state.again.as_ref().filter(|again| again.device == device.index && !has_ended(again));
-            if let Some(again) = again {
+            if let Some(again) = &state.again
+                && again.device == device.index
+                && !has_ended(&again.row, &state.ended)
+            {
                 with(device, again, &snapshot.taken_at);
             }
         }
@@ -191,6 +194,10 @@ fn rows(snapshot: &Snapshot) -> usize {
     snapshot.devices.iter().map(|device| device.processes.len()).sum()
 }
 
+fn has_ended(row: &GpuProcess, ended: &BTreeSet<ProcessKey>) -> bool {
+    row.key().is_some_and(|key| ended.contains(&key))
+}
+
 /// Puts the run that was started again on its device.
 fn with(device: &mut Device, again: &Again, now: &WallTime) {
     let memory = &mut device.memory;
@@ -203,10 +210,8 @@ fn with(device: &mut Device, again: &Again, now: &WallTime) {
 
 /// Takes ended processes off a device; their bytes are free again.
 fn without(device: &mut Device, ended: &BTreeSet<ProcessKey>) {
-    let is_ended = |row: &GpuProcess| row.key().is_some_and(|key| ended.contains(&key));
-    let freed = device.processes.iter().filter(|row| is_ended(row)).filter_map(|row| row.used_bytes.value());
-    let freed = freed.fold(Bytes::ZERO, Bytes::plus);
-    device.processes.retain(|row| !is_ended(row));
+    let gone = device.processes.extract_if(.., |row| has_ended(row, ended));
+    let freed = gone.filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
     let memory = &mut device.memory;
     memory.used_bytes = memory.used_bytes.clone().map(|used| used.less(freed));
     memory.free_bytes = memory.free_bytes.clone().map(|free| free.plus(freed));

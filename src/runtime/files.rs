@@ -105,12 +105,7 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
     }
 
     fn leave_piece(&mut self, piece: &[u8]) {
-        // A word may stand across two pieces.
-        let seam = || {
-            let before = self.edge.get(self.edge.len().saturating_sub(SEAM)..).unwrap_or_default();
-            [before, piece.get(..SEAM).unwrap_or(piece)].concat()
-        };
-        if self.middle.len() < MIDDLE && ((self.telling)(piece) || (self.telling)(&seam())) {
+        if self.middle.len() < MIDDLE && ((self.telling)(piece) || (self.telling)(&self.seam(piece))) {
             self.dropped -= self.edge.len() as u64;
             self.mark_gap();
             self.middle.extend_from_slice(without_half_a_character(&self.edge));
@@ -131,6 +126,12 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
             self.edge.clear();
             self.edge.extend_from_slice(end);
         }
+    }
+
+    /// The end of the last piece with the beginning of this one: a word may continue from one to the other.
+    fn seam(&self, piece: &[u8]) -> Vec<u8> {
+        let before = self.edge.get(self.edge.len().saturating_sub(SEAM)..).unwrap_or_default();
+        [before, piece.get(..SEAM).unwrap_or(piece)].concat()
     }
 
     fn mark_gap(&mut self) {

@@ -7,6 +7,7 @@ mod sequence;
 use std::io;
 use std::sync::mpsc::Sender;
 use std::thread;
+use std::time::Duration;
 
 use crossterm::event::Event;
 
@@ -34,7 +35,7 @@ pub(crate) fn listen(
         let mut shortening = Shortening::default();
         let mut block = vec![0; 64 << 10];
         loop {
-            let patience = decoder.due().map(|due| due.saturating_sub(clock.now().now));
+            let patience = decoder.due().map(|due| due.saturating_sub(clock.elapsed()));
             let typed = terminal.next(&mut block, patience);
             let has_typed = matches!(typed, Ok(Typed::Bytes(1..) | Typed::Events(_)));
             if has_typed && let Some(touched) = touched.take() {
@@ -42,7 +43,7 @@ pub(crate) fn listen(
             }
             let mut events = Vec::new();
             match typed {
-                Ok(Typed::Nothing) => decoder.tick(clock.now().now, &mut events),
+                Ok(Typed::Nothing) => decoder.tick(clock.elapsed(), &mut events),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 // The terminal is gone: there is nobody left to show anything to.
                 Ok(Typed::Bytes(0)) | Err(_) => {
@@ -50,28 +51,16 @@ pub(crate) fn listen(
                     return;
                 }
                 Ok(Typed::Bytes(count)) => {
-                    decoder.take(block.get(..count).unwrap_or_default(), clock.now().now, &mut events);
+                    let bytes = block.get(..count).unwrap_or_default();
+                    decoder.take(bytes, clock.elapsed(), &mut events);
                 }
                 Ok(Typed::Events(read)) => events.extend(read),
             }
-            let now = clock.now().now;
-            let messages = events.into_iter().map(|event| match event {
-                Event::Key(key) => Msg::Key(key, now),
-                Event::Mouse(event) => Msg::Mouse(event, now),
-                Event::Paste(text) if files::is_short(&text) && !shortening.is_under_way() => Msg::Paste(text),
-                Event::Paste(text) => {
-                    shortening.begin(text, telling.clone(), wakes.clone());
-                    Msg::Pasting
-                }
-                Event::FocusGained => Msg::InFront(true),
-                Event::FocusLost => Msg::InFront(false),
-                Event::Resize(..) => new_size(),
-            });
+            let now = clock.elapsed();
+            let messages = events.into_iter().map(|event| shortening.message(event, now, &telling, &wakes));
             let pasting = decoder.is_pasting().then_some(Msg::Pasting);
-            for message in messages.chain(pasting) {
-                if !wakes.tell(message) {
-                    return;
-                }
+            if !messages.chain(pasting).all(|message| wakes.tell(message)) {
+                return;
             }
         }
     })?;
@@ -83,6 +72,22 @@ pub(crate) fn listen(
 struct Shortening(Option<thread::JoinHandle<()>>);
 
 impl Shortening {
+    /// What an event means to the app. A long paste is shortened first.
+    fn message(&mut self, event: Event, now: Duration, telling: &Telling, wakes: &Sender<Wake>) -> Msg {
+        match event {
+            Event::Key(key) => Msg::Key(key, now),
+            Event::Mouse(event) => Msg::Mouse(event, now),
+            Event::Paste(text) if files::is_short(&text) && !self.is_under_way() => Msg::Paste(text),
+            Event::Paste(text) => {
+                self.begin(text, telling.clone(), wakes.clone());
+                Msg::Pasting
+            }
+            Event::FocusGained => Msg::InFront(true),
+            Event::FocusLost => Msg::InFront(false),
+            Event::Resize(..) => new_size(),
+        }
+    }
+
     fn is_under_way(&self) -> bool {
         self.0.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -95,10 +100,10 @@ impl Shortening {
             drop(before.map(thread::JoinHandle::join));
             wakes.tell(Msg::Paste(text));
         });
-        let lost = |error: &io::Error| {
-            tell.tell(Msg::Trouble(format!("What was pasted could not be taken in: {error}")));
-        };
-        self.0 = spawned.inspect_err(lost).ok();
+        if let Err(error) = &spawned {
+            tell.trouble(format!("What was pasted could not be taken in: {error}"));
+        }
+        self.0 = spawned.ok();
     }
 }
 

@@ -112,23 +112,22 @@ pub(crate) fn read(folder: Option<&Path>, keeps: bool) -> Result<(Story, String)
     }
     let Some(folder) = folder else { return Err(format!("no last log: {}", Here::STATE_UNKNOWN)) };
     let path = folder.join(FILE);
-    let unreadable = |why: String| format!("the last log, {}, can't be read: {why}", path.display());
-    match fs::metadata(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err("there is no last log yet; give a file: oomdoctor crash.log".into());
-        }
-        Err(error) => return Err(unreadable(error.to_string())),
-        // Another user's would put their words, and their commands, on this screen.
-        Ok(metadata) if !metadata.is_file() || !Here::is_own(&metadata) || metadata.len() > LARGEST => {
-            return Err(unreadable("it is none of oomdoctor's".into()));
-        }
-        Ok(_) => {}
+    read_file(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => "there is no last log yet; give a file: oomdoctor crash.log".into(),
+        _ => format!("the last log, {}, can't be read: {error}", path.display()),
+    })
+}
+
+fn read_file(path: &Path) -> io::Result<(Story, String)> {
+    let metadata = fs::metadata(path)?;
+    // Another user's file would put that user's words and commands on this screen.
+    if !metadata.is_file() || !Here::is_own(&metadata) || metadata.len() > LARGEST {
+        return Err(io::Error::other("it is none of oomdoctor's"));
     }
-    let bytes = regular::read(&path, LARGEST).map_err(|error| unreadable(error.to_string()))?;
+    let bytes = regular::read(path, LARGEST)?;
     let text = String::from_utf8_lossy(&bytes);
-    let (first, log) = text.split_once('\n').ok_or_else(|| unreadable("it is cut off".into()))?;
-    let story = serde_json::from_str(first).map_err(|error| unreadable(error.to_string()))?;
-    Ok((story, log.to_owned()))
+    let (first, log) = text.split_once('\n').ok_or_else(|| io::Error::other("it is cut off"))?;
+    Ok((serde_json::from_str(first)?, log.to_owned()))
 }
 
 #[cfg(test)]

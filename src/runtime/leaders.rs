@@ -33,8 +33,8 @@ impl Leaders {
     /// Whether it was signalled or had ended, waited for at most so long. Not known counts as no.
     pub fn went(&self, key: ProcessKey, longest: Duration) -> bool {
         let told = self.told.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let unknown = |told: &mut BTreeMap<_, _>| !told.contains_key(&key);
-        let told = self.told.1.wait_timeout_while(told, longest, unknown).unwrap_or_else(PoisonError::into_inner).0;
+        let waited = self.told.1.wait_timeout_while(told, longest, |told| !told.contains_key(&key));
+        let (told, _) = waited.unwrap_or_else(PoisonError::into_inner);
         told.get(&key).copied().unwrap_or(false)
     }
 }

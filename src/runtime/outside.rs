@@ -50,10 +50,10 @@ impl Outside {
             Effect::Signal(order) => self.signal(order),
             Effect::Release(key, release) => self.release(key, release),
             Effect::NoteMemory(key, bytes) => {
-                if matches!(self.control, Control::Real(_)) {
-                    if let Err(error) = self.journal.note_memory(key, bytes) {
-                        self.wakes.trouble(not_recorded(&error));
-                    }
+                if matches!(self.control, Control::Real(_))
+                    && let Err(error) = self.journal.note_memory(key, bytes)
+                {
+                    self.wakes.trouble(not_recorded(&error));
                 }
             }
             Effect::ReadEnvironment { key, names } => self.read_environment(key, names),

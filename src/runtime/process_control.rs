@@ -1,5 +1,6 @@
-//! Owns signalling, the one dangerous thing here. A process is ended only through `end`, which takes a handle first,
-//! then checks who that handle is, then signals through it: a PID that is reused in between can't be hit.
+//! Owns signaling, the one dangerous thing here. A process is ended only through `end`, which takes a handle first,
+//! then checks which process that handle refers to, then signals through it. So a PID that is reused in between can't be
+//! hit.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -7,20 +8,16 @@ use std::time::{Duration, Instant};
 use super::leaders::{Leaders, WORD};
 use crate::app::effect::Order;
 use crate::app::msg::SignalReport;
+use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::platform::processes::{Inspection, ProcessControl};
 
-/// A process closes its files this much before it has ended, at most; a refusal waits for that.
+/// A process closes its files at most this long before it has ended; a refusal waits for that.
 const ENDING: Duration = Duration::from_millis(50);
 
-/// Signals exactly the process that the order names, or refuses and says why. First the handle, then who it
-/// is, then the signal.
+/// Signals exactly the process that the order names, or refuses and says why.
 pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Result<C::Handle, Refusal> {
     let (pid, signal) = (order.key.pid, order.signal);
-    let failed = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => Refusal::Gone(pid),
-        _ => Refusal::Failed(pid, error.to_string()),
-    };
     if pid <= 1 || i32::try_from(pid).is_err() {
         return Err(Refusal::ReservedPid(pid));
     }
@@ -29,35 +26,47 @@ pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Re
     }
     let handle = control.open(pid).map_err(|error| match control.inspect(pid) {
         Ok(Some(Inspection { thread_of: Some(process), .. })) => Refusal::Thread(pid, process),
-        _ => failed(error),
+        _ => failed(pid, &error),
     })?;
-    let Some(now) = control.inspect(pid).map_err(failed)? else { return Err(Refusal::Gone(pid)) };
+    let Some(now) = control.inspect(pid).map_err(|error| failed(pid, &error))? else { return Err(Refusal::Gone(pid)) };
     if now.start_ticks != order.key.start_ticks {
         return Err(Refusal::Reused(pid));
     }
-    let another = now.runs.as_ref().filter(|runs| !runs.is_still(&order.ran));
-    let changed = || another.map(|runs| Refusal::Changed(pid, runs.command.clone()));
-    if let Some(refusal) = viewer.refuses(&now.suspect(pid)).or_else(changed) {
-        // Of one that is ending neither files nor owner can be read any more: that is no reason of its own.
+    let changed = now.runs.as_ref().filter(|runs| !runs.is_still(&order.ran));
+    let changed = changed.map(|runs| Refusal::Changed(pid, runs.command.clone()));
+    if let Some(refusal) = viewer.refuses(&now.suspect(pid)).or(changed) {
+        // The open files and the owner of a process that is ending can't be read, which is no reason to refuse.
         let ended = control.wait(&handle, ENDING).unwrap_or(false);
         return Err(if ended { Refusal::Gone(pid) } else { refusal });
     }
     control.signal(&handle, signal).map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => Refusal::OtherUser(pid, now.user.unwrap_or_else(|| "another user".into())),
-        _ => failed(error),
+        _ => failed(pid, &error),
     })?;
     if now.state == 'T' && signal != Signal::Kill {
-        // A stopped process keeps TERM pending until it runs on. That it may have ended by now is no failure.
+        // A stopped process keeps the signal pending until it continues. If it has ended by now, that is no failure.
         let _ = control.wake(&handle);
     }
     Ok(handle)
 }
 
-/// How long a signalled process is watched for after its grace time.
+fn failed(pid: u32, error: &io::Error) -> Refusal {
+    match error.kind() {
+        io::ErrorKind::NotFound => Refusal::Gone(pid),
+        _ => Refusal::Failed(pid, error.to_string()),
+    }
+}
+
+/// How long a signaled process is watched for after its grace time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// As [`end_and_watch`], and one that should end with another, which is being ended, is signalled only if that one was,
-/// and if it is still there, and still itself, when the grace time is over.
+/// The process as it is now; `None` if it has ended or another process has its PID.
+fn current(control: &impl ProcessControl, key: ProcessKey) -> Option<Inspection> {
+    control.inspect(key.pid).ok().flatten().filter(|now| now.start_ticks == key.start_ticks)
+}
+
+/// As [`end_and_watch`], but a process that should end together with another one, which is being ended, is signaled only
+/// if that one was signaled and this one is still the same running process when the grace time is over.
 pub fn follow_and_watch<C: ProcessControl>(
     control: &C,
     viewer: &Viewer,
@@ -72,17 +81,18 @@ pub fn follow_and_watch<C: ProcessControl>(
         if !leaders.went(first, WORD) {
             return report(SignalReport::Refused(Refusal::Follows(key.pid, first.pid)));
         }
-        let is_it = |now: Inspection| now.start_ticks == key.start_ticks;
-        let itself = || control.inspect(key.pid).ok().flatten().is_some_and(is_it);
-        if handle.is_ok_and(|handle| itself() && control.wait(&handle, order.grace).unwrap_or(false)) {
+        if let Ok(handle) = handle
+            && current(control, key).is_some()
+            && control.wait(&handle, order.grace).unwrap_or(false)
+        {
             return report(SignalReport::Ended(begun.elapsed()));
         }
     }
     end_and_watch(control, viewer, order, leaders, report);
 }
 
-/// Ends a process and reports what becomes of it: sent or refused; ended, or still there when the grace time is over,
-/// and then ended if it does so yet. Blocks until then.
+/// Ends a process and reports what happens: the signal was sent or refused; the process ended, or is still there when the
+/// grace time is over, and ends later. Blocks until then.
 pub fn end_and_watch<C: ProcessControl>(
     control: &C,
     viewer: &Viewer,
@@ -101,14 +111,12 @@ pub fn end_and_watch<C: ProcessControl>(
     match control.wait(&handle, order.grace) {
         Ok(true) => return report(SignalReport::Ended(sent.elapsed())),
         Ok(false) => {
-            // It may end at this very moment, and then the PID's state is another's.
-            let now = control.inspect(key.pid).ok().flatten().filter(|now| now.start_ticks == key.start_ticks);
-            let state = now.map(|now| now.state);
-            report(SignalReport::StillThere(state));
+            // It may end at this moment, and then the state would be that of another process with the same PID.
+            report(SignalReport::StillThere(current(control, key).map(|now| now.state)));
         }
         Err(error) => return report(SignalReport::Refused(Refusal::Failed(key.pid, error.to_string()))),
     }
-    // Said once; from here on only its end is news.
+    // That it is still there is reported once; after that only its end is.
     if let Ok(true) = control.wait(&handle, PATIENCE) {
         report(SignalReport::Ended(sent.elapsed()));
     }

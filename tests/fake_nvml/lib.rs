@@ -1,6 +1,6 @@
-//! A fake NVIDIA driver library for the tests: what `libnvidia-ml.so.1` exports as far as the sampler calls it, played
-//! from a scenario file. Plain `cargo test` builds it (an example of crate type cdylib); `support/fake_driver.rs` is
-//! the harness.
+//! A fake NVIDIA driver library for the tests: the functions of `libnvidia-ml.so.1` that the sampler calls, played from
+//! a scenario file. Plain `cargo test` builds it (an example of crate type cdylib); `support/fake_driver.rs` is its
+//! harness.
 //!
 //! The scenario (RON, see [`Scenario`]) is the file that `FAKE_NVML_SCENARIO` names, else `scenario.ron` beside this
 //! library. It is looked at on every call and read again when it has changed; fault counters then start anew. Without
@@ -39,7 +39,7 @@ type Return = c_uint;
 /// The unavailable figure of a row.
 const NOT_AVAILABLE: u64 = u64::MAX;
 
-/// Runs the body in the scenario; a fault or a driver that was not initialised answers first.
+/// Runs the body with the scenario, unless a fault or an uninitialized driver answers first.
 fn call(name: &'static str, body: impl FnOnce(&Entered) -> Code) -> Return {
     match enter(name, None) {
         Ok(entered) if !entered.initialised => Code::Uninitialized as Return,
@@ -48,7 +48,7 @@ fn call(name: &'static str, body: impl FnOnce(&Entered) -> Code) -> Return {
     }
 }
 
-/// As [`call`], for a device: its handle is its index and one.
+/// As [`call`], for a device, whose handle is its index + 1.
 fn device_call(name: &'static str, device: nvmlDevice_t, body: impl FnOnce(&Entered, usize) -> Code) -> Return {
     let index = (device as usize).wrapping_sub(1);
     match enter(name, Some(index)) {
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn nvmlInit_v2() -> Return {
     initialised()
 }
 
-/// What both ways to begin do; neither calls the other, so that tests can take one out of the library.
+/// Shared by both init functions. Neither calls the other, so that tests can remove one from the library.
 fn initialised() -> Return {
     match enter("nvmlInit_v2", None) {
         Ok(_) => scenario::initialise(true) as Return,
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(device: nvmlDevice_t, out: *mut
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetMinorNumber(device: nvmlDevice_t, out: *mut c_uint) -> Return {
     device_call("nvmlDeviceGetMinorNumber", device, |entered, index| match entered.gpu(index).instance_of {
-        // As the driver: an instance has no device file of its own.
+        // As with the real driver, a MIG instance has no device file of its own.
         Some(_) => Code::InvalidArgument,
         None => put(out, entered.gpu(index).minor),
     })
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn nvmlDeviceGetMinorNumber(device: nvmlDevice_t, out: *mu
 pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(device: nvmlDevice_t, out: *mut nvmlMemory_t) -> Return {
     device_call("nvmlDeviceGetMemoryInfo", device, |entered, index| {
         let gpu = entered.gpu(index);
-        // This version counts what the driver reserves as used.
+        // This version counts the driver's reserve as used.
         let used = entered.used(index).saturating_add(gpu.reserved);
         put(out, nvmlMemory_t { total: gpu.total, free: gpu.free.unwrap_or(gpu.total.saturating_sub(used)), used })
     })
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn nvmlDeviceGetProcessUtilization(
         if out.is_null() || count.is_null() {
             return Code::InvalidArgument;
         }
-        // As the driver has it: idle processes have no sample, and without any the answer is "not found".
+        // As with the real driver, idle processes have no sample, and without any the answer is "not found".
         let busy: Vec<&Process> = entered.living(index).into_iter().filter(|process| process.sm > 0).collect();
         // SAFETY: not null; by nvml.h the number of samples that `out` has room for.
         let room = unsafe { count.read() } as usize;

@@ -1,5 +1,5 @@
-//! What other monitors look for before they start, so that they can be measured on the same driver: known by name, and
-//! not supported, as on a card that lacks it.
+//! Functions that other monitors look for before they start, so that they can be measured on the same driver. They
+//! exist and answer "not supported".
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

@@ -1,4 +1,4 @@
-//! The scenario: its shape, reading it again when it changed, who is still alive, faults and the list of calls.
+//! The scenario: its format, reloading when it changes, which processes are alive, faults and the list of calls.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,11 +14,11 @@ use serde::Deserialize;
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
     pub driver: String,
-    /// 12080 is 12.8.
+    /// 12080 means 12.8.
     pub cuda: i32,
     /// Size of a row in the `_v3` lists: 16, 24 or 32.
     pub row_bytes: usize,
-    /// How many cards the driver says there are, where that is not so.
+    /// How many GPUs the driver reports, where that is wrong.
     pub count: Option<u32>,
     pub gpus: Vec<Gpu>,
     pub processes: Vec<Process>,
@@ -32,28 +32,28 @@ impl Default for Scenario {
     }
 }
 
-/// A card. Sizes in bytes.
+/// A GPU. Sizes in bytes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gpu {
-    /// U+FFFD is played as a byte that is no UTF-8.
+    /// U+FFFD stands for a byte that is not UTF-8.
     pub name: String,
     pub total: u64,
-    /// Held back by the driver.
+    /// The driver's reserve.
     pub reserved: u64,
-    /// In use by no listed process.
+    /// Unattributed: in use by no listed process.
     pub base: u64,
-    /// What the driver says is free, where that is not what is left.
+    /// The free VRAM that the driver reports, where that is wrong.
     pub free: Option<u64>,
     pub sm: u32,
     pub temperature: u32,
     pub milliwatts: u32,
-    /// Split into instances (MIG), the cards that say so of it; they stand after all whole ones.
+    /// Split into MIG instances: the GPUs that name it; they stand after all whole ones.
     pub split: bool,
     pub instance_of: Option<usize>,
-    /// A virtual machine's share (vGPU).
+    /// A vGPU.
     pub shared: bool,
-    /// The number of its device file; 0 of each that does not say another, since the tests' processes have that one open.
+    /// The number of its device file. It is 0 by default, because the tests' processes have that file open.
     pub minor: u32,
 }
 
@@ -91,17 +91,17 @@ pub enum ListName {
 pub struct Process {
     pub gpu: usize,
     pub pid: u32,
-    /// `None`: the driver's figure for it is "not available".
+    /// `None`: the driver reports "not available".
     pub bytes: Option<u64>,
-    /// What it uses of the card where it has no figure of its own.
+    /// Its real VRAM where the driver reports no figure.
     pub hidden: u64,
     pub lists: Vec<ListName>,
     pub sm: u32,
-    /// When its sample was taken, where that is not just now.
+    /// When its sample was taken, if not just now.
     pub stamp: Option<u64>,
-    /// Stays listed though no such process exists here: another PID namespace's, or a stale context.
+    /// Stays listed although no such process exists here: another PID namespace's, or a stale context.
     pub ghost: bool,
-    /// How long after its end its memory is free again, in ms.
+    /// How long after its exit its VRAM is freed, in ms.
     pub linger_ms: u64,
 }
 
@@ -112,36 +112,37 @@ impl Default for Process {
     }
 }
 
-/// What goes wrong.
+/// A fault of the driver.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fault {
     /// Function names; `*` stands for anything.
     pub call: String,
     pub code: Code,
-    /// A return code by its number, in place of `code`.
+    /// A return code as a number, instead of `code`.
     pub number: u32,
     /// On this GPU only.
     pub gpu: Option<usize>,
-    /// After so many calls that went well.
+    /// After this many successful calls.
     pub after: u64,
-    /// So many times.
+    /// At most this many times.
     pub times: u64,
-    /// Answers only after so many ms.
+    /// Answers after this many ms.
     pub hang_ms: u64,
     /// Never answers.
     pub hang: bool,
-    /// A list asks for so many rows more than the caller has room for.
+    /// A list claims this many rows more than the caller has room for.
     pub grow: usize,
-    /// Printed on the standard output of whoever loaded the driver; U+FFFD as a byte that is no UTF-8.
+    /// Printed on the standard output of the process that loaded the driver; U+FFFD stands for a byte that is not
+    /// UTF-8.
     pub says: String,
-    /// The same on standard error.
+    /// Printed on its standard error.
     pub warns: String,
-    /// So often.
+    /// How many times it is printed.
     pub repeated: usize,
-    /// Forks a process that keeps all that is open and does nothing.
+    /// Forks a process that keeps all files open and does nothing.
     pub forks: bool,
-    /// Aborts whoever loaded the driver.
+    /// Aborts the process that loaded the driver.
     pub aborts: bool,
 }
 
@@ -169,7 +170,7 @@ impl Default for Fault {
     }
 }
 
-/// nvml.h's return codes, as far as they are played.
+/// The return codes of nvml.h that are played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Code {
     Success = 0,
@@ -191,7 +192,7 @@ pub enum Code {
     Unknown = 999,
 }
 
-/// What a call sees: the scenario and who of its processes lives.
+/// What a call sees: the scenario and which of its processes are alive.
 pub struct Entered {
     pub scenario: Arc<Scenario>,
     pub initialised: bool,
@@ -201,18 +202,18 @@ pub struct Entered {
 }
 
 impl Entered {
-    /// The card; a default one where there is none (the caller has checked).
+    /// The GPU; a default one if there is none (the caller has checked).
     pub fn gpu(&self, index: usize) -> Gpu {
         self.scenario.gpus.get(index).cloned().unwrap_or_default()
     }
 
-    /// The instances of a card that is split.
+    /// The MIG instances of a GPU.
     pub fn instances(&self, gpu: usize) -> Vec<usize> {
         let gpus = self.scenario.gpus.iter().enumerate();
         gpus.filter(|(_, other)| other.instance_of == Some(gpu)).map(|(index, _)| index).collect()
     }
 
-    /// The processes on it that hold memory.
+    /// The processes that use its VRAM.
     pub fn living(&self, gpu: usize) -> Vec<&Process> {
         let rows = self.scenario.processes.iter().zip(&self.alive);
         rows.filter(|(process, alive)| **alive && process.gpu == gpu).map(|(process, _)| process).collect()
@@ -225,7 +226,7 @@ impl Entered {
     }
 }
 
-/// What a call's faults do together.
+/// The combined effect of a call's faults.
 #[derive(Default)]
 struct Played {
     code: u32,
@@ -237,7 +238,7 @@ struct Played {
     aborts: bool,
 }
 
-/// What a library forks off: it waits for a minute, unless it is ended.
+/// The process that a fault forks: it waits for a minute, unless it is killed.
 fn fork() {
     // SAFETY: the child only sets a timer and waits, which may be done between fork and exec.
     unsafe {
@@ -251,12 +252,12 @@ fn fork() {
 
 #[derive(Default)]
 struct State {
-    /// Device, inode, length and times of the file that was read.
+    /// Device, inode, length and times of the file as read.
     stamp: Option<(u64, u64, u64, i64, i64)>,
     scenario: Arc<Scenario>,
     faults_seen: Vec<u64>,
     initialised: u32,
-    /// Start of each PID when it was seen first, and when it was first seen to have ended.
+    /// The start time of each PID when first seen, and when it was first seen to have exited.
     seen: HashMap<u32, (Option<u64>, Option<Instant>)>,
 }
 
@@ -275,7 +276,7 @@ pub fn initialise(up: bool) -> Code {
     Code::Success
 }
 
-/// What every call does first: note it, read the scenario if it changed, play the faults.
+/// Every call starts here: record it, reload a changed scenario, play the faults.
 pub fn enter(name: &'static str, gpu: Option<usize>) -> Result<Entered, u32> {
     note(name);
     let (entered, code, hang) = with_state(|state| {
@@ -300,7 +301,7 @@ pub fn enter(name: &'static str, gpu: Option<usize>) -> Result<Entered, u32> {
         Some(Duration::MAX) => loop {
             std::thread::park();
         },
-        // Not to wait for anything, but to take that long.
+        // Sleeps to take that long, not to wait for anything.
         Some(time) => std::thread::sleep(time),
         None => {}
     }
@@ -311,7 +312,6 @@ pub fn enter(name: &'static str, gpu: Option<usize>) -> Result<Entered, u32> {
 }
 
 impl State {
-    /// Whether there is a scenario.
     fn reload(&mut self) -> bool {
         let Some(path) = beside("FAKE_NVML_SCENARIO", "scenario.ron") else { return false };
         let Ok(meta) = fs::metadata(&path) else { return false };
@@ -364,7 +364,7 @@ impl State {
         Entered { scenario, initialised: self.initialised > 0, grow, alive }
     }
 
-    /// Whether the process that had this PID when it was seen first still holds its memory.
+    /// Whether the process that first had this PID still uses its VRAM.
     fn is_alive(&mut self, process: &Process) -> bool {
         if process.ghost {
             return true;
@@ -381,7 +381,7 @@ impl State {
     }
 }
 
-/// Start ticks of a PID; `None` where it is gone or a zombie.
+/// Start ticks of a PID; `None` if it is gone or a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
@@ -390,7 +390,7 @@ fn started(pid: u32) -> Option<u64> {
     fields.get(19).and_then(|start| start.parse().ok()).filter(|_| lives)
 }
 
-/// A text as the driver gives it.
+/// A text in the driver's encoding.
 pub fn bytes_of(text: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     for letter in text.chars() {
@@ -402,7 +402,7 @@ pub fn bytes_of(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Whether a name fits a pattern with `*`.
+/// Whether a name matches a pattern with `*`.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -416,19 +416,19 @@ fn note(name: &str) {
     let named = std::env::var_os("FAKE_NVML_CALLS").is_some();
     let Some(path) = beside("FAKE_NVML_CALLS", "calls") else { return };
     if let Ok(mut file) = fs::OpenOptions::new().append(true).create(named).open(path) {
-        // One write a line, so that a process that is killed leaves whole lines.
+        // One write per line, so that a killed process leaves whole lines.
         let _ = file.write_all(format!("{name}\n").as_bytes());
     }
 }
 
-/// The file a variable names, else one beside this library.
+/// The file that a variable names, else one beside this library.
 fn beside(variable: &str, file: &str) -> Option<PathBuf> {
     static OWN: OnceLock<Option<PathBuf>> = OnceLock::new();
     let folder = || OWN.get_or_init(own_path).as_ref()?.parent();
     std::env::var_os(variable).map(PathBuf::from).or_else(|| Some(folder()?.join(file)))
 }
 
-/// Where this library was loaded from: the mapping that this very function lies in.
+/// Where this library was loaded from: the mapping of this function.
 fn own_path() -> Option<PathBuf> {
     let here = own_path as *const () as usize;
     let maps = fs::read_to_string("/proc/self/maps").ok()?;

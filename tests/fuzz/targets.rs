@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all: of a log, an entry, a reading, and the headers of model files. Used by the suite
+//! Promises that hold for any bytes: a log, an entry, a reading, and the headers of model files. Used by the suite
 //! (`integration/hostile.rs`) and by cargo-fuzz (`fuzz_targets`); a broken promise panics.
 
 use std::borrow::Cow;
@@ -34,13 +34,13 @@ fn moment() -> WallTime {
     WallTime(jiff::Timestamp::from_second(1_800_000_000).unwrap())
 }
 
-/// Nothing in it steers a terminal or hides what is there.
+/// Asserts that the text contains nothing that controls a terminal or hides characters.
 fn assert_harmless(text: &str, what: &str) {
     let found = text.chars().find(|c| *c != '\n' && is_harmful(*c));
     assert!(found.is_none(), "{what} holds {found:?}");
 }
 
-/// A log: read, cleaned, diagnosed, advised on and reported, and the whole of it on a screen.
+/// Reads, cleans and diagnoses a log, advises on it and reports it, and draws it on a screen.
 pub fn log(data: &[u8]) {
     let kept = read_all(data, |_| true).unwrap();
     assert!(kept == data || data.len() > 1 << 20);
@@ -84,7 +84,7 @@ pub fn log(data: &[u8]) {
     show(&mut model, vec![Msg::LogRead(Box::new(read))]);
 }
 
-/// The screens after these messages, in every region and at several sizes.
+/// Draws the screens after these messages, in every region and at several sizes.
 fn show(model: &mut Model, messages: Vec<Msg>) {
     let cx = Cx { now: Duration::from_secs(1), wall: moment() };
     for msg in messages {
@@ -97,7 +97,7 @@ fn show(model: &mut Model, messages: Vec<Msg>) {
     }
 }
 
-/// A line of the sampler's stream: refused, or shown harmlessly and joined with a log.
+/// A line of the sampler's stream is refused, or shown harmlessly and joined with a log.
 pub fn snapshot(data: &[u8]) {
     let Ok(snapshot) = serde_json::from_slice::<Snapshot>(data) else { return };
     let written = serde_json::to_vec(&snapshot).unwrap();
@@ -124,7 +124,7 @@ pub fn snapshot(data: &[u8]) {
     }
 }
 
-/// An entry somebody wrote: refused with its place, or good enough to read a log with.
+/// An entry is refused with its place, or good enough to read a log with.
 pub fn entry(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     for path in ["x/y.ron", "fixes/y.ron", "programs.ron", "phases.ron", "run.ron", "questions.ron"] {
@@ -148,9 +148,9 @@ fn card() -> Card {
     Card { index: 0, uuid: None, name: "GPU".into(), total, free, each: Vec::new() }
 }
 
-/// A GGUF header: refused, or a shape to reckon with.
+/// A GGUF header is refused, or gives a shape to compute with.
 pub fn gguf(data: &[u8]) {
-    // Files are larger than their headers, or say so.
+    // A file is larger than its header, or claims to be.
     for length in [data.len() as u64, 1 << 40] {
         if let Ok(read) = gguf::read(Cursor::new(data), length) {
             let shape = from_gguf(&read);
@@ -181,12 +181,12 @@ pub fn config(data: &[u8]) {
     }
 }
 
-/// What logs are made from: every entry's own examples.
+/// Material for logs: the examples of every entry.
 pub fn logs() -> Vec<Vec<u8>> {
     BASE.entries().iter().flat_map(|entry| &entry.matches).map(|example| example.log.clone().into_bytes()).collect()
 }
 
-/// The knowledge's own files.
+/// The files of the knowledge.
 pub fn entries() -> Vec<Vec<u8>> {
     let read = |source: &Source| source.path.ends_with(".ron") && !source.path.starts_with("models/");
     embedded().into_iter().filter(read).map(|source| source.text.into_owned().into_bytes()).collect()

@@ -1,5 +1,5 @@
-//! The program in a rough world: a terminal that vanishes or never keeps its size, a disk that is full, no home or one
-//! that can't be written, terminals and locales that can do next to nothing.
+//! The program under bad conditions: a terminal that is closed or resized without end, a full disk, no writable home,
+//! minimal terminals and locales.
 
 use std::fs;
 use std::io::Read;
@@ -8,35 +8,28 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use oomdoctor::platform::linux::procfs::Procfs;
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::support::ends_within;
 use crate::support::fake_driver::{devices, homes};
 use crate::support::machine::{HELD, Machine, torch_log};
 use crate::support::pty::{PATIENCE, Session, shows};
+use crate::support::{children_of, ends_within};
 
 const LARGE: (u16, u16) = (120, 40);
 const NOWHERE: &str = "/nonexistent/libnvidia-ml.so.1";
 const END_IT: &str = "[y]";
 
-/// The shipped program on this machine, in a shell's line after these words.
+/// A shell's command line: `before`, then the shipped program on this machine.
 fn line(machine: &Machine, before: &str) -> String {
     let library = machine.library();
     let options = format!("--device-folder \"$DEVICES\" --interval 0.2 --nvml-library '{}'", library.display());
     format!("{before} \"$OOMDOCTOR\" {options}")
 }
 
-fn children(of: u32) -> Vec<u32> {
-    let procfs = Procfs::default();
-    let is_child = |pid: &u32| procfs.stat(*pid).is_ok_and(|stat| stat.parent_pid == of);
-    procfs.pids().into_iter().filter(is_child).collect()
-}
-
 #[test]
-fn a_terminal_that_is_closed_ends_the_program_quietly_and_its_sampler_with_it() {
-    // The second one was started by something that ignores that the terminal hangs up, as nohup does.
+fn closing_the_terminal_ends_the_program_and_its_sampler() {
+    // The second shell ignores SIGHUP, as nohup does.
     for before in ["exec", "trap '' HUP; exec"] {
         let mut machine = Machine::new();
         let folder = tempfile::tempdir().unwrap();
@@ -60,9 +53,9 @@ fn a_terminal_that_is_closed_ends_the_program_quietly_and_its_sampler_with_it() 
             screen.process(&block[..count]);
         }
         let own = child.process_id().unwrap();
-        let samplers = children(own);
+        let samplers = children_of(own);
         assert_eq!(samplers.len(), 1, "{samplers:?}");
-        // All that keeps it open.
+        // Dropping both closes the terminal.
         drop((output, pair.master));
         assert!(ends_within(own, PATIENCE), "{before}: it still runs");
         let status = child.wait().unwrap();
@@ -75,11 +68,11 @@ fn a_terminal_that_is_closed_ends_the_program_quietly_and_its_sampler_with_it() 
 }
 
 #[test]
-fn a_storm_of_sizes_is_survived_and_answers_nothing() {
+fn many_resizes_answer_no_question() {
     let mut machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut session = machine.oomdoctor_every("0.05", LARGE, &[]);
-    session.wait_for_text(&[&holder]);
+    session.wait_for_text(&[&logged]);
     session.paste(machine.log());
     session.wait_for_text(&["step 1"]);
     session.send("\t\x1b[Hx");
@@ -88,7 +81,7 @@ fn a_storm_of_sizes_is_survived_and_answers_nothing() {
         let (columns, rows) = (20 + round * 37 % 181, 5 + round * 13 % 56);
         let before = session.raw().len();
         session.resize(columns, rows);
-        // Too few to be a paste.
+        // Single letters: more of them would be taken for a paste.
         if round < 3 {
             session.send("y");
         }
@@ -100,9 +93,9 @@ fn a_storm_of_sizes_is_survived_and_answers_nothing() {
     session.resize(LARGE.0, LARGE.1);
     session.wait_for("a frame of this size", |screen| {
         let corner = screen.rows(0, LARGE.0).nth(1).and_then(|row| row.chars().last());
-        matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &holder, HELD])
+        matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &logged, HELD])
     });
-    // No text has this key, so that it is not taken for one more of the burst.
+    // An arrow key is never part of a paste, so it ends the burst of letters.
     session.send("\x1b[B");
     session.send("?");
     session.wait_for_text(&["Ctrl-Z"]);
@@ -113,11 +106,11 @@ fn a_storm_of_sizes_is_survived_and_answers_nothing() {
 }
 
 #[test]
-fn a_terminal_of_an_absurd_size_costs_no_more_than_a_large_one() {
+fn an_absurdly_large_terminal_costs_no_more_than_a_large_one() {
     let machine = Machine::new();
     let mut session = machine.oomdoctor(LARGE, &[]);
     session.wait_for_text(&[&machine.pids()[0]]);
-    // The emulator here keeps its own size.
+    // The emulator of the test keeps its size.
     let before = session.raw().len();
     session.resize_without_emulator(65535, 65535);
     session.wait_for_more_output(before + 6000);
@@ -131,14 +124,14 @@ fn a_terminal_of_an_absurd_size_costs_no_more_than_a_large_one() {
 }
 
 #[test]
-fn on_a_full_disk_nothing_is_lost_but_the_files_and_that_is_said() {
+fn on_a_full_disk_only_the_files_are_missing_and_the_screen_says_so() {
     let mut machine = Machine::new();
     let [(_, _), (_, state)] = homes();
     let own = state.join("oomdoctor");
     fs::create_dir_all(&own).unwrap();
     let kept = "{\"origin\":\"before\"}\nthe log of yesterday\n";
     fs::write(own.join("last.log"), kept).unwrap();
-    // No file may grow by a byte; pipes and terminals are none.
+    // The limit applies to files only, not to pipes and terminals.
     let mut session = Session::shell(LARGE, &line(&machine, "trap '' XFSZ; ulimit -f 0; exec"));
     session.wait_for_text(&[&machine.pids()[0]]);
     session.paste(machine.log());
@@ -146,7 +139,7 @@ fn on_a_full_disk_nothing_is_lost_but_the_files_and_that_is_said() {
     session.send("\t\x1b[Hx");
     session.wait_for_text(&[END_IT]);
     session.send("y");
-    assert_eq!(machine.holder.ended_by(), Some(15), "a record that can't be written stops no signal");
+    assert_eq!(machine.logged.ended_by(), Some(15), "a record that can't be written stops no signal");
     session.wait_for_text(&["gave back", "could not be recorded"]);
     session.send("W");
     session.wait_for_text(&["report could not be written"]);
@@ -158,8 +151,8 @@ fn on_a_full_disk_nothing_is_lost_but_the_files_and_that_is_said() {
 }
 
 #[test]
-fn without_a_home_or_with_one_that_can_not_be_written_only_the_keeping_is_missing() {
-    // Root may write anywhere, and has a home without being told.
+fn without_a_writable_home_only_the_last_log_is_not_kept() {
+    // Root may write anywhere and has a home without HOME.
     let nobody = "if [ $(id -u) = 0 ]; then set -- setpriv --reuid=65534 --regid=65534 --clear-groups; else set --; fi";
     for (home, said) in
         [("unset HOME", "neither HOME nor XDG_STATE_HOME"), ("HOME=/; export HOME", "can't be kept for")]
@@ -179,7 +172,7 @@ fn without_a_home_or_with_one_that_can_not_be_written_only_the_keeping_is_missin
 }
 
 #[test]
-fn a_terminal_and_a_locale_that_can_do_next_to_nothing_are_drawn_on_in_ascii() {
+fn a_minimal_terminal_and_locale_are_drawn_in_ascii() {
     let machine = Machine::new();
     for before in ["TERM=linux LANG=C", "TERM=vt100 LC_ALL=de_DE.ISO-8859-1", "TERM=ansi LANG= LC_CTYPE=POSIX"] {
         let mut session = Session::shell(LARGE, &line(&machine, before));
@@ -196,7 +189,7 @@ fn a_terminal_and_a_locale_that_can_do_next_to_nothing_are_drawn_on_in_ascii() {
 }
 
 #[test]
-fn where_the_person_wants_no_log_kept_there_is_none_and_that_is_said() {
+fn with_log_keeping_turned_off_no_log_is_kept_and_the_screen_says_so() {
     let machine = Machine::new();
     let [(_, config), (_, state)] = homes();
     let start = |rest: &str| Session::shell(LARGE, &format!("{} {rest}", line(&machine, "exec")));
@@ -228,7 +221,7 @@ fn where_the_person_wants_no_log_kept_there_is_none_and_that_is_said() {
 }
 
 #[test]
-fn an_answer_that_could_not_be_written_is_an_error_unless_nobody_wants_it() {
+fn an_unwritable_answer_is_an_error_unless_the_reader_has_left() {
     let machine = Machine::new();
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("crash.log");
@@ -252,7 +245,7 @@ fn an_answer_that_could_not_be_written_is_an_error_unless_nobody_wants_it() {
         for (output, code, said) in
             [("> /dev/full", 2, true), (">&-", 2, true), ("| true", 0, false), ("> /dev/null", 0, false)]
         {
-            // Where the answer is written, it may be a no.
+            // Exit code 1 is an answer ("not found"), so it counts as 0 here.
             let line = format!(
                 "{{ \"$OOMDOCTOR\" {command}; code=$?; test $code = 1 && code=0; echo \"ended $code\" >&2; }} {output}"
             );
@@ -275,7 +268,7 @@ fn an_answer_that_could_not_be_written_is_an_error_unless_nobody_wants_it() {
 }
 
 #[test]
-fn odd_files_in_the_place_of_settings_entries_and_models_are_refused_at_once() {
+fn pipes_and_devices_in_place_of_settings_entries_and_models_are_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let log = at("crash.log");
@@ -283,10 +276,10 @@ fn odd_files_in_the_place_of_settings_entries_and_models_are_refused_at_once() {
     mknodat(CWD, at("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     let _socket = UnixListener::bind(at("socket")).unwrap();
     let odd = [at("pipe"), at("socket"), "/dev/zero".into(), "/dev/tty".into(), "/dev/stdin".into()];
-    // Ends by itself long before the test's patience: nothing here waits for anybody.
+    // The program must exit by itself: the timeout fails the test.
     let run = |words: &[&str]| {
         let mut command = assert_cmd::Command::new("sh");
-        // Else its standard input would be a pipe.
+        // A shell, because `assert_cmd` would connect a pipe to the standard input.
         command.args(["-c", "exec \"$@\" < /dev/null", "sh", env!("CARGO_BIN_EXE_oomdoctor")]).args(words);
         command.env("XDG_CONFIG_HOME", folder.path()).env("XDG_STATE_HOME", at("state"));
         command.timeout(PATIENCE).output().unwrap()
@@ -329,7 +322,7 @@ fn odd_files_in_the_place_of_settings_entries_and_models_are_refused_at_once() {
     fs::write(own.join("config.ron"), " ".repeat(2 << 20)).unwrap();
     refused("a huge one", "config.ron", &["ps"]);
     fs::remove_file(own.join("config.ron")).unwrap();
-    // Links that lead back and out.
+    // Symbolic links that form a loop or leave the folder.
     symlink(&entries, entries.join("loop")).unwrap();
     symlink(folder.path(), entries.join("up")).unwrap();
     fs::remove_file(at("pipe")).unwrap();

@@ -1,4 +1,5 @@
-//! The command line from outside: what it prints, as JSON and as text, its exit codes, and whom `kill` ends and spares.
+//! The command line from outside: its output as JSON and text, its exit codes, and which processes `kill` signals or
+//! refuses.
 
 use std::fs;
 use std::io::Write;
@@ -17,12 +18,12 @@ use crate::support::machine::{Machine, torch_log};
 use crate::support::pty::Session;
 use crate::support::schema::assert_output_valid;
 
-/// The shipped program without a driver, with nothing on its standard input.
+/// Runs the shipped program without a driver and with empty standard input.
 fn oomdoctor(arguments: &[&str]) -> Output {
     run(arguments, b"")
 }
 
-/// The same with this on its standard input.
+/// Runs the shipped program without a driver and with `input` on its standard input.
 fn run(arguments: &[&str], input: &[u8]) -> Output {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
     command.args(arguments).args(["--nvml-library", "/nonexistent/libnvidia-ml.so.1"]).write_stdin(input).envs(homes());
@@ -51,7 +52,7 @@ fn parsed(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", all(output)))
 }
 
-/// Wrong usage or unreadable input: exit 2, nothing on standard output, one line that says what to do.
+/// Wrong usage or unreadable input gives exit code 2, nothing on standard output, and one line that says what to do.
 #[track_caller]
 fn assert_refused(output: &Output, parts: &[&str]) {
     let said = stderr(output);
@@ -64,7 +65,7 @@ fn assert_refused(output: &Output, parts: &[&str]) {
 // ---- diagnose
 
 #[test]
-fn a_diagnosis_alone_has_the_contracts_fields() {
+fn a_diagnosis_of_the_log_alone_has_the_fields_of_the_contract() {
     let output = run(&["diagnose", "--json", "--no-live"], torch_log(4242, "23.99").as_bytes());
     assert_eq!(code(&output), 0);
     let found = parsed(&output);
@@ -126,7 +127,7 @@ fn the_exit_code_is_0_for_yes_and_maybe_and_1_for_no() {
 }
 
 #[test]
-fn a_log_comes_from_a_file_a_dash_or_the_pipe() {
+fn a_log_is_read_from_a_file_a_dash_or_a_pipe() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crash.log");
     fs::write(&path, torch_log(4242, "23.99")).unwrap();
@@ -140,7 +141,7 @@ fn a_log_comes_from_a_file_a_dash_or_the_pipe() {
 #[test]
 fn binary_data_that_never_ends_is_refused_at_once() {
     let (reader, writer) = std::io::pipe().unwrap();
-    // As `cat /dev/zero |`; it ends when nobody reads any more.
+    // Writes zeros as `cat /dev/zero |` does, until the reader closes the pipe.
     let endless = thread::spawn(move || std::io::copy(&mut std::io::repeat(0), &mut &writer));
     let mut command = Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
     command.args(["diagnose", "--no-live"]).stdin(reader).envs(homes());
@@ -154,7 +155,7 @@ fn binary_data_that_never_ends_is_refused_at_once() {
 }
 
 #[test]
-fn whoever_waits_for_a_pipe_is_told_what_for_and_can_leave() {
+fn waiting_for_a_pipe_is_announced_and_can_be_interrupted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
@@ -169,7 +170,7 @@ fn whoever_waits_for_a_pipe_is_told_what_for_and_can_leave() {
 }
 
 #[test]
-fn what_is_no_log_is_refused_in_one_line() {
+fn input_that_is_no_log_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.bin");
     fs::write(&path, [b"\x7fELF\x02\x01\x01\0".as_slice(), &[1, 2, 255, 254].repeat(5000)].concat()).unwrap();
@@ -181,23 +182,23 @@ fn what_is_no_log_is_refused_in_one_line() {
     assert_refused(&oomdoctor(&["/nonexistent.log"]), &["/nonexistent.log"]);
     assert_eq!(code(&oomdoctor(&["diagnose", "--no-such-option"])), 2);
     assert_eq!(code(&oomdoctor(&["diagnose", "--interval", "-1"])), 2);
-    // Half a character at its end does not make a log unreadable.
+    // An incomplete UTF-8 character at the end does not make a log unreadable.
     let output = run(&["diagnose", "--no-live"], &[torch_log(4242, "23.99").as_bytes(), b"50%|\xe2\x96"].concat());
     assert_eq!(code(&output), 0);
 }
 
 #[test]
-fn a_diagnosis_beside_the_machine_finds_the_holder_and_plans_its_end() {
+fn a_diagnosis_on_the_machine_finds_the_named_process_and_offers_to_terminate_it() {
     let machine = Machine::new();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crash.log");
     fs::write(&path, machine.log()).unwrap();
     let found = parsed(&machine.driver.output(&["diagnose", path.to_str().unwrap(), "--json"]));
-    let pid = machine.holder.pid();
+    let pid = machine.logged.pid();
     assert_eq!(found["verdict"]["same_machine"], true);
     assert_eq!(found["verdict"]["causes"][0]["cause"], "other-process");
     assert!(found["verdict"]["sentence"].as_str().unwrap().contains(&pid.to_string()));
-    // A single reading shows nobody to be idle, so what ends nobody comes first.
+    // A single reading cannot show that a process is idle, so a step that ends no process comes first.
     assert_eq!(found["plan"][0]["fix"], "smaller-batch");
     let first = &found["plan"][1];
     let key = Procfs::default().stat(pid).unwrap().key();
@@ -217,7 +218,7 @@ fn a_diagnosis_beside_the_machine_finds_the_holder_and_plans_its_end() {
 }
 
 #[test]
-fn a_diagnosis_beside_a_hung_driver_comes_within_its_deadline() {
+fn a_diagnosis_beside_a_hung_driver_ends_within_its_deadline() {
     let machine = Machine::new();
     machine.set_faults("(call: \"*\", hang: true)");
     let mut command = machine.driver.oomdoctor(&["diagnose"]);
@@ -228,16 +229,16 @@ fn a_diagnosis_beside_a_hung_driver_comes_within_its_deadline() {
     assert!(stdout(&output).contains("driver does not answer"), "{}", stdout(&output));
 }
 
-/// What a child printed, if it ends in time.
+/// The child's output; fails if the child does not exit in time.
 fn finished(child: Child, patience: Duration) -> Output {
     assert!(ends_within(child.id(), patience), "it still runs");
     child.wait_with_output().unwrap()
 }
 
 #[test]
-fn no_escape_of_a_process_or_a_log_reaches_the_terminal() {
+fn no_escape_sequence_of_a_process_or_a_log_reaches_the_terminal() {
     let evil = "\x1b]0;pwned\x07\x1b[2J\u{202e}";
-    let machine = Machine::with_holder(Sleeper::named(format!("ev{evil}il")));
+    let machine = Machine::with_logged(Sleeper::named(format!("ev{evil}il")));
     let log = format!("{evil}\n{}{evil}", machine.log().replace("CUDA out", &format!("\x1b[31mCUDA{evil} out")));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crash.log");
@@ -250,7 +251,8 @@ fn no_escape_of_a_process_or_a_log_reaches_the_terminal() {
     }
 }
 
-/// As a hook asks that runs in the failed process: of two equal cards it used the second one, which its log calls GPU 0.
+/// A hook inside the failed process asks this way. The run used the second of two equal GPUs, which its log calls GPU
+/// 0.
 #[test]
 fn the_vram_of_a_failed_run_that_is_still_alive_counts_as_free() {
     let (run, other) = (Sleeper::start(), Sleeper::start());
@@ -276,19 +278,19 @@ fn the_vram_of_a_failed_run_that_is_still_alive_counts_as_free() {
     assert_eq!(ledger["available_bytes"], 20 * GIB, "{ledger}");
     let listed = |found: &Value| found["ledger"].to_string().contains(&format!("\"pid\":{pid}"));
     assert!(!listed(&found), "{ledger}");
-    // Without the PID neither the card nor the run is known.
+    // Without the PID neither the GPU nor the run's process is known.
     assert_eq!(asked(&[])["ledger"]["device"], Value::Null);
 }
 
 // ---- ps
 
 #[test]
-fn ps_prints_what_kill_takes() {
+fn ps_prints_the_names_that_kill_takes() {
     let machine = Machine::new();
     let output = machine.driver.output(&["ps"]);
     assert_eq!(code(&output), 0);
     let text = stdout(&output);
-    for (sleeper, held) in [(&machine.holder, "11.2 GiB"), (&machine.second, "6.0 GiB"), (&machine.third, "2.0 GiB")] {
+    for (sleeper, held) in [(&machine.logged, "11.2 GiB"), (&machine.second, "6.0 GiB"), (&machine.third, "2.0 GiB")] {
         let key = Procfs::default().stat(sleeper.pid()).unwrap().key();
         let name = format!("{}@{}", sleeper.pid(), key.start_ticks);
         let line = text.lines().find(|line| line.starts_with(&name)).unwrap_or_else(|| panic!("{name}\n{text}"));
@@ -297,7 +299,7 @@ fn ps_prints_what_kill_takes() {
 }
 
 #[test]
-fn ps_as_json_is_a_reading_of_the_contract() {
+fn ps_as_json_has_the_fields_of_the_contract() {
     let machine = Machine::new();
     let output = machine.driver.output(&["ps", "--json"]);
     assert_eq!(code(&output), 0);
@@ -309,7 +311,7 @@ fn ps_as_json_is_a_reading_of_the_contract() {
     assert_eq!(first["memory"]["free_bytes"], 6362_u64 << 20);
     assert_eq!(first["unaccounted_bytes"], 200_u64 << 20);
     let row = &first["processes"][0];
-    assert_eq!((&row["pid"], &row["used_bytes"]), (&json!(machine.holder.pid()), &json!(11470_u64 << 20)));
+    assert_eq!((&row["pid"], &row["used_bytes"]), (&json!(machine.logged.pid()), &json!(11470_u64 << 20)));
     assert_eq!(
         (&row["command"], &row["kind"], &row["proved"]),
         (&json!("sleep 1000"), &json!("compute"), &json!(true))
@@ -318,7 +320,7 @@ fn ps_as_json_is_a_reading_of_the_contract() {
 }
 
 #[test]
-fn ps_says_what_a_missing_figure_means_and_never_0() {
+fn ps_explains_a_missing_figure_and_never_prints_0() {
     let sleeper = Sleeper::start();
     let driver = FakeDriver::new(&format!("(gpus: [()], processes: [(pid: {}, bytes: None)])", sleeper.pid()));
     let reading = parsed(&driver.output(&["ps", "--json"]));
@@ -330,7 +332,7 @@ fn ps_says_what_a_missing_figure_means_and_never_0() {
 }
 
 #[test]
-fn ps_without_a_driver_or_with_one_that_hangs_exits_1_and_says_so() {
+fn ps_exits_1_with_the_reason_when_the_driver_is_missing_or_hangs() {
     let output = oomdoctor(&["ps"]);
     assert_eq!((code(&output), stdout(&output).as_str()), (1, ""));
     assert!(stderr(&output).contains("/nonexistent/"));
@@ -349,12 +351,12 @@ fn named(sleeper: &Sleeper) -> String {
 }
 
 #[test]
-fn kill_ends_exactly_whom_it_names_and_says_what_came_back() {
+fn kill_ends_exactly_the_named_process_and_prints_what_it_freed() {
     let mut machine = Machine::new();
-    let name = named(&machine.holder);
+    let name = named(&machine.logged);
     let output = machine.driver.output(&["kill", &name, "--yes"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
-    assert_eq!(machine.holder.ended_by(), Some(15));
+    assert_eq!(machine.logged.ended_by(), Some(15));
     assert!(machine.second.lives() && machine.third.lives());
     let said = stdout(&output);
     assert!(said.contains(&name) && said.contains("sleep 1000"), "whom: {said}");
@@ -363,50 +365,51 @@ fn kill_ends_exactly_whom_it_names_and_says_what_came_back() {
 }
 
 #[test]
-fn kill_takes_several_and_another_signal() {
+fn kill_takes_several_processes_and_another_signal() {
     let mut machine = Machine::new();
-    let names = [named(&machine.holder), machine.third.pid().to_string()];
+    let names = [named(&machine.logged), machine.third.pid().to_string()];
     let output = machine.driver.output(&["kill", &names[0], &names[1], "--yes", "--signal", "int"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
-    assert_eq!((machine.holder.ended_by(), machine.third.ended_by()), (Some(2), Some(2)));
+    assert_eq!((machine.logged.ended_by(), machine.third.ended_by()), (Some(2), Some(2)));
     assert!(machine.second.lives());
     assert!(stdout(&output).contains("13.2 GiB of GPU memory came back"), "{}", stdout(&output));
 }
 
 #[test]
-fn kill_asks_and_where_nobody_can_answer_it_ends_nobody() {
+fn kill_without_a_terminal_to_confirm_on_ends_no_process() {
     let mut machine = Machine::new();
-    let output = machine.driver.output(&["kill", &named(&machine.holder)]);
+    let output = machine.driver.output(&["kill", &named(&machine.logged)]);
     assert_eq!(code(&output), 2);
-    assert!(stdout(&output).contains(&named(&machine.holder)), "it says whom it would have ended");
+    assert!(stdout(&output).contains(&named(&machine.logged)), "it says whom it would have ended");
     assert!(stderr(&output).contains("--yes"), "{}", stderr(&output));
     assert!(machine.all_live());
 }
 
 #[test]
-fn kill_asks_on_the_terminal() {
+fn kill_asks_for_confirmation_on_the_terminal() {
     for (answer, ends) in [("n\r", false), ("\r", false), ("y\r", true)] {
         let mut machine = Machine::new();
         let library = machine.driver.library();
-        let arguments = ["kill", &named(&machine.holder), "--nvml-library", library.to_str().unwrap()];
+        let arguments = ["kill", &named(&machine.logged), "--nvml-library", library.to_str().unwrap()];
         let mut session = Session::oomdoctor((120, 40), &arguments);
-        session.wait_for_text(&[&named(&machine.holder), "11.2 GiB", "[y/N]"]);
+        session.wait_for_text(&[&named(&machine.logged), "11.2 GiB", "[y/N]"]);
         assert!(machine.all_live());
         session.send(answer);
         let status = session.wait_for_exit(PATIENCE);
         assert_eq!(status.exit_code(), u32::from(!ends), "{answer:?}\n{}", session.text());
-        assert_eq!(machine.holder.lives(), !ends, "{answer:?}");
+        assert_eq!(machine.logged.lives(), !ends, "{answer:?}");
     }
 }
 
-/// The tests' own processes are another user's to a person who came by sudo; only root is asked about those.
+/// With SUDO_UID set, the tests' processes (root's) belong to another user than the viewer. Only root gets that
+/// question, so the test needs root.
 #[test]
-fn kill_takes_more_than_a_yes_for_another_users_process() {
+fn kill_wants_more_than_a_y_for_another_users_process() {
     if !rustix::process::getuid().is_root() {
         return;
     }
     let mut machine = Machine::new();
-    let pid = machine.holder.pid().to_string();
+    let pid = machine.logged.pid().to_string();
     let by_sudo = |arguments: &[&str]| {
         let mut command = machine.driver.oomdoctor(arguments);
         command.env("SUDO_UID", "4242");
@@ -429,15 +432,15 @@ fn kill_takes_more_than_a_yes_for_another_users_process() {
             session.send(answer);
         }
         assert_eq!(session.wait_for_exit(PATIENCE).exit_code(), u32::from(!ends), "{}", session.text());
-        assert!(machine.holder.lives(), "{answers:?}");
+        assert!(machine.logged.lives(), "{answers:?}");
     }
     let output = by_sudo(&["kill", &pid, "--yes", "--other-users"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
-    assert_eq!(machine.holder.ended_by(), Some(15));
+    assert_eq!(machine.logged.ended_by(), Some(15));
 }
 
 #[test]
-fn kill_says_first_that_a_process_is_busy() {
+fn kill_says_that_a_process_is_busy_before_it_asks() {
     let sleeper = Sleeper::start();
     let row = format!("(gpu: 0, pid: {}, bytes: Some(1073741824), sm: 97)", sleeper.pid());
     let driver = FakeDriver::new(&format!("(gpus: [()], processes: [{row}])"));
@@ -448,26 +451,26 @@ fn kill_says_first_that_a_process_is_busy() {
 }
 
 #[test]
-fn inside_a_pod_kill_signals_only_where_it_was_allowed() {
+fn inside_a_pod_kill_signals_only_with_allow_kill() {
     let mut machine = Machine::new();
-    let name = named(&machine.holder);
+    let name = named(&machine.logged);
     let in_a_pod = |arguments: &[&str]| {
         let mut command = machine.driver.oomdoctor(arguments);
         command.env("KUBERNETES_SERVICE_HOST", "10.0.0.1");
         assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap()
     };
     assert_refused(&in_a_pod(&["kill", &name, "--yes"]), &["Kubernetes pod", "--allow-kill"]);
-    assert!(machine.holder.lives());
+    assert!(machine.logged.lives());
     let output = in_a_pod(&["kill", &name, "--yes", "--allow-kill"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
-    assert_eq!(machine.holder.ended_by(), Some(15));
+    assert_eq!(machine.logged.ended_by(), Some(15));
 }
 
 #[test]
-fn kill_spares_another_process_with_the_same_pid() {
+fn kill_refuses_another_process_with_the_same_pid() {
     let mut machine = Machine::new();
-    let ticks = Procfs::default().stat(machine.holder.pid()).unwrap().start_ticks;
-    let other = format!("{}@{}", machine.holder.pid(), ticks + 1);
+    let ticks = Procfs::default().stat(machine.logged.pid()).unwrap().start_ticks;
+    let other = format!("{}@{}", machine.logged.pid(), ticks + 1);
     let output = machine.driver.output(&["kill", &other, "--yes"]);
     assert_eq!(code(&output), 1);
     assert!(stdout(&output).contains("another process"), "{}", all(&output));
@@ -475,7 +478,7 @@ fn kill_spares_another_process_with_the_same_pid() {
 }
 
 #[test]
-fn kill_spares_whom_no_gpu_lists_unless_told_so() {
+fn kill_refuses_a_process_that_no_gpu_lists_unless_any_is_given() {
     let machine = Machine::new();
     let mut bystander = Sleeper::start();
     let output = machine.driver.output(&["kill", &named(&bystander), "--yes"]);
@@ -487,9 +490,9 @@ fn kill_spares_whom_no_gpu_lists_unless_told_so() {
 }
 
 #[test]
-fn kill_never_forces_unless_told_so() {
-    let mut machine = Machine::with_holder(Sleeper::deaf());
-    let name = named(&machine.holder);
+fn kill_sends_sigkill_only_when_told_to() {
+    let mut machine = Machine::with_logged(Sleeper::deaf());
+    let name = named(&machine.logged);
     let output = machine.driver.output(&["kill", &name, "--yes", "--grace", "0.3"]);
     assert_eq!(code(&output), 1);
     assert!(
@@ -500,12 +503,12 @@ fn kill_never_forces_unless_told_so() {
     assert!(machine.all_live());
     let output = machine.driver.output(&["kill", &name, "--yes", "--signal", "KILL"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
-    assert_eq!(machine.holder.ended_by(), Some(9));
+    assert_eq!(machine.logged.ended_by(), Some(9));
     assert!(stdout(&output).contains("11.2 GiB of GPU memory came back"), "{}", stdout(&output));
 }
 
 #[test]
-fn kill_is_exit_1_when_one_of_several_was_not_ended() {
+fn kill_exits_1_when_one_of_several_processes_is_not_ended() {
     let mut machine = Machine::new();
     let mut gone = Sleeper::start();
     let gone_name = named(&gone);
@@ -517,7 +520,7 @@ fn kill_is_exit_1_when_one_of_several_was_not_ended() {
 }
 
 #[test]
-fn kill_refuses_what_must_not_be_ended_and_says_why() {
+fn kill_refuses_protected_processes_with_the_reason() {
     let mut machine = Machine::new();
     let own = std::process::id().to_string();
     for pid in ["0", "1", "4294967295", &own] {
@@ -530,13 +533,13 @@ fn kill_refuses_what_must_not_be_ended_and_says_why() {
         let output = machine.driver.output(&["kill", "--yes", "--any", "--", wrong]);
         assert_eq!(code(&output), 2, "{wrong}: {}", all(&output));
     }
-    let output = machine.driver.output(&["kill", &named(&machine.holder), "--yes", "--read-only"]);
+    let output = machine.driver.output(&["kill", &named(&machine.logged), "--yes", "--read-only"]);
     assert_refused(&output, &["--read-only"]);
     assert!(machine.all_live());
 }
 
 #[test]
-fn kill_refuses_its_own_parents_even_where_a_gpu_lists_them() {
+fn kill_refuses_its_own_parents_even_if_a_gpu_lists_them() {
     let own = std::process::id();
     let _device = device();
     let driver = FakeDriver::new(&format!("(gpus: [()], processes: [(pid: {own}, bytes: Some(1073741824))])"));
@@ -546,7 +549,7 @@ fn kill_refuses_its_own_parents_even_where_a_gpu_lists_them() {
 }
 
 #[test]
-fn kill_spares_a_display_server() {
+fn kill_refuses_a_display_server() {
     let driver = FakeDriver::new("()");
     let mut display = Sleeper::named("/usr/lib/xorg/Xorg");
     let row = format!("(pid: {}, bytes: Some(1073741824), lists: [Graphics])", display.pid());
@@ -559,7 +562,7 @@ fn kill_spares_a_display_server() {
 // ---- kb
 
 #[test]
-fn kb_lists_shows_and_checks_what_is_built_in() {
+fn kb_lists_shows_and_checks_the_built_in_knowledge() {
     let list = oomdoctor(&["kb", "list"]);
     assert_eq!(code(&list), 0);
     let line = stdout(&list).lines().find(|line| line.starts_with("pytorch/cuda-out-of-memory ")).map(str::to_owned);
@@ -574,13 +577,13 @@ fn kb_lists_shows_and_checks_what_is_built_in() {
     let unknown = oomdoctor(&["kb", "show", "cuda-out-of"]);
     assert_eq!(code(&unknown), 1);
     assert!(all(&unknown).contains("pytorch/cuda-out-of-memory"), "what was meant: {}", all(&unknown));
-    // Every example against every entry: seconds where the machine is busy and the build is not optimised.
+    // Matches every example against every entry, which takes seconds in an unoptimized build on a busy machine.
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
     let check = command.args(["kb", "check"]).timeout(PATIENCE * 6).output().unwrap();
     assert_eq!(code(&check), 0, "{}", all(&check));
 }
 
-/// An entry of one's own.
+/// An entry that a user wrote.
 const FLUX: &str = "(
     title: \"The flux ran out\",
     oom: yes,
@@ -597,7 +600,7 @@ const FLUX: &str = "(
 )";
 
 #[test]
-fn a_knowledge_folder_is_used_checked_and_its_faults_are_placed() {
+fn a_knowledge_folder_is_used_and_its_faults_are_located() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().to_str().unwrap();
     assert_refused(&oomdoctor(&["kb", "check", "/nonexistent"]), &["/nonexistent"]);
@@ -608,7 +611,7 @@ fn a_knowledge_folder_is_used_checked_and_its_faults_are_placed() {
     fs::write(&entry, FLUX).unwrap();
     let found = run(&["diagnose", "--json", "--no-live", "--knowledge", root], b"flux capacity exceeded\n");
     assert_eq!((code(&found), &parsed(&found)["matches"][0]["entry"]), (0, &json!("mine/flux")));
-    // It has no examples, which the house rules ask for.
+    // The entry lacks the examples that the lint demands.
     let check = oomdoctor(&["kb", "check", root]);
     assert_eq!(code(&check), 1, "{}", all(&check));
     assert!(all(&check).contains("mine/flux"), "{}", all(&check));
@@ -624,7 +627,7 @@ fn a_knowledge_folder_is_used_checked_and_its_faults_are_placed() {
 // ---- sample
 
 #[test]
-fn sample_begins_with_its_header_and_ends_with_its_reader() {
+fn sample_starts_with_its_header_and_ends_with_its_reader() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_oomdoctor"))
         .args(["sample", "--interval", "0.05", "--nvml-library", "/nonexistent/libnvidia-ml.so.1"])
         .stdout(Stdio::piped())
@@ -651,17 +654,17 @@ fn configure(text: &str) {
 }
 
 #[test]
-fn a_mistake_in_the_configuration_is_named_with_file_line_and_what_was_meant() {
+fn a_mistake_in_the_configuration_is_reported_with_file_line_and_suggestion() {
     configure("(\n  intervall: 2,\n)");
     assert_refused(&oomdoctor(&["kb", "list"]), &["oomdoctor/config.ron:2:", "`interval`"]);
 }
 
 #[test]
-fn the_flag_comes_before_the_environment_before_the_file() {
+fn a_flag_overrides_the_environment_which_overrides_the_file() {
     let driver = FakeDriver::new("(gpus: [()])");
     let unusable = "(nvml_library: \"/nonexistent/file.so\", read_only: true)";
     configure(unusable);
-    // The file alone: its library can't be loaded, and nothing may be ended.
+    // Only the file applies: its library cannot be loaded and no process may be ended.
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
     let ps =
         command.args(["ps"]).envs(homes()).env_remove("OOMDOCTOR_NVML_LIBRARY").timeout(PATIENCE).output().unwrap();
@@ -674,13 +677,13 @@ fn the_flag_comes_before_the_environment_before_the_file() {
     command.env("OOMDOCTOR_NVML_LIBRARY", "/nonexistent/other.so");
     assert_eq!(code(&command.timeout(PATIENCE).output().unwrap()), 0, "the flag wins over the environment");
     let mut machine = Machine::new();
-    let output = machine.driver.output(&["kill", &named(&machine.holder), "--yes"]);
+    let output = machine.driver.output(&["kill", &named(&machine.logged), "--yes"]);
     assert_refused(&output, &["read-only"]);
     assert!(machine.all_live());
 }
 
 #[test]
-fn entries_in_the_configuration_folder_are_used_beside_the_built_in_ones() {
+fn entries_in_the_configuration_folder_are_used_with_the_built_in_ones() {
     configure("");
     let [(_, config), _] = homes();
     fs::write(config.join("oomdoctor/knowledge/flux/capacity.ron"), FLUX).unwrap();
@@ -691,20 +694,20 @@ fn entries_in_the_configuration_folder_are_used_beside_the_built_in_ones() {
 }
 
 #[test]
-fn every_signal_is_recorded_for_its_sender_alone() {
+fn every_signal_is_recorded_in_a_file_that_only_its_sender_can_read() {
     let machine = Machine::new();
     let [_, (_, state)] = homes();
     let path = state.join("oomdoctor/signals.log");
     let spared = machine.driver.output(&["kill", &machine.second.pid().to_string(), "--read-only", "--yes"]);
     assert_eq!(code(&spared), 2);
     assert!(!path.exists(), "nothing was signalled");
-    let output = machine.driver.output(&["kill", &named(&machine.holder), "--yes"]);
+    let output = machine.driver.output(&["kill", &named(&machine.logged), "--yes"]);
     assert_eq!(code(&output), 0, "{}", all(&output));
     let text = fs::read_to_string(&path).unwrap();
     let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let told: Vec<_> =
         lines.iter().map(|line| (line["what"].as_str().unwrap(), line["pid"].as_u64().unwrap())).collect();
-    let pid = u64::from(machine.holder.pid());
+    let pid = u64::from(machine.logged.pid());
     assert_eq!(told, [("sent", pid), ("ended", pid), ("memory-back", pid)], "{text}");
     assert_eq!((&lines[0]["signal"], &lines[2]["bytes"]), (&json!("TERM"), &json!(11_470_u64 << 20)));
     assert_eq!(lines[0]["command"], "sleep 1000");
@@ -712,7 +715,7 @@ fn every_signal_is_recorded_for_its_sender_alone() {
 }
 
 #[test]
-fn the_debug_log_is_written_only_when_asked_for_and_holds_no_log() {
+fn the_debug_log_is_written_only_on_request_and_contains_no_pasted_log() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("debug.log");
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
@@ -731,7 +734,7 @@ fn the_debug_log_is_written_only_when_asked_for_and_holds_no_log() {
 // ---- report
 
 #[test]
-fn a_report_leaves_secrets_out_and_replaces_no_file_unasked() {
+fn a_report_leaves_secrets_out_and_overwrites_a_file_only_with_force() {
     let log = format!("HF_TOKEN=hf_abcdEFGH12345678 python /home/grace/t.py\n{}", torch_log(4242, "23.99"));
     let output = run(&["report", "-"], log.as_bytes());
     let text = stdout(&output);
@@ -752,7 +755,7 @@ fn a_report_leaves_secrets_out_and_replaces_no_file_unasked() {
     assert_eq!(code(&run(&[&to[..], &["--force"]].concat(), log.as_bytes())), 0);
     assert!(fs::read_to_string(&path).unwrap().starts_with("### Out of memory"));
     assert_eq!(code(&run(&["report"], b"all is well\n")), 1);
-    // A file that was open to others is not after it was replaced, and what a link names stays.
+    // A replaced file is readable by its owner only, and the target of a symbolic link is not overwritten.
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
     assert_eq!(code(&run(&[&to[..], &["--force"]].concat(), log.as_bytes())), 0);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -765,7 +768,7 @@ fn a_report_leaves_secrets_out_and_replaces_no_file_unasked() {
 }
 
 #[test]
-fn a_program_is_protected_by_the_kernels_name_of_it_when_a_person_points_at_it() {
+fn a_program_is_protected_by_its_kernel_name_also_when_the_user_names_its_pid() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("sshd-session");
     fs::copy("/bin/sh", &program).unwrap();
@@ -788,7 +791,7 @@ fn a_program_is_protected_by_the_kernels_name_of_it_when_a_person_points_at_it()
 }
 
 #[test]
-fn a_threads_id_is_said_to_be_one() {
+fn kill_recognizes_a_threads_id() {
     let own = std::process::id();
     let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
     let ids = tasks.map(|task| task.file_name().into_string().unwrap());

@@ -1,6 +1,6 @@
-//! Corrections of common advice, one row each: what must be recommended nowhere, and where the right thing is said.
-//! A row fails when stale advice comes back into a fix, an entry, a question, the glossary or a command that `fit`
-//! writes, and when the right statement goes away. Logs in examples quote stale advice and are not looked at.
+//! Corrections of common advice, one row each: what must appear in no recommendation, and where its correction stands.
+//! A row fails when stale advice returns in a fix, an entry, a question, the glossary or a command that `fit` writes,
+//! and when the correction disappears. Examples of logs may quote stale advice.
 
 use std::fs;
 use std::path::Path;
@@ -14,15 +14,15 @@ use regex::Regex;
 struct Row {
     /// The correction in a few words.
     name: &'static str,
-    /// What must appear in no command, and an example of it.
+    /// A pattern that no command may match, and an example that it matches.
     never_run: &'static [(&'static str, &'static str)],
-    /// What must be said nowhere (commands are said too), and an example of it.
+    /// A pattern that no text and no command may match, and an example that it matches.
     never_said: &'static [(&'static str, &'static str)],
-    /// Entry and fix that do not go together.
+    /// An entry and a fix that it must not offer.
     never_offered: &'static [(&'static str, &'static str)],
-    /// Entry and fix that do.
+    /// An entry and a fix that it must offer.
     offered: &'static [(&'static str, &'static str)],
-    /// Place and what is said there.
+    /// A place, and a pattern that its text must match.
     said: &'static [(&'static str, &'static str)],
 }
 
@@ -347,7 +347,7 @@ const ROWS: &[Row] = &[
         ..NONE
     },
     Row {
-        name: "a holder is asked by name to end; no blanket kill, no reset of the card",
+        name: "a process is terminated by name; no blanket kill, no reset of the GPU",
         never_run: &[(
             r"\bkill -(?:9|KILL)\b|\bpkill\b|\bkillall\b|--gpu-reset|fuser -k",
             "kill -9 $(nvidia-smi --query-compute-apps=pid --format=csv,noheader)",
@@ -357,17 +357,16 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// Every correction by its name.
 pub fn names() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| row.name)
 }
 
-/// The pattern, without regard to case.
+/// The pattern, compiled to ignore case.
 pub fn regex(pattern: &str) -> Regex {
     Regex::new(&format!("(?i){pattern}")).unwrap_or_else(|error| panic!("{pattern}: {error}"))
 }
 
-/// Everything that is said, with the place where it is said.
+/// Every text of the knowledge with its place.
 pub fn texts(base: &KnowledgeBase) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for entry in base.entries() {
@@ -394,7 +393,7 @@ pub fn texts(base: &KnowledgeBase) -> Vec<(String, String)> {
     all
 }
 
-/// Every command line that is recommended, with its place: the fixes' and those that `fit` and `advice` form.
+/// Every recommended command line with its place: those of the fixes and those that `fit` and `advice` build.
 pub fn commands(base: &KnowledgeBase) -> Vec<(String, String)> {
     let of_fixes = base.fixes().iter().flat_map(|fix| {
         let lines = fix.commands.iter().filter_map(|command| command.command.clone());
@@ -403,14 +402,14 @@ pub fn commands(base: &KnowledgeBase) -> Vec<(String, String)> {
     of_fixes.chain(formed_in_source()).collect()
 }
 
-/// The quoted words of the source files that form commands, without comments and tests.
+/// The string literals of the source files that build commands, without comments and tests.
 fn formed_in_source() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let quoted = regex(r#""((?:[^"\\]|\\.)*)""#);
     let mut all = Vec::new();
-    for folder in ["cli/fit", "memory", "advice", "advice/plan", "advice/fit", "advice/release"] {
-        // These read command lines and name no value of their own.
-        let silent = ["tests.rs", "setup.rs", "rerun.rs", "after.rs"];
+    for folder in ["cli/fit", "memory", "advice", "advice/steps", "advice/fit", "advice/release"] {
+        // These files parse command lines and recommend no values of their own.
+        let silent = ["tests.rs", "setup.rs", "rerun.rs", "after.rs", "conditions.rs"];
         let shipped =
             |file: &fs::DirEntry| file.path().is_file() && !silent.iter().any(|name| file.file_name() == *name);
         for file in fs::read_dir(root.join(folder)).unwrap().flatten().filter(shipped) {
@@ -427,7 +426,7 @@ fn formed_in_source() -> Vec<(String, String)> {
     all
 }
 
-/// What is wrong with this knowledge, by this row.
+/// How the knowledge breaks this row, one line each.
 fn faults(row: &Row, base: &KnowledgeBase, texts: &[(String, String)], commands: &[(String, String)]) -> Vec<String> {
     let mut faults = Vec::new();
     for (pattern, _) in row.never_run {
@@ -460,7 +459,7 @@ fn faults(row: &Row, base: &KnowledgeBase, texts: &[(String, String)], commands:
 }
 
 #[test]
-fn stale_advice_is_nowhere_and_the_right_thing_is_said() {
+fn stale_advice_appears_nowhere_and_its_correction_does() {
     let base = KnowledgeBase::built_in().unwrap();
     let (texts, commands) = (texts(&base), commands(&base));
     assert!(ROWS.len() >= 26, "{}", ROWS.len());

@@ -1,6 +1,6 @@
-//! Every call of the driver with every return code, singly and in random stories of faults, absurd figures, growing
-//! lists and missing symbols: the sampler lives, its readings are valid, an unknown figure is never 0, and once the
-//! driver is well again all is known again. `OOMDOCTOR_CASES=10000` plays more stories than the suite does.
+//! Every call of the driver with every return code, alone and in random sequences of faults, with absurd figures,
+//! growing lists and missing symbols: the sampler survives, its readings are valid, an unknown figure is never 0, and
+//! all figures are known again after the driver recovers. `OOMDOCTOR_CASES=10000` runs more sequences.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use crate::support::chance::Chance;
 use crate::support::fake_driver::FakeDriver;
 
-/// Everything the sampler may call.
+/// Every function that the sampler may call.
 const CALLS: [&str; 21] = [
     "nvmlInit_v2",
     "nvmlSystemGetDriverVersion",
@@ -41,18 +41,18 @@ const CALLS: [&str; 21] = [
     "nvmlDeviceGetMPSComputeRunningProcesses_v3",
     "nvmlShutdown",
 ];
-/// The driver's words for "no process has run": then 0 % is known.
+/// The code that the driver returns when no process has run: then 0 % is known.
 const NOTHING_RAN: [u32; 2] = [6, 21];
-/// A driver that is well again is read whole after so many refreshes, half a minute apart.
+/// After a recovery, all figures are read again within this many refreshes, half a minute apart.
 const RECOVERED: usize = 6;
 
-/// nvml.h's codes, the numbers between them, and some that no header has.
+/// The return codes of nvml.h, the numbers between them, and some that no header defines.
 fn codes() -> Vec<u32> {
     (1..=31).chain([999, 1000, 77_777, u32::MAX]).collect()
 }
 
 thread_local! {
-    /// A /proc with one process, a kernel thread and nobody else.
+    /// A made-up /proc with one process and one kernel thread.
     static PROC: TempDir = proc_of_one();
 }
 
@@ -71,7 +71,7 @@ fn proc_of_one() -> TempDir {
     root
 }
 
-/// A sampler with a clock of its own.
+/// A sampler whose clock the test sets.
 struct Bench {
     sampler: Sampler,
     first: Moment,
@@ -85,7 +85,7 @@ impl Bench {
         Bench { sampler, first: Moment::now(), seconds: 0 }
     }
 
-    /// The reading after so many more seconds, which has been through JSON and back.
+    /// The reading this many seconds later, after a round trip through JSON.
     fn after(&mut self, seconds: u64) -> Snapshot {
         self.seconds += seconds;
         let moment = Moment {
@@ -96,20 +96,20 @@ impl Bench {
         let line = serde_json::to_string(&snapshot).unwrap();
         assert!(!line.contains('\n'));
         let mut back: Snapshot = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        // Of the moment the wire has milliseconds.
+        // The JSON keeps milliseconds of the time.
         back.taken_at = snapshot.taken_at;
         assert_eq!(back, snapshot, "it reads back as it was");
         back
     }
 
-    /// The reading once the driver has been well for long enough.
+    /// The reading after the driver has worked long enough for every figure to be read again.
     fn recovered(&mut self) -> Snapshot {
         (1..RECOVERED).for_each(|_| drop(self.after(31)));
         self.after(31)
     }
 }
 
-/// In all that is played here every true figure is more than 0, so a 0 was made up.
+/// Every true figure in these scenarios is more than 0, so a 0 in a reading was invented.
 fn nothing_is_made_up(snapshot: &Snapshot, nothing_ran: bool) {
     if let Driver::Unavailable { unavailable } = &snapshot.driver {
         assert!(unavailable.len() > 20 && !unavailable.contains('\n'), "{unavailable:?} helps nobody");
@@ -142,7 +142,7 @@ fn nothing_is_made_up(snapshot: &Snapshot, nothing_ran: bool) {
     }
 }
 
-/// All that a card can tell is known.
+/// Asserts that every figure of the GPU is known.
 fn all_is_known(device: &Device) {
     assert_eq!(device.error, None);
     assert!(device.name.known().is_some() && device.uuid.known().is_some() && device.bus_id.known().is_some());
@@ -158,7 +158,7 @@ const ONE_CARD: &str = "gpus: [(reserved: 1048576, base: 1048576, sm: 5)],
     processes: [(gpu: 0, pid: 70, bytes: Some(1048576), sm: 7, ghost: true, lists: [Compute, Graphics, Mps])]";
 
 #[test]
-fn every_call_with_every_code_at_the_start_and_in_mid_run_is_survived_and_recovered_from() {
+fn the_sampler_recovers_from_every_return_code_of_every_call() {
     let driver = FakeDriver::new("()");
     let well = format!("({ONE_CARD})");
     for call in CALLS {
@@ -170,12 +170,12 @@ fn every_call_with_every_code_at_the_start_and_in_mid_run_is_survived_and_recove
             driver.set_scenario(&format!("({ONE_CARD}, faults: [(call: \"{call}\", number: {code})])"));
             let mut fresh = Bench::new(&driver);
             nothing_is_made_up(&fresh.after(1), of_samples && NOTHING_RAN.contains(&code));
-            // It may still show what it read 5 s ago, by another code.
+            // It may still show the list that it read 5 s ago under another code.
             [1, 31].into_iter().for_each(|seconds| nothing_is_made_up(&running.after(seconds), of_samples));
             driver.set_scenario(&well);
             is_well(&fresh.recovered(), &format!("{call} {code} at the start"));
         }
-        // It has seen all of them by now.
+        // By now it has seen all of them.
         is_well(&running.recovered(), &format!("{call} in mid-run"));
     }
 }
@@ -190,7 +190,7 @@ fn is_well(snapshot: &Snapshot, after: &str) {
 }
 
 #[test]
-fn one_sample_from_the_far_future_does_not_make_all_later_ones_old() {
+fn one_sample_from_the_far_future_does_not_outdate_later_ones() {
     let future = ONE_CARD.replace("sm: 7,", "sm: 7, stamp: Some(18446744073709551615),");
     let driver = FakeDriver::new(&format!("({future})"));
     let mut bench = Bench::new(&driver);
@@ -200,7 +200,7 @@ fn one_sample_from_the_far_future_does_not_make_all_later_ones_old() {
     assert_eq!(snapshot.devices[0].processes[0].sm_percent, Reading::Known(7), "it is at work, not idle");
 }
 
-/// A machine in RON, with figures that may be absurd but are never 0.
+/// A random machine in RON. Its figures may be absurd but are never 0.
 fn machine(chance: &mut Chance, absurd: bool) -> (String, usize) {
     let gpus = *chance.of(&[0, 1, 1, 2, 4, 8, 16]);
     let size = |chance: &mut Chance| match chance.below(if absurd { 3 } else { 1 }) {
@@ -232,7 +232,7 @@ fn machine(chance: &mut Chance, absurd: bool) -> (String, usize) {
     let most = *chance.of(&[0, 3, 3, 20, 20, 70, 70, 1000]);
     text.push_str("], processes: [");
     for at in 0..chance.below(most + 1) {
-        // A PID for each, but for those that are no process's: those stand anywhere, more than once.
+        // Each process gets a PID of its own, except for impossible PIDs, which may appear several times and anywhere.
         let odd = [0, 1, 70, 71, 1 << 31, u64::from(u32::MAX)];
         let pid = if chance.once_in(4) { *chance.of(&odd) } else { 3_000_000_000 + at };
         let bytes = if chance.once_in(5) { "None".into() } else { format!("Some({})", size(chance).min(1 << 62)) };
@@ -270,7 +270,7 @@ fn faults(chance: &mut Chance) -> String {
     text
 }
 
-/// One driver in a story of some phases, and its recovery.
+/// Plays a random sequence of faults on one driver, then its recovery.
 fn story(seed: u64, well: &FakeDriver, old: &[FakeDriver]) {
     let mut chance = Chance::new(seed);
     let (whole, absurd) = (!chance.once_in(4), chance.once_in(3));
@@ -309,7 +309,7 @@ fn story(seed: u64, well: &FakeDriver, old: &[FakeDriver]) {
 }
 
 #[test]
-fn no_story_of_faults_breaks_the_sampler_or_makes_a_figure_up() {
+fn random_sequences_of_faults_neither_break_the_sampler_nor_invent_a_figure() {
     let cases: u64 = std::env::var("OOMDOCTOR_CASES").map_or(32, |text| text.parse().unwrap());
     let begun = Instant::now();
     let well = FakeDriver::new("()");

@@ -1,7 +1,8 @@
-//! `oomdoctor fit` from outside: models from files, folders and stores, held against a fake card; and files that lie.
+//! `oomdoctor fit` from outside: models from files, folders and stores compared with a fake GPU, and files with false
+//! headers.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -12,19 +13,23 @@ use tempfile::TempDir;
 use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper};
 use crate::support::schema::assert_output_valid;
 
-/// A GGUF file of a llama with eight layers of one 2048-wide f16 matrix each, its data a hole.
-fn write_gguf(path: &Path, keys: &[(&str, u32)], tensors: &[(&str, [u64; 2])]) {
-    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+/// A text in a GGUF header: its length, then its bytes.
+fn gguf_text(text: &str) -> Vec<u8> {
+    [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()
+}
+
+/// Writes a sparse GGUF file of a llama with eight layers of one 2048-wide f16 matrix each.
+fn write_gguf<N: AsRef<str>>(path: &Path, keys: &[(&str, u32)], tensors: &[(N, [u64; 2])]) {
     let mut bytes = b"GGUF\x03\0\0\0".to_vec();
     bytes.extend((tensors.len() as u64).to_le_bytes());
     bytes.extend((keys.len() as u64 + 1).to_le_bytes());
-    bytes.extend([text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text("llama")].concat());
+    bytes.extend([gguf_text("general.architecture"), 8_u32.to_le_bytes().to_vec(), gguf_text("llama")].concat());
     for (key, number) in keys {
-        bytes.extend([text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat());
+        bytes.extend([gguf_text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat());
     }
     let mut offset = 0_u64;
     for (name, dims) in tensors {
-        bytes.extend([text(name), 2_u32.to_le_bytes().to_vec()].concat());
+        bytes.extend([gguf_text(name.as_ref()), 2_u32.to_le_bytes().to_vec()].concat());
         bytes.extend(dims.iter().flat_map(|dim| dim.to_le_bytes()));
         bytes.extend([&1_u32.to_le_bytes()[..], &offset.to_le_bytes()[..]].concat());
         offset += (dims[0] * dims[1] * 2).next_multiple_of(32);
@@ -50,9 +55,8 @@ fn layers(numbers: std::ops::Range<u64>) -> Vec<(String, [u64; 2])> {
 
 /// 8 layers of 256 MiB, input and output of 125 MiB each.
 pub fn small_model(path: &Path) {
-    let layers = layers(0..8);
-    let mut tensors: Vec<(&str, [u64; 2])> = layers.iter().map(|(name, dims)| (name.as_str(), *dims)).collect();
-    tensors.extend([("token_embd.weight", [2048, 32_000]), ("output.weight", [2048, 32_000])]);
+    let mut tensors = layers(0..8);
+    tensors.extend([("token_embd.weight".into(), [2048, 32_000]), ("output.weight".into(), [2048, 32_000])]);
     write_gguf(path, &KEYS, &tensors);
 }
 
@@ -76,10 +80,34 @@ fn parsed(output: &Output) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// The JSON answer and the exit code.
 pub fn answer(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> (Value, i32) {
     let output = fit(driver, home, &[arguments, &["--json"]].concat());
     (parsed(&output), output.status.code().unwrap())
+}
+
+fn bytes_of(answer: &Value, part: &str) -> u64 {
+    answer[part]["bytes"].as_u64().unwrap()
+}
+
+fn gpu_weights(answer: &Value) -> u64 {
+    answer["weights"]["gpu_bytes"].as_u64().unwrap()
+}
+
+/// A path in this home, whose folder exists.
+fn path_in(home: &TempDir, path: &str) -> PathBuf {
+    let path = home.path().join(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    path
+}
+
+/// A layer of an Ollama manifest.
+fn ollama_layer(kind: &str, digest: &str) -> Value {
+    json!({"mediaType": format!("application/vnd.ollama.image.{kind}"), "digest": format!("sha256:{digest}")})
+}
+
+/// Where Ollama keeps a layer's content.
+fn ollama_blob(home: &TempDir, digest: &str) -> PathBuf {
+    path_in(home, &format!(".ollama/models/blobs/sha256-{digest}"))
 }
 
 fn model() -> (TempDir, String) {
@@ -93,7 +121,7 @@ fn model() -> (TempDir, String) {
 const MIB: u64 = 1 << 20;
 
 #[test]
-fn a_file_that_fits_has_the_contracts_fields_and_exact_figures() {
+fn a_file_that_fits_has_exact_figures_and_the_fields_of_the_contract() {
     let (folder, file) = model();
     let (found, code) = answer(&card(8), folder.path(), &[&file, "--context", "32K"]);
     assert_eq!((code, &found["schema"], &found["fits"]), (0, &json!(1), &json!(true)));
@@ -108,8 +136,7 @@ fn a_file_that_fits_has_the_contracts_fields_and_exact_figures() {
     assert_eq!(found["recurrent_state"]["bytes"], 0);
     assert_eq!((&found["compute"]["is"], &found["overhead"]["is"]), (&json!("about"), &json!("about")));
     assert_eq!(found["free_now_bytes"], 8 * GIB);
-    let part = |name: &str| found[name]["bytes"].as_u64().unwrap();
-    let sum = 2173 * MIB + part("kv_cache") + part("compute") + part("overhead");
+    let sum = 2173 * MIB + bytes_of(&found, "kv_cache") + bytes_of(&found, "compute") + bytes_of(&found, "overhead");
     assert_eq!(found["total_bytes"], sum);
     assert_eq!((&found["model"]["layers"], &found["model"]["architecture"]), (&json!(8), &json!("llama")));
     assert_eq!(
@@ -119,7 +146,7 @@ fn a_file_that_fits_has_the_contracts_fields_and_exact_figures() {
 }
 
 #[test]
-fn what_does_not_fit_is_made_to_fit_with_todays_flags() {
+fn a_model_that_does_not_fit_gets_changes_with_current_flags() {
     let (folder, file) = model();
     let driver = card(3);
     let (found, code) = answer(&driver, folder.path(), &[&file, "--context", "32768"]);
@@ -132,12 +159,12 @@ fn what_does_not_fit_is_made_to_fit_with_todays_flags() {
     let layers = named("-ngl ").unwrap();
     assert_eq!(layers["fits"], true);
     for option in options.iter().filter(|option| option["fits"] == true) {
-        // 1 GiB stays free, of which 64 MiB are in the sum as a margin.
+        // 1 GiB stays free; 64 MiB of it are already in the sum as a margin.
         assert!(option["total_bytes"].as_u64().unwrap() <= 2 * GIB + 64 * MIB, "{option}");
     }
     let command = found["command"].as_str().unwrap();
     assert!(command.starts_with("llama-server -m /") && command.contains("-c 32768"), "{command}");
-    // What it says fits, fits when asked for.
+    // A change that is offered as fitting fits when it is requested.
     let flags = layers["flags"].as_str().unwrap();
     let count = flags.split("-ngl ").nth(1).unwrap().split(' ').next().unwrap();
     let (_, code) = answer(&driver, folder.path(), &[&file, "--context", "32768", "--gpu-layers", count]);
@@ -149,7 +176,7 @@ fn what_does_not_fit_is_made_to_fit_with_todays_flags() {
 }
 
 #[test]
-fn without_a_driver_the_figures_stand_and_whether_it_fits_is_not_known() {
+fn without_a_driver_the_figures_are_known_and_whether_it_fits_is_not() {
     let (folder, file) = model();
     let (found, code) = answer(&FakeDriver::not_loaded(), folder.path(), &[&file, "--context", "4096"]);
     assert_eq!((code, &found["fits"], &found["free_now_bytes"]), (1, &Value::Null, &Value::Null));
@@ -157,7 +184,7 @@ fn without_a_driver_the_figures_stand_and_whether_it_fits_is_not_known() {
 }
 
 #[test]
-fn an_architecture_that_is_not_known_has_weights_and_no_cache() {
+fn an_unknown_architecture_has_weights_and_no_kv_cache() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("odd.gguf");
     small_model(&file);
@@ -176,18 +203,10 @@ fn an_architecture_that_is_not_known_has_weights_and_no_cache() {
 fn a_split_model_is_read_from_any_of_its_parts() {
     let folder = tempfile::tempdir().unwrap();
     let part = |number: u32| folder.path().join(format!("m-0000{number}-of-00002.gguf"));
-    let (front, back) = (layers(0..4), layers(4..8));
-    let named =
-        |layers: &[(String, [u64; 2])]| layers.iter().map(|(name, dims)| (name.clone(), *dims)).collect::<Vec<_>>();
-    let refs = |all: &[(String, [u64; 2])]| all.iter().map(|(name, dims)| (name.clone(), *dims)).collect::<Vec<_>>();
-    let mut first = named(&front);
+    let mut first = layers(0..4);
     first.push(("token_embd.weight".into(), [2048, 32_000]));
-    let write = |path: &Path, keys: &[(&str, u32)], tensors: &[(String, [u64; 2])]| {
-        let tensors: Vec<(&str, [u64; 2])> = tensors.iter().map(|(name, dims)| (name.as_str(), *dims)).collect();
-        write_gguf(path, keys, &tensors);
-    };
-    write(&part(1), &KEYS, &first);
-    write(&part(2), &[("split.no", 1)], &refs(&back));
+    write_gguf(&part(1), &KEYS, &first);
+    write_gguf(&part(2), &[("split.no", 1)], &layers(4..8));
     for number in [1, 2] {
         let (found, _) = answer(&card(20), folder.path(), &[part(number).to_str().unwrap()]);
         assert_eq!(found["weights"]["bytes"], (8 * 256 + 125) * MIB, "{number}");
@@ -200,25 +219,18 @@ fn a_split_model_is_read_from_any_of_its_parts() {
 }
 
 #[test]
-fn models_are_found_where_programs_keep_them() {
+fn models_are_found_in_the_folders_of_other_programs() {
     let home = tempfile::tempdir().unwrap();
-    let at = |path: &str| {
-        let path = home.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        path
-    };
     let digest = "ab".repeat(32);
-    small_model(&at(&format!(".ollama/models/blobs/sha256-{digest}")));
-    let layer = |kind: &str| json!({"mediaType": format!("application/vnd.ollama.image.{kind}"), "digest": format!("sha256:{digest}")});
-    let manifest = json!({"layers": [layer("license"), layer("model")]}).to_string();
-    fs::write(at(".ollama/models/manifests/registry.ollama.ai/library/tiny/1b"), manifest).unwrap();
-    small_model(&at(".cache/huggingface/hub/models--me--tiny/snapshots/0123/tiny.gguf"));
-    small_model(&at(".lmstudio/models/me/Other-GGUF/other-q8.gguf"));
+    small_model(&ollama_blob(&home, &digest));
+    let manifest = json!({"layers": [ollama_layer("license", &digest), ollama_layer("model", &digest)]}).to_string();
+    fs::write(path_in(&home, ".ollama/models/manifests/registry.ollama.ai/library/tiny/1b"), manifest).unwrap();
+    small_model(&path_in(&home, ".cache/huggingface/hub/models--me--tiny/snapshots/0123/tiny.gguf"));
+    small_model(&path_in(&home, ".lmstudio/models/me/Other-GGUF/other-q8.gguf"));
     let (all, code) = answer(&card(20), home.path(), &[]);
-    let models = |answer: &Value| answer["models"].as_array().unwrap().clone();
-    let listed: Vec<Value> = models(&all).iter().map(|model| model["name"].clone()).collect();
+    let listed: Vec<Value> = all["models"].as_array().unwrap().iter().map(|model| model["name"].clone()).collect();
     assert_eq!((code, listed), (0, vec![json!("me/tiny"), json!("other-q8"), json!("tiny:1b")]));
-    assert!(models(&all).iter().all(|model| model["largest_context"] == 131_072), "{all}");
+    assert!(all["models"].as_array().unwrap().iter().all(|model| model["largest_context"] == 131_072), "{all}");
     let (little, code) = answer(&card(2), home.path(), &[]);
     assert_eq!((code, &little["models"][0]["largest_context"]), (1, &Value::Null));
     assert!(little["models"][0]["gpu_layers"].as_u64().is_some_and(|count| count < 9), "{little}");
@@ -231,7 +243,7 @@ fn models_are_found_where_programs_keep_them() {
         assert_eq!((service, found["note"].is_null()), (engine == "Ollama", engine != "Ollama"), "{found}");
         assert_eq!(found["weights"]["bytes"], 2298 * MIB);
     }
-    // Ollama and the hub's library look nowhere else where a variable names a folder.
+    // Where a variable names a folder, Ollama and the Hugging Face Hub's library look nowhere else.
     let elsewhere = tempfile::tempdir().unwrap();
     for (variable, left) in [("OLLAMA_MODELS", vec!["me/tiny", "other-q8"]), ("HF_HOME", vec!["other-q8", "tiny:1b"])] {
         let mut command = card(20).oomdoctor(&["fit", "--json"]);
@@ -240,7 +252,7 @@ fn models_are_found_where_programs_keep_them() {
         }
         command.env("HOME", home.path()).env(variable, elsewhere.path());
         let all = parsed(&assert_cmd::Command::from_std(command).timeout(PATIENCE).output().unwrap());
-        let listed: Vec<Value> = models(&all).iter().map(|model| model["name"].clone()).collect();
+        let listed: Vec<Value> = all["models"].as_array().unwrap().iter().map(|model| model["name"].clone()).collect();
         assert_eq!(listed, left, "{variable}");
     }
 }
@@ -265,7 +277,7 @@ fn a_folder_with_a_config_is_summed_from_its_safetensors() {
     assert_eq!(found["kv_cache"]["bytes"], MIB);
     let (found, _) = answer(&card(20), folder.path(), &[path, "--engine", "vllm"]);
     assert_eq!((&found["engine"], &found["kv_cache"]["bytes"]), (&json!("vLLM"), &json!(MIB)));
-    // llama.cpp and Ollama run no folder as it is.
+    // llama.cpp and Ollama cannot run a folder of safetensors directly.
     for (engine, how) in [("llama.cpp", "convert_hf_to_gguf.py"), ("ollama", "ollama create NAME -f Modelfile")] {
         let (found, _) = answer(&card(20), folder.path(), &[path, "--engine", engine]);
         assert!(found["note"].as_str().is_some_and(|note| note.contains(how) && note.contains(path)), "{found}");
@@ -274,7 +286,7 @@ fn a_folder_with_a_config_is_summed_from_its_safetensors() {
 }
 
 #[test]
-fn a_name_that_only_the_table_knows_says_what_is_assumed() {
+fn a_name_known_only_from_the_table_states_its_assumptions() {
     let home = tempfile::tempdir().unwrap();
     let (found, code) = answer(&card(20), home.path(), &["llama3.1:8b", "--context", "32768"]);
     assert_eq!(code, 0);
@@ -291,7 +303,7 @@ fn a_name_that_only_the_table_knows_says_what_is_assumed() {
 }
 
 #[test]
-fn settings_that_mean_nothing_here_are_named_and_not_in_the_command() {
+fn settings_without_effect_are_named_and_left_out_of_the_command() {
     let (folder, file) = model();
     let said = |arguments: &[&str]| {
         let (found, _) = answer(&card(20), folder.path(), &[&[file.as_str(), "--context", "4096"], arguments].concat());
@@ -312,7 +324,7 @@ fn settings_that_mean_nothing_here_are_named_and_not_in_the_command() {
 }
 
 #[test]
-fn files_that_lie_are_refused_at_once() {
+fn files_with_false_headers_are_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("text.gguf"), "hello").unwrap();
@@ -323,7 +335,7 @@ fn files_that_lie_are_refused_at_once() {
     counts.extend([i64::MAX.to_le_bytes(), i64::MAX.to_le_bytes()].concat());
     fs::write(path("counts.gguf"), counts).unwrap();
     File::options().write(true).open(path("counts.gguf")).unwrap().set_len(100 * GIB).unwrap();
-    // A list of texts in a hole of 100 GB: each is empty, and there is one more than are allowed.
+    // A list of empty texts in a sparse file of 100 GB, one more than the limit allows.
     let mut list = b"GGUF\x03\0\0\0".to_vec();
     list.extend([1_u64.to_le_bytes(), 2_u64.to_le_bytes(), 1_u64.to_le_bytes()].concat());
     list.push(b'k');
@@ -350,7 +362,7 @@ fn files_that_lie_are_refused_at_once() {
 }
 
 #[test]
-fn llama_cpps_own_measure_is_pointed_to_where_it_is_installed() {
+fn an_installed_llama_cpp_is_offered_as_a_measurement() {
     let (folder, file) = model();
     let said = |path: &Path| {
         let mut command =
@@ -366,26 +378,27 @@ fn llama_cpps_own_measure_is_pointed_to_where_it_is_installed() {
     assert!(said(folder.path()).contains(&line), "{}", said(folder.path()));
 }
 
-/// A header as large as is read at all: 16 384 tensors with names of 60 bytes, 4 096 keys, texts of a KiB, lists.
+/// A header at the limit of what is read: 16 384 tensors with names of 60 bytes, 4 096 keys, texts of 1 KiB, lists.
 fn write_largest(path: &Path) {
-    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
     let mut bytes = b"GGUF\x03\0\0\0".to_vec();
     bytes.extend([16_384_u64.to_le_bytes(), 4096_u64.to_le_bytes()].concat());
-    bytes.extend([text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text("llama")].concat());
+    bytes.extend([gguf_text("general.architecture"), 8_u32.to_le_bytes().to_vec(), gguf_text("llama")].concat());
     for (key, number) in KEYS {
         let number = if key.ends_with("block_count") { 1024 } else { number };
-        bytes.extend([text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat());
+        bytes.extend([gguf_text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat());
     }
     for at in 0..32 {
-        bytes.extend([text(&format!("list{at}")), [9_u32.to_le_bytes(), 5_u32.to_le_bytes()].concat()].concat());
+        bytes.extend([gguf_text(&format!("list{at}")), [9_u32.to_le_bytes(), 5_u32.to_le_bytes()].concat()].concat());
         bytes.extend([&4096_u64.to_le_bytes()[..], &[1_u8; 4 * 4096]].concat());
     }
     for at in 0..4096 - 1 - KEYS.len() - 32 {
-        bytes.extend([text(&format!("{at:0240}")), 8_u32.to_le_bytes().to_vec(), text(&"v".repeat(1000))].concat());
+        bytes.extend(
+            [gguf_text(&format!("{at:0240}")), 8_u32.to_le_bytes().to_vec(), gguf_text(&"v".repeat(1000))].concat(),
+        );
     }
     for at in 0_u64..16_384 {
         bytes.extend(
-            [text(&format!("{:z<60}", format!("blk.{}.n{at}", at % 1024))), 4_u32.to_le_bytes().to_vec()].concat(),
+            [gguf_text(&format!("{:z<60}", format!("blk.{}.n{at}", at % 1024))), 4_u32.to_le_bytes().to_vec()].concat(),
         );
         bytes.extend([1_u64.to_le_bytes(); 4].concat());
         bytes.extend([&0_u32.to_le_bytes()[..], &(at * 32).to_le_bytes()].concat());
@@ -401,7 +414,7 @@ fn no_header_takes_more_than_64_mib_of_memory() {
     write_largest(&path);
     let driver = card(20);
     let program = driver.oomdoctor(&["fit", path.to_str().unwrap(), "--context", "4096", "--json"]);
-    // The limit holds for everything that a process can write to.
+    // The limit covers all memory that the process can write to.
     let mut limited = std::process::Command::new("sh");
     limited.args(["-c", "ulimit -d 65536; exec \"$0\" \"$@\""]).arg(program.get_program()).args(program.get_args());
     for (name, value) in program.get_envs() {
@@ -413,7 +426,7 @@ fn no_header_takes_more_than_64_mib_of_memory() {
 }
 
 #[test]
-fn arguments_that_cannot_be_are_refused() {
+fn impossible_arguments_are_refused() {
     let (folder, file) = model();
     for arguments in [
         &["--context", "0"][..],
@@ -430,7 +443,7 @@ fn arguments_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn who_does_nothing_on_the_card_is_named_with_what_their_end_would_free() {
+fn idle_processes_on_the_gpu_are_named_with_what_ending_them_frees() {
     let sleeper = Sleeper::start();
     let scenario = format!(
         "(gpus: [(name: \"RTX 4090\", total: {}, reserved: 0, base: {GIB})], processes: [(pid: {}, bytes: Some({}))])",
@@ -450,14 +463,14 @@ fn who_does_nothing_on_the_card_is_named_with_what_their_end_would_free() {
     let said = String::from_utf8(fit(&driver, folder.path(), &[&file, "--context", "32768"]).stdout).unwrap();
     assert!(said.contains("free then     23.0 GiB, once sleep"), "{said}");
     assert!(said.contains(command) && said.contains("It fits once sleep"), "{said}");
-    // At work it is left alone.
+    // A busy process is not offered.
     driver.set_scenario(&scenario.replace("bytes: Some", "sm: 60, bytes: Some"));
     let (found, _) = answer(&driver, folder.path(), &[&file, "--context", "32768"]);
     assert_eq!((&found["holders"], &found["free_after_bytes"]), (&json!([]), &Value::Null));
 }
 
 #[test]
-fn holders_on_each_card_of_a_plan_are_named_with_what_is_free_then() {
+fn processes_on_each_gpu_of_a_plan_are_named_with_the_vram_free_after_them() {
     let (one, other) = (Sleeper::start(), Sleeper::start());
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: {GIB}), (name: \"RTX 3060\", total: {0}, reserved: 0, base: {GIB})], processes: [(pid: {1}, bytes: Some({3})), (pid: {2}, gpu: 1, bytes: Some({3}))])",
@@ -486,7 +499,7 @@ fn holders_on_each_card_of_a_plan_are_named_with_what_is_free_then() {
 }
 
 #[test]
-fn ollama_is_held_against_all_cards_where_one_is_not_enough() {
+fn ollama_uses_all_gpus_where_one_is_too_small() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"RTX 3090\", total: {0}, reserved: 0, base: 0), (name: \"RTX 3090\", total: {0}, reserved: 0, base: 0)])",
         24 * GIB
@@ -495,19 +508,19 @@ fn ollama_is_held_against_all_cards_where_one_is_not_enough() {
     let (found, code) = answer(&driver, folder.path(), &["llama3.3:70b", "--context", "8192"]);
     assert_eq!((code, &found["fits"], found["cards"].as_array().map(Vec::len)), (0, &json!(true), Some(2)), "{found}");
     assert_eq!(found["command"], "OLLAMA_CONTEXT_LENGTH=8192 ollama serve");
-    // What one card has room for stays on one, and a card that is named is the only one.
+    // A model that fits on one GPU stays on one, and a GPU named by --gpu is the only one used.
     let (found, _) = answer(&driver, folder.path(), &["llama3.1:8b", "--context", "8192"]);
     assert_eq!(found["cards"], Value::Null);
     let (found, code) = answer(&driver, folder.path(), &["llama3.3:70b", "--context", "8192", "--gpu", "1"]);
     assert_eq!((code, &found["cards"]), (1, &Value::Null), "{found}");
-    // Experts in system memory are a setting of the line that is offered.
+    // The offered command sets how many experts stay in system memory.
     let (found, _) = answer(&card(8), folder.path(), &["gpt-oss:20b", "--context", "8192"]);
     let command = found["command"].as_str().unwrap();
     assert!(command.contains("LLAMA_ARG_N_CPU_MOE=") && command.ends_with("ollama serve"), "{found}");
 }
 
 #[test]
-fn what_a_name_says_of_its_quantisation_counts() {
+fn the_quantization_in_a_models_name_counts() {
     let (folder, _) = model();
     let weights = |name: &str| {
         let (found, _) = answer(&card(20), folder.path(), &[name, "--context", "4096"]);
@@ -515,7 +528,7 @@ fn what_a_name_says_of_its_quantisation_counts() {
     };
     assert_eq!(weights("org/Meta-Llama-3.1-8B-Instruct-GGUF:Q8_0"), ("llama.cpp".into(), 85));
     assert_eq!(weights("llama3.1:8b-instruct-fp16"), ("Ollama".into(), 160));
-    // Embeddings and output stay in two bytes: 2.1 of 5.8 GB.
+    // Embeddings and output keep two bytes per weight: 2.1 of 5.8 GB.
     assert_eq!(weights("org/Meta-Llama-3.1-8B-Instruct-AWQ-INT4"), ("vLLM".into(), 58));
     assert_eq!(weights("org/Meta-Llama-3.1-8B-Instruct-FP8"), ("vLLM".into(), 90));
     let (found, _) = answer(&card(20), folder.path(), &["org/Meta-Llama-3.1-8B-Instruct", "--context", "4096"]);
@@ -524,7 +537,7 @@ fn what_a_name_says_of_its_quantisation_counts() {
 }
 
 #[test]
-fn each_card_of_a_split_is_held_against_what_is_free_on_it() {
+fn each_gpu_of_a_split_is_compared_with_its_own_free_vram() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: {1}), (name: \"RTX 3060\", total: {0}, reserved: 0, base: 0)])",
         4 * GIB,
@@ -533,7 +546,7 @@ fn each_card_of_a_split_is_held_against_what_is_free_on_it() {
     let (folder, file) = model();
     let (found, code) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--tensor-split", "1,1"]);
     let cards = found["cards"].as_array().unwrap();
-    // Five of nine units on the first: four layers of 256 MiB and the output of 125 on the second.
+    // Five of nine units on the first GPU; four layers of 256 MiB and the output of 125 MiB on the second.
     assert_eq!((&cards[0]["layers"], &cards[1]["layers"]), (&json!(5), &json!(4)), "{found}");
     assert_eq!((&cards[0]["weights_bytes"], &cards[1]["weights_bytes"]), (&json!(1280 * MIB), &json!(893 * MIB)));
     assert_eq!((&cards[0]["cache_bytes"], &cards[1]["cache_bytes"]), (&json!(40 * MIB), &json!(24 * MIB)));
@@ -546,7 +559,7 @@ fn each_card_of_a_split_is_held_against_what_is_free_on_it() {
     assert_eq!(code, 0, "what it says fits, fits: {command}");
     let (_, code) = answer(&driver, folder.path(), &[&file, "--context", "4096", "--split-mode", "row"]);
     assert_eq!(code, 0);
-    // Where one is too small, llama.cpp lays it out over both by itself.
+    // llama.cpp splits the model over both by itself where one GPU is too small.
     let (found, code) = answer(&driver, folder.path(), &[&file, "--context", "40960"]);
     assert_eq!((code, found["cards"].as_array().map(Vec::len)), (0, Some(2)), "{found}");
     for wrong in
@@ -558,22 +571,17 @@ fn each_card_of_a_split_is_held_against_what_is_free_on_it() {
 }
 
 #[test]
-fn ollamas_modelfile_and_the_image_encoder_are_counted_in() {
+fn ollamas_modelfile_and_image_encoder_are_counted() {
     let home = tempfile::tempdir().unwrap();
-    let at = |path: &str| {
-        let path = home.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        path
-    };
-    let digest = |byte: &str| byte.repeat(32);
-    let blob = |byte: &str| at(&format!(".ollama/models/blobs/sha256-{}", digest(byte)));
-    small_model(&blob("ab"));
-    write_gguf(&blob("cd"), &[], &[("v.blk.0.attn_q.weight", [1024, 65_536])]);
-    fs::write(blob("ef"), json!({"num_ctx": 65_536, "num_gpu": 5, "stop": ["<|end|>"]}).to_string()).unwrap();
-    let layer = |kind: &str, byte: &str| json!({"mediaType": format!("application/vnd.ollama.image.{kind}"), "digest": format!("sha256:{}", digest(byte))});
-    let manifest =
-        json!({"layers": [layer("model", "ab"), layer("projector", "cd"), layer("params", "ef")]}).to_string();
-    fs::write(at(".ollama/models/manifests/hf.co/me/Tiny-GGUF/Q8_0"), manifest).unwrap();
+    let [model, encoder, parameters] = ["ab", "cd", "ef"].map(|byte| byte.repeat(32));
+    let (model_file, encoder_file) = (ollama_blob(&home, &model), ollama_blob(&home, &encoder));
+    small_model(&model_file);
+    write_gguf(&encoder_file, &[], &[("v.blk.0.attn_q.weight", [1024, 65_536])]);
+    let settings = json!({"num_ctx": 65_536, "num_gpu": 5, "stop": ["<|end|>"]}).to_string();
+    fs::write(ollama_blob(&home, &parameters), settings).unwrap();
+    let layers = [("model", model), ("projector", encoder), ("params", parameters)];
+    let manifest = json!({"layers": layers.map(|(kind, digest)| ollama_layer(kind, &digest))}).to_string();
+    fs::write(path_in(&home, ".ollama/models/manifests/hf.co/me/Tiny-GGUF/Q8_0"), manifest).unwrap();
     let (all, _) = answer(&card(20), home.path(), &[]);
     assert_eq!(all["models"][0]["name"], "hf.co/me/Tiny-GGUF:Q8_0", "{all}");
     let name = "hf.co/me/Tiny-GGUF:Q8_0";
@@ -582,28 +590,26 @@ fn ollamas_modelfile_and_the_image_encoder_are_counted_in() {
     assert_eq!(found["image_encoder"]["bytes"], 128 * MIB);
     let host = changes(&found, "the image encoder in system memory");
     assert_eq!(host[0]["flags"], "LLAMA_ARG_MMPROJ_OFFLOAD=0", "read by the llama-server that Ollama starts");
-    // Output and the last four layers.
+    // The second GPU has the output and the last four layers.
     assert_eq!(found["weights"]["gpu_bytes"], (125 + 4 * 256) * MIB);
     let (found, _) = answer(&card(20), home.path(), &[name, "--context", "4096", "--parallel", "2"]);
     assert_eq!(found["context"], 8192, "each of two slots");
-    // The server's variable does nothing where the Modelfile sets the context.
+    // The server's variable has no effect where the Modelfile sets the context.
     let lines = "OLLAMA_NUM_PARALLEL=2 ollama serve\n/set parameter num_ctx 4096   (inside `ollama run`)\n/set parameter num_gpu 5   (inside `ollama run`)";
     assert_eq!(found["command"], lines);
     let said = |part: &str| found["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().contains(part));
     assert!(said("Modelfile sets num_ctx") && said("systemctl edit ollama.service"), "{found}");
     let (kept, _) = answer(&card(20), home.path(), &[name]);
     assert_eq!(kept["command"], "/set parameter num_gpu 5   (inside `ollama run`)", "as it is set already");
-    let file = blob("ab").to_str().unwrap().to_owned();
-    let encoder = blob("cd").to_str().unwrap().to_owned();
     let total = |arguments: &[&str]| answer(&card(20), home.path(), arguments).0["total_bytes"].as_u64().unwrap();
-    let plain = [file.as_str(), "--context", "4096"];
-    let with = [&plain[..], &["--mmproj", &encoder]].concat();
+    let plain = [model_file.to_str().unwrap(), "--context", "4096"];
+    let with = [&plain[..], &["--mmproj", encoder_file.to_str().unwrap()]].concat();
     assert_eq!(total(&with) - total(&plain), (128 + 256) * MIB, "its weights and what it computes in");
     assert_eq!(total(&[&with[..], &["--no-mmproj-offload"]].concat()), total(&plain));
 }
 
 #[test]
-fn where_no_single_change_is_enough_several_are_named_and_a_name_is_no_repository() {
+fn several_changes_are_combined_where_no_single_one_is_enough() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"A\", total: {0}, reserved: 0, base: 0), (name: \"A\", total: {0}, reserved: 0, base: 0)])",
         24 * GIB
@@ -624,14 +630,13 @@ fn where_no_single_change_is_enough_several_are_named_and_a_name_is_no_repositor
     let numbered = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0 vllm serve REPOSITORY ";
     assert!(command.starts_with(numbered), "vLLM can't read a UUID: {command}");
     let eight = ask(&["llama-3.1-8b", "--engine", "vllm", "--context", "8192", "--dtype", "fp8"]);
-    let weights = |answer: &Value| answer["weights"]["gpu_bytes"].as_u64().unwrap();
-    assert!(weights(&eight) < weights(&small) * 6 / 10);
+    assert!(gpu_weights(&eight) < gpu_weights(&small) * 6 / 10);
     let wrong = fit(&driver, home.path(), &["llama-3.1-8b", "--engine", "vllm", "--dtype", "blah"]);
     assert_eq!(wrong.status.code(), Some(2));
 }
 
 #[test]
-fn a_model_that_draws_is_answered_by_its_weights() {
+fn an_image_model_is_judged_by_its_weights() {
     let home = tempfile::tempdir().unwrap();
     let said = fit(&card(12), home.path(), &["black-forest-labs/FLUX.1-dev"]);
     let text = String::from_utf8(said.stdout).unwrap();
@@ -640,7 +645,7 @@ fn a_model_that_draws_is_answered_by_its_weights() {
 }
 
 #[test]
-fn engines_are_asked_for_what_they_share_out() {
+fn each_engine_counts_what_it_splits_over_gpus() {
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"H100\", total: {0}, reserved: 0, base: 0), (name: \"H100\", total: {0}, reserved: 0, base: {1})])",
         80 * GIB,
@@ -667,18 +672,21 @@ fn engines_are_asked_for_what_they_share_out() {
     let (part, _) = ask(&["qwen2.5-32b", "--engine", "transformers", "--context", "4096", "--max-memory", "20GiB"]);
     assert_eq!((&part["weights"]["gpu_bytes"], &part["fits"]), (&json!(20 * GIB), &json!(true)));
     let train = |more: &[&str]| ask(&[&["llama-3.1-8b", "--engine", "train"], more].concat()).0;
-    let bytes = |answer: &Value, part: &str| answer[part]["bytes"].as_u64().unwrap();
     let (alone, shared) = (train(&[]), train(&["--zero", "3", "--cards", "8"]));
-    assert_eq!(bytes(&alone, "optimizer"), bytes(&shared, "optimizer") * 8);
-    let weights = |answer: &Value| answer["weights"]["gpu_bytes"].as_u64().unwrap();
-    assert_eq!(weights(&alone), weights(&shared) * 8);
+    assert_eq!(bytes_of(&alone, "optimizer"), bytes_of(&shared, "optimizer") * 8);
+    assert_eq!(gpu_weights(&alone), gpu_weights(&shared) * 8);
     let small = train(&["--optimizer", "adamw8bit", "--gradient-checkpointing"]);
-    assert!(bytes(&small, "optimizer") < bytes(&alone, "optimizer") * 51 / 100);
-    assert!(bytes(&small, "compute") < bytes(&alone, "compute"));
+    assert!(bytes_of(&small, "optimizer") < bytes_of(&alone, "optimizer") * 51 / 100);
+    assert!(bytes_of(&small, "compute") < bytes_of(&alone, "compute"));
+}
+
+/// The number after an option.
+fn value_of(flags: &str, option: &str) -> u64 {
+    flags.split(option).nth(1).unwrap().trim().split(' ').next().unwrap().parse().unwrap()
 }
 
 #[test]
-fn one_threshold_decides_what_fits_and_what_is_offered() {
+fn one_threshold_decides_what_fits_and_which_changes_are_offered() {
     let (folder, file) = model();
     for (free, context) in [(3, "32768"), (3, "16384"), (4, "65536"), (5, "131072")] {
         let driver = card(free);
@@ -689,20 +697,17 @@ fn one_threshold_decides_what_fits_and_what_is_offered() {
             let flags: Vec<&str> = options.filter_map(|option| option["flags"].as_str()).collect();
             flags.into_iter().find(|flags| flags.contains(start) && !flags.contains("-ctk")).map(str::to_owned)
         };
-        let number = |flags: &str, name: &str| -> u64 {
-            flags.split(name).nth(1).unwrap().trim().split(' ').next().unwrap().parse().unwrap()
-        };
         let code = |arguments: &[&str]| answer(&driver, folder.path(), &[&[file.as_str()], arguments].concat()).1;
-        let layers = number(&flags("-ngl").unwrap(), "-ngl");
+        let layers = value_of(&flags("-ngl").unwrap(), "-ngl");
         let with = |count: u64| code(&["--context", context, "--gpu-layers", &count.to_string()]);
         assert_eq!((with(layers), with(layers + 1)), (0, 1), "{layers} of {context}");
         let Some(shorter) = flags("-c ").filter(|flags| !flags.contains("-ngl")) else { continue };
-        let tokens = number(&shorter, "-c");
+        let tokens = value_of(&shorter, "-c");
         let step = if tokens < 8192 { 256 } else { 1024 };
         let with = |tokens: u64| code(&["--context", &tokens.to_string()]);
         assert_eq!((with(tokens), with(tokens + step)), (0, 1), "{tokens}");
     }
-    // Between the two it is told what llama.cpp does by itself.
+    // Between the two thresholds, the answer says what llama.cpp changes by itself.
     let text = |arguments: &[&str]| {
         let output = fit(&card(4), folder.path(), &[&[file.as_str()], arguments].concat());
         String::from_utf8(output.stdout).unwrap()
@@ -719,7 +724,7 @@ fn one_threshold_decides_what_fits_and_what_is_offered() {
 }
 
 #[test]
-fn the_command_has_what_was_asked_for() {
+fn the_command_keeps_the_requested_settings() {
     let (folder, file) = model();
     let encoder = folder.path().join("mmproj-x.gguf");
     write_gguf(&encoder, &[], &[("v.blk.0.attn_q.weight", [1024, 65_536])]);
@@ -730,11 +735,11 @@ fn the_command_has_what_was_asked_for() {
     assert_eq!((&with["command"], &with["note"]), (&json!(command), &Value::Null), "that it lies beside it is known");
     let beside = said(&[&file, "--context", "4096"]);
     assert!(beside["note"].as_str().is_some_and(|note| note.contains("--mmproj")), "{beside}");
-    // Where it is what makes it fit.
+    // The requested setting is also the one that makes it fit.
     let (tight, code) = answer(&card(4), folder.path(), &[&file, "--context", "10240", "--mmproj", encoder]);
     let host = tight["options"].as_array().unwrap().iter().find(|option| option["flags"] == "--no-mmproj-offload");
     assert!(code == 0 || host.is_some_and(|host| host["fits"] == true), "{tight}");
-    // No layers on the card are not nothing there.
+    // With no layers on the GPU, its VRAM use is still not 0.
     let none = said(&[&file, "--context", "8192", "--gpu-layers", "0"]);
     assert!(none["total_bytes"].as_u64().is_some_and(|bytes| bytes > 400 * MIB), "{none}");
     assert!(none["notes"][1].as_str().is_some_and(|note| note.contains("no layers on the card")), "{none}");
@@ -750,7 +755,7 @@ fn the_command_has_what_was_asked_for() {
 }
 
 #[test]
-fn several_requests_are_told_what_each_of_them_has() {
+fn several_parallel_requests_are_told_their_share_of_the_context() {
     let (folder, file) = model();
     let text = |arguments: &[&str]| {
         let output = fit(&card(4), folder.path(), &[&[file.as_str()], arguments].concat());
@@ -769,7 +774,7 @@ fn several_requests_are_told_what_each_of_them_has() {
 }
 
 #[test]
-fn what_holds_a_card_is_enough_only_where_it_is_listed_and_the_driver_gives_it_back() {
+fn ending_a_process_is_enough_only_if_it_is_listed_and_its_vram_is_freed() {
     let (folder, file) = model();
     let said = |processes: &str, reserved: u64| {
         let driver = FakeDriver::new(&format!(
@@ -780,14 +785,14 @@ fn what_holds_a_card_is_enough_only_where_it_is_listed_and_the_driver_gives_it_b
         answer(&driver, folder.path(), &[&file, "--context", "32768"]).0["answer"].as_str().unwrap().to_owned()
     };
     assert!(!said("", 0).contains("once what holds the card"), "nobody is listed");
-    // A process of somebody else's, which is not offered for ending.
+    // Another user's process is not offered.
     let held = format!("(pid: 1, bytes: Some({}))", 3 * GIB / 2);
     assert!(said(&held, 0).contains("free, once what holds the card has ended"), "{}", said(&held, 0));
     assert!(!said(&held, 2 * GIB).contains("once what holds the card"), "{}", said(&held, 2 * GIB));
 }
 
 #[test]
-fn holders_of_two_cards_are_in_the_way_together() {
+fn processes_on_two_gpus_are_counted_together() {
     let (one, other) = (Sleeper::start(), Sleeper::start());
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"RTX 3060\", total: {0}, reserved: 0, base: 0), (name: \"RTX 3060\", total: {0}, reserved: 0, base: 0)], processes: [(pid: {1}, bytes: Some({3})), (pid: {2}, gpu: 1, bytes: Some({3}))])",
@@ -807,7 +812,7 @@ fn holders_of_two_cards_are_in_the_way_together() {
     }
 }
 
-/// So many cards of one kind, each with so much in use; sizes in GiB.
+/// A driver with equal GPUs, each with this much in use; sizes in GiB.
 fn cards(name: &str, total: u64, used: &[u64]) -> FakeDriver {
     let one = |used: &u64| format!("(name: \"{name}\", total: {}, reserved: 0, base: {})", total * GIB, used * GIB);
     FakeDriver::new(&format!("(gpus: [{}])", used.iter().map(one).collect::<Vec<_>>().join(", ")))
@@ -819,7 +824,7 @@ fn changes<'a>(found: &'a Value, words: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn a_full_fine_tune_is_shared_out_over_the_free_cards() {
+fn a_full_fine_tune_is_sharded_over_the_free_gpus() {
     let home = tempfile::tempdir().unwrap();
     let train = |driver: &FakeDriver, more: &[&str]| {
         answer(driver, home.path(), &[&["llama-3.1-8b", "--engine", "train"], more].concat())
@@ -828,7 +833,8 @@ fn a_full_fine_tune_is_shared_out_over_the_free_cards() {
     let (found, code) = train(&four, &[]);
     let (two, full) = (changes(&found, "ZeRO-2 over 4 cards"), changes(&found, "FSDP FULL_SHARD"));
     assert_eq!((code, &two[0]["fits"], &full[0]["fits"]), (1, &json!(true), &json!(true)), "{found}");
-    // Weights whole, gradients and states by four: (2 + 14/4) bytes for each of 8.03 billion; and all of it by four.
+    // Whole weights, gradients and optimizer states split over four GPUs: (2 + 14/4) bytes for each of 8.03 billion
+    // parameters; then everything split over four.
     let states = |option: &Value, thousandths: u64| {
         let rest = option["total_bytes"].as_u64().unwrap() - 8_030_261_248 / 1000 * thousandths;
         (3..8).contains(&(rest / GIB))
@@ -838,13 +844,13 @@ fn a_full_fine_tune_is_shared_out_over_the_free_cards() {
     let line = "accelerate launch --num_processes 4 --use_deepspeed --zero_stage 2 ";
     assert!(found["command"].as_str().unwrap().starts_with(line), "{found}");
     assert!(full[0]["flags"].as_str().unwrap().contains("--use_fsdp --fsdp_version 2"), "{full:?}");
-    // What the cards have room for needs no system memory.
+    // No offload is offered where VRAM is enough.
     assert!(changes(&found, "system memory").is_empty(), "{found}");
-    // A card that is taken is left alone.
+    // A GPU in use is not counted.
     let (found, _) = train(&cards("A100", 80, &[70, 0, 0, 0]), &[]);
     let line = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=1,2,3 accelerate launch --num_processes 3 ";
     assert!(found["command"].as_str().unwrap().starts_with(line), "{found}");
-    // A stage that was asked for is kept, on all cards.
+    // A requested ZeRO stage is kept, on all GPUs.
     let (found, code) = train(&four, &["--zero", "1"]);
     let said = found["command"].as_str().unwrap_or_default();
     assert!(changes(&found, "ZeRO").is_empty() && changes(&found, "FSDP").is_empty(), "{found}");
@@ -854,7 +860,7 @@ fn a_full_fine_tune_is_shared_out_over_the_free_cards() {
         found["command"].as_str().unwrap().contains("DEVICES=1,2,3 accelerate launch --num_processes 3 "),
         "{found}"
     );
-    // Nobody has terabytes of system memory to spare.
+    // An offload that needs terabytes of RAM is not offered.
     let large = ["llama-3.3-70b", "--engine", "train", "--zero", "3", "--offload-optimizer"];
     let (found, code) = answer(&cards("H200", 140, &[0, 0, 0, 0]), home.path(), &large);
     assert!(code == 1 && found["answer"].as_str().unwrap().contains("not in RAM"), "{found}");
@@ -869,7 +875,7 @@ fn a_full_fine_tune_is_shared_out_over_the_free_cards() {
 }
 
 #[test]
-fn llama_cpp_is_laid_out_over_all_cards_with_the_changes_that_make_it_fit() {
+fn llama_cpp_is_split_over_all_gpus_with_the_changes_that_make_it_fit() {
     let two = cards("RTX 3090", 24, &[0, 0]);
     let home = tempfile::tempdir().unwrap();
     let ask = |driver: &FakeDriver, arguments: &[&str]| answer(driver, home.path(), arguments);
@@ -878,26 +884,26 @@ fn llama_cpp_is_laid_out_over_all_cards_with_the_changes_that_make_it_fit() {
     assert!(found["command"].as_str().unwrap().ends_with(" -sm layer"), "{found}");
     let each: u64 = found["cards"].as_array().unwrap().iter().map(|card| card["total_bytes"].as_u64().unwrap()).sum();
     assert_eq!(found["total_bytes"], each, "the sum is that of the cards");
-    // A card that was named is the only one, and both are offered.
+    // With --gpu, only that GPU counts; both changes are offered.
     let (found, code) = ask(&two, &["llama-3.3-70b", "--context", "8192", "--gpu", "1"]);
     assert_eq!((code, changes(&found, "both cards")[0]["flags"].as_str()), (1, Some("-sm layer")), "{found}");
     let (found, code) = ask(&two, &["llama-3.3-70b", "--context", "64K"]);
     let eight = changes(&found, "the KV cache in q8_0");
     assert!(code == 1 && eight.iter().any(|option| option["fits"] == true), "{found}");
-    // Each card keeps 1 GiB free, asked for or offered.
+    // Each GPU keeps 1 GiB free, whether the split is requested or offered.
     let layers = changes(&found, "of 81 layers")[0]["flags"].as_str().unwrap().rsplit(' ').next().unwrap().to_owned();
     let few = ["llama-3.3-70b", "--context", "64K", "--split-mode", "layer", "--gpu-layers", &layers];
     assert_eq!(ask(&two, &few).1, 0, "{layers}");
     let more = (layers.parse::<u64>().unwrap() + 1).to_string();
     let few = ["llama-3.3-70b", "--context", "64K", "--split-mode", "layer", "--gpu-layers", &more];
     assert_eq!(ask(&two, &few).1, 1, "{more}");
-    // Ollama keeps a model on one card only where it expects to need at most four fifths of it.
+    // Ollama keeps a model on one GPU only if it expects to need at most 80 % of it.
     let count = |name: &str| ask(&two, &[name, "--context", "8192"]).0["cards"].as_array().map(Vec::len);
     assert_eq!((count("qwen2.5:32b"), count("qwen2.5:14b")), (Some(2), None), "20.5 and 9.9 GiB of 24");
 }
 
 #[test]
-fn cards_that_can_not_share_evenly_take_whole_layers() {
+fn gpus_that_cannot_split_evenly_take_whole_layers() {
     let home = tempfile::tempdir().unwrap();
     let three = cards("RTX 3090", 24, &[0, 0, 22, 0]);
     let asked = ["qwen2.5-14b", "--engine", "vllm", "--context", "4096", "--tp", "3"];
@@ -905,7 +911,7 @@ fn cards_that_can_not_share_evenly_take_whole_layers() {
     let said = refused["answer"].as_str().unwrap();
     assert!(code == 1 && said.contains("does not start") && said.contains("40 attention heads"), "{said}");
     assert!(refused["command"].as_str().unwrap().ends_with(" --tensor-parallel-size 2"), "{refused}");
-    // 45 GiB of weights are too much for two cards, and 40 heads can't be shared out over three.
+    // 45 GiB of weights are too large for two GPUs, and 40 heads cannot be split evenly over three.
     let (found, code) =
         answer(&three, home.path(), &["gemma-3-27b", "--engine", "vllm", "--context", "4096", "--share", "0.97"]);
     let layers = changes(&found, "the layers over 3 cards");
@@ -915,7 +921,7 @@ fn cards_that_can_not_share_evenly_take_whole_layers() {
     assert!(line.ends_with(" --pipeline-parallel-size 3"), "{line}");
     let again = ["gemma-3-27b", "--engine", "vllm", "--context", "4096", "--share", "0.97", "--pp", "3"];
     assert_eq!(answer(&three, home.path(), &again).1, 0);
-    // transformers lays out whole layers, too.
+    // transformers also splits by whole layers.
     let (found, _) = answer(
         &cards("RTX 3090", 24, &[0, 12]),
         home.path(),

@@ -1,4 +1,5 @@
-//! `oomdoctor fit` on checkpoints in folders: quantised already, not all here, for engines that want another kind of file.
+//! `oomdoctor fit` on checkpoints in folders: quantized ones, incomplete ones, and formats that the engine does not
+//! take.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,7 +14,7 @@ const LAYERS: u64 = 2;
 const WIDTH: u64 = 4096;
 const VOCAB: u64 = 32_000;
 
-/// A safetensors file of these tensors, its data a hole.
+/// Writes a sparse safetensors file with these tensors.
 fn write_safetensors(path: &Path, tensors: &[(String, &str, u64, [u64; 2])]) -> u64 {
     let mut header = serde_json::Map::new();
     let mut end = 0;
@@ -29,7 +30,7 @@ fn write_safetensors(path: &Path, tensors: &[(String, &str, u64, [u64; 2])]) -> 
     end
 }
 
-/// Two layers, one file each, with an index; of each layer one matrix, packed where the config says so.
+/// Two layers, one file each, with an index. Each layer has one matrix, packed where the config says so.
 fn folder(quantization: &Value) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("model");
@@ -65,7 +66,7 @@ fn ask(home: &TempDir, arguments: &[&str]) -> Value {
 }
 
 #[test]
-fn a_quantised_checkpoint_is_named_counted_by_its_shapes_and_taken_as_it_is() {
+fn a_quantized_checkpoint_is_named_and_counted_by_its_tensor_shapes() {
     let awq = folder(&json!({"quant_method": "awq", "bits": 4, "group_size": 128}));
     let plain = ask(&awq, &["--context", "1024"]);
     let parameters = plain["model"]["parameters"].as_u64().unwrap();
@@ -84,7 +85,7 @@ fn a_quantised_checkpoint_is_named_counted_by_its_shapes_and_taken_as_it_is() {
     assert_eq!(lora["engine"], json!("training"), "as the dtype says");
     let over = lora["weights"]["gpu_bytes"].as_u64().unwrap() - file.as_u64().unwrap();
     assert_eq!(over, lora["gradients"]["bytes"].as_u64().unwrap(), "the file and adapters of four bytes");
-    // Without a word in config.json the dtypes tell.
+    // Without an entry in config.json, the dtypes of the tensors tell.
     let config = awq.path().join("model/config.json");
     let mut words: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
     words.as_object_mut().unwrap().remove("quantization_config");
@@ -95,7 +96,7 @@ fn a_quantised_checkpoint_is_named_counted_by_its_shapes_and_taken_as_it_is() {
 }
 
 #[test]
-fn a_model_of_which_a_file_is_missing_is_no_fact() {
+fn a_model_with_a_missing_file_is_only_an_estimate() {
     let home = folder(&Value::Null);
     let whole = ask(&home, &["--context", "1024"]);
     assert_eq!((&whole["weights"]["is"], &whole["note"]), (&json!("fact"), &Value::Null));
@@ -116,7 +117,7 @@ fn a_model_of_which_a_file_is_missing_is_no_fact() {
 }
 
 #[test]
-fn fewer_bits_are_another_checkpoint_and_settings_reach_the_line() {
+fn fewer_bits_mean_another_checkpoint_and_settings_reach_the_command() {
     let home = folder(&Value::Null);
     let awq = ask(&home, &["--engine", "vllm", "--dtype", "awq", "--context", "2048"]);
     assert_eq!(awq["command"], json!("vllm serve AWQ-REPOSITORY --max-model-len 2048"));
@@ -138,7 +139,7 @@ fn fewer_bits_are_another_checkpoint_and_settings_reach_the_line() {
 }
 
 #[test]
-fn a_gguf_file_goes_by_its_path_and_is_unpacked_by_transformers() {
+fn a_gguf_file_is_passed_by_its_path_and_dequantized_by_transformers() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("m.gguf");
     small_model(&path);
@@ -163,7 +164,7 @@ fn a_gguf_file_goes_by_its_path_and_is_unpacked_by_transformers() {
 }
 
 #[test]
-fn a_shorter_context_that_is_no_flag_is_said_in_words() {
+fn a_shorter_context_without_a_flag_is_explained_in_words() {
     let home = tempfile::tempdir().unwrap();
     let ask = |arguments: &[&str]| answer(&card(23), home.path(), arguments).0;
     let run = ask(&["llama-3.1-8b", "--engine", "transformers"]);

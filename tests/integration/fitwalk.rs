@@ -1,5 +1,5 @@
-//! Whether the failed run's model fits, from outside: logs in the programs' own forms through `diagnose --json` beside
-//! a fake card, and what the verdict and the steps then say.
+//! Whether the failed run's model fits, from outside: logs in the programs' own formats through `diagnose --json` with
+//! a fake GPU, and the resulting verdict and steps.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE};
 
-/// A card of 12 GiB of which 11.2 are free.
+/// A GPU with 12 GiB, of which 11.2 are free.
 fn small_card() -> FakeDriver {
     let (total, used) = (12 * GIB, 8 * GIB / 10);
     FakeDriver::new(&format!(
@@ -60,7 +60,7 @@ llama_model_load_from_file_impl: failed to load model
 srv    load_model: failed to load model, '/srv/models/Llama-3.3-70B-Instruct-Q4_K_M.gguf'";
 
 #[test]
-fn weights_that_are_too_big_are_told_how_many_layers_fit() {
+fn weights_larger_than_the_gpu_get_the_number_of_layers_that_fit() {
     let diagnosis = diagnosed(&small_card(), TOO_BIG, &[]);
     let fit = &diagnosis["fit"];
     assert_eq!((&diagnosis["schema"], &fit["fits"]), (&1.into(), &false.into()));
@@ -81,7 +81,7 @@ fn weights_that_are_too_big_are_told_how_many_layers_fit() {
     let file = file[0]["file_bytes"].as_u64().unwrap();
     assert!(weights < file && file.abs_diff(42_509_438_812) < file / 100, "{weights} {file}");
     let smaller = step(&diagnosis, "smaller-quantisation");
-    // No file of this model is small enough, and it has four bits already.
+    // No quantization of this model is small enough, and it has four bits already.
     assert!(smaller["title"] == "Take a smaller model" && smaller["may_be_enough"] == false, "{smaller}");
 }
 
@@ -103,7 +103,7 @@ alloc_tensor_range: failed to allocate CUDA0 buffer of size 8589934592
 llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache";
 
 #[test]
-fn a_context_that_is_too_long_is_told_what_fits_instead() {
+fn a_context_that_is_too_long_gets_one_that_fits() {
     let diagnosis = diagnosed(&small_card(), LONG, &[]);
     let said = "Llama-3.1-8B Q4_K_M at 64K tokens of context needs about 13.0 GiB; this card has 11.2 free and 12.0 in all. \
         It fits with the KV cache in q8_0 (about 9.5 GiB), or with ";
@@ -122,7 +122,7 @@ fn a_context_that_is_too_long_is_told_what_fits_instead() {
 }
 
 #[test]
-fn ollama_is_told_in_its_own_words() {
+fn ollama_gets_its_own_settings() {
     let log = "\
 $ ollama run qwen2.5:14b
 time=2026-11-02T09:14:51.000Z level=INFO source=server.go:812 msg=\"offload\" library=CUDA
@@ -147,7 +147,7 @@ Error: 500 Internal Server Error: llama-server process has terminated: llama-ser
 }
 
 #[test]
-fn vllm_is_told_the_length_that_its_cache_holds() {
+fn vllm_gets_the_model_length_that_its_kv_cache_holds() {
     let log = "\
 INFO 11-02 09:14:01 [core.py:64] Initializing a V1 LLM engine (v0.11.0) with config: model='meta-llama/Llama-3.1-8B-Instruct', speculative_config=None, dtype=torch.bfloat16, max_seq_len=131072, tensor_parallel_size=1, quantization=None, kv_cache_dtype=auto
 INFO 11-02 09:14:40 [gpu_model_runner.py:2653] Model loading took 14.9889 GiB and 11.2 seconds
@@ -166,7 +166,7 @@ INFO 11-02 09:14:40 [gpu_model_runner.py:2653] Model loading took 14.9889 GiB an
 }
 
 #[test]
-fn a_transformers_load_is_told_which_bits_fit() {
+fn a_transformers_load_gets_the_quantization_that_fits() {
     let log = "\
 $ python chat.py --model mistralai/Mistral-7B-Instruct-v0.3
 Loading checkpoint shards:  67%|██████▋   | 2/3 [00:05<00:02,  2.61s/it]
@@ -187,7 +187,7 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 224.00 MiB. GPU 0 
 }
 
 #[test]
-fn a_person_may_name_the_model_that_the_log_does_not() {
+fn the_user_may_name_the_model_that_the_log_lacks() {
     let log = "$ ollama serve\nError: 500 Internal Server Error: llama-server process has terminated: llama-server reported out-of-memory during startup: cudaMalloc failed";
     assert!(diagnosed(&small_card(), log, &[])["fit"].is_null());
     let diagnosis = diagnosed(&small_card(), log, &["--model", "qwen2.5:32b"]);
@@ -202,7 +202,7 @@ fn a_person_may_name_the_model_that_the_log_does_not() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--model qwen99"), "{refused:?}");
 }
 
-/// Two cards, each with so many GiB in use.
+/// Two GPUs, each with this many GiB in use.
 fn two_cards(used: [u64; 2]) -> FakeDriver {
     let card = |used: u64| format!("(name: \"RTX3090\", total: {}, reserved: 0, base: {})", 24 * GIB, used * GIB);
     FakeDriver::new(&format!("(gpus: [{}, {}])", card(used[0]), card(used[1])))
@@ -218,7 +218,7 @@ llama_context: n_ctx         = 65536
 Error: 500 Internal Server Error: llama-server process has terminated: llama-server reported out-of-memory during startup: cudaMalloc failed";
 
 #[test]
-fn fit_and_the_walk_say_the_same_of_several_cards() {
+fn fit_and_diagnose_agree_on_several_gpus() {
     for used in [[0, 0], [0, 9], [12, 3]] {
         let driver = two_cards(used);
         let walk = diagnosed(&driver, OLLAMA_70B, &[]);
@@ -242,20 +242,20 @@ fn fit_and_the_walk_say_the_same_of_several_cards() {
 }
 
 #[test]
-fn a_log_over_several_cards_is_held_against_each_of_them() {
+fn a_log_of_several_gpus_is_compared_with_each_of_them() {
     let log = TOO_BIG.replace("NVIDIA GeForce RTX 3060", "RTX3090").replace(
         "- 11469 MiB free",
         "- 23863 MiB free\nllama_model_load_from_file_impl: using device CUDA1 (RTX3090) (0000:02:00.0) - 24111 MiB free",
     );
     let even = diagnosed(&two_cards([0, 0]), &log, &[]);
     assert_eq!((&even["fit"]["fits"], &even["fit"]["free_now_bytes"]), (&true.into(), &(48 * GIB).into()), "{even}");
-    // A second card that somebody fills is counted with what is left of it.
+    // A partly used second GPU counts with its free VRAM.
     let busy = diagnosed(&two_cards([0, 20]), &log, &[]);
     assert_eq!((&busy["fit"]["fits"], &busy["fit"]["free_now_bytes"]), (&false.into(), &(28 * GIB).into()), "{busy}");
-    // Another machine's log is held against its own figures.
+    // A log of another machine is compared with its own figures.
     let other = diagnosed(&two_cards([0, 20]), &log.replace("RTX3090", "Tesla P40"), &[]);
     assert_eq!(other["fit"]["free_now_bytes"], (23_863_u64 + 24_111) << 20, "{other}");
-    // Each of its cards keeps 1 GiB, not both together: 1.5 GiB more than it takes are too few.
+    // Each of its GPUs keeps 1 GiB free, so 1.5 GiB more than the model needs are too few.
     let tight = log.replace("RTX3090", "Tesla P40").replace("23863 MiB", "22700 MiB").replace("24111 MiB", "22800 MiB");
     let tight = &diagnosed(&two_cards([0, 0]), &tight, &[])["fit"];
     assert!(tight["fits"] == false && tight["total_bytes"].as_u64() < Some(44_400 << 20), "{tight}");

@@ -1,4 +1,4 @@
-//! The memory arithmetic held against figures that real runs printed: the project's own rows, and by hand any other
+//! The memory arithmetic compared with figures that real runs printed: the project's own rows, and by hand any other
 //! file of rows of the same form (`OOMDOCTOR_GOLDEN=rows.jsonl cargo test --test integration golden -- --ignored`).
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "figures of rows, which fit")]
@@ -20,11 +20,15 @@ fn number(row: &Value, key: &str) -> Option<u64> {
     value.as_u64().or_else(|| value.as_f64().map(|real| real.round() as u64))
 }
 
+fn required(row: &Value, key: &str) -> u64 {
+    number(row, key).unwrap()
+}
+
 fn kind(row: &Value, key: &str) -> GgmlType {
     row["a"][key].as_str().map_or(GgmlType::F16, |name| GgmlType::from_name(name).unwrap())
 }
 
-/// A model of nothing but the row's figures.
+/// A model with only the figures of a row.
 fn shape(layers: Vec<Layer>, window: u64) -> ModelShape {
     ModelShape {
         name: None,
@@ -72,19 +76,28 @@ fn settings(row: &Value, context: u64) -> Settings {
 }
 
 fn kv(row: &Value) -> u64 {
-    let of = |key| number(row, key).unwrap();
-    let (k, v) = (of("k"), number(row, "v").unwrap_or(0));
-    let shape = shape(layers(of("layers"), k, v, false), 0);
-    // Old programs did not pad their cells: a row's cells are what was printed.
-    assert_eq!(of("cells") % 256, 0, "{row}");
-    estimate(&shape, &settings(row, of("cells"))).kv_split.unwrap().all()
+    let (k, v) = (required(row, "k"), number(row, "v").unwrap_or(0));
+    let shape = shape(layers(required(row, "layers"), k, v, false), 0);
+    // Old versions did not pad the cells, so a row's cells are the printed ones.
+    assert_eq!(required(row, "cells") % 256, 0, "{row}");
+    estimate(&shape, &settings(row, required(row, "cells"))).kv_split.unwrap().all()
 }
 
 fn kv_iswa(row: &Value) -> u64 {
-    let of = |key| number(row, key).unwrap();
-    let mut all = layers(of("full"), of("kfull"), number(row, "vfull").unwrap_or(of("kfull")), false);
-    all.extend(layers(of("swa"), of("kswa"), number(row, "vswa").unwrap_or(of("kswa")), true));
-    let split = estimate(&shape(all, of("window")), &settings(row, of("n_ctx"))).kv_split.unwrap();
+    let mut all = layers(
+        required(row, "full"),
+        required(row, "kfull"),
+        number(row, "vfull").unwrap_or(required(row, "kfull")),
+        false,
+    );
+    all.extend(layers(
+        required(row, "swa"),
+        required(row, "kswa"),
+        number(row, "vswa").unwrap_or(required(row, "kswa")),
+        true,
+    ));
+    let split =
+        estimate(&shape(all, required(row, "window")), &settings(row, required(row, "n_ctx"))).kv_split.unwrap();
     match row["a"]["part"].as_str() {
         Some("full") => split.full,
         Some("swa") => split.windowed,
@@ -92,7 +105,7 @@ fn kv_iswa(row: &Value) -> u64 {
     }
 }
 
-/// The recurrent state by way of a whole model.
+/// The recurrent state, computed through a whole model.
 fn state(row: &Value) -> u64 {
     let of = |key| number(row, key).unwrap_or(0);
     let whole =
@@ -118,7 +131,6 @@ fn state(row: &Value) -> u64 {
 }
 
 fn dense_weights(row: &Value) -> u64 {
-    let of = |key| number(row, key).unwrap();
     let flag = |key: &str| row["a"][key].as_bool().unwrap_or(false);
     let family = match (flag("qkv_bias"), flag("qk_norm")) {
         (true, _) => "qwen2",
@@ -127,13 +139,13 @@ fn dense_weights(row: &Value) -> u64 {
     };
     let figures = Figures {
         architecture: family.into(),
-        layers: of("L"),
-        hidden: of("E"),
-        heads: of("H"),
-        kv_heads: of("KV"),
-        head_dim: of("HD"),
-        ffn: of("FF"),
-        vocab: of("V"),
+        layers: required(row, "L"),
+        hidden: required(row, "E"),
+        heads: required(row, "H"),
+        kv_heads: required(row, "KV"),
+        head_dim: required(row, "HD"),
+        ffn: required(row, "FF"),
+        vocab: required(row, "V"),
         tied: flag("tied"),
         context: 256,
         ..Figures::default()
@@ -170,9 +182,8 @@ fn buffer(row: &Value, f: &str) -> u64 {
     compute::buffer(&graph, &settings, context).unwrap()
 }
 
-/// What the project computes for a row, in bytes.
+/// The bytes that the project computes for a row.
 fn computed(row: &Value) -> f64 {
-    let of = |key| number(row, key).unwrap();
     let f = row["f"].as_str().unwrap();
     let whole = match f {
         "kv" => kv(row),
@@ -183,7 +194,7 @@ fn computed(row: &Value) -> f64 {
             kind(row, "t").tensor_bytes(&dims).unwrap()
         }
         "dense_weights" => dense_weights(row),
-        "params_bytes" => bytes(of("params"), of("bpp") * 1000),
+        "params_bytes" => bytes(required(row, "params"), required(row, "bpp") * 1000),
         "cb_logits" | "cb_fa" | "cb_nofa" => buffer(row, f),
         "vllm_budget" => {
             let part = |index: usize| row["a"][index].as_f64().unwrap();
@@ -198,7 +209,7 @@ fn computed(row: &Value) -> f64 {
 /// Figures of the shared rows that the program does not compute.
 const NOT_COMPUTED: [&str; 3] = ["out_buf", "zero3", "zero_paper"];
 
-/// What a row's unit is in bytes.
+/// The row's unit in bytes.
 fn unit(row: &Value) -> f64 {
     match row["unit"].as_str().unwrap() {
         "MiB" => 1_048_576.0,
@@ -209,7 +220,7 @@ fn unit(row: &Value) -> f64 {
     }
 }
 
-/// The computed and the printed figure in bytes, and whether they agree as closely as they must.
+/// The computed and the printed figure in bytes, and whether they agree within the row's tolerance.
 fn judge(row: &Value) -> (f64, f64, bool) {
     let (ours, scale) = (computed(row), unit(row));
     let printed = row["reported"].as_f64().unwrap() * scale;
@@ -225,7 +236,7 @@ fn rows(path: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_projects_own_rows_come_out() {
+fn the_projects_own_rows_are_computed_as_printed() {
     let rows = rows(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/memory.jsonl"));
     assert!(rows.len() >= 60);
     for row in rows {
@@ -234,9 +245,9 @@ fn the_projects_own_rows_come_out() {
     }
 }
 
-/// What runs printed for models that people name, by way of the table: its figures and the rules together.
+/// Figures that runs printed for models in the table: this covers the table's rows and the arithmetic together.
 #[test]
-fn figures_of_named_models_come_out() {
+fn figures_of_named_models_are_computed_as_printed() {
     let named = table::rows().unwrap();
     let rows = rows(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/named.jsonl"));
     assert!(rows.len() >= 60);
@@ -272,7 +283,7 @@ fn figures_of_named_models_come_out() {
 
 #[test]
 #[ignore = "takes a file of rows from OOMDOCTOR_GOLDEN"]
-fn other_rows_by_hand() {
+fn other_rows_are_computed_as_printed() {
     let mut table: BTreeMap<String, (u64, u64, f64, f64)> = BTreeMap::new();
     for row in rows(&std::env::var("OOMDOCTOR_GOLDEN").unwrap()) {
         let (ours, printed, agrees) = judge(&row);

@@ -1,5 +1,5 @@
-//! Launchers with real workers, and holders that the driver does not list: what the stream, `ps`, `kill` and the terminal
-//! program make of them, and whom the signals reach.
+//! Launchers with real workers, and processes with the driver open that it does not list: how the stream, `ps`, `kill`
+//! and the screen show them, and which processes get a signal.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -13,24 +13,24 @@ use crate::support::ends_within;
 use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper, device, devices};
 use crate::support::pty::Session;
 
-/// A shell that goes by the name of a launcher of ranks, and the two workers that it started, each with the driver open.
+/// A shell named like a launcher of ranks, with two workers, each with the driver open.
 struct Family {
     launcher: Child,
     workers: Vec<u32>,
     said: BufReader<ChildStdout>,
 }
 
-/// What the launcher does when it is asked to close.
+/// What the launcher does on SIGTERM.
 const ENDS_ITS_WORKERS: &str = "kill $a $b; exit";
 const LEAVES_THEM: &str = "exit";
-/// What it does meanwhile: waits, and runs another program when it is told to.
+/// The launcher waits, and runs another program (exec) when told to.
 const THEN: &str = "while ! read go; do :; done; exec sh -c 'echo turned; read end'";
 
 impl Family {
     fn start(when_asked: &str) -> Family {
         let name = devices().join("mpirun");
         if !name.exists() {
-            // No copy: one that was just written can still be busy when it is run.
+            // A link, because running a copy that was just written can fail with "text file busy".
             std::os::unix::fs::symlink("/bin/sh", &name).unwrap();
         }
         let gpu = devices().join("nvidia0");
@@ -44,7 +44,7 @@ impl Family {
         Family { launcher, workers, said }
     }
 
-    /// The launcher runs another program from now on.
+    /// Makes the launcher run another program.
     fn turns(&mut self) {
         self.launcher.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
         let mut word = String::new();
@@ -56,7 +56,7 @@ impl Family {
         self.launcher.id()
     }
 
-    /// The workers with 5 and 4 GiB, and 2 GiB more that nobody lists.
+    /// The workers use 5 and 4 GiB; 2 GiB more are unattributed.
     fn driver(&self) -> FakeDriver {
         let row = |pid: u32, gib: u64| format!("(gpu: 0, pid: {pid}, bytes: Some({}))", gib * GIB);
         FakeDriver::new(&format!(
@@ -68,7 +68,6 @@ impl Family {
         ))
     }
 
-    /// Waits for the launcher's end.
     fn launcher_ends(&mut self) -> bool {
         ends_within(self.pid(), PATIENCE) && self.launcher.wait().is_ok()
     }
@@ -94,7 +93,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn the_stream_and_ps_say_who_works_for_whom() {
+fn the_stream_and_ps_show_which_workers_belong_to_which_launcher() {
     let family = Family::start(ENDS_ITS_WORKERS);
     let driver = family.driver();
     let snapshot = driver.snapshot();
@@ -111,7 +110,7 @@ fn the_stream_and_ps_say_who_works_for_whom() {
 }
 
 #[test]
-fn a_launcher_is_ended_with_its_workers_after_one_question_that_names_them_all() {
+fn a_launcher_is_ended_with_its_workers_after_one_question_that_names_all() {
     let mut family = Family::start(ENDS_ITS_WORKERS);
     let driver = family.driver();
     let mut session = on(&driver);
@@ -126,7 +125,7 @@ fn a_launcher_is_ended_with_its_workers_after_one_question_that_names_them_all()
 }
 
 #[test]
-fn workers_that_their_launcher_leaves_are_signalled_after_the_grace_time_and_one_that_came_later_is_not() {
+fn workers_left_by_their_launcher_are_signaled_after_the_grace_time_but_not_later_ones() {
     let mut family = Family::start(LEAVES_THEM);
     let driver = family.driver();
     let mut session = on(&driver);
@@ -144,11 +143,11 @@ fn workers_that_their_launcher_leaves_are_signalled_after_the_grace_time_and_one
 }
 
 #[test]
-fn where_the_launcher_runs_another_program_by_now_neither_it_nor_its_workers_are_signalled() {
+fn a_launcher_that_runs_another_program_by_now_is_not_signaled_nor_are_its_workers() {
     let mut family = Family::start(ENDS_ITS_WORKERS);
     let driver = family.driver();
     let library = driver.library();
-    // So long from reading to reading that the list still has the old name when the yes comes.
+    // The interval is so long that the list still shows the old name when the y arrives.
     let options = ["--interval", "6", "--nvml-library", library.to_str().unwrap()];
     let mut session = Session::oomdoctor((120, 40), &options);
     session.wait_for_text(&[&family.pid().to_string(), "9.0 GiB with 2 workers"]);
@@ -161,7 +160,7 @@ fn where_the_launcher_runs_another_program_by_now_neither_it_nor_its_workers_are
 }
 
 #[test]
-fn kill_of_a_launcher_names_its_workers_and_how_to_end_them_and_does_not_widen() {
+fn kill_of_a_launcher_lists_its_workers_and_signals_only_the_launcher() {
     let mut family = Family::start(LEAVES_THEM);
     let driver = family.driver();
     let output = driver.output(&["kill", &family.pid().to_string(), "--yes"]);
@@ -184,7 +183,7 @@ fn kill_of_a_launcher_names_its_workers_and_how_to_end_them_and_does_not_widen()
 }
 
 #[test]
-fn kill_of_all_of_them_ends_the_launcher_first_and_who_is_left_afterwards() {
+fn kill_of_a_whole_group_ends_the_launcher_first() {
     for when_asked in [ENDS_ITS_WORKERS, LEAVES_THEM] {
         let mut family = Family::start(when_asked);
         let driver = family.driver();
@@ -201,7 +200,7 @@ fn kill_of_all_of_them_ends_the_launcher_first_and_who_is_left_afterwards() {
 }
 
 #[test]
-fn two_jobs_of_one_shell_are_no_group() {
+fn two_jobs_of_one_shell_are_not_a_group() {
     let (one, two) = (Sleeper::start(), Sleeper::start());
     let row = |pid: u32| format!("(gpu: 0, pid: {pid}, bytes: Some({GIB}))");
     let driver = FakeDriver::new(&format!("(gpus: [()], processes: [{}, {}])", row(one.pid()), row(two.pid())));
@@ -210,7 +209,7 @@ fn two_jobs_of_one_shell_are_no_group() {
 }
 
 #[test]
-fn who_has_the_driver_open_without_being_listed_is_shown_and_can_be_ended() {
+fn a_process_with_the_driver_open_that_is_not_listed_is_shown_and_can_be_ended() {
     let mut unlisted = Sleeper::start();
     let pid = unlisted.pid().to_string();
     let scenario = format!("(gpus: [(name: \"NVIDIA GeForce RTX 4090\", total: {}, base: {})])", 24 * GIB, 9 * GIB);
@@ -227,7 +226,7 @@ fn who_has_the_driver_open_without_being_listed_is_shown_and_can_be_ended() {
 }
 
 #[test]
-fn one_that_was_stopped_is_said_to_be() {
+fn a_stopped_process_is_shown_as_stopped() {
     let unlisted = Sleeper::start();
     let pid = rustix::process::Pid::from_raw(i32::try_from(unlisted.pid()).unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
@@ -242,11 +241,10 @@ fn one_that_was_stopped_is_said_to_be() {
     assert!(text.contains("stopped (Ctrl-Z)"), "{text}");
 }
 
-/// The program beside this driver, in a terminal.
+/// The program with this driver, in a terminal.
 fn on(driver: &FakeDriver) -> Session {
     let library: PathBuf = driver.library();
     Session::oomdoctor((120, 40), &["--interval", "0.2", "--nvml-library", library.to_str().unwrap()])
 }
 
-/// Longer than the grace time of the program.
 const _: () = assert!(PATIENCE.as_secs() > Duration::from_secs(10).as_secs());

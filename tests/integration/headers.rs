@@ -1,6 +1,6 @@
-//! Headers of model files that lie, from whoever made them: whatever a GGUF or safetensors file says of its counts, shapes,
-//! types and lengths, reading it ends with figures or a clear error, and what was read never makes the arithmetic
-//! panic. `OOMDOCTOR_CASES=1000000` tries more of them than the suite does.
+//! Model files with false headers: whatever a GGUF or safetensors file says of its counts, shapes, types and lengths,
+//! reading it ends with figures or a clear error, and the result never makes the arithmetic panic.
+//! `OOMDOCTOR_CASES=1000000` tries more files.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -14,7 +14,7 @@ use oomdoctor::memory::training::{Optimizer, Recipe, Sharing, Step, Training};
 use oomdoctor::memory::{Engine, Settings, safetensors, sglang, vllm};
 use oomdoctor::units::Bytes;
 
-/// Numbers as the same seed always gives them (SplitMix64).
+/// Reproducible random numbers (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -30,7 +30,7 @@ impl Dice {
         self.next() % most.max(1)
     }
 
-    /// A number that programs stumble over, or any.
+    /// A boundary value or any number.
     fn nasty(&mut self) -> u64 {
         let edges = [
             0,
@@ -56,7 +56,7 @@ impl Dice {
     }
 }
 
-/// A sparse file: these bytes, then zeros.
+/// Writes a sparse file: these bytes, then zeros.
 struct Sparse {
     bytes: Vec<u8>,
     length: u64,
@@ -111,7 +111,7 @@ const KEYS: [&str; 14] = [
     "attention.kv_lora_rank",
 ];
 
-/// An honest header of two layers, now and then with a number in it that none is.
+/// A valid header of two layers, sometimes with a wrong number in it.
 fn header(dice: &mut Dice) -> Vec<u8> {
     let architecture = ARCHITECTURES[usize::try_from(dice.below(8)).unwrap()];
     let mut keys = vec![[text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text(architecture)].concat()];
@@ -120,7 +120,7 @@ fn header(dice: &mut Dice) -> Vec<u8> {
         let number = if dice.below(12) == 0 { dice.nasty() } else { usual };
         let key = text(&format!("{architecture}.{key}"));
         keys.push(match dice.below(8) {
-            // A list by layer, or what says that it is one.
+            // A list with one value per layer, or a false claim of one.
             0 => {
                 let count = if dice.below(6) == 0 { dice.nasty() } else { 2 };
                 let head = [&key[..], &9_u32.to_le_bytes(), &4_u32.to_le_bytes(), &count.to_le_bytes()].concat();
@@ -147,7 +147,7 @@ fn header(dice: &mut Dice) -> Vec<u8> {
     [&b"GGUF\x03\0\0\0"[..], &counts, &keys.concat(), &tensors.concat()].concat()
 }
 
-/// The same with bytes changed, cut out or put in twice.
+/// The header with bytes changed, cut or repeated.
 fn damaged(mut bytes: Vec<u8>, dice: &mut Dice) -> Vec<u8> {
     for _ in 0..dice.below(4) {
         let at = usize::try_from(dice.below(bytes.len() as u64)).unwrap();
@@ -168,7 +168,7 @@ fn damaged(mut bytes: Vec<u8>, dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// All engines, and every choice they offer, on what was read.
+/// Runs all engines, and every choice they offer, on the model.
 fn reckon(gguf: &gguf::Gguf, dice: &mut Dice) {
     let shape = from_gguf(gguf);
     let (context, ranks) = (Some(1 + dice.nasty() % (1 << 40)), 1 + dice.below(9));
@@ -202,7 +202,7 @@ fn reckon(gguf: &gguf::Gguf, dice: &mut Dice) {
 }
 
 #[test]
-fn whatever_a_header_says_reading_it_ends_with_figures_or_a_clear_error() {
+fn any_gguf_header_gives_figures_or_a_clear_error() {
     let cases: u64 = std::env::var("OOMDOCTOR_CASES").map_or(3000, |text| text.parse().unwrap());
     let (mut read, mut refused) = (0_u64, 0_u64);
     for case in 0..cases {
@@ -226,7 +226,7 @@ fn whatever_a_header_says_reading_it_ends_with_figures_or_a_clear_error() {
 }
 
 #[test]
-fn whatever_a_safetensors_header_says_reading_it_ends() {
+fn any_safetensors_header_is_read_to_an_end() {
     let cases: u64 = std::env::var("OOMDOCTOR_CASES").map_or(2000, |text| text.parse().unwrap());
     for case in 0..cases {
         let mut dice = Dice(!case);

@@ -1,7 +1,7 @@
-//! Inputs that nobody means well: of each kind some right ones, cut, spliced, and salted with escapes, invisible
-//! characters, absurd figures and nesting. None may panic, wait or reach the terminal as control codes.
-//! `OOMDOCTOR_CASES=1000000 cargo test --release --test integration hostile -- --nocapture` plays a million of each and
-//! prints what it cost, `OOMDOCTOR_CASE=N` plays one alone; `tests/fuzz` has the same targets for cargo-fuzz.
+//! Hostile inputs: valid ones of each kind, cut, spliced, and mixed with escapes, invisible characters, absurd figures
+//! and nesting. None may panic, hang or reach the terminal as control codes. `OOMDOCTOR_CASES=1000000 cargo test
+//! --release --test integration hostile -- --nocapture` runs a million of each and prints the cost; `OOMDOCTOR_CASE=N`
+//! runs one. `tests/fuzz` has the same targets for cargo-fuzz.
 
 #[path = "../fuzz/targets.rs"]
 mod targets;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::chance::Chance;
 
-/// What is put in somewhere.
+/// Fragments to insert.
 const SALT: [&[u8]; 34] = [
     b"\x1b[2J\x1b[H",
     b"\x1b]0;title\x07",
@@ -53,7 +53,7 @@ fn at(chance: &mut Chance, bytes: &[u8]) -> usize {
     usize::try_from(chance.below(bytes.len() as u64 + 1)).unwrap()
 }
 
-/// One of the right ones, with up to eight wrongs.
+/// A valid input with up to eight faults.
 fn wronged(chance: &mut Chance, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = chance.of(seeds).clone();
     bytes.truncate(64 << 10);
@@ -74,7 +74,7 @@ fn wronged(chance: &mut Chance, seeds: &[Vec<u8>]) -> Vec<u8> {
                 let part = other[begin..other.len().min(begin + 300)].to_vec();
                 drop(bytes.splice(here..here, part));
             }
-            // A figure becomes another one.
+            // Replaces a figure by another one.
             6 => {
                 if let Some(digit) = bytes.iter().skip(here).position(u8::is_ascii_digit) {
                     bytes[here + digit] = b'0' + u8::try_from(chance.below(10)).unwrap();
@@ -95,7 +95,7 @@ fn assert_survived(kind: &str, seeds: &[Vec<u8>], few: u64, target: fn(&[u8])) {
     let said = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().unwrap());
     let cases = said("OOMDOCTOR_CASES").unwrap_or(few);
     let alone = said("OOMDOCTOR_CASE");
-    // What is built at its first use is not what a case takes.
+    // Builds what is built at first use, so that no case is charged for it.
     target(&seeds[0]);
     let mut slowest = (Duration::ZERO, 0);
     let began = Instant::now();
@@ -104,11 +104,11 @@ fn assert_survived(kind: &str, seeds: &[Vec<u8>], few: u64, target: fn(&[u8])) {
         let started = Instant::now();
         let outcome = catch_unwind(|| target(&input));
         let took = started.elapsed();
-        // Long inputs are not what is asked for here.
+        // Limits the length, because long inputs are not tested here.
         slowest = slowest.max((took, case));
         assert!(outcome.is_ok(), "{kind}: case {case} does not survive: {:?}", String::from_utf8_lossy(&input));
     }
-    // Once more, alone: on a busy machine the slowest was mostly the one that had to wait.
+    // Measures the slowest case again, alone: on a busy machine it may only have waited.
     let (slow, started) = (wronged(&mut Chance::new(slowest.1), seeds), Instant::now());
     target(&slow);
     slowest.0 = slowest.0.min(started.elapsed());
@@ -116,23 +116,23 @@ fn assert_survived(kind: &str, seeds: &[Vec<u8>], few: u64, target: fn(&[u8])) {
 }
 
 #[test]
-fn hostile_logs() {
+fn hostile_logs_are_harmless() {
     assert_survived("log", &targets::logs(), 25, targets::log);
 }
 
 #[test]
-fn hostile_entries() {
+fn hostile_entries_are_harmless() {
     assert_survived("entry", &targets::entries(), 200, targets::entry);
 }
 
 #[test]
-fn hostile_readings() {
+fn hostile_readings_are_harmless() {
     let recording = include_str!("../../assets/demo.jsonl");
     let seeds: Vec<Vec<u8>> = recording.lines().skip(1).step_by(7).map(|line| line.as_bytes().to_vec()).collect();
     assert_survived("snapshot", &seeds, 60, targets::snapshot);
 }
 
-/// A small header as llama.cpp writes it.
+/// A small header in llama.cpp's form.
 fn small_gguf() -> Vec<u8> {
     let mut bytes = b"GGUF".to_vec();
     let text = |bytes: &mut Vec<u8>, text: &str| {
@@ -170,13 +170,13 @@ fn small_gguf() -> Vec<u8> {
 }
 
 #[test]
-fn hostile_gguf_headers() {
+fn hostile_gguf_headers_are_harmless() {
     targets::gguf(&small_gguf());
     assert_survived("gguf", &[small_gguf()], 2000, targets::gguf);
 }
 
 #[test]
-fn hostile_safetensors_headers() {
+fn hostile_safetensors_headers_are_harmless() {
     let header = r#"{"__metadata__":{"format":"pt"},"model.layers.0.a.weight":{"dtype":"BF16","shape":[8,16],"data_offsets":[0,256]},"b":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[256,260]}}"#;
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
@@ -184,7 +184,7 @@ fn hostile_safetensors_headers() {
 }
 
 #[test]
-fn hostile_configs() {
+fn hostile_configs_are_harmless() {
     let seeds = [
         r#"{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "intermediate_size": 14336, "torch_dtype": "bfloat16", "max_position_embeddings": 8192}"#,
         r#"{"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "num_hidden_layers": 34, "hidden_size": 2560, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256, "sliding_window": 1024, "sliding_window_pattern": 6, "vocab_size": 262208}}"#,

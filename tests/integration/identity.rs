@@ -1,4 +1,5 @@
-//! Who it is that gets the signal: a process that runs another program by now is not the one that the person saw.
+//! The signal reaches only the confirmed process: one that runs another program since the question is not the confirmed
+//! one.
 
 use std::io::Write;
 
@@ -8,54 +9,54 @@ use crate::support::machine::Machine;
 const LARGE: (u16, u16) = (120, 40);
 
 #[test]
-fn one_that_runs_another_program_since_the_question_is_spared_and_can_be_ended_under_its_new_name() {
-    let (holder, mut hand, words) = Sleeper::turning();
-    let mut machine = Machine::with_holder(holder);
-    let [holder, ..] = machine.pids();
-    // So long from reading to reading that the list still has the old name when the yes comes.
+fn a_process_that_runs_another_program_since_the_question_is_not_signaled_until_confirmed_again() {
+    let (logged, mut hand, words) = Sleeper::turning();
+    let mut machine = Machine::with_logged(logged);
+    let [logged, ..] = machine.pids();
+    // The interval is so long that the list still shows the old name when the y arrives.
     let mut session = machine.oomdoctor_every("6", LARGE, &[]);
-    session.wait_for_text(&[&holder]);
+    session.wait_for_text(&[&logged]);
     session.send("\x1b[Hx");
-    session.wait_for_text(&["[y]", &holder, "read go"]);
+    session.wait_for_text(&["[y]", &logged, "read go"]);
     hand.write_all(b"go\n").unwrap();
     assert_eq!(words.recv_timeout(PATIENCE).as_deref(), Ok("turned"));
     session.send("y");
     session.wait_for_text(&["Nothing was signalled", "calls itself sh -c echo turned", "look again"]);
     assert!(machine.all_live());
-    // The next reading has the new name, though the kernel's (sh) is the same.
+    // The next reading shows the new name, although the kernel's name (sh) is the same.
     session.wait_for("its new name", |screen| {
         screen.contents().lines().any(|line| line.contains("11.2 GiB") && line.contains("sh -c echo turned"))
     });
     session.send("\x1b[Hx");
-    session.wait_for_text(&["[y]", &holder]);
+    session.wait_for_text(&["[y]", &logged]);
     session.send("y");
-    assert_eq!(machine.holder.ended_by(), Some(15));
+    assert_eq!(machine.logged.ended_by(), Some(15));
     assert!(machine.second.lives() && machine.third.lives());
 }
 
 #[test]
-fn one_whose_title_counts_on_all_the_time_can_be_ended_and_one_that_says_it_does_something_else_is_asked_about_anew() {
-    let mut machine = Machine::with_holder(Sleeper::named("worker: step 1000 loss 0.300"));
-    let [holder, ..] = machine.pids();
+fn a_title_that_counts_on_is_the_same_process_and_a_new_activity_asks_again() {
+    let mut machine = Machine::with_logged(Sleeper::named("worker: step 1000 loss 0.300"));
+    let [logged, ..] = machine.pids();
     let mut session = machine.oomdoctor_every("6", LARGE, &[]);
-    session.wait_for_text(&[&holder, "worker: step 1000"]);
+    session.wait_for_text(&[&logged, "worker: step 1000"]);
     session.send("\x1b[Hx");
-    session.wait_for_text(&["[y]", &holder]);
-    machine.holder.calls_itself("worker: saving now loss 0.300");
+    session.wait_for_text(&["[y]", &logged]);
+    machine.logged.calls_itself("worker: saving now loss 0.300");
     session.send("y");
     session.wait_for_text(&["Nothing was signalled", "calls itself worker: saving now", "look again"]);
     session.wait_for("its new title", |screen| {
         screen.contents().lines().any(|line| line.contains("11.2 GiB") && line.contains("worker: saving"))
     });
     assert!(machine.all_live());
-    machine.holder.calls_itself("worker: step 1234 loss 0.200");
+    machine.logged.calls_itself("worker: step 1234 loss 0.200");
     session.wait_for("its next title", |screen| {
         screen.contents().lines().any(|line| line.contains("11.2 GiB") && line.contains("worker: step 1234"))
     });
     session.send("\x1b[Hx");
-    session.wait_for_text(&["[y]", &holder]);
-    machine.holder.calls_itself("worker: step 9999 loss 0.199");
+    session.wait_for_text(&["[y]", &logged]);
+    machine.logged.calls_itself("worker: step 9999 loss 0.199");
     session.send("y");
-    assert_eq!(machine.holder.ended_by(), Some(15));
+    assert_eq!(machine.logged.ended_by(), Some(15));
     assert!(machine.second.lives() && machine.third.lives());
 }

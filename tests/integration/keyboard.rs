@@ -1,5 +1,5 @@
-//! What reaches the program while it runs, as a person and a machine send it: logs that grow, pastes that never end,
-//! keys that a slow line brings together, signals, and terminals that can't be drawn on.
+//! Input while the program runs: growing logs, pastes without an end, keys that a slow line delivers together, signals,
+//! and terminals that cannot be drawn on.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -25,7 +25,7 @@ fn without_a_driver() -> Session {
 }
 
 #[test]
-fn a_log_that_grows_is_read_again_until_a_walk_has_begun_and_then_by_a_key() {
+fn a_growing_log_is_read_again_by_itself_until_a_step_is_taken_and_then_on_a_key() {
     let machine = Machine::new();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("slurm-1234.out");
@@ -39,7 +39,7 @@ fn a_log_that_grows_is_read_again_until_a_walk_has_begun_and_then_by_a_key() {
     session.wait_for_text(&["step 1", "Another program holds", &machine.pids()[0], "7 lines, slurm-1234.out"]);
     session.send("\t\t");
     session.wait_for_text(&["what I ran"]);
-    // Alone, or it would be part of a burst.
+    // Sent alone, because it would be part of a burst otherwise.
     pass(Duration::from_millis(100));
     session.send("s");
     session.wait_for_text(&["step 2"]);
@@ -59,7 +59,7 @@ fn a_log_that_grows_is_read_again_until_a_walk_has_begun_and_then_by_a_key() {
 }
 
 #[test]
-fn a_paste_whose_end_is_lost_is_ended_by_silence_and_by_ctrl_c() {
+fn a_paste_without_its_end_is_closed_by_silence_or_ctrl_c() {
     let mut session = without_a_driver();
     session.send("\x1b[200~CUDA out of memory. Tried to allo");
     session.wait_for_text(&["receiving a paste"]);
@@ -74,13 +74,13 @@ fn a_paste_whose_end_is_lost_is_ended_by_silence_and_by_ctrl_c() {
 }
 
 #[test]
-fn no_reply_of_a_terminal_silences_the_keyboard_or_answers_a_question() {
+fn no_reply_of_a_terminal_blocks_the_keyboard_or_answers_a_question() {
     let mut session = without_a_driver();
     for stray in
         ["\x1b[?2026;2$y", "\x1b[?", "\x1b[<", "\x1b[", "\x1bO", "\x1b]11;rgb:1e1e", "\x1bP>|", "\u{e4}", "PuTTY"]
     {
         session.send(stray);
-        // Longer than a part of a sequence is waited for, and than a burst of letters takes to end.
+        // Longer than the program waits for the rest of a sequence and for the end of a burst of letters.
         pass(Duration::from_millis(200));
         session.send("?");
         session.wait_for_text(&["Ctrl-Z"]);
@@ -108,11 +108,11 @@ fn no_reply_of_a_terminal_silences_the_keyboard_or_answers_a_question() {
 }
 
 #[test]
-fn a_key_ends_a_paste_whose_end_is_lost() {
+fn a_key_closes_a_paste_without_its_end() {
     let mut session = without_a_driver();
     session.send("\x1b[200~");
     session.wait_for_text(&["receiving a paste"]);
-    // Nobody types that fast: a byte right behind others is part of the paste.
+    // A byte right after others is part of the paste: nobody types that fast.
     pass(Duration::from_millis(100));
     session.send("q");
     session.wait_for_exit(PATIENCE);
@@ -120,7 +120,7 @@ fn a_key_ends_a_paste_whose_end_is_lost() {
 }
 
 #[test]
-fn keys_in_one_packet_act_where_none_of_them_can_do_harm() {
+fn keys_in_one_packet_act_where_they_cannot_do_harm() {
     let mut machine = Machine::new();
     let mut session = machine.oomdoctor(LARGE, &[]);
     session.wait_for_text(&machine.pids().each_ref().map(String::as_str));
@@ -131,7 +131,7 @@ fn keys_in_one_packet_act_where_none_of_them_can_do_harm() {
     session.send("js");
     session.wait_for_text(&["too fast"]);
     assert!(machine.all_live() && !session.text().contains(QUESTION));
-    // What moves and then asks, asks, where no text came right before it.
+    // A movement key followed by x opens the question if no text came right before it.
     pass(Duration::from_millis(300));
     session.send("jx");
     session.wait_for_text(&[QUESTION]);
@@ -139,7 +139,7 @@ fn keys_in_one_packet_act_where_none_of_them_can_do_harm() {
 }
 
 #[test]
-fn of_a_huge_paste_it_is_said_that_parts_were_left_out() {
+fn a_huge_paste_is_shortened_and_the_screen_says_so() {
     let mut session = without_a_driver();
     let step = "step 12345 loss 2.0312 lr 3e-4 grad_norm 0.9 xyq\n";
     session.paste(step.repeat((30 << 20) / step.len()) + &torch_log(4242, "23.99"));
@@ -147,7 +147,7 @@ fn of_a_huge_paste_it_is_said_that_parts_were_left_out() {
 }
 
 #[test]
-fn a_named_pipe_is_read_as_it_comes_and_left_at_once() {
+fn a_named_pipe_is_read_as_it_comes_and_can_be_left_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");
     mknodat(CWD, &path, FileType::Fifo, Mode::RWXU, 0).unwrap();
@@ -163,7 +163,7 @@ fn a_named_pipe_is_read_as_it_comes_and_left_at_once() {
 }
 
 #[test]
-fn what_is_no_log_is_refused_in_a_sentence() {
+fn input_that_is_no_log_is_refused_in_a_sentence() {
     for (path, why) in [("/dev/zero", "device"), ("/dev/null", "device"), ("/tmp", "folder")] {
         for words in [&["diagnose", path][..], &[path]] {
             let output = Command::new(env!("CARGO_BIN_EXE_oomdoctor")).args(words).envs(homes()).output().unwrap();
@@ -174,7 +174,7 @@ fn what_is_no_log_is_refused_in_a_sentence() {
 }
 
 #[test]
-fn a_warning_signal_is_survived_and_one_that_ends_it_is_told_by_the_exit_code() {
+fn a_harmless_signal_is_survived_and_a_fatal_one_sets_the_exit_code() {
     let ending = [
         (Signal::TERM, 143),
         (Signal::HUP, 129),
@@ -199,7 +199,7 @@ fn a_warning_signal_is_survived_and_one_that_ends_it_is_told_by_the_exit_code() 
 }
 
 #[test]
-fn a_fault_gives_the_terminal_back() {
+fn a_crash_restores_the_terminal() {
     for signal in [Signal::ABORT, Signal::SEGV, Signal::BUS, Signal::ILL, Signal::FPE, Signal::SYS, Signal::TRAP] {
         let mut session = without_a_driver();
         session.assert_taken();
@@ -210,7 +210,7 @@ fn a_fault_gives_the_terminal_back() {
 }
 
 #[test]
-fn on_a_terminal_that_knows_only_lines_there_is_the_plain_report() {
+fn a_dumb_terminal_gets_the_plain_report() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("crash.log");
     fs::write(&path, torch_log(4242, "23.99")).unwrap();

@@ -1,5 +1,5 @@
-//! The whole program from outside: driver, command line, screens, sessions. On Linux, which has all of these; what holds
-//! on every system is `tests/everywhere.rs`.
+//! The whole program from outside: driver, command line, screens, sessions, as far as they need Linux. Tests for every
+//! system are in `tests/everywhere.rs`.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -14,6 +14,7 @@
 )]
 
 mod adversity;
+mod circles;
 mod cli;
 mod corrections;
 mod faults;
@@ -27,6 +28,8 @@ mod hostile;
 mod identity;
 mod json;
 mod keyboard;
+#[path = "../advice/logs.rs"]
+mod logs;
 mod numbers;
 mod nvml;
 mod packaging;
@@ -36,7 +39,10 @@ mod pids;
 mod release;
 mod reuse;
 mod sampler;
-mod scenarios;
+#[path = "../advice/scenario.rs"]
+#[allow(dead_code, reason = "what a scenario expects is judged in tests/advice")]
+mod scenario;
 mod seeds;
 mod session;
 mod support;
+mod wording;

@@ -1,11 +1,9 @@
-//! Numbers go in the promised direction. Which way each setting may move, and what a log or a command line says its
-//! present value is, is told here a second time and apart from the program: every command of every plan is held against
-//! it, over the scenarios, the knowledge's own examples, made logs in which settings take many values, and the folders of
-//! logs beside the checkout where they are.
+//! Steps move settings in the promised direction. This file states a second time, apart from the program, in which
+//! direction each setting may move and how a log or a command line shows its present value. Every command of every plan
+//! is checked: over the scenarios, the examples of the knowledge, made-up logs in which settings take many values, and
+//! the folders of logs beside the checkout, if there are any.
 
-use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use std::{env, fs};
 
 use oomdoctor::advice::{Advice, Situation, advise};
 use oomdoctor::gpu::*;
@@ -16,6 +14,9 @@ use oomdoctor::log::PastedLog;
 use oomdoctor::units::Bytes;
 use regex::Regex;
 
+use super::logs;
+use super::scenario::{self, LogReading};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Lower,
@@ -23,7 +24,7 @@ enum Way {
 }
 use Way::{Lower, Raise};
 
-/// Settings by all their names; `-` and `_` are alike. A bare size is in the unit given last.
+/// Settings with all their names; `-` and `_` are the same. A size without a unit is in the unit given last.
 const PROMISES: &[(Way, &[&str], f64)] = &[
     (
         Lower,
@@ -82,7 +83,7 @@ const PROMISES: &[(Way, &[&str], f64)] = &[
     (Raise, &["XLA_PJRT_GPU_HOST_MEMORY_LIMIT_GB"], 1.0),
 ];
 
-/// Settings of which a fix may go either way: by the fix.
+/// Settings whose direction depends on the fix.
 const BY_FIX: &[(FixId, Way, &[&str])] = &[
     (FixId::LOWER_UTILIZATION, Lower, SHARES),
     (FixId::RAISE_UTILIZATION, Raise, SHARES),
@@ -105,7 +106,7 @@ fn pattern(name: &str) -> Regex {
     .unwrap()
 }
 
-/// The values that a text gives to any of these names, with where they stand.
+/// The values that a text gives to any of these names, with their positions.
 fn values(text: &str, names: &[&str], bare: f64) -> Vec<(usize, f64)> {
     static PATTERNS: LazyLock<std::sync::Mutex<std::collections::HashMap<String, Regex>>> =
         LazyLock::new(std::sync::Mutex::default);
@@ -129,24 +130,24 @@ fn values(text: &str, names: &[&str], bare: f64) -> Vec<(usize, f64)> {
     found
 }
 
-/// Whether a log gives a value to any setting at all; on others no command can be held against it.
+/// Whether a log shows a value of any setting; without one, no command can be checked.
 fn shows_a_setting(log: &str) -> bool {
     PROMISES.iter().any(|(_, names, bare)| !values(log, names, *bare).is_empty())
         || !values(log, SHARES, 1.0).is_empty()
 }
 
-/// What goes the wrong way in a plan: the commands against what the person's line shows, else the log. And how many
-/// numbers were held against one.
+/// The commands of a plan that move a setting in the wrong direction, compared with the user's command line or else
+/// with the log, and how many numbers were compared.
 fn wrong(log: &str, line: Option<&str>, advice: &Advice) -> (Vec<String>, usize) {
     let mut faults = Vec::new();
     let mut compared = 0;
-    // The log's own command line is the person's, too.
+    // The command line in the log is the user's, too.
     let line = line.or(advice.command.as_deref());
     for planned in &advice.plan {
         let by_fix = BY_FIX.iter().filter(|(fix, ..)| *fix == planned.fix).map(|(_, way, names)| (*way, *names, 1.0));
         let promises: Vec<(Way, &[&str], f64)> = PROMISES.iter().copied().chain(by_fix).collect();
         for command in planned.steps.iter().filter_map(|step| step.command.as_deref()) {
-            // To run the same again promises no direction.
+            // Running the same command again moves nothing.
             if planned.fix == FixId::RUN_AGAIN {
                 continue;
             }
@@ -156,7 +157,7 @@ fn wrong(log: &str, line: Option<&str>, advice: &Advice) -> (Vec<String>, usize)
                 let Some((_, now)) = typed.or_else(|| values(log, names, *bare).into_iter().next_back()) else {
                     continue;
                 };
-                // The person's own line has settings in it that the step leaves alone.
+                // The user's command line has settings that the step does not change.
                 let is_untouched = typed.is_some() && new.total_cmp(&now).is_eq();
                 let is_right = if *way == Lower { new < now } else { new > now };
                 compared += usize::from(!is_untouched);
@@ -190,7 +191,7 @@ const LAYERS: &[&str] = &["1", "19", "21", "65", "999"];
 const TOKENS: &[&str] = &["256", "512", "2049", "16384"];
 const SHARE: &[&str] = &["0.05", "0.3", "0.8", "0.95", "0.97"];
 
-/// Made logs: `{v}` is the value of a setting, `$` at a line's beginning a shell's prompt.
+/// Made-up logs: `{v}` is the value of a setting, `$` at the start of a line a shell's prompt.
 fn made() -> Vec<(&'static str, &'static [&'static str], String)> {
     let trainer = |shown: &str| {
         format!(
@@ -257,7 +258,7 @@ fn made() -> Vec<(&'static str, &'static [&'static str], String)> {
     ]
 }
 
-/// A machine without GPUs and with so much RAM.
+/// A machine without GPUs and with this much RAM.
 fn here(ram: Bytes) -> Snapshot {
     Snapshot {
         taken_at: oomdoctor::units::WallTime(jiff::Timestamp::from_second(1_795_176_000).unwrap()),
@@ -278,7 +279,7 @@ fn here(ram: Bytes) -> Snapshot {
 }
 
 #[test]
-fn made_logs_get_numbers_on_the_promised_side_of_their_own() {
+fn steps_for_made_up_logs_move_settings_in_the_promised_direction() {
     let base = KnowledgeBase::built_in().unwrap();
     let machines = [None, Some(here(Bytes::gib(40)))];
     let (mut faults, mut silent) = (Vec::new(), Vec::new());
@@ -304,7 +305,7 @@ fn made_logs_get_numbers_on_the_promised_side_of_their_own() {
 }
 
 #[test]
-fn the_persons_own_line_counts_before_the_log() {
+fn the_users_command_line_counts_before_the_log() {
     let base = KnowledgeBase::built_in().unwrap();
     let mut faults = Vec::new();
     let mut all = 0;
@@ -324,11 +325,15 @@ fn the_persons_own_line_counts_before_the_log() {
 }
 
 #[test]
-fn scenarios_and_examples_get_numbers_on_the_promised_side_of_their_own() {
+fn steps_for_scenarios_and_examples_move_settings_in_the_promised_direction() {
     let base = KnowledgeBase::built_in().unwrap();
     let mut faults = Vec::new();
-    for (name, log, advice) in super::scenarios::advised(&base, shows_a_setting) {
-        faults.extend(wrong(&log, None, &advice).0.into_iter().map(|fault| format!("{name}: {fault}")));
+    for (name, scenario) in scenario::all() {
+        if shows_a_setting(&scenario.log) {
+            let advice = scenario.advice(&LogReading::of(&base, &scenario.log));
+            let wrong = wrong(&scenario.log, None, &advice).0;
+            faults.extend(wrong.into_iter().map(|fault| format!("{name}: {fault}")));
+        }
     }
     for entry in base.entries() {
         let shown = entry.matches.iter().enumerate().filter(|(_, example)| shows_a_setting(&example.log));
@@ -340,32 +345,14 @@ fn scenarios_and_examples_get_numbers_on_the_promised_side_of_their_own() {
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
-/// Every log in the folders that `OOMDOCTOR_LOGS` names (with `:` between them), or in those beside the checkout. Where
-/// there are none, there is nothing to hold.
 #[test]
-#[ignore = "reads logs beside the checkout"]
-fn logs_beside_the_checkout_get_numbers_on_the_promised_side_of_their_own() {
+#[ignore = "reads logs beside the checkout, or in the folders of OOMDOCTOR_LOGS"]
+fn steps_for_logs_beside_the_checkout_move_settings_in_the_promised_direction() {
     let base = KnowledgeBase::built_in().unwrap();
-    let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared");
-    let beside = || ["corpus", "corpus2", "resolved/logs"].map(|folder| shared.join(folder)).to_vec();
-    let mut folders: Vec<PathBuf> =
-        env::var_os("OOMDOCTOR_LOGS").map_or_else(beside, |given| env::split_paths(&given).collect());
-    let (mut faults, mut read) = (Vec::new(), 0);
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            if path.extension().is_none_or(|extension| extension != "log" && extension != "txt") {
-                continue;
-            }
-            let log = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
-            let (wrong, _) = wrong(&log, None, &advice(&base, &diagnose(&base, &log), None, None));
-            faults.extend(wrong.into_iter().map(|fault| format!("{}: {fault}", path.display())));
-            read += 1;
-        }
+    let mut faults = Vec::new();
+    for (path, log) in logs::beside_the_checkout() {
+        let (wrong, _) = wrong(&log, None, &advice(&base, &diagnose(&base, &log), None, None));
+        faults.extend(wrong.into_iter().map(|fault| format!("{path}: {fault}")));
     }
-    println!("{read} logs");
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }

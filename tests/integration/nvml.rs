@@ -1,5 +1,5 @@
-//! The sampler against the fake driver, through the shipped program and the real wrapper: every way in which drivers
-//! are known to be odd, ill or gone.
+//! The sampler with the fake driver, through the shipped program and the real wrapper: every known way in which drivers
+//! misbehave or are missing.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ fn unavailable(snapshot: &Snapshot) -> &str {
     }
 }
 
-/// So many processes that exist nowhere, with 1, 2, 3 … MiB.
+/// Rows of processes that do not exist, with 1, 2, 3 … MiB.
 fn ghosts(count: u32) -> (String, Vec<(u32, Option<Bytes>)>) {
     let pids = (0..count).map(|at| 3_000_000_000 + at);
     let entry = |(at, pid): (usize, u32)| format!("(gpu: 0, pid: {pid}, bytes: Some({}), ghost: true)", (at + 1) << 20);
@@ -78,7 +78,7 @@ fn a_machine_is_described_with_its_processes() {
 }
 
 #[test]
-fn rows_of_16_24_and_32_bytes_are_told_apart_in_few_and_in_many() {
+fn rows_of_16_24_and_32_bytes_are_told_apart_in_short_and_long_lists() {
     for row_bytes in [16, 24, 32] {
         for count in [1, 2, 40, 64, 65, 300] {
             let (processes, expected) = ghosts(count);
@@ -90,7 +90,7 @@ fn rows_of_16_24_and_32_bytes_are_told_apart_in_few_and_in_many() {
 }
 
 #[test]
-fn older_drivers_lists_are_read_by_return_code_and_by_missing_symbol() {
+fn the_lists_of_older_drivers_are_chosen_by_return_code_and_by_missing_symbol() {
     let (processes, expected) = ghosts(3);
     let v3 = ["Compute", "Graphics", "MPSCompute"].map(|list| format!("nvmlDeviceGet{list}RunningProcesses_v3"));
     let v2 = ["Compute", "Graphics", "MPSCompute"].map(|list| format!("nvmlDeviceGet{list}RunningProcesses_v2"));
@@ -110,7 +110,7 @@ fn older_drivers_lists_are_read_by_return_code_and_by_missing_symbol() {
 }
 
 #[test]
-fn memory_of_an_old_driver_has_no_reserve_of_its_own() {
+fn an_old_driver_reports_no_reserved_vram() {
     let scenario = format!("(gpus: [(total: {}, reserved: {GIB}, base: {})])", 24 * GIB, 3 * GIB);
     let by_symbol = FakeDriver::new(&scenario).without(&["nvmlDeviceGetMemoryInfo_v2"]);
     let by_code = FakeDriver::new(
@@ -133,7 +133,7 @@ fn memory_of_an_old_driver_has_no_reserve_of_its_own() {
 }
 
 #[test]
-fn figures_that_are_not_available_or_cannot_be_true_are_not_zero() {
+fn unavailable_and_impossible_figures_are_not_zero() {
     let (one, two) = (Sleeper::start(), Sleeper::start());
     let scenario = format!(
         "(gpus: [(total: {})], processes: [
@@ -152,7 +152,7 @@ fn figures_that_are_not_available_or_cannot_be_true_are_not_zero() {
 }
 
 #[test]
-fn a_process_in_both_lists_counts_once() {
+fn a_process_in_the_compute_and_graphics_lists_counts_once() {
     let sleeper = Sleeper::start();
     let pid = sleeper.pid();
     let scenario = format!(
@@ -167,14 +167,14 @@ fn a_process_in_both_lists_counts_once() {
 }
 
 #[test]
-fn clients_of_the_multi_process_service_are_listed_as_such() {
+fn clients_of_the_multi_process_service_are_marked() {
     let sleeper = Sleeper::start();
     let pid = sleeper.pid();
     let scenario = format!("(gpus: [()], processes: [(gpu: 0, pid: {pid}, bytes: Some({GIB}), lists: [Mps])])");
     let driver = FakeDriver::new(&scenario);
     let mut at = sampler(&driver);
-    // The list is read every 5 s and shown in between; one that ends leaves at once all the same, but in a container,
-    // where a PID that nobody has may be one that can't be seen.
+    // The list is read every 5 s and shown in between. A process that exits disappears at once, except in a container,
+    // where an unknown PID may belong to a process that is not visible.
     let patience = if Procfs::default().in_initial_pid_namespace() { 2 } else { 10 };
     assert_eq!(row(only_device(&at(0)), pid).kind, ProcessKind::Mps);
     assert_eq!(row(only_device(&at(1)), pid).kind, ProcessKind::Mps);
@@ -191,7 +191,7 @@ fn lists_that_grow_while_they_are_read_are_read_again() {
 }
 
 #[test]
-fn a_list_that_never_stops_growing_is_said_to_be_unreadable() {
+fn a_list_that_never_stops_growing_is_reported_as_unreadable() {
     let fault = "(call: \"*ComputeRunningProcesses_v3\", grow: 9)";
     let snapshot = FakeDriver::new(&format!("(gpus: [(base: {GIB})], faults: [{fault}])")).snapshot();
     let device = only_device(&snapshot);
@@ -200,7 +200,7 @@ fn a_list_that_never_stops_growing_is_said_to_be_unreadable() {
 }
 
 #[test]
-fn lists_that_may_not_be_read_leave_nothing_unexplained() {
+fn lists_without_permission_leave_no_vram_unattributed() {
     for (code, reason) in [("NoPermission", Reading::Denied), ("NotSupported", Reading::Unsupported)] {
         let fault = format!("(call: \"*RunningProcesses*\", code: {code})");
         let snapshot = FakeDriver::new(&format!("(gpus: [(base: {GIB})], faults: [{fault}])")).snapshot();
@@ -209,7 +209,7 @@ fn lists_that_may_not_be_read_leave_nothing_unexplained() {
 }
 
 #[test]
-fn a_gpu_that_is_lost_in_mid_run_does_not_take_the_others_with_it() {
+fn a_gpu_lost_in_mid_run_does_not_hide_the_others() {
     let fault = "(call: \"nvmlDevice*\", code: GpuIsLost, gpu: Some(0), after: 20)";
     let driver = FakeDriver::new(&format!("(gpus: [(base: {GIB}), (base: {GIB})], faults: [{fault}])"));
     let mut stream = driver.sample(&[]);
@@ -225,7 +225,7 @@ fn a_gpu_that_is_lost_in_mid_run_does_not_take_the_others_with_it() {
 }
 
 #[test]
-fn figures_that_a_card_does_not_have_are_unsupported() {
+fn figures_that_a_gpu_lacks_are_unsupported() {
     let fault =
         "(call: \"nvmlDeviceGetP*\", code: NotSupported), (call: \"nvmlDeviceGetTemperature\", code: NoPermission)";
     let sleeper = Sleeper::start();
@@ -242,7 +242,7 @@ fn figures_that_a_card_does_not_have_are_unsupported() {
 }
 
 #[test]
-fn why_there_is_no_driver_is_said_in_a_sentence_that_helps() {
+fn a_missing_driver_is_explained_with_what_to_do() {
     let failing = |code: &str| FakeDriver::new(&format!("(faults: [(call: \"nvmlInit_v2\", code: {code})])"));
     let missing = FakeDriver::new("()");
     std::fs::remove_file(missing.library()).unwrap();
@@ -268,7 +268,7 @@ fn why_there_is_no_driver_is_said_in_a_sentence_that_helps() {
 }
 
 #[test]
-fn sample_without_a_driver_is_a_reading_and_ps_says_so() {
+fn sample_without_a_driver_still_gives_a_reading() {
     let driver = FakeDriver::not_loaded();
     assert!(driver.output(&["sample", "--count", "1"]).status.success());
     let ps = driver.output(&["ps"]);
@@ -279,7 +279,7 @@ fn sample_without_a_driver_is_a_reading_and_ps_says_so() {
     unavailable(&serde_json::from_slice(&json.stdout).unwrap());
 }
 
-/// The sampler in this process, with a clock of its own: seconds after the first reading.
+/// A sampler in this process; its argument is the time in seconds after the first reading.
 fn sampler(driver: &FakeDriver) -> impl FnMut(u64) -> Snapshot + use<> {
     let mut sampler = Sampler::new(Some(driver.library()), Procfs::default().with_devices(devices()));
     let first = Moment::now();
@@ -290,7 +290,7 @@ fn sampler(driver: &FakeDriver) -> impl FnMut(u64) -> Snapshot + use<> {
 }
 
 #[test]
-fn rows_say_which_container_holds_a_process_and_who_starts_it_again() {
+fn rows_name_the_container_and_the_supervisor_of_a_process() {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(root.path().join("self/ns")).unwrap();
     std::os::unix::fs::symlink("pid:[4026531836]", root.path().join("self/ns/pid")).unwrap();
@@ -327,7 +327,7 @@ fn rows_say_which_container_holds_a_process_and_who_starts_it_again() {
 }
 
 #[test]
-fn a_driver_that_is_loaded_later_is_found_and_not_asked_for_all_the_time() {
+fn a_driver_that_is_loaded_later_is_found_without_constant_retries() {
     let driver = FakeDriver::not_loaded();
     driver.count_calls();
     let mut at = sampler(&driver);
@@ -340,7 +340,7 @@ fn a_driver_that_is_loaded_later_is_found_and_not_asked_for_all_the_time() {
 }
 
 #[test]
-fn a_driver_that_was_reloaded_is_opened_again() {
+fn a_reloaded_driver_is_opened_again() {
     let driver = FakeDriver::new("(gpus: [(), ()])");
     let mut at = sampler(&driver);
     assert!(at(0).devices.iter().all(|device| device.error.is_none()));
@@ -355,7 +355,7 @@ fn a_driver_that_was_reloaded_is_opened_again() {
 }
 
 #[test]
-fn one_gpu_that_stays_lost_does_not_have_the_driver_opened_again() {
+fn a_gpu_that_stays_lost_does_not_reopen_the_driver() {
     let driver = FakeDriver::new("(gpus: [(), ()])");
     let mut at = sampler(&driver);
     at(0);
@@ -368,7 +368,7 @@ fn one_gpu_that_stays_lost_does_not_have_the_driver_opened_again() {
 }
 
 #[test]
-fn a_gpu_that_is_plugged_in_is_seen_within_half_a_minute() {
+fn a_new_gpu_is_seen_within_half_a_minute() {
     let driver = FakeDriver::new("(gpus: [()])");
     let mut at = sampler(&driver);
     at(0);
@@ -378,7 +378,7 @@ fn a_gpu_that_is_plugged_in_is_seen_within_half_a_minute() {
 }
 
 #[test]
-fn a_refresh_takes_at_most_six_calls_a_gpu_over_a_minute() {
+fn a_refresh_makes_at_most_six_calls_per_gpu() {
     let sleeper = Sleeper::start();
     let processes =
         format!("(gpu: 0, pid: {0}, bytes: Some(1), sm: 4), (gpu: 1, pid: {0}, bytes: Some(1))", sleeper.pid());
@@ -397,7 +397,7 @@ fn a_refresh_takes_at_most_six_calls_a_gpu_over_a_minute() {
 }
 
 #[test]
-fn what_never_changes_is_read_once() {
+fn constant_figures_are_read_once() {
     let driver = FakeDriver::new("(gpus: [()])");
     driver.count_calls();
     let mut at = sampler(&driver);
@@ -411,7 +411,7 @@ fn what_never_changes_is_read_once() {
 }
 
 #[test]
-fn a_driver_without_shutdown_is_closed_without_a_panic() {
+fn a_driver_without_a_shutdown_function_is_closed_without_a_panic() {
     let driver = FakeDriver::new("(gpus: [()])").without(&["nvmlShutdown"]);
     let output = driver.output(&["sample", "--count", "1"]);
     assert!(output.status.success(), "{output:?}");
@@ -431,20 +431,20 @@ fn ps_survives_a_driver_that_hangs() {
 }
 
 #[test]
-fn a_slow_driver_is_waited_for() {
+fn ps_waits_for_a_slow_driver() {
     let driver = FakeDriver::new("(gpus: [()], faults: [(call: \"nvmlDeviceGetMemoryInfo_v2\", hang_ms: 300)])");
     let ps = driver.output(&["ps"]);
     assert!(ps.status.success(), "{ps:?}");
 }
 
 #[test]
-fn a_driver_that_hangs_when_it_is_closed_does_not_keep_ps() {
+fn a_driver_that_hangs_on_shutdown_does_not_delay_ps() {
     let driver = FakeDriver::new("(gpus: [()], faults: [(call: \"nvmlShutdown\", hang: true)])");
     assert!(driver.output(&["ps"]).status.success());
 }
 
 #[test]
-fn absurd_pids_are_never_proved() {
+fn impossible_pids_are_never_proved() {
     let sleeper = Sleeper::start();
     let entries = [0, 1, 4_294_967_295, 2_147_483_648]
         .map(|pid: u32| format!("(gpu: 0, pid: {pid}, bytes: Some({GIB}), ghost: true)"));
@@ -465,11 +465,11 @@ fn absurd_pids_are_never_proved() {
 }
 
 #[test]
-fn a_thread_and_a_process_that_is_gone_are_not_proved() {
+fn a_thread_and_an_exited_process_are_not_proved() {
     let mut gone = Sleeper::start();
     let pid = gone.pid();
     gone.end();
-    // A thread of this test's own process has an entry of its own under /proc.
+    // A thread of this test's process has an entry of its own under /proc.
     let threads = std::fs::read_dir("/proc/self/task").unwrap();
     let ids = threads.map(|entry| entry.unwrap().file_name().into_string().unwrap().parse::<u32>().unwrap());
     let thread = ids.filter(|id| *id != std::process::id()).max().unwrap();
@@ -480,7 +480,7 @@ fn a_thread_and_a_process_that_is_gone_are_not_proved() {
 }
 
 #[test]
-fn ending_a_real_process_gives_its_bytes_back() {
+fn ending_a_real_process_frees_its_vram() {
     let (mut first, mut second) = (Sleeper::start(), Sleeper::start());
     let driver = FakeDriver::new(&format!(
         "(gpus: [()], processes: [(gpu: 0, pid: {}, bytes: Some({}), linger_ms: 200), (gpu: 0, pid: {}, bytes: Some({}))])",
@@ -513,7 +513,7 @@ fn the_stream_ends_when_nobody_reads_it() {
 }
 
 #[test]
-fn ps_prints_a_table_that_cannot_write_on_the_terminal() {
+fn the_table_of_ps_contains_no_control_characters() {
     let sleeper = Sleeper::start();
     let driver = FakeDriver::new(&format!(
         "(gpus: [(name: \"Evil \\u{{1b}}[2J\", base: {GIB})], processes: [(gpu: 0, pid: {}, bytes: Some({GIB}))])",
@@ -533,12 +533,12 @@ fn ps_prints_a_table_that_cannot_write_on_the_terminal() {
 }
 
 #[test]
-fn a_card_that_is_split_has_its_instances_as_cards_and_counts_nobody_twice() {
+fn mig_instances_are_listed_as_gpus_and_no_process_counts_twice() {
     let sleeper = Sleeper::start();
     let row = |gpu: usize| format!("(gpu: {gpu}, pid: {}, bytes: Some({}))", sleeper.pid(), 5 * GIB);
     let part = |mib: u64| format!("(name: \"A100 MIG 3g.20gb\", total: {}, instance_of: Some(0))", mib << 20);
     let split = format!("(name: \"A100\", total: {}, split: true)", 40 * GIB);
-    // As the driver has it, a card that is split lists all of its instances' processes, but only for root.
+    // As with the real driver, a GPU split by MIG lists the processes of all its instances, but only for root.
     let scenario = |faults: &str| {
         format!(
             "(gpus: [{split}, (), {}, {}], processes: [{}, {}], faults: [{faults}])",
@@ -575,7 +575,7 @@ fn row_of(device: &Device, pid: u32) -> ProcessKey {
 }
 
 #[test]
-fn a_card_that_is_split_anew_is_seen_within_half_a_minute() {
+fn a_new_mig_layout_is_seen_within_half_a_minute() {
     let driver = FakeDriver::new("(gpus: [(split: true), (instance_of: Some(0))])");
     let mut at = sampler(&driver);
     assert_eq!(at(0).devices.len(), 2);
@@ -585,14 +585,14 @@ fn a_card_that_is_split_anew_is_seen_within_half_a_minute() {
 }
 
 #[test]
-fn a_virtual_machines_share_is_said_to_be_one() {
+fn a_vgpu_is_marked_as_one() {
     let snapshot = FakeDriver::new("(gpus: [(shared: true), ()])").snapshot();
     let natures: Vec<_> = snapshot.devices.iter().map(|device| device.nature).collect();
     assert_eq!(natures, [Some(Nature::VirtualShare), None]);
 }
 
 #[test]
-fn a_board_that_shares_the_machines_memory_has_its_figures_and_nothing_is_unexplained() {
+fn a_board_with_unified_memory_has_figures_and_nothing_unattributed() {
     let sleeper = Sleeper::start();
     let row = format!("(gpu: 0, pid: {}, bytes: Some({GIB}))", sleeper.pid());
     let unsupported = "(call: \"nvmlDeviceGetMemoryInfo*\", code: NotSupported)";
@@ -610,7 +610,7 @@ fn a_board_that_shares_the_machines_memory_has_its_figures_and_nothing_is_unexpl
     }
 }
 
-/// A laptop's second card in the tests' own /sys.
+/// A laptop's second GPU in a made-up /sys.
 fn power(status: &str) {
     let folder = devices().join("sys/bus/pci/devices/0000:01:00.0");
     std::fs::create_dir_all(folder.join("power")).unwrap();
@@ -620,7 +620,7 @@ fn power(status: &str) {
 }
 
 #[test]
-fn a_card_that_sleeps_is_not_woken_and_an_idle_one_is_let_go_of() {
+fn a_suspended_gpu_is_not_woken_and_an_idle_one_is_released() {
     power("suspended");
     let driver = FakeDriver::new("(gpus: [()])");
     driver.count_calls();
@@ -645,7 +645,7 @@ fn a_card_that_sleeps_is_not_woken_and_an_idle_one_is_let_go_of() {
     assert!((19..60).all(|second| rows(only_device(&at(second))).len() == 1), "one that is used is read on");
 }
 
-/// A /proc of its own: this namespace, this kernel, and processes with their parents and open files.
+/// A made-up /proc: the PID namespace, the kernel, and processes with their parents and open files.
 fn machine_with(namespace: &str, kernel: &str, processes: &[(u32, u32, &str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for folder in ["self/ns", "sys/kernel", "driver/nvidia/gpus/0000:01:00.0", "driver/nvidia/gpus/0000:02:00.0"] {
@@ -653,7 +653,7 @@ fn machine_with(namespace: &str, kernel: &str, processes: &[(u32, u32, &str, &st
     }
     std::os::unix::fs::symlink(namespace, root.path().join("self/ns/pid")).unwrap();
     std::fs::write(root.path().join("sys/kernel/osrelease"), kernel).unwrap();
-    // The kernel's numbers are the other way round than the driver's.
+    // The kernel numbers the GPUs in the reverse order of the driver.
     for (card, number) in [("0000:01:00.0", 1), ("0000:02:00.0", 0)] {
         let information = root.path().join("driver/nvidia/gpus").join(card).join("information");
         std::fs::write(information, format!("Model: \t Fake\nDevice Minor: \t {number}\n")).unwrap();
@@ -675,7 +675,7 @@ fn machine_with(namespace: &str, kernel: &str, processes: &[(u32, u32, &str, &st
 const HOST: &str = "pid:[4026531836]";
 
 #[test]
-fn in_a_container_and_in_wsl_what_can_be_seen_is_shown_and_the_rest_has_its_reason() {
+fn in_a_container_and_in_wsl_hidden_figures_come_with_a_reason() {
     let job = [(70, 1, "python train.py", "/dev/nvidia0")];
     let row = |bytes: &str| {
         format!("(gpu: 0, pid: 70, bytes: {bytes}, ghost: true), (gpu: 0, pid: 812345, bytes: {bytes}, ghost: true)")
@@ -711,10 +711,10 @@ fn in_a_container_a_pid_is_proved_by_the_device_file_of_the_gpu_that_lists_it() 
     };
     assert_eq!(proved("(minor: 3), (minor: 1)", ""), (Some(true), Some(false), Some(false)));
     assert_eq!(proved("(minor: 1), (minor: 3)", ""), (Some(false), Some(false), Some(true)));
-    // An instance is used through the whole card's file.
+    // A MIG instance is used through the device file of the whole GPU.
     assert_eq!(proved("(minor: 3, split: true), (instance_of: Some(0))", "").2, Some(true));
     assert_eq!(proved("(minor: 1, split: true), (instance_of: Some(0))", "").2, Some(false));
-    // Where the driver does not tell the number, the kernel module does; the address of the first is 01:00.0.
+    // If the driver does not tell the device number, the kernel module does; the first GPU's bus address is 01:00.0.
     let untold = "(call: \"nvmlDeviceGetMinorNumber\", code: NotSupported)";
     assert_eq!(proved("(minor: 3), (minor: 3)", untold), (Some(false), Some(false), Some(false)));
     let of_the_module = root.path().join("driver/nvidia/gpus/0000:01:00.0/information");
@@ -723,7 +723,7 @@ fn in_a_container_a_pid_is_proved_by_the_device_file_of_the_gpu_that_lists_it() 
 }
 
 #[test]
-fn a_holders_cards_are_told_by_their_address_and_not_by_the_kernels_number() {
+fn the_gpus_of_an_unlisted_process_are_found_by_bus_address_not_by_device_number() {
     let processes = [(40, 1, "python eval.py", "/dev/nvidia0"), (41, 1, "python sweep.py", "/dev/nvidiactl")];
     let root = machine_with(HOST, "6.8.0", &processes);
     let driver = FakeDriver::new("(gpus: [(), ()])");

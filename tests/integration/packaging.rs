@@ -1,4 +1,4 @@
-//! What packaging says twice, or can leave behind: names of archives, versions, paths.
+//! Names of archives, versions and paths that packaging repeats and that could diverge.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The value of `key = "value"` below a table's header in Cargo.toml.
+/// The value of `key = "value"` in a table of Cargo.toml.
 fn setting(table: &str, key: &str) -> String {
     let manifest = read("Cargo.toml");
     let table = manifest.split_once(&format!("\n[{table}]\n")).unwrap().1;
@@ -21,7 +21,7 @@ fn setting(table: &str, key: &str) -> String {
     lines.filter_map(|line| line.strip_prefix(&prefix)).next().unwrap().trim_end_matches('"').to_owned()
 }
 
-/// Every file in `packaging/` and the workflows; those are not in the crate.
+/// Every file in `packaging/` and of the workflows, which are not part of the crate.
 fn recipes_and_workflows() -> Vec<PathBuf> {
     let mut files = Vec::new();
     let mut folders = vec![root().join("packaging"), root().join(".github")];
@@ -44,30 +44,30 @@ fn expanded(key: &str, target: &str) -> String {
         })
 }
 
-/// What the release script would make, a line each.
+/// The archives that the release script would make, one line each.
 fn names_of_a_release() -> String {
     let names = Command::new("bash").arg(root().join("packaging/release.sh")).arg("--names").output().unwrap();
     assert!(names.status.success(), "{}", String::from_utf8_lossy(&names.stderr));
     String::from_utf8(names.stdout).unwrap()
 }
 
-/// What would `cargo binstall` load? An archive of the name that the release script gives it.
+/// `cargo binstall` must download an archive that the release script makes.
 #[test]
-fn the_binstall_template_names_the_archives_of_a_release() {
+fn the_binstall_template_matches_the_release_archives() {
     let names = names_of_a_release();
     for target in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"] {
         let address = expanded("pkg-url", target);
         let archive = address.rsplit('/').next().unwrap();
         assert!(names.lines().any(|name| name == archive), "{archive} is not among\n{names}");
-        // The archive holds one folder of its own name.
+        // The archive contains one folder with its own name.
         let folder = archive.strip_suffix(".tar.gz").unwrap();
         assert_eq!(expanded("bin-dir", target), format!("{folder}/oomdoctor{{ binary-ext }}"));
     }
 }
 
-/// The version is filled in: a written one would be wrong at the next release.
+/// The version must be filled in: a fixed one is wrong at the next release.
 #[test]
-fn no_recipe_or_workflow_has_the_version_of_a_release() {
+fn no_recipe_or_workflow_contains_a_fixed_version() {
     for file in recipes_and_workflows() {
         let Ok(text) = fs::read_to_string(&file) else { continue };
         for (number, line) in text.lines().enumerate() {
@@ -84,9 +84,9 @@ fn no_recipe_or_workflow_has_the_version_of_a_release() {
     }
 }
 
-/// Whoever copies an install line gets a file that the release has.
+/// A copied install command must name a file that the release has.
 #[test]
-fn the_readme_names_files_of_this_release() {
+fn the_readme_names_files_that_the_release_has() {
     let names = names_of_a_release();
     let readme = read("README.md");
     let mut files = 0;
@@ -115,7 +115,7 @@ fn workflows_and_image_build_with_the_rust_version_of_the_manifest() {
     assert!(toolchains > 0 || !root().join(".github").exists());
 }
 
-/// A package is made of files that are there, or that the build and packaging/extras.sh write.
+/// Packages contain files that exist, or that the build and packaging/extras.sh write.
 #[test]
 fn every_packaged_file_exists_or_is_made() {
     let manifest = read("Cargo.toml");
@@ -137,7 +137,7 @@ fn every_packaged_file_exists_or_is_made() {
 }
 
 #[test]
-fn contributing_names_the_size_limit_that_is_checked() {
+fn contributing_states_the_checked_size_limit() {
     let script = read("packaging/release/size.sh");
     let limit: u64 = script.lines().find_map(|line| line.strip_prefix("limit=")).unwrap().parse().unwrap();
     assert!(read("CONTRIBUTING.md").contains(&format!("below {} MB", limit / 1_000_000)));

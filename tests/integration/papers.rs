@@ -1,5 +1,5 @@
-//! The papers tell the truth: the README's pictures and settings are there, every file says what it owns, and the
-//! architecture fits in a sitting.
+//! The documents are up to date: the README's pictures and settings exist, every file says what it owns, the
+//! architecture can be read in one sitting, and parts import only what they may.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,9 @@ pub fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// That they are of the present screen is held where they are drawn (`src/ui/pictures.rs`).
+/// `src/ui/pictures.rs` checks that they show the present screen.
 #[test]
-fn every_picture_of_the_readme_is_there() {
+fn every_picture_of_the_readme_exists() {
     let readme = read("README.md");
     let pictures: Vec<&str> = readme.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
     let pictures: Vec<&str> = pictures.into_iter().filter(|path| path.ends_with(".svg")).collect();
@@ -32,17 +32,21 @@ fn every_picture_of_the_readme_is_there() {
 }
 
 #[test]
-fn the_readme_names_every_setting_theme_and_action_and_contributing_fits_in_a_sitting() {
+fn the_readme_names_every_setting_theme_and_action() {
     let readme = read("README.md");
     let names = oomdoctor::app::keymap::NAMES.iter().map(|(name, _)| *name);
     let themes = oomdoctor::app::model::Palette::NAMES.iter().map(|(name, _)| *name);
     let missing: Vec<&str> = names.chain(themes).filter(|name| !readme.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn contributing_can_be_read_in_one_sitting() {
     assert!(read("CONTRIBUTING.md").lines().count() <= 120);
 }
 
 #[test]
-fn what_the_program_carries_is_what_the_folder_holds() {
+fn the_embedded_knowledge_is_the_folder_knowledge() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("knowledge");
     let embedded = oomdoctor::knowledge::load::embedded();
     assert!(embedded.len() > 300, "{}", embedded.len());
@@ -76,7 +80,7 @@ fn the_architecture_is_short_and_names_every_module() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
-/// What each part may not know, as ARCHITECTURE.md has it.
+/// What each part may not import, as in ARCHITECTURE.md.
 const NEVER: [(&str, &[&str]); 9] = [
     ("units", &["log", "gpu", "knowledge", "memory", "advice", "app", "ui", "runtime", "platform", "cli"]),
     ("log", &["gpu", "knowledge", "memory", "advice", "app", "ui", "runtime", "platform", "cli"]),
@@ -89,7 +93,7 @@ const NEVER: [(&str, &[&str]); 9] = [
     ("runtime", &["cli"]),
 ];
 
-/// Words that only what a system does differently needs.
+/// Words that only system-specific code needs.
 const OF_A_SYSTEM: [&str; 11] = [
     "cfg(unix",
     "cfg(windows",
@@ -105,7 +109,7 @@ const OF_A_SYSTEM: [&str; 11] = [
 ];
 
 #[test]
-fn what_systems_do_differently_is_in_platform_alone_and_the_choice_in_one_place() {
+fn only_platform_contains_system_specific_code() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     rust_files(&root, &mut files);
@@ -120,7 +124,7 @@ fn what_systems_do_differently_is_in_platform_alone_and_the_choice_in_one_place(
 }
 
 #[test]
-fn imports_run_one_way() {
+fn parts_import_in_one_direction() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut wrong = Vec::new();
     for (part, never) in NEVER {
@@ -129,7 +133,6 @@ fn imports_run_one_way() {
             rust_files(&root.join(part), &mut files);
         }
         for file in files {
-            // Tests may use more than the code they test.
             let text = fs::read_to_string(&file).unwrap();
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
             let is_test = file.file_stem().is_some_and(|name| name == "tests" || name == "testing")

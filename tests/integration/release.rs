@@ -1,5 +1,5 @@
-//! Asking a holder's own program to give memory back: what is sent, to whom, and what is made of every answer. The
-//! servers are real ones on this machine; they are this test's own, which the holder (its child) belongs to.
+//! Requests to a process's own program to release VRAM: what is sent, to whom, and how every answer is handled. The
+//! servers are real, run in this test, and own the process (its child).
 
 use std::cell::RefCell;
 use std::fs;
@@ -22,11 +22,12 @@ fn at(api: Api, port: u16, model: Option<&str>) -> Release {
 }
 
 fn try_it(release: &Release) -> Result<String, String> {
-    let holder = Sleeper::start();
-    ask(&Procfs::default(), key(&holder), release, |_| {})
+    let process = Sleeper::start();
+    ask(&Procfs::default(), key(&process), release, |_| {})
 }
 
-/// Asks this API with a server that answers so; what was said, and what the server heard.
+/// Sends a release request to a server that replies as `reply` says; returns what was reported and what the server
+/// received.
 fn told(
     api: Api,
     model: Option<&str>,
@@ -37,7 +38,7 @@ fn told(
     (said, server.heard())
 }
 
-/// Ollama with these two models loaded.
+/// Replies as Ollama with two models loaded does.
 fn ollama(request: &str) -> Reply {
     match request {
         "GET /api/ps" => Reply::Says(
@@ -49,7 +50,7 @@ fn ollama(request: &str) -> Reply {
 }
 
 #[test]
-fn ollama_is_asked_what_it_has_loaded_and_to_unload_the_one_that_is_meant() {
+fn ollama_is_asked_what_it_has_loaded_and_to_unload_the_named_model() {
     let (said, heard) = told(Api::Ollama, Some("llama3.1:8b"), ollama);
     assert!(said.unwrap().contains("Ollama"));
     let unload = |model: &str| format!("POST /api/generate {{\"keep_alive\":0,\"model\":\"{model}\"}}");
@@ -62,7 +63,7 @@ fn ollama_is_asked_what_it_has_loaded_and_to_unload_the_one_that_is_meant() {
 }
 
 #[test]
-fn the_others_are_asked_in_their_own_words() {
+fn each_program_is_asked_through_its_own_api() {
     let free = r#"POST /free {"free_memory":true,"unload_models":true}"#;
     let cases: [(Api, Option<&str>, &'static str, Vec<&str>); 5] = [
         (Api::ComfyUi, None, r#"{"system":{},"devices":[]}"#, vec!["GET /system_stats", free]),
@@ -86,7 +87,7 @@ fn the_others_are_asked_in_their_own_words() {
 }
 
 #[test]
-fn every_failure_is_said_and_nothing_more_is_sent() {
+fn every_failure_is_reported_and_nothing_more_is_sent() {
     let elsewhere = ApiServer::start(ollama);
     let moved = format!("http://127.0.0.1:{}/api/ps", elsewhere.port);
     type Answers = Box<dyn Fn() -> Reply + Send>;
@@ -115,30 +116,30 @@ fn every_failure_is_said_and_nothing_more_is_sent() {
 }
 
 #[test]
-fn a_server_that_never_answers_is_not_waited_for() {
+fn a_server_that_never_answers_times_out() {
     let (said, _) = told(Api::Ollama, None, |_| Reply::Silence);
     assert!(said.unwrap_err().contains("no answer within 5 s"));
 }
 
 #[test]
-fn a_holder_that_has_gone_or_is_another_by_now_is_not_asked_for() {
+fn an_exited_or_replaced_process_is_not_asked_to_release_vram() {
     let server = ApiServer::start(ollama);
     let release = at(Api::Ollama, server.port, None);
-    let mut holder = Sleeper::start();
-    let alive = key(&holder);
+    let mut process = Sleeper::start();
+    let alive = key(&process);
     let reused = ProcessKey { start_ticks: alive.start_ticks + 1, ..alive };
     assert!(ask(&Procfs::default(), reused, &release, |_| {}).unwrap_err().contains("nothing was sent"));
-    holder.end();
+    process.end();
     assert!(ask(&Procfs::default(), alive, &release, |_| {}).unwrap_err().contains("nothing was sent"));
     assert_eq!(server.heard(), Vec::<String>::new());
 }
 
 #[test]
-fn a_holder_that_ends_between_the_look_and_the_change_is_not_asked_for() {
-    let mut holder = Sleeper::start();
-    let (key, mut holder) = (key(&holder), Some(std::mem::replace(&mut holder, Sleeper::start())));
+fn a_process_that_exits_between_check_and_request_is_not_asked() {
+    let mut process = Sleeper::start();
+    let (key, mut process) = (key(&process), Some(std::mem::replace(&mut process, Sleeper::start())));
     let server = ApiServer::start(move |request| {
-        drop(holder.take());
+        drop(process.take());
         ollama(request)
     });
     let said = ask(&Procfs::default(), key, &at(Api::Ollama, server.port, None), |_| {});
@@ -147,10 +148,10 @@ fn a_holder_that_ends_between_the_look_and_the_change_is_not_asked_for() {
 }
 
 #[test]
-fn a_port_that_nobody_has_or_that_is_another_programs_is_not_asked() {
+fn a_port_of_another_program_or_of_none_is_not_asked() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     assert!(try_it(&at(Api::Ollama, free, None)).unwrap_err().contains("nothing listens"));
-    // This test's server is no program above PID 1's; a holder that is nobody's child here does not own it.
+    // This test's server is not the parent of that process, whose parent is PID 1, so it does not own the process.
     let server = ApiServer::start(ollama);
     let stranger = orphan();
     let said = ask(&Procfs::default(), stranger.0, &at(Api::Ollama, server.port, None), |_| {});
@@ -158,7 +159,7 @@ fn a_port_that_nobody_has_or_that_is_another_programs_is_not_asked() {
     assert_eq!(server.heard(), Vec::<String>::new());
 }
 
-/// A process whose parent has ended, so that it is none of ours any more.
+/// A process whose parent has exited, so that it is no child of this test.
 struct Orphan(ProcessKey);
 
 fn orphan() -> Orphan {
@@ -175,12 +176,12 @@ impl Drop for Orphan {
 }
 
 #[test]
-fn each_request_is_noted_before_it_is_sent_and_its_answer_after() {
+fn each_request_is_recorded_before_it_is_sent_and_its_answer_after() {
     let server = ApiServer::start(ollama);
     let notes = RefCell::new(Vec::new());
-    let holder = Sleeper::start();
+    let process = Sleeper::start();
     let release = at(Api::Ollama, server.port, Some("qwen3:4b"));
-    ask(&Procfs::default(), key(&holder), &release, |note| notes.borrow_mut().push(note)).unwrap();
+    ask(&Procfs::default(), key(&process), &release, |note| notes.borrow_mut().push(note)).unwrap();
     let base = format!("http://127.0.0.1:{}", server.port);
     let expected = [
         Note::Sent(format!("GET {base}/api/ps")),
@@ -199,7 +200,7 @@ fn each_request_is_noted_before_it_is_sent_and_its_answer_after() {
 const KERNEL: &str = "8f2c7a10-3c1e-4a55-9d21-5a7be1f0c6aa";
 
 #[test]
-fn a_kernel_is_restarted_with_the_token_of_the_file_that_its_server_keeps() {
+fn a_kernel_is_restarted_with_the_token_from_its_servers_file() {
     let server = ApiServer::start(|request| match request {
         "GET /lab/api/sessions" => Reply::Told(format!(r#"[{{"path":"sweep.ipynb","kernel":{{"id":"{KERNEL}"}}}}]"#)),
         _ => Reply::Says(200, "{}"),
@@ -218,15 +219,15 @@ fn a_kernel_is_restarted_with_the_token_of_the_file_that_its_server_keeps() {
         model: None,
     };
     file(77, "");
-    let holder = Sleeper::start();
+    let process = Sleeper::start();
     let notes = RefCell::new(Vec::new());
-    ask(&Procfs::default(), key(&holder), &release(77), |note| notes.borrow_mut().push(note)).unwrap();
+    ask(&Procfs::default(), key(&process), &release(77), |note| notes.borrow_mut().push(note)).unwrap();
     let (first, second) = (server.next(), server.next());
     assert_eq!(first.request, "GET /lab/api/sessions");
     assert_eq!(second.request, format!("POST /lab/api/kernels/{KERNEL}/restart"));
     assert_eq!((first.authorization, second.authorization), (Some("token s3cret".into()), Some("token s3cret".into())));
     assert!(!format!("{notes:?}").contains("s3cret"), "the token is recorded nowhere");
-    let why = |pid: u32| ask(&Procfs::default(), key(&holder), &release(pid), |_| {}).unwrap_err();
+    let why = |pid: u32| ask(&Procfs::default(), key(&process), &release(pid), |_| {}).unwrap_err();
     assert!(why(78).contains("can't be read"));
     file(78, "");
     assert!(why(78).contains("another server's"));

@@ -1,5 +1,5 @@
-//! Never the wrong process: 10,000 rounds of the shipped way of a signal against a kernel in which processes exit and
-//! their PIDs are given to others between any two calls. What was delivered is compared with what was confirmed.
+//! No signal reaches the wrong process: 10,000 rounds of the shipped signal path with a kernel in which processes exit
+//! and their PIDs are reused between any two calls. The delivered signals are compared with the confirmed ones.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,12 +18,11 @@ use oomdoctor::runtime::process_control::{end_and_watch, follow_and_watch};
 use crate::support::chance::Chance;
 
 const ROUNDS: u64 = 10_000;
-/// So few that a PID that is free is soon someone else's.
+/// So few that a free PID is soon reused.
 const PIDS: [u32; 4] = [42, 43, 44, 45];
 const OURS: u32 = 1000;
 const THEIRS: u32 = 1001;
 
-/// A process as the kernel knows it.
 #[derive(Clone, Debug)]
 struct Process {
     key: ProcessKey,
@@ -32,17 +31,17 @@ struct Process {
     kernel_thread: bool,
     proved: bool,
     state: char,
-    /// What it runs: another program after an exec.
+    /// The program that it runs; changes with an exec.
     program: u64,
-    /// The title that it gives itself: what it does, and how far it is.
+    /// Whether its title says that it is saving (else training).
     saving: bool,
     step: u64,
-    /// Whether one program can be told from another but by its name.
+    /// Whether its executable distinguishes programs; else only its title does.
     marked: bool,
 }
 
 impl Process {
-    /// Two programs differ in a number, as two steps of one do.
+    /// The title contains numbers that change with the program and with each step.
     fn runs(&self) -> Running {
         let does = if self.saving { "saving" } else { "training" };
         Running {
@@ -51,40 +50,40 @@ impl Process {
         }
     }
 
-    /// Whether that is what was confirmed, as far as it may matter: the same program at the same work.
+    /// Whether it is still what was confirmed: the same program doing the same work.
     fn still_does(&self, confirmed: &Process) -> bool {
         (self.key, self.program, self.saving) == (confirmed.key, confirmed.program, confirmed.saving)
     }
 
-    /// Why this very process may never be signalled by us.
+    /// Whether this process must never get a signal from us.
     fn is_taboo(&self) -> bool {
         self.uid != OURS || self.protected || self.kernel_thread || !self.proved
     }
 }
 
-/// A kernel with few PIDs and a will of its own.
+/// A simulated kernel in which something may happen between any two calls.
 struct Adversary {
     state: Mutex<State>,
 }
 
 struct State {
     chance: Chance,
-    /// How many of ten steps bring something, from a quiet machine to a storm.
+    /// How many of ten steps change something.
     unrest: u64,
     ticks: u64,
     living: BTreeMap<u32, Process>,
-    /// Everyone who ever lived in this round.
+    /// Every process that existed in this round.
     born: BTreeMap<ProcessKey, Process>,
     delivered: Vec<(ProcessKey, &'static str)>,
-    /// The last one that was looked at, as it was then.
+    /// The process that was inspected last, as it was then.
     looked_at: Option<Process>,
-    /// Those who were named, as they were then.
+    /// The processes that the user confirmed, as they were then.
     confirmed: Vec<Process>,
 }
 
 impl State {
     fn spawn(&mut self, pid: u32) {
-        // A tick is 10 ms; for the same PID twice in one the kernel would have to give out all of them meanwhile.
+        // A tick is 10 ms; a kernel cannot reuse the same PID within one.
         self.ticks += 1 + self.chance.below(3);
         let rare = |chance: &mut Chance| chance.once_in(5);
         let process = Process {
@@ -103,14 +102,14 @@ impl State {
         self.living.insert(pid, process);
     }
 
-    /// What happens while nobody looks.
+    /// Changes processes at random.
     fn meanwhile(&mut self) {
         while self.chance.below(10) < self.unrest {
             let pid = *self.chance.of(&PIDS);
             if self.chance.once_in(2) {
                 let happens = self.chance.below(8);
                 self.living.entry(pid).and_modify(|process| match happens {
-                    // It runs another program (exec) and is the same process all the same.
+                    // An exec changes the program but not the process.
                     0 | 1 => process.program += 1,
                     2 => process.saving = !process.saving,
                     _ => process.step += 1,
@@ -137,7 +136,7 @@ impl Adversary {
         Adversary { state: Mutex::new(state) }
     }
 
-    /// The kernel at the next call: something may have happened since the last one.
+    /// The state at the next call, after random changes.
     fn later(&self) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap();
         state.meanwhile();
@@ -146,7 +145,7 @@ impl Adversary {
 }
 
 impl ProcessControl for Adversary {
-    /// The process it was taken on, as a pidfd is.
+    /// The process that it was opened for, as with a pidfd.
     type Handle = ProcessKey;
 
     fn open(&self, pid: u32) -> io::Result<ProcessKey> {
@@ -154,7 +153,7 @@ impl ProcessControl for Adversary {
         state.living.get(&pid).map(|process| process.key).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// As the real one: several files, between which the PID may change hands, and the start last.
+    /// As the real implementation, reads several files, between which the PID may be reused, and the start time last.
     fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>> {
         let owner = self.later().living.get(&pid).map(|process| process.uid);
         let (kind, proved) = {
@@ -206,21 +205,21 @@ impl Adversary {
     }
 }
 
-/// How a round ended.
+/// How many rounds ended in which way.
 #[derive(Debug, Default)]
 struct Tally {
     sent: u64,
     gone: u64,
     reused: u64,
     changed: u64,
-    /// Of those that were sent: under a title that had counted on.
+    /// Signals that were sent although the title had counted on.
     counted_on: u64,
     otherwise: u64,
 }
 
 fn round(seed: u64, tally: &mut Tally) {
     let kernel = Adversary::new(seed);
-    // The list was read, the person pointed at one, the question stood, the person said yes.
+    // The user selected a process, and confirmed the question.
     let meant = {
         let mut state = kernel.state.lock().unwrap();
         let pid = *state.chance.of(&PIDS);
@@ -283,13 +282,13 @@ fn round(seed: u64, tally: &mut Tally) {
 }
 
 #[test]
-fn ten_thousand_rounds_of_reused_pids_never_reach_the_wrong_process() {
+fn ten_thousand_rounds_with_reused_pids_never_signal_the_wrong_process() {
     let mut tally = Tally::default();
     for seed in 0..ROUNDS {
         round(seed, &mut tally);
     }
     assert_eq!(tally.sent + tally.gone + tally.reused + tally.changed + tally.otherwise, ROUNDS);
-    // Each way was taken often enough to mean something.
+    // Each outcome happened often enough.
     assert!(
         tally.sent > 500
             && tally.gone > 500
@@ -302,8 +301,8 @@ fn ten_thousand_rounds_of_reused_pids_never_reach_the_wrong_process() {
     eprintln!("{ROUNDS} rounds: {tally:?}, wrong: 0");
 }
 
-/// A launcher and two of its workers are confirmed together; the first is signalled at once, the others when their time
-/// to end by themselves is over.
+/// The user confirms a launcher and two of its workers together. The launcher gets its signal at once, the workers
+/// after their time to exit by themselves.
 fn group_round(seed: u64, late: &mut u64) {
     let kernel = Adversary::new(seed);
     let confirmed: Vec<(ProcessKey, Running)> = {
@@ -349,7 +348,7 @@ fn group_round(seed: u64, late: &mut u64) {
 }
 
 #[test]
-fn ten_thousand_groups_of_reused_pids_never_reach_one_that_was_not_confirmed() {
+fn ten_thousand_groups_with_reused_pids_never_signal_an_unconfirmed_process() {
     let mut late = 0;
     for seed in 0..ROUNDS {
         group_round(seed, &mut late);

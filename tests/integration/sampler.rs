@@ -1,5 +1,5 @@
-//! The sampling child as it may fail under the terminal program: killed, or with a driver in it that prints nonsense
-//! where its readings stand. The screen keeps what is known, says since when and why, and recovers.
+//! The sampling child process when it fails: killed, or with a driver that prints noise into its output. The screen
+//! keeps what is known, shows since when and why, and recovers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -11,9 +11,9 @@ use crate::support::fake_driver::{FakeDriver, GIB};
 use crate::support::machine::Machine;
 use crate::support::pty::{PATIENCE, Session, shows};
 
-/// Wide enough for the reason.
+/// Wide enough for the reason to show.
 const SIZE: (u16, u16) = (160, 40);
-/// What stands there while there is no sampler, with the age of the last reading.
+/// The header while there is no sampler, with the age of the last reading.
 const DOWN: &str = "no reading for ";
 
 fn started(machine: &Machine) -> Session {
@@ -28,7 +28,7 @@ fn children(session: &Session) -> Vec<Stat> {
     stats.filter(|stat| stat.parent_pid == session.pid()).collect()
 }
 
-/// Readings come again, from the one sampler there is.
+/// Waits for new readings, and asserts that there is one sampler.
 fn recovers(session: &Session) {
     session.wait_for("fresh readings", |screen| shows(screen, &["every 0.2 s"]) && !shows(screen, &[DOWN]));
     let children = children(session);
@@ -37,21 +37,21 @@ fn recovers(session: &Session) {
 }
 
 #[test]
-fn a_sampler_that_is_killed_is_said_to_have_been_and_is_started_again() {
+fn a_killed_sampler_is_reported_and_restarted() {
     let machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let session = started(&machine);
     for _ in 0..2 {
         let sampler = children(&session)[0].pid;
         kill_process(Pid::from_raw(sampler.try_into().unwrap()).unwrap(), Signal::KILL).unwrap();
         let screen = session.wait_for_text(&[DOWN, "signal: 9"]);
-        assert!(screen.contains(&holder), "the last reading stays\n{screen}");
+        assert!(screen.contains(&logged), "the last reading stays\n{screen}");
         recovers(&session);
     }
 }
 
 #[test]
-fn whatever_a_driver_prints_or_forks_the_readings_go_on() {
+fn readings_continue_whatever_the_driver_prints_or_forks() {
     let megabytes = 10 << 20;
     let noise = [
         ("a line", "says: \"NVRM: what?\\n\"".to_owned()),
@@ -76,14 +76,14 @@ fn whatever_a_driver_prints_or_forks_the_readings_go_on() {
         let living: Vec<u32> = children(&session).iter().map(|child| child.pid).collect();
         assert_eq!(living, [sampler], "{what}: the same sampler");
 
-        // The one reading of `ps`, `diagnose` and `kill` meets it, too.
+        // The single reading of `ps`, `diagnose` and `kill` survives it, too.
         machine.set_faults(&format!("({call}, {fault})"));
         let output = machine.driver.output(&["ps"]);
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success() && said.contains(&machine.pids()[0]), "{what}: {output:?}");
         assert!(!said.contains("NVRM") && !said.contains("xxx"), "{what}: {said}");
 
-        // And where the driver then ends the sampler, that is what is said.
+        // If the driver then aborts the sampler, the screen says so.
         machine.set_faults(&format!("({call}, {fault}), (call: \"nvmlDeviceGetTemperature\", aborts: true)"));
         let output = machine.driver.output(&["ps"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -93,7 +93,7 @@ fn whatever_a_driver_prints_or_forks_the_readings_go_on() {
 }
 
 #[test]
-fn the_window_in_front_has_readings_at_full_pace_and_any_other_says_that_it_has_not() {
+fn only_the_focused_window_reads_at_full_pace_and_the_others_say_so() {
     let machine = Machine::new();
     let mut session = started(&machine);
     assert!(session.raw().contains("\x1b[?1004h"), "the terminal is asked to say so");
@@ -107,7 +107,7 @@ fn the_window_in_front_has_readings_at_full_pace_and_any_other_says_that_it_has_
 }
 
 #[test]
-fn the_sampler_keeps_the_pace_that_it_is_told() {
+fn the_sampler_keeps_the_requested_pace() {
     let driver = FakeDriver::new("(gpus: [()])");
     let mut command = driver.oomdoctor(&["sample", "--interval", "3600", "--paced"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -116,7 +116,7 @@ fn the_sampler_keeps_the_pace_that_it_is_told() {
     let mut orders = child.stdin.take().unwrap();
     orders.write_all(b"0.01\n").unwrap();
     assert!(lines.nth(3).unwrap().unwrap().starts_with('{'), "four more within the hour");
-    // Whoever has no more orders still wants readings.
+    // Closing the input ends the orders, not the readings.
     drop(orders);
     assert!(lines.nth(3).unwrap().unwrap().starts_with('{'));
     child.kill().unwrap();

@@ -1,5 +1,5 @@
-//! What the well-known guides teach, item by item: tests/seeds.ron says where each is here, and what is right today
-//! where a guide is out of date. An item's place must exist and say it; an item's log must get its right answer.
+//! What well-known guides teach, item by item: tests/seeds.ron says where each item is covered, and what is right today
+//! where a guide is out of date. The place of an item must exist and say it, and its log must get the right answer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,26 +15,26 @@ use serde::Deserialize;
 
 use crate::corrections;
 
-/// One thing that a guide teaches.
+/// One item of a guide.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Item {
-    /// What it is, in a few words.
+    /// The item in a few words.
     teaches: String,
-    /// Which guides say so: 0 to 3.
+    /// The guides that contain it: 0 to 3.
     guides: Vec<u8>,
-    /// What is right today, where the guide is out of date or was never right.
+    /// The correction, where the guide is out of date or was never right.
     #[serde(default)]
     today: Option<String>,
-    /// Where it is here, and a pattern that must be found there. Places: `entries/ID`, `fixes/ID`, `fixes/ID@PROGRAM`,
-    /// `questions/ID`, `glossary/TERM`, `corrections/NAME`, `commands/NAME`, `keys/KEY`.
+    /// Where it is covered, and a pattern that the text there must match. Places: `entries/ID`, `fixes/ID`,
+    /// `fixes/ID@PROGRAM`, `questions/ID`, `glossary/TERM`, `corrections/NAME`, `commands/NAME`, `keys/KEY`.
     at: Vec<(String, String)>,
-    /// A log that leads there.
+    /// A log that leads to it.
     #[serde(default)]
     log: Option<Log>,
 }
 
-/// A log and its right answer. The answer is that of the log alone, without a machine.
+/// A log and its right answer, read without a machine.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Log {
@@ -47,7 +47,7 @@ struct Log {
     /// Fixes that must be in the plan.
     #[serde(default)]
     plan: Vec<String>,
-    /// Fixes that the entry must name: those that need a machine to apply.
+    /// Fixes that the entry must name but that apply only with a machine.
     #[serde(default)]
     offers: Vec<String>,
 }
@@ -58,7 +58,7 @@ fn items() -> Vec<Item> {
     options.from_str(&fs::read_to_string(file).unwrap()).unwrap_or_else(|error| panic!("tests/seeds.ron: {error}"))
 }
 
-/// All that is said, by place.
+/// Every text by its place.
 fn said(base: &KnowledgeBase) -> Vec<(String, String)> {
     let mut all = corrections::texts(base);
     all.extend(corrections::commands(base));
@@ -83,7 +83,7 @@ fn word(value: impl serde::Serialize) -> String {
     serde_json::to_value(value).unwrap().as_str().unwrap_or_default().to_owned()
 }
 
-/// What is wrong with the answer to an item's log.
+/// How the answer to an item's log differs from the right one.
 fn answered(base: &KnowledgeBase, log: &Log) -> Vec<String> {
     let diagnosis: Diagnosis = base.diagnose(&PastedLog::new(log.text.clone()), None);
     let leading = diagnosis.matches.first().map(|one| one.entry.to_string()).unwrap_or_default();
@@ -108,7 +108,7 @@ fn answered(base: &KnowledgeBase, log: &Log) -> Vec<String> {
     faults.into_iter().map(|fault| format!("{fault} ({})", log.text.lines().last().unwrap_or_default())).collect()
 }
 
-/// Whether the walk leads there: an entry names the fix or the question.
+/// Whether an entry names the fix or the question.
 fn is_reachable(base: &KnowledgeBase, place: &str) -> bool {
     match place.split_once('/') {
         Some(("fixes", rest)) => {
@@ -120,7 +120,7 @@ fn is_reachable(base: &KnowledgeBase, place: &str) -> bool {
     }
 }
 
-/// What is wrong with an item.
+/// How an item fails, one line each.
 fn faults(base: &KnowledgeBase, said: &[(String, String)], item: &Item) -> Vec<String> {
     let mut faults = Vec::new();
     for (place, pattern) in &item.at {
@@ -142,7 +142,7 @@ fn faults(base: &KnowledgeBase, said: &[(String, String)], item: &Item) -> Vec<S
 }
 
 #[test]
-fn everything_the_guides_teach_is_here_and_right_for_today() {
+fn every_item_of_the_guides_is_covered_and_up_to_date() {
     let base = KnowledgeBase::built_in().unwrap();
     let (said, items) = (said(&base), items());
     let found: Vec<String> = items.iter().flat_map(|item| faults(&base, &said, item)).collect();
@@ -151,17 +151,17 @@ fn everything_the_guides_teach_is_here_and_right_for_today() {
     assert_eq!(guides, BTreeSet::from([0, 1, 2, 3]));
     let names: BTreeSet<&str> = items.iter().map(|item| item.teaches.as_str()).collect();
     assert_eq!(names.len(), items.len(), "an item stands there twice");
-    // An item that is out of date stands beside what corrects it.
+    // An outdated item comes with its correction.
     let uncorrected = items.iter().filter(|item| item.today.is_some() && item.at.is_empty());
     assert_eq!(uncorrected.map(|item| item.teaches.as_str()).collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
 #[test]
-fn an_item_that_is_missing_is_found_out() {
+fn a_missing_item_is_detected() {
     let base = KnowledgeBase::built_in().unwrap();
     let silent: Vec<_> = said(&base).into_iter().map(|(place, _)| (place, String::new())).collect();
     for item in items() {
-        // Nothing is said anywhere: each place is missed.
+        // With no texts at all, every place is reported as missing.
         let without = faults(&base, &[], &item);
         assert_eq!(without.len(), item.at.len(), "{}: {without:?}", item.teaches);
         let exists = item.at.iter().filter(|(_, pattern)| pattern.is_empty()).count();

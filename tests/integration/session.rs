@@ -1,6 +1,6 @@
-//! The terminal program as a person meets it: in a terminal, with keys and pastes, beside a driver and real processes.
-//! What is asserted is what stands on the screen and what became of the processes. Words are asserted only where the
-//! contract fixes them or where they are figures, PIDs and keys.
+//! The terminal program as a user meets it: in a terminal, with keys and pastes, a driver and real processes. The tests
+//! assert what is on the screen and what became of the processes. They assert words only where the contract fixes them
+//! or where they are figures, PIDs and keys.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -8,37 +8,35 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{fs, thread};
 
-use oomdoctor::platform::linux::procfs::Procfs;
 use oomdoctor::runtime::terminal;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::support::api_server::{ApiServer, Reply};
-use crate::support::ends_within;
 use crate::support::fake_driver::{Sleeper, homes};
 use crate::support::machine::{FREE, FREE_AFTERWARDS, HELD, Machine, torch_log};
 use crate::support::pty::{IN_A_PTY, PATIENCE, Session, pass, shows};
+use crate::support::{children_of, ends_within};
 
 const LARGE: (u16, u16) = (120, 40);
 const SMALL: (u16, u16) = (80, 24);
-/// Wide enough for the whole title of the log.
 const WIDE: (u16, u16) = (180, 40);
-/// A person who leaves waits no longer than this, whatever the driver does.
+/// Quitting takes no longer than this, whatever the driver does.
 const AT_ONCE: Duration = Duration::from_secs(2);
-/// Only the question before a signal offers this.
+/// Only the question before a signal shows this key.
 const END_IT: &str = "[y]";
 
-/// The program has started and lists who holds memory.
+/// Starts the program and waits until it lists the processes.
 fn started(machine: &Machine, size: (u16, u16)) -> Session {
     let session = machine.oomdoctor(size, &[]);
-    let [holder, second, third] = machine.pids();
-    session.wait_for_text(&[&holder, &second, &third]);
+    let [logged, second, third] = machine.pids();
+    session.wait_for_text(&[&logged, &second, &third]);
     session.assert_taken();
     session
 }
 
-/// The same after the log that names the holder was pasted.
+/// Starts the program and pastes the log that names a process.
 fn with_log(machine: &Machine, size: (u16, u16)) -> Session {
     let mut session = started(machine, size);
     session.paste(machine.log());
@@ -46,7 +44,6 @@ fn with_log(machine: &Machine, size: (u16, u16)) -> Session {
     session
 }
 
-/// A file for the program to open.
 fn file(name: &str, content: impl AsRef<[u8]>) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -59,34 +56,34 @@ fn free_now(session: &Session, figure: &str) {
     session.wait_for(&format!("{figure} free"), |screen| spellings.iter().any(|free| shows(screen, &[free])));
 }
 
-// ---- the way from the paste to the bytes
+// ---- from the paste to the freed VRAM
 
-/// The line of the first step, where that gives memory back.
+/// The line of the first step, if that step frees VRAM.
 fn first_step(screen: &str) -> Option<&str> {
     screen.lines().find(|line| line.contains(" 1 ") && line.contains("gives back"))
 }
 
 fn from_paste_to_bytes(size: (u16, u16)) {
     let mut machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut session = started(&machine, size);
     free_now(&session, FREE);
     session.paste(machine.log());
-    // A frame may come in pieces: the line counts once it is whole.
-    let whole = |line: &str| line.contains(&holder) && line.contains(HELD);
+    // A frame may arrive in pieces, so the whole line must be there.
+    let whole = |line: &str| line.contains(&logged) && line.contains(HELD);
     let screen = session.wait_for("the first step", |screen| first_step(&screen.contents()).is_some_and(whole));
     let sentence = screen.lines().find(|line| line.contains("Another program holds")).expect(&screen);
-    assert!(sentence.contains(&holder), "the sentence names it: {sentence}");
+    assert!(sentence.contains(&logged), "the sentence names it: {sentence}");
 
     session.send("x");
     let screen = session.wait_for_text(&[END_IT, "[n]"]);
     let named = screen.lines().find(|line| line.contains("sleep 1000") && line.contains("┃ ")).expect(&screen);
-    assert!(named.contains(&holder), "the question names it: {named}");
+    assert!(named.contains(&logged), "the question names it: {named}");
     assert!(screen.contains(&format!("{HELD} on GPU 0")), "and what it holds:\n{screen}");
     assert!(machine.all_live(), "asking ends nothing");
 
     session.send("y");
-    assert_eq!(machine.holder.ended_by(), Some(15), "it was asked to close");
+    assert_eq!(machine.logged.ended_by(), Some(15), "it was asked to close");
     session.wait_for_text(&["gave back", HELD]);
     free_now(&session, FREE_AFTERWARDS);
     assert!(machine.second.lives() && machine.third.lives(), "nobody else was touched");
@@ -94,16 +91,16 @@ fn from_paste_to_bytes(size: (u16, u16)) {
     let [_, (_, state)] = homes();
     let record = fs::read_to_string(state.join("oomdoctor/signals.log")).unwrap();
     let what: Vec<&str> = ["sent", "ended", "memory-back"].into_iter().filter(|what| record.contains(what)).collect();
-    assert!(what.len() == 3 && record.lines().count() == 3 && record.contains(&holder), "{record}");
+    assert!(what.len() == 3 && record.lines().count() == 3 && record.contains(&logged), "{record}");
 }
 
 #[test]
-fn a_pasted_log_leads_to_its_holders_end_and_its_bytes_come_back() {
+fn a_pasted_log_leads_to_terminating_the_named_process_and_its_vram_is_freed() {
     from_paste_to_bytes(LARGE);
 }
 
 #[test]
-fn the_same_on_a_small_screen() {
+fn a_named_process_is_terminated_on_a_small_screen() {
     from_paste_to_bytes(SMALL);
 }
 
@@ -121,12 +118,12 @@ fn a_process_can_be_ended_from_the_list_without_any_log() {
     session.send("y");
     assert_eq!(machine.second.ended_by(), Some(15));
     session.wait_for_text(&["gave back 6.0 GiB"]);
-    assert!(machine.holder.lives() && machine.third.lives());
+    assert!(machine.logged.lives() && machine.third.lives());
     session.leave();
 }
 
 #[test]
-fn no_leaves_the_process_alone() {
+fn answering_no_leaves_the_process_running() {
     for no in ["n", "\x1b", "\x03"] {
         let mut machine = Machine::new();
         let mut session = started(&machine, LARGE);
@@ -139,16 +136,16 @@ fn no_leaves_the_process_alone() {
     }
 }
 
-// ---- keys that nobody meant
+// ---- keys typed by mistake
 
 #[test]
-fn a_burst_of_x_and_y_asks_nothing_and_ends_nothing() {
+fn a_burst_of_x_and_y_opens_no_question_and_ends_nothing() {
     let mut machine = Machine::new();
     let mut session = started(&machine, LARGE);
     session.send("xy");
     let screen = session.wait_for_text(&["\"xy\""]);
     assert!(!screen.contains(END_IT), "{screen}");
-    // Keys are taken in order: when help is there, whatever the burst had opened would be too.
+    // Keys are handled in order: once help is shown, any question that the burst opened would show, too.
     session.send("?");
     let screen = session.wait_for_text(&["Ctrl-Z"]);
     assert!(!screen.contains(END_IT), "{screen}");
@@ -156,10 +153,10 @@ fn a_burst_of_x_and_y_asks_nothing_and_ends_nothing() {
 }
 
 #[test]
-fn a_y_that_comes_before_the_question_can_be_read_is_told_so_and_ends_nobody() {
+fn a_y_typed_before_the_question_could_be_read_is_rejected() {
     let mut machine = Machine::new();
     let mut session = started(&machine, LARGE);
-    // On a machine so busy that the early y comes late by itself nothing was tried: once more.
+    // On a busy machine the early y may arrive late by itself; then the test tries again.
     for _ in 0..5 {
         session.send("\x1b[Hx");
         session.wait_for_text(&["Terminate sleep"]);
@@ -185,7 +182,7 @@ fn shows_now(session: &Session, part: &str) -> bool {
 }
 
 #[test]
-fn a_y_that_other_keys_follow_is_no_answer_and_closes_the_question() {
+fn a_y_followed_by_other_keys_closes_the_question_without_an_answer() {
     for typed in ["yes, delete", "y\x1b[B"] {
         let mut machine = Machine::new();
         let mut session = started(&machine, LARGE);
@@ -193,7 +190,7 @@ fn a_y_that_other_keys_follow_is_no_answer_and_closes_the_question() {
         session.wait_for_text(&[END_IT]);
         session.send(typed);
         session.wait_for_no(&["Terminate sleep"]);
-        // With the next reading but one, a signal would be seen.
+        // A signal would be visible after two more readings.
         for _ in 0..2 {
             let before = session.raw().len();
             session.wait_for_more_output(before);
@@ -202,17 +199,17 @@ fn a_y_that_other_keys_follow_is_no_answer_and_closes_the_question() {
     }
 }
 
-/// Lines that somebody meant for the shell beside this one. Each has an x or an Enter, and later a y.
+/// Lines meant for another terminal's shell. Each has an x or Enter, and later a y.
 const FOR_THE_SHELL: &[&str] = &["exit\rssh ray", "exec bash; history", "vim exp/my.yaml", "x y\rxy"];
 
 #[test]
-fn what_is_typed_for_a_shell_asks_much_and_ends_nobody() {
+fn text_typed_for_a_shell_ends_no_process() {
     let mut machine = Machine::new();
     let mut session = with_log(&machine, LARGE);
     for (nth, line) in FOR_THE_SHELL.iter().enumerate() {
         for key in line.chars() {
             session.send(key.to_string());
-            // The rhythm of the keys is what is tested.
+            // The test is about the rhythm of the keys.
             pass(Duration::from_millis(if nth % 2 == 0 { 110 } else { 60 }));
         }
         session.wait_for("nothing is asked any more", |screen| {
@@ -224,14 +221,14 @@ fn what_is_typed_for_a_shell_asks_much_and_ends_nobody() {
 }
 
 #[test]
-fn a_paste_without_brackets_acts_as_no_command_and_becomes_the_log() {
+fn a_paste_without_brackets_becomes_the_log_and_runs_no_command() {
     for end in ["\r", "\n", "\r\n"] {
         let mut machine = Machine::new();
         let mut session = started(&machine, LARGE);
         let log = format!("Epoch 1\nx\ny\nq\ny\nxy\n{}q\nx\ny\n", machine.log());
         session.send(log.replace('\n', end));
-        let [holder, ..] = machine.pids();
-        let screen = session.wait_for_text(&["15 lines", "step 1", &holder]);
+        let [logged, ..] = machine.pids();
+        let screen = session.wait_for_text(&["15 lines", "step 1", &logged]);
         assert!(!screen.contains(END_IT), "{end:?}\n{screen}");
         assert!(session.runs() && machine.all_live(), "{end:?}");
         session.leave();
@@ -241,7 +238,7 @@ fn a_paste_without_brackets_acts_as_no_command_and_becomes_the_log() {
 // ---- more than one paste
 
 #[test]
-fn a_second_paste_replaces_appends_or_is_left() {
+fn a_second_paste_replaces_appends_or_is_dropped() {
     let machine = Machine::new();
     let mut session = with_log(&machine, LARGE);
     session.wait_for_text(&["6 lines"]);
@@ -264,20 +261,20 @@ fn a_second_paste_replaces_appends_or_is_left() {
     session.leave();
 }
 
-// ---- victims that don't behave
+// ---- processes that exit early or ignore SIGTERM
 
 #[test]
-fn one_that_ended_while_the_question_stood_is_said_to_be_gone() {
+fn a_process_that_exits_during_the_question_is_reported_as_gone() {
     let mut machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut session = started(&machine, LARGE);
     session.send("\x1b[Hx");
-    session.wait_for_text(&[END_IT, &holder]);
-    machine.holder.end();
+    session.wait_for_text(&[END_IT, &logged]);
+    machine.logged.end();
     free_now(&session, FREE_AFTERWARDS);
     session.send("y");
-    session.wait_for(&format!("{holder} has ended"), |screen| {
-        screen.contents().lines().any(|line| line.contains(&holder) && line.contains("already ended"))
+    session.wait_for(&format!("{logged} has ended"), |screen| {
+        screen.contents().lines().any(|line| line.contains(&logged) && line.contains("already ended"))
             && !shows(screen, &[END_IT])
     });
     assert!(machine.second.lives() && machine.third.lives());
@@ -285,49 +282,48 @@ fn one_that_ended_while_the_question_stood_is_said_to_be_gone() {
 }
 
 #[test]
-fn one_that_ended_unseen_since_the_last_reading_is_said_to_have_ended() {
+fn a_process_that_exited_since_the_last_reading_is_reported_as_ended() {
     let mut machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut session = machine.oomdoctor_every("6", LARGE, &[]);
-    session.wait_for_text(&[&holder]);
+    session.wait_for_text(&[&logged]);
     session.send("\x1b[Hx");
-    session.wait_for_text(&[END_IT, &holder]);
-    machine.holder.end();
+    session.wait_for_text(&[END_IT, &logged]);
+    machine.logged.end();
     session.send("y");
-    session.wait_for(&format!("{holder} has ended"), |screen| {
-        screen.contents().lines().any(|line| line.contains(&holder) && line.contains("ended"))
+    session.wait_for(&format!("{logged} has ended"), |screen| {
+        screen.contents().lines().any(|line| line.contains(&logged) && line.contains("ended"))
             && !shows(screen, &[END_IT])
     });
-    // The next reading proves it.
     session.wait_for_text(&["gave back", HELD]);
     assert!(machine.second.lives() && machine.third.lives());
     session.leave();
 }
 
 #[test]
-fn one_that_will_not_close_is_forced_only_after_a_second_yes() {
-    let mut machine = Machine::with_holder(Sleeper::deaf());
-    let [holder, ..] = machine.pids();
+fn a_process_that_ignores_sigterm_gets_sigkill_only_after_a_second_yes() {
+    let mut machine = Machine::with_logged(Sleeper::deaf());
+    let [logged, ..] = machine.pids();
     let mut session = started(&machine, LARGE);
     session.send("\x1b[Hx");
-    session.wait_for_text(&[END_IT, &holder]);
+    session.wait_for_text(&[END_IT, &logged]);
     session.send("y");
     session.wait_for_no(&[END_IT]);
-    session.wait_for_text(&["did not close", &holder]);
+    session.wait_for_text(&["did not close", &logged]);
     session.wait_for_no(&[END_IT]);
     assert!(machine.all_live(), "nothing is forced, or asked about, by itself");
     session.send("x");
-    session.wait_for_text(&["Send SIGKILL to", &holder, "[y]"]);
+    session.wait_for_text(&["Send SIGKILL to", &logged, "[y]"]);
     session.send("y");
-    assert_eq!(machine.holder.ended_by(), Some(9));
+    assert_eq!(machine.logged.ended_by(), Some(9));
     session.wait_for_text(&["gave back", HELD]);
     session.leave();
 }
 
-// ---- the gentlest way: its own program lets go
+// ---- a release request to the process's own program
 
-/// A machine whose holder is Ollama's, with the server that it belongs to. The server answers a look as Ollama does,
-/// and a request to unload with this status; with 200 it ends the runner first.
+/// A machine on which Ollama's runner uses the VRAM, with its server. The server lists models as Ollama does and
+/// answers an unload request with this status; with 200 it ends the runner first.
 fn with_ollama(unloads: u16) -> (Machine, ApiServer) {
     let (hand_over, runner) = mpsc::channel::<std::process::ChildStdin>();
     let server = ApiServer::start(move |request| match request.starts_with("GET") {
@@ -341,12 +337,12 @@ fn with_ollama(unloads: u16) -> (Machine, ApiServer) {
     });
     let (runner, end) = Sleeper::ollama_runner(server.port, "llama3.1:8b");
     hand_over.send(end).unwrap();
-    (Machine::with_holder(runner), server)
+    (Machine::with_logged(runner), server)
 }
 
 fn asked_to_let_go(machine: &Machine, server: &ApiServer, size: (u16, u16)) -> Session {
     let mut session = with_log(machine, size);
-    // It was not watched long enough to be the first step, which is to move to the other GPU.
+    // The process was not watched long enough to be the first step, which moves the run to the other GPU.
     session.send("\x1b[B");
     session.wait_for_text(&["ask it to let go"]);
     session.send("\r");
@@ -357,7 +353,7 @@ fn asked_to_let_go(machine: &Machine, server: &ApiServer, size: (u16, u16)) -> S
     session
 }
 
-/// What was sent is on record, in this order.
+/// Asserts that these actions are recorded, in this order, and returns the record.
 fn recorded(expected: &[&str]) -> String {
     let [_, (_, state)] = homes();
     let record = fs::read_to_string(state.join("oomdoctor/signals.log")).unwrap();
@@ -374,7 +370,7 @@ fn let_go(size: (u16, u16)) {
     assert_eq!(server.next().request, r#"POST /api/generate {"keep_alive":0,"model":"llama3.1:8b"}"#);
     session.wait_for_text(&["gave back", HELD]);
     free_now(&session, FREE_AFTERWARDS);
-    assert_eq!(machine.holder.ended_by(), None, "no signal ended it");
+    assert_eq!(machine.logged.ended_by(), None, "no signal ended it");
     assert!(machine.second.lives() && machine.third.lives(), "nobody else was touched");
     session.leave();
     let record = recorded(&["asked", "answered", "asked", "answered", "memory-back"]);
@@ -382,17 +378,17 @@ fn let_go(size: (u16, u16)) {
 }
 
 #[test]
-fn ollama_is_asked_to_unload_the_model_and_its_bytes_come_back() {
+fn ollama_is_asked_to_unload_the_model_and_its_vram_is_freed() {
     let_go(LARGE);
 }
 
 #[test]
-fn the_same_let_go_on_a_small_screen() {
+fn ollama_unloads_the_model_on_a_small_screen() {
     let_go(SMALL);
 }
 
 #[test]
-fn one_that_refuses_to_let_go_is_said_to_and_the_command_is_copied_instead() {
+fn a_refused_unload_is_reported_and_the_command_is_copied_instead() {
     let (mut machine, server) = with_ollama(403);
     let mut session = asked_to_let_go(&machine, &server, LARGE);
     session.wait_for_text(&["Ollama did not let go", "(403)", "copy the command", "terminate…"]);
@@ -406,7 +402,7 @@ fn one_that_refuses_to_let_go_is_said_to_and_the_command_is_copied_instead() {
 }
 
 #[test]
-fn read_only_and_the_demo_send_nothing() {
+fn read_only_and_demo_mode_send_nothing() {
     let (mut machine, server) = with_ollama(200);
     let mut session = machine.oomdoctor(LARGE, &["--read-only"]);
     session.wait_for_text(&machine.pids().each_ref().map(String::as_str));
@@ -432,19 +428,16 @@ fn read_only_and_the_demo_send_nothing() {
 
 // ---- a driver that hangs
 
-/// The age that stands beside "driver does not answer", in seconds.
+/// The age shown with "driver does not answer", in seconds.
 fn silent_for(text: &str) -> Option<u64> {
     let (_, after) = text.split_once("driver does not answer")?;
     let before_unit = after.lines().next()?.split(" s").next()?;
     before_unit.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Leaving takes no time though the driver hangs, and the sampler does not stay behind.
+/// Quits while the driver hangs: that is immediate and leaves no sampler behind.
 fn quits_at_once(mut session: Session) {
-    let own = session.pid();
-    let procfs = Procfs::default();
-    let is_child = |pid: &u32| procfs.stat(*pid).is_ok_and(|stat| stat.parent_pid == own);
-    let children: Vec<u32> = procfs.pids().into_iter().filter(is_child).collect();
+    let children = children_of(session.pid());
     assert!(!children.is_empty(), "there is a sampler");
     session.send("q");
     let status = session.wait_for_exit(AT_ONCE);
@@ -456,7 +449,7 @@ fn quits_at_once(mut session: Session) {
 }
 
 #[test]
-fn a_driver_that_hangs_from_the_start_is_said_to_and_stops_nobody() {
+fn a_driver_that_hangs_from_the_start_is_reported_and_blocks_nothing() {
     let machine = Machine::new();
     machine.set_faults("(call: \"*\", hang: true)");
     let mut session = machine.oomdoctor(LARGE, &[]);
@@ -467,20 +460,20 @@ fn a_driver_that_hangs_from_the_start_is_said_to_and_stops_nobody() {
 }
 
 #[test]
-fn a_driver_that_hangs_in_mid_run_leaves_its_last_reading_with_a_growing_age() {
+fn a_driver_that_hangs_in_mid_run_leaves_the_last_reading_with_its_age() {
     let machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let session = started(&machine, SMALL);
     machine.set_faults("(call: \"*\", hang: true)");
     let screen = session.wait_for("its age", |screen| silent_for(&screen.contents()).is_some());
-    assert!(screen.contains(&holder), "the last reading stays\n{screen}");
+    assert!(screen.contains(&logged), "the last reading stays\n{screen}");
     let age = silent_for(&screen);
     session.wait_for("a higher age", |screen| silent_for(&screen.contents()) > age);
     quits_at_once(session);
 }
 
 #[test]
-fn a_driver_that_comes_back_is_read_again() {
+fn a_driver_that_recovers_is_read_again() {
     let machine = Machine::new();
     let session = started(&machine, LARGE);
     machine.set_faults("(call: \"*\", hang_ms: 1500, times: 1)");
@@ -489,10 +482,10 @@ fn a_driver_that_comes_back_is_read_again() {
     session.leave();
 }
 
-// ---- the terminal is given back
+// ---- restoring the terminal
 
 #[test]
-fn sigterm_and_sighup_end_it_and_the_terminal_is_given_back() {
+fn sigterm_and_sighup_end_the_program_and_restore_the_terminal() {
     for signal in [Signal::TERM, Signal::HUP] {
         let machine = Machine::new();
         let mut session = started(&machine, LARGE);
@@ -503,7 +496,7 @@ fn sigterm_and_sighup_end_it_and_the_terminal_is_given_back() {
 }
 
 #[test]
-fn sigterm_ends_it_while_something_is_asked_or_typed() {
+fn sigterm_ends_the_program_during_a_question_or_typing() {
     let mut machine = Machine::new();
     let mut session = started(&machine, LARGE);
     session.send("\x1b[Hx");
@@ -515,21 +508,21 @@ fn sigterm_ends_it_while_something_is_asked_or_typed() {
 }
 
 #[test]
-fn stopped_it_gives_the_terminal_to_its_shell_and_takes_it_again() {
+fn ctrl_z_restores_the_terminal_and_fg_takes_it_again() {
     let machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let library = machine.library().display().to_string();
-    // A shell with job control: only it can bring a stopped program back.
+    // A shell with job control, which can continue a stopped program.
     let line = format!(
         "set -m; \"$OOMDOCTOR\" --nvml-library '{library}' --interval 0.2; echo IN THE SHELL; read go; fg; echo DONE; read end"
     );
     let mut session = Session::shell(LARGE, &line);
-    session.wait_for_text(&[&holder, "GPUs and who"]);
+    session.wait_for_text(&[&logged, "GPUs and who"]);
     session.assert_taken();
     session.send("\x1a");
     session.wait_for("the shell's screen", |screen| !screen.alternate_screen() && shows(screen, &["IN THE SHELL"]));
     session.send("go\n");
-    session.wait_for("its screen again", |screen| screen.alternate_screen() && shows(screen, &[&holder]));
+    session.wait_for("its screen again", |screen| screen.alternate_screen() && shows(screen, &[&logged]));
     session.wait_for("the mouse", |screen| screen.mouse_protocol_mode() != vt100::MouseProtocolMode::None);
     session.assert_taken();
     session.send("q");
@@ -537,7 +530,7 @@ fn stopped_it_gives_the_terminal_to_its_shell_and_takes_it_again() {
 }
 
 #[test]
-fn with_no_shell_to_come_back_to_it_does_not_stop() {
+fn without_a_shell_ctrl_z_does_not_stop_the_program() {
     let machine = Machine::new();
     let mut session = started(&machine, LARGE);
     session.send("\x1a");
@@ -546,9 +539,9 @@ fn with_no_shell_to_come_back_to_it_does_not_stop() {
     session.leave();
 }
 
-/// Not a test by itself: what the next one runs in a terminal. It panics on a thread that does not own the terminal.
+/// Run by the next test, in a terminal. It panics on a thread that does not own the terminal.
 #[test]
-#[ignore = "run by a_panic_gives_the_terminal_back_before_it_speaks"]
+#[ignore = "run by a_panic_restores_the_terminal_before_its_message"]
 fn takes_the_terminal_and_panics() {
     if std::env::var_os(IN_A_PTY).is_none() {
         return;
@@ -560,7 +553,7 @@ fn takes_the_terminal_and_panics() {
 }
 
 #[test]
-fn a_panic_gives_the_terminal_back_before_it_speaks() {
+fn a_panic_restores_the_terminal_before_its_message() {
     let this = std::env::current_exe().unwrap();
     let name = "session::takes_the_terminal_and_panics";
     let mut session = Session::program(LARGE, &this, &["--exact", name, "--ignored", "--nocapture"]);
@@ -572,13 +565,13 @@ fn a_panic_gives_the_terminal_back_before_it_speaks() {
 }
 
 #[test]
-fn any_size_is_survived_and_a_usable_one_shows_everything_again() {
+fn any_size_is_survived_and_a_usable_size_shows_everything_again() {
     let machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut session = with_log(&machine, LARGE);
     for (columns, rows) in [(3, 2), (4, 30), (200, 2), (59, 14), (61, 16), (250, 70)] {
         session.resize(columns, rows);
-        // A frame in that size: the clock in the header, or the word about the size, is drawn anew.
+        // A frame of that size shows the clock in the header or a message about the size.
         let before = session.raw().len();
         session.wait_for_more_output(before);
         assert!(session.runs(), "{columns}×{rows}");
@@ -586,13 +579,13 @@ fn any_size_is_survived_and_a_usable_one_shows_everything_again() {
     session.resize(LARGE.0, LARGE.1);
     session.wait_for("a frame of this size", |screen| {
         let corner = screen.rows(0, LARGE.0).nth(1).and_then(|row| row.chars().last());
-        matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &holder, HELD])
+        matches!(corner, Some('┐' | '┓')) && shows(screen, &["step 1", &logged, HELD])
     });
     session.leave();
 }
 
 #[test]
-fn a_key_pressed_while_the_size_changes_is_not_kept_back() {
+fn a_key_pressed_during_a_resize_acts_at_once() {
     let mut session = Session::oomdoctor(LARGE, &["--nvml-library", NOWHERE]);
     session.wait_for_text(&["/nonexistent/"]);
     for round in 0..25 {
@@ -600,7 +593,7 @@ fn a_key_pressed_while_the_size_changes_is_not_kept_back() {
         session.send("?");
         session.wait_for_text(&["Ctrl-Z"]);
         session.send("?");
-        // The last line is drawn last: without it the help may only not be drawn yet.
+        // The last line is drawn last, so the whole screen has been drawn when it is there.
         session.wait_for("no help, and all of the screen", |screen| {
             shows(screen, &["? help", "q quit"]) && !screen.contents().contains("Ctrl-Z")
         });
@@ -611,7 +604,7 @@ fn a_key_pressed_while_the_size_changes_is_not_kept_back() {
 // ---- logs from files and pipes
 
 #[test]
-fn a_file_opens_on_its_log() {
+fn a_file_opens_with_its_log() {
     let machine = Machine::new();
     let (_folder, path) = file("crash.log", machine.log());
     let session = machine.oomdoctor(LARGE, &[path.to_str().unwrap()]);
@@ -619,8 +612,8 @@ fn a_file_opens_on_its_log() {
     session.leave();
 }
 
-/// A job that prints this log into the program, waits until it is told to go on, and then prints a megabyte more: so
-/// much that it fails if nobody reads it.
+/// A job that prints a log into the program, waits until it may continue, and then prints a megabyte: it fails if
+/// nobody reads that.
 struct PipedJob {
     session: Session,
     folder: TempDir,
@@ -647,7 +640,7 @@ impl PipedJob {
         PipedJob { session: Session::shell(WIDE, &line), folder }
     }
 
-    /// Lets the job go on and gives its last word.
+    /// Lets the job continue, and returns its last line.
     fn goes_on(&self) -> String {
         let (go, said) = (self.folder.path().join("go"), self.folder.path().join("said"));
         let (sender, word) = mpsc::channel();
@@ -660,11 +653,11 @@ impl PipedJob {
 }
 
 #[test]
-fn a_piped_log_is_opened_and_leaving_does_not_break_the_job() {
+fn a_piped_log_is_opened_and_leaving_does_not_break_the_pipe() {
     let machine = Machine::new();
-    let [holder, ..] = machine.pids();
+    let [logged, ..] = machine.pids();
     let mut job = PipedJob::start(&machine, &machine.log());
-    job.session.wait_for_text(&["6 lines", "step 1", &holder]);
+    job.session.wait_for_text(&["6 lines", "step 1", &logged]);
     job.session.send("q");
     job.session.wait_for_text(&["still runs", END_IT]);
     job.session.send("n");
@@ -681,13 +674,13 @@ fn a_piped_log_is_opened_and_leaving_does_not_break_the_job() {
 }
 
 #[test]
-fn more_from_the_pipe_is_shown_and_its_end_is_said() {
+fn further_lines_of_a_pipe_and_its_end_are_shown() {
     let machine = Machine::new();
     let mut job = PipedJob::start(&machine, "step 1 loss 2.0\n");
     job.session.wait_for_text(&["step 1 loss 2.0", "still open"]);
     assert_eq!(job.goes_on(), "fine\n");
     job.session.wait_for_text(&["ended", " lines"]);
-    // Nothing is open any more: nothing is asked.
+    // The pipe is closed, so quitting asks nothing.
     job.session.send("q");
     job.session.wait_for_exit(PATIENCE);
     job.session.assert_given_back();
@@ -698,7 +691,7 @@ fn more_from_the_pipe_is_shown_and_its_end_is_said() {
 const NOWHERE: &str = "/nonexistent/libnvidia-ml.so.1";
 
 #[test]
-fn without_a_driver_that_is_said_and_logs_are_diagnosed_all_the_same() {
+fn without_a_driver_logs_are_still_diagnosed() {
     for size in [LARGE, SMALL] {
         let mut session = Session::oomdoctor(size, &["--nvml-library", NOWHERE]);
         session.wait_for_text(&["/nonexistent/", "system memory"]);
@@ -712,7 +705,7 @@ fn without_a_driver_that_is_said_and_logs_are_diagnosed_all_the_same() {
 }
 
 #[test]
-fn without_a_terminal_there_is_a_plain_report() {
+fn without_a_terminal_the_screen_program_prints_the_plain_report() {
     let machine = Machine::new();
     let (_folder, path) = file("crash.log", machine.log());
     let (log, library) = (path.display(), machine.driver.library());
@@ -731,17 +724,17 @@ fn without_a_terminal_there_is_a_plain_report() {
     }
 }
 
-// ---- logs that don't belong here
+// ---- logs of other machines and exited processes
 
 #[test]
-fn a_log_from_another_machine_is_read_alone_and_ends_nobody() {
+fn a_log_from_another_machine_offers_no_process() {
     let mut machine = Machine::new();
-    let [holder, second, _] = machine.pids();
+    let [logged, second, _] = machine.pids();
     let mut session = started(&machine, LARGE);
-    session.paste(torch_log(machine.holder.pid(), "79.10"));
+    session.paste(torch_log(machine.logged.pid(), "79.10"));
     let screen = session.wait_for_text(&["another machine", "79.1 GiB", "step 1"]);
     let steps = screen.split("What to do").nth(1).unwrap();
-    assert!(!steps.contains(&holder) && !steps.contains(&second), "no step may end one of ours\n{steps}");
+    assert!(!steps.contains(&logged) && !steps.contains(&second), "no step may end one of ours\n{steps}");
     session.send("x");
     session.wait_for_text(&["ends no process"]);
     assert!(!shows_now(&session, END_IT));
@@ -752,7 +745,7 @@ fn a_log_from_another_machine_is_read_alone_and_ends_nobody() {
 }
 
 #[test]
-fn a_named_process_that_has_ended_is_said_to_be_gone() {
+fn a_named_process_that_has_exited_is_reported_as_gone() {
     let machine = Machine::new();
     let mut gone = Sleeper::start();
     gone.end();
@@ -766,14 +759,14 @@ fn a_named_process_that_has_ended_is_said_to_be_gone() {
     session.leave();
 }
 
-// ---- what would steer the terminal
+// ---- escape sequences
 
-/// Sets the title, clears the screen, shows the cursor, leaves the alternate screen, rings, turns letters round.
+/// Sets the title, clears the screen, shows the cursor, leaves the alternate screen, rings the bell, reverses text.
 const EVIL: &str = "\x1b]0;pwned\x07\x1b[2J\x1b[?25h\x1b[?1049l\u{202e}\u{9b}31m";
 
 #[test]
-fn escapes_in_a_process_name_are_shown_and_do_nothing() {
-    let machine = Machine::with_holder(Sleeper::named(format!("ev{EVIL}il")));
+fn escape_sequences_in_a_process_name_are_shown_and_do_nothing() {
+    let machine = Machine::with_logged(Sleeper::named(format!("ev{EVIL}il")));
     let session = with_log(&machine, LARGE);
     let screen = session.wait_for_text(&["ev·]0;pwned·"]);
     assert!(!screen.contains(['\u{202e}', '\u{9b}', '\x1b']));
@@ -785,7 +778,7 @@ fn escapes_in_a_process_name_are_shown_and_do_nothing() {
 }
 
 #[test]
-fn escapes_in_a_log_do_nothing() {
+fn escape_sequences_in_a_log_do_nothing() {
     let machine = Machine::new();
     let log = format!("plain here\n\x1b[31;5mloud{EVIL}ly here\x1b[0m\n{}", machine.log());
     let (_folder, path) = file("e\x1b]0;pwned\x07.log", &log);
@@ -798,7 +791,6 @@ fn escapes_in_a_log_do_nothing() {
             session.wait_for_no(&["[r]", "pwned"]);
         }
         session.wait_for_text(&["· 8 lines", "step 1"]);
-        // To the log's beginning.
         focus_the_log(&mut session);
         session.send("\x1b[H");
         session.wait_for_text(&["plain here", "loudly here"]);
@@ -813,7 +805,7 @@ fn escapes_in_a_log_do_nothing() {
     session.leave();
 }
 
-/// Tab until the log has the focus, which is the region with the thick frame.
+/// Presses Tab until the log has the focus: its frame is the thick one.
 fn focus_the_log(session: &mut Session) {
     let focused = |screen: &vt100::Screen| {
         ["┏ GPUs", "┏ Input", "┏ What to do"].into_iter().find(|title| shows(screen, &[title]))
@@ -830,7 +822,7 @@ fn focus_the_log(session: &mut Session) {
     panic!("the log never got the focus\n{}", session.text());
 }
 
-/// Colour and boldness of the place where this text stands.
+/// The colors and boldness of this text on the screen.
 fn style_of(screen: &vt100::Screen, text: &str) -> (vt100::Color, vt100::Color, bool) {
     let (rows, columns) = screen.size();
     let lines: Vec<String> = screen.rows(0, columns).collect();
@@ -842,7 +834,7 @@ fn style_of(screen: &vt100::Screen, text: &str) -> (vt100::Color, vt100::Color, 
     (cell.fgcolor(), cell.bgcolor(), cell.bold())
 }
 
-// ---- what is no log
+// ---- input that is no log
 
 fn opened(content: &[u8]) -> (Session, TempDir) {
     let (folder, path) = file("given.log", content);
@@ -850,7 +842,7 @@ fn opened(content: &[u8]) -> (Session, TempDir) {
 }
 
 #[test]
-fn a_binary_file_is_said_to_be_one() {
+fn a_binary_file_is_reported_as_one() {
     let (session, _folder) =
         opened(&[b"\x7fELF\x02\x01\x01\0".as_slice(), &[0, 1, 2, 0xff, 0xfe, 7, 27].repeat(2000)].concat());
     session.wait_for_text(&["binary file"]);
@@ -858,7 +850,7 @@ fn a_binary_file_is_said_to_be_one() {
 }
 
 #[test]
-fn binary_data_through_a_pipe_is_said_to_be_none_of_a_log() {
+fn binary_data_from_a_pipe_is_reported_as_no_log() {
     let (folder, _) = file("unused", "");
     let path = folder.path().join("core");
     fs::write(&path, [b"\x7fELF\x02\x01\x01\0".as_slice(), &[0, 1, 2, 0xff, 0xfe, 7, 27].repeat(2000)].concat())
@@ -870,7 +862,7 @@ fn binary_data_through_a_pipe_is_said_to_be_none_of_a_log() {
 }
 
 #[test]
-fn a_broken_entry_of_ones_own_is_named_and_the_built_in_ones_still_read() {
+fn a_broken_user_entry_is_named_and_the_built_in_ones_still_work() {
     let (folder, path) = file("crash.log", torch_log(1, "23.99"));
     let own = folder.path().join("knowledge/mine");
     fs::create_dir_all(&own).unwrap();
@@ -883,14 +875,14 @@ fn a_broken_entry_of_ones_own_is_named_and_the_built_in_ones_still_read() {
 }
 
 #[test]
-fn an_empty_file_is_said_to_be_empty() {
+fn an_empty_file_is_reported_as_empty() {
     let (session, _folder) = opened(b"");
     session.wait_for_text(&["empty"]);
     session.leave();
 }
 
 #[test]
-fn a_folder_or_nothing_is_said_to_be_unreadable() {
+fn a_folder_or_a_missing_file_is_reported_as_unreadable() {
     for path in ["/tmp", "/nonexistent.log"] {
         let mut session = Session::oomdoctor(LARGE, &[path, "--nvml-library", NOWHERE]);
         assert_eq!(session.wait_for_exit(PATIENCE).exit_code(), 2);
@@ -899,7 +891,7 @@ fn a_folder_or_nothing_is_said_to_be_unreadable() {
 }
 
 #[test]
-fn half_a_character_harms_nothing() {
+fn an_incomplete_utf8_character_does_no_harm() {
     let log = [torch_log(4242, "23.99").as_bytes(), b"50%|\xe2\x96"].concat();
     let (session, _folder) = opened(&log);
     session.wait_for_text(&["7 lines", "step 1", "4242"]);
@@ -913,7 +905,7 @@ fn half_a_character_harms_nothing() {
 }
 
 #[test]
-fn an_empty_paste_is_said_to_be_empty() {
+fn an_empty_paste_is_reported_as_empty() {
     let mut session = Session::oomdoctor(LARGE, &["--nvml-library", NOWHERE]);
     session.wait_for_text(&["/nonexistent/"]);
     session.paste("\n \n");
@@ -933,16 +925,16 @@ fn a_paste_of_a_megabyte_is_taken_whole() {
 }
 
 #[test]
-fn a_pipe_that_says_nothing_is_said_to_be_empty() {
+fn an_empty_pipe_is_reported_as_empty() {
     let session = Session::shell(LARGE, &format!(": | \"$OOMDOCTOR\" --nvml-library {NOWHERE}"));
     session.wait_for_text(&["Nothing came"]);
     session.leave();
 }
 
-// ---- the last log, and a report of it
+// ---- the last log, and reports
 
 #[test]
-fn the_last_log_comes_back_and_a_report_is_written_below_the_state_folder() {
+fn the_last_log_can_be_reopened_and_a_report_is_written_to_the_state_folder() {
     let machine = Machine::new();
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");

@@ -1,5 +1,6 @@
-//! Benches of what a person waits for: loading the knowledge, the verdict on a paste, the advice at each reading, a
-//! reading taken in, a frame. `cargo bench`. The ratio to a plain search, and a log of 100 MB, are in first_pass.py.
+//! Benches of what a user waits for: loading the knowledge, the verdict on a paste, the advice at each reading, taking
+//! in a reading, a frame. Run with `cargo bench`. The ratio to a plain search, and a log of 100 MB, are in
+//! first_pass.py.
 
 #![allow(clippy::unwrap_used, reason = "a bench may")]
 
@@ -27,7 +28,7 @@ const FAILURE: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allo
 capacity of 23.99 GiB of which 6.10 GiB is free. Process 4242 has 11.23 GiB memory in use. Of the allocated memory \
 200.00 MiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n";
 
-/// A healthy training log of so many bytes that fails at its end.
+/// A training log of this many bytes that fails at its end.
 fn training_log(size: usize) -> String {
     let mut log = String::new();
     for step in 0.. {
@@ -45,7 +46,7 @@ fn training_log(size: usize) -> String {
     log + FAILURE
 }
 
-/// As the program has it when a paste has come in: loaded at its first byte, and a first line read.
+/// The knowledge as it is after a paste: loaded at its first byte, and one line read.
 fn waiting() -> KnowledgeBase {
     let base = KnowledgeBase::built_in().unwrap();
     base.diagnose(&PastedLog::new("RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB"), None);
@@ -57,7 +58,7 @@ fn knowledge_loaded() -> KnowledgeBase {
     KnowledgeBase::built_in().unwrap()
 }
 
-/// The patterns' first use included: each sample has a knowledge base of its own.
+/// Includes the first use of the patterns: each sample has its own knowledge base.
 #[divan::bench(args = [1_000, 1 << 20])]
 fn verdict_on_a_paste(bencher: Bencher, size: usize) {
     let log = training_log(size);
@@ -75,7 +76,7 @@ llama_context: n_ctx         = 131072
 ggml_backend_cuda_buffer_type_alloc_buffer: allocating 16384.00 MiB on device 0: cudaMalloc failed: out of memory
 llama_init_from_model: failed to initialize the context: failed to allocate buffer for kv cache";
 
-/// What each reading costs while a log stands: verdict, ledger, plan, and whether the model fits.
+/// The cost of each reading while a log is open: verdict, ledger, plan, and whether the model fits.
 #[divan::bench(args = [FAILURE, LOAD])]
 fn advice_anew(bencher: Bencher, log: &str) {
     let base = waiting();
@@ -126,7 +127,7 @@ fn at(second: u64) -> Cx {
     Cx { now: Duration::from_secs(second), wall: WallTime(jiff::Timestamp::UNIX_EPOCH) }
 }
 
-/// All of the screen, as at the start and where something is laid over it.
+/// The whole screen, at the start and below an overlay.
 #[divan::bench]
 fn whole_frame_of_200x60(bencher: Bencher) {
     let (model, _) = at_work();
@@ -137,7 +138,7 @@ fn whole_frame_of_200x60(bencher: Bencher) {
     });
 }
 
-/// What is drawn each second: the clock and the ages.
+/// The part drawn each second: the clock and the ages.
 #[divan::bench]
 fn next_frame_of_200x60(bencher: Bencher) {
     let (mut model, mut snapshot) = at_work();

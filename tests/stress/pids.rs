@@ -1,5 +1,6 @@
-//! Never the wrong process, with real ones: `sleep`s in a PID namespace of a few hundred PIDs, ended through the real
-//! kernel while they exit and their PIDs are given to others. Not part of the suite: `tests/stress/pids.sh` runs it.
+//! No signal reaches the wrong process, with real ones: `sleep`s in a PID namespace of a few hundred PIDs, signaled
+//! through the real kernel while they exit and their PIDs are reused. Not part of the suite: `tests/stress/pids.sh`
+//! runs it.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -21,13 +22,14 @@ use rustix::process::{Pid, Signal as Raw, kill_process};
 use crate::support::chance::Chance;
 use crate::support::fake_driver::{device, devices};
 
-/// What we are asked to send, and what tells afterwards that it was not: higher than TERM, so a pending TERM is first.
+/// The signal that oomdoctor sends, and a later one that shows its absence. The later one has a higher number, so a
+/// pending TERM is delivered first.
 const SENT: i32 = 15;
 const SPARED: Raw = Raw::STKFLT;
-/// What each victim and each heir calls itself: only who it is tells them apart.
+/// The name of every process, old and new: only PID and start time distinguish them.
 const CALLED: &str = "sleep 1000";
 
-/// A process of the test and what it was when it was listed.
+/// A process of the test, and what it was when it was listed.
 struct Sleep {
     child: Child,
     key: ProcessKey,
@@ -44,7 +46,7 @@ impl Sleep {
         self.child.kill().unwrap();
     }
 
-    /// Ends it and tells whether somebody else's TERM was there first.
+    /// Ends it; returns whether a TERM was there first.
     fn was_signalled(mut self) -> bool {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
         kill_process(pid, SPARED).unwrap();
@@ -58,7 +60,7 @@ impl Sleep {
     }
 }
 
-/// When the one that was confirmed exits, and whether its PID is another's then.
+/// When the confirmed process exits, and whether its PID is reused by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Never,
@@ -66,7 +68,7 @@ enum When {
     BeforeInspect,
     BeforeSignal,
     AfterSignal,
-    /// On a thread of its own, at any moment.
+    /// At any moment, on another thread.
     Racing,
 }
 
@@ -77,7 +79,7 @@ enum Fate {
     Reused,
 }
 
-/// Lets the fate come.
+/// Makes the process exit as planned.
 fn befall(victim: &mut Sleep, fate: Fate) -> Option<Sleep> {
     victim.die();
     if fate == Fate::Zombie {
@@ -91,7 +93,7 @@ fn befall(victim: &mut Sleep, fate: Fate) -> Option<Sleep> {
     Some(Sleep::start())
 }
 
-/// The real kernel, with something that happens between two of its calls.
+/// The real kernel, with a change between two of its calls.
 struct Watched<'a> {
     kernel: &'a Kernel,
     when: When,
@@ -212,7 +214,7 @@ fn round(kernel: &Kernel, chance: &mut Chance, victim: Sleep, tally: &mut Tally)
     assert!(when != When::Never || result.is_ok(), "nothing happened and it was refused: {result:?}");
 }
 
-/// So many µs of being busy: shorter than any waiting.
+/// Spins for this many µs, which is shorter than any sleep.
 fn spin(micros: u64) {
     let due = Instant::now() + Duration::from_micros(micros);
     while Instant::now() < due {
@@ -222,7 +224,7 @@ fn spin(micros: u64) {
 
 #[test]
 #[ignore = "needs a PID namespace of its own: tests/stress/pids.sh"]
-fn stress_of_real_processes_with_few_pids() {
+fn real_processes_with_reused_pids_are_never_confused() {
     let most: u32 = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap().trim().parse().unwrap();
     let procfs = Procfs::default();
     assert!(most <= 1000 && !procfs.in_initial_pid_namespace(), "run it with tests/stress/pids.sh");
@@ -231,7 +233,7 @@ fn stress_of_real_processes_with_few_pids() {
     let kernel = Kernel::new(procfs.with_devices(devices()));
     let (mut chance, mut tally) = (Chance::new(seed), Tally::default());
     let bystanders: Vec<Sleep> = (0..20).map(|_| Sleep::start()).collect();
-    // Each has lived for a while before it is its turn, as all that are listed have.
+    // Each has run for a while before its turn, as listed processes have.
     let mut waiting: Vec<Sleep> = (0..20).map(|_| Sleep::start()).collect();
     let began = Instant::now();
     for _ in 0..rounds {

@@ -8,4 +8,4 @@ cargo test --quiet --no-run --test integration
 # shellcheck disable=SC2086
 exec unshare $own --pid --fork --mount-proc sh -eu -c '
     echo 400 > /proc/sys/kernel/pid_max || { echo "this kernel does not let a namespace have its own pid_max" >&2; exit 1; }
-    exec cargo test --quiet --test integration stress_of_real_processes -- --ignored --nocapture'
+    exec cargo test --quiet --test integration real_processes_with_reused_pids -- --ignored --nocapture'

@@ -48,7 +48,7 @@ const TEXTS: &[&str] = &[
     include_str!("../../../ARCHITECTURE.md"),
     include_str!("../gate.rs"),
     include_str!("../../gpu/guard.rs"),
-    include_str!("../../../tests/scenarios/two-holders-are-both-said.ron"),
+    include_str!("../../../tests/scenarios/two-processes-are-both-named.ron"),
     include_str!("../../../tests/scenarios/vllm-left-its-engine-behind.ron"),
     include_str!("../../../tests/scenarios/kohya-trains-flux.ron"),
 ];

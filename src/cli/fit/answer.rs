@@ -105,9 +105,4 @@ impl Answer {
         let shortens = fitting.clone().rfind(|choice| choice.shortens);
         if self.context_asked { keeps_context.or(shortens) } else { shortens.or(keeps_context) }
     }
-
-    /// Whether the options give the card a share of its own, within which the model must fit.
-    pub(super) fn has_share(&self) -> bool {
-        matches!(self.engine, Engine::Vllm(_) | Engine::Sglang(_))
-    }
 }

@@ -1,7 +1,7 @@
 //! Owns telling inference servers apart: engines that load a model and answer requests with it, and their workers.
 
 use super::invocation::{How, Invocation, base};
-use super::{Traits, with};
+use super::traits::{Traits, with};
 
 const MODEL: [&str; 5] = ["--model", "--model-path", "--model-id", "-m", "-hf"];
 
@@ -18,21 +18,18 @@ pub(super) fn label(traits: &Traits, run: &Invocation) -> Option<String> {
 
 /// Engines whose processes set their own title; the model is on an ancestor's command line.
 fn titled(traits: &Traits, title: &str) -> Option<String> {
-    let model = || traits.parent().and_then(|parent| served_model(&parent).map(str::to_owned));
-    if let Some(role) = title.strip_prefix("VLLM::") {
-        return Some(with(&format!("vLLM {}", vllm_role(role)), model().as_deref()));
-    }
-    if let Some(role) = title.strip_prefix("sglang::") {
-        return Some(with(&format!("SGLang {}", role.replace('_', " ")), model().as_deref()));
-    }
-    if title.starts_with("sgl_diffusion::") {
-        return Some(with("SGLang diffusion", model().as_deref()));
-    }
-    match title.strip_prefix("ray::")? {
-        "IDLE" => Some("Ray idle worker".into()),
-        worker if worker.starts_with("RayWorkerWrapper") => Some(with("vLLM worker on Ray", model().as_deref())),
-        name => Some(format!("Ray {}", name.split_ascii_whitespace().next().unwrap_or(name))),
-    }
+    let (engine, role) = title.split_once("::")?;
+    let label = match engine {
+        "VLLM" => format!("vLLM {}", vllm_role(role)),
+        "sglang" => format!("SGLang {}", role.replace('_', " ")),
+        "sgl_diffusion" => "SGLang diffusion".into(),
+        "ray" if role.starts_with("RayWorkerWrapper") => "vLLM worker on Ray".into(),
+        "ray" if role == "IDLE" => return Some("Ray idle worker".into()),
+        "ray" => return Some(format!("Ray {}", role.split_ascii_whitespace().next().unwrap_or(role))),
+        _ => return None,
+    };
+    let parent = traits.parent();
+    Some(with(&label, parent.as_ref().and_then(served_model)))
 }
 
 /// `EngineCore_DP0` is the engine (rank 0), `Worker_TP1` a worker.
@@ -61,9 +58,11 @@ fn short_model(model: &str) -> &str {
 /// The server's child: since 0.30 a llama-server, before that itself as `runner`.
 fn ollama(traits: &Traits, run: &Invocation) -> Option<String> {
     let runs = run.name == "ollama" && run.has("runner") || run.name == "ollama_llama_server";
-    let by_ollama = || traits.ancestors.iter().any(|above| above.iter().any(|word| base(word) == "ollama"));
-    let llama = run.name == "llama-server" && run.has("--no-webui");
-    if !(runs || llama && (run.path.contains("/ollama/") || run.has("--offline") && by_ollama())) {
+    let is_below_ollama = traits.ancestors.iter().flatten().any(|word| base(word) == "ollama");
+    let is_its_llama_server = run.name == "llama-server"
+        && run.has("--no-webui")
+        && (run.path.contains("/ollama/") || run.has("--offline") && is_below_ollama);
+    if !runs && !is_its_llama_server {
         return None;
     }
     // Models are blobs named by their hash, except for MLX.

@@ -2,7 +2,8 @@
 //! a DataLoader's worker. A shell, a terminal, an init or a session started what has nothing to do with it.
 
 use super::invocation::{How, Invocation, base};
-use super::{Traits, engines, system, tools};
+use super::traits::Traits;
+use super::{engines, system, tools};
 
 /// What a process is to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

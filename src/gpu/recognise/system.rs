@@ -1,8 +1,8 @@
 //! Owns the processes that a machine needs: display servers, desktop sessions, NVIDIA's daemons, servers that others
 //! share. Named by the kernel's 15-byte name; ending one takes more away than the memory it holds.
 
-use super::Traits;
 use super::invocation::Invocation;
+use super::traits::Traits;
 
 /// The kernel's names are cut here.
 pub(super) const COMM_BYTES: usize = 15;
@@ -214,8 +214,9 @@ const GUARDED: [Guarded; 7] = [
 ];
 
 fn guarded(comm: &str) -> Option<(Option<&'static str>, &'static str)> {
-    let is = |name: &&str| name.bytes().take(COMM_BYTES).eq(comm.bytes());
-    GUARDED.iter().find(|(names, ..)| names.iter().any(is)).map(|(_, label, why)| (*label, *why))
+    let (_, label, why) =
+        GUARDED.iter().find(|(names, ..)| names.iter().any(|name| name.bytes().take(COMM_BYTES).eq(comm.bytes())))?;
+    Some((*label, *why))
 }
 
 /// Why not to end it.

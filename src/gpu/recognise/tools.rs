@@ -2,7 +2,7 @@
 //! browsers, games.
 
 use super::invocation::{How, Invocation, base};
-use super::{Traits, with};
+use super::traits::{Traits, with};
 
 /// What to call it.
 pub(super) fn label(traits: &Traits, run: &Invocation) -> Option<String> {
@@ -40,21 +40,18 @@ pub(super) fn is_notebook_server(run: &Invocation) -> bool {
 
 /// Processes that a program starts of itself; named after that program.
 fn worker(traits: &Traits, run: &Invocation) -> Option<String> {
-    let of = |what: &str| {
-        let parent = traits.parent().and_then(|parent| parent.script().map(str::to_owned).or(Some(parent.name)));
-        Some(parent.map_or_else(|| what.to_owned(), |parent| format!("{what} of {parent}")))
+    let is_started_by_python = run.how == How::Code && run.name.contains("from multiprocessing.");
+    let what = match () {
+        () if traits.comm == "pt_data_worker" => "DataLoader worker",
+        () if !is_started_by_python => return None,
+        () if run.name.contains("resource_tracker") => "resource tracker",
+        () if run.name.contains("forkserver") => "fork server",
+        () => "worker process",
     };
-    if traits.comm == "pt_data_worker" {
-        return of("DataLoader worker");
-    }
-    if run.how == How::Code && run.name.contains("from multiprocessing.") {
-        return match () {
-            () if run.name.contains("resource_tracker") => of("resource tracker"),
-            () if run.name.contains("forkserver") => of("fork server"),
-            () => of("worker process"),
-        };
-    }
-    None
+    Some(match traits.parent() {
+        Some(parent) => format!("{what} of {}", parent.script().unwrap_or(&parent.name)),
+        None => what.to_owned(),
+    })
 }
 
 /// Start one program on many cards or nodes.

@@ -58,6 +58,15 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    /// True if a child has a GPU open: a launcher has none open itself, so its ranks prove it. A shell is proved by
+    /// nothing that was started in it.
+    fn is_launcher(&self, pid: u32, arguments: &[String]) -> bool {
+        self.procfs.stat(pid).is_ok_and(|stat| !recognise::kin::is_a_start(&stat.comm, arguments))
+            && self.procfs.children_hold_cards(pid)
+    }
+}
+
 impl ProcessControl for Kernel {
     type Handle = OwnedFd;
 
@@ -81,18 +90,14 @@ impl ProcessControl for Kernel {
         let thread_of = status.map(|status| status.thread_group).filter(|process| *process != pid);
         let arguments = self.procfs.arguments(pid).unwrap_or_default();
         let command = arguments.join(" ");
-        let holds = || self.procfs.open_cards(pid).is_ok_and(|cards| !cards.is_empty());
-        // A launcher has nothing open itself: its ranks prove it. A shell is proved by nothing that was started in it.
-        let is_a_start = |comm: &str| recognise::kin::is_a_start(comm, &arguments);
-        let launches =
-            || self.procfs.stat(pid).is_ok_and(|stat| !is_a_start(&stat.comm)) && self.procfs.children_hold_cards(pid);
-        let proved =
-            self.procfs.is_of_our_namespace() && (self.procfs.in_initial_pid_namespace() || holds() || launches());
-        // What it runs may change at any moment, so this is read late.
+        let proved = self.procfs.is_of_our_namespace()
+            && (self.procfs.in_initial_pid_namespace()
+                || self.procfs.has_card_open(pid)
+                || self.is_launcher(pid, &arguments));
+        // The program may change its command line at any moment, so this is read late.
         let now = self.procfs.arguments(pid);
-        let called = |comm: &str| now.as_ref().map(|now| command_line(now, comm)).unwrap_or_default();
-        // Its start is read last: where it is that of the process that is meant, all above was its own too, and one
-        // that ended meanwhile is said to have gone and not to be another user's.
+        // The start is read last: if it is that of the expected process, all that was read above belongs to it too, and a
+        // process that ended meanwhile is reported as ended and not as another user's.
         let stat = match self.procfs.stat(pid) {
             Ok(stat) => stat,
             Err(ProcError::Gone) => return Ok(None),
@@ -100,8 +105,10 @@ impl ProcessControl for Kernel {
         };
         Ok(Some(Inspection {
             start_ticks: stat.start_ticks,
-            runs: (!stat.is_exiting())
-                .then(|| Running { command: harmless(&called(&stat.comm)).into_owned(), image: stat.image }),
+            runs: (!stat.is_exiting()).then(|| {
+                let command = now.map(|now| command_line(&now, &stat.comm)).unwrap_or_default();
+                Running { command: harmless(&command).into_owned(), image: stat.image }
+            }),
             uid,
             user: uid.map(|uid| Users::read().name(uid)),
             protected: recognise::protected(&stat.comm, &command)
@@ -150,7 +157,8 @@ impl Processes for Kernel {
         let mut lineage = self.procfs.ancestors(own);
         lineage.push(own);
         let uid = rustix::process::getuid().as_raw();
-        let sudo_uid = self.procfs.own_variable("SUDO_UID").and_then(|uid| uid.parse().ok()).filter(|_| uid == 0);
+        let caller = if uid == 0 { self.procfs.own_variable("SUDO_UID") } else { None };
+        let sudo_uid = caller.and_then(|uid| uid.parse().ok());
         Viewer { uid, lineage, spared: self.spared.clone(), sudo_uid, is_held_by_pod: self.is_held_by_pod }
     }
 
@@ -169,8 +177,11 @@ impl Processes for Kernel {
         if self.procfs.stat(key.pid).ok()?.key() != key {
             return None;
         }
-        let is_set = |name: &String| Some(self.procfs.environment_variable(key.pid, name).ok()?.is_some());
-        Some(names.iter().filter_map(|name| Some((name.clone(), is_set(name)?))).collect())
+        let readable = names.iter().filter_map(|name| {
+            let value = self.procfs.environment_variable(key.pid, name).ok()?;
+            Some((name.clone(), value.is_some()))
+        });
+        Some(readable.collect())
     }
 
     fn ask(&self, key: ProcessKey, release: &Release, note: impl Fn(Note)) -> Result<String, String> {

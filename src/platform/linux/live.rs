@@ -74,15 +74,17 @@ pub(crate) fn sampler(sampling: &Sampling, count: Option<u64>) -> Command {
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     let parent = rustix::process::getpid();
-    let end_with_parent = move || {
-        rustix::process::setsid()?;
-        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        // The parent may have gone before that.
-        if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
-    };
     // SAFETY: between fork and exec only three system calls are made; nothing is allocated and no lock is taken.
-    unsafe { command.pre_exec(end_with_parent) };
+    unsafe { command.pre_exec(move || end_with(parent)) };
     command
+}
+
+/// Makes this process, a child of `parent`, lead a session of its own and end with its parent.
+fn end_with(parent: rustix::process::Pid) -> io::Result<()> {
+    rustix::process::setsid()?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // The parent may have ended before that.
+    if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(rustix::io::Errno::SRCH.into()) }
 }
 
 /// The same for the terminal program: its pace is told on its standard input.

@@ -214,22 +214,22 @@ impl Sampler {
     /// Notes of everybody whose group they belong to; gives those above them that hold nothing themselves.
     fn group(&mut self, devices: &mut [Device], holders: &mut [Holder]) -> Vec<GpuProcess> {
         let rows = devices.iter().flat_map(|device| &device.processes).filter(|row| row.proved);
-        // What only draws has no workers: a terminal's programs are their own.
-        let computes = |kind| kind != ProcessKind::Graphics;
-        let mut users: BTreeMap<u32, bool> = rows.map(|row| (row.pid, computes(row.kind))).collect();
+        // A process that only draws has no workers: the programs in a terminal do not work for the terminal.
+        let mut users: BTreeMap<u32, bool> = rows.map(|row| (row.pid, row.kind != ProcessKind::Graphics)).collect();
         users.extend(holders.iter().map(|holder| (holder.process.pid, true)));
         let groups = self.families.groups(&self.procfs, |pid| self.people.running(pid), &users);
         let rows = devices.iter_mut().flat_map(|device| &mut device.processes).filter(|row| row.proved);
         for row in rows.chain(holders.iter_mut().map(|holder| &mut holder.process)) {
             row.group = groups.leaders.get(&row.pid).copied();
         }
-        let launcher = |stat: &crate::platform::linux::procfs::Stat| {
+        let mut launchers = Vec::new();
+        for stat in &groups.launchers {
             let open = self.procfs.open_driver_files(stat.pid);
-            let holds = open.map_or_else(Reading::from, |_| Reading::Known(Bytes::ZERO));
-            let row = self.people.described(stat).unlisted(stat.pid, holds);
-            GpuProcess { group: groups.leaders.get(&stat.pid).copied(), ..row }
-        };
-        groups.launchers.iter().map(launcher).collect()
+            let used = open.map_or_else(Reading::from, |_| Reading::Known(Bytes::ZERO));
+            let row = self.people.described(stat).unlisted(stat.pid, used);
+            launchers.push(GpuProcess { group: groups.leaders.get(&stat.pid).copied(), ..row });
+        }
+        launchers
     }
 }
 
@@ -239,15 +239,18 @@ fn locate(procfs: &Procfs, devices: &[Device], holders: &mut [Holder]) {
         return;
     }
     let numbers = procfs.card_numbers();
-    let index = |path: &String| {
-        let number: u32 = path.rsplit("/nvidia").next()?.parse().ok()?;
-        let (bus_id, _) = numbers.iter().find(|(_, known)| *known == number)?;
-        let is_there = |device: &&Device| device.bus_id.known().is_some_and(|id| id.to_lowercase().ends_with(bus_id));
-        devices.iter().find(is_there).map(|device| device.index)
-    };
     for holder in holders {
-        holder.gpus = holder.devices.iter().filter_map(index).collect();
+        holder.gpus = holder.devices.iter().filter_map(|path| index_of(path, &numbers, devices)).collect();
     }
+}
+
+/// The driver's index of the card whose device file this is.
+fn index_of(path: &str, numbers: &[(String, u32)], devices: &[Device]) -> Option<u32> {
+    let number: u32 = path.rsplit("/nvidia").next()?.parse().ok()?;
+    let (bus_id, _) = numbers.iter().find(|(_, known)| *known == number)?;
+    let mut devices = devices.iter();
+    let device = devices.find(|device| device.bus_id.known().is_some_and(|id| id.to_lowercase().ends_with(bus_id)))?;
+    Some(device.index)
 }
 
 /// A device of the stream: the driver's reading with who its processes are.

@@ -13,6 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use crate::gpu::{ProcessKey, Reading};
 
@@ -105,35 +106,38 @@ impl Stat {
     }
 
     fn parse(pid: u32, text: &[u8]) -> Result<Stat, ProcError> {
-        let malformed = || ProcError::Malformed("stat");
-        // The name may hold anything, `)` and newlines too: it ends at the last `)`.
-        let open = text.iter().position(|byte| *byte == b'(').ok_or_else(malformed)?;
-        let close = text.iter().rposition(|byte| *byte == b')').ok_or_else(malformed)?;
-        let comm = text.get(open + 1..close).ok_or_else(malformed)?;
-        let rest = text.get(close + 1..).map(String::from_utf8_lossy).ok_or_else(malformed)?;
-        // Up to field 28, the last that is looked at below.
+        const MALFORMED: ProcError = ProcError::Malformed("stat");
+        // The name may contain anything, also `)` and newlines, so it ends at the last `)`.
+        let open = text.iter().position(|byte| *byte == b'(').ok_or(MALFORMED)?;
+        let close = text.iter().rposition(|byte| *byte == b')').ok_or(MALFORMED)?;
+        let comm = text.get(open + 1..close).ok_or(MALFORMED)?;
+        let rest = text.get(close + 1..).map(String::from_utf8_lossy).ok_or(MALFORMED)?;
+        // Field 28 is the last that is read below.
         let mut fields: Vec<&str> = Vec::with_capacity(26);
         fields.extend(rest.split_ascii_whitespace().take(26));
-        // `fields` begins with field 3 of proc(5). One that is being taken away has no process group any more.
+        // `fields` begins with field 3 of proc(5). A process that is being removed has no process group.
         if fields.get(2) == Some(&"-1") {
             return Err(ProcError::Gone);
         }
-        let number = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<u64>().ok());
-        let small = |field: usize| number(field).and_then(|value| u32::try_from(value).ok());
         Ok(Stat {
             pid,
             comm: String::from_utf8_lossy(comm).into_owned(),
-            state: fields.first().and_then(|text| text.chars().next()).ok_or_else(malformed)?,
-            parent_pid: small(4).ok_or_else(malformed)?,
-            process_group: small(5).ok_or_else(malformed)?,
-            session: small(6).ok_or_else(malformed)?,
-            flags: small(9).ok_or_else(malformed)?,
-            user_ticks: number(14).ok_or_else(malformed)?,
-            system_ticks: number(15).ok_or_else(malformed)?,
-            start_ticks: number(22).ok_or_else(malformed)?,
-            image: number(28).and_then(image),
+            state: fields.first().and_then(|text| text.chars().next()).ok_or(MALFORMED)?,
+            parent_pid: field(&fields, 4).ok_or(MALFORMED)?,
+            process_group: field(&fields, 5).ok_or(MALFORMED)?,
+            session: field(&fields, 6).ok_or(MALFORMED)?,
+            flags: field(&fields, 9).ok_or(MALFORMED)?,
+            user_ticks: field(&fields, 14).ok_or(MALFORMED)?,
+            system_ticks: field(&fields, 15).ok_or(MALFORMED)?,
+            start_ticks: field(&fields, 22).ok_or(MALFORMED)?,
+            image: field(&fields, 28).and_then(image),
         })
     }
+}
+
+/// The field of this number in proc(5), where `fields` begins with field 3.
+fn field<T: FromStr>(fields: &[&str], number: usize) -> Option<T> {
+    fields.get(number - 3)?.parse().ok()
 }
 
 /// The lines of /proc/PID/status that matter here.
@@ -144,6 +148,12 @@ pub struct Status {
     pub uid: u32,
     /// Its PID in each PID namespace from this /proc's inwards; more than one means a namespace of its own.
     pub namespace_pids: Vec<u32>,
+}
+
+/// The numbers of the line that begins with this name.
+fn numbers(status: &str, name: &str) -> impl Iterator<Item = u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    line.split_ascii_whitespace().filter_map(|word| word.parse().ok())
 }
 
 /// A /proc to read from.
@@ -183,20 +193,21 @@ impl Procfs {
     /// it anew. The kernel binds an open file to that very process, whoever gets its PID later. `None` where it can't be
     /// opened, and for a folder that only looks like a /proc, whose files outlive what they tell of.
     pub fn watch(&self, pid: u32) -> Option<Watched> {
-        let open = |file: &str| File::open(self.path(pid, file)).ok();
-        let is_kernels = self.root == Path::new("/proc");
-        is_kernels.then(|| Some(Watched { pid, stat: open("stat")?, command: open("cmdline")? }))?
+        if self.root != Path::new("/proc") {
+            return None;
+        }
+        let [stat, command] = ["stat", "cmdline"].map(|file| File::open(self.path(pid, file)).ok());
+        Some(Watched { pid, stat: stat?, command: command? })
     }
 
     pub fn status(&self, pid: u32) -> Result<Status, ProcError> {
         let mut bytes = [0; COMMAND_BYTES];
         let text = String::from_utf8_lossy(self.read_small(pid, "status", &mut bytes)?);
-        let numbers = |name: &str| -> Vec<u32> {
-            let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-            line.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
-        };
-        let first = |name: &str| numbers(name).first().copied().ok_or(ProcError::Malformed("status"));
-        Ok(Status { thread_group: first("Tgid:")?, uid: first("Uid:")?, namespace_pids: numbers("NSpid:") })
+        Ok(Status {
+            thread_group: numbers(&text, "Tgid:").next().ok_or(ProcError::Malformed("status"))?,
+            uid: numbers(&text, "Uid:").next().ok_or(ProcError::Malformed("status"))?,
+            namespace_pids: numbers(&text, "NSpid:").collect(),
+        })
     }
 
     pub fn uid(&self, pid: u32) -> Result<u32, ProcError> {
@@ -254,8 +265,11 @@ impl Procfs {
 
     /// Whether a process works for this one and has a GPU's own device file open: a launcher is known by its ranks.
     pub fn children_hold_cards(&self, pid: u32) -> bool {
-        let holds = |child: &u32| self.open_cards(*child).is_ok_and(|cards| !cards.is_empty());
-        self.pids().iter().filter(|child| holds(child)).any(|child| self.ancestors(*child).contains(&pid))
+        self.pids().into_iter().any(|child| self.has_card_open(child) && self.ancestors(child).contains(&pid))
+    }
+
+    pub fn has_card_open(&self, pid: u32) -> bool {
+        self.open_cards(pid).is_ok_and(|cards| !cards.is_empty())
     }
 
     /// What a process has open: each link of its descriptors, and where it leads.
@@ -328,14 +342,15 @@ impl Procfs {
 
     /// The GPU device files among these paths, each once, sorted; none where there is nothing but `-modeset`.
     fn driver_files(&self, paths: impl Iterator<Item = String>) -> Vec<String> {
-        let is_driver = |path: &String| {
-            let name = Path::new(path).strip_prefix(&self.devices).ok().and_then(Path::to_str);
-            name.is_some_and(|name| name.starts_with("nvidia") || name == "dxg")
-        };
-        let mut files: Vec<String> = paths.filter(is_driver).collect();
+        let mut files: Vec<String> = paths.filter(|path| self.is_driver_file(path)).collect();
         files.sort();
         files.dedup();
         if files.iter().all(|path| path.ends_with("/nvidia-modeset")) { Vec::new() } else { files }
+    }
+
+    fn is_driver_file(&self, path: &str) -> bool {
+        let name = Path::new(path).strip_prefix(&self.devices).ok().and_then(Path::to_str);
+        name.is_some_and(|name| name.starts_with("nvidia") || name == "dxg")
     }
 
     fn path(&self, pid: u32, file: &str) -> PathBuf {

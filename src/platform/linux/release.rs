@@ -21,27 +21,35 @@ const TIME_OUT: Duration = Duration::from_secs(5);
 /// More of an answer is not read.
 const LONGEST_ANSWER: u64 = 1 << 20;
 
-/// Asks. Says what was asked of whom; else why nothing came of it, as the end of a sentence.
+/// Asks a program to free VRAM. Returns what was asked of which program, or why that failed, as the end of a sentence.
 pub fn ask(procfs: &Procfs, key: ProcessKey, release: &Release, note: impl Fn(Note)) -> Result<String, String> {
     let server = Server::of(&release.door, TIME_OUT)?;
-    let send = |request: &Request| {
-        is_same(procfs, key)?;
-        belongs_to(procfs, key, server.at)?;
-        let body = request.body.as_deref().map(|body| format!(" {body}")).unwrap_or_default();
-        let verb = if request.method == Method::Get { "GET" } else { "POST" };
-        note(Note::Sent(format!("{verb} {}{}{body}", server.base, request.path)));
-        let answer = server.send(request);
-        note(Note::Answered(match &answer {
-            Ok(answer) => answer.status.to_string(),
-            Err(why) => why.clone(),
-        }));
-        answer
-    };
-    let looked = release.look().map(|look| send(&look)).transpose()?;
+    let looked = release.look().map(|look| send(procfs, key, &server, &look, &note)).transpose()?;
     for change in release.changes(looked.as_ref())? {
-        release.accepted(&send(&change)?)?;
+        release.accepted(&send(procfs, key, &server, &change, &note)?)?;
     }
     Ok(format!("{} took the request", release.program()))
+}
+
+/// Sends one request, after checking again that the server belongs to the process.
+fn send(
+    procfs: &Procfs,
+    key: ProcessKey,
+    server: &Server,
+    request: &Request,
+    note: &impl Fn(Note),
+) -> Result<Answer, String> {
+    is_same(procfs, key)?;
+    belongs_to(procfs, key, server.at)?;
+    let body = request.body.as_deref().map(|body| format!(" {body}")).unwrap_or_default();
+    let verb = if request.method == Method::Get { "GET" } else { "POST" };
+    note(Note::Sent(format!("{verb} {}{}{body}", server.base, request.path)));
+    let answer = server.send(request);
+    note(Note::Answered(match &answer {
+        Ok(answer) => answer.status.to_string(),
+        Err(why) => why.clone(),
+    }));
+    answer
 }
 
 /// The holder is still the process that was named.
@@ -60,8 +68,8 @@ fn belongs_to(procfs: &Procfs, key: ProcessKey, at: Loopback) -> Result<(), Stri
     if listeners.is_empty() {
         return Err(format!("nothing listens at {at}"));
     }
-    let another = || format!("what listens at {at} is another program");
-    let uid = procfs.uid(key.pid).map_err(|_| another())?;
+    let another = format!("what listens at {at} is another program");
+    let Ok(uid) = procfs.uid(key.pid) else { return Err(another) };
     let mut lineage = procfs.ancestors(key.pid);
     lineage.push(key.pid);
     for pid in lineage.into_iter().filter(|pid| procfs.uid(*pid) == Ok(uid)) {
@@ -74,7 +82,7 @@ fn belongs_to(procfs: &Procfs, key: ProcessKey, at: Loopback) -> Result<(), Stri
             return Ok(());
         }
     }
-    Err(another())
+    Err(another)
 }
 
 /// A server on this machine.

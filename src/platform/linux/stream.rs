@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Pid, getpid};
 
 use crate::platform::unix::output::check_open;
@@ -24,9 +25,9 @@ impl Stream {
     pub(super) fn new() -> io::Result<Stream> {
         check_open()?;
         let stdout = io::stdout();
-        let copy = |least| rustix::io::fcntl_dupfd_cloexec(stdout.as_fd(), least);
-        // Few descriptors may be allowed.
-        let file = copy(LEAST_DESCRIPTOR).or_else(|_| copy(3))?;
+        // A low limit on descriptors may leave only the lower ones.
+        let file = fcntl_dupfd_cloexec(stdout.as_fd(), LEAST_DESCRIPTOR)
+            .or_else(|_| fcntl_dupfd_cloexec(stdout.as_fd(), 3))?;
         rustix::stdio::dup2_stdout(File::options().read(true).write(true).open("/dev/null")?)?;
         Ok(Stream { file: file.into(), owner: getpid() })
     }

@@ -59,7 +59,9 @@ pub(crate) fn give_back_on_fault() {
 
 #[allow(unsafe_code, reason = "see `give_back_on_fault`")]
 extern "C" fn on_fault(signal: c_int) {
-    if let Some(before) = BEFORE.get().filter(|_| TAKEN.swap(false, Ordering::SeqCst)) {
+    if let Some(before) = BEFORE.get()
+        && TAKEN.swap(false, Ordering::SeqCst)
+    {
         // SAFETY: both read what is never changed.
         unsafe {
             libc::tcsetattr(libc::STDOUT_FILENO, libc::TCSANOW, &raw const before.modes);

@@ -26,11 +26,10 @@ pub(crate) struct Places {
 impl Places {
     /// What this process's environment says. Relative paths don't count, as the specification demands.
     pub(crate) fn here() -> Places {
-        let path = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         Places {
-            config_home: path("XDG_CONFIG_HOME"),
-            state_home: path("XDG_STATE_HOME"),
-            home: path("HOME"),
+            config_home: absolute_path("XDG_CONFIG_HOME"),
+            state_home: absolute_path("XDG_STATE_HOME"),
+            home: absolute_path("HOME"),
             user: rustix::process::geteuid().as_raw(),
             through_sudo: rustix::process::geteuid().is_root() && std::env::var_os("SUDO_UID").is_some(),
         }
@@ -44,12 +43,21 @@ impl Places {
 
     /// Our folder for what is written.
     pub(crate) fn state(&self) -> Option<PathBuf> {
-        let own = || self.state_home.clone().or_else(|| Some(self.home.as_ref()?.join(".local/state")));
-        let is_others = |base: &PathBuf| self.user == 0 && !is_ours(self.user, base);
-        let base = if self.through_sudo { None } else { own().filter(|base| !is_others(base)) };
-        let roots = || Some(PathBuf::from(ROOTS_STATE)).filter(|_| self.user == 0);
-        Some(base.or_else(roots)?.join("oomdoctor"))
+        let own = self.state_home.clone().or_else(|| Some(self.home.as_ref()?.join(".local/state")));
+        let base = match own {
+            // Root writes nothing into another user's home.
+            own if self.user == 0 => {
+                own.filter(|base| !self.through_sudo && is_ours(0, base)).unwrap_or_else(|| ROOTS_STATE.into())
+            }
+            own => own?,
+        };
+        Some(base.join("oomdoctor"))
     }
+}
+
+/// The path in an environment variable. Relative ones do not count, as the specification demands.
+fn absolute_path(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// Makes a folder that only its owner may look into, and those above it. One that is somebody else's, or a link that
@@ -79,8 +87,7 @@ fn is_ours(user: u32, folder: &Path) -> bool {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         there => Some(there),
     });
-    let for_all = |there: &fs::Metadata| there.mode() & 0o1002 == 0o1002;
-    matches!(there, Some(Ok(there)) if [user, 0].contains(&there.uid()) || for_all(&there))
+    matches!(there, Some(Ok(there)) if [user, 0].contains(&there.uid()) || there.mode() & 0o1002 == 0o1002)
 }
 
 /// Whether code may be loaded because this file names it.

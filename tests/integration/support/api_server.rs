@@ -1,4 +1,4 @@
-//! Small real HTTP servers on this machine that speak a program's API as far as it is used here, failures included.
+//! Small HTTP servers on this machine that play a program's API as far as oomdoctor uses it, including failures.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,30 +7,29 @@ use std::thread;
 
 use super::fake_driver::PATIENCE;
 
-/// What it answers.
+/// How the server replies.
 pub enum Reply {
     /// This status with this body.
     Says(u16, &'static str),
-    /// The same with a text made for it.
+    /// A status with a computed body.
     Told(String),
-    /// That it has moved there.
+    /// A redirect.
     Moved(String),
-    /// Something that is no HTTP.
+    /// Bytes that are not HTTP.
     Garbage,
     /// A body without end.
     Endless,
-    /// Nothing, with the connection held open.
+    /// Nothing; the connection stays open.
     Silence,
 }
 
-/// A request as it came: `POST /api/generate {"model":…}`, and the value of its Authorization header.
+/// A received request: `POST /api/generate {"model":…}`, and the value of its Authorization header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
     pub request: String,
     pub authorization: Option<String>,
 }
 
-/// A server; it runs until the tests end.
 pub struct ApiServer {
     pub port: u16,
     heard: Receiver<Heard>,
@@ -55,12 +54,12 @@ impl ApiServer {
         ApiServer { port, heard }
     }
 
-    /// What came since the last time.
+    /// The requests since the last call.
     pub fn heard(&self) -> Vec<String> {
         self.heard.try_iter().map(|heard| heard.request).collect()
     }
 
-    /// The next request; fails where none comes in time.
+    /// The next request; fails if none arrives in time.
     pub fn next(&self) -> Heard {
         self.heard.recv_timeout(PATIENCE).expect("no request")
     }
@@ -87,7 +86,7 @@ fn read(stream: &TcpStream) -> Option<Heard> {
     Some(Heard { request: request.trim().to_owned(), authorization })
 }
 
-/// Gives the connection back where it is to stay open.
+/// Returns the connection if it must stay open.
 fn write(mut stream: TcpStream, reply: Reply) -> Option<TcpStream> {
     let whole = |status: u16, body: &str| {
         format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())

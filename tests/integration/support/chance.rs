@@ -1,4 +1,4 @@
-//! Chance that a number repeats: the same seed gives the same story, so a failure can be played again.
+//! Reproducible random numbers: the same seed replays a failure.
 
 /// SplitMix64.
 pub struct Chance(u64);
@@ -15,17 +15,15 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// Less than `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    /// Once in so many times.
+    /// True once in so many times.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// One of these.
     pub fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         let at = self.below(choices.len() as u64);
         &choices[usize::try_from(at).unwrap()]

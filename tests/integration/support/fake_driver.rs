@@ -1,5 +1,5 @@
-//! The harness of the fake driver (tests/fake_nvml): a folder with a copy of the library and its scenario, real
-//! `sleep` processes to be listed, and the shipped program run against it.
+//! The harness of the fake driver (tests/fake_nvml): a folder with a copy of the library and its scenario, real `sleep`
+//! processes for it to list, and the shipped program run with it.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -18,18 +18,17 @@ use tempfile::TempDir;
 
 use super::schema::{assert_output_valid, assert_valid};
 
-/// One GiB, in which the scenarios count.
 pub const GIB: u64 = 1 << 30;
-/// How long a line of the stream may take before the test fails: much longer than any reading does.
+/// How long a line of the stream may take before the test fails; a reading takes far less.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A driver of its own for one test.
+/// A fake driver for one test.
 pub struct FakeDriver {
     folder: TempDir,
 }
 
 impl FakeDriver {
-    /// With this scenario (RON, see tests/fake_nvml/lib.rs).
+    /// A driver with this scenario (RON, see tests/fake_nvml/lib.rs).
     pub fn new(scenario: &str) -> FakeDriver {
         let driver = FakeDriver { folder: tempfile::tempdir().unwrap() };
         fs::copy(built_library(), driver.library()).unwrap();
@@ -44,7 +43,7 @@ impl FakeDriver {
         driver
     }
 
-    /// The same without some of its symbols, as an older driver: they are renamed in the library's table of names.
+    /// Removes symbols, as in an older driver, by renaming them in the library's table of names.
     pub fn without(self, symbols: &[&str]) -> FakeDriver {
         let mut bytes = fs::read(self.library()).unwrap();
         for symbol in symbols {
@@ -57,19 +56,19 @@ impl FakeDriver {
         self
     }
 
-    /// Replaces the scenario, whole at once.
+    /// Replaces the scenario atomically.
     pub fn set_scenario(&self, scenario: &str) {
         let new = self.folder.path().join("scenario.new");
         fs::write(&new, scenario).unwrap();
         fs::rename(new, self.folder.path().join("scenario.ron")).unwrap();
     }
 
-    /// What to give as `--nvml-library`.
+    /// The path for `--nvml-library`.
     pub fn library(&self) -> PathBuf {
         self.folder.path().join("libnvidia-ml.so.1")
     }
 
-    /// Begins the list of calls.
+    /// Starts recording the driver's calls.
     pub fn count_calls(&self) {
         fs::write(self.folder.path().join("calls"), "").unwrap();
     }
@@ -88,14 +87,13 @@ impl FakeDriver {
         command
     }
 
-    /// What a command of the program prints and how it ends.
+    /// Runs a command of the program to its end.
     pub fn output(&self, arguments: &[&str]) -> Output {
         let output = assert_cmd::Command::from_std(self.oomdoctor(arguments)).timeout(PATIENCE).output().unwrap();
         assert_output_valid(arguments, &output);
         output
     }
 
-    /// One reading.
     pub fn snapshot(&self) -> Snapshot {
         Stream::start(self, &["--count", "1"]).next()
     }
@@ -122,13 +120,13 @@ impl Stream {
         Stream { header: line_of(&header), child, lines }
     }
 
-    /// The next reading; fails where none comes in time.
+    /// The next reading; fails if none arrives in time.
     pub fn next(&mut self) -> Snapshot {
         let line = self.lines.recv_timeout(PATIENCE).expect("no reading");
         line_of(&line)
     }
 
-    /// Reads on until one is as wanted; fails after many that are not.
+    /// Reads until a reading is as wanted; fails after many that are not.
     pub fn next_where(&mut self, what: &str, wanted: impl Fn(&Snapshot) -> bool) -> Snapshot {
         for _ in 0..400 {
             let snapshot = self.next();
@@ -167,17 +165,17 @@ fn lines_of(output: ChildStdout) -> Receiver<String> {
 }
 
 thread_local! {
-    // A folder a test, which has a thread of its own: no test sees another's holders or files.
+    // Each test runs in its own thread and so has its own folder: no test sees another's processes or files.
     static OWN: TempDir = tempfile::tempdir().unwrap();
 }
 
-/// The folder that takes the place of /dev: a process that has a file of it open is taken to be the one the driver
-/// lists, also in a container, where the driver's PIDs may be another namespace's.
+/// The folder that replaces /dev. A process with a file of it open is taken for the one that the driver lists, also in
+/// a container, where the driver's PIDs may be those of another namespace.
 pub fn devices() -> PathBuf {
     folder("dev")
 }
 
-/// What the program is told instead of the home of whoever runs the tests.
+/// Environment variables that replace the home of the user who runs the tests.
 pub fn homes() -> [(&'static str, PathBuf); 2] {
     [("XDG_CONFIG_HOME", folder("config")), ("XDG_STATE_HOME", folder("state"))]
 }
@@ -188,29 +186,28 @@ fn folder(name: &str) -> PathBuf {
     path
 }
 
-/// One of its files, open.
+/// An open file of the device folder.
 pub fn device() -> fs::File {
     fs::OpenOptions::new().read(true).append(true).create(true).open(devices().join("nvidia0")).unwrap()
 }
 
-/// A real process that does nothing, to be listed by the driver; ended and reaped on drop.
+/// A real, idle process for the driver to list; ended and reaped on drop.
 pub struct Sleeper {
     child: Child,
 }
 
 impl Sleeper {
-    /// Runs until it is ended.
     pub fn start() -> Sleeper {
         Sleeper { child: Command::new("sleep").arg("1000").stdin(device()).spawn().unwrap() }
     }
 
-    /// One that calls itself so.
+    /// A process with this name.
     pub fn named(name: impl AsRef<OsStr>) -> Sleeper {
         let mut command = Command::new("sleep");
         Sleeper { child: command.arg0(name).arg("1000").stdin(device()).spawn().unwrap() }
     }
 
-    /// One that does not end when it is asked to, only when it is forced.
+    /// A process that ignores SIGTERM.
     pub fn deaf() -> Sleeper {
         let mut command = Command::new("sh");
         command.args(["-c", "trap '' TERM; echo deaf; exec sleep 1000 >/dev/null"]).stdin(device());
@@ -220,8 +217,8 @@ impl Sleeper {
         Sleeper { child }
     }
 
-    /// One that runs another program of the same name (exec) when it is told to; it says a word once it does, and ends
-    /// when what is given beside it is dropped.
+    /// A process that runs another program of the same name (exec) when told to, prints a word once it does, and exits
+    /// when the returned pipe is dropped.
     pub fn turning() -> (Sleeper, ChildStdin, Receiver<String>) {
         let mut command = Command::new("sh");
         command.args(["-c", "read go; exec sh -c 'echo turned; read end'"]).stdin(Stdio::piped());
@@ -230,8 +227,8 @@ impl Sleeper {
         (Sleeper { child }, hand, words)
     }
 
-    /// A shell's program by this path, which the kernel calls by its file's name, under this title. It ends when what is
-    /// given beside it is dropped.
+    /// A shell started by this path, which gives it its kernel name, with this title. It exits when the returned pipe
+    /// is dropped.
     pub fn program(path: &Path, title: &str, script: &str) -> (Sleeper, ChildStdin) {
         let mut command = Command::new(path);
         command.arg0(title).args(["-c", script]).stdin(Stdio::piped()).stderr(device());
@@ -240,8 +237,8 @@ impl Sleeper {
         (Sleeper { child }, end)
     }
 
-    /// A stand-in for Ollama's runner of a model, whose server listens at this port. It ends when what is given beside
-    /// it is dropped.
+    /// A stand-in for Ollama's runner of a model, whose server listens at this port. It exits when the returned pipe is
+    /// dropped.
     pub fn ollama_runner(port: u16, model: &str) -> (Sleeper, ChildStdin) {
         let mut command = Command::new("sh");
         command.arg0("ollama").args(["-c", "read end", "runner", "--model", model]);
@@ -251,41 +248,39 @@ impl Sleeper {
         (Sleeper { child }, end)
     }
 
-    /// It gives itself another title, as setproctitle does: in the place of the one before, which is as long. Here the
-    /// test writes it there, since no shell can.
+    /// Changes the process's title as setproctitle does, in place of the old one of the same length. The test writes
+    /// it, because a shell cannot.
     pub fn calls_itself(&self, title: &str) {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
-        // Field 48, arg_start; these begin with field 3.
+        // Field 48 is arg_start; `fields` starts with field 3.
         let arguments: u64 = fields[45].parse().unwrap();
         let memory = fs::OpenOptions::new().write(true).open(format!("/proc/{}/mem", self.pid())).unwrap();
         memory.write_all_at(title.as_bytes(), arguments).unwrap();
     }
 
-    /// Its PID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it still runs.
     pub fn lives(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Waits for its end and gives the number of the signal that ended it.
+    /// Waits until it exits; returns the number of the signal that ended it.
     #[track_caller]
     pub fn ended_by(&mut self) -> Option<i32> {
         assert!(super::ends_within(self.pid(), PATIENCE), "{} still runs", self.pid());
         self.child.wait().unwrap().signal()
     }
 
-    /// Ends it and waits until it has.
+    /// Kills and reaps it.
     pub fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Ends it but leaves it a zombie.
+    /// Kills it but leaves a zombie.
     pub fn end_unreaped(&mut self) {
         self.child.kill().unwrap();
     }
@@ -297,8 +292,8 @@ impl Drop for Sleeper {
     }
 }
 
-/// The fake driver that cargo builds beside the tests; `cargo test --test integration` alone does not build it, so
-/// it is built then.
+/// The fake driver that cargo builds with the tests. `cargo test --test integration` alone does not build it, so this
+/// function does.
 fn built_library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| {

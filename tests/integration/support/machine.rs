@@ -1,97 +1,95 @@
-//! A machine as people have it: two cards, three real processes on them, and the log of a job that died there.
+//! A typical machine: two GPUs, three real processes, and the log of a job that failed there.
 
 use std::path::PathBuf;
 
 use super::fake_driver::{FakeDriver, Sleeper};
 use super::pty::Session;
 
-/// One MiB, in which this machine counts.
 pub const MIB: u64 = 1 << 20;
-/// Free on GPU 0 while all live, as the screen says it.
+/// Free on GPU 0 while all processes run, as the screen shows it.
 pub const FREE: &str = "6.2";
-/// What the holder has.
+/// VRAM of the process that the log names.
 pub const HELD: &str = "11.2 GiB";
-/// Free on GPU 0 when the holder has gone.
+/// Free on GPU 0 after that process has exited.
 pub const FREE_AFTERWARDS: &str = "17.4";
 
-/// Two cards of 24 GiB. On GPU 0 the holder has 11.2 GiB and a second process 6.0; on GPU 1 a third has 2.0.
+/// Two GPUs of 24 GiB. On GPU 0 the process that the log names uses 11.2 GiB and the second 6.0; on GPU 1 the third uses 2.0.
 pub struct Machine {
     pub driver: FakeDriver,
-    pub holder: Sleeper,
+    pub logged: Sleeper,
     pub second: Sleeper,
     pub third: Sleeper,
 }
 
 impl Machine {
     pub fn new() -> Machine {
-        Machine::with_holder(Sleeper::start())
+        Machine::with_logged(Sleeper::start())
     }
 
-    pub fn with_holder(holder: Sleeper) -> Machine {
+    pub fn with_logged(logged: Sleeper) -> Machine {
         let (second, third) = (Sleeper::start(), Sleeper::start());
         let driver = FakeDriver::new("()");
-        let machine = Machine { driver, holder, second, third };
+        let machine = Machine { driver, logged, second, third };
         machine.set_faults("");
         machine
     }
 
-    /// The same machine with these faults (RON, see tests/fake_nvml/scenario.rs).
+    /// Sets faults of the driver (RON, see tests/fake_nvml/scenario.rs).
     pub fn set_faults(&self, faults: &str) {
-        let card = |name: &str| {
-            format!(
-                "(name: \"NVIDIA GeForce {name}\", total: {}, reserved: {}, base: {})",
-                24576 * MIB,
-                400 * MIB,
-                200 * MIB
-            )
-        };
-        let row = |gpu: usize, sleeper: &Sleeper, mib: u64| {
-            format!("(gpu: {gpu}, pid: {}, bytes: Some({}))", sleeper.pid(), mib * MIB)
-        };
         self.driver.set_scenario(&format!(
             "(gpus: [{}, {}], processes: [{}, {}, {}], faults: [{faults}])",
-            card("RTX 4090"),
-            card("RTX 3090"),
-            row(0, &self.holder, 11470),
+            gpu("RTX 4090"),
+            gpu("RTX 3090"),
+            row(0, &self.logged, 11470),
             row(0, &self.second, 6144),
             row(1, &self.third, 2048),
         ));
     }
 
-    /// The program on this machine, in a terminal of this size, with these further arguments.
+    /// Runs the program on this machine, in a terminal of this size, with further arguments.
     pub fn oomdoctor(&self, size: (u16, u16), arguments: &[&str]) -> Session {
         self.oomdoctor_every("0.2", size, arguments)
     }
 
-    /// The same with so many seconds from reading to reading.
+    /// Runs the program with this many seconds between readings.
     pub fn oomdoctor_every(&self, interval: &str, size: (u16, u16), arguments: &[&str]) -> Session {
         let library = self.driver.library();
         let options = ["--interval", interval, "--nvml-library", library.to_str().unwrap()];
         Session::oomdoctor(size, &[arguments, &options].concat())
     }
 
-    /// The driver library to name on a command line.
     pub fn library(&self) -> PathBuf {
         self.driver.library()
     }
 
-    /// The PIDs as they are printed: holder, second, third.
+    /// The PIDs as text: logged, second, third.
     pub fn pids(&self) -> [String; 3] {
-        [&self.holder, &self.second, &self.third].map(|sleeper| sleeper.pid().to_string())
+        [&self.logged, &self.second, &self.third].map(|sleeper| sleeper.pid().to_string())
     }
 
-    /// The log of a job that died here and names the holder.
+    /// The log of a job that failed here and names `logged`.
     pub fn log(&self) -> String {
-        torch_log(self.holder.pid(), "23.99")
+        torch_log(self.logged.pid(), "23.99")
     }
 
-    /// Whether all three still run.
+    /// Whether all three processes still run.
     pub fn all_live(&mut self) -> bool {
-        self.holder.lives() && self.second.lives() && self.third.lives()
+        self.logged.lives() && self.second.lives() && self.third.lives()
     }
 }
 
-/// What PyTorch prints when it dies on a card of so many GiB, beside a process that it names.
+/// A GPU of 24 GiB in a scenario of the fake driver.
+fn gpu(name: &str) -> String {
+    let (total, reserved, base) = (24576 * MIB, 400 * MIB, 200 * MIB);
+    format!("(name: \"NVIDIA GeForce {name}\", total: {total}, reserved: {reserved}, base: {base})")
+}
+
+/// A process in a scenario of the fake driver.
+fn row(gpu: usize, sleeper: &Sleeper, mib: u64) -> String {
+    format!("(gpu: {gpu}, pid: {}, bytes: Some({}))", sleeper.pid(), mib * MIB)
+}
+
+/// PyTorch's error on a GPU of this capacity in GiB; it names another process.
 pub fn torch_log(pid: u32, capacity: &str) -> String {
     format!(
         "Traceback (most recent call last):

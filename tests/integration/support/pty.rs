@@ -1,6 +1,6 @@
-//! A terminal to run the program in: a pty, a thread that feeds what comes out of it to a terminal emulator, and
-//! waiting for what is on the screen. Nothing here waits by sleeping: a wait ends with the output that it waits for, or
-//! fails with the screen as it stood when its time was over.
+//! A terminal to run the program in: a pty, a thread that feeds its output to a terminal emulator, and waiting for text
+//! on the screen. Nothing waits by sleeping: a wait ends with the expected output, or fails with the screen as it is at
+//! the deadline.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -15,23 +15,23 @@ use vt100::{MouseProtocolMode, Parser, Screen};
 
 use super::fake_driver::{devices, homes};
 
-/// How long anything may take that is not itself the point of a test: much longer than it does.
+/// How long anything may take whose duration is not tested; it takes far less.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Set for what runs in one of these terminals.
+/// Set for programs in one of these terminals.
 pub const IN_A_PTY: &str = "OOMDOCTOR_TEST_IN_A_PTY";
 /// The two bits of a terminal's local modes that make it "cooked": line editing and echo (termios.h).
 const ICANON_AND_ECHO: u64 = 0o2 | 0o10;
 
-/// What the program did to the terminal beside drawing.
+/// What the program did to the terminal besides drawing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deeds {
     /// Window titles it set.
     pub titles: Vec<String>,
     /// What it put on the clipboard.
     pub copied: Vec<String>,
-    /// How often it rang.
+    /// How often it rang the bell.
     pub bells: usize,
-    /// What it asked the terminal and still waits for.
+    /// Replies to what it asked the terminal, not sent yet.
     answers: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ impl vt100::Callbacks for Deeds {
         self.copied.push(String::from_utf8_lossy(data).into_owned());
     }
     fn unhandled_csi(&mut self, screen: &mut Screen, prefix: Option<u8>, _: Option<u8>, params: &[&[u16]], last: char) {
-        // Where is the cursor? Every terminal answers that.
+        // Every terminal answers a request for the cursor's position.
         if (prefix, params, last) == (None, &[&[6][..]][..], 'n') {
             let (row, column) = screen.cursor_position();
             self.answers.extend(format!("\x1b[{};{}R", row + 1, column + 1).bytes());
@@ -59,13 +59,13 @@ impl vt100::Callbacks for Deeds {
 
 struct Emulator {
     parser: Parser<Deeds>,
-    /// All that came out, for what the emulator does not tell.
+    /// All output, for what the emulator does not record.
     raw: Vec<u8>,
-    /// No more will come: every process on the terminal has ended.
+    /// Every process on the terminal has exited, so no more output follows.
     closed: bool,
 }
 
-/// The emulator and whoever waits for its next change.
+/// The emulator, and a signal at each change.
 struct Shared {
     emulator: Mutex<Emulator>,
     changed: Condvar,
@@ -77,7 +77,7 @@ impl Shared {
     }
 }
 
-/// A command that runs in a terminal of its own. It is ended on drop.
+/// A command in its own terminal; killed on drop.
 pub struct Session {
     master: Box<dyn MasterPty + Send>,
     keyboard: Arc<Mutex<Box<dyn Write + Send>>>,
@@ -87,21 +87,20 @@ pub struct Session {
 }
 
 impl Session {
-    /// The shipped program with these arguments, in a terminal of so many columns and rows.
+    /// Runs the shipped program in a terminal of this many columns and rows.
     pub fn oomdoctor(size: (u16, u16), arguments: &[&str]) -> Session {
         let devices = devices();
         let devices = ["--device-folder", devices.to_str().unwrap()];
         Session::program(size, Path::new(env!("CARGO_BIN_EXE_oomdoctor")), &[arguments, &devices].concat())
     }
 
-    /// Any program.
     pub fn program(size: (u16, u16), program: &Path, arguments: &[&str]) -> Session {
         let mut command = CommandBuilder::new(program);
         command.args(arguments);
         Session::start(size, command)
     }
 
-    /// A shell's command line there; `$OOMDOCTOR` is the shipped program, `$DEVICES` the folder for `--device-folder`.
+    /// Runs a shell's command line; `$OOMDOCTOR` is the shipped program, `$DEVICES` the folder for `--device-folder`.
     pub fn shell(size: (u16, u16), line: &str) -> Session {
         let mut command = CommandBuilder::new("sh");
         command.args(["-c", line]);
@@ -118,7 +117,7 @@ impl Session {
         for (name, folder) in homes() {
             command.env(name, folder);
         }
-        // Nobody answers there: whoever asked through it would fail.
+        // Nothing listens there: a request through the proxy would fail.
         for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY"] {
             command.env(name, "http://127.0.0.1:9");
         }
@@ -139,13 +138,13 @@ impl Session {
         Session { master: pair.master, keyboard, child, shared, cooked }
     }
 
-    /// Waits until the screen is as wanted and gives its text; fails with the screen after `PATIENCE`.
+    /// Waits until the screen is as wanted and returns its text; fails with the screen after `PATIENCE`.
     #[track_caller]
     pub fn wait_for(&self, what: &str, wanted: impl Fn(&Screen) -> bool) -> String {
         self.wait_within(PATIENCE, what, wanted)
     }
 
-    /// The same with a deadline of its own.
+    /// Waits as `wait_for` does, with another deadline.
     #[track_caller]
     pub fn wait_within(&self, patience: Duration, what: &str, wanted: impl Fn(&Screen) -> bool) -> String {
         let due = Instant::now() + patience;
@@ -164,13 +163,13 @@ impl Session {
         }
     }
 
-    /// Waits until all of these stand on the screen.
+    /// Waits until all of these are on the screen.
     #[track_caller]
     pub fn wait_for_text(&self, parts: &[&str]) -> String {
         self.wait_for(&format!("{parts:?}"), |screen| shows(screen, parts))
     }
 
-    /// Waits until none of these stands on the screen.
+    /// Waits until none of these is on the screen.
     #[track_caller]
     pub fn wait_for_no(&self, parts: &[&str]) -> String {
         self.wait_for(&format!("none of {parts:?}"), |screen| {
@@ -178,7 +177,7 @@ impl Session {
         })
     }
 
-    /// Waits until the program has ended (true) or this stands on the screen (false).
+    /// Waits until the program has exited (true) or this text is on the screen (false).
     #[track_caller]
     pub fn ends_or_shows(&self, part: &str) -> bool {
         let due = Instant::now() + PATIENCE;
@@ -193,7 +192,7 @@ impl Session {
         }
     }
 
-    /// Waits until more than so many bytes came out (see [`Session::raw`]).
+    /// Waits until the output has more than this many bytes (see [`Session::raw`]).
     #[track_caller]
     pub fn wait_for_more_output(&self, than: usize) {
         let due = Instant::now() + PATIENCE;
@@ -213,22 +212,20 @@ impl Session {
         self.shared.changed.wait_timeout(emulator, longest).unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// The screen's text now.
     pub fn text(&self) -> String {
         self.shared.lock().parser.screen().contents()
     }
 
-    /// Looks at the screen as it is now.
     pub fn look<T>(&self, at: impl FnOnce(&Screen) -> T) -> T {
         at(self.shared.lock().parser.screen())
     }
 
-    /// What the program did to the terminal beside drawing, so far.
+    /// What the program has done to the terminal besides drawing.
     pub fn deeds(&self) -> Deeds {
         self.shared.lock().parser.callbacks().clone()
     }
 
-    /// Everything that came out of the terminal so far.
+    /// All output of the terminal so far.
     pub fn raw(&self) -> String {
         String::from_utf8_lossy(&self.shared.lock().raw).into_owned()
     }
@@ -252,17 +249,16 @@ impl Session {
         self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
     }
 
-    /// The same, but for what the screen is looked at with.
+    /// Changes the terminal's size, but not the emulator's.
     pub fn resize_without_emulator(&mut self, cols: u16, rows: u16) {
         self.master.resize(PtySize { rows, cols, pixel_width: 0, pixel_height: 0 }).unwrap();
     }
 
-    /// The child's PID: the program's, or the shell's.
+    /// The PID of the program or of the shell.
     pub fn pid(&self) -> u32 {
         self.child.process_id().unwrap()
     }
 
-    /// Signals the child.
     pub fn signal(&self, signal: Signal) {
         kill_process(self.rustix_pid(), signal).unwrap();
     }
@@ -271,7 +267,7 @@ impl Session {
         Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap()
     }
 
-    /// Waits for the child's end within `patience`, and for the last of its output.
+    /// Waits until the child exits within `patience`, and for the last of its output.
     #[track_caller]
     pub fn wait_for_exit(&mut self, patience: Duration) -> ExitStatus {
         assert!(
@@ -290,7 +286,7 @@ impl Session {
         status
     }
 
-    /// Whether the child has not ended yet.
+    /// Whether the child still runs.
     pub fn runs(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
@@ -300,7 +296,7 @@ impl Session {
         is_cooked(&*self.master)
     }
 
-    /// Leaves, through the question that may come, and looks after the terminal.
+    /// Quits, answers the question that may come, and checks the terminal.
     pub fn leave(mut self) {
         self.send("q");
         if !self.ends_or_shows("[y]") {
@@ -311,7 +307,7 @@ impl Session {
         self.assert_given_back();
     }
 
-    /// Fails where the terminal is not as a shell needs it.
+    /// Fails if the terminal is not restored for a shell.
     #[track_caller]
     pub fn assert_given_back(&self) {
         self.look(|screen| {
@@ -325,7 +321,7 @@ impl Session {
         assert_eq!(self.is_cooked(), self.cooked, "the terminal's modes are not what they were");
     }
 
-    /// Fails where the terminal is not the program's.
+    /// Fails if the program does not own the terminal.
     #[track_caller]
     pub fn assert_taken(&self) {
         self.look(|screen| {
@@ -345,13 +341,13 @@ impl Drop for Session {
     }
 }
 
-/// Lets time pass where the passing of time is the behaviour that is tested.
+/// Waits where the test is about the passing of time.
 pub fn pass(time: Duration) {
     let (_kept, nobody): (_, Receiver<()>) = mpsc::channel();
     let _ = nobody.recv_timeout(time);
 }
 
-/// Whether all of these stand on the screen.
+/// Whether all of these are on the screen.
 pub fn shows(screen: &Screen, parts: &[&str]) -> bool {
     let text = screen.contents();
     parts.iter().all(|part| text.contains(part))
@@ -366,7 +362,7 @@ fn feed(mut output: Box<dyn Read + Send>, shared: Arc<Shared>, keyboard: Arc<Mut
     thread::spawn(move || {
         let mut block = vec![0; 64 << 10];
         loop {
-            // A terminal whose last process has ended answers with an error.
+            // Reading fails once the terminal's last process has exited.
             let count = output.read(&mut block).unwrap_or(0);
             let mut emulator = shared.lock();
             emulator.parser.process(&block[..count]);

@@ -89,12 +89,13 @@ impl<S: Fn(u32) -> Option<(Stat, String)>> Look<'_, S> {
                 self.known.remove(&pid);
                 return None;
             };
-            let same = known.filter(|known| {
-                (known.stat.key(), &known.stat.comm, &known.command) == (stat.key(), &stat.comm, &command)
-            });
-            match same.is_some().then(|| self.known.get_mut(&pid)).flatten() {
-                Some(known) => (known.stat, known.is_fresh) = (stat, true),
-                None => drop(self.known.insert(pid, Relative::of(self.procfs, stat, command))),
+            match self.known.get_mut(&pid) {
+                Some(known)
+                    if (known.stat.key(), &known.stat.comm, &known.command) == (stat.key(), &stat.comm, &command) =>
+                {
+                    (known.stat, known.is_fresh) = (stat, true);
+                }
+                _ => drop(self.known.insert(pid, Relative::of(self.procfs, stat, command))),
             }
         }
         self.known.get(&pid)
@@ -102,44 +103,57 @@ impl<S: Fn(u32) -> Option<(Stat, String)>> Look<'_, S> {
 }
 
 fn groups<S: Fn(u32) -> Option<(Stat, String)>>(look: &mut Look<'_, S>, users: &BTreeMap<u32, bool>) -> Groups {
-    // Of each user the way up to the topmost it works for, and whose guest that one is.
-    let mut ways: Vec<(Vec<u32>, Option<u32>)> = Vec::new();
-    for pid in users.keys() {
-        let mut way = vec![*pid];
-        let mut host = None;
-        while let Some(below) = way.last().copied().filter(|_| way.len() < GENERATIONS) {
-            match above(look, below, users) {
-                Some((parent, Bond::Worker)) if !way.contains(&parent) => way.push(parent),
-                Some((parent, Bond::Guest)) => {
-                    host = Some(parent);
-                    break;
-                }
-                _ => break,
-            }
+    let ways: Vec<Way> = users.keys().map(|pid| way_up(look, *pid, users)).collect();
+    // The guests of each host: the topmost processes below it.
+    let mut guests: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+    for way in &ways {
+        if let Some(host) = way.host {
+            guests.entry(host).or_default().insert(way.top);
         }
-        ways.push((way, host));
     }
-    let guests = |host: u32| {
-        let tops = ways.iter().filter(|(_, of)| *of == Some(host)).filter_map(|(way, _)| way.last());
-        tops.collect::<BTreeSet<_>>().len()
-    };
     let mut members: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
-    for (way, host) in &ways {
-        // One notebook alone is not shown below its server.
-        let host = host.filter(|host| guests(*host) > 1);
-        let Some(top) = host.or(way.last().copied()) else { continue };
-        members.entry(top).or_default().extend(way.iter().copied().chain(host));
+    for way in &ways {
+        // A single notebook is not shown below its server.
+        let host = way.host.filter(|host| guests.get(host).is_some_and(|guests| guests.len() > 1));
+        members.entry(host.unwrap_or(way.top)).or_default().extend(way.pids.iter().copied().chain(host));
     }
     let mut found = Groups::default();
     for (top, members) in members.into_iter().filter(|(_, members)| members.len() > 1) {
         let Some(leader) = look.known.get(&top).map(|relative| relative.stat.key()) else { continue };
         for pid in members {
             found.leaders.insert(pid, leader);
-            let launcher = look.known.get(&pid).filter(|_| !users.contains_key(&pid));
-            found.launchers.extend(launcher.map(|relative| relative.stat.clone()));
+            if !users.contains_key(&pid) {
+                found.launchers.extend(look.known.get(&pid).map(|relative| relative.stat.clone()));
+            }
         }
     }
     found
+}
+
+/// The way from a process that uses a GPU up to the topmost process that it works for.
+struct Way {
+    pids: Vec<u32>,
+    top: u32,
+    /// The process that the topmost one is a guest of.
+    host: Option<u32>,
+}
+
+fn way_up<S: Fn(u32) -> Option<(Stat, String)>>(look: &mut Look<'_, S>, pid: u32, users: &BTreeMap<u32, bool>) -> Way {
+    let mut way = Way { pids: vec![pid], top: pid, host: None };
+    while way.pids.len() < GENERATIONS {
+        match above(look, way.top, users) {
+            Some((parent, Bond::Worker)) if !way.pids.contains(&parent) => {
+                way.pids.push(parent);
+                way.top = parent;
+            }
+            Some((parent, Bond::Guest)) => {
+                way.host = Some(parent);
+                break;
+            }
+            _ => break,
+        }
+    }
+    way
 }
 
 /// The parent of a process and what it is to it.

@@ -183,12 +183,14 @@ impl People {
     /// Ends a refresh: who was listed is remembered. A PID that stays listed while it is not proved keeps the process
     /// it was first, so that it does not become another one by waiting.
     pub(super) fn end_refresh(&mut self) {
-        let before = &self.listed_before;
-        let start = |pid: u32, found: &Found| {
-            let own = found.person.start_ticks.value().filter(|_| found.is_on_one);
-            own.or_else(|| before.get(&pid).copied())
-        };
-        self.listed_before = self.current.iter().filter_map(|(pid, found)| Some((*pid, start(*pid, found)?))).collect();
+        let mut listed = HashMap::new();
+        for (pid, found) in &self.current {
+            let own = if found.is_on_one { found.person.start_ticks.value() } else { None };
+            if let Some(start) = own.or_else(|| self.listed_before.get(pid).copied()) {
+                listed.insert(*pid, start);
+            }
+        }
+        self.listed_before = listed;
         self.described.retain(|pid, (_, _, age)| {
             *age += 1;
             *age < LOOK_AGAIN && self.current.contains_key(pid)
@@ -225,8 +227,8 @@ impl People {
             return Ok(stat);
         }
         self.watched.remove(&pid);
-        let room = self.watched.len() < self.most_watched;
-        let Some(watched) = room.then(|| self.procfs.watch(pid)).flatten() else { return self.procfs.stat(pid) };
+        let may_watch = self.watched.len() < self.most_watched;
+        let Some(watched) = may_watch.then(|| self.procfs.watch(pid)).flatten() else { return self.procfs.stat(pid) };
         // Read after both were opened: while this one lives, both are its own.
         let stat = watched.stat()?;
         self.watched.insert(pid, watched);
@@ -255,11 +257,11 @@ impl People {
     }
 
     fn known(&self, stat: &Stat) -> Option<Person> {
-        let same = |then: &Stat| {
-            (then.start_ticks, &then.comm, then.parent_pid) == (stat.start_ticks, &stat.comm, stat.parent_pid)
-        };
-        let (_, person, _) = self.described.get(&stat.pid).filter(|(then, ..)| same(then))?;
-        // One that is ending has none any more.
+        let (then, person, _) = self.described.get(&stat.pid)?;
+        if (then.start_ticks, &then.comm, then.parent_pid) != (stat.start_ticks, &stat.comm, stat.parent_pid) {
+            return None;
+        }
+        // A process that is ending has no command line any more.
         let runs_the_same = stat.is_exiting() || person.command == self.command(stat);
         runs_the_same.then(|| Person {
             session: Reading::Known(stat.session),
@@ -332,16 +334,15 @@ impl People {
     fn managed_by(&self, pid: u32, cgroup: &str) -> Option<String> {
         let manager = Place::manager(cgroup).filter(|manager| self.own_manager.as_ref() != Some(manager))?;
         let Some(job) = manager.strip_prefix("slurm:") else { return Some(manager) };
-        let told = |name: &str| self.procfs.environment_variable(pid, name).ok().flatten();
-        let is_number = |text: &String| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = told("SLURM_JOB_ID").filter(is_number);
-        // Another number than the folder's is another job's environment, handed on.
-        let Some(number) = number.filter(|number| number == job || !job.bytes().all(|byte| byte.is_ascii_digit()))
-        else {
-            return Some(manager);
-        };
-        let task = told("SLURM_ARRAY_JOB_ID").filter(is_number).zip(told("SLURM_ARRAY_TASK_ID").filter(is_number));
-        Some(task.map_or(format!("slurm:{number}"), |(array, task)| format!("slurm:{array}_{task}")))
+        // A number that differs from the folder's is in an environment inherited from another job.
+        let number = self.numeric_variable(pid, "SLURM_JOB_ID").filter(|number| number == job || !is_number(job));
+        let Some(number) = number else { return Some(manager) };
+        let [array, task] = ["SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"].map(|name| self.numeric_variable(pid, name));
+        Some(array.zip(task).map_or(format!("slurm:{number}"), |(array, task)| format!("slurm:{array}_{task}")))
+    }
+
+    fn numeric_variable(&self, pid: u32, name: &str) -> Option<String> {
+        self.procfs.environment_variable(pid, name).ok().flatten().filter(|value| is_number(value))
     }
 
     /// Ollama is told where to listen by a variable, which its runners inherit.
@@ -364,19 +365,30 @@ impl People {
     }
 }
 
-/// The command line of the server above a process whose own says nothing of it. Not whatever else may be above an
-/// orphan: an init, a supervisor, a session's manager.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The command line of the server above a process whose own command line does not contain the server's settings.
+/// `None` for other processes above an orphan: an init, a supervisor, a session's manager.
 fn server_of(arguments: &[String], above: &[Vec<String>]) -> Option<String> {
-    let [title] = arguments else {
-        let is_llama = |run: &[String]| run.first().is_some_and(|program| base(program) == "llama-server");
-        return above.first().filter(|parent| is_llama(arguments) && is_llama(parent)).map(|run| run.join(" "));
+    let server = match arguments {
+        [title] if title.starts_with("VLLM::") || title.starts_with("sglang::") => {
+            above.iter().find(|run| is_python_server(run))
+        }
+        [_] => None,
+        _ => above.first().filter(|parent| is_llama_server(arguments) && is_llama_server(parent)),
     };
-    let serves = |run: &&Vec<String>| {
-        let names_it = run.iter().any(|word| word.contains("vllm") || word.contains("sglang"));
-        run.len() > 1 && (names_it || run.first().is_some_and(|program| base(program).starts_with("python")))
-    };
-    let server = || above.iter().find(serves).map(|run| run.join(" "));
-    ["VLLM::", "sglang::"].iter().any(|engine| title.starts_with(engine)).then(server)?
+    server.map(|run| run.join(" "))
+}
+
+fn is_llama_server(run: &[String]) -> bool {
+    run.first().is_some_and(|program| base(program) == "llama-server")
+}
+
+fn is_python_server(run: &[String]) -> bool {
+    let names_engine = run.iter().any(|word| word.contains("vllm") || word.contains("sglang"));
+    run.len() > 1 && (names_engine || run.first().is_some_and(|program| base(program).starts_with("python")))
 }
 
 #[cfg(test)]

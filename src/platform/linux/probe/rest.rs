@@ -89,12 +89,12 @@ impl Resting {
 
 /// Whether anybody uses a card, as far as the last reading tells.
 pub(super) fn is_used(devices: &[Device], holders: &[Holder]) -> bool {
-    let busy = |device: &Device| {
+    let is_any_in_use = devices.iter().any(|device| {
         !device.processes.is_empty()
             || device.error.is_some()
             || device.utilization_percent.value().is_some_and(|used| used > 0)
-    };
-    devices.iter().any(busy) || !holders.is_empty()
+    });
+    is_any_in_use || !holders.is_empty()
 }
 
 #[cfg(test)]

@@ -13,18 +13,26 @@ pub(super) fn here(procfs: &Procfs, etc: &Path) -> Vec<Vantage> {
     if !procfs.in_initial_pid_namespace() {
         seen.push(if procfs.is_in_a_pod() { Vantage::Kubernetes } else { Vantage::Container });
     }
-    let by_cgroup = || match procfs.own_cgroup().as_deref().and_then(Place::parse) {
-        Some(Place::Slurm(job)) => Some(job),
-        _ => None,
-    };
-    let job = procfs.own_variable("SLURM_JOB_ID").or_else(by_cgroup).map(Vantage::SlurmJob);
-    let login =
-        || ["slurm", "slurm-llnl"].iter().any(|folder| etc.join(folder).is_dir()).then_some(Vantage::SlurmLogin);
-    seen.extend(job.or_else(|| job_of_another(procfs)).or_else(login));
+    seen.extend(slurm_job(procfs).or_else(|| job_of_another(procfs)).or_else(|| slurm_login(etc)));
     if procfs.is_wsl() {
         seen.push(Vantage::Wsl);
     }
     seen
+}
+
+fn slurm_job(procfs: &Procfs) -> Option<Vantage> {
+    if let Some(job) = procfs.own_variable("SLURM_JOB_ID") {
+        return Some(Vantage::SlurmJob(job));
+    }
+    match Place::parse(&procfs.own_cgroup()?) {
+        Some(Place::Slurm(job)) => Some(Vantage::SlurmJob(job)),
+        _ => None,
+    }
+}
+
+/// A node of a Slurm cluster, outside any job.
+fn slurm_login(etc: &Path) -> Option<Vantage> {
+    ["slurm", "slurm-llnl"].iter().any(|folder| etc.join(folder).is_dir()).then_some(Vantage::SlurmLogin)
 }
 
 /// A job of another scheduler: each sets a variable of its own in it.

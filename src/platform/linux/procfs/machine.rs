@@ -46,20 +46,15 @@ impl Procfs {
     pub fn nvidia_module_version(&self) -> Option<String> {
         let text = self.machine_file("driver/nvidia/version").ok()?;
         let line = text.lines().find(|line| line.starts_with("NVRM"))?;
-        let numbered = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
-        line.split_ascii_whitespace().find(numbered).map(str::to_owned)
+        let mut words = line.split_ascii_whitespace();
+        words.find(|word| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit())).map(str::to_owned)
     }
 
     /// Of each NVIDIA card its PCI address in lower case and the number of its device file (/dev/nvidia3), as the kernel
     /// module gives them; empty where it does not (WSL2).
     pub fn card_numbers(&self) -> Vec<(String, u32)> {
         let cards = fs::read_dir(self.root.join("driver/nvidia/gpus")).into_iter().flatten().flatten();
-        let card = |entry: fs::DirEntry| {
-            let text = fs::read_to_string(entry.path().join("information")).ok()?;
-            let number = text.lines().find_map(|line| line.strip_prefix("Device Minor:"))?.trim().parse().ok()?;
-            Some((entry.file_name().to_str()?.to_lowercase(), number))
-        };
-        cards.filter_map(card).collect()
+        cards.filter_map(|card| card_number(&card)).collect()
     }
 
     /// Whether this is Windows' Linux (WSL), whose driver is Windows'.
@@ -91,4 +86,10 @@ impl Procfs {
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .map_err(|error| format!("/proc/{path}: {error}"))
     }
+}
+
+fn card_number(card: &fs::DirEntry) -> Option<(String, u32)> {
+    let text = fs::read_to_string(card.path().join("information")).ok()?;
+    let number = text.lines().find_map(|line| line.strip_prefix("Device Minor:"))?.trim().parse().ok()?;
+    Some((card.file_name().to_str()?.to_lowercase(), number))
 }

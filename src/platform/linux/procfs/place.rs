@@ -79,12 +79,11 @@ impl Place {
     /// The container as one word, `docker:0123456789ab`, `podman:…`, `kubernetes:POD/…`, `lxc:NAME`, with the id's
     /// first 12 digits as the engines' own commands take them. `None` where it is no container.
     pub(crate) fn container(&self) -> Option<String> {
-        let short = |id: &str| id.chars().take(12).collect::<String>();
         match self {
-            Place::Docker(id) => Some(format!("docker:{}", short(id))),
-            Place::Podman(id) => Some(format!("podman:{}", short(id))),
+            Place::Docker(id) => Some(format!("docker:{id:.12}")),
+            Place::Podman(id) => Some(format!("podman:{id:.12}")),
             Place::Kubernetes { pod, id } if id.is_empty() => Some(format!("kubernetes:{pod}")),
-            Place::Kubernetes { pod, id } => Some(format!("kubernetes:{pod}/{}", short(id))),
+            Place::Kubernetes { pod, id } => Some(format!("kubernetes:{pod}/{id:.12}")),
             Place::Lxc(name) => Some(format!("lxc:{name}")),
             Place::Slurm(_) | Place::Service(_) | Place::UserService(_) => None,
         }
@@ -125,8 +124,10 @@ fn controller_and_path(line: &str) -> Option<(&str, &str)> {
 /// `docker-ID.scope`, `libpod-ID.scope`, `libpod-payload-ID`; not `libpod-conmon-ID`, which is podman's own watcher.
 fn engine(part: &str) -> Option<Place> {
     let name = part.strip_suffix(".scope").unwrap_or(part);
-    let id = |prefix: &str| name.strip_prefix(prefix).filter(|id| is_id(id)).map(str::to_owned);
-    id("docker-").map(Place::Docker).or_else(|| id("libpod-payload-").or_else(|| id("libpod-")).map(Place::Podman))
+    ["docker-", "libpod-payload-", "libpod-"].into_iter().find_map(|prefix| {
+        let id = name.strip_prefix(prefix).filter(|id| is_id(id))?.to_owned();
+        Some(if prefix == "docker-" { Place::Docker(id) } else { Place::Podman(id) })
+    })
 }
 
 /// `kubepods[-QOS]-podUID.slice/RUNTIME-ID.scope` (systemd, `-` in the UID is `_`) or `kubepods/[QOS/]podUID/ID`.
@@ -156,12 +157,13 @@ fn lxc(parts: &[&str]) -> Option<Place> {
 fn slurm(parts: &[&str]) -> Option<Place> {
     parts.iter().find(|part| part.contains("slurm"))?;
     let job = parts.iter().find_map(|part| part.strip_prefix("job_"));
-    // From 26.05 the job's folder is its SLUID, right below the daemon's scope.
-    let sluid = || {
-        let at = parts.iter().position(|part| part.ends_with("slurmstepd.scope"))?;
-        parts.get(at + 1).copied().filter(|part| part.starts_with('s') && part.len() == 14)
-    };
-    job.or_else(sluid).map(|job| Place::Slurm(job.to_owned()))
+    job.or_else(|| slurm_unique_id(parts)).map(|job| Place::Slurm(job.to_owned()))
+}
+
+/// The SLUID, which Slurm 26.05 and later use as the name of the job's folder, right below the daemon's scope.
+fn slurm_unique_id<'a>(parts: &[&'a str]) -> Option<&'a str> {
+    let at = parts.iter().position(|part| part.ends_with("slurmstepd.scope"))?;
+    parts.get(at + 1).copied().filter(|part| part.starts_with('s') && part.len() == 14)
 }
 
 /// The innermost unit, where that is a service and what starts a program again. A scope is a session's, a desktop's or
@@ -171,17 +173,20 @@ fn service(parts: &[&str]) -> Option<Place> {
     let at = parts.iter().rposition(|part| part.ends_with(".service") || part.ends_with(".scope"))?;
     let unit = parts.get(at).copied()?;
     let above = parts.get(..at)?;
-    let is_users = |part: &str| part.starts_with("user@") && part.ends_with(".service");
-    if !above.iter().all(|part| part.ends_with(".slice") || is_users(part)) {
+    if is_user_session(unit) || !above.iter().all(|part| part.ends_with(".slice") || is_user_session(part)) {
         return None;
     }
-    let name = unit.strip_suffix(".service").filter(|_| !is_users(unit))?;
+    let name = unit.strip_suffix(".service")?;
     let program = name.split('@').next().unwrap_or_default();
     if HOSTS.contains(&program) || name.starts_with("app-") {
         return None;
     }
     let unit = unit.to_owned();
-    Some(if above.iter().any(|part| is_users(part)) { Place::UserService(unit) } else { Place::Service(unit) })
+    Some(if above.iter().any(|part| is_user_session(part)) { Place::UserService(unit) } else { Place::Service(unit) })
+}
+
+fn is_user_session(part: &str) -> bool {
+    part.starts_with("user@") && part.ends_with(".service")
 }
 
 fn after<'a>(parts: &[&'a str], name: &str) -> Option<&'a str> {

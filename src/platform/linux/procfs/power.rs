@@ -22,22 +22,17 @@ impl Procfs {
     pub fn on_battery(&self) -> bool {
         let supplies = fs::read_dir(self.system.join("class/power_supply")).into_iter().flatten().flatten();
         let supplies: Vec<PathBuf> = supplies.map(|entry| entry.path()).collect();
-        let says = |folder: &PathBuf, file: &str, word: &str| text(folder, file).is_some_and(|said| said == word);
-        let drained = |folder: &PathBuf| {
-            says(folder, "type", "Battery") && says(folder, "status", "Discharging") && !says(folder, "scope", "Device")
-        };
-        // Two chargers may be plugged in, or a battery may be kept from charging beyond 80 %.
-        supplies.iter().any(drained) && !supplies.iter().any(|folder| says(folder, "online", "1"))
+        // With a charger plugged in the machine is not on its battery, even if that discharges: a second charger may
+        // supply it, and some batteries do not charge beyond 80 %.
+        supplies.iter().any(|folder| is_discharging_battery(folder))
+            && !supplies.iter().any(|folder| says(folder, "online", "1"))
     }
 
     /// Where the machine's NVIDIA cards are in /sys; their sound and USB functions are none.
     pub fn cards(&self) -> Vec<PathBuf> {
         let devices = fs::read_dir(self.system.join("bus/pci/devices")).into_iter().flatten().flatten();
-        let is_card = |folder: &PathBuf| {
-            text(folder, "vendor").is_some_and(|vendor| vendor == "0x10de")
-                && text(folder, "class").is_some_and(|class| class.starts_with("0x03"))
-        };
-        devices.map(|entry| entry.path()).filter(is_card).collect()
+        let folders = devices.map(|entry| entry.path());
+        folders.filter(|folder| is_nvidia_card(folder)).collect()
     }
 }
 
@@ -52,6 +47,18 @@ impl Power {
             _ => Power::MaySleep,
         }
     }
+}
+
+fn is_discharging_battery(folder: &Path) -> bool {
+    says(folder, "type", "Battery") && says(folder, "status", "Discharging") && !says(folder, "scope", "Device")
+}
+
+fn is_nvidia_card(folder: &Path) -> bool {
+    says(folder, "vendor", "0x10de") && text(folder, "class").is_some_and(|class| class.starts_with("0x03"))
+}
+
+fn says(folder: &Path, file: &str, word: &str) -> bool {
+    text(folder, file).is_some_and(|said| said == word)
 }
 
 fn card(folder: &Path) -> Power {

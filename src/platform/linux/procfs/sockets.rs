@@ -2,7 +2,7 @@
 //! its user and inode, /proc/PID/fd the sockets that a process has open.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 
 use super::{LARGE_FILE_BYTES, ProcError, Procfs};
 
@@ -19,14 +19,19 @@ pub struct Listener {
 impl Procfs {
     /// The sockets that take connections to 127.0.0.1 or `[::1]` at this port.
     pub fn listeners(&self, port: u16) -> Vec<Listener> {
-        let table = |name: &str| {
-            let mut text = String::new();
-            let file = fs::File::open(self.root.join("net").join(name)).ok()?;
-            file.take(LARGE_FILE_BYTES).read_to_string(&mut text).ok()?;
-            Some(text)
-        };
-        let tables = ["tcp", "tcp6"].into_iter().filter_map(table);
-        tables.flat_map(|text| text.lines().filter_map(|line| listener(line, port)).collect::<Vec<_>>()).collect()
+        let mut listeners = Vec::new();
+        for table in ["tcp", "tcp6"] {
+            let text = self.socket_table(table).unwrap_or_default();
+            listeners.extend(text.lines().filter_map(|line| listener(line, port)));
+        }
+        listeners
+    }
+
+    fn socket_table(&self, name: &str) -> io::Result<String> {
+        let mut text = String::new();
+        let file = fs::File::open(self.root.join("net").join(name))?;
+        file.take(LARGE_FILE_BYTES).read_to_string(&mut text)?;
+        Ok(text)
     }
 
     /// The inodes of a process's open sockets. Needs its own user or root: else `Denied`.

@@ -89,17 +89,20 @@ impl Card {
 
     /// The instances of a card that is split (MIG). They are counted on after the whole cards, from `next` on.
     pub(super) fn instances(&mut self, nvml: &Nvml, next: u32) -> Vec<Card> {
-        let Some(handle) = self.handle.clone().ok().filter(|_| self.nature == Some(Nature::Split)) else {
+        let Ok(handle) = self.handle.clone() else { return Vec::new() };
+        if !self.is_split() {
             return Vec::new();
-        };
+        }
         let parent = raw::device(nvml, handle);
         let most = parent.mig_device_count().unwrap_or(0).min(MOST_INSTANCES);
         // Numbers without an instance are gaps.
         let there = (0..most).filter_map(|at| parent.mig_device_by_index(at).ok());
-        let minor = self.minor;
-        // An instance is used through the whole card's device file.
-        let card = |(device, index)| Card { minor, ..Card::of(Ok(device), index, Some(Nature::MigInstance)) };
-        let instances: Vec<Card> = there.zip(next..).map(card).collect();
+        let mut instances = Vec::new();
+        for (device, index) in there.zip(next..) {
+            let instance = Card::of(Ok(device), index, Some(Nature::MigInstance));
+            // An instance is used through the whole card's device file.
+            instances.push(Card { minor: self.minor, ..instance });
+        }
         self.has_instances = !instances.is_empty();
         instances
     }
@@ -115,15 +118,11 @@ impl Card {
     }
 
     fn of(device: Result<NvmlDevice, DeviceTrouble>, index: u32, nature: Option<Nature>) -> Card {
-        let text = |read: fn(&NvmlDevice) -> Result<String, NvmlError>| match &device {
-            Ok(device) => read(device).map_or_else(|error| missing(&error), Reading::Known),
-            Err(_) => Reading::NotAvailable,
-        };
         Card {
             index,
-            uuid: text(|device| device.uuid()),
-            bus_id: text(|device| device.pci_info().map(|pci| pci.bus_id)),
-            name: text(|device| device.name()),
+            uuid: text(&device, |device| device.uuid()),
+            bus_id: text(&device, |device| device.pci_info().map(|pci| pci.bus_id)),
+            name: text(&device, |device| device.name()),
             nature,
             minor: device.as_ref().ok().and_then(|device| device.minor_number().ok()),
             has_instances: false,
@@ -138,8 +137,7 @@ impl Card {
 
     /// Whether there is nothing left to discover: what failed once may go well another time.
     pub(super) fn is_discovered(&self) -> bool {
-        let known = |text: &Reading<String>| text.known().is_some();
-        self.handle.is_ok() && [&self.uuid, &self.bus_id, &self.name].into_iter().all(known)
+        self.handle.is_ok() && [&self.uuid, &self.bus_id, &self.name].iter().all(|text| text.known().is_some())
     }
 
     pub(super) fn discover_again(&mut self, nvml: &Nvml) {
@@ -268,8 +266,10 @@ impl Card {
             List::Mps => mps,
         };
         let rows = figure(raw::list(nvml, handle, list, version, &mut self.rows))?;
-        let listed = |row: raw::RawRow| ListedRow { pid: row.pid, used_bytes: row_figure(row.used, total) };
-        Ok(rows.map(|rows| rows.into_iter().map(listed).collect()))
+        Ok(rows.map(|rows| {
+            let rows = rows.into_iter();
+            rows.map(|row| ListedRow { pid: row.pid, used_bytes: row_figure(row.used, total) }).collect()
+        }))
     }
 
     fn unread(&self, trouble: &DeviceTrouble) -> DeviceReading {
@@ -289,6 +289,16 @@ impl Card {
             listed: Reading::NotAvailable,
             sm_percent: Reading::NotAvailable,
         }
+    }
+}
+
+fn text(
+    device: &Result<NvmlDevice, DeviceTrouble>,
+    read: impl FnOnce(&NvmlDevice) -> Result<String, NvmlError>,
+) -> Reading<String> {
+    match device {
+        Ok(device) => read(device).map_or_else(|error| missing(&error), Reading::Known),
+        Err(_) => Reading::NotAvailable,
     }
 }
 
@@ -316,15 +326,18 @@ fn with_capacity(memory: DeviceMemory) -> DeviceMemory {
     let Some(total) = memory.total_bytes.value().filter(|total| *total != Bytes::ZERO) else {
         return no_memory(&Reading::NotAvailable);
     };
-    let part = |figure: Reading<Bytes>| match figure {
-        Reading::Known(bytes) => row_figure(bytes.0, Some(total)),
-        unknown => unknown,
-    };
     DeviceMemory {
         total_bytes: memory.total_bytes,
-        reserved_bytes: part(memory.reserved_bytes),
-        used_bytes: part(memory.used_bytes),
-        free_bytes: part(memory.free_bytes),
+        reserved_bytes: within(total, memory.reserved_bytes),
+        used_bytes: within(total, memory.used_bytes),
+        free_bytes: within(total, memory.free_bytes),
+    }
+}
+
+fn within(total: Bytes, part: Reading<Bytes>) -> Reading<Bytes> {
+    match part {
+        Reading::Known(bytes) => row_figure(bytes.0, Some(total)),
+        unknown => unknown,
     }
 }
 

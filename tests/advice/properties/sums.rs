@@ -1,0 +1,77 @@
+//! Owns the sums that the advice shows: the ledger, what the steps free together, the parts of a model.
+
+use oomdoctor::advice::{Advice, FitAdvice, Ledger, PlannedFix};
+use oomdoctor::units::Bytes;
+use serde::Serialize;
+
+/// The sums that do not add up, one line each.
+pub fn wrong(advice: &Advice) -> Vec<String> {
+    let mut found = Vec::new();
+    found.extend(advice.ledger.iter().flat_map(wrong_in_ledger));
+    found.extend(advice.fit.iter().flat_map(wrong_in_fit));
+    found.extend(wrong_in_plan(&advice.plan));
+    found
+}
+
+fn wrong_in_ledger(ledger: &Ledger) -> Vec<String> {
+    let mut found = Vec::new();
+    let held: Bytes = ledger.held_by.iter().fold(Bytes::ZERO, |sum, held| sum.plus(held.bytes));
+    if let (Some(capacity), Some(available)) = (ledger.capacity_bytes, ledger.available_bytes) {
+        let all = held.plus(available);
+        // The figures of a log are rounded.
+        let tolerance = if ledger.is_now { Bytes::ZERO } else { Bytes(capacity.0 / 50) };
+        if all.less(capacity).max(capacity.less(all)) > tolerance {
+            found.push(format!("{held} in use and {available} free are not the capacity {capacity}"));
+        }
+    }
+    let needed = ledger.asked_bytes.map(|asked| asked.plus(ledger.had_bytes.unwrap_or(Bytes::ZERO)));
+    if needed != ledger.needed_bytes {
+        found.push(format!("{:?} and {:?} are not {:?}", ledger.had_bytes, ledger.asked_bytes, ledger.needed_bytes));
+    }
+    // In the log, what was free leaves out what the run already had.
+    let wanted = if ledger.is_now || ledger.is_cache { ledger.needed_bytes } else { ledger.asked_bytes };
+    let taken = ledger.taken_bytes.unwrap_or(Bytes::ZERO);
+    let missing = wanted.zip(ledger.available_bytes).map(|(wanted, free)| wanted.less(free).less(taken));
+    if missing != ledger.missing_bytes {
+        found.push(format!("short {:?}, but the sum says {missing:?}", ledger.missing_bytes));
+    }
+    found
+}
+
+fn wrong_in_fit(fit: &FitAdvice) -> Vec<String> {
+    let mut found = Vec::new();
+    if let (Some(parts), Some(total)) = (&fit.parts, fit.total_bytes) {
+        let sum = sum_of(parts);
+        if sum != Some(total) {
+            found.push(format!("the parts of {} are {sum:?}, not {total}", fit.engine));
+        }
+    }
+    for choice in &fit.choices {
+        let after = fit.free_now_bytes.zip(choice.total_bytes).map(|(free, total)| free.less(total));
+        if choice.free_after_bytes.is_some() && after != choice.free_after_bytes {
+            found
+                .push(format!("with {}: {:?} is free after it, not {after:?}", choice.change, choice.free_after_bytes));
+        }
+    }
+    found
+}
+
+/// The bytes of all parts together; `None` where one of them is unknown.
+fn sum_of(parts: &impl Serialize) -> Option<Bytes> {
+    let parts = serde_json::to_value(parts).unwrap();
+    let mut bytes = parts.as_object().unwrap().values().map(|part| part["bytes"].as_u64());
+    bytes.try_fold(Bytes::ZERO, |sum, bytes| Some(sum.plus(Bytes(bytes?))))
+}
+
+fn wrong_in_plan(plan: &[PlannedFix]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut sum = Bytes::ZERO;
+    for planned in plan {
+        sum = sum.plus(planned.frees_bytes.unwrap_or(Bytes::ZERO));
+        let shown = planned.frees_bytes.map(|_| sum);
+        if planned.frees_so_far_bytes != shown {
+            found.push(format!("{}: {:?} so far, not {shown:?}", planned.fix, planned.frees_so_far_bytes));
+        }
+    }
+    found
+}

@@ -1,0 +1,375 @@
+//! Owns how a scenario is written down (a log, a machine, the expected advice: `tests/scenarios/*.ron`) and how the
+//! advice on it is computed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use oomdoctor::advice::{Advice, Situation, Taken, advise};
+use oomdoctor::gpu::guard::Viewer;
+use oomdoctor::gpu::history::History;
+use oomdoctor::gpu::*;
+use oomdoctor::knowledge::diagnosis::Diagnosis;
+use oomdoctor::knowledge::fix::Fix;
+use oomdoctor::knowledge::{FixId, KnowledgeBase};
+use oomdoctor::log::PastedLog;
+use oomdoctor::units::{Bytes, WallTime};
+use serde::Deserialize;
+
+/// The user who runs oomdoctor in a scenario that does not say otherwise.
+const USER: u32 = 1000;
+/// Another user of the same machine.
+const OTHER_USER: u32 = 1001;
+/// The shell in which oomdoctor runs.
+const SHELL: u32 = 900;
+
+/// One file of `tests/scenarios`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What this scenario shows, for the reader of the file.
+    #[allow(dead_code, reason = "for the reader of the file")]
+    why: String,
+    /// The cause that a hasty reader would name, where another one leads: this scenario is a near miss of it.
+    #[serde(default)]
+    pub looks_like: Option<String>,
+    pub log: String,
+    /// The GPUs at the last reading; with none, only the log is read.
+    #[serde(default)]
+    pub gpus: Vec<Gpu>,
+    /// For how many seconds the machine was watched. A single reading (0) cannot show that a process is idle.
+    #[serde(default = "usual_watch")]
+    watched: i64,
+    /// MiB of system RAM: total and available.
+    #[serde(default = "usual_ram")]
+    ram: (u64, u64),
+    /// The failed command line, as the user typed it into oomdoctor.
+    #[serde(default)]
+    command: Option<String>,
+    /// The model, as the user named it.
+    #[serde(default)]
+    model: Option<String>,
+    /// What the steps taken so far mean for the next ones.
+    #[serde(default)]
+    taken: StepsTaken,
+    /// The GPUs at an earlier reading, whose advice is the input of this one; empty where this reading is the first.
+    #[serde(default)]
+    earlier: Vec<Gpu>,
+    /// Who runs oomdoctor.
+    #[serde(default)]
+    viewer: Looker,
+    pub expect: Expected,
+}
+
+/// `oomdoctor::advice::Taken`, as a scenario writes it.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct StepsTaken {
+    changed: bool,
+    enough: bool,
+    freed: bool,
+}
+
+/// `oomdoctor::gpu::guard::Viewer`, as a scenario writes it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Looker {
+    uid: u32,
+    /// oomdoctor's own PID and those it runs in.
+    lineage: Vec<u32>,
+    /// Programs that the configuration protects.
+    spared: Vec<String>,
+    /// The user who became root with sudo.
+    sudo_uid: Option<u32>,
+    /// Inside a Kubernetes pod, without `--allow-kill`.
+    in_pod: bool,
+}
+
+impl Default for Looker {
+    fn default() -> Looker {
+        Looker { uid: USER, lineage: vec![SHELL], spared: Vec::new(), sudo_uid: None, in_pod: false }
+    }
+}
+
+fn usual_ram() -> (u64, u64) {
+    (64 << 10, 40 << 10)
+}
+
+fn usual_watch() -> i64 {
+    20
+}
+
+fn usual_gpu() -> String {
+    "NVIDIA GeForce RTX 4090".to_owned()
+}
+
+fn usual_unattributed() -> u64 {
+    200
+}
+
+/// One GPU: its total VRAM in MiB and its processes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gpu {
+    total: u64,
+    /// The driver's name for it.
+    #[serde(default = "usual_gpu")]
+    name: String,
+    /// MiB in use that no listed process accounts for.
+    #[serde(default = "usual_unattributed")]
+    unattributed: u64,
+    #[serde(default)]
+    pub processes: Vec<Process>,
+}
+
+/// One process on a GPU.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Process {
+    pub pid: u32,
+    mib: u64,
+    /// The program that oomdoctor recognizes in it.
+    program: Option<String>,
+    command: String,
+    /// Seconds before the crash; negative: after it.
+    started: i64,
+    /// Whether it is the viewer's own process; else it is another user's.
+    pub own: bool,
+    proved: bool,
+    pub busy: bool,
+    /// The second of the watch from which it is idle; it is busy before.
+    busy_until: i64,
+    /// The second of the watch from which it uses this GPU.
+    appears_at: i64,
+}
+
+impl Default for Process {
+    fn default() -> Process {
+        Process {
+            pid: 0,
+            mib: 0,
+            program: None,
+            command: "python train.py".to_owned(),
+            started: 3600,
+            own: true,
+            proved: true,
+            busy: false,
+            busy_until: 0,
+            appears_at: 0,
+        }
+    }
+}
+
+/// What the advice must be.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    /// The leading cause; `none` where no memory ran out.
+    pub cause: String,
+    /// What the verdict's sentence says, in this order.
+    pub sentence: Vec<String>,
+    /// What it must not say.
+    #[serde(default)]
+    pub sentence_lacks: Vec<String>,
+    /// MiB that the run is short of; None: unknown.
+    #[serde(default)]
+    pub short: Option<u64>,
+    /// The first steps of the plan; `end-holder PID` also names the process.
+    pub plan: Vec<String>,
+    /// Commands that some step has, literally.
+    #[serde(default)]
+    pub commands: Vec<String>,
+    /// Steps that the plan must not have.
+    #[serde(default)]
+    pub never: Vec<String>,
+    /// What no step may say, in its words or its command.
+    #[serde(default)]
+    pub steps_lack: Vec<String>,
+    /// What some step must say, in its words or its command.
+    #[serde(default)]
+    pub steps_say: Vec<String>,
+    /// Steps that must not be called enough.
+    #[serde(default)]
+    pub not_enough: Vec<FixId>,
+    /// What the evidence for the leading cause says.
+    #[serde(default)]
+    pub evidence: Vec<String>,
+    #[serde(default)]
+    pub same_machine: Option<bool>,
+}
+
+/// The time of the crash, plus so many seconds.
+fn after_crash(seconds: i64) -> WallTime {
+    WallTime(jiff::Timestamp::from_second(1_795_176_000 + seconds).unwrap())
+}
+
+impl Process {
+    fn is_busy_at(&self, second: i64) -> bool {
+        self.busy || second < self.busy_until
+    }
+
+    fn cpu_ticks_at(&self, second: i64) -> u64 {
+        let busy_seconds = if self.busy { second } else { second.min(self.busy_until) };
+        10 + u64::try_from(busy_seconds).unwrap() * 100
+    }
+
+    fn row_at(&self, second: i64) -> GpuProcess {
+        GpuProcess {
+            pid: self.pid,
+            kind: ProcessKind::Compute,
+            container: None,
+            managed_by: None,
+            server_command: None,
+            recognised_as: self.program.clone(),
+            protected: None,
+            proved: self.proved,
+            group: None,
+            image: None,
+            start_ticks: Reading::Known(u64::from(self.pid) * 10),
+            started_at: Reading::Known(after_crash(-self.started)),
+            used_bytes: Reading::Known(Bytes::mib(self.mib)),
+            sm_percent: Reading::Known(if self.is_busy_at(second) { 90 } else { 0 }),
+            uid: Reading::Known(if self.own { USER } else { OTHER_USER }),
+            user: Reading::Known(if self.own { "ada" } else { "bob" }.into()),
+            command: Reading::Known(self.command.clone()),
+            parent_pid: Reading::Known(SHELL),
+            session: Reading::Known(SHELL),
+            state: Reading::Known('S'),
+            cpu_ticks: Reading::Known(self.cpu_ticks_at(second)),
+        }
+    }
+}
+
+impl Gpu {
+    fn device_at(&self, index: usize, second: i64) -> Device {
+        let processes: Vec<&Process> = self.processes.iter().filter(|process| process.appears_at <= second).collect();
+        let used = processes.iter().map(|process| process.mib).sum::<u64>() + self.unattributed;
+        let reserved = 400;
+        Device {
+            index: u32::try_from(index).unwrap(),
+            error: None,
+            memory: DeviceMemory {
+                total_bytes: Reading::Known(Bytes::mib(self.total)),
+                reserved_bytes: Reading::Known(Bytes::mib(reserved)),
+                used_bytes: Reading::Known(Bytes::mib(used)),
+                free_bytes: Reading::Known(Bytes::mib(self.total - reserved - used)),
+            },
+            unaccounted_includes_unknown_rows: false,
+            processes: processes.iter().map(|process| process.row_at(second)).collect(),
+            nature: None,
+            uuid: Reading::Known(format!("GPU-{index}")),
+            bus_id: Reading::Known(format!("00000000:0{index}:00.0")),
+            name: Reading::Known(self.name.clone()),
+            unaccounted_bytes: Reading::Known(Bytes::mib(self.unattributed)),
+            utilization_percent: Reading::Known(0),
+            temperature_celsius: Reading::Known(40),
+            power_watts: Reading::Known(30),
+        }
+    }
+}
+
+/// What the log alone says, and the fixes that its leading entry names.
+pub struct LogReading {
+    diagnosis: Diagnosis,
+    fixes: Vec<Fix>,
+}
+
+impl LogReading {
+    pub fn of(base: &KnowledgeBase, log: &str) -> LogReading {
+        let diagnosis = base.diagnose(&PastedLog::new(log.to_owned()), None);
+        let entry = diagnosis.matches.first().and_then(|found| base.entry(found.entry));
+        let fixes = entry.iter().flat_map(|entry| &entry.fixes).filter_map(|id| base.fix(*id)).cloned().collect();
+        LogReading { diagnosis, fixes }
+    }
+}
+
+impl Scenario {
+    /// The same machine and log where root runs oomdoctor: then every process is another user's.
+    pub fn seen_by_root(&self) -> Scenario {
+        Scenario { viewer: Looker { uid: 0, ..Looker::default() }, ..self.clone() }
+    }
+
+    pub fn with_all_processes_busy(&self) -> Scenario {
+        let mut scenario = self.clone();
+        scenario.gpus.iter_mut().flat_map(|gpu| &mut gpu.processes).for_each(|process| process.busy = true);
+        scenario
+    }
+
+    /// The advice at the last reading; it takes the advice at the earlier reading as input where there is one.
+    pub fn advice(&self, log: &LogReading) -> Advice {
+        let has_earlier_reading = !self.earlier.is_empty();
+        let earlier = has_earlier_reading.then(|| self.advice_with(log, &self.earlier, None));
+        self.advice_with(log, &self.gpus, earlier.as_ref())
+    }
+
+    fn advice_with(&self, log: &LogReading, gpus: &[Gpu], before: Option<&Advice>) -> Advice {
+        let mut history = History::default();
+        for second in 0..=self.watched {
+            history.note(&self.snapshot_at(gpus, second));
+        }
+        let now = self.snapshot_at(gpus, self.watched);
+        let StepsTaken { changed, enough, freed } = self.taken;
+        let viewer = Viewer {
+            uid: self.viewer.uid,
+            lineage: self.viewer.lineage.clone(),
+            spared: self.viewer.spared.clone(),
+            sudo_uid: self.viewer.sudo_uid,
+            is_held_by_pod: self.viewer.in_pod,
+        };
+        advise(&Situation {
+            fixes: &log.fixes,
+            snapshot: (!gpus.is_empty()).then_some(&now),
+            history: Some(&history),
+            viewer: Some(&viewer),
+            crashed_by: Some(after_crash(0)),
+            command: self.command.as_deref(),
+            model: self.model.as_deref(),
+            taken: Taken { changed, enough, freed },
+            before: before.map(|advice| &advice.remembered),
+            ..Situation::alone(&log.diagnosis)
+        })
+    }
+
+    fn snapshot_at(&self, gpus: &[Gpu], second: i64) -> Snapshot {
+        let (total, available) = self.ram;
+        Snapshot {
+            taken_at: after_crash(second),
+            host: Host {
+                name: "gpu-box".into(),
+                memory_total_bytes: Reading::Known(Bytes::mib(total)),
+                memory_available_bytes: Reading::Known(Bytes::mib(available)),
+                swap_total_bytes: Reading::Known(Bytes::ZERO),
+                swap_free_bytes: Reading::Known(Bytes::ZERO),
+            },
+            driver: Driver::Available { version: "570.124.06".into(), cuda_version: None },
+            devices: gpus.iter().enumerate().map(|(index, gpu)| gpu.device_at(index, second)).collect(),
+            holders: vec![],
+            launchers: vec![],
+            unseen_processes: 0,
+            seen_from: vec![],
+        }
+    }
+
+    /// A log on a machine with these GPUs, written as in a file.
+    pub fn of(log: &str, gpus: &str) -> Scenario {
+        let empty = format!("(why: \"\", log: \"\", gpus: [{gpus}], expect: (cause: \"\", sentence: [], plan: []))");
+        Scenario { log: log.to_owned(), ..Scenario::parsed(&empty).unwrap() }
+    }
+
+    fn read(path: &Path) -> Scenario {
+        let text = fs::read_to_string(path).unwrap();
+        Scenario::parsed(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    fn parsed(text: &str) -> ron::error::SpannedResult<Scenario> {
+        ron::Options::default().with_default_extension(ron::extensions::Extensions::IMPLICIT_SOME).from_str(text)
+    }
+}
+
+/// Every scenario with its name, sorted by name.
+pub fn all() -> Vec<(String, Scenario)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "ron"));
+    files.sort();
+    files.iter().map(|path| (path.file_stem().unwrap().to_string_lossy().into_owned(), Scenario::read(path))).collect()
+}
