@@ -44,12 +44,10 @@ pub struct Cli {
     /// Open the log of the last time, with the steps that were taken.
     #[arg(long, conflicts_with_all = ["log", "demo"])]
     pub last: bool,
-    /// How it looks.
     #[command(flatten)]
     pub look: Look,
 }
 
-/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Read a log and say what ran out of memory, why, and what to do about it.
@@ -189,7 +187,7 @@ fn run_command(global: &Global, command: Command) -> ExitCode {
     }
 }
 
-/// Help and version as they are; a mistake in one line.
+/// Prints help and version unchanged, and a mistake in one line.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         let text = error.render();
@@ -197,7 +195,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         return output::print(&shown, ExitCode::SUCCESS);
     }
     let text = error.to_string();
-    // What is missing stands on lines of its own.
+    // Missing arguments are on lines of their own.
     let mut lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
     let rest: Vec<&str> = lines.collect();

@@ -1,4 +1,4 @@
-//! oomdoctor: what ran out of memory, who holds it now, and which steps get the job running again.
+//! oomdoctor: what ran out of memory, which processes use it now, and which steps get the job running again.
 //!
 //! The domain (`units`, `log`, `gpu`, `knowledge`, `memory`, `advice`, `report`) is pure; `app` decides what a
 //! message means and `ui` draws; only the edge (`runtime`, `platform`, `cli`) touches the outside world.

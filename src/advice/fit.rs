@@ -166,13 +166,8 @@ fn of_model(
         Some(false) => choices(&known, &run, &all, &room),
         _ => (Vec::new(), Vec::new()),
     };
-    if let Some(several) = diagnosis.run.devices.filter(|count| *count > 1 && room.each.is_empty()) {
-        notes.push(format!("the run was spread over {several} GPUs; each also holds buffers of its own, which differ"));
-    }
     let too_much = limits.too_much(&engine, shape);
-    notes.extend(too_much.map(|least| {
-        format!("weights, gradients and optimizer alone take about {least}, whatever the sequences' length")
-    }));
+    notes.extend(notes_of(diagnosis, &room, too_much));
     let fits = fits_as_it_is.or(too_much.map(|_| false));
     if limits.is_blind {
         estimate.compute = Part::unknown(UNKNOWN_LENGTH);
@@ -202,6 +197,18 @@ fn of_model(
         model: Some(FitModel::of(known)),
         ..FitAdvice::of(engine.name())
     }
+}
+
+/// What was assumed of the run, and what is known without the length of its sequences.
+fn notes_of(diagnosis: &Diagnosis, room: &Room, too_much: Option<Bytes>) -> Vec<String> {
+    let several = diagnosis.run.devices.filter(|count| *count > 1 && room.each.is_empty());
+    let spread = several.map(|several| {
+        format!("the run was spread over {several} GPUs; each also holds buffers of its own, which differ")
+    });
+    let least = too_much.map(|least| {
+        format!("weights, gradients and optimizer alone take about {least}, whatever the sequences' length")
+    });
+    spread.into_iter().chain(least).collect()
 }
 
 /// What a choice must leave free.

@@ -100,7 +100,9 @@ fn size_of_the_run(case: &Case<'_>, causes: &[Found], plan: &[PlannedFix]) -> Op
     if case.log.oom != Oom::Yes || !is_about_size || is_refuted(fit, case) {
         return None;
     }
-    fit.sentence(|choice| plan.iter().any(|planned| choice.fixes.contains(&planned.fix)))
+    // With steps taken, what is ahead starts from the changed command line and not from what failed.
+    let is_ahead = case.changed.is_none();
+    fit.sentence(|choice| is_ahead && plan.iter().any(|planned| choice.fixes.contains(&planned.fix)))
 }
 
 /// Whether the log shows that more is short than the model's sums say, with its weights at the size of their file.

@@ -205,8 +205,13 @@ fn of_log(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Ledger> {
     let mut held = printed_parts(diagnosis, place);
     let free = facts.free_bytes.unwrap_or(Bytes::ZERO);
     // With the named processes more than the GPU has: one of them may be the run itself, or the log mixes GPUs.
-    if accounted(free, &held) > capacity.plus(Bytes(capacity.0 / 50)) {
+    if exceeds(capacity, accounted(free, &held)) {
         held.retain(|held| held.share == Share::Run);
+    }
+    // Windows counts system memory that it lends to a program: such a figure is no part of the GPU.
+    let is_run_beyond_gpu = exceeds(capacity, accounted(free, &held));
+    if is_run_beyond_gpu {
+        held.clear();
     }
     let mut rest = capacity.less(accounted(free, &held));
     // An allocator's figure leaves out the CUDA context of its own process, which is no other process's memory.
@@ -216,13 +221,18 @@ fn of_log(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<Ledger> {
     }
     if facts.free_bytes.is_some() && rest > Bytes::ZERO {
         // Where the log does not say what the run had, the run is in there.
-        let is_run_known = run_had(diagnosis).is_some() || own_context(diagnosis).is_some();
+        let is_run_known = !is_run_beyond_gpu && (run_had(diagnosis).is_some() || own_context(diagnosis).is_some());
         let what = if is_run_known { "other" } else { "in use" };
         held.push(Held { what: what.into(), pid: None, bytes: rest, share: Share::Other });
     }
     // The run's own part was already taken out of what was free then.
     let missing_bytes = facts.requested_bytes.zip(facts.free_bytes).map(|(requested, free)| requested.less(free));
     Some(Ledger { missing_bytes, ..sums(&wanted(diagnosis), Some(capacity), facts.free_bytes, held) })
+}
+
+/// Whether the parts are more than there is, beyond rounding.
+fn exceeds(capacity: Bytes, parts: Bytes) -> bool {
+    parts > capacity.plus(Bytes(capacity.0 / 50))
 }
 
 fn accounted(free: Bytes, held: &[Held]) -> Bytes {

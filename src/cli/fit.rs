@@ -49,6 +49,7 @@ use crate::memory::images::{self, ImageModel};
 use crate::memory::knobs::sharing;
 use crate::memory::options::{self, Choice};
 use crate::memory::{sglang, vllm};
+use crate::platform::Sampling;
 use crate::platform::processes::Processes;
 use crate::text::harmless;
 use crate::units::Bytes;
@@ -64,22 +65,22 @@ pub(super) fn run(global: &Global, args: &FitArgs) -> ExitCode {
 
 /// What to print, and whether the model, or any model where none is named, fits.
 fn said(global: &Global, args: &FitArgs) -> Result<(String, bool), String> {
-    let machine = || machine(&global.sampling(), args.gpu);
     let viewer = global.kernel().viewer();
+    let sampling = global.sampling();
     let Some(model) = &args.model else {
-        let machine = machine()?;
+        let machine = machine(&sampling, args.gpu)?;
         let holders = machine.holders(machine.card(), &viewer);
         return list::answer(args, machine.card(), &machine.cards, &holders);
     };
     if let Some(drawing) = draws(model) {
-        let said = drawing.said(machine()?.card().map(|card| card.free));
+        let said = drawing.said(machine(&sampling, args.gpu)?.card().map(|card| card.free));
         if !args.json {
             return Ok((format!("{said}\n"), false));
         }
         let json = ImageModelFit { model: model.clone(), fits: None, why_not_known: said };
         return Ok((pretty(&Fit::ImageModel(json))?, false));
     }
-    let answer = answer(args, model, &viewer, machine)?;
+    let answer = answer(args, model, &viewer, &sampling)?;
     let fits = answer.fits == Some(true);
     if !args.json {
         return Ok((words::text(&answer), fits));
@@ -92,21 +93,11 @@ fn draws(model: &str) -> Option<&'static ImageModel> {
     if Path::new(model).exists() { None } else { images::find(model) }
 }
 
-fn answer(
-    args: &FitArgs,
-    model: &str,
-    viewer: &Viewer,
-    machine: impl FnOnce() -> Result<Machine, String>,
-) -> Result<Answer, String> {
+fn answer(args: &FitArgs, model: &str, viewer: &Viewer, sampling: &Sampling) -> Result<Answer, String> {
     let by_dtype = args.dtype.as_deref().and_then(arguments::engine_of_dtype);
     let by_name = args.engine.or(by_dtype).or_else(|| meant::engine_of_name(model));
-    let mut located = find(args, model, by_name)?;
-    let requantised = match by_name {
-        Some(EngineName::Vllm | EngineName::Sglang) => requantised::asked(args, model, &mut located),
-        _ => None,
-    };
-    let located = located;
-    let machine = machine()?;
+    let (located, requantised) = find(args, model, by_name)?;
+    let machine = machine(sampling, args.gpu)?;
     let name = args.engine.or(by_dtype).unwrap_or_else(|| engine_of(&located, model, by_name));
     let engine = arguments::engine(name, args, &located, machine.card(), &machine.cards)?;
     let (named, too_few) = machine.cards_for(&engine, args.gpu);
@@ -119,44 +110,55 @@ fn answer(
         None => spread::spread(args, &engine, &located.shape, &machine.cards)?,
     };
     let estimate = engine.estimate(&located.shape);
-    let fits_cards = match &spread {
-        Some(spread) => Some(spread.fits),
-        None => fits(&engine, &located.shape, card),
-    };
-    let host_available = machine.host_available();
-    let lacks_ram = if fits_cards == Some(true) { lacks_ram(&engine, &estimate, host_available) } else { None };
-    let fits = if lacks_ram.is_some() { Some(false) } else { fits_cards };
-    let unknown = || estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone());
     let mut answer = Answer {
         asked: model.to_owned(),
         held: held(&machine, &engine, &estimate, &named, spread.as_ref(), viewer),
         several_cards: machine.cards.len() > 1 && engine.ranks() == 1 && spread.is_none(),
-        options: choices(args, &engine, &located, &machine, card, together.as_ref(), spread.as_ref()),
+        options: Vec::new(),
         emptied: card.and_then(|card| machine.emptied(card)),
-        host_available,
-        lacks_ram,
-        notes: notes(args, model, &located, name, &engine, &machine, card, spread.is_some()),
+        host_available: machine.host_available(),
+        lacks_ram: None,
+        notes: Vec::new(),
         fit_params: measures(&engine, &located),
-        why_not_known: if fits.is_none() { unknown() } else { None },
+        why_not_known: estimate.why_not().map(str::to_owned).or(too_few).or_else(|| machine.no_card.clone()),
         card: card.cloned(),
         cards: machine.cards.clone(),
+        fits: match &spread {
+            Some(spread) => Some(spread.fits),
+            None => fits(&engine, &located.shape, card),
+        },
         spread,
         engine,
         requantised,
-        fits,
         context_asked: args.context.is_some(),
         estimate,
         located,
     };
-    let nothing = Estimate { weights_on_host: Part::fact(0), ..answer.estimate.clone() };
-    let before = if lacks_ram.is_some() { &nothing } else { &answer.estimate };
-    options::hold_against_ram(&mut answer.options, before, host_available);
+    answer.options = choices(args, together.as_ref(), &answer);
+    compare_with_ram(&mut answer);
+    answer.notes = notes(args, name, &machine, &answer);
     answer.notes = notes::with(&answer);
     Ok(answer)
 }
 
-/// The model, with the image encoder that is given.
-fn find(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<Located, String> {
+/// Whether there is system memory for what is to lie there, as it is and with each change.
+fn compare_with_ram(answer: &mut Answer) {
+    let mut before = answer.estimate.clone();
+    if answer.fits == Some(true) {
+        answer.lacks_ram = lacks_ram(&answer.engine, &answer.estimate, answer.host_available);
+    }
+    if answer.lacks_ram.is_some() {
+        answer.fits = Some(false);
+        before.weights_on_host = Part::fact(0);
+    }
+    if answer.fits.is_some() {
+        answer.why_not_known = None;
+    }
+    options::hold_against_ram(&mut answer.options, &before, answer.host_available);
+}
+
+/// The model, with the image encoder that is given; and in what it was to be taken that it is not in.
+fn find(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<(Located, Option<String>), String> {
     let mut located = locate::locate(model, &meant::meant(args, model, engine)?)?;
     if let Some(encoder) = &args.mmproj {
         (located.shape.projector, located.shape.encoding) = locate::encoder(encoder)?;
@@ -166,7 +168,11 @@ fn find(args: &FitArgs, model: &str, engine: Option<EngineName>) -> Result<Locat
             located.note = None;
         }
     }
-    Ok(located)
+    let requantised = match engine {
+        Some(EngineName::Vllm | EngineName::Sglang) => requantised::asked(args, model, &mut located),
+        _ => None,
+    };
+    Ok((located, requantised))
 }
 
 /// The engine for a model where none is asked for.
@@ -209,19 +215,12 @@ fn held(
     held.collect()
 }
 
-fn choices(
-    args: &FitArgs,
-    engine: &Engine,
-    located: &Located,
-    machine: &Machine,
-    card: Option<&Card>,
-    together: Option<&Card>,
-    spread: Option<&Spread>,
-) -> Vec<Choice> {
-    let mut options = match (together, spread) {
-        (Some(_), _) => options::options(*engine, &located.shape, together, &[]),
+fn choices(args: &FitArgs, together: Option<&Card>, answer: &Answer) -> Vec<Choice> {
+    let shape = &answer.located.shape;
+    let mut options = match (together, &answer.spread) {
+        (Some(_), _) => options::options(answer.engine, shape, together, &[]),
         (None, Some(_)) => Vec::new(),
-        (None, None) => options::options(*engine, &located.shape, card, &machine.cards),
+        (None, None) => options::options(answer.engine, shape, answer.card.as_ref(), &answer.cards),
     };
     // A stage that was asked for is kept.
     if let Some(asked) = args.zero {
@@ -232,25 +231,17 @@ fn choices(
 }
 
 /// What a person should know beside the figures.
-fn notes(
-    args: &FitArgs,
-    model: &str,
-    located: &Located,
-    name: EngineName,
-    engine: &Engine,
-    machine: &Machine,
-    card: Option<&Card>,
-    is_spread: bool,
-) -> Vec<String> {
+fn notes(args: &FitArgs, name: EngineName, machine: &Machine, answer: &Answer) -> Vec<String> {
+    let (located, engine, card) = (&answer.located, &answer.engine, answer.card.as_ref());
     let mut notes: Vec<String> = located.note.iter().cloned().chain(idle::note(args, name, &located.shape)).collect();
     if located.source == Source::Table && args.engine.is_none() && name == EngineName::LlamaCpp {
-        notes.extend(repository(args, model, machine));
+        notes.extend(repository(args, &answer.asked, machine));
     }
     if matches!(engine, Engine::Ollama(_)) && located.source == Source::Table && located.shape.mla {
         notes.push(OLD_LATENT.to_owned());
     }
     notes.extend(pool(engine, located, card));
-    if !is_spread {
+    if answer.spread.is_none() {
         notes.extend(other::notes(engine, &located.shape, card, args.parallel.is_some()));
     }
     notes.extend(about::notes(engine, located, args));

@@ -40,12 +40,12 @@ pub(super) fn run(global: &Global, json: bool) -> ExitCode {
 }
 
 fn unread(why: &str) -> ExitCode {
-    // Whoever closed standard error wants to hear nothing.
+    // An error here is ignored: whoever closed standard error does not want messages.
     let _ = writeln!(io::stderr(), "oomdoctor ps: {why}");
     ExitCode::from(1)
 }
 
-/// Lines are cut at a terminal's width, and nowhere else.
+/// The width at which lines are cut; `None` if standard output is no terminal.
 fn terminal_width() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;
@@ -53,11 +53,11 @@ fn terminal_width() -> Option<usize> {
     crossterm::terminal::size().ok().map(|(columns, _)| columns.into())
 }
 
-/// The table; empty where there is no driver and nobody holds its files.
+/// The table; empty if there is no driver and no process has its files open.
 fn as_text(snapshot: &Snapshot, width: Option<usize>) -> String {
     let mut lines: Vec<String> = snapshot.devices.iter().map(device_line).collect();
     let mut rows: Vec<[String; 9]> = Vec::new();
-    // Who only launches has no card: it stands above the others.
+    // A launcher has no GPU of its own, so it is listed first.
     rows.extend(snapshot.launchers.iter().map(|process| process_row(snapshot, None, process)));
     for device in &snapshot.devices {
         rows.extend(device.processes.iter().map(|process| process_row(snapshot, Some(device), process)));
@@ -138,7 +138,7 @@ fn process_row(snapshot: &Snapshot, device: Option<&Device>, process: &GpuProces
     ]
 }
 
-/// What it is, who would start it again or end all of it, and who ends with whom.
+/// What a process is, what would restart it or end its whole unit, and which processes end together with it.
 fn what(snapshot: &Snapshot, process: &GpuProcess) -> String {
     let mut label = process.recognised_as.clone().unwrap_or_else(|| "-".into());
     if process.managed_by.is_some()
@@ -214,7 +214,7 @@ fn age(start: WallTime, now: WallTime) -> String {
     }
 }
 
-/// The rows with their columns under each other; the last one is as long as it is.
+/// The rows with aligned columns; the last column is not cut.
 fn aligned(rows: &[[String; 9]]) -> Vec<String> {
     let mut widths = [0; HEADINGS.len()];
     for row in rows {

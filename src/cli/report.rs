@@ -82,7 +82,7 @@ fn report(global: &Global, args: &ReportArgs) -> Result<ExitCode, String> {
     Ok(code)
 }
 
-/// The terminal program's last log, where there is no terminal.
+/// The report of the terminal program's last log, for use without a terminal.
 pub(super) fn of_the_last(global: &Global) -> ExitCode {
     let args = ReportArgs { file: None, no_live: false, model: None, output: None, force: false, no_redact: false };
     run(global, &args)
@@ -93,7 +93,7 @@ fn walked(story: &Story) -> Walked {
     Walked { behind: behind.collect(), freed: story.freed.clone(), works: story.works, rerun: None }
 }
 
-/// Its owner's alone: even without names it tells what they run.
+/// Creates a file that only its owner may read: even without names a report tells what that person runs.
 fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     if force {
         return regular::replace(path, |file| file.write_all(text.as_bytes()));
@@ -101,7 +101,7 @@ fn write(path: &Path, text: &str, force: bool) -> io::Result<()> {
     Here::new_private_file(path)?.write_all(text.as_bytes())
 }
 
-/// Whose machine this is, for reports that leave it out.
+/// The names of users and hosts that a report leaves out.
 pub(super) fn names() -> Names {
     let own = Here::user_name();
     let said = ["USER", "LOGNAME", "SUDO_USER"].into_iter().filter_map(|name| std::env::var(name).ok());

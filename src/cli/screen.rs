@@ -85,12 +85,12 @@ fn unreadable(file: &Path, error: &io::Error) -> ExitCode {
     refuse(&format!("{} can't be read: {error}", harmless(&file.display().to_string())))
 }
 
-/// Fails where this is no log. A named pipe is not opened: its writer would think that somebody reads it.
+/// Fails if this is no log. A named pipe is not opened: that would tell its writer that somebody reads it.
 fn look_at(path: &Path) -> io::Result<()> {
     if is_named_pipe(path)? { Ok(()) } else { open_log(path).map(drop) }
 }
 
-/// No terminal: the report for a log, else who holds the memory.
+/// Without a terminal: the report for a log, else the processes that use GPU memory.
 fn plain(global: &Global, log: Option<&Path>, is_piped: bool) -> ExitCode {
     match log {
         Some(path) => super::diagnose::run(global, &Asked::text(Some(path))),

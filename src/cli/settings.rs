@@ -75,7 +75,7 @@ pub struct Global {
     pub allow_kill: bool,
     /// Whether the last log is kept for `--last`.
     pub keep_log: bool,
-    /// The colours; `None`: nobody asked for any.
+    /// The colors; `None` if none were asked for.
     pub palette: Option<Palette>,
     /// Draw with ASCII characters only.
     pub ascii: bool,
@@ -95,7 +95,7 @@ impl Global {
         }
     }
 
-    /// The processes, of which what the configuration protects is spared, and everything inside a Kubernetes pod.
+    /// The processes; those that the configuration protects may not be signaled, and inside a Kubernetes pod none may be.
     pub fn kernel(&self) -> Kernel {
         ThisMachine::kernel(&self.sampling(), &self.protected, self.allow_kill)
     }
@@ -212,7 +212,7 @@ fn at_word(text: &str, word: &str, error: &str) -> String {
     format!("{}: {error}", place(text, &format!("\"{word}\"")))
 }
 
-/// Where a word first stands, as line and column.
+/// The line and column of a word's first occurrence.
 fn place(text: &str, word: &str) -> String {
     let before = text.split(word).next().filter(|before| before.len() < text.len()).unwrap_or_default();
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
@@ -225,7 +225,7 @@ fn palette(name: &str) -> Result<Palette, String> {
     known.ok_or_else(|| unknown("theme", name, Palette::NAMES.iter().map(|(name, _)| *name)))
 }
 
-/// That there is no such thing, and which one was probably meant.
+/// The error for an unknown name, with the name that was probably meant.
 fn unknown<'a>(kind: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let likeness = known.clone().map(|name| (strsim::jaro_winkler(name, found), name));
     match likeness.max_by(|(one, _), (other, _)| one.total_cmp(other)) {

@@ -18,7 +18,6 @@ const BUSY_FOR: Duration = Duration::from_secs(60);
 /// A shorter time without use proves nothing: the activity is unknown until then.
 const IDLE_AFTER: Duration = Duration::from_secs(10);
 
-/// Whether a process works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// GPU use above 0 % or CPU use of 5 % or more within the last 60 s that were watched, or in the driver's last
@@ -43,7 +42,7 @@ pub enum ActivityWord {
 }
 
 impl Activity {
-    /// Of this process on this device, as far as it was watched.
+    /// The activity of this process on this device, as far as it was watched.
     pub fn of(history: Option<&History>, device: Option<&Device>, process: &GpuProcess) -> Activity {
         let watched = process.key().zip(history).map(|(key, history)| history.activity(key));
         match watched {
@@ -52,13 +51,12 @@ impl Activity {
         }
     }
 
-    /// What the driver's last sample alone tells: never that a process is idle.
+    /// The activity by the driver's last sample alone, which never shows that a process is idle.
     fn in_the_last_sample(device: Option<&Device>, process: &GpuProcess) -> Activity {
         let used = Use { gpu_percent: gpu_percent(device, process), cpu_percent: None };
         if used.is_busy() { Activity::Busy(used) } else { Activity::Unknown }
     }
 
-    /// Whether it was seen at work.
     pub fn is_busy(&self) -> bool {
         matches!(self, Activity::Busy(_))
     }
@@ -72,7 +70,6 @@ impl Activity {
         }
     }
 
-    /// Whether it was seen to do nothing for long enough.
     pub fn is_idle(&self) -> bool {
         matches!(self, Activity::Idle(_))
     }

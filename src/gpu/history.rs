@@ -1,5 +1,5 @@
-//! Owns what we have seen over time: how much of each device was used, and since when a process has done nothing.
-//! Started just now it knows nothing: every statement comes with the time it was watched.
+//! Owns what was seen over time: how much of each device was used, and since when a process has been idle. At the start
+//! nothing is known, so every statement comes with the time that was watched.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,16 +10,15 @@ use crate::units::{Bytes, WallTime};
 
 /// Ten minutes at one reading a second.
 const KEPT: usize = 600;
-/// What is drawn over the last ten minutes is kept by slots of so many seconds.
+/// The seconds of a slot. The last ten minutes are drawn from slots.
 const SLOT: i64 = 5;
-/// Ten minutes of them.
+/// The slots of ten minutes.
 const SLOTS: usize = 120;
 /// Readings further apart than this, in seconds, leave a time in which nobody watched. Intervals may be long.
 const LONGEST_GAP: i64 = 60;
 /// USER_HZ, the unit of utime and stime in /proc/PID/stat: 100 on every Linux that glibc supports.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// What was seen so far.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     devices: BTreeMap<u32, VecDeque<Option<Bytes>>>,
@@ -37,7 +36,7 @@ struct Slots(VecDeque<(i64, Bytes)>);
 
 impl Slots {
     fn note(&mut self, slot: i64, bytes: Option<Bytes>) {
-        // A clock that was set back leaves slots of a future that has not been.
+        // After the clock was set back there are slots of the future.
         self.0.retain(|(at, _)| (slot - SLOTS as i64 + 1..=slot).contains(at));
         let Some(bytes) = bytes else { return };
         match self.0.back_mut() {
@@ -46,7 +45,7 @@ impl Slots {
         }
     }
 
-    /// Over so many columns; the last one ends now.
+    /// The slots as this many columns; the last one ends now.
     fn columns(&self, now: i64, width: usize) -> Vec<Option<Bytes>> {
         let mut columns = vec![None; width];
         for (at, bytes) in &self.0 {
@@ -66,18 +65,18 @@ impl Slots {
     }
 }
 
-/// The column of what was so many slots ago.
+/// The column of a slot this many slots ago.
 fn column(ago: i64, width: usize) -> Option<usize> {
     let left = usize::try_from(SLOTS as i64 - 1 - ago).ok().filter(|left| *left < SLOTS)?;
     Some(left * width / SLOTS)
 }
 
-/// A device on which nobody computes, as watched.
+/// A device on which no process computes, as watched.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     since: WallTime,
     last_seen: WallTime,
-    /// The most it was used, in percent, where the driver tells.
+    /// The highest use in percent, if the driver reports it.
     most: Option<u32>,
 }
 
@@ -94,7 +93,7 @@ struct Watch {
 }
 
 impl History {
-    /// Takes in one more snapshot; processes that left are forgotten.
+    /// Takes in one more snapshot. Processes that ended are forgotten.
     pub fn note(&mut self, snapshot: &Snapshot) {
         let now = snapshot.taken_at;
         let mut seen = BTreeMap::new();
@@ -130,17 +129,17 @@ impl History {
         self.process_slots = process_slots;
     }
 
-    /// What the device had in use over the last ten minutes, in so many columns; `None` where nobody watched.
+    /// The VRAM in use on the device over the last ten minutes, as this many columns; `None` where it was not watched.
     pub fn device_columns(&self, device: u32, width: usize) -> Vec<Option<Bytes>> {
         self.device_slots.get(&device).map_or(vec![None; width], |slots| slots.columns(self.now, width))
     }
 
-    /// The same of what a process held there.
+    /// The same for one process on that device.
     pub fn process_columns(&self, device: u32, key: ProcessKey, width: usize) -> Vec<Option<Bytes>> {
         self.process_slots.get(&(device, key)).map_or(vec![None; width], |slots| slots.columns(self.now, width))
     }
 
-    /// In which of so many columns over the last ten minutes this moment lies.
+    /// The column of this moment, of `width` columns over the last ten minutes.
     pub fn column_of(&self, moment: WallTime, width: usize) -> Option<usize> {
         let slot = moment.0.as_second().div_euclid(SLOT);
         (slot <= self.now).then(|| column(self.now - slot, width)).flatten()
@@ -200,7 +199,7 @@ fn cpu_percent(before: &Watch, ticks: Option<u64>, now: WallTime) -> Option<u64>
     used.saturating_mul(1000 * 100 / TICKS_PER_SECOND).checked_div(milliseconds)
 }
 
-/// We did not look in between (paused, suspended, the clock was set): nothing is known of that time.
+/// True if nobody watched in between (paused, suspended, the clock was set), so nothing is known about that time.
 fn gap(before: &Watch, now: WallTime) -> bool {
     !is_watched(before.last_seen, now)
 }

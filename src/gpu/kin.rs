@@ -1,5 +1,5 @@
-//! Owns who belongs together in a reading: launchers and servers with their workers, holders that the driver does not
-//! list, and what narrows the view. Who is whose was decided where /proc is read; see `GpuProcess::group`.
+//! Owns which processes of a reading belong together: launchers and servers with their workers; processes that the driver
+//! does not list; and what narrows the view. The groups are formed where /proc is read; see `GpuProcess::group`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -11,7 +11,7 @@ use super::{GpuProcess, ProcessKey, Snapshot};
 /// A process with the driver's device files open that the driver does not list.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Holder {
-    /// Its VRAM is unknown.
+    /// The process. How much VRAM it uses is unknown.
     #[serde(flatten)]
     pub process: GpuProcess,
     /// The device files that it has open, such as `/dev/nvidia0`.
@@ -21,7 +21,7 @@ pub struct Holder {
 }
 
 impl<'de> Deserialize<'de> for Holder {
-    /// Streams of earlier versions have less of a holder.
+    /// Streams of earlier versions lack some fields.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut map = Map::deserialize(deserializer)?;
         for (field, usual) in
@@ -96,20 +96,20 @@ impl From<String> for Vantage {
 }
 
 impl GpuProcess {
-    /// Whether what started it is gone, though it needs that: it holds on for nobody.
+    /// True if the process that started it has ended although this one works for it, so its memory is of no use.
     pub fn has_lost_its_parent(&self) -> bool {
         // A service is a child of PID 1 by right, and leads its own session; what was started from a shell does not.
         let left =
             self.parent_pid.value() == Some(1) && self.session.value().is_some_and(|session| session != self.pid);
         let label = self.recognised_as.as_deref().unwrap_or_default();
         let command = self.command.known().map_or("", String::as_str);
-        // Whoever takes orphans in (a user's systemd, a container's init) is its parent now, and no leader of it.
+        // An orphan's new parent (a user's systemd, a container's init) is not its leader.
         left || self.proved && self.group.is_none() && is_named_as_a_worker(label, command)
     }
 }
 
 impl Snapshot {
-    /// Everybody it speaks of: who is listed (once a device), launchers, holders.
+    /// All processes of this reading: those that the driver lists (once per device), launchers, and unlisted ones.
     pub fn everybody(&self) -> impl Iterator<Item = &GpuProcess> {
         let listed = self.devices.iter().flat_map(|device| &device.processes);
         listed.chain(&self.launchers).chain(self.holders.iter().map(|holder| &holder.process))
@@ -120,8 +120,8 @@ impl Snapshot {
         self.everybody().find(|process| process.key() == Some(key))
     }
 
-    /// Who ends with it: the workers that it or one of its workers started, the nearest first. Only proved members of
-    /// its group whose parents lead to it, each older than its child.
+    /// The processes that end with it: the workers that it or one of its workers started, the nearest first. Only proved
+    /// members of its group count whose parents lead to it, each parent older than its child.
     pub fn below(&self, key: ProcessKey) -> Vec<ProcessKey> {
         let Some(group) = self.process(key).and_then(|process| process.group) else { return Vec::new() };
         let members: Vec<(ProcessKey, u32)> = self
@@ -142,7 +142,7 @@ impl Snapshot {
         found.split_off(1)
     }
 
-    /// The topmost of the group that this process belongs to, where that is another one.
+    /// The topmost process of this one's group, if that is another one.
     pub fn leader_of(&self, process: &GpuProcess) -> Option<&GpuProcess> {
         self.process(process.group.filter(|leader| process.key() != Some(*leader))?)
     }

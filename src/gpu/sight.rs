@@ -5,15 +5,15 @@
 use super::{Device, Driver, GpuProcess, Nature, Reading, Snapshot, Vantage};
 use crate::units::Bytes;
 
-/// Less than this that nobody explains is a driver's everyday life: contexts, a console.
+/// Less unattributed VRAM than this is normal: the driver's contexts, a console.
 const MATTERS: Bytes = Bytes::mib(256);
 
-/// What nobody who is listed explains on a device, where it is worth a word.
+/// The unattributed VRAM of a device, if it is worth mentioning.
 pub fn unexplained(device: &Device) -> Option<Bytes> {
     device.unaccounted_bytes.value().filter(|bytes| *bytes >= MATTERS && device.error.is_none())
 }
 
-/// What makes a device another thing than it looks, and why some of it is not shown.
+/// What is special about a device, and why some of it is not shown.
 pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
     if device.error.is_some() {
         return None;
@@ -42,7 +42,7 @@ pub fn of_device(snapshot: &Snapshot, device: &Device) -> Option<String> {
     })
 }
 
-/// Why memory on this device has nobody's name, and the way to it.
+/// Why VRAM on this device is unattributed, and how to find out who uses it.
 pub fn of_unexplained(snapshot: &Snapshot, device: &Device) -> Option<String> {
     let bytes = unexplained(device)?;
     if snapshot.seen_from.contains(&Vantage::Wsl) {
@@ -101,7 +101,7 @@ fn of_vantage(snapshot: &Snapshot, vantage: &Vantage) -> Option<String> {
     }
 }
 
-/// What a process is to the multi-process service, where it is anything.
+/// What a process is to the multi-process service (MPS), if anything.
 pub fn of_service(row: &GpuProcess) -> Option<&'static str> {
     let command = row.command.known().map_or("", String::as_str);
     if command.starts_with("nvidia-cuda-mps-server") || command.contains("/nvidia-cuda-mps-server") {
@@ -110,7 +110,7 @@ pub fn of_service(row: &GpuProcess) -> Option<&'static str> {
     (row.kind == super::ProcessKind::Mps).then_some("MPS client")
 }
 
-/// The machine's own memory as that of a board that has none of its own; `None` where it has, or that is not known.
+/// The machine's memory as that of a board without its own; `None` if it has its own, or if that is unknown.
 pub fn shared_memory(device: &Device, host: &super::Host) -> Option<super::DeviceMemory> {
     let no_total = matches!(device.memory.total_bytes, Reading::Unsupported | Reading::NotAvailable);
     if !no_total || device.error.is_some() {

@@ -1,5 +1,5 @@
-//! Owns what was seen of a device on which nobody computes, and for how long. It is told as it was seen, never as "free":
-//! the driver does not know for whom a card is reserved.
+//! Owns describing a device on which no process computes, and for how long. It is never called "free": the driver does not
+//! know whether a GPU is reserved for somebody.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::units::Bytes;
 /// A device with no processes, or none but those that draw the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unused {
-    /// Who is listed there all the same, each with what it holds.
+    /// The processes that are listed there nevertheless, each with its VRAM.
     screens: Vec<(String, Bytes)>,
-    /// Who has it open without being listed, by name.
+    /// The names of processes that have it open without being listed.
     open: Vec<String>,
-    /// The most it was used in that time; `None` where the driver does not tell.
+    /// The highest use in that time; `None` if the driver does not report it.
     percent: Option<u32>,
-    /// How long it was seen so; zero at one reading.
+    /// How long it was seen unused; zero after one reading.
     watched: Duration,
 }
 
 impl Unused {
-    /// Of this device of the snapshot; `None` where somebody may compute on it.
+    /// Describes this device; `None` if a process may compute on it.
     pub(crate) fn of(snapshot: &Snapshot, device: &Device, history: Option<&History>) -> Option<Unused> {
         let percent = percent_of_unused(device)?;
         let has_it_open = snapshot.holders.iter().filter(|holder| holder.gpus.contains(&device.index));

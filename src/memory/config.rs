@@ -83,6 +83,13 @@ struct Config<Inner> {
     linear_num_value_heads: Option<u64>,
 }
 
+impl<Inner> Config<Inner> {
+    /// How the checkpoint is quantised, in a word.
+    fn quantised(&self) -> Option<String> {
+        quantised::name(self.quantization_config.as_ref().or(self.compression_config.as_ref())?)
+    }
+}
+
 /// An image encoder's figures that count.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -151,10 +158,8 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Read, String> {
         serde_json::from_slice(bytes).map_err(|error| format!("config.json: {error}"))?;
     let dtype = outer.dtype.clone().or_else(|| outer.torch_dtype.clone());
     let tied_outside = outer.tie_word_embeddings;
-    let own = |one: &Option<Value>, other: &Option<Value>| quantised::name(one.as_ref().or(other.as_ref())?);
     let inner = outer.text_config.as_deref();
-    let quantised = own(&outer.quantization_config, &outer.compression_config)
-        .or_else(|| inner.and_then(|inner| own(&inner.quantization_config, &inner.compression_config)));
+    let quantised = outer.quantised().or_else(|| inner?.quantised());
     let encoder = outer.vision_config;
     let encoder =
         encoder.map(|vision| (vision.num_hidden_layers.0.unwrap_or(24), vision.hidden_size.0.unwrap_or(1024)));
@@ -174,13 +179,13 @@ fn of_text<T>(
     tied_outside: Option<bool>,
     encoder: Option<(u64, u64)>,
 ) -> Result<Read, String> {
-    let missing = |what: &str| format!("config.json does not say {what}");
-    let layers = config.num_hidden_layers.ok_or_else(|| missing("how many layers there are (num_hidden_layers)"))?;
+    let layers =
+        config.num_hidden_layers.ok_or("config.json does not say how many layers there are (num_hidden_layers)")?;
     if layers > MOST_LAYERS {
         return Err(format!("config.json says {layers} layers, which can't be"));
     }
-    let hidden = config.hidden_size.ok_or_else(|| missing("its width (hidden_size)"))?;
-    let heads = config.num_attention_heads.ok_or_else(|| missing("its heads (num_attention_heads)"))?;
+    let hidden = config.hidden_size.ok_or("config.json does not say its width (hidden_size)")?;
+    let heads = config.num_attention_heads.ok_or("config.json does not say its heads (num_attention_heads)")?;
     let head_dim = config.head_dim.or_else(|| hidden.checked_div(heads)).unwrap_or(0);
     let family = config.model_type.as_deref().unwrap_or_default();
     let figures = Figures {
@@ -204,18 +209,18 @@ fn of_text<T>(
         experts: experts(config),
         recurrent: mamba(config).or_else(|| recurrent(config)),
         mixers: mixers(config),
-        shared_kv: config.num_kv_shared_layers.filter(|layers| *layers > 0).map(|layers| {
-            let wide = config.use_double_wide_mlp == Some(true);
-            SharedKv {
-                layers,
-                ffn: config.intermediate_size.0.filter(|_| wide).map_or(0, |width| width.saturating_mul(2)),
-            }
-        }),
+        shared_kv: shared_kv(config),
         per_layer: config.hidden_size_per_layer_input.unwrap_or(0),
         ..Figures::default()
     };
     let dtype = dtype.or_else(|| config.dtype.clone()).or_else(|| config.torch_dtype.clone());
     Ok(Read { figures, dtype, quantised: None, encoder })
+}
+
+fn shared_kv<T>(config: &Config<T>) -> Option<SharedKv> {
+    let layers = config.num_kv_shared_layers.filter(|layers| *layers > 0)?;
+    let width = if config.use_double_wide_mlp == Some(true) { config.intermediate_size.0 } else { None };
+    Some(SharedKv { layers, ffn: width.unwrap_or(0).saturating_mul(2) })
 }
 
 fn window<T>(config: &Config<T>) -> Option<Window> {
@@ -231,7 +236,7 @@ fn window<T>(config: &Config<T>) -> Option<Window> {
     };
     // Gemma 4's full layers have heads of their own length, and of their own number where V is K.
     let full_heads = config.global_head_dim.and_then(|length| {
-        let own = config.num_global_key_value_heads.filter(|_| config.attention_k_eq_v != Some(false));
+        let own = if config.attention_k_eq_v == Some(false) { None } else { config.num_global_key_value_heads };
         Some((own.or(config.num_key_value_heads)?, length))
     });
     Some(Window { size, pattern, full_heads }).filter(|window| !window.pattern.is_empty())
@@ -265,7 +270,7 @@ fn experts<T>(config: &Config<T>) -> Option<Experts> {
 /// How many of the routed experts' width the shared one has.
 fn shared<T>(config: &Config<T>) -> u64 {
     // Gemma 4 has its dense part beside the experts.
-    let beside = config.intermediate_size.0.filter(|_| config.global_head_dim.is_some());
+    let beside = config.global_head_dim.and(config.intermediate_size.0);
     let wide = config.moe_shared_expert_intermediate_size.or(config.shared_intermediate_size).or(beside);
     let one = config.moe_intermediate_size.or(config.intermediate_size.0).unwrap_or(0);
     let by_width = wide.and_then(|wide| wide.checked_div(one)).filter(|count| *count > 0);
@@ -299,12 +304,10 @@ fn mamba<T>(config: &Config<T>) -> Option<Recurrent> {
 }
 
 fn recurrent<T>(config: &Config<T>) -> Option<Recurrent> {
-    let by_types = || {
-        let types = config.layer_types.as_ref()?;
-        types.iter().any(|kind| kind == "linear_attention").then_some(())?;
+    let interval = config.full_attention_interval.or_else(|| {
+        let types = config.layer_types.as_ref().filter(|types| types.iter().any(|kind| kind == "linear_attention"))?;
         types.iter().position(|kind| kind == "full_attention").map(|place| place as u64 + 1)
-    };
-    let interval = config.full_attention_interval.or_else(by_types)?;
+    })?;
     let inner = config.linear_value_head_dim?.checked_mul(config.linear_num_value_heads?)?;
     Some(Recurrent {
         interval,

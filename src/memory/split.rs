@@ -105,7 +105,7 @@ pub fn over(
     let used: Vec<usize> = used.map(|(at, _)| at).collect();
     let is_main_with_encoder = shape.projector > 0 && !settings.host_projector;
     add_buffers(&mut taken, &used, shape, &several)?;
-    if let Some(share) = taken.get_mut(main).filter(|_| is_main_with_encoder && used.contains(&main)) {
+    if let (Some(share), true) = (taken.get_mut(main), is_main_with_encoder && used.contains(&main)) {
         share.overhead = share.overhead.saturating_add(shape.projector).saturating_add(shape.encoding);
     }
     Ok(taken)

@@ -187,8 +187,8 @@ pub trait Platform {
     fn remember_terminal(_farewell: Vec<u8>) {}
     /// Says whether a fault of this program has to restore the terminal.
     fn note_terminal_taken(_is_taken: bool) {}
-    /// Passes on what the system asks until `tell` answers that nobody listens. From now on a fault of this program
-    /// restores the terminal.
+    /// Passes on what the system asks until `tell` answers that nobody listens.
+    /// From now on a fault of this program restores the terminal.
     fn listen_to_signals(tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()>;
     /// True if a shell could continue this program after a stop.
     fn can_be_continued() -> bool;

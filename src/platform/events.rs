@@ -9,18 +9,18 @@ use super::contract::{Input, Typed};
 
 /// What crossterm reads from the terminal.
 pub struct Events<F> {
-    /// What the system's terminals mean by an event; `None` where it is no key of its own.
+    /// What an event means on this system; `None` if it means nothing by itself.
     pub meant: F,
-    /// Whether there is a terminal still. crossterm never says that it reached the end: it waits on, at full speed.
+    /// Whether the terminal still exists. crossterm does not report its end: it polls on at full speed.
     pub is_there: fn() -> bool,
 }
 
-/// No more are read before they are handed on: a large paste must not look like silence.
+/// How many events are read before they are passed on: a large paste must not look like a pause.
 const MOST_AT_ONCE: usize = 256;
-/// So long is waited for one that may be there already. With no time at all crossterm's reader for macOS does not even
-/// look at what it has read (0.29's `event/source/unix/tty.rs`, checked 2026-11-22).
+/// How long to wait for an event that may be available already. With no time at all crossterm's reader for macOS does not
+/// even check what it has read (0.29's `event/source/unix/tty.rs`, checked 2026-11-22).
 const AT_ONCE: Duration = Duration::from_millis(1);
-/// After so much silence the terminal is looked for.
+/// After this long without input it is checked whether the terminal still exists.
 const GLANCE: Duration = Duration::from_secs(2);
 
 impl<F: FnMut(Event) -> Option<Event> + Send + 'static> Input for Events<F> {
@@ -35,14 +35,14 @@ impl<F: FnMut(Event) -> Option<Event> + Send + 'static> Input for Events<F> {
     }
 }
 
-/// What comes next, at most so long awaited.
+/// The next event that arrives within this time.
 fn next_event(patience: Option<Duration>) -> io::Result<Option<Event>> {
     let is_there = patience.map(poll).transpose()?.unwrap_or(true);
     if is_there { read().map(Some) } else { Ok(None) }
 }
 
-/// The next event with all that are there already. Reading may be slow while the screen is drawn, and what was pasted
-/// must not seem typed for that.
+/// The next event together with all that are available already. Reading may be slow while the screen is drawn, and a
+/// paste must not look typed because of that.
 fn gathered(
     patience: Option<Duration>,
     next: impl Fn(Option<Duration>) -> io::Result<Option<Event>>,

@@ -147,7 +147,7 @@ impl ProcessControl for NoProcesses {
 
 impl Processes for NoProcesses {
     fn viewer(&self) -> Viewer {
-        // Nobody's processes are this viewer's own.
+        // No process belongs to this viewer.
         Viewer { uid: u32::MAX, ..Viewer::default() }
     }
 

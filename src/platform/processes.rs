@@ -1,5 +1,5 @@
 //! Owns what is asked of a machine's processes: who has a PID now, ending one of them safely, asking its own program to
-//! give memory back. How a system does that is its platform's part; a double stands in for it in tests.
+//! free memory. How a system does that is its platform's part; a double stands in for it in tests.
 
 use std::fmt::Debug;
 use std::io;
@@ -46,7 +46,7 @@ impl Inspection {
     }
 }
 
-/// The kernel's side of signalling; a double stands in for it in tests.
+/// The kernel's side of signaling; a double stands in for it in tests.
 pub trait ProcessControl: Send + Sync {
     /// Refers to one process for good, whatever happens to its PID.
     type Handle: Send;
@@ -59,7 +59,7 @@ pub trait ProcessControl: Send + Sync {
     fn signal(&self, handle: &Self::Handle, signal: Signal) -> io::Result<()>;
     /// Lets a stopped process run on, so that it can act on a pending signal.
     fn wake(&self, handle: &Self::Handle) -> io::Result<()>;
-    /// Waits until it has ended, at most so long; whether it has.
+    /// Waits until it has ended, at most `longest`. True if it has.
     fn wait(&self, handle: &Self::Handle, longest: Duration) -> io::Result<bool>;
 }
 
@@ -68,7 +68,7 @@ pub trait ProcessControl: Send + Sync {
 pub enum Note {
     /// Sent now: `POST http://127.0.0.1:11434/api/generate {"model":…}`.
     Sent(String),
-    /// The status, or why there is none.
+    /// The status of the answer, or why there was no answer.
     Answered(String),
 }
 
@@ -91,7 +91,7 @@ pub trait Processes: ProcessControl + Clone + Debug + 'static {
     fn started_at(&self, key: ProcessKey) -> Option<WallTime>;
     /// Of these environment variables whether they are set, as far as that may be seen; `None` where the process is gone.
     fn are_set(&self, key: ProcessKey, names: &[String]) -> Option<Vec<(String, bool)>>;
-    /// Asks its own program to give memory back. Says what was asked of whom; else why nothing came of it, as the
-    /// end of a sentence.
+    /// Asks a process's own program to free memory. Returns what was asked of which program, or why that failed
+    /// (as the end of a sentence).
     fn ask(&self, key: ProcessKey, release: &Release, note: impl Fn(Note)) -> Result<String, String>;
 }

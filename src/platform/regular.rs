@@ -9,10 +9,10 @@ const NOT_REGULAR: &str = "it is not a regular file";
 
 /// Opens a regular file, or fails at once.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    // Before it is opened: whoever writes to a pipe would think that somebody reads it.
+    // Checked before it is opened: opening a pipe tells its writer that somebody reads it.
     check(&fs::metadata(path)?)?;
     let file = open_without_waiting(path)?;
-    // Another file may have this name by now.
+    // Checked again: another file may have this name by now.
     check(&file.metadata()?)?;
     Ok(file)
 }
@@ -33,7 +33,7 @@ fn open_without_waiting(path: &Path) -> io::Result<File> {
     if is_on_disk { Ok(file) } else { Err(io::Error::new(io::ErrorKind::InvalidInput, NOT_REGULAR)) }
 }
 
-/// Reads a regular file of at most so many bytes.
+/// Reads a regular file of at most `most` bytes.
 pub(crate) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -51,7 +51,7 @@ pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<(
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Under a name that nobody can guess; gone again if anything fails.
+    // The name cannot be guessed, and the file is removed if anything fails.
     let mut new = tempfile::Builder::new().prefix(".oomdoctor-").tempfile_in(folder)?;
     write(new.as_file_mut())?;
     new.persist(path).map(drop).map_err(|error| error.error)

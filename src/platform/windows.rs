@@ -19,7 +19,7 @@ use super::contract::{Asked, Platform, variable};
 use super::events::Events;
 use crate::gpu::Vantage;
 
-/// A process of a group of its own gets no Ctrl-C of ours
+/// A process in a group of its own does not receive this console's Ctrl-C
 /// (CREATE_NEW_PROCESS_GROUP; learn.microsoft.com, checked 2026-11-22).
 const NEW_PROCESS_GROUP: u32 = 0x200;
 
@@ -89,17 +89,17 @@ impl Platform for Windows {
     }
 
     fn may_name_a_library(_: &Path) -> bool {
-        // None is loaded here.
+        // No library is loaded on Windows.
         true
     }
 
     fn is_device(_: FileType) -> bool {
-        // Told when it is opened: its metadata does not say so.
+        // Found out when it is opened: its metadata does not tell.
         false
     }
 
     fn is_named_pipe(_: FileType) -> bool {
-        // A named pipe lies in no folder here.
+        // On Windows no folder contains named pipes.
         false
     }
 

@@ -17,12 +17,12 @@ use crate::platform::{Here, Platform, variable};
 
 /// Terminals cut or ignore longer sequences.
 const LONGEST: usize = 70_000;
-/// What is said where nothing tells whether the terminal took it. Terminals on a Mac have Option where others have Shift.
+/// The message if it is unknown whether the terminal took the text. Terminals on a Mac use Option where others use Shift.
 const THROUGH_TERMINAL: &str = "through your terminal; nothing there? select it with Shift (Mac: Option) and the mouse";
-/// Such a program answers at once or not at all.
+/// Clipboard programs answer at once or not at all.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Copies, and says how; or gives the text back where nobody took it. Never waits for anybody.
+/// Copies the text and reports how, or returns the text if nothing took it. Never blocks.
 pub(crate) fn copy(text: String, wakes: Sender<Wake>) {
     let is_remote = ["SSH_CONNECTION", "SSH_TTY"].into_iter().any(|name| variable(name).is_some());
     let Some((how, command, bytes)) = program(&text, is_remote, variable("TMUX").is_some()) else {
@@ -37,8 +37,8 @@ pub(crate) fn copy(text: String, wakes: Sender<Wake>) {
     drop(spawned);
 }
 
-/// The program that takes the text on its standard input, and what is said of it; `None` where the terminal takes it.
-/// From far away the system's own clipboard is not the person's.
+/// The program that reads the text on its standard input, and how to name it; `None` if the terminal takes the text. Over
+/// ssh the system's own clipboard is not the person's.
 fn program(text: &str, is_remote: bool, in_tmux: bool) -> Option<(&'static str, Command, Vec<u8>)> {
     if !is_remote && let Some((command, bytes)) = Here::clipboard(text) {
         return Some(("clipboard", command, bytes));
@@ -50,7 +50,7 @@ fn program(text: &str, is_remote: bool, in_tmux: bool) -> Option<(&'static str, 
     })
 }
 
-/// Starts the program and feeds it.
+/// Starts the program and writes the text to it.
 fn fed(mut command: Command, bytes: &[u8]) -> io::Result<()> {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     if let Some(mut input) = child.stdin.take() {

@@ -29,12 +29,12 @@ const LOG: &str = include_str!("../../assets/demo.log");
 const CLOSING: Duration = Duration::from_millis(300);
 /// The run that dies in the recording.
 const RUN: u32 = 8731;
-/// What it takes where nothing stands in its way, and with a smaller batch.
+/// The VRAM it needs, and what it needs with a smaller batch.
 const NEEDS: (Bytes, Bytes) = (Bytes(8500 << 20), Bytes(5400 << 20));
-/// What it begins with, and takes more in a second.
+/// The VRAM it starts with, and its growth per second.
 const GROWTH: (Bytes, Bytes) = (Bytes(900 << 20), Bytes(1400 << 20));
 
-/// The recorded machine, with what the person ended on it.
+/// The recorded machine, without the processes that the person ended.
 #[derive(Debug, Default)]
 pub(crate) struct DemoMachine {
     state: Mutex<State>,
@@ -59,7 +59,7 @@ struct Again {
 }
 
 impl Again {
-    /// What it holds by then.
+    /// The VRAM it uses by then.
     fn holds(&self, now: &WallTime) -> Bytes {
         let seconds = u64::try_from(now.0.duration_since(self.began.0).as_secs()).unwrap_or(0);
         Bytes(GROWTH.0.0.saturating_add(GROWTH.1.0.saturating_mul(seconds))).min(self.needs)
@@ -109,14 +109,14 @@ impl DemoMachine {
         Ok(())
     }
 
-    /// What its program would say; nothing is sent.
+    /// Answers as the process's program would; nothing is sent.
     pub(crate) fn let_go(&self, key: ProcessKey) -> Result<String, String> {
         thread::sleep(CLOSING);
         self.state().ended.insert(key);
         Ok("it took the request".to_owned())
     }
 
-    /// Takes a command as typed in the other pane. Whether it starts the recorded run again.
+    /// Takes a command as if typed in the other pane. True if it starts the recorded run again.
     pub(crate) fn start(&self, command: &str) -> bool {
         let mut state = self.state();
         if state.again.is_some() || command.contains('\n') {
@@ -139,7 +139,7 @@ impl DemoMachine {
         true
     }
 
-    /// Whether the run that was started again has no room for what it takes; then it is gone.
+    /// True if the run that was started again has run out of memory; it is removed then.
     fn has_died_again(&self, snapshot: &Snapshot) -> bool {
         let mut state = self.state();
         let Some(again) = &state.again else { return false };
@@ -208,7 +208,7 @@ fn with(device: &mut Device, again: &Again, now: &WallTime) {
     device.utilization_percent = again.row.sm_percent.clone();
 }
 
-/// Takes ended processes off a device; their bytes are free again.
+/// Removes ended processes from a device and counts their VRAM as free.
 fn without(device: &mut Device, ended: &BTreeSet<ProcessKey>) {
     let gone = device.processes.extract_if(.., |row| has_ended(row, ended));
     let freed = gone.filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);

@@ -1,4 +1,4 @@
-//! Owns keeping a piped job alive after the person has left: if nobody read its output any more, it would die of a
+//! Owns keeping a piped job alive after the person has left: without a reader the job would fail with a
 //! broken pipe. A detached copy of this program reads it to its end and throws it away.
 
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::process::{ExitCode, Stdio};
 
 use crate::platform::{Here, Platform};
 
-/// Starts the detached reader on the pipe, and says what the person will wonder about: their shell waits for the job.
+/// Starts the detached reader on the pipe, and explains why the person's shell still waits for the job.
 pub(super) fn detach(pipe: File) {
     let words = "oomdoctor has left; the job that is piped into it goes on. Ctrl-C here would end the job.";
     let _ = writeln!(io::stderr(), "{words}");

@@ -29,7 +29,7 @@ const SEAM: usize = 512;
 /// several for later, and a pipe's text is made anew every moment. Pages that are not written cost nothing.
 const OWN_PAGES: usize = 33 << 20;
 
-/// What stands in the place of so many bytes.
+/// The text that replaces this many bytes.
 fn left_out(bytes: u64) -> String {
     if bytes == 0 { String::new() } else { format!("\n… {} {LEFT_OUT}\n", crate::units::Bytes(bytes)) }
 }
@@ -47,7 +47,7 @@ pub struct Keeper<F> {
     edge: Vec<u8>,
     /// How much more is kept because the piece before was.
     owed: usize,
-    /// A block that was let go, to be filled again: fresh memory costs more than the copy into it.
+    /// A block to be filled again: allocating a new one costs more than the copy into it.
     spare: Vec<u8>,
     /// Dropped since the last kept block of the middle.
     dropped: u64,
@@ -168,7 +168,7 @@ impl<F: Fn(&[u8]) -> bool> Keeper<F> {
     }
 }
 
-/// Says what is left out here. The text around it is cut between characters: half of one would make all of it faulty.
+/// Notes how much is left out here. The text is cut between characters: half a character would make all of it invalid.
 fn gap(text: &mut Vec<u8>, dropped: u64) {
     if dropped > 0 {
         end_with_a_character(text);
@@ -176,13 +176,13 @@ fn gap(text: &mut Vec<u8>, dropped: u64) {
     }
 }
 
-/// Without the rest of a character that began before.
+/// The bytes without the rest of a character that began before them.
 fn without_half_a_character(bytes: &[u8]) -> &[u8] {
     let rest = bytes.iter().take(3).take_while(|byte| (0x80..0xc0).contains(*byte)).count();
     bytes.get(rest..).unwrap_or_default()
 }
 
-/// Without the beginning of a character that goes on behind it.
+/// Removes the beginning of a character that continues after these bytes.
 fn end_with_a_character(bytes: &mut Vec<u8>) {
     let end = bytes.len().saturating_sub(4);
     if let Some(Err(error)) = bytes.get(end..).map(str::from_utf8)
@@ -238,7 +238,7 @@ pub fn read_file(mut file: File, telling: impl Fn(&[u8]) -> bool + Sync) -> io::
     Ok(whole)
 }
 
-/// The first line start from there on, within a block; else just there.
+/// The first start of a line from this offset on, within a block; else the offset itself.
 fn line_start(file: &File, at: u64) -> io::Result<u64> {
     let mut block = vec![0; BLOCK];
     let count = Here::read_at(file, &mut block, at)?;
@@ -267,12 +267,12 @@ fn between<F: Fn(&[u8]) -> bool>(file: &File, part: Range<u64>, telling: F) -> i
     Ok(keeper)
 }
 
-/// Whether all of a text is kept.
+/// True if all of a text is kept.
 pub fn is_short(text: &str) -> bool {
     text.len() <= HEAD + TAIL
 }
 
-/// A text that is there already, with only what `Keeper` keeps of it.
+/// The part of a text that `Keeper` keeps.
 pub fn shortened(text: String, telling: impl Fn(&[u8]) -> bool) -> String {
     if is_short(&text) {
         return text;
@@ -283,8 +283,8 @@ pub fn shortened(text: String, telling: impl Fn(&[u8]) -> bool) -> String {
     String::from_utf8(keeper.bytes()).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Reads all of it, keeping what `Keeper` keeps. Where it begins as no text does, no more than that is read:
-/// it may never end.
+/// Reads all of the source and keeps what `Keeper` keeps. If the beginning is no text, only that is read:
+/// the source may never end.
 pub fn read_all(mut source: impl Read, telling: impl Fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     let mut keeper = Keeper::new(telling);
     let mut block = vec![0; BLOCK];

@@ -14,9 +14,9 @@ use crate::app::Msg;
 use crate::app::model::Change;
 use crate::platform::{Here, Platform, regular};
 
-/// Between two looks at a file of no size.
+/// The time between two looks at a small file.
 const PACE: Duration = Duration::from_secs(1);
-/// Longer for each GiB: reading it again takes about as much of a slow disk.
+/// The additional time per GiB: a slow disk takes about this long to read it again.
 const PER_GIB: Duration = Duration::from_secs(4);
 
 /// What tells one look at a file from the next.
@@ -37,7 +37,7 @@ fn look(path: &Path) -> Option<Look> {
 
 /// Tells of every change from now on, but not while the last reading is still under way.
 pub(crate) fn follow(path: PathBuf, wakes: Sender<Wake>, desk: Desk) -> io::Result<()> {
-    // Before the file is read: what comes in between is told of, and read twice at worst.
+    // The first look comes before the file is read: a change in between is reported, and at worst read twice.
     let mut before = look(&path);
     thread::Builder::new().name("follow".into()).spawn(move || {
         loop {
@@ -57,7 +57,7 @@ pub(crate) fn follow(path: PathBuf, wakes: Sender<Wake>, desk: Desk) -> io::Resu
     Ok(())
 }
 
-/// What happened between two looks. `lines` counts those that were added after so many bytes.
+/// What happened between two looks. `lines` counts the lines that were added after an offset.
 fn change(before: Option<Look>, now: Option<Look>, lines: impl FnOnce(u64) -> u64) -> Option<Change> {
     match (before, now) {
         (Some(before), Some(now)) if before == now => None,

@@ -23,7 +23,7 @@ pub struct Journal {
     folder: Option<PathBuf>,
 }
 
-/// Who is meant, read before the signal: afterwards there may be nobody to read.
+/// Which process is signaled. Read before the signal: afterwards the process may be gone.
 #[derive(Clone, Debug, Serialize)]
 pub struct Deed {
     by: String,
@@ -74,12 +74,12 @@ struct Line<'a> {
 }
 
 impl Journal {
-    /// Writes there; `None`: nowhere, because no home is known.
+    /// A journal in this folder; `None` writes nothing, because no home is known.
     pub fn new(state_folder: Option<PathBuf>) -> Journal {
         Journal { folder: state_folder }
     }
 
-    /// Reads who is meant, by a signal or (`None`) by requests to its program.
+    /// Reads which process this is. `signal` is `None` for requests to its program.
     pub fn deed(processes: &impl Processes, key: ProcessKey, signal: Option<Signal>) -> Deed {
         let named = processes.named(key.pid);
         Deed {
@@ -92,7 +92,7 @@ impl Journal {
         }
     }
 
-    /// What became of the signal. A refusal sent none and leaves no line.
+    /// Records what happened after a signal. A refusal sent no signal and leaves no line.
     pub fn note(&self, deed: &Deed, report: &SignalReport) -> io::Result<()> {
         let (pid, start_ticks) = (deed.pid, deed.start_ticks);
         self.write(match report {
@@ -103,7 +103,7 @@ impl Journal {
         })
     }
 
-    /// A request to its program, or what was answered.
+    /// Records a request to a program, or its answer.
     pub fn note_request(&self, deed: &Deed, note: &Note) -> io::Result<()> {
         let (pid, start_ticks) = (deed.pid, deed.start_ticks);
         self.write(match note {
@@ -112,7 +112,7 @@ impl Journal {
         })
     }
 
-    /// The bytes that came back for it.
+    /// Records how much VRAM was freed.
     pub fn note_memory(&self, key: ProcessKey, bytes: Bytes) -> io::Result<()> {
         self.write(Event::MemoryBack { pid: key.pid, start_ticks: key.start_ticks, bytes })
     }

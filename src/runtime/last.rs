@@ -16,24 +16,24 @@ const FILE: &str = "last.log";
 /// Kept of a log's beginning and of its end, where it is larger than both.
 const HEAD: usize = 2 << 20;
 const TAIL: usize = 6 << 20;
-/// More than this is no file of ours.
+/// A larger file was not written by this program.
 const LARGEST: u64 = 16 << 20;
 /// Leaving waits no longer than this for a state folder that does not answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Writes the file on a thread of its own; a slow state folder holds up nothing.
+/// Writes the file on a thread of its own, so that a slow state folder delays nothing.
 pub(crate) struct Shelf {
     jobs: Option<Sender<Kept>>,
     done: Receiver<()>,
 }
 
 impl Shelf {
-    /// Keeps there; `None`: nowhere, because no home is known.
+    /// Keeps logs in this folder; `None` keeps nothing, because no home is known.
     pub(crate) fn start(folder: Option<PathBuf>, wakes: Sender<Wake>) -> io::Result<Shelf> {
         let (jobs, queue) = mpsc::channel::<Kept>();
         let (finished, done) = mpsc::channel();
         thread::Builder::new().name("last".into()).spawn(move || {
-            // Dropped when this ends, however it does.
+            // Dropped when this thread ends, for whatever reason.
             let _finished = finished;
             let mut told = false;
             while let Ok(kept) = queue.recv() {
@@ -50,7 +50,7 @@ impl Shelf {
         Ok(Shelf { jobs: Some(jobs), done })
     }
 
-    /// Keeps this in the place of what was kept before.
+    /// Keeps this log instead of the one before.
     pub(crate) fn keep(&self, kept: Kept) {
         if let Some(jobs) = &self.jobs {
             let _ = jobs.send(kept);
@@ -66,10 +66,10 @@ impl Drop for Shelf {
     }
 }
 
-/// Writes the file anew: whoever reads meanwhile has the old one whole.
+/// Replaces the file; a process that reads it meanwhile sees the whole old one.
 fn write(folder: &Path, story: &Story, log: &str) -> io::Result<()> {
     Here::make_private_folder(folder)?;
-    // Two programs at once each write their own, and the later one stays.
+    // If two programs write at once, the later one's file stays.
     let (head, tail) = ends(log);
     regular::replace(&folder.join(FILE), |file| {
         serde_json::to_writer(&mut *file, story)?;
@@ -96,7 +96,7 @@ fn ends(log: &str) -> (&str, Option<&str>) {
     (head, Some(tail))
 }
 
-/// Takes away what was kept: the person wants none of it any more. That there is nothing is no error.
+/// Removes what was kept, because the settings say that nothing is. That there is nothing is no error.
 pub(crate) fn forget(folder: &Path) -> io::Result<()> {
     match fs::remove_file(folder.join(FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -37,7 +37,7 @@ fn new_report(folder: &Path, text: &str, now: &jiff::Zoned) -> io::Result<PathBu
         match Here::new_private_file(&path) {
             Ok(mut file) => {
                 return file.write_all(text.as_bytes()).map(|()| path.clone()).inspect_err(|_| {
-                    // Half a report is none.
+                    // An incomplete report is removed.
                     let _ = std::fs::remove_file(&path);
                 });
             }

@@ -24,7 +24,7 @@ use crate::units::WallTime;
 pub(crate) struct Telling(Arc<OnceLock<Arc<Words>>>);
 
 impl Telling {
-    /// Whether a block of log may hold a decisive line. Until the knowledge is loaded: perhaps.
+    /// True if a block of a log may contain a decisive line; true for every block until the knowledge is loaded.
     pub(crate) fn may_matter(&self, block: &[u8]) -> bool {
         self.0.get().is_none_or(|words| words.stand_in(block))
     }
@@ -43,10 +43,10 @@ enum Job {
     File(u64, PathBuf),
 }
 
-/// The knowledge base, with a word about what was left out of it; or why there is none.
+/// The knowledge base, with a message about what was left out of it; or why it could not be loaded.
 pub(crate) type Loaded = Result<(KnowledgeBase, Option<String>), String>;
 
-/// The newest request: an older one that nobody has begun is of no interest, and may be large.
+/// The newest request. An older one that is not started yet is dropped: it may be large.
 #[derive(Clone, Default)]
 pub(crate) struct Desk(Arc<Mutex<OnDesk>>);
 
@@ -75,7 +75,7 @@ impl Desk {
         self.lock().at_work = false;
     }
 
-    /// Whether nothing is being read and nothing waits for it.
+    /// True if nothing is being read and nothing waits to be read.
     pub(crate) fn is_clear(&self) -> bool {
         let desk = self.lock();
         desk.next.is_none() && !desk.at_work
@@ -89,7 +89,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Starts the worker, which loads the knowledge at once or with the first log: whoever only watches needs none.
+    /// Starts the worker, which loads the knowledge at once or with the first log: watching GPUs needs none.
     pub(crate) fn start(
         knowledge: impl FnOnce() -> Loaded + Send + 'static,
         at_once: bool,
@@ -134,8 +134,8 @@ impl Reader {
         self.desk.clone()
     }
 
-    /// Loads the knowledge, at the first byte from the terminal: a paste takes longer to come in than that, and whoever
-    /// only watches needs none.
+    /// Loads the knowledge at the first byte from the terminal: a paste takes longer to arrive than that,
+    /// and watching GPUs needs no knowledge.
     pub(crate) fn when_touched(&self) -> impl FnOnce() + Send + 'static {
         let bell = self.bell.clone();
         move || {
@@ -143,7 +143,6 @@ impl Reader {
         }
     }
 
-    /// Sees to it that the knowledge is loaded.
     pub(crate) fn load(&self) {
         let _ = self.bell.send(());
     }
@@ -164,7 +163,7 @@ impl Reader {
 
 type Jobs = (Desk, Receiver<()>);
 
-/// Without knowledge no log can be read: each request is told so.
+/// Answers each request that no log can be read without the knowledge.
 fn refuse(why: &str, (desk, rings): &Jobs, wakes: &Sender<Wake>) {
     let mut is_heard = wakes.tell(Msg::Trouble(why.to_owned()));
     while is_heard {
@@ -200,7 +199,7 @@ fn work(base: &KnowledgeBase, telling: &Telling, (desk, rings): &Jobs, wakes: &S
     }
 }
 
-/// Opens a log. Fails where a file of this kind is none: a folder, or a device, which may never end.
+/// Opens a log. Fails for a folder, and for a device, which may never end.
 pub(crate) fn open_log(path: &Path) -> io::Result<File> {
     let kind = std::fs::metadata(path)?.file_type();
     if kind.is_dir() {
@@ -212,20 +211,19 @@ pub(crate) fn open_log(path: &Path) -> io::Result<File> {
     regular::open(path)
 }
 
-/// Whether this is the name of a pipe.
 pub(crate) fn is_named_pipe(path: &Path) -> io::Result<bool> {
     Ok(Here::is_named_pipe(std::fs::metadata(path)?.file_type()))
 }
 
-/// A pipe that has a name in a folder, ready to be read; `None` where it is something else. It waits for no writer.
+/// Opens a named pipe without waiting for its writer; `None` if the file is something else.
 pub(crate) fn named_pipe(path: &Path) -> io::Result<Option<File>> {
     if is_named_pipe(path)? { Here::open_named_pipe(path).map(Some) } else { Ok(None) }
 }
 
-/// Whoever waits for a log wonders after so long.
+/// A person who waits for a log gets a message after this time.
 const A_MOMENT: Duration = Duration::from_secs(2);
 
-/// A pipe that is read until its writer ends, with a word to whoever waits for that, once.
+/// A pipe that is read until its writer ends, with one message if that takes long.
 pub(crate) struct Awaited<F> {
     pipe: <Here as Platform>::Pipe,
     said: bool,

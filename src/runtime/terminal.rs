@@ -20,14 +20,14 @@ use crate::app::model::Seen;
 use crate::platform::{Here, Platform};
 use crate::ui::picture::Shown;
 
-/// Frames of up to so many bytes go out at once.
+/// Frames of up to this many bytes are written at once.
 const FRAME: usize = 64 << 10;
 
 /// More than the largest wall of screens has in a small font.
 const MOST_COLUMNS: u16 = 1000;
 const MOST_ROWS: u16 = 400;
 
-/// The terminal while it is ours. Dropping it gives it back.
+/// The terminal in this program's modes. Dropping it restores the terminal.
 pub struct Screen {
     backend: CrosstermBackend<BufWriter<Stdout>>,
     shown: Shown,
@@ -47,7 +47,8 @@ impl Screen {
     pub fn draw(&mut self, model: &Model) -> io::Result<Seen> {
         let (picture, seen) = crate::ui::view(model);
         if !self.shown.is_of(picture.area()) {
-            // The terminal may have moved or wrapped what it showed. Cleared with what follows: an empty screen flickers.
+            // The terminal may have moved or wrapped what it showed. It is cleared together with the next frame: an empty
+            // screen would flicker.
             queue!(self.backend, Clear(ClearType::All))?;
             self.shown = Shown::blank(picture.area());
         }
@@ -56,7 +57,7 @@ impl Screen {
         Ok(seen)
     }
 
-    /// Takes the terminal again after somebody else had it, and forgets what was on it.
+    /// Takes the terminal again after another program used it, and forgets what was on it.
     pub fn retake(&mut self) -> io::Result<()> {
         self.shown = Shown::default();
         enter()
@@ -93,7 +94,7 @@ fn enter() -> io::Result<()> {
     take_over(&mut stdout()).inspect_err(|_| give_back())
 }
 
-/// Gives the terminal back as it was. Safe to call twice; what fails here can't be helped.
+/// Restores the terminal as it was. Safe to call twice; errors are ignored, because nothing can be done about them.
 pub fn give_back() {
     let _ = leave(&mut stdout());
     let _ = disable_raw_mode();
@@ -108,7 +109,7 @@ fn take_over(terminal: &mut impl io::Write) -> io::Result<()> {
     execute!(terminal, EnableMouseCapture, EnableFocusChange)
 }
 
-/// Every step is made, whatever became of those before it: what is left out would stay behind in the person's shell.
+/// Takes every step even if one before it fails: a step left out would leave its mode behind in the person's shell.
 fn leave(terminal: &mut impl io::Write) -> io::Result<()> {
     let marks = if Here::MARKS_PASTES { queue!(terminal, DisableBracketedPaste) } else { Ok(()) };
     let steps = [
@@ -122,20 +123,20 @@ fn leave(terminal: &mut impl io::Write) -> io::Result<()> {
     steps.into_iter().collect()
 }
 
-/// A panic gives the terminal back before it says what happened.
+/// Makes a panic restore the terminal before it prints its message.
 pub fn give_back_on_panic() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         give_back();
         before(panic);
-        // A worker's panic would leave the program drawing on a terminal it no longer has.
+        // After a worker's panic the program would go on drawing on the restored terminal.
         if std::thread::current().name() != Some("main") {
             end_now();
         }
     }));
 }
 
-/// Ends the program at once, the terminal being back already.
+/// Ends the program at once; the terminal is restored already.
 #[allow(clippy::exit, reason = "after a panic there is nothing left to unwind to")]
 fn end_now() {
     std::process::exit(101);

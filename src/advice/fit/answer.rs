@@ -214,7 +214,7 @@ impl FitAdvice {
 
     /// What must be found on the card so that it fits as it is. About.
     pub fn missing(&self) -> Option<Bytes> {
-        Some(self.total_bytes?.plus(self.headroom_bytes).less(self.free_now_bytes?))
-            .filter(|_| self.is_now && !self.is_on_several())
+        let missing = self.total_bytes?.plus(self.headroom_bytes).less(self.free_now_bytes?);
+        (self.is_now && !self.is_on_several()).then_some(missing)
     }
 }

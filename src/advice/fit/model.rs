@@ -9,7 +9,7 @@ use crate::memory::weights::{LayerWeights, WeightSums};
 use crate::memory::{ModelShape, Settings, Storage, cache, table};
 
 /// More layers than any model has: a log may say anything.
-const MOST_LAYERS: u64 = 1000;
+const MOST_LAYERS: usize = 1000;
 /// A printed MiB has two decimals.
 const PRINTED: u64 = 1 << 14;
 
@@ -42,32 +42,45 @@ fn as_in_names(printed: &str) -> String {
 }
 
 fn quantisation(run: &Run, name: &str, of_torch: bool) -> Quantisation {
-    let printed = run.quantisation.as_deref().filter(|_| !of_torch).map(as_in_names);
-    let said = |name: String, how| quant::nearest(&name).map(|mix| Quantisation { name, mix, how });
-    let of_name = || quant::in_name(name).map(|(name, mix)| Quantisation { name, mix, how: "as its name says" });
-    let of_file = || of_name().map(|said| Quantisation { mix: quant::as_file(said.mix), ..said });
-    let torch = || match run.dtype.as_deref() {
+    let by_name = quant::in_name(name).map(|(name, mix)| Quantisation { name, mix, how: "as its name says" });
+    if of_torch {
+        // A name says it of a checkpoint that came in fewer bits; its dtype is that of the rest.
+        let printed = run.quantisation.as_deref().and_then(|said| quant::in_name(&said.replace('_', "-")));
+        let printed = printed.map(|(name, mix)| Quantisation { name, mix, how: "as the log says" });
+        return printed.or(by_name).filter(|said| quant::of_checkpoint(said.mix)).unwrap_or_else(|| by_dtype(run));
+    }
+    let of_file = by_name.map(|said| Quantisation { mix: quant::as_file(said.mix), ..said });
+    // What is printed of Unsloth's files is the plain mix that they are near.
+    let (dynamic, plain) = match of_file {
+        Some(said) if said.mix.starts_with("UD-") => (Some(said), None),
+        said => (None, said),
+    };
+    dynamic.or_else(|| printed(run)).or(plain).or_else(|| of_library(name)).unwrap_or_else(|| Quantisation {
+        name: "Q4_K_M".into(),
+        mix: "Q4_K_M",
+        how: "assumed",
+    })
+}
+
+/// What llama.cpp prints of its file.
+fn printed(run: &Run) -> Option<Quantisation> {
+    let name = as_in_names(run.quantisation.as_deref()?);
+    quant::nearest(&name).map(|mix| Quantisation { name, mix, how: "as the log says" })
+}
+
+fn of_library(name: &str) -> Option<Quantisation> {
+    let (mix, is_sure) = quant::of_library(name)?;
+    is_sure.then(|| Quantisation { name: mix.into(), mix, how: "in which Ollama's library has it" })
+}
+
+fn by_dtype(run: &Run) -> Quantisation {
+    match run.dtype.as_deref() {
         Some("float32") => Quantisation { name: "float32".into(), mix: "F32", how: "as the log says" },
         Some(half @ ("bfloat16" | "float16")) => {
             Quantisation { name: half.into(), mix: "BF16", how: "as the log says" }
         }
         _ => Quantisation { name: "bfloat16".into(), mix: "BF16", how: "assumed" },
-    };
-    if of_torch {
-        // A name says it of a checkpoint that came in fewer bits; its dtype is that of the rest.
-        let printed = run.quantisation.as_deref().and_then(|said| quant::in_name(&said.replace('_', "-")));
-        let printed = printed.map(|(name, mix)| Quantisation { name, mix, how: "as the log says" });
-        return printed.or_else(of_name).filter(|said| quant::of_checkpoint(said.mix)).unwrap_or_else(torch);
     }
-    // What is printed of Unsloth's files is the plain mix that they are near.
-    let dynamic = || of_file().filter(|said| said.mix.starts_with("UD-"));
-    let library = || {
-        let (mix, _) = quant::of_library(name).filter(|(_, sure)| *sure)?;
-        Some(Quantisation { name: mix.into(), mix, how: "in which Ollama's library has it" })
-    };
-    let usual = || Quantisation { name: "Q4_K_M".into(), mix: "Q4_K_M", how: "assumed" };
-    let of_log = || printed.and_then(|name| said(name, "as the log says"));
-    dynamic().or_else(of_log).or_else(of_file).or_else(library).unwrap_or_else(usual)
 }
 
 /// A checkpoint in few bits that its makers give out so is no bfloat16, whatever the rest of it is computed in.
@@ -82,35 +95,38 @@ fn as_given_out(quantisation: Quantisation, row: &Figures) -> Quantisation {
 
 /// The model: as the person says, else as the log names it, else by what the log prints of it. `None` where
 /// that is not enough.
-pub fn known(said: Option<&str>, run: &Run, of_torch: bool) -> Option<Known> {
-    let by_name = |name: &str, whose: &str| {
-        let file = name.rsplit('\\').next().unwrap_or(name).trim_end_matches(".gguf");
-        let (row, called) = table::called(table::rows().ok()?, file)?;
-        let quantisation = as_given_out(quantisation(run, name, of_torch), &row);
-        let how = format!("{whose}: {called} of my table, {} {}", quantisation.name, quantisation.how);
-        let shape = table::shape(&row, quantisation.mix);
-        Some(Known { name: called, quantization: quantisation.name, how, shape })
-    };
+pub(super) fn known(said: Option<&str>, run: &Run, of_torch: bool) -> Option<Known> {
     // A person may know what a blob without a name is, and a name that they say and the table lacks is not answered for
     // another; a log's name must not contradict its own figures.
     let named = match said {
-        Some(name) => by_name(name, "as you say"),
-        None => [
-            (run.model.as_ref(), "as the log names it"),
-            (run.printed.get("general.name"), "as its file is named inside"),
-        ]
-        .into_iter()
-        .find_map(|(name, whose)| by_name(name?, whose).filter(|known| agrees(&known.shape, run))),
+        Some(name) => by_name(name, "as you say", run, of_torch),
+        None => {
+            let names = [
+                (run.model.as_ref(), "as the log names it"),
+                (run.printed.get("general.name"), "as its file is named inside"),
+            ];
+            let mut known = names.into_iter().filter_map(|(name, whose)| by_name(name?, whose, run, of_torch));
+            known.find(|known| agrees(&known.shape, run))
+        }
     };
     named.or_else(|| by_dimensions(run)).or_else(|| by_buffers(run))
 }
 
+/// A row of the table.
+fn by_name(name: &str, whose: &str, run: &Run, of_torch: bool) -> Option<Known> {
+    let file = name.rsplit('\\').next().unwrap_or(name).trim_end_matches(".gguf");
+    let (row, called) = table::called(table::rows().ok()?, file)?;
+    let quantisation = as_given_out(quantisation(run, name, of_torch), &row);
+    let how = format!("{whose}: {called} of my table, {} {}", quantisation.name, quantisation.how);
+    let shape = table::shape(&row, quantisation.mix);
+    Some(Known { name: called, quantization: quantisation.name, how, shape })
+}
+
 /// Whether a shape has the layers and the width that the log prints, where it does.
 fn agrees(shape: &ModelShape, run: &Run) -> bool {
-    let same = |printed: Option<u64>, ours: u64| printed.is_none_or(|printed| printed == ours);
-    same(run.layers, shape.layer_count())
-        && same(run.printed_number("n_embd"), shape.embedding)
-        && same(run.printed_number("n_vocab"), shape.vocab)
+    let printed = [run.layers, run.printed_number("n_embd"), run.printed_number("n_vocab")];
+    let ours = [shape.layer_count(), shape.embedding, shape.vocab];
+    printed.iter().zip(ours).all(|(printed, ours)| printed.is_none_or(|printed| printed == ours))
 }
 
 /// The log's own name for a model that the table does not have: a file without its folder.
@@ -121,27 +137,28 @@ fn own_name(run: &Run) -> String {
 
 /// A model by the dimensions that llama.cpp prints while it loads one.
 fn by_dimensions(run: &Run) -> Option<Known> {
-    let number = |name: &str| run.printed_number(name);
-    let experts = number("n_expert").filter(|count| *count > 1);
+    let experts = run.printed_number("n_expert").filter(|count| *count > 1);
     let figures = Figures {
         name: own_name(run),
         architecture: run.architecture.clone()?,
-        layers: run.layers.filter(|layers| (1..=MOST_LAYERS).contains(layers))?,
-        hidden: number("n_embd")?,
-        heads: number("n_head")?,
-        kv_heads: number("n_head_kv")?,
-        head_dim: number("n_embd_head_k").or_else(|| number("n_embd")?.checked_div(number("n_head")?))?,
-        ffn: number("n_ff").unwrap_or(0),
-        vocab: number("n_vocab")?,
-        context: number("n_ctx_train").unwrap_or(0),
+        layers: run.layers.filter(|layers| (1..=MOST_LAYERS as u64).contains(layers))?,
+        hidden: run.printed_number("n_embd")?,
+        heads: run.printed_number("n_head")?,
+        kv_heads: run.printed_number("n_head_kv")?,
+        head_dim: run
+            .printed_number("n_embd_head_k")
+            .or_else(|| run.printed_number("n_embd")?.checked_div(run.printed_number("n_head")?))?,
+        ffn: run.printed_number("n_ff").unwrap_or(0),
+        vocab: run.printed_number("n_vocab")?,
+        context: run.printed_number("n_ctx_train").unwrap_or(0),
         experts: experts.and_then(|count| {
-            let ffn = number("n_ff_exp").or_else(|| number("n_ff"))?;
-            Some(Experts { count, used: number("n_expert_used").unwrap_or(0), ffn, ..Experts::default() })
+            let ffn = run.printed_number("n_ff_exp").or_else(|| run.printed_number("n_ff"))?;
+            Some(Experts { count, used: run.printed_number("n_expert_used").unwrap_or(0), ffn, ..Experts::default() })
         }),
         window: None::<Window>,
         ..Figures::default()
     };
-    let windowed = number("n_swa").is_some_and(|window| window > 0);
+    let windowed = run.printed_number("n_swa").is_some_and(|window| window > 0);
     let quantisation = quantisation(run, &figures.name, false);
     let mut shape = from_gguf(&figures.as_gguf(quantisation.mix));
     shape.quantization = Some(quantisation.name.clone());
@@ -160,7 +177,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
     let (on_card, all) = run.layers_offloaded.filter(|(on, all)| *on > 0 && *all > 1)?;
     let unit = run.weights_bytes?.0.checked_div(on_card)?;
     let layers = all.saturating_sub(1);
-    let count = usize::try_from(layers).ok().filter(|_| layers <= MOST_LAYERS)?;
+    let count = usize::try_from(layers).ok().filter(|count| *count <= MOST_LAYERS)?;
     let quantisation = quantisation(run, run.model.as_deref().unwrap_or_default(), false);
     let shape = ModelShape {
         name: run.model.clone(),
@@ -199,12 +216,12 @@ fn by_buffers(run: &Run) -> Option<Known> {
 /// Puts the sizes that the log printed in the place of ours. `cache_bytes` is the KV cache's buffer on the card at
 /// these settings, printed or refused.
 pub fn hold_to_the_log(shape: &mut ModelShape, run: &Run, settings: &Settings, cache_bytes: Option<u64>) {
-    let placed = |sums: &WeightSums| sums.placed(settings.gpu_layers.unwrap_or(u64::MAX), settings.host_experts).gpu;
-    let printed = run.weights_bytes.map(|bytes| bytes.0).filter(|_| run.layers_offloaded.is_some());
+    let printed = if run.layers_offloaded.is_some() { run.weights_bytes } else { None };
     if let Ok(sums) = &mut shape.weights {
+        let placed = sums.placed(settings.gpu_layers.unwrap_or(u64::MAX), settings.host_experts).gpu;
         match (printed, run.file_bytes) {
-            (Some(printed), _) if placed(sums).abs_diff(printed) <= PRINTED => shape.weights_are = Is::Fact,
-            (Some(printed), _) => *sums = sums.scaled(printed, placed(sums)),
+            (Some(printed), _) if placed.abs_diff(printed.0) <= PRINTED => shape.weights_are = Is::Fact,
+            (Some(printed), _) => *sums = sums.scaled(printed.0, placed),
             // A file's size is printed in GiB with two decimals.
             (None, Some(file)) if sums.in_file().abs_diff(file.0) > file.0 / 100 => {
                 *sums = sums.scaled(file.0, sums.in_file());
@@ -236,8 +253,8 @@ fn even_layers(shape: &ModelShape, settings: &Settings, printed: u64) -> Option<
     let (k, v) = (settings.k_type.row_bytes(256)?, settings.v_type.row_bytes(256)?);
     let elements = cell.checked_mul(256)?.checked_div(k.checked_add(v)?)?.checked_next_multiple_of(32)?;
     let cache = Cache { k: elements, v: elements, heads: 1, windowed: false };
-    let layer = Layer { cache: Some(cache).filter(|_| elements > 0), recurrent: Some(0), ..Layer::default() };
-    Some(vec![layer; usize::try_from(count).ok().filter(|_| count <= MOST_LAYERS)?])
+    let layer = Layer { cache: (elements > 0).then_some(cache), recurrent: Some(0), ..Layer::default() };
+    Some(vec![layer; usize::try_from(count).ok().filter(|count| *count <= MOST_LAYERS)?])
 }
 
 #[cfg(test)]

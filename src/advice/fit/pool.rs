@@ -67,27 +67,18 @@ pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
     let half = needed.map(|needed| Bytes(needed.0 / 2));
     let takes = needed.and_then(|needed| bytes_of(most, needed, asked));
     let is_fp8 = diagnosis.run.kv_type.as_deref().is_some_and(|kind| kind.starts_with("fp8"));
-    let shorter = FitChoice {
-        fixes: context::KNOB.fixes.to_vec(),
-        ..choice(
-            format!("{} tokens of context", tokens_in_words(most)),
-            format!("--max-model-len {most}"),
-            needed,
-            takes,
-        )
-    };
+    let words = format!("{} tokens of context", tokens_in_words(most));
+    let shorter = choice(words, format!("--max-model-len {most}"), needed, takes, context::KNOB.fixes);
     let mut effects = effects_of(&shorter, Some(("half_context", most.to_string())));
     let mut choices = vec![shorter];
     if !is_fp8 && twice >= asked {
-        let fp8 = FitChoice {
-            fixes: kv_type::KNOB.fixes.to_vec(),
-            ..choice("the KV cache in fp8".into(), "--kv-cache-dtype fp8".into(), needed, half)
-        };
+        let (words, flags) = ("the KV cache in fp8".to_owned(), "--kv-cache-dtype fp8".to_owned());
+        let fp8 = choice(words, flags, needed, half, kv_type::KNOB.fixes);
         effects.extend(effects_of(&fp8, None));
         choices.insert(0, fp8);
     } else if !is_fp8 {
         let words = format!("{} tokens of context and the KV cache in fp8", tokens_in_words(twice));
-        choices.push(choice(words, format!("--max-model-len {twice} --kv-cache-dtype fp8"), needed, takes));
+        choices.push(choice(words, format!("--max-model-len {twice} --kv-cache-dtype fp8"), needed, takes, &[]));
         let frees = half.map(|half| (half, Is::About));
         let fixes = kv_type::KNOB.fixes.iter();
         effects.extend(fixes.map(|fix| Effect { frees, fits: Some(false), ..Effect::of(*fix) }));
@@ -107,7 +98,7 @@ pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
 }
 
 /// A change after which one request takes `total` instead of `needed`.
-fn choice(change: String, flags: String, needed: Option<Bytes>, total: Option<Bytes>) -> FitChoice {
+fn choice(change: String, flags: String, needed: Option<Bytes>, total: Option<Bytes>, fixes: &[FixId]) -> FitChoice {
     let frees = needed.zip(total).map(|(needed, total)| needed.less(total));
     FitChoice {
         change,
@@ -118,7 +109,7 @@ fn choice(change: String, flags: String, needed: Option<Bytes>, total: Option<By
         fits: Some(true),
         flags: Some(flags),
         download_bytes: None,
-        fixes: Vec::new(),
+        fixes: fixes.to_vec(),
     }
 }
 

@@ -12,8 +12,9 @@ use crate::units::Bytes;
 /// What the log's own count of trained parameters says. `None` where it prints none.
 pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
     let trained = diagnosis.run.trainable_parameters?;
-    let states = |optimizer: Optimizer| bytes(trained, Recipe::Mixed.trained(optimizer).optimizer);
-    let saved = Bytes(states(Optimizer::AdamW).saturating_sub(states(Optimizer::AdamW8bit)));
+    let [full, eight_bit] = [Optimizer::AdamW, Optimizer::AdamW8bit]
+        .map(|optimizer| bytes(trained, Recipe::Mixed.trained(optimizer).optimizer));
+    let saved = Bytes(full.saturating_sub(eight_bit));
     let effect = Effect { frees: Some((saved, Is::About)), ..Effect::of(FixId::EIGHT_BIT_OPTIMIZER) };
     Some(FitAdvice {
         effects: vec![effect],

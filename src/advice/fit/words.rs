@@ -12,10 +12,9 @@ impl FitAdvice {
         let model = self.model.as_ref();
         let name = model.map_or_else(|| "One request".to_owned(), |model| model.name.clone());
         let mix = model.and_then(|model| model.quantization.clone()).map(|mix| format!(" {mix}")).unwrap_or_default();
-        let told = || Some(format!("{} tokens of context", tokens_in_words(self.context_tokens?)));
-        let at =
-            self.basis.as_ref().and_then(|basis| basis.context()).or_else(told).map(|words| format!(" at {words}"));
-        format!("{name}{mix}{}", at.unwrap_or_default())
+        let context = self.basis.as_ref().and_then(|basis| basis.context());
+        let context = context.or_else(|| Some(format!("{} tokens of context", tokens_in_words(self.context_tokens?))));
+        format!("{name}{mix}{}", context.map(|words| format!(" at {words}")).unwrap_or_default())
     }
 
     /// What it needs, what there is, and what makes it fit. `None` where there is nothing to add to the log.
@@ -62,11 +61,11 @@ impl FitAdvice {
 
     /// What makes it fit, in a sentence; else what would fit instead.
     fn offers(&self, choices: &[&FitChoice]) -> Option<String> {
-        let offer = |choice: &FitChoice| {
+        let offers = choices.iter().take(OFFERS).map(|choice| {
             let total = choice.total_bytes.map(|total| format!(" (about {total})")).unwrap_or_default();
             format!("with {}{total}", choice.change)
-        };
-        let offers: Vec<String> = choices.iter().copied().take(OFFERS).map(offer).collect();
+        });
+        let offers: Vec<String> = offers.collect();
         if !offers.is_empty() {
             let instead = match self.instead.as_slice() {
                 [] => String::new(),

@@ -32,6 +32,8 @@ fn enough(planned: &PlannedFix, freed_by_processes: Bytes, outlook: &Outlook<'_,
         Enough::Yes if is_model_asked && is_short_by_sums == Some(true) => Enough::NotAlone,
         decided @ (Enough::Yes | Enough::NotAlone) if is_model_asked => decided,
         decided @ (Enough::LacksRam { .. } | Enough::Likely) => decided,
+        // The log's sums are a lower bound: they do not outweigh that the model does not fit by its own.
+        Enough::NotAlone if is_short_by_sums == Some(false) => Enough::Unknown,
         _ => match is_short_by_sums {
             Some(true) if planned.is_about_a_process() => {
                 let is_together_enough = outlook.short.is_some_and(|short| freed_by_processes >= short);

@@ -167,12 +167,23 @@ impl Filling<'_, '_> {
 
     /// Whether the run fits with the fix by the model's own sums.
     fn enough_by_the_model(&self) -> Enough {
-        let Some(effect) = self.effect else { return Enough::Unknown };
+        let Some(effect) = self.effect else { return self.enough_by_the_share() };
         match (effect.lacks_ram, effect.fits) {
             (Some((needs, has)), _) => Enough::LacksRam { needs, has },
             (None, Some(true)) => Enough::Yes,
             (None, Some(false)) => Enough::NotAlone,
             (None, None) => Enough::Unknown,
+        }
+    }
+
+    /// A smaller share that does not hold the model leaves no room for the engine to start.
+    fn enough_by_the_share(&self) -> Enough {
+        if !self.asks_for("{utilization}") {
+            return Enough::Unknown;
+        }
+        match self.value_of("utilization").and_then(|value| share::holds_the_model(self.case, &value)) {
+            Some(false) => Enough::NotAlone,
+            _ => Enough::Unknown,
         }
     }
 

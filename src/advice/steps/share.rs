@@ -61,6 +61,14 @@ pub fn leaves(case: &Case<'_>, value: &str) -> Option<Bytes> {
     Some(used.less(vllm::allowed(capacity, hundredths.saturating_mul(10))))
 }
 
+/// Whether the share of this option's value holds the weights and the KV cache of one request by the model's own sums;
+/// `None` where they are not known.
+pub fn holds_the_model(case: &Case<'_>, value: &str) -> Option<bool> {
+    let parts = case.fit_ahead()?.parts.as_ref()?;
+    let wanted = parts.weights.bytes?.plus(parts.kv_cache.bytes?);
+    Some(wanted <= vllm::allowed(case.capacity()?, thousandths(value)?))
+}
+
 /// Whether the share that the engine had is known.
 pub fn is_known(case: &Case<'_>) -> bool {
     engine::used_share(case.log, capacity_here_or_printed(case)).is_some()

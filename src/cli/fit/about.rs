@@ -10,7 +10,7 @@ use crate::memory::knobs::context;
 use crate::memory::options::Choice;
 use crate::memory::quant;
 use crate::memory::training::Recipe;
-use crate::memory::words::tokens_in_words;
+use crate::memory::words::{share_in_words, tokens_in_words};
 use crate::memory::{Engine, ModelShape, Storage, vllm};
 use crate::units::Bytes;
 
@@ -30,11 +30,10 @@ pub(super) fn notes(engine: &Engine, located: &Located, args: &FitArgs) -> Vec<S
 
 /// Which limit it is where the card has room for the model itself.
 pub(super) fn not_within(engine: &Engine, card: &Card) -> String {
-    let share = |thousandths: u64| format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
     match engine {
         Engine::Vllm(serving) => {
-            let (allowed, of) = (vllm::allowed(card.total, serving.utilization), share(serving.utilization));
-            let of = of.trim_end_matches('0');
+            let allowed = vllm::allowed(card.total, serving.utilization);
+            let of = share_in_words(serving.utilization);
             if allowed > card.free {
                 let free = card.free;
                 format!("It does not fit: vLLM's share is {allowed} ({of} of the card) and only {free} are free.")
@@ -43,7 +42,7 @@ pub(super) fn not_within(engine: &Engine, card: &Card) -> String {
             }
         }
         Engine::Sglang(serving) => {
-            let of = share(serving.fraction);
+            let of = format!("{}.{:03}", serving.fraction / 1000, serving.fraction % 1000);
             format!(
                 "It does not fit the way SGLang shares out what is free: {of} of it to weights and KV cache, the rest to prefills and CUDA graphs."
             )
@@ -97,9 +96,9 @@ fn too_long(engine: &Engine, shape: &ModelShape, asked: Option<u64>) -> Option<S
 
 fn of_quantised(engine: &Engine, shape: &ModelShape) -> Option<String> {
     let Engine::Train(training) = engine else { return None };
-    let name = shape.quantization.as_deref().filter(|_| shape.storage == Storage::Quantised)?;
+    let name = shape.quantization.as_deref()?;
     let is_full = !training.recipe.is_adapter();
-    is_full.then(|| {
+    (is_full && shape.storage == Storage::Quantised).then(|| {
         format!("the checkpoint is in {name}, of which only adapters can be trained (--dtype lora); to train all of it, take the one it was made from")
     })
 }

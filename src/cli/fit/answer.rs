@@ -53,8 +53,11 @@ pub(super) struct Answer {
 impl Answer {
     /// The model's name: as asked for, or the last part of a path.
     pub(super) fn name(&self) -> String {
-        let own = self.located.shape.name.as_deref().filter(|_| self.located.source == Source::Gguf);
-        harmless(own.unwrap_or(self.asked.trim_end_matches('/'))).into_owned()
+        let name = match (&self.located.shape.name, self.located.source) {
+            (Some(own), Source::Gguf) => own,
+            _ => self.asked.trim_end_matches('/'),
+        };
+        harmless(name).into_owned()
     }
 
     /// As a command line has it. Of the engines that take a repository's name or a folder: one in its place, or

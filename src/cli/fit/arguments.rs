@@ -22,7 +22,7 @@ pub(super) fn engine_of_dtype(dtype: &str) -> Option<EngineName> {
     })
 }
 
-/// From the command line, for a card among all of the machine's. The error says what to do.
+/// From the command line, for a GPU among all of the machine's. The error says what to do.
 pub(super) fn engine(
     name: EngineName,
     args: &FitArgs,
@@ -31,26 +31,12 @@ pub(super) fn engine(
     cards: &[Card],
 ) -> Result<Engine, String> {
     let shape = &located.shape;
-    let free = card.map(|card| card.free);
-    let together = cards.iter().map(|card| card.total).reduce(Bytes::plus);
-    let card = card.map(|card| card.total);
+    let total = card.map(|card| card.total);
     Ok(match name {
         EngineName::LlamaCpp => Engine::LlamaCpp(llama_settings(args, shape)?),
-        EngineName::Ollama => {
-            let settings = llama_settings(args, shape)?;
-            // All cards together decide.
-            let usual = ollama_context(together).min(shape.context_trained.unwrap_or(u64::MAX));
-            // What is asked for, what its Modelfile sets, else the default by the card.
-            let most = shape.context_trained.unwrap_or(u64::MAX);
-            let one = args.context.or(located.num_ctx).unwrap_or(usual).min(most);
-            let gpu_layers = settings.gpu_layers.or(located.num_gpu);
-            let context = Some(one.saturating_mul(settings.parallel));
-            let settings = Settings { context, gpu_layers, kept_context: located.num_ctx, ..settings };
-            let at_once = args.micro_batch.or(args.batch).unwrap_or_else(|| usual_batch(shape, &settings, free));
-            Engine::Ollama(Settings { micro_batch: at_once, batch: at_once, ..settings })
-        }
+        EngineName::Ollama => Engine::Ollama(ollama_settings(args, located, card, cards)?),
         EngineName::Vllm => {
-            let usual = vllm::Serving::of_card(card).at_once(args.batch, args.parallel);
+            let usual = vllm::Serving::of_card(total).at_once(args.batch, args.parallel);
             Engine::Vllm(vllm::Serving {
                 max_model_len: args.context,
                 kv_half_bytes: if is_fp8(args) { 2 } else { usual.kv_half_bytes },
@@ -61,7 +47,7 @@ pub(super) fn engine(
             })
         }
         EngineName::Sglang => {
-            let usual = sglang::Serving::of_model(shape, card, args.tensor_parallel_size);
+            let usual = sglang::Serving::of_model(shape, total, args.tensor_parallel_size);
             Engine::Sglang(sglang::Serving {
                 context: args.context,
                 kv_half_bytes: if is_fp8(args) { 2 } else { usual.kv_half_bytes },
@@ -77,45 +63,63 @@ pub(super) fn engine(
                 .ok_or_else(|| format!("--dtype {word}: give auto, float32, float16, bfloat16, int8 or nf4"))?;
             // What is quantised already is taken as it is.
             let dtype = if shape.storage == Storage::Quantised { Dtype::Checkpoint } else { dtype };
-            let batch = args.batch.unwrap_or(1);
-            let max_memory = args.max_memory;
-            Engine::Transformers(Generating { dtype, context: args.context, batch, max_memory })
+            let (context, max_memory) = (args.context, args.max_memory);
+            Engine::Transformers(Generating { dtype, context, batch: args.batch.unwrap_or(1), max_memory })
         }
-        EngineName::Train => {
-            let recipe = match recipe(args.dtype.as_deref().unwrap_or("mixed"), args.lora_rank)? {
-                Recipe::Qlora(rank) if shape.storage == Storage::Quantised => Recipe::Lora(rank),
-                recipe => recipe,
-            };
-            let flash_attention = args.flash_attention != Some(OnOff::Off);
-            let length = args.context.unwrap_or(2048).min(shape.context_trained.unwrap_or(u64::MAX));
-            let checkpointing = args.gradient_checkpointing;
-            let step = Step { batch: args.batch.unwrap_or(1), length, checkpointing, flash_attention };
-            // A card that somebody else fills is none of them.
-            let is_free = |one: &&Card| free.is_some_and(|most| one.free.0 >= most.0 / 2);
-            let shares = args.zero.is_some() && args.gpu.is_none();
-            let all = if shares { (cards.iter().filter(is_free).count() as u64).max(1) } else { 1 };
-            // It is DeepSpeed that moves an optimizer, from stage 1 on.
-            let usual = if args.offload_optimizer { 2 } else { 0 };
-            let sharing = Sharing {
-                stage: args.zero.unwrap_or(usual),
-                cards: args.cards.unwrap_or(all),
-                offload: args.offload_optimizer,
-                fsdp: false,
-            };
-            let optimizer = match args.optimizer {
-                OptimizerName::Adamw => Optimizer::AdamW,
-                OptimizerName::Adamw8bit => Optimizer::AdamW8bit,
-                OptimizerName::Adafactor => Optimizer::Adafactor,
-                OptimizerName::Sgd => Optimizer::Sgd,
-            };
-            Engine::Train(Training { recipe, optimizer, sharing, step })
-        }
+        EngineName::Train => Engine::Train(training(args, shape, card, cards)?),
     })
 }
 
-/// What Ollama would compute at once.
-fn usual_batch(shape: &ModelShape, settings: &Settings, free: Option<Bytes>) -> u64 {
-    ollama_batch(settings.context.unwrap_or(0), ollama_expects(shape, settings), free, settings.flash_attention)
+/// What is asked for, what its Modelfile sets, else Ollama's default by the memory of all GPUs together.
+fn ollama_settings(args: &FitArgs, located: &Located, card: Option<&Card>, cards: &[Card]) -> Result<Settings, String> {
+    let settings = llama_settings(args, &located.shape)?;
+    let usual = ollama_context(cards.iter().map(|card| card.total).reduce(Bytes::plus));
+    let most = located.shape.context_trained.unwrap_or(u64::MAX);
+    let one = args.context.or(located.num_ctx).unwrap_or(usual).min(most);
+    let settings = Settings {
+        context: Some(one.saturating_mul(settings.parallel)),
+        gpu_layers: settings.gpu_layers.or(located.num_gpu),
+        kept_context: located.num_ctx,
+        ..settings
+    };
+    let at_once = args.micro_batch.or(args.batch).unwrap_or_else(|| {
+        let expected = ollama_expects(&located.shape, &settings);
+        ollama_batch(settings.context.unwrap_or(0), expected, card.map(|card| card.free), settings.flash_attention)
+    });
+    Ok(Settings { micro_batch: at_once, batch: at_once, ..settings })
+}
+
+fn training(args: &FitArgs, shape: &ModelShape, card: Option<&Card>, cards: &[Card]) -> Result<Training, String> {
+    let recipe = match recipe(args.dtype.as_deref().unwrap_or("mixed"), args.lora_rank)? {
+        Recipe::Qlora(rank) if shape.storage == Storage::Quantised => Recipe::Lora(rank),
+        recipe => recipe,
+    };
+    let optimizer = match args.optimizer {
+        OptimizerName::Adamw => Optimizer::AdamW,
+        OptimizerName::Adamw8bit => Optimizer::AdamW8bit,
+        OptimizerName::Adafactor => Optimizer::Adafactor,
+        OptimizerName::Sgd => Optimizer::Sgd,
+    };
+    let mut free_gpus = 1;
+    if let (Some(_), None, Some(card)) = (args.zero, args.gpu, card) {
+        // A GPU that somebody else fills is none of them.
+        let free = cards.iter().filter(|one| one.free.0 >= card.free.0 / 2);
+        free_gpus = (free.count() as u64).max(1);
+    }
+    let sharing = Sharing {
+        // It is DeepSpeed that moves an optimizer, from stage 1 on.
+        stage: args.zero.unwrap_or(if args.offload_optimizer { 2 } else { 0 }),
+        cards: args.cards.unwrap_or(free_gpus),
+        offload: args.offload_optimizer,
+        fsdp: false,
+    };
+    let step = Step {
+        batch: args.batch.unwrap_or(1),
+        length: args.context.unwrap_or(2048).min(shape.context_trained.unwrap_or(u64::MAX)),
+        checkpointing: args.gradient_checkpointing,
+        flash_attention: args.flash_attention != Some(OnOff::Off),
+    };
+    Ok(Training { recipe, optimizer, sharing, step })
 }
 
 fn is_fp8(args: &FitArgs) -> bool {
@@ -133,11 +137,10 @@ fn llama_settings(args: &FitArgs, shape: &ModelShape) -> Result<Settings, String
     let on_host = if args.cpu_moe { u64::MAX } else { args.n_cpu_moe.unwrap_or(0) };
     let usual = Settings::default();
     let both = args.kv_type.as_deref();
-    let kind = |one: Option<&str>, usual| one.or(both).map_or(Ok(usual), cache_type);
     Ok(Settings {
         context: args.context,
-        k_type: kind(args.k_type.as_deref(), usual.k_type)?,
-        v_type: kind(args.v_type.as_deref(), usual.v_type)?,
+        k_type: args.k_type.as_deref().or(both).map_or(Ok(usual.k_type), cache_type)?,
+        v_type: args.v_type.as_deref().or(both).map_or(Ok(usual.v_type), cache_type)?,
         micro_batch: args.micro_batch.unwrap_or(usual.micro_batch),
         batch: args.batch.unwrap_or(usual.batch),
         parallel: args.parallel.unwrap_or(usual.parallel),

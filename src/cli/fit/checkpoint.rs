@@ -73,9 +73,11 @@ impl Index {
     /// Its files that are not in the folder, in words; `None` where all are.
     fn missing(&self, folder: &Path) -> Option<String> {
         let names: BTreeSet<&str> = self.weight_map.values().map(String::as_str).collect();
-        let plain = |name: &str| Path::new(name).components().count() == 1;
-        let gone: Vec<&str> =
-            names.iter().copied().filter(|name| !(plain(name) && folder.join(name).exists())).collect();
+        let gone = names.iter().copied().filter(|name| {
+            let is_plain = Path::new(name).components().count() == 1;
+            !(is_plain && folder.join(name).exists())
+        });
+        let gone: Vec<&str> = gone.collect();
         match gone.as_slice() {
             [] => None,
             [one] => Some(format!("{one} is missing")),
@@ -108,7 +110,7 @@ fn stored_weights(
             // Embeddings stay as they were, and are most of a small model.
             let in_layer = name.contains("layers.");
             all = all.saturating_add(if in_layer { stored.bytes } else { 0 });
-            if let Some(word) = safetensors::narrow(&stored.dtype).filter(|_| in_layer) {
+            if let (Some(word), true) = (safetensors::narrow(&stored.dtype), in_layer) {
                 packed = packed.saturating_add(stored.bytes);
                 narrow = narrow.or(Some(word));
             }
@@ -121,7 +123,7 @@ fn stored_weights(
     let layers = usize::try_from(figures.layers).unwrap_or(0);
     shape.weights = Ok(weights::sums(sizes.iter().map(|(name, bytes)| (name.as_str(), *bytes)), layers));
     shape.weights_are = Is::Fact;
-    let narrow = narrow.filter(|_| packed >= all / 2);
+    let narrow = if packed >= all / 2 { narrow } else { None };
     if narrow.is_none() && !is_quantised {
         shape.parameters = Some(parameters);
     }

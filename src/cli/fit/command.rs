@@ -5,7 +5,7 @@ use super::answer::Answer;
 use super::located::Source;
 use super::spread::Spread;
 use crate::memory::Engine;
-use crate::memory::card::{only_most_free, only_on};
+use crate::memory::card::{differ, only_most_free, only_on};
 use crate::memory::knobs::quantization::TO_FOUR_BITS;
 
 /// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
@@ -15,18 +15,15 @@ pub(super) fn command(answer: &Answer) -> Option<String> {
         Some(spread) => of_spread(answer, spread)?,
         None => command_on_card(answer)?,
     };
-    let has = |words: &[&str]| words.iter().any(|words| line.contains(words));
     let flags = ["--tp ", "--tensor-parallel-size ", "--pipeline-parallel-size ", "--num_processes "];
-    let behind = |flag: &str| line.split_once(flag)?.1.split(' ').next()?.parse::<usize>().ok();
-    let ranks = flags.into_iter().filter_map(behind).fold(1, usize::saturating_mul);
-    // CUDA counts the fastest card first, unless it is told not to.
-    let differ = answer.cards.iter().any(|card| Some(card.total) != answer.cards.first().map(|first| first.total));
-    let one = answer.card.as_ref().filter(|_| answer.several_cards && !has(&[" -sm layer"]));
-    let before = match one {
+    let ranks = flags.into_iter().filter_map(|flag| number_behind(&line, flag)).fold(1, usize::saturating_mul);
+    let is_server = [" serve", "llama-server", "sglang"].iter().any(|words| line.contains(words));
+    let is_on_one = answer.several_cards && !line.contains(" -sm layer");
+    let before = match &answer.card {
         _ if line.starts_with("CUDA_") => String::new(),
         _ if ranks > 1 => only_most_free(ranks, &answer.cards),
-        _ if has(&[" -ts "]) && differ => "CUDA_DEVICE_ORDER=PCI_BUS_ID ".into(),
-        Some(card) if !line.starts_with('/') && has(&[" serve", "llama-server", "sglang"]) => {
+        _ if line.contains(" -ts ") && differ(&answer.cards) => "CUDA_DEVICE_ORDER=PCI_BUS_ID ".into(),
+        Some(card) if is_on_one && is_server && !line.starts_with('/') => {
             format!("{} ", only_on(card, &answer.engine))
         }
         _ => String::new(),
@@ -34,10 +31,14 @@ pub(super) fn command(answer: &Answer) -> Option<String> {
     Some(format!("{before}{line}"))
 }
 
+fn number_behind(line: &str, flag: &str) -> Option<usize> {
+    line.split_once(flag)?.1.split(' ').next()?.parse().ok()
+}
+
 /// A whole line of this engine's for the model. A folder of safetensors is no file of llama.cpp's.
 fn whole(answer: &Answer, engine: &Engine, name: &str) -> Option<String> {
-    let of_llama = matches!(engine, Engine::LlamaCpp(_));
-    let file = answer.located.file.as_deref().filter(|_| !of_llama || answer.located.source != Source::Checkpoint);
+    let is_no_file = matches!(engine, Engine::LlamaCpp(_)) && answer.located.source == Source::Checkpoint;
+    let file = if is_no_file { None } else { answer.located.file.as_deref() };
     engine.command(file, answer.located.encoder.as_deref(), name)
 }
 
@@ -67,8 +68,8 @@ fn of_spread(answer: &Answer, spread: &Spread) -> Option<String> {
 fn command_on_card(answer: &Answer) -> Option<String> {
     let name = answer.target();
     if answer.fits == Some(true) {
-        let starts = || Some(answer.engine.flags()).filter(|flags| flags.starts_with("accelerate "));
-        return whole(answer, &answer.engine, &name).or_else(starts);
+        return whole(answer, &answer.engine, &name)
+            .or_else(|| Some(answer.engine.flags()).filter(|flags| flags.starts_with("accelerate ")));
     }
     let best = answer.best()?;
     // Another checkpoint has another name.

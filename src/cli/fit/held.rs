@@ -24,8 +24,8 @@ impl Held {
 
     /// Free on it once these have ended.
     fn free_without(&self, ended: &[&Holder]) -> Bytes {
-        let is_ended = |holder: &&Holder| ended.iter().any(|ended| ended.key == holder.key);
-        let freed = self.holders.iter().filter(is_ended).fold(Bytes::ZERO, |sum, holder| sum.plus(holder.bytes));
+        let gone = self.holders.iter().filter(|holder| ended.iter().any(|ended| ended.key == holder.key));
+        let freed = gone.fold(Bytes::ZERO, |sum, holder| sum.plus(holder.bytes));
         self.card.free.plus(freed).min(self.card.total)
     }
 }
@@ -41,9 +41,8 @@ pub(super) fn in_the_way(held: &[Held], fits: impl Fn(&Held, Bytes) -> bool) -> 
         }
         let missing = held.takes.unwrap_or(Bytes::ZERO).less(free);
         let few = holders::enough(&held.holders, missing);
-        let with = |more: Vec<&'_ Holder>| held.free_without(&more);
         let chosen = match few {
-            few if !few.is_empty() && fits(held, with([&*ended, &*few].concat())) => few,
+            few if !few.is_empty() && fits(held, held.free_without(&[&*ended, &*few].concat())) => few,
             _ if fits(held, held.free_after()) => held.holders.iter().collect(),
             _ => return Vec::new(),
         };
@@ -59,7 +58,6 @@ pub(super) fn in_the_way(held: &[Held], fits: impl Fn(&Held, Bytes) -> bool) -> 
 /// Who must end so that it fits over all of these cards together, where `fits` tells whether it would with so much free
 /// on each: the largest that are needed. Empty where it fits already or all of their ends are not enough.
 pub(super) fn together(held: &[Held], fits: impl Fn(&[Bytes]) -> bool) -> Vec<&Holder> {
-    let without = |ended: &[&Holder]| fits(&held.iter().map(|held| held.free_without(ended)).collect::<Vec<_>>());
     let mut ended: Vec<&Holder> = Vec::new();
     for holder in held.iter().flat_map(|held| &held.holders) {
         if !ended.iter().any(|known| known.key == holder.key) {
@@ -67,17 +65,21 @@ pub(super) fn together(held: &[Held], fits: impl Fn(&[Bytes]) -> bool) -> Vec<&H
         }
     }
     ended.sort_by_key(|holder| (!holder.is_idle, std::cmp::Reverse(holder.bytes)));
-    if without(&[]) || !without(&ended) {
+    if fits(&free_on_each(held, &[])) || !fits(&free_on_each(held, &ended)) {
         return Vec::new();
     }
     for at in (0..ended.len()).rev() {
         let mut fewer = ended.clone();
         fewer.remove(at);
-        if without(&fewer) {
+        if fits(&free_on_each(held, &fewer)) {
             ended = fewer;
         }
     }
     ended
+}
+
+fn free_on_each(held: &[Held], ended: &[&Holder]) -> Vec<Bytes> {
+    held.iter().map(|held| held.free_without(ended)).collect()
 }
 
 #[cfg(test)]

@@ -40,9 +40,9 @@ pub(super) fn of_ollama(stored: &Stored) -> Result<Located, String> {
         (shape.projector, shape.encoding) = encoder(file)?;
     }
     let parameters = stored.parameters.as_deref().and_then(parameters).unwrap_or_default();
-    let number = |name: &str| parameters.get(name).and_then(serde_json::Value::as_u64).filter(|number| *number > 0);
     let file = Some(stored.blob.clone());
-    let (num_ctx, num_gpu) = (number("num_ctx"), number("num_gpu"));
+    let [num_ctx, num_gpu] =
+        ["num_ctx", "num_gpu"].map(|name| parameters.get(name)?.as_u64().filter(|number| *number > 0));
     Ok(Located { num_ctx, num_gpu, ..Located::new(shape, file, Source::Ollama) })
 }
 
@@ -144,13 +144,13 @@ fn folder(path: &Path) -> Result<Located, String> {
         return checkpoint::read(path, &config);
     }
     // Of a split model the first part stands for all; projectors are no models.
-    let is_model = |file: &&PathBuf| {
-        let name = file.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-        let part = split_names(&name).is_some_and(|names| names.first() != Some(&name));
-        !part && !name.contains("mmproj")
-    };
     let found = files(path, "gguf")?;
-    let models: Vec<&PathBuf> = found.iter().filter(is_model).collect();
+    let models = found.iter().filter(|file| {
+        let name = file.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let is_part = split_names(&name).is_some_and(|names| names.first() != Some(&name));
+        !is_part && !name.contains("mmproj")
+    });
+    let models: Vec<&PathBuf> = models.collect();
     match models.as_slice() {
         [only] => gguf_file(only),
         [] => Err(format!("{} holds no GGUF file and no config.json", path.display())),

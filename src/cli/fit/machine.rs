@@ -3,7 +3,7 @@
 use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
 use crate::gpu::guard::Viewer;
-use crate::gpu::{Device, Driver, Snapshot};
+use crate::gpu::{Driver, Snapshot};
 use crate::memory::Engine;
 use crate::memory::card::Card;
 use crate::platform::{Machine as _, Sampling, ThisMachine};
@@ -29,9 +29,9 @@ impl Machine {
     /// evenly, as many as it takes, those with most free memory. Why there are none, where there are too few.
     pub(super) fn cards_for(&self, engine: &Engine, wish: Option<u32>) -> (Vec<&Card>, Option<String>) {
         let ranks = usize::try_from(engine.ranks()).unwrap_or(usize::MAX);
-        let chosen = || self.card().into_iter().collect();
+        let chosen = self.card().into_iter().collect();
         if ranks == 1 || wish.is_some() && self.cards.len() >= ranks {
-            return (chosen(), None);
+            return (chosen, None);
         }
         let mut free: Vec<&Card> = self.cards.iter().collect();
         free.sort_by_key(|card| std::cmp::Reverse(card.free));
@@ -39,7 +39,7 @@ impl Machine {
         match free.get(..ranks) {
             Some(most) => (most.to_vec(), None),
             // Of a run on many machines each card is like this one.
-            None if matches!(engine, Engine::Train(_)) => (chosen(), None),
+            None if matches!(engine, Engine::Train(_)) => (chosen, None),
             None => (Vec::new(), Some(format!("it is to run on {ranks} cards and this machine has {there}"))),
         }
     }
@@ -54,7 +54,7 @@ impl Machine {
         let device = self.snapshot.iter().flat_map(|snapshot| &snapshot.devices).find(|one| one.index == card.index)?;
         let held = device.processes.iter().filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
         let reserved = device.memory.reserved_bytes.value().unwrap_or(Bytes::ZERO);
-        Some(card.free.plus(held).min(card.total.less(reserved))).filter(|_| held > Bytes::ZERO)
+        (held > Bytes::ZERO).then(|| card.free.plus(held).min(card.total.less(reserved)))
     }
 
     /// Who could let go of memory on a card.
@@ -91,7 +91,8 @@ pub(super) fn machine(sampling: &Sampling, wish: Option<u32>) -> Result<Machine,
 
 /// The cards that can be read, or why there is none.
 fn cards(snapshot: &Snapshot) -> (Vec<Card>, Option<String>) {
-    let card = |device: &Device| {
+    let readable = snapshot.devices.iter().filter(|device| device.error.is_none());
+    let cards = readable.filter_map(|device| {
         Some(Card {
             index: device.index,
             uuid: device.uuid.known().cloned(),
@@ -100,8 +101,8 @@ fn cards(snapshot: &Snapshot) -> (Vec<Card>, Option<String>) {
             free: device.memory.free_bytes.value()?,
             each: Vec::new(),
         })
-    };
-    let cards: Vec<Card> = snapshot.devices.iter().filter(|device| device.error.is_none()).filter_map(card).collect();
+    });
+    let cards: Vec<Card> = cards.collect();
     let why = match &snapshot.driver {
         Driver::Unavailable { unavailable } => unavailable.clone(),
         Driver::Available { .. } => "no card's free memory can be read".into(),

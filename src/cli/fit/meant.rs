@@ -71,9 +71,10 @@ fn of_file(dtype: &str) -> Result<Meant, String> {
         "FLOAT16" | "HALF" => Some("F16"),
         other => quant::nearest(other),
     };
-    let known = || quant::plain().collect::<Vec<_>>().join(", ");
-    let mix =
-        mix.ok_or_else(|| format!("--dtype {dtype}: give one of {}, or Unsloth's UD-Q4_K_XL and others", known()))?;
+    let mix = mix.ok_or_else(|| {
+        let known = quant::plain().collect::<Vec<_>>().join(", ");
+        format!("--dtype {dtype}: give one of {known}, or Unsloth's UD-Q4_K_XL and others")
+    })?;
     let same = mix.eq_ignore_ascii_case(dtype);
     Ok(Meant::new(mix, if same { format!("{mix} as you say") } else { format!("{mix}, which {dtype} usually means") }))
 }
@@ -84,8 +85,8 @@ fn of_checkpoint(dtype: &str, named: &str) -> Result<Meant, String> {
         return Ok(Meant::new(named, format!("{named} as you say")));
     }
     let few = quant::in_name(&format!("model-{dtype}")).filter(|(_, mix)| quant::of_checkpoint(mix));
-    let wrong = || format!("--dtype {dtype}: give auto, bfloat16, float16, fp8, awq, gptq or nvfp4");
-    let (word, mix) = few.ok_or_else(wrong)?;
+    let (word, mix) =
+        few.ok_or_else(|| format!("--dtype {dtype}: give auto, bfloat16, float16, fp8, awq, gptq or nvfp4"))?;
     Ok(Meant::of_checkpoint(mix, &word, format!("{} bits a weight as you say ({dtype})", bits(mix))))
 }
 

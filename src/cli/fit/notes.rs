@@ -35,7 +35,7 @@ pub(super) fn with(answer: &Answer) -> Vec<String> {
         notes.insert(0, how);
     }
     let of_ollama = settings.is_some() && !of_llama;
-    let line = command(answer).filter(|_| of_ollama).unwrap_or_default();
+    let line = if of_ollama { command(answer).unwrap_or_default() } else { String::new() };
     let more = [
         (settings.is_some_and(|settings| settings.gpu_layers == Some(0)), ON_NO_LAYERS),
         (line.contains(" num_ctx "), OF_ITS_MODELFILE),

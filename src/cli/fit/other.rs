@@ -25,10 +25,10 @@ pub(super) fn earlier_compute(engine: &Engine, shape: &ModelShape) -> Option<Byt
 /// What to say beside an answer, in sentences without the full stop.
 pub(super) fn notes(engine: &Engine, shape: &ModelShape, card: Option<&Card>, asked_slots: bool) -> Vec<String> {
     let (Engine::LlamaCpp(settings), Some(earlier)) = (engine, earlier(engine)) else { return Vec::new() };
-    let fits = |engine: &Engine| fits(engine, shape, card);
+    let (as_asked, in_earlier) = (fits(engine, shape, card), fits(&earlier, shape, card));
     let now = engine.estimate(shape).total();
     let mut notes = Vec::new();
-    if fits(engine) == Some(true) && fits(&earlier) == Some(false) {
+    if as_asked == Some(true) && in_earlier == Some(false) {
         let total = earlier.estimate(shape).total().unwrap_or(Bytes::ZERO);
         let fate = if card.is_some_and(|card| total <= card.free) { "is too tight" } else { "does not fit" };
         notes.push(format!(
@@ -37,7 +37,7 @@ pub(super) fn notes(engine: &Engine, shape: &ModelShape, card: Option<&Card>, as
     }
     let open = Engine::LlamaCpp(Settings { parallel: OWN_SLOTS, unified: true, ..*settings });
     if !asked_slots && let (Some(now), Some(total)) = (now, open.estimate(shape).total()) {
-        let verdict = match (fits(engine), fits(&open)) {
+        let verdict = match (as_asked, fits(&open, shape, card)) {
             (Some(true), Some(false)) => " and does not fit",
             (Some(true), Some(true)) => " and fits, too",
             _ => "",

@@ -7,6 +7,7 @@ use crate::memory::engine::ollama_spreads;
 use crate::memory::fits::fits;
 use crate::memory::largest::largest;
 use crate::memory::split::{self, Mode, Share};
+use crate::memory::words::share_in_words;
 use crate::memory::{Engine, ModelShape, Settings};
 use crate::units::Bytes;
 
@@ -45,14 +46,7 @@ pub(super) fn spread(
     if !asked || args.split_mode == Some(SplitMode::None) {
         return Ok(None);
     }
-    let wanted = if args.tensor_split.is_empty() { cards.len() } else { args.tensor_split.len() };
-    if wanted > cards.len() || cards.is_empty() {
-        return Err(format!("--tensor-split names {wanted} cards and {} can be read", cards.len()));
-    }
-    if args.main_gpu >= wanted {
-        return Err(format!("--main-gpu {}: there are {wanted} cards, counted from 0", args.main_gpu));
-    }
-    let cards: Vec<Card> = cards.iter().take(wanted).cloned().collect();
+    let cards: Vec<Card> = cards.iter().take(cards_named(args, cards)?).cloned().collect();
     let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
     let mode = if args.split_mode == Some(SplitMode::Row) { Mode::Row } else { Mode::Layer };
     let shares: Vec<u64> = match (args.tensor_split.as_slice(), mode) {
@@ -63,40 +57,77 @@ pub(super) fn spread(
     };
     let taken = split::over(shape, settings, mode, &shares, args.main_gpu)?;
     let fits = split::fits(&taken, &free);
-    let name = if mode == Mode::Row { "row" } else { "layer" };
-    let said = |shares: &[u64]| shares.iter().map(|share| number(*share)).collect::<Vec<_>>().join(",");
-    let mut flags = format!("-sm {name}");
-    if !args.tensor_split.is_empty() {
-        flags = format!("{flags} -ts {}", said(&shares));
-    }
-    if args.main_gpu > 0 {
-        flags = format!("{flags} -mg {}", args.main_gpu);
-    }
-    let instead = || {
-        if let Some(better) = split::fitting(shape, settings, &free) {
-            let shares = better.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
-            return Some(("layers shared out by what is free".to_owned(), format!("-sm layer -ts {shares}")));
+    let flags = flags(args, mode);
+    let instead = if fits { None } else { instead(shape, settings, mode, &shares, args.main_gpu, &free) };
+    let instead = instead.map(|instead| match instead {
+        Instead::Shares(flags) => ("layers shared out by what is free".to_owned(), flags),
+        Instead::Layers(count) => {
+            (format!("{count} of {} layers on the cards", shape.units()), format!("{flags} -ngl {count}"))
         }
-        let all = shape.layer_count().saturating_add(1);
-        let fine = |count: u64| {
-            let few = Settings { gpu_layers: Some(count), ..*settings };
-            split::over(shape, &few, mode, &shares, args.main_gpu).is_ok_and(|taken| split::fits(&taken, &free))
-        };
-        let count = largest(1, all, fine)?;
-        Some((format!("{count} of {all} layers on the cards"), format!("{flags} -ngl {count}")))
-    };
-    let instead = if fits { None } else { instead() };
+    });
     let by_free = mode == Mode::Layer && args.tensor_split.is_empty();
     Ok(Some(Spread { cards: cards.into_iter().zip(taken).collect(), fits, by_free, flags, instead }))
+}
+
+/// The split that is asked for, as llama.cpp takes it.
+fn flags(args: &FitArgs, mode: Mode) -> String {
+    let mut flags = if mode == Mode::Row { "-sm row" } else { "-sm layer" }.to_owned();
+    if !args.tensor_split.is_empty() {
+        let shares: Vec<String> = args.tensor_split.iter().map(|share| share_in_words(*share)).collect();
+        flags += &format!(" -ts {}", shares.join(","));
+    }
+    if args.main_gpu > 0 {
+        flags += &format!(" -mg {}", args.main_gpu);
+    }
+    flags
+}
+
+/// How many cards a split names. The error says what is wrong with it.
+fn cards_named(args: &FitArgs, cards: &[Card]) -> Result<usize, String> {
+    let wanted = if args.tensor_split.is_empty() { cards.len() } else { args.tensor_split.len() };
+    if wanted > cards.len() || cards.is_empty() {
+        return Err(format!("--tensor-split names {wanted} cards and {} can be read", cards.len()));
+    }
+    if args.main_gpu >= wanted {
+        return Err(format!("--main-gpu {}: there are {wanted} cards, counted from 0", args.main_gpu));
+    }
+    Ok(wanted)
+}
+
+/// What would fit instead of a split that was asked for.
+enum Instead {
+    /// Layers shared out by what is free, as flags.
+    Shares(String),
+    /// Fewer layers.
+    Layers(u64),
+}
+
+fn instead(
+    shape: &ModelShape,
+    settings: &Settings,
+    mode: Mode,
+    shares: &[u64],
+    main: usize,
+    free: &[Bytes],
+) -> Option<Instead> {
+    if let Some(better) = split::fitting(shape, settings, free) {
+        let shares: Vec<String> = better.iter().map(u64::to_string).collect();
+        return Some(Instead::Shares(format!("-sm layer -ts {}", shares.join(","))));
+    }
+    let count = largest(1, shape.units(), |count| {
+        let few = Settings { gpu_layers: Some(count), ..*settings };
+        split::over(shape, &few, mode, shares, main).is_ok_and(|taken| split::fits(&taken, free))
+    });
+    count.map(Instead::Layers)
 }
 
 /// llama.cpp or Ollama over all cards, as they do by themselves. What would fit instead is among the choices.
 pub(super) fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Option<Spread> {
     let (Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = engine else { return None };
     let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
-    let plain = || free.iter().map(|free| split::in_hundreds(*free)).collect::<Vec<_>>();
-    let whole = split::fitting(shape, settings, &free);
-    let taken = split::over(shape, settings, Mode::Layer, &whole.unwrap_or_else(plain), 0).ok()?;
+    let shares = split::fitting(shape, settings, &free)
+        .unwrap_or_else(|| free.iter().map(|free| split::in_hundreds(*free)).collect());
+    let taken = split::over(shape, settings, Mode::Layer, &shares, 0).ok()?;
     let (fits, flags) = (split::fits(&taken, &free), split::flags(shape, settings, &free).unwrap_or_default());
     let cards = cards.iter().cloned().zip(taken).collect();
     Some(Spread { cards, fits, by_free: true, flags, instead: None })
@@ -105,16 +136,11 @@ pub(super) fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> 
 /// Whether it lays the model out over all cards: where it was not told another way, and one is not enough for it.
 pub(super) fn is_usual(args: &FitArgs, engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> bool {
     let told = args.gpu.is_some() || args.split_mode.is_some() || !args.tensor_split.is_empty();
-    let one_is_enough = |card: &Card| match engine {
-        Engine::LlamaCpp(_) => fits(engine, shape, Some(card)) != Some(false),
-        Engine::Ollama(settings) => !ollama_spreads(shape, settings, card.free),
-        _ => true,
+    let Some(card) = card else { return false };
+    let is_too_little = match engine {
+        Engine::LlamaCpp(_) => fits(engine, shape, Some(card)) == Some(false),
+        Engine::Ollama(settings) => ollama_spreads(shape, settings, card.free),
+        _ => false,
     };
-    !told && !card.is_none_or(one_is_enough)
-}
-
-/// A share in thousandths as it is typed.
-fn number(share: u64) -> String {
-    let text = format!("{}.{:03}", share / 1000, share % 1000);
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    !told && is_too_little
 }

@@ -77,12 +77,20 @@ fn in_ollama(root: &Path, name: &str) -> Option<Stored> {
     };
     let file = folder.join(tag);
     let manifest: Manifest = serde_json::from_slice(&regular::read(&file, MOST_MANIFEST).ok()?).ok()?;
-    let blob = |kind: &str| {
-        let layer = manifest.layers.iter().find(|layer| layer.media_type.ends_with(kind))?;
+    Some(Stored {
+        blob: manifest.blob(root, "image.model")?,
+        projector: manifest.blob(root, "image.projector"),
+        parameters: manifest.blob(root, "image.params"),
+    })
+}
+
+impl Manifest {
+    /// The file of a layer of this kind.
+    fn blob(&self, root: &Path, kind: &str) -> Option<PathBuf> {
+        let layer = self.layers.iter().find(|layer| layer.media_type.ends_with(kind))?;
         let digest = layer.digest.strip_prefix("sha256:").filter(|digest| is_digest(digest))?;
         Some(root.join("blobs").join(format!("sha256-{digest}")))
-    };
-    Some(Stored { blob: blob("image.model")?, projector: blob("image.projector"), parameters: blob("image.params") })
+    }
 }
 
 fn is_digest(text: &str) -> bool {
@@ -105,9 +113,8 @@ pub(super) fn hugging_face(name: &str) -> Option<PathBuf> {
 }
 
 fn hub_roots() -> Vec<PathBuf> {
-    let of_home = || set("HF_HOME").map(|home| home.join("hub"));
-    let usual = || Here::home().map(|home| home.join(".cache/huggingface/hub"));
-    set("HF_HUB_CACHE").or_else(of_home).or_else(usual).into_iter().collect()
+    let named = set("HF_HUB_CACHE").or_else(|| set("HF_HOME").map(|home| home.join("hub")));
+    named.or_else(|| Here::home().map(|home| home.join(".cache/huggingface/hub"))).into_iter().collect()
 }
 
 fn lm_studio_roots() -> Vec<PathBuf> {
@@ -126,13 +133,15 @@ pub(super) fn lm_studio(name: &str) -> Option<PathBuf> {
             return Some(direct);
         }
         let repositories = entries(&root).into_iter().flat_map(|publisher| entries(&publisher));
-        let called =
-            |path: &Path| path.file_stem().is_some_and(|stem| stem.to_string_lossy().eq_ignore_ascii_case(name));
         repositories.take(MOST_ENTRIES).find_map(|repository| {
             let whole = repository.file_name().is_some_and(|this| this.to_string_lossy().eq_ignore_ascii_case(name));
-            if whole { Some(repository) } else { entries(&repository).into_iter().find(|file| called(file)) }
+            if whole { Some(repository) } else { entries(&repository).into_iter().find(|file| is_called(file, name)) }
         })
     })
+}
+
+fn is_called(file: &Path, name: &str) -> bool {
+    file.file_stem().is_some_and(|stem| stem.to_string_lossy().eq_ignore_ascii_case(name))
 }
 
 /// What a folder holds, in order; nothing where it can't be read.
@@ -195,9 +204,9 @@ pub(super) fn all() -> Vec<(String, Found)> {
     }
     for repository in lm_studio_roots().iter().flat_map(|root| entries(root)).flat_map(|publisher| entries(&publisher))
     {
-        let is_model =
-            |file: &PathBuf| file.extension().is_some_and(|this| this == "gguf") && !name_of(file).contains("mmproj");
-        let files = entries(&repository).into_iter().filter(is_model);
+        let files = entries(&repository)
+            .into_iter()
+            .filter(|file| file.extension().is_some_and(|this| this == "gguf") && !name_of(file).contains("mmproj"));
         found.extend(files.map(|file| (name_of(&file).trim_end_matches(".gguf").to_owned(), Found::Path(file))));
     }
     found.sort_by(|(one, _), (other, _)| one.cmp(other));

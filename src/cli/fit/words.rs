@@ -9,7 +9,7 @@ use super::held::Held;
 use super::spread::Spread;
 use crate::advice::fit::holders::Holder;
 use crate::memory::card::Card;
-use crate::memory::fits;
+use crate::memory::fits::fits;
 use crate::memory::flags::quoted;
 use crate::memory::options::Choice;
 use crate::memory::words::context_in_words;
@@ -27,18 +27,9 @@ fn shown(part: &Part) -> String {
 }
 
 pub(super) fn text(answer: &Answer) -> String {
-    let mut out = String::new();
-    let shape = &answer.located.shape;
-    let context = context_in_words(&answer.engine, shape).map(|words| format!(" with {words}"));
-    let mix = shape.quantization.as_deref().map(|mix| format!(" {mix}")).unwrap_or_default();
-    let name = answer.name();
-    // Of a path the last part is enough.
-    let short = if answer.located.file.is_some() { name.rsplit('/').next().unwrap_or(&name) } else { &name };
-    let _ = writeln!(out, "{short}{mix}{} in {}\n", context.unwrap_or_default(), answer.engine.name());
+    let mut out = format!("{}\n\n", title(answer));
     for (name, part) in parts(answer) {
-        let earlier = if name == "compute" { super::other::earlier_compute(&answer.engine, shape) } else { None };
-        let earlier = earlier.filter(|bytes| part.bytes.is_some_and(|now| bytes.0.abs_diff(now.0) > Bytes::mib(16).0));
-        let earlier = earlier.map(|bytes| format!(" (in builds before June 2026 about {bytes})")).unwrap_or_default();
+        let earlier = if name == "compute" { in_earlier_builds(answer, part) } else { String::new() };
         let _ = writeln!(out, "  {name:<13} {}{earlier}", shown(part));
     }
     let total = answer.estimate.total().map_or_else(|| "not known".into(), |total| format!("about {total}"));
@@ -55,37 +46,57 @@ pub(super) fn text(answer: &Answer) -> String {
     }
     out.push_str(&free_then(&answer.held));
     let _ = writeln!(out, "\n{}", sentence(answer));
-    for holder in answer.in_the_way() {
-        let _ = writeln!(out, "  {}", holder.command);
+    let command = command(answer).unwrap_or_default();
+    for line in answer.in_the_way().iter().map(|holder| holder.command.as_str()).chain(command.lines()) {
+        let _ = writeln!(out, "  {line}");
     }
-    if let Some(command) = command(answer) {
-        for line in command.lines() {
-            let _ = writeln!(out, "  {line}");
-        }
-    }
-    let others: Vec<&Choice> = answer.options.iter().filter(|choice| choice.fits == Some(true)).collect();
-    if others.len() > 1 || answer.fits == Some(true) && !others.is_empty() {
-        let _ = writeln!(out, "\nWhat fits:");
-        for choice in others {
-            let total = choice.total.map_or_else(|| "?".into(), |total| total.to_string());
-            let flags = choice.flags.as_deref().map(|flags| format!(": {flags}")).unwrap_or_default();
-            let _ = writeln!(out, "  {}, about {total}{flags}", choice.change);
-        }
-    }
+    out.push_str(&what_fits(answer));
     if let (Some(program), Some(file)) = (&answer.fit_params, &answer.located.file) {
-        let (program, file) = (program.to_string_lossy(), file.to_string_lossy());
-        let flags = measured(&answer.engine, shape);
-        let _ = writeln!(
-            out,
-            "\nllama.cpp measures it without loading it:\n  {} -m {} {flags} -fitp on",
-            quoted(&program),
-            quoted(&file)
-        );
+        let (program, file) = (quoted(&program.to_string_lossy()), quoted(&file.to_string_lossy()));
+        let flags = measured(&answer.engine, &answer.located.shape);
+        let _ = writeln!(out, "\nllama.cpp measures it without loading it:\n  {program} -m {file} {flags} -fitp on");
     }
     for note in &answer.notes {
         let _ = writeln!(out, "\nNote: {}.", harmless(note));
     }
     out.lines().map(|line| harmless(line).into_owned() + "\n").collect()
+}
+
+/// The model with its quantisation, context and engine.
+fn title(answer: &Answer) -> String {
+    let shape = &answer.located.shape;
+    let name = answer.name();
+    // Of a path the last part is enough.
+    let short = if answer.located.file.is_some() { name.rsplit('/').next().unwrap_or(&name) } else { &name };
+    let mix = shape.quantization.as_deref().map(|mix| format!(" {mix}")).unwrap_or_default();
+    let context = context_in_words(&answer.engine, shape).map(|words| format!(" with {words}")).unwrap_or_default();
+    format!("{short}{mix}{context} in {}", answer.engine.name())
+}
+
+/// What an earlier build's compute buffer takes, where that differs.
+fn in_earlier_builds(answer: &Answer, now: &Part) -> String {
+    match (super::other::earlier_compute(&answer.engine, &answer.located.shape), now.bytes) {
+        (Some(then), Some(now)) if then.0.abs_diff(now.0) > Bytes::mib(16).0 => {
+            format!(" (in builds before June 2026 about {then})")
+        }
+        _ => String::new(),
+    }
+}
+
+/// The changes that fit, where there is more than the one that is said already.
+fn what_fits(answer: &Answer) -> String {
+    let fitting: Vec<&Choice> = answer.options.iter().filter(|choice| choice.fits == Some(true)).collect();
+    let said = if answer.fits == Some(true) { 0 } else { 1 };
+    if fitting.len() <= said {
+        return String::new();
+    }
+    let mut out = String::from("\nWhat fits:\n");
+    for choice in fitting {
+        let total = choice.total.map_or_else(|| "?".into(), |total| total.to_string());
+        let flags = choice.flags.as_deref().map(|flags| format!(": {flags}")).unwrap_or_default();
+        let _ = writeln!(out, "  {}, about {total}{flags}", choice.change);
+    }
+    out
 }
 
 /// The same settings for llama-fit-params, which knows neither an image encoder nor a shared cache (common/arg.cpp).
@@ -187,8 +198,8 @@ fn once_ended(in_the_way: &[&Holder]) -> String {
 
 /// The parts that are not nothing, with their names.
 fn parts(answer: &Answer) -> Vec<(&'static str, &Part)> {
-    let seen = |name: &str, part: &Part| name == "weights" || part.bytes != Some(Bytes::ZERO);
-    answer.estimate.named().into_iter().filter(|(name, part)| seen(name, part)).collect()
+    let parts = answer.estimate.named().into_iter();
+    parts.filter(|(name, part)| *name == "weights" || part.bytes != Some(Bytes::ZERO)).collect()
 }
 
 /// "a", "a and b", "a, b and c".
@@ -205,60 +216,80 @@ pub(super) fn sentence(answer: &Answer) -> String {
         return sentence_of(answer, spread);
     }
     if let Some(why) = refused(&answer.engine) {
-        let with = answer.best().map(|choice| (&choice.change, choice.total.unwrap_or(Bytes::ZERO)));
-        let with = with.map(|(change, total)| format!(" With {change} it takes about {total} and fits."));
+        let with = answer.best().map(|choice| {
+            let total = choice.total.unwrap_or(Bytes::ZERO);
+            format!(" With {} it takes about {total} and fits.", choice.change)
+        });
         return format!("It does not start with these settings: {why}.{}", with.unwrap_or_default());
     }
-    let (Some(fits), Some(total), Some(card)) = (answer.fits, answer.estimate.total(), &answer.card) else {
-        let why = answer.why_not_known.as_deref().unwrap_or("a figure is missing");
-        return match (answer.estimate.total(), answer.estimate.weights.bytes, &answer.card) {
-            (Some(total), ..) => format!("It takes about {total}. Whether it fits is not known: {why}."),
-            // What is known may be enough to say no.
-            (None, Some(weights), Some(card)) if weights > card.free => {
-                let (free, index) = (card.free, card.index);
-                format!(
-                    "It does not fit whole: its weights alone take {weights} and {free} are free on GPU {index}. The rest is not known: {why}."
-                )
-            }
-            (None, Some(weights), _) => {
-                format!("Its weights alone take {weights}. Whether it fits is not known: {why}.")
-            }
-            (None, None, _) => format!("Whether it fits is not known: {why}."),
-        };
-    };
-    let who = answer.engine.who_wants();
-    let has_share = matches!(answer.engine, Engine::Vllm(_) | Engine::Sglang(_));
-    if fits {
-        let left = if has_share { String::new() } else { format!(" It leaves the 1 GiB that {who} wants free.") };
-        return format!("It fits: about {total} of the {} that are free on GPU {}.{left}", card.free, card.index);
+    match (answer.fits, answer.estimate.total(), &answer.card) {
+        (Some(true), Some(total), Some(card)) => {
+            let left = match answer.engine {
+                Engine::Vllm(_) | Engine::Sglang(_) => String::new(),
+                _ => format!(" It leaves the 1 GiB that {} wants free.", answer.engine.who_wants()),
+            };
+            format!("It fits: about {total} of the {} that are free on GPU {}.{left}", card.free, card.index)
+        }
+        (Some(false), Some(total), Some(card)) => {
+            let refusal = answer.engine.refusal(&answer.located.shape);
+            let verdict = match &refusal {
+                Some(refusal) => format!("It does not start: {refusal}."),
+                None => why_not(answer, total, card),
+            };
+            let emptied = if refusal.is_some() { String::new() } else { once_emptied(answer, card) };
+            format!("{verdict}{}{}{emptied}", ways_out(answer), lacks_ram(answer))
+        }
+        _ => not_known(answer),
     }
-    let missing = total.less(card.free);
-    let refusal = answer.engine.refusal(&answer.located.shape);
-    let mut text = if let Some(refusal) = &refusal {
-        format!("It does not start: {refusal}.")
-    } else if let Some((needs, there)) = answer.lacks_ram.zip(answer.host_available) {
-        format!("It fits on the card and not in RAM: about {needs} is needed there, and {there} is available.")
-    } else if missing == Bytes::ZERO && has_share {
-        super::about::not_within(&answer.engine, card)
-    } else if missing == Bytes::ZERO {
-        format!(
-            "It is too tight: about {total} of the {} that are free on GPU {}, and {who} wants 1 GiB left free.{}",
-            card.free,
-            card.index,
-            answer.engine.by_itself(&answer.located.shape, card.room())
-        )
-    } else {
-        let each = match answer.engine.ranks() {
+}
+
+/// Where whether it fits is not known.
+fn not_known(answer: &Answer) -> String {
+    let why = answer.why_not_known.as_deref().unwrap_or("a figure is missing");
+    match (answer.estimate.total(), answer.estimate.weights.bytes, &answer.card) {
+        (Some(total), ..) => format!("It takes about {total}. Whether it fits is not known: {why}."),
+        // What is known may be enough to say no.
+        (None, Some(weights), Some(card)) if weights > card.free => {
+            let (free, index) = (card.free, card.index);
+            format!(
+                "It does not fit whole: its weights alone take {weights} and {free} are free on GPU {index}. The rest is not known: {why}."
+            )
+        }
+        (None, Some(weights), _) => format!("Its weights alone take {weights}. Whether it fits is not known: {why}."),
+        (None, None, _) => format!("Whether it fits is not known: {why}."),
+    }
+}
+
+/// Why it does not fit as it is.
+fn why_not(answer: &Answer, total: Bytes, card: &Card) -> String {
+    let (engine, free, index) = (&answer.engine, card.free, card.index);
+    if let Some((needs, there)) = answer.lacks_ram.zip(answer.host_available) {
+        return format!("It fits on the card and not in RAM: about {needs} is needed there, and {there} is available.");
+    }
+    if total > free {
+        let each = match engine.ranks() {
             1 => String::new(),
             ranks => format!(" on each of {ranks} cards"),
         };
-        format!(
-            "It does not fit: about {total} are needed{each} and {} are free on GPU {}, {missing} too little.",
-            card.free, card.index
-        )
-    };
+        let missing = total.less(free);
+        return format!(
+            "It does not fit: about {total} are needed{each} and {free} are free on GPU {index}, {missing} too little."
+        );
+    }
+    match engine {
+        Engine::Vllm(_) | Engine::Sglang(_) => super::about::not_within(engine, card),
+        _ => format!(
+            "It is too tight: about {total} of the {free} that are free on GPU {index}, and {} wants 1 GiB left free.{}",
+            engine.who_wants(),
+            engine.by_itself(&answer.located.shape, card.room())
+        ),
+    }
+}
+
+/// Whose end makes it fit, and which change does.
+fn ways_out(answer: &Answer) -> String {
     let in_the_way = answer.in_the_way();
-    text.push_str(&once_ended(&in_the_way));
+    let mut text = once_ended(&in_the_way);
     match answer.best() {
         Some(choice) => {
             let takes = choice.total.map(|total| format!(" takes about {total} and")).unwrap_or_default();
@@ -268,21 +299,19 @@ pub(super) fn sentence(answer: &Answer) -> String {
         None if in_the_way.is_empty() => text.push_str(" I know no change that makes it fit."),
         None => {}
     }
-    text.push_str(&lacks_ram(answer));
-    let emptied = answer.emptied.map(|free| Card { free, ..card.clone() });
-    let would = emptied.as_ref().filter(|card| {
-        fits::fits(&answer.engine, &answer.located.shape, Some(card)) == Some(true)
-            && refusal.is_none()
-            && in_the_way.is_empty()
-    });
-    if let Some(emptied) = would {
-        let _ = write!(
-            text,
-            " With {} free, once what holds the card has ended (see `oomdoctor ps`), it fits as it is.",
-            emptied.free
-        );
-    }
     text
+}
+
+/// That it fits once nobody uses the GPU, where nobody's end alone is enough.
+fn once_emptied(answer: &Answer, card: &Card) -> String {
+    let (Some(free), true) = (answer.emptied, answer.in_the_way().is_empty()) else { return String::new() };
+    let emptied = Card { free, ..card.clone() };
+    match fits(&answer.engine, &answer.located.shape, Some(&emptied)) {
+        Some(true) => {
+            format!(" With {free} free, once what holds the card has ended (see `oomdoctor ps`), it fits as it is.")
+        }
+        _ => String::new(),
+    }
 }
 
 /// Why llama.cpp would not start with these settings.
@@ -295,10 +324,11 @@ fn refused(engine: &Engine) -> Option<String> {
 
 /// What would fit on the card and not in system memory; nothing where something else fits.
 fn lacks_ram(answer: &Answer) -> String {
-    let options = answer.options.iter().filter(|_| answer.best().is_none());
-    let lacks = options.into_iter().find_map(|choice| Some((&choice.change, choice.lacks_ram?)));
-    let lacks = lacks.zip(answer.host_available).map(|((change, needed), there)| {
-        format!(" With {change} it does not fit in RAM: that needs about {needed} there, and {there} is available.")
-    });
-    lacks.unwrap_or_default()
+    let lacks = answer.options.iter().find_map(|choice| Some((&choice.change, choice.lacks_ram?)));
+    match (answer.best(), lacks, answer.host_available) {
+        (None, Some((change, needed)), Some(there)) => {
+            format!(" With {change} it does not fit in RAM: that needs about {needed} there, and {there} is available.")
+        }
+        _ => String::new(),
+    }
 }

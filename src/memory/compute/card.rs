@@ -39,42 +39,82 @@ pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64, build: Bu
     if settings.devices > 1 {
         return piped(graph.place, build, flash, seen, [hidden, phase, logits]);
     }
-    let comes_over = graph.passing > 0 && matches!(graph.place, Place::Only | Place::First);
-    let phases = match (graph.place, build) {
+    let sizes = Sizes { hidden, phase, logits, seen, width };
+    let phases = phases(graph, build, flash, &sizes)?;
+    let logits = at_the_end(graph, build, &sizes)?;
+    let cast = cast(graph, build, flash, &sizes)?;
+    let pair = pair(graph, build, &sizes)?;
+    Some(phases.max(logits).max(cast).max(pair))
+}
+
+/// What the parts of a buffer are made of, in bytes.
+struct Sizes {
+    /// The states of one layer.
+    hidden: u64,
+    /// The largest phase, see [`super::phases`].
+    phase: u64,
+    /// Rows of logits.
+    logits: u64,
+    /// Entries of the masks.
+    seen: u64,
+    /// Bytes of one of them: masks are halves with flash attention.
+    width: u64,
+}
+
+/// Whether matrices in system memory come over to this card.
+fn comes_over(graph: &Graph) -> bool {
+    graph.passing > 0 && matches!(graph.place, Place::Only | Place::First)
+}
+
+/// The largest phase beside its masks.
+fn phases(graph: &Graph, build: Build, flash: bool, sizes: &Sizes) -> Option<u64> {
+    let Sizes { hidden, phase, seen, width, .. } = *sizes;
+    match (graph.place, build) {
         // Where the rest lies elsewhere, fewer states are kept.
-        (Place::Middle | Place::Last, _) => times(width, seen)?.checked_add(phase.saturating_sub(times(2, hidden)?))?,
+        (Place::Middle | Place::Last, _) => times(width, seen)?.checked_add(phase.saturating_sub(times(2, hidden)?)),
         // With a cache on the host the wide mask stays beside its copy.
-        (_, Build::Earlier) if flash && comes_over && graph.passing_cache > 0 => times(6, seen)?.checked_add(phase)?,
-        _ => times(width, seen)?.checked_add(phase)?,
-    };
-    let ends_here = matches!(graph.place, Place::Only | Place::Last);
-    let logits = match build {
-        Build::Today => times(width, seen)?.checked_add(logits)?.checked_add(times(4, hidden)?)?,
-        _ if !ends_here => 0,
+        (_, Build::Earlier) if flash && comes_over(graph) && graph.passing_cache > 0 => {
+            times(6, seen)?.checked_add(phase)
+        }
+        _ => times(width, seen)?.checked_add(phase),
+    }
+}
+
+/// Logits beside the states they are made from.
+fn at_the_end(graph: &Graph, build: Build, sizes: &Sizes) -> Option<u64> {
+    let Sizes { hidden, logits, seen, width, .. } = *sizes;
+    match build {
+        Build::Today => times(width, seen)?.checked_add(logits)?.checked_add(times(4, hidden)?),
+        _ if !matches!(graph.place, Place::Only | Place::Last) => Some(0),
         // The output's matrix comes over as well, if no layer is on the card.
         Build::Earlier => {
             let states = times(if graph.output_passing > 0 || graph.place == Place::Last { 3 } else { 1 }, hidden)?;
-            logits.checked_add(states)?.checked_add(graph.output_passing)?
+            logits.checked_add(states)?.checked_add(graph.output_passing)
         }
-    };
-    // The mask beside its copy in halves.
-    let cast = match build {
-        Build::Earlier if flash => {
-            let states = times(if graph.gated { 7 } else { 4 }, hidden)?;
-            times(6, seen)?.checked_add(states)?.checked_add(if comes_over { graph.passing } else { 0 })?
+    }
+}
+
+/// The mask beside its copy in halves.
+fn cast(graph: &Graph, build: Build, flash: bool, sizes: &Sizes) -> Option<u64> {
+    if build != Build::Earlier || !flash {
+        return Some(0);
+    }
+    let states = times(if graph.gated { 7 } else { 4 }, sizes.hidden)?;
+    times(6, sizes.seen)?.checked_add(states)?.checked_add(if comes_over(graph) { graph.passing } else { 0 })
+}
+
+/// Two matrices that come over: beside recurrent layers and indexers the room of the last one is not found again.
+fn pair(graph: &Graph, build: Build, sizes: &Sizes) -> Option<u64> {
+    if !comes_over(graph) || graph.experts_used == 0 {
+        return Some(0);
+    }
+    match build {
+        Build::Today if graph.gated => {
+            times(2, graph.passing)?.checked_add(times(6, sizes.hidden)?)?.checked_add(times(sizes.width, sizes.seen)?)
         }
-        _ => 0,
-    };
-    // Beside recurrent layers and indexers the room of the last matrix is not found again.
-    let both = comes_over && graph.experts_used > 0;
-    let pair = match build {
-        Build::Today if both && graph.gated => {
-            times(2, graph.passing)?.checked_add(times(6, hidden)?)?.checked_add(times(width, seen)?)?
-        }
-        _ if both && (graph.gated || graph.indexed) => graph.passing_pair.checked_add(times(2, hidden)?)?,
-        _ => 0,
-    };
-    Some(phases.max(logits).max(cast).max(pair))
+        _ if graph.gated || graph.indexed => graph.passing_pair.checked_add(times(2, sizes.hidden)?),
+        _ => Some(0),
+    }
 }
 
 /// Where the cards work as a pipeline, what goes into a card's part of the graph is there four times and stays.

@@ -8,26 +8,34 @@ const MOST_NAME: usize = 24;
 
 /// The word for a `quantization_config`; `None` where it quantises nothing or is not one.
 pub(super) fn name(config: &Value) -> Option<String> {
-    let text = |name: &str| config.get(name).and_then(Value::as_str);
-    let is = |name: &str| config.get(name).and_then(Value::as_bool) == Some(true);
     let bits = config.get("bits").and_then(Value::as_u64).unwrap_or(4);
-    let method = text("quant_method").unwrap_or_default().to_lowercase();
+    let method = text(config, "quant_method").unwrap_or_default().to_lowercase();
     Some(match method.as_str() {
-        "bitsandbytes" | "" if is("load_in_8bit") => "INT8".into(),
-        "bitsandbytes" | "" if is("load_in_4bit") => plain(text("bnb_4bit_quant_type").unwrap_or("fp4"))?,
+        "bitsandbytes" | "" if is_set(config, "load_in_8bit") => "INT8".into(),
+        "bitsandbytes" | "" if is_set(config, "load_in_4bit") => {
+            plain(text(config, "bnb_4bit_quant_type").unwrap_or("fp4"))?
+        }
         "bitsandbytes" | "" => return None,
         "awq" | "gptq" if bits != 4 => format!("{}-Int{bits}", method.to_uppercase()),
         "fbgemm_fp8" => "FP8".into(),
         "compressed-tensors" => compressed(config).unwrap_or_else(|| "compressed-tensors".into()),
-        "modelopt" => plain(text("quant_algo").unwrap_or("modelopt"))?,
+        "modelopt" => plain(text(config, "quant_algo").unwrap_or("modelopt"))?,
         other => plain(other)?,
     })
 }
 
+fn text<'a>(config: &'a Value, name: &str) -> Option<&'a str> {
+    config.get(name).and_then(Value::as_str)
+}
+
+fn is_set(config: &Value, name: &str) -> bool {
+    config.get(name).and_then(Value::as_bool) == Some(true)
+}
+
 /// A foreign word in capitals, where it is one.
 fn plain(word: &str) -> Option<String> {
-    let fine = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-    Some(word.to_uppercase()).filter(|word| (1..=MOST_NAME).contains(&word.len()) && word.chars().all(fine))
+    let is_word = word.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
+    Some(word.to_uppercase()).filter(|word| is_word && (1..=MOST_NAME).contains(&word.len()))
 }
 
 /// compressed-tensors has groups of layers: bits and kind of their weights, and whether activations are quantised, too.

@@ -6,20 +6,28 @@ use serde_json::Value;
 /// Longer than any model's.
 const MOST_FACTOR: f64 = 4096.0;
 
+/// The scaling and its kind: the whole value, or the first of those by kind of layer.
+fn scaled(rope: &Value) -> Option<(&Value, &str)> {
+    let layers = rope.as_object().into_iter().flat_map(|layers| layers.values());
+    std::iter::once(rope).chain(layers).find_map(|one| {
+        let kind = one.get("rope_type").or(one.get("type"))?;
+        Some((one, kind.as_str()?))
+    })
+}
+
 /// The longest context; 0 where it is not known. `rope` is `rope_parameters` or `rope_scaling`, which may be one for
 /// each kind of layer.
 pub(super) fn context(said: Option<u64>, rope: Option<&Value>, family: &str) -> u64 {
     let said = said.unwrap_or(0);
     // Gemma 3's length is scaled already.
-    let Some(rope) = rope.filter(|_| !family.contains("gemma3")) else { return said };
-    let kind = |one: &Value| one.get("rope_type").or(one.get("type")).and_then(Value::as_str).map(str::to_owned);
-    let mut one = Some(rope).filter(|rope| kind(rope).is_some());
-    one = one.or_else(|| rope.as_object()?.values().find(|layer| kind(layer).is_some()));
-    let Some((scaled, kind)) = one.and_then(|one| Some((one, kind(one)?))) else { return said };
-    if ["su", "longrope", "llama3"].contains(&kind.as_str()) {
+    let Some((scaled, kind)) = rope.and_then(scaled) else { return said };
+    if family.contains("gemma3") || ["su", "longrope", "llama3"].contains(&kind) {
         return said;
     }
-    let original = scaled.get("original_max_position_embeddings").and_then(Value::as_u64).filter(|_| kind == "yarn");
+    let original = match kind {
+        "yarn" => scaled.get("original_max_position_embeddings").and_then(Value::as_u64),
+        _ => None,
+    };
     let factor = scaled.get("factor").and_then(Value::as_f64).filter(|factor| (0.0..=MOST_FACTOR).contains(factor));
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 2^32, then saturating")]
     let thousandths = (factor.unwrap_or(1.0) * 1000.0) as u64;

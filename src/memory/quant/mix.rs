@@ -100,12 +100,11 @@ pub(crate) fn named(name: &str) -> Option<&'static str> {
 /// The tensors with the types of a mix and their bytes; `None` for a mix that is not known here or a
 /// shape that can't be.
 pub(crate) fn mixed(shapes: &[Shape], mix: &str, model: Model<'_>) -> Option<Vec<TensorInfo>> {
-    let is = |known: &str| known.eq_ignore_ascii_case(mix);
-    let own = OWN_MIXES.into_iter().find(|known| is(known));
-    let wide =
-        WIDE_ENDS.into_iter().find(|(known, _)| is(known)).map(|(_, rules)| (rules, Some(GgmlType::Q8_0), [1000; 4]));
-    let dynamic = UNSLOTH.into_iter().find(|(known, ..)| is(known)).map(|(_, rules, ends, about)| (rules, ends, about));
-    let (rules, ends, [dense, experts, dense_now, experts_now]) = wide.or(dynamic).unwrap_or((mix, None, [1000; 4]));
+    let own = OWN_MIXES.into_iter().find(|known| known.eq_ignore_ascii_case(mix));
+    let wide = WIDE_ENDS.into_iter().map(|(known, rules)| (known, rules, Some(GgmlType::Q8_0), [1000; 4]));
+    let variant = wide.chain(UNSLOTH).find(|(known, ..)| known.eq_ignore_ascii_case(mix));
+    let (_, rules, ends, per_mille) = variant.unwrap_or(("", mix, None, [1000; 4]));
+    let [dense, experts, dense_now, experts_now] = per_mille;
     let plain = PLAIN.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(rules));
     let per_mille = match (OF_2026.contains(&model.architecture), model.experts) {
         (false, 0) => dense,
@@ -130,7 +129,8 @@ pub(crate) fn mixed(shapes: &[Shape], mix: &str, model: Model<'_>) -> Option<Vec
             (Some(own), _) => of_checkpoint(name, own),
             (None, Some((mix, base))) => {
                 let at_an_end = matches!(role, Role::Output | Role::Embedding);
-                ends.filter(|_| at_an_end).unwrap_or_else(|| kind(&tensor, mix, base, whole))
+                let own_end = if at_an_end { ends } else { None };
+                own_end.unwrap_or_else(|| kind(&tensor, mix, base, whole))
             }
             (None, None) => return None,
         };

@@ -21,17 +21,21 @@ pub(super) enum Role {
 }
 
 pub(super) fn role(name: &str) -> Role {
-    let has = |part: &str| name.contains(part);
     match name {
         "output.weight" => Role::Output,
         "token_embd.weight" | "per_layer_token_embd.weight" => Role::Embedding,
-        _ if has("attn_qkv.weight") || has("attn_kv_b.weight") || has("attn_v.weight") => Role::Value,
-        _ if has("attn_k.weight") => Role::Key,
-        _ if has("attn_q.weight") => Role::Query,
-        _ if has("attn_output.weight") => Role::AttentionOutput,
-        _ if has("ffn_up") => Role::Up,
-        _ if has("ffn_gate") => Role::Gate,
-        _ if has("ffn_down") => Role::Down,
+        _ if name.contains("attn_qkv.weight")
+            || name.contains("attn_kv_b.weight")
+            || name.contains("attn_v.weight") =>
+        {
+            Role::Value
+        }
+        _ if name.contains("attn_k.weight") => Role::Key,
+        _ if name.contains("attn_q.weight") => Role::Query,
+        _ if name.contains("attn_output.weight") => Role::AttentionOutput,
+        _ if name.contains("ffn_up") => Role::Up,
+        _ if name.contains("ffn_gate") => Role::Gate,
+        _ if name.contains("ffn_down") => Role::Down,
         _ => Role::Other,
     }
 }
@@ -79,7 +83,6 @@ fn more_bits(index: u64, count: u64) -> bool {
 
 pub(super) fn kind(tensor: &Tensor<'_>, mix: &str, base: GgmlType, whole: Whole<'_>) -> GgmlType {
     let Tensor { name, dims, role, index } = *tensor;
-    let is = |names: &[&str]| names.contains(&mix);
     let tiny = mix.starts_with("IQ2_") || mix.starts_with("IQ1_");
     if !base.is_quantised() || name.contains("per_layer_model_proj") {
         return if base.is_quantised() { GgmlType::BF16 } else { base };
@@ -101,9 +104,9 @@ pub(super) fn kind(tensor: &Tensor<'_>, mix: &str, base: GgmlType, whole: Whole<
                 GgmlType::Q8_0
             }
         }
-        Role::Embedding if is(&["IQ2_XXS", "IQ2_XS", "IQ1_S", "IQ1_M"]) => GgmlType::Q2_K,
-        Role::Embedding if is(&["IQ2_S", "IQ2_M", "IQ3_XXS"]) => GgmlType::IQ3_S,
-        Role::Embedding if is(&["TQ1_0", "TQ2_0", "Q2_0"]) => GgmlType::Q4_K,
+        Role::Embedding if ["IQ2_XXS", "IQ2_XS", "IQ1_S", "IQ1_M"].contains(&mix) => GgmlType::Q2_K,
+        Role::Embedding if ["IQ2_S", "IQ2_M", "IQ3_XXS"].contains(&mix) => GgmlType::IQ3_S,
+        Role::Embedding if ["TQ1_0", "TQ2_0", "Q2_0"].contains(&mix) => GgmlType::Q4_K,
         Role::Embedding => base,
         _ if tiny => of_two_bits(tensor, mix, base, whole.model),
         Role::Value => of_values(index, mix, base, whole),
@@ -175,14 +178,14 @@ fn of_values(index: u64, mix: &str, base: GgmlType, whole: Whole<'_>) -> GgmlTyp
 
 fn of_down(index: u64, mix: &str, base: GgmlType, model: Model<'_>) -> GgmlType {
     let falcon = model.architecture == "falcon";
-    let first = |part: u64| index < model.layers / part;
+    let [first_eighth, first_sixteenth] = [8, 16].map(|part| index < model.layers / part);
     let more = more_bits(index, model.layers);
     match mix {
         "Q2_K" => GgmlType::Q3_K,
-        "Q2_K_S" if first(8) => GgmlType::Q4_K,
-        "Q3_K_M" if first(16) => GgmlType::Q5_K,
+        "Q2_K_S" if first_eighth => GgmlType::Q4_K,
+        "Q3_K_M" if first_sixteenth => GgmlType::Q5_K,
         "Q3_K_M" if !falcon || more => GgmlType::Q4_K,
-        "IQ3_M" if first(8) || model.experts == 8 && more => GgmlType::Q4_K,
+        "IQ3_M" if first_eighth || model.experts == 8 && more => GgmlType::Q4_K,
         "Q3_K_L" => {
             if falcon {
                 GgmlType::Q4_K
@@ -190,10 +193,10 @@ fn of_down(index: u64, mix: &str, base: GgmlType, model: Model<'_>) -> GgmlType 
                 GgmlType::Q5_K
             }
         }
-        "Q4_K_M" if falcon && first(16) => GgmlType::Q6_K,
+        "Q4_K_M" if falcon && first_sixteenth => GgmlType::Q6_K,
         "Q4_K_M" if falcon && more => GgmlType::Q5_K,
         "Q4_K_M" | "Q5_K_M" if !(falcon && mix == "Q4_K_M") && more => GgmlType::Q6_K,
-        "Q4_K_S" if !falcon && first(8) => GgmlType::Q5_K,
+        "Q4_K_S" if !falcon && first_eighth => GgmlType::Q5_K,
         _ => base,
     }
 }
@@ -222,9 +225,9 @@ fn of_attention_output(mix: &str, base: GgmlType, model: Model<'_>) -> GgmlType 
 
 /// The type that llama-quantize takes instead where rows are no whole number of blocks.
 pub(super) fn fitting(kind: GgmlType, dims: &[u64]) -> GgmlType {
-    let divides = |kind: GgmlType| dims.first().is_some_and(|row| kind.divides(*row));
+    let Some(row) = dims.first() else { return GgmlType::F16 };
     let instead = match kind {
-        kind if divides(kind) => return kind,
+        kind if kind.divides(*row) => return kind,
         GgmlType::Q4_K => GgmlType::Q5_0,
         GgmlType::Q5_K => GgmlType::Q5_1,
         GgmlType::Q6_K => GgmlType::Q8_0,
@@ -232,5 +235,5 @@ pub(super) fn fitting(kind: GgmlType, dims: &[u64]) -> GgmlType {
         kind if kind.name.starts_with("iq") => GgmlType::IQ4_NL,
         _ => GgmlType::F16,
     };
-    if divides(instead) { instead } else { GgmlType::F16 }
+    if instead.divides(*row) { instead } else { GgmlType::F16 }
 }

@@ -212,78 +212,103 @@ impl Figures {
         let mut keys = Metadata::default();
         keys.set("general.architecture", Value::Text(self.architecture.clone()));
         keys.set("general.name", Value::Text(self.name.clone()));
-        let mut set = |name: &str, number: u64| {
-            keys.set(&format!("{}.{name}", self.architecture), Value::Whole(number.into()));
-        };
-        set("block_count", self.layers);
-        set("context_length", self.context);
-        set("embedding_length", self.hidden);
-        set("feed_forward_length", self.ffn);
-        if self.per_layer > 0 {
-            set("embedding_length_per_layer_input", self.per_layer);
-        }
-        set("vocab_size", self.vocab);
-        set("attention.head_count", self.heads);
-        set("attention.head_count_kv", self.kv_heads);
-        set("attention.key_length", self.head_dim);
-        set("attention.value_length", self.head_dim);
-        if let Some(mla) = self.mla {
-            set("attention.head_count_kv", 1);
-            set("attention.key_length", mla.kv_lora.saturating_add(mla.rope));
-            set("attention.key_length_mla", mla.nope.saturating_add(mla.rope));
-            set("attention.value_length_mla", mla.v_head);
-            set("attention.indexer.key_length", mla.indexer);
-        }
-        if let Some(experts) = self.experts {
-            set("expert_count", experts.count);
-            set("expert_used_count", experts.used);
-            set("expert_feed_forward_length", experts.ffn);
-            set("leading_dense_block_count", experts.first_dense);
-        }
-        if let Some(shared) = self.shared_kv {
-            set("attention.shared_kv_layers", shared.layers);
-            set("feed_forward_length", self.ffn.max(shared.ffn));
-        }
-        if self.indexer > 0 {
-            set("attention.indexer.key_length", self.indexer);
-        }
-        if let Some(compressing) = &self.compressing {
-            set("attention.indexer.key_length", compressing.indexer.1);
-        }
-        if let Some(recurrent) = self.recurrent {
-            set("full_attention_interval", recurrent.interval);
-            if recurrent.state > 0 && self.has_delta_attention() {
-                set("ssm.conv_kernel", recurrent.conv);
-                set("kda.head_dim", recurrent.state);
-            } else if recurrent.state > 0 && self.has_short_convolutions() {
-                set("shortconv.l_cache", recurrent.conv);
-            } else if recurrent.state > 0 {
-                set("ssm.conv_kernel", recurrent.conv);
-                set("ssm.state_size", recurrent.state);
-                set("ssm.group_count", recurrent.groups);
-                set("ssm.inner_size", recurrent.inner);
-            }
+        for (name, number) in self.numbers() {
+            keys.set(&self.key(name), Value::Whole(number.into()));
         }
         self.window_keys(&mut keys);
         if let Some(compressing) = &self.compressing {
             let tokens = (0..self.layers.min(MOST_LAYERS)).map(|layer| compressing.tokens(layer).into());
-            keys.set(&format!("{}.attention.compress_ratios", self.architecture), Value::List(tokens.collect()));
+            keys.set(&self.key("attention.compress_ratios"), Value::List(tokens.collect()));
         }
         if !self.mixers.is_empty() {
-            let key = |name: &str| format!("{}.{name}", self.architecture);
-            let where_kind = |kinds: &str, number: u64| -> Value {
-                let layers = 0..self.layers.min(MOST_LAYERS);
-                let numbers =
-                    layers.map(|layer| self.mixer(layer).filter(|kind| kinds.contains(*kind)).map_or(0, |_| number));
-                Value::List(numbers.map(i128::from).collect())
-            };
-            keys.set(&key("attention.head_count_kv"), where_kind("*", self.kv_heads));
+            keys.set(&self.key("attention.head_count_kv"), self.where_mixed("*", self.kv_heads));
             if self.single_layers() {
                 let width = self.experts.map_or(self.ffn, |experts| experts.ffn);
-                keys.set(&key("feed_forward_length"), where_kind("E-", width.max(1)));
+                keys.set(&self.key("feed_forward_length"), self.where_mixed("E-", width.max(1)));
             }
         }
         keys
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}.{name}", self.architecture)
+    }
+
+    /// The number in layers that mix with one of these kinds, 0 in the others.
+    fn where_mixed(&self, kinds: &str, number: u64) -> Value {
+        let layers = 0..self.layers.min(MOST_LAYERS);
+        let numbers = layers.map(|layer| match self.mixer(layer) {
+            Some(kind) if kinds.contains(kind) => number.into(),
+            _ => 0,
+        });
+        Value::List(numbers.collect())
+    }
+
+    /// Keys that are one number; of two with the same name the later one counts.
+    fn numbers(&self) -> Vec<(&'static str, u64)> {
+        let mut numbers = vec![
+            ("block_count", self.layers),
+            ("context_length", self.context),
+            ("embedding_length", self.hidden),
+            ("feed_forward_length", self.ffn),
+            ("vocab_size", self.vocab),
+            ("attention.head_count", self.heads),
+            ("attention.head_count_kv", self.kv_heads),
+            ("attention.key_length", self.head_dim),
+            ("attention.value_length", self.head_dim),
+        ];
+        if self.per_layer > 0 {
+            numbers.push(("embedding_length_per_layer_input", self.per_layer));
+        }
+        if let Some(mla) = self.mla {
+            numbers.extend([
+                ("attention.head_count_kv", 1),
+                ("attention.key_length", mla.kv_lora.saturating_add(mla.rope)),
+                ("attention.key_length_mla", mla.nope.saturating_add(mla.rope)),
+                ("attention.value_length_mla", mla.v_head),
+                ("attention.indexer.key_length", mla.indexer),
+            ]);
+        }
+        if let Some(experts) = self.experts {
+            numbers.extend([
+                ("expert_count", experts.count),
+                ("expert_used_count", experts.used),
+                ("expert_feed_forward_length", experts.ffn),
+                ("leading_dense_block_count", experts.first_dense),
+            ]);
+        }
+        if let Some(shared) = self.shared_kv {
+            numbers.push(("attention.shared_kv_layers", shared.layers));
+            numbers.push(("feed_forward_length", self.ffn.max(shared.ffn)));
+        }
+        if self.indexer > 0 {
+            numbers.push(("attention.indexer.key_length", self.indexer));
+        }
+        if let Some(compressing) = &self.compressing {
+            numbers.push(("attention.indexer.key_length", compressing.indexer.1));
+        }
+        numbers.extend(self.recurrent.iter().flat_map(|recurrent| self.recurrent_numbers(recurrent)));
+        numbers
+    }
+
+    fn recurrent_numbers(&self, recurrent: &Recurrent) -> Vec<(&'static str, u64)> {
+        let mut numbers = vec![("full_attention_interval", recurrent.interval)];
+        if recurrent.state == 0 {
+            return numbers;
+        }
+        if self.has_delta_attention() {
+            numbers.extend([("ssm.conv_kernel", recurrent.conv), ("kda.head_dim", recurrent.state)]);
+        } else if self.has_short_convolutions() {
+            numbers.push(("shortconv.l_cache", recurrent.conv));
+        } else {
+            numbers.extend([
+                ("ssm.conv_kernel", recurrent.conv),
+                ("ssm.state_size", recurrent.state),
+                ("ssm.group_count", recurrent.groups),
+                ("ssm.inner_size", recurrent.inner),
+            ]);
+        }
+        numbers
     }
 
     /// What a layer mixes with, where the figures say it layer by layer.
@@ -320,7 +345,7 @@ impl Figures {
         let full = self.window.as_ref().and_then(|window| {
             let flags = window.pattern.as_bytes();
             let place = usize::try_from(layer).ok()?.checked_rem(flags.len())?;
-            window.full_heads.filter(|_| flags.get(place) != Some(&b'1'))
+            if flags.get(place) == Some(&b'1') { None } else { window.full_heads }
         });
         full.unwrap_or((self.kv_heads, self.head_dim))
     }
@@ -332,19 +357,18 @@ impl Figures {
 
     fn window_keys(&self, keys: &mut Metadata) {
         let Some(window) = &self.window else { return };
-        let key = |name: &str| format!("{}.attention.{name}", self.architecture);
         let layers = usize::try_from(self.layers.min(MOST_LAYERS)).unwrap_or(0);
         let flags: Vec<i128> =
             window.pattern.chars().cycle().take(layers).map(|flag| i128::from(flag == '1')).collect();
-        keys.set(&key("sliding_window"), Value::Whole(window.size.into()));
+        keys.set(&self.key("attention.sliding_window"), Value::Whole(window.size.into()));
         if let Some((heads, length)) = window.full_heads {
-            let by_layer = |flag: &i128| if *flag == 1 { self.kv_heads.into() } else { i128::from(heads) };
-            keys.set(&key("head_count_kv"), Value::List(flags.iter().map(by_layer).collect()));
-            for (name, length) in [("key_length", length), ("value_length", length)] {
-                keys.set(&key(name), Value::Whole(length.into()));
-                keys.set(&key(&format!("{name}_swa")), Value::Whole(self.head_dim.into()));
+            let by_layer = flags.iter().map(|flag| if *flag == 1 { self.kv_heads.into() } else { heads.into() });
+            keys.set(&self.key("attention.head_count_kv"), Value::List(by_layer.collect()));
+            for name in ["attention.key_length", "attention.value_length"] {
+                keys.set(&self.key(name), Value::Whole(length.into()));
+                keys.set(&self.key(&format!("{name}_swa")), Value::Whole(self.head_dim.into()));
             }
         }
-        keys.set(&key("sliding_window_pattern"), Value::List(flags));
+        keys.set(&self.key("attention.sliding_window_pattern"), Value::List(flags));
     }
 }

@@ -178,12 +178,11 @@ pub(super) struct Traits {
 
 /// The architecture's traits; `None` where it is not known here.
 pub(super) fn traits(architecture: &str) -> Option<Traits> {
-    let has = |list: &[&str]| list.contains(&architecture);
     let plain = Traits { recurrence: Recurrence::Never, window: None, stateless: false };
-    if has(PLAIN) {
+    if PLAIN.contains(&architecture) {
         return Some(plain);
     }
-    if has(ENCODERS) {
+    if ENCODERS.contains(&architecture) {
         return Some(Traits { stateless: true, ..plain });
     }
     if let Some((_, period, full_first, window)) = WINDOWED.iter().find(|(name, ..)| *name == architecture) {

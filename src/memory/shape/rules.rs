@@ -38,13 +38,6 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
     let loaded = blocks.saturating_sub(keys.or_zero("nextn_predict_layers"));
     let count = usize::try_from(loaded.min(MOST_LAYERS)).unwrap_or(0);
     let traits = traits(&architecture);
-    let layers = match traits {
-        _ if architecture.is_empty() => Err("the file names no architecture".to_owned()),
-        None => Err(format!("the architecture {} is not known here", architecture.escape_debug())),
-        _ if blocks == 0 => Err("the file does not say how many layers there are".to_owned()),
-        _ if blocks > MOST_LAYERS => Err(format!("{blocks} layers: the header is damaged")),
-        Some(traits) => layers(&keys, traits, count),
-    };
     let heads = keys.per_layer("attention.head_count", count).unwrap_or_default();
     let vocab = keys.number("vocab_size").or_else(|| metadata.length("tokenizer.ggml.tokens")).unwrap_or(0);
     let parameters = gguf.tensors.iter().fold(0_u64, |sum, tensor| sum.saturating_add(tensor.elements()));
@@ -67,22 +60,9 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         mla: is_latent(&keys),
         experts: keys.or_zero("expert_count"),
         experts_used: keys.or_zero("expert_used_count"),
-        layers,
-        cache_is: if keys.or_zero("attention.indexer.key_length") > 0
-            && indexer(&architecture).is_none()
-            && architecture != COMPRESSING
-        {
-            Is::About
-        } else {
-            Is::Fact
-        },
-        weights: if gguf.tensors.is_empty() {
-            Err("the file has no tensors".to_owned())
-        } else {
-            // Where the header does not say, the tensors' names do.
-            let named = || weights::named_layers(&gguf.tensors, MOST_LAYERS);
-            Ok(weights::sums_of(&gguf.tensors, if blocks == 0 { named() } else { count }))
-        },
+        layers: layers_of(&keys, traits, blocks, count),
+        cache_is: if has_unknown_indexer(&keys) { Is::About } else { Is::Fact },
+        weights: weights_of(gguf, blocks, count),
         weights_are: Is::Fact,
         projector: 0,
         encoding: 0,
@@ -91,6 +71,32 @@ pub fn from_gguf(gguf: &Gguf) -> ModelShape {
         tensors: gguf.tensors.clone(),
         architecture: architecture.clone(),
     }
+}
+
+/// What each loaded layer keeps, or why that is not known.
+fn layers_of(keys: &Keys<'_>, traits: Option<Traits>, blocks: u64, count: usize) -> Result<Vec<Layer>, String> {
+    match traits {
+        _ if keys.architecture.is_empty() => Err("the file names no architecture".to_owned()),
+        None => Err(format!("the architecture {} is not known here", keys.architecture.escape_debug())),
+        _ if blocks == 0 => Err("the file does not say how many layers there are".to_owned()),
+        _ if blocks > MOST_LAYERS => Err(format!("{blocks} layers: the header is damaged")),
+        Some(traits) => layers(keys, traits, count),
+    }
+}
+
+fn weights_of(gguf: &Gguf, blocks: u64, count: usize) -> Result<weights::WeightSums, String> {
+    if gguf.tensors.is_empty() {
+        return Err("the file has no tensors".to_owned());
+    }
+    // Where the header does not say, the tensors' names do.
+    let loaded = if blocks == 0 { weights::named_layers(&gguf.tensors, MOST_LAYERS) } else { count };
+    Ok(weights::sums_of(&gguf.tensors, loaded))
+}
+
+/// Whether an indexer's keys are cached by rules that are not known here.
+fn has_unknown_indexer(keys: &Keys<'_>) -> bool {
+    let has_one = keys.or_zero("attention.indexer.key_length") > 0;
+    has_one && indexer(keys.architecture).is_none() && keys.architecture != COMPRESSING
 }
 
 fn feed_forward(keys: &Keys<'_>, count: usize) -> u64 {
@@ -121,7 +127,7 @@ fn window(keys: &Keys<'_>, traits: Traits) -> Option<u64> {
 
 /// Which layers look back over a window only.
 fn windowed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<bool> {
-    let Some((period, full_first, _)) = traits.window.filter(|_| window(keys, traits) > Some(0)) else {
+    let (Some((period, full_first, _)), Some(1..)) = (traits.window, window(keys, traits)) else {
         return vec![false; count];
     };
     let key = keys.key("attention.sliding_window_pattern");
@@ -133,12 +139,12 @@ fn windowed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<bool> {
         Some(Value::Whole(said)) => u64::try_from(*said).unwrap_or(period),
         _ => period,
     };
-    let in_window = |layer: u64| match layer.checked_rem(period) {
+    let in_window = (0_u64..).take(count).map(|layer| match layer.checked_rem(period) {
         None => true,
         Some(place) if full_first => place != 0,
         Some(place) => place < period.saturating_sub(1),
-    };
-    (0_u64..).take(count).map(in_window).collect()
+    });
+    in_window.collect()
 }
 
 /// Which layers keep state by sequence, and whether those have attention too.
@@ -212,14 +218,19 @@ fn indexed(keys: &Keys<'_>, traits: Traits, count: usize) -> Vec<u64> {
     let beside = traits.recurrence == Recurrence::Never && keys.architecture != COMPRESSING;
     let length = if beside { keys.or_zero("attention.indexer.key_length") } else { 0 };
     let said = keys.per_layer("attention.indexer.types", count);
-    let has = |layer: u64| match (indexer(keys.architecture), &said) {
-        (Some(Indexer::Sparse), _) => layer >= keys.or_zero("leading_dense_block_count"),
-        (Some(_), Some(said)) => usize::try_from(layer).ok().and_then(|at| said.get(at)).is_some_and(|kind| *kind != 0),
-        // GLM 5.2 came without the list; 5 and 5.1, with a shorter context, have one in each layer.
-        (Some(Indexer::Shared), None) if keys.or_zero("context_length") >= 1 << 20 => layer < 3 || layer % 4 == 2,
-        _ => true,
-    };
-    (0_u64..).take(count).map(|layer| if has(layer) { length } else { 0 }).collect()
+    let lengths = (0_u64..).take(count).map(|layer| {
+        let has_indexer = match (indexer(keys.architecture), &said) {
+            (Some(Indexer::Sparse), _) => layer >= keys.or_zero("leading_dense_block_count"),
+            (Some(_), Some(said)) => {
+                usize::try_from(layer).ok().and_then(|at| said.get(at)).is_some_and(|kind| *kind != 0)
+            }
+            // GLM 5.2 came without the list; 5 and 5.1, with a shorter context, have one in each layer.
+            (Some(Indexer::Shared), None) if keys.or_zero("context_length") >= 1 << 20 => layer < 3 || layer % 4 == 2,
+            _ => true,
+        };
+        if has_indexer { length } else { 0 }
+    });
+    lengths.collect()
 }
 
 /// How many of the first layers have a cache of their own.
@@ -241,22 +252,23 @@ fn compressed(keys: &Keys<'_>, count: usize) -> Result<Vec<(Option<Compressed>, 
     let said =
         keys.per_layer("attention.compress_ratios", count).ok_or("the file does not say what its layers compress")?;
     let (key, indexer) = (keys.or_zero("attention.key_length"), keys.or_zero("attention.indexer.key_length"));
-    let of_layer = |tokens: u64| {
+    let layers = said.into_iter().map(|tokens| {
         let (k, overlap) = if tokens == PICKED { (key.saturating_add(indexer), 4) } else { (key, 1) };
         let gathers = k.saturating_mul(tokens).saturating_mul(2 * overlap);
         if tokens == 0 { (None, 0) } else { (Some(Compressed { tokens, k }), gathers) }
-    };
-    Ok(said.into_iter().map(of_layer).collect())
+    });
+    Ok(layers.collect())
 }
 
 /// Rows of so many tokens are picked by an indexer, which has keys of its own; longer ones are all looked at.
 const PICKED: u64 = 4;
 
+const TOO_LARGE: &str = "its sizes are too large to be true: the header is damaged";
+
 fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, String> {
     if traits.stateless {
         return Ok(vec![Layer { recurrent: Some(0), ..Layer::default() }; count]);
     }
-    let too_large = || "its sizes are too large to be true: the header is damaged".to_owned();
     let heads = keys.per_layer("attention.head_count", count).unwrap_or_else(|| vec![0; count]);
     let heads_kv = keys.per_layer("attention.head_count_kv", count).unwrap_or_else(|| heads.clone());
     let lengths = lengths(keys, heads.iter().copied().max().unwrap_or(0));
@@ -272,8 +284,8 @@ fn layers(keys: &Keys<'_>, traits: Traits, count: usize) -> Result<Vec<Layer>, S
         let is_recurrent = recurrent.get(index).copied().unwrap_or(false);
         let (key, value) = if in_window { lengths.windowed } else { lengths.full };
         let of_indexer = indexed.get(index).copied().unwrap_or(0);
-        let k = key.checked_mul(*heads).and_then(|k| k.checked_add(of_indexer)).ok_or_else(too_large)?;
-        let v = value.checked_mul(*heads).ok_or_else(too_large)?;
+        let k = key.checked_mul(*heads).and_then(|k| k.checked_add(of_indexer)).ok_or(TOO_LARGE)?;
+        let v = value.checked_mul(*heads).ok_or(TOO_LARGE)?;
         let attends = *heads > 0 && index < owners && (!is_recurrent || traits.recurrence == Recurrence::Both);
         let (compressed, compressing) = compressed.get(index).copied().unwrap_or_default();
         layers.push(Layer {

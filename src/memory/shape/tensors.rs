@@ -2,9 +2,14 @@
 //! attention, recurrent layers, feed-forward parts, experts. Norms and biases that only some families have are left
 //! out (below 0.1 %). Source: llama.cpp's model loaders, read on 2026-11-20. Knows nothing of types and bytes.
 
-use super::figures::{Compressing, Figures, Recurrent};
+use super::figures::{Compressing, Figures, Mla, Recurrent};
 use super::model::MOST_LAYERS;
 use crate::memory::quant::Shape;
+
+/// Numbers of so many heads of this length.
+fn width(heads: u64, length: u64) -> u64 {
+    heads.saturating_mul(length)
+}
 
 impl Figures {
     /// The tensors' names and shapes.
@@ -34,10 +39,9 @@ impl Figures {
     }
 
     fn attention(&self, layer: u64, add: &mut impl FnMut(&str, &[u64])) {
-        let width = |heads: u64, length: u64| heads.saturating_mul(length);
         let (kv_heads, head_dim) = self.heads_in(layer);
         let queries = width(self.heads, head_dim);
-        if let Some(state) = self.recurrent.filter(|_| self.is_recurrent(layer)) {
+        if let (Some(state), true) = (self.recurrent, self.is_recurrent(layer)) {
             return self.recurrent_layer(state, add);
         }
         if self.mixer(layer).is_some_and(|kind| kind != '*') {
@@ -47,20 +51,7 @@ impl Figures {
             return self.compressed_attention(layer, compressing, add);
         }
         if let Some(mla) = self.mla {
-            let key = width(self.heads, mla.nope.saturating_add(mla.rope));
-            if mla.q_lora > 0 {
-                add("attn_q_a", &[self.hidden, mla.q_lora]);
-                add("attn_q_b", &[mla.q_lora, key]);
-            } else {
-                add("attn_q", &[self.hidden, key]);
-            }
-            add("attn_kv_a_mqa", &[self.hidden, mla.kv_lora.saturating_add(mla.rope)]);
-            add("attn_k_b", &[mla.nope, mla.kv_lora, self.heads]);
-            add("attn_v_b", &[mla.kv_lora, mla.v_head, self.heads]);
-            if self.architecture == "kimi-k3" {
-                add("attn_gate", &[self.hidden, width(self.heads, mla.v_head)]);
-            }
-            return add("attn_output", &[width(self.heads, mla.v_head), self.hidden]);
+            return self.latent_attention(mla, add);
         }
         if self.architecture == "qwen2" {
             for count in [queries, width(kv_heads, head_dim), width(kv_heads, head_dim)] {
@@ -91,6 +82,23 @@ impl Figures {
         add("attn_output", &[queries, self.hidden]);
     }
 
+    fn latent_attention(&self, mla: Mla, add: &mut impl FnMut(&str, &[u64])) {
+        let key = width(self.heads, mla.nope.saturating_add(mla.rope));
+        if mla.q_lora > 0 {
+            add("attn_q_a", &[self.hidden, mla.q_lora]);
+            add("attn_q_b", &[mla.q_lora, key]);
+        } else {
+            add("attn_q", &[self.hidden, key]);
+        }
+        add("attn_kv_a_mqa", &[self.hidden, mla.kv_lora.saturating_add(mla.rope)]);
+        add("attn_k_b", &[mla.nope, mla.kv_lora, self.heads]);
+        add("attn_v_b", &[mla.kv_lora, mla.v_head, self.heads]);
+        if self.architecture == "kimi-k3" {
+            add("attn_gate", &[self.hidden, width(self.heads, mla.v_head)]);
+        }
+        add("attn_output", &[width(self.heads, mla.v_head), self.hidden]);
+    }
+
     fn compressed_attention(&self, layer: u64, compressing: &Compressing, add: &mut impl FnMut(&str, &[u64])) {
         let Compressing { q_lora, output: (groups, latent), indexer: (heads, key), .. } = *compressing;
         let queries = self.heads.saturating_mul(self.head_dim);
@@ -104,16 +112,15 @@ impl Figures {
         if tokens == 0 {
             return;
         }
-        // Rows that overlap are gathered twice.
+        // Rows that overlap are gathered twice; an indexer that picks from them has rows of its own.
         let wide = if tokens == 4 { 2 } else { 1 };
-        let mut gathering = |name: &str, length: u64| {
+        let gathered = [("attn", self.head_dim), ("indexer", key)];
+        for (name, length) in gathered.into_iter().take(wide) {
             for part in ["kv", "gate"] {
-                add(&format!("{name}_compressor_{part}"), &[self.hidden, length.saturating_mul(wide)]);
+                add(&format!("{name}_compressor_{part}"), &[self.hidden, length.saturating_mul(wide as u64)]);
             }
-        };
-        gathering("attn", self.head_dim);
+        }
         if tokens == 4 {
-            gathering("indexer", key);
             add("indexer.attn_q_b", &[q_lora, heads.saturating_mul(key)]);
         }
     }
@@ -168,23 +175,26 @@ impl Figures {
             add("ffn_latent_down", &[self.hidden, latent]);
             add("ffn_latent_up", &[latent, self.hidden]);
         }
-        let mut three = |suffix: &str, width: u64, many: Option<u64>| {
-            let hidden = if many.is_some() && latent > 0 { latent } else { self.hidden };
-            if width == 0 {
-                return;
-            }
-            let dims = |a: u64, b: u64| [a, b].into_iter().chain(many).collect::<Vec<u64>>();
-            if self.has_gate() {
-                add(&format!("ffn_gate{suffix}"), &dims(hidden, width));
-            }
-            add(&format!("ffn_up{suffix}"), &dims(hidden, width));
-            add(&format!("ffn_down{suffix}"), &dims(width, hidden));
-        };
-        three(suffix, width, many);
+        let hidden = if many.is_some() && latent > 0 { latent } else { self.hidden };
+        self.matrices(suffix, hidden, width, many, add);
         if let Some(experts) = experts {
-            three("_shexp", experts.shared.saturating_mul(experts.ffn), None);
+            self.matrices("_shexp", self.hidden, experts.shared.saturating_mul(experts.ffn), None, add);
             add("ffn_gate_inp", &[self.hidden, experts.count]);
         }
+    }
+
+    /// The matrices of a feed-forward part, or of so many experts.
+    fn matrices(&self, suffix: &str, hidden: u64, width: u64, many: Option<u64>, add: &mut impl FnMut(&str, &[u64])) {
+        if width == 0 {
+            return;
+        }
+        let inward: Vec<u64> = [hidden, width].into_iter().chain(many).collect();
+        let outward: Vec<u64> = [width, hidden].into_iter().chain(many).collect();
+        if self.has_gate() {
+            add(&format!("ffn_gate{suffix}"), &inward);
+        }
+        add(&format!("ffn_up{suffix}"), &inward);
+        add(&format!("ffn_down{suffix}"), &outward);
     }
 
     /// Whether the feed-forward part has a gate, and so three matrices instead of two.

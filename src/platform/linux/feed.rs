@@ -11,7 +11,7 @@ use super::child::{LastWords, Output, end_group};
 use super::procfs::Procfs;
 use crate::platform::contract::News;
 
-/// More than any machine's snapshot: a longer line is not ours.
+/// More than any machine's snapshot: a longer line does not come from the sampler.
 const LONGEST_LINE: u64 = 64 << 20;
 /// How often the battery is looked at.
 const LOOK_AT_BATTERY: Duration = Duration::from_secs(30);
@@ -51,10 +51,10 @@ impl Pacer {
         }
     }
 
-    /// Another child, which knows of none.
+    /// Takes over a new child, which has no orders yet.
     fn hand(&self, to: Option<ChildStdin>) {
         let mut orders = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that hangs in the driver does not read: whoever tells it must not hang with it.
+        // A sampler that hangs in the driver does not read its orders, so writing them must not block.
         orders.to = to.filter(|to| rustix::io::ioctl_fionbio(to, true).is_ok());
         if orders.wanted != orders.usual {
             orders.tell();
@@ -63,7 +63,7 @@ impl Pacer {
 }
 
 impl Orders {
-    /// One that has ended needs no order.
+    /// Writes the order. A child that has ended needs none, so errors are ignored.
     fn tell(&mut self) {
         let line = format!("{}\n", self.wanted.as_secs_f64());
         if let Some(to) = &mut self.to {
@@ -102,7 +102,7 @@ fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, tell: &impl Fn(New
             return;
         }
         thread::sleep(wait);
-        // Who has ended by now is not left a zombie.
+        // A child that has ended by now is reaped.
         leaving.retain_mut(|child: &mut Child| matches!(child.try_wait(), Ok(None)));
     }
 }
@@ -123,13 +123,13 @@ fn one_child(
     let output = child.stdout.take().map(|output| BufReader::new(Output::of(&child, output)));
     let (lines, trouble) = output.map_or((0, None), |output| read_lines(output, tell));
     let why = trouble.unwrap_or_else(|| ended(&mut child, words));
-    // It may hang in the driver, where no signal reaches it: not waited for.
+    // The child may hang in the driver, where no signal reaches it, so it is not waited for.
     end_group(&mut child);
     leaving.push(child);
     (lines, why)
 }
 
-/// Passes lines on until the stream ends; `Some` where a line was not ours.
+/// Passes lines on until the stream ends. `Some` if a line does not come from the sampler.
 fn read_lines(mut output: impl BufRead, tell: &impl Fn(News) -> bool) -> (u64, Option<String>) {
     let mut count = 0;
     let mut line = Vec::new();
@@ -138,14 +138,14 @@ fn read_lines(mut output: impl BufRead, tell: &impl Fn(News) -> bool) -> (u64, O
         line.clear();
         match output.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
             Ok(0) | Err(_) => return (count, None),
-            // The end came in the middle of a line: why it came is the news, not what is missing.
+            // The stream ended within a line: the reason is reported, not the incomplete line.
             Ok(length) if line.last() != Some(&b'\n') && (length as u64) < LONGEST_LINE => return (count, None),
             Ok(_) => {}
         }
         match News::parse(&line, count == 0) {
             Ok(news) => {
                 count += 1;
-                // Not before the first reading: somebody waits for that.
+                // Not before the first reading, which the person waits for.
                 let of_battery = if count > 2 { battery.news(Instant::now()) } else { None };
                 of_battery.map(&tell);
                 if !tell(news) {

@@ -12,7 +12,7 @@ use crate::platform::contract::Sampling;
 
 /// How long the driver may take for one reading. Waking a card that sleeps takes about a second.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// More than any machine's snapshot; ends the reading of a stream that is not ours.
+/// More than any machine's snapshot. A longer stream does not come from the sampler.
 const MOST_BYTES: usize = 64 << 20;
 
 /// Why there is no reading.
@@ -51,15 +51,15 @@ pub(crate) fn read_one_snapshot(sampling: &Sampling) -> Result<(Header, Snapshot
         Ok(None) => Err(ended(&mut child, words)),
         Err(error) => Err(error),
     };
-    // Not waited for: in a driver call (closing it is one) the child may outlive any signal for a while.
+    // The child is not waited for: within a driver call, such as closing it, it may outlive any signal for a while.
     end_group(&mut child);
     child.try_wait().ok();
     result
 }
 
-/// The sampling child, not started yet: this very program, in a session of its own so that Ctrl-C is ours alone and the
-/// driver's library finds no terminal, its output piped, its input closed. It ends when its output is closed, and is killed when the thread that
-/// starts it ends: start it from one that lives as long as it is needed.
+/// The command of the sampling child: this very program, in a session of its own so that Ctrl-C does not reach it and the
+/// driver's library finds no terminal, with its output piped and its input closed. The child ends when its output is
+/// closed, and is killed when the thread that starts it ends, so start it from a thread that lives as long as it is needed.
 #[allow(unsafe_code, reason = "the child must ask for its own end before it runs the program")]
 pub(crate) fn sampler(sampling: &Sampling, count: Option<u64>) -> Command {
     let mut command = Command::new("/proc/self/exe");
@@ -130,7 +130,7 @@ fn parse_lines(header: &[u8], snapshot: &[u8]) -> Result<(Header, Snapshot), Str
 
 /// Why a child that closed its output gave no reading.
 fn ended(child: &mut Child, words: Option<LastWords>) -> LiveError {
-    // One that still runs has closed its output and will say nothing more.
+    // A child that still runs has closed its output and reports nothing more.
     end_group(child);
     let status = match child.wait() {
         Ok(status) => status.to_string(),

@@ -88,7 +88,7 @@ fn stream(
                 last = due;
                 write_line(out, &sampler.snapshot_at(Moment::now()))?;
                 written += 1;
-                // Readings that took longer than the interval are not made up for.
+                // A reading that took longer than the interval is not followed by extra ones.
                 due = (due + interval).max(Instant::now());
             }
         }
@@ -113,7 +113,7 @@ pub struct Sampler {
     holders: Holders,
     sleepers: Sleepers,
     resting: Resting,
-    /// The last reading of cards that may sleep, shown while the driver is let go of.
+    /// The last reading of GPUs that may sleep, shown while the driver is closed.
     last: Option<(Driver, Vec<Device>)>,
     used: bool,
     seen_from: Vec<Vantage>,
@@ -173,7 +173,7 @@ impl Sampler {
 }
 
 impl Sampler {
-    /// The driver and its cards now, or the last reading while the driver is let go of so that they can sleep.
+    /// The driver and its GPUs now, or the last reading while the driver is closed so that they can sleep.
     fn cards(&mut self, moment: Moment, host: &Host) -> (Driver, Vec<Device>) {
         let power = self.sleepers.power(&self.procfs, moment.now);
         match (self.resting.now(power, self.used, moment.now), &self.last) {
@@ -202,7 +202,7 @@ impl Sampler {
         let mut devices: Vec<Device> = readings.into_iter().map(|device| join(&mut self.people, device)).collect();
         for device in &mut devices {
             if let Some(memory) = sight::shared_memory(device, host) {
-                // What is used is all programs' then, so that nothing of it is unexplained.
+                // The used memory is that of all programs then, so none of it is unattributed.
                 (device.nature, device.memory) = (Some(Nature::SharedMemory), memory);
                 device.unaccounted_bytes = Reading::Unsupported;
             }
@@ -259,7 +259,7 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
     let mut processes = Vec::with_capacity(reading.rows.len());
     for row in &reading.rows {
         let person = people.look(row.pid, reading.minor);
-        // The MPS list is up to 5 s old; a client that has ended since holds nothing.
+        // The MPS list is up to 5 s old; a client that has ended since uses nothing.
         if row.kind == ProcessKind::Mps && local && person.is_gone() {
             continue;
         }

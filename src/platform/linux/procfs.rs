@@ -90,12 +90,12 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Kernel threads take signals without an error and never end.
+    /// True for a kernel thread, which takes signals without an error and never ends.
     pub fn is_kernel_thread(&self) -> bool {
         self.flags & KERNEL_THREAD != 0
     }
 
-    /// It is on its way out: its memory, and with it its command line, goes first.
+    /// True if the process is exiting: its memory, and with that its command line, is removed first.
     pub fn is_exiting(&self) -> bool {
         self.flags & EXITING != 0
     }
@@ -263,7 +263,7 @@ impl Procfs {
         Ok(cards)
     }
 
-    /// Whether a process works for this one and has a GPU's own device file open: a launcher is known by its ranks.
+    /// True if a process below this one has a GPU's device file open: a launcher is recognized by its ranks.
     pub fn children_hold_cards(&self, pid: u32) -> bool {
         self.pids().into_iter().any(|child| self.has_card_open(child) && self.ancestors(child).contains(&pid))
     }
@@ -323,13 +323,13 @@ impl Procfs {
         own.session != 0 && self.stat(own.parent_pid).is_ok_and(|parent| parent.session == own.session)
     }
 
-    /// Whether the PIDs here are those that a signal of ours goes to: another namespace's /proc may be mounted over it.
+    /// True if the PIDs in this /proc are those that signals are sent to: /proc may be that of another PID namespace.
     pub fn is_of_our_namespace(&self) -> bool {
         let own = std::process::id().to_string();
         fs::read_link(self.root.join("self")).is_ok_and(|target| target == Path::new(&own))
     }
 
-    /// Whether the PIDs we see are the machine's own. Not known counts as no.
+    /// True if this is the machine's own PID namespace; unknown counts as false.
     pub fn in_initial_pid_namespace(&self) -> bool {
         fs::read_link(self.root.join("self/ns/pid")).is_ok_and(|target| target == Path::new(INITIAL_PID_NAMESPACE))
     }
@@ -448,7 +448,7 @@ pub fn files_we_may_open() -> usize {
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX)
 }
 
-/// As `ps` has it: the arguments joined, or the kernel's name in brackets where there are none.
+/// The command line as `ps` shows it: the arguments joined, or without any the kernel's name in brackets.
 pub fn command_line(arguments: &[String], comm: &str) -> String {
     if arguments.is_empty() { format!("[{comm}]") } else { arguments.join(" ") }
 }

@@ -52,7 +52,7 @@ fn send(
     answer
 }
 
-/// The holder is still the process that was named.
+/// Fails if the process is no longer the one that was named.
 fn is_same(procfs: &Procfs, key: ProcessKey) -> Result<(), String> {
     match procfs.stat(key.pid) {
         Ok(stat) if stat.key() == key => Ok(()),

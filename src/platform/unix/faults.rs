@@ -1,28 +1,27 @@
-//! Owns giving the terminal back when the program dies of a fault: then nothing of it may run but this handler.
+//! Owns restoring the terminal when a fault ends the program: nothing but this handler can run then.
 
 use std::os::raw::c_int;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the terminal is not as it was.
+/// True while the terminal is in this program's modes.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// As it was at first.
+/// The terminal as it was at the start.
 static BEFORE: OnceLock<Before> = OnceLock::new();
 
-/// What a signal handler needs to give the terminal back: it may neither allocate nor lock.
+/// What a signal handler needs to restore the terminal: it may neither allocate nor lock.
 struct Before {
     modes: libc::termios,
     farewell: Vec<u8>,
 }
 
-/// The modes now are those to go back to, and `farewell` takes back what is printed from now on. The first call counts.
+/// Remembers the current modes, and the `farewell` that reverts what is printed from now on. Only the first call counts.
 pub(crate) fn remember_terminal(farewell: Vec<u8>) {
     if let Some(before) = Before::now(farewell) {
         BEFORE.get_or_init(|| before);
     }
 }
 
-/// Whether a fault has something to give back.
 pub(crate) fn note_terminal_taken(is_taken: bool) {
     TAKEN.store(is_taken, Ordering::SeqCst);
 }
@@ -38,11 +37,11 @@ impl Before {
     }
 }
 
-/// The signals of a fault. A thread can't take them as messages: the program may not run on.
+/// The signals of a fault. They can't be handled on a thread, because the program must not continue.
 const FAULTS: [c_int; 7] =
     [libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGSYS, libc::SIGTRAP];
 
-/// A fault gives the terminal back before the program dies of it.
+/// Makes a fault restore the terminal before it ends the program.
 #[allow(unsafe_code, reason = "signal handlers have no other interface")]
 pub(crate) fn give_back_on_fault() {
     for signal in FAULTS {

@@ -29,7 +29,7 @@ impl Read for Pipe {
 
 impl contract::Pipe for Pipe {
     fn read_within(&mut self, block: &mut [u8], patience: Option<Duration>) -> io::Result<Option<usize>> {
-        // A named pipe that nobody has opened to write reads as ended: what comes of it is waited for here.
+        // A named pipe without a writer reads as ended, so this waits until it has data.
         match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], patience.map(timespec).as_ref()) {
             Ok(0) | Err(Errno::INTR) => Ok(None),
             _ => self.0.read(block).map(Some),
@@ -37,15 +37,15 @@ impl contract::Pipe for Pipe {
     }
 }
 
-/// Opens a pipe that has a name in a folder. It waits for no writer.
+/// Opens a named pipe without waiting for its writer.
 pub(crate) fn open_named(path: &Path) -> io::Result<File> {
     let pipe = regular::open_without_waiting(path)?;
-    // Only the opening must not wait.
+    // Only opening must not wait; reading may.
     rustix::fs::fcntl_setfl(&pipe, OFlags::RDONLY)?;
     Ok(pipe)
 }
 
-/// For `poll`; never longer than a day.
+/// A time for `poll`, at most a day.
 pub(crate) fn timespec(time: Duration) -> Timespec {
     let time = time.min(Duration::from_secs(86_400));
     Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX), tv_nsec: time.subsec_nanos().into() }

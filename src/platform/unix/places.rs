@@ -1,5 +1,5 @@
-//! Owns where files of ours lie: the configuration (read only) and the state folder, as the XDG base directory
-//! specification has them; who owns them. Root writes nothing into somebody else's home, by whatever way it became root.
+//! Owns where this program's files are: the settings (read only) and the state folder, by the XDG base directory
+//! specification; and who owns them. Root writes nothing into another user's home, however it became root.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// Where root's state goes when somebody else's HOME came along, through sudo or `su` without `-`.
+/// Root's state folder if HOME is another user's, because of sudo or `su` without `-`.
 const ROOTS_STATE: &str = "/root/.local/state";
 
-/// The environment's say in where files lie.
+/// What the environment says about where files are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     pub config_home: Option<PathBuf>,
@@ -35,13 +35,13 @@ impl Places {
         }
     }
 
-    /// Our folder among configurations: only read, so it may be the caller's under sudo.
+    /// The settings folder. It is only read, so under sudo it may be the caller's.
     pub(crate) fn config(&self) -> Option<PathBuf> {
         let base = self.config_home.clone().or_else(|| Some(self.home.as_ref()?.join(".config")))?;
         Some(base.join("oomdoctor"))
     }
 
-    /// Our folder for what is written.
+    /// The folder for what this program writes.
     pub(crate) fn state(&self) -> Option<PathBuf> {
         let own = self.state_home.clone().or_else(|| Some(self.home.as_ref()?.join(".local/state")));
         let base = match own {
@@ -101,12 +101,11 @@ fn is_trusted_with_code(owner: u32, user: u32) -> bool {
     user != 0 || owner == 0
 }
 
-/// Makes a file that only its owner may read; fails where there is one of that name, or a link.
 pub(crate) fn new_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Opens a file of ours to append to, which only its owner may read, also if it was made otherwise. A link is not followed.
+/// Opens a file to append to and makes it readable only for its owner. A link is not followed.
 pub(crate) fn append_to(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options

@@ -1,4 +1,4 @@
-//! Owns the signals that others send us: asked to end, stopped and continued.
+//! Owns the signals that this program receives: those that ask it to end, stop or continue.
 
 use std::io;
 use std::thread;
@@ -14,7 +14,7 @@ use crate::platform::contract::Asked;
 
 /// Tells of signals until `tell` answers that nobody listens; `more` are the system's own that would end this program.
 pub(crate) fn listen(more: impl Iterator<Item = i32>, tell: impl Fn(Asked) -> bool + Send + 'static) -> io::Result<()> {
-    // All that end a program which does not take them.
+    // All signals that end a program that does not handle them.
     let ending = [SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
     let others = [SIGTSTP, SIGCONT, SIGWINCH, SIGUSR1, SIGUSR2, SIGXFSZ];
     let mut signals = Signals::new(ending.into_iter().chain(others).chain(more))?;
@@ -25,8 +25,8 @@ pub(crate) fn listen(more: impl Iterator<Item = i32>, tell: impl Fn(Asked) -> bo
                 SIGTSTP => Asked::Stop,
                 SIGCONT => Asked::Continue,
                 SIGWINCH => Asked::Resized,
-                // Slurm warns the jobs of a session so (--signal); it would end us with the terminal taken. A file that may
-                // not grow is an error of the writing.
+                // Slurm warns the jobs of a session with SIGUSR1 or SIGUSR2 (--signal), which must not end this program.
+                // With SIGXFSZ ignored, a file that may not grow is an error of the write.
                 SIGUSR1 | SIGUSR2 | SIGXFSZ => continue,
                 signal => Asked::End(signal),
             };
@@ -38,12 +38,12 @@ pub(crate) fn listen(more: impl Iterator<Item = i32>, tell: impl Fn(Asked) -> bo
     Ok(())
 }
 
-/// Ctrl-Z: the whole foreground job stops, as it would have without raw mode. Our own part comes back as SIGTSTP.
+/// Stops the whole foreground job, as Ctrl-Z does without raw mode. This program receives SIGTSTP itself.
 pub(crate) fn ask_to_stop() {
     let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
 }
 
-/// Stops; runs on when the shell brings us to the foreground.
+/// Stops until the shell brings this program to the foreground.
 pub(crate) fn stop() -> io::Result<()> {
     signal_hook::low_level::emulate_default_handler(SIGTSTP)
 }

@@ -45,7 +45,7 @@ unsafe extern "system" fn on_event(event: u32) -> BOOL {
     let tell = TELL.lock().ok().and_then(|mut tell| tell.take());
     let is_told = tell.is_some_and(|tell| tell(Asked::End(signal)));
     if is_told && signal == SIGTERM {
-        // The loop gives the terminal back and ends the program, and this thread with it.
+        // The loop restores the terminal and ends the program, and this thread with it.
         thread::park_timeout(LAST_WORDS);
     }
     BOOL::from(is_told)

@@ -12,11 +12,11 @@ use crate::platform::linux::procfs::{ProcError, Procfs};
 use crate::units::Bytes;
 
 const SCAN_AGAIN: Duration = Duration::from_secs(5);
-/// Where there are very many processes, a scan is due only so much later.
+/// On a machine with very many processes a scan is delayed by at most this.
 const SELDOM: Duration = Duration::from_secs(60);
-/// A scan may cost one part in so many of the time.
+/// A scan may take one part in this many of the time.
 const SHARE: u32 = 10_000;
-/// So much more memory that nobody explains is reason enough to look at once.
+/// This much more unattributed memory is reason enough to scan at once.
 const NEWS: Bytes = Bytes::mib(64);
 
 /// The last scan, shown until the next with those taken out that have ended.
@@ -25,14 +25,14 @@ pub(super) struct Holders {
     found: Vec<Holder>,
     unseen: u32,
     scanned_at: Option<Instant>,
-    /// Until the next one.
+    /// When the next scan is due.
     pause: Duration,
     /// What nobody explained then.
     unexplained: Bytes,
 }
 
 impl Holders {
-    /// Leaves the first scan to the second reading: whoever waits for the first one is not kept waiting.
+    /// Leaves the first scan to the second reading, so that the first reading is not delayed.
     pub(super) fn not_at_first(&mut self, now: Instant) {
         self.scanned_at = now.checked_sub(SCAN_AGAIN.saturating_sub(Duration::from_millis(500)));
     }
@@ -72,13 +72,13 @@ impl Holders {
     fn scan(&mut self, procfs: &Procfs, people: &People) {
         let mut pids = procfs.pids();
         pids.sort_unstable();
-        // Where others' processes are hidden (hidepid), they are not even listed.
+        // With hidepid, other users' processes are not even listed.
         let hidden = matches!(procfs.stat(1), Err(ProcError::Denied));
         (self.found, self.unseen) = (Vec::new(), u32::from(hidden));
         for pid in pids.into_iter().filter(|pid| *pid != std::process::id()) {
             match holder(procfs, people, pid) {
                 Ok(holder) => self.found.extend(holder),
-                // Threads of the kernel are nobody's, and have nothing open.
+                // Kernel threads have nothing open.
                 Err(ProcError::Denied) if !procfs.stat(pid).is_ok_and(|stat| stat.is_kernel_thread()) => {
                     self.unseen = self.unseen.saturating_add(1);
                 }

@@ -31,21 +31,21 @@ const LIBRARY_NAMES: [&str; 4] = [
     "/usr/lib/wsl/lib/libnvidia-ml.so.1",
     "/run/opengl-driver/lib/libnvidia-ml.so.1",
 ];
-/// Between two tries to open the driver, and between readings of what changes slowly.
+/// The time between two tries to open the driver, and between readings of what changes slowly.
 const SLOW: Duration = Duration::from_secs(5);
-/// Between two countings of the GPUs.
+/// The time between two counts of the GPUs.
 const COUNT_AGAIN: Duration = Duration::from_secs(30);
-/// No machine has more; a driver that says so is mistaken, and would have us ask for cards until the memory is full.
+/// No machine has more GPUs. A driver that reports more is wrong, and discovering them all would fill the memory.
 const MOST_GPUS: u32 = 256;
-/// Before the driver is opened again because no GPU can be read; opening wakes cards and takes long on ill ones.
+/// The wait before the driver is opened again because no GPU can be read: opening wakes GPUs and is slow on broken ones.
 const REOPEN_ILL: Duration = Duration::from_secs(30);
 
-/// What one refresh gave.
+/// The result of one refresh.
 #[derive(Debug)]
 pub(super) struct DriverReading {
-    /// The driver or why there is none.
+    /// The driver, or why it can't be used.
     pub driver: Driver,
-    /// Each GPU; none where there is no driver.
+    /// Each GPU; empty without a driver.
     pub devices: Vec<DeviceReading>,
 }
 
@@ -100,7 +100,7 @@ impl NvmlDriver {
         }
     }
 
-    /// Closes the library, so that the cards can sleep. The next refresh opens it again.
+    /// Closes the library so that the GPUs can sleep. The next refresh opens it again.
     pub(super) fn let_go(&mut self) {
         if matches!(self.state, State::Open(_)) {
             log::info!("driver let go of");

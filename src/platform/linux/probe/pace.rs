@@ -16,7 +16,7 @@ pub(super) enum Woken {
     Due,
     /// Nobody reads what we write any more.
     ReaderGone,
-    /// Whoever reads has said how far apart readings should be.
+    /// The reader has set the time between readings.
     Ordered,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn wait_until(due: Instant, output: impl AsFd, orders: Option<&impl A
     }
 }
 
-/// The order that came last: seconds, a line each. `Err` where no more will come, `Ok(None)` where it is none.
+/// The last order that came: a line of seconds. `Err` if no more will come, `Ok(None)` if it is not a valid order.
 pub(super) fn order(orders: &mut impl Read) -> io::Result<Option<Duration>> {
     let mut bytes = [0; 256];
     let length = orders.read(&mut bytes)?;

@@ -17,10 +17,10 @@ use crate::units::{Bytes, WallTime};
 /// How far above a process that wiped its own arguments one is looked for that has them still.
 const ANCESTORS_ASKED: usize = 4;
 
-/// For so many refreshes what hardly ever changes (user, control group) is not read again.
+/// What rarely changes (user, control group) is read again only after this many refreshes.
 pub(super) const LOOK_AGAIN: u32 = 30;
 
-/// So many processes have their files kept open at most; each has two, and a login session may have 1,024.
+/// The files of at most this many processes stay open; each has two, and a login session may have 1,024 open files.
 const MOST_WATCHED: usize = 200;
 
 /// What /proc says of one PID of the driver.
@@ -125,7 +125,7 @@ pub(super) struct People {
     users: Users,
     clock: Option<BootClock>,
     initial_namespace: bool,
-    /// The unit or job that this program runs in: ending all of it would end the person's own session.
+    /// The unit or job that this program runs in: ending all of it would end the user's own session.
     own_manager: Option<String>,
     /// Start ticks of the PIDs that were listed last time.
     listed_before: HashMap<u32, u64>,
@@ -221,7 +221,8 @@ impl People {
         (uid, user, self.command(stat))
     }
 
-    /// Of its open file where there is one that still tells: else it has ended, and the PID may be another's by now.
+    /// Reads the open file of a process if that still works. If it does not, the process has ended, and its PID may belong
+    /// to another one by now.
     fn stat(&mut self, pid: u32) -> Result<Stat, ProcError> {
         if let Some(stat) = self.watched.get(&pid).and_then(|watched| watched.stat().ok()) {
             return Ok(stat);
@@ -229,7 +230,7 @@ impl People {
         self.watched.remove(&pid);
         let may_watch = self.watched.len() < self.most_watched;
         let Some(watched) = may_watch.then(|| self.procfs.watch(pid)).flatten() else { return self.procfs.stat(pid) };
-        // Read after both were opened: while this one lives, both are its own.
+        // Read after both files were opened: if the process is alive now, both files belong to it.
         let stat = watched.stat()?;
         self.watched.insert(pid, watched);
         Ok(stat)

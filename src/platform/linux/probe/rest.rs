@@ -8,7 +8,7 @@ use crate::gpu::{Device, Holder};
 use crate::platform::linux::procfs::Procfs;
 use crate::platform::linux::procfs::power::Power;
 
-/// Idle so long, a card is let go of.
+/// The driver is closed after the GPUs were idle for this long.
 const IDLE: Duration = Duration::from_secs(10);
 /// The kernel takes some seconds to switch a card off; who looks meanwhile keeps it awake.
 const FALLING_ASLEEP: Duration = Duration::from_secs(15);
@@ -20,7 +20,7 @@ const LOOK_FOR_CARDS: Duration = Duration::from_secs(30);
 /// One that stays on is not waited for.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// Looks whether the cards sleep, no oftener than it matters.
+/// Checks whether the GPUs sleep, but not more often than useful.
 #[derive(Debug, Default)]
 pub(super) struct Sleepers {
     cards: Vec<PathBuf>,
@@ -48,7 +48,7 @@ pub(super) enum Rest {
     Read,
     /// Keep away from it for a while; the last reading stands.
     LetGo,
-    /// Keep away from it: the cards sleep.
+    /// Do not touch the driver: the GPUs sleep.
     Asleep,
 }
 

@@ -20,7 +20,7 @@ pub(super) enum Trouble {
     NoPermission,
     /// The kernel or a cgroup refuses the devices.
     Blocked,
-    /// The cards are switched off to save power.
+    /// The GPUs are switched off to save power.
     Asleep,
     /// Anything else, in the driver's words.
     Other(String),

@@ -1,5 +1,5 @@
-//! Owns telling from where this machine is looked at: a container, a job, WSL2. Each narrows what the driver or /proc
-//! shows, and people should be told so.
+//! Owns finding out where this program runs: in a container, in a job, in WSL2. Each of them hides something that the
+//! driver or /proc would show, and a person should know that.
 
 use std::path::Path;
 

@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use super::Procfs;
 
-/// Whether the machine's NVIDIA cards sleep. One that doesn't keeps the others company.
+/// Whether the machine's NVIDIA GPUs sleep. If one is on, the driver can be used for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Power {
-    /// All are switched off: nobody has memory there.
+    /// All are switched off, so no process uses VRAM.
     Asleep,
-    /// All would be, if nobody had them open.
+    /// All would sleep if no process had them open.
     MaySleep,
-    /// At least one stays on, or nothing is known of them.
+    /// At least one stays on, or their state is unknown.
     StaysOn,
 }
 
 impl Procfs {
-    /// Whether the machine lives on its battery now. Batteries of a mouse or a headset are none of it.
+    /// True if the machine runs on its battery now. The batteries of a mouse or a headset do not count.
     pub fn on_battery(&self) -> bool {
         let supplies = fs::read_dir(self.system.join("class/power_supply")).into_iter().flatten().flatten();
         let supplies: Vec<PathBuf> = supplies.map(|entry| entry.path()).collect();
@@ -28,7 +28,7 @@ impl Procfs {
             && !supplies.iter().any(|folder| says(folder, "online", "1"))
     }
 
-    /// Where the machine's NVIDIA cards are in /sys; their sound and USB functions are none.
+    /// The folders of the machine's NVIDIA GPUs in /sys, without their sound and USB functions.
     pub fn cards(&self) -> Vec<PathBuf> {
         let devices = fs::read_dir(self.system.join("bus/pci/devices")).into_iter().flatten().flatten();
         let folders = devices.map(|entry| entry.path());

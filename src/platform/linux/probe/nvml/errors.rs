@@ -40,7 +40,7 @@ pub(super) fn missing<T>(error: &NvmlError) -> Reading<T> {
     }
 }
 
-/// A figure, or why there is none; an error that concerns the whole device ends the reading of it.
+/// A figure, or why it is unknown. An error that concerns the whole GPU ends the reading of that GPU.
 pub(super) fn figure<T>(result: Result<T, NvmlError>) -> Result<Reading<T>, DeviceTrouble> {
     match result {
         Ok(value) => Ok(Reading::Known(value)),

@@ -19,7 +19,7 @@ const ARGUMENT_VERSION_MISMATCH: u32 = 25;
 /// Room for samples at first: one a process that has run in the last seconds.
 const FIRST_SAMPLES: u32 = 64;
 const MOST_SAMPLES: u32 = 1 << 16;
-/// A stamp so many µs after the earliest that counts is a mistake: after it nothing would ever be new again.
+/// A time stamp this many µs after the earliest one that counts is wrong: after it no sample would ever be new.
 const AHEAD: u64 = 60_000_000;
 
 /// The driver's own handle of a device, to be kept longer than nvml-wrapper's borrow of the library lasts.
