@@ -10,6 +10,7 @@ mod output;
 mod ps;
 mod report;
 mod sample;
+mod schema;
 mod screen;
 mod settings;
 
@@ -114,6 +115,12 @@ pub enum Command {
     /// Write the manual page: `oomdoctor man > oomdoctor.1`.
     #[command(hide = true)]
     Man,
+    /// Print the JSON Schema of an output, or list the outputs that have one.
+    #[command(after_help = help::SCHEMA)]
+    Schema {
+        /// Which output; without it, all are listed.
+        name: Option<schema::Name>,
+    },
     /// List, show and check the knowledge base's entries.
     #[command(after_help = help::KB)]
     Kb {
@@ -175,6 +182,7 @@ fn run_command(global: &Global, command: Command) -> ExitCode {
         Command::Completions { shell } => help::completions(Cli::command(), shell),
         Command::Man => help::manual(Cli::command()),
         Command::Drain => crate::runtime::drain(),
+        Command::Schema { name } => schema::run(name),
         Command::Kb { command } => kb::run(global, &command),
     }
 }

@@ -22,6 +22,7 @@ mod wire;
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text::{harmless, is_harmful};
@@ -42,12 +43,12 @@ fn take(reading: &mut Reading<String>) -> Reading<String> {
     std::mem::replace(reading, Reading::NotAvailable)
 }
 
-/// Names a process for good (on one boot): a PID alone is reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// Names a process until the next boot: a PID alone is reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessKey {
-    /// The process id as this machine's /proc has it.
+    /// The PID as this machine's /proc has it.
     pub pid: u32,
-    /// Field 22 of /proc/PID/stat: clock ticks after boot at which it started.
+    /// Field 22 of /proc/PID/stat: when it started, in clock ticks after boot.
     pub start_ticks: u64,
 }
 
@@ -58,36 +59,38 @@ impl fmt::Display for ProcessKey {
 }
 
 /// The first line of a sample stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Header {
+    /// The version of this format.
     pub schema: u32,
-    /// Who wrote it: `oomdoctor 0.1.0`.
+    /// The program and its version: `oomdoctor 0.1.0`.
     pub program: String,
-    /// /proc/sys/kernel/random/boot_id: two streams of one boot speak of the same PIDs.
+    /// /proc/sys/kernel/random/boot_id: PIDs with start ticks are comparable within one boot. Null where it is unknown.
     pub boot_id: Option<String>,
 }
 
 /// A machine's GPUs and their processes at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// When the reading was complete.
     pub taken_at: WallTime,
-    /// The machine's own memory.
+    /// The machine and its system memory.
     pub host: Host,
     /// The driver, or why there is none.
     pub driver: Driver,
-    /// In the driver's (PCI) order.
+    /// The GPUs in the driver's (PCI) order.
     pub devices: Vec<Device>,
-    /// Processes that hold the driver's device files open but are not listed by the driver, as far as can be seen.
+    /// Processes that have the driver's device files open but are not listed by the driver, as far as can be seen.
     #[serde(default)]
     pub holders: Vec<Holder>,
-    /// Those above them that started them and hold nothing themselves: the torchrun of these ranks. See `group`.
+    /// Processes without VRAM that started a listed one, such as torchrun. See `group`.
     #[serde(default)]
     pub launchers: Vec<GpuProcess>,
-    /// How many processes could not be asked what they have open: holders may be among them. 0 for root.
+    /// The number of processes whose open files could not be read: any of them may be missing from
+    /// `holders`. 0 for root.
     #[serde(default)]
     pub unseen_processes: u32,
-    /// What narrows the view from where this was read; empty on a plain machine.
+    /// What narrows the view from where this was read, such as a container; empty on a plain machine.
     #[serde(default)]
     pub seen_from: Vec<Vantage>,
 }
@@ -96,11 +99,12 @@ readings! {
     /// The machine and its system memory.
     pub struct Host {
         plain {
+            /// The host name.
             name: String,
         }
         readings {
             memory_total_bytes: Bytes,
-            /// MemAvailable: what a program could get without swapping.
+            /// What a program could get without swapping: MemAvailable of /proc/meminfo.
             memory_available_bytes: Bytes,
             swap_total_bytes: Bytes,
             /// Swap not in use.
@@ -110,16 +114,17 @@ readings! {
 }
 
 /// The driver as the library reports it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Driver {
-    /// Why there is no driver to ask, and what would help, in one sentence a person can act on.
-    Unavailable { unavailable: String },
-    /// A driver that answers.
+    Unavailable {
+        /// Why no driver answers, and what would help, in one sentence.
+        unavailable: String,
+    },
     Available {
         /// Such as 570.124.06; empty where the driver does not say.
         version: String,
-        /// The CUDA version it supports, such as 12.8.
+        /// The newest CUDA version that it supports, such as 12.8; null where that is unknown.
         cuda_version: Option<String>,
     },
 }
@@ -130,9 +135,9 @@ readings! {
         plain {}
         readings {
             total_bytes: Bytes,
-            /// Held back by the driver and firmware. Unknown with v1, whose `used` includes it.
+            /// Reserved by the driver and firmware, in bytes. With NVML v1 it is part of `used_bytes` and unknown.
             reserved_bytes: Bytes,
-            /// In use by processes, without `reserved_bytes` where that is known.
+            /// In use, in bytes, without `reserved_bytes` where that is known.
             used_bytes: Bytes,
             free_bytes: Bytes,
         }
@@ -140,116 +145,122 @@ readings! {
 }
 
 readings! {
+    /// A GPU, or a MIG instance of one.
     pub struct Device {
         plain {
             /// The driver's index (not CUDA's).
             index: u32,
-            /// Why this device could not be read (such as "GPU is lost: …"); the other devices go on.
+            /// Why this GPU could not be read (such as "GPU is lost: …"); null where it could.
             error: Option<String>,
             memory: DeviceMemory,
-            /// Whether some rows have no figure, so that `unaccounted_bytes` may be theirs.
+            /// Whether a process has no known `used_bytes`, so that `unaccounted_bytes` may be its own.
             unaccounted_includes_unknown_rows: bool,
-            /// Processes with memory on this device, each PID once.
+            /// Processes with VRAM on this GPU, each PID once.
             processes: Vec<GpuProcess>,
-            /// What makes it another thing than a whole card with memory of its own.
+            /// What makes it something other than a whole GPU with its own memory; null where nothing does.
             nature: Option<Nature>,
         }
         readings {
-            /// `GPU-…`, the name CUDA_VISIBLE_DEVICES takes.
+            /// The name that CUDA_VISIBLE_DEVICES takes: `GPU-…`.
             uuid: String,
             /// PCI address, such as 00000000:01:00.0.
             bus_id: String,
+            /// The product name, such as NVIDIA GeForce RTX 4090.
             name: String,
-            /// max(0, used − the sum of the known rows).
+            /// VRAM in use by no listed process, in bytes: used minus the known `used_bytes`, at least 0.
             unaccounted_bytes: Bytes,
-            /// Share of the last sample period in which a kernel ran.
+            /// The share of the last sample period in which a kernel ran, in percent.
             utilization_percent: u32,
             temperature_celsius: u32,
-            /// Power draw, whole watts.
+            /// The power draw in whole watts.
             power_watts: u32,
         }
     }
 }
 
-/// Another thing than a whole card with memory of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Something other than a whole GPU with its own memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Nature {
-    /// Split into instances (MIG), which have the memory.
+    /// A GPU split into MIG instances, which have the memory.
     Split,
-    /// One of these instances.
+    /// A MIG instance.
     MigInstance,
-    /// A virtual machine's share of a card (vGPU).
+    /// A virtual machine's share of a GPU (vGPU).
     VirtualShare,
-    /// Its memory is the machine's own (GB10, Jetson): the figures are the machine's.
+    /// Its memory is the system memory (GB10, Jetson), and so are the figures.
     SharedMemory,
-    /// A word of a later version.
+    /// A word of a later version of the format.
     #[serde(other)]
     Unknown,
 }
 
-/// In which of the driver's lists a process stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The list of the driver that a process is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProcessKind {
-    /// The compute list alone.
+    /// Only the compute list.
     Compute,
-    /// The graphics list alone.
+    /// Only the graphics list.
     Graphics,
-    /// Both lists; its memory is the same in each and counted once.
+    /// Both lists, with the same memory in each; it is counted once.
     Both,
-    /// A client of the multi-process service.
+    /// A client of MPS, the multi-process service.
     Mps,
-    /// None of them: see [`Holder`] and `launchers`.
+    /// None of them: a process of `holders` or `launchers`.
     Unlisted,
 }
 
 readings! {
-    /// A process that has memory on a device.
+    /// A process with VRAM on a GPU.
     pub struct GpuProcess {
         plain {
-            /// As the driver gave it. This machine's own only where `proved`.
+            /// The PID as the driver gave it. It is one of this machine's only where `proved` is true.
             pid: u32,
             kind: ProcessKind,
-            /// Container id or name from its cgroup, if any.
+            /// The container's id or name from its cgroup; null without one.
             container: Option<String>,
-            /// Who starts it again or ends all of it, from its cgroup: `slurm:81234`, `service:ollama.service`,
-            /// `user-service:comfy.service`.
+            /// The supervisor that would start it again, from its cgroup: `slurm:81234`, `service:ollama.service`,
+            /// `user-service:comfy.service`; null without one.
             managed_by: Option<String>,
-            /// What it is, as people know it: "Jupyter kernel sweep.ipynb", "Ollama runner", "Xorg".
+            /// What people call it, such as "Jupyter kernel sweep.ipynb" or "Xorg"; null where it is not recognized.
             recognised_as: Option<String>,
-            /// Why it should be left alone by default, by the kernel's name of it and its command line: "the display server".
+            /// Why it is refused as a target by default, such as "the display server"; null where it is not.
             protected: Option<String>,
-            /// The command line of the server it works for, where its own says nothing of that: an engine that
-            /// overwrote its arguments, the child of a llama-server. For Ollama with the variable that says where it
-            /// listens, where that is set and may be read: `OLLAMA_HOST=0.0.0.0 ollama serve`.
+            /// The command line of its server, where its own does not have one: an engine that overwrote its arguments,
+            /// or a child of llama-server. For Ollama it begins with the variable of the address, where that can be
+            /// read: `OLLAMA_HOST=0.0.0.0 ollama serve`.
             server_command: Option<String>,
-            /// Whether the PID is that process here; an unproved one is never signalled.
+            /// Whether the PID is certain to be this process on this machine; otherwise it is never signaled.
             proved: bool,
-            /// The topmost of those it belongs together with: its launcher, its server, or itself where it is that.
+            /// The topmost process of its group: its launcher, its server or itself; null where it belongs to no group.
             group: Option<ProcessKey>,
-            /// Marks its address space; see [`Running`].
+            /// A number from the address of its stack, which changes when it runs another program; null
+            /// where it is unknown.
             image: Option<u32>,
         }
         readings {
+            /// Field 22 of /proc/PID/stat: when it started, in clock ticks after boot.
             start_ticks: u64,
-            /// Start on the wall clock.
+            /// When it started, by the wall clock.
             started_at: WallTime,
-            /// Device memory it holds.
+            /// The VRAM that it uses on this GPU, in bytes.
             used_bytes: Bytes,
-            /// Its share of the device's compute time in the last sample period.
+            /// Its share of the GPU's compute time in the last sample period, in percent.
             sm_percent: u32,
+            /// The number of the user.
             uid: u32,
-            /// User name, or the number where it has none.
+            /// The user's name, or the number where it has none.
             user: String,
-            /// Command line, arguments joined by spaces.
+            /// The command line with its arguments joined by spaces.
             command: String,
+            /// The PID of the process that started it.
             parent_pid: u32,
-            /// The session it belongs to: its leader's PID. Its own PID where it leads one, as a service does.
+            /// The PID of the leader of its session. A service leads its own.
             session: u32,
             /// The one-letter state of /proc/PID/stat.
             state: char,
-            /// utime + stime in clock ticks: two readings give the CPU share between them.
+            /// CPU time in clock ticks (utime + stime): two readings give the CPU use between them.
             cpu_ticks: u64,
         }
     }

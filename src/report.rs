@@ -1,70 +1,33 @@
-//! Owns printing what was found: the JSON of the contract and the plain text; `markdown` has the report for others.
+//! Owns the plain text of a diagnosis. `json` has the same for scripts, `markdown` the report for others.
 //! Knows nothing of terminals.
 
+pub mod json;
 pub mod markdown;
 pub mod redact;
 
-use serde_json::{Value, json};
-
 use crate::advice::{Advice, PlannedFix, why, words};
 use crate::gpu::Snapshot;
-use crate::knowledge::diagnosis::{Diagnosis, Match, Oom};
+use crate::knowledge::diagnosis::Diagnosis;
 use crate::text::harmless_lines;
 
 /// Everything a report is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Report<'a> {
-    /// What the log says.
+    /// What the log says, read alone.
     pub diagnosis: &'a Diagnosis,
-    /// That and the machine joined.
+    /// The verdict and the steps, from the log and the machine.
     pub advice: &'a Advice,
-    /// The machine it was held against.
+    /// The reading of the machine; `None` where the log was read alone.
     pub snapshot: Option<&'a Snapshot>,
     /// Why there is no reading of the machine, where one was wanted.
     pub no_reading: Option<&'a str>,
-    /// The leading entry's explanation.
+    /// The explanation of the leading entry.
     pub why: Option<&'a str>,
     /// Whether to say which rules led to the causes and steps.
     pub explains: bool,
 }
 
-/// The JSON of `diagnose` (contract schema 1). For a no, verdict, ledger and plan are left out.
-pub fn json(report: &Report<'_>) -> Value {
-    let diagnosis = report.diagnosis;
-    let mut object = json!({
-        "schema": 1,
-        "oom": diagnosis.oom,
-        "memory": diagnosis.memory,
-        "raised_by": diagnosis.raised_by,
-        "program": diagnosis.program,
-        "phase": diagnosis.phase,
-        "facts": diagnosis.facts,
-        "run": diagnosis.run,
-        "matches": diagnosis.matches.iter().map(matched).collect::<Vec<_>>(),
-        "remark": diagnosis.remark,
-        "crashed_at": diagnosis.crashed_at,
-        "live": report.snapshot,
-    });
-    if let (Some(object), true) = (object.as_object_mut(), diagnosis.oom != Oom::No) {
-        object.insert("verdict".into(), json!(report.advice.verdict));
-        object.insert("ledger".into(), json!(report.advice.ledger));
-        object.insert("fit".into(), json!(report.advice.fit));
-        object.insert("plan".into(), json!(report.advice.plan));
-        if report.explains {
-            object.insert("not_offered".into(), json!(report.advice.why.not_offered));
-        }
-        if let Some(reason) = report.no_reading {
-            object.insert("live_reason".into(), json!(reason));
-        }
-    }
-    object
-}
-
-fn matched(one: &Match) -> Value {
-    json!({"entry": one.entry, "certainty": one.certainty, "line": one.line, "text": one.text})
-}
-
-/// The same as a person reads it: the sentence, the arithmetic, the decisive line, the steps.
+/// The diagnosis for a person: the verdict, the sums, the decisive line and the steps.
 pub fn text(report: &Report<'_>) -> String {
     let mut lines = words::verdict(report.advice);
     if let Some(sums) = words::sums(report.advice) {
@@ -98,8 +61,8 @@ pub fn text(report: &Report<'_>) -> String {
 /// How many steps a brief answer shows.
 const FIRST_STEPS: usize = 3;
 
-/// The answer for somebody who has just seen the traceback: the verdict, what was needed, and the first steps, each with
-/// its title, what to do and the command.
+/// The answer for somebody who has just seen the traceback: the verdict, what was needed, and the first steps, each
+/// with its title, what to do and the command.
 pub fn brief(report: &Report<'_>) -> String {
     let mut lines = vec![report.advice.verdict.sentence.clone()];
     lines.extend(words::needs(report.advice));
@@ -162,7 +125,7 @@ mod tests {
     use crate::knowledge::KnowledgeBase;
     use crate::log::PastedLog;
 
-    fn reported(log: &str, check: impl Fn(Value, String)) {
+    fn reported(log: &str, check: impl Fn(serde_json::Value, String)) {
         let base = KnowledgeBase::built_in().unwrap();
         let diagnosis = base.diagnose(&PastedLog::new(log), None);
         let advice = advise(&Situation { fixes: base.fixes(), ..Situation::alone(&diagnosis) });
@@ -174,7 +137,7 @@ mod tests {
             why: None,
             explains: false,
         };
-        check(json(&report), text(&report));
+        check(serde_json::to_value(json::Output::of(&report)).unwrap(), text(&report));
     }
 
     #[test]

@@ -1,14 +1,17 @@
 //! Owns the quantities everything else counts in: `Bytes` and `WallTime`, their parsing and their printing.
 //! Knows nothing of logs, GPUs or the screen.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use jiff::tz::TimeZone;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 /// A number of bytes. Printed in the unit a person compares with: `11.2 GiB`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
+#[schemars(inline, description = "In bytes.")]
 pub struct Bytes(pub u64);
 
 /// What a program means by "MB" and "GB": most memory messages mean powers of 1024 whatever they print.
@@ -146,6 +149,20 @@ impl fmt::Display for WallTime {
 impl Serialize for WallTime {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl JsonSchema for WallTime {
+    fn schema_name() -> Cow<'static, str> {
+        "WallTime".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "format": "date-time"})
+    }
+
+    fn inline_schema() -> bool {
+        true
     }
 }
 

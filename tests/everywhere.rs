@@ -11,12 +11,16 @@
     reason = "tests: a panic is a failure, and they start processes and read files"
 )]
 
+#[path = "integration/support/schema.rs"]
+mod schema;
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use oomdoctor::platform::{Machine, ThisMachine};
+use schema::assert_output_valid;
 use serde_json::Value;
 
 const LOG: &str = "Traceback (most recent call last):
@@ -37,7 +41,9 @@ fn oomdoctor(home: &Path, arguments: &[&str], input: &str) -> Output {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // A program that refuses its arguments exits without reading its input.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-    child.wait_with_output().unwrap()
+    let output = child.wait_with_output().unwrap();
+    assert_output_valid(arguments, &output);
+    output
 }
 
 fn code(output: &Output) -> i32 {

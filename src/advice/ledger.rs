@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::figures::{in_pieces, own_context, run_had};
@@ -29,7 +30,7 @@ pub enum Share {
 }
 
 /// One part of the capacity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Held {
     /// In words: "driver", "notebook sweep.ipynb (4242)", "desktop and other".
     pub what: String,
@@ -44,7 +45,7 @@ pub struct Held {
 const LARGE: Bytes = Bytes::gib(1);
 
 /// The sums. `capacity = Σ held_by + available` wherever all of it is known.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Ledger {
     /// The driver's index of the device; `None` for system memory or a device that is not here.
     pub device: Option<u32>,

@@ -1,5 +1,6 @@
 //! Owns what the person is told: the verdict, the sums, whether the model fits, and the steps.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::case::Case;
@@ -12,7 +13,7 @@ use super::steps::planned::{NotOffered, PlannedFix};
 use super::verdict::Verdict;
 
 /// What to tell the person.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Advice {
     /// What ran out and why.
     pub verdict: Verdict,

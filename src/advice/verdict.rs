@@ -1,11 +1,12 @@
 //! Owns the verdict as it is told: what ran out and why, with the evidence for each cause.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use crate::knowledge::diagnosis::CauseKind;
 
 /// How strongly the evidence speaks for a cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Strength {
     /// It is possible, and nothing else speaks up more.
@@ -39,7 +40,7 @@ impl Strength {
 }
 
 /// One cause with the evidence for it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cause {
     pub cause: CauseKind,
     pub strength: Strength,
@@ -50,7 +51,7 @@ pub struct Cause {
 }
 
 /// What ran out and why.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Verdict {
     /// One sentence a person can act on.
     pub sentence: String,

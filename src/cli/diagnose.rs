@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::kb::base;
-use super::output::{print, refuse};
+use super::output::{compact, print, refuse};
 use super::settings::Global;
 use crate::advice::{Advice, Situation, advise};
 use crate::gpu::Snapshot;
@@ -72,7 +72,7 @@ fn diagnose(global: &Global, asked: &Asked<'_>) -> Result<ExitCode, String> {
     let examined = examine(global, asked, &base, &log, written);
     let report = examined.report();
     let text = match asked.format {
-        Format::Json => format!("{}\n", report::json(&report)),
+        Format::Json => compact(&report::json::Output::of(&report))?,
         Format::Text => report::text(&report),
         Format::Brief => report::brief(&report),
     };

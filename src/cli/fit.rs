@@ -10,6 +10,7 @@ mod command;
 mod flags;
 mod held;
 mod idle;
+mod json;
 mod list;
 mod locate;
 mod located;
@@ -25,17 +26,18 @@ mod words;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde_json::json;
-
 use self::answer::Answer;
 use self::flags::EngineName;
 pub(super) use self::flags::FitArgs;
 use self::held::Held;
+pub(super) use self::json::Fit;
+use self::json::{ImageModelFit, ModelFit};
+pub(super) use self::list::FitModels;
 use self::located::{Located, Source};
 use self::machine::{Machine, machine};
 use self::meant::Meant;
 use self::spread::Spread;
-use super::output::{print, refuse};
+use super::output::{pretty, print, refuse};
 use super::settings::Global;
 use crate::gpu::guard::Viewer;
 use crate::memory::card::Card;
@@ -68,16 +70,22 @@ fn said(global: &Global, args: &FitArgs) -> Result<(String, bool), String> {
     let Some(model) = &args.model else {
         let machine = machine(&sampling, args.gpu)?;
         let holders = machine.holders(machine.card(), &viewer);
-        return Ok(list::answer(args, machine.card(), &machine.cards, &holders));
+        return list::answer(args, machine.card(), &machine.cards, &holders);
     };
     if let Some(drawing) = draws(model) {
         let said = drawing.said(machine(&sampling, args.gpu)?.card().map(|card| card.free));
-        let json = json!({"model": model, "fits": null, "why_not_known": said});
-        return Ok((if args.json { format!("{json:#}\n") } else { format!("{said}\n") }, false));
+        if !args.json {
+            return Ok((format!("{said}\n"), false));
+        }
+        let json = ImageModelFit { model: model.clone(), fits: None, why_not_known: said };
+        return Ok((pretty(&Fit::ImageModel(json))?, false));
     }
     let answer = answer(args, model, &viewer, &sampling)?;
-    let text = if args.json { format!("{:#}\n", words::json(&answer)) } else { words::text(&answer) };
-    Ok((text, answer.fits == Some(true)))
+    let fits = answer.fits == Some(true);
+    if !args.json {
+        return Ok((words::text(&answer), fits));
+    }
+    Ok((pretty(&Fit::Model(Box::new(ModelFit::of(&answer))))?, fits))
 }
 
 /// A model that draws pictures, by a name that is no file here.

@@ -72,6 +72,13 @@ Examples:
 
 Exit code: 0 if it fits, 1 if not, 2 where the model is not known.";
 
+pub(super) const SCHEMA: &str = "\
+Examples:
+  oomdoctor schema                         the outputs that have one
+  oomdoctor schema diagnose > diagnose.schema.json
+
+A schema has exactly the fields that this version prints. Later versions may add fields.";
+
 pub(super) const KB: &str = "\
 Examples:
   oomdoctor kb list pytorch
@@ -117,7 +124,7 @@ mod tests {
             let text = example.get_after_help().map(ToString::to_string);
             assert!(text.is_some_and(|text| text.starts_with("Examples:")), "{} has none", example.get_name());
         }
-        for text in [&main(), DIAGNOSE, REPORT, SAMPLE, PS, KILL, FIT, KB] {
+        for text in [&main(), DIAGNOSE, REPORT, SAMPLE, PS, KILL, FIT, SCHEMA, KB] {
             assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
             for arguments in text.lines().filter_map(arguments) {
                 let parsed = Cli::try_parse_from(&arguments);

@@ -1,8 +1,10 @@
-//! Owns what a command prints: its answer, or why there is none; and whether all of it was written. A reader that has gone (`| head`) wanted no more;
-//! a full disk or a closed output is an error, since whoever reads the exit code must not think that there is an answer.
+//! Owns what a command prints: its answer, or why there is none; and whether all of it was written. A reader that has
+//! exited (`| head`) needs no more; a full disk or a closed output is an error, so that the exit code is no success.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+
+use serde::Serialize;
 
 use crate::platform::{Here, Platform};
 
@@ -28,4 +30,18 @@ pub(super) fn refuse(message: &str) -> ExitCode {
     // An error here is ignored: whoever closed standard error does not want messages.
     let _ = writeln!(io::stderr(), "oomdoctor: {message}");
     ExitCode::from(2)
+}
+
+/// A value as JSON in one line.
+pub(super) fn compact(value: &impl Serialize) -> Result<String, String> {
+    line_of(serde_json::to_string(value))
+}
+
+/// A value as indented JSON.
+pub(super) fn pretty(value: &impl Serialize) -> Result<String, String> {
+    line_of(serde_json::to_string_pretty(value))
+}
+
+fn line_of(json: serde_json::Result<String>) -> Result<String, String> {
+    json.map(|text| text + "\n").map_err(|error| format!("the JSON could not be made: {error}"))
 }

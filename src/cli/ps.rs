@@ -1,17 +1,19 @@
 //! Owns `oomdoctor ps`: one reading of this machine as a table, or as JSON. The reading comes from a child with a
 //! deadline, so a hung driver is a sentence and not a hang.
 
+mod json;
+
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::output::{refuse, write};
+pub(super) use self::json::Listing;
+use super::output::{pretty, refuse, write};
 use super::settings::Global;
 use crate::advice::supervisor::Supervisor;
 use crate::app::rows::together;
 use crate::gpu::activity::Activity;
-use crate::gpu::usage::gpu_percent;
 use crate::gpu::{Device, Driver, GpuProcess, Holder, ProcessKind, Reading, Snapshot, sight};
 use crate::platform::{Machine, ThisMachine};
 use crate::text::harmless;
@@ -28,8 +30,9 @@ pub(super) fn run(global: &Global, json: bool) -> ExitCode {
         Ok(snapshot) => snapshot,
         Err(why) => return unread(&why),
     };
-    let text = if json { as_json(&snapshot) } else { Ok(as_text(&snapshot, terminal_width())) };
-    match (text.and_then(|text| write(text.as_bytes())), &snapshot.driver) {
+    let text = if json { pretty(&Listing::of(&snapshot)) } else { Ok(as_text(&snapshot, terminal_width())) };
+    let written = text.and_then(|text| write(text.as_bytes()).map_err(|error| error.to_string()));
+    match (written, &snapshot.driver) {
         (Err(error), _) => refuse(&format!("the table could not be written: {error}")),
         (_, Driver::Unavailable { unavailable }) => unread(&harmless(unavailable)),
         _ => ExitCode::SUCCESS,
@@ -40,22 +43,6 @@ fn unread(why: &str) -> ExitCode {
     // An error here is ignored: whoever closed standard error does not want messages.
     let _ = writeln!(io::stderr(), "oomdoctor ps: {why}");
     ExitCode::from(1)
-}
-
-fn as_json(snapshot: &Snapshot) -> io::Result<String> {
-    let mut json = serde_json::to_value(snapshot)?;
-    if let Some(fields) = json.as_object_mut() {
-        fields.insert("schema".into(), crate::gpu::SCHEMA.into());
-    }
-    for (at, device) in snapshot.devices.iter().enumerate() {
-        for (row, process) in device.processes.iter().enumerate() {
-            let Some(fields) = json.pointer_mut(&format!("/devices/{at}/processes/{row}")) else { continue };
-            let Some(fields) = fields.as_object_mut() else { continue };
-            fields.insert("activity".into(), Activity::of(None, Some(device), process).word().into());
-            fields.insert("gpu_percent".into(), gpu_percent(Some(device), process).into());
-        }
-    }
-    Ok(serde_json::to_string_pretty(&json)? + "\n")
 }
 
 /// The width at which lines are cut; `None` if standard output is no terminal.
@@ -305,7 +292,7 @@ Not listed by the driver, but with its device files open:
 
     #[test]
     fn the_json_says_who_is_busy_and_never_that_one_is_idle() {
-        let json: serde_json::Value = serde_json::from_str(&as_json(&example()).unwrap()).unwrap();
+        let json: serde_json::Value = serde_json::to_value(Listing::of(&example())).unwrap();
         let rows = &json["devices"][0]["processes"];
         assert_eq!((&rows[0]["activity"], &rows[0]["gpu_percent"]), (&"busy".into(), &97.into()));
         assert_eq!((&rows[1]["activity"], &rows[1]["gpu_percent"]), (&"unknown".into(), &serde_json::Value::Null));

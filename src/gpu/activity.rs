@@ -4,6 +4,9 @@
 use std::fmt;
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::history::History;
 use super::usage::{Use, gpu_percent};
 use super::{Device, GpuProcess, ProcessKey};
@@ -23,6 +26,18 @@ pub enum Activity {
     /// 0 % GPU and under 1 % CPU for as long as it was watched, at least [`IDLE_AFTER`].
     Idle(Duration),
     /// Neither was seen, or not for long enough.
+    Unknown,
+}
+
+/// Whether a process works, as the JSON has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ActivityWord {
+    /// It used the GPU or the CPU within the last 60 s.
+    Busy,
+    /// It used neither for as long as it was watched.
+    Idle,
+    /// It was not watched, or not for long enough.
     Unknown,
 }
 
@@ -47,11 +62,11 @@ impl Activity {
     }
 
     /// In a word, for JSON.
-    pub fn word(&self) -> &'static str {
+    pub fn word(&self) -> ActivityWord {
         match self {
-            Activity::Busy(_) => "busy",
-            Activity::Idle(_) => "idle",
-            Activity::Unknown => "unknown",
+            Activity::Busy(_) => ActivityWord::Busy,
+            Activity::Idle(_) => ActivityWord::Idle,
+            Activity::Unknown => ActivityWord::Unknown,
         }
     }
 

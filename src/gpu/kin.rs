@@ -1,6 +1,7 @@
 //! Owns which processes of a reading belong together: launchers and servers with their workers; processes that the driver
 //! does not list; and what narrows the view. The groups are formed where /proc is read; see `GpuProcess::group`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -8,13 +9,14 @@ use super::recognise::kin::is_named_as_a_worker;
 use super::{GpuProcess, ProcessKey, Snapshot};
 
 /// A process with the driver's device files open that the driver does not list.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Holder {
     /// The process. How much VRAM it uses is unknown.
     #[serde(flatten)]
     pub process: GpuProcess,
+    /// The device files that it has open, such as `/dev/nvidia0`.
     pub devices: Vec<String>,
-    /// The driver's indices of those cards, where that is known.
+    /// The driver's indices of those GPUs, as far as they are known.
     pub gpus: Vec<u32>,
 }
 
@@ -34,8 +36,9 @@ impl<'de> Deserialize<'de> for Holder {
     }
 }
 
-/// What narrows the view from where a reading was taken; one word each in the stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What narrows the view from where a reading was taken: `container`, `kubernetes`, `slurm:JOB` (within a job), `slurm`
+/// (a node outside a job), `scheduler:NAME`, `wsl`, `windows`, `macos`, or a word of a later version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(into = "String", from = "String")]
 pub enum Vantage {
     /// `container`: one with a PID namespace of its own, so that processes outside it have no name here.

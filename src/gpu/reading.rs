@@ -2,15 +2,15 @@
 
 use crate::text::harmless;
 
-/// A figure that the driver or the kernel may not give. Unknown is never 0.
+/// A figure that may be unknown, with the reason. Unknown is never 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading<T> {
     Known(T),
-    /// This driver, card or kernel does not have such a figure.
+    /// This driver, GPU or kernel has no such figure.
     Unsupported,
-    /// It exists but we may not see it.
+    /// The figure exists, but reading it needs more rights.
     Denied,
-    /// It exists but has no value now (the driver's own "not available").
+    /// The figure exists but has no value now: the driver's "not available".
     NotAvailable,
     /// Reading it failed; the text says how.
     Failed(String),

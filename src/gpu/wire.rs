@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use schemars::{Schema, json_schema};
 use serde::de::{DeserializeOwned, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -25,18 +26,54 @@ macro_rules! readings {
             $( $(#[$rmeta])* pub $reading: $crate::gpu::reading::Reading<$rtype>, )*
         }
 
+        impl $name {
+            /// Writes all fields except `left_out`, which the caller writes in a form of its own.
+            pub(crate) fn write_fields<M>(&self, map: &mut M, left_out: &str) -> Result<(), M::Error>
+            where
+                M: serde::ser::SerializeMap,
+            {
+                $(
+                    if stringify!($plain) != left_out {
+                        map.serialize_entry(stringify!($plain), &self.$plain)?;
+                    }
+                )*
+                $(
+                    if stringify!($reading) != left_out {
+                        map.serialize_entry(stringify!($reading), &self.$reading.known())?;
+                        if let Some(reason) = self.$reading.reason() {
+                            map.serialize_entry(concat!(stringify!($reading), "_reason"), &reason)?;
+                        }
+                    }
+                )*
+                Ok(())
+            }
+        }
+
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap;
                 let mut map = serializer.serialize_map(None)?;
-                $( map.serialize_entry(stringify!($plain), &self.$plain)?; )*
-                $(
-                    map.serialize_entry(stringify!($reading), &self.$reading.known())?;
-                    if let Some(reason) = self.$reading.reason() {
-                        map.serialize_entry(concat!(stringify!($reading), "_reason"), &reason)?;
-                    }
-                )*
+                self.write_fields(&mut map, "")?;
                 map.end()
+            }
+        }
+
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                $(#[$meta])*
+                #[derive(serde::Serialize, schemars::JsonSchema)]
+                #[allow(dead_code, reason = "the type describes the JSON and is never built")]
+                struct Fields {
+                    $( $(#[$pmeta])* $plain: $ptype, )*
+                    $( $(#[$rmeta])* $reading: Option<$rtype>, )*
+                }
+                let mut schema = Fields::json_schema(generator);
+                $( $crate::gpu::wire::describe_reason(&mut schema, stringify!($reading)); )*
+                schema
             }
         }
 
@@ -78,6 +115,22 @@ macro_rules! readings {
     };
 }
 pub(crate) use readings;
+
+/// Adds `<reading>_reason` to a schema; the JSON has it only where the reading is null.
+pub(crate) fn describe_reason(schema: &mut Schema, reading: &str) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    let reason = json_schema!({
+        "type": "string",
+        "description": format!("Why `{reading}` is unknown; absent where it is known."),
+        "pattern": "^(unsupported|denied|not-available|failed: .*)$",
+    });
+    properties.insert(format!("{reading}_reason"), reason.to_value());
+    if let Some(Value::Object(field)) = properties.get_mut(reading) {
+        let described = field.get("description").and_then(Value::as_str).map(|text| format!("{text} "));
+        let description = format!("{}Null where it is unknown: see `{reading}_reason`.", described.unwrap_or_default());
+        field.insert("description".to_owned(), description.into());
+    }
+}
 
 /// A field's name, copied only where it is written with escapes.
 pub(crate) struct Name<'de>(pub Cow<'de, str>);

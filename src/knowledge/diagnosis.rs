@@ -3,6 +3,9 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
+use serde::Serialize;
+
 use super::facts::Facts;
 use super::id::EntryId;
 pub use super::kinds::{CauseKind, Certainty, MemoryKind, Oom, Phase, Platform, Stage};
@@ -21,14 +24,14 @@ pub struct Figure {
 }
 
 /// An entry that matched.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Match {
     /// The entry's id, such as `pytorch/cuda-out-of-memory`.
     pub entry: EntryId,
     pub certainty: Certainty,
-    /// The decisive line, counted from 1 as the user sees the log.
+    /// The number of the decisive line, counted from 1.
     pub line: usize,
-    /// That line, harmless to print.
+    /// That line, without control characters.
     pub text: String,
 }
 

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
 
-/// The contract's keys: what an entry's patterns may capture. `other_pid` and `other_bytes` come in pairs and make
-/// `other_processes`.
+/// The contract's keys: what an entry's patterns may capture. `other_pid` and `other_bytes` come in
+/// pairs and make `other_processes`.
 pub(crate) const FACT_KEYS: &[&str] = &[
     "device",
     "requested_bytes",
@@ -42,64 +43,66 @@ pub enum Fact {
     Word(String),
 }
 
-/// What a log prints, and only that. Field names are the contract's; see contract.md for their meaning.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The figures that the log prints. A figure that it does not print is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Facts {
-    /// The device index as printed: the framework's, not the driver's.
+    /// The device index as printed: the framework's, which may differ from the driver's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<u32>,
-    /// The allocation that failed.
+    /// The size of the allocation that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requested_bytes: Option<Bytes>,
-    /// Capacity of the device (or of the machine's RAM, where that ran out).
+    /// The capacity of the device, or of system memory where that ran out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<Bytes>,
     /// Free or available when it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<Bytes>,
-    /// Live in the framework's allocator.
+    /// In use by the framework's allocator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocated_bytes: Option<Bytes>,
-    /// The allocator's total (PyTorch 1.4 to 2.1 "reserved in total").
+    /// The total of the allocator (PyTorch 1.4 to 2.1: "reserved in total").
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_bytes: Option<Bytes>,
-    /// Held by the allocator but not in use (PyTorch 2.x's wording, and 1.0 to 1.3's "cached").
+    /// Reserved by the allocator but not in use (PyTorch 1.0 to 1.3: "cached").
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved_unallocated_bytes: Option<Bytes>,
-    /// "this process has X".
+    /// In use by the failed process: "this process has X".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process_bytes: Option<Bytes>,
-    /// A cap that was hit: cgroup, MPS "max allowed", memory fraction.
+    /// The limit that was hit: of a cgroup, of MPS ("max allowed"), or a memory fraction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<Bytes>,
-    /// Other processes the log names as holders.
+    /// Other processes with their VRAM, as the log names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_processes: Vec<NamedProcess>,
+    /// The process that the kernel ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub victim_pid: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub victim_name: Option<String>,
-    /// Its anonymous RSS alone.
+    /// The anonymous RSS of the process that the kernel ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub victim_rss_bytes: Option<Bytes>,
+    /// The context length that was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// Tokens the cache can hold.
+    /// The tokens that fit in the KV cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Exit code of the job.
+    /// The exit code of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
 }
 
-/// A process that a log names by PID with the memory it holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A process that a log names by PID, with its VRAM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NamedProcess {
     /// The PID as printed.
     pub pid: u32,
-    /// What it held, as printed.
+    /// Its VRAM in bytes, as printed.
     pub bytes: Bytes,
 }
 

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::diagnosis::{CauseKind, MemoryKind, Phase, Platform, Stage};
 use super::id::FixId;
 
 /// What taking a fix costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all(serialize = "kebab-case"))]
 pub enum Safety {
     Safe,
     /// The job becomes slower.
@@ -18,18 +20,6 @@ pub enum Safety {
     CostsQuality,
     /// Somebody's unsaved work is lost.
     LosesWork,
-}
-
-impl Safety {
-    /// The word of the JSON contract.
-    pub fn word(self) -> &'static str {
-        match self {
-            Safety::Safe => "safe",
-            Safety::CostsSpeed => "costs-speed",
-            Safety::CostsQuality => "costs-quality",
-            Safety::LosesWork => "loses-work",
-        }
-    }
 }
 
 /// A condition for proposing a fix. All of a fix's conditions must hold.

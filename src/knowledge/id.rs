@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Every id that was read from a file, once: ids are compared far more often than they are read.
@@ -25,7 +26,8 @@ fn interned(text: &str) -> &'static str {
 macro_rules! id {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, JsonSchema)]
+        #[schemars(inline)]
         pub struct $name(&'static str);
 
         impl $name {

@@ -1,9 +1,10 @@
 //! Owns the closed lists that entries, fixes and diagnoses choose from: which memory, which phase, which cause.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether memory ran out and something failed because of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Oom {
     /// Memory ran out and something failed because of it.
@@ -15,16 +16,17 @@ pub enum Oom {
 }
 
 /// Which memory ran out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryKind {
     Gpu,
-    /// An engine's own pool or cache is too small for the request or the model length.
+    /// An engine's KV cache is too small for the request or the model's context length.
     KvCache,
-    /// System RAM, paging file, a cgroup limit, the kernel's kill.
+    /// System memory: RAM, page file, a cgroup limit, or a process ended by the kernel.
     Host,
+    /// /dev/shm.
     Shm,
-    /// Memory that CPU and GPU share: Apple's MPS, Metal, MLX.
+    /// Memory that the CPU and the GPU share: MPS, Metal and MLX on Apple silicon.
     Unified,
 }
 
@@ -52,7 +54,7 @@ impl Platform {
 }
 
 /// What the job was doing when it failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// The model's weights were being loaded.
@@ -69,7 +71,7 @@ pub enum Phase {
 }
 
 /// What was being done within the phase, by the innermost traceback frame that shows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// An engine measured its peak with a made-up batch.
@@ -96,7 +98,7 @@ pub enum Stage {
 }
 
 /// Why memory ran out: what the verdict chooses from, and what fixes address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
     /// Another process used the memory.
@@ -124,7 +126,7 @@ pub enum CauseKind {
 }
 
 /// How sure a match is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Certainty {
     /// The wording fits, but it also fits other failures.

@@ -5,6 +5,7 @@ mod read;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::facts::Facts;
@@ -13,133 +14,137 @@ use crate::units::Bytes;
 
 pub use read::{RunRule, read};
 
-/// A process in the kernel's report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A process of the table that the kernel prints when memory runs out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Task {
     pub pid: u32,
     /// Its name, cut after 15 characters by the kernel.
     pub name: String,
-    /// Its resident memory; the kernel counts pages, taken as 4 KiB.
+    /// Its resident memory in bytes. The kernel prints pages, which are taken as 4 KiB.
     pub rss_bytes: Bytes,
 }
 
-/// A GPU as a log names it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A GPU as the log names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Card {
-    /// The backend's word or number for it: `CUDA0`, `Vulkan1`, `0`.
+    /// The name or number that the backend gives it: `CUDA0`, `Vulkan1`, `0`; null without one.
     pub device: Option<String>,
     pub name: String,
 }
 
-/// What the log prints, and only that.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+/// What the log says of the model and the run. What it does not print is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Run {
-    /// `llama`, `qwen3moe`, as GGUF names it.
+    /// The architecture as GGUF names it: `llama`, `qwen3moe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
     /// The model's file, folder or name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// As the engine names it: `Q4_K - Medium`, `awq`.
+    /// The quantization as the engine names it: `Q4_K - Medium`, `awq`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantisation: Option<String>,
+    /// The type of the weights: `bfloat16`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
+    /// The number of layers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<u64>,
-    /// Layers on the GPU, and of how many that can go there.
+    /// The number of layers on the GPU, and the number of all that could be there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers_offloaded: Option<(u64, u64)>,
-    /// The context the run was set up for.
+    /// The context length in tokens that the run was set up for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
-    /// The KV cache's type: `f16`, `q8_0`, `fp8`.
+    /// The type of the KV cache: `f16`, `q8_0`, `fp8`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_type: Option<String>,
-    /// Weights on GPUs, all of them together.
+    /// Weights in VRAM, summed over all GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weights_bytes: Option<Bytes>,
-    /// KV cache on GPUs.
+    /// KV cache in VRAM, summed over all GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_cache_bytes: Option<Bytes>,
-    /// Compute buffers on GPUs.
+    /// Compute buffers in VRAM, summed over all GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compute_bytes: Option<Bytes>,
+    /// The size of the model's file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_bytes: Option<Bytes>,
-    /// Free on the GPUs when the load began, all of them together.
+    /// VRAM that was free when the load began, summed over all GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_at_start_bytes: Option<Bytes>,
     /// The same for each GPU.
     #[serde(skip)]
     pub free_at_start_each: Vec<Bytes>,
-    /// How many GPUs that was on, or had weights.
+    /// The number of GPUs of these sums.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<u64>,
-    /// The engine's other settings and the model's dimensions by the engine's own names, as printed: `n_embd` is
+    /// Other settings of the engine and dimensions of the model, by the engine's own names and as printed: `n_embd` is
     /// "4096", `flash_attn` "auto", `gpu_memory_utilization` "0.9".
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub printed: BTreeMap<String, String>,
     /// The values of the settings in [`settings::SETTINGS`], wherever the log shows them.
     #[serde(skip)]
     pub settings: BTreeMap<&'static str, u64>,
+    /// The number of sequences in a batch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_size: Option<u64>,
-    /// Parameters that are trained.
+    /// The number of parameters that are trained.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trainable_parameters: Option<u64>,
-    /// The last step that was reached.
+    /// The last training step that was reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// The last epoch that was begun, as printed.
+    /// The last epoch that began, as printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<u64>,
     /// The same where it is printed as one of many ("Epoch 1/10"), which counts from 1.
     #[serde(skip)]
     pub epoch_of_many: Option<u64>,
-    /// Over how many GPUs each layer is split.
+    /// The number of GPUs that each layer is split over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tensor_parallel: Option<u64>,
-    /// The process that failed, among several.
+    /// The rank that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u64>,
     /// What other ranks printed for the same failure on their own GPUs, if it names other processes.
     #[serde(skip)]
     pub ranks: Vec<Facts>,
-    /// What was being done when it failed, within its phase.
+    /// What the job was doing when it failed, within its phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
     /// The cause that the message itself names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<CauseKind>,
-    /// The log's text that shows that PyTorch's expandable segments are already enabled.
+    /// The text that shows that PyTorch's expandable segments were enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expandable: Option<String>,
     /// The share of the GPU that was set for it, from 0 to 1, as printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<String>,
-    /// What already shards the whole training state over the ranks: `fsdp`, or ZeRO's stage 3.
+    /// The text that shows that the training state is sharded over the ranks: `fsdp`, or stage 3 of ZeRO.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sharded: Option<String>,
-    /// The limit on addresses (`ulimit -v`) that the log shows, in KiB.
+    /// The limit on address space (`ulimit -v`), in KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address_limit_kib: Option<u64>,
-    /// The step at which it resumed from a checkpoint.
+    /// The step of the checkpoint that training resumed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed_step: Option<u64>,
-    /// The GPUs that it was allowed to see, as in `CUDA_VISIBLE_DEVICES`. The log counts only these.
+    /// The value of `CUDA_VISIBLE_DEVICES`. Device indices in the log count within this list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub visible_devices: Option<String>,
-    /// The text that shows that it ran in a notebook, whose kernel keeps objects of earlier cells.
+    /// The text that shows that it ran in a notebook, whose kernel keeps the objects of earlier cells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notebook: Option<String>,
-    /// The type that its weights were converted to while loading, if it is larger than theirs.
+    /// The type that its weights were converted to while loading, where that is larger than in the file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub widened: Option<String>,
-    /// Who started it: `slurm`, `srun`, or a compose file's container (`vllm-1`).
+    /// The launcher: `slurm`, `srun`, or the container of a compose file (`vllm-1`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launcher: Option<String>,
-    /// The shell it was started from, where its prompt shows: `PS`, or a drive such as `C:` on Windows.
+    /// The shell of the prompt in the log: `PS`, or a drive such as `C:` on Windows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
     /// A sign that it ran on Windows, whatever the shell: a path with a drive, such as `C:`.
@@ -148,7 +153,7 @@ pub struct Run {
     /// A sign that it ran on Linux: a path, a line of the kernel's, a prompt.
     #[serde(skip)]
     pub linux: Option<String>,
-    /// The GPUs that it names, in the log's order.
+    /// The GPUs that the log names, in its order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cards: Vec<Card>,
     /// The backend's word for the device whose buffer could not be allocated: `CUDA0`, `Vulkan1`.
@@ -178,21 +183,22 @@ pub struct Run {
     /// The Python script that a traceback begins in.
     #[serde(skip)]
     pub script: Option<String>,
-    /// The version of the serving engine, as it prints it.
+    /// The version of the serving engine, as printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine_version: Option<String>,
     /// The Kubernetes pod that it ran in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod: Option<String>,
+    /// The Kubernetes namespace of the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The control group that the kernel ended a process of.
+    /// The control group whose process the kernel ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// What held most system memory in the table that the kernel printed.
+    /// The process with the most system memory in the table that the kernel printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub largest: Option<Task>,
-    /// The command line, where the log shows it.
+    /// The command line that the log shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
@@ -243,7 +249,8 @@ impl Run {
         }
     }
 
-    /// Whether something shows that it ran on Linux, if only in a container: neither Windows nor macOS has these itself.
+    /// Whether something shows that it ran on Linux, if only in a container: neither Windows nor
+    /// macOS has these itself.
     pub fn shows_linux(&self) -> bool {
         // Ray runs everywhere.
         let is_scheduled = self.is_allocated() || self.scheduler().is_some_and(|name| name != "ray");
@@ -284,8 +291,8 @@ impl Run {
         matches!((parts.next(), parts.next()), (Some(Ok(own)), Some(Ok(part))) if (own, part) < (major, minor))
     }
 
-    /// Whether it ran on several cards, so that no single one has room for all of it: its layers or its ranks are shared
-    /// out. Of a rank 0 whose world is not told that is taken to be so, but for an engine's, which says it.
+    /// Whether it ran on several cards, so that no single one has room for all of it: its layers or its ranks are
+    /// shared out. Of a rank 0 whose world is not told that is taken to be so, but for an engine's, which says it.
     pub fn is_spread(&self) -> bool {
         let is_split = self.tensor_parallel.max(self.devices) > Some(1);
         let sees_many = self.visible_devices.as_deref().is_some_and(|mask| mask.contains(','));

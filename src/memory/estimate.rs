@@ -2,6 +2,7 @@
 //! the driver's context takes, each as fact or "about" or unknown with its reason, and whether the sum fits.
 //! Source: the formulas of the modules below, as of 2026-11-20. Bytes. Knows nothing of this machine.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::cache::{self, CacheSums};
@@ -15,13 +16,14 @@ use crate::units::Bytes;
 /// What CUDA's context takes on a card beside the program's own buffers: seen were 153 to 500 MiB.
 pub const CONTEXT_BYTES: u64 = 400 << 20;
 
-/// A figure, or why there is none.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A part of the memory that a model takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Part {
+    /// In bytes; null where it is unknown.
     pub bytes: Option<Bytes>,
-    /// Whether it is exact.
+    /// Whether the figure is exact.
     pub is: Is,
-    /// Why it is not known; `None` where it is.
+    /// Why the figure is unknown; absent where it is known.
     #[serde(rename = "bytes_reason", skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }

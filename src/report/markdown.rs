@@ -1,32 +1,33 @@
-//! Owns the report for an issue or a colleague: the log around its telling lines, the verdict with its sums, the steps
-//! with what was taken, and the machine, as one Markdown text. Names and secrets are left out unless that is refused.
+//! Owns the report for an issue or a colleague: the log around its matching lines, the verdict with its sums, the steps
+//! that were taken and those ahead, and the machine, as one Markdown text. Names and secrets are left out unless the
+//! person asks for them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use super::redact::Names;
 use super::{Report, shortened};
-use crate::advice::{self, PlannedFix, words};
-use crate::gpu::{Driver, GpuProcess, Reading, Snapshot};
-use crate::knowledge::diagnosis::Match;
+use crate::advice::{self, words};
+use crate::gpu::{Device, Driver, GpuProcess, Reading};
+use crate::knowledge::diagnosis::{Match, Oom};
 use crate::log::PastedLog;
 use crate::text::{harmless, harmless_lines};
 use crate::units::{Bytes, WallTime};
 
-/// Lines shown before and behind a telling line.
-const BEFORE: usize = 20;
-const AFTER: usize = 10;
-/// Telling lines that are shown with what stands around them.
-const PLACES: usize = 4;
-/// Lines beside the shown ones that are searched with them.
-const BESIDE: usize = 2;
+/// Log lines shown before and after a matching line.
+const LINES_BEFORE: usize = 20;
+const LINES_AFTER: usize = 10;
+/// Matching lines that are shown with the lines around them.
+const MATCHES: usize = 4;
+/// Lines beyond the shown ones that are searched for secrets and names with them.
+const LINES_BESIDE: usize = 2;
 /// Columns of a log line that are shown.
 const WIDTH: usize = 400;
-/// Columns that are searched for secrets: one that goes on behind the shown ones is still seen whole.
-const READ: usize = 16 * WIDTH;
-/// Lines at a log's beginning that are searched for names.
-const BEGINNING: usize = 200;
-/// Of each card the largest holders are listed.
+/// Columns that are searched for secrets, so that one at the end of the shown columns is seen whole.
+const WIDTH_SEARCHED: usize = 16 * WIDTH;
+/// Lines at the beginning of the log that are searched for names: prompts, commands and settings stand there.
+const FIRST_LINES: usize = 200;
+/// Processes listed for each GPU, the largest first.
 const PROCESSES: usize = 30;
 
 /// What a report in Markdown is made from.
@@ -34,7 +35,7 @@ const PROCESSES: usize = 30;
 pub struct Paper<'a> {
     pub report: Report<'a>,
     pub log: &'a PastedLog,
-    /// Where it came from: "crash.log".
+    /// Where the log came from, such as "crash.log"; empty where that is unknown.
     pub origin: &'a str,
     /// When the report is made.
     pub at: WallTime,
@@ -47,11 +48,11 @@ pub struct Paper<'a> {
 /// What a person did on the walk, in words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
-    /// The steps behind them, and whether they took them (else they skipped them).
+    /// The titles of the steps that were taken (true) or skipped (false).
     pub behind: Vec<(String, bool)>,
-    /// Whose memory came back, a line each.
+    /// A line for each process whose VRAM was freed.
     pub freed: Vec<String>,
-    /// They said that it works.
+    /// Whether the person said that the job works now.
     pub works: bool,
     /// The command line to run again.
     pub rerun: Option<String>,
@@ -60,56 +61,59 @@ pub struct Walked {
 pub fn markdown(paper: &Paper<'_>) -> String {
     let matches = &paper.report.diagnosis.matches;
     let shown = excerpt(paper.log, matches, 0);
-    let Some(known) = paper.names else { return written(paper, &shown, &str::to_owned) };
-    let mut names = known.clone();
+    let Some(names) = paper.names else { return Writer { paper, show: &str::to_owned }.written(&shown) };
+    // A line beside the shown ones may mark a word in them as a secret, or hold its beginning.
+    let beside = excerpt(paper.log, matches, LINES_BESIDE);
+    let text = beside.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n");
+    let names = learned(paper, names.clone(), &shown, &text);
+    // A token that a terminal wrapped is found only while no line numbers stand between its parts.
+    let redacted = names.redacted(&text);
+    let redacted: BTreeMap<usize, &str> = beside.iter().map(|(number, _)| *number).zip(redacted.split('\n')).collect();
+    let shown = shown.into_iter().map(|(number, _)| {
+        let line = redacted.get(&number).copied().unwrap_or_default();
+        (number, line.to_owned())
+    });
+    Writer { paper, show: &|part| names.redacted(part) }.written(&shown.collect::<Vec<_>>())
+}
+
+/// The known names and those that any part of the report gives away.
+fn learned(paper: &Paper<'_>, mut names: Names, shown: &[(usize, String)], text: &str) -> Names {
     if let Some(snapshot) = paper.report.snapshot {
         names.hosts.insert(snapshot.host.name.clone());
         let rows = snapshot.devices.iter().flat_map(|device| &device.processes);
         names.users.extend(rows.filter_map(|row| row.user.known().cloned()));
         names.users.extend(snapshot.holders.iter().filter_map(|holder| holder.process.user.known().cloned()));
     }
-    // Lines beside the shown ones may mark what these hold as a secret, or hold its beginning.
-    let beside = excerpt(paper.log, matches, BESIDE);
-    let text = beside.iter().map(|(_, line)| line.as_str()).collect::<Vec<_>>().join("\n");
-    names.learn(&text);
-    // Prompts, commands and settings stand at a log's beginning.
-    names.learn(&paper.log.lines().take(BEGINNING).map(|(_, line)| cut(line, READ)).collect::<Vec<_>>().join("\n"));
-    // Written once to learn the names from every part, and once more without them. Each part is seen as it stands, before
-    // it is shortened or made harmless in Markdown: neither may hide a secret's beginning or split it.
+    names.learn(text);
+    let first = paper.log.lines().take(FIRST_LINES).map(|(_, line)| cut(line, WIDTH_SEARCHED));
+    names.learn(&first.collect::<Vec<_>>().join("\n"));
+    // The report is written once only to learn from each of its parts. A part is read before it is shortened or
+    // escaped: either could hide the beginning of a secret or split it.
     let names = RefCell::new(names);
     let learn = |part: &str| {
         names.borrow_mut().learn(part);
         part.to_owned()
     };
-    written(paper, &shown, &learn);
-    let names = names.into_inner();
-    // The log as a whole: what a terminal wrapped is seen only while no line number stands between.
-    let lines = names.redacted(&text);
-    let lines: BTreeMap<usize, &str> = beside.iter().map(|(number, _)| *number).zip(lines.split('\n')).collect();
-    let line = |number: usize| lines.get(&number).copied().unwrap_or_default().to_owned();
-    let shown: Vec<_> = shown.iter().map(|(number, _)| (*number, line(*number))).collect();
-    written(paper, &shown, &|part| names.redacted(part))
+    Writer { paper, show: &learn }.written(shown);
+    names.into_inner()
 }
 
-/// What becomes of each part that came from outside.
-type Show<'a> = &'a dyn Fn(&str) -> String;
-
-/// The lines around the telling ones, and some more beside them; number 0 stands for a gap.
+/// The lines around the matching ones, and some more beside them; number 0 stands for a gap.
 fn excerpt(log: &PastedLog, matches: &[Match], more: usize) -> Vec<(usize, String)> {
-    let mut telling: Vec<usize> = matches.iter().take(PLACES).map(|found| found.line).collect();
-    if telling.is_empty() {
-        telling.push(log.line_count());
+    let mut matching: Vec<usize> = matches.iter().take(MATCHES).map(|found| found.line).collect();
+    if matching.is_empty() {
+        matching.push(log.line_count());
     }
-    telling.sort_unstable();
+    matching.sort_unstable();
     let mut lines: Vec<(usize, String)> = Vec::new();
-    for line in telling {
+    for line in matching {
         let next = lines.last().map_or(1, |(number, _)| number + 1);
-        let first = line.saturating_sub(BEFORE + more).max(next);
+        let first = line.saturating_sub(LINES_BEFORE + more).max(next);
         if first > next {
             lines.push((0, String::new()));
         }
-        let wanted = first..=(line + AFTER + more).min(log.line_count());
-        lines.extend(wanted.filter_map(|number| Some((number, cut(&harmless(log.line(number)?), READ)))));
+        let wanted = first..=(line + LINES_AFTER + more).min(log.line_count());
+        lines.extend(wanted.filter_map(|number| Some((number, cut(&harmless(log.line(number)?), WIDTH_SEARCHED)))));
     }
     lines
 }
@@ -121,145 +125,165 @@ fn cut(line: &str, width: usize) -> String {
     }
 }
 
-fn written(paper: &Paper<'_>, excerpt: &[(usize, String)], show: Show<'_>) -> String {
-    let report = &paper.report;
-    let plain = |part: &str| escaped(&show(part));
-    let mut lines = vec![format!("### {}", harmless(&show(&paper_title(report)))), String::new()];
-    let verdict = words::verdict(report.advice);
-    lines.extend(verdict.first().map(|sentence| format!("**{}**", plain(sentence))));
-    lines.extend(verdict.iter().skip(1).map(|line| format!("\n{}", plain(line))));
-    lines.extend(words::sums(report.advice).map(|sums| format!("\n{}", fenced("", &show(&sums)))));
-    lines.push(log_part(paper, excerpt, show));
-    lines.extend(steps(report.advice.plan.as_slice(), paper.walked, show));
-    lines.push(machine(report, show));
-    let version = env!("CARGO_PKG_VERSION");
-    lines.push(format!("Made by oomdoctor {version} at {}.", paper.at));
-    if paper.names.is_some() {
-        lines.push(
-            "Tokens, passwords, home folders, addresses and names of users and hosts that it recognised were left out."
-                .to_owned(),
-        );
-    }
-    lines.join("\n") + "\n"
+/// Writes a report, every foreign part of it through `show`.
+#[derive(Clone, Copy)]
+struct Writer<'a> {
+    paper: &'a Paper<'a>,
+    show: &'a dyn Fn(&str) -> String,
 }
 
-fn paper_title(report: &Report<'_>) -> String {
-    let who = report.diagnosis.raised_by.as_deref().map(|who| format!(", raised by {who}"));
-    match report.diagnosis.oom {
-        crate::knowledge::diagnosis::Oom::No => "No memory that ran out".to_owned(),
-        _ => format!("Out of memory{}", who.unwrap_or_default()),
-    }
-}
-
-fn log_part(paper: &Paper<'_>, excerpt: &[(usize, String)], show: Show<'_>) -> String {
-    let matches = &paper.report.diagnosis.matches;
-    let lines = paper.log.line_count();
-    let mut part = format!("\n#### The log ({lines} line{}", if lines == 1 { "" } else { "s" });
-    if !paper.origin.is_empty() {
-        part += &format!(", {}", escaped(&show(paper.origin)));
-    }
-    part += ")\n";
-    for found in matches.iter().take(PLACES) {
-        part += &format!("\nLine {}: `{}`", found.line, found.entry);
-    }
-    let telling = |number: usize| matches.first().is_some_and(|found| found.line == number);
-    let shown: Vec<String> = excerpt
-        .iter()
-        .map(|(number, line)| match number {
-            0 => "   …".to_owned(),
-            number if telling(*number) => format!("> {number:>6}  {}", cut(line, WIDTH)),
-            number => format!("  {number:>6}  {}", cut(line, WIDTH)),
-        })
-        .collect();
-    part + &format!("\n\n{}", fenced("text", &shown.join("\n")))
-}
-
-fn steps(plan: &[PlannedFix], walked: &Walked, show: Show<'_>) -> Vec<String> {
-    let plain = |part: &str| escaped(&show(part));
-    let mut lines = Vec::new();
-    if !walked.behind.is_empty() || !walked.freed.is_empty() || walked.works {
-        lines.push("\n#### What was done\n".to_owned());
-        lines.extend(walked.freed.iter().map(|line| format!("- {}", plain(line))));
-        lines.extend(walked.behind.iter().map(|(title, taken)| match taken {
-            true => format!("- [x] {}", plain(title)),
-            false => format!("- [ ] {} (skipped)", plain(title)),
-        }));
-        let works = if walked.works { "After that it worked." } else { "Whether it works now was not said." };
-        lines.push(format!("\n{works}"));
-    }
-    if let Some(rerun) = &walked.rerun {
-        lines.push(format!("\nThe command line with what was taken:\n\n{}", fenced("sh", &show(rerun))));
-    }
-    let behind = |planned: &&PlannedFix| walked.behind.iter().all(|(title, _)| *title != planned.title);
-    let ahead: Vec<&PlannedFix> = plan.iter().filter(behind).collect();
-    if !ahead.is_empty() {
-        lines.push("\n#### What is advised\n".to_owned());
-    }
-    for (at, planned) in ahead.into_iter().enumerate() {
-        let notes = [words::gives_back(planned), format!("costs: {}", planned.costs)];
-        let notes: Vec<&str> = notes.iter().map(String::as_str).filter(|note| !note.is_empty()).collect();
-        lines.push(format!("{}. {} ({})", at + 1, plain(&planned.title), plain(&notes.join("; "))));
-        let commands = planned.steps.iter().filter_map(|step| step.command.as_deref());
-        lines.extend(commands.map(|command| indented(&fenced("", &show(command)))));
-    }
-    lines
-}
-
-fn machine(report: &Report<'_>, show: Show<'_>) -> String {
-    let plain = |part: &str| escaped(&show(part));
-    let mut part = "\n#### The machine\n\n".to_owned();
-    let Some(snapshot) = report.snapshot else {
-        let why =
-            report.no_reading.map_or("It was not looked at.".to_owned(), |why| format!("Not read: {}", plain(why)));
-        return part + &why + "\n";
-    };
-    part += &match &snapshot.driver {
-        Driver::Available { version, cuda_version } => {
-            let cuda = cuda_version.as_ref().map_or(String::new(), |version| format!(", CUDA {}", plain(version)));
-            format!("Driver {}{cuda}.", plain(version))
+impl Writer<'_> {
+    fn written(self, excerpt: &[(usize, String)]) -> String {
+        let report = &self.paper.report;
+        let mut lines = vec![format!("### {}", harmless(&(self.show)(&title(report)))), String::new()];
+        let verdict = words::verdict(report.advice);
+        lines.extend(verdict.first().map(|sentence| format!("**{}**", self.plain(sentence))));
+        lines.extend(verdict.iter().skip(1).map(|line| format!("\n{}", self.plain(line))));
+        lines.extend(words::sums(report.advice).map(|sums| format!("\n{}", self.fenced("", &sums))));
+        lines.push(self.log(excerpt));
+        lines.extend(self.steps_taken());
+        lines.extend(self.steps_ahead());
+        lines.push(self.machine());
+        let version = env!("CARGO_PKG_VERSION");
+        lines.push(format!("Made by oomdoctor {version} at {}.", self.paper.at));
+        if self.paper.names.is_some() {
+            lines.push(LEFT_OUT.to_owned());
         }
-        Driver::Unavailable { unavailable } => plain(&advice::naming::sentence(unavailable)),
-    };
-    let host = &snapshot.host;
-    part += &format!(
-        "\n\nSystem memory: {} of {} available.\n",
-        figure(&host.memory_available_bytes),
-        figure(&host.memory_total_bytes)
-    );
-    if !snapshot.devices.is_empty() {
-        part += "\n| GPU, process | VRAM | user | command |\n|---|---|---|---|\n";
-        part += &devices(snapshot, show);
+        lines.join("\n") + "\n"
     }
-    part
-}
 
-fn devices(snapshot: &Snapshot, show: Show<'_>) -> String {
-    let plain = |part: &str| escaped(&show(part));
-    let mut rows = String::new();
-    for device in &snapshot.devices {
+    /// A foreign part where Markdown is read.
+    fn plain(self, part: &str) -> String {
+        escaped(&(self.show)(part))
+    }
+
+    /// A foreign part as a block of code.
+    fn fenced(self, language: &str, part: &str) -> String {
+        fenced(language, &(self.show)(part))
+    }
+
+    fn log(self, excerpt: &[(usize, String)]) -> String {
+        let paper = self.paper;
+        let matches = &paper.report.diagnosis.matches;
+        let lines = paper.log.line_count();
+        let mut part = format!("\n#### The log ({lines} line{}", if lines == 1 { "" } else { "s" });
+        if !paper.origin.is_empty() {
+            part += &format!(", {}", self.plain(paper.origin));
+        }
+        part += ")\n";
+        for found in matches.iter().take(MATCHES) {
+            part += &format!("\nLine {}: `{}`", found.line, found.entry);
+        }
+        let leading = matches.first().map(|found| found.line);
+        let lines = excerpt.iter().map(|(number, line)| match *number {
+            0 => "   …".to_owned(),
+            number if Some(number) == leading => format!("> {number:>6}  {}", cut(line, WIDTH)),
+            number => format!("  {number:>6}  {}", cut(line, WIDTH)),
+        });
+        part + &format!("\n\n{}", fenced("text", &lines.collect::<Vec<_>>().join("\n")))
+    }
+
+    fn steps_taken(self) -> Vec<String> {
+        let walked = self.paper.walked;
+        let mut lines = Vec::new();
+        if !walked.behind.is_empty() || !walked.freed.is_empty() || walked.works {
+            lines.push("\n#### What was done\n".to_owned());
+            lines.extend(walked.freed.iter().map(|line| format!("- {}", self.plain(line))));
+            lines.extend(walked.behind.iter().map(|(title, was_taken)| match was_taken {
+                true => format!("- [x] {}", self.plain(title)),
+                false => format!("- [ ] {} (skipped)", self.plain(title)),
+            }));
+            let works = if walked.works { "After that it worked." } else { "Whether it works now was not said." };
+            lines.push(format!("\n{works}"));
+        }
+        if let Some(rerun) = &walked.rerun {
+            lines.push(format!("\nThe command line with what was taken:\n\n{}", self.fenced("sh", rerun)));
+        }
+        lines
+    }
+
+    fn steps_ahead(self) -> Vec<String> {
+        let behind = &self.paper.walked.behind;
+        let plan = &self.paper.report.advice.plan;
+        let ahead = plan.iter().filter(|planned| behind.iter().all(|(title, _)| *title != planned.title));
+        let mut lines = Vec::new();
+        for (at, planned) in ahead.enumerate() {
+            if at == 0 {
+                lines.push("\n#### What is advised\n".to_owned());
+            }
+            let notes = [words::gives_back(planned), format!("costs: {}", planned.costs)];
+            let notes: Vec<&str> = notes.iter().map(String::as_str).filter(|note| !note.is_empty()).collect();
+            lines.push(format!("{}. {} ({})", at + 1, self.plain(&planned.title), self.plain(&notes.join("; "))));
+            let commands = planned.steps.iter().filter_map(|step| step.command.as_deref());
+            lines.extend(commands.map(|command| indented(&self.fenced("", command))));
+        }
+        lines
+    }
+
+    fn machine(self) -> String {
+        let report = &self.paper.report;
+        let mut part = "\n#### The machine\n\n".to_owned();
+        let Some(snapshot) = report.snapshot else {
+            let why = report.no_reading.map(|why| format!("Not read: {}", self.plain(why)));
+            return part + &why.unwrap_or_else(|| "It was not looked at.".to_owned()) + "\n";
+        };
+        part += &match &snapshot.driver {
+            Driver::Available { version, cuda_version } => {
+                let cuda = cuda_version.as_ref().map(|version| format!(", CUDA {}", self.plain(version)));
+                format!("Driver {}{}.", self.plain(version), cuda.unwrap_or_default())
+            }
+            Driver::Unavailable { unavailable } => self.plain(&advice::naming::sentence(unavailable)),
+        };
+        let host = &snapshot.host;
+        part += &format!(
+            "\n\nSystem memory: {} of {} available.\n",
+            figure(&host.memory_available_bytes),
+            figure(&host.memory_total_bytes)
+        );
+        if !snapshot.devices.is_empty() {
+            part += "\n| GPU, process | VRAM | user | command |\n|---|---|---|---|\n";
+            part.extend(snapshot.devices.iter().map(|device| self.device(device)));
+        }
+        part
+    }
+
+    /// The rows of the table for one GPU and its processes.
+    fn device(self, device: &Device) -> String {
         let (free, total) = (figure(&device.memory.free_bytes), figure(&device.memory.total_bytes));
-        let trouble = device.error.as_ref().map(|error| plain(error)).unwrap_or_default();
-        rows += &format!("| {} | {free} free of {total} | | {trouble} |\n", plain(&advice::name_of_device(device)));
+        let error = device.error.as_ref().map(|error| self.plain(error)).unwrap_or_default();
+        let name = self.plain(&advice::name_of_device(device));
+        let mut rows = format!("| {name} | {free} free of {total} | | {error} |\n");
         let mut processes: Vec<&GpuProcess> = device.processes.iter().collect();
         processes.sort_by_key(|row| std::cmp::Reverse(row.used_bytes.value()));
         for row in processes.iter().take(PROCESSES) {
-            let user = row.user.known().map_or("?", String::as_str);
-            let command = row.command.known().map_or("", String::as_str);
-            let (name, held) = (plain(&advice::name_of(row)), figure(&row.used_bytes));
-            rows += &format!("| {name} | {held} | {} | {} |\n", plain(user), escaped(&shortened(&show(command))));
+            let (name, used) = (self.plain(&advice::name_of(row)), figure(&row.used_bytes));
+            let user = self.plain(row.user.known().map_or("?", String::as_str));
+            let command = (self.show)(row.command.known().map_or("", String::as_str));
+            rows += &format!("| {name} | {used} | {user} | {} |\n", escaped(&shortened(&command)));
         }
         if let Some(more @ 1..) = processes.len().checked_sub(PROCESSES) {
             rows += &format!("| and {more} more | | | |\n");
         }
+        rows
     }
-    rows
+}
+
+const LEFT_OUT: &str =
+    "Tokens, passwords, home folders, addresses and names of users and hosts that it recognised were left out.";
+
+fn title(report: &Report<'_>) -> String {
+    match (report.diagnosis.oom, &report.diagnosis.raised_by) {
+        (Oom::No, _) => "No memory that ran out".to_owned(),
+        (_, Some(who)) => format!("Out of memory, raised by {who}"),
+        (_, None) => "Out of memory".to_owned(),
+    }
 }
 
 fn figure(reading: &Reading<Bytes>) -> String {
     advice::amount(reading.value())
 }
 
-/// Foreign words where Markdown is read: they make no markup and no HTML.
+/// Foreign words where Markdown is read: they can make neither markup nor HTML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in harmless(text).chars() {
@@ -287,6 +311,7 @@ fn indented(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::advice::{Situation, advise};
+    use crate::gpu::Snapshot;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::knowledge::KnowledgeBase;
 

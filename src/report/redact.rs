@@ -1,85 +1,85 @@
-//! Owns what a report leaves out before it is shown to others: tokens and passwords, home folders, names of users and
-//! hosts, addresses of a network. The number of lines stays. Which words are secrets is told in `secrets`, who is named
-//! where in `names`.
+//! Owns what a report leaves out before it is shown to others: tokens and passwords, home folders, names of
+//! users and hosts, network addresses. The number of lines stays the same. `secrets` finds the secrets, `names`
+//! the people and machines.
 
 mod addresses;
 mod contacts;
 mod letters;
 mod names;
+mod pattern;
 mod secrets;
 mod urls;
+mod words;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
-use regex::{Captures, Regex};
 
 use self::names::{HOMES, HOST, MACHINES, MAYBE_MACHINES, PEOPLE, PROMPTS, USER, USERS, is_machine, is_telling};
+use self::pattern::{captures, group, group_or_empty, replace};
 
 /// The names that are known before any text is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     pub users: BTreeSet<String>,
     pub hosts: BTreeSet<String>,
-    /// People's names are told whatever their case, as Windows does. Those of machines always are.
+    /// Whether user names match in any case, as on Windows. Host names always do.
     pub users_ignore_case: bool,
 }
 
 impl Names {
-    /// Adds the names that the text itself gives away: in home folders, prompts, settings, tables and the prefixes
-    /// of a system's log.
+    /// Adds the names that stand in the text: in home folders, prompts, settings, tables and the prefixes
+    /// of a system log.
     pub fn learn(&mut self, text: &str) {
-        let users = found(&USERS, text).filter(|found| part(found, "before").is_some_and(|before| is_storage(&before)));
-        let named = PEOPLE.iter().chain(MACHINES.iter()).flat_map(|pattern| found(pattern, text));
-        let prompts = found(&PROMPTS, text).filter(names::is_prompt);
-        let homes =
-            found(&HOMES, text).filter(|found| found.get(0).is_some_and(|home| !is_within_address(text, home.start())));
+        let users =
+            captures(&USERS, text).filter(|found| group(found, "before").is_some_and(|before| is_storage(&before)));
+        let named = PEOPLE.iter().chain(MACHINES.iter()).flat_map(|pattern| captures(pattern, text));
+        let prompts = captures(&PROMPTS, text).filter(names::is_prompt);
+        let homes = captures(&HOMES, text)
+            .filter(|found| found.get(0).is_some_and(|home| !is_within_address(text, home.start())));
         let homes: Vec<_> = homes.collect();
         self.users_ignore_case |= homes.iter().any(|home| home.name("account").or(home.name("full")).is_some());
         for found in homes.into_iter().chain(users).chain(prompts).chain(named) {
-            self.users.extend(["user", "account", "team"].iter().filter_map(|name| part(&found, name)));
-            for full in ["first", "full"].iter().filter_map(|name| part(&found, name)) {
+            self.users.extend(["user", "account", "team"].iter().filter_map(|name| group(&found, name)));
+            for full in ["first", "full"].iter().filter_map(|name| group(&found, name)) {
                 self.users.extend(full.split(' ').map(str::to_owned));
                 self.users.insert(full);
             }
-            self.hosts.extend(["host", "host2", "host3"].iter().filter_map(|name| part(&found, name)));
+            self.hosts.extend(["host", "host2", "host3"].iter().filter_map(|name| group(&found, name)));
         }
         self.users.extend(people_with_mail(text));
-        let maybe = MAYBE_MACHINES.iter().flat_map(|pattern| found(pattern, text));
-        self.hosts.extend(maybe.filter_map(|found| part(&found, "host")).filter(|host| is_machine(host)));
+        let maybe = MAYBE_MACHINES.iter().flat_map(|pattern| captures(pattern, text));
+        self.hosts.extend(maybe.filter_map(|found| group(&found, "host")).filter(|host| is_machine(host)));
         self.hosts.extend(urls::hosts(text));
-        // The name before its network's is the machine's, too.
-        let short =
-            |host: &String| host.split_once('.').map(|(short, _)| short.to_owned()).filter(|short| is_machine(short));
-        let short: Vec<String> = self.hosts.iter().filter_map(short).collect();
+        // The part before the network's name names the machine as well.
+        let short = self.hosts.iter().filter_map(|host| host.split_once('.')).map(|(short, _)| short);
+        let short: Vec<String> = short.filter(|short| is_machine(short)).map(str::to_owned).collect();
         self.hosts.extend(short);
         let alike = names::numbered_like(&self.hosts);
-        self.hosts.extend(found(&alike, text).filter_map(|found| part(&found, "host")));
+        self.hosts.extend(captures(&alike, text).filter_map(|found| group(&found, "host")));
     }
 
-    /// The text without them, and without tokens, passwords, home folders and addresses.
+    /// The text without these names, and without tokens, passwords, home folders and addresses.
     pub fn redacted(&self, text: &str) -> String {
         let mut text = urls::left_out(&secrets::left_out(text));
-        text = replaced(&HOMES, &text.clone(), |found| {
+        text = replace(&HOMES, &text.clone(), |found| {
             let at = found.get(0)?.start();
-            let rest = part(found, "rest").or_else(|| part(found, "rest2")).unwrap_or_default();
+            let rest = group(found, "rest").unwrap_or_else(|| group_or_empty(found, "rest2"));
             (!is_within_address(&text, at)).then(|| format!("~{rest}"))
         });
-        text = replaced(&USERS, &text, |found| {
-            is_telling(&part(found, "user")?).then(|| part(found, "before").unwrap_or_default() + USER)
+        text = replace(&USERS, &text, |found| {
+            is_telling(&group(found, "user")?).then(|| group_or_empty(found, "before") + USER)
         });
-        text = replaced(&PROMPTS, &text, |found| {
-            names::is_person_at_machine(found)
-                .then(|| format!("{USER}@{HOST}{}", part(found, "rest").unwrap_or_default()))
+        text = replace(&PROMPTS, &text, |found| {
+            names::is_person_at_machine(found).then(|| format!("{USER}@{HOST}{}", group_or_empty(found, "rest")))
         });
         text = self.without_names(&text);
         addresses::left_out(&contacts::left_out(&text))
     }
 
-    /// Every name that is no part of a longer word out, the longest first; a host's with the network behind it. What a
-    /// scheme (`postgres://`) or a setting (`box=7.5`, `box_loss`) calls itself is none.
+    /// Replaces every name that is not part of a longer word, the longest first, and a host with its network. The name
+    /// of a scheme (`postgres://`) or of a setting (`box=7.5`, `box_loss`) stays.
     fn without_names(&self, text: &str) -> String {
         let hosts = places(&self.hosts, HOST, true, text);
         let users = places(&self.users, USER, self.users_ignore_case, text);
@@ -99,7 +99,7 @@ impl Names {
     }
 }
 
-/// Where these names stand, each with its end and with what is put in its place.
+/// The places of these names, each with its end and its replacement.
 fn places(
     names: &BTreeSet<String>,
     instead: &'static str,
@@ -111,10 +111,10 @@ fn places(
         return Vec::new();
     };
     let places = automaton.find_overlapping_iter(text).filter_map(|found| {
-        let goes_on = |c: char| c.is_alphanumeric() || c == '_' && instead == HOST;
         let before = text.get(..found.start())?.chars().next_back();
         let behind = text.get(found.end()..)?;
-        let alone = [before, behind.chars().next()].into_iter().flatten().all(|c| !goes_on(c));
+        let mut around = [before, behind.chars().next()].into_iter().flatten();
+        let alone = around.all(|c| !(c.is_alphanumeric() || c == '_' && instead == HOST));
         let setting = behind.starts_with("://") || behind.starts_with('=') && before != Some('/');
         let end = found.end() + if instead == HOST { network(behind) } else { 0 };
         (alone && !setting).then_some((found.start(), Reverse(end), instead))
@@ -122,13 +122,13 @@ fn places(
     places.collect()
 }
 
-/// Full names beside an address of mail, and their parts where the address has them, too.
+/// Full names beside an email address, and those of their parts that the address contains.
 fn people_with_mail(text: &str) -> BTreeSet<String> {
     let mut people = BTreeSet::new();
-    for found in found(&names::WITH_MAIL, text) {
+    for found in captures(&names::WITH_MAIL, text) {
         let mail =
-            ["mail", "mail2", "mail3"].iter().find_map(|name| part(&found, name)).unwrap_or_default().to_lowercase();
-        let Some(full) = ["first", "full", "name"].iter().find_map(|name| part(&found, name)) else { continue };
+            ["mail", "mail2", "mail3"].iter().find_map(|name| group(&found, name)).unwrap_or_default().to_lowercase();
+        let Some(full) = ["first", "full", "name"].iter().find_map(|name| group(&found, name)) else { continue };
         let parts = full.split(' ').filter(|part| part.len() >= 3 && mail.contains(&part.to_lowercase()));
         people.extend(parts.map(str::to_owned));
         people.insert(full.clone());
@@ -136,7 +136,7 @@ fn people_with_mail(text: &str) -> BTreeSet<String> {
     people
 }
 
-/// A disk's folder; `/api/users/x` is none.
+/// Whether the path begins with a folder of a disk, unlike `/api/users/x`.
 fn is_storage(path: &str) -> bool {
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     let first = first.trim_end_matches(|c: char| c.is_ascii_digit());
@@ -147,41 +147,17 @@ fn is_storage(path: &str) -> bool {
     .contains(&first)
 }
 
-/// `https://example.org/home/docs` is no home folder.
+/// Whether this place is within a URL: `https://example.org/home/docs` has no home folder.
 fn is_within_address(text: &str, at: usize) -> bool {
-    // With the path's first slash: the second one of the address's own may begin it.
+    // The first slash of the path is included, since it may be the second one of `://`.
     let before = text.get(..=at).unwrap_or_default();
     let word = before.rsplit(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`')).next().unwrap_or_default();
     word.rsplit_once("://").is_some_and(|(scheme, _)| scheme.ends_with("http") || scheme.ends_with("https"))
 }
 
-/// A pattern that did not compile would find nothing; a test holds that all do.
-fn pattern(source: &str) -> Option<Regex> {
-    Regex::new(&letters::both_cases(source)).ok()
-}
-
-type Pattern = LazyLock<Option<Regex>>;
-
-fn found<'a>(pattern: &'a Option<Regex>, text: &'a str) -> impl Iterator<Item = Captures<'a>> {
-    pattern.iter().flat_map(move |pattern| pattern.captures_iter(text))
-}
-
-fn part(found: &Captures<'_>, name: &str) -> Option<String> {
-    found.name(name).map(|part| part.as_str().to_owned())
-}
-
-/// `None` leaves a match as it stands.
-fn replaced(pattern: &Option<Regex>, text: &str, with: impl Fn(&Captures<'_>) -> Option<String>) -> String {
-    let Some(pattern) = pattern else { return text.to_owned() };
-    let instead =
-        |found: &Captures<'_>| with(found).unwrap_or_else(|| found.get(0).map_or("", |all| all.as_str()).to_owned());
-    pattern.replace_all(text, instead).into_owned()
-}
-
-/// How many bytes behind a host's name are its network's: `.cluster`, `.hpc.example.org`; `.log` is none.
+/// The length of the network's name behind a host: `.cluster`, `.hpc.example.org`, but not `.log`.
 fn network(behind: &str) -> usize {
-    let is_inside = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
-    let end = behind.find(|c| !is_inside(c)).unwrap_or(behind.len());
+    let end = behind.find(|c| !matches!(c, 'a'..='z' | '0'..='9' | '.' | '-')).unwrap_or(behind.len());
     let name = behind.get(..end).unwrap_or_default().trim_end_matches(['.', '-']);
     let parts: Vec<&str> = name.split('.').skip(1).collect();
     let is_network = match parts.as_slice() {

@@ -16,6 +16,7 @@ use crate::support::ends_within;
 use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper, device, homes};
 use crate::support::machine::{Machine, torch_log};
 use crate::support::pty::Session;
+use crate::support::schema::assert_output_valid;
 
 /// Runs the shipped program without a driver and with empty standard input.
 fn oomdoctor(arguments: &[&str]) -> Output {
@@ -26,7 +27,9 @@ fn oomdoctor(arguments: &[&str]) -> Output {
 fn run(arguments: &[&str], input: &[u8]) -> Output {
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_oomdoctor"));
     command.args(arguments).args(["--nvml-library", "/nonexistent/libnvidia-ml.so.1"]).write_stdin(input).envs(homes());
-    command.timeout(PATIENCE).output().unwrap()
+    let output = command.timeout(PATIENCE).output().unwrap();
+    assert_output_valid(arguments, &output);
+    output
 }
 
 fn code(output: &Output) -> i32 {

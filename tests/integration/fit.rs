@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::fake_driver::{FakeDriver, GIB, PATIENCE, Sleeper};
+use crate::support::schema::assert_output_valid;
 
 /// A text in a GGUF header: its length, then its bytes.
 fn gguf_text(text: &str) -> Vec<u8> {
@@ -69,7 +70,9 @@ pub fn fit(driver: &FakeDriver, home: &Path, arguments: &[&str]) -> Output {
     for name in ["OLLAMA_MODELS", "HF_HOME", "HF_HUB_CACHE"] {
         command.env_remove(name);
     }
-    assert_cmd::Command::from_std(command).env("HOME", home).timeout(PATIENCE).output().unwrap()
+    let output = assert_cmd::Command::from_std(command).env("HOME", home).timeout(PATIENCE).output().unwrap();
+    assert_output_valid(&[&["fit"], arguments].concat(), &output);
+    output
 }
 
 fn parsed(output: &Output) -> Value {

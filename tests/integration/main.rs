@@ -26,6 +26,7 @@ mod groups;
 mod headers;
 mod hostile;
 mod identity;
+mod json;
 mod keyboard;
 #[path = "../advice/logs.rs"]
 mod logs;

@@ -5,6 +5,7 @@ pub mod chance;
 pub mod fake_driver;
 pub mod machine;
 pub mod pty;
+pub mod schema;
 
 use std::time::{Duration, Instant};
 

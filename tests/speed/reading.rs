@@ -86,7 +86,7 @@ fn advice_anew(bencher: Bencher, log: &str) {
     let situation =
         Situation { fixes: &fixes, command, model: Some("Llama-3.1-8B Q4_K_M"), ..Situation::alone(&diagnosis) };
     let first = advise(&situation);
-    bencher.bench(|| advise(&Situation { before: Some(&first), ..situation }));
+    bencher.bench(|| advise(&Situation { before: Some(&first.remembered), ..situation }));
 }
 
 /// A reading of 8 cards with 64 processes, as the sampler writes it.

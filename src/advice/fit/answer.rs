@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::basis::Basis;
@@ -13,7 +14,7 @@ use crate::memory::shape::Is;
 use crate::units::Bytes;
 
 /// Which model, and how sure that is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FitModel {
     /// As the table or the log names it.
     pub name: String,
@@ -41,7 +42,7 @@ impl FitModel {
 }
 
 /// What it takes with the log's settings.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Parts {
     /// Weights on the card.
     pub weights: Part,
@@ -76,7 +77,7 @@ impl Parts {
 }
 
 /// A change that makes it fit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FitChoice {
     /// In words that follow "with".
     pub change: String,
@@ -107,7 +108,7 @@ impl FitChoice {
 }
 
 /// One line of the model's sizes by quantisation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Size {
     pub quantization: String,
     /// The file, about: what a download takes.
@@ -118,7 +119,7 @@ pub struct Size {
 }
 
 /// Whether it fits, and what would make it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FitAdvice {
     /// Which model; `None` where only the engine's own pool is spoken of.
     pub model: Option<FitModel>,

@@ -1,6 +1,7 @@
 //! Owns what the programs' APIs are asked and what their answers mean. A request is a value; an answer is foreign text.
 
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{Api, Door, Release};
 use crate::text::harmless;
@@ -21,6 +22,16 @@ pub struct Request {
     pub body: Option<String>,
 }
 
+/// The JSON of a request that changes something.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Body<'a> {
+    Ollama { keep_alive: u32, model: &'a str },
+    ComfyUi { free_memory: bool, unload_models: bool },
+    LlamaRouter { model: &'a str },
+    SgLang {},
+}
+
 /// What a server answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -37,8 +48,9 @@ impl Request {
         Request { method: Method::Get, path: path.to_owned(), body: None }
     }
 
-    fn post(path: &str, body: Option<Value>) -> Request {
-        Request { method: Method::Post, path: path.to_owned(), body: body.map(|body| body.to_string()) }
+    fn post(path: &str, body: Option<Body<'_>>) -> Request {
+        let body = body.and_then(|body| serde_json::to_string(&body).ok());
+        Request { method: Method::Post, path: path.to_owned(), body }
     }
 }
 
@@ -70,12 +82,12 @@ impl Release {
     /// The request that changes something, for one model where the API takes one.
     pub(super) fn change(&self, model: &str) -> Request {
         match self.api {
-            Api::Ollama => Request::post("/api/generate", Some(json!({ "model": model, "keep_alive": 0 }))),
-            Api::ComfyUi => Request::post("/free", Some(json!({ "unload_models": true, "free_memory": true }))),
+            Api::Ollama => Request::post("/api/generate", Some(Body::Ollama { keep_alive: 0, model })),
+            Api::ComfyUi => Request::post("/free", Some(Body::ComfyUi { free_memory: true, unload_models: true })),
             Api::WebUi => Request::post("/sdapi/v1/unload-checkpoint", None),
-            Api::LlamaRouter => Request::post("/models/unload", Some(json!({ "model": model }))),
+            Api::LlamaRouter => Request::post("/models/unload", Some(Body::LlamaRouter { model })),
             Api::Vllm => Request::post("/sleep?level=1&mode=wait", None),
-            Api::SgLang => Request::post("/release_memory_occupation", Some(json!({}))),
+            Api::SgLang => Request::post("/release_memory_occupation", Some(Body::SgLang {})),
             Api::Jupyter => {
                 let kernel = match &self.door {
                     Door::Notebook { kernel, .. } => kernel.as_str(),

@@ -1,5 +1,8 @@
 //! Owns what a step of the plan is: a fix with this machine's figures.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 
 use crate::advice::other_gpu::RoomOn;
@@ -12,7 +15,7 @@ use crate::memory::Is;
 use crate::units::Bytes;
 
 /// One thing to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Step {
     /// In a sentence that begins with a verb.
     #[serde(rename = "do")]
@@ -65,14 +68,29 @@ impl Enough {
     }
 }
 
+impl Serialize for Enough {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+impl JsonSchema for Enough {
+    fn schema_name() -> Cow<'static, str> {
+        "Enough".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "enum": ["yes", "likely", "not-alone", "with-others", "lacks-ram", "unknown"]})
+    }
+}
+
 /// A fix with this machine's figures.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PlannedFix {
     pub fix: FixId,
     /// For the step's line.
     pub title: String,
     /// What taking it costs.
-    #[serde(serialize_with = "safety_word")]
     pub safety: Safety,
     /// How much it frees; `None` where this log does not tell.
     pub frees_bytes: Option<Bytes>,
@@ -81,7 +99,6 @@ pub struct PlannedFix {
     /// What it and the steps before it free together.
     pub frees_so_far_bytes: Option<Bytes>,
     /// Whether it gets the run going.
-    #[serde(serialize_with = "enough_word")]
     pub enough: Enough,
     /// Whether `enough` is yes or likely.
     pub may_be_enough: bool,
@@ -109,14 +126,6 @@ pub struct PlannedFix {
     /// How oomdoctor can ask the process's program for that itself.
     #[serde(skip)]
     pub release: Option<Release>,
-}
-
-fn safety_word<S: Serializer>(safety: &Safety, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(safety.word())
-}
-
-fn enough_word<S: Serializer>(enough: &Enough, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(enough.word())
 }
 
 impl PlannedFix {
@@ -155,7 +164,7 @@ impl PlannedFix {
 }
 
 /// A fix that is not offered, and the rule that removed it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct NotOffered {
     pub fix: FixId,
     pub rule: String,

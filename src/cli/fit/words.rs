@@ -1,9 +1,7 @@
-//! Owns how an answer reads: the table of parts, one sentence, the command line; and the same as JSON (contract,
-//! schema 1). Foreign names are made harmless. Knows nothing of how figures are made.
+//! Owns how an answer reads: the table of parts, one sentence, the command line. Foreign names are made harmless.
+//! Knows nothing of how figures are made.
 
 use std::fmt::Write;
-
-use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::command::command;
@@ -14,7 +12,6 @@ use crate::memory::card::Card;
 use crate::memory::fits::fits;
 use crate::memory::flags::quoted;
 use crate::memory::options::Choice;
-use crate::memory::split::Share;
 use crate::memory::words::context_in_words;
 use crate::memory::{Engine, Is, ModelShape, Part, Settings, estimate};
 use crate::text::harmless;
@@ -334,81 +331,4 @@ fn lacks_ram(answer: &Answer) -> String {
         }
         _ => String::new(),
     }
-}
-
-/// A part as the contract has it, with further figures.
-fn part(part: &Part, more: Value) -> Value {
-    let mut object = json!({"bytes": part.bytes, "is": part.is});
-    if let (Some(fields), Value::Object(more)) = (object.as_object_mut(), more) {
-        if let Some(why) = &part.why_not {
-            fields.insert("bytes_reason".into(), json!(why));
-        }
-        fields.extend(more);
-    }
-    object
-}
-
-/// The whole answer as JSON.
-pub(super) fn json(answer: &Answer) -> Value {
-    let (shape, estimate) = (&answer.located.shape, &answer.estimate);
-    let kv = Part {
-        bytes: estimate.kv_split.map(|split| Bytes(split.all())).or(estimate.kv_cache.bytes),
-        ..estimate.kv_cache.clone()
-    };
-    let option = |choice: &Choice| json!({"change": choice.change, "total_bytes": choice.total, "fits": choice.fits, "flags": choice.flags});
-    let in_the_way: Vec<_> = answer.in_the_way().iter().map(|holder| holder.key).collect();
-    let holder = |(gpu, holder): (u32, &Holder)| {
-        json!({"pid": holder.key.pid, "start_ticks": holder.key.start_ticks, "name": holder.name, "bytes": holder.bytes,
-            "gpu": gpu, "command": holder.command, "activity": if holder.is_idle { "idle" } else { "unknown" }, "in_the_way": in_the_way.contains(&holder.key)})
-    };
-    let on_cards = answer.held.iter().flat_map(|held| held.holders.iter().map(|holder| (held.card.index, holder)));
-    let free_then = |card: &Card| {
-        let held = answer.held.iter().find(|held| held.card.index == card.index);
-        held.filter(|held| !held.holders.is_empty()).map(Held::free_after)
-    };
-    let one_card = |(card, share): &(Card, Share)| {
-        json!({"gpu": card.index, "layers": share.layers, "weights_bytes": share.weights, "cache_bytes": share.cache,
-            "compute_bytes": share.compute, "overhead_bytes": share.overhead, "total_bytes": share.total(),
-            "free_now_bytes": card.free, "free_after_bytes": free_then(card), "fits": share.wanted() <= card.free})
-    };
-    json!({
-        "schema": 1,
-        "model": {
-            "name": answer.name(),
-            "file": answer.located.file.as_ref().map(|file| file.to_string_lossy()),
-            "architecture": shape.architecture,
-            "parameters": shape.parameters,
-            "quantization": shape.quantization,
-            "layers": Some(shape.layer_count()).filter(|count| *count > 0),
-            "context_trained": shape.context_trained,
-        },
-        "engine": answer.engine.name(),
-        "context": answer.engine.context(shape),
-        "weights": part(&estimate.weights_in_file, json!({
-            "gpu_bytes": estimate.weights.bytes, "host_bytes": estimate.weights_on_host.bytes})),
-        "kv_cache": part(&kv, json!({
-            "gpu_bytes": estimate.kv_cache.bytes,
-            "full_bytes": estimate.kv_split.map(|split| split.full),
-            "window_bytes": estimate.kv_split.map(|split| split.windowed)})),
-        "recurrent_state": part(&estimate.recurrent, json!({})),
-        "image_encoder": part(&estimate.projector, json!({})),
-        "gradients": part(&estimate.gradients, json!({})),
-        "optimizer": part(&estimate.optimizer, json!({})),
-        "compute": part(&estimate.compute, json!({"earlier_builds_bytes": super::other::earlier_compute(&answer.engine, shape)})),
-        "overhead": part(&estimate.overhead, json!({})),
-        "total_bytes": estimate.total(),
-        "gpu": answer.card.as_ref().map(|card| card.index),
-        "free_now_bytes": answer.card.as_ref().map(|card| card.free),
-        "cards": answer.spread.as_ref().map(|spread| spread.cards.iter().map(one_card).collect::<Vec<_>>()),
-        "free_after_bytes": answer.free_after(),
-        "holders": on_cards.map(holder).collect::<Vec<_>>(),
-        "card_bytes": answer.card.as_ref().map(|card| card.total),
-        "fits": answer.fits,
-        "why_not_known": answer.why_not_known,
-        "answer": sentence(answer),
-        "command": command(answer),
-        "note": answer.notes.first(),
-        "notes": answer.notes,
-        "options": answer.options.iter().map(option).collect::<Vec<_>>(),
-    })
 }

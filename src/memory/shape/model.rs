@@ -8,7 +8,7 @@ use crate::memory::weights::WeightSums;
 pub const MOST_LAYERS: u64 = 1024;
 
 /// Whether a figure is computed exactly as the engine does, or estimated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Is {
     /// Equal to what the engine prints.

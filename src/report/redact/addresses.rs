@@ -1,28 +1,28 @@
-//! Owns addresses of machines in a network: IPv4, IPv6 and MAC. One that every machine has (127.0.0.1, ::1, 0.0.0.0) stays,
-//! as do versions in four parts: they are told by what stands before them.
+//! Owns IPv4, IPv6 and MAC addresses. Those that every machine has (127.0.0.1, ::1, 0.0.0.0) stay, and so do versions
+//! with four parts, which the text before them tells from addresses.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use super::{Pattern, part, pattern, replaced};
+use super::pattern::{Pattern, group, pattern, replace};
 
 const IP: &str = "IP";
 const MAC: &str = "MAC";
-/// Bytes before an address that are looked at.
+/// Bytes before an address that are read.
 const BEFORE: usize = 48;
 
-/// The text without them.
+/// The text without addresses.
 pub(super) fn left_out(text: &str) -> String {
-    let text = replaced(&MACS, text, |found| {
+    let text = replace(&MACS, text, |found| {
         let all = found.get(0)?;
-        // With dashes it may be a date or a part of a longer name.
-        let sure = part(found, "dashed").is_none_or(|mac| mac.bytes().any(|byte| byte.is_ascii_alphabetic()));
+        // Six pairs of digits with dashes may be a date or part of a longer name.
+        let sure = group(found, "dashed").is_none_or(|mac| mac.bytes().any(|byte| byte.is_ascii_alphabetic()));
         (sure && alone(text, all.range(), &[':', '-'])).then(|| MAC.to_owned())
     });
-    let text = replaced(&V6, &text, |found| {
+    let text = replace(&V6, &text, |found| {
         let all = found.get(0)?;
-        // A colon behind it is the text's: "fe80::1: unreachable".
+        // A colon at the end belongs to the sentence: "fe80::1: unreachable".
         let bare = all.as_str().trim_end_matches(':');
         let address: Ipv6Addr = bare.split('%').next()?.parse().ok()?;
         let groups = bare.split(':').filter(|group| !group.is_empty()).count();
@@ -34,7 +34,7 @@ pub(super) fn left_out(text: &str) -> String {
         let rest = all.as_str().get(bare.len()..)?;
         (sure && !same_everywhere && alone(&text, all.range(), &['.'])).then(|| format!("{IP}{rest}"))
     });
-    replaced(&V4, &text, |found| {
+    replace(&V4, &text, |found| {
         let all = found.get(0)?;
         let address: Ipv4Addr = all.as_str().parse().ok()?;
         let same_everywhere = address.is_loopback() || address.is_unspecified() || address.is_broadcast();
@@ -49,14 +49,14 @@ static MACS: Pattern = LazyLock::new(|| {
         r"(?:[0-9A-Fa-f]{2}:){5}(?:[0-9A-Fa-f]{2}:)*[0-9A-Fa-f]{2}|(?P<dashed>(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2})",
     )
 });
-/// What says beforehand that four numbers are an address.
+/// Text that makes the four numbers behind it an address.
 static TOLD: Pattern = LazyLock::new(|| {
     pattern(concat!(
         r"(?i)(?://|@|\[|\b(?:ip|ipv4|inet|addr|address|host|hostname|server|client|peer|remote|endpoint|node|ssh|ping|via",
         r"|gateway|nameserver|brd|src|dst|forwarded-for|real-ip|server at|connect(?:ed|ing|ion)?(?: (?:to|from))?|listening (?:on|at)|master_addr)[\x22']?[ \t]*[:=(]*[ \t]*[\x22']?)$"
     ))
 });
-/// What says beforehand that they are a version: "libfoo 8.9.2.26", "cu12==12.8.4.1", "Chrome/148.0.0.0", "v1.2.3.4".
+/// Text that makes them a version: "libfoo 8.9.2.26", "cu12==12.8.4.1", "Chrome/148.0.0.0", "v1.2.3.4".
 static VERSION: Pattern = LazyLock::new(|| {
     pattern(concat!(
         r"(?i)(?:[\w)](?:[=~<>!]=|[<>-])|[a-z]/|[\w.-]*(?:version|driver|release|build|cuda|cudnn|cublas|nccl|cufft|curand|cusparse|cu\d\d",
@@ -73,28 +73,32 @@ fn is_address(text: &str, at: Range<usize>, address: Ipv4Addr) -> bool {
         from += 1;
     }
     let line = text.get(from..at.start).and_then(|before| before.rsplit('\n').next()).unwrap_or_default();
-    let before = |pattern: &Pattern| pattern.as_ref().is_some_and(|pattern| pattern.is_match(line));
     let behind = text.get(at.end..).unwrap_or_default();
     let with_port = behind.strip_prefix(':').is_some_and(|port| port.starts_with(|c: char| c.is_ascii_digit()));
     let [first, second, ..] = address.octets();
-    // No version has such numbers.
+    // Versions do not have the numbers of private networks.
     let private = matches!((first, second), (192, 168) | (172, 16..=31) | (169, 254) | (100, 64..=127));
     if private {
         return !line.ends_with("==");
     }
-    let told = with_port || before(&TOLD) || [" port ", " - - [", "/"].iter().any(|sign| behind.starts_with(sign));
-    told && !line.ends_with("==") || first == 10 && !before(&VERSION)
+    let told =
+        with_port || is_match(&TOLD, line) || [" port ", " - - [", "/"].iter().any(|sign| behind.starts_with(sign));
+    told && !line.ends_with("==") || first == 10 && !is_match(&VERSION, line)
 }
 
-/// No part of a longer word, nor of one with these signs.
+fn is_match(pattern: &Pattern, text: &str) -> bool {
+    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+}
+
+/// Whether this is not part of a longer word, nor of one joined by these signs.
 fn alone(text: &str, at: Range<usize>, signs: &[char]) -> bool {
     let before = text.get(..at.start).and_then(|before| before.chars().next_back());
     let mut behind = text.get(at.end..).unwrap_or_default().chars();
     let (after, next) = (behind.next(), behind.next());
-    let goes_on = |c: char| c.is_alphanumeric();
-    let begins = before.is_none_or(|c| !goes_on(c) && !signs.contains(&c));
-    // A full stop ends a sentence; before a letter or a digit it goes on.
-    let ends = after.is_none_or(|c| !goes_on(c) && (!signs.contains(&c) || !next.is_some_and(goes_on)));
+    let begins = before.is_none_or(|c| !c.is_alphanumeric() && !signs.contains(&c));
+    // A full stop ends a sentence, but before a letter or a digit it belongs to the word.
+    let is_sign_within = next.is_some_and(char::is_alphanumeric);
+    let ends = after.is_none_or(|c| !(c.is_alphanumeric() || signs.contains(&c) && is_sign_within));
     begins && ends
 }
 

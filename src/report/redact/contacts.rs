@@ -1,51 +1,49 @@
-//! Owns numbers of telephones beside a word that says so, the names of buckets and storage accounts, and who is named
-//! with a mail's address or a Windows domain.
+//! Owns phone numbers, the names of buckets, cloud account numbers, and users of a Windows domain.
 
 use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
+use regex::Regex;
 
 use super::names::{USER, is_telling};
-use super::{Pattern, part, pattern, replaced};
+use super::pattern::{Pattern, group, group_or_empty, pattern, replace};
 
 const PHONE: &str = "PHONE";
 const BUCKET: &str = "BUCKET";
 const ACCOUNT: &str = "ACCOUNT";
 
-/// The text without numbers of telephones, buckets, accounts of clouds, and users of a domain.
+/// The text without them.
 pub(super) fn left_out(text: &str) -> String {
-    let around = |found: &Captures<'_>, name| part(found, name).unwrap_or_default();
-    let mut text = replaced(&DOMAIN_USERS, text, |found| {
-        let (domain, user) = (part(found, "domain")?, part(found, "user")?);
+    let mut text = replace(&DOMAIN_USERS, text, |found| {
+        let (domain, user) = (group(found, "domain")?, group(found, "user")?);
         let is_told = found.name("told").is_some();
-        let before = around(found, "told") + &around(found, "before");
-        let sure = is_told || around(found, "sign").len() == 2;
-        (!is_code(&domain, &user, sure)).then(|| format!("{before}{USER}{}", around(found, "rest")))
+        let before = group_or_empty(found, "told") + &group_or_empty(found, "before");
+        let sure = is_told || group_or_empty(found, "sign").len() == 2;
+        (!is_code(&domain, &user, sure)).then(|| format!("{before}{USER}{}", group_or_empty(found, "rest")))
     });
-    text = replaced(&PHONES, &text, |found| {
-        let number = part(found, "number").or_else(|| part(found, "number2"))?;
+    text = replace(&PHONES, &text, |found| {
+        let number = group(found, "number").or_else(|| group(found, "number2"))?;
         let digits = number.bytes().filter(u8::is_ascii_digit).count();
-        (7..=15).contains(&digits).then(|| around(found, "before") + &around(found, "before2") + PHONE)
+        (7..=15).contains(&digits).then(|| group_or_empty(found, "before") + &group_or_empty(found, "before2") + PHONE)
     });
     for buckets in BUCKETS.iter() {
-        text = replaced(buckets, &text, |found| {
-            let name = part(found, "name")?;
+        text = replace(buckets, &text, |found| {
+            let name = group(found, "name")?;
             let number = name.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'_'));
             let none = ["none", "null", "true", "false", "auto"].contains(&name.to_ascii_lowercase().as_str());
-            (!number && !none).then(|| around(found, "before") + BUCKET + &around(found, "rest"))
+            (!number && !none).then(|| group_or_empty(found, "before") + BUCKET + &group_or_empty(found, "rest"))
         });
     }
-    replaced(&ACCOUNTS, &text, |found| Some(around(found, "before") + ACCOUNT))
+    replace(&ACCOUNTS, &text, |found| Some(group_or_empty(found, "before") + ACCOUNT))
 }
 
-/// `CORP\ada`, in JSON `CORP\\ada`. Not a path's part, nor what is escaped: `DONE\nnext`.
+/// `CORP\ada`, in JSON `CORP\\ada`; `is_code` sorts out paths and escaped line ends (`DONE\nnext`).
 static DOMAIN_USERS: Pattern = LazyLock::new(|| {
     pattern(
         r"(?P<told>(?i:\b(?:user(?:[ _]?name)?|account|login|owner|as|by|whoami))[ \t]*[:=]?)?(?P<before>^|[\s'\x22=(,;:\[]+)(?P<domain>[A-Z][A-Z0-9-]{1,14})(?P<sign>\\{1,2})(?P<user>[A-Za-z][\w.-]*\w)(?P<rest>$|[^\w\\/(])",
     )
 });
 
-/// Whether such a word is a part of a path or of the registry, or holds a line end that was escaped.
+/// Whether this is part of a path or of the registry, or contains an escaped line end.
 fn is_code(domain: &str, user: &str, sure: bool) -> bool {
     let registry = domain.starts_with("HK") || ["NT", "BUILTIN", "WINDOWS", "USERS", "DATA"].contains(&domain);
     let escaped = !sure && user.starts_with(['n', 'r', 't', 'u', 'x', 'f', 'b', 'v']);
@@ -53,7 +51,8 @@ fn is_code(domain: &str, user: &str, sure: bool) -> bool {
     registry || escaped || file || !is_telling(user)
 }
 
-/// Only behind a word that says so: a number alone may be anything. Behind `call` it has a telephone's form as well.
+/// Phone numbers behind a word such as `phone`; a number alone may be anything. Behind a verb such as `call`, the
+/// number must also be written like a phone number.
 static PHONES: Pattern = LazyLock::new(|| {
     pattern(concat!(
         r"(?i)(?P<before>\b(?:(?:tele)?phone|tel|telefon|mobile|mobil|handy|cell|fax|whatsapp|hotline|pager|sms|msisdn)",
@@ -62,7 +61,7 @@ static PHONES: Pattern = LazyLock::new(|| {
     ))
 });
 
-/// Buckets and containers of clouds: in addresses, hosts and settings.
+/// Buckets and containers of cloud storage: in URLs, hosts and settings.
 static BUCKETS: LazyLock<[Option<Regex>; 5]> = LazyLock::new(|| {
     [
         pattern(
@@ -83,7 +82,7 @@ static BUCKETS: LazyLock<[Option<Regex>; 5]> = LazyLock::new(|| {
     ]
 });
 
-/// The number of an account beside what belongs to it.
+/// A cloud account's number behind a word that names it.
 static ACCOUNTS: Pattern = LazyLock::new(|| {
     pattern(concat!(
         r"(?i)(?P<before>\barn:aws[\w-]*:[\w-]+:[\w-]*:|\b(?:aws|account|project)[ _-]?(?:account)?[ _-]?(?:id|number)\\?['\x22]?[ \t]*[=:]?[ \t]*\\?['\x22]?)",

@@ -1,10 +1,10 @@
-//! Owns letters of either case in a pattern: ASCII alone, so that the tables of all scripts' cases (150 kB) need not come
-//! along. Names are matched in any script as before.
+//! Owns how a pattern ignores case: each ASCII letter becomes a class of both cases. The regex crate would need Unicode
+//! case tables for it (150 kB in the program).
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A pattern in which what stands under the flag `i` is spelled out: `(?i:ab)` becomes `(?:[aA][bB])`.
+/// The pattern with the flag `i` spelled out: `(?i:ab)` becomes `(?:[aA][bB])`.
 pub(super) fn both_cases(source: &str) -> String {
     let mut out = String::with_capacity(source.len() * 2);
     let mut rest = source.chars().peekable();
@@ -34,7 +34,7 @@ pub(super) fn both_cases(source: &str) -> String {
     out
 }
 
-/// What follows a backslash, which has just been read: `x` is followed by two digits.
+/// Copies what follows a backslash; `x` is followed by two digits.
 fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     out.push('\\');
     let Some(c) = rest.next() else { return };
@@ -44,7 +44,8 @@ fn escape(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     }
 }
 
-/// A group's name or flags, behind its `(?`. Flags of their own (`(?im)`) hold until the group around them ends.
+/// Copies the name or the flags of a group, behind its `(?`. Flags alone (`(?im)`) hold until the
+/// group around them ends.
 fn group(rest: &mut Peekable<Chars<'_>>, either: &mut bool, outside: &mut Vec<bool>, out: &mut String) {
     let mut flags = String::new();
     let mut on = true;
@@ -57,7 +58,7 @@ fn group(rest: &mut Peekable<Chars<'_>>, either: &mut bool, outside: &mut Vec<bo
                 }
                 let flags = flags.trim_end_matches('-');
                 match (flags, c) {
-                    // Nothing is left to switch.
+                    // The flag `i` was the only one.
                     ("", ')') => drop(out.pop()),
                     _ => out.extend(["?", flags, if c == ')' { ")" } else { ":" }]),
                 }
@@ -81,7 +82,7 @@ fn group(rest: &mut Peekable<Chars<'_>>, either: &mut bool, outside: &mut Vec<bo
     }
 }
 
-/// A class behind its `[`: letters and ranges of letters once more in the other case.
+/// Copies a class, behind its `[`, with its letters and ranges of letters in both cases.
 fn class(rest: &mut Peekable<Chars<'_>>, either: bool, out: &mut String) {
     out.push('[');
     if rest.next_if_eq(&'^').is_some() {

@@ -1,136 +1,48 @@
 //! Owns where a text names people and machines: home folders, prompts, settings, tables of processes and jobs, and the
-//! prefixes of a system's log; and which such words say nothing of anybody.
+//! prefixes of a system log; and which words are no such names.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::{Pattern, part, pattern};
+use super::pattern::{Pattern, group, group_or_empty, pattern};
+use super::words::Words;
 
 pub(super) const USER: &str = "USER";
 pub(super) const HOST: &str = "HOST";
 
-/// Names that say nothing of a person or a machine.
-const COMMON: &[&str] = &[
-    // Words of the report itself.
-    "home",
-    "driver",
-    "model",
-    "memory",
-    "machine",
-    "process",
-    "python",
-    "steps",
-    "work",
-    "data",
-    "log",
-    "gpu",
-    "cuda",
-    // Accounts that every machine has, and services' own.
-    "root",
-    "user",
-    "users",
-    "admin",
-    "ubuntu",
-    "debian",
-    "fedora",
-    "centos",
-    "ec2-user",
-    "azureuser",
-    "runner",
-    "jovyan",
-    "docker",
-    "nobody",
-    "test",
-    "shared",
-    "public",
-    "default",
-    "localhost",
-    "wsl.localhost",
-    "gdm",
-    "sddm",
-    "lightdm",
-    "ollama",
-    "www-data",
-    "nvidia-persistenced",
-    "app",
-    "vllm",
-    "error",
-    "linux",
-    "host",
-    "git",
-    "node",
-    "kernel",
-    "all",
-    "none",
-    "sudo",
-    "postgres",
-    "mysql",
-    "redis",
-    "mongodb",
-    "slurm",
-    "jupyter",
-    "comfyui",
-    "sglang",
-    "torch",
-    "mac",
-    "guest",
-    // What stands in a name's place in source code and in chats.
-    "username",
-    "hostname",
-    "null",
-    "true",
-    "false",
-    "str",
-    "string",
-    "int",
-    "bytes",
-    "optional",
-    "self",
-    "args",
-    "config",
-    "assistant",
-    "system",
-    "prompt",
-    "message",
-    "content",
-    "text",
-    "name",
-    "input",
-    "device",
-    "cpu",
-    "auto",
-    "unknown",
-    "server",
-    "worker",
-    "master",
-    "hello",
-    "what",
-    "please",
-    "not",
-    "the",
-    "for",
-    "and",
-    "required",
-    "address",
-    "port",
-];
+/// Words that the report itself uses.
+static REPORT_WORDS: Words = Words::new("home driver model memory machine process python steps work data log gpu cuda");
 
-/// Source code's own names: `args.user`.
+/// Accounts that every machine has, and accounts of services.
+static COMMON_ACCOUNTS: Words = Words::new(
+    "root user users admin ubuntu debian fedora centos ec2-user azureuser runner jovyan docker nobody test shared \
+     public default localhost wsl.localhost gdm sddm lightdm ollama www-data nvidia-persistenced app vllm error linux \
+     host git node kernel all none sudo postgres mysql redis mongodb slurm jupyter comfyui sglang torch mac guest",
+);
+
+/// Words that stand in place of a name in source code and in chats.
+static PLACEHOLDERS: Words = Words::new(
+    "username hostname null true false str string int bytes optional self args config assistant system prompt message \
+     content text name input device cpu auto unknown server worker master hello what please not the for and required \
+     address port",
+);
+
+/// Beginnings of expressions in source code: `args.user`.
 const CODE: &[&str] = &["self.", "args.", "cfg.", "config.", "os.", "socket.", "torch.", "settings.", "opt.", "opts."];
 
-/// Whether a word may be somebody's name, or a machine's.
+/// Whether a word may name a person or a machine.
 pub(super) fn is_telling(name: &str) -> bool {
     let number = name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let lower = name.to_lowercase();
     (3..=128).contains(&name.len())
         && !number
-        && !COMMON.contains(&lower.as_str())
+        && [&REPORT_WORDS, &COMMON_ACCOUNTS, &PLACEHOLDERS].iter().all(|words| !words.contains(&lower))
         && !CODE.iter().any(|code| lower.starts_with(code))
 }
 
-/// Whether a word looks like a machine's name: with a number or a dash, and neither a GPU nor a part of a network.
+/// Whether a word looks like a machine's name: it has a digit and is neither a GPU, a service nor a layer of a model.
 pub(super) fn is_machine(name: &str) -> bool {
     let short = name.split('.').next().unwrap_or(name).to_lowercase();
     let letters: String = short.chars().take_while(char::is_ascii_alphabetic).collect();
@@ -149,21 +61,23 @@ pub(super) fn is_machine(name: &str) -> bool {
     is_telling(name) && number && !gpu && !service.contains(&letters.as_str()) && !layer.contains(&letters.as_str())
 }
 
-/// The machines numbered like those that are known: beside `gpu042` stands `gpu043`.
+/// A pattern for machines numbered like the known ones, such as `gpu043` where `gpu042` is known.
 pub(super) fn numbered_like(hosts: &BTreeSet<String>) -> Option<Regex> {
-    let stem = |host: &String| {
-        let stem = host.trim_end_matches(|c: char| c.is_ascii_digit());
-        let digits = host.len() - stem.len();
-        (stem.len() >= 2 && digits >= 2 && is_machine(host)).then(|| format!(r"{}\d{{{digits}}}", regex::escape(stem)))
-    };
-    let stems: BTreeSet<String> = hosts.iter().filter_map(stem).take(16).collect();
+    let stems: BTreeSet<String> = hosts.iter().filter_map(|host| numbered(host)).take(16).collect();
     if stems.is_empty() {
         return None;
     }
     pattern(&format!(r"\b(?P<host>{})\b", Vec::from_iter(stems).join("|")))
 }
 
-/// Home folders, as Linux, macOS, Windows and WSL have them; on the last three a name may hold a blank.
+/// A pattern for that machine's name with any number of as many digits.
+fn numbered(host: &str) -> Option<String> {
+    let stem = host.trim_end_matches(|c: char| c.is_ascii_digit());
+    let digits = host.len() - stem.len();
+    (stem.len() >= 2 && digits >= 2 && is_machine(host)).then(|| format!(r"{}\d{{{digits}}}", regex::escape(stem)))
+}
+
+/// Home folders on Linux, macOS, Windows and WSL; all but Linux allow a blank in a name.
 pub(super) static HOMES: Pattern = LazyLock::new(|| {
     let name = r"[^\\/\s\x22'`:;,)\]}<>|$*?\x1b]+";
     let source = concat!(
@@ -173,27 +87,27 @@ pub(super) static HOMES: Pattern = LazyLock::new(|| {
     pattern(&source.replace("<NAME>", name))
 });
 
-/// Folders of all users that are no homes: `/scratch/users/ada`.
+/// Folders of users that are not their home: `/scratch/users/ada`.
 pub(super) static USERS: Pattern =
     LazyLock::new(|| pattern(r"(?P<before>(?:/[\w.@+-]+)*/(?:users|people|homes)/)(?P<user>[\w.-]*\w)"));
 
-/// A shell's prompt: `ada@box:~$`. Also an address of mail.
+/// A shell's prompt (`ada@box:~$`) or an email address.
 pub(super) static PROMPTS: Pattern = LazyLock::new(|| {
     pattern(r"(?m)\b(?P<user>[a-z_][\w.-]*)@(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*)(?P<rest>[: ][~/]|[: \])>,;]|$)")
 });
 
-/// `torch@main` and addresses of mail give no names away.
+/// Whether this is a prompt: `torch@main` and email addresses have no path behind them.
 pub(super) fn is_prompt(found: &Captures<'_>) -> bool {
-    part(found, "rest").is_some_and(|rest| rest.ends_with(['~', '/']))
+    group(found, "rest").is_some_and(|rest| rest.ends_with(['~', '/']))
 }
 
-/// A digest is nobody, and `q@k` multiplies.
+/// Whether this names a person and a machine; a digest does not, nor the matrix product `q@k`.
 pub(super) fn is_person_at_machine(found: &Captures<'_>) -> bool {
-    let (user, host) = (part(found, "user").unwrap_or_default(), part(found, "host").unwrap_or_default());
+    let (user, host) = (group_or_empty(found, "user"), group_or_empty(found, "host"));
     user.len() > 1 && host.len() > 1 && !host.starts_with("sha") && !host.starts_with("self.")
 }
 
-/// A full name beside an address of mail: `Ada Lovelace <ada@example.org>`, and the other way round.
+/// A full name beside an email address: `Ada Lovelace <ada@example.org>`, and the other way round.
 pub(super) static WITH_MAIL: Pattern = LazyLock::new(|| {
     let name =
         r"[A-ZÀ-ÖØ-ÞА-Я][\w'-]+(?: (?:[A-ZÀ-ÖØ-ÞА-Я]\.|von|van|de|der|del|da|bin|al))*(?: [A-ZÀ-ÖØ-ÞА-Я][\w'-]+){1,2}";
@@ -206,7 +120,7 @@ pub(super) static WITH_MAIL: Pattern = LazyLock::new(|| {
     pattern(&source.replace("<NAME>", name).replace("<MAIL>", mail))
 });
 
-/// Where people are named.
+/// Patterns of text that names people.
 pub(super) static PEOPLE: LazyLock<[Option<Regex>; 14]> = LazyLock::new(|| {
     [
         // `[ada@box run]$`, `ada@box run %`.
@@ -217,11 +131,11 @@ pub(super) static PEOPLE: LazyLock<[Option<Regex>; 14]> = LazyLock::new(|| {
         pattern(
             r"(?i)(?:\b|_)(?:user(?:_?name)?|logname)(?:=|\\?['\x22][ \t]*:[ \t]*|[ \t]+=[ \t]+)\\?['\x22]?(?P<user>[a-z_][\w.-]*\w)(?:[^\w.(\[=-]|\.?$|\.\s)",
         ),
-        // `User: ada`, with nothing behind it that makes it a sentence.
+        // `User: ada`, unless a sentence goes on behind it.
         pattern(
             r"(?im)\b(?:user(?:[ _]?name)?|owner|logname|login)[ \t]*:[ \t]*(?P<user>(?-i:[a-z_])[\w.-]*\w)[ \t]*(?:$|[ \t]{2}|\t|[,;)|\]]|[ \t](?:uid|host|pid|gid|on)\b)",
         ),
-        // The account that pays: Slurm's, PBS's and LSF's variables and options.
+        // The account that a job is charged to: variables and options of Slurm, PBS and LSF.
         pattern(
             r"\b(?:SLURM_JOB_ACCOUNT|S(?:BATCH|ALLOC|LURM)_ACCOUNT|SLURM_JOB_USER|PBS_(?:ACCOUNT|O_LOGNAME)|LSB_(?:PROJECT_NAME|USER)|SGE_ACCOUNT|SGE_O_LOGNAME)['\x22]?[ \t]*[=:][ \t]*['\x22]?(?P<account>[\w.-]*\w)",
         ),
@@ -238,10 +152,10 @@ pub(super) static PEOPLE: LazyLock<[Option<Regex>; 14]> = LazyLock::new(|| {
         pattern(
             r"(?i)\bpass(?:word|phrase|code)[ \t]+(?:for|of)[ \t]+(?:user[ \t]+)?(?P<user>[\w.-]*\w)(?:@(?P<host>[\w.-]*\w))?",
         ),
-        // W&B's login with its team.
+        // The login of W&B and its team.
         pattern(r"(?i)\blogged in as:?[ \t]+(?P<user>[\w.-]*\w)(?:[ \t]+\((?P<team>[\w.-]+)\))?"),
         pattern(r"(?i)\b(?:wandb[_.-]?entity|wandb_team)['\x22]?[ \t]*[=: ][ \t]*['\x22]?(?P<user>[\w.-]*\w)"),
-        // sshd, PAM, and the options of commands.
+        // Lines of sshd and PAM, and options of commands.
         pattern(concat!(
             r"(?:\bsession (?:opened|closed) for user |\b(?:Accepted|Failed) \w+ for (?:invalid user )?|\bsudo -u[ \t]*",
             r"|\bssh [^\n|;]*?-l[ \t]*|\blogin\b[^\n|;]*?[ \t]-u[ \t]+|[ \t]--user-?name[ =]|\b(?i:mysql|mariadb)[\w-]*[^\n|;]*?[ \t]-u[ \t]*)",
@@ -262,7 +176,7 @@ pub(super) static PEOPLE: LazyLock<[Option<Regex>; 14]> = LazyLock::new(|| {
     ]
 });
 
-/// Where a system's log, job systems and launchers name the machine.
+/// Patterns of text by system logs, job schedulers and launchers that names a machine.
 pub(super) static MACHINES: LazyLock<[Option<Regex>; 10]> = LazyLock::new(|| {
     [
         pattern(r"(?m)\b[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d (?P<host>[A-Za-z][\w.-]*) [\w./()-]+(?:\[\d+\])?:"),
@@ -290,7 +204,7 @@ pub(super) static MACHINES: LazyLock<[Option<Regex>; 10]> = LazyLock::new(|| {
     ]
 });
 
-/// Where a word may be a machine, if it looks like one: `node gpu042`, `Host: box-3`.
+/// Patterns of words that are a machine only if they look like one: `node gpu042`, `Host: box-3`.
 pub(super) static MAYBE_MACHINES: LazyLock<[Option<Regex>; 2]> = LazyLock::new(|| {
     [
         pattern(concat!(

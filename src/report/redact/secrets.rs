@@ -1,12 +1,12 @@
-//! Owns which words of a text are secrets: keys in blocks, what headers, addresses and the arguments of known commands
-//! hold. Tokens known by how they begin are in `kinds`, what has a telling name is in `named`, what only looks drawn by
-//! chance is in `drawn`. Where in doubt, more goes than has to.
+//! Owns which words of a text are secrets. Here are those in headers, URLs and the arguments of known commands;
+//! `blocks` has keys and certificates, `kinds` tokens with a known beginning, `named` values behind a telling name, and
+//! `random` words that look random. In doubt, a word is redacted.
 
 mod blocks;
-mod drawn;
 mod folded;
 mod kinds;
 mod named;
+mod random;
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -14,13 +14,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use self::folded::Folded;
-use self::named::filled;
-use super::found;
+use self::named::{SECRET, filled};
+use super::pattern::captures;
 
-/// What stands in the place of a secret.
-const SECRET: &str = "[redacted]";
-
-/// The text without them. The number of lines stays.
+/// The text without secrets. The number of lines stays the same.
 pub(super) fn left_out(text: &str) -> String {
     let mut places = places(text);
     if let Some(folded) = Folded::of(text) {
@@ -29,21 +26,21 @@ pub(super) fn left_out(text: &str) -> String {
     without(text, places)
 }
 
-/// Where a text holds secrets, in no order.
+/// The ranges of the secrets in a text, in no order.
 fn places(text: &str) -> Vec<Range<usize>> {
     let mut places = Vec::new();
     blocks::find(text, &mut places);
     kinds::find(text, &mut places);
     for pattern in PLAIN.iter().chain(COMMANDS.iter()) {
-        let values = found(pattern, text).filter_map(|found| found.name("value").map(|value| value.range()));
+        let values = captures(pattern, text).filter_map(|found| found.name("value").map(|value| value.range()));
         places.extend(values);
     }
     named::find(text, &mut places);
-    drawn::find(text, &mut places);
+    random::find(text, &mut places);
     places
 }
 
-/// A text without such places; what one covers on several lines goes on each of them.
+/// The text with these ranges replaced, on each line that a range covers.
 fn without(text: &str, mut places: Vec<Range<usize>>) -> String {
     places.sort_unstable_by_key(|place| (place.start, place.end));
     let mut out = String::with_capacity(text.len());
@@ -69,17 +66,17 @@ fn without(text: &str, mut places: Vec<Range<usize>>) -> String {
     out
 }
 
-/// What goes without a further look: the `value`.
+/// Patterns whose group `value` is always a secret.
 static PLAIN: LazyLock<[Option<Regex>; 22]> = LazyLock::new(|| {
     [
-        // A user and a password in an address; the password may hold an `@` itself.
+        // A user and a password in a URL; the password may contain an `@`.
         filled(r"\b[A-Za-z][A-Za-z0-9+.-]*://(?P<value>[^/\s'\x22`]+)@"),
-        // The same without the address's beginning.
+        // The same without a scheme.
         filled(
             r"(?:^|[\s'\x22=(])[\w.-]+:(?P<value>[^\s:@/'\x22`]{3,})@(?:[A-Za-z][\w.-]*[:/]|\d{1,3}(?:\.\d{1,3}){3})",
         ),
         filled(r"(?i)\bbearer[ \t]+(?P<value>[\w.~+/=-]{6,})"),
-        // A header; schemes with several parts reach to the line's end.
+        // A header; schemes with several parts extend to the end of the line.
         filled(
             r"(?i)\bauthorization['\x22]?[ \t]*[:=][ \t]*['\x22]?(?:AWS4-[\w-]+|digest|hmac\w*|oauth|signature)[ \t]+(?P<value>[^\n'`]{4,})",
         ),
@@ -88,37 +85,37 @@ static PLAIN: LazyLock<[Option<Regex>; 22]> = LazyLock::new(|| {
         filled(
             r"(?i)[?&](?:[\w-]*(?:token|key|sig|signature|secret|password|passwd|pwd|credential|auth|code|session|policy|jwt))=(?P<value>[^\s&'\x22`]+)",
         ),
-        // What signs an address, outside one too.
+        // The signature of a URL, also outside of one.
         filled(
             r"(?i)\bX-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)['\x22]?[ \t]*[:=][ \t]*['\x22]?(?P<value>[^\s&'\x22`]+)",
         ),
-        // Addresses that are a secret as a whole: who has one can post.
+        // URLs that are a secret as a whole, since anybody who has one can post to it.
         filled(concat!(
             r"\b(?:hooks\.slack(?:-gov)?\.com/[a-z]+/|discord(?:app)?\.com/api/(?:v\d+/)?webhooks/|api\.telegram\.org/(?:file/)?bot",
             r"|webhook\.office\.com/webhookb2/|hooks\.zapier\.com/hooks/catch/|maker\.ifttt\.com/trigger/|chat\.googleapis\.com/v1/spaces/",
             r"|open\.(?:feishu\.cn|larksuite\.com)/open-apis/bot/(?:v2/)?hook/|http-intake\.logs\.(?:[\w-]+\.)?(?:datadoghq|ddog-gov)\.\w+/(?:v1/input|api/v2/logs)/",
             r"|ntfy\.sh/|hc-ping\.com/|api\.softlayer\.com/soap/v[\d.]+/)(?P<value>[\w/:@.-]+)"
         )),
-        // A registry's login as Docker keeps it.
+        // The login of a registry in Docker's configuration.
         filled(r"\bauth\\?\x22[ \t]*:[ \t]*\\?\x22(?P<value>[A-Za-z0-9+/]{8,}={0,2})"),
-        // A bare secret of AWS right behind the id of its key.
+        // The secret of AWS right behind the id of its key.
         filled(
             r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}[^\w\[]{1,8}(?:\w+[^\w\n\[]{1,4})?(?P<value>[A-Za-z0-9/+]{40})(?:[^A-Za-z0-9/+]|$)",
         ),
         // Bots of Telegram and Discord.
         filled(r"\b(?:bot)?(?P<value>\d{6,12}:(?:A[\w-]{32,40}|[\w-]{35}\b))"),
         filled(r"(?:^|[^\w.-])(?:mfa\.[\w-]{60,}|(?P<value>[MNO][\w-]{22,27}\.[\w-]{5,7}\.[\w-]{25,40}))"),
-        // Entra, Terraform, MaxMind, Mailchimp, Salesforce: known by what stands within them or at their end.
+        // Entra, Terraform, MaxMind, Mailchimp and Salesforce, whose secrets have a known middle or end.
         filled(r"(?:^|[^\w~.])(?P<value>[\w~.]{3}\dQ~[\w~.-]{28,40})"),
         filled(r"(?P<value>\b[A-Za-z0-9]{10,16}\.(?:atlasv1|v1)\.[\w=-]{40,})"),
         filled(
             r"(?P<value>\b(?:[A-Za-z0-9]{6}_[A-Za-z0-9]{20,}_mmk|[0-9a-f]{32}-us\d{1,2}|00D[A-Za-z0-9]{9,15}![\w.]{60,}))",
         ),
-        // Lob, Databricks' OAuth, Asana, Anaconda, and keys that are a UUID behind a beginning.
+        // Lob, OAuth of Databricks, Asana, Anaconda, and keys that are a UUID with a prefix.
         filled(
             r"(?P<value>\b(?:(?:live|test)_(?:pub_)?[0-9a-f]{33,35}|dose[0-9a-f]{32}|[12]/(?:\d{16}/)?\d{16}:[0-9a-f]{32}|(?:an|ApiKey)-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}))\b",
         ),
-        // A code that is used once.
+        // A one-time code.
         filled(concat!(
             r"(?i)\b(?:[ht]?otp|2fa|mfa|pin|(?:one[ -]time|verification|authenticator|security|login|sms)[ _-](?:pass)?(?:code|word|pin))",
             r"(?:[ _-]?(?:code|token|pin))?\b['\x22]?[ \t]*(?:(?:is|was)\b|[:=(])?[ \t]*['\x22]?(?P<value>\d{3}[ -]?\d{3,5})\b"
@@ -126,20 +123,20 @@ static PLAIN: LazyLock<[Option<Regex>; 22]> = LazyLock::new(|| {
         filled(
             r"(?i)\b(?P<value>\d{6,8})(?:[ \t]+(?:is|as)[ \t]+(?:(?:your|the|my)[ \t]+)?(?:[\w-]+[ \t]+){0,2}?(?:otp|2fa|mfa|pin|code)\b|[ \t]*[(,][ \t]*(?:[ht]?otp|2fa|mfa)\b)",
         ),
-        // A pair in the other order: `{"value": "X", "name": "DB_PASS"}`.
+        // A pair with the value first: `{"value": "X", "name": "DB_PASS"}`.
         filled(
             r"(?i)\bvalue['\x22]?[ \t]*[:=][ \t]*(?P<value>(?:<QUOTED>)|[^\s'\x22,]+)\s*,?\s*['\x22]?(?:name|key)['\x22]?[ \t]*[:=][ \t]*['\x22]?[\w.-]*<SECRET>(?:['\x22\s]|$)",
         ),
-        // What was typed below a question.
+        // What was typed on the line below a question.
         filled(
             r"(?im)^[^\n]{0,60}\b(?:password|passphrase|passwd|passcode)(?:[ \t]+for[ \t]+[^\n:]{1,40})?:[ \t]*(?:\r?\n[ \t]*){1,2}(?P<value>\S{2,}[^\s:])[ \t]*\r?$",
         ),
-        // A file of PostgreSQL's passwords, and of hashed ones.
+        // A password file of PostgreSQL.
         filled(r"(?m)^[ \t]*[\w.*-]+:(?:5[45]\d\d|6432|\*):[^:\s]+:[^:\s]+:(?P<value>[^\s:]\S*)[ \t]*$"),
     ]
 });
 
-/// What the arguments of known commands, and the answers to a program's questions, hold.
+/// Patterns of the arguments of known commands and of answers to the questions of programs.
 static COMMANDS: LazyLock<[Option<Regex>; 26]> = LazyLock::new(|| {
     [
         filled(
@@ -156,17 +153,18 @@ static COMMANDS: LazyLock<[Option<Regex>; 26]> = LazyLock::new(|| {
         filled(
             r"\b(?:(?:docker|podman|nerdctl|buildah|skopeo|oc|az|registry|helm|oras|ngc|crane|cr)[ \t]+(?:registry[ \t]+|auth[ \t]+)?login|htpasswd|ldap(?:search|modify|add|whoami)|smbclient|mount\.cifs|plink|pscp|sqlcmd|bcp|isql|cqlsh|influx|cypher-shell|arangosh|rabbitmqadmin|clickhouse-client|vncpasswd|ipmitool|exasol)\b(?:[^\n|;]|\\\n)*?[ \t]-(?:p|P|pw|w)(?:=|[ \t]*)(?P<value><WORD>)",
         ),
-        // Only right behind it: `-p` alone asks, and what follows is the database. Where a user mistook that, it goes, too.
+        // The password stands right behind `-p`. A word after a blank is the database, and is redacted as well, since
+        // people confuse the two.
         filled(r"\b(?:mysql|mariadb)[\w-]*(?:[^\n|;]*?)[ \t]-p[ \t]?(?P<value><ARGUMENT>)"),
         filled(
             r"\b(?:redis-cli\b[^\n|;]*?[ \t]-a|mongo\w*\b[^\n|;]*?[ \t]-p|(?:un)?zip\b[^\n|;]*?[ \t]-P|sshpass[ \t]+-e|psql\b[^\n|;]*?[ \t]-W)[ \t]+(?P<value><WORD>)",
         ),
-        // A name with a password in one option.
+        // A user and a password in one option.
         filled(r"[ \t](?:-U|--user)(?:=|[ \t]+)['\x22]?[\w.\\@-]+[:%](?P<value>[^\s'\x22]{3,})"),
-        // Any command that is told a user, and a line of its own that goes on with one.
+        // Any command with an option for the user, and a continued line that begins with `-p`.
         filled(r"[ \t](?:-u|--user(?:name)?)[ \t=]+[\w'\x22][^\n|;]*?[ \t]-p[ \t]+(?P<value>[^\s'\x22-]<REST>)"),
         filled(r"(?m)^[ \t]*-p[ \t]+(?P<value>[A-Za-z][^\s'\x22]*[0-9][^\s'\x22]*)(?:[ \t]+\\)?$"),
-        // What a command is fed.
+        // What is piped into a command.
         filled(
             r"\b(?:echo|printf)[ \t]+(?:-\w+[ \t]+)?(?P<value><WORD>)[ \t]*\|[^\n|]*(?:\bsudo[^\n|]*[ \t]-S|\blogin|-stdin|passwd)\b",
         ),
@@ -181,12 +179,12 @@ static COMMANDS: LazyLock<[Option<Regex>; 26]> = LazyLock::new(|| {
         filled(r"(?:\blogin[ \t]+\S+[ \t]+password[ \t]+|[ \t]-pass(?:in|out)?[ \t]+pass:)(?P<value><WORD>)"),
         // A .netrc on several.
         filled(r"(?m)^[ \t]*password[ \t]+(?P<value>\S+)[ \t]*$"),
-        // SQL, and what a shell's question shows.
+        // SQL.
         filled(
             r"(?i)\b(?:identified[ \t]+(?:with[ \t]+\w+[ \t]+)?by|with[ \t]+(?:encrypted[ \t]+)?password)[ \t]+(?P<value>(?:<QUOTED>))",
         ),
         filled(r"\bnet[ \t]+use\b[^\n]*?/user:\S+[ \t]+(?P<value><WORD>)"),
-        // A header of an option of its own.
+        // A header given as an option.
         filled(
             r"(?i)[ \t](?:-H|--header)[ \t]+['\x22]?[\w-]*(?:key|token|secret|session|cookie)[\w-]*:[ \t]*(?P<value>[^\s'\x22]+)",
         ),

@@ -1,13 +1,13 @@
-//! Owns hosts within addresses: which are a company's or a cluster's own, and W&B's teams. Public ones stay.
+//! Owns hosts in URLs, email addresses and teams of W&B. Hosts of a private network are left out; public ones stay.
 
 use std::collections::BTreeSet;
-
 use std::sync::LazyLock;
 
 use super::names::{self, HOST, USER};
-use super::{Pattern, found, part, pattern, replaced};
+use super::pattern::{Pattern, captures, group, group_or_empty, pattern, replace};
+use super::words::Words;
 
-/// An address's host; the schemes of buckets and images name no machine.
+/// A URL's scheme and host. Schemes of buckets and container images are not here: they name no machine.
 static URLS: Pattern = LazyLock::new(|| {
     pattern(concat!(
         r"(?P<before>\b(?:https?|wss?|ssh|git|ftps?|sftp|tcp|udp|tls|ucx|grpcs?|zmq|nats|amqps?|rediss?|postgres(?:ql)?|mysql|mariadb",
@@ -15,7 +15,7 @@ static URLS: Pattern = LazyLock::new(|| {
         r"(?P<host>[A-Za-z0-9_][\w.-]*)"
     ))
 });
-/// Mail, and git over ssh: `git@host:team/repository`.
+/// An email address, or git over ssh: `git@host:team/repository`.
 static MAIL: Pattern = LazyLock::new(|| {
     pattern(
         r"\b(?P<user>[\w.+-]*\w)@(?P<host>(?:[A-Za-z0-9-]+\.)+(?P<last>[a-z]{2,12}|[A-Z]{2,12}))(?P<rest>[^\w(@-]|$)",
@@ -23,157 +23,58 @@ static MAIL: Pattern = LazyLock::new(|| {
 });
 static TEAMS: Pattern = LazyLock::new(|| pattern(r"(?P<before>\bwandb\.ai/)(?P<team>[\w.-]+)(?P<rest>/[\w.-]+)"));
 
-/// The last parts of names that no public server has.
-const PRIVATE_ENDS: &[&str] = &[
-    "local",
-    "localdomain",
-    "lan",
-    "internal",
-    "intranet",
-    "intra",
-    "corp",
-    "private",
-    "home",
-    "cluster",
-    "arpa",
-    "priv",
-];
-/// Parts of names that tell a company's own network, and what companies run for themselves.
+/// Last parts of host names that no public server has.
+static PRIVATE_ENDS: Words =
+    Words::new("local localdomain lan internal intranet intra corp private home cluster arpa priv");
+/// Parts of host names that are used within a company's network.
 const PRIVATE_PARTS: &[&str] =
     &["corp", "internal", "intranet", "intra", "int", "private", "priv", "lan", "local", "svc"];
-const OWN_SERVERS: &[&str] = &[
-    "git",
-    "gitlab",
-    "gitea",
-    "bitbucket",
-    "ghe",
-    "github",
-    "nexus",
-    "artifactory",
-    "artifacts",
-    "pypi",
-    "registry",
-    "harbor",
-    "jenkins",
-    "ci",
-    "jira",
-    "confluence",
-    "wiki",
-    "mlflow",
-    "wandb",
-    "minio",
-    "s3",
-    "proxy",
-    "vault",
-    "grafana",
-    "prometheus",
-    "login",
-    "jupyter",
-    "hub",
-    "vpn",
-    "gpu",
-    "hpc",
-    "slurm",
-    "mirror",
-];
-/// Servers of the public whose names begin as those.
-const PUBLIC: &[&str] = &[
-    "github.com",
-    "githubusercontent.com",
-    "gitlab.com",
-    "bitbucket.org",
-    "huggingface.co",
-    "hf.co",
-    "hf.space",
-    "wandb.ai",
-    "pytorch.org",
-    "python.org",
-    "pypi.org",
-    "pythonhosted.org",
-    "nvidia.com",
-    "nvcr.io",
-    "docker.com",
-    "docker.io",
-    "quay.io",
-    "ghcr.io",
-    "gcr.io",
-    "k8s.io",
-    "kernel.org",
-    "gnu.org",
-    "debian.org",
-    "ubuntu.com",
-    "fedoraproject.org",
-    "google.com",
-    "googleapis.com",
-    "amazonaws.com",
-    "microsoft.com",
-    "jupyter.org",
-    "jenkins.io",
-    "grafana.com",
-    "prometheus.io",
-    "mlflow.org",
-    "vaultproject.io",
-    "modelscope.cn",
-    "tuna.tsinghua.edu.cn",
-    "aliyun.com",
-    "savannah.gnu.org",
-];
-/// What ends so is no address of mail: methods (`q@k.to`) and systemd's units.
-const NO_MAIL: &[&str] = &[
-    "to",
-    "mt",
-    "py",
-    "eq",
-    "ne",
-    "gt",
-    "lt",
-    "ge",
-    "le",
-    "no",
-    "service",
-    "slice",
-    "scope",
-    "socket",
-    "timer",
-    "target",
-    "mount",
-    "path",
-    "device",
-    "transpose",
-    "view",
-    "float",
-    "half",
-    "weight",
-];
+/// First parts of host names of servers that companies run for themselves.
+static OWN_SERVERS: Words = Words::new(
+    "git gitlab gitea bitbucket ghe github nexus artifactory artifacts pypi registry harbor jenkins ci jira confluence \
+     wiki mlflow wandb minio s3 proxy vault grafana prometheus login jupyter hub vpn gpu hpc slurm mirror",
+);
+/// Public domains, whose hosts may begin like those.
+static PUBLIC: Words = Words::new(
+    "github.com githubusercontent.com gitlab.com bitbucket.org huggingface.co hf.co hf.space wandb.ai pytorch.org \
+     python.org pypi.org pythonhosted.org nvidia.com nvcr.io docker.com docker.io quay.io ghcr.io gcr.io k8s.io \
+     kernel.org gnu.org debian.org ubuntu.com fedoraproject.org google.com googleapis.com amazonaws.com microsoft.com \
+     jupyter.org jenkins.io grafana.com prometheus.io mlflow.org vaultproject.io modelscope.cn tuna.tsinghua.edu.cn \
+     aliyun.com savannah.gnu.org",
+);
+/// Ends of what looks like an email address and is none: methods (`q@k.to`) and units of systemd.
+static NO_MAIL: Words = Words::new(
+    "to mt py eq ne gt lt ge le no service slice scope socket timer target mount path device transpose view float half \
+     weight",
+);
 
-/// The hosts in a text's addresses that are its own network's; a name alone (`http://ollama:11434`) may be a service's.
+/// The private hosts in a text's URLs. A name without a domain (`http://ollama:11434`) may be a service.
 pub(super) fn hosts(text: &str) -> BTreeSet<String> {
-    let hosts = found(&URLS, text).filter_map(|found| part(&found, "host"));
+    let hosts = captures(&URLS, text).filter_map(|found| group(&found, "host"));
     hosts.filter(|host| host.contains('.') && is_private(host)).collect()
 }
 
-/// The text without such hosts, without addresses of mail, and without W&B's teams.
+/// The text without private hosts, email addresses and teams of W&B.
 pub(super) fn left_out(text: &str) -> String {
-    let text = replaced(&URLS, text, |found| {
-        is_private(&part(found, "host")?).then_some(())?;
-        Some(part(found, "before")? + HOST)
+    let text = replace(&URLS, text, |found| {
+        is_private(&group(found, "host")?).then_some(())?;
+        Some(group(found, "before")? + HOST)
     });
-    let text = replaced(&MAIL, &text, |found| {
-        let (user, host, last) = (part(found, "user")?, part(found, "host")?, part(found, "last")?.to_lowercase());
-        let code = NO_MAIL.contains(&last.as_str()) || host.starts_with("self.") || user.contains("self.");
+    let text = replace(&MAIL, &text, |found| {
+        let (user, host, last) = (group(found, "user")?, group(found, "host")?, group(found, "last")?.to_lowercase());
+        let code = NO_MAIL.contains(&last) || host.starts_with("self.") || user.contains("self.");
         let public = user == "git" && !is_private(&host);
-        (!code && !public).then(|| format!("{USER}@{HOST}{}", part(found, "rest").unwrap_or_default()))
+        (!code && !public).then(|| format!("{USER}@{HOST}{}", group_or_empty(found, "rest")))
     });
-    replaced(&TEAMS, &text, |found| Some(part(found, "before")? + USER + &part(found, "rest")?))
+    replace(&TEAMS, &text, |found| Some(group(found, "before")? + USER + &group(found, "rest")?))
 }
 
-/// Whether a host's name is one of somebody's own network.
+/// Whether a host belongs to a private network.
 fn is_private(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_lowercase();
     let parts: Vec<&str> = host.split('.').collect();
     let number = parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-    let ends_in = |public: &&str| host.strip_suffix(*public).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
-    if number || PUBLIC.iter().any(ends_in) {
+    if number || PUBLIC.iter().any(|public| is_within(&host, public)) {
         return false;
     }
     match parts.as_slice() {
@@ -187,9 +88,14 @@ fn is_private(host: &str) -> bool {
     }
 }
 
-/// Whether the last part of a name is that of a network of one's own.
+/// Whether a host's name is this domain or within it.
+fn is_within(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// Whether the last part of a host name is that of a private network.
 pub(super) fn is_private_end(last: &str) -> bool {
-    PRIVATE_ENDS.contains(&last)
+    PRIVATE_ENDS.contains(last)
 }
 
 #[cfg(test)]

@@ -13,7 +13,10 @@ use std::time::Duration;
 use std::{env, fs, thread};
 
 use oomdoctor::gpu::{Header, Snapshot};
+use serde::de::DeserializeOwned;
 use tempfile::TempDir;
+
+use super::schema::{assert_output_valid, assert_valid};
 
 pub const GIB: u64 = 1 << 30;
 /// How long a line of the stream may take before the test fails; a reading takes far less.
@@ -86,7 +89,9 @@ impl FakeDriver {
 
     /// Runs a command of the program to its end.
     pub fn output(&self, arguments: &[&str]) -> Output {
-        assert_cmd::Command::from_std(self.oomdoctor(arguments)).timeout(PATIENCE).output().unwrap()
+        let output = assert_cmd::Command::from_std(self.oomdoctor(arguments)).timeout(PATIENCE).output().unwrap();
+        assert_output_valid(arguments, &output);
+        output
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -112,13 +117,13 @@ impl Stream {
         let mut child = command.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
         let lines = lines_of(child.stdout.take().unwrap());
         let header = lines.recv_timeout(PATIENCE).expect("no header");
-        Stream { header: serde_json::from_str(&header).unwrap(), child, lines }
+        Stream { header: line_of(&header), child, lines }
     }
 
     /// The next reading; fails if none arrives in time.
     pub fn next(&mut self) -> Snapshot {
         let line = self.lines.recv_timeout(PATIENCE).expect("no reading");
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        line_of(&line)
     }
 
     /// Reads until a reading is as wanted; fails after many that are not.
@@ -138,6 +143,12 @@ impl Drop for Stream {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A line of a stream, as its schema has it.
+fn line_of<T: DeserializeOwned>(line: &str) -> T {
+    assert_valid("sample", &serde_json::from_str(line).unwrap());
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
 /// The lines of a pipe, read by a thread that ends with it.

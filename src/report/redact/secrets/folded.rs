@@ -1,26 +1,27 @@
-//! Owns a text as it was before something broke or escaped it: lines that a terminal wrapped, `\\n` and `\\"` of JSON, `%3D`
-//! of addresses, colors. Secrets are searched in it once more, with the way back to where they stand.
+//! Owns a text as it was before it was wrapped or escaped: without line ends of a terminal, `\\n` and `\\"` of
+//! JSON, `%3D` of URLs, and colors. Secrets are searched in it once more, and each place is mapped back to the
+//! text as it stands.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::kinds;
 
-/// Lines at least this wide may have been wrapped by a terminal, within a token too.
+/// Lines at least this wide may have been wrapped by a terminal, even within a token.
 const WRAPPED: usize = 60;
-/// Lines around one that are no wider where a terminal wrapped it.
+/// Lines before and after a wrapped line; where a terminal wrapped it, none of them is wider.
 const LINES: usize = 8;
-/// Widths at which terminals and programs cut a line, whatever stands around it.
+/// Usual widths of terminals, at which a line is taken to be wrapped even beside wider ones.
 const CUT: &[usize] = &[79, 80, 100, 119, 120, 131, 132, 160];
 
-/// The text, and where each of its bytes came from.
+/// The text, and the place from which each of its bytes came.
 pub(super) struct Folded {
     pub(super) text: String,
     from: Vec<usize>,
 }
 
 impl Folded {
-    /// `None` where nothing was broken or escaped.
+    /// `None` where nothing was wrapped or escaped.
     pub(super) fn of(text: &str) -> Option<Folded> {
         let mut folded = Folded { text: String::with_capacity(text.len()), from: Vec::with_capacity(text.len() + 1) };
         let wraps = wraps(text);
@@ -45,18 +46,18 @@ impl Folded {
         changed.then_some(folded)
     }
 
-    /// Where something found in it stands in the text it is of.
+    /// The range in the original text.
     pub(super) fn back(&self, place: &Range<usize>, text: &str) -> Option<Range<usize>> {
         let start = *self.from.get(place.start)?;
         let last = *self.from.get(place.end.checked_sub(1)?)?;
         let end = *self.from.get(place.end)?;
-        // What was left out behind its last character is not its own.
+        // Characters that were left out after the last one do not belong to the range.
         let own = unescaped(text.get(last..)?).1;
         Some(start..end.min(last + own.max(1)))
     }
 }
 
-/// The next character of a text as it was before it was escaped, and how many bytes it takes; none for a color.
+/// The next character without its escape, and the bytes that it takes in the text; a color has no character.
 fn unescaped(rest: &str) -> (Option<char>, usize) {
     let bytes = rest.as_bytes();
     match bytes {
@@ -72,7 +73,7 @@ fn unescaped(rest: &str) -> (Option<char>, usize) {
             None => (Some('%'), 1),
         },
         [0x1b, b'[', color @ ..] => (None, 2 + of_a_color(color)),
-        // A color whose escape was made visible.
+        // A color whose escape character was replaced by a dot.
         [0xc2, 0xb7, b'[', color @ ..] if of_a_color(color) > 0 => (None, 3 + of_a_color(color)),
         _ => {
             let first = rest.chars().next();
@@ -81,14 +82,14 @@ fn unescaped(rest: &str) -> (Option<char>, usize) {
     }
 }
 
-/// A printable character of two hexadecimal digits.
+/// The printable character with this hexadecimal code.
 fn number(high: u8, low: u8) -> Option<char> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let code = u8::try_from(digit(high)? * 16 + digit(low)?).ok()?;
+    let [high, low] = [high, low].map(|byte| char::from(byte).to_digit(16));
+    let code = u8::try_from(high? * 16 + low?).ok()?;
     (code.is_ascii_graphic() || code == b' ').then(|| char::from(code))
 }
 
-/// How many bytes a color's figures and its end are.
+/// The length of a color behind its `[`.
 fn of_a_color(bytes: &[u8]) -> usize {
     let figures = bytes.iter().take(24).take_while(|byte| byte.is_ascii_digit() || **byte == b';').count();
     match bytes.get(figures) {
@@ -101,7 +102,7 @@ fn is_inside(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-+/=.%~".contains(c)
 }
 
-/// Where lines end that a terminal may have wrapped within a word: wide ones, with no wider one near them.
+/// The ends of lines that a terminal may have wrapped within a word: wide ones without a wider one near them.
 fn wraps(text: &str) -> Vec<usize> {
     let lines: Vec<&str> = text.split('\n').map(|line| line.trim_end_matches('\r')).collect();
     let widths: Vec<usize> = lines.iter().map(|line| line.chars().count()).collect();
@@ -125,21 +126,21 @@ fn wraps(text: &str) -> Vec<usize> {
     ends
 }
 
-/// Where tokens end that are known by how they begin.
+/// The ends of tokens with a known beginning.
 fn ends_of_tokens(text: &str) -> BTreeSet<usize> {
     let mut places = Vec::new();
     kinds::find(text, &mut places);
     places.into_iter().map(|place| place.end).collect()
 }
 
-/// Whether a line begins with what may be a token's rest: alone on its line, or with digits as no word has.
+/// Whether a line begins with what may be the rest of a token: a word alone on its line, or one with digits.
 fn is_a_rest(line: &str) -> bool {
     let end = line.find(|c: char| !is_inside(c)).unwrap_or(line.len());
     let rest = line.get(..end).unwrap_or_default();
     end == line.len() && !rest.ends_with('.') || rest.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Where the next line begins behind a line's own characters.
+/// The beginning of the next line.
 fn line_end(text: &str, at: usize) -> usize {
     text.get(at..).and_then(|rest| rest.find('\n')).map_or(text.len(), |end| at + end + 1)
 }

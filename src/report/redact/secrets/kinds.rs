@@ -1,15 +1,16 @@
-//! Owns the kinds of secrets that have a form of their own: how each begins, which characters follow, and how many make
-//! it sure. One row is one kind; a new one is a new row.
+//! Owns the kinds of tokens with a known beginning: which characters follow it, and how many make a token certain. Each
+//! kind is one row.
 //!
-//! The forms are facts from the rule sets of gitleaks (commit b58d3f1 of 2026-07-22), betterleaks (6381fa4 of
-//! 2026-07-23) and detect-secrets (5e14193 of 2026-04-02), and from what the providers document; all checked 2026-11-22.
+//! The forms are facts from the rule sets of gitleaks (commit b58d3f1 of 2026-07-22), betterleaks
+//! (6381fa4 of 2026-07-23) and detect-secrets (5e14193 of 2026-04-02), and from what the providers
+//! document; all checked 2026-11-22.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
 
-use super::drawn::{is_mixed, is_near_a_mark};
+use super::random::{is_mixed, is_near_a_mark};
 
 /// The characters that follow a kind's beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub(super) enum Follows {
     Dashed,
     /// The same and `.`.
     Dotted,
-    /// What base64 and its variants are written in, and the dots between its parts.
+    /// The characters of base64 and its variants, and the dots between parts.
     Base64,
     /// A hashed password with its settings.
     Crypt,
@@ -52,9 +53,9 @@ impl Follows {
 pub(super) struct Kind {
     pub(super) begins: &'static str,
     pub(super) follows: Follows,
-    /// So many characters behind the beginning are a secret, whichever they are; fewer only if they look drawn by chance.
+    /// The number of following characters that make a secret in any case; fewer do if they look random.
     pub(super) sure: usize,
-    /// Only beside a word that marks it.
+    /// Whether it counts only beside a word that marks a secret.
     pub(super) marked: bool,
 }
 
@@ -66,7 +67,7 @@ const fn marked(_name: &str, begins: &'static str, follows: Follows, sure: usize
     Kind { begins, follows, sure, marked: true }
 }
 
-/// The kinds. `sure` is a little below the documented length, so that a cut one still goes.
+/// The kinds. `sure` is a little below the documented length, so that a cut token is found as well.
 #[rustfmt::skip]
 pub(super) const KINDS: &[Kind] = &[
     // Models, training and inference.
@@ -366,10 +367,10 @@ pub(super) const KINDS: &[Kind] = &[
 static BEGINNINGS: LazyLock<Option<AhoCorasick>> =
     LazyLock::new(|| AhoCorasick::new(KINDS.iter().map(|kind| kind.begins)).ok());
 
-/// Fewer characters behind a kind's beginning than this are a name: `hf_hub`, `sk-learn`.
+/// With fewer following characters it is a name: `hf_hub`, `sk-learn`.
 const FEWEST: usize = 10;
 
-/// Where a text holds one.
+/// Adds the ranges of such tokens in a text.
 pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
     let Some(beginnings) = BEGINNINGS.as_ref() else { return };
     let bytes = text.as_bytes();
@@ -380,31 +381,30 @@ pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
             continue;
         }
         let behind = bytes.get(found.end()..).unwrap_or_default();
-        // No more is looked at than decides: a text of nothing but beginnings is read once, not once for each.
+        // Only the characters that decide are read. Otherwise a text of many beginnings would be read once for each.
         let length = behind.iter().take(kind.sure).take_while(|byte| kind.follows.has(**byte)).count();
         let run = behind.get(..length).unwrap_or_default();
         let is_one = length >= kind.sure || length >= FEWEST && kind.sure < SAFE && is_mixed(run);
         if !is_one || kind.marked && !is_near_a_mark(text, found.start()..found.end() + length) {
             continue;
         }
-        // What goes on behind it is its own.
-        let goes_on = |byte: &&u8| kind.follows.has(**byte) || Dashed.has(**byte);
-        let rest = behind.iter().take_while(goes_on).count();
+        // All that follows without a break belongs to the token.
+        let rest = behind.iter().take_while(|byte| kind.follows.has(**byte) || Dashed.has(**byte)).count();
         let end = found.end() + rest - ends_a_sentence(behind.get(..rest).unwrap_or_default());
         until = end;
         places.push(found.start()..end);
     }
 }
 
-/// Kinds that are this long begin with too little to be told by less.
+/// Kinds with this many certain characters have beginnings too short to be told by fewer.
 const SAFE: usize = 48;
 
-/// How many full stops and the like at the end are the text's own.
+/// The number of punctuation marks at the end that belong to the sentence.
 fn ends_a_sentence(run: &[u8]) -> usize {
     run.iter().rev().take_while(|byte| matches!(**byte, b'.' | b',' | b'/' | b'%')).count()
 }
 
-/// Whether no word reaches into what begins here; what a program escaped before it (`\n`, `%3D`) is none.
+/// Whether a word begins here. An escape sequence before it (`\n`, `%3D`) does not belong to the word.
 fn begins_a_word(text: &str, at: usize) -> bool {
     let before = text.as_bytes().get(..at).unwrap_or_default();
     match before {

@@ -1,14 +1,17 @@
-//! Owns secrets that stand behind a telling name: in options, settings, variables, source code, JSON, YAML and prose.
+//! Owns secrets behind a telling name: in options, settings, variables, source code, JSON, YAML and prose.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::SECRET;
-use crate::report::redact::{Pattern, found, pattern};
+use crate::report::redact::pattern::{Pattern, captures, pattern};
+use crate::report::redact::words::Words;
 
-/// A name, what stands between it and its value, and which values are secrets.
+/// What stands in the place of a secret.
+pub(super) const SECRET: &str = "[redacted]";
+
+/// A pattern of names, how the value behind such a name is written, and which values are secrets.
 pub(super) struct Rule {
     head: Option<Regex>,
     value: Value,
@@ -30,44 +33,44 @@ enum Value {
 #[derive(Clone, Copy, PartialEq)]
 enum Only {
     All,
-    /// Long, or short and mixed of letters and digits.
+    /// Only a long value, or one with both letters and digits.
     Mixed,
-    /// Long and drawn by chance.
-    Drawn,
+    /// Only a long value that looks random.
+    Random,
 }
 
 #[cfg(test)]
 impl Rule {
-    /// Whether all of its patterns compiled: one that did not would hide nothing, silently.
+    /// Whether its patterns compiled. One that did not would find nothing and raise no error.
     #[cfg(test)]
     pub(super) fn is_complete(&self) -> bool {
         self.head.is_some() && VALUES.iter().all(Option::is_some)
     }
 }
 
-/// Where a text holds them.
+/// Adds the ranges of such secrets in a text.
 pub(super) fn find(text: &str, places: &mut Vec<Range<usize>>) {
     for rule in RULES.iter() {
         let Some(pattern) = &rule.head else { continue };
         let mut from = 0;
         while let Some(head) = pattern.find_at(text, from) {
             let value = value_behind(text, head.end(), rule.value);
-            places.extend(value.and_then(|value| valued(text, head.range(), value, rule.only)));
-            // The blank at its end may be the next one's beginning.
+            places.extend(value.and_then(|value| secret_value(text, head.range(), value, rule.only)));
+            // The blank at the end of one match may be the beginning of the next.
             from = if head.as_str().ends_with([' ', '\t']) { head.end() - 1 } else { head.end() };
         }
     }
-    let prose = found(&PROSE, text).filter_map(|found| {
+    let prose = captures(&PROSE, text).filter_map(|found| {
         let (head, value) = (found.name("head")?.range(), found.name("value")?.range());
-        valued(text, head, value, Only::All)
+        secret_value(text, head, value, Only::All)
     });
     places.extend(prose);
 }
 
-/// No more than this is searched for a value's end: a line of nothing but names is read once, not once for each.
+/// Bytes that are searched for the end of a value. Without a limit, a line of many names would be read once for each.
 const LONGEST: usize = 1024;
 
-/// Where the value that begins here ends.
+/// The range of the value that begins here.
 fn value_behind(text: &str, at: usize, of: Value) -> Option<Range<usize>> {
     let mut to = (at + LONGEST).min(text.len());
     while !text.is_char_boundary(to) {
@@ -76,13 +79,13 @@ fn value_behind(text: &str, at: usize, of: Value) -> Option<Range<usize>> {
     let window = text.get(at..to)?;
     let end = match VALUES.get(of as usize)?.as_ref()?.find(window) {
         Some(value) if at + value.end() < to || to == text.len() => at + value.end(),
-        // It goes on behind what was searched.
+        // The value is longer than what was searched.
         Some(value) => {
             at + value.end() + text.get(at + value.end()..)?.find([' ', '\t', '\n', '\r', '"', '\'', '`']).unwrap_or(0)
         }
         None => {
             let quote = window.chars().next().filter(|first| matches!(first, '"' | '\''))?;
-            // One that was cut off before its end.
+            // The text was cut before the closing quotation mark.
             let inside = text.get(at + 1..)?;
             at + 1 + inside.find([quote, '\n']).unwrap_or(inside.len())
         }
@@ -103,29 +106,30 @@ static VALUES: LazyLock<[Option<Regex>; 7]> = LazyLock::new(|| {
     ]
 });
 
-/// The parts of patterns, in the order in which they are put in: one may hold those behind it.
+/// Named parts of patterns, replaced in this order: a part may use those below it.
 const PARTS: &[(&str, &str)] = &[
-    // The value of an option: a word as the shell has it, or a text in quotation marks. It begins with no dash.
+    // The value of an option: a word of the shell, or a text in quotation marks, without a dash at its beginning.
     ("<ARGUMENT>", r"<GONE><REST>|(?:<QUOTED>)<REST>|[\x22'`]?[^\s\x22'`-]<REST>"),
-    // One more of it.
+    // A further value of the same option.
     ("<ANOTHER>", r"\x22[^\x22\n-][^\x22\n]*\x22|'[^'\n-][^'\n]*'|[^\s\x22'`|&;<>#\\-]<REST>"),
-    // The same where a dash may begin it.
+    // A value that may begin with a dash.
     ("<WORD>", r"<GONE><REST>|(?:<QUOTED>)<REST>|<IN>*<END>|<IN>+"),
-    // Between a setting and its value, with the type that Python writes there. Behind a type that is not known, both go.
+    // What stands between a setting and its value, including a type annotation of Python. A type that is not in this
+    // list is redacted with the value (see <TYPED>).
     ("<IS>", r"[ \t]*(?::[ \t]*<TYPE>[ \t]*=|:=|:|=>|-{1,2}>|→|[=!]?={1,2})[ \t]*"),
     ("<TYPE>", r"(?:[\w.]+\[)*(?:str|bytes|Any|&?[Ss]tring|&str|SecretStr)\]*(?:[ \t]*\|[ \t]*None)?"),
     ("<TYPED>", r"[A-Za-z][\w.|\[\]]*[ \t]*=[ \t]*(?:<QUOTED>)"),
-    // The value of a setting: in quotation marks, a list, or up to a blank.
+    // The value of a setting: in quotation marks, a list, or everything up to a blank.
     ("<VALUE>", r"[brfu]?(?:<QUOTED>)|\[[^\]\n]*\](?:[^\s\x22'`&)}\]]<IN>*<END>)?|[^\s\x22'`,;(){}\[\]]<REST>"),
     ("<QUOTED>", r"\\\x22[^\x22\\\n]*\\\x22|\x22(?:[^\x22\\\n]|\\.)*\x22|'(?:[^'\\\n]|\\.)*'"),
     ("<GONE>", r"\[redacted\]"),
-    // Commas and brackets within a value are its own; at its end they are the text's.
+    // Commas and brackets belong to a value only within it, not at its end.
     ("<REST>", r"(?:<IN>*<END>)?"),
     ("<IN>", r"(?:[^\s\x22'`]|[\x22'`][^\s\x22'`,;:)}\]])"),
     ("<END>", r"[^\s\x22'`,;)}\]]"),
-    // The end of a name in quotation marks, also as an index: `environ['X']`.
+    // The end of a name in quotation marks, or of an index: `environ['X']`.
     ("<NAME_END>", r"\\?['\x22]?(?:[ \t]*\])?"),
-    // Names whose value is a secret, as options and settings have them.
+    // Names of options and settings whose value is a secret.
     ("<SECRET>", r"(?:<API_KEY>|<NAME>)<SUFFIX>"),
     (
         "<NAME>",
@@ -136,7 +140,7 @@ const PARTS: &[(&str, &str)] = &[
             r"|token|password|passwd|passphrase|passcode|passwort|contrase(?:ñ|n)a|credentials?|creds?|pwd",
             r"|(?:db|database|smtp|mail|user|root|admin|login|ftp|sudo|proxy|redis|postgres|mysql|key|store|ssh|pg|my|vnc|bind|ldap|ipmi|bmc|wifi|vpn|mongo|cert|pem)[_.-]?(?:pass|pw)",
             r"|[_.-](?:pass|pw)|(?-i:[a-z0-9](?:Pass|Pw))",
-            // The word may begin the name, too: `pwd_db`, `pwdDb`.
+            // The word may also begin the name: `pwd_db`, `pwdDb`.
             r"|\b(?:pass|pw)|(?:pwd|passwd|password|\b(?:pass|pw))(?:[_-][\w-]{1,20}|(?-i:[A-Z])\w{0,20}))"
         ),
     ),
@@ -150,9 +154,9 @@ const PARTS: &[(&str, &str)] = &[
         r"[A-Z][A-Z0-9_]*(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|PASS|_PWD|_PW|CREDENTIALS?|CREDS?|AUTH|_PAT|_DSN|COOKIE)<VAR_END>",
     ),
     ("<VAR_END>", r"(?:_?(?:\d{1,2}|OLD|NEW|PROD|DEV|TEST|STAGING|LIVE|READ|WRITE|B64|BASE64))*"),
-    // An option's beginning: `next-token` has none.
+    // The dashes of an option, so that `next-token` is none.
     ("<OPTION>", r"(?:^|[^\w-])--?[\w.-]*"),
-    // Between an option and its value: a blank, the shell's line end, or a list of arguments in JSON.
+    // What stands between an option and its value: a blank, an escaped line end, or the comma of a JSON list.
     ("<BLANK>", r"[ \t]+(?:\\\r?\n[ \t]*)?|['\x22][ \t]*,[ \t]*"),
 ];
 
@@ -160,7 +164,7 @@ pub(super) fn filled(source: &str) -> Option<Regex> {
     pattern(&ascii(&PARTS.iter().fold(source.to_owned(), |source, (name, part)| source.replace(name, part))))
 }
 
-/// A pattern whose words are of ASCII: names of settings are, and the tables of all scripts are searched slowly.
+/// Limits `\w`, `\d` and `\b` to ASCII: names of settings are ASCII, and Unicode classes are slow to search.
 fn ascii(source: &str) -> String {
     let mut out = String::with_capacity(source.len() * 2);
     let mut in_class = false;
@@ -184,103 +188,100 @@ fn ascii(source: &str) -> String {
     out
 }
 
-fn rule(head: &str, value: Value, only: Only) -> Rule {
-    Rule { head: filled(head), value, only }
+fn always(head: &str, value: Value) -> Rule {
+    Rule { head: filled(head), value, only: Only::All }
 }
 
-/// What has a telling name; whether its value goes is seen in `valued`.
+fn if_mixed(head: &str, value: Value) -> Rule {
+    Rule { only: Only::Mixed, ..always(head, value) }
+}
+
+fn if_random(head: &str, value: Value) -> Rule {
+    Rule { only: Only::Random, ..always(head, value) }
+}
+
+/// Names whose values may be secrets; `secret_value` decides on its value.
 pub(super) static RULES: LazyLock<[Rule; 24]> = LazyLock::new(|| {
     [
         // `--hf-token=X`.
-        rule(r"(?im)<OPTION><SECRET>=", Value::Word, Only::All),
+        always(r"(?im)<OPTION><SECRET>=", Value::Word),
         // `--api-key X Y`: vLLM takes several.
-        rule(r"(?im)<OPTION><API_KEY>(?:<BLANK>)", Value::Arguments, Only::All),
+        always(r"(?im)<OPTION><API_KEY>(?:<BLANK>)", Value::Arguments),
         // `--password X`.
-        rule(r"(?im)<OPTION><SECRET>(?:<BLANK>)", Value::Argument, Only::All),
-        // `"api_key": "X"`, `token = X`; the word before it may tell that it is a tokenizer's.
-        rule(r"(?i)(?:\b[A-Za-z]+[ /])?\b[\w.-]*<SECRET><NAME_END>(?:[ \t]+\[\w+\])?<IS>", Value::Setting, Only::All),
+        always(r"(?im)<OPTION><SECRET>(?:<BLANK>)", Value::Argument),
+        // `"api_key": "X"`, `token = X`; the word before it may show that it belongs to a tokenizer.
+        always(r"(?i)(?:\b[A-Za-z]+[ /])?\b[\w.-]*<SECRET><NAME_END>(?:[ \t]+\[\w+\])?<IS>", Value::Setting),
         // `HF_TOKEN=X`, `MYSQL_PWD=X`; `PWD` and `OLDPWD` are folders.
-        rule(r"\b(?:<VARIABLE>|PASS)=", Value::Word, Only::All),
+        always(r"\b(?:<VARIABLE>|PASS)=", Value::Word),
         // `environ["DB_PASS"] = "X"`, `DB_PASS: X`.
-        rule(r"\b<VARIABLE><NAME_END><IS>", Value::Setting, Only::All),
-        // `setdefault("HF_TOKEN", "X")`, and an image's `ENV HF_TOKEN X`.
-        rule(
+        always(r"\b<VARIABLE><NAME_END><IS>", Value::Setting),
+        // `setdefault("HF_TOKEN", "X")`, and `ENV HF_TOKEN X` of a Containerfile.
+        always(
             concat!(
                 r"\b(?:(?i:set\w*|putenv|getenv|get|add\w*)\([ \t]*['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)",
                 r"|(?:ENV|ARG|setenv|setx)[ \t]+<VARIABLE>)(?:['\x22][ \t]*,[ \t]*|[ \t]+)"
             ),
             Value::Setting,
-            Only::All,
         ),
         // Kubernetes: `{"name":"HF_TOKEN","value":"X"}`, in YAML on two lines.
-        rule(
+        always(
             concat!(
                 r"(?i)\b\w*(?:name|key|variable|setting)\\?['\x22]?[ \t]*[:=][ \t]*\\?['\x22]?[\w.-]*(?:<SECRET>|_key|_auth|_pat)",
                 r"\\?['\x22]?\s*,?\s*\\?['\x22]?\w*value\\?['\x22]?[ \t]*[:=][ \t]*"
             ),
             Value::Setting,
-            Only::All,
         ),
-        // Pairs of Python: `('HF_TOKEN', 'X')`; in brackets they may be a list of names.
-        rule(r"\([ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*", Value::Quoted, Only::All),
-        rule(
-            r"\[[ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*",
-            Value::Quoted,
-            Only::Mixed,
-        ),
-        rule(r"\[[ \t]*[bru]?['\x22]<VARIABLE>['\x22][ \t]*,[ \t]*", Value::Quoted, Only::All),
+        // Pairs in Python: `('HF_TOKEN', 'X')`. In square brackets the second one may be another name.
+        always(r"\([ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*", Value::Quoted),
+        if_mixed(r"\[[ \t]*[bru]?['\x22](?:[\w.-]*(?i:<SECRET>)|<VARIABLE>)['\x22][ \t]*,[ \t]*", Value::Quoted),
+        always(r"\[[ \t]*[bru]?['\x22]<VARIABLE>['\x22][ \t]*,[ \t]*", Value::Quoted),
         // A row of a table: `| DB_PASS | X |`.
-        rule(r"\b(?:<VARIABLE>|\w+[_.-]?(?i:<SECRET>))[ \t]*[|│][ \t]*", Value::Setting, Only::All),
+        always(r"\b(?:<VARIABLE>|\w+[_.-]?(?i:<SECRET>))[ \t]*[|│][ \t]*", Value::Setting),
         // `MYSQL_PWD is X`, `smtp_passwd was X`.
-        rule(
+        always(
             concat!(
                 r"\b(?:<VARIABLE>|(?i:[\w.-]*(?:passw(?:or)?d|passphrase|pwd|[_-]pass|[_-]pw|(?:access|secret)[_-]?key)))",
                 r"[ \t]+(?:is|was)(?:[ \t]+set[ \t]+to)?:?[ \t]+"
             ),
             Value::Setting,
-            Only::All,
         ),
         // `the password 'X' was rejected`.
-        rule(r"(?i)\b[\w.-]*(?:passw(?:or)?d|passphrase|passcode)[ \t]+", Value::Quoted, Only::All),
+        always(r"(?i)\b[\w.-]*(?:passw(?:or)?d|passphrase|passcode)[ \t]+", Value::Quoted),
         // `kubectl create secret generic x --from-literal=NAME=X`.
-        rule(r"--from-literal(?:=|[ \t]+)['\x22]?[\w.-]+=", Value::Word, Only::All),
-        // An element of XML, and an attribute.
-        rule(r"(?i)<(?:\w+:)?[\w.-]*<SECRET>(?:[ \t][^<>\n]{0,80})?>", Value::Element, Only::All),
-        rule(r"(?i)\bkey=\x22[\w.-]*<SECRET>\x22[ \t]+value=", Value::Quoted, Only::All),
+        always(r"--from-literal(?:=|[ \t]+)['\x22]?[\w.-]+=", Value::Word),
+        // An element and an attribute of XML.
+        always(r"(?i)<(?:\w+:)?[\w.-]*<SECRET>(?:[ \t][^<>\n]{0,80})?>", Value::Element),
+        always(r"(?i)\bkey=\x22[\w.-]*<SECRET>\x22[ \t]+value=", Value::Quoted),
         // `VAST_API_KEY   X`: a table of settings.
-        rule(r"\b(?:<VARIABLE>|[\w.-]*(?i:<SECRET>)[ \t]*[|│])[ \t]*[ \t|:,│][ \t]*", Value::Plain, Only::Mixed),
+        if_mixed(r"\b(?:<VARIABLE>|[\w.-]*(?i:<SECRET>)[ \t]*[|│])[ \t]*[ \t|:,│][ \t]*", Value::Plain),
         // `vastai set api-key X`, `password hunter22`.
-        rule(
+        if_mixed(
             concat!(
                 r"(?i)\b(?:api[-_ ]?key|(?:access|auth|api|secret|user|bot)[-_ ]token|token[-_](?:secret|id)|password|passphrase",
                 r"|(?:access|secret)[-_ ]key)[ \t]+"
             ),
             Value::Plain,
-            Only::Mixed,
         ),
-        // Names that say it less plainly.
-        rule(
+        // Names that are less clear.
+        if_mixed(
             concat!(
                 r"(?i)\b[\w.-]*(?:session(?:[-_.]?(?:id|cookie))?|sess[-_]?id|\bsid|cookies?|csrf|xsrf|signature|\bsig|policy|key-pair-id",
                 r"|jwt|bearer|\bauth|[-_.]auth|authkey|dsn|webhook(?:[-_]?url)?|mnemonic|\bpw|\bpass|license|nonce|otp|2fa|[-_]pat)<NAME_END><IS>"
             ),
             Value::Setting,
-            Only::Mixed,
         ),
-        rule(
+        if_mixed(
             r"(?im)<OPTION>(?:session(?:-id)?|cookie|auth|sig|signature|jwt|bearer|pass|pw|pat|webhook(?:-url)?)(?:<BLANK>|=)",
             Value::Argument,
-            Only::Mixed,
         ),
-        // Names of a kind of secret before a word of its own: `"api_key_id": "X"`.
-        rule(
+        // Names of a secret with a further word: `"api_key_id": "X"`.
+        if_random(
             r"(?i)\b[\w.-]*(?:client|tenant|access|account|api|private|secret|service)[-_]?(?:key|secret)[-_]?\w{2,12}<NAME_END><IS>",
             Value::Setting,
-            Only::Drawn,
         ),
-        // Any other key: `"key": "X"` is a secret only where it looks like one.
-        rule(r"(?im)<OPTION>key(?:<BLANK>|=)", Value::Argument, Only::Drawn),
-        rule(r"(?i)\b[\w.-]*key<NAME_END><IS>", Value::Setting, Only::Drawn),
+        // Any other key: `"key": "X"` is a secret only where the value looks random.
+        if_random(r"(?im)<OPTION>key(?:<BLANK>|=)", Value::Argument),
+        if_random(r"(?i)\b[\w.-]*key<NAME_END><IS>", Value::Setting),
     ]
 });
 
@@ -292,59 +293,22 @@ pub(super) static PROSE: Pattern = LazyLock::new(|| {
     ))
 });
 
-/// Whether it was drawn by chance: a long word of digits and letters mixed, not a name in parts such as `layer_12_weight`.
-fn is_drawn(value: &str) -> bool {
-    let parts = value.split(|c: char| !c.is_ascii_alphanumeric());
+/// Whether a value has a long part of digits and letters. A name in short parts, such as `layer_12_weight`, has none.
+fn looks_random(value: &str) -> bool {
+    let parts = value.split(is_separator);
     parts.filter(|part| part.len() >= 16).any(|part| {
         let digits = part.bytes().filter(u8::is_ascii_digit).count();
         digits >= 2 && part.len() - digits >= 2
     })
 }
 
-/// Words before `token` that make it a model's token, or a parser's: no secret.
-const NO_SECRET: &[&str] = &[
-    "eos",
-    "bos",
-    "pad",
-    "padding",
-    "unk",
-    "unknown",
-    "sep",
-    "cls",
-    "mask",
-    "bot",
-    "eot",
-    "eom",
-    "eog",
-    "lf",
-    "nl",
-    "fim",
-    "pre",
-    "suf",
-    "mid",
-    "prefix",
-    "suffix",
-    "middle",
-    "rep",
-    "special",
-    "stop",
-    "start",
-    "end",
-    "begin",
-    "image",
-    "audio",
-    "video",
-    "per",
-    "max",
-    "min",
-    "ms",
-    "s",
-    "sec",
-    "bytes",
-    "unexpected",
-];
+/// Words before `token` that make it a token of a model or a parser.
+static NO_SECRET: Words = Words::new(
+    "eos bos pad padding unk unknown sep cls mask bot eot eom eog lf nl fim pre suf mid prefix suffix middle rep \
+     special stop start end begin image audio video per max min ms s sec bytes unexpected",
+);
 
-/// What stands in a value's place and is none: nothing, a yes or no, a type.
+/// What stands in place of a value: nothing, a boolean, a type.
 const NO_VALUE: &[&str] = &[
     "",
     SECRET,
@@ -364,179 +328,90 @@ const NO_VALUE: &[&str] = &[
     "SecretStr",
 ];
 
-/// Where source code has a value from: that is no secret itself.
+/// Beginnings of expressions in source code that read a value from elsewhere.
 const SOURCES: &[&str] =
     &["self.", "args.", "kwargs", "os.environ", "os.getenv", "config.", "cfg.", "settings.", "process.", "getpass."];
 
-/// What prose says of a password without telling it: "the password is wrong".
-const SAID: &[&str] = &[
-    "required",
-    "incorrect",
-    "invalid",
-    "wrong",
-    "missing",
-    "not",
-    "needed",
-    "empty",
-    "set",
-    "unset",
-    "expired",
-    "correct",
-    "too",
-    "a",
-    "an",
-    "the",
-    "no",
-    "only",
-    "now",
-    "being",
-    "also",
-    "stored",
-    "used",
-    "unknown",
-    "valid",
-    "in",
-    "to",
-    "never",
-    "about",
-    "optional",
-    "deprecated",
-    "already",
-    "provided",
-    "configured",
-    "defined",
-    "found",
-    "given",
-    "read",
-    "taken",
-    "passed",
-    "loaded",
-    "ignored",
-    "present",
-    "available",
-    "hidden",
-    "disabled",
-    "enabled",
-    "from",
-    "at",
-    "by",
-    "longer",
-    "shorter",
-];
+/// Words that prose says of a password: "the password is wrong".
+static SAID: Words = Words::new(
+    "required incorrect invalid wrong missing not needed empty set unset expired correct too a an the no only now being \
+     also stored used unknown valid in to never about optional deprecated already provided configured defined found \
+     given read taken passed loaded ignored present available hidden disabled enabled from at by longer shorter",
+);
 
-/// Where a named value stands; `None` where it is none, or the name means something else.
-fn valued(text: &str, head: Range<usize>, mut value: Range<usize>, only: Only) -> Option<Range<usize>> {
-    let name = text.get(head.clone())?.to_ascii_lowercase();
-    // In an address another one begins behind it.
+/// The range of a value behind a telling name; `None` where the value is no secret.
+fn secret_value(text: &str, head: Range<usize>, mut value: Range<usize>, only: Only) -> Option<Range<usize>> {
+    let head_text = text.get(head.clone())?.to_ascii_lowercase();
+    // In the query of a URL, the next parameter begins at `&`.
     if text.get(..head.start).is_some_and(|before| before.ends_with(['?', '&'])) {
         let next = text.get(value.clone())?.find('&');
         value.end = next.map_or(value.end, |next| value.start + next);
     }
     let whole = text.get(value.clone())?;
     let bare = whole.trim_matches(['"', '\'', '\\']);
-    let word = bare.trim_end_matches(['.', '!', '?', ':']).to_lowercase();
-    let is_said = [" is", " was", " to"].iter().any(|verb| name.trim_end().trim_end_matches(':').ends_with(verb));
-    let is_enough = match only {
+    let is_secret = match only {
         Only::All => true,
-        Only::Mixed => is_long(bare) || is_a_password_of(&name, bare),
-        Only::Drawn => is_drawn(bare) && !is_of_data(&name),
+        Only::Mixed => is_long(bare) || is_short_password(&head_text, bare),
+        Only::Random => looks_random(bare) && !is_data_key(&head_text),
     };
-    let harmless = !is_enough
-        || !name.ends_with('=') && bare.starts_with('-')
-        || NO_VALUE.contains(&bare)
-        || is_in_its_place(bare)
-        || whole.starts_with('<') && rest_of_line(text, value.start).contains('>')
-        || is_said && SAID.contains(&word.as_str())
-        || SOURCES.iter().any(|source| whole.starts_with(source))
-        // `pwd: /srv` is a folder.
-        || name.contains("pwd") && bare.starts_with(['/', '~', '.', '$']);
-    let arrow = name.contains("->") || name.contains('→');
-    let name = name.split([':', '=', ',', '→']).next().unwrap_or_default();
-    let name = name.split("->").next().unwrap_or_default();
-    let is_list = name.starts_with('[') && bare.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
-    let harmless = harmless
-        || is_list
-        || is_about_passwords(name, bare)
-        || arrow && name.trim() == "token"
-        || is_named_run(name, bare);
-    (!harmless && !is_figure(name, bare) && !is_a_models(name)).then_some(value)
+    let is_tag = whole.starts_with('<') && rest_of_line(text, value.start).contains('>');
+    let is_no_secret = is_tag || is_no_value(&head_text, whole, bare) || names_no_secret(&head_text, bare);
+    (is_secret && !is_no_secret).then_some(value)
 }
 
-/// Words before `pass` that make it a step of a computation.
-const STEPS: &[&str] = &[
-    "forward",
-    "backward",
-    "first",
-    "second",
-    "third",
-    "last",
-    "final",
-    "render",
-    "optimizer",
-    "warmup",
-    "single",
-    "num",
-    "n",
-    "dry",
-    "by",
-    "comp",
-    "of",
-];
+/// Whether a placeholder, source code or a word of prose stands where the value would be.
+fn is_no_value(head: &str, whole: &str, bare: &str) -> bool {
+    let word = bare.trim_end_matches(['.', '!', '?', ':']).to_lowercase();
+    let is_prose = [" is", " was", " to"].iter().any(|verb| head.trim_end().trim_end_matches(':').ends_with(verb));
+    !head.ends_with('=') && bare.starts_with('-')
+        || NO_VALUE.contains(&bare)
+        || is_placeholder(bare)
+        || is_prose && SAID.contains(&word)
+        || SOURCES.iter().any(|source| whole.starts_with(source))
+        // `pwd: /srv` is a folder.
+        || head.contains("pwd") && bare.starts_with(['/', '~', '.', '$'])
+}
 
-/// Words behind `password` that make it something about a password: where it is kept, how long it has to be.
-const ABOUT: &[&str] = &[
-    "file",
-    "path",
-    "stdin",
-    "prompt",
-    "field",
-    "input",
-    "policy",
-    "length",
-    "min",
-    "max",
-    "encryption",
-    "type",
-    "required",
-    "command",
-    "cmd",
-    "env",
-    "rate",
-    "through",
-    "at",
-    "by",
-    "count",
-    "id",
-    "name",
-    "k",
-    "names",
-    "pipeline",
-    "idx",
-    "num",
-    "time",
-    "index",
-    "manager",
-    "enabled",
-    "age",
-    "authentication",
-];
+/// Whether the name means something other than a secret, such as a model's token or a list of names.
+fn names_no_secret(head: &str, bare: &str) -> bool {
+    let has_arrow = head.contains("->") || head.contains('→');
+    let name = head.split([':', '=', ',', '→']).next().unwrap_or_default();
+    let name = name.split("->").next().unwrap_or_default();
+    let is_list = name.starts_with('[') && bare.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    is_list
+        || is_about_passwords(name, bare)
+        || has_arrow && name.trim() == "token"
+        || is_run_name(name, bare)
+        || is_figure(name, bare)
+        || is_model_token(name)
+}
 
-/// `forward_pass = 3`, `password_file: /run/x`.
+/// Words before `pass` that make it a step of a computation: `forward_pass`.
+static STEPS: Words =
+    Words::new("forward backward first second third last final render optimizer warmup single num n dry by comp of");
+
+/// Words after `password` that make it a property of a password: `password_file`, `password_length`.
+static ABOUT: Words = Words::new(
+    "file path stdin prompt field input policy length min max encryption type required command cmd env rate through at \
+     by count id name k names pipeline idx num time index manager enabled age authentication",
+);
+
+/// Whether the name is one like `forward_pass` or `password_file`.
 fn is_about_passwords(name: &str, bare: &str) -> bool {
-    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).rev();
+    let mut words = name.split(is_separator).filter(|word| !word.is_empty()).rev();
     match (words.next(), words.next()) {
         (Some("pass"), Some(before)) => {
-            STEPS.contains(&before) || bare.starts_with(|c: char| c.is_ascii_digit()) && !is_long(bare)
+            STEPS.contains(before) || bare.starts_with(|c: char| c.is_ascii_digit()) && !is_long(bare)
         }
         (Some("pass" | "pw"), None) => bare.starts_with(|c: char| c.is_ascii_digit()) && !is_long(bare),
         (Some(last), None) => ["passthrough", "passmanager", "passrate", "passcount", "passid"].contains(&last),
-        (Some(last), Some(_)) => ABOUT.contains(&last) && name.contains("pass"),
+        (Some(last), Some(_)) => ABOUT.contains(last) && name.contains("pass"),
         _ => false,
     }
 }
 
-/// A short word with one digit, behind a name that is a password's.
-fn is_a_password_of(name: &str, bare: &str) -> bool {
+/// A password may be a word of eight letters with one digit, which is too little for other secrets.
+fn is_short_password(name: &str, bare: &str) -> bool {
     let is_plain = bare.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let digits = bare.bytes().filter(u8::is_ascii_digit).count();
     ["pass", "pwd"].iter().any(|word| name.contains(word))
@@ -546,21 +421,27 @@ fn is_a_password_of(name: &str, bare: &str) -> bool {
         && digits < bare.len() / 2
 }
 
-/// `session_id=train-20260101`: words and figures in parts are a name that somebody gave.
-fn is_named_run(name: &str, bare: &str) -> bool {
-    let is_part = |part: &str| {
-        part.bytes().all(|byte| byte.is_ascii_digit())
-            || part.len() >= 3 && part.bytes().all(|byte| byte.is_ascii_lowercase())
-    };
-    name.contains("sess") && bare.contains(['-', '_']) && bare.split(['-', '_', '.']).all(is_part)
+/// A session whose parts are words and numbers was named by a person: `session_id=train-20260101`.
+fn is_run_name(name: &str, bare: &str) -> bool {
+    name.contains("sess") && bare.contains(['-', '_']) && bare.split(['-', '_', '.']).all(is_word_or_number)
+}
+
+fn is_word_or_number(part: &str) -> bool {
+    let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+    is_number || part.len() >= 3 && part.bytes().all(|byte| byte.is_ascii_lowercase())
+}
+
+/// Whether this character separates the words of a name.
+fn is_separator(c: char) -> bool {
+    !c.is_ascii_alphanumeric()
 }
 
 fn rest_of_line(text: &str, from: usize) -> &str {
     text.get(from..).and_then(|rest| rest.lines().next()).unwrap_or_default()
 }
 
-/// What stands for a value: `$HF_TOKEN`, `${{ secrets.X }}`, `<your token>`, `****`.
-fn is_in_its_place(bare: &str) -> bool {
+/// Whether this stands for a value: `$HF_TOKEN`, `${{ secrets.X }}`, `<your token>`, `****`.
+fn is_placeholder(bare: &str) -> bool {
     let name = bare.trim_start_matches(['$', '{', '%']).trim_end_matches(['}', '%']);
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     let variable = bare.starts_with('$') && is_name && !name.bytes().any(|byte| byte.is_ascii_lowercase())
@@ -571,9 +452,9 @@ fn is_in_its_place(bare: &str) -> bool {
         || bare.len() >= 3 && bare.bytes().all(|byte| matches!(byte, b'*' | b'.' | b'x' | b'X' | b'-'))
 }
 
-/// `token: 128` counts; a password may be a number.
+/// Whether a token is a count or an index: `token: 128`. A password may be a number.
 fn is_figure(name: &str, bare: &str) -> bool {
-    let counts = name.trim_end_matches(|c: char| !c.is_ascii_alphanumeric()).ends_with("token");
+    let counts = name.trim_end_matches(is_separator).ends_with("token");
     let figure = bare.trim_end_matches(['%', ']', ')', 'k', 'K', 'M', 'B']);
     counts
         && figure.len() <= 9
@@ -581,10 +462,10 @@ fn is_figure(name: &str, bare: &str) -> bool {
         && figure.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'/' | b',' | b'_'))
 }
 
-/// Keys of caches, tables and dictionaries: what they hold are hashes and names.
-fn is_of_data(name: &str) -> bool {
+/// Whether the name is a key of a cache, a table or a dictionary, whose values are hashes and names.
+fn is_data_key(name: &str) -> bool {
     let name = name.split([':', '=', ',']).next().unwrap_or_default();
-    let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = name.split(is_separator).filter(|word| !word.is_empty()).collect();
     let before = words.len().checked_sub(2).and_then(|at| words.get(at));
     before.is_some_and(|word| {
         ["cache", "hash", "dict", "state", "primary", "foreign", "sort", "group", "partition", "public", "map", "index"]
@@ -592,7 +473,7 @@ fn is_of_data(name: &str) -> bool {
     })
 }
 
-/// Long, or short and mixed of letters and digits; no word, no number, no path, and nothing of code.
+/// Whether a value has eight characters or more, with both letters and digits, and is neither a path nor an address.
 fn is_long(value: &str) -> bool {
     let bare = value.trim_matches(['"', '\'', '\\']);
     let digits = bare.bytes().filter(u8::is_ascii_digit).count();
@@ -608,9 +489,8 @@ fn is_long(value: &str) -> bool {
         && !bare.contains("0x")
 }
 
-/// `eos_token`, `EOS token`, `--pad-token`, `ms/token`.
-fn is_a_models(name: &str) -> bool {
-    let is_other = |c: char| !c.is_ascii_alphanumeric();
-    let kind = name.trim_end_matches(is_other).strip_suffix("token").map(|kind| kind.trim_end_matches(is_other));
-    kind.and_then(|kind| kind.rsplit(is_other).next()).is_some_and(|kind| NO_SECRET.contains(&kind))
+/// Whether the name is one like `eos_token`, `--pad-token` or `ms/token`.
+fn is_model_token(name: &str) -> bool {
+    let Some(kind) = name.trim_end_matches(is_separator).strip_suffix("token") else { return false };
+    kind.trim_end_matches(is_separator).rsplit(is_separator).next().is_some_and(|kind| NO_SECRET.contains(kind))
 }

@@ -1,5 +1,5 @@
-//! Owns what is held of the kinds of secrets: made-up examples of each, in the places where logs have them. They are put
-//! together from a beginning and drawn characters, so that no source file holds anything like a token.
+//! Owns what is held of the kinds of secrets: made-up examples of each, in the places where logs have them. They are
+//! put together from a beginning and drawn characters, so that no source file holds anything like a token.
 
 use super::*;
 use crate::report::redact::Names;

@@ -1,0 +1,102 @@
+//! Owns the JSON of `oomdoctor ps`: a reading whose processes also say whether they are busy.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::gpu::activity::{Activity, ActivityWord};
+use crate::gpu::usage::gpu_percent;
+use crate::gpu::{Device, Driver, GpuProcess, Holder, Host, SCHEMA, Snapshot, Vantage};
+use crate::units::WallTime;
+
+/// What `oomdoctor ps --json` prints: a machine's GPUs and their processes at one moment.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::cli) struct Listing<'a> {
+    /// The version of this format.
+    schema: u32,
+    /// When the reading was complete.
+    taken_at: WallTime,
+    /// The machine and its system memory.
+    host: &'a Host,
+    driver: &'a Driver,
+    /// The GPUs in the driver's (PCI) order.
+    devices: Vec<ListedDevice<'a>>,
+    /// Processes that have the driver's device files open but are not listed by the driver, as far as can be seen.
+    holders: &'a [Holder],
+    /// Processes without VRAM that started a listed one, such as torchrun.
+    launchers: &'a [GpuProcess],
+    /// The number of processes whose open files could not be read: any of them may be missing from `holders`.
+    unseen_processes: u32,
+    /// What narrows the view from where this was read; empty on a plain machine.
+    seen_from: &'a [Vantage],
+}
+
+impl Listing<'_> {
+    pub(super) fn of(snapshot: &Snapshot) -> Listing<'_> {
+        Listing {
+            schema: SCHEMA,
+            taken_at: snapshot.taken_at,
+            host: &snapshot.host,
+            driver: &snapshot.driver,
+            devices: snapshot.devices.iter().map(ListedDevice).collect(),
+            holders: &snapshot.holders,
+            launchers: &snapshot.launchers,
+            unseen_processes: snapshot.unseen_processes,
+            seen_from: &snapshot.seen_from,
+        }
+    }
+}
+
+/// A device with [`ListedProcess`] in place of its processes.
+struct ListedDevice<'a>(&'a Device);
+
+/// The field that a listed device has in a form of its own.
+const PROCESSES: &str = "processes";
+
+impl Serialize for ListedDevice<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let device = self.0;
+        let processes = device.processes.iter().map(|process| ListedProcess::of(device, process));
+        let mut map = serializer.serialize_map(None)?;
+        device.write_fields(&mut map, PROCESSES)?;
+        map.serialize_entry(PROCESSES, &processes.collect::<Vec<_>>())?;
+        map.end()
+    }
+}
+
+impl JsonSchema for ListedDevice<'_> {
+    fn schema_name() -> Cow<'static, str> {
+        "ListedDevice".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = Device::json_schema(generator);
+        let processes = generator.subschema_for::<Vec<ListedProcess>>();
+        if let Some(field) = schema.pointer_mut("/properties/processes") {
+            *field = processes.to_value();
+        }
+        schema
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ListedProcess<'a> {
+    #[serde(flatten)]
+    process: &'a GpuProcess,
+    /// Never `idle`, which one reading can't show.
+    activity: ActivityWord,
+    /// Its share of the GPU's compute time in the last sample period; null where it is unknown.
+    gpu_percent: Option<u32>,
+}
+
+impl ListedProcess<'_> {
+    fn of<'a>(device: &Device, process: &'a GpuProcess) -> ListedProcess<'a> {
+        ListedProcess {
+            process,
+            activity: Activity::of(None, Some(device), process).word(),
+            gpu_percent: gpu_percent(Some(device), process),
+        }
+    }
+}
