@@ -63,7 +63,7 @@ fn write(name: &str, bytes: &[u8]) -> io::Result<()> {
     fs::write(out.join(name), bytes)
 }
 
-/// The constants in `src/knowledge/id.rs`: one for each file of a fix or an entry, and for each name in programs.ron.
+/// The constants in `src/ids.rs`: one for each file of a fix or an entry, and for each name in programs.ron.
 fn write_ids(files: &[PathBuf], programs: &str) -> io::Result<()> {
     let (mut fixes, mut entries) = (String::new(), String::new());
     for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "ron")) {

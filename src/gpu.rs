@@ -2,16 +2,14 @@
 //! keeps "unknown" apart from 0. The shapes are those of the sample stream (JSON, one snapshot a line).
 //! Knows nothing of the driver library, of /proc or of the screen.
 
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux reads processes"))]
-pub(crate) mod accounts;
+pub mod accounts;
 pub(crate) mod activity;
 pub(crate) mod failed_run;
 pub mod guard;
 pub mod history;
 mod kin;
 mod reading;
-#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux reads processes"))]
-pub(crate) mod recognise;
+pub mod recognise;
 pub mod running;
 pub mod sight;
 #[cfg(test)]

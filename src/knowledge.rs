@@ -10,7 +10,6 @@ pub(crate) mod facts;
 pub(crate) mod figures;
 pub mod fix;
 pub(crate) mod guide;
-pub mod id;
 mod kinds;
 pub mod lint;
 pub mod load;
@@ -29,12 +28,12 @@ mod tests;
 
 use std::sync::Arc;
 
+pub use crate::ids::{EntryId, FixId, Program};
 use crate::log::PastedLog;
 use diagnosis::Diagnosis;
 use entry::Entry;
 use fix::Fix;
 use guide::{Question, Term};
-pub use id::{EntryId, FixId, Program};
 use load::{LoadError, Source};
 use matching::Finder;
 pub use matching::Words;

@@ -13,6 +13,7 @@ pub mod app;
 pub mod cli;
 mod effort;
 pub mod gpu;
+pub mod ids;
 pub mod knowledge;
 pub mod log;
 pub mod memory;

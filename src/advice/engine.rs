@@ -96,8 +96,8 @@ pub fn weights_per_gpu(diagnosis: &Diagnosis, estimated: Option<Bytes>) -> Optio
     run.weights_bytes.or(estimated).or_else(|| Some(Bytes(weights_by_name(run.model.as_deref()?)?.0 / ranks)))
 }
 
-/// Whether the weights and the engine's own memory fit such a share; where the weights are not known, nothing says that
-/// they do not.
+/// Whether the weights and the engine's own memory fit such a share; where the weights are not known, nothing says
+/// that they do not.
 pub fn holds_weights(share: u64, capacity: Bytes, weights: Option<Bytes>) -> bool {
     weights.is_none_or(|weights| weights.plus(BESIDE_WEIGHTS) <= vllm::allowed(capacity, share))
 }

@@ -61,8 +61,8 @@ fn several_retries(case: &Case<'_>) -> Option<String> {
     ))
 }
 
-/// A process that was started after the failure and uses what a retry needs. It is never offered, since it may be the
-/// retry.
+/// A process that was started after the failure and uses what a retry needs. It is never offered, since it
+/// may be the retry.
 fn started_since(case: &Case<'_>) -> Option<String> {
     let short = case.short_by_ledger().filter(|short| *short > Bytes::ZERO)?;
     let device = case.place.device_here()?;

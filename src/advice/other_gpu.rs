@@ -13,7 +13,6 @@ use crate::units::Bytes;
 /// A GPU with room, as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoomOn {
-    /// The driver's index.
     pub index: u32,
     /// What is free there.
     pub free: Bytes,
@@ -22,7 +21,6 @@ pub struct RoomOn {
 }
 
 impl RoomOn {
-    /// In a sentence.
     pub fn said(&self) -> String {
         format!("GPU {} has {} free: {}.", self.index, self.free, self.seen)
     }

@@ -64,8 +64,8 @@ enum Ran<'a> {
     Server(&'a str),
 }
 
-/// The viewer's processes that were started after the failure and run what failed; empty where the log is not known to be
-/// from this machine.
+/// The viewer's processes that were started after the failure and run what failed; empty where the log is not known to
+/// be from this machine.
 pub fn candidates<'a>(situation: &Situation<'a>, is_this_machine: bool) -> Vec<Retry<'a>> {
     let (Some(snapshot), Some(ran), true) = (situation.snapshot, what_ran(situation), is_this_machine) else {
         return Vec::new();

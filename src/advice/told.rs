@@ -29,8 +29,8 @@ pub struct Advice {
     /// What the next reading of the same log needs to know of this one.
     #[serde(skip)]
     pub remembered: Remembered,
-    /// The run seems to have been started again, and nothing is known to be short for it: the steps are for when it fails
-    /// again.
+    /// The run seems to have been started again, and nothing is known to be short for it: the steps are for
+    /// when it fails again.
     #[serde(skip)]
     pub on_its_way: bool,
     /// The command line that the steps change: the person's or the log's, else that of the failed program, still here.

@@ -65,8 +65,8 @@ struct WholeNeed {
     short: Bytes,
 }
 
-/// What the model takes in all, where more is short by that than by the log: a run that failed early had not requested all
-/// of it.
+/// What the model takes in all, where more is short by that than by the log: a run that failed early had not
+/// requested all of it.
 fn whole_need(advice: &Advice, ledger: &Ledger) -> Option<WholeNeed> {
     let fit = advice.fit.as_ref()?;
     let short = fit.missing()?;

@@ -43,8 +43,8 @@ pub enum Effect {
     LoadKnowledge,
     /// Signal exactly this process, if it still is that process, and report what becomes of it.
     Signal(Order),
-    /// Ask the program of exactly this process, if it still is that process, to give memory back, and answer with
-    /// `Msg::Released`.
+    /// Ask the program of exactly this process, if it still is that process, to give memory back,
+    /// and answer with `Msg::Released`.
     Release(ProcessKey, Release),
     /// Note that so much memory came back when this process had been signalled or asked.
     NoteMemory(ProcessKey, Bytes),

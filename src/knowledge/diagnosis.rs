@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::facts::Facts;
-use super::id::EntryId;
 pub use super::kinds::{CauseKind, Certainty, MemoryKind, Oom, Phase, Platform, Stage};
 use super::run::Run;
+use crate::ids::EntryId;
 use crate::units::WallTime;
 
 /// A figure found in the log and its place, which the screen underlines.

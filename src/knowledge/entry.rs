@@ -6,8 +6,8 @@ use serde::Deserialize;
 
 use super::diagnosis::{CauseKind, Certainty, MemoryKind, Oom, Phase};
 use super::fix::Reference;
-use super::id::{EntryId, FixId};
 use super::pattern::{self, Pattern};
+use crate::ids::{EntryId, FixId};
 use crate::units::UnitBase;
 
 /// How well an entry is tested.

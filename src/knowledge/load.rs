@@ -10,11 +10,11 @@ use serde::de::DeserializeOwned;
 use super::entry::Entry;
 use super::fix::Fix;
 use super::guide::{Question, Term};
-use super::id::{EntryId, FixId};
 use super::pattern;
 use super::program::ProgramRule;
 use super::recognize::PhaseRule;
 use super::run::RunRule;
+use crate::ids::{EntryId, FixId};
 use crate::packed;
 
 /// The folder knowledge/, packed by `build.rs`.
@@ -109,18 +109,14 @@ fn on_two_threads<T: Send>(first: impl FnOnce() -> T, second: impl Fn() -> T + S
     })
 }
 
-/// What files say.
 #[derive(Default)]
 pub struct Loaded {
-    /// Ordered by id.
     pub entries: Vec<Entry>,
-    /// Ordered by id.
     pub fixes: Vec<Fix>,
     pub programs: Vec<ProgramRule>,
     pub phases: Vec<PhaseRule>,
     pub runs: Vec<RunRule>,
     pub questions: Vec<Question>,
-    /// Ordered by term.
     pub glossary: Vec<Term>,
     pub innocent: Vec<Source>,
 }

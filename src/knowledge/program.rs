@@ -7,12 +7,12 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use ron::extensions::Extensions;
 use serde::Deserialize;
 
-pub use super::id::Program;
 use super::pattern::Pattern;
+pub use crate::ids::Program;
 use crate::packed;
 
-/// A program, what shows it in a log, and what is known of it. Several rules may name one program; the facts stand in
-/// one of them.
+/// A program, what shows it in a log, and what is known of it. Several rules may name one program; the facts stand
+/// in one of them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramRule {

@@ -274,8 +274,8 @@ fn printed_file(lines: &[Line<'_>], index: usize, line: &Line<'_>) -> Vec<usize>
     (index + 1..).zip(file).map(|(index, _)| index).collect()
 }
 
-/// Whether a command was typed at a prompt like this one. A root's prompt looks like a comment, but for the command
-/// behind it.
+/// Whether a command was typed at a prompt like this one. A root's prompt looks like a comment, but for
+/// the command behind it.
 fn is_like_prompt(text: &str, prompt: &str) -> bool {
     typed(text).is_some_and(|(own, command)| {
         own.len().abs_diff(prompt.len()) <= 40

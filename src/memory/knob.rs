@@ -6,7 +6,7 @@ use super::card::Card;
 use super::engine::{Engine, Kind};
 use super::fits::fits;
 use super::shape::ModelShape;
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::units::Bytes;
 
 /// Programs that spell settings in ways of their own.

@@ -9,8 +9,8 @@ use crate::units::Bytes;
 /// What stays free on each GPU: llama.cpp wants that much, and elsewhere estimates are "about" and needs change.
 pub(crate) const SPARE: Bytes = Bytes::gib(1);
 
-/// What must be free for `total`, in which `buffer` is the compute buffer: the margin for that buffer is part of what
-/// stays free.
+/// What must be free for `total`, in which `buffer` is the compute buffer: the margin for that buffer is part
+/// of what stays free.
 pub(crate) fn wanted(total: Bytes, buffer: u64) -> Bytes {
     let margin = Bytes(compute::margin(buffer));
     total.less(margin).plus(margin.max(SPARE))

@@ -21,7 +21,6 @@ const GRAPHS: u64 = 512 << 20;
 pub struct Serving {
     /// `--max-model-len`; `None` for what the model was made for.
     pub max_model_len: Option<u64>,
-    /// `--gpu-memory-utilization` in thousandths.
     pub utilization: u64,
     /// Bytes of a cached number in halves: 4 for f16 and bf16, 2 for fp8.
     pub kv_half_bytes: u64,

@@ -1,6 +1,9 @@
 //! Owns the terminal's state: raw mode, alternate screen, bracketed paste, mouse and focus, on and off together, so that it
 //! is given back as it was on every way out, a panic and a signal among them.
 
+#[cfg(all(test, unix))]
+mod tests;
+
 use std::io::{self, BufWriter, Stdout, stdout};
 
 use crossterm::cursor::{Hide, Show};
@@ -143,38 +146,3 @@ fn end_now() {
 }
 
 // Windows takes some of these steps by calls, on a console that a test may not have.
-#[cfg(unix)]
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A terminal that refuses what it is told at first.
-    struct Stubborn {
-        refusals: usize,
-        written: Vec<u8>,
-    }
-
-    impl io::Write for Stubborn {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            if self.refusals > 0 {
-                self.refusals -= 1;
-                return Err(io::Error::other("refused"));
-            }
-            self.written.write(bytes)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn the_screen_is_left_even_where_a_step_before_fails() {
-        for refusals in 0..3 {
-            let mut terminal = Stubborn { refusals, written: Vec::new() };
-            assert_eq!(leave(&mut terminal).is_ok(), refusals == 0, "{refusals}");
-            let written = String::from_utf8(terminal.written).unwrap();
-            assert!(written.contains("\x1b[?1049l") && written.contains("\x1b[?25h"), "{refusals}: {written:?}");
-        }
-    }
-}

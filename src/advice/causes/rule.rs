@@ -19,7 +19,6 @@ pub struct About {
     pub prevent: fn(bool) -> &'static str,
 }
 
-/// What must change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blames {
     /// Other processes on the GPU.

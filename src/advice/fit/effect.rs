@@ -78,8 +78,8 @@ fn of_fixes(knob: &Knob, effect: impl Fn(FixId) -> Effect) -> Vec<Effect> {
     knob.fixes.iter().map(|fix| effect(*fix)).collect()
 }
 
-/// What each fix would do, from the choices and from the changes that only a walk offers. Of several for one fix the
-/// first counts.
+/// What each fix would do, from the choices and from the changes that only a walk offers. Of several for one
+/// fix the first counts.
 pub fn effects(choices: &[Choice], run: &Run<'_>) -> Vec<Effect> {
     let mut effects: Vec<Effect> = choices.iter().flat_map(|choice| of_choice(choice, run)).collect();
     effects.extend(steps(run.engine).into_iter().map(|(fix, changed)| run.with(fix, &changed, run.shape)));
@@ -202,8 +202,8 @@ pub fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelS
     Some((bytes, is)).filter(|(bytes, _)| *bytes > Bytes::ZERO)
 }
 
-/// Whether all that differs between the two is exact. Weights that stay as they are need not be known to say what a cache
-/// frees.
+/// Whether all that differs between the two is exact. Weights that stay as they are need not be known to say
+/// what a cache frees.
 fn is_fact(before: &Estimate, after: &Estimate) -> bool {
     let is_exact = are_same(&before.compute, &after.compute) && are_same(&before.overhead, &after.overhead);
     let are_caches_facts = before.kv_cache.is == Is::Fact && after.kv_cache.is == Is::Fact;

@@ -63,7 +63,6 @@ pub struct Trial {
     files: Vec<File>,
     was: Setup,
     now: Setup,
-    /// The selected row.
     at: usize,
 }
 

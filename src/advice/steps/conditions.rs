@@ -177,8 +177,8 @@ fn ranks_meet_on_gpu_0(log: &Diagnosis) -> bool {
     log.facts.device == Some(0) && is_misplaced
 }
 
-/// Whether another process on its GPU could be a rank of the same job. A process with far more memory cannot: it predates
-/// the job.
+/// Whether another process on its GPU could be a rank of the same job. A process with far more memory cannot:
+/// it predates the job.
 fn may_be_beside_a_rank(log: &Diagnosis) -> bool {
     let had = run_had(log).unwrap_or(Bytes::ZERO);
     are_ranks(log) || log.facts.other_processes.iter().any(|other| other.bytes <= had.plus(had))

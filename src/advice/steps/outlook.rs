@@ -26,7 +26,6 @@ impl<'c, 'a> Outlook<'c, 'a> {
         Outlook { case, causes, short, has_freed_enough, can_run_again }
     }
 
-    /// The leading cause.
     pub fn leading(&self) -> Option<&'static About> {
         self.causes.first().map(|found| found.about)
     }
@@ -60,8 +59,8 @@ impl<'c, 'a> Outlook<'c, 'a> {
             || self.short == Some(Bytes::ZERO) && self.case.has_enough_vram_now()
     }
 
-    /// Whether the engine's request came beside its share: what makes room within the share only makes room for more KV
-    /// cache there.
+    /// Whether the engine's request came beside its share: what makes room within the share only makes room for
+    /// more KV cache there.
     pub fn is_beside_share(&self) -> bool {
         self.blames_the_run() && self.case.requested_beside_share.is_some()
     }

@@ -10,8 +10,8 @@ use crate::knowledge::diagnosis::Phase;
 use crate::memory::vllm;
 use crate::units::Bytes;
 
-/// What a share is lowered or raised by where the log does not tell how much is short: for vLLM, and for SGLang by its
-/// own advice.
+/// What a share is lowered or raised by where the log does not tell how much is short: for vLLM, and for SGLang
+/// by its own advice.
 const VLLM_STEP: u64 = 50;
 const SGLANG_STEP: u64 = 80;
 /// The most that leaves something to the driver and to what else shows on a screen.
@@ -74,8 +74,8 @@ pub fn is_known(case: &Case<'_>) -> bool {
     engine::used_share(case.log, capacity_here_or_printed(case)).is_some()
 }
 
-/// A larger share as a step proposes it: SGLang's leaves room for what it computes with, so that it grows a little at a
-/// time (docs/advanced_features/hyperparameter_tuning.md).
+/// A larger share as a step proposes it: SGLang's leaves room for what it computes with, so that it grows a little
+/// at a time (docs/advanced_features/hyperparameter_tuning.md).
 pub fn larger_to_try(case: &Case<'_>) -> Option<String> {
     let larger = larger(case)?;
     let (Some("sglang"), Some(set)) = (engine_of(case.log), set_share(case.log)) else { return Some(larger) };

@@ -216,8 +216,8 @@ fn direction_of(placeholder: &str) -> &'static str {
     }
 }
 
-/// Which way the command moves the option, setting or variable of that name: as its placeholder promises, else as the
-/// fix does.
+/// Which way the command moves the option, setting or variable of that name: as its placeholder promises, else
+/// as the fix does.
 pub fn moves_of(name: &str, form: &FixCommand, usual: Moves) -> Moves {
     let usual = form.moves.unwrap_or(usual);
     let value = form.command.as_deref().and_then(changes_of).and_then(|changes| changes.value_of(name));

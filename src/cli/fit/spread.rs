@@ -98,7 +98,6 @@ fn cards_named(args: &FitArgs, cards: &[Card]) -> Result<usize, String> {
 enum Instead {
     /// Layers shared out by what is free, as flags.
     Shares(String),
-    /// Fewer layers.
     Layers(u64),
 }
 

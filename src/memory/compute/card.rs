@@ -53,7 +53,6 @@ struct Sizes {
     hidden: u64,
     /// The largest phase, see [`super::phases`].
     phase: u64,
-    /// Rows of logits.
     logits: u64,
     /// Entries of the masks.
     seen: u64,

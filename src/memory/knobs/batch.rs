@@ -1,6 +1,6 @@
 //! Owns how many sequences are computed at once: by transformers, and on each GPU by a training run.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Need, Proposal, Said, Turn};
 use crate::memory::knobs::checkpointing;

@@ -1,7 +1,7 @@
 //! Owns how many tokens a server computes at once: what llama.cpp is handed (`-b`) and computes (`-ub`), and what vLLM
 //! batches over all requests.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Knob, Program, Said, Spelling};
 use crate::memory::settings::Settings;

@@ -1,6 +1,6 @@
 //! Owns gradient checkpointing: whether a training run keeps activations (1) or computes them again (0).
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Said, Turn};
 use crate::memory::training::Training;

@@ -1,7 +1,7 @@
 //! Owns the context: tokens of all slots together (llama.cpp, Ollama), of one request (vLLM, SGLang, transformers), of a
 //! sequence (training).
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::fits::longest;
 use crate::memory::inference::Dtype;

@@ -1,6 +1,6 @@
 //! Owns flash attention of llama.cpp and Ollama, without which a quantised V cache is refused. 1 where it is on.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Knob, Need, Program, Proposal, Said, Spelling};
 use crate::memory::shape::ModelShape;

@@ -1,6 +1,6 @@
 //! Owns vLLM's CUDA graphs, 1 where they are captured.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Program, Said, Spelling};
 

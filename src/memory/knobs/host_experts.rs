@@ -1,6 +1,6 @@
 //! Owns how many layers of a mixture of experts leave their experts in system memory: the first so many.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::card::Card;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Need, Program, Proposal, Said, Spelling, Turn};

@@ -1,6 +1,6 @@
 //! Owns where llama.cpp keeps the KV cache. No engine here has it as a setting: what its fix does is reckoned from the sum.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::Kind;
 use crate::memory::knob::{Knob, Program, Spelling};
 

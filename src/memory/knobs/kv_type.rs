@@ -1,7 +1,7 @@
 //! Owns how many bits a number of the KV cache has: a type of ggml for each of K and V in llama.cpp, one of both in Ollama,
 //! fp8 or the model's own in vLLM and SGLang.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::fits::longest;
 use crate::memory::ggml::GgmlType;

@@ -1,6 +1,6 @@
 //! Owns how many layers llama.cpp and Ollama keep on the GPU; the output counts as one.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::card::Card;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Need, Program, Proposal, Said, Spelling};

@@ -1,6 +1,6 @@
 //! Owns the optimizer of a training run. Values are places in `OPTIMIZERS`.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Knob, Need, Proposal, Said, Turn};
 use crate::memory::knobs::checkpointing;

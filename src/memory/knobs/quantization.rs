@@ -1,6 +1,6 @@
 //! Owns in how many bits a model's file or checkpoint has its weights. Another one is a download, no option.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::ggml::GgmlType;
 use crate::memory::inference::{self, Dtype, Generating};

@@ -1,6 +1,6 @@
 //! Owns what a training run trains, and in which precision. Values are places in `RECIPES`.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::inference::Dtype;
 use crate::memory::knob::{Dial, Knob, Need, Proposal, Said, Turn};

@@ -1,6 +1,6 @@
 //! Owns the share of a GPU that an engine takes, in thousandths: vLLM's of all VRAM, SGLang's of what is free.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::card::Card;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::fits::{fits, longest};

@@ -2,7 +2,7 @@
 //! the line that starts them all. Values are stages from 3 (all is shared) down to 0. accelerate's launcher at
 //! 2026-07-24, read on 2026-11-21.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::card::{Card, most_free_first, only_most_free};
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Flags, Knob, Need, Proposal, Turn};

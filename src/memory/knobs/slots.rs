@@ -1,6 +1,6 @@
 //! Owns how many requests a server computes at once: llama.cpp's and Ollama's slots, vLLM's and SGLang's sequences.
 
-use crate::knowledge::FixId;
+use crate::ids::FixId;
 use crate::memory::engine::{Engine, Kind};
 use crate::memory::knob::{Dial, Flags, Knob, Need, Program, Proposal, Said, Spelling, Turn};
 use crate::memory::settings::Settings;

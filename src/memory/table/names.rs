@@ -191,8 +191,8 @@ pub(super) fn without_quantization(query: &str) -> String {
     quantization.map_or_else(|| tail.to_owned(), |word| tail.replace(&word, " "))
 }
 
-/// The only row that has all words of a name with a size, and beyond them only the size of what is used for each token:
-/// `qwen3:30b` for Qwen3-30B-A3B.
+/// The only row that has all words of a name with a size, and beyond them only the size of what is used for each
+/// token: `qwen3:30b` for Qwen3-30B-A3B.
 fn without_active_size<'r>(rows: &'r [Figures], asked: &[String]) -> Option<(&'r Figures, &'r str)> {
     let mut fitting = rows.iter().filter_map(|row| {
         let name = names(row).next().filter(|name| has_letters_of(name, asked))?;
