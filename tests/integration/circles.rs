@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// Top-level folders of `src` whose files may still use each other in a circle. The list only shrinks.
-const ALLOWED: [&str; 3] = ["app", "report", "ui"];
+const ALLOWED: [&str; 2] = ["app", "ui"];
 
 /// A circle of two files is a parent and its child, or two halves of one thing.
 const SMALLEST_CIRCLE: usize = 3;
@@ -62,7 +62,9 @@ fn shipped_code(text: &str) -> String {
         Regex::new(r##"(?s)//[^\n]*|/\*.*?\*/|r#".*?"#|r"[^"]*"|"(?:\\.|[^"\\])*"|'(?:\\.[^']*|[^'\\])'"##).unwrap()
     });
     static TEST_MODULE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"#\[cfg\(test\)\]\s*mod \w+ \{").unwrap());
-    let mut code = NO_CODE.replace_all(text, "\"\"").into_owned();
+    // `pub(in crate::cli)` says who may use an item, and uses nothing itself.
+    static SEEN_IN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"pub\(in [\w:]+\)").unwrap());
+    let mut code = SEEN_IN.replace_all(&NO_CODE.replace_all(text, "\"\""), "pub").into_owned();
     while let Some(found) = TEST_MODULE.find(&code) {
         let end = end_of_block(&code, found.end());
         code.replace_range(found.start()..end, "");
