@@ -31,7 +31,8 @@ pub(crate) mod why;
 pub mod words;
 
 pub use case::Case;
-pub use fit::{FitAdvice, Trial};
+pub use fit::FitAdvice;
+pub(crate) use fit::Trial;
 pub use input::{Remembered, Situation, Taken};
 pub use ledger::Ledger;
 pub use machine::place::{Fate, Place};
@@ -72,7 +73,7 @@ pub(crate) mod testing {
     use crate::units::Bytes;
 
     /// PyTorch asked for 9 GiB on a 24 GiB card of which 6.1 were free, with 0.3 of its own.
-    pub fn torch_oom(others: &[(u32, Bytes)]) -> Diagnosis {
+    pub(crate) fn torch_oom(others: &[(u32, Bytes)]) -> Diagnosis {
         Diagnosis {
             oom: Oom::Yes,
             memory: Some(MemoryKind::Gpu),

@@ -6,7 +6,6 @@
 
 #![warn(unreachable_pub)]
 
-#[allow(unreachable_pub, reason = "its modules still move")]
 pub mod advice;
 pub mod app;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the edge: arguments, files, output")]

@@ -21,7 +21,7 @@ use crate::units::Bytes;
 
 /// The log as the case reads it: the run's own process separated from the others, and as told by the rank on whose GPU a
 /// named process still runs, where those that the first rank names are gone.
-pub struct Told<'a> {
+pub(crate) struct Told<'a> {
     pub log: Cow<'a, Diagnosis>,
     /// The run itself, where the log prints it as one of the other processes.
     pub own: Option<NamedProcess>,
@@ -30,7 +30,7 @@ pub struct Told<'a> {
 }
 
 /// Reads the log of a situation once, before the case is opened.
-pub fn told<'a>(situation: &Situation<'a>) -> Told<'a> {
+pub(crate) fn told<'a>(situation: &Situation<'a>) -> Told<'a> {
     let own = own_process(&situation.diagnosis.facts);
     let log = with_own_process(situation.diagnosis).map_or(Cow::Borrowed(situation.diagnosis), Cow::Owned);
     let by_first_rank = Situation { diagnosis: &log, own: own.as_ref(), ..*situation };
@@ -87,7 +87,7 @@ pub struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// Derives the case from a situation whose diagnosis is the log as it is [`told`].
+    /// Derives the case from a situation whose diagnosis is the log as it is `told`.
     pub fn open(situation: Situation<'a>, other_ranks: &'a [Diagnosis]) -> Case<'a> {
         let log = situation.diagnosis;
         let place = machine::locate(&situation);

@@ -16,13 +16,13 @@ mod unknown;
 mod wrong_device;
 
 use self::rule::Rule;
-pub use self::rule::{About, Blames, SpeaksOfSize};
+pub(crate) use self::rule::{About, Blames, SpeaksOfSize};
 use super::case::Case;
 use super::verdict::{Cause, CauseKind, Strength};
 use crate::knowledge::diagnosis::Oom;
 
 /// What each cause is: one row a cause.
-pub const ABOUT: &[&About] = &[
+pub(crate) const ABOUT: &[&About] = &[
     &other_process::ABOUT,
     &fragmentation::ABOUT,
     &too_big::ABOUT,
@@ -95,7 +95,7 @@ impl Found {
 }
 
 /// The causes that find evidence, the leading one first, each by its strongest rule. None where no memory ran out.
-pub fn weigh(case: &Case<'_>) -> Vec<Found> {
+pub(crate) fn weigh(case: &Case<'_>) -> Vec<Found> {
     if case.log.oom == Oom::No {
         return Vec::new();
     }
@@ -120,12 +120,12 @@ pub fn weigh(case: &Case<'_>) -> Vec<Found> {
 }
 
 /// What keeps a failure of this cause from happening again, in a sentence.
-pub fn prevention(cause: CauseKind, is_training: bool) -> &'static str {
+pub(crate) fn prevention(cause: CauseKind, is_training: bool) -> &'static str {
     about(cause).map_or("", |about| (about.prevent)(is_training))
 }
 
 /// A cause in words.
-pub fn name(cause: CauseKind) -> &'static str {
+pub(crate) fn name(cause: CauseKind) -> &'static str {
     about(cause).map_or("", |about| about.name)
 }
 

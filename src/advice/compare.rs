@@ -4,7 +4,7 @@ use super::figures::run_had;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Oom, Phase};
 
 /// What the new failure says beside the old one, in a sentence or two.
-pub fn compare(before: &Diagnosis, after: &Diagnosis) -> String {
+pub(crate) fn compare(before: &Diagnosis, after: &Diagnosis) -> String {
     if after.oom == Oom::No {
         return "The new log does not say that memory ran out: what fails now is something else.".into();
     }

@@ -10,9 +10,9 @@ use crate::memory::{sglang, vllm};
 use crate::units::Bytes;
 
 /// Beside its weights an engine needs a CUDA context and room to work in.
-pub const BESIDE_WEIGHTS: Bytes = Bytes::gib(1);
+pub(crate) const BESIDE_WEIGHTS: Bytes = Bytes::gib(1);
 /// vLLM's default before 0.20; later ones take a little more.
-pub const VLLM_SHARE: u64 = 900;
+pub(crate) const VLLM_SHARE: u64 = 900;
 
 /// These failures say that the share was more than what is free, before anything was loaded.
 const MORE_THAN_IS_FREE: &[EntryId] = &[EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESIRED, EntryId::VLLM_CUMEM_OUT_OF_MEMORY];
@@ -21,13 +21,13 @@ const MORE_THAN_IS_FREE: &[EntryId] = &[EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESI
 const NOTHING_LEFT: &[EntryId] = &[EntryId::VLLM_NO_MEMORY_FOR_CACHE_BLOCKS, EntryId::SGLANG_NOT_ENOUGH_MEMORY];
 
 /// The engine whose share it is: one that fills it, however small the model.
-pub fn engine_of(diagnosis: &Diagnosis) -> Option<&'static str> {
+pub(crate) fn engine_of(diagnosis: &Diagnosis) -> Option<&'static str> {
     let names = [diagnosis.program.as_deref(), diagnosis.raised_by.as_deref()];
     ["vllm", "sglang"].into_iter().find(|engine| names.contains(&Some(engine)))
 }
 
 /// The share that the failed run was given, by its log or command line.
-pub fn set_share(diagnosis: &Diagnosis) -> Option<u64> {
+pub(crate) fn set_share(diagnosis: &Diagnosis) -> Option<u64> {
     let engine = engine_of(diagnosis)?;
     let name = if engine == "vllm" { "gpu_memory_utilization" } else { "mem_fraction_static" };
     let text = diagnosis.run.printed.get(name).or(diagnosis.run.share.as_ref());
@@ -37,7 +37,7 @@ pub fn set_share(diagnosis: &Diagnosis) -> Option<u64> {
 }
 
 /// The share that the failed run used: by its log or command line, else its engine's default.
-pub fn used_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<u64> {
+pub(crate) fn used_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<u64> {
     set_share(diagnosis).or_else(|| match engine_of(diagnosis)? {
         "vllm" => Some(VLLM_SHARE),
         _ => Some(sglang::Serving::of_card(Some(capacity?), diagnosis.run.tensor_parallel.unwrap_or(1)).fraction),
@@ -45,14 +45,14 @@ pub fn used_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<u64>
 }
 
 /// The engine's share in a sentence: "SGLang's share of the card (0.88)", with the figure where the log has it.
-pub fn in_words(diagnosis: &Diagnosis) -> Option<String> {
+pub(crate) fn in_words(diagnosis: &Diagnosis) -> Option<String> {
     let name = Program::known(engine_of(diagnosis)?)?.title();
     let figure = set_share(diagnosis).map_or_else(String::new, |share| format!(" ({})", as_option(share)));
     Some(format!("{name}'s share of the card{figure}"))
 }
 
 /// What used up the engine's share before its KV cache came; `None` where that is not how it failed.
-pub fn used_up(diagnosis: &Diagnosis) -> Option<String> {
+pub(crate) fn used_up(diagnosis: &Diagnosis) -> Option<String> {
     if !NOTHING_LEFT.contains(&diagnosis.matches.first()?.entry) {
         return None;
     }
@@ -64,11 +64,11 @@ pub fn used_up(diagnosis: &Diagnosis) -> Option<String> {
 }
 
 /// Whether the failure is that others left less of the card than the engine was told to take.
-pub fn more_than_is_free(diagnosis: &Diagnosis) -> bool {
+pub(crate) fn more_than_is_free(diagnosis: &Diagnosis) -> bool {
     diagnosis.matches.first().is_some_and(|found| MORE_THAN_IS_FREE.contains(&found.entry))
 }
 
-pub fn as_option(share: u64) -> String {
+pub(crate) fn as_option(share: u64) -> String {
     match share.checked_rem(10) {
         Some(0) | None => format!("{}.{:02}", share / 1000, share % 1000 / 10),
         Some(_) => format!("{}.{:03}", share / 1000, share % 1000),
@@ -77,7 +77,7 @@ pub fn as_option(share: u64) -> String {
 
 /// What the engine asked for beside its share, where it fills its share by design and the model itself is not known to be
 /// too large for it. `capacity` is the GPU's, where the log does not print it.
-pub fn requested_beside_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<Bytes> {
+pub(crate) fn requested_beside_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<Bytes> {
     let requested = diagnosis.facts.requested_bytes?;
     if diagnosis.memory != Some(MemoryKind::Gpu) || diagnosis.phase == Phase::Load || more_than_is_free(diagnosis) {
         return None;
@@ -90,7 +90,7 @@ pub fn requested_beside_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) ->
 }
 
 /// The weights on one GPU: as the log prints them, else as `estimated`, else by the model's name.
-pub fn weights_per_gpu(diagnosis: &Diagnosis, estimated: Option<Bytes>) -> Option<Bytes> {
+pub(crate) fn weights_per_gpu(diagnosis: &Diagnosis, estimated: Option<Bytes>) -> Option<Bytes> {
     let run = &diagnosis.run;
     let ranks = run.tensor_parallel.unwrap_or(1).max(1);
     run.weights_bytes.or(estimated).or_else(|| Some(Bytes(weights_by_name(run.model.as_deref()?)?.0 / ranks)))
@@ -98,6 +98,6 @@ pub fn weights_per_gpu(diagnosis: &Diagnosis, estimated: Option<Bytes>) -> Optio
 
 /// Whether the weights and the engine's own memory fit such a share; where the weights are not known, nothing says
 /// that they do not.
-pub fn holds_weights(share: u64, capacity: Bytes, weights: Option<Bytes>) -> bool {
+pub(crate) fn holds_weights(share: u64, capacity: Bytes, weights: Option<Bytes>) -> bool {
     weights.is_none_or(|weights| weights.plus(BESIDE_WEIGHTS) <= vllm::allowed(capacity, share))
 }

@@ -26,7 +26,7 @@ const STARTS_EMPTY: EntryId = EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESIRED;
 /// process has" (c10/cuda/CUDACachingAllocator.cpp, `reportProcessMemoryInfo`: every process of the GPU is printed).
 /// The run is then the process with at least what its allocator has and little more. A process with far more is another
 /// one: taken for the run, it would no longer be compared with its figure here, and the log would fit any machine.
-pub fn own_process(facts: &Facts) -> Option<NamedProcess> {
+pub(crate) fn own_process(facts: &Facts) -> Option<NamedProcess> {
     if facts.process_bytes.is_some() {
         return None;
     }
@@ -44,7 +44,7 @@ fn exceeds_gpu_with(named: &NamedProcess, had: Bytes, facts: &Facts) -> bool {
 }
 
 /// The same diagnosis with the run's own process separated from the others, where the log prints it as one of them.
-pub fn with_own_process(diagnosis: &Diagnosis) -> Option<Diagnosis> {
+pub(crate) fn with_own_process(diagnosis: &Diagnosis) -> Option<Diagnosis> {
     let own = own_process(&diagnosis.facts)?;
     let mut diagnosis = diagnosis.clone();
     diagnosis.facts.process_bytes = Some(own.bytes);
@@ -53,14 +53,14 @@ pub fn with_own_process(diagnosis: &Diagnosis) -> Option<Diagnosis> {
 }
 
 /// What the run had when it failed, as its allocator printed it; the most complete figure first.
-pub fn run_had(diagnosis: &Diagnosis) -> Option<Bytes> {
+pub(crate) fn run_had(diagnosis: &Diagnosis) -> Option<Bytes> {
     let facts = &diagnosis.facts;
     let pooled = facts.allocated_bytes.map(|live| live.plus(facts.reserved_unallocated_bytes.unwrap_or(Bytes::ZERO)));
     facts.process_bytes.or(facts.reserved_bytes).or(pooled).or_else(|| buffers(diagnosis))
 }
 
 /// The buffers of a program that prints them as it makes them, on the GPU that failed.
-pub fn buffers(diagnosis: &Diagnosis) -> Option<Bytes> {
+pub(crate) fn buffers(diagnosis: &Diagnosis) -> Option<Bytes> {
     let run = &diagnosis.run;
     if !matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::Unified)) {
         return None;
@@ -72,13 +72,13 @@ pub fn buffers(diagnosis: &Diagnosis) -> Option<Bytes> {
 }
 
 /// What the run needed, without what its allocator had in reserve and could have used again.
-pub fn live_need(diagnosis: &Diagnosis) -> Option<Bytes> {
+pub(crate) fn live_need(diagnosis: &Diagnosis) -> Option<Bytes> {
     let live = diagnosis.facts.allocated_bytes.or_else(|| run_had(diagnosis)).unwrap_or(Bytes::ZERO);
     diagnosis.facts.requested_bytes.map(|requested| requested.plus(live))
 }
 
 /// What PyTorch's allocator had unused, where that would have been enough for the request in one piece.
-pub fn in_pieces(diagnosis: &Diagnosis) -> Option<Bytes> {
+pub(crate) fn in_pieces(diagnosis: &Diagnosis) -> Option<Bytes> {
     let facts = &diagnosis.facts;
     let unused = match facts.reserved_unallocated_bytes {
         Some(unused) => unused,
@@ -94,7 +94,7 @@ pub fn in_pieces(diagnosis: &Diagnosis) -> Option<Bytes> {
 /// Whether the processes that the log names are ranks of the run itself: several, started one after the other, that have
 /// come equally far. On GPU 0, which a process gets that chooses none, other processes may have been started in between;
 /// on any other GPU their PIDs follow each other without a gap, and it is not the rank's own GPU.
-pub fn are_ranks(diagnosis: &Diagnosis) -> bool {
+pub(crate) fn are_ranks(diagnosis: &Diagnosis) -> bool {
     let others = &diagnosis.facts.other_processes;
     let (device, rank) = (diagnosis.facts.device.map(u64::from), diagnosis.run.rank);
     let is_of_many = (rank.is_some() || diagnosis.run.is_spread()) && (device == Some(0) || rank != device);
@@ -116,7 +116,7 @@ fn pids_apart(processes: &[NamedProcess]) -> Option<usize> {
 
 /// What other processes used when the run failed: capacity − free − what the run had, where the log prints all three. An
 /// allocator's own figure leaves out the CUDA context of its process; an engine that is only starting has no more.
-pub fn used_by_others_at_crash(diagnosis: &Diagnosis) -> Option<Bytes> {
+pub(crate) fn used_by_others_at_crash(diagnosis: &Diagnosis) -> Option<Bytes> {
     let facts = &diagnosis.facts;
     let had = match facts.process_bytes {
         Some(had) => had,
@@ -127,7 +127,7 @@ pub fn used_by_others_at_crash(diagnosis: &Diagnosis) -> Option<Bytes> {
 
 /// What was not free on its one GPU when the run began, less its own CUDA context: about. `capacity` is the GPU's, where
 /// the log does not print it. `None` where the run would not have fitted with that either.
-pub fn used_by_others_at_start(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<Bytes> {
+pub(crate) fn used_by_others_at_start(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Option<Bytes> {
     let run = &diagnosis.run;
     if run.devices.is_some_and(|many| many != 1) {
         return None;
@@ -139,7 +139,7 @@ pub fn used_by_others_at_start(diagnosis: &Diagnosis, capacity: Option<Bytes>) -
 
 /// The CUDA context that the run's figures leave out: about. `None` where they are the whole process's, or where it is
 /// not known what they are.
-pub fn own_context(diagnosis: &Diagnosis) -> Option<Bytes> {
+pub(crate) fn own_context(diagnosis: &Diagnosis) -> Option<Bytes> {
     let facts = &diagnosis.facts;
     let is_starting = diagnosis.matches.first().is_some_and(|found| found.entry == STARTS_EMPTY);
     let leaves_it_out = facts.process_bytes.is_none() && (facts.reserved_bytes.is_some() || is_starting);
@@ -147,17 +147,17 @@ pub fn own_context(diagnosis: &Diagnosis) -> Option<Bytes> {
 }
 
 /// Whether it is too small a part of the GPU to matter; never where the GPU's size is not known.
-pub fn is_negligible(part: Bytes, whole: Option<Bytes>) -> bool {
+pub(crate) fn is_negligible(part: Bytes, whole: Option<Bytes>) -> bool {
     whole.is_some_and(|whole| !is_share_of(part, NEGLIGIBLE_PERCENT, whole))
 }
 
 /// Whether a part is at least so many percent of the whole.
-pub fn is_share_of(part: Bytes, percent: u64, whole: Bytes) -> bool {
+pub(crate) fn is_share_of(part: Bytes, percent: u64, whole: Bytes) -> bool {
     u128::from(part.0) * 100 >= u128::from(whole.0) * u128::from(percent)
 }
 
 /// A figure of the log that is larger than the GPU, beyond rounding.
-pub struct Contradiction {
+pub(crate) struct Contradiction {
     pub figure: Bytes,
     pub total: Bytes,
     /// What the figure is of: memory in use, else memory that is free.
@@ -165,7 +165,7 @@ pub struct Contradiction {
 }
 
 /// Figures that cannot be true together.
-pub fn contradiction(facts: &Facts) -> Option<Contradiction> {
+pub(crate) fn contradiction(facts: &Facts) -> Option<Contradiction> {
     let total = facts.total_bytes?;
     let in_use = [facts.allocated_bytes, facts.process_bytes].into_iter().flatten().find(|had| exceeds(*had, total));
     if let Some(figure) = in_use {

@@ -32,14 +32,15 @@ use crate::memory::options::{Choice, hold_against_ram, options};
 use crate::memory::shape::{Is, ModelShape};
 use crate::memory::spare::SPARE;
 use crate::units::Bytes;
-pub use after::changed;
-pub use answer::{FitAdvice, FitChoice, FitModel, Parts};
+pub(crate) use after::changed;
+pub use answer::FitAdvice;
+pub(crate) use answer::{FitChoice, FitModel, Parts};
 use basis::Basis;
 use effect::{Effect, Run};
 use kind::kind_of;
 use model::Known;
-pub use room::{Machine, Room, Vram, room};
-pub use trial::Trial;
+pub(crate) use room::{Machine, Room, Vram, room};
+pub(crate) use trial::Trial;
 
 /// More choices are not read under stress.
 const MOST_CHOICES: usize = 6;
@@ -49,7 +50,7 @@ const UNKNOWN_LENGTH: &str = "the log does not show how long the sequences are";
 
 /// The failed run, as far as its fit is concerned.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub(crate) struct Question<'a> {
     pub diagnosis: &'a Diagnosis,
     /// The model, as the person names it; `None` for what the log says.
     pub model: Option<&'a str>,
@@ -59,7 +60,7 @@ pub struct Question<'a> {
 
 /// Whether the run's model fits, and which changes make it fit. `None` where memory of another kind ran out or neither
 /// the model nor the engine's own figures are known.
-pub fn fit(question: Question<'_>, room: Room) -> Option<FitAdvice> {
+pub(crate) fn fit(question: Question<'_>, room: Room) -> Option<FitAdvice> {
     let diagnosis = question.diagnosis;
     let is_of_gpu = matches!(diagnosis.memory, Some(MemoryKind::Gpu | MemoryKind::KvCache));
     // How much of a sharded model lies on one GPU is not told.

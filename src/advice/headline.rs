@@ -15,7 +15,7 @@ use crate::knowledge::diagnosis::{Diagnosis, Oom, Phase};
 use crate::units::Bytes;
 
 /// What to say first.
-pub fn headline(case: &Case<'_>, causes: &[Found], plan: &[PlannedFix]) -> String {
+pub(crate) fn headline(case: &Case<'_>, causes: &[Found], plan: &[PlannedFix]) -> String {
     if case.log.oom == Oom::No {
         return no_memory_ran_out(case);
     }
@@ -130,7 +130,7 @@ fn retry_in_words(retry: &Retry<'_>, case: &Case<'_>) -> String {
 }
 
 /// Figures of the log that cannot be true together, in a sentence.
-pub fn contradiction_in_words(log: &Diagnosis) -> Option<String> {
+pub(crate) fn contradiction_in_words(log: &Diagnosis) -> Option<String> {
     let found = contradiction(&log.facts)?;
     let (figure, total) = (found.figure, found.total);
     Some(match found.is_in_use {

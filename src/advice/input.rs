@@ -212,7 +212,7 @@ impl<'a> Situation<'a> {
 }
 
 /// Whether the device has this UUID, of which the beginning may be given.
-pub fn has_uuid(device: &Device, start: &str) -> bool {
+pub(crate) fn has_uuid(device: &Device, start: &str) -> bool {
     device.uuid.known().is_some_and(|uuid| uuid.starts_with(start))
 }
 

@@ -88,7 +88,7 @@ impl Ledger {
 }
 
 /// Adds up the memory that ran out.
-pub fn draw(situation: &Situation<'_>, place: &Place<'_>, retry: Option<Retry<'_>>) -> Option<Ledger> {
+pub(crate) fn draw(situation: &Situation<'_>, place: &Place<'_>, retry: Option<Retry<'_>>) -> Option<Ledger> {
     let diagnosis = situation.diagnosis;
     match diagnosis.memory? {
         // An engine's own cache has the room that the engine gave it, however much of the GPU is free.

@@ -1,9 +1,9 @@
 //! Owns the question whether a log was written on this machine, on which of its GPUs, and what became of the processes
 //! that it names. When in doubt the log is from elsewhere, and nothing here is offered for termination because of it.
 
-pub mod names;
-pub mod place;
-pub mod which;
+pub(crate) mod names;
+pub(crate) mod place;
+pub(crate) mod which;
 
 use self::names::NamedGpus;
 use self::place::{Fate, Named, Place};
@@ -28,7 +28,7 @@ const USE_PERCENT: u64 = 20;
 const MAC_ENTRIES: [EntryId; 2] = [EntryId::KERNEL_JETSAM, EntryId::KERNEL_LOW_SWAP];
 
 /// Finds the machine, the GPU and the processes that the log means.
-pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
+pub(crate) fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
     let unknown = nothing_known(situation);
     let Some(snapshot) = situation.snapshot else { return unknown };
     if let Some(because) = other_system(situation, snapshot) {
@@ -61,7 +61,7 @@ pub fn locate<'a>(situation: &Situation<'a>) -> Place<'a> {
 }
 
 /// The failure as other ranks tell of it, of those on whose GPUs a process that they name still runs.
-pub fn other_ranks<'a>(situation: &Situation<'a>) -> Vec<Diagnosis> {
+pub(crate) fn other_ranks<'a>(situation: &Situation<'a>) -> Vec<Diagnosis> {
     let ranks = &situation.diagnosis.run.ranks;
     let mut told: Vec<Diagnosis> = ranks.iter().map(|facts| as_told_by(facts, situation.diagnosis)).collect();
     told.retain(|diagnosis| {
@@ -161,7 +161,7 @@ fn other_maker(diagnosis: &Diagnosis) -> Option<String> {
 }
 
 /// Whose GPU the run was on, where that is no NVIDIA GPU.
-pub fn maker(diagnosis: &Diagnosis) -> Option<&'static str> {
+pub(crate) fn maker(diagnosis: &Diagnosis) -> Option<&'static str> {
     let run = &diagnosis.run;
     match run.maker.as_deref() {
         Some("XPU") => Some("Intel"),

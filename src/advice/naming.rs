@@ -16,7 +16,7 @@ pub fn name_of(process: &GpuProcess) -> String {
 }
 
 /// Its user, as it is shown.
-pub fn user_of(process: &GpuProcess) -> String {
+pub(crate) fn user_of(process: &GpuProcess) -> String {
     process.user.known().cloned().unwrap_or_else(|| "another user".to_owned())
 }
 
@@ -52,7 +52,7 @@ fn python_name<'a>(program: &str, mut words: impl Iterator<Item = &'a str>) -> S
 }
 
 /// The last part of a path.
-pub fn file_name(path: &str) -> &str {
+pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
@@ -62,7 +62,7 @@ pub fn amount(bytes: Option<Bytes>) -> String {
 }
 
 /// Two sizes that differ, printed finely enough to look different.
-pub fn apart(one: Bytes, other: Bytes) -> (String, String) {
+pub(crate) fn apart(one: Bytes, other: Bytes) -> (String, String) {
     let look_alike = one != other && one.to_string() == other.to_string();
     if look_alike { (in_mib(one), in_mib(other)) } else { (one.to_string(), other.to_string()) }
 }
@@ -72,19 +72,19 @@ fn in_mib(bytes: Bytes) -> String {
 }
 
 /// The text with a capital at its head and a full stop at its end.
-pub fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     let stop = if text.ends_with(['.', '!', '?', ':']) || text.is_empty() { "" } else { "." };
     format!("{}{stop}", capitalized(text))
 }
 
 /// The text with a capital at its head.
-pub fn capitalized(text: &str) -> String {
+pub(crate) fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A sentence that goes on after a colon.
-pub fn uncapitalized(sentence: &str) -> String {
+pub(crate) fn uncapitalized(sentence: &str) -> String {
     let mut letters = sentence.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }

@@ -11,7 +11,7 @@ use crate::knowledge::diagnosis::MemoryKind;
 use crate::units::Bytes;
 
 /// The notes of a case, in the order in which they are shown.
-pub fn notes(case: &Case<'_>) -> Vec<String> {
+pub(crate) fn notes(case: &Case<'_>) -> Vec<String> {
     let notes = [
         shortened(case),
         contradiction_in_words(case.log),

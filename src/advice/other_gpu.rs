@@ -35,7 +35,7 @@ pub struct OtherGpu<'a> {
 
 /// The unused GPU with most free memory that has room for what the run needed. Only where the log is from here and
 /// nobody hands out the GPUs, and never for a run on several GPUs: one GPU cannot replace them.
-pub fn find<'a>(situation: &Situation<'a>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<OtherGpu<'a>> {
+pub(crate) fn find<'a>(situation: &Situation<'a>, place: &Place<'_>, ledger: Option<&Ledger>) -> Option<OtherGpu<'a>> {
     let needed = ledger?.needed_bytes?;
     // Of several GPUs that it may have been on, one with room now is as good as another.
     let is_known = place.device.is_some() || !place.candidates.is_empty();

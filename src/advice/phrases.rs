@@ -9,10 +9,10 @@ use crate::knowledge::facts::Facts;
 use crate::units::Bytes;
 
 /// What stands behind a number that the run gave: it counts from 0 what it may see.
-pub const AS_NUMBERED: &str = " as the job numbered it";
+pub(crate) const AS_NUMBERED: &str = " as the job numbered it";
 
 /// The GPU in words: by name where it is here, else as the log printed it.
-pub fn gpu_in_words(place: &Place<'_>, facts: &Facts) -> String {
+pub(crate) fn gpu_in_words(place: &Place<'_>, facts: &Facts) -> String {
     match (place.device_here(), facts.device) {
         (Some(device), _) => name_of_device(device),
         (None, Some(index)) if !place.candidates.is_empty() => format!("GPU {index}{AS_NUMBERED}"),
@@ -22,7 +22,7 @@ pub fn gpu_in_words(place: &Place<'_>, facts: &Facts) -> String {
 }
 
 /// What ran out, what the run asked for and what was free, without a cause.
-pub fn plain(case: &Case<'_>) -> String {
+pub(crate) fn plain(case: &Case<'_>) -> String {
     let facts = &case.log.facts;
     let what = match case.log.memory {
         Some(MemoryKind::Unified) => "The memory that CPU and GPU share ran out".to_owned(),

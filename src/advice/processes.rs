@@ -16,7 +16,7 @@ use crate::knowledge::program::{Program, Trait};
 use crate::units::Bytes;
 
 /// The processes that the log names, without those that had next to nothing and the run's own ranks.
-pub fn blamed<'p, 'a>(diagnosis: &Diagnosis, place: &'p Place<'a>) -> Vec<&'p Named<'a>> {
+pub(crate) fn blamed<'p, 'a>(diagnosis: &Diagnosis, place: &'p Place<'a>) -> Vec<&'p Named<'a>> {
     if are_ranks(diagnosis) {
         return Vec::new();
     }
@@ -34,7 +34,7 @@ pub struct UsedByOthers {
 
 /// What others used, where that is enough to matter: when it failed as the log prints it, else what was not free when
 /// the run began, where the run would have fitted with that.
-pub fn used_by_others(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<UsedByOthers> {
+pub(crate) fn used_by_others(diagnosis: &Diagnosis, place: &Place<'_>) -> Option<UsedByOthers> {
     if let Some(bytes) = used_by_others_at_crash(diagnosis) {
         let matters = !is_negligible(bytes, diagnosis.facts.total_bytes);
         return matters.then_some(UsedByOthers { bytes, is_at_start: false });
@@ -56,7 +56,7 @@ pub struct User<'a> {
 /// Each was there before the crash and may be terminated by the viewer, or asked to release memory. None where the log is
 /// from elsewhere, where it rules others out, or where the run never fits. Of a log that names processes, only those it
 /// names. Of a log that may be from anywhere, only idle ones, and those that can release memory and are not busy.
-pub fn users<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<User<'a>> {
+pub(crate) fn users<'a>(situation: &Situation<'a>, place: &Place<'a>) -> Vec<User<'a>> {
     let Some(viewer) = situation.viewer else { return Vec::new() };
     let diagnosis = situation.diagnosis;
     // Where several GPUs fit, only a process that the log names is offered.
@@ -116,7 +116,7 @@ fn may_be_offered_anywhere(row: &GpuProcess, devices: &[&Device], situation: &Si
 }
 
 /// The program that failed, where it is one that goes on after a failure and is here.
-pub fn failed_program<'a>(situation: &Situation<'_>, place: &Place<'a>) -> Option<&'a GpuProcess> {
+pub(crate) fn failed_program<'a>(situation: &Situation<'_>, place: &Place<'a>) -> Option<&'a GpuProcess> {
     let program = situation.diagnosis.program.as_deref()?;
     // What still uses memory under the name of a server that survives a failed request is the failed program.
     if !Program::known(program)?.has(Trait::SurvivesFailure) {
@@ -140,7 +140,7 @@ pub struct Foreign<'a> {
 }
 
 /// The process of another user that uses most of the GPU now, where the log may be from here.
-pub fn largest_foreign<'a>(situation: &Situation<'_>, place: &Place<'a>) -> Option<Foreign<'a>> {
+pub(crate) fn largest_foreign<'a>(situation: &Situation<'_>, place: &Place<'a>) -> Option<Foreign<'a>> {
     let device = place.device_unless_elsewhere()?;
     let total = device.memory.total_bytes.value();
     let mut largest: Option<Foreign<'a>> = None;

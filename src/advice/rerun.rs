@@ -204,7 +204,7 @@ impl Changes {
 }
 
 /// Several changes in one command line, one after the other; those that don't fit it are left out.
-pub fn apply_all(changes: &[Changes], command: &str, form: Form) -> String {
+pub(crate) fn apply_all(changes: &[Changes], command: &str, form: Form) -> String {
     // Variables are written in front: each form only once.
     let (mut line, mut variables) = (command.trim().to_owned(), Vec::new());
     for one in changes {

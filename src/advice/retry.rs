@@ -66,7 +66,7 @@ enum Ran<'a> {
 
 /// The viewer's processes that were started after the failure and run what failed; empty where the log is not known to
 /// be from this machine.
-pub fn candidates<'a>(situation: &Situation<'a>, is_this_machine: bool) -> Vec<Retry<'a>> {
+pub(crate) fn candidates<'a>(situation: &Situation<'a>, is_this_machine: bool) -> Vec<Retry<'a>> {
     let (Some(snapshot), Some(ran), true) = (situation.snapshot, what_ran(situation), is_this_machine) else {
         return Vec::new();
     };
@@ -83,7 +83,7 @@ pub fn candidates<'a>(situation: &Situation<'a>, is_this_machine: bool) -> Vec<R
 
 /// The one retry among the candidates. `None` where several runs were started: any of them may be it. Ranks and workers
 /// of one launcher are one run; the one on `device` shows most.
-pub fn the_one<'a>(candidates: &[Retry<'a>], device: Option<&Device>) -> Option<Retry<'a>> {
+pub(crate) fn the_one<'a>(candidates: &[Retry<'a>], device: Option<&Device>) -> Option<Retry<'a>> {
     let first = candidates.first()?.run();
     if candidates.iter().any(|other| other.run() != first) {
         return None;
@@ -92,7 +92,7 @@ pub fn the_one<'a>(candidates: &[Retry<'a>], device: Option<&Device>) -> Option<
 }
 
 /// Where several runs of what failed were started since: how many, and what they use together.
-pub fn several(candidates: &[Retry<'_>]) -> Option<(usize, Bytes)> {
+pub(crate) fn several(candidates: &[Retry<'_>]) -> Option<(usize, Bytes)> {
     let mut runs: Vec<Option<ProcessKey>> = candidates.iter().map(Retry::run).collect();
     runs.sort();
     runs.dedup();
@@ -101,7 +101,7 @@ pub fn several(candidates: &[Retry<'_>]) -> Option<(usize, Bytes)> {
 }
 
 /// Whether it is known what ran, so that another process can be told from a retry.
-pub fn is_recognizable(situation: &Situation<'_>) -> bool {
+pub(crate) fn is_recognizable(situation: &Situation<'_>) -> bool {
     what_ran(situation).is_some()
 }
 

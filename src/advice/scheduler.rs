@@ -8,7 +8,7 @@ use crate::knowledge::program::{Program, Trait};
 
 /// What hands out GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheduler {
+pub(crate) enum Scheduler {
     Slurm,
     Kubernetes,
     /// Another one, by the name that people have for it.
@@ -17,7 +17,7 @@ pub enum Scheduler {
 
 impl Scheduler {
     /// Of the run's log, else of the machine that we look at, where the log may be from here.
-    pub fn of(situation: &Situation<'_>, same_machine: Option<bool>) -> Option<Scheduler> {
+    pub(crate) fn of(situation: &Situation<'_>, same_machine: Option<bool>) -> Option<Scheduler> {
         if let Some(scheduler) = of_log(situation.diagnosis) {
             return Some(scheduler);
         }
@@ -25,7 +25,7 @@ impl Scheduler {
     }
 
     /// The name that people have for it.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Scheduler::Slurm => "Slurm",
             Scheduler::Kubernetes => "Kubernetes",

@@ -12,14 +12,14 @@ const EIGHT_BITS: &[&str] = &["fp8", "deepseek-v3", "deepseek-r1-0528"];
 const LOADING_FACTOR: f64 = 1.2;
 
 /// Weights that take more in memory than in their file.
-pub struct Widened {
+pub(crate) struct Widened {
     /// Bits of a weight as it was loaded, 16 or 32.
     pub to_bits: u32,
     pub shown_by: ShownBy,
 }
 
 /// What shows that weights were widened.
-pub enum ShownBy {
+pub(crate) enum ShownBy {
     /// The log says so, with this data type.
     Log(String),
     /// The run had more bytes for each parameter than the model's file has.
@@ -27,7 +27,7 @@ pub enum ShownBy {
 }
 
 /// Whether the weights were widened while loading: by the log's own words, else by what the run had.
-pub fn widened(diagnosis: &Diagnosis) -> Option<Widened> {
+pub(crate) fn widened(diagnosis: &Diagnosis) -> Option<Widened> {
     if diagnosis.memory != Some(MemoryKind::Gpu) {
         return None;
     }
@@ -57,7 +57,7 @@ fn widened_by_bytes(diagnosis: &Diagnosis) -> Option<Widened> {
 }
 
 /// The weights of the model of this name as its file has them, about; `None` where no row of the table has it.
-pub fn weights_by_name(name: &str) -> Option<Bytes> {
+pub(crate) fn weights_by_name(name: &str) -> Option<Bytes> {
     let row = table::find(table::rows().ok()?, name)?;
     let bytes = row.billions * 1e9 * bits_in_file(name)? / 8.0;
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a model's size")]

@@ -10,13 +10,13 @@ const IN_ITS_PLACE: &str = "the order of the matched entry";
 
 /// A part of the explanation: a heading and its lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub(crate) struct Part {
     pub heading: &'static str,
     pub lines: Vec<String>,
 }
 
 /// The explanation in parts; a part with nothing to say is left out.
-pub fn explained(advice: &Advice) -> Vec<Part> {
+pub(crate) fn explained(advice: &Advice) -> Vec<Part> {
     let parts = [
         Part { heading: "Why these causes", lines: causes_found(advice) },
         Part { heading: "Why these steps, in this order", lines: steps_placed(advice) },
@@ -40,7 +40,7 @@ fn steps_placed(advice: &Advice) -> Vec<String> {
                 (None, _) => String::new(),
             };
             let rule = rule.unwrap_or(IN_ITS_PLACE);
-            format!("{}. {}: {frees}enough: {}. Placed by: {rule}", at + 1, planned.fix, planned.enough.word())
+            format!("{}. {}: {frees}enough: {}; placed by: {rule}", at + 1, planned.fix, planned.enough.word())
         })
         .collect()
 }

@@ -90,7 +90,6 @@ pub(crate) fn fit(model: &Model) -> Option<Page> {
 /// Which rules led to these causes and steps.
 pub(crate) fn rules(model: &Model) -> Option<Page> {
     let mut page = Page::default();
-    page.add(Tone::Title, "Why these steps");
     for part in why::explained(model.advice.as_ref()?) {
         page.part(part.heading);
         for line in part.lines {

@@ -100,7 +100,7 @@ pub struct FixCommand {
     #[serde(rename = "do")]
     pub action: String,
     /// The exact command or line to change; `{name}` placeholders are filled by `advice`,
-    /// see `PLACEHOLDERS` and [`Asked`](super::settings::Asked).
+    /// see `PLACEHOLDERS` and `settings::Asked`.
     pub command: Option<String>,
     /// The command if values for `command` are unknown. Without it the step names the setting without a number.
     pub otherwise: Option<String>,
@@ -130,7 +130,7 @@ pub struct FixCommand {
 }
 
 /// What a command's `{placeholders}` may be, beside the value of a setting in a promised direction (see
-/// [`Asked`](super::settings::Asked)); a test holds every fix against this list. `half_context` is the longest context that
+/// `settings::Asked`); a test holds every fix against this list. `half_context` is the longest context that
 /// fits, where the model is known, else half of the run's. `layers` is what fits or fewer than the log shows,
 /// `host_experts` what fits, `quantisation` what fits or what fits most. `card_gib` and `ram_gib` are whole GiB of the GPU
 /// and of this machine's available RAM that weights may take. `of_its_context` is the flag for what one of several slots

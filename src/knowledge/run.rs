@@ -84,7 +84,7 @@ pub struct Run {
     /// "4096", `flash_attn` "auto", `gpu_memory_utilization` "0.9".
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub printed: BTreeMap<String, String>,
-    /// The values of the settings in [`settings::SETTINGS`], wherever the log shows them.
+    /// The values of the settings in `settings::SETTINGS`, wherever the log shows them.
     #[serde(skip)]
     pub settings: BTreeMap<&'static str, u64>,
     /// The number of sequences in a batch.

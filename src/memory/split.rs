@@ -44,7 +44,7 @@ impl Share {
         Bytes(parts.into_iter().fold(0, u64::saturating_add))
     }
 
-    /// What must be free on the card so that it fits, see [`spare`]; nothing where nothing goes there.
+    /// What must be free on the card so that it fits, see `spare`; nothing where nothing goes there.
     pub fn wanted(&self) -> Bytes {
         let total = self.total();
         if total == Bytes::ZERO { total } else { spare::wanted(total, self.compute) }

@@ -9,7 +9,7 @@ use crate::advice::phrases::plain;
 use crate::advice::verdict::{CauseKind, Strength};
 use crate::knowledge::diagnosis::{MemoryKind, Phase, Stage};
 
-pub const ABOUT: About = About {
+pub(crate) const ABOUT: About = About {
     id: CauseKind::Batch,
     name: "batch",
     blames: Blames::TheRun,
@@ -19,28 +19,28 @@ pub const ABOUT: About = About {
     prevent,
 };
 
-pub const WORK_AREA_NOT_ALLOCATED: Rule = Rule {
+pub(crate) const WORK_AREA_NOT_ALLOCATED: Rule = Rule {
     about: &ABOUT,
     name: "the log says that the work area was not allocated",
     strength: Strength::Strong,
     find: work_area,
 };
 
-pub const BACKWARD_OR_DECODE: Rule = Rule {
+pub(crate) const BACKWARD_OR_DECODE: Rule = Rule {
     about: &ABOUT,
     name: "it failed in the backward pass or while decoding",
     strength: Strength::Likely,
     find: backward_or_decode,
 };
 
-pub const BESIDE_THE_ENGINES_SHARE: Rule = Rule {
+pub(crate) const BESIDE_THE_ENGINES_SHARE: Rule = Rule {
     about: &ABOUT,
     name: "the request comes on top of the share that the engine fills",
     strength: Strength::Likely,
     find: beside_share,
 };
 
-pub const WORKS_IN_BATCHES: Rule = Rule {
+pub(crate) const WORKS_IN_BATCHES: Rule = Rule {
     about: &ABOUT,
     name: "what it was doing grows with the batch",
     strength: Strength::Likely,

@@ -8,7 +8,7 @@ use crate::advice::phrases::plain;
 use crate::advice::verdict::{CauseKind, Strength};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 
-pub const ABOUT: About = About {
+pub(crate) const ABOUT: About = About {
     id: CauseKind::Context,
     name: "context",
     blames: Blames::SomethingElse,
@@ -18,17 +18,17 @@ pub const ABOUT: About = About {
     prevent,
 };
 
-pub const KV_CACHE_RAN_OUT: Rule =
+pub(crate) const KV_CACHE_RAN_OUT: Rule =
     Rule { about: &ABOUT, name: "the engine's KV cache ran out", strength: Strength::Proven, find: cache_ran_out };
 
-pub const KV_CACHE_NOT_ALLOCATED: Rule = Rule {
+pub(crate) const KV_CACHE_NOT_ALLOCATED: Rule = Rule {
     about: &ABOUT,
     name: "the log says that the KV cache was not allocated",
     strength: Strength::Strong,
     find: cache_not_allocated,
 };
 
-pub const LENGTH_IS_PRINTED: Rule = Rule {
+pub(crate) const LENGTH_IS_PRINTED: Rule = Rule {
     about: &ABOUT,
     name: "the log prints the context's length",
     strength: Strength::Likely,
@@ -76,7 +76,7 @@ fn say(case: &Case<'_>) -> String {
 }
 
 /// Why the engine's KV cache is too small.
-pub fn cache_in_words(log: &Diagnosis) -> String {
+pub(crate) fn cache_in_words(log: &Diagnosis) -> String {
     if let Some(used_up) = engine::used_up(log) {
         return format!("Nothing is left for the KV cache: {used_up}.");
     }

@@ -3,6 +3,6 @@
 use crate::knowledge::diagnosis::Diagnosis;
 
 /// The decisive line, to put behind evidence: " (line 12)".
-pub fn line_of(diagnosis: &Diagnosis) -> String {
+pub(crate) fn line_of(diagnosis: &Diagnosis) -> String {
     diagnosis.matches.first().map_or_else(String::new, |found| format!(" (line {})", found.line))
 }

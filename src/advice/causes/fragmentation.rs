@@ -8,7 +8,7 @@ use crate::advice::naming::amount;
 use crate::advice::phrases::gpu_in_words;
 use crate::advice::verdict::{CauseKind, Strength};
 
-pub const ABOUT: About = About {
+pub(crate) const ABOUT: About = About {
     id: CauseKind::Fragmentation,
     name: "fragmentation",
     blames: Blames::SomethingElse,
@@ -18,7 +18,7 @@ pub const ABOUT: About = About {
     prevent,
 };
 
-pub const UNUSED_IN_PIECES: Rule =
+pub(crate) const UNUSED_IN_PIECES: Rule =
     Rule { about: &ABOUT, name: "the allocator has more unused than was requested", strength: Strength::Strong, find };
 
 fn find(case: &Case<'_>) -> Option<Vec<String>> {

@@ -6,7 +6,7 @@ use crate::advice::phrases::plain;
 use crate::advice::verdict::{CauseKind, Strength};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase, Stage};
 
-pub const ABOUT: About = About {
+pub(crate) const ABOUT: About = About {
     id: CauseKind::Growth,
     name: "growth",
     blames: Blames::TheRun,
@@ -16,7 +16,7 @@ pub const ABOUT: About = About {
     prevent,
 };
 
-pub const CAME_FAR: Rule =
+pub(crate) const CAME_FAR: Rule =
     Rule { about: &ABOUT, name: "training steps fitted before", strength: Strength::Likely, find };
 
 /// A run that came this far had room for an ordinary step.
@@ -45,7 +45,7 @@ fn has_trained(log: &Diagnosis) -> bool {
 }
 
 /// How far it came, where that is far enough to show that an ordinary step fits.
-pub fn progress(log: &Diagnosis) -> Option<String> {
+pub(crate) fn progress(log: &Diagnosis) -> Option<String> {
     let run = &log.run;
     // Steps count on from a checkpoint.
     let resumed_at = run.resumed_step.unwrap_or(0);

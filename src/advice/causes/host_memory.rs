@@ -8,7 +8,7 @@ use crate::knowledge::EntryId;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::units::Bytes;
 
-pub const ABOUT: About = About {
+pub(crate) const ABOUT: About = About {
     id: CauseKind::HostMemory,
     name: "system memory",
     blames: Blames::SomethingElse,
@@ -18,7 +18,7 @@ pub const ABOUT: About = About {
     prevent,
 };
 
-pub const RAN_OUT: Rule =
+pub(crate) const RAN_OUT: Rule =
     Rule { about: &ABOUT, name: "the message is about system memory", strength: Strength::Proven, find };
 
 /// LM Studio's refusal before anything was loaded.
@@ -86,7 +86,7 @@ fn what_ran_out(log: &Diagnosis) -> String {
 }
 
 /// The kernel does not always end the process that uses most: by its own table, in a sentence, where that was another one.
-pub fn killed_another(log: &Diagnosis) -> Option<String> {
+pub(crate) fn killed_another(log: &Diagnosis) -> Option<String> {
     let (largest, facts) = (log.run.largest.as_ref()?, &log.facts);
     let victim = facts.victim_pid.filter(|pid| *pid != largest.pid)?;
     let used = facts.victim_rss_bytes.unwrap_or(Bytes::ZERO);

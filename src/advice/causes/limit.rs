@@ -9,7 +9,7 @@ use crate::advice::verdict::{CauseKind, Strength};
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind};
 use crate::units::Bytes;
 
-pub const ABOUT: About = About {
+pub(crate) const ABOUT: About = About {
     id: CauseKind::Limit,
     name: "limit",
     blames: Blames::NobodyElse,
@@ -19,7 +19,7 @@ pub const ABOUT: About = About {
     prevent,
 };
 
-pub const IS_SET: Rule =
+pub(crate) const IS_SET: Rule =
     Rule { about: &ABOUT, name: "the log shows a limit that was set", strength: Strength::Proven, find };
 
 /// An engine that may use no more than this share of the GPU was given a limit.

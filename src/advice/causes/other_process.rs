@@ -14,7 +14,7 @@ use crate::gpu::{GpuProcess, ProcessKey};
 use crate::knowledge::diagnosis::MemoryKind;
 use crate::units::Bytes;
 
-pub const ABOUT: About = About {
+pub(crate) const ABOUT: About = About {
     id: CauseKind::OtherProcess,
     name: "another process",
     blames: Blames::Others,
@@ -24,35 +24,35 @@ pub const ABOUT: About = About {
     prevent,
 };
 
-pub const NAMED_AND_RUNNING: Rule = Rule {
+pub(crate) const NAMED_AND_RUNNING: Rule = Rule {
     about: &ABOUT,
     name: "a process that the log names still runs",
     strength: Strength::Proven,
     find: |case| if relevant(case).any(Named::is_alive) { evidence(case) } else { None },
 };
 
-pub const NAMED_AND_NOT_RUNNING: Rule = Rule {
+pub(crate) const NAMED_AND_NOT_RUNNING: Rule = Rule {
     about: &ABOUT,
     name: "the log names a process that used memory",
     strength: Strength::Strong,
     find: |case| if relevant(case).next().is_some() { evidence(case) } else { None },
 };
 
-pub const USED_AT_THE_FAILURE: Rule = Rule {
+pub(crate) const USED_AT_THE_FAILURE: Rule = Rule {
     about: &ABOUT,
     name: "by the log's sums others used memory of the GPU",
     strength: Strength::Strong,
     find: |case| if used_by_unnamed(case).is_some() { evidence(case) } else { None },
 };
 
-pub const USES_WHAT_IS_SHORT: Rule = Rule {
+pub(crate) const USES_WHAT_IS_SHORT: Rule = Rule {
     about: &ABOUT,
     name: "others use as much now as is short",
     strength: Strength::Likely,
     find: |case| if uses_what_is_short(case) { evidence(case) } else { None },
 };
 
-pub const USES_LESS_THAN_SHORT: Rule =
+pub(crate) const USES_LESS_THAN_SHORT: Rule =
     Rule { about: &ABOUT, name: "others use some of the GPU now", strength: Strength::Hint, find: evidence };
 
 fn evidence(case: &Case<'_>) -> Option<Vec<String>> {

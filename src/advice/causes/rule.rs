@@ -40,7 +40,7 @@ pub enum SpeaksOfSize {
 }
 
 /// One kind of evidence for a cause.
-pub struct Rule {
+pub(crate) struct Rule {
     pub about: &'static About,
     /// In words, for `diagnose --why`.
     pub name: &'static str,

@@ -12,7 +12,7 @@ use crate::gpu::GpuProcess;
 use crate::knowledge::diagnosis::{MemoryKind, Phase};
 use crate::units::Bytes;
 
-pub const ABOUT: About = About {
+pub(crate) const ABOUT: About = About {
     id: CauseKind::SameSession,
     name: "same session",
     blames: Blames::NobodyElse,
@@ -22,35 +22,35 @@ pub const ABOUT: About = About {
     prevent,
 };
 
-pub const KERNEL_STILL_RUNS: Rule = Rule {
+pub(crate) const KERNEL_STILL_RUNS: Rule = Rule {
     about: &ABOUT,
     name: "the notebook's kernel still runs with what the run had",
     strength: Strength::Proven,
     find: |case| if keeps_models(case).is_none() { kernel_evidence(case) } else { None },
 };
 
-pub const HAD_MUCH_WHILE_LOADING: Rule = Rule {
+pub(crate) const HAD_MUCH_WHILE_LOADING: Rule = Rule {
     about: &ABOUT,
     name: "the notebook's process had much when it began to load",
     strength: Strength::Strong,
     find: |case| if is_loading(case) && !is_first_cell(case) { had_much(case) } else { None },
 };
 
-pub const PROGRAM_KEEPS_MODELS: Rule = Rule {
+pub(crate) const PROGRAM_KEEPS_MODELS: Rule = Rule {
     about: &ABOUT,
     name: "the failed program goes on and keeps its models",
     strength: Strength::Likely,
     find: models_evidence,
 };
 
-pub const HAD_MUCH: Rule = Rule {
+pub(crate) const HAD_MUCH: Rule = Rule {
     about: &ABOUT,
     name: "the notebook's process had much when it failed",
     strength: Strength::Likely,
     find: |case| if is_loading(case) || is_first_cell(case) { None } else { had_much(case) },
 };
 
-pub const FIRST_CELL: Rule = Rule {
+pub(crate) const FIRST_CELL: Rule = Rule {
     about: &ABOUT,
     name: "the notebook's first cell had much",
     strength: Strength::Hint,

@@ -11,7 +11,7 @@ use crate::advice::weights::{ShownBy, Widened, widened};
 use crate::knowledge::diagnosis::{MemoryKind, Phase, Stage};
 use crate::units::Bytes;
 
-pub const ABOUT: About = About {
+pub(crate) const ABOUT: About = About {
     id: CauseKind::TooBig,
     name: "too big",
     blames: Blames::TheRun,
@@ -21,7 +21,7 @@ pub const ABOUT: About = About {
     prevent,
 };
 
-pub const NEEDS_MORE_THAN_THERE_IS: Rule = Rule {
+pub(crate) const NEEDS_MORE_THAN_THERE_IS: Rule = Rule {
     about: &ABOUT,
     name: "the run needs more than there is in all",
     strength: Strength::Proven,
@@ -29,41 +29,41 @@ pub const NEEDS_MORE_THAN_THERE_IS: Rule = Rule {
 };
 
 /// A cache for the full context that no GPU has room for: the context is what is too long, so that this one comes later.
-pub const CACHE_EXCEEDS_THE_GPU: Rule = Rule {
+pub(crate) const CACHE_EXCEEDS_THE_GPU: Rule = Rule {
     about: &ABOUT,
     name: "the cache for the full context exceeds the GPU",
     strength: Strength::Likely,
     find: exceeds_capacity,
 };
 
-pub const WIDENED_WEIGHTS_FILL_THE_GPU: Rule = Rule {
+pub(crate) const WIDENED_WEIGHTS_FILL_THE_GPU: Rule = Rule {
     about: &ABOUT,
     name: "weights were widened and fill the GPU",
     strength: Strength::Proven,
     find: |case| if weights_fill(case).is_some() { widened_evidence(case) } else { None },
 };
 
-pub const WEIGHTS_FILL_THE_GPU: Rule =
+pub(crate) const WEIGHTS_FILL_THE_GPU: Rule =
     Rule { about: &ABOUT, name: "the weights alone fill the GPU", strength: Strength::Proven, find: weights_fill };
 
-pub const BUFFERS_EXCEED_WHAT_WAS_FREE: Rule = Rule {
+pub(crate) const BUFFERS_EXCEED_WHAT_WAS_FREE: Rule = Rule {
     about: &ABOUT,
     name: "its buffers take more than was free at the start",
     strength: Strength::Likely,
     find: buffers_exceed_free,
 };
 
-pub const ESTIMATE_EXCEEDS_THE_GPU: Rule = Rule {
+pub(crate) const ESTIMATE_EXCEEDS_THE_GPU: Rule = Rule {
     about: &ABOUT,
     name: "the model with its settings takes more than the GPU has",
     strength: Strength::Likely,
     find: estimate_exceeds,
 };
 
-pub const WIDENED_WEIGHTS: Rule =
+pub(crate) const WIDENED_WEIGHTS: Rule =
     Rule { about: &ABOUT, name: "weights were widened", strength: Strength::Likely, find: widened_evidence };
 
-pub const OPTIMIZER_OR_SAVING: Rule = Rule {
+pub(crate) const OPTIMIZER_OR_SAVING: Rule = Rule {
     about: &ABOUT,
     name: "it failed in the optimizer's first step or while saving",
     strength: Strength::Likely,

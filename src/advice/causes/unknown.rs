@@ -9,7 +9,7 @@ use crate::advice::verdict::{CauseKind, Strength};
 use crate::knowledge::diagnosis::Diagnosis;
 use crate::units::Bytes;
 
-pub const ABOUT: About = About {
+pub(crate) const ABOUT: About = About {
     id: CauseKind::Unknown,
     name: "unknown",
     blames: Blames::TheRun,
@@ -19,10 +19,10 @@ pub const ABOUT: About = About {
     prevent,
 };
 
-pub const MISTAKE_OF_THE_PROGRAM: Rule =
+pub(crate) const MISTAKE_OF_THE_PROGRAM: Rule =
     Rule { about: &ABOUT, name: "the size is a mistake of the program", strength: Strength::Proven, find: mistake };
 
-pub const NOTHING_KNOWN: Rule =
+pub(crate) const NOTHING_KNOWN: Rule =
     Rule { about: &ABOUT, name: "no other rule holds", strength: Strength::Hint, find: what_is_sure };
 
 fn mistake(case: &Case<'_>) -> Option<Vec<String>> {

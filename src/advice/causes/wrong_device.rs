@@ -9,7 +9,7 @@ use crate::advice::phrases::plain;
 use crate::advice::verdict::{CauseKind, Strength};
 use crate::knowledge::diagnosis::MemoryKind;
 
-pub const ABOUT: About = About {
+pub(crate) const ABOUT: About = About {
     id: CauseKind::WrongDevice,
     name: "wrong device",
     // Ranks that share a GPU need GPUs of their own; nobody else has to go.
@@ -20,21 +20,21 @@ pub const ABOUT: About = About {
     prevent,
 };
 
-pub const RANKS_SHARE_A_GPU: Rule = Rule {
+pub(crate) const RANKS_SHARE_A_GPU: Rule = Rule {
     about: &ABOUT,
     name: "a rank ran on GPU 0 beside other processes",
     strength: Strength::Proven,
     find: |case| if has_company(case) && misplaced_rank(case).is_some() { evidence(case) } else { None },
 };
 
-pub const OTHER_GPU_HAS_ROOM: Rule = Rule {
+pub(crate) const OTHER_GPU_HAS_ROOM: Rule = Rule {
     about: &ABOUT,
     name: "another GPU has room and is unused",
     strength: Strength::Hint,
     find: |case| if case.other_gpu.is_some() { evidence(case) } else { None },
 };
 
-pub const RANK_ON_GPU_0: Rule =
+pub(crate) const RANK_ON_GPU_0: Rule =
     Rule { about: &ABOUT, name: "a rank ran on GPU 0 alone", strength: Strength::Hint, find: evidence };
 
 fn evidence(case: &Case<'_>) -> Option<Vec<String>> {

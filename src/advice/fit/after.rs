@@ -7,7 +7,7 @@ use crate::memory::knobs::{self, context, kv_type, layers, share, slots};
 
 /// The run as this command line would start it. What the log printed of a setting or a size that it
 /// changes no longer counts.
-pub fn changed(diagnosis: &Diagnosis, command: &str) -> Diagnosis {
+pub(crate) fn changed(diagnosis: &Diagnosis, command: &str) -> Diagnosis {
     let run = &diagnosis.run;
     let context = changed_context(diagnosis, command);
     let layers: Option<u64> = layers::KNOB.typed(command).and_then(|text| text.parse().ok());

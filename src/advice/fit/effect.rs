@@ -51,7 +51,7 @@ impl Effect {
 
 /// The run as it is, and what there is for it.
 #[derive(Clone, Copy)]
-pub struct Run<'a> {
+pub(crate) struct Run<'a> {
     pub engine: &'a Engine,
     pub shape: &'a ModelShape,
     pub estimate: &'a Estimate,
@@ -80,7 +80,7 @@ fn of_fixes(knob: &Knob, effect: impl Fn(FixId) -> Effect) -> Vec<Effect> {
 
 /// What each fix would do, from the choices and from the changes that only a walk offers. Of several for one
 /// fix the first counts.
-pub fn effects(choices: &[Choice], run: &Run<'_>) -> Vec<Effect> {
+pub(crate) fn effects(choices: &[Choice], run: &Run<'_>) -> Vec<Effect> {
     let mut effects: Vec<Effect> = choices.iter().flat_map(|choice| of_choice(choice, run)).collect();
     effects.extend(steps(run.engine).into_iter().map(|(fix, changed)| run.with(fix, &changed, run.shape)));
     effects.extend(cache_in_ram(run));
@@ -100,7 +100,7 @@ pub fn effects(choices: &[Choice], run: &Run<'_>) -> Vec<Effect> {
 
 /// The fixes that make a choice's one change. A smaller share of the GPU frees nothing that a model takes: what it leaves
 /// to others is reckoned from the engine's own figures.
-pub fn fixes_of(choice: &Choice) -> &'static [FixId] {
+pub(crate) fn fixes_of(choice: &Choice) -> &'static [FixId] {
     match choice.only_turn() {
         Some(Turn { knob, .. }) if knob != &share::KNOB => knob.fixes,
         _ => &[],
@@ -124,13 +124,13 @@ fn of_choice(choice: &Choice, run: &Run<'_>) -> Vec<Effect> {
 }
 
 /// The file that must be downloaded for a choice.
-pub fn download(choice: &Choice) -> Option<Bytes> {
+pub(crate) fn download(choice: &Choice) -> Option<Bytes> {
     let turn = choice.only_turn().filter(|turn| turn.knob == &quantization::KNOB)?;
     if turn == quantization::TO_FOUR_BITS { None } else { choice.estimate.weights_in_file.bytes }
 }
 
 /// The change of each fix that names no value, by itself.
-pub fn steps(engine: &Engine) -> Vec<(FixId, Engine)> {
+pub(crate) fn steps(engine: &Engine) -> Vec<(FixId, Engine)> {
     let mut steps = Vec::new();
     for knob in knobs::all() {
         steps.extend((knob.step)(engine).iter().flat_map(|changed| knob.fixes.iter().map(|fix| (*fix, *changed))));
@@ -139,7 +139,7 @@ pub fn steps(engine: &Engine) -> Vec<(FixId, Engine)> {
 }
 
 /// What to try where nothing is known to fit: half of the context, and three quarters of the layers, that the log shows.
-pub fn tries(context: Option<u64>, on_gpu: Option<u64>, run: &Run<'_>) -> Vec<Effect> {
+pub(crate) fn tries(context: Option<u64>, on_gpu: Option<u64>, run: &Run<'_>) -> Vec<Effect> {
     let shorter = context.map(|tokens| Turn { knob: &context::KNOB, to: tokens / 2 });
     let fewer = on_gpu.map(|count| Turn { knob: &layers::KNOB, to: count.saturating_sub(count / 4) });
     let turns = shorter.into_iter().chain(fewer).filter(|turn| turn.knob.has(run.engine));
@@ -187,7 +187,7 @@ fn cache_in_ram(run: &Run<'_>) -> Vec<Effect> {
 
 /// What a choice frees, and how sure that is: a fact where all that changes is a fact. Of a quantised cache, less
 /// what CUDA needs to unpack one layer of it, whether or not the buffer had room for that.
-pub fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelShape) -> Option<(Bytes, Is)> {
+pub(crate) fn frees(choice: &Choice, before: &Estimate, engine: &Engine, shape: &ModelShape) -> Option<(Bytes, Is)> {
     let after = &choice.estimate;
     let mut bytes = less(before, after)?;
     let knob = choice.only_turn().map(|turn| turn.knob);

@@ -13,7 +13,7 @@ const WORTH_ENDING: Bytes = Bytes::mib(256);
 
 /// One that could let go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
+pub(crate) struct Holder {
     pub key: ProcessKey,
     /// In the fewest words that name it.
     pub name: String,
@@ -26,7 +26,7 @@ pub struct Holder {
 }
 
 /// The holders that a step may be about, the idle ones first, then the largest.
-pub fn not_busy(device: &Device, seen: Seen<'_>) -> Vec<Holder> {
+pub(crate) fn not_busy(device: &Device, seen: Seen<'_>) -> Vec<Holder> {
     if seen.viewer.refuses_everything().is_some() {
         return Vec::new();
     }
@@ -50,7 +50,7 @@ fn holder(row: &GpuProcess, seen: Seen<'_>) -> Option<Holder> {
 /// The fewest of them whose memory is enough: the smallest that is enough alone, an idle one before others; else from the
 /// first on. Empty where
 /// all of them are not.
-pub fn enough(holders: &[Holder], missing: Bytes) -> Vec<&Holder> {
+pub(crate) fn enough(holders: &[Holder], missing: Bytes) -> Vec<&Holder> {
     if let Some(alone) =
         holders.iter().filter(|holder| holder.bytes >= missing).min_by_key(|holder| (!holder.is_idle, holder.bytes))
     {

@@ -5,7 +5,7 @@ use crate::knowledge::diagnosis::{Diagnosis, Phase};
 use crate::memory::engine::Kind;
 
 /// By what the person ran and whose code complained. `None` where nothing here knows its arithmetic.
-pub fn kind_of(diagnosis: &Diagnosis) -> Option<Kind> {
+pub(crate) fn kind_of(diagnosis: &Diagnosis) -> Option<Kind> {
     let words = [&diagnosis.program, &diagnosis.raised_by].into_iter().flatten().map(String::as_str);
     if words.clone().any(|word| word == "ollama") {
         return Some(Kind::Ollama);

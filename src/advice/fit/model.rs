@@ -15,7 +15,7 @@ const PRINTED: u64 = 1 << 14;
 
 /// A model that is known well enough to reckon with.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub(crate) struct Known {
     /// As the table or the log names it.
     pub name: String,
     /// Its quantisation or dtype, as the log or the file's name says; else as assumed.
@@ -215,7 +215,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
 
 /// Puts the sizes that the log printed in the place of ours. `cache_bytes` is the KV cache's buffer on the card at
 /// these settings, printed or refused.
-pub fn hold_to_the_log(shape: &mut ModelShape, run: &Run, settings: &Settings, cache_bytes: Option<u64>) {
+pub(crate) fn hold_to_the_log(shape: &mut ModelShape, run: &Run, settings: &Settings, cache_bytes: Option<u64>) {
     let printed = if run.layers_offloaded.is_some() { run.weights_bytes } else { None };
     if let Ok(sums) = &mut shape.weights {
         let placed = sums.placed(settings.gpu_layers.unwrap_or(u64::MAX), settings.host_experts).gpu;

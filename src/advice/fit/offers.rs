@@ -17,10 +17,10 @@ use crate::memory::words::context_in_words;
 use crate::units::Bytes;
 
 /// So many other models or quantisations are named where nothing else is left.
-pub const MOST_INSTEAD: usize = 3;
+pub(crate) const MOST_INSTEAD: usize = 3;
 
 /// The choices that fit, what costs least first; of one kind only the first.
-pub fn ranked(all: &[Choice], engine: &Engine, shape: &ModelShape) -> Vec<Choice> {
+pub(crate) fn ranked(all: &[Choice], engine: &Engine, shape: &ModelShape) -> Vec<Choice> {
     let mut fitting: Vec<Choice> = all.iter().filter(|choice| choice.fits == Some(true)).cloned().collect();
     // A longer context than was asked for needs no second change.
     if fitting.iter().any(|choice| choice.only_turn().is_some_and(|turn| turn.knob == &kv_type::KNOB)) {
@@ -45,13 +45,13 @@ fn cost(choice: &Choice, engine: &Engine, shape: &ModelShape) -> u8 {
 }
 
 /// Whether all that fits is a smaller half of the layers on the GPU, which is slow.
-pub fn is_poor(fitting: &[Choice], shape: &ModelShape) -> bool {
+pub(crate) fn is_poor(fitting: &[Choice], shape: &ModelShape) -> bool {
     let half = shape.layer_count() / 2;
     fitting.iter().all(|choice| choice.turned(&layers::KNOB).is_some_and(|count| count < half))
 }
 
 /// A choice as it is told.
-pub fn said(choice: &Choice, run: &Run<'_>, free: Option<Bytes>) -> FitChoice {
+pub(crate) fn said(choice: &Choice, run: &Run<'_>, free: Option<Bytes>) -> FitChoice {
     let frees = effect::frees(choice, run.estimate, run.engine, run.shape);
     FitChoice {
         change: choice.change.clone(),
@@ -67,7 +67,7 @@ pub fn said(choice: &Choice, run: &Run<'_>, free: Option<Bytes>) -> FitChoice {
 }
 
 /// The model's sizes by quantisation with the run's other settings. Files of them are llama.cpp's.
-pub fn sizes(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Vec<Size> {
+pub(crate) fn sizes(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Vec<Size> {
     if engine.kind().is_torch() {
         return Vec::new();
     }
@@ -84,7 +84,7 @@ pub fn sizes(engine: Engine, shape: &ModelShape, card: Option<&Card>) -> Vec<Siz
 
 /// What would fit where no single change does: this model smaller and with a short context, then smaller models of its
 /// family, then others; the largest first.
-pub fn instead(known: &Known, engine: Engine, card: Option<&Card>) -> Vec<String> {
+pub(crate) fn instead(known: &Known, engine: Engine, card: Option<&Card>) -> Vec<String> {
     let short = with_little_context(engine, &known.shape);
     let at = context_in_words(&short, &known.shape).map(|words| format!(" at {words}")).unwrap_or_default();
     let is_torch = engine.kind().is_torch();

@@ -32,7 +32,7 @@ fn bytes_of(tokens: u64, whole: Bytes, of: u64) -> Option<Bytes> {
 /// What a smaller share of the card gives back: what the engine wanted for itself less what is free for it now, in
 /// hundredths of the card as the step has them. Whether that holds the model is not said here, see
 /// [`Effect::held_against`]. `None` where the log or the machine lacks a figure.
-pub fn smaller_share(diagnosis: &Diagnosis, failed_gpu: Option<Vram>) -> Option<Effect> {
+pub(crate) fn smaller_share(diagnosis: &Diagnosis, failed_gpu: Option<Vram>) -> Option<Effect> {
     if diagnosis.matches.first()?.entry != EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESIRED {
         return None;
     }
@@ -54,7 +54,7 @@ impl Effect {
 }
 
 /// What the engine's own figures say. `None` where the log has too few of them.
-pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
+pub(crate) fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
     let facts = &diagnosis.facts;
     if diagnosis.memory != Some(MemoryKind::KvCache) {
         return None;

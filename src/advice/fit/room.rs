@@ -12,7 +12,7 @@ use crate::units::Bytes;
 
 /// What this machine has for the next attempt of the run that failed.
 #[derive(Clone, Debug, Default)]
-pub struct Machine<'a> {
+pub(crate) struct Machine<'a> {
     /// `None` to read the log alone.
     pub snapshot: Option<&'a Snapshot>,
     /// Whether the log is this machine's; `None` where that is not known.
@@ -27,7 +27,7 @@ pub struct Machine<'a> {
 
 /// A GPU's VRAM, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Vram {
+pub(crate) struct Vram {
     pub free: Option<Bytes>,
     pub total: Option<Bytes>,
 }
@@ -142,7 +142,7 @@ fn sum(bytes: impl Iterator<Item = Bytes>) -> Option<Bytes> {
 }
 
 /// Free now; else what was free for this run when it began, as its log says. `had` is what the run used when it failed.
-pub fn room(diagnosis: &Diagnosis, had: Option<Bytes>, machine: &Machine<'_>) -> Room {
+pub(crate) fn room(diagnosis: &Diagnosis, had: Option<Bytes>, machine: &Machine<'_>) -> Room {
     let run = &diagnosis.run;
     let has_several = machine.snapshot.is_some_and(|here| here.devices.len() > 1) && machine.is_the_logs != Some(false);
     let room = Room {

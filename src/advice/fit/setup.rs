@@ -46,7 +46,7 @@ fn said_number(run: &Run, knob: &Knob) -> Option<u64> {
 }
 
 /// The context in tokens that the log or its command line asks for.
-pub fn context(diagnosis: &Diagnosis) -> Option<u64> {
+pub(crate) fn context(diagnosis: &Diagnosis) -> Option<u64> {
     let run = &diagnosis.run;
     run.context_tokens
         .or(diagnosis.facts.context_tokens)
@@ -71,7 +71,7 @@ fn cache_on_gpu(shape: &ModelShape, settings: Settings, tokens: u64) -> Option<u
 }
 
 /// The engine with the run's settings, and what had to be assumed.
-pub fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, room: &Room) -> (Engine, Vec<String>) {
+pub(crate) fn engine(kind: Kind, diagnosis: &Diagnosis, shape: &ModelShape, room: &Room) -> (Engine, Vec<String>) {
     let run = &diagnosis.run;
     let mut notes = Vec::new();
     let asked = context(diagnosis).or_else(|| match kind {
@@ -178,7 +178,7 @@ fn as_ollama_starts_it(run: &Run, shape: &ModelShape, settings: Settings, room: 
 }
 
 /// llama.cpp's settings without the context.
-pub fn llama(run: &Run) -> Settings {
+pub(crate) fn llama(run: &Run) -> Settings {
     let usual = Settings::default();
     let v_type = cache_type(run, &kv_type::OF_V);
     let is_off = matches!(said(run, &flash_attention::KNOB), Some("0" | "off" | "disabled"));

@@ -10,7 +10,7 @@ use crate::memory::training::{Optimizer, Recipe, bytes};
 use crate::units::Bytes;
 
 /// What the log's own count of trained parameters says. `None` where it prints none.
-pub fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
+pub(crate) fn advice(diagnosis: &Diagnosis) -> Option<FitAdvice> {
     let trained = diagnosis.run.trainable_parameters?;
     let [full, eight_bit] = [Optimizer::AdamW, Optimizer::AdamW8bit]
         .map(|optimizer| bytes(trained, Recipe::Mixed.trained(optimizer).optimizer));

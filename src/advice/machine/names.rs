@@ -9,7 +9,7 @@ use crate::knowledge::run::Card;
 const MAKERS: &[&str] = &["nvidia", "geforce", "tesla", "corporation", "gpu"];
 
 /// What the names say.
-pub enum NamedGpus<'a> {
+pub(crate) enum NamedGpus<'a> {
     /// No GPU is named, or the names of this machine's are not known.
     Nothing,
     /// The one that failed has the name of these here.
@@ -21,7 +21,7 @@ pub enum NamedGpus<'a> {
 }
 
 /// Compares the names in the log with those of this machine's GPUs.
-pub fn named<'a>(situation: &Situation<'_>, snapshot: &'a Snapshot) -> NamedGpus<'a> {
+pub(crate) fn named<'a>(situation: &Situation<'_>, snapshot: &'a Snapshot) -> NamedGpus<'a> {
     let cards: Vec<&Card> = situation.diagnosis.run.cards.iter().filter(|card| model(&card.name).is_some()).collect();
     let failed = that_failed(situation, &cards);
     let Some(first) = failed.first() else { return NamedGpus::Nothing };

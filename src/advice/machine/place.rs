@@ -80,7 +80,7 @@ impl<'a> Place<'a> {
 }
 
 /// Whether so much is known to be free on the GPU now.
-pub fn has_free(device: &Device, needed: Bytes) -> bool {
+pub(crate) fn has_free(device: &Device, needed: Bytes) -> bool {
     device.memory.free_bytes.value().is_some_and(|free| free >= needed)
 }
 

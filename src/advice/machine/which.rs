@@ -9,7 +9,7 @@ use crate::gpu::{Device, Nature, Vantage};
 const ALIKE_PERCENT: u64 = 3;
 
 /// The card among those that fit, or those that it may be where nothing ties the log to one of them.
-pub fn which<'a>(
+pub(crate) fn which<'a>(
     situation: &Situation<'_>,
     fitting: &[&'a Device],
     named: &[Named<'a>],
@@ -41,7 +41,7 @@ pub fn which<'a>(
 }
 
 /// The card whose UUID the visible devices name for the one that failed.
-pub fn of_its_uuid<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Option<&'a Device> {
+pub(crate) fn of_its_uuid<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Option<&'a Device> {
     match by_uuid(situation, devices) {
         Uuid::Of(device) => Some(device),
         Uuid::OfNone | Uuid::NotGiven => None,

@@ -15,7 +15,7 @@ const TRAINING_LIBRARIES: &[&str] =
 
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub(crate) enum Holds {
     Yes,
     /// The rule, as `diagnose --why` shows it.
     No(&'static str),
@@ -28,7 +28,7 @@ fn known(holds: bool, rule: &'static str) -> Holds {
 }
 
 /// All of a fix's conditions together: one that does not hold decides, then one that is not known.
-pub fn of_fix(fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
+pub(crate) fn of_fix(fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
     let mut together = Holds::Yes;
     for condition in &fix.when {
         match holds(*condition, fix, outlook) {

@@ -6,7 +6,7 @@ use crate::advice::naming::sentence;
 use crate::units::Bytes;
 
 /// Decides for each step whether it is enough, adds up what the steps free, and says both.
-pub fn decide(plan: &mut [PlannedFix], outlook: &Outlook<'_, '_>) {
+pub(crate) fn decide(plan: &mut [PlannedFix], outlook: &Outlook<'_, '_>) {
     let terminated =
         plan.iter().filter(|planned| planned.is_about_a_process()).filter_map(|planned| planned.frees_bytes);
     let freed_by_processes = terminated.fold(Bytes::ZERO, Bytes::plus);

@@ -42,7 +42,7 @@ struct Filling<'c, 'a> {
 }
 
 /// The fix as a step, or the rule that keeps it from being one.
-pub fn filled<'c>(fix: &'c Fix, case: &'c Case<'_>) -> Result<PlannedFix, &'static str> {
+pub(crate) fn filled<'c>(fix: &'c Fix, case: &'c Case<'_>) -> Result<PlannedFix, &'static str> {
     let log = case.log;
     let effect = case.fit_ahead().and_then(|fit| fit.effect_of(fix.id));
     if effect.is_some_and(|effect| effect.is_idle) {
@@ -331,6 +331,6 @@ fn has_few_bits(log: &Diagnosis) -> bool {
 }
 
 /// Whether it has a form that is this program's own.
-pub fn has_own_form(fix: &Fix, log: &Diagnosis) -> bool {
+pub(crate) fn has_own_form(fix: &Fix, log: &Diagnosis) -> bool {
     fix.command_for(&programs(log), log.phase, ran_on(log)).is_some_and(|form| form.program != "*")
 }

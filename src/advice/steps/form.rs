@@ -7,7 +7,7 @@ use crate::knowledge::program::{Program, Trait};
 
 /// What the person runs before whose code complained: an Ollama user is not told llama-server's flags. A limit of a
 /// control group comes first: whoever set it can raise it.
-pub fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
+pub(crate) fn programs(diagnosis: &Diagnosis) -> Vec<&str> {
     let (program, raised_by) = (diagnosis.program.as_deref(), diagnosis.raised_by.as_deref());
     let has_own_settings = program.is_some_and(|program| kind(program).is_some());
     let below = raised_by.filter(|name| !(has_own_settings && is_library(name)));
@@ -35,18 +35,18 @@ fn is_library(name: &str) -> bool {
 }
 
 /// What kind of program it is, where it has settings of its own: a form for the kind is for each of them.
-pub fn kind(program: &str) -> Option<&'static str> {
+pub(crate) fn kind(program: &str) -> Option<&'static str> {
     Some(Program::known(program)?.kind()?.as_str())
 }
 
 /// The system it ran on. Only Macs share the memory that way among what is told of here.
-pub fn ran_on(diagnosis: &Diagnosis) -> Option<Platform> {
+pub(crate) fn ran_on(diagnosis: &Diagnosis) -> Option<Platform> {
     let shared = diagnosis.memory == Some(MemoryKind::Unified);
     diagnosis.run.platform().or_else(|| shared.then_some(Platform::Mac))
 }
 
 /// Where a variable of Ollama's server is set.
-pub fn where_set(ran_on: Option<Platform>) -> Option<&'static str> {
+pub(crate) fn where_set(ran_on: Option<Platform>) -> Option<&'static str> {
     let by_system = Program::OLLAMA.facts()?.variables_are_set.as_ref()?;
     Some(match ran_on {
         Some(Platform::Mac) => &by_system.mac,
@@ -56,7 +56,7 @@ pub fn where_set(ran_on: Option<Platform>) -> Option<&'static str> {
 }
 
 /// The variables of a command as this system keeps them for a program that is not started from a shell.
-pub fn kept(command: &str, changes: &Changes, ran_on: Option<Platform>) -> Option<String> {
+pub(crate) fn kept(command: &str, changes: &Changes, ran_on: Option<Platform>) -> Option<String> {
     let verb = match ran_on? {
         Platform::Mac => "launchctl setenv",
         Platform::Windows => "setx",

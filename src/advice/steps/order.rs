@@ -7,7 +7,7 @@ use crate::knowledge::FixId;
 use crate::knowledge::fix::Safety;
 
 /// A step before it is placed.
-pub struct Offer {
+pub(crate) struct Offer {
     pub planned: PlannedFix,
     /// It answers the leading cause, or what the run was doing.
     pub is_answer: bool,
@@ -18,7 +18,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    pub fn of(planned: PlannedFix) -> Offer {
+    pub(crate) fn of(planned: PlannedFix) -> Offer {
         Offer { planned, is_answer: false, may_be_busy: false, placed_by: None }
     }
 }
@@ -84,7 +84,7 @@ const PLACEMENTS: &[Placement] = &[
 ];
 
 /// Puts the offers, which come in the entry's order, into the order of the plan.
-pub fn placed(offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -> Vec<Offer> {
+pub(crate) fn placed(offers: Vec<Offer>, outlook: &Outlook<'_, '_>) -> Vec<Offer> {
     PLACEMENTS.iter().fold(offers, |offers, placement| apply(placement, offers, outlook))
 }
 

@@ -7,7 +7,7 @@ use crate::advice::verdict::CauseKind;
 use crate::units::Bytes;
 
 /// The case and its causes, as the steps need them.
-pub struct Outlook<'c, 'a> {
+pub(crate) struct Outlook<'c, 'a> {
     pub case: &'c Case<'a>,
     pub causes: &'c [Found],
     /// What is short, where anything tells.
@@ -19,32 +19,32 @@ pub struct Outlook<'c, 'a> {
 }
 
 impl<'c, 'a> Outlook<'c, 'a> {
-    pub fn new(case: &'c Case<'a>, causes: &'c [Found], can_run_again: bool) -> Outlook<'c, 'a> {
+    pub(crate) fn new(case: &'c Case<'a>, causes: &'c [Found], can_run_again: bool) -> Outlook<'c, 'a> {
         let short = case.short();
         let is_nothing_short = short.is_none_or(|short| short == Bytes::ZERO);
         let has_freed_enough = case.situation.taken.freed && is_nothing_short;
         Outlook { case, causes, short, has_freed_enough, can_run_again }
     }
 
-    pub fn leading(&self) -> Option<&'static About> {
+    pub(crate) fn leading(&self) -> Option<&'static About> {
         self.causes.first().map(|found| found.about)
     }
 
-    pub fn is_led_by(&self, cause: CauseKind) -> bool {
+    pub(crate) fn is_led_by(&self, cause: CauseKind) -> bool {
         self.leading().is_some_and(|about| about.id == cause)
     }
 
-    pub fn has_cause(&self, cause: CauseKind) -> bool {
+    pub(crate) fn has_cause(&self, cause: CauseKind) -> bool {
         self.causes.iter().any(|found| found.about.id == cause)
     }
 
     /// Whether the run's own doing is to blame: then what it was doing tells what to change.
-    pub fn blames_the_run(&self) -> bool {
+    pub(crate) fn blames_the_run(&self) -> bool {
         self.leading().is_some_and(|about| about.blames == Blames::TheRun)
     }
 
     /// Whether a limit was hit, or the other processes are the run's own ranks or process: nobody else has to go.
-    pub fn spares_others(&self) -> bool {
+    pub(crate) fn spares_others(&self) -> bool {
         let blames_nobody_else = self.leading().is_some_and(|about| about.blames == Blames::NobodyElse);
         // Where another GPU has room, a run of one process may still want this one.
         let may_want_this_gpu = self.is_led_by(CauseKind::WrongDevice) && self.case.log.run.rank.is_none();
@@ -52,7 +52,7 @@ impl<'c, 'a> Outlook<'c, 'a> {
     }
 
     /// Whether enough VRAM is free for the run now, so that no process has to go.
-    pub fn has_room_now(&self) -> bool {
+    pub(crate) fn has_room_now(&self) -> bool {
         self.can_run_again
             || self.has_freed_enough && self.short.is_some()
             || self.case.retry_has_room()
@@ -61,20 +61,20 @@ impl<'c, 'a> Outlook<'c, 'a> {
 
     /// Whether the engine's request came beside its share: what makes room within the share only makes room for
     /// more KV cache there.
-    pub fn is_beside_share(&self) -> bool {
+    pub(crate) fn is_beside_share(&self) -> bool {
         self.blames_the_run() && self.case.requested_beside_share.is_some()
     }
 
     /// Whether no change of other processes makes the model fit: it takes more than an empty GPU has, and no other process
     /// is to blame, or its weights alone take more.
-    pub fn exceeds_an_empty_gpu(&self) -> bool {
+    pub(crate) fn exceeds_an_empty_gpu(&self) -> bool {
         let Some(fit) = self.case.fit_ahead() else { return false };
         let is_hopeless = fit.has_weights_beyond() || !self.is_led_by(CauseKind::OtherProcess);
         is_hopeless && fit.beyond().is_some()
     }
 
     /// The sums of the model from here on.
-    pub fn fit(&self) -> Option<&'c FitAdvice> {
+    pub(crate) fn fit(&self) -> Option<&'c FitAdvice> {
         self.case.fit_ahead()
     }
 }

@@ -20,7 +20,7 @@ use crate::units::Bytes;
 const MOST_OWNERS: usize = 2;
 
 /// Where busy or other users' processes use the memory: the step to wait, and those to ask their owners.
-pub fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
+pub(crate) fn wait_or_ask(case: &Case<'_>) -> Vec<PlannedFix> {
     let (Some(device), Some(seen), Some(ledger)) = (case.place.device, case.seen(), &case.ledger) else {
         return Vec::new();
     };
@@ -139,7 +139,7 @@ fn step(action: String, why: String, expect: &str, if_not: &str) -> Step {
 }
 
 /// Of a log that is read alone, nobody can be named who used the rest.
-pub fn look_there() -> PlannedFix {
+pub(crate) fn look_there() -> PlannedFix {
     PlannedFix {
         title: "Look who holds the card where it ran".into(),
         steps: vec![Step {

@@ -20,11 +20,11 @@ use crate::units::Bytes;
 /// More processes than that are not proposed one by one.
 const MOST_PROCESSES: usize = 5;
 /// Less memory than that is not worth a process.
-pub const WORTH_ENDING: Bytes = Bytes::mib(256);
+pub(crate) const WORTH_ENDING: Bytes = Bytes::mib(256);
 
 /// The steps about processes.
 #[derive(Default)]
-pub struct ProcessSteps {
+pub(crate) struct ProcessSteps {
     /// About processes that were seen idle.
     pub idle: Vec<PlannedFix>,
     /// About processes of which that is not known, or that may only be terminated under a condition.
@@ -32,7 +32,7 @@ pub struct ProcessSteps {
 }
 
 impl ProcessSteps {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count() == 0
     }
 
@@ -48,7 +48,7 @@ impl ProcessSteps {
 
 /// A step for each process that may be offered: first the smallest that is enough alone, and one that releases its memory
 /// before one that must end, so that nobody loses work for nothing. Other ranks' GPUs come after the run's own.
-pub fn steps(fix: &Fix, outlook: &Outlook<'_, '_>) -> ProcessSteps {
+pub(crate) fn steps(fix: &Fix, outlook: &Outlook<'_, '_>) -> ProcessSteps {
     let case = outlook.case;
     let mut steps = on_gpu(fix, case, &case.place, &case.users, outlook.short);
     for rank in &case.other_ranks {

@@ -9,7 +9,7 @@ use crate::knowledge::fix::{Condition, Fix};
 /// In the place of the fix that moves the run to another GPU: the request to whoever hands out the GPUs. `None` where
 /// nobody does. Options: sbatch(1), sinfo(1), <https://slurm.schedmd.com/gres.html>; labels of a node: NVIDIA's GPU
 /// feature discovery in NVIDIA/k8s-device-plugin:docs/gpu-feature-discovery/README.md; checked 2026-11-22.
-pub fn request(fix: &Fix, case: &Case<'_>) -> Option<PlannedFix> {
+pub(crate) fn request(fix: &Fix, case: &Case<'_>) -> Option<PlannedFix> {
     let is_for_this_memory = fix.memory.is_empty() || case.log.memory.is_none_or(|memory| fix.memory.contains(&memory));
     if !is_for_this_memory || !fix.when.contains(&Condition::OtherDeviceHasRoom) {
         return None;

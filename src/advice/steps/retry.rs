@@ -14,7 +14,7 @@ const PASTE_AGAIN: &str = "If it fails again, paste the new error here.";
 const RUNS_PAST: &str = "It runs past the point where it died.";
 
 /// Where what used the memory is gone and there is room now, the first step is the simplest one.
-pub fn run_again(case: &Case<'_>, causes: &[Found]) -> Option<PlannedFix> {
+pub(crate) fn run_again(case: &Case<'_>, causes: &[Found]) -> Option<PlannedFix> {
     if case.retry.is_some() || case.situation.ended_retry().is_some() {
         return None;
     }
@@ -59,7 +59,7 @@ fn why_there_is_room(case: &Case<'_>, causes: &[Found]) -> Option<String> {
 
 /// After a step that may be enough, or memory that was freed where nothing tells how much is short, trying it tells more
 /// than any further change.
-pub fn run_now(case: &Case<'_>) -> PlannedFix {
+pub(crate) fn run_now(case: &Case<'_>) -> PlannedFix {
     let why = "what was done so far may be enough; the steps below can still come on top of it".to_owned();
     let if_not = "If it fails again, paste the new error here, or take the next step as well.";
     let step = step("Start your job again".into(), command(case), why, RUNS_PAST, if_not);
@@ -67,7 +67,7 @@ pub fn run_now(case: &Case<'_>) -> PlannedFix {
 }
 
 /// Where several times as much was free as was requested, a smaller run is no answer: the program's own state is in doubt.
-pub fn fresh_start(case: &Case<'_>, causes: &[Found]) -> Option<PlannedFix> {
+pub(crate) fn fresh_start(case: &Case<'_>, causes: &[Found]) -> Option<PlannedFix> {
     let facts = &case.log.facts;
     let (free, requested) = (facts.free_bytes?, facts.requested_bytes?);
     let is_unknown = causes.first().is_some_and(|found| found.about.id == CauseKind::Unknown);

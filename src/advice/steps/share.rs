@@ -19,7 +19,7 @@ const LARGEST_SHARE: u64 = 950;
 
 /// A share that is smaller than the one that was used and holds the weights, where they are known; as the option takes
 /// it. `None` where there is none, or where a smaller one cannot help.
-pub fn smaller(case: &Case<'_>) -> Option<String> {
+pub(crate) fn smaller(case: &Case<'_>) -> Option<String> {
     let capacity = case.capacity()?;
     let used = engine::used_share(case.log, Some(capacity))?;
     // While weights are loaded nothing of its share is a cache yet: less of it leaves less for them.
@@ -51,7 +51,7 @@ fn short_share(case: &Case<'_>, capacity: Bytes) -> Option<u64> {
 }
 
 /// What a smaller share leaves to the rest of the GPU, by its option's value; of an engine that ran out beside its share.
-pub fn leaves(case: &Case<'_>, value: &str) -> Option<Bytes> {
+pub(crate) fn leaves(case: &Case<'_>, value: &str) -> Option<Bytes> {
     if engine::more_than_is_free(case.log) {
         return None;
     }
@@ -63,20 +63,20 @@ pub fn leaves(case: &Case<'_>, value: &str) -> Option<Bytes> {
 
 /// Whether the share of this option's value holds the weights and the KV cache of one request by the model's own sums;
 /// `None` where they are not known.
-pub fn holds_the_model(case: &Case<'_>, value: &str) -> Option<bool> {
+pub(crate) fn holds_the_model(case: &Case<'_>, value: &str) -> Option<bool> {
     let parts = case.fit_ahead()?.parts.as_ref()?;
     let wanted = parts.weights.bytes?.plus(parts.kv_cache.bytes?);
     Some(wanted <= vllm::allowed(case.capacity()?, thousandths(value)?))
 }
 
 /// Whether the share that the engine had is known.
-pub fn is_known(case: &Case<'_>) -> bool {
+pub(crate) fn is_known(case: &Case<'_>) -> bool {
     engine::used_share(case.log, capacity_here_or_printed(case)).is_some()
 }
 
 /// A larger share as a step proposes it: SGLang's leaves room for what it computes with, so that it grows a little
 /// at a time (docs/advanced_features/hyperparameter_tuning.md).
-pub fn larger_to_try(case: &Case<'_>) -> Option<String> {
+pub(crate) fn larger_to_try(case: &Case<'_>) -> Option<String> {
     let larger = larger(case)?;
     let (Some("sglang"), Some(set)) = (engine_of(case.log), set_share(case.log)) else { return Some(larger) };
     Some(as_option(thousandths(&larger)?.min(set.saturating_add(SGLANG_STEP) / 10 * 10)))
@@ -102,13 +102,13 @@ fn thousandths(value: &str) -> Option<u64> {
 }
 
 /// A share that was set too small for the weights, and the command with a larger one.
-pub struct TooSmall {
+pub(crate) struct TooSmall {
     pub set: String,
     pub command: String,
 }
 
 /// Where the share that was set does not hold the weights and a larger one would.
-pub fn too_small(case: &Case<'_>) -> Option<TooSmall> {
+pub(crate) fn too_small(case: &Case<'_>) -> Option<TooSmall> {
     let (engine, set) = (engine_of(case.log)?, set_share(case.log)?);
     let capacity = case.place.capacity().or(case.log.facts.total_bytes)?;
     let value = larger(case)?;
@@ -140,7 +140,7 @@ fn weights(case: &Case<'_>) -> Option<Bytes> {
 
 /// The GiB of weights that must stay in system memory so that the rest and one request fit the share. `None` where that
 /// is not known, none need to, or this machine has not so much.
-pub fn offload(case: &Case<'_>) -> Option<String> {
+pub(crate) fn offload(case: &Case<'_>) -> Option<String> {
     let (capacity, weights) = (case.capacity()?, weights(case)?);
     let cache = case.fit_ahead().and_then(|fit| fit.parts.as_ref()?.kv_cache.bytes).unwrap_or(Bytes::gib(1));
     // What a larger share would hold need not leave the GPU.

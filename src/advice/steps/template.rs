@@ -10,18 +10,23 @@ use crate::knowledge::settings::Asked;
 type Field = for<'f> fn(&'f FixCommand) -> Option<&'f String>;
 
 /// What the program's own form says, else the form for programs of its kind, else the fix.
-pub fn told<'f>(form: &'f FixCommand, of_kind: Option<&'f FixCommand>, field: Field, usual: &'f String) -> &'f String {
+pub(crate) fn told<'f>(
+    form: &'f FixCommand,
+    of_kind: Option<&'f FixCommand>,
+    field: Field,
+    usual: &'f String,
+) -> &'f String {
     field(form).or_else(|| field(of_kind?)).unwrap_or(usual)
 }
 
 /// What to do, where the command that it ends with is not known.
-pub fn without_start(action: &str) -> String {
+pub(crate) fn without_start(action: &str) -> String {
     action.trim_end_matches(", or start with").to_owned()
 }
 
 /// A step in words. Settings whose values are not known are left out of the command rather than shown with holes, and so
 /// is the command where nothing else is in it: the sentence names the setting then.
-pub fn step_of(
+pub(crate) fn step_of(
     fix: &Fix,
     form: &FixCommand,
     of_kind: Option<&FixCommand>,
@@ -44,7 +49,7 @@ pub fn step_of(
 }
 
 /// Puts values into `{names}`; `None` where one is not known. Braces around anything else stand as they are.
-pub fn substitute(text: &str, value_of: &impl Fn(&str) -> Option<String>) -> Option<String> {
+pub(crate) fn substitute(text: &str, value_of: &impl Fn(&str) -> Option<String>) -> Option<String> {
     let mut filled = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
@@ -69,7 +74,7 @@ fn is_placeholder(name: &str) -> bool {
 }
 
 /// The command with the log's own model in the place of `MODEL` or `MODEL.gguf`; only a name that a shell takes as it is.
-pub fn with_model(command: &str, model: &str) -> String {
+pub(crate) fn with_model(command: &str, model: &str) -> String {
     // A path with a drive is for a shell of Windows.
     let has_drive = model.get(1..3) == Some(":\\");
     if model.is_empty() || model.starts_with('-') || !model.chars().all(|c| is_plain(c) || has_drive && c == '\\') {

@@ -18,7 +18,7 @@ const SLURM_OPTIONS: &[(&str, &str)] =
     &[("slurm_memory_per_cpu", "mem-per-cpu"), ("slurm_memory_per_gpu", "mem-per-gpu"), ("slurm_memory", "mem")];
 
 /// The value that a placeholder asks for, as the setting takes it.
-pub fn asked(name: &str, form: &FixCommand, case: &Case<'_>) -> Option<String> {
+pub(crate) fn asked(name: &str, form: &FixCommand, case: &Case<'_>) -> Option<String> {
     let Asked { way, setting, otherwise } = Asked::of(name)?;
     // What ran out in an evaluation is not the batch that training takes.
     let is_evaluating = case.log.run.stage == Some(Stage::Validation);
@@ -106,7 +106,7 @@ fn typed(id: &str, case: &Case<'_>) -> Option<u64> {
 }
 
 /// The batch that the failed run had, where the command line or the run's own report says it.
-pub fn batch(case: &Case<'_>) -> Option<u64> {
+pub(crate) fn batch(case: &Case<'_>) -> Option<u64> {
     typed("batch", case).or(case.log.run.batch_size)
 }
 
@@ -156,12 +156,12 @@ fn gpu_bytes(case: &Case<'_>) -> Option<Bytes> {
 }
 
 /// Whole GiB of the GPU that weights may take beside a cache and room to compute: four fifths.
-pub fn card_gib(case: &Case<'_>) -> Option<String> {
+pub(crate) fn card_gib(case: &Case<'_>) -> Option<String> {
     whole_gib(Bytes(gpu_bytes(case)?.0 / 5 * 4))
 }
 
 /// Whole GiB of this machine's available RAM that weights may take: nine tenths.
-pub fn ram_gib(case: &Case<'_>) -> Option<String> {
+pub(crate) fn ram_gib(case: &Case<'_>) -> Option<String> {
     if case.place.is_elsewhere() {
         return None;
     }
@@ -186,7 +186,7 @@ fn layers_on_gpu(case: &Case<'_>) -> Option<u64> {
 }
 
 /// Layers to keep on the GPU: what was calculated, as long as that is fewer than now; else three quarters of them.
-pub fn fewer_layers(calculated: Option<String>, case: &Case<'_>) -> Option<String> {
+pub(crate) fn fewer_layers(calculated: Option<String>, case: &Case<'_>) -> Option<String> {
     let now = layers_on_gpu(case);
     if let Some(text) = calculated
         && text.parse::<u64>().is_ok_and(|count| now.is_none_or(|now| count < now))
@@ -197,7 +197,7 @@ pub fn fewer_layers(calculated: Option<String>, case: &Case<'_>) -> Option<Strin
 }
 
 /// Half of the context that the log shows.
-pub fn half_context(log: &Diagnosis, slots: u64) -> Option<String> {
+pub(crate) fn half_context(log: &Diagnosis, slots: u64) -> Option<String> {
     let tokens = [log.facts.context_tokens, log.run.context_tokens].into_iter().flatten().min()?;
     let half = tokens / 2 / slots.max(1);
     (half > 0).then(|| half.to_string())
@@ -218,7 +218,7 @@ fn direction_of(placeholder: &str) -> &'static str {
 
 /// Which way the command moves the option, setting or variable of that name: as its placeholder promises, else
 /// as the fix does.
-pub fn moves_of(name: &str, form: &FixCommand, usual: Moves) -> Moves {
+pub(crate) fn moves_of(name: &str, form: &FixCommand, usual: Moves) -> Moves {
     let usual = form.moves.unwrap_or(usual);
     let value = form.command.as_deref().and_then(changes_of).and_then(|changes| changes.value_of(name));
     match value.as_deref() {
@@ -230,7 +230,7 @@ pub fn moves_of(name: &str, form: &FixCommand, usual: Moves) -> Moves {
 
 /// The command with what is known filled in and the settings of unknown value left out; `None` where nothing of it is
 /// left that changes anything, or where it is code.
-pub fn with_what_is_known(template: &str, value_of: &impl Fn(&str) -> Option<String>) -> Option<String> {
+pub(crate) fn with_what_is_known(template: &str, value_of: &impl Fn(&str) -> Option<String>) -> Option<String> {
     if template.contains('\n') {
         let lines: Vec<String> = template.lines().filter_map(|line| substitute(line, value_of)).collect();
         return lines.iter().any(|line| line.contains([':', '='])).then(|| lines.join("\n"));

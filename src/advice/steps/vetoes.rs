@@ -52,17 +52,17 @@ const OF_PROCESS_STEPS: &[Veto<PlannedFix>] = &[
 ];
 
 /// The rule that removes a fix, if one does.
-pub fn of_fix(fix: &Fix, outlook: &Outlook<'_, '_>) -> Option<&'static str> {
+pub(crate) fn of_fix(fix: &Fix, outlook: &Outlook<'_, '_>) -> Option<&'static str> {
     OF_FIXES.iter().find(|veto| (veto.holds)(fix, outlook)).map(|veto| veto.name)
 }
 
 /// The rule that removes a step about a process or its owner, if one does.
-pub fn of_process_step(step: &PlannedFix, outlook: &Outlook<'_, '_>) -> Option<&'static str> {
+pub(crate) fn of_process_step(step: &PlannedFix, outlook: &Outlook<'_, '_>) -> Option<&'static str> {
     OF_PROCESS_STEPS.iter().find(|veto| (veto.holds)(step, outlook)).map(|veto| veto.name)
 }
 
 /// Whether a fix is the answer to the leading cause or to what the run was doing.
-pub fn answers(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
+pub(crate) fn answers(fix: &Fix, outlook: &Outlook<'_, '_>) -> bool {
     let leads = &fix.leads;
     if outlook.leading().is_some_and(|about| leads.causes.contains(&about.id)) {
         return true;

@@ -231,7 +231,7 @@ impl Procfs {
         self.link(pid, &self.path(pid, "cwd"))
     }
 
-    /// /proc/PID/cgroup as text; see [`place::Place::parse`].
+    /// /proc/PID/cgroup as text; see `place::Place::parse`.
     pub fn cgroup(&self, pid: u32) -> Result<String, ProcError> {
         self.read(pid, "cgroup", LARGE_FILE_BYTES).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
