@@ -8,7 +8,7 @@ use crate::units::Bytes;
 
 /// One row of one of the driver's lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ListedRow {
+pub struct ListedRow {
     /// As the driver gave it; may be another namespace's, or nonsense.
     pub pid: u32,
     pub used_bytes: Reading<Bytes>,
@@ -16,7 +16,7 @@ pub(crate) struct ListedRow {
 
 /// A PID on one device, out of all the lists it stands in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MergedRow {
+pub struct MergedRow {
     pub pid: u32,
     pub kind: ProcessKind,
     pub used_bytes: Reading<Bytes>,
@@ -24,7 +24,7 @@ pub(crate) struct MergedRow {
 
 /// The driver's figure for a row. All ones is the driver's "not available" (Windows, WSL2, some vGPU); more than the
 /// card has is a driver's mistake (seen with R570), and no figure at all.
-pub(crate) fn row_figure(raw: u64, total: Option<Bytes>) -> Reading<Bytes> {
+pub fn row_figure(raw: u64, total: Option<Bytes>) -> Reading<Bytes> {
     match total {
         _ if raw == u64::MAX => Reading::NotAvailable,
         Some(total) if raw > total.0 => Reading::Failed(format!("the driver gave {raw} bytes, more than the card has")),
@@ -34,7 +34,7 @@ pub(crate) fn row_figure(raw: u64, total: Option<Bytes>) -> Reading<Bytes> {
 
 /// Merges the three lists, by PID. A process in both the compute and the graphics list has the same memory in each,
 /// so the larger figure is taken, not the sum; a client of the multi-process service is that above all.
-pub(crate) fn merge(compute: &[ListedRow], graphics: &[ListedRow], mps: &[ListedRow]) -> Vec<MergedRow> {
+pub fn merge(compute: &[ListedRow], graphics: &[ListedRow], mps: &[ListedRow]) -> Vec<MergedRow> {
     let mut merged: BTreeMap<u32, MergedRow> = BTreeMap::new();
     let lists = [(compute, ProcessKind::Compute), (graphics, ProcessKind::Graphics), (mps, ProcessKind::Mps)];
     for (list, kind) in lists {
@@ -70,7 +70,7 @@ fn larger(one: Reading<Bytes>, other: &Reading<Bytes>) -> Reading<Bytes> {
 
 /// What a device's `used` figure leaves unexplained by its rows: max(0, used − the sum of the known rows), and
 /// whether rows without a figure may be that memory.
-pub(crate) fn unaccounted(used: &Reading<Bytes>, rows: &[GpuProcess]) -> (Reading<Bytes>, bool) {
+pub fn unaccounted(used: &Reading<Bytes>, rows: &[GpuProcess]) -> (Reading<Bytes>, bool) {
     let known = rows.iter().filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
     let unknown_rows = rows.iter().any(|row| row.used_bytes.known().is_none());
     (used.clone().map(|used| used.less(known)), unknown_rows)

@@ -2,7 +2,7 @@
 
 /// What a command line runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Invocation {
+pub struct Invocation {
     /// The base name of the program, script or module (modules keep their dots); a title as it stands.
     pub name: String,
     /// The path of the program or script as it was given.
@@ -14,7 +14,7 @@ pub(crate) struct Invocation {
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum How {
+pub enum How {
     #[default]
     Program,
     /// `python script.py`, which a console script such as `vllm` is as well.
@@ -26,7 +26,7 @@ pub(crate) enum How {
 
 impl Invocation {
     /// Reads arguments. Programs that overwrite them with one string (Chrome, setproctitle) are split at spaces.
-    pub(crate) fn of(arguments: &[String]) -> Invocation {
+    pub fn of(arguments: &[String]) -> Invocation {
         let mut words: Vec<String> = match arguments {
             [only] if only.contains(' ') => only.split_ascii_whitespace().map(str::to_owned).collect(),
             _ => arguments.to_vec(),
@@ -42,7 +42,7 @@ impl Invocation {
     }
 
     /// The value of an option, `--name value` or `--name=value`; the first of `names` that is given.
-    pub(crate) fn option(&self, names: &[&str]) -> Option<&str> {
+    pub fn option(&self, names: &[&str]) -> Option<&str> {
         names.iter().find_map(|name| {
             self.rest.iter().enumerate().find_map(|(at, word)| {
                 if word == name {
@@ -54,23 +54,23 @@ impl Invocation {
     }
 
     /// Whether a word is among what follows.
-    pub(crate) fn has(&self, word: &str) -> bool {
+    pub fn has(&self, word: &str) -> bool {
         self.rest.iter().any(|given| given == word)
     }
 
     /// The word after another, unless it is an option: the model of `serve MODEL`.
-    pub(crate) fn after(&self, word: &str) -> Option<&str> {
+    pub fn after(&self, word: &str) -> Option<&str> {
         let at = self.rest.iter().position(|given| given == word)?;
         self.rest.get(at + 1).map(String::as_str).filter(|next| !next.starts_with('-'))
     }
 
     /// Whether it is a module of this package, or a program of its name.
-    pub(crate) fn is_of(&self, package: &str) -> bool {
+    pub fn is_of(&self, package: &str) -> bool {
         self.name == package || (self.how == How::Module && self.name.split('.').next() == Some(package))
     }
 
     /// What a Python program is when nothing better is known of it.
-    pub(crate) fn python_label(&self) -> Option<String> {
+    pub fn python_label(&self) -> Option<String> {
         match self.how {
             How::Script => Some(format!("python {}", self.name)),
             How::Module => Some(format!("python -m {}", self.name)),
@@ -80,13 +80,13 @@ impl Invocation {
     }
 
     /// The first script among what follows: what a launcher launches.
-    pub(crate) fn script(&self) -> Option<&str> {
+    pub fn script(&self) -> Option<&str> {
         self.rest.iter().map(String::as_str).find(|word| word.ends_with(".py")).map(base)
     }
 }
 
 /// The part after the last slash.
-pub(crate) fn base(path: &str) -> &str {
+pub fn base(path: &str) -> &str {
     path.trim_end_matches('/').rsplit('/').next().unwrap_or(path)
 }
 

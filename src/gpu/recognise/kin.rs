@@ -7,7 +7,7 @@ use super::{engines, system, tools};
 
 /// What a process is to its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bond {
+pub enum Bond {
     /// It works for its parent alone.
     Worker,
     /// Its parent serves several that have nothing to do with each other: a notebook server, a Ray node.
@@ -15,7 +15,7 @@ pub(crate) enum Bond {
 }
 
 /// What a process is to its parent; `None` where it is nothing to it. `holds`: the parent computes on a GPU itself.
-pub(crate) fn bond(parent: &Traits, child: &Traits, holds: bool) -> Option<Bond> {
+pub fn bond(parent: &Traits, child: &Traits, holds: bool) -> Option<Bond> {
     let run = Invocation::of(parent.arguments);
     if tools::is_notebook_server(&run) || ["raylet"].contains(&parent.comm) {
         return Some(Bond::Guest);
@@ -42,13 +42,13 @@ fn needs_a_parent(child: &Traits) -> bool {
 }
 
 /// The same where only its label and its command line are at hand.
-pub(crate) fn is_named_as_a_worker(label: &str, command: &str) -> bool {
+pub fn is_named_as_a_worker(label: &str, command: &str) -> bool {
     ["DataLoader worker", "worker process", "fork server"].iter().any(|of| label.starts_with(of))
         || ["VLLM::", "sglang::"].iter().any(|engine| command.starts_with(engine))
 }
 
 /// Whether others were started from it that are on their own: a shell, a multiplexer, an init.
-pub(crate) fn is_a_start(comm: &str, arguments: &[String]) -> bool {
+pub fn is_a_start(comm: &str, arguments: &[String]) -> bool {
     is_shell(comm, &Invocation::of(arguments))
 }
 

@@ -4,7 +4,7 @@ use super::invocation::{Invocation, base};
 
 /// What is known of a process. Unknown parts are empty.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Traits<'a> {
+pub struct Traits<'a> {
     /// The kernel's name of it, at most 15 bytes.
     pub comm: &'a str,
     /// Its arguments; a single one where it set its own title.
