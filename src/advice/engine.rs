@@ -44,7 +44,7 @@ pub(crate) fn used_share(diagnosis: &Diagnosis, capacity: Option<Bytes>) -> Opti
     })
 }
 
-/// The engine's share in a sentence: "SGLang's share of the card (0.88)", with the figure where the log has it.
+/// The engine's share in words, with the figure where the log has it.
 pub(crate) fn in_words(diagnosis: &Diagnosis) -> Option<String> {
     let name = Program::known(engine_of(diagnosis)?)?.title();
     let figure = set_share(diagnosis).map_or_else(String::new, |share| format!(" ({})", as_option(share)));
@@ -63,7 +63,7 @@ pub(crate) fn used_up(diagnosis: &Diagnosis) -> Option<String> {
     })
 }
 
-/// Whether the failure is that others left less of the card than the engine was told to take.
+/// Whether the failure is that others left less of the GPU than the engine was told to take.
 pub(crate) fn more_than_is_free(diagnosis: &Diagnosis) -> bool {
     diagnosis.matches.first().is_some_and(|found| MORE_THAN_IS_FREE.contains(&found.entry))
 }

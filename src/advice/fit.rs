@@ -1,4 +1,4 @@
-//! Owns whether the run's model fits the card that is free now, and which change makes it fit: the model and its
+//! Owns whether the run's model fits what is free now, and which change makes it fit: the model and its
 //! settings from the log, the memory arithmetic, choices best first, the sizes of this model by quantisation. Pure.
 //! What can't be known is said. Bytes and tokens; weights and caches as exact as `memory` has them, the rest "about".
 

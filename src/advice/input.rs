@@ -62,11 +62,11 @@ pub struct Remembered {
     /// The command line with the steps taken, and whether the run fits with them.
     pub changed: Option<ChangedFit>,
     /// The processes that the log names and that were matched here. One that was matched once proves that the log is
-    /// from this machine, also after it has ended.
+    /// from this machine, also after it has exited.
     pub met: Vec<ProcessKey>,
     /// The driver's index of the GPU that the run was found to have failed on. What showed that may have ended since.
     pub located: Option<u32>,
-    /// The retry that was seen last, also when it has ended since.
+    /// The retry that was seen last, also when it has exited since.
     pub tried: Option<Tried>,
 }
 
@@ -168,7 +168,7 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// The retry that was seen at an earlier reading, if it has ended.
+    /// The retry that was seen at an earlier reading, if it has exited.
     pub fn ended_retry(&self) -> Option<&'a Tried> {
         let tried = self.before?.tried.as_ref()?;
         self.snapshot?.process(tried.key).is_none().then_some(tried)

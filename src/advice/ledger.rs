@@ -57,7 +57,7 @@ pub struct Ledger {
     pub needed_is_at_least: bool,
     /// Free: now, where the machine is here; else as the log printed it.
     pub available_bytes: Option<Bytes>,
-    /// What must be found.
+    /// What is short: needed − available.
     pub missing_bytes: Option<Bytes>,
     /// The parts in use, largest share first within driver, processes, other.
     pub held_by: Vec<Held>,

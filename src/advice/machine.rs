@@ -491,7 +491,7 @@ mod tests {
         }
     }
 
-    /// Which card, or which it may be, of cards with this much each (GiB), where the log's card has 24.
+    /// Which GPU, or which it may be, of GPUs with this much each (GiB), where the log's card has 24.
     fn which(diagnosis: &Diagnosis, gib: &[u64], seen_from: &[Vantage]) -> (Option<u32>, Vec<u32>) {
         let card = |(index, gib): (u32, &u64)| {
             let mut card = device(index, vec![]);
@@ -647,7 +647,7 @@ mod tests {
         let advice = advised(&named, holder(), holder());
         let targets: Vec<u32> = advice.plan.iter().filter_map(|planned| Some(planned.target?.pid)).collect();
         assert_eq!((advice.verdict.gpu_candidates, targets), (vec![0, 1], vec![4242]));
-        // Once tied it stays so, when who tied it has ended.
+        // A log that was tied to a GPU stays tied to it after the process that tied it has exited.
         let empty = Snapshot { devices: vec![device(0, vec![]), device(1, vec![])], ..snapshot(9) };
         let before = advised(&named, holder(), vec![]);
         let later = crate::advice::advise(&Situation {

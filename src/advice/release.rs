@@ -1,4 +1,4 @@
-//! Owns the gentle ways: which holders can be asked over their own API to give memory back, at which address of this
+//! Owns the gentle ways: which processes can be asked over their own API to release memory, at which address of this
 //! machine, by which requests, and what the answers mean (`answers`). Only derived and described here: `runtime`
 //! sends, after a person's yes. The facts about other people's programs were read in their sources on 2026-11-20.
 
@@ -14,7 +14,7 @@ use crate::knowledge::fix::Safety;
 
 pub use answers::{Answer, Method, Request};
 
-/// How one holder is asked to let go.
+/// How one process is asked to release memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     pub api: Api,
@@ -28,7 +28,7 @@ pub struct Release {
 pub enum Api {
     /// Ollama: the model's runner ends.
     Ollama,
-    /// ComfyUI: a flag that is read when the running prompt has ended.
+    /// ComfyUI: a flag that is read when the running prompt is done.
     ComfyUi,
     /// AUTOMATIC1111's web UI and Forge, started with `--api`.
     WebUi,
@@ -75,7 +75,7 @@ const OLLAMA_PORT: u16 = 11434;
 const PORTS: [(Api, u16); 5] =
     [(Api::ComfyUi, 8188), (Api::WebUi, 7860), (Api::LlamaRouter, 8080), (Api::Vllm, 8000), (Api::SgLang, 30000)];
 
-/// How this holder can be asked; `None` where its program has no API for it, or where that can't be reached for
+/// How this process can be asked; `None` where its program has no API for it, or where that can't be reached for
 /// certain: in a container, over TLS, at another address than this machine's own.
 pub fn route(row: &GpuProcess) -> Option<Release> {
     if row.container.is_some() {
@@ -118,7 +118,7 @@ pub fn route(row: &GpuProcess) -> Option<Release> {
     Some(Release { api, door: Door::Port(listens_at(run, usual)?), model })
 }
 
-/// The identity of a row whose memory could be had, for what the verdict says is in the way; `offer` tells which of them
+/// The identity of a row whose memory could be had, as the verdict names it; `offer` tells which of them
 /// a step may be about. Another user's Ollama counts: it is a service for everybody.
 pub fn reach(viewer: &Viewer, row: &GpuProcess) -> Option<ProcessKey> {
     match viewer.may_end(row) {

@@ -221,7 +221,7 @@ mod tests {
 
     const LINE: &str = "CUDA_VISIBLE_DEVICES=0 /opt/env/bin/python -u sets/train.py --batch 8";
 
-    /// A holder of 12 GiB that was there before; what else is there on the first card and on the second.
+    /// A process with 12 GiB that was there before; what else runs on GPU 0 and on GPU 1.
     fn advice(command: Option<&str>, since: Vec<GpuProcess>, elsewhere: Vec<GpuProcess>) -> Advice {
         let mut rows = since;
         rows.push(process(4242, Bytes::gib(12)));

@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn nobody_is_offered_because_of_a_log_that_may_be_from_anywhere_or_rules_them_out() {
-        // Another holder than those the log names; a run too large for the card; a card the run had to itself.
+        // Another process than those the log names; a run too large for the GPU; a GPU that the run had to itself.
         let unnamed = torch_oom(&[(3333, Bytes::gib(9))]);
         let mut huge = torch_oom(&[]);
         huge.facts.requested_bytes = Some(Bytes::gib(50));

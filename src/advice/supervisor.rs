@@ -1,4 +1,4 @@
-//! Owns who runs a holder from outside: a container's engine, Kubernetes, Slurm, systemd. It may start again what is
+//! Owns what runs a process from outside: a container's engine, Kubernetes, Slurm, systemd. It may start again what is
 //! ended alone, so its own command is the gentle way. Derived and described here, for a person to copy; nothing here
 //! is sent. The commands were looked up in their manuals on 2026-11-21: scancel(1), systemctl(1) and Restart= of
 //! systemd.service(5), kubectl scale and get.
@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::gpu::GpuProcess;
 
-/// Who runs a holder.
+/// What runs a process from outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Supervisor {
     Container {

@@ -194,7 +194,7 @@ fn lacks_ram(engine: &Engine, estimate: &Estimate, available: Option<Bytes>) -> 
     (matches!(engine, Engine::Train(_)) && needs > available?).then_some(needs)
 }
 
-/// The cards that the model would use, with who could let go of memory there.
+/// The GPUs that the model would use, with the processes that could free memory there.
 fn held(
     machine: &Machine,
     engine: &Engine,
@@ -298,7 +298,7 @@ fn repository(args: &FitArgs, model: &str, machine: &Machine) -> Option<String> 
     ))
 }
 
-/// What it wants of a card: vLLM all that it is allowed.
+/// What it wants of a GPU: vLLM all that it is allowed.
 fn takes(engine: &Engine, estimate: &Estimate, card: &Card) -> Option<Bytes> {
     let wanted = engine.wanted(estimate)?;
     Some(match engine {

@@ -1,4 +1,4 @@
-//! Owns `oomdoctor kill`: names whom it means, asks, signals exactly those, waits, and says what came back. It goes
+//! Owns `oomdoctor kill`: names whom it means, asks, signals exactly those, waits, and says what was freed. It goes
 //! the same guarded way as the terminal program and never escalates by itself.
 
 use std::fs::File;
@@ -429,7 +429,7 @@ fn outcome(victim: &Victim, report: SignalReport, args: &KillArgs) -> Option<boo
     }
 }
 
-/// Says how much memory came back, by the driver's own figures.
+/// Says how much memory was freed, by the driver's own figures.
 fn report_memory(global: &Global, victims: &[Victim], before: Option<&Snapshot>, ended: &[bool], journal: &Journal) {
     let held = victims.iter().zip(ended).filter(|(_, ended)| **ended).filter_map(|(victim, _)| victim.held);
     let held = held.fold(Bytes::ZERO, Bytes::plus);

@@ -96,7 +96,7 @@ impl From<String> for Vantage {
 }
 
 impl GpuProcess {
-    /// True if the process that started it has ended although this one works for it, so its memory is of no use.
+    /// True if the process that started it has exited although this one works for it, so its memory is of no use.
     pub fn has_lost_its_parent(&self) -> bool {
         // A service is a child of PID 1 by right, and leads its own session; what was started from a shell does not.
         let left =

@@ -57,6 +57,8 @@ pub struct BySystem {
 pub enum Trait {
     /// Other programs are built on it: its options and code are not for people who run one of those.
     Library,
+    /// People write their own code with it, for training or anything else.
+    OwnCode,
     /// It goes on when a request runs out of memory: a process of its name is the program that failed.
     SurvivesFailure,
     /// A machine mostly runs one of it: where the log shows no command line, its name tells which process it is.

@@ -1,5 +1,5 @@
 //! Owns the bytes of llama.cpp's KV cache and recurrent state: whole and windowed layers, quantised types, latent
-//! attention, rows of several tokens, slots, and which of it is on the card. Exact (0 % on every golden row), in bytes.
+//! attention, rows of several tokens, slots, and which of it is on the GPU. Exact (0 % on every golden row), in bytes.
 //! Source: llama.cpp's llama-kv-cache, llama-kv-cache-dsv4 and llama-memory-recurrent, read on 2026-11-21. Knows nothing of budgets.
 
 use super::ggml::GgmlType;
@@ -14,7 +14,7 @@ pub struct CacheSums {
     pub full: u64,
     /// In layers that see a window.
     pub windowed: u64,
-    /// Of both, what is on the cards.
+    /// Of both, what is on the GPUs.
     pub gpu: u64,
 }
 
@@ -28,7 +28,7 @@ impl CacheSums {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateSums {
     pub all: u64,
-    /// What is on the cards.
+    /// What is on the GPUs.
     pub gpu: u64,
 }
 

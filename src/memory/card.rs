@@ -14,7 +14,7 @@ pub struct Card {
     pub name: String,
     pub total: Bytes,
     pub free: Bytes,
-    /// Several cards as one, over which llama.cpp lays out a model: what is free on each. Empty for one card.
+    /// Several GPUs as one, over which llama.cpp lays out a model: what is free on each. Empty for one GPU.
     pub each: Vec<Bytes>,
 }
 
@@ -39,14 +39,14 @@ impl Card {
     }
 }
 
-/// The cards with most free memory first; of two with as much, the one of the lower index.
+/// The GPUs with most free memory first; of two with as much, the one of the lower index.
 pub fn most_free_first(cards: &[Card]) -> Vec<&Card> {
     let mut sorted: Vec<&Card> = cards.iter().collect();
     sorted.sort_by_key(|card| (Reverse(card.free), card.index));
     sorted
 }
 
-/// Whether the cards are not all of one size: CUDA then counts the fastest first, unless it is told not to.
+/// Whether the GPUs are not all of one size: CUDA then counts the fastest first, unless it is told not to.
 pub fn differ(cards: &[Card]) -> bool {
     cards.iter().any(|card| Some(card.total) != cards.first().map(|first| first.total))
 }
@@ -63,7 +63,7 @@ pub fn only_most_free(count: usize, cards: &[Card]) -> String {
     format!("CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES={} ", said.join(","))
 }
 
-/// What lets a program see this card alone. vLLM and SGLang read the variable as numbers (vllm-project/vllm#13815); in
+/// What lets a program see this GPU alone. vLLM and SGLang read the variable as numbers (vllm-project/vllm#13815); in
 /// the order of the bus they are the driver's.
 pub fn only_on(card: &Card, engine: &Engine) -> String {
     let takes_numbers = matches!(engine, Engine::Vllm(_) | Engine::Sglang(_));

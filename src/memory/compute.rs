@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    /// What llama.cpp 0.6.0 reserves for these shapes, measured without a card (see `today`), in MiB.
+    /// What llama.cpp 0.6.0 reserves for these shapes, measured without a GPU (see `today`), in MiB.
     #[test]
     fn todays_builds_reserve_what_was_measured() {
         let eight = |settings: Settings| Settings { k_type: GgmlType::Q8_0, v_type: GgmlType::Q8_0, ..settings };

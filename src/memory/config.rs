@@ -364,7 +364,7 @@ mod tests {
         let layers = shape.layers.unwrap();
         let count = |of: fn(&crate::memory::shape::Layer) -> bool| layers.iter().filter(|layer| of(layer)).count();
         assert_eq!((count(|layer| layer.cache.is_some()), count(|layer| layer.recurrent != Some(0))), (6, 23));
-        // 31.6 billion by its card.
+        // 31.6 billion by its GPU.
         assert!(shape.parameters.unwrap().abs_diff(31_600_000_000) < 100_000_000, "{:?}", shape.parameters);
         let text = r#"{"model_type": "granitemoehybrid", "num_hidden_layers": 4, "hidden_size": 4096, "num_attention_heads": 32,
             "num_key_value_heads": 8, "layer_types": ["mamba", "mamba", "attention", "mamba"], "mamba_n_heads": 128,

@@ -25,7 +25,7 @@ pub enum Engine {
     Train(Training),
 }
 
-/// Ollama's context in tokens where none is set, by the memory of all cards together (since v0.15.5).
+/// Ollama's context in tokens where none is set, by the memory of all GPUs together (since v0.15.5).
 pub fn ollama_context(card: Option<Bytes>) -> u64 {
     match card {
         Some(card) if card >= Bytes::gib(47) => 262_144,
@@ -55,7 +55,7 @@ fn leaves_room(expected: Option<Bytes>, free: Option<Bytes>, percent: u64, surch
     expected <= Bytes(hundredth * percent) && expected.plus(surcharge) <= Bytes(hundredth * 80)
 }
 
-/// Whether Ollama lays a model out over all cards: it keeps it on one only where it expects it to take at most four
+/// Whether Ollama lays a model out over all GPUs: it keeps it on one only where it expects it to take at most four
 /// fifths of what is free there. Source: its scheduler (server/sched.go, bestSingleGPUFit), read on 2026-11-21.
 pub fn ollama_spreads(shape: &ModelShape, settings: &Settings, free: Bytes) -> bool {
     ollama_expects(shape, settings).is_none_or(|expected| expected > Bytes(free.0 / 100 * 80))
@@ -121,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// llama.cpp laid out over so many cards.
+    /// llama.cpp laid out over so many GPUs.
     #[must_use]
     pub fn over(mut self, cards: usize) -> Engine {
         if let Engine::LlamaCpp(settings) | Engine::Ollama(settings) = &mut self {

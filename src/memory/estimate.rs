@@ -13,7 +13,7 @@ use super::shape::{Is, ModelShape};
 use super::weights;
 use crate::units::Bytes;
 
-/// What CUDA's context takes on a card beside the program's own buffers: seen were 153 to 500 MiB.
+/// What CUDA's context takes on a GPU beside the program's own buffers: seen were 153 to 500 MiB.
 pub const CONTEXT_BYTES: u64 = 400 << 20;
 
 /// A part of the memory that a model takes.
@@ -50,21 +50,21 @@ impl Part {
 /// What a model takes with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Estimate {
-    /// Weights on the card.
+    /// Weights on the GPU.
     pub weights: Part,
     /// All weights, as the file has them.
     pub weights_in_file: Part,
     /// Weights in system memory.
     pub weights_on_host: Part,
-    /// KV cache on the card.
+    /// KV cache on the GPU.
     pub kv_cache: Part,
     /// All of the KV cache, split by what its layers see; `None` where it is not known.
     pub kv_split: Option<CacheSums>,
-    /// Recurrent state on the card.
+    /// Recurrent state on the GPU.
     pub recurrent: Part,
-    /// The image encoder's weights on the card (`--mmproj`); 0 where there is none.
+    /// The image encoder's weights on the GPU (`--mmproj`); 0 where there is none.
     pub projector: Part,
-    /// Compute buffer of the card. About, see [`compute`].
+    /// Compute buffer of the GPU. About, see [`compute`].
     pub compute: Part,
     /// Gradients, when training; else 0.
     pub gradients: Part,
@@ -75,7 +75,7 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The parts that are on the card.
+    /// The parts that are on the GPU.
     pub fn on_card(&self) -> [&Part; 8] {
         self.named().map(|(_, part)| part)
     }
@@ -94,7 +94,7 @@ impl Estimate {
         ]
     }
 
-    /// What the card must have; `None` where a part is not known. At least a part of it is "about".
+    /// What the GPU must have; `None` where a part is not known. At least a part of it is "about".
     pub fn total(&self) -> Option<Bytes> {
         self.on_card().into_iter().try_fold(Bytes::ZERO, |sum, part| Some(sum.plus(part.bytes?)))
     }
@@ -111,7 +111,7 @@ impl Estimate {
     }
 }
 
-/// What the model takes with these settings, on the cards all together. Weights and caches are facts where the shape
+/// What the model takes with these settings, on the GPUs all together. Weights and caches are facts where the shape
 /// is; compute and overhead are about (see [`compute`]).
 pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
     let layers = settings.gpu_layers.unwrap_or(u64::MAX);
@@ -122,7 +122,7 @@ pub fn estimate(shape: &ModelShape, settings: &Settings) -> Estimate {
     let buffers = buffers(shape, settings);
     let margins = buffers.as_ref().map_or(0, |buffers| on_all(buffers, compute::margin));
     let compute = buffers.map(|buffers| on_all(&buffers, |buffer| buffer));
-    // Without a layer there, too: long prompts are computed on the card.
+    // Without a layer there, too: long prompts are computed on the GPU.
     let on_gpu = settings.backend == Backend::Gpu;
     let contexts = CONTEXT_BYTES.saturating_mul(settings.devices.max(1));
     let overhead = contexts.saturating_add(margins);
@@ -150,12 +150,12 @@ pub fn refused(settings: &Settings) -> Option<String> {
         .then(|| "a quantised V cache needs flash attention".to_owned())
 }
 
-/// The sum over all cards of what belongs to each one's buffer.
+/// The sum over all GPUs of what belongs to each one's buffer.
 fn on_all(buffers: &[(u64, u64)], each: fn(u64) -> u64) -> u64 {
     buffers.iter().map(|(cards, buffer)| each(*buffer).saturating_mul(*cards)).fold(0, u64::saturating_add)
 }
 
-/// How many cards have which compute buffer: the only one, or the first, those between and the last of several.
+/// How many GPUs have which compute buffer: the only one, or the first, those between and the last of several.
 fn buffers(shape: &ModelShape, settings: &Settings) -> Result<Vec<(u64, u64)>, String> {
     let places = match settings.devices {
         0 | 1 => vec![(1, Place::Only)],
@@ -167,7 +167,7 @@ fn buffers(shape: &ModelShape, settings: &Settings) -> Result<Vec<(u64, u64)>, S
 /// The compute buffer of such a device. Matrices in system memory pass through that of the first.
 pub(super) fn buffer_on(shape: &ModelShape, settings: &Settings, place: Place) -> Result<u64, String> {
     let (graph, context) = graph(shape, settings, place)?;
-    // Only where all layers and experts are on the cards do these work as a pipeline (llama-context.cpp, 2026-11-21).
+    // Only where all layers and experts are on the GPUs do these work as a pipeline (llama-context.cpp, 2026-11-21).
     let all = settings.gpu_layers.is_none_or(|count| count > shape.layer_count()) && settings.host_experts == 0;
     let settings = &Settings { devices: if all { settings.devices } else { 1 }, ..*settings };
     compute::buffer(&graph, settings, context).ok_or_else(|| "the compute buffer would be past 2^64 bytes".to_owned())

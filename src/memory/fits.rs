@@ -8,7 +8,7 @@ use super::settings::CELL_PADDING;
 use super::shape::ModelShape;
 use super::{sglang, split, vllm};
 
-/// Whether an engine's model fits on the card; `None` where something is not known.
+/// Whether an engine's model fits on the GPU; `None` where something is not known.
 pub fn fits(engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> Option<bool> {
     let (estimate, card) = (engine.estimate(shape), card?);
     let total = estimate.total()?;

@@ -55,13 +55,13 @@ pub struct Generating {
     /// Tokens of context; `None` for what the model was made for.
     pub context: Option<u64>,
     pub batch: u64,
-    /// What the weights may take of the card (`device_map="auto"` with `max_memory`); the rest is in system memory and
+    /// What the weights may take of the GPU (`device_map="auto"` with `max_memory`); the rest is in system memory and
     /// comes over layer by layer. `None` for no limit.
     pub max_memory: Option<Bytes>,
 }
 
 impl Generating {
-    /// One sequence, all weights on the card.
+    /// One sequence, all weights on the GPU.
     pub fn of(dtype: Dtype, context: Option<u64>) -> Generating {
         Generating { dtype, context, batch: 1, max_memory: None }
     }
@@ -98,7 +98,7 @@ pub(crate) fn in_dtype(shape: &ModelShape, dtype: Dtype) -> Result<u64, String> 
 }
 
 /// What generating takes: the cache in two bytes a number (or four with float32). Weights beyond `max_memory` are on the
-/// host; while they are computed, a layer of them is on the card, and it keeps the cache of all.
+/// host; while they are computed, a layer of them is on the GPU, and it keeps the cache of all.
 pub(crate) fn estimate(shape: &ModelShape, generating: &Generating) -> Estimate {
     let Generating { dtype, context, batch, max_memory } = *generating;
     let wide = if dtype == Dtype::Float32 { 4 } else { 2 };
@@ -133,7 +133,7 @@ pub(crate) fn estimate(shape: &ModelShape, generating: &Generating) -> Estimate 
 }
 
 /// What `max_memory` may be so that all of it fits into the budget, in whole GiB: what the rest of the run leaves.
-/// `None` where less than a layer would be on the card.
+/// `None` where less than a layer would be on the GPU.
 pub(crate) fn largest_max_memory(shape: &ModelShape, generating: &Generating, budget: Bytes) -> Option<Bytes> {
     let least = Generating { max_memory: Some(Bytes::ZERO), ..*generating };
     let beside = estimate(shape, &least).total()?;

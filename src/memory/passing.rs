@@ -8,7 +8,7 @@ use super::shape::ModelShape;
 use super::weights::{Place, first_on_gpu, place};
 
 /// Bytes of the largest matrix that stays in system memory with these settings, and of the two largest of one layer; 0
-/// where all layers are on the card. About a third of a layer's experts where the tensors are not known one by one.
+/// where all layers are on the GPU. About a third of a layer's experts where the tensors are not known one by one.
 pub(crate) fn largest(shape: &ModelShape, settings: &Settings) -> (u64, u64) {
     let loaded = shape.layer_count();
     let first = first_on_gpu(loaded, settings.gpu_layers.unwrap_or(u64::MAX));

@@ -1,14 +1,14 @@
 //! Owns why an engine would not start with its settings, however much memory there is. Source: vLLM's ModelConfig,
 //! SchedulerConfig and parallel layers, SGLang's model_config, transformers' from_pretrained, read on 2026-11-21.
-//! Knows nothing of cards.
+//! Knows nothing of GPUs.
 
 use super::engine::Engine;
 use super::inference::Dtype;
 use super::shape::{ModelShape, Storage};
 use super::words::tokens_in_words;
 
-/// Whether attention heads, and the fewer heads of K and V, can be shared out over so many cards: evenly, or each of
-/// the latter to as many cards. What is not known is taken to be even.
+/// Whether attention heads, and the fewer heads of K and V, can be shared out over so many GPUs: evenly, or each of
+/// the latter to as many GPUs. What is not known is taken to be even.
 pub(crate) fn shares_out(shape: &ModelShape, ranks: u64) -> bool {
     let mut caches = shape.layers.iter().flatten().filter_map(|layer| layer.cache);
     let even =

@@ -9,12 +9,12 @@ use super::shape::ModelShape;
 use super::split;
 use crate::units::Bytes;
 
-/// Whether llama.cpp's model fits into what is free on a card; `None` where it is not known.
+/// Whether llama.cpp's model fits into what is free on a GPU; `None` where it is not known.
 fn fits(shape: &ModelShape, settings: &Settings, budget: Bytes) -> Option<bool> {
     estimate(shape, settings).wanted(1).map(|wanted| wanted <= budget)
 }
 
-/// Whether it fits a card, or each of several that it is laid out over.
+/// Whether it fits a GPU, or each of several that it is laid out over.
 fn fits_with(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> bool {
     match free {
         [budget] => fits(shape, settings, *budget) == Some(true),
@@ -32,7 +32,7 @@ pub(crate) fn largest_context(shape: &ModelShape, settings: &Settings, budget: B
     blocks?.checked_mul(CELL_PADDING)
 }
 
-/// The most layers on the card (`-ngl`, the output counts as one) that fit into what is free, 0 to layers + 1; over
+/// The most layers on the GPU (`-ngl`, the output counts as one) that fit into what is free, 0 to layers + 1; over
 /// several, shared out by that. `None` where too little is known.
 pub fn best_layers(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<u64> {
     let all = shape.layer_count().checked_add(1)?;
@@ -54,7 +54,7 @@ fn fits_with_layers(shape: &ModelShape, settings: &Settings, free: &[Bytes], cou
     fits_with(shape, &Settings { gpu_layers: Some(count), ..*settings }, free)
 }
 
-/// For a mixture of experts with all layers on the card: the fewest layers whose experts must stay on the host
+/// For a mixture of experts with all layers on the GPU: the fewest layers whose experts must stay on the host
 /// (`-ncmoe`). `None` where even all are not enough, or there are no experts.
 pub fn fewest_host_experts(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<u64> {
     let layers = shape.layer_count();
@@ -65,7 +65,7 @@ pub fn fewest_host_experts(shape: &ModelShape, settings: &Settings, free: &[Byte
     if fits_with_host_experts(shape, settings, free, 0) {
         return Some(0);
     }
-    // The more stay, the smaller: the largest number that may be on the card.
+    // The more stay, the smaller: the largest number that may be on the GPU.
     let on_card = largest(0, layers.saturating_sub(1), |count| {
         fits_with_host_experts(shape, settings, free, layers.saturating_sub(count))
     })?;

@@ -1,5 +1,5 @@
 //! Owns what a person chooses when llama.cpp (or Ollama, which starts it) loads a model: context, slots, batches,
-//! cache types, layers on the card. Defaults are those of llama.cpp 0.5.0 with one slot, as of 2026-11-20.
+//! cache types, layers on the GPU. Defaults are those of llama.cpp 0.5.0 with one slot, as of 2026-11-20.
 //! Knows nothing of models.
 
 use super::ggml::GgmlType;
@@ -46,7 +46,7 @@ pub struct Settings {
     /// Whether windowed layers keep the whole context (`--swa-full`).
     pub swa_full: bool,
     pub flash_attention: bool,
-    /// Layers on the card with the output as one (`-ngl`); `None` for all.
+    /// Layers on the GPU with the output as one (`-ngl`); `None` for all.
     pub gpu_layers: Option<u64>,
     /// Whether the image encoder stays on the host (`--no-mmproj-offload`).
     pub host_projector: bool,

@@ -1,4 +1,4 @@
-//! Owns SGLang's arithmetic: what `--mem-fraction-static` means, its default by the card, and the pool it leaves. The
+//! Owns SGLang's arithmetic: what `--mem-fraction-static` means, its default by the GPU, and the pool it leaves. The
 //! fraction is of what is free before the weights are loaded: weights and KV pool lie within it, activations and CUDA
 //! graphs outside. The defaults are exact for plain CUDA serving; some models have defaults of their own. Source: SGLang's arg_groups/memory_hook.py,
 //! cuda_graph_hook.py and model_runner (`_profile_available_bytes`), read on 2026-11-21. Bytes.
@@ -17,14 +17,14 @@ pub struct Serving {
     /// `--context-length`; `None` for what the model was made for.
     pub context: Option<u64>,
     pub fraction: u64,
-    /// The fraction that SGLang would choose itself for this card.
+    /// The fraction that SGLang would choose itself for this GPU.
     pub usual_fraction: u64,
     /// Bytes of a cached number in halves: 4 for bf16, 2 for fp8.
     pub kv_half_bytes: u64,
     /// Cards that share the model (`--tp`), at least 1.
     pub tensor_parallel: u64,
     pub chunk: u64,
-    /// The chunk that SGLang would choose itself for this card.
+    /// The chunk that SGLang would choose itself for this GPU.
     pub usual_chunk: u64,
     /// `--max-running-requests`; `None` for as many as its own rule allows.
     pub requests: Option<u64>,
@@ -34,7 +34,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// With the defaults for a card of this size and so many cards together.
+    /// With the defaults for a GPU of this size and so many GPUs together.
     pub fn of_card(card: Option<Bytes>, tensor_parallel: u64) -> Serving {
         let ranks = tensor_parallel.max(1);
         let few = ranks < 4;
@@ -82,7 +82,7 @@ impl Serving {
         serving
     }
 
-    /// The fraction that SGLang chooses for a card where none is set, in thousandths.
+    /// The fraction that SGLang chooses for a GPU where none is set, in thousandths.
     fn default_fraction(&self, card: Bytes) -> u64 {
         let mib = card.0 >> 20;
         let least = if mib > 60 * 1024 { 10 * 1024 } else { 0 };

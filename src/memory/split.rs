@@ -1,5 +1,5 @@
-//! Owns how llama.cpp spreads a model over several cards: which layers go where by `--tensor-split` or by what is free,
-//! rows of the matrices with `-sm row`, and what each card then takes. Layers and caches are exact; rows, compute and
+//! Owns how llama.cpp spreads a model over several GPUs: which layers go where by `--tensor-split` or by what is free,
+//! rows of the matrices with `-sm row`, and what each GPU then takes. Layers and caches are exact; rows, compute and
 //! overhead are about. Source: llama.cpp's load_tensors and its CUDA split buffers, read on 2026-11-21. Bytes.
 
 use super::cache;
@@ -25,7 +25,7 @@ pub enum Mode {
     Row,
 }
 
-/// What one card takes.
+/// What one GPU takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
     /// Layers, the output counts as one.
@@ -44,14 +44,14 @@ impl Share {
         Bytes(parts.into_iter().fold(0, u64::saturating_add))
     }
 
-    /// What must be free on the card so that it fits, see `spare`; nothing where nothing goes there.
+    /// What must be free on the GPU so that it fits, see `spare`; nothing where nothing goes there.
     pub fn wanted(&self) -> Bytes {
         let total = self.total();
         if total == Bytes::ZERO { total } else { spare::wanted(total, self.compute) }
     }
 }
 
-/// Which card each of `units` layers on the cards goes to: the first whose sum of shares is past the layer's own place.
+/// Which GPU each of `units` layers on the GPUs goes to: the first whose sum of shares is past the layer's own place.
 fn cards(shares: &[u64], units: u64) -> Vec<usize> {
     let sum = shares.iter().fold(0_u128, |sum, share| sum.saturating_add(u128::from(*share))).max(1);
     let cards = (0..units).map(|unit| {
@@ -65,7 +65,7 @@ fn cards(shares: &[u64], units: u64) -> Vec<usize> {
     cards.collect()
 }
 
-/// What each card takes. `shares` are `--tensor-split`'s, or what is free on each; `main` has the image encoder.
+/// What each GPU takes. `shares` are `--tensor-split`'s, or what is free on each; `main` has the image encoder.
 pub fn over(
     shape: &ModelShape,
     settings: &Settings,
@@ -99,7 +99,7 @@ pub fn over(
         };
         add(&mut taken, shares, mode, *card, unit);
     }
-    // Without a layer on the cards the main one computes long prompts all the same.
+    // Without a layer on the GPUs the main one computes long prompts all the same.
     let used = taken.iter().enumerate();
     let used = used.filter(|(at, share)| share.layers > 0 || mode == Mode::Row || units == 0 && *at == main);
     let used: Vec<usize> = used.map(|(at, _)| at).collect();
@@ -119,7 +119,7 @@ struct Unit {
     cache: u64,
 }
 
-/// Adds a unit to the card it goes to; with rows split, its matrices to all cards by their shares.
+/// Adds a unit to the GPU it goes to; with rows split, its matrices to all GPUs by their shares.
 fn add(taken: &mut [Share], shares: &[u64], mode: Mode, card: usize, unit: Unit) {
     let sum: u128 = shares.iter().fold(0, |sum, share| sum.saturating_add(u128::from(*share)));
     for (at, (one, share)) in taken.iter_mut().zip(shares).enumerate() {
@@ -136,7 +136,7 @@ fn add(taken: &mut [Share], shares: &[u64], mode: Mode, card: usize, unit: Unit)
     }
 }
 
-/// Adds compute buffers and driver contexts to the cards that are used.
+/// Adds compute buffers and driver contexts to the GPUs that are used.
 fn add_buffers(taken: &mut [Share], used: &[usize], shape: &ModelShape, several: &Settings) -> Result<(), String> {
     let (first, last) = (used.first().copied(), used.last().copied());
     let on_first = buffer_on(shape, several, Place::First)?;
@@ -155,17 +155,17 @@ fn add_buffers(taken: &mut [Share], used: &[usize], shape: &ModelShape, several:
     Ok(())
 }
 
-/// Whether each card has room for its share.
+/// Whether each GPU has room for its share.
 pub fn fits(shares: &[Share], free: &[Bytes]) -> bool {
     shares.len() == free.len() && shares.iter().zip(free).all(|(share, free)| share.wanted() <= *free)
 }
 
-/// A card's share for `-ts`, in units of 100 MiB; at least 1 where there is anything.
+/// A GPU's share for `-ts`, in units of 100 MiB; at least 1 where there is anything.
 pub fn in_hundreds(bytes: Bytes) -> u64 {
     (bytes.0 / (100 << 20)).max(u64::from(bytes > Bytes::ZERO))
 }
 
-/// Shares with which the model fits over all cards: what is free, else what is free without what each card holds beside
+/// Shares with which the model fits over all GPUs: what is free, else what is free without what each GPU holds beside
 /// its layers, see [`in_hundreds`]. `None` where neither fits.
 pub fn fitting(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<Vec<u64>> {
     let plain: Vec<u64> = free.iter().map(|free| in_hundreds(*free)).collect();
@@ -193,7 +193,7 @@ pub fn flags(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<
     Some(if is_plain { "-sm layer".into() } else { format!("-sm layer -ts {}", said.join(",")) })
 }
 
-/// The most layers (the output counts as one) for which all cards have room, shared out by what is free.
+/// The most layers (the output counts as one) for which all GPUs have room, shared out by what is free.
 pub fn most_layers(shape: &ModelShape, settings: &Settings, free: &[Bytes]) -> Option<u64> {
     let shares: Vec<u64> = free.iter().map(|free| in_hundreds(*free)).collect();
     largest(1, shape.units(), |count| {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_documented_run_comes_out() {
-        // ollama/ollama#11986: a 70B in Q8_0 over two cards, 28 layers on the first; MiB as printed.
+        // ollama/ollama#11986: a 70B in Q8_0 over two GPUs, 28 layers on the first; MiB as printed.
         let row = table::find(table::rows().unwrap(), "llama-3.3-70b").unwrap();
         let settings = Settings { context: Some(4096), ..Settings::default() };
         let taken = over(&table::shape(&row, "Q8_0"), &settings, Mode::Layer, &[28, 53], 0).unwrap();

@@ -32,7 +32,7 @@ fn the_worked_example_comes_out() {
     let shape = llama_8b();
     let at = |settings: Settings| estimate(&shape, &Settings { context: Some(32_768), ..settings });
     let plain = at(Settings::default());
-    // 4403.5 MiB on the card, less a rope table of 64 numbers that is left out here.
+    // 4403.5 MiB on the GPU, less a rope table of 64 numbers that is left out here.
     assert_eq!(plain.weights, Part::fact(4_617_396_480 - 64 * 4));
     assert_eq!(plain.kv_cache, Part::fact(4096 << 20));
     assert_eq!(plain.recurrent, Part::fact(0));

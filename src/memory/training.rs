@@ -46,7 +46,7 @@ impl Optimizer {
     }
 }
 
-/// How the cards share what is kept of the training (ZeRO's stages; FSDP's FULL_SHARD is 3, SHARD_GRAD_OP is 2).
+/// How the GPUs share what is kept of the training (ZeRO's stages; FSDP's FULL_SHARD is 3, SHARD_GRAD_OP is 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharing {
     /// 0: nothing; 1: optimizer states; 2: and gradients; 3: and weights.
@@ -60,7 +60,7 @@ pub struct Sharing {
 }
 
 impl Sharing {
-    /// What one card has of something that is shared from this stage on.
+    /// What one GPU has of something that is shared from this stage on.
     fn own(&self, bytes: u64, from: u8) -> u64 {
         if self.stage >= from { bytes.div_ceil(self.cards.max(1)) } else { bytes }
     }
@@ -76,7 +76,7 @@ impl Default for Sharing {
 pub struct Training {
     pub recipe: Recipe,
     pub optimizer: Optimizer,
-    /// Over how many cards, and how.
+    /// Over how many GPUs, and how.
     pub sharing: Sharing,
     /// What a step computes.
     pub step: Step,
@@ -151,7 +151,7 @@ pub fn zero_stage(parameters: u64, devices: u64, stage: u8) -> u64 {
 /// Where DeepSpeed's ZeRO-3 keeps things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
-    /// All on the cards.
+    /// All on the GPUs.
     Nothing,
     /// Optimizer states on the host.
     Optimizer,
@@ -159,7 +159,7 @@ pub enum Offload {
     Parameters,
 }
 
-/// DeepSpeed's own estimate for ZeRO-3 on one node: bytes on each card and on the host, with parameters made where
+/// DeepSpeed's own estimate for ZeRO-3 on one node: bytes on each GPU and on the host, with parameters made where
 /// they belong. `largest` is the largest layer's parameters.
 pub fn zero3_estimate(parameters: u64, largest: u64, cards: u64, offload: Offload) -> (u64, u64) {
     let layer = largest.saturating_mul(4);
@@ -175,7 +175,7 @@ pub fn zero3_estimate(parameters: u64, largest: u64, cards: u64, offload: Offloa
 /// What a step computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Sequences at once on one card.
+    /// Sequences at once on one GPU.
     pub batch: u64,
     pub length: u64,
     /// Whether layers are computed again instead of kept.
@@ -205,7 +205,7 @@ pub fn activations(shape: &ModelShape, step: &Step) -> u64 {
     u64::try_from(kept.saturating_add(logits)).unwrap_or(u64::MAX)
 }
 
-/// What training takes on one card. States are exact for the recipe, activations about.
+/// What training takes on one GPU. States are exact for the recipe, activations about.
 pub fn estimate(shape: &ModelShape, training: &Training) -> Estimate {
     let Training { recipe, optimizer, sharing, step } = training;
     let mut each = recipe.trained(*optimizer);
@@ -313,7 +313,7 @@ mod tests {
         let small = Recipe::Mixed.trained(Optimizer::AdamW8bit);
         assert_eq!(small.weights + small.gradients + small.optimizer, 12_030);
         assert_eq!(bytes(u64::MAX, 18_000), u64::MAX);
-        // t5-small on one card: 1.08 and 0.09 GiB.
+        // t5-small on one GPU: 1.08 and 0.09 GiB.
         let (card, host) = zero3_estimate(60_506_624, 16_449_536, 1, Offload::Nothing);
         assert_eq!((card, host), (1_154_917_376, 98_697_216));
     }

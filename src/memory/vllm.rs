@@ -30,7 +30,7 @@ pub struct Serving {
     pub pipeline_parallel: u64,
     pub batched_tokens: u64,
     pub sequences: u64,
-    /// The two above as vLLM would choose them itself for this card.
+    /// The two above as vLLM would choose them itself for this GPU.
     pub usual_at_once: (u64, u64),
     pub eager: bool,
 }
@@ -52,7 +52,7 @@ impl Default for Serving {
 }
 
 impl Serving {
-    /// With the server's defaults for a card of this size: from 70 GiB on (but not on an A100) it takes more at once,
+    /// With the server's defaults for a GPU of this size: from 70 GiB on (but not on an A100) it takes more at once,
     /// and from 160 GiB on more still.
     pub fn of_card(card: Option<Bytes>) -> Serving {
         let (batched_tokens, sequences) = match card.map(|card| card.0 >> 30) {
@@ -72,7 +72,7 @@ impl Serving {
     }
 }
 
-/// What utilisation allows of a card: total × thousandths, rounded up.
+/// What utilisation allows of a GPU: total × thousandths, rounded up.
 pub fn allowed(total: Bytes, utilization: u64) -> Bytes {
     let product = u128::from(total.0).saturating_mul(u128::from(utilization)).div_ceil(1000);
     Bytes(u64::try_from(product).unwrap_or(u64::MAX))
@@ -117,7 +117,7 @@ fn request(shape: &ModelShape, serving: &Serving, length: u64) -> Result<pages::
     Ok(pages::Request { cache: of_stage(shape, serving, cache), state: 0 })
 }
 
-/// What the card with most layers has of so many bytes of all layers.
+/// What the GPU with most layers has of so many bytes of all layers.
 fn of_stage(shape: &ModelShape, serving: &Serving, bytes: u64) -> u64 {
     let (layers, stages) = (shape.layer_count(), serving.pipeline_parallel.max(1));
     let part = u128::from(bytes).saturating_mul(layers.div_ceil(stages).into()).checked_div(layers.into());
@@ -143,7 +143,7 @@ pub fn tokens(shape: &ModelShape, serving: &Serving, available: Bytes) -> Result
     Ok(blocks.saturating_mul(BLOCK))
 }
 
-/// Tokens that the pool holds on a card of this size: what its share leaves beside weights and work space. About; `None`
+/// Tokens that the pool holds on a GPU of this size: what its share leaves beside weights and work space. About; `None`
 /// where something is not known or nothing is left.
 pub fn pool_tokens(shape: &ModelShape, serving: &Serving, total: Bytes) -> Option<u64> {
     let Estimate { weights, compute, overhead, .. } = estimate(shape, serving);

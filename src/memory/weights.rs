@@ -33,7 +33,7 @@ pub struct WeightSums {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placed {
-    /// On the cards, all together.
+    /// On the GPUs, all together.
     pub gpu: u64,
     /// In system memory (mapped from the file).
     pub host: u64,
@@ -154,7 +154,7 @@ impl WeightSums {
         self.output.min(self.input)
     }
 
-    /// Where llama.cpp puts it: `gpu_layers` of layers + 1 units on the card, counted from the output backwards, and
+    /// Where llama.cpp puts it: `gpu_layers` of layers + 1 units on the GPU, counted from the output backwards, and
     /// the routed experts of the first `host_experts` layers on the host.
     pub fn placed(&self, gpu_layers: u64, host_experts: u64) -> Placed {
         let mut placed = Placed { gpu: 0, host: self.input };
@@ -183,7 +183,7 @@ pub(super) fn scaled(bytes: u64, by: u64, of: u64) -> u64 {
     product.map_or(bytes, |scaled| u64::try_from(scaled).unwrap_or(u64::MAX))
 }
 
-/// The first layer on the card with `-ngl gpu_layers`: the output counts as one and goes first.
+/// The first layer on the GPU with `-ngl gpu_layers`: the output counts as one and goes first.
 pub(crate) fn first_on_gpu(layers: u64, gpu_layers: u64) -> u64 {
     layers.saturating_add(1).saturating_sub(gpu_layers).min(layers)
 }

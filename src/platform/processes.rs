@@ -53,13 +53,13 @@ pub trait ProcessControl: Send + Sync {
 
     /// Takes a handle on whatever has this PID now.
     fn open(&self, pid: u32) -> io::Result<Self::Handle>;
-    /// Reads /proc for the PID now; `None` where it has ended.
+    /// Reads /proc for the PID now; `None` where it has exited.
     fn inspect(&self, pid: u32) -> io::Result<Option<Inspection>>;
     /// Signals the handle's process.
     fn signal(&self, handle: &Self::Handle, signal: Signal) -> io::Result<()>;
     /// Lets a stopped process run on, so that it can act on a pending signal.
     fn wake(&self, handle: &Self::Handle) -> io::Result<()>;
-    /// Waits until it has ended, at most `longest`. True if it has.
+    /// Waits until it has exited, at most `longest`. True if it has.
     fn wait(&self, handle: &Self::Handle, longest: Duration) -> io::Result<bool>;
 }
 

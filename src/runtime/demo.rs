@@ -1,6 +1,6 @@
 //! Owns the demo: a recorded machine played back, and a stand-in for the kernel whose processes exist only there.
 //! Signals go the same guarded way as real ones, and can reach nothing real. A command that starts the recorded run again
-//! is taken as started in the other pane: the run comes back, and lives where the card has room for it.
+//! is taken as started in the other pane: the run starts again, and goes on where the GPU has room for it.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -1,5 +1,5 @@
 //! Owns the record of what was sent to other people's programs: one JSON line for each signal and each request, for
-//! what became of it and for the memory that came back, appended to `signals.log` in the state folder. Nothing here can
+//! what became of it and for the memory that it freed, appended to `signals.log` in the state folder. Nothing here can
 //! stop or cause a signal or a request.
 
 use std::io::{self, Write};

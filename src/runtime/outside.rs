@@ -74,7 +74,7 @@ impl Outside {
         }
     }
 
-    /// Reports nothing about a process that may not be read or has ended.
+    /// Reports nothing about a process that may not be read or has exited.
     fn read_environment(&self, key: ProcessKey, names: Vec<String>) {
         let Control::Real(kernel) = &self.control else { return };
         let Some(variables) = kernel.are_set(key, &names) else { return };

@@ -12,7 +12,7 @@ use crate::gpu::ProcessKey;
 use crate::gpu::guard::{Refusal, Signal, Viewer};
 use crate::platform::processes::{Inspection, ProcessControl};
 
-/// A process closes its files at most this long before it has ended; a refusal waits for that.
+/// A process closes its files at most this long before it has exited; a refusal waits for that.
 const ENDING: Duration = Duration::from_millis(50);
 
 /// Signals exactly the process that the order names, or refuses and says why.
@@ -44,7 +44,7 @@ pub fn end<C: ProcessControl>(control: &C, viewer: &Viewer, order: &Order) -> Re
         _ => failed(pid, &error),
     })?;
     if now.state == 'T' && signal != Signal::Kill {
-        // A stopped process keeps the signal pending until it continues. If it has ended by now, that is no failure.
+        // A stopped process keeps the signal pending until it continues. If it has exited by now, that is no failure.
         let _ = control.wake(&handle);
     }
     Ok(handle)
@@ -60,7 +60,7 @@ fn failed(pid: u32, error: &io::Error) -> Refusal {
 /// How long a signaled process is watched for after its grace time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// The process as it is now; `None` if it has ended or another process has its PID.
+/// The process as it is now; `None` if it has exited or another process has its PID.
 fn current(control: &impl ProcessControl, key: ProcessKey) -> Option<Inspection> {
     control.inspect(key.pid).ok().flatten().filter(|now| now.start_ticks == key.start_ticks)
 }

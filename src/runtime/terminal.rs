@@ -1,5 +1,5 @@
 //! Owns the terminal's state: raw mode, alternate screen, bracketed paste, mouse and focus, on and off together, so that it
-//! is given back as it was on every way out, a panic and a signal among them.
+//! is restored on every way out, a panic and a signal among them.
 
 #[cfg(all(test, unix))]
 mod tests;

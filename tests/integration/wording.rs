@@ -8,7 +8,22 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// The beginnings of the paths that have been rewritten. The list only grows.
-const REWRITTEN: [&str; 6] = ["src/effort", "src/log", "src/packed", "src/text", "src/units", "tests"];
+const REWRITTEN: [&str; 14] = [
+    "src/advice",
+    "src/effort",
+    "src/gpu",
+    "src/ids",
+    "src/knowledge",
+    "src/log",
+    "src/memory",
+    "src/packed",
+    "src/platform",
+    "src/report",
+    "src/runtime",
+    "src/text",
+    "src/units",
+    "tests",
+];
 
 static BANNED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(

@@ -108,7 +108,7 @@ fn uses_what_is_short(case: &Case<'_>) -> bool {
 
 /// Who uses the GPU now, where the log names nobody and does not rule others out: each in a sentence, with what it uses.
 fn users_now(case: &Case<'_>) -> Vec<(String, Bytes)> {
-    // Memory that came back is no reason to blame the next process, where nothing tells how much is short.
+    // Freed memory is no reason to blame the next process, where nothing tells how much is short.
     let is_unknown_after_freeing = case.situation.taken.freed && case.short_by_ledger().is_none();
     let total = case.log.facts.total_bytes;
     let is_ruled_out = used_by_others_at_crash(case.log).is_some_and(|others| is_negligible(others, total));

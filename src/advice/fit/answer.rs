@@ -44,13 +44,13 @@ impl FitModel {
 /// What it takes with the log's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Parts {
-    /// Weights on the card.
+    /// Weights on the GPU, in bytes.
     pub weights: Part,
-    /// The image encoder on the card; 0 where there is none.
+    /// The image encoder on the GPU; 0 where there is none.
     pub image_encoder: Part,
-    /// KV cache on the card.
+    /// KV cache on the GPU, in bytes.
     pub kv_cache: Part,
-    /// Recurrent state on the card.
+    /// Recurrent state on the GPU, in bytes.
     pub recurrent_state: Part,
     pub gradients: Part,
     /// The optimizer's states, when training.
@@ -81,11 +81,11 @@ impl Parts {
 pub struct FitChoice {
     /// In words that follow "with".
     pub change: String,
-    /// What it then takes on the card; of an engine's own pool, what one request takes of it.
+    /// What it then takes on the GPU; of an engine's own pool, what one request takes of it.
     pub total_bytes: Option<Bytes>,
-    /// What is then free on the card.
+    /// What is then free on the GPU.
     pub free_after_bytes: Option<Bytes>,
-    /// What it gives back.
+    /// What the change frees.
     pub frees_bytes: Option<Bytes>,
     /// How sure that is.
     pub frees_is: Option<Is>,
@@ -156,7 +156,7 @@ pub struct FitAdvice {
     /// What is free is what is free now, not what was when the log was written.
     #[serde(skip)]
     pub(super) is_now: bool,
-    /// What a choice may take of each card, where the model is laid out over several.
+    /// What a choice may take of each GPU, where the model is laid out over several.
     #[serde(skip)]
     pub(super) each: Vec<Bytes>,
 }
@@ -191,7 +191,7 @@ impl FitAdvice {
         self.is_now
     }
 
-    /// Whether the model is laid out over several cards of this machine; its figures are then of all of them.
+    /// Whether the model is laid out over several GPUs of this machine; its figures are then of all of them.
     pub fn is_on_several(&self) -> bool {
         !self.each.is_empty()
     }
@@ -201,18 +201,18 @@ impl FitAdvice {
         self.effects.iter().find(|effect| effect.fix == fix)
     }
 
-    /// What it takes and what the card has, where that is less: then nobody's end makes it fit as it is.
+    /// What it takes and what the GPU has, where that is less: terminating processes does not make it fit as it is.
     pub fn beyond(&self) -> Option<(Bytes, Bytes)> {
         self.total_bytes.zip(self.card_bytes).filter(|(total, card)| self.fits == Some(false) && total > card)
     }
 
-    /// Whether its weights alone are more than the card has: then no setting helps, on however empty a card.
+    /// Whether its weights alone are more than the GPU has: no setting helps, however empty the GPU is.
     pub fn has_weights_beyond(&self) -> bool {
         let weights = self.parts.as_ref().and_then(|parts| parts.weights.bytes);
         weights.zip(self.card_bytes).is_some_and(|(weights, card)| weights > card)
     }
 
-    /// What must be found on the card so that it fits as it is. About.
+    /// What is short on the GPU so that it fits as it is. About.
     pub fn missing(&self) -> Option<Bytes> {
         let missing = self.total_bytes?.plus(self.headroom_bytes).less(self.free_now_bytes?);
         (self.is_now && !self.is_on_several()).then_some(missing)

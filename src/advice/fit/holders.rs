@@ -1,5 +1,5 @@
-//! Owns who could give memory back for a model that does not fit now: the viewer's own processes on the card that were
-//! not seen at work, and how each lets go. Pure; nothing is ended here. Bytes.
+//! Owns which processes could free memory for a model that does not fit now: the viewer's own on the GPU that were not
+//! seen at work, and how each releases its memory. Pure; no process is terminated here. Bytes.
 
 use crate::advice::name_of;
 use crate::advice::offer::{Seen, Standing};
@@ -8,24 +8,24 @@ use crate::advice::supervisor::Supervisor;
 use crate::gpu::{Device, GpuProcess, ProcessKey};
 use crate::units::Bytes;
 
-/// Holders of less are not worth an end.
+/// A process with less memory is not worth terminating.
 const WORTH_ENDING: Bytes = Bytes::mib(256);
 
-/// One that could let go.
+/// A process that could free its memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub key: ProcessKey,
     /// In the fewest words that name it.
     pub name: String,
-    /// What it holds on this card.
+    /// What it holds on this GPU.
     pub bytes: Bytes,
-    /// The command that has it let go, the gentlest that is known; the last is `oomdoctor kill`, which asks first.
+    /// The command that frees its memory, the gentlest that is known; the last is `oomdoctor kill`, which asks first.
     pub command: String,
     /// Whether it was watched long enough to call it idle; else that is not known.
     pub is_idle: bool,
 }
 
-/// The holders that a step may be about, the idle ones first, then the largest.
+/// The processes that a step may be about, the idle ones first, then the largest.
 pub(crate) fn not_busy(device: &Device, seen: Seen<'_>) -> Vec<Holder> {
     if seen.viewer.refuses_everything().is_some() {
         return Vec::new();

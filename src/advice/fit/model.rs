@@ -213,7 +213,7 @@ fn by_buffers(run: &Run) -> Option<Known> {
     Some(Known { name: own_name(run), quantization: quantisation.name, how, shape })
 }
 
-/// Puts the sizes that the log printed in the place of ours. `cache_bytes` is the KV cache's buffer on the card at
+/// Puts the sizes that the log printed in the place of ours. `cache_bytes` is the KV cache's buffer on the GPU at
 /// these settings, printed or refused.
 pub(crate) fn hold_to_the_log(shape: &mut ModelShape, run: &Run, settings: &Settings, cache_bytes: Option<u64>) {
     let printed = if run.layers_offloaded.is_some() { run.weights_bytes } else { None };

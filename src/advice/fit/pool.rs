@@ -29,8 +29,8 @@ fn bytes_of(tokens: u64, whole: Bytes, of: u64) -> Option<Bytes> {
     u64::try_from(bytes).ok().map(Bytes)
 }
 
-/// What a smaller share of the card gives back: what the engine wanted for itself less what is free for it now, in
-/// hundredths of the card as the step has them. Whether that holds the model is not said here, see
+/// What a smaller share of the GPU frees: what the engine wanted for itself less what is free for it now, in
+/// hundredths of the GPU as the step has them. Whether that holds the model is not said here, see
 /// [`Effect::held_against`]. `None` where the log or the machine lacks a figure.
 pub(crate) fn smaller_share(diagnosis: &Diagnosis, failed_gpu: Option<Vram>) -> Option<Effect> {
     if diagnosis.matches.first()?.entry != EntryId::VLLM_FREE_MEMORY_LESS_THAN_DESIRED {

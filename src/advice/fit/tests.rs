@@ -52,7 +52,7 @@ fn advised(log: &str, here: Option<&Snapshot>, model: Option<&str>) -> Advice {
     })
 }
 
-/// A card of 24 GiB on which others hold this much.
+/// A GPU of 24 GiB on which others hold this much.
 fn held(bytes: Bytes) -> Snapshot {
     Snapshot { devices: vec![device(0, vec![process(4242, bytes)])], ..snapshot(0) }
 }

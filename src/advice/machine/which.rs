@@ -1,14 +1,14 @@
-//! Owns which of several like cards the log speaks of. A run counts the cards that it may see from 0, so that a number
+//! Owns which of several equal GPUs the log means. A run counts the GPUs that it may see from 0, so that a number
 //! alone ties a log to none of them: a process, an address, a UUID, or the visible devices do.
 
 use super::place::{Fate, Named};
 use crate::advice::input::{Situation, has_uuid};
 use crate::gpu::{Device, Nature, Vantage};
 
-/// What a driver says of the capacity of two cards of one kind differs by less.
+/// What a driver says of the capacity of two GPUs of one kind differs by less.
 const ALIKE_PERCENT: u64 = 3;
 
-/// The card among those that fit, or those that it may be where nothing ties the log to one of them.
+/// The GPU among those that fit, or those that it may be where nothing ties the log to one of them.
 pub(crate) fn which<'a>(
     situation: &Situation<'_>,
     fitting: &[&'a Device],
@@ -40,7 +40,7 @@ pub(crate) fn which<'a>(
     }
 }
 
-/// The card whose UUID the visible devices name for the one that failed.
+/// The GPU whose UUID the visible devices name for the one that failed.
 pub(crate) fn of_its_uuid<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Option<&'a Device> {
     match by_uuid(situation, devices) {
         Uuid::Of(device) => Some(device),
@@ -72,7 +72,7 @@ fn had_the_run<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a
     devices.iter().filter(|device| situation.ran_on.contains(&device.index)).copied().collect()
 }
 
-/// The cards on which a process lives that the log names.
+/// The GPUs on which a process runs that the log names.
 fn holds_named<'a>(named: &[Named<'a>], devices: &[&'a Device]) -> Vec<&'a Device> {
     devices.iter().copied().filter(|device| named.iter().any(|named| lives_on(named, device))).collect()
 }
@@ -81,7 +81,7 @@ fn lives_on(named: &Named<'_>, device: &Device) -> bool {
     matches!(named.fate, Fate::Alive(row, _) if device.processes.contains(row))
 }
 
-/// The card at the PCI address that the log prints.
+/// The GPU at the PCI address that the log prints.
 fn on_its_bus<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a Device> {
     let Some(printed) = situation.diagnosis.run.printed.get("pci_bus_id").map(|bus| bus.to_lowercase()) else {
         return Vec::new();
@@ -91,7 +91,7 @@ fn on_its_bus<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a 
     there
 }
 
-/// The card of the log's number, where that number can only mean one here.
+/// The GPU of the log's number, where that number can only mean one here.
 fn of_its_number<'a>(situation: &Situation<'_>, devices: &[&'a Device]) -> Vec<&'a Device> {
     let counts_as_here = is_in_the_drivers_order(situation) && (names_its_cards(situation) || sees_all(situation));
     let number = if counts_as_here { situation.device_index() } else { None };
@@ -140,7 +140,7 @@ fn is_inside_a_job(vantage: &Vantage) -> bool {
     matches!(vantage, Vantage::Container | Vantage::Kubernetes | Vantage::SlurmJob(_) | Vantage::Scheduler(_))
 }
 
-/// Whether the run saw as many cards as there are here: then none was hidden from it, and its numbers are the machine's.
+/// Whether the run saw as many GPUs as there are here: then none was hidden from it, and its numbers are the machine's.
 fn sees_all(situation: &Situation<'_>) -> bool {
     let (diagnosis, Some(here)) = (situation.diagnosis, situation.snapshot) else { return false };
     let run = &diagnosis.run;

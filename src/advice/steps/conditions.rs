@@ -7,11 +7,8 @@ use crate::advice::verdict::CauseKind;
 use crate::advice::weights::widened;
 use crate::knowledge::diagnosis::{Diagnosis, MemoryKind, Phase};
 use crate::knowledge::fix::{Condition, Fix};
+use crate::knowledge::program::{Program, Trait};
 use crate::units::Bytes;
-
-/// Libraries that the person's own code uses, for training or anything else.
-const TRAINING_LIBRARIES: &[&str] =
-    &["pytorch", "transformers", "accelerate", "tensorflow", "jax", "keras", "lightning"];
 
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +117,8 @@ fn notebook(log: &Diagnosis) -> Holds {
 
 /// Whether it may be the person's own code, and no program with settings of its own.
 fn may_be_own_code(log: &Diagnosis) -> bool {
-    log.program.as_deref().is_none_or(|program| TRAINING_LIBRARIES.contains(&program))
+    let Some(name) = log.program.as_deref() else { return true };
+    Program::known(name).is_some_and(|program| program.has(Trait::OwnCode))
 }
 
 /// Shared memory is what Python's workers pass their batches through.

@@ -12,7 +12,7 @@ pub(crate) struct Outlook<'c, 'a> {
     pub causes: &'c [Found],
     /// What is short, where anything tells.
     pub short: Option<Bytes>,
-    /// Memory came back by the steps taken, and nothing is known to be short any more.
+    /// The steps taken freed memory, and nothing is known to be short any more.
     pub has_freed_enough: bool,
     /// The run can be tried as it was: what used the memory is gone, or more is available now.
     pub can_run_again: bool,

@@ -28,7 +28,7 @@ pub(super) fn notes(engine: &Engine, located: &Located, args: &FitArgs) -> Vec<S
     notes.into_iter().flatten().collect()
 }
 
-/// Which limit it is where the card has room for the model itself.
+/// Which limit it is where the GPU has room for the model itself.
 pub(super) fn not_within(engine: &Engine, card: &Card) -> String {
     match engine {
         Engine::Vllm(serving) => {

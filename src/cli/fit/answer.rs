@@ -28,13 +28,13 @@ pub(super) struct Answer {
     pub fits: Option<bool>,
     pub why_not_known: Option<String>,
     pub options: Vec<Choice>,
-    /// The cards that the plan names, with who could let go of memory there; the one that decides is the last.
+    /// The GPUs that the plan names, with the processes that could free memory there; the one that decides is the last.
     pub held: Vec<Held>,
-    /// Over several cards, where that is asked for.
+    /// Over several GPUs, where that is asked for.
     pub spread: Option<Spread>,
     /// Where llama.cpp's own measuring program is installed.
     pub fit_params: Option<PathBuf>,
-    /// What the card would have free without anybody on it.
+    /// What the GPU would have free without anybody on it.
     pub emptied: Option<Bytes>,
     /// In what it was to be taken that what was named is not in, such as AWQ: another checkpoint.
     pub requantised: Option<String>,
@@ -72,7 +72,7 @@ impl Answer {
         }
     }
 
-    /// Free on the card that has least, once those have ended that could; of a split each card has its own.
+    /// Free on the GPU that has least, once those that could free it have exited; of a split each GPU has its own.
     pub(super) fn free_after(&self) -> Option<Bytes> {
         if self.spread.is_some() || self.held.iter().all(|held| held.holders.is_empty()) {
             return None;
@@ -91,7 +91,7 @@ impl Answer {
             None => fits(&self.engine, shape, Some(&Card { free, ..held.card.clone() })) == Some(true),
         });
         match (&self.spread, &self.engine) {
-            // With more free on a card more layers go there.
+            // With more free on a GPU more layers go there.
             (Some(spread), Engine::LlamaCpp(settings) | Engine::Ollama(settings))
                 if each.is_empty() && spread.by_free =>
             {

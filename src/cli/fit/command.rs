@@ -1,4 +1,4 @@
-//! Owns the command line of an answer: as it is or with the best change, on the cards that it was held against. Knows no
+//! Owns the command line of an answer: as it is or with the best change, on the GPUs that it was held against. Knows no
 //! figures.
 
 use super::answer::Answer;
@@ -8,7 +8,7 @@ use crate::memory::Engine;
 use crate::memory::card::{differ, only_most_free, only_on};
 use crate::memory::knobs::quantization::TO_FOUR_BITS;
 
-/// The command line that fits, as it is or with the best change. Among several cards the one it was held against is
+/// The command line that fits, as it is or with the best change. Among several GPUs the one it was held against is
 /// named, or the program would spread over all of them.
 pub(super) fn command(answer: &Answer) -> Option<String> {
     let line = match &answer.spread {

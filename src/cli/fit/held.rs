@@ -1,16 +1,16 @@
-//! Owns what could be let go on the cards that a plan names, and whose end makes it fit there: the fewest on each card,
-//! and one that holds several cards counts on all of them. Pure; nothing is ended here. Bytes.
+//! Owns which processes could free memory on the GPUs that a plan names, and whose end makes it fit there: the fewest on each GPU,
+//! and one that holds several GPUs counts on all of them. Pure; nothing is ended here. Bytes.
 
 use crate::advice::fit::holders::{self, Holder};
 use crate::memory::card::Card;
 use crate::units::Bytes;
 
-/// A card that the plan names.
+/// A GPU that the plan names.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     /// Which, as it is now.
     pub card: Card,
-    /// Who could let go of memory on it, the idle ones first, then the largest.
+    /// The processes that could free memory on it, the idle ones first, then the largest.
     pub holders: Vec<Holder>,
     /// What the model wants of it.
     pub takes: Option<Bytes>,
@@ -30,7 +30,7 @@ impl Held {
     }
 }
 
-/// Whose end makes it fit on all of these cards, where `fits` tells whether a card would do with so much free; empty
+/// Whose end makes it fit on all of these GPUs, where `fits` tells whether a GPU would do with so much free; empty
 /// where it fits already or nobody's end is enough.
 pub(super) fn in_the_way(held: &[Held], fits: impl Fn(&Held, Bytes) -> bool) -> Vec<&Holder> {
     let mut ended: Vec<&Holder> = Vec::new();
@@ -55,7 +55,7 @@ pub(super) fn in_the_way(held: &[Held], fits: impl Fn(&Held, Bytes) -> bool) -> 
     ended
 }
 
-/// Who must end so that it fits over all of these cards together, where `fits` tells whether it would with so much free
+/// Who must end so that it fits over all of these GPUs together, where `fits` tells whether it would with so much free
 /// on each: the largest that are needed. Empty where it fits already or all of their ends are not enough.
 pub(super) fn together(held: &[Held], fits: impl Fn(&[Bytes]) -> bool) -> Vec<&Holder> {
     let mut ended: Vec<&Holder> = Vec::new();

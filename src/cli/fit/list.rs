@@ -1,5 +1,5 @@
 //! Owns `oomdoctor fit` without a model: the models that this machine has, and how each fits now with llama.cpp (or
-//! Ollama): the longest context with everything on the card, else how many layers. Files that can't be read are
+//! Ollama): the longest context with everything on the GPU, else how many layers. Files that can't be read are
 //! passed over with a line. Knows no formula.
 
 use std::fmt::Write;

@@ -29,7 +29,7 @@ pub(super) struct Located {
     pub encoder: Option<PathBuf>,
     /// Tokens of context that Ollama keeps with the model (`PARAMETER num_ctx`).
     pub num_ctx: Option<u64>,
-    /// Layers on the card that Ollama keeps with the model (`PARAMETER num_gpu`).
+    /// Layers on the GPU that Ollama keeps with the model (`PARAMETER num_gpu`).
     pub num_gpu: Option<u64>,
     /// What a person should know of how it was found.
     pub note: Option<String>,

@@ -1,4 +1,4 @@
-//! Owns what `oomdoctor fit` must know of this machine: its cards, which of them is meant, who could let go on it.
+//! Owns what `oomdoctor fit` must know of this machine: its GPUs, which of them is meant, which processes could free memory on it.
 
 use crate::advice::fit::holders::{self, Holder};
 use crate::advice::offer::Seen;
@@ -9,7 +9,7 @@ use crate::memory::card::Card;
 use crate::platform::{Machine as _, Sampling, ThisMachine};
 use crate::units::Bytes;
 
-/// The cards of this machine, which of them is meant, and why there is none.
+/// The GPUs of this machine, which of them is meant, and why there is none.
 pub(super) struct Machine {
     /// Those that can be read.
     pub cards: Vec<Card>,
@@ -25,7 +25,7 @@ impl Machine {
         self.chosen.and_then(|at| self.cards.get(at))
     }
 
-    /// The cards that this engine would use, the one that decides last: the chosen one; of a model that several share
+    /// The GPUs that this engine would use, the one that decides last: the chosen one; of a model that several share
     /// evenly, as many as it takes, those with most free memory. Why there are none, where there are too few.
     pub(super) fn cards_for(&self, engine: &Engine, wish: Option<u32>) -> (Vec<&Card>, Option<String>) {
         let ranks = usize::try_from(engine.ranks()).unwrap_or(usize::MAX);
@@ -38,7 +38,7 @@ impl Machine {
         let there = self.cards.len();
         match free.get(..ranks) {
             Some(most) => (most.to_vec(), None),
-            // Of a run on many machines each card is like this one.
+            // Of a run on many machines each GPU is like this one.
             None if matches!(engine, Engine::Train(_)) => (chosen, None),
             None => (Vec::new(), Some(format!("it is to run on {ranks} cards and this machine has {there}"))),
         }
@@ -49,7 +49,7 @@ impl Machine {
         self.snapshot.as_ref()?.host.memory_available_bytes.value()
     }
 
-    /// What would be free on a card if all that are listed there ended, whoever's they are; nothing where nobody is.
+    /// What would be free on a GPU if all that are listed there ended, whoever's they are; nothing where nobody is.
     pub(super) fn emptied(&self, card: &Card) -> Option<Bytes> {
         let device = self.snapshot.iter().flat_map(|snapshot| &snapshot.devices).find(|one| one.index == card.index)?;
         let held = device.processes.iter().filter_map(|row| row.used_bytes.value()).fold(Bytes::ZERO, Bytes::plus);
@@ -57,7 +57,7 @@ impl Machine {
         (held > Bytes::ZERO).then(|| card.free.plus(held).min(card.total.less(reserved)))
     }
 
-    /// Who could let go of memory on a card.
+    /// The processes that could free memory on a GPU.
     pub(super) fn holders(&self, card: Option<&Card>, viewer: &Viewer) -> Vec<Holder> {
         let index = card.map(|card| card.index);
         let devices = self.snapshot.iter().flat_map(|snapshot| &snapshot.devices);
@@ -67,7 +67,7 @@ impl Machine {
     }
 }
 
-/// Reads this machine once; without a wish the card with most free memory is meant.
+/// Reads this machine once; without a wish the GPU with most free memory is meant.
 pub(super) fn machine(sampling: &Sampling, wish: Option<u32>) -> Result<Machine, String> {
     let (snapshot, (cards, no_card)) = match ThisMachine::read_once(sampling) {
         Ok(snapshot) => {
@@ -89,7 +89,7 @@ pub(super) fn machine(sampling: &Sampling, wish: Option<u32>) -> Result<Machine,
     Ok(Machine { cards, chosen, no_card, snapshot })
 }
 
-/// The cards that can be read, or why there is none.
+/// The GPUs that can be read, or why there is none.
 fn cards(snapshot: &Snapshot) -> (Vec<Card>, Option<String>) {
     let readable = snapshot.devices.iter().filter(|device| device.error.is_none());
     let cards = readable.filter_map(|device| {

@@ -1,5 +1,5 @@
 //! Owns what a person should know beside an answer's command line: a folder that has to be converted first, where Ollama's
-//! settings go, what stays on the card without a layer. Sentences without the full stop. Knows no figures.
+//! settings go, what stays on the GPU without a layer. Sentences without the full stop. Knows no figures.
 
 use super::answer::Answer;
 use super::command::{command, placeholder};

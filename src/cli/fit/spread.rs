@@ -1,4 +1,4 @@
-//! Owns llama.cpp over several cards of this machine: each card's share against what is free on it, and what would make
+//! Owns llama.cpp over several GPUs of this machine: each GPU's share against what is free on it, and what would make
 //! it fit. The formulas are `memory::split`'s. Knows nothing of words.
 
 use super::flags::{FitArgs, SplitMode};
@@ -11,9 +11,9 @@ use crate::memory::words::share_in_words;
 use crate::memory::{Engine, ModelShape, Settings};
 use crate::units::Bytes;
 
-/// A model over several cards.
+/// A model over several GPUs.
 pub(super) struct Spread {
-    /// Each card with what it takes, in the driver's order.
+    /// Each GPU with what it takes, in the driver's order.
     pub cards: Vec<(Card, Share)>,
     /// Whether each has room for it.
     pub fits: bool,
@@ -51,7 +51,7 @@ pub(super) fn spread(
     let mode = if args.split_mode == Some(SplitMode::Row) { Mode::Row } else { Mode::Layer };
     let shares: Vec<u64> = match (args.tensor_split.as_slice(), mode) {
         ([], Mode::Layer) => free.iter().map(|free| split::in_hundreds(*free)).collect(),
-        // Rows are shared out by the cards' size where nothing is said.
+        // Rows are shared out by the GPUs' size where nothing is said.
         ([], Mode::Row) => cards.iter().map(|card| split::in_hundreds(card.total)).collect(),
         (said, _) => said.to_vec(),
     };
@@ -82,7 +82,7 @@ fn flags(args: &FitArgs, mode: Mode) -> String {
     flags
 }
 
-/// How many cards a split names. The error says what is wrong with it.
+/// How many GPUs a split names. The error says what is wrong with it.
 fn cards_named(args: &FitArgs, cards: &[Card]) -> Result<usize, String> {
     let wanted = if args.tensor_split.is_empty() { cards.len() } else { args.tensor_split.len() };
     if wanted > cards.len() || cards.is_empty() {
@@ -120,7 +120,7 @@ fn instead(
     count.map(Instead::Layers)
 }
 
-/// llama.cpp or Ollama over all cards, as they do by themselves. What would fit instead is among the choices.
+/// llama.cpp or Ollama over all GPUs, as they do by themselves. What would fit instead is among the choices.
 pub(super) fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> Option<Spread> {
     let (Engine::LlamaCpp(settings) | Engine::Ollama(settings)) = engine else { return None };
     let free: Vec<Bytes> = cards.iter().map(|card| card.free).collect();
@@ -132,7 +132,7 @@ pub(super) fn by_itself(engine: &Engine, shape: &ModelShape, cards: &[Card]) -> 
     Some(Spread { cards, fits, by_free: true, flags, instead: None })
 }
 
-/// Whether it lays the model out over all cards: where it was not told another way, and one is not enough for it.
+/// Whether it lays the model out over all GPUs: where it was not told another way, and one is not enough for it.
 pub(super) fn is_usual(args: &FitArgs, engine: &Engine, shape: &ModelShape, card: Option<&Card>) -> bool {
     let told = args.gpu.is_some() || args.split_mode.is_some() || !args.tensor_split.is_empty();
     let Some(card) = card else { return false };

@@ -106,7 +106,7 @@ fn measured(engine: &Engine, shape: &ModelShape) -> String {
     Engine::LlamaCpp(Settings { context, unified: false, host_projector: false, ..*settings }).flags()
 }
 
-/// What is free on each card once those have ended that could let go of memory there.
+/// What is free on each GPU once the processes that could free memory there have exited.
 fn free_then(held: &[Held]) -> String {
     let mut out = String::new();
     let several = held.len() > 1;
@@ -126,7 +126,7 @@ fn free_then(held: &[Held]) -> String {
     out
 }
 
-/// Each card with its share of a split.
+/// Each GPU with its share of a split.
 fn each_card(spread: &Spread) -> String {
     let mut out = String::from("\n");
     for (card, share) in &spread.cards {
@@ -322,7 +322,7 @@ fn refused(engine: &Engine) -> Option<String> {
     }
 }
 
-/// What would fit on the card and not in system memory; nothing where something else fits.
+/// What would fit on the GPU and not in system memory; nothing where something else fits.
 fn lacks_ram(answer: &Answer) -> String {
     let lacks = answer.options.iter().find_map(|choice| Some((&choice.change, choice.lacks_ram?)));
     match (answer.best(), lacks, answer.host_available) {

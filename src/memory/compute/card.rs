@@ -1,6 +1,6 @@
-//! Owns a card's compute buffer in llama.cpp: masks and logits beside the largest phase, for builds before and since June
-//! 2026, alone and among several cards. Held against what two versions (of May 2026, and 0.6.0) reserve for 27 models
-//! without a card (2026-11-21): with all layers on one card 288 of 288 settings within a tenth or 64 MiB today and 682 of
+//! Owns a GPU's compute buffer in llama.cpp: masks and logits beside the largest phase, for builds before and since June
+//! 2026, alone and among several GPUs. Held against what two versions (of May 2026, and 0.6.0) reserve for 27 models
+//! without a GPU (2026-11-21): with all layers on one GPU 288 of 288 settings within a tenth or 64 MiB today and 682 of
 //! 700 before; with layers or experts in system memory 93 % and 89 %, the others mostly too high. In bytes.
 
 use super::graph::{Graph, Place, WIDE, scratch, times};
@@ -15,7 +15,7 @@ pub(super) enum Build {
     Today,
 }
 
-/// Bytes of the compute buffer on this card for a padded context; `None` past u64.
+/// Bytes of the compute buffer on this GPU for a padded context; `None` past u64.
 pub(super) fn buffer(graph: &Graph, settings: &Settings, context: u64, build: Build) -> Option<u64> {
     let tokens = settings.tokens_at_once(context);
     let cells = settings.cells(context, graph.window)?;
@@ -60,7 +60,7 @@ struct Sizes {
     width: u64,
 }
 
-/// Whether matrices in system memory come over to this card.
+/// Whether matrices in system memory come over to this GPU.
 fn comes_over(graph: &Graph) -> bool {
     graph.passing > 0 && matches!(graph.place, Place::Only | Place::First)
 }
@@ -85,7 +85,7 @@ fn at_the_end(graph: &Graph, build: Build, sizes: &Sizes) -> Option<u64> {
     match build {
         Build::Today => times(width, seen)?.checked_add(logits)?.checked_add(times(4, hidden)?),
         _ if !matches!(graph.place, Place::Only | Place::Last) => Some(0),
-        // The output's matrix comes over as well, if no layer is on the card.
+        // The output's matrix comes over as well, if no layer is on the GPU.
         Build::Earlier => {
             let states = times(if graph.output_passing > 0 || graph.place == Place::Last { 3 } else { 1 }, hidden)?;
             logits.checked_add(states)?.checked_add(graph.output_passing)
@@ -116,7 +116,7 @@ fn pair(graph: &Graph, build: Build, sizes: &Sizes) -> Option<u64> {
     }
 }
 
-/// Where the cards work as a pipeline, what goes into a card's part of the graph is there four times and stays.
+/// Where the GPUs work as a pipeline, what goes into a GPU's part of the graph is there four times and stays.
 fn piped(place: Place, build: Build, flash: bool, seen: u64, [hidden, phase, logits]: [u64; 3]) -> Option<u64> {
     let width = if flash { 2 } else { WIDE };
     let masks = times(4 * width, seen)?;

@@ -12,7 +12,7 @@ pub(super) fn times(count: u64, each: u64) -> Option<u64> {
     each.checked_mul(count)
 }
 
-/// Which of several cards it is: the first takes what comes over from system memory, the last has the output.
+/// Which of several GPUs it is: the first takes what comes over from system memory, the last has the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// All is on this one.
@@ -55,11 +55,11 @@ pub struct Graph {
     pub passing_pair: u64,
     /// Bytes of the largest cache of one layer that is in system memory, and brought over as well.
     pub passing_cache: u64,
-    /// Bytes of the output's matrix if it is in system memory, and brought over; 0 where it is on the card.
+    /// Bytes of the output's matrix if it is in system memory, and brought over; 0 where it is on the GPU.
     pub output_passing: u64,
     /// Numbers for each token that layers have as inputs of their own (Gemma 3n and its kin), all layers together.
     pub per_layer: u64,
-    /// Which of several cards.
+    /// Which of several GPUs.
     pub place: Place,
 }
 

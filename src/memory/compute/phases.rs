@@ -1,4 +1,4 @@
-//! Owns what is alive at once in a card's compute buffer, phase by phase, beside the masks and without logits: the
+//! Owns what is alive at once in a GPU's compute buffer, phase by phase, beside the masks and without logits: the
 //! feed-forward part, attention, and what comes over from system memory. The same in all builds of llama.cpp. In bytes
 //! where not said otherwise.
 
@@ -9,7 +9,7 @@ fn states(graph: &Graph) -> Option<u64> {
     let hidden = graph.embedding;
     // Gate, up and their product beside the hidden states.
     let forward = times(3, graph.feed_forward)?.checked_add(times(4, hidden)?)?;
-    // What each expert gives back, and its share of the sum.
+    // Each expert's result, and its share of the sum.
     let experts = times(graph.experts_used.checked_mul(2)?, hidden)?;
     let experts = if graph.experts_used > 0 { experts.checked_add(times(5, hidden)?)? } else { 0 };
     // The inputs of the layers are there twice: seen on Vulkan, in 0.6.0 once.

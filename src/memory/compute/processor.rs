@@ -1,5 +1,5 @@
 //! Owns the compute buffer on the processor: within 1 % for most models, 13 % low for latent attention. Source: what
-//! llama.cpp 0.5.0 reserves without a card, and published logs of 2024 to 2026, read on 2026-11-20. In bytes.
+//! llama.cpp 0.5.0 reserves without a GPU, and published logs of 2024 to 2026, read on 2026-11-20. In bytes.
 
 use super::graph::Graph;
 use super::phases::bytes_of;

@@ -11,7 +11,7 @@ fn model(name: &str) -> ModelShape {
     table::shape(&table::find(table::rows().unwrap(), name).unwrap(), "BF16")
 }
 
-/// A card of 24 GiB, of which a desktop has some.
+/// A GPU of 24 GiB, of which a desktop has some.
 fn cards() -> Vec<Card> {
     vec![Card {
         index: 0,

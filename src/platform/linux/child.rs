@@ -20,7 +20,7 @@ const LAST_WORDS: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Output<R> {
     pipe: R,
-    /// Readable once the child has ended. `None` where the kernel has none (before 5.3): then the pipe's end counts.
+    /// Readable once the child has exited. `None` where the kernel has none (before 5.3): then the pipe's end counts.
     child: Option<OwnedFd>,
 }
 
@@ -79,7 +79,7 @@ impl LastWords {
         LastWords { kept, reader: reader.ok() }
     }
 
-    /// All of them, once the child has ended.
+    /// All of them, once the child has exited.
     pub(crate) fn said(mut self) -> String {
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();

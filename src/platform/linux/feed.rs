@@ -63,7 +63,7 @@ impl Pacer {
 }
 
 impl Orders {
-    /// Writes the order. A child that has ended needs none, so errors are ignored.
+    /// Writes the order. A child that has exited needs none, so errors are ignored.
     fn tell(&mut self) {
         let line = format!("{}\n", self.wanted.as_secs_f64());
         if let Some(to) = &mut self.to {
@@ -102,7 +102,7 @@ fn keep_reading(command: impl Fn() -> Command, pacer: &Pacer, tell: &impl Fn(New
             return;
         }
         thread::sleep(wait);
-        // A child that has ended by now is reaped.
+        // A child that has exited by now is reaped.
         leaving.retain_mut(|child: &mut Child| matches!(child.try_wait(), Ok(None)));
     }
 }

@@ -233,7 +233,7 @@ impl Sampler {
     }
 }
 
-/// Says which cards a holder has open: /dev/nvidia1 is the kernel's number 1, which need not be the driver's.
+/// Says which GPUs a process has open: /dev/nvidia1 is the kernel's number 1, which need not be the driver's.
 fn locate(procfs: &Procfs, devices: &[Device], holders: &mut [Holder]) {
     if holders.is_empty() {
         return;
@@ -244,7 +244,7 @@ fn locate(procfs: &Procfs, devices: &[Device], holders: &mut [Holder]) {
     }
 }
 
-/// The driver's index of the card whose device file this is.
+/// The driver's index of the GPU whose device file this is.
 fn index_of(path: &str, numbers: &[(String, u32)], devices: &[Device]) -> Option<u32> {
     let number: u32 = path.rsplit("/nvidia").next()?.parse().ok()?;
     let (bus_id, _) = numbers.iter().find(|(_, known)| *known == number)?;
@@ -259,7 +259,7 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
     let mut processes = Vec::with_capacity(reading.rows.len());
     for row in &reading.rows {
         let person = people.look(row.pid, reading.minor);
-        // The MPS list is up to 5 s old; a client that has ended since uses nothing.
+        // The MPS list is up to 5 s old; a client that has exited since uses nothing.
         if row.kind == ProcessKind::Mps && local && person.is_gone() {
             continue;
         }
@@ -292,7 +292,7 @@ fn join(people: &mut People, reading: DeviceReading) -> Device {
     }
 }
 
-/// The number of the card at this PCI address.
+/// The number of the GPU at this PCI address.
 fn number_at(numbers: &[(String, u32)], bus_id: &str) -> Option<u32> {
     let bus_id = bus_id.to_lowercase();
     numbers.iter().find(|(known, _)| bus_id.ends_with(known)).map(|(_, number)| *number)

@@ -278,7 +278,7 @@ impl Procfs {
         let entries = fs::read_dir(&folder).map_err(|error| self.failure(pid, &error))?;
         let mut files: Vec<(PathBuf, String)> = links(entries).collect();
         if files.is_empty() && !self.stat(pid)?.is_kernel_thread() {
-            // One whose first thread has ended (a zombie) still has what its other threads have open.
+            // One whose first thread has exited (a zombie) still has what its other threads have open.
             let tasks = fs::read_dir(self.path(pid, "task")).into_iter().flatten().flatten();
             let folders = tasks.filter_map(|task| fs::read_dir(task.path().join("fd")).ok());
             files = folders.flat_map(links).collect();
@@ -416,7 +416,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// As [`Procfs::stat`]; an error once the process has ended.
+    /// As [`Procfs::stat`]; an error once the process has exited.
     pub fn stat(&self) -> Result<Stat, ProcError> {
         Stat::parse(self.pid, again(&self.stat, &mut [0; COMMAND_BYTES])?)
     }

@@ -1,5 +1,5 @@
-//! Owns asking a holder's own program to give memory back, over HTTP on this machine and nowhere else: no proxy, no
-//! redirect, a time-out, a cap on what is read. Before each request the holder must still be that process, and the
+//! Owns asking a process's own program to release memory, over HTTP on this machine and nowhere else: no proxy, no
+//! redirect, a time-out, a cap on what is read. Before each request the target must still be that process, and the
 //! port must be its program's own. What is asked and what answers mean is `advice::release`.
 
 use std::io::{self, Read};
@@ -61,7 +61,7 @@ fn is_same(procfs: &Procfs, key: ProcessKey) -> Result<(), String> {
     }
 }
 
-/// What listens there is the holder's own program: a process of the holder's user that is the holder or above it.
+/// What listens there is the target's own program: a process of the target's user that is the target or above it.
 /// Where the sockets of such a process may not be seen (another user's), the socket's user must do.
 fn belongs_to(procfs: &Procfs, key: ProcessKey, at: Loopback) -> Result<(), String> {
     let listeners = procfs.listeners(at.port);

@@ -18,7 +18,7 @@ const ESCAPE_ALONE: Duration = Duration::from_millis(40);
 const UNFINISHED: Duration = Duration::from_millis(100);
 /// How long after that its rest may still come.
 const LATE: Duration = Duration::from_secs(1);
-/// A paste that says nothing for so long has ended, its end mark being lost.
+/// A paste that is silent for so long is over: its end mark was lost.
 const PASTE_SILENCE: Duration = Duration::from_secs(1);
 /// A byte that comes by itself during a paste, with so much silence behind it, was typed.
 const TYPED: Duration = Duration::from_millis(150);

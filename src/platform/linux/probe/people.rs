@@ -221,7 +221,7 @@ impl People {
         (uid, user, self.command(stat))
     }
 
-    /// Reads the open file of a process if that still works. If it does not, the process has ended, and its PID may belong
+    /// Reads the open file of a process if that still works. If it does not, the process has exited, and its PID may belong
     /// to another one by now.
     fn stat(&mut self, pid: u32) -> Result<Stat, ProcError> {
         if let Some(stat) = self.watched.get(&pid).and_then(|watched| watched.stat().ok()) {
@@ -498,7 +498,7 @@ mod tests {
         }
     }
 
-    /// The files kept open follow a real process through an exec to its end, and are let go of with it.
+    /// The files kept open follow a real process through an exec to its end, and are closed with it.
     #[test]
     fn open_files_tell_of_the_process_they_were_opened_for() {
         use std::io::Write as _;
@@ -528,7 +528,7 @@ mod tests {
         }
     }
 
-    /// The files of one that has ended say nothing of whoever has its PID now.
+    /// The files of one that has exited say nothing of whoever has its PID now.
     #[test]
     fn a_pid_that_was_given_away_is_looked_at_anew() {
         use std::process::Command;

@@ -1,4 +1,4 @@
-//! Owns letting a laptop's card sleep: one that sleeps is not looked at, and one that nobody uses is let go of, since an
+//! Owns letting a laptop's GPU sleep: one that sleeps is not read, and the driver of one that nobody uses is closed, since an
 //! open driver keeps it awake. Decides by what /sys says and by what was read; does nothing itself.
 
 use std::path::PathBuf;
