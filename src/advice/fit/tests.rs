@@ -437,3 +437,12 @@ Error: llama runner process has terminated: cudaMalloc failed: out of memory"
 fn advice_of(log: &str) -> Diagnosis {
     KnowledgeBase::built_in().unwrap().diagnose(&PastedLog::new(log), None)
 }
+
+#[test]
+fn rounding_in_the_log_does_not_refute_the_length_that_fits() {
+    let log = "ValueError: To serve at least one request with the model's max seq len (32768), (1.61 GiB KV cache is needed, which is larger than the available KV cache memory (1.0 GiB). Based on the available memory, the estimated maximum model length is 20512.";
+    let advice = advised(log, None, None);
+    let step = advice.plan.iter().find(|planned| planned.fix == FixId::MAX_MODEL_LEN).unwrap();
+    assert!(step.frees_bytes < advice.ledger.as_ref().unwrap().missing_bytes, "617 of 625 MiB, as printed");
+    assert!(step.may_be_enough, "{step:?}");
+}

@@ -5,6 +5,9 @@ use super::planned::{Enough, PlannedFix};
 use crate::advice::naming::sentence;
 use crate::units::Bytes;
 
+/// Logs print sizes with two decimals of a GiB: what is freed and what is short by such figures differ by so much.
+const ROUNDING_PERCENT: u64 = 2;
+
 /// Decides for each step whether it is enough, adds up what the steps free, and says both.
 pub(crate) fn decide(plan: &mut [PlannedFix], outlook: &Outlook<'_, '_>) {
     let terminated =
@@ -46,10 +49,11 @@ fn enough(planned: &PlannedFix, freed_by_processes: Bytes, outlook: &Outlook<'_,
     }
 }
 
-/// Whether the step frees less than what is short; `None` where either is not known or nothing is short.
+/// Whether the step frees less than what is short, beyond rounding; `None` where either is not known or nothing is short.
 fn is_short(planned: &PlannedFix, outlook: &Outlook<'_, '_>) -> Option<bool> {
-    let short = outlook.short.filter(|short| *short > Bytes::ZERO)?;
-    Some(planned.frees_bytes? < short)
+    let (frees, short) = (planned.frees_bytes?, outlook.short.filter(|short| *short > Bytes::ZERO)?);
+    let is_alike = planned.enough == Enough::Yes && frees.within_percent(short, ROUNDING_PERCENT);
+    Some(frees < short && !is_alike)
 }
 
 /// Says in the step what keeps it from being enough.
