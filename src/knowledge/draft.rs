@@ -24,6 +24,7 @@ pub(crate) fn from_log(log: &PastedLog, today: &str) -> String {
     certainty: likely,
     literals: [{literal:?}],
     when: (any: [r#\"{}\"#]),
+    figures: [], // TODO: patterns that capture them, such as \"of {{requested_bytes}} refused\"
     why: \"TODO: why it happens, in two or three sentences a newcomer understands.\",
     fixes: [],
     references: [(source: \"TODO: where the message comes from\", checked: {today:?})],
@@ -33,7 +34,7 @@ pub(crate) fn from_log(log: &PastedLog, today: &str) -> String {
             facts: {{}}, // TODO: the figures that the log prints
         ),
     ],
-    rejects: [], // TODO: two logs that look alike and are not this, each with why
+    rejects: [], // TODO: two logs that look alike and are not this: (log: \"…\", why: \"…\")
 )
 ",
         pattern(line),

@@ -37,8 +37,8 @@ pub enum Condition {
     Training,
     /// The log or the phase shows that it was not training.
     NotTraining,
-    /// The likeliest cause is a limit that was set.
-    Limited,
+    /// This is the likeliest cause: `LedBy(limit)`.
+    LedBy(CauseKind),
     /// The likeliest cause is not a limit that was set.
     NotLimited,
     /// The likeliest cause is not that the run needs more than the GPU's total memory.

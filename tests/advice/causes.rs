@@ -8,46 +8,20 @@ use super::Subject;
 const FEWEST_LED: usize = 2;
 const FEWEST_NEAR_MISSES: usize = 1;
 
-const CAUSES: [CauseKind; 11] = [
-    CauseKind::OtherProcess,
-    CauseKind::Fragmentation,
-    CauseKind::TooBig,
-    CauseKind::Context,
-    CauseKind::Batch,
-    CauseKind::Growth,
-    CauseKind::SameSession,
-    CauseKind::Limit,
-    CauseKind::WrongDevice,
-    CauseKind::HostMemory,
-    CauseKind::Unknown,
-];
-
-/// Does not compile when a cause is added that `CAUSES` lacks.
-const fn position(cause: CauseKind) -> usize {
-    match cause {
-        CauseKind::OtherProcess => 0,
-        CauseKind::Fragmentation => 1,
-        CauseKind::TooBig => 2,
-        CauseKind::Context => 3,
-        CauseKind::Batch => 4,
-        CauseKind::Growth => 5,
-        CauseKind::SameSession => 6,
-        CauseKind::Limit => 7,
-        CauseKind::WrongDevice => 8,
-        CauseKind::HostMemory => 9,
-        CauseKind::Unknown => 10,
-    }
+/// The name of each cause, as the JSON has it.
+fn names() -> Vec<String> {
+    let schema = schemars::schema_for!(CauseKind).to_value();
+    let causes = schema["oneOf"].as_array().unwrap();
+    causes.iter().map(|cause| cause["const"].as_str().unwrap().to_owned()).collect()
 }
 
 /// The causes with too few scenarios, and near misses that are none; one line each.
 pub fn too_few(subjects: &[Subject]) -> Vec<String> {
     let mut found = Vec::new();
-    for (number, cause) in CAUSES.into_iter().enumerate() {
-        assert_eq!(position(cause), number);
-        let name = serde_json::to_value(cause).unwrap();
-        let name = name.as_str().unwrap();
+    for name in names() {
         let led = subjects.iter().filter(|subject| subject.scenario.expect.cause == name).count();
-        let near_misses = subjects.iter().filter(|subject| subject.scenario.looks_like.as_deref() == Some(name));
+        let near_misses =
+            subjects.iter().filter(|subject| subject.scenario.looks_like.as_deref() == Some(name.as_str()));
         let (not_missed, near_misses): (Vec<&Subject>, Vec<&Subject>) =
             near_misses.partition(|subject| subject.scenario.expect.cause == name);
         if led < FEWEST_LED || near_misses.len() < FEWEST_NEAR_MISSES {

@@ -55,7 +55,8 @@ fn holds(condition: Condition, fix: &Fix, outlook: &Outlook<'_, '_>) -> Holds {
             _ => Holds::No("it was not training"),
         },
         Condition::NotTraining => known(log.phase != Phase::Training, "it was training"),
-        Condition::Limited => known(outlook.is_led_by(CauseKind::Limit), "no limit was hit"),
+        Condition::LedBy(CauseKind::Limit) => known(outlook.is_led_by(CauseKind::Limit), "no limit was hit"),
+        Condition::LedBy(cause) => known(outlook.is_led_by(cause), "another cause leads"),
         Condition::NotLimited => known(!outlook.is_led_by(CauseKind::Limit), "a limit was hit"),
         Condition::NotTooBig => known(!outlook.is_led_by(CauseKind::TooBig), "the run is too big for the GPU"),
         Condition::Container => match is_in_container(log) {
