@@ -265,6 +265,15 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_exceeds_the_gpu_is_too_big_also_below_a_limit() {
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.facts.limit_bytes = Some(Bytes::gib(8));
+        assert_eq!(leading(&advice(&diagnosis, vec![])), CauseKind::Limit);
+        diagnosis.facts.requested_bytes = Some(Bytes::gib(40));
+        assert_eq!(leading(&advice(&diagnosis, vec![])), CauseKind::TooBig, "without the limit it would fail as well");
+    }
+
+    #[test]
     fn what_the_allocator_holds_in_reserve_does_not_make_a_run_too_big() {
         let mut diagnosis = torch_oom(&[]);
         diagnosis.facts.requested_bytes = Some(Bytes::gib(2));
