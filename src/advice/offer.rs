@@ -133,6 +133,7 @@ fn is_same(one: &GpuProcess, other: &GpuProcess) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::LazyLock;
 
     use proptest::prelude::*;
@@ -311,8 +312,20 @@ mod tests {
         })
     }
 
+    /// One GPU's rows as a reading has them: one row a process, which is the same process on every GPU.
+    fn rows_as_read(rows: Vec<GpuProcess>, known: &mut BTreeMap<u32, GpuProcess>) -> Vec<GpuProcess> {
+        let by_pid: BTreeMap<u32, GpuProcess> = rows.into_iter().map(|row| (row.pid, row)).collect();
+        by_pid
+            .into_values()
+            .map(|row| {
+                let same = known.entry(row.pid).or_insert_with(|| row.clone()).clone();
+                GpuProcess { used_bytes: row.used_bytes, sm_percent: row.sm_percent, ..same }
+            })
+            .collect()
+    }
+
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
         #[test]
         fn no_step_reaches_another_users_or_a_busy_process(
             first in prop::collection::vec(any_row(), 0..5),
@@ -326,6 +339,8 @@ mod tests {
             let mut launcher = process(41, Bytes::ZERO);
             (launcher.kind, launcher.group) = (ProcessKind::Unlisted, Some(ProcessKey { pid: 41, start_ticks: 1 }));
             launcher.start_ticks = Reading::Known(1);
+            let mut known = BTreeMap::new();
+            let (first, second) = (rows_as_read(first, &mut known), rows_as_read(second, &mut known));
             let here = Snapshot {
                 devices: vec![device(0, first), device(1, second)],
                 launchers: vec![launcher],
