@@ -192,6 +192,7 @@ mod tests {
     use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, Vantage};
     use crate::knowledge::diagnosis::Diagnosis;
     use crate::knowledge::fix::{FixCommand, Frees, Safety};
+    use crate::knowledge::sign::Shown;
     use crate::units::Bytes;
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
@@ -267,6 +268,27 @@ mod tests {
             vec![Condition::HolderAlive],
             &[("ollama", "ollama stop {model}"), ("*", "oomdoctor kill {pid}")],
         )
+    }
+
+    #[test]
+    fn what_the_log_shows_comes_first_and_one_step_at_most_asks_for_a_version() {
+        let batch = |id: &str| fix(id, vec![], &[("*", "lower it")]);
+        let fixes = [batch("generic"), batch("shown"), batch("one-version"), batch("other-version")];
+        let shown = |fix: &str, condition: Option<&str>| Shown {
+            that: "it does".into(),
+            fixes: vec![FixId::new(fix)],
+            condition: condition.map(str::to_owned),
+        };
+        let mut diagnosis = torch_oom(&[]);
+        diagnosis.signs = vec![
+            shown("shown", None),
+            shown("one-version", Some("if it is PyTorch 2.3")),
+            shown("other-version", Some("if it is PyTorch 2.4")),
+        ];
+        let steps = plan(&diagnosis, &fixes, vec![]).plan;
+        let ids: Vec<&str> = steps.iter().map(|step| step.fix.as_str()).collect();
+        assert_eq!(ids, ["shown", "generic", "one-version"]);
+        assert_eq!(steps[2].condition.as_deref(), Some("if it is PyTorch 2.3"));
     }
 
     #[test]
