@@ -35,9 +35,10 @@ fn main() -> io::Result<()> {
         files.into_iter().partition(|file| file.starts_with("knowledge/redact"));
     let (earlier, later) = files.split_at(half(&files)?);
     let packs = [("knowledge.0", earlier), ("knowledge.1", later), ("models", &models), ("redact", &redact)];
-    // Both are asked for without a knowledge base.
-    pack("programs", &fs::read(programs)?)?;
-    pack("patterns", &fs::read("knowledge/patterns.ron")?)?;
+    // These are asked for without a knowledge base.
+    for name in ["programs", "patterns", "settings"] {
+        pack(name, &fs::read(format!("knowledge/{name}.ron"))?)?;
+    }
     for (name, files) in packs {
         pack(name, &joined(files)?)?;
     }

@@ -14,6 +14,7 @@ use super::pattern;
 use super::program::ProgramRule;
 use super::recognize::PhaseRule;
 use super::run::RunRule;
+use super::settings;
 use crate::ids::{EntryId, FixId};
 use crate::packed;
 
@@ -155,7 +156,8 @@ impl Loaded {
                 Kind::Entry("run") => loaded.runs = parse(source)?,
                 Kind::Entry("questions") => loaded.questions = parse(source)?,
                 Kind::Entry("glossary") => loaded.glossary = parse(source)?,
-                Kind::Entry("patterns") => is_built_in(source)?,
+                Kind::Entry("patterns") => is_built_in(source, &pattern::named_text())?,
+                Kind::Entry("settings") => is_built_in(source, &settings::table())?,
                 Kind::Entry(id) => loaded.entries.push(entry(source, EntryId::new(id))?),
                 Kind::Fix(id) => loaded.fixes.push(Fix { id: FixId::new(id), ..parse(source)? }),
                 Kind::Innocent(_) => loaded.innocent.push(source.clone()),
@@ -177,13 +179,13 @@ impl Loaded {
     }
 }
 
-/// The named patterns of the program are those that it was built with.
-fn is_built_in(patterns: &Source) -> Result<(), LoadError> {
-    if patterns.text == pattern::named_text() {
+/// Fails for a table that differs from the one that the program was built with and always uses.
+fn is_built_in(source: &Source, built_in: &str) -> Result<(), LoadError> {
+    if source.text == built_in {
         return Ok(());
     }
-    let message = "named patterns are part of the program: build it with this file".to_owned();
-    Err(LoadError { path: patterns.path.clone(), line: 1, column: 1, message })
+    let message = "these are part of the program: build it with this file".to_owned();
+    Err(LoadError { path: source.path.clone(), line: 1, column: 1, message })
 }
 
 fn entry(source: &Source, id: EntryId) -> Result<Entry, LoadError> {
