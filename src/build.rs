@@ -27,14 +27,18 @@ fn main() -> io::Result<()> {
     files.sort();
     let programs = Path::new("knowledge/programs.ron");
     write_ids(&files, &fs::read_to_string(programs)?)?;
-    // The table of models is read without the entries (`memory/table.rs`).
+    // The tables of models (`memory/table.rs`) and of what a report leaves out (`report/redact/table.rs`) are read without
+    // the entries.
     let (models, files): (Vec<PathBuf>, Vec<PathBuf>) =
         files.into_iter().partition(|file| file.starts_with("knowledge/models"));
+    let (redact, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        files.into_iter().partition(|file| file.starts_with("knowledge/redact"));
     let (earlier, later) = files.split_at(half(&files)?);
-    let packs = [("knowledge.0", earlier), ("knowledge.1", later), ("models", &models)];
-    // Both are asked for without a knowledge base.
-    pack("programs", &fs::read(programs)?)?;
-    pack("patterns", &fs::read("knowledge/patterns.ron")?)?;
+    let packs = [("knowledge.0", earlier), ("knowledge.1", later), ("models", &models), ("redact", &redact)];
+    // These are asked for without a knowledge base.
+    for name in ["programs", "patterns", "settings"] {
+        pack(name, &fs::read(format!("knowledge/{name}.ron"))?)?;
+    }
     for (name, files) in packs {
         pack(name, &joined(files)?)?;
     }
