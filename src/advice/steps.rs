@@ -190,9 +190,8 @@ mod tests {
     use crate::gpu::history::History;
     use crate::gpu::testing::{device, noon_plus, process, snapshot};
     use crate::gpu::{Device, GpuProcess, ProcessKey, Reading, Snapshot, Vantage};
-    use crate::knowledge::diagnosis::Diagnosis;
+    use crate::knowledge::diagnosis::{Diagnosis, Shown};
     use crate::knowledge::fix::{FixCommand, Frees, Safety};
-    use crate::knowledge::sign::Shown;
     use crate::units::Bytes;
 
     fn fix(id: &str, when: Vec<Condition>, commands: &[(&str, &str)]) -> Fix {
