@@ -2,6 +2,8 @@
 //! of a row and of a tensor. Exact, in bytes; the figures are ggml's type traits as of 2026-11-20 (llama.cpp 0.5.0).
 //! Knows nothing of files or models.
 
+use serde::{Deserialize, Deserializer, de::Error};
+
 /// One of ggml's data types. Sizes are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GgmlType {
@@ -63,6 +65,13 @@ types! {
     NVFP4 = 40 "nvfp4" 64 / 36;
     Q1_0 = 41 "q1_0" 128 / 18;
     Q2_0 = 42 "q2_0" 64 / 18;
+}
+
+impl<'de> Deserialize<'de> for GgmlType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GgmlType, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        GgmlType::from_name(&name).ok_or_else(|| D::Error::custom(format!("{name} is no type of ggml")))
+    }
 }
 
 /// The types that llama.cpp's `-ctk` and `-ctv` take.

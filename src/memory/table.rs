@@ -8,9 +8,8 @@ mod near;
 
 use std::sync::OnceLock;
 
-use ron::extensions::Extensions;
-
-use super::quant::{self, OWN_MIXES};
+use super::data;
+use super::quant;
 use super::shape::{Figures, Is, ModelShape, Storage, from_gguf};
 use super::weights::{WeightSums, scaled};
 use crate::packed;
@@ -41,10 +40,9 @@ pub fn is_same_model(one: &str, other: &str) -> bool {
 }
 
 fn read() -> Result<Vec<Figures>, String> {
-    let options = ron::Options::default().with_default_extension(Extensions::IMPLICIT_SOME);
     let mut rows = Vec::new();
     for (path, text) in files(false) {
-        let read: Vec<Figures> = options.from_str(&text).map_err(|error| format!("{path}: {error}"))?;
+        let read: Vec<Figures> = data::read(&text).map_err(|error| format!("{path}: {error}"))?;
         rows.extend(read.into_iter().flat_map(Figures::with_variants));
     }
     Ok(rows)
@@ -54,7 +52,7 @@ fn read() -> Result<Vec<Figures>, String> {
 /// what was trained in four bits (gpt-oss) is in no other.
 pub fn own_mix<'a>(row: &Figures, mix: &'a str) -> &'a str {
     match (row.stored.as_deref(), mix) {
-        (_, mix) if OWN_MIXES.contains(&mix) => mix,
+        (_, mix) if quant::is_own(mix) => mix,
         (Some("MXFP4"), "F32" | "BF16" | "F16") => "MXFP4, BF16",
         (Some("MXFP4"), _) => "MXFP4",
         (Some("INT4"), "BF16") => "INT4, BF16",
