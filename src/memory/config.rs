@@ -140,20 +140,14 @@ pub fn read(bytes: &[u8], name: &str) -> Result<Read, String> {
         encoder.map(|vision| (vision.num_hidden_layers.0.unwrap_or(24), vision.hidden_size.0.unwrap_or(1024)));
     // The text model of one that also sees or hears is nested.
     let read = match inner {
-        Some(inner) => of_text(inner, name, dtype, tied_outside, encoder),
-        None => of_text(&outer, name, dtype, tied_outside, encoder),
+        Some(inner) => of_text(inner, name, tied_outside),
+        None => of_text(&outer, name, tied_outside),
     };
-    read.map(|read| Read { quantised, ..read })
+    read.map(|read| Read { quantised, encoder, dtype: dtype.or(read.dtype), ..read })
 }
 
 /// The text model's figures, with what the outer part says.
-fn of_text<T>(
-    config: &Config<T>,
-    name: &str,
-    dtype: Option<String>,
-    tied_outside: Option<bool>,
-    encoder: Option<(u64, u64)>,
-) -> Result<Read, String> {
+fn of_text<T>(config: &Config<T>, name: &str, tied_outside: Option<bool>) -> Result<Read, String> {
     let layers =
         config.num_hidden_layers.ok_or("config.json does not say how many layers there are (num_hidden_layers)")?;
     if layers > MOST_LAYERS {
@@ -188,8 +182,8 @@ fn of_text<T>(
         per_layer: config.hidden_size_per_layer_input.unwrap_or(0),
         ..Figures::default()
     };
-    let dtype = dtype.or_else(|| config.dtype.clone()).or_else(|| config.torch_dtype.clone());
-    Ok(Read { figures, dtype, quantised: None, encoder })
+    let dtype = config.dtype.clone().or_else(|| config.torch_dtype.clone());
+    Ok(Read { figures, dtype, quantised: None, encoder: None })
 }
 
 fn shared_kv<T>(config: &Config<T>) -> Option<SharedKv> {

@@ -11,7 +11,6 @@ use std::sync::OnceLock;
 use super::data;
 use super::quant;
 use super::shape::{Figures, Is, ModelShape, Storage, from_gguf};
-use super::weights::{WeightSums, scaled};
 use crate::packed;
 pub use names::{called, find};
 use names::{telling, without_quantization};
@@ -74,10 +73,10 @@ pub fn shape(row: &Figures, mix: &str) -> ModelShape {
     if !row.unverified.is_empty() {
         shape.cache_is = Is::About;
     }
-    let published = parameters(row);
-    if let (Some(published), Some(ours), Ok(weights)) = (published, shape.parameters, shape.weights.as_mut()) {
+    if let (Some(published), Some(ours), Ok(weights)) = (count(row.billions), shape.parameters, shape.weights.as_mut())
+    {
         if published.abs_diff(ours) > ours / 50 {
-            scale(weights, published, ours);
+            weights.layers = weights.layers.iter().map(|layer| layer.scaled(published, ours)).collect();
             shape.tensors.clear();
         }
         shape.parameters = Some(published);
@@ -87,23 +86,12 @@ pub fn shape(row: &Figures, mix: &str) -> ModelShape {
     shape
 }
 
-fn parameters(row: &Figures) -> Option<u64> {
-    count(row.billions)
-}
-
 fn count(billions: f64) -> Option<u64> {
     if !(0.001..=100_000.0).contains(&billions) {
         return None;
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "held to 10^5 above")]
     Some((billions * 1e9).round() as u64)
-}
-
-fn scale(weights: &mut WeightSums, by: u64, of: u64) {
-    for layer in &mut weights.layers {
-        layer.dense = scaled(layer.dense, by, of);
-        layer.experts = scaled(layer.experts, by, of);
-    }
 }
 
 #[cfg(test)]

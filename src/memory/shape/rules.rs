@@ -192,24 +192,14 @@ fn state_size(keys: &Keys<'_>) -> Option<u64> {
     before?.checked_mul(inner.checked_add(groups)?)?.checked_add(state.checked_mul(inner)?)
 }
 
-/// Lengths of K and V of one head in full and in windowed layers.
-struct Lengths {
-    full: (u64, u64),
-    windowed: (u64, u64),
-}
-
-fn lengths(keys: &Keys<'_>, heads: u64) -> Lengths {
+/// Lengths of K and V of one head in full layers, and in windowed ones.
+fn lengths(keys: &Keys<'_>, heads: u64) -> [(u64, u64); 2] {
     let head = keys.or_zero("embedding_length").checked_div(heads).unwrap_or(0);
     let key = keys.number("attention.key_length").unwrap_or(head);
     let value = keys.number("attention.value_length").unwrap_or(head);
     let value = if is_latent(keys) { 0 } else { value };
-    Lengths {
-        full: (key, value),
-        windowed: (
-            keys.number("attention.key_length_swa").unwrap_or(key),
-            keys.number("attention.value_length_swa").unwrap_or(value),
-        ),
-    }
+    let key_in_window = keys.number("attention.key_length_swa").unwrap_or(key);
+    [(key, value), (key_in_window, keys.number("attention.value_length_swa").unwrap_or(value))]
 }
 
 /// What the keys of an indexer (sparse attention) add to each layer's K, in elements.
@@ -271,7 +261,7 @@ fn layers(keys: &Keys<'_>, traits: &Architecture, count: usize) -> Result<Vec<La
     }
     let heads = keys.per_layer("attention.head_count", count).unwrap_or_else(|| vec![0; count]);
     let heads_kv = keys.per_layer("attention.head_count_kv", count).unwrap_or_else(|| heads.clone());
-    let lengths = lengths(keys, heads.iter().copied().max().unwrap_or(0));
+    let [full, in_windows] = lengths(keys, heads.iter().copied().max().unwrap_or(0));
     let windowed = windowed(keys, traits, count);
     let recurrent = recurrent(keys, traits, &heads_kv);
     let state = state_size(keys);
@@ -282,7 +272,7 @@ fn layers(keys: &Keys<'_>, traits: &Architecture, count: usize) -> Result<Vec<La
     for (index, heads) in heads_kv.iter().enumerate() {
         let in_window = windowed.get(index).copied().unwrap_or(false);
         let is_recurrent = recurrent.get(index).copied().unwrap_or(false);
-        let (key, value) = if in_window { lengths.windowed } else { lengths.full };
+        let (key, value) = if in_window { in_windows } else { full };
         let of_indexer = indexed.get(index).copied().unwrap_or(0);
         let k = key.checked_mul(*heads).and_then(|k| k.checked_add(of_indexer)).ok_or(TOO_LARGE)?;
         let v = value.checked_mul(*heads).ok_or(TOO_LARGE)?;
@@ -295,7 +285,7 @@ fn layers(keys: &Keys<'_>, traits: &Architecture, count: usize) -> Result<Vec<La
         });
     }
     let attention = traits.recurrence != Recurrence::Always;
-    if attention && lengths.full.0 == 0 {
+    if attention && full.0 == 0 {
         return Err("the file does not say how many heads of which length there are".to_owned());
     }
     Ok(layers)
