@@ -37,6 +37,8 @@ pub enum Said {
     InChat(String),
 }
 
+type States = fn(&Engine, Option<&ModelShape>) -> Option<Said>;
+
 /// A setting of an engine. Values are whole numbers; what they count is with each knob.
 pub struct Knob {
     /// Tells it from the others; its label on the screen where it has no other.
@@ -56,7 +58,7 @@ pub struct Knob {
     pub get: Option<fn(&Engine, &ModelShape) -> u64>,
     pub set: Option<fn(&mut Engine, &ModelShape, u64)>,
     /// What states an engine's value. The model is known where one is changed.
-    pub states: Option<fn(&Engine, Option<&ModelShape>) -> Option<Said>>,
+    pub states: Option<States>,
     /// Whether a command line can leave it out, since the engine takes this value by itself.
     pub is_usual: fn(&Engine) -> bool,
     /// What a value costs the person, from 0 (nothing) to 9 (so slow that another model is better).
@@ -113,7 +115,8 @@ impl Knob {
     }
 
     pub fn number_of(&self, engine: &Engine) -> Option<u64> {
-        (self.number)(&mut { *engine }).copied()
+        let mut copy = *engine;
+        (self.number)(&mut copy).copied()
     }
 
     /// The engine with this value.
