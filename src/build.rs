@@ -24,6 +24,8 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=assets/demo.jsonl");
     let mut files = Vec::new();
     collect(Path::new("knowledge"), &mut files)?;
+    // `memory` includes its small tables itself (`memory/data.rs`).
+    files.retain(|file| !file.starts_with("knowledge/memory"));
     files.sort();
     let programs = Path::new("knowledge/programs.ron");
     write_ids(&files, &fs::read_to_string(programs)?)?;

@@ -2,6 +2,8 @@
 //! for all engines, so that the choices (`options`) can vary it. Engines as of 2026-11-21: llama.cpp 0.5.0, Ollama
 //! 0.30, vLLM 0.33.0, transformers 5.23.0. Knows nothing of arguments or of this machine.
 
+use strum::EnumDiscriminants;
+
 use super::cache::kv_cache;
 use super::estimate::{Estimate, estimate};
 use super::ggml::GgmlType;
@@ -14,8 +16,10 @@ use super::{sglang, vllm};
 use crate::units::Bytes;
 
 /// An engine with its settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumDiscriminants)]
+#[strum_discriminants(name(Kind), doc = "Which program runs a model.")]
 pub enum Engine {
+    /// llama.cpp and what is built on it.
     LlamaCpp(Settings),
     /// Ollama, which starts llama.cpp.
     Ollama(Settings),
@@ -68,18 +72,6 @@ pub fn ollama_expects(shape: &ModelShape, settings: &Settings) -> Option<Bytes> 
     Some(Bytes(shape.weights.as_ref().ok()?.in_file().saturating_add(cache)))
 }
 
-/// Which program runs a model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// llama.cpp and what is built on it.
-    LlamaCpp,
-    Ollama,
-    Vllm,
-    Sglang,
-    Transformers,
-    Train,
-}
-
 impl Kind {
     /// Its name in sentences.
     pub fn name(self) -> &'static str {
@@ -101,14 +93,7 @@ impl Kind {
 
 impl Engine {
     pub fn kind(&self) -> Kind {
-        match self {
-            Engine::LlamaCpp(_) => Kind::LlamaCpp,
-            Engine::Ollama(_) => Kind::Ollama,
-            Engine::Vllm(_) => Kind::Vllm,
-            Engine::Sglang(_) => Kind::Sglang,
-            Engine::Transformers(_) => Kind::Transformers,
-            Engine::Train(_) => Kind::Train,
-        }
+        self.into()
     }
 
     /// What must be free on the GPU so that it fits; `None` where a part is not known. Of an engine with a share of

@@ -127,10 +127,9 @@ fn is_fp8(args: &FitArgs) -> bool {
 }
 
 fn cache_type(word: &str) -> Result<GgmlType, String> {
-    GgmlType::from_name(word).filter(|kind| KV_TYPES.contains(kind)).ok_or_else(|| {
-        let names: Vec<&str> = KV_TYPES.iter().map(|kind| kind.name).collect();
-        format!("{word} is no type of a KV cache here: give one of {}", names.join(", "))
-    })
+    GgmlType::from_name(word)
+        .filter(|kind| KV_TYPES.contains(&kind.name))
+        .ok_or_else(|| format!("{word} is no type of a KV cache here: give one of {}", KV_TYPES.join(", ")))
 }
 
 fn llama_settings(args: &FitArgs, shape: &ModelShape) -> Result<Settings, String> {
